@@ -1,0 +1,61 @@
+package comm
+
+import "sync/atomic"
+
+// Traffic counts a rank's frames and billed bytes by kind. Frames to the own
+// rank are not counted. Safe for concurrent use.
+type Traffic struct {
+	sentFrames, recvFrames, sentBytes, recvBytes [NumKinds]atomic.Uint64
+	wireSent, wireRecv                           atomic.Uint64
+}
+
+// Counted is a snapshot of a Traffic. Wire counts what sockets carried in all
+// (headers, HTTP/2, control included), 0 where there are none.
+type Counted struct {
+	SentFrames [NumKinds]uint64 `json:"sent_frames"`
+	RecvFrames [NumKinds]uint64 `json:"recv_frames"`
+	SentBytes  [NumKinds]uint64 `json:"sent_bytes"`
+	RecvBytes  [NumKinds]uint64 `json:"recv_bytes"`
+	WireSent   uint64           `json:"wire_sent"`
+	WireRecv   uint64           `json:"wire_recv"`
+}
+
+// Sent and Recv count a frame.
+func (t *Traffic) Sent(f Frame) { count(&t.sentFrames, &t.sentBytes, f) }
+func (t *Traffic) Recv(f Frame) { count(&t.recvFrames, &t.recvBytes, f) }
+
+func count(frames, bytes *[NumKinds]atomic.Uint64, f Frame) {
+	if k := f.Header.Kind; k < numKinds {
+		frames[k].Add(1)
+		bytes[k].Add(uint64(f.Billed))
+	}
+}
+
+// Wire counts bytes that crossed a socket.
+func (t *Traffic) Wire(sent, recv int) {
+	t.wireSent.Add(uint64(sent))
+	t.wireRecv.Add(uint64(recv))
+}
+
+// Count returns the counts so far.
+func (t *Traffic) Count() Counted {
+	var c Counted
+	for k := range c.SentBytes {
+		c.SentFrames[k], c.RecvFrames[k] = t.sentFrames[k].Load(), t.recvFrames[k].Load()
+		c.SentBytes[k], c.RecvBytes[k] = t.sentBytes[k].Load(), t.recvBytes[k].Load()
+	}
+	c.WireSent, c.WireRecv = t.wireSent.Load(), t.wireRecv.Load()
+	return c
+}
+
+// Add accumulates o.
+func (c *Counted) Add(o Counted) {
+	for k := range c.SentBytes {
+		c.SentFrames[k] += o.SentFrames[k]
+		c.RecvFrames[k] += o.RecvFrames[k]
+		c.SentBytes[k] += o.SentBytes[k]
+		c.RecvBytes[k] += o.RecvBytes[k]
+	}
+	c.WireSent += o.WireSent
+	c.WireRecv += o.WireRecv
+}

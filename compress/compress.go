@@ -1,0 +1,220 @@
+// Package compress holds gradient codecs. A codec never talks: what Append
+// returns is all that travels, and its length is the cost that is billed. What
+// it cannot express alone (several rounds, sums in the compressed domain) it
+// asks for through Exchange.
+//
+// One codec a file. A file opens with its formula, paper, departures, tuning
+// and cost, and enrols itself with one line:
+//
+//	var _ = Families.Add("topk", "keep the k largest entries", TopK{Keep: 0.01})
+//
+// That line puts it into spec text, `gradlab list`, the conformance suite and
+// the benchmarks. Error feedback, size rules and entropy stages are codecs that
+// hold a codec.
+package compress
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+// Families holds every codec family by name.
+var Families = registry.New[Family]("codec")
+
+// Direction is the way a block's payloads go.
+type Direction uint8
+
+const (
+	Up   Direction = iota // gradients, worker to server or to the other ranks
+	Down                  // parameters or their differences, server to worker
+)
+
+// Block is what a codec instance works on: one tensor, or the part of it that
+// lies in one shard. Never a fusion bucket: state must survive re-bucketing.
+type Block struct {
+	Name       string // the tensor's name, with its slice if it is split
+	Rows, Cols int    // explicit matrix shape; a vector is 1×n
+	Rank       int    // the rank that encodes here (−1: decode only)
+	World      int    // number of ranks that encode this block
+	Peer       int    // Down: the worker this instance serves
+	Dir        Direction
+	Seed       uint64 // the run's seed
+}
+
+// Len is the number of elements in the block.
+func (b Block) Len() int { return b.Rows * b.Cols }
+
+// Step is the context of one encoding.
+type Step struct {
+	N     int
+	Epoch float64
+	LR    float64
+	Seed  uint64
+}
+
+// From says who encoded a payload and when: shared-seed decoders need it.
+type From struct {
+	Rank int
+	Step int
+}
+
+// Codec encodes and decodes one block in one direction. It may hold state (a
+// residual, a warm start); state that must survive a restart is reachable by
+// the standard encoding.BinaryAppender and encoding.BinaryUnmarshaler.
+type Codec interface {
+	// Append encodes g, which it must not modify or keep, behind dst.
+	// len(g) must equal the block's length (panics otherwise: the caller's
+	// error). Non-finite values are answered per Claims.Special.
+	Append(dst []byte, g []float32, s Step) ([]byte, error)
+	// AddTo decodes payload and adds scale·decoded to dst. Any bytes may come
+	// in: a malformed payload gives an error (wrapping ErrCorrupt) and leaves
+	// dst untouched. AddTo has no side effect.
+	AddTo(dst []float32, scale float32, payload []byte, from From) error
+}
+
+// Receiver is implemented by codecs whose decoding side holds state of its own
+// (EF21, deltas). NewReceiver gives one per sender and block; Codec.AddTo is
+// then not used.
+type Receiver interface {
+	Receive(dst []float32, scale float32, payload []byte, from From) error
+}
+
+// ReceiverFamily is implemented by families that need Receivers.
+type ReceiverFamily interface {
+	NewReceiver(Block) (Receiver, error)
+}
+
+// Family is an option struct that makes codecs. It is comparable in spec text:
+// Parse(Spec(f)) equals f.
+type Family interface {
+	New(Block) (Codec, error)
+}
+
+// Claimer is implemented by families that state what they guarantee; the
+// conformance suite proves exactly these claims.
+type Claimer interface {
+	Claims(Block) Claims
+}
+
+// Special says what a codec does with NaN and ±Inf.
+type Special uint8
+
+const (
+	SpecialError     Special = iota // Append returns ErrNotFinite
+	SpecialPropagate                // they arrive as they are
+)
+
+// Linearity says whether payloads may be summed without decoding.
+type Linearity uint8
+
+const (
+	NotLinear Linearity = iota
+	FloatSum            // the wire vector of Linear adds element-wise
+)
+
+// Claims is what a codec guarantees on a block of length d. C is the decoded
+// encoding. Every figure is for one encoding of a stateless codec.
+type Claims struct {
+	Lossless bool // C(g) = g bit for bit
+	Unbiased bool // E C(g) = g
+	// Omega bounds E‖C(g)−g‖² ≤ Omega·‖g‖². Only with Unbiased; +Inf if unknown.
+	Omega float64
+	// Delta in (0,1]: E‖C(g)−g‖² ≤ (1−Delta)·‖g‖², so the codec is a
+	// contraction and error feedback converges. 0 claims nothing.
+	Delta float64
+	// Exact, or MaxBytes ≥ 0 when the size depends on the data: Size is the
+	// payload's length, or its upper bound.
+	Size    int
+	Exact   bool
+	Linear  Linearity
+	Special Special
+	// Stateful codecs (feedback) change from step to step.
+	Stateful bool
+	// Homogeneous: C(2ᵏg) = 2ᵏC(g) exactly, barring over- and underflow.
+	Homogeneous bool
+}
+
+// Linear is implemented by codecs whose encodings add: Project gives the wire
+// vector, sums of wire vectors (of equal Step) are lifted back. Such codecs
+// take the all-reduce road.
+type Linear interface {
+	Codec
+	WireLen() int
+	// Wire is the format an element of the wire vector travels in.
+	Wire() Wire
+	// Project writes the wire vector of g to dst, len(dst) = WireLen().
+	Project(dst, g []float32, s Step) error
+	// Lift adds scale · (what sum stands for) to dst.
+	Lift(dst []float32, scale float32, sum []float32, s Step) error
+}
+
+// Wire is an element format for sums.
+type Wire uint8
+
+const (
+	F32 Wire = iota
+	F16
+	BF16
+)
+
+// Bytes is the size of an element on the wire.
+func (w Wire) Bytes() int {
+	if w == F32 {
+		return 4
+	}
+	return 2
+}
+
+// OpKind is an operation an Exchange may ask for.
+type OpKind uint8
+
+const (
+	OpNone   OpKind = iota // nothing more: the exchange is done
+	OpSum                  // element-wise sum of Floats over all ranks
+	OpMax                  // element-wise maximum of Floats
+	OpGather               // every rank's Bytes, in rank order (lengths may differ)
+)
+
+// Op is what an Exchange asks the network for. It costs exactly
+// len(Floats)·Wire.Bytes() or len(Bytes) per contribution.
+type Op struct {
+	Kind   OpKind
+	Floats []float32 // in: this rank's contribution; out: the sum, in place
+	Wire   Wire
+	Bytes  []byte
+	Parts  [][]byte // out of OpGather, index = rank
+}
+
+// Exchange takes one block through one step, over as many rounds as it needs.
+// It asks and never talks, so it runs on every topology and net. Call Begin,
+// perform the Op, hand it to Next, until OpNone; then Output, then Credited.
+type Exchange interface {
+	Begin(g []float32, s Step) (Op, error)
+	Next(done Op) (Op, error)
+	// Output adds scale · (sum over ranks of what each contributed) to dst. It
+	// is bit-identical on all ranks.
+	Output(dst []float32, scale float32) error
+	// Credited adds scale · (what this rank contributed to that sum) to dst:
+	// all that error feedback needs.
+	Credited(dst []float32, scale float32) error
+}
+
+// Exchanger is implemented by families with an Exchange of their own. Other
+// families are adapted by NewExchange.
+type Exchanger interface {
+	NewExchange(Block) (Exchange, error)
+}
+
+// ErrCorrupt is wrapped by every decoding error.
+var ErrCorrupt = errors.New("corrupt payload")
+
+// ErrNotFinite is returned for NaN or ±Inf where Claims.Special is
+// SpecialError.
+var ErrNotFinite = errors.New("gradient has NaN or Inf")
+
+// Corruptf builds an error that wraps ErrCorrupt.
+func Corruptf(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, a...))
+}

@@ -1,0 +1,3 @@
+module github.com/gradlab/gradlab
+
+go 1.26

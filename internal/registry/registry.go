@@ -1,0 +1,429 @@
+// Package registry turns option structs into names and spec text and back.
+//
+// A Table holds one prototype (an option struct with its defaults filled in)
+// per name. The text a person types,
+//
+//	feedback(topk(keep=0.01))
+//
+// is the same in a recipe, on the command line, in a result row and in a
+// benchmark's name. The grammar:
+//
+//	spec  = name [ "(" [ arg { "," arg } ] ")" ]
+//	arg   = value | key "=" value
+//	value = spec | "[" [ value { "," value } ] "]" | bare word, number or bool
+//
+// Positional arguments fill the struct's fields in declaration order; a slice
+// of nested specs takes all remaining positional arguments. Keys are
+// lower_snake and matched without case. Parse and Spec round-trip:
+// Parse(Spec(v)) == v.
+package registry
+
+import (
+	"fmt"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Validator is implemented by option structs that can check themselves.
+// Validate is called after a spec has been parsed; its error should say which
+// key is wrong and what is allowed.
+type Validator interface{ Validate() error }
+
+// Table maps names to prototypes of one kind ("codec", "optimizer", …). The
+// zero value is not usable; call New. A Table is filled by package-level
+// variables at start-up and only read afterwards, so it needs no lock.
+type Table[T any] struct {
+	kind    string
+	protos  map[string]T
+	about   map[string]string
+	byType  map[reflect.Type]string
+	ordered []string
+}
+
+// New returns an empty table. kind is the noun used in messages.
+func New[T any](kind string) *Table[T] {
+	return &Table[T]{
+		kind: kind, protos: map[string]T{}, about: map[string]string{},
+		byType: map[reflect.Type]string{},
+	}
+}
+
+// Kind returns the noun the table was made with.
+func (t *Table[T]) Kind() string { return t.kind }
+
+// Add enrols proto, a struct value holding the defaults, under name. about is
+// one line for `gradlab list`. Add is meant for package-level variables and
+// panics on a name or a type that is taken, or on a prototype that is not a
+// plain struct: both are programming errors found by any test run.
+func (t *Table[T]) Add(name, about string, proto T) T {
+	v := reflect.ValueOf(proto)
+	if v.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("registry: %s %q must be a struct value, not %T", t.kind, name, proto))
+	}
+	if _, dup := t.protos[name]; dup {
+		panic(fmt.Sprintf("registry: %s %q registered twice", t.kind, name))
+	}
+	if other, dup := t.byType[v.Type()]; dup {
+		panic(fmt.Sprintf("registry: %s type %T registered as %q and %q", t.kind, proto, other, name))
+	}
+	t.protos[name], t.about[name], t.byType[v.Type()] = proto, about, name
+	t.ordered = append(t.ordered, name)
+	sort.Strings(t.ordered)
+	return proto
+}
+
+// Names lists what is enrolled, sorted.
+func (t *Table[T]) Names() []string { return append([]string(nil), t.ordered...) }
+
+// Proto returns the prototype enrolled under name.
+func (t *Table[T]) Proto(name string) (T, bool) { p, ok := t.protos[name]; return p, ok }
+
+// Name returns the name v's type is enrolled under, "" if it is not.
+func (t *Table[T]) Name(v T) string { return t.byType[reflect.TypeOf(v)] }
+
+// Param describes one option of an entry.
+type Param struct {
+	Key     string `json:"key"`
+	Type    string `json:"type"`
+	Default string `json:"default"`
+	Doc     string `json:"doc,omitempty"`
+}
+
+// Entry describes one name for listings.
+type Entry struct {
+	Name   string  `json:"name"`
+	About  string  `json:"about"`
+	Spec   string  `json:"spec"`
+	Params []Param `json:"params,omitempty"`
+}
+
+// Entries describes everything enrolled, sorted by name.
+func (t *Table[T]) Entries() []Entry {
+	var out []Entry
+	for _, n := range t.ordered {
+		p := t.protos[n]
+		e := Entry{Name: n, About: t.about[n], Spec: t.Spec(p)}
+		v := reflect.ValueOf(p)
+		for _, f := range fields(v.Type()) {
+			e.Params = append(e.Params, Param{
+				Key: f.key, Type: t.typeName(f.typ), Default: t.format(v.Field(f.index)), Doc: f.doc,
+			})
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (t *Table[T]) typeName(rt reflect.Type) string {
+	switch {
+	case t.nested(rt):
+		return t.kind
+	case rt.Kind() == reflect.Slice:
+		return "list of " + t.typeName(rt.Elem())
+	case rt == durationType:
+		return "duration"
+	}
+	switch rt.Kind() {
+	case reflect.Float64, reflect.Float32:
+		return "number"
+	case reflect.Bool:
+		return "bool"
+	case reflect.String:
+		return "word"
+	}
+	return "integer"
+}
+
+type field struct {
+	key, doc string
+	index    int
+	show     bool
+	typ      reflect.Type
+}
+
+// fields reads the `spec:"key,show"` and `doc:"…"` tags. Without a tag the key
+// is the field's name in lower_snake. `show` prints the field even when it has
+// its default value.
+func fields(rt reflect.Type) []field {
+	var out []field
+	for i := 0; i < rt.NumField(); i++ {
+		sf := rt.Field(i)
+		tag := sf.Tag.Get("spec")
+		if !sf.IsExported() || tag == "-" {
+			continue
+		}
+		parts := strings.Split(tag, ",")
+		f := field{key: parts[0], doc: sf.Tag.Get("doc"), index: i, typ: sf.Type}
+		if f.key == "" {
+			f.key = snake(sf.Name)
+		}
+		for _, p := range parts[1:] {
+			f.show = f.show || p == "show"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func snake(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 && !(s[i-1] >= 'A' && s[i-1] <= 'Z') {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+var durationType = reflect.TypeOf(time.Duration(0))
+
+func (t *Table[T]) nested(rt reflect.Type) bool {
+	return rt == reflect.TypeOf((*T)(nil)).Elem()
+}
+
+// Spec prints v in canonical form: nested specs by position, other fields as
+// key=value where they differ from the default or are marked "show". A value
+// whose type is not enrolled prints as its Go type.
+func (t *Table[T]) Spec(v T) string {
+	rv := reflect.ValueOf(v)
+	if !rv.IsValid() {
+		return ""
+	}
+	name, ok := t.byType[rv.Type()]
+	if !ok {
+		return fmt.Sprintf("%T", v)
+	}
+	def := reflect.ValueOf(t.protos[name])
+	var args []string
+	for _, f := range fields(rv.Type()) {
+		fv := rv.Field(f.index)
+		switch {
+		case t.nested(f.typ):
+			if !fv.IsNil() {
+				args = append(args, f.prefix(len(args))+t.format(fv))
+			}
+		case f.typ.Kind() == reflect.Slice && t.nested(f.typ.Elem()):
+			for i := 0; i < fv.Len(); i++ {
+				args = append(args, t.format(fv.Index(i)))
+			}
+		case f.show || !reflect.DeepEqual(fv.Interface(), def.Field(f.index).Interface()):
+			args = append(args, f.key+"="+t.format(fv))
+		}
+	}
+	if len(args) == 0 {
+		return name
+	}
+	return name + "(" + strings.Join(args, ",") + ")"
+}
+
+// prefix names a nested field unless its position already says which it is.
+func (f field) prefix(pos int) string {
+	if f.index == pos {
+		return ""
+	}
+	return f.key + "="
+}
+
+func (t *Table[T]) format(v reflect.Value) string {
+	switch {
+	case t.nested(v.Type()):
+		if v.IsNil() {
+			return ""
+		}
+		return t.Spec(v.Interface().(T))
+	case v.Type() == durationType:
+		return time.Duration(v.Int()).String()
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		parts := make([]string, v.Len())
+		for i := range parts {
+			parts[i] = t.format(v.Index(i))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case reflect.Float32:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 32)
+	case reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// Parse reads spec text. Errors name the key or name that is wrong, what is
+// allowed, and the nearest spelling.
+func (t *Table[T]) Parse(text string) (T, error) {
+	var zero T
+	p := parser{s: text}
+	n, err := p.node()
+	if err == nil && p.skip() != len(p.s) {
+		err = fmt.Errorf("unexpected %q after it", p.s[p.i:])
+	}
+	if err != nil {
+		return zero, fmt.Errorf("%s %q: %w", t.kind, text, err)
+	}
+	v, err := t.build(n)
+	if err != nil {
+		return zero, fmt.Errorf("%s %q: %w", t.kind, text, err)
+	}
+	return v, nil
+}
+
+// MustParse is Parse for constants in code and tests; it panics on an error.
+func (t *Table[T]) MustParse(text string) T {
+	v, err := t.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (t *Table[T]) build(n node) (T, error) {
+	var zero T
+	proto, ok := t.protos[n.text]
+	if !ok || n.list {
+		return zero, fmt.Errorf("no %s named %q; %s", t.kind, n.text, Suggest(n.text, t.ordered))
+	}
+	out := reflect.New(reflect.TypeOf(proto)).Elem()
+	out.Set(reflect.ValueOf(proto))
+	fs := fields(out.Type())
+	keys := make([]string, len(fs))
+	for i, f := range fs {
+		keys[i] = f.key
+	}
+	seen := map[string]bool{}
+	pos, named := 0, false
+	for _, a := range n.args {
+		var f *field
+		if a.key != "" {
+			named = true
+			for i := range fs {
+				if strings.EqualFold(fs[i].key, a.key) {
+					f = &fs[i]
+				}
+			}
+			if f == nil {
+				return zero, fmt.Errorf("%s has no option %q; %s", n.text, a.key, Suggest(a.key, keys))
+			}
+			if seen[f.key] {
+				return zero, fmt.Errorf("%s: option %q given twice", n.text, f.key)
+			}
+		} else {
+			if named {
+				return zero, fmt.Errorf("%s: positional argument %q after a named one", n.text, a.text)
+			}
+			if pos >= len(fs) {
+				return zero, fmt.Errorf("%s takes %d argument(s) at most; %q is one too many", n.text, len(fs), a.text)
+			}
+			f = &fs[pos]
+			if f.typ.Kind() == reflect.Slice && t.nested(f.typ.Elem()) {
+				fv := out.Field(f.index)
+				if !seen[f.key] {
+					fv.Set(reflect.Zero(f.typ))
+				}
+				el := reflect.New(f.typ.Elem()).Elem()
+				if err := t.set(el, a.node); err != nil {
+					return zero, fmt.Errorf("%s: %w", n.text, err)
+				}
+				fv.Set(reflect.Append(fv, el))
+				seen[f.key] = true
+				continue
+			}
+			pos++
+		}
+		seen[f.key] = true
+		if err := t.set(out.Field(f.index), a.node); err != nil {
+			return zero, fmt.Errorf("%s: option %q: %w", n.text, f.key, err)
+		}
+	}
+	v := out.Interface().(T)
+	if c, ok := any(v).(Validator); ok {
+		if err := c.Validate(); err != nil {
+			return zero, fmt.Errorf("%s: %w", n.text, err)
+		}
+	}
+	return v, nil
+}
+
+func (t *Table[T]) set(dst reflect.Value, n node) error {
+	rt := dst.Type()
+	if t.nested(rt) {
+		v, err := t.build(n)
+		if err != nil {
+			return err
+		}
+		dst.Set(reflect.ValueOf(v))
+		return nil
+	}
+	if rt.Kind() == reflect.Slice {
+		if !n.list {
+			n = node{list: true, args: []arg{{node: n}}}
+		}
+		s := reflect.MakeSlice(rt, len(n.args), len(n.args))
+		for i, a := range n.args {
+			if a.key != "" {
+				return fmt.Errorf("a list has no keys (%q)", a.key)
+			}
+			if err := t.set(s.Index(i), a.node); err != nil {
+				return err
+			}
+		}
+		dst.Set(s)
+		return nil
+	}
+	if n.list || len(n.args) > 0 {
+		return fmt.Errorf("want a plain %s, not %q", t.typeName(rt), n.text)
+	}
+	return SetScalar(dst, n.text)
+}
+
+// SetScalar stores text in dst, a bool, integer, float, string or
+// time.Duration. The error says what was wanted.
+func SetScalar(dst reflect.Value, text string) error {
+	bad := func(want string) error { return fmt.Errorf("want %s, not %q", want, text) }
+	if dst.Type() == durationType {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return bad("a duration such as 250us or 1.5s")
+		}
+		dst.SetInt(int64(d))
+		return nil
+	}
+	switch dst.Kind() {
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return bad("true or false")
+		}
+		dst.SetBool(b)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		i, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || dst.OverflowInt(i) {
+			return bad("a whole number")
+		}
+		dst.SetInt(i)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		i, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || dst.OverflowUint(i) {
+			return bad("a whole number ≥ 0")
+		}
+		dst.SetUint(i)
+	case reflect.Float32, reflect.Float64:
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || x != x {
+			return bad("a number")
+		}
+		dst.SetFloat(x)
+	case reflect.String:
+		dst.SetString(text)
+	default:
+		return fmt.Errorf("registry: options of type %s are not supported", dst.Type())
+	}
+	return nil
+}

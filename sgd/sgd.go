@@ -1,0 +1,245 @@
+// Package sgd is the vocabulary of training: the flat parameter vector and its
+// named spans, batches by address, models, and update rules.
+//
+// Everything is float32 and flat. Parameters, gradients, moments and residuals
+// are []float32 of one length, Layout.Size(); a Span names a piece of it.
+package sgd
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+)
+
+// Role says what a span holds, and so how it is decayed, encoded and combined.
+type Role uint8
+
+const (
+	Weight Role = iota // matrices and filters: decayed, encoded by the codec
+	Bias               // additive terms: not decayed by default
+	Norm               // scale and shift of a normalisation: not decayed by default
+	// Buffer is state a model carries beside its trainable parameters, such as
+	// batch-norm running statistics. Its "gradient" is old − new: Transforms
+	// pass it through untouched at rate 1, so that averaging gradients over
+	// ranks averages the statistics, and one worker keeps exactly its own.
+	// Buffers always travel uncompressed.
+	Buffer
+)
+
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("Role(%d)", uint8(r))
+}
+
+var roleNames = [...]string{"weight", "bias", "norm", "buffer"}
+
+// Span is a named piece of the flat vector: Rows×Cols values from Off, row
+// major. A vector is Rows = 1; a filter bank has one output channel a row.
+type Span struct {
+	Name       string
+	Off        int
+	Rows, Cols int
+	Role       Role
+}
+
+// Len is the number of values in the span.
+func (s Span) Len() int { return s.Rows * s.Cols }
+
+// End is the offset behind the span.
+func (s Span) End() int { return s.Off + s.Len() }
+
+// Layout is the list of spans of a vector, in forward order of first use,
+// contiguous from 0.
+type Layout struct{ Spans []Span }
+
+// Add appends a span behind the last one and returns its index.
+func (l *Layout) Add(name string, role Role, rows, cols int) int {
+	l.Spans = append(l.Spans, Span{Name: name, Off: l.Size(), Rows: rows, Cols: cols, Role: role})
+	return len(l.Spans) - 1
+}
+
+// Size is the length of the vector, buffers included.
+func (l Layout) Size() int {
+	if len(l.Spans) == 0 {
+		return 0
+	}
+	return l.Spans[len(l.Spans)-1].End()
+}
+
+// Trainable is the number of values that are not buffers.
+func (l Layout) Trainable() int {
+	n := 0
+	for _, s := range l.Spans {
+		if s.Role != Buffer {
+			n += s.Len()
+		}
+	}
+	return n
+}
+
+// View returns the part of v that span i covers, capped at its end.
+func (l Layout) View(v []float32, i int) []float32 {
+	s := l.Spans[i]
+	return v[s.Off:s.End():s.End()]
+}
+
+// Find returns the index of the span called name, −1 if there is none.
+func (l Layout) Find(name string) int {
+	for i, s := range l.Spans {
+		if s.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Hash identifies names, shapes, roles and order; ranks compare it when they
+// join.
+func (l Layout) Hash() uint64 {
+	h := fnv.New64a()
+	for _, s := range l.Spans {
+		fmt.Fprintf(h, "%s/%d/%d/%d;", s.Name, s.Role, s.Rows, s.Cols)
+	}
+	return h.Sum64()
+}
+
+// Draw addresses N consecutive samples of the shuffled sample stream from
+// position First. Position p lies in epoch p / len(train set); the order within
+// an epoch is a permutation by address. Rank r of W at step s with batch B
+// draws First = (s·W + r)·B: the same samples in every mode and place.
+type Draw struct {
+	First uint64
+	N     int
+}
+
+// Batch is N samples: X holds N·Dim inputs, Y the N class labels. First is the
+// stream position of the first sample: dropout masks and augmentation are
+// addressed by (Seed, First+i), so a sample meets the same mask whichever rank
+// draws it.
+type Batch struct {
+	X     []float32
+	Y     []int32
+	N     int
+	First uint64
+	Seed  uint64
+}
+
+// Shape is the geometry of one sample: channels × height × width (features are
+// 1×1×W).
+type Shape struct{ C, H, W int }
+
+// Len is the number of values in one sample.
+func (s Shape) Len() int { return s.C * s.H * s.W }
+
+func (s Shape) String() string { return fmt.Sprintf("%dx%dx%d", s.C, s.H, s.W) }
+
+// Source is a set of labelled samples.
+type Source interface {
+	// Batch fills b with the samples at d, growing its slices when they are too
+	// short and reusing them otherwise. Safe for concurrent use with distinct b.
+	Batch(d Draw, b *Batch) error
+	Len() int     // samples in an epoch
+	Shape() Shape // of one sample
+	Classes() int
+}
+
+// Dataset is a named pair of training and test sources. Hash identifies the
+// bytes it was read from. A test source is not shuffled: position p is sample
+// p mod Len.
+type Dataset struct {
+	Name        string
+	Train, Test Source
+	Hash        uint64
+	Note        string // a caveat to print beside results, such as "JPEG quality 75"
+}
+
+// Scratch is a model's working memory for one pass at a time; one per core.
+type Scratch any
+
+// Pass is one forward and backward run. Grad is overwritten, not added to, and
+// holds the gradient of the mean loss over the batch (buffers: see Buffer).
+// Need, if set, is called before span i is first read; Ready once its gradient
+// is final: pulls then overlap the forward pass, pushes the backward pass.
+type Pass struct {
+	Params, Grad []float32
+	Need, Ready  func(span int) error
+	Scratch      Scratch
+}
+
+// Score is the outcome of an evaluation: summed loss, correct predictions and
+// samples.
+type Score struct {
+	Loss    float64
+	Correct int
+	N       int
+}
+
+// Add accumulates o.
+func (s *Score) Add(o Score) { s.Loss += o.Loss; s.Correct += o.Correct; s.N += o.N }
+
+// Accuracy is Correct / N, 0 for an empty score.
+func (s Score) Accuracy() float64 {
+	if s.N == 0 {
+		return 0
+	}
+	return float64(s.Correct) / float64(s.N)
+}
+
+// Model computes losses and gradients. It is immutable and safe for concurrent
+// use; what a pass writes lives in its Scratch.
+type Model interface {
+	Layout() Layout
+	Init(params []float32, seed uint64)
+	NewScratch() Scratch
+	// Grad runs one pass and returns the mean loss. An error of Need or Ready,
+	// or a cancelled ctx, ends it early.
+	Grad(ctx context.Context, p Pass, b Batch) (loss float64, err error)
+	// Eval scores a batch in inference mode (no dropout, running statistics).
+	Eval(params []float32, s Scratch, b Batch) (Score, error)
+	// SpanFLOPs is, per span, the floating-point operations of the forward pass
+	// of the layers that first read it, for one sample; a backward pass costs
+	// twice that. The virtual cluster bills them.
+	SpanFLOPs() []float64
+}
+
+// Step is the context of one update. LR is the learning rate already scheduled
+// and corrected; Delay the staleness of the gradient in updates.
+type Step struct {
+	N     int // updates applied before this one
+	Epoch float64
+	LR    float64
+	Delay int
+	Seed  uint64
+}
+
+// Transform turns a gradient into an update, in place: after the last one of a
+// chain, params −= u. It sees the trainable spans of its layout and must leave
+// buffer spans of u alone. Transforms hold state (momenta, sums) of the
+// layout's length.
+type Transform interface {
+	Apply(u, params []float32, s Step)
+}
+
+// Optimizer is an option struct that makes a Transform for a layout. The
+// learning rate is applied by the Transform that New returns (u = LR·direction).
+type Optimizer interface {
+	New(Layout) (Transform, error)
+}
+
+// Slot is one vector of a Transform's state, aliasing live memory and laid out
+// as the parameters are: a checkpoint stores it span by span and so moves
+// between shard counts.
+type Slot struct {
+	Name string
+	V    []float32
+}
+
+// Stateful is implemented by Transforms with state to keep.
+type Stateful interface{ Slots() []Slot }
+
+// Whole is implemented by Optimizers that need norms of whole tensors, or of
+// the whole vector, at once. They are refused where tensors are split over
+// shards.
+type Whole interface{ NeedsWhole() bool }

@@ -1,0 +1,98 @@
+// Package staleness decides, from integers alone, when a parameter server
+// applies a gradient and when a worker gets its answer. Policies are pure: no
+// clock, no socket, no gradient. Correctors scale a late gradient.
+package staleness
+
+import "github.com/gradlab/gradlab/internal/registry"
+
+// Verdict is a policy's word on one push.
+type Verdict uint8
+
+const (
+	Apply Verdict = iota // one update from this push alone, now
+	Hold                 // keep it until Flush
+	Drop                 // too late or void: reject it
+)
+
+func (v Verdict) String() string { return [...]string{"apply", "hold", "drop"}[v] }
+
+// View is all a policy may know of a shard. Slices are indexed by worker and
+// must not be modified.
+type View struct {
+	Live    []bool // still members
+	Pushed  []int  // pushes taken from each worker so far (its clock)
+	Held    []int  // pushes of each worker now held
+	Waiting []bool // has pushed and not been answered
+	Version int    // updates applied
+	Delay   int    // Admit: staleness of the push in question, Version − its version
+}
+
+// NumLive counts members.
+func (v View) NumLive() int {
+	n := 0
+	for _, l := range v.Live {
+		if l {
+			n++
+		}
+	}
+	return n
+}
+
+// NumHeld counts held pushes.
+func (v View) NumHeld() int {
+	n := 0
+	for _, h := range v.Held {
+		n += h
+	}
+	return n
+}
+
+// MinClock is the smallest clock among live workers, 0 if none lives.
+func (v View) MinClock() int {
+	m, any := 0, false
+	for w, l := range v.Live {
+		if l && (!any || v.Pushed[w] < m) {
+			m, any = v.Pushed[w], true
+		}
+	}
+	return m
+}
+
+// Policy decides. After each push the server asks Admit once, then Flush (held
+// pushes become one update, their mean) and then, for every waiting worker in
+// rank order, Release. After a worker leaves it asks Flush and Release again.
+type Policy interface {
+	Admit(v View, worker int) Verdict
+	Flush(v View) bool
+	Release(v View, worker int) bool
+	// Cancel lists workers whose running gradient has become void after an
+	// update (K-sync, backup workers); nil for most.
+	Cancel(v View) []int
+}
+
+// Spec is an option struct that makes a Policy for a number of workers.
+type Spec interface {
+	New(workers int) (Policy, error)
+}
+
+// Synchronous is implemented by Specs under which every worker computes on the
+// same version and an update is the mean over all of them: results then do not
+// depend on arrival order.
+type Synchronous interface{ Synchronous() bool }
+
+// Policies holds every policy by name.
+var Policies = registry.New[Spec]("policy")
+
+// Past is what a corrector may know of a late gradient.
+type Past struct {
+	Delay  int // staleness in updates
+	Worker int
+}
+
+// Corrector gives the factor a gradient's learning rate is multiplied by.
+type Corrector interface {
+	Scale(p Past) float64
+}
+
+// Correctors holds every corrector by name.
+var Correctors = registry.New[Corrector]("corrector")
