@@ -128,10 +128,7 @@ type Clock interface {
 	Do(ctx context.Context, w Work) error
 	// Sleep lets d pass on the net's clock.
 	Sleep(ctx context.Context, d time.Duration) error
-	// Aside runs fn without billing it and without holding up the program; on a
-	// virtual clock time does not advance past done until fn has ended. done is
-	// called on the rank's program when it next waits.
-	Aside(fn func(), done func())
+	// Virtual says whether time is simulated.
 	Virtual() bool
 }
 

@@ -1,0 +1,286 @@
+// Package commtest is the conformance suite of comm.Net: whoever writes a net
+// runs it with one call.
+package commtest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// Net runs the suite. run is given programs, one per rank, and runs them on a
+// fresh net.
+func Net(t *testing.T, run func(ctx context.Context, programs []comm.Program) error) {
+	ctx := context.Background()
+	all := func(n int, p comm.Program) []comm.Program {
+		ps := make([]comm.Program, n)
+		for i := range ps {
+			ps[i] = p
+		}
+		return ps
+	}
+	mustRun := func(t *testing.T, ps []comm.Program) {
+		t.Helper()
+		if err := run(ctx, ps); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	t.Run("order", func(t *testing.T) {
+		const msgs = 200
+		mustRun(t, all(3, func(ctx context.Context, h comm.Host) error {
+			next, prev := (h.Rank()+1)%3, (h.Rank()+2)%3
+			for i := 0; i < msgs; i++ {
+				if err := h.Send(ctx, next, frame(comm.Gradient, 1, uint64(i), i*37)); err != nil {
+					return err
+				}
+			}
+			for i := 0; i < msgs; i++ {
+				f, err := h.Recv(ctx, prev, 1)
+				if err != nil {
+					return err
+				}
+				if err := check(f, uint64(i), i*37); err != nil {
+					return err
+				}
+				f.Release()
+			}
+			c := h.Traffic().Count()
+			if want := uint64(37 * msgs * (msgs - 1) / 2); c.SentBytes[comm.Gradient] != want || c.RecvBytes[comm.Gradient] != want {
+				return fmt.Errorf("traffic %d sent, %d received, want %d", c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient], want)
+			}
+			return nil
+		}))
+	})
+
+	t.Run("large frames", func(t *testing.T) {
+		const size = 5 << 20
+		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
+			if err := h.Send(ctx, 1-h.Rank(), frame(comm.Parameters, 2, 9, size)); err != nil {
+				return err
+			}
+			f, err := h.Recv(ctx, 1-h.Rank(), 2)
+			if err != nil {
+				return err
+			}
+			defer f.Release()
+			return check(f, 9, size)
+		}))
+	})
+
+	t.Run("tags and any rank", func(t *testing.T) {
+		mustRun(t, all(4, func(ctx context.Context, h comm.Host) error {
+			if h.Rank() != 0 {
+				if err := h.Send(ctx, 0, frame(comm.Gradient, 7, uint64(h.Rank()), 8)); err != nil {
+					return err
+				}
+				return h.Send(ctx, 0, frame(comm.Control, 5, uint64(h.Rank()), 0))
+			}
+			seen := map[int32]bool{}
+			for i := 0; i < 3; i++ {
+				f, err := h.Recv(ctx, comm.AnyRank, 5)
+				if err != nil {
+					return err
+				}
+				if f.Header.Tag != 5 || seen[f.Header.From] || uint64(f.Header.From) != f.Header.Step {
+					return fmt.Errorf("got %+v", f.Header)
+				}
+				seen[f.Header.From] = true
+				f.Release()
+			}
+			for r := 3; r > 0; r-- {
+				f, err := h.Recv(ctx, r, comm.AnyTag)
+				if err != nil {
+					return err
+				}
+				if f.Header.Tag != 7 {
+					return fmt.Errorf("got %+v", f.Header)
+				}
+				f.Release()
+			}
+			return nil
+		}))
+	})
+
+	t.Run("activities", func(t *testing.T) {
+		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
+			h.Go("echo", func(ctx context.Context, h comm.Host) error {
+				for i := 0; i < 10; i++ {
+					f, err := h.Recv(ctx, h.Rank(), 11)
+					if err != nil {
+						return err
+					}
+					f.Header.Tag = 12
+					if err := h.Send(ctx, h.Rank(), f); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			for i := 0; i < 10; i++ {
+				if err := h.Send(ctx, h.Rank(), frame(comm.Gradient, 11, uint64(i), 3)); err != nil {
+					return err
+				}
+				f, err := h.Recv(ctx, h.Rank(), 12)
+				if err != nil {
+					return err
+				}
+				if err := check(f, uint64(i), 3); err != nil {
+					return err
+				}
+				f.Release()
+			}
+			if n := h.Traffic().Count().SentFrames[comm.Gradient]; n != 0 {
+				return fmt.Errorf("%d frames to the own rank were counted", n)
+			}
+			return nil
+		}))
+	})
+
+	t.Run("work passes its marks in order", func(t *testing.T) {
+		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
+			ran, last := 0, -1
+			err := h.Do(ctx, comm.Work{
+				Cost: []time.Duration{time.Millisecond, 2 * time.Millisecond},
+				Run: func(at func(int) error) error {
+					for i := 0; i < 2; i++ {
+						ran++
+						if err := at(i); err != nil {
+							return err
+						}
+					}
+					return nil
+				},
+				Then: func(i int) error {
+					if i != last+1 {
+						return fmt.Errorf("mark %d after %d", i, last)
+					}
+					last = i
+					return nil
+				},
+			})
+			if err == nil && (ran != 2 || last != 1) {
+				err = fmt.Errorf("ran %d, last mark %d", ran, last)
+			}
+			return err
+		}))
+	})
+
+	t.Run("a failing rank is told to the others", func(t *testing.T) {
+		boom := errors.New("boom")
+		told := make([]string, 3)
+		ps := all(3, func(ctx context.Context, h comm.Host) error {
+			from := 1
+			if h.Rank() == 2 {
+				from = comm.AnyRank
+			}
+			_, err := h.Recv(ctx, from, comm.AnyTag)
+			var p *comm.PeerError
+			if !errors.As(err, &p) || p.Rank != 1 {
+				return fmt.Errorf("got %v, want rank 1's death", err)
+			}
+			told[h.Rank()] = p.Cause
+			return nil
+		})
+		ps[1] = func(context.Context, comm.Host) error { return boom }
+		err := run(ctx, ps)
+		if err == nil || !strings.Contains(err.Error(), "boom") {
+			t.Fatalf("got %v, want boom", err)
+		}
+		for _, r := range []int{0, 2} {
+			if !strings.Contains(told[r], "boom") {
+				t.Errorf("rank %d was told %q", r, told[r])
+			}
+		}
+	})
+
+	t.Run("frames before a finish are not lost", func(t *testing.T) {
+		ps := []comm.Program{
+			func(ctx context.Context, h comm.Host) error {
+				for i := 0; i < 20; i++ {
+					if err := h.Send(ctx, 1, frame(comm.Gradient, 3, uint64(i), 1000)); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			func(ctx context.Context, h comm.Host) error {
+				for i := 0; i < 20; i++ {
+					f, err := h.Recv(ctx, 0, 3)
+					if err != nil {
+						return err
+					}
+					f.Release()
+				}
+				_, err := h.Recv(ctx, 0, 3)
+				var p *comm.PeerError
+				if !errors.As(err, &p) {
+					return fmt.Errorf("got %v, want a PeerError", err)
+				}
+				return nil
+			},
+		}
+		mustRun(t, ps)
+	})
+
+	t.Run("cancelling ends everybody", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		ps := all(3, func(ctx context.Context, h comm.Host) error {
+			for {
+				if h.Rank() == 0 {
+					if err := h.Sleep(ctx, time.Millisecond); err != nil {
+						return err
+					}
+					continue
+				}
+				if _, err := h.Recv(ctx, 0, comm.AnyTag); err != nil {
+					return err
+				}
+			}
+		})
+		time.AfterFunc(50*time.Millisecond, cancel)
+		done := make(chan error, 1)
+		go func() { done <- run(ctx, ps) }()
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Error("no error from a cancelled run")
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("still running 20 s after the cancel")
+		}
+	})
+}
+
+func frame(k comm.Kind, tag comm.Tag, step uint64, size int) comm.Frame {
+	b := comm.NewBuffer(size)
+	for i := range b.B {
+		b.B[i] = byte(uint64(i)*7 + step)
+	}
+	if size >= 8 {
+		binary.LittleEndian.PutUint64(b.B, step)
+	}
+	return comm.NewFrame(comm.Header{Kind: k, Tag: tag, Step: step, Value: float64(step) / 3}, b)
+}
+
+func check(f comm.Frame, step uint64, size int) error {
+	if f.Header.Step != step || len(f.Body) != size || f.Header.Value != float64(step)/3 {
+		return fmt.Errorf("got step %d, %d bytes, value %v; want step %d, %d bytes", f.Header.Step, len(f.Body), f.Header.Value, step, size)
+	}
+	for i := range f.Body {
+		want := byte(uint64(i)*7 + step)
+		if size >= 8 && i < 8 {
+			want = byte(step >> (8 * i))
+		}
+		if f.Body[i] != want {
+			return fmt.Errorf("byte %d of frame %d is %d, want %d", i, step, f.Body[i], want)
+		}
+	}
+	return nil
+}

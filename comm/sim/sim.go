@@ -1,0 +1,440 @@
+// Package sim runs ranks as coroutines on a virtual cluster with a virtual
+// clock. Programs, gradients, payloads and their sizes are real; only time is
+// modelled: computing costs what its Work says, frames take what the Network
+// says.
+//
+// One event loop resumes one coroutine at a time in an order fixed by (virtual
+// time, sequence number), so a run is a pure function of its programs. Gradient
+// work runs meanwhile on spare cores: it starts at the virtual start of a Work
+// and is joined at its first mark. That changes wall time only.
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// Net is a virtual cluster.
+type Net struct {
+	// Network prices frames between ranks. Default: 10 Gb/s, 25 µs, max-min
+	// fair.
+	Network Network
+	// Cores bounds how many Works are computed at once. Default GOMAXPROCS.
+	Cores int
+	// Start is the clock's reading when the run begins (a resumed run goes on
+	// where it stopped).
+	Start time.Duration
+
+	now time.Duration // of the last run
+}
+
+var _ comm.Net = (*Net)(nil)
+
+// Now is the virtual time at which the last run ended.
+func (n *Net) Now() time.Duration { return n.now }
+
+// Run implements comm.Net. A queue without events while programs still wait is
+// a deadlock; the error lists who waits for what.
+func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
+	l := &loop{ctx: ctx, now: n.Start, net: n.Network}
+	if l.net == nil {
+		l.net = &Fair{Bandwidth: 10e9 / 8, Latency: 25 * time.Microsecond}
+	}
+	l.net.reset(len(programs))
+	cores := n.Cores
+	if cores <= 0 {
+		cores = runtime.GOMAXPROCS(0)
+	}
+	l.slots = make(chan struct{}, cores)
+	l.hosts = make([]*host, len(programs))
+	for r := range l.hosts {
+		l.hosts[r] = &host{loop: l, rank: r, gone: map[int]*comm.PeerError{}}
+	}
+	for r, p := range programs {
+		l.hosts[r].Go("main", p)
+	}
+	err := l.run()
+	n.now = l.now
+	return err
+}
+
+// event is something that happens at a virtual instant. Exactly one of task and
+// fn is set.
+type event struct {
+	at   time.Duration
+	seq  uint64
+	task *task
+	gen  uint64 // of the task's sleep; a stale wake-up is ignored
+	fn   func()
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	if q[i].at != q[j].at {
+		return q[i].at < q[j].at
+	}
+	return q[i].seq < q[j].seq
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any     { o := *q; e := o[len(o)-1]; *q = o[:len(o)-1]; return e }
+
+type loop struct {
+	ctx   context.Context
+	now   time.Duration
+	seq   uint64
+	queue events
+	hosts []*host
+	tasks []*task
+	live  int
+	net   Network
+	slots chan struct{}
+	err   comm.FirstError
+	cur   *task
+	ended error // set once the run is being torn down
+}
+
+func (l *loop) at(t time.Duration, e event) {
+	l.seq++
+	e.at, e.seq = max(t, l.now), l.seq
+	heap.Push(&l.queue, e)
+}
+
+func (l *loop) run() error {
+	for n := 0; l.live > 0; n++ {
+		if n&63 == 0 {
+			if err := l.ctx.Err(); err != nil {
+				l.tearDown(context.Cause(l.ctx))
+				break
+			}
+		}
+		// The network settles what changed at this instant before time moves on.
+		if next, ok := l.net.settle(l); ok && (len(l.queue) == 0 || next < l.queue[0].at) {
+			l.now = max(next, l.now)
+			l.net.advance(l)
+			continue
+		}
+		if len(l.queue) == 0 {
+			l.err.Add(l.deadlock())
+			l.tearDown(errTornDown)
+			break
+		}
+		e := heap.Pop(&l.queue).(event)
+		l.now = e.at
+		switch {
+		case e.fn != nil:
+			e.fn()
+		case e.task.gen == e.gen && !e.task.done:
+			l.resume(e.task)
+		}
+	}
+	return l.err.Err()
+}
+
+var errTornDown = errors.New("the virtual run has ended")
+
+// tearDown resumes every parked task with an error until all have returned.
+func (l *loop) tearDown(cause error) {
+	l.ended = cause
+	l.err.Add(cause)
+	for i := 0; i < len(l.tasks); i++ { // tasks may start tasks
+		for t := l.tasks[i]; !t.done; {
+			l.resume(t)
+		}
+	}
+}
+
+func (l *loop) resume(t *task) {
+	l.cur = t
+	if _, ok := t.next(); !ok && !t.done {
+		t.done = true
+	}
+	l.cur = nil
+}
+
+func (l *loop) deadlock() error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "deadlock at virtual %v: nothing can happen any more and", l.now)
+	shown := 0
+	for _, t := range l.tasks {
+		if t.done {
+			continue
+		}
+		if shown++; shown > 12 {
+			b.WriteString("\n  …")
+			break
+		}
+		fmt.Fprintf(&b, "\n  rank %d (%s) waits for %s", t.host.rank, t.name, t.waits())
+	}
+	return errors.New(b.String())
+}
+
+// task is one activity of a rank, a coroutine.
+type task struct {
+	host *host
+	name string
+	next func() (struct{}, bool)
+	park func(struct{}) bool // yields to the loop
+	gen  uint64
+	done bool
+
+	waiting bool // in Recv
+	from    int
+	tag     comm.Tag
+}
+
+func (t *task) waits() string {
+	if t.waiting {
+		return comm.Wanted(t.from, t.tag)
+	}
+	return "its turn"
+}
+
+type host struct {
+	loop    *loop
+	rank    int
+	tasks   []*task
+	inbox   []comm.Frame
+	gone    map[int]*comm.PeerError
+	news    []*comm.PeerError
+	acts    int
+	failed  error
+	traffic comm.Traffic
+}
+
+func (h *host) Rank() int              { return h.rank }
+func (h *host) Size() int              { return len(h.loop.hosts) }
+func (h *host) Traffic() *comm.Traffic { return &h.traffic }
+func (h *host) Now() time.Duration     { return h.loop.now }
+func (h *host) Virtual() bool          { return true }
+
+func (h *host) Go(name string, p comm.Program) {
+	l := h.loop
+	t := &task{host: h, name: name}
+	t.next, _ = iter.Pull(func(yield func(struct{}) bool) {
+		t.park = yield
+		err := h.guard(name, p)
+		t.done = true
+		l.live--
+		h.acts--
+		if err != nil {
+			h.fail(fmt.Errorf("rank %d, %s: %w", h.rank, name, err))
+		}
+		if h.acts == 0 {
+			h.finish()
+		}
+	})
+	l.tasks = append(l.tasks, t)
+	h.tasks = append(h.tasks, t)
+	l.live++
+	h.acts++
+	l.at(l.now, event{task: t, gen: t.gen})
+}
+
+func (h *host) guard(name string, p comm.Program) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	if h.loop.ended != nil {
+		return h.loop.ended
+	}
+	return p(h.loop.ctx, h)
+}
+
+// fail ends the rank's other activities.
+func (h *host) fail(err error) {
+	if h.failed == nil {
+		h.failed = err
+		h.loop.err.Add(err)
+		h.wakeWaiting(func(*task) bool { return true })
+	}
+}
+
+// finish tells the others that this rank will send no more.
+func (h *host) finish() {
+	e := &comm.PeerError{Rank: h.rank, Cause: "has finished"}
+	if h.failed != nil {
+		e.Cause = h.failed.Error()
+	}
+	for _, o := range h.loop.hosts {
+		if o == h {
+			continue
+		}
+		o.gone[h.rank] = e
+		if h.failed != nil {
+			o.news = append(o.news, e)
+		}
+		o.wakeWaiting(func(t *task) bool {
+			return t.from == h.rank || (t.from == comm.AnyRank && h.failed != nil)
+		})
+	}
+	for i := range h.inbox {
+		h.inbox[i].Release()
+	}
+	h.inbox = nil
+}
+
+// wakeWaiting schedules the tasks of h that wait in Recv and satisfy ok.
+func (h *host) wakeWaiting(ok func(*task) bool) {
+	for _, t := range h.tasks {
+		if !t.done && t.waiting && ok(t) {
+			t.waiting = false
+			h.loop.at(h.loop.now, event{task: t, gen: t.gen})
+		}
+	}
+}
+
+// pause parks the current task until it is resumed.
+func (h *host) pause(t *task) error {
+	t.park(struct{}{})
+	if l := h.loop; l.ended != nil {
+		return l.ended
+	}
+	return nil
+}
+
+func (h *host) Sleep(ctx context.Context, d time.Duration) error {
+	l := h.loop
+	if l.ended != nil {
+		return l.ended
+	}
+	t := l.cur
+	t.gen++
+	l.at(l.now+max(d, 0), event{task: t, gen: t.gen})
+	return h.pause(t)
+}
+
+func (h *host) Do(ctx context.Context, w comm.Work) error {
+	l := h.loop
+	if l.ended != nil {
+		return l.ended
+	}
+	done := make(chan error, 1)
+	go func() {
+		l.slots <- struct{}{}
+		var err error
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			}
+			<-l.slots
+			done <- err
+		}()
+		err = w.Run(func(int) error { return nil })
+	}()
+	for i, c := range w.Cost {
+		if err := h.Sleep(ctx, c); err != nil {
+			<-done
+			return err
+		}
+		if i == 0 {
+			if err := <-done; err != nil {
+				return err
+			}
+		}
+		if w.Then != nil {
+			if err := w.Then(i); err != nil {
+				return err
+			}
+		}
+	}
+	if len(w.Cost) == 0 {
+		return <-done
+	}
+	return nil
+}
+
+func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
+	l := h.loop
+	if l.ended != nil {
+		f.Release()
+		return l.ended
+	}
+	if to < 0 || to >= len(l.hosts) {
+		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
+	}
+	f.Header.From, f.Header.To = int32(h.rank), int32(to)
+	if to == h.rank {
+		l.deliver(f)
+		return nil
+	}
+	h.traffic.Sent(f)
+	if f.Header.Kind == comm.Report {
+		l.deliver(f) // observation costs no virtual time
+		return nil
+	}
+	l.net.start(l, f)
+	return nil
+}
+
+// deliver puts a frame into its receiver's inbox now.
+func (l *loop) deliver(f comm.Frame) {
+	h := l.hosts[f.Header.To]
+	if h.acts == 0 {
+		f.Release()
+		return
+	}
+	h.inbox = append(h.inbox, f)
+	for _, t := range h.tasks {
+		if !t.done && t.waiting && matches(t, &f.Header) {
+			t.waiting = false
+			l.at(l.now, event{task: t, gen: t.gen})
+			return
+		}
+	}
+}
+
+func matches(t *task, h *comm.Header) bool {
+	return (t.from == comm.AnyRank || int32(t.from) == h.From) && (t.tag == comm.AnyTag || t.tag == h.Tag)
+}
+
+func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
+	l := h.loop
+	t := l.cur
+	t.from, t.tag = from, tag
+	for {
+		if l.ended != nil {
+			return comm.Frame{}, l.ended
+		}
+		if h.failed != nil {
+			return comm.Frame{}, h.failed
+		}
+		for i := range h.inbox {
+			if matches(t, &h.inbox[i].Header) {
+				f := h.inbox[i]
+				h.inbox = append(h.inbox[:i], h.inbox[i+1:]...)
+				if int(f.Header.From) != h.rank {
+					h.traffic.Recv(f)
+				}
+				return f, nil
+			}
+		}
+		if from == comm.AnyRank && len(h.news) > 0 {
+			e := h.news[0]
+			h.news = h.news[1:]
+			return comm.Frame{}, e
+		}
+		if e := h.gone[from]; e != nil && from != comm.AnyRank && !l.net.pending(from, h.rank) {
+			return comm.Frame{}, e
+		}
+		t.gen++
+		t.waiting = true
+		if err := h.pause(t); err != nil {
+			return comm.Frame{}, err
+		}
+		t.waiting = false
+	}
+}
