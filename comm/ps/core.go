@@ -1,0 +1,299 @@
+// Package ps is the core of a parameter-server shard: a pure state machine
+// without clock, socket or goroutine. Pushes go in, replies come out; the loop
+// around it is the same on every net.
+package ps
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// Store holds a shard's parameters and optimizer. The core tells it what to
+// apply and when.
+type Store interface {
+	// Add accumulates weight · decoded(f) towards the next Step. On an error
+	// nothing may have been added.
+	Add(f comm.Frame, weight float64) error
+	// Step applies what was added as one update; Reset forgets it.
+	Step(u Update) error
+	Reset()
+}
+
+// Update describes one update of the parameters.
+type Update struct {
+	Version int // updates applied before this one
+	Pushes  int // gradients in it
+	Taken   int // gradients applied so far, these included
+	Delay   int // largest staleness among them
+}
+
+// ReplyKind says what a reply means for the worker.
+type ReplyKind uint8
+
+const (
+	Answer   ReplyKind = iota // the parameters, as they are now
+	Rejected                  // the push was not taken; Cause says why
+	Void                      // the gradient now being computed is void: start over
+)
+
+// Reply is something to say to a worker.
+type Reply struct {
+	Worker int
+	Kind   ReplyKind
+	Step   uint64 // the worker's step that is answered
+	Cause  string
+}
+
+// Ledger accounts for every push that reached the shard.
+type Ledger struct {
+	Applied  uint64 `json:"applied"`
+	Rejected uint64 `json:"rejected"`
+	Held     uint64 `json:"held"` // taken, waiting for a flush
+}
+
+// Core decides. Not safe for concurrent use.
+type Core struct {
+	policy staleness.Policy
+	corr   staleness.Corrector
+	store  Store
+	limit  int // updates after which nothing more is applied
+
+	view    staleness.View
+	taken   int // gradients applied
+	inc     []uint32
+	seq     []uint64 // next sequence number expected of each worker
+	pending []uint64 // step of the unanswered push of each worker
+	held    []comm.Frame
+	ledger  Ledger
+	delays  []uint64 // histogram of staleness at application
+	causes  map[string]uint64
+}
+
+// New makes the core of a shard that serves workers workers (all of them
+// members) and stops applying after limit updates.
+func New(workers, limit int, policy staleness.Policy, corr staleness.Corrector, store Store) *Core {
+	c := &Core{
+		policy: policy, corr: corr, store: store, limit: limit,
+		inc: make([]uint32, workers), seq: make([]uint64, workers), pending: make([]uint64, workers),
+		causes: map[string]uint64{},
+	}
+	c.view = staleness.View{
+		Live: make([]bool, workers), Pushed: make([]int, workers),
+		Held: make([]int, workers), Waiting: make([]bool, workers),
+	}
+	for w := range c.view.Live {
+		c.view.Live[w] = true
+	}
+	return c
+}
+
+// Version is the number of updates applied.
+func (c *Core) Version() int { return c.view.Version }
+
+// Taken is the number of gradients applied.
+func (c *Core) Taken() int { return c.taken }
+
+// Done says whether the planned number of updates has been applied: the server
+// ends a run, by versions.
+func (c *Core) Done() bool { return c.view.Version >= c.limit }
+
+// Live says whether worker w is a member.
+func (c *Core) Live(w int) bool { return c.view.Live[w] }
+
+// NumLive counts members.
+func (c *Core) NumLive() int { return c.view.NumLive() }
+
+// Ledger returns the account so far.
+func (c *Core) Ledger() Ledger {
+	l := c.ledger
+	l.Held = uint64(len(c.held))
+	return l
+}
+
+// Causes counts rejections by cause.
+func (c *Core) Causes() map[string]uint64 { return c.causes }
+
+// Delays is the histogram of staleness: Delays()[τ] gradients were applied τ
+// updates after the parameters they were computed on. Do not modify.
+func (c *Core) Delays() []uint64 { return c.delays }
+
+// Push takes a gradient. The frame's header says which worker (From), its
+// incarnation, sequence number and the version it was computed on; the core
+// keeps or releases the frame. A gradient is applied at most once: a sequence
+// number seen before is rejected.
+func (c *Core) Push(f comm.Frame) ([]Reply, error) {
+	h := f.Header
+	w := int(h.From)
+	if w < 0 || w >= len(c.seq) {
+		f.Release()
+		return nil, fmt.Errorf("ps: push from rank %d, which is no worker", w)
+	}
+	reject := func(cause string) ([]Reply, error) {
+		f.Release()
+		c.ledger.Rejected++
+		c.causes[cause]++
+		return []Reply{{Worker: w, Kind: Rejected, Step: h.Step, Cause: cause}}, nil
+	}
+	switch {
+	case !c.view.Live[w]:
+		return reject("the worker has left")
+	case h.Incarnation != c.inc[w]:
+		return reject(fmt.Sprintf("incarnation %d, not %d", h.Incarnation, c.inc[w]))
+	case h.Seq < c.seq[w]:
+		return reject("sequence number seen before")
+	case h.Version > uint64(c.view.Version):
+		return reject(fmt.Sprintf("computed on version %d, but the shard is at %d", h.Version, c.view.Version))
+	}
+	c.seq[w] = h.Seq + 1
+	c.pending[w], c.view.Waiting[w] = h.Step, true
+	if c.Done() {
+		c.view.Waiting[w] = false
+		f.Release()
+		c.ledger.Rejected++
+		c.causes["the run is over"]++
+		return []Reply{{Worker: w, Kind: Answer, Step: h.Step}}, nil
+	}
+	c.view.Pushed[w]++
+	c.view.Delay = c.view.Version - int(h.Version)
+	switch v := c.policy.Admit(c.view, w); v {
+	case staleness.Drop:
+		f.Release()
+		c.ledger.Rejected++
+		c.causes["dropped by the policy"]++
+	case staleness.Apply:
+		if err := c.update([]comm.Frame{f}); err != nil {
+			var bad *badPush
+			if errors.As(err, &bad) {
+				return []Reply{{Worker: w, Kind: Rejected, Step: h.Step, Cause: bad.Error()}}, nil
+			}
+			return nil, err
+		}
+	default:
+		c.held = append(c.held, f)
+		c.view.Held[w]++
+	}
+	return c.settle()
+}
+
+// Pull answers a worker that asks for parameters without pushing.
+func (c *Core) Pull(w int, step uint64) Reply { return Reply{Worker: w, Kind: Answer, Step: step} }
+
+// Leave removes a worker; what it had pushed before stays. The others may be
+// released by it.
+func (c *Core) Leave(w int) ([]Reply, error) {
+	if w < 0 || w >= len(c.seq) || !c.view.Live[w] {
+		return nil, nil
+	}
+	c.view.Live[w], c.view.Waiting[w] = false, false
+	return c.settle()
+}
+
+// Join makes a worker a member again under a new incarnation; sequence numbers
+// start over.
+func (c *Core) Join(w int, incarnation uint32) []Reply {
+	c.view.Live[w], c.view.Waiting[w] = true, false
+	c.inc[w], c.seq[w] = incarnation, 0
+	return []Reply{{Worker: w, Kind: Answer}}
+}
+
+// ReleaseAll answers everybody who waits, whatever the policy says: the run is
+// being stopped.
+func (c *Core) ReleaseAll() []Reply { return c.release(true, nil) }
+
+// settle flushes and releases until nothing moves.
+func (c *Core) settle() ([]Reply, error) {
+	var out []Reply
+	for len(c.held) > 0 && !c.Done() && c.policy.Flush(c.view) {
+		batch := c.held
+		c.held = nil
+		for w := range c.view.Held {
+			c.view.Held[w] = 0
+		}
+		sort.SliceStable(batch, func(i, j int) bool { return batch[i].Header.From < batch[j].Header.From })
+		err := c.update(batch)
+		var bad *badPush
+		if errors.As(err, &bad) {
+			out = append(out, Reply{Worker: bad.worker, Kind: Rejected, Step: c.pending[bad.worker], Cause: bad.Error()})
+			c.view.Waiting[bad.worker] = false
+		} else if err != nil {
+			return nil, err
+		}
+		for _, w := range c.policy.Cancel(c.view) {
+			out = append(out, Reply{Worker: w, Kind: Void, Step: c.pending[w]})
+		}
+	}
+	return c.release(c.Done(), out), nil
+}
+
+func (c *Core) release(all bool, out []Reply) []Reply {
+	for w, waiting := range c.view.Waiting {
+		if waiting && (all || c.policy.Release(c.view, w)) {
+			c.view.Waiting[w] = false
+			out = append(out, Reply{Worker: w, Kind: Answer, Step: c.pending[w]})
+		}
+	}
+	return out
+}
+
+// badPush is a push whose payload could not be decoded.
+type badPush struct {
+	worker int
+	err    error
+}
+
+func (e *badPush) Error() string {
+	return fmt.Sprintf("payload of worker %d refused: %v", e.worker, e.err)
+}
+func (e *badPush) Unwrap() error { return e.err }
+
+// update applies the mean of a batch of pushes as one update. A push that
+// cannot be decoded is rejected and the update made of the others.
+func (c *Core) update(batch []comm.Frame) error {
+	var bad *badPush
+	for {
+		c.store.Reset()
+		worst, failed := 0, -1
+		for i, f := range batch {
+			delay := c.view.Version - int(f.Header.Version)
+			worst = max(worst, delay)
+			scale := c.corr.Scale(staleness.Past{Delay: delay, Worker: int(f.Header.From)})
+			if err := c.store.Add(f, scale/float64(len(batch))); err != nil {
+				bad, failed = &badPush{int(f.Header.From), err}, i
+				break
+			}
+		}
+		if failed < 0 {
+			if len(batch) == 0 {
+				return bad
+			}
+			u := Update{Version: c.view.Version, Pushes: len(batch), Taken: c.taken + len(batch), Delay: worst}
+			if err := c.store.Step(u); err != nil {
+				return err
+			}
+			break
+		}
+		batch[failed].Release()
+		batch = append(batch[:failed], batch[failed+1:]...)
+		c.ledger.Rejected++
+		c.causes["corrupt payload"]++
+	}
+	for i := range batch {
+		delay := c.view.Version - int(batch[i].Header.Version)
+		for len(c.delays) <= delay {
+			c.delays = append(c.delays, 0)
+		}
+		c.delays[delay]++
+		c.ledger.Applied++
+		batch[i].Release()
+	}
+	c.taken += len(batch)
+	c.view.Version++
+	if bad != nil {
+		return bad
+	}
+	return nil
+}

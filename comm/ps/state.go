@@ -1,0 +1,71 @@
+package ps
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// state is what a core must keep over a restart. Held pushes go along as they
+// came, payload and all.
+type state struct {
+	Version, Taken int
+	Live           []bool
+	Pushed         []int
+	Inc            []uint32
+	Seq            []uint64
+	Ledger         Ledger
+	Causes         map[string]uint64
+	Delays         []uint64
+	Held           []heldPush
+}
+
+type heldPush struct {
+	Header comm.Header
+	Body   []byte
+}
+
+// AppendBinary implements encoding.BinaryAppender. Take it only while no worker
+// waits: unanswered pushes are not part of it.
+func (c *Core) AppendBinary(b []byte) ([]byte, error) {
+	s := state{
+		Version: c.view.Version, Taken: c.taken, Live: c.view.Live, Pushed: c.view.Pushed,
+		Inc: c.inc, Seq: c.seq, Ledger: c.ledger, Causes: c.causes, Delays: c.delays,
+	}
+	for _, f := range c.held {
+		s.Held = append(s.Held, heldPush{f.Header, f.Body})
+	}
+	j, err := json.Marshal(s)
+	return append(b, j...), err
+}
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler for a core of the same
+// number of workers.
+func (c *Core) UnmarshalBinary(b []byte) error {
+	var s state
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("ps: state: %w", err)
+	}
+	n := len(c.seq)
+	if len(s.Live) != n || len(s.Pushed) != n || len(s.Inc) != n || len(s.Seq) != n {
+		return fmt.Errorf("ps: state of %d workers, want %d", len(s.Live), n)
+	}
+	c.view.Version, c.taken, c.view.Live, c.view.Pushed = s.Version, s.Taken, s.Live, s.Pushed
+	c.inc, c.seq, c.ledger, c.delays = s.Inc, s.Seq, s.Ledger, s.Delays
+	if s.Causes != nil {
+		c.causes = s.Causes
+	}
+	c.held = nil
+	for _, h := range s.Held {
+		w := int(h.Header.From)
+		if w < 0 || w >= n {
+			return fmt.Errorf("ps: state holds a push of worker %d of %d", w, n)
+		}
+		buf := comm.NewBuffer(len(h.Body))
+		copy(buf.B, h.Body)
+		c.held = append(c.held, comm.NewFrame(h.Header, buf))
+		c.view.Held[w]++
+	}
+	return nil
+}

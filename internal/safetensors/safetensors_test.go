@@ -1,0 +1,87 @@
+package safetensors
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sample() *File {
+	return &File{
+		Meta: map[string]string{"step": "7"},
+		Tensors: []Tensor{
+			{"param/a", "F32", []int{2, 1}, []byte{1, 2, 3, 4, 5, 6, 7, 8}},
+			{"empty", "F32", []int{0}, []byte{}},
+			{"state", "U8", []int{3}, []byte{9, 8, 7}},
+			{"scalar", "U8", []int{}, []byte{1}},
+		},
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	b, err := sample().Encode([]byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Decode(b[1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(sample(), f); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	for _, ts := range [][]Tensor{
+		{{"a", "F32", []int{2}, make([]byte, 4)}},
+		{{"a", "F31", []int{1}, make([]byte, 4)}},
+		{{"a", "U8", []int{1}, []byte{1}}, {"a", "U8", []int{1}, []byte{1}}},
+		{{"", "U8", []int{0}, nil}},
+	} {
+		if _, err := (&File{Tensors: ts}).Encode(nil); err == nil {
+			t.Errorf("%v was encoded", ts)
+		}
+	}
+}
+
+// Every truncation is refused; every bit flip gives an error or a file, never
+// a panic.
+func TestDamage(t *testing.T) {
+	b, _ := sample().Encode(nil)
+	for i := range b {
+		if _, err := Decode(b[:i]); err == nil {
+			t.Errorf("the first %d of %d bytes were accepted", i, len(b))
+		}
+	}
+	for i := 0; i < 8*len(b); i++ {
+		c := bytes.Clone(b)
+		c[i/8] ^= 1 << (i % 8)
+		_, _ = Decode(c)
+	}
+	if _, err := Decode(append(bytes.Clone(b), 0)); err == nil {
+		t.Error("a trailing byte was accepted")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	b, _ := sample().Encode(nil)
+	f.Add(b)
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := Decode(b)
+		if err != nil {
+			return
+		}
+		again, err := file.Encode(nil)
+		if err != nil {
+			t.Fatalf("decoded but not encodable: %v", err)
+		}
+		if f2, err := Decode(again); err != nil {
+			t.Fatal(err)
+		} else if d := cmp.Diff(file, f2); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
