@@ -1,0 +1,81 @@
+package nn
+
+import (
+	"context"
+	"testing"
+
+	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// randomBatch is n standard normal samples with uniform labels.
+func randomBatch(in sgd.Shape, classes, n int) sgd.Batch {
+	b := sgd.Batch{X: make([]float32, n*in.Len()), Y: make([]int32, n), N: n, First: 1000, Seed: 3}
+	key := rng.New(1, "batch")
+	for i := range b.X {
+		b.X[i] = float32(key.Norm(uint64(i)))
+	}
+	for i := range b.Y {
+		b.Y[i] = int32(key.With(1).IntN(uint64(i), classes))
+	}
+	return b
+}
+
+var (
+	mnist = sgd.Shape{C: 1, H: 28, W: 28}
+	cifar = sgd.Shape{C: 3, H: 32, W: 32}
+)
+
+func BenchmarkGrad(b *testing.B) {
+	for _, c := range []struct {
+		spec  string
+		in    sgd.Shape
+		batch int
+	}{
+		{"logistic", mnist, 128},
+		{"mlp", mnist, 128},
+		{"lenet5", mnist, 100},
+		{"mnistcnn", mnist, 100},
+		{"cifar10_full", cifar, 100},
+		{"resnet20", cifar, 32},
+	} {
+		b.Run(c.spec, func(b *testing.B) {
+			m, p := newPass(b, c.spec, c.in)
+			batch := randomBatch(c.in, 10, c.batch)
+			if _, err := m.Grad(context.Background(), p, batch); err != nil { // fills the scratch
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := m.Grad(context.Background(), p, batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*c.batch)/b.Elapsed().Seconds(), "img/s")
+		})
+	}
+}
+
+func BenchmarkEval(b *testing.B) {
+	m, p := newPass(b, "mnistcnn", mnist)
+	batch := randomBatch(mnist, 10, 500)
+	for b.Loop() {
+		if _, err := m.Eval(p.Params, p.Scratch, batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*batch.N)/b.Elapsed().Seconds(), "img/s")
+}
+
+// newPass builds a model with 10 classes and a pass at its initial weights.
+func newPass(t testing.TB, spec string, in sgd.Shape) (sgd.Model, sgd.Pass) {
+	t.Helper()
+	m, err := Models.MustParse(spec).New(in, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := m.Layout().Size()
+	p := sgd.Pass{Params: make([]float32, size), Grad: make([]float32, size), Scratch: m.NewScratch()}
+	m.Init(p.Params, 1)
+	return m, p
+}

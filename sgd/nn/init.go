@@ -1,0 +1,43 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// Init is the law of a layer's first weights: the value of draw i at key k.
+// fanIn and fanOut are the inputs to one output and the outputs one input
+// reaches. The key is (seed, "init", span), so weights depend on nothing else.
+type Init func(k rng.Key, i uint64, fanIn, fanOut int) float64
+
+// He draws from N(0, 2/fanIn), which keeps the scale of activations through
+// ReLUs (He et al. 2015).
+func He(k rng.Key, i uint64, fanIn, _ int) float64 {
+	return k.Norm(i) * math.Sqrt(2/float64(fanIn))
+}
+
+// Glorot draws uniformly from ±√(6/(fanIn+fanOut)) (Glorot and Bengio 2010).
+func Glorot(k rng.Key, i uint64, fanIn, fanOut int) float64 {
+	return (2*k.Float64(i) - 1) * math.Sqrt(6/float64(fanIn+fanOut))
+}
+
+// Gauss draws from N(0, std²).
+func Gauss(std float64) Init {
+	return func(k rng.Key, i uint64, _, _ int) float64 { return std * k.Norm(i) }
+}
+
+// initial is an Init with its fans filled in.
+type initial func(k rng.Key, i uint64) float64
+
+func (f Init) fans(in, out int) initial {
+	if f == nil {
+		f = He
+	}
+	return func(k rng.Key, i uint64) float64 { return f(k, i, in, out) }
+}
+
+// constant sets every value to v.
+func constant(v float64) initial {
+	return func(rng.Key, uint64) float64 { return v }
+}

@@ -1,0 +1,46 @@
+package nn
+
+import "math"
+
+// Softmax cross-entropy with label smoothing ε over C classes (Szegedy et al.
+// 2016). With p = softmax(z) and targets q_k = (1 − ε)·[k = y] + ε/C,
+//
+//	loss = −Σ q_k log p_k = log Σ exp z − (1 − ε)·z_y − ε/C·Σ z
+//	dz   = p − q
+//
+// crossEntropy returns the loss of one sample, computed in float64, and sets dz
+// to scale times the gradient unless dz is nil.
+func crossEntropy[T Float](z []T, y int, smoothing, scale float64, dz []T) float64 {
+	top := math.Inf(-1)
+	for _, v := range z {
+		top = max(top, float64(v))
+	}
+	var norm, mean float64
+	for _, v := range z {
+		norm += math.Exp(float64(v) - top)
+		mean += float64(v) - top
+	}
+	even := smoothing / float64(len(z))
+	if dz != nil {
+		for k, v := range z {
+			dz[k] = T(scale * (math.Exp(float64(v)-top)/norm - even))
+		}
+		dz[y] -= T(scale * (1 - smoothing))
+	}
+	loss := math.Log(norm) - (1-smoothing)*(float64(z[y])-top)
+	if smoothing != 0 {
+		loss -= even * mean
+	}
+	return loss
+}
+
+// correct says whether class y has the largest logit, the first of equals. A
+// NaN is never right.
+func correct[T Float](z []T, y int) bool {
+	for k, v := range z {
+		if v > z[y] || v == z[y] && k < y {
+			return false
+		}
+	}
+	return z[y] == z[y]
+}

@@ -1,0 +1,139 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Net is a bound stack of layers under a softmax cross-entropy loss; it
+// implements sgd.Model.
+type Net struct {
+	in        sgd.Shape
+	classes   int
+	smoothing float64
+	layout    sgd.Layout
+	inits     []initial
+	flops     []float64
+	width     int
+	root      module
+}
+
+var _ sgd.Model = (*Net)(nil)
+
+// evalChunk bounds the memory of an evaluation: larger batches go through in
+// pieces of this many samples.
+const evalChunk = 128
+
+// New binds layers to inputs of shape in. The last layer must have one output
+// per class. smoothing in [0, 1) smooths the labels of the training loss; Eval
+// reports the plain cross-entropy. Errors name the layer that does not fit.
+func New(in sgd.Shape, classes int, smoothing float64, layers ...Layer) (*Net, error) {
+	if in.C < 1 || in.H < 1 || in.W < 1 || classes < 1 {
+		return nil, fmt.Errorf("nn: no net from inputs of %v to %d classes", in, classes)
+	}
+	if !(smoothing >= 0 && smoothing < 1) {
+		return nil, fmt.Errorf("nn: label smoothing must be in [0, 1), not %g", smoothing)
+	}
+	b := &builder{counts: map[string]int{}, width: in.Len()}
+	root, err := Sequential(layers).bind(b, in)
+	if err != nil {
+		return nil, err
+	}
+	if root.out.Len() != classes {
+		return nil, fmt.Errorf("nn: the net ends in %v = %d values, want %d classes", root.out, root.out.Len(), classes)
+	}
+	return &Net{
+		in: in, classes: classes, smoothing: smoothing,
+		layout: b.layout, inits: b.inits, flops: b.flops, width: b.width, root: root,
+	}, nil
+}
+
+// Layout lists the spans in forward order. The caller must not change it.
+func (n *Net) Layout() sgd.Layout { return n.layout }
+
+// SpanFLOPs bills each layer to its first span; layers without parameters,
+// which are a small part of the work, to nobody.
+func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) }
+
+// Init fills params with the initial weights of seed, each value by its
+// address (seed, "init", span, index). It panics if params has not the
+// layout's size.
+func (n *Net) Init(params []float32, seed uint64) { initialise(n, params, seed) }
+
+func initialise[T Float](n *Net, params []T, seed uint64) {
+	if len(params) != n.layout.Size() {
+		panic(fmt.Sprintf("nn: Init of %d values, the layout has %d", len(params), n.layout.Size()))
+	}
+	for i, s := range n.layout.Spans {
+		key := rng.New(seed, "init").With(uint64(i))
+		for j := range s.Len() {
+			params[s.Off+j] = T(n.inits[i](key, uint64(j)))
+		}
+	}
+}
+
+// NewScratch returns working memory for one pass at a time. It starts small
+// and grows to the largest batch it meets.
+func (n *Net) NewScratch() sgd.Scratch { return newScratch[float32](n) }
+
+// Grad runs one training pass: see sgd.Model. The context is looked at between
+// layers. Apart from errors of its callbacks and of the context it fails only
+// on slices of the wrong length, labels out of range and foreign scratch.
+func (n *Net) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	s, err := n.scratch(p.Scratch)
+	if err != nil {
+		return 0, err
+	}
+	if len(p.Params) != n.layout.Size() || len(p.Grad) != n.layout.Size() {
+		return 0, fmt.Errorf("nn: Grad with %d parameters and %d gradients, the layout has %d",
+			len(p.Params), len(p.Grad), n.layout.Size())
+	}
+	if b.N < 1 {
+		return 0, fmt.Errorf("nn: Grad of an empty batch")
+	}
+	if err := n.check(b); err != nil {
+		return 0, err
+	}
+	s.ctx, s.params, s.grad, s.need, s.ready = ctx, p.Params, p.Grad, p.Need, p.Ready
+	s.first, s.seed = b.First, b.Seed
+	return s.gradPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])
+}
+
+// Eval scores a batch in inference mode: see sgd.Model. It fails as Grad does.
+func (n *Net) Eval(params []float32, scratch sgd.Scratch, b sgd.Batch) (sgd.Score, error) {
+	s, err := n.scratch(scratch)
+	if err != nil {
+		return sgd.Score{}, err
+	}
+	if len(params) != n.layout.Size() {
+		return sgd.Score{}, fmt.Errorf("nn: Eval with %d parameters, the layout has %d", len(params), n.layout.Size())
+	}
+	if err := n.check(b); err != nil {
+		return sgd.Score{}, err
+	}
+	s.ctx, s.params = context.Background(), params
+	return s.evalPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])
+}
+
+func (n *Net) scratch(s sgd.Scratch) (*scratch[float32], error) {
+	own, ok := s.(*scratch[float32])
+	if !ok || own.net != n {
+		return nil, fmt.Errorf("nn: scratch must come from NewScratch of the same net, not %T", s)
+	}
+	return own, nil
+}
+
+func (n *Net) check(b sgd.Batch) error {
+	if b.N < 0 || len(b.X) < b.N*n.in.Len() || len(b.Y) < b.N {
+		return fmt.Errorf("nn: a batch of %d samples of %v has %d inputs and %d labels", b.N, n.in, len(b.X), len(b.Y))
+	}
+	for i, y := range b.Y[:b.N] {
+		if y < 0 || int(y) >= n.classes {
+			return fmt.Errorf("nn: label %d of sample %d is not in 0..%d", y, i, n.classes-1)
+		}
+	}
+	return nil
+}

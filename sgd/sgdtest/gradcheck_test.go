@@ -1,0 +1,72 @@
+package sgdtest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/sgdtest"
+)
+
+func batch(in sgd.Shape, n int) sgd.Batch {
+	b := sgd.Batch{X: make([]float32, n*in.Len()), Y: make([]int32, n), N: n, First: 11, Seed: 2}
+	for i := range b.X {
+		b.X[i] = float32(rng.New(1, "x").Norm(uint64(i)))
+	}
+	for i := range b.Y {
+		b.Y[i] = int32(i % 4)
+	}
+	return b
+}
+
+func TestGradientOfEveryModel(t *testing.T) {
+	for _, name := range nn.Models.Names() {
+		t.Run(name, func(t *testing.T) {
+			in := sgd.Shape{C: 2, H: 8, W: 8}
+			m, err := nn.Models.MustParse(name).New(in, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			params := make([]float32, m.Layout().Size())
+			m.Init(params, 1)
+			for i, s := range m.Layout().Spans {
+				for j := range m.Layout().View(params, i) {
+					if s.Role != sgd.Buffer {
+						params[s.Off+j] += 0.05 * float32(rng.New(3, "jitter").Norm(uint64(s.Off+j)))
+					}
+				}
+			}
+			if err := sgdtest.Gradient(m, params, batch(in, 3), sgdtest.GradOptions{PerSpan: 2}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// lying doubles the gradient of span 1.
+type lying struct{ sgd.Model }
+
+func (l lying) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	loss, err := l.Model.Grad(ctx, p, b)
+	for i, g := range l.Layout().View(p.Grad, 1) {
+		l.Layout().View(p.Grad, 1)[i] = 2 * g
+	}
+	return loss, err
+}
+
+func TestGradientFindsALie(t *testing.T) {
+	in := sgd.Shape{C: 1, H: 1, W: 6}
+	m, err := nn.Logistic{}.New(in, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := make([]float32, m.Layout().Size())
+	m.Init(params, 1)
+	err = sgdtest.Gradient(lying{m}, params, batch(in, 5), sgdtest.GradOptions{})
+	if err == nil || !strings.Contains(err.Error(), "dense1.bias") {
+		t.Errorf("got %v", err)
+	}
+}
