@@ -1,9 +1,22 @@
 // Package lrschedule holds learning-rate schedules. A schedule is a function of
 // progress and knows of nothing else, so resuming, plotting and composing are
 // free.
+//
+// One schedule a file, enrolled with one line. Schedules hold schedules, so a
+// recipe is read inside out:
+//
+//	warmup(linear(step(lr=0.1,at=[30,60,80])),epochs=5,from=0.1)
+//
+// is the 0.1 of 256 samples, scaled to the batch, divided by ten three times,
+// and approached over five epochs.
 package lrschedule
 
-import "github.com/gradlab/gradlab/internal/registry"
+import (
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/internal/registry"
+)
 
 // Progress is how far a run has come. Epoch counts passes over the training
 // set by samples drawn, so it stays right when batch sizes change. Total is
@@ -13,6 +26,15 @@ type Progress struct {
 	Total   int
 	Epoch   float64
 	Samples uint64
+}
+
+// Fraction is the share of the planned updates that is done, in [0, 1]; 0 when
+// there is no plan.
+func (p Progress) Fraction() float64 {
+	if p.Total <= 0 {
+		return 0
+	}
+	return clamp(float64(p.Step) / float64(p.Total))
 }
 
 // Schedule gives the learning rate at p: finite and ≥ 0.
@@ -33,3 +55,37 @@ type Spec interface {
 
 // Specs holds every schedule by name; see registry for the spec text.
 var Specs = registry.New[Spec]("schedule")
+
+// check returns an error unless ok; key names the option at fault.
+func check(ok bool, key string, got float64, want string) error {
+	if ok && !math.IsInf(got, 0) {
+		return nil
+	}
+	return fmt.Errorf("option %q is %v; want %s", key, got, want)
+}
+
+// rate checks an option that is a learning rate.
+func rate(key string, lr float64) error { return check(lr >= 0, key, lr, "a rate of at least 0") }
+
+// inner makes the schedule that another one holds.
+func inner(s Spec, r Run) (Schedule, error) {
+	if s == nil {
+		return nil, fmt.Errorf("there is no schedule inside; want one of %v", Specs.Names())
+	}
+	f, err := s.New(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Specs.Spec(s), err)
+	}
+	return f, nil
+}
+
+func clamp(x float64) float64 { return max(0, min(1, x)) }
+
+// mix is a at x = 0 and b at x = 1, exactly; in between it is monotone and
+// never leaves the two.
+func mix(a, b, x float64) float64 {
+	if x == 1 {
+		return b
+	}
+	return max(min(a, b), min(max(a, b), a+(b-a)*x))
+}

@@ -80,6 +80,18 @@ type Spec interface {
 // depend on arrival order.
 type Synchronous interface{ Synchronous() bool }
 
+// Grouping is implemented by Specs whose updates take more than one gradient.
+type Grouping interface{ PerUpdate(workers int) int }
+
+// PerUpdate is the number of gradients in one update under s: 1 unless s says
+// otherwise.
+func PerUpdate(s Spec, workers int) int {
+	if g, ok := s.(Grouping); ok {
+		return g.PerUpdate(workers)
+	}
+	return 1
+}
+
 // Policies holds every policy by name.
 var Policies = registry.New[Spec]("policy")
 

@@ -15,8 +15,8 @@ import (
 // Store holds a shard's parameters and optimizer. The core tells it what to
 // apply and when.
 type Store interface {
-	// Add accumulates weight · decoded(f) towards the next Step. On an error
-	// nothing may have been added.
+	// Add accumulates weight · decoded(f) towards the next Step. After an error
+	// the core calls Reset and begins again without that push.
 	Add(f comm.Frame, weight float64) error
 	// Step applies what was added as one update; Reset forgets it.
 	Step(u Update) error
@@ -114,6 +114,10 @@ func (c *Core) Ledger() Ledger {
 	return l
 }
 
+// Received counts the pushes of each worker that reached the shard. Do not
+// modify.
+func (c *Core) Received() []uint64 { return c.seq }
+
 // Causes counts rejections by cause.
 func (c *Core) Causes() map[string]uint64 { return c.causes }
 
@@ -159,6 +163,7 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 	}
 	c.view.Pushed[w]++
 	c.view.Delay = c.view.Version - int(h.Version)
+	var out []Reply
 	switch v := c.policy.Admit(c.view, w); v {
 	case staleness.Drop:
 		f.Release()
@@ -167,16 +172,18 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 	case staleness.Apply:
 		if err := c.update([]comm.Frame{f}); err != nil {
 			var bad *badPush
-			if errors.As(err, &bad) {
-				return []Reply{{Worker: w, Kind: Rejected, Step: h.Step, Cause: bad.Error()}}, nil
+			if !errors.As(err, &bad) {
+				return nil, err
 			}
-			return nil, err
+			c.view.Waiting[w] = false
+			out = append(out, Reply{Worker: w, Kind: Rejected, Step: h.Step, Cause: bad.Error()})
 		}
+		out = c.void(out)
 	default:
 		c.held = append(c.held, f)
 		c.view.Held[w]++
 	}
-	return c.settle()
+	return c.settle(out)
 }
 
 // Pull answers a worker that asks for parameters without pushing.
@@ -189,12 +196,14 @@ func (c *Core) Leave(w int) ([]Reply, error) {
 		return nil, nil
 	}
 	c.view.Live[w], c.view.Waiting[w] = false, false
-	return c.settle()
+	return c.settle(nil)
 }
 
 // Join makes a worker a member again under a new incarnation; sequence numbers
-// start over.
+// start over, and its clock is set to the slowest member's, so that it holds
+// nobody back.
 func (c *Core) Join(w int, incarnation uint32) []Reply {
+	c.view.Pushed[w] = max(c.view.Pushed[w], c.view.MinClock())
 	c.view.Live[w], c.view.Waiting[w] = true, false
 	c.inc[w], c.seq[w] = incarnation, 0
 	return []Reply{{Worker: w, Kind: Answer}}
@@ -205,8 +214,7 @@ func (c *Core) Join(w int, incarnation uint32) []Reply {
 func (c *Core) ReleaseAll() []Reply { return c.release(true, nil) }
 
 // settle flushes and releases until nothing moves.
-func (c *Core) settle() ([]Reply, error) {
-	var out []Reply
+func (c *Core) settle(out []Reply) ([]Reply, error) {
 	for len(c.held) > 0 && !c.Done() && c.policy.Flush(c.view) {
 		batch := c.held
 		c.held = nil
@@ -222,11 +230,17 @@ func (c *Core) settle() ([]Reply, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		for _, w := range c.policy.Cancel(c.view) {
-			out = append(out, Reply{Worker: w, Kind: Void, Step: c.pending[w]})
-		}
+		out = c.void(out)
 	}
 	return c.release(c.Done(), out), nil
+}
+
+// void tells those whose running gradient an update has made void.
+func (c *Core) void(out []Reply) []Reply {
+	for _, w := range c.policy.Cancel(c.view) {
+		out = append(out, Reply{Worker: w, Kind: Void, Step: c.pending[w]})
+	}
+	return out
 }
 
 func (c *Core) release(all bool, out []Reply) []Reply {

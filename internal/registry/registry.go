@@ -188,8 +188,9 @@ func (t *Table[T]) nested(rt reflect.Type) bool {
 	return rt == reflect.TypeOf((*T)(nil)).Elem()
 }
 
-// Spec prints v in canonical form: nested specs by position, other fields as
-// key=value where they differ from the default or are marked "show". A value
+// Spec prints v in canonical form: nested specs by position where they stand
+// first, other fields as key=value where they differ from the default or are
+// marked "show". A value
 // whose type is not enrolled prints as its Go type.
 func (t *Table[T]) Spec(v T) string {
 	rv := reflect.ValueOf(v)
@@ -202,33 +203,28 @@ func (t *Table[T]) Spec(v T) string {
 	}
 	def := reflect.ValueOf(t.protos[name])
 	var args []string
+	byPlace := true // nothing named yet and nothing left out
 	for _, f := range fields(rv.Type()) {
-		fv := rv.Field(f.index)
+		fv, dv := rv.Field(f.index), def.Field(f.index)
+		nested, list := t.nested(f.typ), f.typ.Kind() == reflect.Slice && t.nested(f.typ.Elem())
 		switch {
-		case t.nested(f.typ):
-			if !fv.IsNil() {
-				args = append(args, f.prefix(len(args))+t.format(fv))
-			}
-		case f.typ.Kind() == reflect.Slice && t.nested(f.typ.Elem()):
-			for i := 0; i < fv.Len(); i++ {
+		case nested && fv.IsNil(), list && fv.Len() == 0 && dv.Len() == 0:
+		case nested && byPlace:
+			args = append(args, t.format(fv))
+			continue
+		case list && byPlace && fv.Len() > 0: // and it would take what follows
+			for i := range fv.Len() {
 				args = append(args, t.format(fv.Index(i)))
 			}
-		case f.show || !reflect.DeepEqual(fv.Interface(), def.Field(f.index).Interface()):
+		case nested || f.show || !reflect.DeepEqual(fv.Interface(), dv.Interface()):
 			args = append(args, f.key+"="+t.format(fv))
 		}
+		byPlace = false
 	}
 	if len(args) == 0 {
 		return name
 	}
 	return name + "(" + strings.Join(args, ",") + ")"
-}
-
-// prefix names a nested field unless its position already says which it is.
-func (f field) prefix(pos int) string {
-	if f.index == pos {
-		return ""
-	}
-	return f.key + "="
 }
 
 func (t *Table[T]) format(v reflect.Value) string {
@@ -248,10 +244,14 @@ func (t *Table[T]) format(v reflect.Value) string {
 			parts[i] = t.format(v.Index(i))
 		}
 		return "[" + strings.Join(parts, ",") + "]"
-	case reflect.Float32:
-		return strconv.FormatFloat(v.Float(), 'g', -1, 32)
-	case reflect.Float64:
-		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	case reflect.Float32, reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, v.Type().Bits())
+	case reflect.String: // and not what a String method says
+		return v.String()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return strconv.FormatUint(v.Uint(), 10)
 	}
 	return fmt.Sprint(v.Interface())
 }
@@ -415,7 +415,7 @@ func SetScalar(dst reflect.Value, text string) error {
 		}
 		dst.SetUint(i)
 	case reflect.Float32, reflect.Float64:
-		x, err := strconv.ParseFloat(text, 64)
+		x, err := strconv.ParseFloat(text, dst.Type().Bits())
 		if err != nil || x != x {
 			return bad("a number")
 		}

@@ -138,6 +138,9 @@ func SplitTop(s string) []string {
 func Nearest(s string, from []string) string {
 	best, bestD := "", len(s)/2+2
 	for _, f := range from {
+		if len(s)-len(f) >= bestD { // hopeless, and s may be long
+			continue
+		}
 		if d := distance(strings.ToLower(s), f); d < bestD {
 			best, bestD = f, d
 		}

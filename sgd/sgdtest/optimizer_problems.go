@@ -1,6 +1,11 @@
 package sgdtest
 
-import "math"
+import (
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/sgd"
+)
 
 // Problem is a function to minimise; its minimum is 0.
 type Problem struct {
@@ -10,6 +15,45 @@ type Problem struct {
 	F     func(x, g []float64) float64
 	Steps int     // allowed
 	Reach float64 // share of the value at Start to come down to
+}
+
+// Solve runs o at rates from 1 down to 1e-5 until one of them brings the value
+// down as far as the problem asks.
+func (p Problem) Solve(o sgd.Optimizer) error {
+	var l sgd.Layout
+	l.Add("stat", sgd.Buffer, 1, 2)
+	l.Add("w", sgd.Weight, 1, len(p.Start))
+	best := math.Inf(1)
+	for lr := 1.0; lr > 1e-5; lr /= 3 {
+		tr, err := o.New(l)
+		if err != nil {
+			return err
+		}
+		params, u := make([]float32, l.Size()), make([]float32, l.Size())
+		x, g := make([]float64, len(p.Start)), make([]float64, len(p.Start))
+		first := p.F(p.Start, g)
+		for i, v := range p.Start {
+			params[2+i] = float32(v)
+		}
+		for n := 0; n < p.Steps; n++ {
+			for i := range x {
+				x[i] = float64(params[2+i])
+			}
+			f := p.F(x, g) / first
+			if !(f < 1e6) { // diverged
+				break
+			}
+			if best = min(best, f); best <= p.Reach {
+				return nil
+			}
+			for i, v := range g {
+				u[2+i] = float32(v)
+			}
+			tr.Apply(u, params, sgd.Step{N: n, LR: lr})
+			sgd.Update(params, u)
+		}
+	}
+	return fmt.Errorf("at no learning rate did %d steps bring the loss to %g of its start; the best was %.3g", p.Steps, p.Reach, best)
 }
 
 // Problems lists what every optimizer must bring down: a round bowl, a bent

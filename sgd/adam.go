@@ -1,0 +1,74 @@
+package sgd
+
+import (
+	"cmp"
+	"math"
+)
+
+// Adam keeps running means of the gradient and of its square (Kingma and Ba
+// 2015, algorithm 1):
+//
+//	m ← β₁·m + (1−β₁)·g
+//	v ← β₂·v + (1−β₂)·g²
+//	w ← w − lr·(m/(1−β₁ᵗ)) / (√(v/(1−β₂ᵗ)) + eps),   t = Step.N + 1
+//
+// t is the count of updates of the run, not of the instance: it comes with the
+// step, is no state, and stands in every checkpoint already. Moments that start
+// at 0 in the middle of a run are therefore hardly corrected.
+//
+// Tuning: lr near 0.001 whatever the model; β₂ = 0.99 forgets outliers sooner;
+// raise eps to 1e-4 … 1 where gradients are tiny and noisy. decay in front adds
+// L2 to the gradient and is rescaled with it: it is not AdamW's decay.
+type Adam struct {
+	Beta1 float64 `doc:"memory of the mean, in [0, 1)"`
+	Beta2 float64 `doc:"memory of the mean square, in [0, 1)"`
+	Eps   float64 `doc:"added to the root, more than 0"`
+}
+
+var _ = Optimizers.Add("adam", "running means of gradient and square, bias corrected", Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8})
+
+// Validate checks the ranges.
+func (o Adam) Validate() error {
+	return cmp.Or(
+		check(0 <= o.Beta1 && o.Beta1 < 1, "beta1", o.Beta1, "at least 0 and less than 1"),
+		check(0 <= o.Beta2 && o.Beta2 < 1, "beta2", o.Beta2, "at least 0 and less than 1"),
+		check(float32(o.Eps) > 0, "eps", o.Eps, "more than 0"),
+	)
+}
+
+// New makes the Transform; its state is the slots "mean" and "squares".
+func (o Adam) New(l Layout) (Transform, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	return &adam{domain: trainable(l), o: o, m: make([]float32, l.Size()), v: make([]float32, l.Size())}, nil
+}
+
+type adam struct {
+	domain
+	o    Adam
+	m, v []float32
+}
+
+func (t *adam) Apply(u, _ []float32, s Step) {
+	n := float64(s.N) + 1
+	rate := float32(s.LR / (1 - math.Pow(t.o.Beta1, n)))
+	unbias := float32(1 / math.Sqrt(1-math.Pow(t.o.Beta2, n)))
+	b1, c1 := float32(t.o.Beta1), float32(1-t.o.Beta1)
+	b2, c2 := float32(t.o.Beta2), float32(1-t.o.Beta2)
+	eps := float32(t.o.Eps)
+	for _, r := range t.of(u) {
+		u := u[r.Lo:r.Hi]
+		m := t.m[r.Lo:r.Hi][:len(u)]
+		v := t.v[r.Lo:r.Hi][:len(u)]
+		for i, g := range u {
+			x := b1*m[i] + c1*g
+			y := b2*v[i] + c2*g*g
+			m[i], v[i] = x, y
+			u[i] = rate * (x / (sqrt(y)*unbias + eps))
+		}
+	}
+}
+
+// Slots lists both moments.
+func (t *adam) Slots() []Slot { return []Slot{{"mean", t.m}, {"squares", t.v}} }

@@ -1,0 +1,90 @@
+package sgdtest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// wrong is gradient descent with a mistake in it.
+type wrong struct {
+	spoil func(t *wrongDescent, u []float32, s sgd.Step)
+	slots bool
+}
+
+func (o wrong) New(l sgd.Layout) (sgd.Transform, error) {
+	return &wrongDescent{o: o, l: l, v: make([]float32, l.Size())}, nil
+}
+
+type wrongDescent struct {
+	o wrong
+	l sgd.Layout
+	n float32
+	v []float32
+}
+
+func (t *wrongDescent) Apply(u, _ []float32, s sgd.Step) {
+	each(t.l, func(i int) { u[i] *= float32(s.LR) })
+	t.o.spoil(t, u, s)
+}
+
+func (t *wrongDescent) Slots() []sgd.Slot {
+	if !t.o.slots {
+		return nil
+	}
+	return []sgd.Slot{{Name: "v", V: t.v}}
+}
+
+var sink []float32
+
+func TestSuiteFindsMistakes(t *testing.T) {
+	check := func(name string) func(sgd.Optimizer) error {
+		for _, c := range optimizerChecks {
+			if c.name == name {
+				return c.check
+			}
+		}
+		t.Fatalf("no check %s", name)
+		return nil
+	}
+	for what, c := range map[string]struct {
+		check, want string
+		spoil       func(t *wrongDescent, u []float32, s sgd.Step)
+		slots       bool
+	}{
+		"it scales buffers": {"buffers", "buffers after a step", func(_ *wrongDescent, u []float32, _ sgd.Step) { u[0] *= 2 }, false},
+		"it reads buffers":  {"buffers", "leaked", func(_ *wrongDescent, u []float32, _ sgd.Step) { u[3] += 1e-3 * u[0] }, false},
+		"a rate in the state": {"rate", "got into slot v", func(t *wrongDescent, u []float32, _ sgd.Step) {
+			each(t.l, func(i int) { t.v[i] = 0.9*t.v[i] + u[i]; u[i] = t.v[i] })
+		}, true},
+		"a rate squared": {"rate", "step 0 at twice the rate", func(t *wrongDescent, u []float32, s sgd.Step) {
+			each(t.l, func(i int) { u[i] *= float32(s.LR) })
+		}, false},
+		"state in no slot": {"resume", "a resumed run", func(t *wrongDescent, u []float32, _ sgd.Step) {
+			t.n++
+			each(t.l, func(i int) { u[i] *= t.n })
+		}, true},
+		"state in a slot not shown": {"resume", "a resumed run", func(t *wrongDescent, u []float32, _ sgd.Step) {
+			each(t.l, func(i int) { t.v[i] += u[i]; u[i] = t.v[i] })
+		}, false},
+		"a norm of everything": {"shards", "shards cut at", func(t *wrongDescent, u []float32, _ sgd.Step) {
+			var sum float32
+			each(t.l, func(i int) { sum += u[i] * u[i] })
+			each(t.l, func(i int) { u[i] /= sum })
+		}, false},
+		"an allocation":       {"allocs", "1 allocations", func(_ *wrongDescent, u []float32, _ sgd.Step) { sink = make([]float32, len(u)) }, false},
+		"not in the registry": {"spec", "", func(*wrongDescent, []float32, sgd.Step) {}, false},
+	} {
+		err := check(c.check)(wrong{c.spoil, c.slots})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want …%s…", what, err, c.want)
+		}
+	}
+	quiet := wrong{spoil: func(_ *wrongDescent, u []float32, _ sgd.Step) { clear(u) }}
+	for _, p := range Problems() {
+		if err := p.Solve(quiet); err == nil || !strings.Contains(err.Error(), "the best was 1") {
+			t.Errorf("%s was solved by standing still: %v", p.Name, err)
+		}
+	}
+}

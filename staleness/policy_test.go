@@ -1,0 +1,178 @@
+package staleness_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/staleness"
+	"github.com/gradlab/gradlab/staleness/staletest"
+)
+
+func TestPolicies(t *testing.T) { staletest.Policies(t) }
+
+// The suite sees defaults only.
+func TestPolicyOptions(t *testing.T) {
+	for _, text := range []string{"ssp(slack=0)", "ssp(slack=1)", "softsync(n=2)", "softsync(n=100)"} {
+		t.Run(text, func(t *testing.T) { staletest.Policy(t, staleness.Policies.MustParse(text)) })
+	}
+}
+
+func sim(t *testing.T, text string, workers int, law staletest.Law) *staletest.Sim {
+	t.Helper()
+	p, err := staleness.Policies.MustParse(text).New(workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return staletest.NewSim(p, workers, 1, law)
+}
+
+// Ho et al. 2013: the clocks that workers compute at never differ by more than
+// the slack, a read at clock k holds all gradients of clocks ≤ k−slack−1, and
+// nobody waits who need not.
+func TestSlack(t *testing.T) {
+	for slack := range 5 {
+		for workers := 2; workers <= 6; workers++ {
+			s := sim(t, fmt.Sprintf("ssp(slack=%d)", slack), workers, staletest.Straggler)
+			widest := 0
+			for range 2000 {
+				if err := s.Step(); err != nil {
+					t.Fatal(err)
+				}
+				v := s.View
+				for w := range v.Live {
+					ahead := v.Pushed[w] - v.MinClock()
+					if s.Runs(w) {
+						widest = max(widest, ahead)
+					} else if ahead <= slack || ahead > slack+1 {
+						t.Fatalf("slack %d: worker %d waits %d ahead; clocks %v", slack, w, ahead, v.Pushed)
+					}
+				}
+			}
+			if widest != slack {
+				t.Errorf("slack %d, %d workers: computing up to %d ahead", slack, workers, widest)
+			}
+		}
+	}
+}
+
+// Whatever the law, n-softsync with c = workers/n has mean staleness
+// (workers−1)/c: 0.97, 14.5 and 29 for 30 workers at n = 1, 15 and 30. How far
+// it spreads depends on the law: the histograms of Gupta et al. 2016, with
+// nothing beyond 2n, need even workers.
+func TestMeanStaleness(t *testing.T) {
+	const workers = 30
+	for _, c := range []struct {
+		policy string
+		mean   float64
+		most   int // with even workers
+	}{
+		{"softsync(n=1)", 29. / 30, 2}, {"softsync(n=15)", 29. / 2, 30}, {"softsync(n=30)", 29, 60}, {"asp", 29, 60},
+	} {
+		for name, law := range map[string]staletest.Law{"even": staletest.Even, "exponential": staletest.Exponential} {
+			s := sim(t, c.policy, workers, law)
+			sum, n, most := 0, 0, 0
+			s.OnUpdate = func(pushes []staletest.Push) {
+				for _, p := range pushes {
+					sum, n, most = sum+p.Delay, n+1, max(most, p.Delay)
+				}
+			}
+			if err := s.Run(15000); err != nil {
+				t.Fatal(err)
+			}
+			if mean := float64(sum) / float64(n); math.Abs(mean-c.mean) > 0.02*c.mean+0.01 {
+				t.Errorf("%s, %s workers: mean staleness %.3f, want %.3f", c.policy, name, mean, c.mean)
+			}
+			if name == "even" && most > c.most {
+				t.Errorf("%s, even workers: staleness up to %d, want at most %d", c.policy, most, c.most)
+			}
+		}
+	}
+}
+
+// c = max(1, ⌊workers/n⌋).
+func TestSoftsyncCount(t *testing.T) {
+	for _, c := range []struct{ workers, n, want int }{
+		{30, 1, 30}, {30, 4, 7}, {30, 15, 2}, {30, 16, 1}, {30, 30, 1}, {30, 31, 1}, {1, 1, 1},
+	} {
+		s := sim(t, fmt.Sprintf("softsync(n=%d)", c.n), c.workers, staletest.Exponential)
+		s.OnUpdate = func(pushes []staletest.Push) {
+			if len(pushes) != c.want {
+				t.Fatalf("%d workers, n = %d: %d pushes in an update, want %d", c.workers, c.n, len(pushes), c.want)
+			}
+		}
+		if err := s.Run(200); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// With one worker every policy is plain SGD.
+func TestAlone(t *testing.T) {
+	for _, name := range staleness.Policies.Names() {
+		s := sim(t, name, 1, staletest.Exponential)
+		s.OnUpdate = func(pushes []staletest.Push) {
+			if len(pushes) != 1 || pushes[0].Delay != 0 {
+				t.Errorf("%s: an update from %+v", name, pushes)
+			}
+		}
+		if err := s.Run(20); err != nil || s.View.Version != 20 {
+			t.Errorf("%s: version %d after 20 pushes: %v", name, s.View.Version, err)
+		}
+	}
+}
+
+func TestCorrectors(t *testing.T) {
+	for text, want := range map[string][]float64{ // by delay
+		"none":      {1, 1, 1, 1, 1},
+		"alpha_tau": {1, 1, 1. / 2, 1. / 3, 1. / 4},
+	} {
+		c := staleness.Correctors.MustParse(text)
+		for delay, scale := range want {
+			if got := c.Scale(staleness.Past{Delay: delay}); got != scale {
+				t.Errorf("%s: scale %v at delay %d, want %v", text, got, delay, scale)
+			}
+		}
+	}
+	for _, name := range staleness.Correctors.Names() {
+		c := staleness.Correctors.MustParse(name)
+		for delay := range 1000 {
+			if x := c.Scale(staleness.Past{Delay: delay, Worker: delay % 7}); !(x >= 0) || math.IsInf(x, 0) {
+				t.Fatalf("%s: scale %v at delay %d", name, x, delay)
+			}
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		"ssp(slack=-1)":   `"slack" is -1; want at least 0`,
+		"ssp(slack=many)": `want a whole number`,
+		"softsync(n=0)":   `"n" is 0; want at least 1`,
+		"ssp(stack=1)":    `did you mean "slack"`,
+		"bsp(1)":          `bsp takes 0 argument(s)`,
+	} {
+		if _, err := staleness.Policies.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want …%s…", text, err, want)
+		}
+	}
+	for _, s := range []staleness.Spec{staleness.SSP{Slack: -1}, staleness.Softsync{}} {
+		if p, err := s.New(2); err == nil || p != nil {
+			t.Errorf("%#v was taken", s)
+		}
+	}
+	if p, err := (staleness.BSP{}).New(0); err == nil || p != nil {
+		t.Error("a barrier over nobody was taken")
+	}
+}
+
+func TestView(t *testing.T) {
+	v := staleness.View{Live: []bool{false, true, true}, Pushed: []int{1, 5, 3}, Held: []int{1, 0, 2}}
+	if v.NumLive() != 2 || v.NumHeld() != 3 || v.MinClock() != 3 {
+		t.Errorf("live %d, held %d, least clock %d", v.NumLive(), v.NumHeld(), v.MinClock())
+	}
+	if none := (staleness.View{Live: []bool{false}, Pushed: []int{4}}); none.MinClock() != 0 {
+		t.Errorf("least clock of nobody is %d", none.MinClock())
+	}
+}

@@ -1,0 +1,199 @@
+package staletest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// Policies puts every registered policy, with its defaults, through Policy.
+func Policies(t *testing.T) {
+	for _, name := range staleness.Policies.Names() {
+		t.Run(name, func(t *testing.T) {
+			spec, _ := staleness.Policies.Proto(name)
+			Policy(t, spec)
+		})
+	}
+}
+
+// Policy checks all that a policy promises, for 1 … 9 workers finishing in
+// random order:
+//
+//   - its spec text comes back as the same text;
+//   - it is a function of the view and does not change it;
+//   - every push is applied, held or dropped, and updates keep coming;
+//   - live workers never all wait, whoever leaves and whenever, down to one, or
+//     joins again;
+//   - if it is Synchronous: every update is the mean of one gradient from each
+//     worker, none late, and the result does not depend on arrival order.
+func Policy(t *testing.T, spec staleness.Spec) {
+	t.Run("spec", func(t *testing.T) {
+		text := staleness.Policies.Spec(spec)
+		back, err := staleness.Policies.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := staleness.Policies.Spec(back); again != text {
+			t.Errorf("%s reads back as %s", text, again)
+		}
+		if _, err := spec.New(0); err == nil {
+			t.Error("a policy for no workers was made")
+		}
+	})
+	for _, c := range []struct {
+		name  string
+		check func(staleness.Spec) error
+	}{
+		{"progress", Progress}, {"leave", Leaves}, {"churn", Churn}, {"synchronous", Synchronous},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.check(spec); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+var laws = map[string]Law{"exponential": Exponential, "even": Even, "straggler": Straggler}
+
+const maxWorkers = 9
+
+// Progress runs workers that stay, and checks the books and that updates keep
+// coming.
+func Progress(spec staleness.Spec) error {
+	for workers := 1; workers <= maxWorkers; workers++ {
+		for name, law := range laws {
+			s, err := newSim(spec, workers, 1, law)
+			if err != nil {
+				return err
+			}
+			for round := range 8 {
+				before := s.View.Version
+				if err := s.Run(20 * workers); err != nil {
+					return fmt.Errorf("%d workers, %s law: %w", workers, name, err)
+				}
+				if s.View.Version == before {
+					return fmt.Errorf("%d workers, %s law: no update in round %d of %d pushes", workers, name, round, 20*workers)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Leaves lets every worker leave at every point of a run, whatever it is doing
+// there, and then all others but one.
+func Leaves(spec staleness.Spec) error {
+	for workers := 2; workers <= 4; workers++ {
+		for first := range workers {
+			for point := range 12 * workers {
+				s, err := newSim(spec, workers, uint64(point), Straggler)
+				if err != nil {
+					return err
+				}
+				if err := s.Run(point); err != nil {
+					return err
+				}
+				for i := range workers - 1 {
+					w := (first + i) % workers
+					if err := s.Leave(w); err != nil {
+						return fmt.Errorf("worker %d of %d leaves after %d pushes: %w", w, workers, s.Pushes, err)
+					}
+					before := s.View.Version
+					if err := s.Run(5 * workers); err != nil {
+						return fmt.Errorf("after worker %d of %d left: %w", w, workers, err)
+					}
+					if s.View.Version == before {
+						return fmt.Errorf("after worker %d of %d left: no update in %d pushes", w, workers, 5*workers)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Churn lets workers leave and join at random, one at least staying.
+func Churn(spec staleness.Spec) error {
+	for seed := range uint64(20) {
+		workers := 1 + int(seed)%maxWorkers
+		s, err := newSim(spec, workers, seed, Exponential)
+		if err != nil {
+			return err
+		}
+		r := rand.New(rand.NewPCG(seed, 2))
+		for range 50 * workers {
+			switch w := r.IntN(workers); {
+			case r.IntN(4) > 0:
+				err = s.Step()
+			case !s.View.Live[w]:
+				s.Join(w)
+			case s.View.NumLive() > 1:
+				err = s.Leave(w)
+			}
+			if err != nil {
+				return fmt.Errorf("%d workers, seed %d, after %d pushes: %w", workers, seed, s.Pushes, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Synchronous checks the claim of that name; specs that do not make it pass.
+func Synchronous(spec staleness.Spec) error {
+	if c, ok := spec.(staleness.Synchronous); !ok || !c.Synchronous() {
+		return nil
+	}
+	const updates = 30
+	for workers := 1; workers <= maxWorkers; workers++ {
+		var want float64
+		for seed := range uint64(6) {
+			s, err := newSim(spec, workers, seed, []Law{Exponential, Even, Straggler}[seed%3])
+			if err != nil {
+				return err
+			}
+			// One parameter; the gradient of a worker is its own function of it.
+			// Floating-point sums tell orders apart.
+			x := []float64{1} // by version
+			var odd error
+			s.OnUpdate = func(pushes []Push) {
+				sum := 0.0
+				for i, p := range pushes {
+					if p.Worker != i || p.Delay != 0 {
+						odd = fmt.Errorf("update %d is made of %+v", len(x), pushes)
+					}
+					sum += math.Sin(float64(p.Worker+1))*x[p.Version] + math.Cos(float64(p.Clock*workers+p.Worker))
+				}
+				if len(pushes) != workers {
+					odd = fmt.Errorf("update %d has %d pushes of %d workers", len(x), len(pushes), workers)
+				}
+				x = append(x, x[len(x)-1]-0.1*sum/float64(len(pushes)))
+			}
+			for s.View.Version < updates {
+				if err := s.Step(); err != nil {
+					return err
+				}
+			}
+			switch {
+			case odd != nil:
+				return fmt.Errorf("%d workers: %w", workers, odd)
+			case seed == 0:
+				want = x[updates]
+			case x[updates] != want:
+				return fmt.Errorf("%d workers: %v in one order of arrival, %v in another", workers, want, x[updates])
+			}
+		}
+	}
+	return nil
+}
+
+func newSim(spec staleness.Spec, workers int, seed uint64, law Law) (*Sim, error) {
+	p, err := spec.New(workers)
+	if err != nil {
+		return nil, err
+	}
+	return NewSim(p, workers, seed, law), nil
+}
