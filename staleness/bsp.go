@@ -33,3 +33,6 @@ func (bsp) Flush(v View) bool {
 }
 
 func (bsp) Release(v View, w int) bool { return v.Held[w] == 0 }
+
+// PerUpdate implements Grouping.
+func (BSP) PerUpdate(workers int) int { return workers }

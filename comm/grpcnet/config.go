@@ -1,0 +1,161 @@
+// Package grpcnet runs ranks as operating-system processes that speak gRPC.
+//
+// Every process listens on one address. One of them, the coordinator, checks
+// that all were started for the same run, hands out the address table, and from
+// then on is like the others. Every two processes share one bidirectional
+// stream, which carries the frames between all their ranks in the order sent.
+//
+// A process that dies, is cut off or is silent for longer than its lease is
+// gone for the others; if it comes back it finds itself fenced and ends.
+package grpcnet
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Field is one named property that all processes of a run must agree on, such
+// as a hash of the model's layout, the codec's spec or the seed.
+type Field struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Config describes one process of a run. World and Ranks are required; a zero
+// value elsewhere stands for the default.
+type Config struct {
+	// Ranks are hosted by this process; program i of Run runs as Ranks[i].
+	Ranks []int
+	// World is the number of ranks of the run.
+	World int
+	// Coordinator is the address of the coordinating process. Empty: this
+	// process is the coordinator.
+	Coordinator string
+	// Listen is the address to listen on. Default 127.0.0.1:0.
+	Listen string
+	// Advertise is the address the others reach this process at. Default: the
+	// listener's, with an unspecified host replaced by the one the others see.
+	Advertise string
+	// Identity is compared field by field when a process joins.
+	Identity []Field
+	// Token is the secret of the run. Who does not know it can neither join nor
+	// link. It never travels: both sides prove that they know it.
+	Token string
+	// Run is the hash of the run's identity. It is compared when a process
+	// joins, and stamped on frames that name no run.
+	Run uint64
+	// Incarnation of the ranks of this process: it rises when they restart. It
+	// is stamped on frames that name none.
+	Incarnation uint32
+	// TLS secures every connection, for both directions of dialling. TLS 1.3 is
+	// the least version; with ClientCAs set, client certificates are required
+	// unless ClientAuth says otherwise.
+	TLS *tls.Config
+	// Insecure permits plain text on addresses other than loopback.
+	Insecure bool
+
+	// Heartbeat is how often a link says that its process lives. Default 1 s.
+	Heartbeat time.Duration
+	// Lease is how long a process may be silent before it is gone. Default 10 s.
+	Lease time.Duration
+	// JoinTimeout bounds the wait for all ranks. Default 60 s.
+	JoinTimeout time.Duration
+	// ConnectTimeout bounds one handshake. Default 5 s.
+	ConnectTimeout time.Duration
+	// Deadline is the last resort for every wait of a program. Default 10 min.
+	Deadline time.Duration
+
+	// MaxFrame bounds the body of a frame, in bytes. Default 1 GiB.
+	MaxFrame int
+	// QueueBytes bounds what waits to be sent on a link. Default 64 MiB; a
+	// single larger frame passes.
+	QueueBytes int
+
+	// Logf is told what an operator may want to know: refused joins, dead
+	// peers. Default: nobody.
+	Logf func(format string, args ...any)
+}
+
+// complete checks c and fills in defaults.
+func (c *Config) complete() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("grpcnet: "+format, args...)) }
+	if c.World <= 0 {
+		bad("world of %d ranks", c.World)
+	}
+	c.Ranks = slices.Clone(c.Ranks)
+	if len(c.Ranks) == 0 {
+		bad("a process must host at least one rank")
+	}
+	seen := map[int]bool{}
+	for _, r := range c.Ranks {
+		if r < 0 || r >= c.World {
+			bad("rank %d is not in 0 … %d", r, c.World-1)
+		}
+		if seen[r] {
+			bad("rank %d is given twice", r)
+		}
+		seen[r] = true
+	}
+	c.Identity = slices.Clone(c.Identity)
+	names := map[string]bool{}
+	for _, f := range c.Identity {
+		if names[f.Name] {
+			bad("identity field %q is given twice", f.Name)
+		}
+		names[f.Name] = true
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	for _, d := range []struct {
+		name string
+		v    *time.Duration
+		def  time.Duration
+	}{
+		{"Heartbeat", &c.Heartbeat, time.Second},
+		{"Lease", &c.Lease, 10 * time.Second},
+		{"JoinTimeout", &c.JoinTimeout, time.Minute},
+		{"ConnectTimeout", &c.ConnectTimeout, 5 * time.Second},
+		{"Deadline", &c.Deadline, 10 * time.Minute},
+	} {
+		if *d.v < 0 {
+			bad("%s of %v", d.name, *d.v)
+		}
+		if *d.v == 0 {
+			*d.v = d.def
+		}
+	}
+	if c.Lease < 2*c.Heartbeat {
+		bad("a lease of %v is shorter than two heartbeats of %v", c.Lease, c.Heartbeat)
+	}
+	if c.MaxFrame == 0 {
+		c.MaxFrame = 1 << 30
+	}
+	if c.QueueBytes == 0 {
+		c.QueueBytes = 64 << 20
+	}
+	if c.MaxFrame < 0 || c.QueueBytes < 0 {
+		bad("MaxFrame %d, QueueBytes %d", c.MaxFrame, c.QueueBytes)
+	}
+	if c.TLS != nil {
+		c.TLS = hardened(c.TLS)
+	}
+	if c.Logf == nil {
+		c.Logf = func(string, ...any) {}
+	}
+	return errors.Join(errs...)
+}
+
+// hardened fills in what a tls.Config leaves open.
+func hardened(t *tls.Config) *tls.Config {
+	t = t.Clone()
+	t.MinVersion = max(t.MinVersion, tls.VersionTLS13)
+	if t.ClientCAs != nil && t.ClientAuth == tls.NoClientCert {
+		t.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return t
+}

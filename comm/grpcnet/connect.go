@@ -1,0 +1,235 @@
+package grpcnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// linkRequest introduces the process that dials a link.
+type linkRequest struct {
+	Nonce       []byte `json:"nonce"`
+	Run         uint64 `json:"run"`
+	From        int    `json:"from"` // line in the address table
+	To          int    `json:"to"`
+	Incarnation uint32 `json:"incarnation"`
+}
+
+type linkReply struct {
+	Refused string `json:"refused,omitempty"`
+}
+
+// connect links this process with every other: it dials those with lower ranks
+// and waits for those with higher ones.
+func (r *run) connect(ctx context.Context) error {
+	wait := r.cfg.ConnectTimeout + r.cfg.Lease
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("grpcnet: not linked within %v", wait))
+	defer cancel()
+	errs := make(chan error, r.self)
+	for p := range r.self {
+		go func() { errs <- r.link(ctx, p) }()
+	}
+	var err error
+	for range r.self {
+		if e := <-errs; e != nil && err == nil {
+			err = e
+			cancel() // the others need not go on
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for p := r.self + 1; p < len(r.table); p++ {
+		select {
+		case <-r.linked[p]:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %s has not called", context.Cause(ctx), r.table[p].name())
+		}
+	}
+	return nil
+}
+
+// link dials process p.
+func (r *run) link(ctx context.Context, p int) error {
+	to := &r.table[p]
+	fail := func(err error) error {
+		var ref *RefusedError
+		if errors.As(err, &ref) {
+			return err
+		}
+		if c := context.Cause(ctx); c != nil {
+			return fmt.Errorf("%w: %s (%s)", c, to.name(), status.Convert(err).Message())
+		}
+		return fmt.Errorf("grpcnet: linking with %s: %s", to.name(), status.Convert(err).Message())
+	}
+	d, err := r.dial(ctx, to.Addr, &framesDesc)
+	if err != nil {
+		return fail(err)
+	}
+	stop := context.AfterFunc(ctx, func() { d.cancel(nil) })
+	err = r.introduce(d.stream, p)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		d.close()
+		return fail(err)
+	}
+	l := newLink(r, p, d.stream, d.conn)
+	if why := r.register(l); why != "" {
+		d.close()
+		return fail(errors.New(why))
+	}
+	r.tasks.Go(func() {
+		l.serve()
+		d.close()
+	})
+	return nil
+}
+
+// introduce is the dialling side of a link's handshake.
+func (r *run) introduce(s stream, p int) error {
+	var c challenge
+	if err := recvJSON(s, &c); err != nil {
+		return err
+	}
+	q := linkRequest{Nonce: newNonce(), Run: r.cfg.Run, From: r.self, To: p, Incarnation: r.cfg.Incarnation}
+	if err := sendSealed(s, r.key, "link", c.Nonce, q); err != nil {
+		return err
+	}
+	var m sealed
+	if err := recvJSON(s, &m); err != nil {
+		return err
+	}
+	var reply linkReply
+	by := r.table[p].name()
+	if err := m.open(r.key, "linked", q.Nonce, &reply); err != nil {
+		return &RefusedError{By: by, Reason: "it belongs to another run"}
+	}
+	if reply.Refused != "" {
+		return &RefusedError{By: by, Reason: reply.Refused}
+	}
+	return nil
+}
+
+// acceptLink serves a link that another process dials.
+func (r *run) acceptLink(s grpc.ServerStream) error {
+	if err := s.SendHeader(nil); err != nil {
+		return err
+	}
+	p, ok := peer.FromContext(s.Context())
+	if !ok {
+		return status.Error(codes.Internal, "a connection from nowhere")
+	}
+	c := r.lis.find(p.Addr)
+	if c == nil {
+		return status.Error(codes.Unavailable, "connection closed")
+	}
+	nonce := newNonce()
+	var m sealed
+	err := within(r.cfg.ConnectTimeout, "introduction", func() error {
+		if err := sendJSON(s, challenge{Protocol: protocol, Nonce: nonce}); err != nil {
+			return err
+		}
+		return recvJSON(s, &m)
+	})
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	t := time.NewTimer(r.cfg.ConnectTimeout + r.cfg.Lease)
+	defer t.Stop()
+	select {
+	case <-r.ready: // the caller may have its table before we have ours
+	case <-s.Context().Done():
+		return s.Context().Err()
+	case <-t.C:
+		return status.Error(codes.Unavailable, "the run has not begun")
+	}
+	var q linkRequest
+	if err := m.open(r.key, "link", nonce, &q); err != nil {
+		r.cfg.Logf("grpcnet: refused a link from %v: it does not know the run's secret", p.Addr)
+		return status.Error(codes.Unauthenticated, "not of this run")
+	}
+	c.trusted.Store(true)
+	l, why := r.welcome(&q, s, c)
+	if why != "" {
+		r.cfg.Logf("grpcnet: refused a link from %v: %s", p.Addr, why)
+		return sendSealed(s, r.key, "linked", q.Nonce, linkReply{Refused: why})
+	}
+	err = sendSealed(s, r.key, "linked", q.Nonce, linkReply{})
+	close(r.linked[q.From])
+	if err != nil {
+		l.lost("connection lost: " + err.Error())
+		return err
+	}
+	return l.serve()
+}
+
+// welcome judges an introduction: a process links once. Who was away and calls
+// again, or calls for another run or incarnation, is refused.
+func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, why string) {
+	switch {
+	case q.To != r.self || q.From <= r.self || q.From >= len(r.table):
+		return nil, fmt.Sprintf("process %d does not call process %d", q.From, q.To)
+	case q.Run != r.cfg.Run:
+		return nil, fmt.Sprintf("run %016x, this is %016x", q.Run, r.cfg.Run)
+	case q.Incarnation != r.table[q.From].Incarnation:
+		return nil, fmt.Sprintf("incarnation %d, the run has %d", q.Incarnation, r.table[q.From].Incarnation)
+	}
+	l = newLink(r, q.From, s, c)
+	return l, r.register(l)
+}
+
+// register gives a link its place.
+func (r *run) register(l *link) (why string) {
+	if !r.links[l.peer].CompareAndSwap(nil, l) {
+		return rankList(r.table[l.peer].Ranks) + " linked before and may not come back in this run"
+	}
+	return ""
+}
+
+// trust marks the connection from addr as proven.
+func (r *run) trust(addr net.Addr) {
+	if c := r.lis.find(addr); c != nil {
+		c.trusted.Store(true)
+	}
+}
+
+// adopt takes over the result of the rendezvous.
+func (r *run) adopt(j joinReply) error {
+	owner := make([]int, r.cfg.World)
+	for i := range owner {
+		owner[i] = -1
+	}
+	r.self = -1
+	for p := range j.Table {
+		for _, rank := range j.Table[p].Ranks {
+			if rank < 0 || rank >= len(owner) || owner[rank] >= 0 {
+				return errors.New("grpcnet: the coordinator's table is not one of this run")
+			}
+			owner[rank] = p
+		}
+		if slices.Equal(j.Table[p].Ranks, r.cfg.Ranks) {
+			r.self = p
+		}
+	}
+	if r.self < 0 || slices.Contains(owner, -1) {
+		return errors.New("grpcnet: the coordinator's table is not one of this run")
+	}
+	r.table, r.owner, r.key = j.Table, owner, linkKey(r.cfg.Token, j.Session)
+	r.links = newLinks(len(j.Table))
+	r.linked = make([]chan struct{}, len(j.Table))
+	for p := range r.linked {
+		r.linked[p] = make(chan struct{})
+	}
+	close(r.ready)
+	return nil
+}

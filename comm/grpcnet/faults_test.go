@@ -1,0 +1,319 @@
+package grpcnet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// The test binary plays the other process when it is called with -child.
+var childOf = flag.String("child", "", "address of the coordinator to join as rank 1")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *childOf != "" {
+		os.Exit(child(*childOf))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// lease of the runs with a child.
+const lease = 1500 * time.Millisecond
+
+func withChild(rank int, coordinator string) Config {
+	c := quick(2, rank)
+	c.Coordinator, c.Lease, c.QueueBytes = coordinator, lease, 4<<20
+	return c
+}
+
+// child sends two frames, says so on its output, and then listens for ever.
+func child(coordinator string) int {
+	n, err := New(withChild(1, coordinator))
+	if err == nil {
+		err = n.Run(context.Background(), []comm.Program{func(ctx context.Context, h comm.Host) error {
+			for range 2 {
+				if err := h.Send(ctx, 0, comm.NewFrame(comm.Header{}, comm.NewBuffer(100))); err != nil {
+					return err
+				}
+			}
+			fmt.Println("ready")
+			for {
+				f, err := h.Recv(ctx, 0, comm.AnyTag)
+				if err != nil {
+					return err
+				}
+				f.Release()
+			}
+		}})
+	}
+	var fenced *FencedError
+	if errors.As(err, &fenced) {
+		fmt.Println("fenced:", err)
+		return 75
+	}
+	fmt.Println("ended:", err)
+	return 1
+}
+
+// runWithChild runs p as rank 0 beside a child, whose process it gives to who
+// asks on the channel once the child is ready.
+func runWithChild(t *testing.T, ready chan<- *os.Process, p comm.Program) (output func() string) {
+	t.Helper()
+	n, err := New(withChild(0, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-child", n.Addr())
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var rest strings.Builder
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		r := bufio.NewReader(out)
+		line, _ := r.ReadString('\n')
+		if line == "ready\n" {
+			ready <- cmd.Process
+		} else {
+			rest.WriteString(line)
+		}
+		_, _ = io.Copy(&rest, r)
+	}()
+	if err := n.Run(t.Context(), []comm.Program{p}); err != nil {
+		t.Error(err)
+	}
+	return func() string {
+		<-read
+		_ = cmd.Wait()
+		return rest.String()
+	}
+}
+
+// hurt reads the child's two frames, sends it a signal, and expects its death
+// to be noticed in time.
+func hurt(t *testing.T, child *os.Process, sig os.Signal, what string, within time.Duration) comm.Program {
+	return func(ctx context.Context, h comm.Host) error {
+		for range 2 {
+			f, err := h.Recv(ctx, 1, 0)
+			if err != nil {
+				return err
+			}
+			f.Release()
+		}
+		died := time.Now()
+		if err := child.Signal(sig); err != nil {
+			return err
+		}
+		_, err := h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		took := time.Since(died)
+		var p *comm.PeerError
+		if !errors.As(err, &p) || p.Rank != 1 || !strings.Contains(p.Cause, what) || took > within {
+			return fmt.Errorf("got %v after %v", err, took)
+		}
+		t.Logf("noticed after %v: %v", took.Round(time.Millisecond), err)
+		if _, err := h.Recv(ctx, 1, 0); !errors.As(err, &p) {
+			return fmt.Errorf("got %v", err)
+		}
+		if err := h.Send(ctx, 1, comm.NewFrame(comm.Header{}, nil)); !errors.As(err, &p) || p.Rank != 1 {
+			return fmt.Errorf("got %v", err)
+		}
+		return nil
+	}
+}
+
+// F2: kill -9.
+func TestF2KilledPeer(t *testing.T) {
+	ready := make(chan *os.Process, 1)
+	runWithChild(t, ready, func(ctx context.Context, h comm.Host) error {
+		return hurt(t, <-ready, syscall.SIGKILL, "connection lost", time.Second)(ctx, h)
+	})()
+}
+
+// F9: a stopped process is gone after its lease, and fenced when it wakes.
+func TestF9StoppedPeer(t *testing.T) {
+	ready := make(chan *os.Process, 1)
+	output := runWithChild(t, ready, func(ctx context.Context, h comm.Host) error {
+		p := <-ready
+		if err := hurt(t, p, syscall.SIGSTOP, "silent for", lease+2*time.Second)(ctx, h); err != nil {
+			return err
+		}
+		if err := p.Signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		return h.Sleep(ctx, 500*time.Millisecond)
+	})
+	if s := output(); !strings.Contains(s, "fenced: ") || !strings.Contains(s, "its lease is 1.5s") {
+		t.Errorf("the child said %q", s)
+	}
+}
+
+// F27: a reader that has stopped blocks a sender no longer than its lease, and
+// what waits for it is bounded.
+func TestF27StoppedReader(t *testing.T) {
+	ready := make(chan *os.Process, 1)
+	output := runWithChild(t, ready, func(ctx context.Context, h comm.Host) error {
+		p := <-ready
+		for range 2 {
+			f, err := h.Recv(ctx, 1, 0)
+			if err != nil {
+				return err
+			}
+			f.Release()
+		}
+		if err := p.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		sent, slowest := 0, time.Duration(0)
+		for {
+			start := time.Now()
+			err := h.Send(ctx, 1, comm.NewFrame(comm.Header{}, comm.NewBuffer(chunk)))
+			slowest = max(slowest, time.Since(start))
+			var e *comm.PeerError
+			if errors.As(err, &e) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			sent++
+		}
+		t.Logf("%d MB were taken, the slowest send took %v", sent, slowest)
+		// What the child took before it stopped, the queue, windows and sockets.
+		if slowest > lease+2*time.Second {
+			return fmt.Errorf("a send took %v", slowest)
+		}
+		return p.Signal(syscall.SIGCONT)
+	})
+	if s := output(); !strings.Contains(s, "fenced: ") {
+		t.Errorf("the child said %q", s)
+	}
+}
+
+// A wire that can be cut without closing anything.
+type cable struct {
+	net.Listener
+	cut chan struct{}
+	wg  sync.WaitGroup
+}
+
+// newCable forwards what is said to it to addr.
+func newCable(t *testing.T) (c *cable, to func(addr string)) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = &cable{Listener: l, cut: make(chan struct{})}
+	return c, func(addr string) {
+		c.wg.Go(func() {
+			for {
+				a, err := l.Accept()
+				if err != nil {
+					return
+				}
+				b, err := net.Dial("tcp", addr)
+				if err != nil {
+					a.Close()
+					continue
+				}
+				c.wg.Go(func() { c.copy(a, b) })
+				c.wg.Go(func() { c.copy(b, a) })
+			}
+		})
+	}
+}
+
+func (c *cable) copy(dst, src net.Conn) {
+	buf := make([]byte, 1<<16)
+	defer dst.Close()
+	defer src.Close()
+	for {
+		n, err := src.Read(buf)
+		select {
+		case <-c.cut: // swallow for ever, close nothing
+			for err == nil {
+				_, err = src.Read(buf)
+			}
+			return
+		default:
+		}
+		if _, e := dst.Write(buf[:n]); err != nil || e != nil {
+			return
+		}
+	}
+}
+
+// F7: a cut link is noticed on both sides within the lease.
+func TestF7CutLink(t *testing.T) {
+	c, to := newCable(t)
+	defer c.wg.Wait()
+	defer c.Close()
+	var cutAt time.Time
+	p := func(ctx context.Context, h comm.Host) error {
+		if h.Rank() == 0 {
+			f, err := h.Recv(ctx, 1, 0)
+			if err != nil {
+				return err
+			}
+			f.Release()
+			cutAt = time.Now()
+			close(c.cut)
+		} else if err := h.Send(ctx, 0, comm.NewFrame(comm.Header{}, comm.NewBuffer(5000))); err != nil {
+			return err
+		}
+		_, err := h.Recv(ctx, 1-h.Rank(), 0)
+		took := time.Since(cutAt)
+		var e *comm.PeerError
+		if !errors.As(err, &e) || !strings.Contains(e.Cause, "silent for") || took > 3*time.Second {
+			return fmt.Errorf("got %v after %v", err, took)
+		}
+		return nil
+	}
+	nets := make([]*Net, 2)
+	for i := range nets {
+		cfg := quick(2, i)
+		cfg.Lease = time.Second
+		if i == 0 {
+			cfg.Advertise = c.Addr().String()
+		} else {
+			cfg.Coordinator = nets[0].Addr()
+		}
+		n, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nets[i] = n
+	}
+	to(nets[0].lis.Addr().String())
+	var wg sync.WaitGroup
+	for _, n := range nets {
+		wg.Go(func() {
+			if err := n.Run(t.Context(), all(1, p)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,202 @@
+package grpcnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// host is what the programs of one rank run on.
+type host struct {
+	run     *run
+	rank    int
+	box     *comm.Mailbox
+	acts    sync.WaitGroup
+	err     comm.FirstError
+	traffic comm.Traffic
+
+	// To tell a rank that waits for anybody when there is nobody left.
+	live, waiting atomic.Int32
+	moves         atomic.Uint64 // deliveries and ended waits
+	lastMoves     uint64
+	anyMu         sync.Mutex
+	anyone        map[*context.CancelCauseFunc]struct{}
+}
+
+var _ comm.Host = (*host)(nil)
+
+func newHost(r *run, rank int) *host {
+	return &host{run: r, rank: rank, box: comm.NewMailbox(rank, r.cfg.Deadline), anyone: map[*context.CancelCauseFunc]struct{}{}}
+}
+
+func (h *host) Rank() int              { return h.rank }
+func (h *host) Size() int              { return h.run.cfg.World }
+func (h *host) Traffic() *comm.Traffic { return &h.traffic }
+func (h *host) Now() time.Duration     { return monotonic() - h.run.start }
+func (h *host) Virtual() bool          { return false }
+
+// Go starts an activity; a panic in it ends the rank with an error instead of
+// taking the process along.
+func (h *host) Go(name string, p comm.Program) {
+	h.acts.Add(1)
+	h.live.Add(1)
+	go func() {
+		defer h.acts.Done()
+		defer h.live.Add(-1)
+		defer func() {
+			if r := recover(); r != nil {
+				h.fail(fmt.Errorf("rank %d, %s: panic: %v\n%s", h.rank, name, r, debug.Stack()))
+			}
+		}()
+		if err := p(h.run.ctx, h); err != nil {
+			h.fail(fmt.Errorf("rank %d, %s: %w", h.rank, name, err))
+		}
+	}()
+}
+
+// fail ends the rank's other activities too.
+func (h *host) fail(err error) {
+	h.err.Add(err)
+	h.box.Close(err)
+}
+
+// put delivers a frame. It never waits.
+func (h *host) put(f comm.Frame) {
+	h.moves.Add(1)
+	h.box.Put(f)
+}
+
+// Send implements comm.Endpoint. It takes the frame over even when it fails.
+// Frames to a rank that has finished are dropped; to one that is dead, they are
+// an error.
+func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
+	err := h.send(ctx, to, f)
+	if err != nil {
+		f.Release()
+	}
+	return err
+}
+
+func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
+	r := h.run
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if to < 0 || to >= r.cfg.World {
+		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
+	}
+	if len(f.Body) > r.cfg.MaxFrame {
+		return fmt.Errorf("rank %d: a frame of %d bytes, at most %d are accepted", h.rank, len(f.Body), r.cfg.MaxFrame)
+	}
+	f.Header.From, f.Header.To = int32(h.rank), int32(to)
+	if f.Header.Run == 0 {
+		f.Header.Run = r.cfg.Run
+	}
+	if f.Header.Incarnation == 0 {
+		f.Header.Incarnation = r.cfg.Incarnation
+	}
+	if to == h.rank {
+		h.put(f)
+		return nil
+	}
+	if g := r.gone[to].Load(); g != nil {
+		return h.refused(g, f)
+	}
+	if o := r.hosts[to]; o != nil {
+		h.traffic.Sent(f)
+		o.put(f)
+		return nil
+	}
+	counted := f // the frame may be released as soon as it is queued
+	switch err := r.links[r.owner[to]].Load().queue.push(ctx, f, r.cfg.Deadline); {
+	case err == nil:
+		h.traffic.Sent(counted)
+		return nil
+	case errors.Is(err, errQueueClosed):
+		return h.refused(r.gone[to].Load(), f)
+	case errors.Is(err, errQueueFull):
+		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.rank, r.cfg.Deadline, len(f.Body), to)
+	default:
+		return err
+	}
+}
+
+// refused answers a send to a rank that is gone.
+func (h *host) refused(g *goneRank, f comm.Frame) error {
+	if g == nil {
+		return errEnded
+	}
+	if g.quiet {
+		h.traffic.Sent(f)
+		f.Release()
+		return nil
+	}
+	return g.err
+}
+
+// Recv implements comm.Endpoint.
+func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
+	if from == comm.AnyRank && h.run.cfg.World > 1 {
+		c, cancel := context.WithCancelCause(ctx)
+		h.anyMu.Lock()
+		h.anyone[&cancel] = struct{}{}
+		h.anyMu.Unlock()
+		defer func() {
+			h.anyMu.Lock()
+			delete(h.anyone, &cancel)
+			h.anyMu.Unlock()
+			cancel(nil)
+		}()
+		ctx = c
+	}
+	h.waiting.Add(1)
+	f, err := h.box.Recv(ctx, from, tag)
+	h.waiting.Add(-1)
+	h.moves.Add(1)
+	if err == nil && int(f.Header.From) != h.rank {
+		h.traffic.Recv(f)
+	}
+	return f, err
+}
+
+// checkAlone ends waits for anybody when all other ranks are gone and every
+// activity of this one waits. It must find the same twice in a row, with
+// nothing delivered in between. Only the watcher calls it.
+func (h *host) checkAlone() {
+	moves := h.moves.Load()
+	still := moves == h.lastMoves
+	h.lastMoves = moves
+	if live := h.live.Load(); !still || live == 0 || h.waiting.Load() < live {
+		return
+	}
+	e := h.run.lastGone.Load()
+	if e == nil || !h.run.alone(h.rank) {
+		return
+	}
+	h.anyMu.Lock()
+	defer h.anyMu.Unlock()
+	for cancel := range h.anyone {
+		(*cancel)(e)
+	}
+}
+
+// Do implements comm.Clock: the work is done at once.
+func (h *host) Do(ctx context.Context, w comm.Work) error { return comm.DoNow(ctx, w) }
+
+// Sleep implements comm.Clock.
+func (h *host) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

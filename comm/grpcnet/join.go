@@ -1,0 +1,139 @@
+package grpcnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/status"
+)
+
+// process is one line of the address table.
+type process struct {
+	Ranks       []int  `json:"ranks"`
+	Addr        string `json:"addr"`
+	Incarnation uint32 `json:"incarnation"`
+}
+
+// name says who is meant in an error.
+func (p *process) name() string { return fmt.Sprintf("%s at %s", rankList(p.Ranks), p.Addr) }
+
+// joinRequest is what a process says about itself.
+type joinRequest struct {
+	Nonce       []byte  `json:"nonce"`
+	Ranks       []int   `json:"ranks"`
+	World       int     `json:"world"`
+	Run         uint64  `json:"run"`
+	Incarnation uint32  `json:"incarnation"`
+	Addr        string  `json:"addr"`
+	Identity    []Field `json:"identity"`
+}
+
+// joinReply is the coordinator's answer: a table, or why there is none.
+type joinReply struct {
+	Refused string       `json:"refused,omitempty"`
+	Fields  []Difference `json:"fields,omitempty"`
+	Table   []process    `json:"table,omitempty"`
+	Session []byte       `json:"session,omitempty"`
+}
+
+// identity is what two processes compare: the run, its size and the caller's
+// fields.
+func identity(run uint64, world int, fields []Field) []Field {
+	return append([]Field{{"run", fmt.Sprintf("%016x", run)}, {"world", fmt.Sprint(world)}}, fields...)
+}
+
+// join asks the coordinator for a place in the run and waits for the table.
+func (r *run) join(ctx context.Context) (joinReply, error) {
+	// The coordinator's own timeout comes first: it knows who is missing.
+	wait := r.cfg.JoinTimeout + r.cfg.ConnectTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("grpcnet: no answer from the coordinator at %s within %v", r.cfg.Coordinator, wait))
+	defer cancel()
+	reply, err := r.askToJoin(ctx)
+	var m *MismatchError
+	var ref *RefusedError
+	if err == nil || errors.As(err, &m) || errors.As(err, &ref) {
+		return reply, err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.Is(cause, context.Canceled) {
+			return reply, cause
+		}
+		return reply, fmt.Errorf("%w (%s)", cause, status.Convert(err).Message())
+	}
+	return reply, fmt.Errorf("grpcnet: joining at %s: %s", r.cfg.Coordinator, status.Convert(err).Message())
+}
+
+func (r *run) askToJoin(ctx context.Context) (reply joinReply, err error) {
+	d, err := r.dial(ctx, r.cfg.Coordinator, &joinDesc)
+	if err != nil {
+		return reply, err
+	}
+	defer d.close()
+	var c challenge
+	if err := recvJSON(d.stream, &c); err != nil {
+		return reply, err
+	}
+	if c.Protocol != protocol {
+		// The coordinator is told too, so that both can say why.
+		_ = sendJSON(d.stream, sealed{Protocol: protocol})
+		return reply, protocolMismatch(r.cfg.Ranks, c.Protocol, protocol)
+	}
+	q := joinRequest{
+		Nonce: newNonce(), Ranks: r.cfg.Ranks, World: r.cfg.World, Run: r.cfg.Run,
+		Incarnation: r.cfg.Incarnation, Addr: r.addr, Identity: r.cfg.Identity,
+	}
+	if err := sendSealed(d.stream, []byte(r.cfg.Token), "join", c.Nonce, q); err != nil {
+		return reply, err
+	}
+	var m sealed
+	if err := recvJSON(d.stream, &m); err != nil {
+		return reply, err
+	}
+	if err := m.open([]byte(r.cfg.Token), "joined", q.Nonce, &reply); err != nil {
+		return joinReply{}, &RefusedError{By: "the coordinator at " + r.cfg.Coordinator, Reason: "wrong token: it and this process do not share the run's secret"}
+	}
+	switch {
+	case len(reply.Fields) > 0:
+		return reply, &MismatchError{Ranks: r.cfg.Ranks, Fields: reply.Fields}
+	case reply.Refused != "":
+		return reply, &RefusedError{By: "the coordinator at " + r.cfg.Coordinator, Reason: reply.Refused}
+	}
+	host, _, _ := net.SplitHostPort(r.cfg.Coordinator)
+	for i := range reply.Table {
+		reply.Table[i].Addr = reachable(reply.Table[i].Addr, host)
+	}
+	return reply, nil
+}
+
+func protocolMismatch(ranks []int, coordinator, joiner int) *MismatchError {
+	return &MismatchError{Ranks: ranks, Fields: []Difference{{"protocol version", fmt.Sprint(coordinator), fmt.Sprint(joiner)}}}
+}
+
+// reachable replaces an unspecified host by the one the process was seen at.
+func reachable(addr, seen string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort(seen, port)
+	}
+	return addr
+}
+
+// within runs fn and gives up on it after d; fn ends when its stream does.
+func within(d time.Duration, what string, fn func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		return fmt.Errorf("no %s within %v", what, d)
+	}
+}

@@ -1,0 +1,82 @@
+package grpcnet
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/keepalive"
+)
+
+// What one connection may cost. gRPC's defaults are unlimited or tuned for
+// small messages; each is set on purpose.
+const (
+	maxMessage  = chunk + 4<<10
+	socketBuf   = 512 << 10 // one syscall per half chunk; smaller halves the speed
+	window      = 4 << 20   // bounds run-ahead; below 2 MB it limits speed
+	maxStreams  = 8
+	maxHeader   = 16 << 10
+	minPing     = 5 * time.Second
+	serverPing  = 5 * time.Second
+	clientPing  = 10 * time.Second // gRPC raises anything less
+	pingTimeout = 3 * time.Second
+	maxPending  = 32 // connections that have not proven themselves, plus two a rank
+)
+
+func (c *Config) serverOptions() []grpc.ServerOption {
+	o := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(rawCodec{}),
+		experimental.BufferPool(recvPool),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.WaitForHandlers(true),
+		grpc.MaxHeaderListSize(maxHeader),
+		grpc.ConnectionTimeout(c.ConnectTimeout),
+		grpc.ReadBufferSize(socketBuf),
+		grpc.WriteBufferSize(socketBuf),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: c.JoinTimeout,
+			Time:              max(serverPing, c.Lease), Timeout: max(pingTimeout, c.Lease/2),
+		}),
+	}
+	if c.TLS != nil {
+		o = append(o, grpc.Creds(credentials.NewTLS(c.TLS)))
+	}
+	return o
+}
+
+func (c *Config) dialOptions() []grpc.DialOption {
+	creds := insecure.NewCredentials()
+	if c.TLS != nil {
+		creds = credentials.NewTLS(c.TLS)
+	}
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		experimental.WithBufferPool(recvPool),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.WaitForReady(true),
+			grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithMaxHeaderListSize(maxHeader),
+		grpc.WithReadBufferSize(socketBuf),
+		grpc.WithWriteBufferSize(socketBuf),
+		grpc.WithStaticStreamWindowSize(window),
+		grpc.WithStaticConnWindowSize(window),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: max(clientPing, c.Lease), Timeout: max(pingTimeout, c.Lease/2),
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: c.ConnectTimeout,
+		}),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithNoProxy(),
+		grpc.WithIdleTimeout(0),
+	}
+}

@@ -1,0 +1,64 @@
+package grpcnet
+
+import (
+	"fmt"
+	"time"
+)
+
+// stallBytes is what a peer must take within a lease to count as reading.
+const stallBytes = 4 << 10
+
+// watch gives up peers that are silent or take nothing, and this process itself
+// if it was away for longer than its lease. It measures its own delay: what the
+// whole machine slept through is nobody's fault.
+func (r *run) watch(stop <-chan struct{}) {
+	every := max(r.cfg.Heartbeat/2, time.Millisecond)
+	t := time.NewTicker(every)
+	defer t.Stop()
+	last := monotonic()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		now := monotonic()
+		away := now - last
+		last = now
+		if away >= r.cfg.Lease {
+			r.fenced("its own clock", away)
+			return
+		}
+		for p := range r.links {
+			if l := r.links[p].Load(); l != nil {
+				if away > 2*every {
+					l.seen += away
+					l.moved += away
+				}
+				l.check(now, r.cfg.Lease)
+			}
+		}
+		for _, h := range r.hosts {
+			h.checkAlone()
+		}
+	}
+}
+
+// check judges one link. Only the watcher calls it.
+func (l *link) check(now, lease time.Duration) {
+	if heard := l.conn.heard.Load(); heard != l.lastHear {
+		l.lastHear = heard
+		l.seen = max(l.seen, time.Duration(heard))
+	}
+	if silent := now - l.seen; silent > lease {
+		l.kill(fmt.Sprintf("silent for %v, its lease is %v", silent.Round(time.Millisecond), lease), silent)
+		return
+	}
+	wrote := l.conn.wrote.Load()
+	if !l.busy.Load() || wrote-l.movedAt >= stallBytes {
+		l.moved, l.movedAt = max(l.moved, now), wrote
+	}
+	if stuck := now - l.moved; stuck > lease {
+		l.kill(fmt.Sprintf("takes no data for %v, its lease is %v", stuck.Round(time.Millisecond), lease), stuck)
+	}
+}

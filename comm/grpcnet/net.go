@@ -1,0 +1,180 @@
+package grpcnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// Net is this process's part of a run.
+type Net struct {
+	cfg  Config
+	lis  net.Listener
+	addr string
+	used atomic.Bool
+}
+
+var _ comm.Net = (*Net)(nil)
+
+var errEnded = errors.New("the net has ended")
+
+// New checks the configuration and listens, so that the address can be given to
+// other processes before Run waits for them.
+func New(cfg Config) (*Net, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	l, err := cfg.bind()
+	if err != nil {
+		return nil, err
+	}
+	n := &Net{cfg: cfg, lis: l, addr: cfg.Advertise}
+	if n.addr == "" {
+		n.addr = l.Addr().String()
+	}
+	return n, nil
+}
+
+// Addr is where other processes reach this one; for the coordinator, what they
+// need as Config.Coordinator.
+func (n *Net) Addr() string { return n.addr }
+
+// Close gives up the address of a net that is not run. Run closes it by itself.
+func (n *Net) Close() error {
+	n.used.Store(true)
+	return n.lis.Close()
+}
+
+// run is the state of one Run.
+type run struct {
+	cfg   *Config
+	addr  string
+	lis   *listener
+	wire  *comm.Traffic
+	hosts map[int]*host
+	meet  *rendezvous // of the coordinator
+	start time.Duration
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	first  comm.FirstError
+	tasks  sync.WaitGroup
+
+	ready  chan struct{} // closed when the fields below are set
+	self   int
+	table  []process
+	owner  []int
+	key    []byte
+	links  []atomic.Pointer[link]
+	linked []chan struct{}
+
+	gone     []atomic.Pointer[goneRank]
+	lastGone atomic.Pointer[comm.PeerError]
+	fenceOne sync.Once
+	leaving  atomic.Bool
+}
+
+// Run implements comm.Net for the ranks of this process: programs[i] runs as
+// Config.Ranks[i]. It waits for all other processes first. A Net runs once.
+func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
+	if n.used.Swap(true) {
+		return errors.New("grpcnet: a Net runs once")
+	}
+	defer n.lis.Close()
+	if len(programs) != len(n.cfg.Ranks) {
+		return fmt.Errorf("grpcnet: %d programs for %d ranks", len(programs), len(n.cfg.Ranks))
+	}
+	r := &run{cfg: &n.cfg, addr: n.addr, hosts: map[int]*host{}, ready: make(chan struct{}), gone: make([]atomic.Pointer[goneRank], n.cfg.World)}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
+	for _, rank := range n.cfg.Ranks {
+		r.hosts[rank] = newHost(r, rank)
+	}
+	r.wire = &r.hosts[n.cfg.Ranks[0]].traffic
+	r.lis = newListener(n.lis, r.wire, maxPending+2*n.cfg.World)
+	if n.cfg.Coordinator == "" {
+		r.meet = newRendezvous(&n.cfg, n.addr)
+	}
+	server := grpc.NewServer(n.cfg.serverOptions()...)
+	server.RegisterService(&service, r)
+	r.tasks.Go(func() { _ = server.Serve(r.lis) })
+
+	err := r.begin()
+	if err == nil {
+		r.play(programs)
+		err = r.first.Err()
+	} else {
+		r.abandon(err)
+		stopSoon(server)
+	}
+	for _, h := range r.hosts {
+		h.box.Close(errEnded)
+	}
+	server.Stop()
+	r.tasks.Wait()
+	return err
+}
+
+// begin waits for the others and links with them.
+func (r *run) begin() error {
+	var j joinReply
+	var err error
+	if r.meet != nil {
+		j, err = r.meet.wait(r.ctx)
+	} else {
+		j, err = r.join(r.ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.adopt(j); err != nil {
+		return err
+	}
+	return r.connect(r.ctx)
+}
+
+// play runs the programs to their end and takes leave of the other processes.
+func (r *run) play(programs []comm.Program) {
+	stop := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() { r.watch(stop) })
+	r.start = monotonic()
+	for i, rank := range r.cfg.Ranks {
+		r.hosts[rank].Go("main", programs[i])
+	}
+	var wg sync.WaitGroup
+	for _, h := range r.hosts {
+		wg.Go(func() {
+			h.acts.Wait()
+			err := h.err.Err()
+			r.first.Add(err)
+			r.farewell(h, err)
+		})
+	}
+	wg.Wait()
+	r.leave()
+	close(stop)
+	watcher.Wait()
+}
+
+// stopSoon lets answers that are under way reach the other side.
+func stopSoon(s *grpc.Server) {
+	done := make(chan struct{})
+	go func() { s.GracefulStop(); close(done) }()
+	t := time.NewTimer(time.Second)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		s.Stop()
+		<-done
+	}
+}

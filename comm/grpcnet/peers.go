@@ -1,0 +1,103 @@
+package grpcnet
+
+import (
+	"context"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// goneRank says how a rank ended; quiet means orderly.
+type goneRank struct {
+	err   *comm.PeerError
+	quiet bool
+}
+
+// markGone tells every rank of this process, once, that a rank has ended.
+func (r *run) markGone(e *comm.PeerError, quiet bool) {
+	if !r.gone[e.Rank].CompareAndSwap(nil, &goneRank{e, quiet}) {
+		return
+	}
+	r.lastGone.Store(e)
+	for _, h := range r.hosts {
+		if h.rank != e.Rank {
+			h.box.Gone(e, quiet)
+		}
+	}
+}
+
+// alone says whether all ranks but this one are gone.
+func (r *run) alone(rank int) bool {
+	for o := range r.gone {
+		if o != rank && r.gone[o].Load() == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// farewell tells everybody that a rank of this process has ended.
+func (r *run) farewell(h *host, err error) {
+	e, kind := &comm.PeerError{Rank: h.rank, Cause: "has finished"}, byte(msgBye)
+	text := ""
+	if err != nil {
+		e.Cause, kind, text = err.Error(), msgAbort, err.Error()
+	}
+	r.markGone(e, err == nil)
+	h.box.Close(errEnded)
+	r.eachLink(func(l *link) { l.queue.tell(rankMessage(kind, h.rank, text)) })
+}
+
+func (r *run) eachLink(do func(*link)) {
+	for p := range r.links {
+		if l := r.links[p].Load(); l != nil {
+			do(l)
+		}
+	}
+}
+
+// leave sends what is still queued, waits until the other processes have it,
+// and takes the links down. A failed run does not wait for longer than a lease,
+// a cancelled one not for longer than a second.
+func (r *run) leave() {
+	wait := r.cfg.Deadline
+	if r.first.Err() != nil {
+		wait = min(wait, r.cfg.Lease)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), wait)
+	defer cancel()
+	stop := context.AfterFunc(r.ctx, func() { time.AfterFunc(min(wait, time.Second), cancel) })
+	defer stop()
+	r.leaving.Store(true)
+	r.eachLink(func(l *link) { l.queue.tell([]byte{msgEnd}) })
+	r.eachLink(func(l *link) {
+		select {
+		case <-l.ended:
+		case <-ctx.Done():
+		}
+	})
+	r.eachLink((*link).takeDown)
+}
+
+// abandon tells those already linked that this process will not begin.
+func (r *run) abandon(err error) {
+	r.first.Add(err)
+	for _, h := range r.hosts {
+		r.farewell(h, err)
+	}
+	r.cancel(err)
+	r.leave()
+}
+
+// fenced ends this process: the others count it as dead.
+func (r *run) fenced(by string, silent time.Duration) {
+	r.fenceOne.Do(func() {
+		err := &FencedError{By: by, Silent: silent, Lease: r.cfg.Lease}
+		r.cfg.Logf("grpcnet: %v", err)
+		r.first.Add(err)
+		for _, h := range r.hosts {
+			h.box.Close(err)
+		}
+		r.cancel(err)
+	})
+}

@@ -1,0 +1,161 @@
+package bits
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestPackRoundTrip(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for width := 1; width <= 8; width++ {
+		for _, n := range []int{0, 1, 7, 8, 9, 16, 63, 64, 65, 1000} {
+			codes := make([]byte, n)
+			for i := range codes {
+				codes[i] = byte(r.Uint32()) & byte(1<<width-1)
+			}
+			p := AppendPacked([]byte{9}, codes, width)
+			if p[0] != 9 || len(p) != 1+PackedLen(n, width) {
+				t.Fatalf("width %d n %d: %d bytes", width, n, len(p)-1)
+			}
+			got := make([]byte, n)
+			if !Unpack(got, p[1:], width) || !bytes.Equal(got, codes) {
+				t.Fatalf("width %d n %d: not the same codes", width, n)
+			}
+			if Unpack(got, append(p[1:], 0), width) {
+				t.Fatalf("width %d n %d: took a trailing byte", width, n)
+			}
+			if pad := n * width % 8; pad != 0 {
+				p[len(p)-1] |= 1 << pad
+				if Unpack(got, p[1:], width) {
+					t.Fatalf("width %d n %d: took a padding bit", width, n)
+				}
+			}
+		}
+	}
+}
+
+func TestSigns(t *testing.T) {
+	x := []float32{1, -1, 0, float32(math.Copysign(0, -1)), -2, 3, -4, 5, -6}
+	p := AppendSigns(nil, x)
+	if want := []byte{0b01011010, 1}; !bytes.Equal(p, want) {
+		t.Fatalf("got %b want %b", p, want)
+	}
+	if !SignsOK(p, 9) || SignsOK(p, 8) || SignsOK([]byte{0, 2}, 9) || !SignsOK(nil, 0) {
+		t.Fatal("SignsOK")
+	}
+}
+
+func TestRiceRoundTrip(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for b := uint(0); b <= 31; b++ {
+		var v []uint32
+		sum := 0
+		for i := 0; i < 300; i++ {
+			x := r.Uint32() >> (r.Uint32() % 32)
+			if x>>b > 3000 {
+				x = 3000 << b
+			}
+			v = append(v, x)
+			sum += int(x)
+		}
+		var w Writer
+		for _, x := range v {
+			w.Rice(x, b)
+		}
+		p := w.Flush()
+		if len(p) > RiceMaxLen(len(v), sum, int(b)) {
+			t.Fatalf("b=%d: %d bytes, bound %d", b, len(p), RiceMaxLen(len(v), sum, int(b)))
+		}
+		rd := NewReader(p)
+		for i, x := range v {
+			if got, ok := rd.Rice(b, math.MaxUint32); !ok || got != x {
+				t.Fatalf("b=%d: value %d is %d, want %d (%v)", b, i, got, x, ok)
+			}
+		}
+		if !rd.Done() {
+			t.Fatalf("b=%d: not done", b)
+		}
+		for cut := 0; cut < len(p); cut += 1 + len(p)/40 {
+			rd, ok := NewReader(p[:cut]), true
+			for i := 0; i < len(v) && ok; i++ {
+				_, ok = rd.Rice(b, math.MaxUint32)
+			}
+			if ok {
+				t.Fatalf("b=%d: %d of %d bytes gave every value", b, cut, len(p))
+			}
+		}
+	}
+	for p, name := range map[string]string{"\x01\x01": "trailing byte", "\x03": "padding bit"} {
+		rd := NewReader([]byte(p))
+		if rd.Rice(0, 9); rd.Done() {
+			t.Errorf("took a %s", name)
+		}
+	}
+	rd := NewReader(make([]byte, 1<<16))
+	if _, ok := rd.Rice(0, 1000); ok {
+		t.Error("took an endless run")
+	}
+}
+
+// Random supports must cost what the theory says: within 2 % of the entropy.
+func TestRiceNearEntropy(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, p := range []float64{0.001, 0.01, 0.03, 0.1} {
+		n, k, last := 1<<20, 0, -1
+		var gaps []uint32
+		for i := 0; i < n; i++ {
+			if r.Float64() < p {
+				gaps = append(gaps, uint32(i-last-1))
+				last = i
+				k++
+			}
+		}
+		var w Writer
+		b := uint(RiceParam(k, n))
+		for _, g := range gaps {
+			w.Rice(g, b)
+		}
+		got := 8 * float64(len(w.Flush())) / float64(k)
+		h := -(p*math.Log2(p) + (1-p)*math.Log2(1-p)) / p
+		if got > 1.02*h {
+			t.Errorf("density %v: %.3f bits an index, entropy %.3f (b=%d)", p, got, h, b)
+		}
+	}
+}
+
+func TestUvarint(t *testing.T) {
+	for _, v := range []uint32{0, 1, 127, 128, 16383, 16384, 1<<21 - 1, 1 << 28, math.MaxUint32} {
+		p := AppendUvarint(nil, v)
+		if got, n := Uvarint(p); got != v || n != len(p) || n > UvarintMaxLen(1, int(v)) {
+			t.Errorf("%d: got %d in %d bytes", v, got, n)
+		}
+		if _, n := Uvarint(p[:len(p)-1]); n != 0 {
+			t.Errorf("%d: took a cut varint", v)
+		}
+	}
+	for _, bad := range []string{"", "\x80\x00", "\xff\xff\xff\xff\x1f", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		if _, n := Uvarint([]byte(bad)); n != 0 {
+			t.Errorf("took %q", bad)
+		}
+	}
+}
+
+func FuzzReaders(f *testing.F) {
+	f.Add([]byte{1, 2, 3}, uint8(3))
+	f.Fuzz(func(t *testing.T, p []byte, width uint8) {
+		rd := NewReader(p)
+		for i := 0; i < 8*len(p)+1; i++ {
+			if _, ok := rd.Rice(uint(width)&31, 1<<20); !ok {
+				break
+			}
+		}
+		w := int(width)&7 + 1
+		codes := make([]byte, 8*len(p)/w)
+		if Unpack(codes, p, w) && !bytes.Equal(AppendPacked(nil, codes, w), p) {
+			t.Fatal("two encodings of one sequence")
+		}
+		Uvarint(p)
+	})
+}

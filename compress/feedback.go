@@ -1,0 +1,187 @@
+package compress
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// feedback remembers what the inner codec leaves out and adds it next time.
+//
+//	p = g + decay·e;  send C(p);  e = p − (what the sum was credited with)
+//
+// Seide et al. 2014; Stich et al. 2018 (arXiv 1809.07599), algorithm 1;
+// Karimireddy et al. 2019 (arXiv 1901.09847), algorithm 1. With decay=1 the
+// credited contributions and the residual telescope to the sum of all inputs.
+// decay < 1 is the leaky memory of DeMo- and SparseLoCo-like methods.
+// Departures: a codec that claims no contraction is refused unless
+// unchecked=true, because the residual then need not stay bounded: QSGD with
+// whole-layer norms and memory scored 0 % in GRACE's own data.
+// Tuning: feedback lengthens the delay by about 1/δ: scale the rate accordingly.
+// Cost: four bytes of state an element, one decoding of one's own payload.
+
+var _ = Families.Add("feedback", "error feedback around a codec", Feedback{In: topKDefault, Decay: 1})
+
+// Feedback wraps a codec with error feedback.
+type Feedback struct {
+	In        Family  `doc:"the codec inside"`
+	Decay     float64 `doc:"factor on the residual, in (0, 1]"`
+	Unchecked bool    `doc:"permit a codec that is no contraction"`
+}
+
+// Residualer is implemented by codecs and exchanges with error feedback.
+type Residualer interface {
+	// ResidualNorm is ‖e‖₂ of what is still to be sent.
+	ResidualNorm() float64
+}
+
+// Inner lists the codec inside.
+func (f Feedback) Inner() []Family { return []Family{f.In} }
+
+// Validate checks the options.
+func (f Feedback) Validate() error {
+	if f.In == nil {
+		return errors.New("want a codec inside")
+	}
+	if !(f.Decay > 0 && f.Decay <= 1) {
+		return fmt.Errorf(`option "decay": want a factor in (0, 1], 1 for plain feedback, not %v`, f.Decay)
+	}
+	return nil
+}
+
+// Claims are the inner codec's as far as they survive: size and linearity.
+func (f Feedback) Claims(b Block) Claims {
+	in, _ := ClaimsOf(f.In, b)
+	return Claims{Size: in.Size, Exact: in.Exact, Linear: in.Linear, Stateful: true}
+}
+
+// check is the refusal at construction.
+func (f Feedback) check(b Block) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	if c, _ := ClaimsOf(f.In, b); c.Delta <= 0 && !f.Unchecked {
+		return fmt.Errorf("feedback over %s, which is no contraction on %q (%d elements): the residual may grow "+
+			"without bound; choose another codec or state unchecked=true", Spec(f.In), b.Name, b.Len())
+	}
+	return nil
+}
+
+// New makes a codec whose state is the residual.
+func (f Feedback) New(b Block) (Codec, error) {
+	if err := f.check(b); err != nil {
+		return nil, err
+	}
+	in, err := f.In.New(b)
+	if err != nil {
+		return nil, err
+	}
+	return &feedback{memory: memory{d: b.Len(), decay: float32(f.Decay)}, in: in, rank: b.Rank}, nil
+}
+
+type feedback struct {
+	memory
+	in   Codec
+	rank int
+}
+
+func (c *feedback) Append(dst []byte, g []float32, s Step) ([]byte, error) {
+	if err := c.add(g); err != nil {
+		return dst, err
+	}
+	out, err := c.in.Append(dst, c.p, s)
+	if err != nil {
+		return dst, err
+	}
+	if err := c.in.AddTo(c.p, -1, out[len(dst):], From{Rank: c.rank, Step: s.N}); err != nil {
+		return dst, err
+	}
+	c.settle()
+	return out, nil
+}
+
+func (c *feedback) AddTo(dst []float32, scale float32, p []byte, from From) error {
+	return c.in.AddTo(dst, scale, p, from)
+}
+
+// AppendBinary appends the residual and the inner codec's state.
+func (c *feedback) AppendBinary(b []byte) ([]byte, error) { return appendState(c.appendTo(b), c.in) }
+
+// UnmarshalBinary restores them.
+func (c *feedback) UnmarshalBinary(b []byte) error { return c.restore(b, c.in) }
+
+// feedbackExchange is the same around an exchange, so that feedback over a
+// codec that sums is summed too.
+type feedbackExchange struct {
+	memory
+	in Exchange
+}
+
+func (x *feedbackExchange) Begin(g []float32, s Step) (Op, error) {
+	if err := x.add(g); err != nil {
+		return Op{}, err
+	}
+	op, err := x.in.Begin(x.p, s)
+	return x.after(op, err)
+}
+
+func (x *feedbackExchange) Next(done Op) (Op, error) {
+	op, err := x.in.Next(done)
+	return x.after(op, err)
+}
+
+// after settles the residual once the inner exchange is done.
+func (x *feedbackExchange) after(op Op, err error) (Op, error) {
+	if err != nil || op.Kind != OpNone {
+		return op, err
+	}
+	if err := x.in.Credited(x.p, -1); err != nil {
+		return op, err
+	}
+	x.settle()
+	return op, nil
+}
+
+func (x *feedbackExchange) Output(dst []float32, scale float32) error { return x.in.Output(dst, scale) }
+
+func (x *feedbackExchange) Credited(dst []float32, scale float32) error {
+	return x.in.Credited(dst, scale)
+}
+
+// AppendBinary appends the residual and the inner exchange's state.
+func (x *feedbackExchange) AppendBinary(b []byte) ([]byte, error) {
+	return appendState(x.appendTo(b), x.in)
+}
+
+// UnmarshalBinary restores them.
+func (x *feedbackExchange) UnmarshalBinary(b []byte) error { return x.restore(b, x.in) }
+
+// memory is a residual e and the compensated gradient p. e is allocated by the
+// first encoding: an instance that only decodes costs nothing.
+type memory struct {
+	d     int
+	decay float32
+	e, p  []float32
+}
+
+// add makes p = g + decay·e and leaves e alone.
+func (m *memory) add(g []float32) error {
+	checkLen(len(g), m.d)
+	if m.e == nil {
+		m.e, m.p = make([]float32, m.d), make([]float32, m.d)
+	}
+	copy(m.p, g)
+	f32.Axpy(m.p, m.decay, m.e)
+	if !f32.AllFinite(m.p) {
+		return ErrNotFinite
+	}
+	return nil
+}
+
+// settle takes p, from which the contribution has been taken off, as the new
+// residual.
+func (m *memory) settle() { m.e, m.p = m.p, m.e }
+
+// ResidualNorm is the Euclidean norm of the residual.
+func (m *memory) ResidualNorm() float64 { return norm(m.e) }

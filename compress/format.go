@@ -1,0 +1,118 @@
+package compress
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// format is how single values travel: four bytes, or two with saturation.
+type format struct {
+	name    string
+	wire    Wire
+	size    int     // bytes a value
+	largest float32 // finite value; beyond it values saturate
+	halfway uint32  // magnitude bits from which rounding would overflow
+	unit    float64 // relative error of rounding to nearest: |x̂−x| ≤ unit·|x|
+	inf     uint16  // exponent bits of a half
+	to      func(float32) uint16
+	from    func(uint16) float32
+	encode  func([]byte, []float32)
+	add     func([]float32, float32, []byte)
+	round   func([]float32)
+}
+
+var (
+	formatF32 = format{name: "f32", wire: F32, size: 4, largest: math.MaxFloat32}
+	// bfloat16 has 8 significant bits, so the unit roundoff is 2⁻⁸.
+	formatBF16 = format{
+		name: "bf16", wire: BF16, size: 2, largest: 0x1.fep127, halfway: 0x7f7f8000, unit: 0x1p-8, inf: 0x7f80,
+		to: f32.ToBF16, from: f32.FromBF16, encode: f32.EncodeBF16, add: f32.AddBF16, round: f32.RoundBF16,
+	}
+	formatFP16 = format{
+		name: "fp16", wire: F16, size: 2, largest: 65504, halfway: 0x477ff000, unit: 0x1p-11, inf: 0x7c00,
+		to: f32.ToFP16, from: f32.FromFP16, encode: f32.EncodeFP16, add: f32.AddFP16, round: f32.RoundFP16,
+	}
+	formats = []*format{&formatF32, &formatBF16, &formatFP16}
+)
+
+// formatOf finds a format by name, "" being f32.
+func formatOf(name string) *format {
+	name = word(name, "f32")
+	for _, f := range formats {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+const magnitude = 1<<31 - 1 // the bits of a float32 without its sign
+
+// saturate replaces finite values that would round to infinity by the largest
+// finite value of the same sign.
+func (f *format) saturate(v float32) float32 {
+	if f.size == 2 && math.Float32bits(v)&magnitude >= f.halfway {
+		return float32(math.Copysign(float64(f.largest), float64(v)))
+	}
+	return v
+}
+
+// overflows reports whether a vector whose largest magnitude is m has values
+// that must be saturated.
+func (f *format) overflows(m float32) bool {
+	return f.size == 2 && math.Float32bits(m) >= f.halfway
+}
+
+// append adds x to dst in this format. m is x's largest magnitude.
+func (f *format) append(dst []byte, x []float32, m float32) []byte {
+	if f.size == 4 {
+		return f32.AppendBytes(dst, x)
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, 2*len(x))[:at+2*len(x)]
+	if !f.overflows(m) {
+		f.encode(dst[at:], x)
+		return dst
+	}
+	for i, v := range x {
+		binary.LittleEndian.PutUint16(dst[at+2*i:], f.to(f.saturate(v)))
+	}
+	return dst
+}
+
+// put appends one value.
+func (f *format) put(dst []byte, v float32) []byte {
+	if f.size == 4 {
+		return binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
+	}
+	return binary.LittleEndian.AppendUint16(dst, f.to(f.saturate(v)))
+}
+
+// get reads value i of p.
+func (f *format) get(p []byte, i int) float32 {
+	if f.size == 4 {
+		return math.Float32frombits(binary.LittleEndian.Uint32(p[4*i:]))
+	}
+	return f.from(binary.LittleEndian.Uint16(p[2*i:]))
+}
+
+// finite reports whether all values in p are.
+func (f *format) finite(p []byte) bool {
+	if f.size == 4 {
+		const one = 1 << 23 // carries into the sign bit from an exponent of ones
+		var acc uint32
+		for ; len(p) >= 4; p = p[4:] {
+			acc |= binary.LittleEndian.Uint32(p)&magnitude + one
+		}
+		return acc>>31 == 0
+	}
+	one := f.inf & -f.inf
+	var acc uint16
+	for ; len(p) >= 2; p = p[2:] {
+		acc |= binary.LittleEndian.Uint16(p)&0x7fff + one
+	}
+	return acc>>15 == 0
+}

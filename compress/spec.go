@@ -1,0 +1,107 @@
+package compress
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// Parse reads spec text such as "feedback(topk(keep=0.01))". The error names
+// what is wrong and what is allowed.
+func Parse(text string) (Family, error) { return Families.Parse(text) }
+
+// Spec prints f as spec text that Parse reads back.
+func Spec(f Family) string { return Families.Spec(f) }
+
+// Wrapper is implemented by families that hold families.
+type Wrapper interface {
+	// Inner lists the families held, none of them nil.
+	Inner() []Family
+}
+
+// Chooser is implemented by families that hand a block to one of the families
+// they hold and add nothing of their own.
+type Chooser interface {
+	Choose(Block) Family
+}
+
+// ClaimsOf is what f guarantees on b: nothing but a stated lack of linearity
+// when f makes no claims. ok says whether it makes any.
+func ClaimsOf(f Family, b Block) (c Claims, ok bool) {
+	if cl, is := f.(Claimer); is {
+		return cl.Claims(b), true
+	}
+	return Claims{Omega: math.Inf(1), Size: math.MaxInt}, false
+}
+
+// Unchecked reports whether f permits, anywhere inside, what construction would
+// otherwise refuse (feedback with unchecked=true). Such runs are marked.
+func Unchecked(f Family) bool {
+	if fb, ok := f.(Feedback); ok && fb.Unchecked {
+		return true
+	}
+	w, ok := f.(Wrapper)
+	return ok && slices.ContainsFunc(w.Inner(), Unchecked)
+}
+
+// oneOf checks the word given for an option; "" stands for the first allowed
+// one, so that a struct literal may leave it out.
+func oneOf(key, word string, allowed ...string) error {
+	if word == "" || slices.Contains(allowed, word) {
+		return nil
+	}
+	return fmt.Errorf("option %q: no %q; %s", key, word, registry.Suggest(word, allowed))
+}
+
+// word is the option's value, or its default when left out.
+func word(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return strings.ToLower(s)
+}
+
+// validKeep checks a fraction of kept elements.
+func validKeep(keep float64) error {
+	if !(keep > 0 && keep <= 1) {
+		return fmt.Errorf(`option "keep": want a fraction in (0, 1], not %v`, keep)
+	}
+	return nil
+}
+
+// kept is max(1, ⌈keep·d⌉), 0 for an empty block. A product that exceeds a
+// whole number by rounding alone (0.07·100) does not count.
+func kept(keep float64, d int) int {
+	x := keep * float64(d)
+	return min(d, max(1, int(math.Ceil(x-x*1e-12))))
+}
+
+// stream is the address of a codec's draws on a block; steps extend it.
+// Private streams differ by rank, shared ones do not.
+func stream(purpose string, b Block, private bool) rng.Key {
+	k := rng.New(b.Seed, purpose+"/"+b.Name).With(uint64(b.Dir))
+	if private {
+		k = k.With(uint64(b.Rank)).With(uint64(b.Peer))
+	}
+	return k
+}
+
+// checkLen panics when a vector does not have the block's length: the caller's
+// error.
+func checkLen(got, want int) {
+	if got != want {
+		panic(fmt.Sprintf("compress: vector of %d elements on a block of %d", got, want))
+	}
+}
+
+// resize returns x with length n, reallocated only when it must grow.
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
+}

@@ -1,0 +1,75 @@
+package compress
+
+import (
+	"encoding"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// State of codecs and exchanges for checkpoints. A residual is its length (0
+// before the first step) as uint32 and its float32 values, little-endian; what
+// follows belongs to the codec inside.
+
+// Stateful is what must survive a restart. Codecs and exchanges that carry
+// state implement it.
+type Stateful interface {
+	encoding.BinaryAppender
+	encoding.BinaryUnmarshaler
+}
+
+func norm(x []float32) float64 { return math.Sqrt(f32.SumSq(x)) }
+
+// appendTo appends the residual.
+func (m *memory) appendTo(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.e)))
+	return f32.AppendBytes(b, m.e)
+}
+
+// restore reads what appendTo and the state of in left. On an error the
+// residual is unchanged.
+func (m *memory) restore(b []byte, in any) error {
+	if len(b) < 4 {
+		return Corruptf("residual of %d bytes", len(b))
+	}
+	n := int64(binary.LittleEndian.Uint32(b))
+	b = b[4:]
+	if n != 0 && n != int64(m.d) || int64(len(b)) < 4*n {
+		return Corruptf("residual of %d elements in %d bytes, want %d elements", n, len(b), m.d)
+	}
+	own, rest := b[:4*n], b[4*n:]
+	if !formatF32.finite(own) {
+		return Corruptf("residual is not finite")
+	}
+	if err := restoreState(rest, in); err != nil {
+		return err
+	}
+	if n == 0 {
+		m.e, m.p = nil, nil
+		return nil
+	}
+	m.e, m.p = make([]float32, m.d), make([]float32, m.d)
+	f32.FromBytes(m.e, own)
+	return nil
+}
+
+// appendState appends the state of v, nothing if it has none.
+func appendState(b []byte, v any) ([]byte, error) {
+	if s, ok := v.(Stateful); ok {
+		return s.AppendBinary(b)
+	}
+	return b, nil
+}
+
+// restoreState is the reverse.
+func restoreState(b []byte, v any) error {
+	if s, ok := v.(Stateful); ok {
+		return s.UnmarshalBinary(b)
+	}
+	if len(b) > 0 {
+		return fmt.Errorf("%w: %d bytes of state for %T, which has none", ErrCorrupt, len(b), v)
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+// Package experiments turns recipes into runs and runs into results: strict
+// configuration, places to run, run folders that can be resumed and compared,
+// tables and figures.
+package experiments
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+// Config is everything that decides a run. Each field's key is the same on the
+// command line, in a recipe, in the run's record and in its result. Spec text
+// stays text here: a Config is comparable and prints as it was read.
+type Config struct {
+	Model     string  `key:"model" doc:"what is trained (gradlab list models)"`
+	Data      string  `key:"data" doc:"what it is trained on (gradlab list data)"`
+	Optimizer string  `key:"optimizer" doc:"update rule, applied where the parameters live"`
+	Schedule  string  `key:"schedule" doc:"learning rate over time"`
+	Codec     string  `key:"codec" doc:"how gradients are encoded"`
+	DownCodec string  `key:"down_codec" doc:"how parameters are encoded on their way to workers"`
+	Mode      string  `key:"mode" doc:"who adds gradients up: server, reduce, gather, downpour"`
+	Policy    string  `key:"policy" doc:"when a server applies a gradient and answers"`
+	Corrector string  `key:"corrector" doc:"what staleness does to a gradient's learning rate"`
+	Topology  string  `key:"topology" doc:"plan of all-reduces in mode reduce"`
+	Placement string  `key:"placement" doc:"how tensors are spread over servers"`
+	Net       string  `key:"net" doc:"where ranks run: local, grpc, sim"`
+	Workers   int     `key:"workers" min:"1" max:"65536" doc:"replicas that compute gradients"`
+	Servers   int     `key:"servers" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
+	Batch     int     `key:"batch" min:"1" doc:"samples per worker and step"`
+	Steps     int     `key:"steps" min:"0" doc:"updates of the parameters; 0: as many as epochs needs"`
+	Epochs    float64 `key:"epochs" min:"0" doc:"passes over the training set; 0: as many as steps makes"`
+	Seed      uint64  `key:"seed" doc:"of everything random"`
+	EvalEvery int     `key:"eval_every" min:"0" doc:"updates between evaluations; 0: only at the end"`
+	Target    float64 `key:"target" min:"0" max:"1" doc:"test accuracy whose first reach is reported; 0: none"`
+	Dropout   float64 `key:"dropout" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
+	Threads   int     `key:"threads" min:"0" doc:"cores per process; 0: all, shared out among processes"`
+
+	TrainLimit int  `key:"train_limit" min:"0" doc:"use only the first samples of the training set; 0: all"`
+	TestLimit  int  `key:"test_limit" min:"0" doc:"use only the first samples of the test set; 0: all"`
+	Augment    bool `key:"augment" doc:"random crops and flips of training images"`
+
+	NFetch          int    `key:"n_fetch" min:"1" doc:"downpour: steps between fetches"`
+	NPush           int    `key:"n_push" min:"1" doc:"downpour: steps between pushes"`
+	WarmStart       int    `key:"warm_start" min:"0" doc:"downpour: updates that worker 0 makes alone"`
+	Overlap         bool   `key:"overlap" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
+	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB"`
+	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
+	CheckpointEvery int    `key:"checkpoint_every" min:"0" doc:"worker steps between checkpoints; 0: only when stopped"`
+
+	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, or another model's name"`
+	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
+	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
+	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
+	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
+	NetworkModel     string  `key:"network.model" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
+}
+
+// Default is the configuration that a recipe's keys are laid over.
+func Default() Config {
+	return Config{
+		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
+		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
+		Topology: "ring", Placement: "greedy", Net: "sim", Workers: 4, Servers: 1, Batch: 32,
+		Epochs: 1, Seed: 1, Dropout: -1, NFetch: 1, NPush: 1, NonFinite: "fail",
+		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50us", NetworkModel: "fair",
+	}
+}
+
+// Key describes one key for listings and messages.
+type Key struct {
+	Name, Type, Default, Doc string
+	field                    int
+	tag                      reflect.StructTag
+}
+
+// Keys lists all keys in the order of Config.
+func Keys() []Key {
+	def := reflect.ValueOf(Default())
+	var out []Key
+	for i := 0; i < def.NumField(); i++ {
+		f := def.Type().Field(i)
+		typ := f.Type.String()
+		if u := f.Tag.Get("unit"); u != "" {
+			typ = u
+		}
+		out = append(out, Key{f.Tag.Get("key"), typ, formatValue(def.Field(i), f.Tag), f.Tag.Get("doc"), i, f.Tag})
+	}
+	return out
+}
+
+func keyNames() []string {
+	var out []string
+	for _, k := range Keys() {
+		out = append(out, k.Name)
+	}
+	return out
+}
+
+func findKey(name string) (Key, bool) {
+	for _, k := range Keys() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+// UnknownKey words the message for a key that does not exist.
+func UnknownKey(name string) error {
+	return fmt.Errorf("unknown key %q; %s", name, registry.Suggest(name, keyNames()))
+}
+
+// Set gives a key a value written as text, with its unit if it has one. The
+// error names the key, what was given and what is allowed.
+func (c *Config) Set(name, text string) error {
+	k, ok := findKey(strings.ToLower(name))
+	if !ok {
+		return UnknownKey(name)
+	}
+	f := reflect.ValueOf(c).Elem().Field(k.field)
+	text = strings.TrimSpace(text)
+	var err error
+	switch k.tag.Get("unit") {
+	case "bandwidth":
+		var v float64
+		if v, err = parseBandwidth(text); err == nil {
+			f.SetFloat(v)
+		}
+	case "flops":
+		var v float64
+		if v, err = parseScaled(text, "FLOPS", "FLOP/s"); err == nil {
+			f.SetFloat(v)
+		}
+	case "duration":
+		var d time.Duration
+		if d, err = time.ParseDuration(text); err != nil || d < 0 {
+			err = fmt.Errorf("want a duration such as 50us or 1.5ms, not %q", text)
+		} else {
+			f.SetString(d.String())
+		}
+	default:
+		err = registry.SetScalar(f, text)
+	}
+	if err == nil {
+		err = k.inRange(f)
+	}
+	if err != nil {
+		return fmt.Errorf("key %q: %w", k.Name, err)
+	}
+	return nil
+}
+
+func (k Key) inRange(f reflect.Value) error {
+	if one := k.tag.Get("oneof"); one != "" {
+		if all := strings.Split(one, ","); !contains(all, f.String()) {
+			return fmt.Errorf("want %s, not %q", strings.Join(all, " or "), f.String())
+		}
+	}
+	var x float64
+	switch {
+	case f.CanInt():
+		x = float64(f.Int())
+	case f.CanFloat():
+		x = f.Float()
+	default:
+		return nil
+	}
+	if math.IsInf(x, 0) {
+		return fmt.Errorf("want a finite number")
+	}
+	if lo := k.tag.Get("min"); lo != "" {
+		if v, _ := strconv.ParseFloat(lo, 64); x < v {
+			return fmt.Errorf("want at least %s, not %v", lo, f.Interface())
+		}
+	}
+	if hi := k.tag.Get("max"); hi != "" {
+		if v, _ := strconv.ParseFloat(hi, 64); x > v {
+			return fmt.Errorf("want at most %s, not %v", hi, f.Interface())
+		}
+	}
+	return nil
+}
+
+func contains(all []string, s string) bool {
+	for _, a := range all {
+		if a == s {
+			return true
+		}
+	}
+	return false
+}
+
+// Get returns a key's value as text, the form Set reads.
+func (c Config) Get(name string) string {
+	k, ok := findKey(name)
+	if !ok {
+		return ""
+	}
+	return formatValue(reflect.ValueOf(c).Field(k.field), k.tag)
+}
+
+func formatValue(v reflect.Value, _ reflect.StructTag) string {
+	switch v.Kind() {
+	case reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// YAML writes every key, in the order of Config: what a run folder keeps as
+// its resolved configuration, and what can be run again.
+func (c Config) YAML() []byte {
+	root := yaml.Node{Kind: yaml.MappingNode}
+	v := reflect.ValueOf(c)
+	for _, k := range Keys() {
+		val := &yaml.Node{}
+		_ = val.Encode(v.Field(k.field).Interface())
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: k.Name}, val)
+	}
+	b, _ := yaml.Marshal(&root)
+	return b
+}
+
+// Map gives every key's value, for JSON.
+func (c Config) Map() map[string]any {
+	out := map[string]any{}
+	v := reflect.ValueOf(c)
+	for _, k := range Keys() {
+		out[k.Name] = v.Field(k.field).Interface()
+	}
+	return out
+}
+
+// Hash identifies the configuration: the same text in every key gives the same
+// hash.
+func (c Config) Hash() string {
+	sum := sha256.Sum256(c.YAML())
+	return hex.EncodeToString(sum[:6])
+}
+
+// parseScaled reads a number with an optional SI prefix and one of the units.
+func parseScaled(text string, units ...string) (float64, error) {
+	s := text
+	for _, u := range units {
+		if len(s) > len(u) && strings.EqualFold(s[len(s)-len(u):], u) {
+			s = s[:len(s)-len(u)]
+			break
+		}
+	}
+	s = strings.TrimSpace(s)
+	scale := 1.0
+	if s != "" {
+		if i := strings.IndexByte("kMGTP", s[len(s)-1]); i >= 0 {
+			scale = math.Pow(1000, float64(i+1))
+			s = strings.TrimSpace(s[:len(s)-1])
+		} else if s[len(s)-1] == 'K' {
+			scale, s = 1000, strings.TrimSpace(s[:len(s)-1])
+		}
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(x) {
+		return 0, fmt.Errorf("want a number such as 1e11 or 100G%s, not %q", units[0], text)
+	}
+	return x * scale, nil
+}
+
+// parseBandwidth reads bits per second (1Gbps, 10 Gb/s, 100Mbit/s) or bytes per
+// second (125MB/s, a bare number) and returns bytes per second.
+func parseBandwidth(text string) (float64, error) {
+	bad := fmt.Errorf("want bits per second such as 1Gbps, or bytes per second such as 125MB/s or 1.25e8, not %q", text)
+	for _, u := range []string{"bps", "bit/s", "b/s", "B/s"} {
+		if !strings.HasSuffix(text, u) {
+			continue
+		}
+		x, err := parseScaled(strings.TrimSuffix(text, u), "")
+		if err != nil {
+			return 0, bad
+		}
+		if u == "B/s" {
+			return x, nil
+		}
+		return x / 8, nil
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) {
+		return 0, bad
+	}
+	return x, nil
+}

@@ -1,0 +1,255 @@
+package experiments
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Command is a program with its arguments and what is added to its environment.
+type Command struct {
+	Path string
+	Args []string
+	Env  []string
+}
+
+// Identity lists what all processes of a run must agree on. A process that was
+// started with anything else is refused, with the fields that differ.
+func Identity(c Config, j *train.Job) []grpcnet.Field {
+	f := []grpcnet.Field{
+		{Name: "protocol", Value: "gradlab/1"},
+		{Name: "model layout", Value: fmt.Sprintf("%016x", j.Model.Layout().Hash())},
+		{Name: "data set", Value: fmt.Sprintf("%s %016x", j.Data.Name, j.Data.Hash)},
+	}
+	for _, k := range Keys() {
+		if k.Name == "threads" { // a process's own business
+			continue
+		}
+		f = append(f, grpcnet.Field{Name: k.Name, Value: c.Get(k.Name)})
+	}
+	return f
+}
+
+// launch runs the observer here and every other rank as a process of this
+// machine, and leaves no process behind.
+func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
+	if opt.Join == nil {
+		return fmt.Errorf("net=grpc needs a command to start ranks with")
+	}
+	var secret [32]byte
+	if _, err := rand.Read(secret[:]); err != nil {
+		return err
+	}
+	token := hex.EncodeToString(secret[:])
+	tokenFile := f.file("token")
+	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+		return err
+	}
+	defer os.Remove(tokenFile)
+
+	net, err := grpcnet.New(grpcnet.Config{
+		Ranks: []int{job.Observer()}, World: job.World() + 1,
+		Identity: Identity(c, job), Token: token, Run: job.Run,
+		Logf: opt.Display.Logf,
+	})
+	if err != nil {
+		return err
+	}
+	defer net.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	procs, err := startAll(job.World(), c.Threads, func(rank int) Command {
+		return opt.Join(rank, net.Addr(), f.file("config.yaml"), tokenFile)
+	})
+	if err != nil {
+		return err
+	}
+	defer procs.end()
+
+	// A rank that dies before the run has begun would be waited for in vain.
+	joined := make(chan struct{})
+	go procs.watch(ctx, joined, cancel)
+	go func() { // a stop is told to all; the lead ranks decide at which step
+		for t := time.NewTicker(100 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-t.C:
+				if job.IsStopping() {
+					procs.signal(syscall.SIGTERM)
+					t.Stop()
+					return
+				}
+			}
+		}
+	}()
+	program := func(ctx context.Context, h comm.Host) error {
+		close(joined)
+		return obs.Program(ctx, h)
+	}
+	err = net.Run(ctx, []comm.Program{program})
+	if err != nil {
+		procs.kill(2 * time.Second)
+		if early := procs.failure(); early != "" {
+			return fmt.Errorf("%w\n%s", err, early)
+		}
+		return err
+	}
+	return nil
+}
+
+// processes are the ranks of one launch.
+type processes struct {
+	mu   sync.Mutex
+	all  []*process
+	gone chan int
+}
+
+type process struct {
+	rank   int
+	cmd    *exec.Cmd
+	stderr tail
+	done   chan struct{}
+	err    error
+}
+
+func startAll(n, threads int, command func(rank int) Command) (*processes, error) {
+	p := &processes{gone: make(chan int, n)}
+	if threads == 0 {
+		threads = max(1, runtime.NumCPU()/n)
+	}
+	for r := 0; r < n; r++ {
+		c := command(r)
+		cmd := exec.Command(c.Path, c.Args...)
+		cmd.Env = append(append(os.Environ(), c.Env...), "GOMAXPROCS="+strconv.Itoa(threads))
+		pr := &process{rank: r, cmd: cmd, done: make(chan struct{})}
+		cmd.Stderr = &pr.stderr
+		cmd.Stdout = io.Discard
+		dieWithParent(cmd)
+		// The thread that starts a child must live on for Pdeathsig.
+		started := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			err := cmd.Start()
+			started <- err
+			if err != nil {
+				return
+			}
+			pr.err = cmd.Wait()
+			close(pr.done)
+			p.gone <- pr.rank
+		}()
+		if err := <-started; err != nil {
+			p.end()
+			return nil, fmt.Errorf("rank %d: %w", r, err)
+		}
+		p.all = append(p.all, pr)
+	}
+	return p, nil
+}
+
+// watch ends a run whose ranks die before all have joined.
+func (p *processes) watch(ctx context.Context, joined <-chan struct{}, cancel func()) {
+	for {
+		select {
+		case <-joined:
+			return
+		case <-ctx.Done():
+			return
+		case r := <-p.gone:
+			if p.all[r].err != nil {
+				time.Sleep(200 * time.Millisecond) // its refusal may be on its way
+				cancel()
+				return
+			}
+		}
+	}
+}
+
+func (p *processes) signal(s os.Signal) {
+	for _, pr := range p.all {
+		_ = pr.cmd.Process.Signal(s)
+	}
+}
+
+// kill gives the processes a moment to end by themselves, then ends them: a
+// stopped one too.
+func (p *processes) kill(grace time.Duration) {
+	deadline := time.After(grace)
+	for _, pr := range p.all {
+		select {
+		case <-pr.done:
+		case <-deadline:
+			for _, q := range p.all {
+				_ = q.cmd.Process.Kill()
+			}
+			<-pr.done
+		}
+	}
+}
+
+// end leaves no process behind.
+func (p *processes) end() { p.kill(5 * time.Second) }
+
+// failure quotes what failed ranks said last.
+func (p *processes) failure() string {
+	var b strings.Builder
+	for _, pr := range p.all {
+		select {
+		case <-pr.done:
+		default:
+			continue
+		}
+		if pr.err != nil {
+			fmt.Fprintf(&b, "rank %d (%v): %s\n", pr.rank, pr.err, strings.TrimSpace(pr.stderr.String()))
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// tail keeps the end of what a process says.
+type tail struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b.Write(p)
+	if over := t.b.Len() - 8<<10; over > 0 {
+		t.b.Next(over)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for sc := bufio.NewScanner(bytes.NewReader(t.b.Bytes())); sc.Scan(); {
+		lines = append(lines, sc.Text())
+	}
+	if len(lines) > 6 {
+		lines = lines[len(lines)-6:]
+	}
+	return strings.Join(lines, "\n  ")
+}

@@ -1,0 +1,323 @@
+package experiments
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+//go:embed recipes/*.yaml
+var recipeFiles embed.FS
+
+// Recipe is a file of runs: keys common to all, lists of values along which
+// runs multiply, named variants, and a smaller form for a quick look.
+//
+//	about: one line
+//	model: mlp                      # a key of Config
+//	codec: [raw, bf16]              # an axis: one run for each value
+//	runs:                           # variants: keys laid over the common ones
+//	  - {name: fixed, optimizer: sgd}
+//	  - {name: adagrad, optimizer: adagrad}
+//	quick: {steps: 100}             # laid over all with --quick
+type Recipe struct {
+	Name  string
+	About string
+	keys  []assignment
+	runs  [][]assignment
+	names []string
+	quick []assignment
+}
+
+// assignment is a key with one value, or several along an axis.
+type assignment struct {
+	key    string
+	values []string
+	where  string // file:line, or "command line"
+}
+
+// Run is one run of a recipe, resolved.
+type Run struct {
+	Name   string // variant and the values along the axes: "codec=raw,seed=2"
+	Config Config
+}
+
+// RecipeNames lists the embedded recipes.
+func RecipeNames() []string {
+	files, _ := recipeFiles.ReadDir("recipes")
+	var out []string
+	for _, f := range files {
+		out = append(out, strings.TrimSuffix(f.Name(), ".yaml"))
+	}
+	sort.Strings(out)
+	return out
+}
+
+// LoadRecipe reads an embedded recipe by name, or a file by path (anything with
+// a slash, or ending in .yaml or .yml).
+func LoadRecipe(name string) (*Recipe, error) {
+	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("recipe: %w", err)
+		}
+		base := filepath.Base(name)
+		return ParseRecipe(strings.TrimSuffix(base, filepath.Ext(base)), name, b)
+	}
+	b, err := recipeFiles.ReadFile(path.Join("recipes", name+".yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("no recipe named %q; %s (a file is given with its path, such as ./my.yaml)", name, registry.Suggest(name, RecipeNames()))
+	}
+	return ParseRecipe(name, name+".yaml", b)
+}
+
+// ParseRecipe reads a recipe. It is strict: an unknown key, a wrong type or a
+// value out of range is an error that names file, line, key and what is
+// allowed; all errors are told at once.
+func ParseRecipe(name, file string, b []byte) (*Recipe, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	r := &Recipe{Name: name}
+	if len(doc.Content) == 0 {
+		return r, nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: want keys and values at the top", file, root.Line)
+	}
+	var errs []error
+	top := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		k, v := root.Content[i], root.Content[i+1]
+		switch k.Value {
+		case "about":
+			r.About = v.Value
+		case "quick":
+			as, err := assignments(file, v)
+			r.quick = as
+			errs = append(errs, err...)
+		case "runs":
+			if v.Kind != yaml.SequenceNode {
+				errs = append(errs, fmt.Errorf("%s:%d: key \"runs\": want a list of variants", file, v.Line))
+				continue
+			}
+			for _, item := range v.Content {
+				label, rest := "", &yaml.Node{Kind: yaml.MappingNode, Line: item.Line}
+				for j := 0; item.Kind == yaml.MappingNode && j+1 < len(item.Content); j += 2 {
+					if item.Content[j].Value == "name" {
+						label = item.Content[j+1].Value
+						continue
+					}
+					rest.Content = append(rest.Content, item.Content[j], item.Content[j+1])
+				}
+				if label == "" {
+					errs = append(errs, fmt.Errorf("%s:%d: a variant needs a name", file, item.Line))
+				}
+				as, err := assignments(file, rest)
+				errs = append(errs, err...)
+				r.runs, r.names = append(r.runs, as), append(r.names, label)
+			}
+		default:
+			top.Content = append(top.Content, k, v)
+		}
+	}
+	as, err := assignments(file, top)
+	r.keys = as
+	return r, errors.Join(append(errs, err...)...)
+}
+
+// assignments reads a mapping of keys. Nested mappings spell dotted keys:
+// device: {flops: 1e11} is device.flops. Viper resolves them; the node tree
+// gives line numbers.
+func assignments(file string, n *yaml.Node) ([]assignment, []error) {
+	if n.Kind != yaml.MappingNode {
+		return nil, []error{fmt.Errorf("%s:%d: want keys and values", file, n.Line)}
+	}
+	if len(n.Content) == 0 {
+		return nil, nil
+	}
+	b, err := yaml.Marshal(n)
+	if err != nil {
+		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
+	}
+	v := viper.New()
+	v.SetConfigType("yaml")
+	if err := v.ReadConfig(bytes.NewReader(b)); err != nil {
+		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
+	}
+	lines := map[string]int{}
+	order := []string{}
+	walkKeys(n, "", func(key string, line int) {
+		if _, dup := lines[key]; !dup {
+			order = append(order, key)
+		}
+		lines[key] = line
+	})
+	var out []assignment
+	var errs []error
+	for _, key := range order {
+		where := fmt.Sprintf("%s:%d", file, lines[key])
+		var values []string
+		switch x := v.Get(key).(type) {
+		case []any:
+			for _, e := range x {
+				values = append(values, fmt.Sprint(e))
+			}
+		case nil:
+			errs = append(errs, fmt.Errorf("%s: key %q has no value", where, key))
+			continue
+		default:
+			values = []string{fmt.Sprint(x)}
+		}
+		a := assignment{key, values, where}
+		if err := a.check(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out, errs
+}
+
+func walkKeys(n *yaml.Node, prefix string, f func(key string, line int)) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		key := strings.ToLower(prefix + k.Value)
+		if v.Kind == yaml.MappingNode {
+			walkKeys(v, key+".", f)
+			continue
+		}
+		f(key, k.Line)
+	}
+}
+
+func (a assignment) check() error {
+	var errs []error
+	for _, v := range a.values {
+		c := Default()
+		if err := c.Set(a.key, v); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a.where, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Runs resolves the recipe under overrides such as "codec=raw,topk(keep=0.1)"
+// (lists split at top-level commas). An override of a key replaces what the
+// recipe says about it, in variants too; giving an axis one value leaves one
+// run along it.
+func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
+	layer := slices.Clone(r.keys)
+	if quick {
+		layer = overlay(layer, r.quick)
+	}
+	var errs []error
+	var over []assignment
+	only := ""
+	for _, o := range overrides {
+		key, text, ok := strings.Cut(o, "=")
+		key = strings.ToLower(strings.TrimSpace(key))
+		if !ok || strings.ContainsAny(key, "( ") {
+			errs = append(errs, fmt.Errorf("command line: %q is not key=value", o))
+			continue
+		}
+		if key == "run" && len(r.runs) > 0 {
+			only = text
+			continue
+		}
+		a := assignment{key, registry.SplitTop(text), "command line"}
+		if len(a.values) == 0 {
+			a.values = []string{""}
+		}
+		if err := a.check(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		over = overlay(over, []assignment{a})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	variants, names := r.runs, r.names
+	if len(variants) == 0 {
+		variants, names = [][]assignment{nil}, []string{""}
+	}
+	if only != "" {
+		wanted := registry.SplitTop(only)
+		var vs [][]assignment
+		var ns []string
+		for _, w := range wanted {
+			i := slices.Index(names, w)
+			if i < 0 {
+				return nil, fmt.Errorf("command line: recipe %s has no run named %q; %s", r.Name, w, registry.Suggest(w, names))
+			}
+			vs, ns = append(vs, variants[i]), append(ns, names[i])
+		}
+		variants, names = vs, ns
+	}
+	var out []Run
+	for i, v := range variants {
+		keys := overlay(overlay(layer, v), over)
+		expand(keys, Run{Name: names[i], Config: Default()}, &out, &errs)
+	}
+	return out, errors.Join(errs...)
+}
+
+// overlay lays top over base: a key keeps its place and takes the new values.
+// steps and epochs exclude each other, so the later one resets the other.
+func overlay(base, top []assignment) []assignment {
+	out := slices.Clone(base)
+	for _, t := range top {
+		if other := map[string]string{"steps": "epochs", "epochs": "steps"}[t.key]; other != "" {
+			out = slices.DeleteFunc(out, func(a assignment) bool { return a.key == other })
+		}
+		if i := slices.IndexFunc(out, func(a assignment) bool { return a.key == t.key }); i >= 0 {
+			out[i] = t
+		} else {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// expand multiplies the axes out.
+func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
+	if len(keys) == 0 {
+		if err := run.Config.resolve(); err != nil {
+			*errs = append(*errs, fmt.Errorf("run %q: %w", run.Name, err))
+		}
+		*out = append(*out, run)
+		return
+	}
+	a := keys[0]
+	for _, v := range a.values {
+		next := run
+		if err := next.Config.Set(a.key, v); err != nil {
+			*errs = append(*errs, fmt.Errorf("%s: %w", a.where, err))
+			continue
+		}
+		if a.key == "steps" {
+			next.Config.Epochs = 0
+		}
+		if len(a.values) > 1 {
+			if next.Name != "" {
+				next.Name += ","
+			}
+			next.Name += a.key + "=" + next.Config.Get(a.key)
+		}
+		expand(keys[1:], next, out, errs)
+	}
+}

@@ -1,0 +1,310 @@
+package experiments
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// A run's folder:
+//
+//	config.yaml      the resolved configuration; `gradlab run FOLDER/config.yaml` runs it again
+//	env.json         what it ran on
+//	metrics.jsonl    progress and evaluations, appended; a torn last line is dropped
+//	status.json      running | done | stopped | failed, written by rename
+//	result.json      the Result, once there is one
+//	checkpoint/      state-N.safetensors and manifest.json, written atomically
+//	model.safetensors  final parameters
+type folder struct {
+	path    string
+	metrics *os.File
+	base    counters // what earlier legs of a resumed run already counted
+	failed  int      // checkpoints in a row that could not be written
+}
+
+// counters are totals that go on over a resume.
+type counters struct {
+	Up   uint64  `json:"bytes_up"`
+	Down uint64  `json:"bytes_down"`
+	Wall float64 `json:"wall_seconds"`
+	Now  float64 `json:"clock_seconds"` // the net's clock
+}
+
+// Status is the content of status.json.
+type Status struct {
+	State   string    `json:"state"`
+	Recipe  string    `json:"recipe"`
+	Run     string    `json:"run"`
+	Hash    string    `json:"config_hash"`
+	Step    int       `json:"step"`
+	Error   string    `json:"error,omitempty"`
+	Updated time.Time `json:"updated"`
+}
+
+// metric is a line of metrics.jsonl.
+type metric struct {
+	Kind     string          `json:"kind"` // progress | eval
+	Progress *train.Progress `json:"progress,omitempty"`
+	Eval     *train.Eval     `json:"eval,omitempty"`
+}
+
+// createFolder makes a fresh folder base, base-2, base-3, ….
+func createFolder(base string) (*folder, error) {
+	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+		return nil, err
+	}
+	path := base
+	for i := 2; ; i++ {
+		err := os.Mkdir(path, 0o755)
+		if err == nil {
+			return &folder{path: path}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		path = fmt.Sprintf("%s-%d", base, i)
+	}
+}
+
+// latestFolder finds the newest of base, base-2, … that holds this
+// configuration, "" if there is none.
+func latestFolder(base, hash string) string {
+	found, path := "", base
+	for i := 2; ; i++ {
+		var s Status
+		if err := readJSON(filepath.Join(path, "status.json"), &s); err == nil && s.Hash == hash {
+			found = path
+		} else if _, err := os.Stat(path); err != nil {
+			return found
+		}
+		path = fmt.Sprintf("%s-%d", base, i)
+	}
+}
+
+func (f *folder) file(parts ...string) string {
+	return filepath.Join(append([]string{f.path}, parts...)...)
+}
+
+// writeFile replaces a file so that a crash leaves the old or the new one:
+// temporary file, sync, rename, sync of the folder.
+func writeFile(path string, b []byte) (err error) {
+	dir := filepath.Dir(path)
+	t, err := os.CreateTemp(dir, ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			t.Close()
+			os.Remove(t.Name())
+		}
+	}()
+	if _, err = t.Write(b); err != nil {
+		return err
+	}
+	if err = t.Sync(); err != nil {
+		return err
+	}
+	if err = t.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = t.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(t.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(b, '\n'))
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// appendMetrics opens metrics.jsonl behind its last whole line; lines of steps
+// after the checkpoint that a resumed run begins from are dropped.
+func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
+	path := f.file("metrics.jsonl")
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var keep bytes.Buffer
+	for _, m := range parseMetrics(old) {
+		step := 0
+		switch {
+		case m.Progress != nil:
+			step = m.Progress.Step
+		case m.Eval != nil:
+			step = m.Eval.Step
+		}
+		if step > from || (m.Eval != nil && m.Eval.Last) {
+			continue
+		}
+		if m.Eval != nil {
+			evals = append(evals, *m.Eval)
+		}
+		b, _ := json.Marshal(m)
+		keep.Write(append(b, '\n'))
+	}
+	if err := writeFile(path, keep.Bytes()); err != nil {
+		return nil, err
+	}
+	f.metrics, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o644)
+	return evals, err
+}
+
+// parseMetrics reads the whole lines of a metrics file.
+func parseMetrics(b []byte) []metric {
+	var out []metric
+	sc := bufio.NewScanner(bytes.NewReader(b))
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		var m metric
+		if json.Unmarshal(sc.Bytes(), &m) == nil && (m.Progress != nil || m.Eval != nil) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (f *folder) metric(m metric) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = f.metrics.Write(append(b, '\n'))
+	return err
+}
+
+// manifest names the checkpoint that counts. It is written last, so a crash
+// leaves the old checkpoint or the new one.
+type manifest struct {
+	Version  int      `json:"version"`
+	File     string   `json:"file"`
+	Bytes    int      `json:"bytes"`
+	SHA256   string   `json:"sha256"`
+	Hash     string   `json:"config_hash"`
+	Counters counters `json:"counters"`
+}
+
+// saveCheckpoint writes a state and then the manifest that points to it, and
+// removes the state before.
+func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.Layout, c counters) error {
+	dir := f.file("checkpoint")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	b, err := s.Encode(nil, l)
+	if err != nil {
+		return err
+	}
+	m := manifest{Version: version, File: fmt.Sprintf("state-%d.safetensors", version), Bytes: len(b), Hash: hash, Counters: c}
+	sum := sha256.Sum256(b)
+	m.SHA256 = hex.EncodeToString(sum[:])
+	if err := writeFile(filepath.Join(dir, m.File), b); err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(dir, "manifest.json"), m); err != nil {
+		return err
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "state-*.safetensors"))
+	for _, p := range files {
+		if filepath.Base(p) != m.File {
+			os.Remove(p)
+		}
+	}
+	return nil
+}
+
+// loadCheckpoint reads the checkpoint that counts; nil, nil if there is none.
+// Damage is found, not loaded.
+func (f *folder) loadCheckpoint(hash string, l sgd.Layout) (*train.State, *manifest, error) {
+	var m manifest
+	err := readJSON(f.file("checkpoint", "manifest.json"), &m)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.Hash != hash {
+		return nil, nil, fmt.Errorf("%s holds a checkpoint of another configuration (%s, not %s)", f.path, m.Hash, hash)
+	}
+	if m.File != filepath.Base(m.File) || !strings.HasPrefix(m.File, "state-") {
+		return nil, nil, fmt.Errorf("%s: manifest names file %q", f.path, m.File)
+	}
+	path := f.file("checkpoint", m.File)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	sum := sha256.Sum256(b)
+	if len(b) != m.Bytes || hex.EncodeToString(sum[:]) != m.SHA256 {
+		return nil, nil, fmt.Errorf("%s is damaged: %d bytes with SHA-256 %x, the manifest says %d with %s; remove the folder to start over", path, len(b), sum, m.Bytes, m.SHA256)
+	}
+	s, err := train.DecodeState(b, l)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, &m, nil
+}
+
+// environment describes what a run ran on.
+func environment(args []string) map[string]any {
+	env := map[string]any{
+		"time": time.Now().UTC().Format(time.RFC3339), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		"cpu": cpuid.CPU.BrandName, "cores": runtime.NumCPU(), "gomaxprocs": runtime.GOMAXPROCS(0), "args": args,
+	}
+	if h, err := os.Hostname(); err == nil {
+		env["host"] = h
+	}
+	if bi, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range bi.Settings {
+			if s.Key == "vcs.revision" || s.Key == "vcs.modified" {
+				env[s.Key] = s.Value
+			}
+		}
+	}
+	return env
+}

@@ -1,0 +1,151 @@
+package experiments
+
+import (
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Result is what a run came to: one JSON object, the last line that
+// `gradlab run --json` prints for it.
+type Result struct {
+	Recipe string `json:"recipe"`
+	Name   string `json:"run"` // variant and axis values
+	Folder string `json:"folder"`
+	Status string `json:"status"` // done | stopped
+
+	Accuracy       float64 `json:"accuracy"` // on the test set, at the end
+	Loss           float64 `json:"loss"`     // on the test set, at the end
+	TrainLoss      float64 `json:"train_loss"`
+	Steps          int     `json:"steps"` // updates made
+	Samples        uint64  `json:"samples"`
+	WallSeconds    float64 `json:"wall_seconds"`
+	VirtualSeconds float64 `json:"virtual_seconds"` // 0 unless net is sim
+	BytesUp        uint64  `json:"bytes_up"`        // sent by workers: gradients
+	BytesDown      uint64  `json:"bytes_down"`      // sent to workers: parameters, or gradients of peers
+	WireBytes      uint64  `json:"wire_bytes"`      // all that sockets carried, headers and control included; 0 without sockets
+	StalenessMean  float64 `json:"staleness_mean"`
+	StalenessMax   int     `json:"staleness_max"`
+	ParamsSHA256   string  `json:"params_sha256"`
+
+	Target        float64 `json:"target,omitempty"`
+	TargetReached bool    `json:"target_reached"`
+	TargetSeconds float64 `json:"target_seconds,omitempty"` // on the net's clock, at the first evaluation at or above the target
+	TargetBytes   uint64  `json:"target_bytes,omitempty"`
+
+	Degraded  bool     `json:"degraded"`       // something was lost; Lost says what
+	Unchecked bool     `json:"unchecked"`      // error feedback over a codec that is no contraction
+	Lost      []string `json:"lost,omitempty"` // workers that died, gradients that never counted
+	Ledger    Ledger   `json:"ledger"`
+	Staleness []uint64 `json:"staleness,omitempty"` // histogram, all shards together
+	Note      string   `json:"note,omitempty"`      // caveat of the data set
+
+	Params int            `json:"params"` // trainable parameters
+	Config map[string]any `json:"config"`
+
+	Evals []train.Eval       `json:"-"`
+	Ranks []train.RankReport `json:"-"`
+}
+
+// Ledger accounts for every gradient pushed, per shard:
+// Sent = Applied + Rejected + Lost.
+type Ledger struct {
+	Sent     uint64            `json:"sent"`
+	Applied  uint64            `json:"applied"`
+	Rejected uint64            `json:"rejected"`
+	Lost     uint64            `json:"lost"`
+	Zeroed   uint64            `json:"zeroed,omitempty"` // contributed as zero: NaN or Inf
+	Causes   map[string]uint64 `json:"causes,omitempty"` // of rejections and losses
+}
+
+// gather fills the result from what the observer collected.
+func (r *Result) gather(o *train.Observer, base counters) {
+	j := o.Job
+	r.Accuracy, r.Loss = o.Final.Accuracy, o.Final.Loss
+	r.Steps, r.Samples, r.ParamsSHA256 = o.Final.Step, o.Final.Samples, o.SHA256
+	r.Params = j.Model.Layout().Trainable()
+	r.Note = j.Data.Note
+	r.Unchecked = compress.Unchecked(j.Codec) || compress.Unchecked(j.DownCodec)
+	r.Ranks = o.Reports
+	r.Ledger.Causes = map[string]uint64{}
+	servers := j.World() > j.Workers
+	alive := map[int]bool{}
+	for _, rep := range o.Reports {
+		alive[rep.Rank] = true
+		r.Ledger.Sent += rep.Sent
+		r.Ledger.Zeroed += rep.Zeroed
+		r.Ledger.Applied += rep.Ledger.Applied
+		r.Ledger.Rejected += rep.Ledger.Rejected
+		for cause, n := range rep.Causes {
+			r.Ledger.Causes[cause] += n
+		}
+		if rep.Ledger.Held > 0 {
+			r.Ledger.Causes["held when the run ended"] += rep.Ledger.Held
+		}
+		for d, n := range rep.Delays {
+			for len(r.Staleness) <= d {
+				r.Staleness = append(r.Staleness, 0)
+			}
+			r.Staleness[d] += n
+		}
+		if rep.Stopped {
+			r.Status = "stopped"
+		}
+		t := rep.Traffic
+		r.WireBytes += t.WireSent
+		switch {
+		case servers && rep.Role == "server":
+			r.BytesUp += t.RecvBytes[comm.Gradient]
+			r.BytesDown += t.SentBytes[comm.Parameters]
+		case !servers:
+			r.BytesUp += t.SentBytes[comm.Gradient]
+			r.BytesDown += t.RecvBytes[comm.Gradient]
+		}
+	}
+	r.BytesUp += base.Up
+	r.BytesDown += base.Down
+	// A worker that died cannot say what it sent; the servers know what reached
+	// them, and what they hold of it unflushed is lost like the rest.
+	for _, rep := range o.Reports {
+		if rep.Role == "server" {
+			for w, n := range rep.Taken {
+				if !alive[w] {
+					r.Ledger.Sent += n
+				}
+			}
+		}
+	}
+	if got := r.Ledger.Applied + r.Ledger.Rejected; r.Ledger.Sent > got {
+		r.Ledger.Lost = r.Ledger.Sent - got
+	}
+	var sum, n uint64
+	for d, c := range r.Staleness {
+		sum += uint64(d) * c
+		n += c
+		if c > 0 {
+			r.StalenessMax = d
+		}
+	}
+	if n > 0 {
+		r.StalenessMean = float64(sum) / float64(n)
+	}
+	r.Lost = o.Dead
+	r.Degraded = len(o.Dead) > 0
+	if r.Ledger.Zeroed > 0 {
+		r.Degraded = true
+		r.Lost = append(r.Lost, fmt.Sprintf("%d gradient(s) with NaN or Inf contributed nothing", r.Ledger.Zeroed))
+	}
+}
+
+// reach notes when the target was first reached.
+func (r *Result) reach(evals []train.Eval) {
+	r.Evals = evals
+	for _, e := range evals {
+		if r.Target > 0 && e.Accuracy >= r.Target {
+			r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, e.BytesUp+e.BytesDown
+			return
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Options says how and where runs are made; what they compute is Config's
+// business.
+type Options struct {
+	Recipe   string
+	Out      string // base folder of run folders. Default "runs"
+	Resume   bool   // continue stopped runs, keep finished ones
+	Places   Places
+	Display  *progress.Display // nil: quiet
+	Stopping func() bool       // set by the first Ctrl-C: checkpoint, then end
+	Args     []string          // the command line, for the record
+	// Join gives the command that starts one rank of a grpc run as a process
+	// of this machine; see Launch.
+	Join func(rank int, coordinator, config, token string) Command
+}
+
+// ErrStopped is returned, beside the result, by a run that was stopped and has
+// written a checkpoint.
+var ErrStopped = errors.New("stopped; the checkpoint is written, --resume goes on")
+
+// Execute makes one run: folder, job, net, record, result. On ErrStopped the
+// result is that of the steps made.
+func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
+	c := run.Config
+	hash := c.Hash()
+	name := opt.Recipe
+	if name == "" {
+		name = "run"
+	}
+	label := run.Name
+	if label == "" {
+		label = "run"
+	}
+	base := filepath.Join(outOr(opt.Out), name, fileName(label)+"-"+hash[:6])
+
+	var f *folder
+	resumed := false
+	if opt.Resume {
+		if path := latestFolder(base, hash); path != "" {
+			f, resumed = &folder{path: path}, true
+			var s Status
+			if err := readJSON(f.file("status.json"), &s); err == nil && s.State == "done" {
+				var r Result
+				if err := readJSON(f.file("result.json"), &r); err == nil {
+					ms, _ := os.ReadFile(f.file("metrics.jsonl"))
+					for _, m := range parseMetrics(ms) {
+						if m.Eval != nil {
+							r.Evals = append(r.Evals, *m.Eval)
+						}
+					}
+					return &r, nil
+				}
+			}
+		}
+	}
+	job, err := c.Build(ctx, opt.Places, downloads(opt.Display))
+	if err != nil {
+		return nil, err
+	}
+	job.Stopping = opt.Stopping
+	if f == nil {
+		if f, err = createFolder(base); err != nil {
+			return nil, fmt.Errorf("run folder: %w", err)
+		}
+	}
+	status := Status{State: "running", Recipe: name, Run: run.Name, Hash: hash}
+	if err := f.begin(c, opt.Args); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	rec := &recorder{f: f, job: job, hash: hash, status: status, virtual: c.Net == "sim"}
+	obs := &train.Observer{Job: job, Sink: rec}
+	if resumed {
+		state, m, err := f.loadCheckpoint(hash, job.Model.Layout())
+		if err != nil {
+			return nil, err
+		}
+		if state != nil {
+			obs.Start, f.base, rec.from = state, m.Counters, m.Version
+		}
+	}
+	if rec.evals, err = f.appendMetrics(rec.from); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	defer f.metrics.Close()
+	if err := rec.setState("running", nil); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	title := strings.TrimSpace(name + " " + run.Name)
+	rec.show = opt.Display.Run(title, job.Updates, rec.from)
+
+	rec.start = time.Now()
+	err = runNet(ctx, c, job, obs, f, opt)
+	if err == nil {
+		err = rec.err
+	}
+	if err != nil {
+		_ = rec.setState("failed", err)
+		rec.show.Done("failed: " + firstLine(err.Error()))
+		return nil, fmt.Errorf("%s: %w", title, err)
+	}
+	r := &Result{Recipe: name, Name: run.Name, Folder: f.path, Status: "done", Target: c.Target, Config: c.Map()}
+	r.gather(obs, f.base)
+	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
+	if c.Net == "sim" {
+		r.VirtualSeconds = obs.Final.Seconds
+	}
+	r.TrainLoss = rec.trainLoss
+	r.reach(rec.evals)
+	if err := f.finish(r, obs, job); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	if err := rec.setState(r.Status, nil); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	rec.show.Done(summary(r))
+	if r.Status == "stopped" {
+		return r, ErrStopped
+	}
+	return r, nil
+}
+
+func outOr(out string) string {
+	if out == "" {
+		return "runs"
+	}
+	return out
+}
+
+func firstLine(s string) string { line, _, _ := strings.Cut(s, "\n"); return line }
+
+// fileName makes a label safe as a folder's name, and not too long.
+func fileName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("=.,-_+", r):
+			return r
+		case r == '(' || r == ')':
+			return '_'
+		}
+		return '-'
+	}, s)
+	if len(s) > 100 {
+		s = s[:100]
+	}
+	return s
+}
+
+func downloads(d *progress.Display) data.Progress {
+	return func(file string, done, total int64) {
+		d.Download(file, done, total)
+	}
+}
+
+// runNet runs the job's programs where the configuration says.
+func runNet(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
+	if c.Net == "grpc" {
+		return launch(ctx, c, job, obs, f, opt)
+	}
+	ps, err := job.Programs(obs)
+	if err != nil {
+		return err
+	}
+	restore := limitThreads(c.Threads)
+	defer restore()
+	start := time.Duration(0)
+	if obs.Start != nil {
+		start = time.Duration(f.base.Now * 1e9)
+	}
+	var net comm.Net = c.net(start)
+	return net.Run(ctx, ps)
+}
+
+func (f *folder) begin(c Config, args []string) error {
+	if err := writeFile(f.file("config.yaml"), c.YAML()); err != nil {
+		return err
+	}
+	return writeJSON(f.file("env.json"), environment(args))
+}
+
+// finish writes the result and the final parameters.
+func (f *folder) finish(r *Result, obs *train.Observer, job *train.Job) error {
+	s := train.State{Vectors: map[string][]float32{"param": obs.Params}, Ints: map[string]int64{"version": int64(r.Steps)}}
+	b, err := s.Encode(nil, job.Model.Layout())
+	if err != nil {
+		return err
+	}
+	if err := writeFile(f.file("model.safetensors"), b); err != nil {
+		return err
+	}
+	if err := writeJSON(f.file("ranks.json"), obs.Reports); err != nil {
+		return err
+	}
+	return writeJSON(f.file("result.json"), r)
+}
+
+func summary(r *Result) string {
+	clock := fmt.Sprintf("%s wall", progress.Seconds(r.WallSeconds))
+	if r.VirtualSeconds > 0 {
+		clock = fmt.Sprintf("%s virtual, %s", progress.Seconds(r.VirtualSeconds), clock)
+	}
+	s := fmt.Sprintf("%s: accuracy %.4f, loss %.4f, %d steps, up %s, down %s, %s",
+		r.Status, r.Accuracy, r.Loss, r.Steps, progress.Bytes(r.BytesUp), progress.Bytes(r.BytesDown), clock)
+	if r.StalenessMax > 0 {
+		s += fmt.Sprintf(", staleness %.1f mean %d max", r.StalenessMean, r.StalenessMax)
+	}
+	if r.Degraded {
+		s += ", DEGRADED: " + strings.Join(r.Lost, "; ")
+	}
+	return s
+}
+
+// recorder is the sink of a run: everything it hears goes to the folder, to the
+// display and into the result.
+type recorder struct {
+	f         *folder
+	job       *train.Job
+	hash      string
+	status    Status
+	show      *progress.Run
+	start     time.Time
+	from      int  // step the run was resumed from
+	virtual   bool // the clock goes on by itself over a resume
+	evals     []train.Eval
+	trainLoss float64
+	err       error // of the record itself
+}
+
+var _ train.Sink = (*recorder)(nil)
+
+func (r *recorder) Progress(p train.Progress) {
+	p.BytesUp += r.f.base.Up
+	p.BytesDown += r.f.base.Down
+	p.Seconds = r.clock(p.Seconds)
+	r.trainLoss, r.status.Step = p.Loss, p.Step
+	r.keep(r.f.metric(metric{Kind: "progress", Progress: &p}))
+	r.show.Progress(p)
+}
+
+func (r *recorder) Eval(e train.Eval) {
+	e.BytesUp += r.f.base.Up
+	e.BytesDown += r.f.base.Down
+	e.Seconds = r.clock(e.Seconds)
+	r.status.Step = e.Step
+	r.evals = append(r.evals, e)
+	r.keep(r.f.metric(metric{Kind: "eval", Eval: &e}))
+	r.show.Eval(e)
+}
+
+// clock adds what earlier legs took; a virtual clock goes on by itself.
+func (r *recorder) clock(s float64) float64 {
+	if r.virtual {
+		return s
+	}
+	return s + r.f.base.Now
+}
+
+func (r *recorder) Checkpoint(version int, s *train.State) error {
+	c := r.f.base
+	c.Up += uint64(s.Ints["bytes_up"])
+	c.Down += uint64(s.Ints["bytes_down"])
+	c.Wall += time.Since(r.start).Seconds()
+	c.Now = r.clock(float64(s.Ints["nanoseconds"]) / 1e9)
+	err := r.f.saveCheckpoint(version, r.hash, s, r.job.Model.Layout(), c)
+	if err == nil {
+		r.f.failed = 0
+		r.show.Note("checkpoint at step %d", version)
+		return nil
+	}
+	// The old checkpoint stands; the run goes on, but not for ever without one.
+	r.f.failed++
+	r.show.Note("checkpoint at step %d could not be written: %v", version, err)
+	if r.f.failed >= 3 {
+		return fmt.Errorf("three checkpoints in a row could not be written: %w", err)
+	}
+	return nil
+}
+
+func (r *recorder) keep(err error) {
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("metrics: %w", err)
+	}
+}
+
+func (r *recorder) setState(state string, err error) error {
+	r.status.State, r.status.Updated = state, time.Now().UTC()
+	r.status.Error = ""
+	if err != nil {
+		r.status.Error = err.Error()
+	}
+	return writeJSON(r.f.file("status.json"), r.status)
+}

@@ -1,0 +1,221 @@
+package train
+
+import (
+	"encoding"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// piece is a block: one tensor, or the part of it that lies in one shard.
+type piece struct {
+	span  int // in the model's layout
+	off   int // in the flat vector
+	local int // in the shard's packed vector
+	len   int
+	block compress.Block
+	raw   bool // buffers travel uncompressed
+}
+
+// shard is what one server holds: pieces of tensors, packed.
+type shard struct {
+	pieces []piece
+	layout sgd.Layout // of the packed vector
+	split  bool       // some tensor is cut
+}
+
+func (s *shard) size() int { return s.layout.Size() }
+
+// gather copies the shard's pieces of the flat vector full into packed.
+func (s *shard) gather(packed, full []float32) {
+	for _, p := range s.pieces {
+		copy(packed[p.local:p.local+p.len], full[p.off:])
+	}
+}
+
+// scatter copies packed back into the flat vector.
+func (s *shard) scatter(full, packed []float32) {
+	for _, p := range s.pieces {
+		copy(full[p.off:p.off+p.len], packed[p.local:])
+	}
+}
+
+// wholeShard is the whole vector in one shard, for modes without servers.
+func wholeShard(l sgd.Layout) *shard { return shards(l, ps.RoundRobin{}, 1)[0] }
+
+// shards cuts a layout as the placement says.
+func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
+	sizes := make([]int, len(l.Spans))
+	for i, s := range l.Spans {
+		sizes[i] = s.Len()
+	}
+	out := make([]*shard, n)
+	for i, pieces := range placement.Place(sizes, n) {
+		sh := &shard{}
+		for _, pc := range pieces {
+			s := l.Spans[pc.Tensor]
+			p := piece{span: pc.Tensor, off: s.Off + pc.Off, local: sh.layout.Size(), len: pc.Len, raw: s.Role == sgd.Buffer}
+			p.block = compress.Block{Name: s.Name, Rows: s.Rows, Cols: s.Cols}
+			if pc.Len != s.Len() { // part of a tensor is a vector
+				sh.split = true
+				p.block.Name = fmt.Sprintf("%s[%d:%d]", s.Name, pc.Off, pc.Off+pc.Len)
+				p.block.Rows, p.block.Cols = 1, pc.Len
+			}
+			sh.layout.Add(p.block.Name, s.Role, p.block.Rows, p.block.Cols)
+			sh.pieces = append(sh.pieces, p)
+		}
+		out[i] = sh
+	}
+	return out
+}
+
+// packer encodes the pieces of a shard one behind the other, and decodes them.
+// A payload whose length the codec states exactly travels bare; others are
+// preceded by their length as a uvarint, which is billed like the rest.
+type packer struct {
+	shard  *shard
+	codecs []compress.Codec
+	size   []int // exact payload length, −1 if it depends on the data
+	tmp    []byte
+}
+
+func newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
+	p := &packer{shard: s}
+	for _, pc := range s.pieces {
+		fam := f
+		if pc.raw {
+			fam = compress.Raw{}
+		}
+		blk := pc.block
+		blk.Rank, blk.World, blk.Peer, blk.Dir, blk.Seed = b.Rank, b.World, b.Peer, b.Dir, b.Seed
+		c, err := fam.New(blk)
+		if err != nil {
+			return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(fam), blk.Name, err)
+		}
+		size := -1
+		if cl, ok := fam.(compress.Claimer); ok {
+			if claims := cl.Claims(blk); claims.Exact {
+				size = claims.Size
+			}
+		}
+		p.codecs, p.size = append(p.codecs, c), append(p.size, size)
+	}
+	return p, nil
+}
+
+// at is where a piece lies in a vector: the flat one or the shard's packed one.
+func (pc *piece) at(v []float32, flat bool) []float32 {
+	off := pc.local
+	if flat {
+		off = pc.off
+	}
+	return v[off : off+pc.len : off+pc.len]
+}
+
+// append encodes the shard's pieces of v, the flat vector or the packed one,
+// behind dst.
+func (p *packer) append(dst []byte, v []float32, flat bool, s compress.Step) ([]byte, error) {
+	var err error
+	for i, c := range p.codecs {
+		pc := &p.shard.pieces[i]
+		g := pc.at(v, flat)
+		if p.size[i] >= 0 {
+			at := len(dst)
+			if dst, err = c.Append(dst, g, s); err == nil && len(dst)-at != p.size[i] {
+				err = fmt.Errorf("codec wrote %d bytes, it claims %d exactly", len(dst)-at, p.size[i])
+			}
+		} else {
+			if p.tmp, err = c.Append(p.tmp[:0], g, s); err == nil {
+				dst = binary.AppendUvarint(dst, uint64(len(p.tmp)))
+				dst = append(dst, p.tmp...)
+			}
+		}
+		if err != nil {
+			return dst, fmt.Errorf("%s: %w", pc.block.Name, err)
+		}
+	}
+	return dst, nil
+}
+
+// addTo decodes body and adds scale times it to the shard's pieces of v. After
+// an error v may hold part of it.
+func (p *packer) addTo(v []float32, flat bool, scale float32, body []byte, from compress.From) error {
+	for i, c := range p.codecs {
+		pc := &p.shard.pieces[i]
+		n := p.size[i]
+		if n < 0 {
+			l, k := binary.Uvarint(body)
+			if k <= 0 || l > uint64(len(body)-k) {
+				return fmt.Errorf("%s: %w", pc.block.Name, compress.Corruptf("length of the payload"))
+			}
+			body, n = body[k:], int(l)
+		}
+		if n > len(body) {
+			return fmt.Errorf("%s: %w", pc.block.Name, compress.Corruptf("%d bytes left, want %d", len(body), n))
+		}
+		if err := c.AddTo(pc.at(v, flat), scale, body[:n], from); err != nil {
+			return fmt.Errorf("%s: %w", pc.block.Name, err)
+		}
+		body = body[n:]
+	}
+	if len(body) > 0 {
+		return compress.Corruptf("%d bytes behind the last block", len(body))
+	}
+	return nil
+}
+
+// save stores the codecs' state under prefix.
+func (p *packer) save(st *State, prefix string) error {
+	for i, c := range p.codecs {
+		if err := saveState(st, prefix+p.shard.pieces[i].block.Name, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *packer) load(st *State, prefix string) error {
+	for i, c := range p.codecs {
+		if err := loadState(st, prefix+p.shard.pieces[i].block.Name, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveState stores v's state if it has any.
+func saveState(st *State, name string, v any) error {
+	a, ok := v.(encoding.BinaryAppender)
+	if !ok {
+		return nil
+	}
+	b, err := a.AppendBinary(nil)
+	if err != nil {
+		return fmt.Errorf("state of %s: %w", name, err)
+	}
+	if len(b) > 0 {
+		st.Bytes[name] = b
+	}
+	return nil
+}
+
+var errNoState = errors.New("the checkpoint has no such state; it was written with another codec, placement or number of ranks")
+
+func loadState(st *State, name string, v any) error {
+	u, ok := v.(encoding.BinaryUnmarshaler)
+	if !ok {
+		return nil
+	}
+	b, ok := st.Bytes[name]
+	if !ok {
+		return fmt.Errorf("state of %s: %w", name, errNoState)
+	}
+	if err := u.UnmarshalBinary(b); err != nil {
+		return fmt.Errorf("state of %s: %w", name, err)
+	}
+	return nil
+}

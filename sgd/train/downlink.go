@@ -1,0 +1,146 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// downlink encodes a shard's parameters for the workers. Casts (raw, fp16,
+// bf16) send absolute values: one payload per version, shared by all who get
+// it, however many. Any other codec sends the difference from what that worker
+// holds, so the server keeps that for each, and what the codec leaves out is
+// made up for by the next difference.
+type downlink struct {
+	job      *Job
+	id       int
+	shard    *shard
+	absolute bool
+
+	shared  *packer
+	cached  *comm.Buffer
+	version int
+
+	packers []*packer   // per worker
+	held    [][]float32 // per worker, packed
+	diff    []float32
+}
+
+// isCast says whether a codec sends every value as it is, in some format.
+func isCast(f compress.Family) bool {
+	switch f.(type) {
+	case compress.Raw, compress.FP16, compress.BFloat16:
+		return true
+	}
+	return false
+}
+
+func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
+	d := &downlink{job: j, id: id, shard: sh, absolute: isCast(j.DownCodec), version: -1}
+	var err error
+	if d.absolute {
+		d.shared, err = newPacker(sh, j.DownCodec, d.block(0))
+		return d, err
+	}
+	full := make([]float32, j.Model.Layout().Size())
+	j.Model.Init(full, j.Seed)
+	for w := 0; w < j.Workers; w++ {
+		p, err := newPacker(sh, j.DownCodec, d.block(w))
+		if err != nil {
+			return nil, err
+		}
+		held := make([]float32, sh.size())
+		sh.gather(held, full)
+		d.packers, d.held = append(d.packers, p), append(d.held, held)
+	}
+	d.diff = make([]float32, sh.size())
+	return d, nil
+}
+
+func (d *downlink) block(worker int) compress.Block {
+	return compress.Block{Rank: d.job.Workers + d.id, World: 1, Peer: worker, Dir: compress.Down, Seed: d.job.Seed}
+}
+
+// changed forgets the payload of the version before.
+func (d *downlink) changed() {
+	if d.cached != nil {
+		d.cached.Release()
+		d.cached = nil
+	}
+}
+
+// encode returns the payload that takes the worker to params, with a reference
+// for the caller.
+func (d *downlink) encode(worker int, params []float32, version int) (*comm.Buffer, error) {
+	s := compress.Step{N: version, Seed: d.job.Seed}
+	if d.absolute {
+		if d.cached == nil {
+			b := comm.NewBuffer(4 * len(params))
+			var err error
+			if b.B, err = d.shared.append(b.B[:0], params, false, s); err != nil {
+				return nil, err
+			}
+			d.cached = b
+		}
+		return d.cached.Retain(), nil
+	}
+	copy(d.diff, params)
+	f32.Axpy(d.diff, -1, d.held[worker])
+	p := d.packers[worker]
+	b := comm.NewBuffer(len(d.diff))
+	var err error
+	if b.B, err = p.append(b.B[:0], d.diff, false, s); err != nil {
+		return nil, err
+	}
+	from := compress.From{Rank: d.job.Workers + d.id, Step: version}
+	if err := p.addTo(d.held[worker], false, 1, b.B, from); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (d *downlink) save(st *State) error {
+	for w, p := range d.packers {
+		st.Vectors[fmt.Sprintf("held/%d/%d", d.id, w)] = d.held[w]
+		if err := p.save(st, fmt.Sprintf("codec/down/%d/%d/", d.id, w)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *downlink) load(st *State) error {
+	for w, p := range d.packers {
+		if err := st.vector(fmt.Sprintf("held/%d/%d", d.id, w), d.held[w]); err != nil {
+			return err
+		}
+		if err := p.load(st, fmt.Sprintf("codec/down/%d/%d/", d.id, w)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uplink is the worker's side of a downlink: it takes payloads into the flat
+// vector of parameters, which must hold what the worker was last sent.
+type uplink struct {
+	absolute bool
+	in       *packer
+}
+
+func newUplink(j *Job, sh *shard, worker int) (*uplink, error) {
+	in, err := newPacker(sh, j.DownCodec, compress.Block{Rank: -1, World: 1, Peer: worker, Dir: compress.Down, Seed: j.Seed})
+	return &uplink{absolute: isCast(j.DownCodec), in: in}, err
+}
+
+func (u *uplink) take(full []float32, f comm.Frame) error {
+	if u.absolute {
+		for i := range u.in.shard.pieces {
+			f32.Fill(u.in.shard.pieces[i].at(full, true), 0)
+		}
+	}
+	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Version)}
+	return u.in.addTo(full, true, 1, f.Body, from)
+}

@@ -1,0 +1,352 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// Downpour is Downpour SGD (Dean et al. 2012, §4.1): shards that never talk to
+// each other, and replicas with three activities that go on side by side. The
+// main one computes gradients on its own copy of the parameters, applies them
+// there too, and adds them up; every NPush steps the push activity takes the
+// sum to the shards, every NFetch steps the fetch activity brings fresh
+// parameters. The sums are applied by whatever optimizer the job has, inside
+// each shard: adagrad is the published choice.
+//
+// With overlap a replica goes on computing while it fetches and takes up the
+// new parameters at its next fetch point, as published; without, it waits for
+// them. Either way it has at most one push and one fetch under way. Warm start:
+// only worker 0 trains until the shards have made WarmStart updates.
+type Downpour struct{}
+
+var _ = Modes.Add("downpour", "Downpour SGD: replicas fetch, compute and push side by side (Dean et al. 2012)", Downpour{})
+
+// Servers implements Mode.
+func (Downpour) Servers(n int) int { return n }
+
+// PerUpdate implements Mode: a push carries NPush gradients.
+func (Downpour) PerUpdate(j *Job) int {
+	return staleness.PerUpdate(j.Policy, j.Workers) * max(1, j.NPush)
+}
+
+// Check implements Mode.
+func (Downpour) Check(j *Job) error {
+	switch {
+	case j.NFetch < 1 || j.NPush < 1:
+		return fmt.Errorf("n_fetch is %d and n_push is %d, want at least 1", j.NFetch, j.NPush)
+	case !isCast(j.DownCodec):
+		return errors.New("down_codec must be raw, fp16 or bf16 in mode downpour: replicas change their own copy between fetches")
+	case j.synchronous():
+		return errors.New("mode downpour never waits for other replicas; use policy asp or softsync, or mode server")
+	case j.CheckpointEvery%j.NPush != 0 || j.CheckpointEvery%j.NFetch != 0:
+		return fmt.Errorf("checkpoint_every is %d, want a multiple of n_fetch and n_push", j.CheckpointEvery)
+	}
+	return checkServers(j)
+}
+
+// Program implements Mode.
+func (Downpour) Program(j *Job, rank int) (comm.Program, error) {
+	sh := shards(j.Model.Layout(), j.Placement, j.Servers)
+	if rank >= j.Workers {
+		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers], true)
+		if err != nil {
+			return nil, err
+		}
+		return s.program, nil
+	}
+	w, err := newWorker(j, rank, sh)
+	if err != nil {
+		return nil, err
+	}
+	r := &replica{worker: w, sum: make([]float32, len(w.params)), fresh: make([]float32, len(w.params))}
+	if r.sched, err = j.schedule(); err != nil {
+		return nil, err
+	}
+	return r.program, nil
+}
+
+// replica is a Downpour worker.
+type replica struct {
+	*worker
+	sum      []float32 // gradients since the last push
+	fresh    []float32 // written by the fetch activity between request and token
+	sched    lrschedule.Schedule
+	fetching bool
+	pushing  bool
+	losses   float64
+}
+
+// Tokens by which the activities of a replica wake each other.
+const (
+	tokenFetch comm.Tag = tagToken + (iota+1)<<8
+	tokenFetched
+	tokenPush
+	tokenPushed
+)
+
+func (r *replica) token(ctx context.Context, tag comm.Tag, hd comm.Header) error {
+	hd.Run, hd.Kind, hd.Tag = r.job.Run, comm.Control, tag
+	return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+func (r *replica) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
+	f, err := r.h.Recv(ctx, r.rank, tag)
+	if err != nil {
+		return comm.Header{}, err
+	}
+	defer f.Release()
+	return f.Header, nil
+}
+
+func (r *replica) program(ctx context.Context, h comm.Host) error {
+	r.h = h
+	start, err := receiveStart(ctx, h, r.job)
+	if err != nil {
+		return err
+	}
+	if start != nil {
+		if err := r.load(start); err != nil {
+			return fmt.Errorf("worker %d: %w", r.rank, err)
+		}
+		if err := r.goOn(ctx); err != nil {
+			return err
+		}
+	}
+	h.Go("fetch", r.fetchActivity)
+	h.Go("push", r.pushActivity)
+	if err := r.train(ctx, start != nil); err != nil {
+		return err
+	}
+	for _, tag := range []comm.Tag{tokenFetch, tokenPush} { // let the activities end
+		if err := r.token(ctx, tag, comm.Header{Flags: flagDone}); err != nil {
+			return err
+		}
+	}
+	if r.flags&flagDone != 0 {
+		for _, l := range r.links {
+			if err := h.Send(ctx, l.rank, comm.NewFrame(r.job.header(comm.Control, tagBye), comm.NewBuffer(0))); err != nil {
+				return err
+			}
+		}
+	}
+	return r.final(ctx)
+}
+
+// train is the compute activity.
+func (r *replica) train(ctx context.Context, resumed bool) error {
+	j := r.job
+	minVersion := 0
+	if r.rank != 0 && !resumed {
+		minVersion = j.WarmStart
+	}
+	again := true // the first fetch, and the one after a mark, is waited for
+	for {
+		if r.step%j.NFetch == 0 {
+			if err := r.fetched(ctx); err != nil { // the fetch begun NFetch steps ago
+				return err
+			}
+			if r.flags == 0 {
+				if err := r.token(ctx, tokenFetch, comm.Header{Step: uint64(r.step), Version: uint64(minVersion)}); err != nil {
+					return err
+				}
+				r.fetching = true
+				if again || !j.Overlap {
+					if err := r.fetched(ctx); err != nil {
+						return err
+					}
+				}
+				again, minVersion = false, 0
+			}
+		}
+		if r.flags == 0 {
+			if err := r.gradient(ctx); err != nil {
+				return err
+			}
+			if r.step%j.NPush == 0 {
+				if err := r.push(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		mark := r.atMark()
+		if r.flags != 0 || mark {
+			if err := r.settle(ctx); err != nil {
+				return err
+			}
+			if r.flags&flagDone != 0 {
+				return nil
+			}
+			if err := r.checkpoint(ctx); err != nil {
+				return err
+			}
+			if r.flags != 0 {
+				return nil
+			}
+			again = true
+		}
+	}
+}
+
+// atMark says whether a checkpoint is due. The replica that warms up counts its
+// marks from the end of the warm start: the others wait for it until then.
+func (r *replica) atMark() bool {
+	every, steps := r.job.CheckpointEvery, r.step
+	if r.rank == 0 && r.job.WarmStart > 0 {
+		grid := r.job.NFetch * r.job.NPush
+		alone := r.job.WarmStart * r.job.Mode.PerUpdate(r.job)
+		steps -= (alone + grid - 1) / grid * grid
+	}
+	return every > 0 && steps > 0 && steps%every == 0
+}
+
+// settle waits for what is under way.
+func (r *replica) settle(ctx context.Context) error {
+	if err := r.pushed(ctx); err != nil {
+		return err
+	}
+	return r.fetched(ctx)
+}
+
+// gradient computes one gradient, adds it to the sum and applies it to the
+// replica's own parameters.
+func (r *replica) gradient(ctx context.Context) error {
+	j := r.job
+	began := r.h.Now()
+	err := r.h.Do(ctx, comm.Work{
+		Cost: []time.Duration{j.timeline(r.rank, r.step).total},
+		Run: func(at func(int) error) error {
+			s := j.pool.get(j)
+			defer j.pool.put(s)
+			if err := r.compute(ctx, s, nil, nil); err != nil {
+				return err
+			}
+			f32.Add(r.sum, s.grad)
+			p := j.progress(r.step, r.step*j.Workers)
+			f32.Axpy(r.params, -float32(r.sched(p)), s.grad)
+			return at(0)
+		},
+	})
+	r.losses += r.loss
+	r.stats.compute += r.h.Now() - began
+	r.step++
+	return err
+}
+
+// push hands the sum over to the push activity, once that has finished the push
+// before.
+func (r *replica) push(ctx context.Context) error {
+	if err := r.pushed(ctx); err != nil {
+		return err
+	}
+	r.loss, r.losses = r.losses/float64(r.job.NPush), 0
+	for i := range r.order {
+		if err := r.encode(i, r.sum); err != nil {
+			return err
+		}
+	}
+	f32.Fill(r.sum, 0)
+	r.pushing = true
+	return r.token(ctx, tokenPush, comm.Header{})
+}
+
+// pushed waits until the push under way is acknowledged.
+func (r *replica) pushed(ctx context.Context) error {
+	if !r.pushing {
+		return nil
+	}
+	r.pushing = false
+	hd, err := r.wait(ctx, tokenPushed)
+	r.flags |= hd.Flags
+	return err
+}
+
+// fetched waits for the fetch under way and takes up its parameters.
+func (r *replica) fetched(ctx context.Context) error {
+	if !r.fetching {
+		return nil
+	}
+	r.fetching = false
+	began := r.h.Now()
+	hd, err := r.wait(ctx, tokenFetched)
+	if err != nil {
+		return err
+	}
+	r.stats.wait += r.h.Now() - began
+	r.flags |= hd.Flags
+	copy(r.params, r.fresh)
+	for _, l := range r.links {
+		l.version = l.fetched
+	}
+	return nil
+}
+
+// pushActivity takes sums to the shards and waits for their receipt.
+func (r *replica) pushActivity(ctx context.Context, h comm.Host) error {
+	for {
+		hd, err := r.wait(ctx, tokenPush)
+		if err != nil || hd.Flags&flagDone != 0 {
+			return err
+		}
+		for i := range r.order {
+			if err := r.worker.push(ctx, i); err != nil {
+				return err
+			}
+		}
+		flags := uint16(0)
+		for _, l := range r.links {
+			f, err := h.Recv(ctx, l.rank, tagAnswer)
+			if err != nil {
+				return fmt.Errorf("worker %d, receipt of server %d: %w", r.rank, l.id, err)
+			}
+			if f.Header.Code == codeRejected {
+				return fmt.Errorf("worker %d: server %d refused the push: %s", r.rank, l.id, f.Body)
+			}
+			flags |= f.Header.Flags
+			f.Release()
+		}
+		if err := r.token(ctx, tokenPushed, comm.Header{Flags: flags}); err != nil {
+			return err
+		}
+	}
+}
+
+// fetchActivity brings parameters from the shards.
+func (r *replica) fetchActivity(ctx context.Context, h comm.Host) error {
+	for {
+		hd, err := r.wait(ctx, tokenFetch)
+		if err != nil || hd.Flags&flagDone != 0 {
+			return err
+		}
+		for _, l := range r.links {
+			q := r.job.header(comm.Control, tagPull)
+			q.Shard, q.Step, q.Version = uint16(l.id), hd.Step, hd.Version
+			if err := h.Send(ctx, l.rank, comm.NewFrame(q, comm.NewBuffer(0))); err != nil {
+				return err
+			}
+		}
+		flags := uint16(0)
+		for _, l := range r.links {
+			f, err := h.Recv(ctx, l.rank, tagFetched)
+			if err != nil {
+				return fmt.Errorf("worker %d, fetch from server %d: %w", r.rank, l.id, err)
+			}
+			flags |= f.Header.Flags
+			l.fetched = f.Header.Version
+			err = l.in.take(r.fresh, f)
+			f.Release()
+			if err != nil {
+				return fmt.Errorf("worker %d: parameters of server %d: %w", r.rank, l.id, err)
+			}
+		}
+		if err := r.token(ctx, tokenFetched, comm.Header{Flags: flags}); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,193 @@
+// Package train is the engine: the only place where models, codecs, policies,
+// collectives and optimizers meet. A Job says what to train; a Mode turns it
+// into one program per rank, which runs unchanged on every comm.Net.
+//
+// Ranks 0 … Workers−1 are workers, the next Servers ranks are parameter-server
+// shards (modes that have servers), and the last rank is the observer: it
+// evaluates snapshots, collects reports and writes checkpoints, and is billed
+// to nobody.
+package train
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// Job is one training run, resolved: every choice made.
+type Job struct {
+	Model     sgd.Model
+	Data      sgd.Dataset
+	Optimizer sgd.Optimizer
+	Schedule  lrschedule.Spec
+	Codec     compress.Family // gradients, worker to server or among workers
+	DownCodec compress.Family // parameters, server to worker
+	Mode      Mode
+	Policy    staleness.Spec
+	Corrector staleness.Corrector
+	Topology  collective.Topology
+	Placement ps.Placement
+
+	Workers int
+	Servers int // shards, one a rank; modes without servers ignore it
+	Batch   int // samples per worker and step
+	Updates int // planned number of updates of the parameters
+	Seed    uint64
+
+	EvalEvery int // updates between evaluations; 0: only at the end
+	EvalBatch int // samples a piece in evaluations; 0: 500
+
+	NFetch, NPush int // downpour: steps between fetches, between pushes
+	WarmStart     int // downpour: updates that worker 0 makes alone
+	// Overlap lets gradients leave during the backward pass and parameters
+	// arrive during the forward pass.
+	Overlap bool
+	// Bucket is the size in bytes at which the reduce modes close a bucket of
+	// gradients when they overlap. 0: 1 MiB.
+	Bucket int
+	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
+	// the run with the step and tensor named, "zero" counts it and contributes
+	// nothing.
+	NonFinite string
+	// CheckpointEvery is the number of worker steps between checkpoints; 0:
+	// only when stopped. Asynchronous modes drain at these marks, stopped or
+	// not, so that a resumed run repeats an unstopped one.
+	CheckpointEvery int
+
+	Timing Timing
+
+	Run         uint64      // identity of the run, carried by every frame
+	Incarnation uint32      // of this process's ranks
+	Stopping    func() bool // polled by servers and by rank 0; nil: never
+
+	pool *computePool
+}
+
+// Timing prices computing on a virtual clock. It says nothing about learning.
+type Timing struct {
+	FLOPS  float64 // of a device, floating-point operations per second
+	Jitter float64 // σ of the lognormal factor on every step's compute time
+}
+
+// Cost is the virtual time of flops operations by rank in step.
+func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
+	if t.FLOPS <= 0 {
+		return 0
+	}
+	s := flops / t.FLOPS
+	if t.Jitter > 0 { // mean 1
+		z := rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step))
+		s *= math.Exp(t.Jitter*z - t.Jitter*t.Jitter/2)
+	}
+	return time.Duration(s * 1e9)
+}
+
+// Mode is a way to spread the work: which ranks there are and what each does.
+type Mode interface {
+	// Servers is the number of server ranks for a job that asks for n.
+	Servers(n int) int
+	// Check refuses a job this mode cannot run, saying why.
+	Check(j *Job) error
+	// PerUpdate is the number of gradients in one update.
+	PerUpdate(j *Job) int
+	// Program is what a rank does. world is workers + servers.
+	Program(j *Job, rank int) (comm.Program, error)
+}
+
+// Modes holds every mode by name.
+var Modes = registry.New[Mode]("mode")
+
+// World is the number of ranks that train, the observer left out.
+func (j *Job) World() int { return j.Workers + j.Mode.Servers(j.Servers) }
+
+// Observer is the rank of the observer.
+func (j *Job) Observer() int { return j.World() }
+
+// Samples is the number of samples in one update.
+func (j *Job) Samples() int { return j.Mode.PerUpdate(j) * j.Batch }
+
+// Check refuses a job that cannot run, with the reason.
+func (j *Job) Check() error {
+	switch {
+	case j.Workers < 1:
+		return fmt.Errorf("workers is %d, want at least 1", j.Workers)
+	case j.Batch < 1:
+		return fmt.Errorf("batch is %d, want at least 1", j.Batch)
+	case j.Updates < 1:
+		return fmt.Errorf("steps is %d, want at least 1", j.Updates)
+	case j.NonFinite != "" && j.NonFinite != "fail" && j.NonFinite != "zero":
+		return fmt.Errorf("nonfinite is %q, want fail or zero", j.NonFinite)
+	case j.Mode.Servers(j.Servers) > 0 && j.Servers < 1:
+		return fmt.Errorf("servers is %d, want at least 1 in this mode", j.Servers)
+	}
+	if _, err := j.schedule(); err != nil {
+		return err
+	}
+	return j.Mode.Check(j)
+}
+
+// Programs makes the programs of all ranks; obs is the observer's.
+func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
+	var ps []comm.Program
+	for r := 0; r < j.World(); r++ {
+		p, err := j.Mode.Program(j, r)
+		if err != nil {
+			return nil, err
+		}
+		ps = append(ps, p)
+	}
+	return append(ps, obs.Program), nil
+}
+
+// Prepare must be called once before programs are made.
+func (j *Job) Prepare() { j.pool = newComputePool(j) }
+
+func (j *Job) schedule() (lrschedule.Schedule, error) {
+	per := j.Samples()
+	spe := float64(j.Data.Train.Len()) / float64(per)
+	return j.Schedule.New(lrschedule.Run{
+		Batch: per, StepsPerEpoch: spe, Steps: j.Updates, Epochs: float64(j.Updates) / spe,
+	})
+}
+
+// progress of a run in which gradients of that many batches have gone into
+// version updates.
+func (j *Job) progress(version, batches int) lrschedule.Progress {
+	samples := uint64(batches) * uint64(j.Batch)
+	return lrschedule.Progress{
+		Step: version, Total: j.Updates, Samples: samples,
+		Epoch: float64(samples) / float64(j.Data.Train.Len()),
+	}
+}
+
+// perPush is the number of batches in one push.
+func (j *Job) perPush() int {
+	if _, ok := j.Mode.(Downpour); ok {
+		return max(1, j.NPush)
+	}
+	return 1
+}
+
+// IsStopping says whether the run was asked to stop.
+func (j *Job) IsStopping() bool { return j.Stopping != nil && j.Stopping() }
+
+// draw addresses the batch of a worker's step: the same in every mode and
+// place.
+func (j *Job) draw(worker, step int) sgd.Draw {
+	return sgd.Draw{First: (uint64(step)*uint64(j.Workers) + uint64(worker)) * uint64(j.Batch), N: j.Batch}
+}
+
+func (j *Job) synchronous() bool {
+	s, ok := j.Policy.(staleness.Synchronous)
+	return ok && s.Synchronous()
+}

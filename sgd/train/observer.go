@@ -1,0 +1,313 @@
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Sink takes what a run reports, in order, on the observer's rank.
+type Sink interface {
+	Progress(Progress)
+	Eval(Eval)
+	// Checkpoint is given the whole run's state at a mark.
+	Checkpoint(version int, s *State) error
+}
+
+// Observer is the last rank: it starts the others, evaluates snapshots of the
+// parameters, gathers reports and checkpoints. Its traffic is of kind Report,
+// billed to nobody.
+type Observer struct {
+	Job   *Job
+	Start *State // nil: from scratch
+	Sink  Sink
+
+	Reports []RankReport // of the ranks that ended in order
+	Dead    []string     // ranks that did not, where the run goes on without
+	Final   Eval
+	Params  []float32 // at the end
+	SHA256  string    // of Params, little-endian
+
+	shards  []*shard
+	layout  sgd.Layout
+	now     func() time.Duration
+	marks   map[int]mark // rank → announced snapshot
+	parts   map[evalKey]*evalParts
+	states  map[int]*State
+	slot    *slot
+	servers int
+	over    bool // a rank has reached the end at a mark
+}
+
+type evalKey struct {
+	version int
+	last    bool
+}
+
+type evalParts struct {
+	params []float32
+	eval   Eval
+	n      int
+}
+
+// Program is what the observer's rank does.
+func (o *Observer) Program(ctx context.Context, h comm.Host) error {
+	j := o.Job
+	o.layout, o.now = j.Model.Layout(), h.Now
+	o.servers = j.World() - j.Workers
+	if o.servers > 0 {
+		o.shards = shards(o.layout, j.Placement, o.servers)
+	} else {
+		o.shards = []*shard{wholeShard(o.layout)}
+	}
+	o.marks, o.parts, o.states = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}
+	var blob []byte
+	if o.Start != nil {
+		var err error
+		if blob, err = o.Start.Encode(nil, sgd.Layout{}); err != nil {
+			return err
+		}
+	}
+	for r := 0; r < j.World(); r++ {
+		buf := comm.NewBuffer(len(blob))
+		copy(buf.B, blob)
+		if err := h.Send(ctx, r, comm.NewFrame(j.header(comm.Report, tagStart), buf)); err != nil {
+			return err
+		}
+	}
+	ended := map[int]bool{}
+	for len(ended) < j.World() {
+		f, err := h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		var p *comm.PeerError
+		if errors.As(err, &p) {
+			if ended[p.Rank] {
+				continue
+			}
+			if p.Rank >= j.Workers || o.servers == 0 || j.synchronous() {
+				return err
+			}
+			ended[p.Rank] = true
+			o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
+			if len(o.Dead) == j.Workers {
+				return fmt.Errorf("all workers are gone; the last one: %w", p)
+			}
+			if err := o.checkpoint(ctx, h, ended); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		from := int(f.Header.From)
+		if f.Header.Tag == tagFinal {
+			ended[from] = true
+		}
+		if err := o.take(ctx, h, from, f, ended); err != nil {
+			return fmt.Errorf("observer: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame, ended map[int]bool) error {
+	switch f.Header.Tag {
+	case tagProgress:
+		var p Progress
+		if err := o.decode(f, &p); err != nil {
+			return err
+		}
+		o.Sink.Progress(p)
+	case tagMark:
+		var m mark
+		if err := o.decode(f, &m); err != nil {
+			return err
+		}
+		o.marks[from] = m
+	case tagSnapshot:
+		defer f.Release()
+		return o.snapshot(ctx, from, f.Body)
+	case tagState:
+		st := newState()
+		if len(f.Body) == 0 {
+			o.over = true
+		} else {
+			var err error
+			if st, err = DecodeState(append([]byte(nil), f.Body...), sgd.Layout{}); err != nil {
+				f.Release()
+				return err
+			}
+		}
+		f.Release()
+		o.states[from] = st
+		return o.checkpoint(ctx, h, ended)
+	case tagFinal:
+		var r RankReport
+		if err := o.decode(f, &r); err != nil {
+			return err
+		}
+		o.Reports = append(o.Reports, r)
+		return o.checkpoint(ctx, h, ended)
+	default:
+		f.Release()
+		return fmt.Errorf("rank %d sent a frame with tag %d", from, f.Header.Tag)
+	}
+	return nil
+}
+
+func (o *Observer) decode(f comm.Frame, v any) error {
+	defer f.Release()
+	if err := json.Unmarshal(f.Body, v); err != nil {
+		return fmt.Errorf("report of rank %d: %w", f.Header.From, err)
+	}
+	return nil
+}
+
+// snapshot takes a shard's parameters; the evaluation is made once all shards
+// are there. Shards of an asynchronous run reach a version at different
+// instants: time is that of the latest.
+func (o *Observer) snapshot(ctx context.Context, from int, body []byte) error {
+	m, ok := o.marks[from]
+	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || len(body) != 4*o.shards[m.Shard].size() {
+		return fmt.Errorf("rank %d sent a snapshot of %d bytes that was not announced or does not fit", from, len(body))
+	}
+	delete(o.marks, from)
+	k := evalKey{m.Version, m.Last}
+	if m.Last {
+		k.version = -1 // shards may end at different versions
+	}
+	e := o.parts[k]
+	if e == nil {
+		e = &evalParts{params: make([]float32, o.layout.Size())}
+		o.parts[k] = e
+	}
+	sh := o.shards[m.Shard]
+	packed := make([]float32, sh.size())
+	f32.FromBytes(packed, body)
+	sh.scatter(e.params, packed)
+	e.n++
+	e.eval.Step, e.eval.Samples = max(e.eval.Step, m.Version), max(e.eval.Samples, m.Samples)
+	e.eval.Epoch, e.eval.Seconds = max(e.eval.Epoch, m.Epoch), max(e.eval.Seconds, m.Seconds)
+	e.eval.BytesUp += m.Up
+	e.eval.BytesDown += m.Down
+	if e.n < len(o.shards) {
+		return nil
+	}
+	delete(o.parts, k)
+	score, err := o.evaluate(ctx, e.params)
+	if err != nil {
+		return err
+	}
+	e.eval.Accuracy, e.eval.Last = score.Accuracy(), m.Last
+	if score.N > 0 {
+		e.eval.Loss = score.Loss / float64(score.N)
+	}
+	if m.Last {
+		o.Final, o.Params, o.SHA256 = e.eval, e.params, Hash(e.params)
+	}
+	o.Sink.Eval(e.eval)
+	return nil
+}
+
+// Hash is the SHA-256 of a vector's little-endian bytes, in hex.
+func Hash(v []float32) string {
+	sum := sha256.Sum256(f32.AppendBytes(nil, v))
+	return hex.EncodeToString(sum[:])
+}
+
+// evaluate scores params on the whole test set.
+func (o *Observer) evaluate(ctx context.Context, params []float32) (sgd.Score, error) {
+	if o.slot == nil {
+		o.slot = &slot{scratch: o.Job.Model.NewScratch()}
+	}
+	return Evaluate(ctx, o.Job.Model, o.Job.Data.Test, params, o.slot.scratch, o.Job.EvalBatch, &o.slot.batch)
+}
+
+// Evaluate scores params on every sample of src, size samples a piece.
+func Evaluate(ctx context.Context, m sgd.Model, src sgd.Source, params []float32, scratch sgd.Scratch, size int, b *sgd.Batch) (sgd.Score, error) {
+	var sum sgd.Score
+	if size <= 0 {
+		size = 500
+	}
+	for at := 0; at < src.Len(); at += size {
+		if err := ctx.Err(); err != nil {
+			return sum, context.Cause(ctx)
+		}
+		if err := src.Batch(sgd.Draw{First: uint64(at), N: min(size, src.Len()-at)}, b); err != nil {
+			return sum, err
+		}
+		s, err := m.Eval(params, scratch, *b)
+		if err != nil {
+			return sum, err
+		}
+		sum.Add(s)
+	}
+	return sum, nil
+}
+
+// checkpoint hands the run's state on once every rank that still lives has told
+// its own.
+func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bool) error {
+	if len(o.states) == 0 {
+		return nil
+	}
+	for r := 0; r < o.Job.World(); r++ {
+		if o.states[r] == nil && !ended[r] {
+			return nil
+		}
+	}
+	if o.over {
+		o.states = map[int]*State{}
+		return o.goOn(ctx, h, ended)
+	}
+	all := newState()
+	for r, st := range o.states {
+		if o.servers > 0 && r >= o.Job.Workers {
+			sh := o.shards[r-o.Job.Workers]
+			for name, v := range st.Vectors {
+				if len(name) > 5 && name[:5] == "held/" {
+					continue
+				}
+				if all.Vectors[name] == nil {
+					all.Vectors[name] = make([]float32, o.layout.Size())
+				}
+				sh.scatter(all.Vectors[name], v)
+				delete(st.Vectors, name)
+			}
+		}
+		version := max(all.Ints["version"], st.Ints["version"])
+		all.merge(st)
+		all.Ints["version"] = version
+	}
+	all.Ints["bytes_up"], all.Ints["bytes_down"], all.Ints["nanoseconds"] = 0, 0, int64(o.now())
+	for r := 0; r < o.Job.World(); r++ {
+		all.Ints["bytes_up"] += all.Ints[fmt.Sprintf("bytes_up/%d", r)]
+		all.Ints["bytes_down"] += all.Ints[fmt.Sprintf("bytes_down/%d", r)]
+	}
+	o.states = map[int]*State{}
+	if err := o.Sink.Checkpoint(int(all.Ints["version"]), all); err != nil {
+		return err
+	}
+	return o.goOn(ctx, h, ended)
+}
+
+// goOn tells the servers that the checkpoint is whole.
+func (o *Observer) goOn(ctx context.Context, h comm.Host, ended map[int]bool) error {
+	for r := o.Job.Workers; r < o.Job.World(); r++ {
+		if ended[r] {
+			continue
+		}
+		if err := h.Send(ctx, r, comm.NewFrame(o.Job.header(comm.Report, tagGo), comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package train
+
+import (
+	"github.com/gradlab/gradlab/comm"
+)
+
+// Tags of the conversations between ranks.
+const (
+	tagPush     comm.Tag = iota + 1 // worker → server: encoded gradient
+	tagAnswer                       // server → worker: parameters, in answer to a push
+	tagPull                         // worker → server: asks for parameters
+	tagFetched                      // server → worker: parameters, in answer to a pull
+	tagSave                         // worker → server: is at a checkpoint mark
+	tagSaved                        // server → worker: state taken, go on
+	tagBye                          // worker → server: pushes no more
+	tagStart                        // observer → all: state to begin from
+	tagProgress                     // lead → observer: JSON progress
+	tagMark                         // server → observer: JSON, announces a snapshot
+	tagSnapshot                     // server → observer: raw parameters of a shard
+	tagState                        // all → observer: state at a checkpoint mark
+	tagGo                           // observer → server: the checkpoint is whole
+	tagFinal                        // all → observer: JSON final report
+	tagToken                        // a rank to itself: one activity wakes another
+	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
+)
+
+// Codes of answers.
+const (
+	codeOK uint8 = iota
+	codeRejected
+	codeVoid
+)
+
+// Flags of frames.
+const (
+	flagStop uint16 = 1 << iota // the run is being stopped: save and end
+	flagDone                    // the planned updates are made: end
+)
+
+// header begins every frame this package sends.
+func (j *Job) header(kind comm.Kind, tag comm.Tag) comm.Header {
+	return comm.Header{Run: j.Run, Incarnation: j.Incarnation, Kind: kind, Tag: tag}
+}

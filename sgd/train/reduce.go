@@ -1,0 +1,566 @@
+package train
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Reduce is synchronous training without servers: gradients are summed by the
+// workers themselves, and every worker applies the same update, so no
+// parameters travel. Codecs whose payloads add are summed over the topology;
+// others are all-gathered and decoded in rank order.
+type Reduce struct{}
+
+// Gather is Reduce with the all-gather road forced for every codec.
+type Gather struct{}
+
+var (
+	_ = Modes.Add("reduce", "all-reduce over a topology, no servers", Reduce{})
+	_ = Modes.Add("gather", "all-gather of payloads, no servers", Gather{})
+)
+
+// Servers implements Mode.
+func (Reduce) Servers(int) int { return 0 }
+func (Gather) Servers(int) int { return 0 }
+
+// PerUpdate implements Mode.
+func (Reduce) PerUpdate(j *Job) int { return j.Workers }
+func (Gather) PerUpdate(j *Job) int { return j.Workers }
+
+// Check implements Mode.
+func (Reduce) Check(j *Job) error { _, err := newReducer(j, 0, false); return err }
+func (Gather) Check(j *Job) error { _, err := newReducer(j, 0, true); return err }
+
+// Program implements Mode.
+func (Reduce) Program(j *Job, rank int) (comm.Program, error) { return reduceProgram(j, rank, false) }
+func (Gather) Program(j *Job, rank int) (comm.Program, error) { return reduceProgram(j, rank, true) }
+
+func reduceProgram(j *Job, rank int, gather bool) (comm.Program, error) {
+	r, err := newReducer(j, rank, gather)
+	if err != nil {
+		return nil, err
+	}
+	return r.program, nil
+}
+
+// reducer is one rank.
+type reducer struct {
+	job    *Job
+	rank   int
+	shard  *shard
+	params []float32
+	grad   []float32 // of this rank, then the mean
+	opt    sgd.Transform
+	sched  lrschedule.Schedule
+	ex     []compress.Exchange
+	size   []int // exact payload length on the gather road, −1 if it varies
+	group  collective.Group
+
+	buckets []bucket // in the order the backward pass completes them
+	step    int
+	loss    float64
+	stats   workerStats
+	prog    progressMeter
+	h       comm.Host
+	own     *slot
+}
+
+// bucket is a run of spans that are exchanged together.
+type bucket struct {
+	lo, hi int // spans [lo, hi)
+	ops    []compress.Op
+	fused  []float32
+}
+
+func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
+	l := j.Model.Layout()
+	r := &reducer{job: j, rank: rank, shard: wholeShard(l), params: make([]float32, l.Size()), grad: make([]float32, l.Size())}
+	j.Model.Init(r.params, j.Seed)
+	r.group.Me = rank
+	for i := 0; i < j.Workers; i++ {
+		r.group.Ranks = append(r.group.Ranks, i)
+	}
+	var err error
+	if r.opt, err = j.Optimizer.New(l); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	if r.sched, err = j.schedule(); err != nil {
+		return nil, err
+	}
+	for _, pc := range r.shard.pieces {
+		f := j.Codec
+		if pc.raw {
+			f = compress.Raw{}
+		}
+		b := pc.block
+		b.Rank, b.World, b.Peer, b.Seed = rank, j.Workers, -1, j.Seed
+		var ex compress.Exchange
+		if gather {
+			ex, err = compress.NewGather(f, b)
+		} else {
+			ex, _, err = compress.NewExchange(f, b)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(f), b.Name, err)
+		}
+		size := -1
+		_, own := f.(compress.Exchanger)
+		if cl, ok := f.(compress.Claimer); ok && !own {
+			if c := cl.Claims(b); c.Exact {
+				size = c.Size
+			}
+		}
+		r.ex, r.size = append(r.ex, ex), append(r.size, size)
+	}
+	r.cut(l)
+	return r, nil
+}
+
+// cut makes the buckets: one of everything, or, when the exchange overlaps the
+// backward pass, runs of spans of about Bucket bytes from the last layer on.
+func (r *reducer) cut(l sgd.Layout) {
+	limit := 1 << 60
+	if r.job.Overlap {
+		if limit = r.job.Bucket; limit <= 0 {
+			limit = 1 << 20
+		}
+	}
+	hi, bytes := len(l.Spans), 0
+	for i := len(l.Spans) - 1; i >= 0; i-- {
+		if bytes += 4 * l.Spans[i].Len(); bytes >= limit || i == 0 {
+			r.buckets = append(r.buckets, bucket{lo: i, hi: hi, ops: make([]compress.Op, hi-i)})
+			hi, bytes = i, 0
+		}
+	}
+}
+
+func (r *reducer) program(ctx context.Context, h comm.Host) error {
+	r.h = h
+	start, err := receiveStart(ctx, h, r.job)
+	if err != nil {
+		return err
+	}
+	if start != nil {
+		if err := r.load(start); err != nil {
+			return fmt.Errorf("worker %d: %w", r.rank, err)
+		}
+	}
+	if r.job.Overlap {
+		h.Go("exchange", r.exchanges)
+	}
+	stopped := false
+	for !stopped && r.step < r.job.Updates {
+		flags, err := r.round(ctx)
+		if err != nil {
+			return err
+		}
+		stopped = flags&flagStop != 0 && r.step < r.job.Updates
+		if r.rank == 0 {
+			if err := r.report(ctx); err != nil {
+				return err
+			}
+		}
+		if every := r.job.CheckpointEvery; stopped || (every > 0 && r.step%every == 0 && r.step < r.job.Updates) {
+			if err := r.checkpoint(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if r.job.Overlap { // let the activity end
+		hd := r.job.header(comm.Control, tagToken)
+		hd.Flags = flagDone
+		if err := h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+	if r.rank == 0 {
+		if err := r.snapshot(ctx, true); err != nil {
+			return err
+		}
+	}
+	return r.final(ctx, stopped)
+}
+
+// round makes one step: gradient, exchange, update.
+func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
+	j := r.job
+	tl := j.timeline(r.rank, r.step)
+	began := r.h.Now()
+	stop := r.rank == 0 && j.IsStopping()
+	if !j.Overlap {
+		err := r.h.Do(ctx, comm.Work{
+			Cost: []time.Duration{tl.total},
+			Run: func(at func(int) error) error {
+				s := j.pool.get(j)
+				defer j.pool.put(s)
+				if err := r.compute(ctx, s, nil); err != nil {
+					return err
+				}
+				copy(r.grad, s.grad)
+				if err := r.begin(0); err != nil {
+					return err
+				}
+				return at(0)
+			},
+		})
+		if err != nil {
+			return 0, err
+		}
+		r.stats.compute += r.h.Now() - began
+		began = r.h.Now()
+		if flags, err = r.exchange(ctx, 0, stop); err != nil {
+			return 0, err
+		}
+		r.stats.wait += r.h.Now() - began
+	} else if flags, err = r.overlapped(ctx, tl, stop); err != nil {
+		return 0, err
+	}
+	if err := r.update(); err != nil {
+		return 0, err
+	}
+	r.step++
+	return flags, nil
+}
+
+// overlapped lets every bucket leave as soon as the backward pass has made it:
+// tokens to the own rank wake the exchange activity.
+func (r *reducer) overlapped(ctx context.Context, tl timeline, stop bool) (flags uint16, err error) {
+	if r.own == nil {
+		r.own = newSlot(r.job)
+	}
+	s, back, mark := r.own, newDescent(len(r.shard.pieces)), 0
+	began := r.h.Now()
+	cost := make([]time.Duration, len(r.buckets))
+	sum := 0.0
+	for i, b := range r.buckets {
+		part := 0.0
+		for k := b.lo; k < b.hi; k++ {
+			part += tl.span[k]
+		}
+		sum += part
+		cost[i] = time.Duration(2 * part * float64(tl.forward))
+	}
+	cost[0] += tl.forward
+	err = r.h.Do(ctx, comm.Work{
+		Cost: cost,
+		Run: func(at func(int) error) error {
+			return r.compute(ctx, s, func(span int) error {
+				back.pass(span)
+				for ; mark < len(r.buckets) && r.buckets[mark].lo >= back.left; mark++ {
+					b := &r.buckets[mark]
+					l := r.job.Model.Layout()
+					lo, hi := l.Spans[b.lo].Off, l.Spans[b.hi-1].End()
+					copy(r.grad[lo:hi], s.grad[lo:hi])
+					if err := r.begin(mark); err != nil {
+						return err
+					}
+					if err := at(mark); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+		Then: func(mark int) error {
+			hd := r.job.header(comm.Control, tagToken)
+			hd.Step = uint64(mark)
+			if stop {
+				hd.Flags = flagStop
+			}
+			return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+		},
+	})
+	if err != nil {
+		return 0, err
+	}
+	r.stats.compute += r.h.Now() - began
+	began = r.h.Now()
+	for range r.buckets {
+		f, err := r.h.Recv(ctx, r.rank, tagToken+1<<8)
+		if err != nil {
+			return 0, err
+		}
+		flags |= f.Header.Flags
+		f.Release()
+	}
+	r.stats.wait += r.h.Now() - began
+	return flags, nil
+}
+
+// exchanges is the second activity of a rank that overlaps.
+func (r *reducer) exchanges(ctx context.Context, h comm.Host) error {
+	for {
+		f, err := h.Recv(ctx, r.rank, tagToken)
+		if err != nil {
+			return err
+		}
+		hd := f.Header
+		f.Release()
+		if hd.Flags&flagDone != 0 {
+			return nil
+		}
+		flags, err := r.exchange(ctx, int(hd.Step), hd.Flags&flagStop != 0)
+		if err != nil {
+			return err
+		}
+		back := r.job.header(comm.Control, tagToken+1<<8)
+		back.Flags = flags
+		if err := h.Send(ctx, r.rank, comm.NewFrame(back, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reducer) compute(ctx context.Context, s *slot, ready func(int) error) error {
+	loss, bad, err := r.job.gradient(ctx, s, r.params, r.rank, r.step, nil, ready)
+	if bad {
+		r.stats.zeroed++
+	}
+	r.loss = loss
+	return err
+}
+
+// begin starts the exchanges of a bucket.
+func (r *reducer) begin(k int) error {
+	b := &r.buckets[k]
+	p := r.job.progress(r.step, r.step*r.job.Workers)
+	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
+	for i := range b.ops {
+		pc := &r.shard.pieces[b.lo+i]
+		var err error
+		if b.ops[i], err = r.ex[b.lo+i].Begin(pc.at(r.grad, true), step); err != nil {
+			return fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, pc.block.Name, err)
+		}
+	}
+	return nil
+}
+
+// exchange performs what the exchanges of a bucket ask for, round by round, the
+// like operations of a round fused into one collective; then it leaves the mean
+// over all ranks in grad.
+func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16, err error) {
+	b := &r.buckets[k]
+	if stop {
+		flags = flagStop
+	}
+	var held []func() // payloads are read until Output
+	defer func() {
+		for _, release := range held {
+			release()
+		}
+	}()
+	for busy := true; busy; {
+		busy = false
+		for _, wire := range [...]compress.Wire{compress.F32, compress.BF16, compress.F16} {
+			if flags, err = r.sums(ctx, k, wire, flags); err != nil {
+				return flags, err
+			}
+		}
+		if flags, err = r.gathers(ctx, k, flags, &held); err != nil {
+			return flags, err
+		}
+		for i := range b.ops {
+			if b.ops[i].Kind == compress.OpNone {
+				continue
+			}
+			if b.ops[i], err = r.ex[b.lo+i].Next(b.ops[i]); err != nil {
+				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, r.shard.pieces[b.lo+i].block.Name, err)
+			}
+			busy = busy || b.ops[i].Kind != compress.OpNone
+		}
+	}
+	for i := b.lo; i < b.hi; i++ {
+		g := r.shard.pieces[i].at(r.grad, true)
+		f32.Fill(g, 0)
+		if err := r.ex[i].Output(g, 1/float32(r.job.Workers)); err != nil {
+			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, r.shard.pieces[i].block.Name, err)
+		}
+	}
+	return flags, nil
+}
+
+// header of the collectives of a bucket.
+func (r *reducer) header(k int, flags uint16) comm.Header {
+	hd := r.job.header(comm.Gradient, tagReduce+comm.Tag(k))
+	hd.Step, hd.Flags = uint64(r.step), flags
+	return hd
+}
+
+// sums runs all sums of one wire format as one all-reduce.
+func (r *reducer) sums(ctx context.Context, k int, wire compress.Wire, flags uint16) (uint16, error) {
+	b := &r.buckets[k]
+	b.fused = b.fused[:0]
+	any := false
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpSum && op.Wire == wire {
+			b.fused = append(b.fused, op.Floats...)
+			any = true
+		}
+	}
+	if !any {
+		return flags, nil
+	}
+	flags, err := collective.AllReduce(ctx, r.h, r.group, r.job.Topology, r.header(k, flags), b.fused, formats[wire])
+	if err != nil {
+		return flags, err
+	}
+	at := 0
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpSum && op.Wire == wire {
+			at += copy(op.Floats, b.fused[at:at+len(op.Floats)])
+		}
+	}
+	return flags, nil
+}
+
+// gathers runs all gathers of a round as one.
+func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func()) (uint16, error) {
+	b := &r.buckets[k]
+	n := 0
+	for i := range b.ops {
+		if b.ops[i].Kind == compress.OpGather {
+			n += len(b.ops[i].Bytes) + binary.MaxVarintLen32
+		}
+	}
+	if n == 0 {
+		return flags, nil
+	}
+	own := comm.NewBuffer(n)
+	own.B = own.B[:0]
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpGather {
+			if size := r.size[b.lo+i]; size < 0 {
+				own.B = binary.AppendUvarint(own.B, uint64(len(op.Bytes)))
+			} else if size != len(op.Bytes) {
+				own.Release()
+				return flags, fmt.Errorf("%s: codec wrote %d bytes, it claims %d exactly", r.shard.pieces[b.lo+i].block.Name, len(op.Bytes), size)
+			}
+			own.B = append(own.B, op.Bytes...)
+		}
+	}
+	parts, flags, release, err := collective.AllGather(ctx, r.h, r.group, r.header(k, flags), own)
+	*held = append(*held, release)
+	if err != nil {
+		return flags, err
+	}
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpGather {
+			op.Parts = append(op.Parts[:0], make([][]byte, r.job.Workers)...)
+			for rank := range parts {
+				size := r.size[b.lo+i]
+				if size < 0 {
+					l, w := binary.Uvarint(parts[rank])
+					if w <= 0 || l > uint64(len(parts[rank])-w) {
+						return flags, fmt.Errorf("payload of rank %d: %w", rank, compress.ErrCorrupt)
+					}
+					parts[rank], size = parts[rank][w:], int(l)
+				}
+				if size > len(parts[rank]) {
+					return flags, fmt.Errorf("payload of rank %d: %w", rank, compress.ErrCorrupt)
+				}
+				op.Parts[rank], parts[rank] = parts[rank][:size], parts[rank][size:]
+			}
+		}
+	}
+	return flags, nil
+}
+
+// update applies the mean gradient; every rank does the same arithmetic.
+func (r *reducer) update() error {
+	p := r.job.progress(r.step, r.step*r.job.Workers)
+	r.opt.Apply(r.grad, r.params, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
+	sgd.Update(r.params, r.grad)
+	return nil
+}
+
+func (r *reducer) report(ctx context.Context) error {
+	v := r.step
+	r.prog.add(comm.Header{Value: r.loss})
+	if v%r.job.reportEvery() == 0 || v == r.job.Updates {
+		p := r.job.progress(v, v*r.job.Workers)
+		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), LR: r.sched(p)}
+		r.prog.fill(&m, nil)
+		m.BytesUp, m.BytesDown = r.bytes()
+		if err := sendJSON(ctx, r.h, r.job, tagProgress, m); err != nil {
+			return err
+		}
+	}
+	if e := r.job.EvalEvery; e > 0 && v%e == 0 && v < r.job.Updates {
+		return r.snapshot(ctx, false)
+	}
+	return nil
+}
+
+// bytes estimates what all ranks have sent and received from what this one has:
+// exact on symmetric topologies with payloads of equal length.
+func (r *reducer) bytes() (up, down uint64) {
+	c, w := r.h.Traffic().Count(), uint64(r.job.Workers)
+	return c.SentBytes[comm.Gradient] * w, c.RecvBytes[comm.Gradient] * w
+}
+
+func (r *reducer) snapshot(ctx context.Context, last bool) error {
+	p := r.job.progress(r.step, r.step*r.job.Workers)
+	up, down := r.bytes()
+	m := mark{Version: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), Up: up, Down: down, Last: last}
+	return sendSnapshot(ctx, r.h, r.job, m, r.params)
+}
+
+func (r *reducer) checkpoint(ctx context.Context) error {
+	st := newState()
+	st.Ints[fmt.Sprintf("step/%d", r.rank)] = int64(r.step)
+	c := r.h.Traffic().Count()
+	st.Ints[fmt.Sprintf("bytes_up/%d", r.rank)] = int64(c.SentBytes[comm.Gradient])
+	st.Ints[fmt.Sprintf("bytes_down/%d", r.rank)] = int64(c.RecvBytes[comm.Gradient])
+	if r.rank == 0 { // the same on all ranks
+		st.Ints["version"] = int64(r.step)
+		st.Vectors["param"] = r.params
+		if o, ok := r.opt.(sgd.Stateful); ok {
+			for _, sl := range o.Slots() {
+				st.Vectors["opt/"+sl.Name] = sl.V
+			}
+		}
+	}
+	for i, ex := range r.ex {
+		if err := saveState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
+			return err
+		}
+	}
+	return sendState(ctx, r.h, r.job, st)
+}
+
+func (r *reducer) load(st *State) error {
+	r.step = int(st.Ints["version"])
+	if err := st.vector("param", r.params); err != nil {
+		return err
+	}
+	if o, ok := r.opt.(sgd.Stateful); ok {
+		for _, sl := range o.Slots() {
+			if err := st.vector("opt/"+sl.Name, sl.V); err != nil {
+				return err
+			}
+		}
+	}
+	for i, ex := range r.ex {
+		if err := loadState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reducer) final(ctx context.Context, stopped bool) error {
+	rep := RankReport{Rank: r.rank, Role: "worker", Sent: uint64(r.step), Zeroed: r.stats.zeroed, Steps: r.step, Version: r.step,
+		ComputeSeconds: r.stats.compute.Seconds(), WaitSeconds: r.stats.wait.Seconds(),
+		Traffic: r.h.Traffic().Count(), Seconds: r.h.Now().Seconds(), Stopped: stopped}
+	rep.Ledger.Applied = uint64(r.step)
+	return sendJSON(ctx, r.h, r.job, tagFinal, rep)
+}

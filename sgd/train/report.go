@@ -1,0 +1,102 @@
+package train
+
+import (
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/ps"
+)
+
+// Progress is how far a run has come, told now and then by the lead rank
+// (shard 0, or rank 0 where there are no servers).
+type Progress struct {
+	Step          int     `json:"step"` // updates made
+	Samples       uint64  `json:"samples"`
+	Epoch         float64 `json:"epoch"`
+	Seconds       float64 `json:"seconds"` // on the net's clock
+	Loss          float64 `json:"loss"`    // mean training loss since the last report
+	LR            float64 `json:"lr"`
+	StalenessMean float64 `json:"staleness_mean"` // since the last report
+	StalenessMax  int     `json:"staleness_max"`
+	BytesUp       uint64  `json:"bytes_up"` // so far, at the lead rank
+	BytesDown     uint64  `json:"bytes_down"`
+}
+
+// Eval is an evaluation on the test set.
+type Eval struct {
+	Step      int     `json:"step"`
+	Samples   uint64  `json:"samples"`
+	Epoch     float64 `json:"epoch"`
+	Seconds   float64 `json:"seconds"`
+	Accuracy  float64 `json:"accuracy"`
+	Loss      float64 `json:"loss"`
+	BytesUp   uint64  `json:"bytes_up"`   // by all workers so far
+	BytesDown uint64  `json:"bytes_down"` // to all workers so far
+	Last      bool    `json:"last,omitempty"`
+}
+
+// RankReport is what a rank tells at its end.
+type RankReport struct {
+	Rank    int               `json:"rank"`
+	Role    string            `json:"role"` // worker | server
+	Shard   int               `json:"shard,omitempty"`
+	Version int               `json:"version,omitempty"`
+	Steps   int               `json:"steps,omitempty"`
+	Sent    uint64            `json:"sent,omitempty"`   // gradients pushed, counted per shard
+	Zeroed  uint64            `json:"zeroed,omitempty"` // gradients with NaN or Inf, contributed as zero
+	Taken   []uint64          `json:"taken,omitempty"`  // pushes that reached the shard, by worker
+	Ledger  ps.Ledger         `json:"ledger"`
+	Causes  map[string]uint64 `json:"causes,omitempty"` // of rejections
+	Delays  []uint64          `json:"delays,omitempty"` // staleness histogram of a shard
+	Lost    []string          `json:"lost,omitempty"`   // workers that died
+	Traffic comm.Counted      `json:"traffic"`
+	Seconds float64           `json:"seconds"`
+	Stopped bool              `json:"stopped,omitempty"`
+
+	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
+	WaitSeconds    float64 `json:"wait_seconds,omitempty"`
+}
+
+// mark announces a snapshot of one shard's parameters, which follows as a frame
+// of its own.
+type mark struct {
+	Shard    int
+	Version  int
+	Samples  uint64
+	Epoch    float64
+	Seconds  float64
+	Up, Down uint64
+	Last     bool
+}
+
+// reportEvery is the number of updates between progress reports.
+func (j *Job) reportEvery() int { return max(1, j.Updates/400) }
+
+// progressMeter averages what pushes say until the next report.
+type progressMeter struct {
+	loss   float64
+	n      int
+	before []uint64 // histogram of staleness at the last report
+}
+
+func (m *progressMeter) add(h comm.Header) { m.loss += h.Value; m.n++ }
+
+func (m *progressMeter) fill(p *Progress, delays []uint64) {
+	if m.n > 0 {
+		p.Loss = m.loss / float64(m.n)
+	}
+	m.loss, m.n = 0, 0
+	var sum, n uint64
+	for d, c := range delays {
+		if d < len(m.before) {
+			c -= m.before[d]
+		}
+		if c > 0 {
+			sum += uint64(d) * c
+			n += c
+			p.StalenessMax = d
+		}
+	}
+	if n > 0 {
+		p.StalenessMean = float64(sum) / float64(n)
+	}
+	m.before = append(m.before[:0], delays...)
+}

@@ -1,0 +1,476 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// server runs one shard: the core decides, the store applies, this loop talks.
+type server struct {
+	job   *Job
+	id    int // of the shard
+	rank  int
+	shard *shard
+	store *store
+	core  *ps.Core
+	down  *downlink
+	acks  bool // pushes are answered without parameters (downpour)
+
+	h       comm.Host
+	saved   map[int]bool // workers at the present checkpoint mark
+	ended   map[int]bool // workers that said bye or saved to stop
+	stop    bool
+	waiting []comm.Header // pulls that wait for a version
+	prog    progressMeter
+	lost    []string
+}
+
+func newServer(j *Job, id int, sh *shard, acks bool) (*server, error) {
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: acks, saved: map[int]bool{}, ended: map[int]bool{}}
+	policy, err := j.Policy.New(j.Workers)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	if w, ok := j.Optimizer.(sgd.Whole); ok && w.NeedsWhole() && j.Servers > 1 {
+		return nil, fmt.Errorf("optimizer %s needs norms over all tensors and cannot be split over %d servers; use servers=1 or clipvalue", sgd.Optimizers.Spec(j.Optimizer), j.Servers)
+	}
+	if s.store, err = newStore(j, sh); err != nil {
+		return nil, err
+	}
+	if s.down, err = newDownlink(j, id, sh); err != nil {
+		return nil, err
+	}
+	s.core = ps.New(j.Workers, j.Updates, policy, j.Corrector, s.store)
+	return s, nil
+}
+
+// store holds a shard's parameters and its part of the optimizer.
+type store struct {
+	job    *Job
+	params []float32 // packed
+	acc    []float32 // mean of the gradients of the next update
+	opt    sgd.Transform
+	in     []*packer // one decoder per worker
+	sched  lrschedule.Schedule
+}
+
+func newStore(j *Job, sh *shard) (*store, error) {
+	full := make([]float32, j.Model.Layout().Size())
+	j.Model.Init(full, j.Seed)
+	st := &store{job: j, params: make([]float32, sh.size()), acc: make([]float32, sh.size())}
+	sh.gather(st.params, full)
+	var err error
+	if st.opt, err = j.Optimizer.New(sh.layout); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	if st.sched, err = j.schedule(); err != nil {
+		return nil, err
+	}
+	for w := 0; w < j.Workers; w++ {
+		p, err := newPacker(sh, j.Codec, compress.Block{Rank: -1, World: j.Workers, Peer: w, Dir: compress.Up, Seed: j.Seed})
+		if err != nil {
+			return nil, err
+		}
+		st.in = append(st.in, p)
+	}
+	return st, nil
+}
+
+func (st *store) Reset() { f32.Fill(st.acc, 0) }
+
+func (st *store) Add(f comm.Frame, weight float64) error {
+	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
+	return st.in[from.Rank].addTo(st.acc, false, float32(weight), f.Body, from)
+}
+
+func (st *store) Step(u ps.Update) error {
+	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
+	st.opt.Apply(st.acc, st.params, sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed})
+	sgd.Update(st.params, st.acc)
+	return nil
+}
+
+// program is what the server's rank does.
+func (s *server) program(ctx context.Context, h comm.Host) error {
+	s.h = h
+	start, err := receiveStart(ctx, h, s.job)
+	if err != nil {
+		return err
+	}
+	if start != nil {
+		if err := s.load(start); err != nil {
+			return fmt.Errorf("server %d: %w", s.id, err)
+		}
+		for w := 0; w < s.job.Workers; w++ {
+			if !s.core.Live(w) {
+				s.core.Join(w, s.job.Incarnation)
+			}
+			if err := s.goOn(ctx, w, !s.acks && s.down.absolute); err != nil {
+				return err
+			}
+		}
+	}
+	for len(s.ended) < s.core.NumLive() {
+		f, err := h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		if err != nil {
+			if err = s.lose(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.handle(ctx, f); err != nil {
+			return err
+		}
+	}
+	if err := s.snapshot(ctx, true); err != nil {
+		return err
+	}
+	return s.final(ctx)
+}
+
+// lose copes with the death of a peer: asynchronous policies go on without a
+// worker, everything else ends here, with the reason.
+func (s *server) lose(ctx context.Context, err error) error {
+	var p *comm.PeerError
+	if !errors.As(err, &p) || p.Rank >= s.job.Workers || s.job.synchronous() {
+		return err
+	}
+	if !s.core.Live(p.Rank) {
+		return nil
+	}
+	delete(s.ended, p.Rank)
+	delete(s.saved, p.Rank)
+	s.lost = append(s.lost, fmt.Sprintf("worker %d after version %d of shard %d: %s", p.Rank, s.core.Version(), s.id, p.Cause))
+	replies, err := s.core.Leave(p.Rank)
+	if err != nil {
+		return err
+	}
+	if s.core.NumLive() == 0 {
+		return fmt.Errorf("all workers are gone; the last one: %w", p)
+	}
+	if err := s.reply(ctx, replies); err != nil {
+		return err
+	}
+	return s.checkpoint(ctx)
+}
+
+func (s *server) handle(ctx context.Context, f comm.Frame) error {
+	h := f.Header
+	if h.Run != s.job.Run {
+		f.Release()
+		return fmt.Errorf("rank %d belongs to run %x, not %x", h.From, h.Run, s.job.Run)
+	}
+	s.stop = s.stop || s.job.IsStopping()
+	switch h.Tag {
+	case tagPush:
+		before := s.core.Version()
+		s.prog.add(h)
+		replies, err := s.core.Push(f)
+		if err != nil {
+			return err
+		}
+		if s.core.Version() != before {
+			s.down.changed()
+			if err := s.report(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.reply(ctx, replies); err != nil {
+			return err
+		}
+		return s.pulls(ctx)
+	case tagPull:
+		f.Release()
+		s.waiting = append(s.waiting, h)
+		return s.pulls(ctx)
+	case tagSave:
+		f.Release()
+		s.saved[int(h.From)] = true
+		s.stop = s.stop || h.Flags&flagStop != 0
+		if s.stop && !s.job.synchronous() {
+			if err := s.reply(ctx, s.core.ReleaseAll()); err != nil {
+				return err
+			}
+			if err := s.pulls(ctx); err != nil {
+				return err
+			}
+		}
+		return s.checkpoint(ctx)
+	case tagBye:
+		f.Release()
+		s.ended[int(h.From)] = true
+		return s.checkpoint(ctx)
+	}
+	f.Release()
+	return fmt.Errorf("rank %d sent a frame with tag %d, which a server does not know", h.From, h.Tag)
+}
+
+// pulls answers those who asked for parameters of a version that is there.
+func (s *server) pulls(ctx context.Context) error {
+	keep := s.waiting[:0]
+	for _, h := range s.waiting {
+		if int(h.Version) > s.core.Version() && !s.core.Done() && !s.stop {
+			keep = append(keep, h)
+			continue
+		}
+		if err := s.answer(ctx, s.core.Pull(int(h.From), h.Step), tagFetched); err != nil {
+			return err
+		}
+	}
+	s.waiting = keep
+	return nil
+}
+
+func (s *server) reply(ctx context.Context, replies []ps.Reply) error {
+	if s.stop && !s.job.synchronous() {
+		replies = append(replies, s.core.ReleaseAll()...)
+	}
+	for _, r := range replies {
+		if err := s.answer(ctx, r, tagAnswer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer sends a reply, with parameters unless the push was refused or is only
+// to be acknowledged.
+func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
+	hd := s.job.header(comm.Parameters, tag)
+	hd.Shard, hd.Step, hd.Version = uint16(s.id), r.Step, uint64(s.core.Version())
+	if s.stop {
+		hd.Flags |= flagStop
+	}
+	if s.core.Done() {
+		hd.Flags |= flagDone
+	}
+	var body *comm.Buffer
+	switch {
+	case r.Kind == ps.Rejected:
+		hd.Kind, hd.Code = comm.Control, codeRejected
+		body = comm.NewBuffer(len(r.Cause))
+		copy(body.B, r.Cause)
+	case r.Kind == ps.Void:
+		hd.Kind, hd.Code = comm.Control, codeVoid
+		body = comm.NewBuffer(0)
+	case s.acks && tag == tagAnswer:
+		hd.Kind = comm.Control
+		body = comm.NewBuffer(0)
+	default:
+		var err error
+		if body, err = s.down.encode(r.Worker, s.store.params, s.core.Version()); err != nil {
+			return fmt.Errorf("parameters for worker %d: %w", r.Worker, err)
+		}
+	}
+	err := s.h.Send(ctx, r.Worker, comm.NewFrame(hd, body))
+	var p *comm.PeerError
+	if errors.As(err, &p) && !s.job.synchronous() {
+		return nil // its death is told in Recv
+	}
+	return err
+}
+
+// checkpoint completes a mark once all live workers have reached it.
+func (s *server) checkpoint(ctx context.Context) error {
+	n := 0
+	for w := 0; w < s.job.Workers; w++ {
+		if s.core.Live(w) && !s.saved[w] && !s.ended[w] {
+			return nil
+		}
+		if s.core.Live(w) && s.saved[w] {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	var st *State // none: the run is over, there is nothing to go on from
+	if !s.core.Done() {
+		st = newState()
+		if err := s.save(st); err != nil {
+			return err
+		}
+	}
+	if err := sendState(ctx, s.h, s.job, st); err != nil {
+		return err
+	}
+	// Everybody goes on at the instant the checkpoint is whole, as a resumed
+	// run does.
+	f, err := s.h.Recv(ctx, s.job.Observer(), tagGo)
+	if err != nil {
+		return err
+	}
+	f.Release()
+	for w := 0; w < s.job.Workers; w++ {
+		if !s.saved[w] || !s.core.Live(w) {
+			continue
+		}
+		delete(s.saved, w)
+		if s.stop {
+			s.ended[w] = true
+		}
+		// At a mark of an asynchronous run all take up the present parameters,
+		// stopped or not, so that both go on alike.
+		if err := s.goOn(ctx, w, !s.stop && !s.acks && !s.job.synchronous() && s.down.absolute); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goOn lets a worker go on from a mark.
+func (s *server) goOn(ctx context.Context, w int, params bool) error {
+	hd := s.job.header(comm.Control, tagSaved)
+	hd.Shard, hd.Version = uint16(s.id), uint64(s.core.Version())
+	if s.stop {
+		hd.Flags |= flagStop
+	}
+	if s.core.Done() {
+		hd.Flags |= flagDone
+	}
+	body := comm.NewBuffer(0)
+	if params {
+		var err error
+		hd.Kind = comm.Parameters
+		if body, err = s.down.encode(w, s.store.params, s.core.Version()); err != nil {
+			return fmt.Errorf("parameters for worker %d: %w", w, err)
+		}
+	}
+	return s.h.Send(ctx, w, comm.NewFrame(hd, body))
+}
+
+func (s *server) save(st *State) error {
+	st.Vectors["param"] = s.store.params
+	if o, ok := s.store.opt.(sgd.Stateful); ok {
+		for _, sl := range o.Slots() {
+			st.Vectors["opt/"+sl.Name] = sl.V
+		}
+	}
+	st.Ints["version"] = int64(s.core.Version())
+	up, down := s.bytes()
+	st.Ints[fmt.Sprintf("bytes_up/%d", s.rank)], st.Ints[fmt.Sprintf("bytes_down/%d", s.rank)] = int64(up), int64(down)
+	if err := s.down.save(st); err != nil {
+		return err
+	}
+	return saveState(st, fmt.Sprintf("core/%d", s.id), s.core)
+}
+
+func (s *server) load(st *State) error {
+	packed := func(name string, dst []float32) error {
+		full := make([]float32, s.job.Model.Layout().Size())
+		if err := st.vector(name, full); err != nil {
+			return err
+		}
+		s.shard.gather(dst, full)
+		return nil
+	}
+	if err := packed("param", s.store.params); err != nil {
+		return err
+	}
+	if o, ok := s.store.opt.(sgd.Stateful); ok {
+		for _, sl := range o.Slots() {
+			if err := packed("opt/"+sl.Name, sl.V); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.down.load(st); err != nil {
+		return err
+	}
+	return loadState(st, fmt.Sprintf("core/%d", s.id), s.core)
+}
+
+// report tells the observer about an update: progress now and then, a snapshot
+// at evaluations.
+func (s *server) report(ctx context.Context) error {
+	v := s.core.Version()
+	if s.id == 0 && (v%s.job.reportEvery() == 0 || s.core.Done()) {
+		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
+		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
+		s.prog.fill(&m, s.core.Delays())
+		m.BytesUp, m.BytesDown = s.bytes()
+		if err := sendJSON(ctx, s.h, s.job, tagProgress, m); err != nil {
+			return err
+		}
+	}
+	if e := s.job.EvalEvery; e > 0 && v%e == 0 && !s.core.Done() {
+		return s.snapshot(ctx, false)
+	}
+	return nil
+}
+
+// bytes counts what workers sent up and were sent down, by this shard.
+func (s *server) bytes() (up, down uint64) {
+	c := s.h.Traffic().Count()
+	return c.RecvBytes[comm.Gradient], c.SentBytes[comm.Parameters]
+}
+
+func (s *server) snapshot(ctx context.Context, last bool) error {
+	up, down := s.bytes()
+	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
+	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
+	return sendSnapshot(ctx, s.h, s.job, m, s.store.params)
+}
+
+func (s *server) final(ctx context.Context) error {
+	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
+		Delays: s.core.Delays(), Taken: s.core.Received(), Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done()}
+	return sendJSON(ctx, s.h, s.job, tagFinal, r)
+}
+
+func sendJSON(ctx context.Context, h comm.Host, j *Job, tag comm.Tag, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	buf := comm.NewBuffer(len(b))
+	copy(buf.B, b)
+	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tag), buf))
+}
+
+func sendSnapshot(ctx context.Context, h comm.Host, j *Job, m mark, params []float32) error {
+	if err := sendJSON(ctx, h, j, tagMark, m); err != nil {
+		return err
+	}
+	buf := comm.NewBuffer(4 * len(params))
+	f32.AppendBytes(buf.B[:0], params)
+	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tagSnapshot), buf))
+}
+
+// sendState tells the observer a rank's state at a mark; nil: it has none to go
+// on from.
+func sendState(ctx context.Context, h comm.Host, j *Job, st *State) error {
+	var b []byte
+	if st != nil {
+		var err error
+		if b, err = st.Encode(nil, sgd.Layout{}); err != nil {
+			return err
+		}
+	}
+	buf := comm.NewBuffer(len(b))
+	copy(buf.B, b)
+	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tagState), buf))
+}
+
+// receiveStart waits for the observer's word to begin; nil: from scratch.
+func receiveStart(ctx context.Context, h comm.Host, j *Job) (*State, error) {
+	f, err := h.Recv(ctx, j.Observer(), tagStart)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Body) == 0 {
+		f.Release()
+		return nil, nil
+	}
+	// The state aliases the body, so the frame is left to the collector.
+	return DecodeState(f.Body, sgd.Layout{})
+}

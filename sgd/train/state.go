@@ -1,0 +1,127 @@
+package train
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/safetensors"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// State is what one rank, or a whole run, must keep over a restart: vectors
+// laid out as the parameters are, and opaque bytes, both by name.
+type State struct {
+	Vectors map[string][]float32 // "param", "opt/momentum", …
+	Bytes   map[string][]byte    // "core/0", "codec/3/fc1.weight", …
+	Ints    map[string]int64     // "version", "step/2", …
+}
+
+func newState() *State {
+	return &State{Vectors: map[string][]float32{}, Bytes: map[string][]byte{}, Ints: map[string]int64{}}
+}
+
+// Encode appends the state as a safetensors file. Vectors of the layout's
+// length are written tensor by tensor, as "param/conv1.weight" with its shape,
+// so that other programs can read them; pass an empty layout to keep them flat.
+func (s *State) Encode(dst []byte, l sgd.Layout) ([]byte, error) {
+	f := safetensors.File{Meta: map[string]string{}}
+	for _, k := range sortedKeys(s.Vectors) {
+		v := s.Vectors[k]
+		if len(l.Spans) == 0 || len(v) != l.Size() {
+			f.Tensors = append(f.Tensors, tensor(k, v, len(v)))
+			continue
+		}
+		for i, sp := range l.Spans {
+			f.Tensors = append(f.Tensors, tensor(k+"/"+sp.Name, l.View(v, i), sp.Rows, sp.Cols))
+		}
+	}
+	for _, k := range sortedKeys(s.Bytes) {
+		b := s.Bytes[k]
+		f.Tensors = append(f.Tensors, safetensors.Tensor{Name: k, DType: "U8", Shape: []int{len(b)}, Data: b})
+	}
+	for k, v := range s.Ints {
+		f.Meta[k] = strconv.FormatInt(v, 10)
+	}
+	return f.Encode(dst)
+}
+
+func tensor(name string, v []float32, shape ...int) safetensors.Tensor {
+	return safetensors.Tensor{Name: name, DType: "F32", Shape: shape, Data: f32.AppendBytes(nil, v)}
+}
+
+// DecodeState reads what Encode wrote with the same layout; any other bytes
+// give an error. Bytes alias b.
+func DecodeState(b []byte, l sgd.Layout) (*State, error) {
+	f, err := safetensors.Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	s := newState()
+	filled := map[string]int{}
+	for _, t := range f.Tensors {
+		switch t.DType {
+		case "F32":
+			name, dst := t.Name, []float32(nil)
+			for cut := len(name) - 1; cut > 0 && dst == nil; cut-- { // "param/…" + a span's name
+				if name[cut] != '/' {
+					continue
+				}
+				if i := l.Find(name[cut+1:]); i >= 0 && l.Spans[i].Len() == len(t.Data)/4 {
+					key := name[:cut]
+					if s.Vectors[key] == nil {
+						s.Vectors[key] = make([]float32, l.Size())
+					}
+					dst = l.View(s.Vectors[key], i)
+					filled[key] += len(dst)
+				}
+			}
+			if dst == nil {
+				dst = make([]float32, len(t.Data)/4)
+				s.Vectors[name] = dst
+			}
+			f32.FromBytes(dst, t.Data)
+		case "U8":
+			s.Bytes[t.Name] = t.Data
+		default:
+			return nil, fmt.Errorf("state: tensor %q has type %s", t.Name, t.DType)
+		}
+	}
+	for k, n := range filled {
+		if n != l.Size() {
+			return nil, fmt.Errorf("state: %q holds %d of the model's %d values", k, n, l.Size())
+		}
+	}
+	for k, v := range f.Meta {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("state: %q is %q, want a whole number", k, v)
+		}
+		s.Ints[k] = n
+	}
+	return s, nil
+}
+
+// merge takes over o's entries.
+func (s *State) merge(o *State) {
+	maps.Copy(s.Vectors, o.Vectors)
+	maps.Copy(s.Bytes, o.Bytes)
+	maps.Copy(s.Ints, o.Ints)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// vector copies the named vector into dst.
+func (s *State) vector(name string, dst []float32) error {
+	v, ok := s.Vectors[name]
+	if !ok {
+		return fmt.Errorf("the checkpoint has no %q", name)
+	}
+	if len(v) != len(dst) {
+		return fmt.Errorf("the checkpoint's %q has %d values, want %d", name, len(v), len(dst))
+	}
+	copy(dst, v)
+	return nil
+}

@@ -1,0 +1,338 @@
+package train_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// clusters is a small data set: Gaussian clusters by address.
+type clusters struct {
+	n     int
+	shape sgd.Shape
+	seed  uint64
+	fixed bool // no shuffle
+}
+
+func (c clusters) Len() int         { return c.n }
+func (c clusters) Shape() sgd.Shape { return c.shape }
+func (c clusters) Classes() int     { return 10 }
+func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {
+	dim := c.shape.Len()
+	if cap(b.X) < d.N*dim {
+		b.X, b.Y = make([]float32, d.N*dim), make([]int32, d.N)
+	}
+	b.X, b.Y = b.X[:d.N*dim], b.Y[:d.N]
+	b.N, b.First, b.Seed = d.N, d.First, c.seed
+	for i := 0; i < d.N; i++ {
+		p := d.First + uint64(i)
+		id := int(p) % c.n
+		if !c.fixed {
+			id = rng.New(c.seed, "order").With(p/uint64(c.n)).Permute(id, c.n)
+		}
+		y := id % 10
+		b.Y[i] = int32(y)
+		mean, noise := rng.New(7, "mean").With(uint64(y)), rng.New(7, "noise").With(uint64(id))
+		for k := 0; k < dim; k++ {
+			b.X[i*dim+k] = float32(mean.Norm(uint64(k)) + noise.Norm(uint64(k)))
+		}
+	}
+	return nil
+}
+
+type option func(*train.Job)
+
+func with(text string) option {
+	return func(j *train.Job) {
+		if f, err := compress.Parse(text); err == nil {
+			j.Codec = f
+			return
+		}
+		panic(text)
+	}
+}
+
+func mode(text string) option { return func(j *train.Job) { j.Mode = train.Modes.MustParse(text) } }
+func policy(text string) option {
+	return func(j *train.Job) { j.Policy = staleness.Policies.MustParse(text) }
+}
+func topology(text string) option {
+	return func(j *train.Job) { j.Topology = collective.Topologies.MustParse(text) }
+}
+func down(text string) option {
+	return func(j *train.Job) { j.DownCodec = compress.Families.MustParse(text) }
+}
+func optimizer(text string) option {
+	return func(j *train.Job) { j.Optimizer = sgd.Optimizers.MustParse(text) }
+}
+
+func model(t testing.TB, text string, shape sgd.Shape) sgd.Model {
+	m, err := nn.Models.MustParse(text).New(shape, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// job is 4 workers on an mlp with one server, changed by options.
+func job(t testing.TB, opts ...option) *train.Job {
+	shape := sgd.Shape{C: 1, H: 4, W: 4}
+	j := &train.Job{
+		Model:     model(t, "mlp(hidden=[24])", shape),
+		Data:      sgd.Dataset{Name: "clusters", Train: clusters{1000, shape, 3, false}, Test: clusters{200, shape, 3, true}},
+		Optimizer: sgd.Optimizers.MustParse("momentum"), Schedule: lrschedule.Specs.MustParse("constant(lr=0.05)"),
+		Codec: compress.Raw{}, DownCodec: compress.Raw{},
+		Mode: train.Server{}, Policy: staleness.BSP{}, Corrector: staleness.None{},
+		Topology: collective.Ring{}, Placement: ps.Balanced{},
+		Workers: 4, Servers: 1, Batch: 8, Updates: 60, Seed: 3, NFetch: 1, NPush: 1,
+		Timing: train.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 42,
+	}
+	for _, o := range opts {
+		o(j)
+	}
+	j.Prepare()
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+type sink struct {
+	evals  []train.Eval
+	states map[int]*train.State
+	last   *train.State
+}
+
+func (s *sink) Progress(train.Progress) {}
+func (s *sink) Eval(e train.Eval)       { s.evals = append(s.evals, e) }
+func (s *sink) Checkpoint(v int, st *train.State) error {
+	if s.states == nil {
+		s.states = map[int]*train.State{}
+	}
+	s.states[v], s.last = st, st
+	return nil
+}
+
+func simulated(start time.Duration) comm.Net {
+	return &sim.Net{Start: start, Network: &sim.Fair{Bandwidth: 1e8, Latency: 100 * time.Microsecond}}
+}
+
+func runOn(t testing.TB, net comm.Net, j *train.Job, start *train.State) (*train.Observer, *sink) {
+	t.Helper()
+	s := &sink{}
+	o := &train.Observer{Job: j, Sink: s, Start: start}
+	programs, err := j.Programs(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := net.Run(ctx, programs); err != nil {
+		t.Fatal(err)
+	}
+	return o, s
+}
+
+func distance(a, b []float32) float64 {
+	var d, n float64
+	for i := range a {
+		d += float64(a[i]-b[i]) * float64(a[i]-b[i])
+		n += float64(a[i]) * float64(a[i])
+	}
+	return math.Sqrt(d / n)
+}
+
+// Three roads, one answer: one worker on the joint batch, a barrier server and
+// both collectives.
+func TestThreeRoads(t *testing.T) {
+	updates := func(j *train.Job) { j.Updates = 200 }
+	one, _ := runOn(t, &local.Net{}, job(t, updates, func(j *train.Job) { j.Workers, j.Batch = 1, 32 }), nil)
+	for name, opts := range map[string][]option{
+		"server":            {},
+		"server, 3 shards":  {func(j *train.Job) { j.Servers = 3 }},
+		"server, overlap":   {func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
+		"ring":              {mode("reduce")},
+		"ring, overlap":     {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		"direct":            {mode("reduce"), topology("direct")},
+		"gather":            {mode("gather")},
+		"server, delta raw": {down("bysize(limit=1,small=raw,large=raw)")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loc, _ := runOn(t, &local.Net{}, job(t, append(opts, updates)...), nil)
+			if d := distance(one.Params, loc.Params); d > 1e-4 {
+				t.Errorf("relative distance to one worker is %g", d)
+			}
+			if loc.Final.Accuracy < 0.8 || loc.Final.Step != 200 {
+				t.Errorf("ended with %+v", loc.Final)
+			}
+			vir, _ := runOn(t, simulated(0), job(t, append(opts, updates)...), nil)
+			if vir.SHA256 != loc.SHA256 {
+				t.Error("sim and local differ in their bits")
+			}
+		})
+	}
+}
+
+var asynchronous = map[string][]option{
+	"asp":             {policy("asp")},
+	"asp, 2 shards":   {policy("asp"), func(j *train.Job) { j.Servers = 2 }},
+	"asp, overlap":    {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 3, true }},
+	"ssp":             {policy("ssp(slack=1)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"softsync":        {policy("softsync(n=2)"), func(j *train.Job) { j.Corrector = staleness.AlphaTau{} }},
+	"asp, delta topk": {policy("asp"), with("feedback(topk(keep=0.1))"), down("topk(keep=0.2)")},
+	"downpour":        {mode("downpour"), policy("asp"), optimizer("adagrad"), func(j *train.Job) { j.Servers = 2 }},
+	"downpour, 2, 3": {mode("downpour"), policy("asp"), func(j *train.Job) {
+		j.NFetch, j.NPush, j.Overlap, j.WarmStart = 3, 2, true, 10
+	}},
+}
+
+// Asynchronous runs learn, repeat bit for bit on the virtual cluster, and
+// account for every gradient.
+func TestAsynchronous(t *testing.T) {
+	for name, opts := range asynchronous {
+		t.Run(name, func(t *testing.T) {
+			opts := append(opts, func(j *train.Job) {
+				j.Updates = 300
+				j.Schedule = lrschedule.Specs.MustParse("constant(lr=0.01)")
+				j.EvalEvery = 50
+			})
+			a, sa := runOn(t, simulated(0), job(t, opts...), nil)
+			b, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			if a.SHA256 != b.SHA256 || a.Final != b.Final {
+				t.Error("two virtual runs differ")
+			}
+			if a.Final.Accuracy < 0.6 || len(sa.evals) != 6 {
+				t.Errorf("%d evaluations, ended with %+v", len(sa.evals), a.Final)
+			}
+			l, _ := runOn(t, &local.Net{}, job(t, opts...), nil)
+			for _, o := range []*train.Observer{a, l} {
+				var sent, applied, rejected, held uint64
+				for _, r := range o.Reports {
+					sent += r.Sent
+					applied += r.Ledger.Applied
+					rejected += r.Ledger.Rejected
+					held += r.Ledger.Held
+					if r.Role == "server" && r.Version != 300 {
+						t.Errorf("shard %d ended at version %d", r.Shard, r.Version)
+					}
+				}
+				if sent != applied+rejected+held {
+					t.Errorf("ledger: sent %d, applied %d, rejected %d, held %d", sent, applied, rejected, held)
+				}
+			}
+		})
+	}
+}
+
+// Raw bytes are exact: W·4N up and down a step for a server, 2·4N(P−1)/P for
+// each rank of a ring where P divides N.
+func TestBytesAreExact(t *testing.T) {
+	const steps = 7
+	few := func(j *train.Job) {
+		j.Updates = steps
+		j.Model = model(t, "logistic", sgd.Shape{C: 1, H: 1, W: 7}) // 80 parameters
+		shape := sgd.Shape{C: 1, H: 1, W: 7}
+		j.Data = sgd.Dataset{Train: clusters{100, shape, 3, false}, Test: clusters{20, shape, 3, true}}
+	}
+	for _, servers := range []int{1, 3} {
+		o, _ := runOn(t, simulated(0), job(t, few, func(j *train.Job) { j.Servers = servers }), nil)
+		var up, down uint64
+		for _, r := range o.Reports {
+			if r.Role == "server" {
+				up += r.Traffic.RecvBytes[comm.Gradient]
+				down += r.Traffic.SentBytes[comm.Parameters]
+			}
+		}
+		if want := uint64(4 * 80 * 4 * steps); up != want || down != want {
+			t.Errorf("%d servers: %d up, %d down, want %d", servers, up, down, want)
+		}
+		if o.Final.BytesUp != up || o.Final.BytesDown != down {
+			t.Errorf("the last evaluation says %d up, %d down", o.Final.BytesUp, o.Final.BytesDown)
+		}
+	}
+	o, _ := runOn(t, simulated(0), job(t, few, mode("reduce")), nil)
+	for _, r := range o.Reports {
+		if got, want := r.Traffic.SentBytes[comm.Gradient], uint64(2*4*80*3/4*steps); got != want {
+			t.Errorf("rank %d sent %d bytes, want %d", r.Rank, got, want)
+		}
+	}
+}
+
+// A run that was stopped and resumed ends with the same bits as one that was
+// not.
+func TestResumeIsBitEqual(t *testing.T) {
+	codec := with("feedback(topk(keep=0.1))")
+	cases := map[string][]option{
+		"bsp":            {codec, optimizer("adam")},
+		"bsp, delta":     {with("feedback(qsgd(bits=4),unchecked=true)"), down("topk(keep=0.2)"), func(j *train.Job) { j.Servers = 2 }},
+		"ring":           {mode("reduce"), with("feedback(randomk(keep=0.3))")},
+		"gather overlap": {mode("gather"), codec, func(j *train.Job) { j.Overlap = true }},
+	}
+	for name, opts := range asynchronous {
+		cases[name] = opts
+	}
+	for name, opts := range cases {
+		t.Run(name, func(t *testing.T) {
+			opts := append(opts, func(j *train.Job) { j.CheckpointEvery = 12 })
+			whole, s := runOn(t, simulated(0), job(t, opts...), nil)
+			if len(s.states) == 0 {
+				t.Fatal("no checkpoint was written")
+			}
+			for v, st := range s.states {
+				b, err := st.Encode(nil, whole.Job.Model.Layout())
+				if err != nil {
+					t.Fatal(err)
+				}
+				back, err := train.DecodeState(b, whole.Job.Model.Layout())
+				if err != nil {
+					t.Fatal(err)
+				}
+				again, _ := runOn(t, simulated(time.Duration(back.Ints["nanoseconds"])), job(t, opts...), back)
+				if again.SHA256 != whole.SHA256 {
+					t.Errorf("resumed at %d: other bits at the end (step %d, %d)", v, again.Final.Step, whole.Final.Step)
+				}
+			}
+		})
+	}
+}
+
+// Stopping ends every mode at a whole step, with a checkpoint that goes on.
+func TestStop(t *testing.T) {
+	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
+		for netName, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
+			polls := 0
+			j := job(t, append(opts, func(j *train.Job) {
+				j.Updates = 500
+				j.Stopping = func() bool { polls++; return polls > 40 }
+				if j.Servers > 1 && netName == "local" {
+					j.Stopping = func() bool { return true }
+				}
+			})...)
+			name := fmt.Sprintf("%s %s on %s", train.Modes.Spec(j.Mode), staleness.Policies.Spec(j.Policy), netName)
+			o, s := runOn(t, mk(), j, nil)
+			if s.last == nil || o.Final.Step >= 500 {
+				t.Errorf("%s: no checkpoint, or not stopped: %+v", name, o.Final)
+				continue
+			}
+			full, _ := runOn(t, mk(), job(t, append(opts, func(j *train.Job) { j.Updates = 500 })...), s.last)
+			if full.Final.Step != 500 {
+				t.Errorf("%s: went on to step %d", name, full.Final.Step)
+			}
+		}
+	}
+}
