@@ -116,3 +116,7 @@ func (f *format) finite(p []byte) bool {
 	}
 	return acc>>15 == 0
 }
+
+// AllFinite reports whether all float32 in p, little-endian, are finite: what a
+// decoder asks of values it did not make.
+func AllFinite(p []byte) bool { return formatF32.finite(p) }

@@ -2,6 +2,7 @@ package compress
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
@@ -42,7 +43,6 @@ func (f RandomK) Claims(b Block) Claims {
 	case f.Scaled:
 		c.Unbiased, c.Omega = true, float64(d)/float64(k)-1
 		c.Delta = max(0, 1-c.Omega)
-		c.Homogeneous = true
 	default:
 		c.Delta = float64(k) / float64(d)
 	}
@@ -71,14 +71,17 @@ type randomK struct {
 	key   rng.Key
 }
 
+// fits reports whether values up to m stay finite when scaled.
+func (c *randomK) fits(m float32) bool { return c.scale*m <= math.MaxFloat32 }
+
 func (c *randomK) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	if !f32.AllFinite(g) {
+	if !c.fits(f32.MaxAbs(g)) {
 		return dst, ErrNotFinite
 	}
-	at := c.set.under(c.key.With(uint64(s.N)))
+	pick := c.set.under(c.key.With(uint64(s.N)))
 	for i := range c.k {
-		dst = formatF32.put(dst, g[at.at(i)])
+		dst = formatF32.put(dst, g[pick.at(i)])
 	}
 	return dst, nil
 }
@@ -88,12 +91,14 @@ func (c *randomK) AddTo(dst []float32, scale float32, p []byte, from From) error
 	if len(p) != 4*c.k {
 		return Corruptf("%d bytes, want %d", len(p), 4*c.k)
 	}
-	if !formatF32.finite(p) {
-		return Corruptf("a value is not finite")
-	}
-	at := c.set.under(c.key.With(uint64(from.Step)))
 	for i := range c.k {
-		dst[at.at(i)] += float32(scale * float32(c.scale*formatF32.get(p, i)))
+		if v := formatF32.get(p, i); !c.fits(v) || !c.fits(-v) {
+			return Corruptf("value %v is too large", v)
+		}
+	}
+	pick := c.set.under(c.key.With(uint64(from.Step)))
+	for i := range c.k {
+		dst[pick.at(i)] += float32(scale * float32(c.scale*formatF32.get(p, i)))
 	}
 	return nil
 }
@@ -104,24 +109,24 @@ func (c *randomK) Wire() Wire { return F32 }
 
 func (c *randomK) Project(dst, g []float32, s Step) error {
 	checkLen(len(g), c.d)
-	if !f32.AllFinite(g) {
+	if !c.fits(f32.MaxAbs(g)) {
 		return ErrNotFinite
 	}
-	at := c.set.under(c.key.With(uint64(s.N)))
+	pick := c.set.under(c.key.With(uint64(s.N)))
 	for i := range dst[:c.k] {
-		dst[i] = g[at.at(i)]
+		dst[i] = g[pick.at(i)]
 	}
 	return nil
 }
 
 func (c *randomK) Lift(dst []float32, scale float32, sum []float32, s Step) error {
 	checkLen(len(dst), c.d)
-	if !f32.AllFinite(sum) {
+	if !c.fits(f32.MaxAbs(sum)) {
 		return errSumOverflow("f32")
 	}
-	at := c.set.under(c.key.With(uint64(s.N)))
+	pick := c.set.under(c.key.With(uint64(s.N)))
 	for i, v := range sum[:c.k] {
-		dst[at.at(i)] += float32(scale * float32(c.scale*v))
+		dst[pick.at(i)] += float32(scale * float32(c.scale*v))
 	}
 	return nil
 }

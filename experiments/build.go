@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -93,10 +92,10 @@ type Places struct {
 
 // Build makes the job of a configuration: data opened, model built, everything
 // checked against everything else.
-func (c Config) Build(ctx context.Context, at Places, progress data.Progress) (*train.Job, error) {
-	ds, err := data.Open(ctx, c.Data, data.Options{
+func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, error) {
+	ds, err := data.Open(c.Data, data.Options{
 		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
-		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, Progress: progress,
+		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
 	})
 	if err != nil {
 		return nil, err
@@ -107,7 +106,7 @@ func (c Config) Build(ctx context.Context, at Places, progress data.Progress) (*
 	}
 	model, err := spec.New(ds.Train.Shape(), ds.Train.Classes())
 	if err != nil {
-		return nil, fmt.Errorf("key \"model\": %w", err)
+		return nil, &ConfigError{fmt.Errorf("key \"model\": %w", err)}
 	}
 	if c.Timing != "model" {
 		timed, err := nn.Models.MustParse(c.Timing).New(ds.Train.Shape(), ds.Train.Classes())
@@ -134,7 +133,10 @@ func (c Config) Build(ctx context.Context, at Places, progress data.Progress) (*
 		j.Updates = max(1, int(c.Epochs*float64(ds.Train.Len())/float64(j.Samples())+0.5))
 	}
 	j.Prepare()
-	return j, j.Check()
+	if err := j.Check(); err != nil {
+		return nil, &ConfigError{err}
+	}
+	return j, nil
 }
 
 func (c Config) runID() uint64 {

@@ -115,6 +115,31 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	return nil
 }
 
+// lead hosts rank 0 and the observer; the other ranks come by themselves.
+func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, o JoinOptions) error {
+	if w := o.Identity.World; w > 0 && w != job.World() {
+		return &ConfigError{fmt.Errorf("%s start %d processes, but %d workers and %d servers are %d ranks", o.Identity.Source, w, job.Workers, job.World()-job.Workers, job.World())}
+	}
+	p, err := job.Mode.Program(job, 0)
+	if err != nil {
+		return err
+	}
+	listen := o.Listen
+	if listen == "" {
+		listen = o.Identity.Coordinator
+	}
+	defer limitThreads(c.Threads)()
+	net, err := grpcnet.New(grpcnet.Config{
+		Ranks: []int{0, job.Observer()}, World: job.World() + 1, Listen: listen, Insecure: o.Insecure,
+		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Logf: o.Logf,
+	})
+	if err != nil {
+		return err
+	}
+	defer net.Close()
+	return net.Run(ctx, []comm.Program{p, obs.Program})
+}
+
 // processes are the ranks of one launch.
 type processes struct {
 	mu   sync.Mutex

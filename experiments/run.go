@@ -25,6 +25,9 @@ type Options struct {
 	Display  *progress.Display // nil: quiet
 	Stopping func() bool       // set by the first Ctrl-C: checkpoint, then end
 	Args     []string          // the command line, for the record
+	// Lead, if set, hosts rank 0 beside the observer and lets the other ranks,
+	// started by somebody else, come to it; nothing is launched.
+	Lead *JoinOptions
 	// Join gives the command that starts one rank of a grpc run as a process
 	// of this machine; see Launch.
 	Join func(rank int, coordinator, config, token string) Command
@@ -69,9 +72,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 			}
 		}
 	}
-	job, err := c.Build(ctx, opt.Places, downloads(opt.Display))
+	job, err := c.Build(opt.Places, downloads(opt.Display))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(name+" "+run.Name), err)
 	}
 	job.Stopping = opt.Stopping
 	if f == nil {
@@ -161,14 +164,15 @@ func fileName(s string) string {
 	return s
 }
 
-func downloads(d *progress.Display) data.Progress {
-	return func(file string, done, total int64) {
-		d.Download(file, done, total)
-	}
+func downloads(d *progress.Display) func(data.Progress) {
+	return func(p data.Progress) { d.Download(p.Set+"/"+p.File, p.Done, p.Total) }
 }
 
 // runNet runs the job's programs where the configuration says.
 func runNet(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
+	if opt.Lead != nil {
+		return lead(ctx, c, job, obs, *opt.Lead)
+	}
 	if c.Net == "grpc" {
 		return launch(ctx, c, job, obs, f, opt)
 	}

@@ -134,7 +134,7 @@ func FuzzFrame(f *testing.F) {
 			g.Release()
 		}
 		// The same bytes as chunks of cut bytes, in pieces of cut/3.
-		n := int(cut) + 1
+		n := max(int(cut)+1, len(b)/1000)
 		a := assembler{max: limit}
 		whole := false
 		for i := 0; i < len(b); i += n {

@@ -88,6 +88,12 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if r.overslept() {
+		return context.Cause(r.ctx)
+	}
+	if f.Header.Kind >= comm.Kind(comm.NumKinds) || f.Billed < 0 {
+		return fmt.Errorf("rank %d: a frame of %v billed at %d bytes", h.rank, f.Header.Kind, f.Billed)
+	}
 	if to < 0 || to >= r.cfg.World {
 		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
 	}

@@ -236,6 +236,7 @@ func (l *link) handleEnd() error {
 
 // broken judges the end of the stream.
 func (l *link) broken(err error) {
+	l.run.overslept()
 	s := status.Convert(err)
 	switch {
 	case err == io.EOF:

@@ -9,26 +9,27 @@ import (
 const stallBytes = 4 << 10
 
 // watch gives up peers that are silent or take nothing, and this process itself
-// if it was away for longer than its lease. It measures its own delay: what the
-// whole machine slept through is nobody's fault.
+// if it was away for longer than its lease. It measures its own delay and adds it
+// to the peers' leases: who was away himself cannot tell who was silent.
 func (r *run) watch(stop <-chan struct{}) {
 	every := max(r.cfg.Heartbeat/2, time.Millisecond)
 	t := time.NewTicker(every)
 	defer t.Stop()
 	last := monotonic()
+	r.awakeAt.Store(int64(last))
 	for {
 		select {
 		case <-stop:
 			return
 		case <-t.C:
 		}
+		if r.overslept() {
+			return
+		}
 		now := monotonic()
 		away := now - last
 		last = now
-		if away >= r.cfg.Lease {
-			r.fenced("its own clock", away)
-			return
-		}
+		r.awakeAt.Store(int64(now))
 		for p := range r.links {
 			if l := r.links[p].Load(); l != nil {
 				if away > 2*every {
@@ -42,6 +43,21 @@ func (r *run) watch(stop <-chan struct{}) {
 			h.checkAlone()
 		}
 	}
+}
+
+// overslept fences this process if it was stopped for longer than its lease.
+// Whatever happens right after it wakes asks first.
+func (r *run) overslept() bool {
+	at := r.awakeAt.Load()
+	if at == 0 { // not watching yet, or no more
+		return false
+	}
+	away := monotonic() - time.Duration(at)
+	if away < r.cfg.Lease {
+		return false
+	}
+	r.fenced("its own clock", away)
+	return true
 }
 
 // check judges one link. Only the watcher calls it.

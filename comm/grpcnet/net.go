@@ -80,6 +80,7 @@ type run struct {
 	lastGone atomic.Pointer[comm.PeerError]
 	fenceOne sync.Once
 	leaving  atomic.Bool
+	awakeAt  atomic.Int64 // when the watcher last looked, 0 without one
 }
 
 // Run implements comm.Net for the ranks of this process: programs[i] runs as

@@ -60,6 +60,7 @@ func (r *run) eachLink(do func(*link)) {
 // and takes the links down. A failed run does not wait for longer than a lease,
 // a cancelled one not for longer than a second.
 func (r *run) leave() {
+	r.overslept()
 	wait := r.cfg.Deadline
 	if r.first.Err() != nil {
 		wait = min(wait, r.cfg.Lease)

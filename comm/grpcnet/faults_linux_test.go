@@ -22,7 +22,7 @@ import (
 )
 
 // The test binary plays the other process when it is called with -child.
-var childOf = flag.String("child", "", "address of the coordinator to join as rank 1")
+var childOf = flag.String("child", "", "address of the coordinator to join as rank 1, or \"coordinator\" to be it")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -43,17 +43,22 @@ func withChild(rank int, coordinator string) Config {
 
 // child sends two frames, says so on its output, and then listens for ever.
 func child(coordinator string) int {
-	n, err := New(withChild(1, coordinator))
+	cfg := withChild(1, coordinator)
+	if coordinator == "coordinator" {
+		cfg = withChild(0, "")
+	}
+	n, err := New(cfg)
 	if err == nil {
+		fmt.Println(n.Addr())
 		err = n.Run(context.Background(), []comm.Program{func(ctx context.Context, h comm.Host) error {
 			for range 2 {
-				if err := h.Send(ctx, 0, comm.NewFrame(comm.Header{}, comm.NewBuffer(100))); err != nil {
+				if err := h.Send(ctx, 1-h.Rank(), comm.NewFrame(comm.Header{}, comm.NewBuffer(100))); err != nil {
 					return err
 				}
 			}
 			fmt.Println("ready")
 			for {
-				f, err := h.Recv(ctx, 0, comm.AnyTag)
+				f, err := h.Recv(ctx, 1-h.Rank(), comm.AnyTag)
 				if err != nil {
 					return err
 				}
@@ -70,15 +75,20 @@ func child(coordinator string) int {
 	return 1
 }
 
-// runWithChild runs p as rank 0 beside a child, whose process it gives to who
-// asks on the channel once the child is ready.
-func runWithChild(t *testing.T, ready chan<- *os.Process, p comm.Program) (output func() string) {
+// runWithChild runs p beside a child, which is the coordinator or joins. It gives
+// the child's process to who asks on the channel once the child is ready.
+func runWithChild(t *testing.T, coordinator bool, ready chan<- *os.Process, p comm.Program) (output func() string) {
 	t.Helper()
-	n, err := New(withChild(0, ""))
-	if err != nil {
-		t.Fatal(err)
+	var n *Net
+	var err error
+	role := "coordinator"
+	if !coordinator {
+		if n, err = New(withChild(0, "")); err != nil {
+			t.Fatal(err)
+		}
+		role = n.Addr()
 	}
-	cmd := exec.Command(os.Args[0], "-child", n.Addr())
+	cmd := exec.Command(os.Args[0], "-child", role)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
@@ -90,9 +100,15 @@ func runWithChild(t *testing.T, ready chan<- *os.Process, p comm.Program) (outpu
 	}
 	var rest strings.Builder
 	read := make(chan struct{})
+	r := bufio.NewReader(out)
+	addr, _ := r.ReadString('\n')
+	if coordinator {
+		if n, err = New(withChild(1, strings.TrimSpace(addr))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	go func() {
 		defer close(read)
-		r := bufio.NewReader(out)
 		line, _ := r.ReadString('\n')
 		if line == "ready\n" {
 			ready <- cmd.Process
@@ -116,7 +132,7 @@ func runWithChild(t *testing.T, ready chan<- *os.Process, p comm.Program) (outpu
 func hurt(t *testing.T, child *os.Process, sig os.Signal, what string, within time.Duration) comm.Program {
 	return func(ctx context.Context, h comm.Host) error {
 		for range 2 {
-			f, err := h.Recv(ctx, 1, 0)
+			f, err := h.Recv(ctx, 1-h.Rank(), 0)
 			if err != nil {
 				return err
 			}
@@ -129,14 +145,14 @@ func hurt(t *testing.T, child *os.Process, sig os.Signal, what string, within ti
 		_, err := h.Recv(ctx, comm.AnyRank, comm.AnyTag)
 		took := time.Since(died)
 		var p *comm.PeerError
-		if !errors.As(err, &p) || p.Rank != 1 || !strings.Contains(p.Cause, what) || took > within {
+		if !errors.As(err, &p) || p.Rank != 1-h.Rank() || !strings.Contains(p.Cause, what) || took > within {
 			return fmt.Errorf("got %v after %v", err, took)
 		}
 		t.Logf("noticed after %v: %v", took.Round(time.Millisecond), err)
-		if _, err := h.Recv(ctx, 1, 0); !errors.As(err, &p) {
+		if _, err := h.Recv(ctx, 1-h.Rank(), 0); !errors.As(err, &p) {
 			return fmt.Errorf("got %v", err)
 		}
-		if err := h.Send(ctx, 1, comm.NewFrame(comm.Header{}, nil)); !errors.As(err, &p) || p.Rank != 1 {
+		if err := h.Send(ctx, 1-h.Rank(), comm.NewFrame(comm.Header{}, nil)); !errors.As(err, &p) || p.Rank != 1-h.Rank() {
 			return fmt.Errorf("got %v", err)
 		}
 		return nil
@@ -145,16 +161,24 @@ func hurt(t *testing.T, child *os.Process, sig os.Signal, what string, within ti
 
 // F2: kill -9.
 func TestF2KilledPeer(t *testing.T) {
-	ready := make(chan *os.Process, 1)
-	runWithChild(t, ready, func(ctx context.Context, h comm.Host) error {
-		return hurt(t, <-ready, syscall.SIGKILL, "connection lost", time.Second)(ctx, h)
-	})()
+	for _, coordinator := range []bool{false, true} {
+		ready := make(chan *os.Process, 1)
+		runWithChild(t, coordinator, ready, func(ctx context.Context, h comm.Host) error {
+			return hurt(t, <-ready, syscall.SIGKILL, "connection lost", time.Second)(ctx, h)
+		})()
+	}
 }
 
 // F9: a stopped process is gone after its lease, and fenced when it wakes.
 func TestF9StoppedPeer(t *testing.T) {
+	for _, coordinator := range []bool{false, true} {
+		stopped(t, coordinator)
+	}
+}
+
+func stopped(t *testing.T, coordinator bool) {
 	ready := make(chan *os.Process, 1)
-	output := runWithChild(t, ready, func(ctx context.Context, h comm.Host) error {
+	output := runWithChild(t, coordinator, ready, func(ctx context.Context, h comm.Host) error {
 		p := <-ready
 		if err := hurt(t, p, syscall.SIGSTOP, "silent for", lease+2*time.Second)(ctx, h); err != nil {
 			return err
@@ -173,7 +197,7 @@ func TestF9StoppedPeer(t *testing.T) {
 // what waits for it is bounded.
 func TestF27StoppedReader(t *testing.T) {
 	ready := make(chan *os.Process, 1)
-	output := runWithChild(t, ready, func(ctx context.Context, h comm.Host) error {
+	output := runWithChild(t, false, ready, func(ctx context.Context, h comm.Host) error {
 		p := <-ready
 		for range 2 {
 			f, err := h.Recv(ctx, 1, 0)
@@ -208,6 +232,38 @@ func TestF27StoppedReader(t *testing.T) {
 	})
 	if s := output(); !strings.Contains(s, "fenced: ") {
 		t.Errorf("the child said %q", s)
+	}
+}
+
+// F27: a process that lives and says so, but takes nothing, is dropped too.
+func TestF27DeafReader(t *testing.T) {
+	deaf := make(chan struct{})
+	errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
+		l := h.(*host).run.links[1-h.Rank()].Load()
+		if h.Rank() == 1 {
+			l.mu.Lock() // its receiver hangs, its heartbeats go on
+			<-deaf
+			l.mu.Unlock()
+			return h.Sleep(ctx, 2*time.Second)
+		}
+		defer close(deaf)
+		for {
+			err := h.Send(ctx, 1, comm.NewFrame(comm.Header{}, comm.NewBuffer(chunk)))
+			var e *comm.PeerError
+			if errors.As(err, &e) && strings.Contains(e.Cause, "takes no data") {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}), split(2, 1), func(_ int, c *Config) { c.Lease, c.QueueBytes = time.Second, 4<<20 })
+	if errs[0] != nil {
+		t.Error(errs[0])
+	}
+	var fenced *FencedError
+	if !errors.As(errs[1], &fenced) {
+		t.Errorf("the deaf one was told %v", errs[1])
 	}
 }
 

@@ -1,0 +1,232 @@
+package ps_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+func TestPlacementsCoverEverything(t *testing.T) {
+	for _, name := range ps.Placements.Names() {
+		p, _ := ps.Placements.Proto(name)
+		rapid.Check(t, func(t *rapid.T) {
+			sizes := rapid.SliceOfN(rapid.IntRange(0, 50), 0, 20).Draw(t, "sizes")
+			if err := ps.CheckPlacement(p, sizes, rapid.IntRange(1, 9).Draw(t, "shards")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestBalancedIsBalanced(t *testing.T) {
+	for s, pieces := range (ps.Balanced{}).Place([]int{100, 1, 1, 7}, 4) {
+		n := 0
+		for _, p := range pieces {
+			n += p.Len
+		}
+		if n != 27 && n != 28 {
+			t.Errorf("shard %d holds %d of 109 elements", s, n)
+		}
+	}
+}
+
+// log is a store that writes down what it is told.
+type log struct {
+	lines []string
+	acc   []string
+}
+
+func (l *log) Reset() { l.acc = nil }
+func (l *log) Add(f comm.Frame, w float64) error {
+	if len(f.Body) > 0 && f.Body[0] == 'x' {
+		return errors.New("corrupt")
+	}
+	l.acc = append(l.acc, fmt.Sprintf("%d@%d*%.2g", f.Header.From, f.Header.Version, w))
+	return nil
+}
+func (l *log) Step(u ps.Update) error {
+	l.lines = append(l.lines, fmt.Sprintf("v%d %v", u.Version, l.acc))
+	return nil
+}
+
+func push(w int, seq, version uint64, body string) comm.Frame {
+	b := comm.NewBuffer(len(body))
+	copy(b.B, body)
+	return comm.NewFrame(comm.Header{From: int32(w), Seq: seq, Step: seq, Version: version}, b)
+}
+
+func core(t *testing.T, spec string, workers int) (*ps.Core, *log) {
+	p, err := staleness.Policies.MustParse(spec).New(workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &log{}
+	return ps.New(workers, 100, p, staleness.None{}, l), l
+}
+
+func must(t *testing.T, rs []ps.Reply, err error) []ps.Reply {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rs
+}
+
+func workers(rs []ps.Reply) (ws []int) {
+	for _, r := range rs {
+		ws = append(ws, r.Worker)
+	}
+	return ws
+}
+
+func call(t *testing.T, f func() ([]ps.Reply, error)) []ps.Reply {
+	t.Helper()
+	rs, err := f()
+	return must(t, rs, err)
+}
+
+// A barrier adds in rank order, whatever the order of arrival.
+func TestBarrierOrder(t *testing.T) {
+	c, l := core(t, "bsp", 3)
+	for _, w := range []int{2, 0} {
+		if rs := call(t, func() ([]ps.Reply, error) { return c.Push(push(w, 0, 0, "")) }); len(rs) != 0 {
+			t.Errorf("answered %v before the barrier", rs)
+		}
+	}
+	rs := call(t, func() ([]ps.Reply, error) { return c.Push(push(1, 0, 0, "")) })
+	if !slices.Equal(workers(rs), []int{0, 1, 2}) || !slices.Equal(l.lines, []string{"v0 [0@0*0.33 1@0*0.33 2@0*0.33]"}) {
+		t.Errorf("replies %v, log %v", rs, l.lines)
+	}
+}
+
+// A gradient is applied at most once.
+func TestDuplicatesAreRejected(t *testing.T) {
+	c, l := core(t, "asp", 2)
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "")) })
+	rs := call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "")) })
+	if len(rs) != 1 || rs[0].Kind != ps.Rejected || len(l.lines) != 1 {
+		t.Errorf("replies %v, log %v", rs, l.lines)
+	}
+	stale := push(1, 0, 0, "")
+	stale.Header.Incarnation = 7
+	rs = call(t, func() ([]ps.Reply, error) { return c.Push(stale) })
+	if rs[0].Kind != ps.Rejected {
+		t.Errorf("another incarnation's push: %v", rs)
+	}
+	rs = call(t, func() ([]ps.Reply, error) { return c.Push(push(1, 0, 99, "")) })
+	if rs[0].Kind != ps.Rejected {
+		t.Errorf("a push from the future: %v", rs)
+	}
+	if l := c.Ledger(); l.Applied != 1 || l.Rejected != 3 {
+		t.Errorf("ledger %+v", l)
+	}
+	if _, err := c.Push(push(5, 0, 0, "")); err == nil {
+		t.Error("a push from no worker was taken")
+	}
+}
+
+// What cannot be decoded is rejected and the update made of the others.
+func TestCorruptPayload(t *testing.T) {
+	c, l := core(t, "bsp", 2)
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "x")) })
+	rs := call(t, func() ([]ps.Reply, error) { return c.Push(push(1, 0, 0, "")) })
+	if !slices.Equal(l.lines, []string{"v0 [1@0*1]"}) {
+		t.Errorf("log %v", l.lines)
+	}
+	if len(rs) != 2 || rs[0].Kind != ps.Rejected || rs[0].Worker != 0 || rs[1].Kind != ps.Answer {
+		t.Errorf("replies %v", rs)
+	}
+	a, la := core(t, "asp", 1)
+	rs = call(t, func() ([]ps.Reply, error) { return a.Push(push(0, 0, 0, "x")) })
+	if len(rs) != 1 || rs[0].Kind != ps.Rejected || len(la.lines) != 0 || a.Version() != 0 {
+		t.Errorf("replies %v, log %v", rs, la.lines)
+	}
+}
+
+// A barrier does not wait for a worker that has left.
+func TestLeaveReleases(t *testing.T) {
+	c, l := core(t, "bsp", 3)
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "")) })
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(1, 0, 0, "")) })
+	rs := call(t, func() ([]ps.Reply, error) { return c.Leave(2) })
+	if !slices.Equal(workers(rs), []int{0, 1}) || len(l.lines) != 1 {
+		t.Errorf("replies %v, log %v", rs, l.lines)
+	}
+	rs = call(t, func() ([]ps.Reply, error) { return c.Push(push(2, 0, 0, "")) })
+	if rs[0].Kind != ps.Rejected {
+		t.Errorf("a push after leaving: %v", rs)
+	}
+}
+
+// Whatever arrives in whatever order, the books balance and delays are counted,
+// and a core restored from its state goes on alike.
+func TestLedgerAndState(t *testing.T) {
+	for _, spec := range []string{"bsp", "asp", "ssp(slack=1)", "softsync(n=2)"} {
+		rapid.Check(t, func(rt *rapid.T) {
+			const n = 4
+			c, l := core(t, spec, n)
+			d, ld := core(t, spec, n)
+			seq := make([]uint64, n)
+			held := make([]uint64, n)
+			idle := []int{0, 1, 2, 3}
+			pushes := uint64(0)
+			for i := 0; i < 40 && len(idle) > 0; i++ {
+				k := rapid.IntRange(0, len(idle)-1).Draw(rt, "who")
+				w := idle[k]
+				idle = slices.Delete(idle, k, k+1)
+				rs := call(t, func() ([]ps.Reply, error) { return c.Push(push(w, seq[w], held[w], "")) })
+				seq[w]++
+				pushes++
+				for _, r := range rs {
+					held[r.Worker] = uint64(c.Version())
+					idle = append(idle, r.Worker)
+				}
+			}
+			got := c.Ledger()
+			if got.Applied+got.Rejected+got.Held != pushes {
+				rt.Fatalf("%s: %d pushes, ledger %+v", spec, pushes, got)
+			}
+			sum := uint64(0)
+			for _, k := range c.Delays() {
+				sum += k
+			}
+			if sum != got.Applied {
+				rt.Fatalf("%s: %d delays counted, %d applied", spec, sum, got.Applied)
+			}
+			if len(idle) < n {
+				return // a state is taken only while nobody waits
+			}
+			b, err := c.AppendBinary(nil)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if err := d.UnmarshalBinary(b); err != nil {
+				rt.Fatal(err)
+			}
+			l.lines = nil
+			for w := 0; w < n; w++ {
+				call(t, func() ([]ps.Reply, error) { return c.Push(push(w, seq[w], held[w], "")) })
+				call(t, func() ([]ps.Reply, error) { return d.Push(push(w, seq[w], held[w], "")) })
+			}
+			if !slices.Equal(l.lines, ld.lines) || c.Ledger() != d.Ledger() {
+				rt.Fatalf("%s: %v and %v", spec, l.lines, ld.lines)
+			}
+		})
+	}
+}
+
+func FuzzState(f *testing.F) {
+	p, _ := staleness.BSP{}.New(2)
+	b, _ := ps.New(2, 10, p, staleness.None{}, &log{}).AppendBinary(nil)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = ps.New(2, 10, p, staleness.None{}, &log{}).UnmarshalBinary(b)
+	})
+}

@@ -1,0 +1,203 @@
+// Package compresstest is the conformance suite for codecs. It proves what a
+// family claims, and what every codec owes without claiming it: no panic on
+// hostile bytes, no side effects, the same bytes for the same address.
+//
+//	func TestMine(t *testing.T) { compresstest.Family(t, Mine{}) }
+//
+// Codecs enrolled in compress.Families are covered by this package's own tests.
+// Checks are plain functions that return errors, so that the suite itself can
+// be tested against codecs with planted bugs. All seeds are fixed: a check never
+// fails by chance.
+package compresstest
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/gradlab/gradlab/compress"
+)
+
+// Check is one property. Run returns an error that says what a codec did and
+// what it owed, or nil if it holds or does not apply.
+type Check struct {
+	Name string
+	Run  func(f compress.Family) error
+}
+
+// Checks lists every property of the suite.
+var Checks = []Check{
+	{"spec", checkSpec},
+	{"size", checkSize},
+	{"lossless", checkLossless},
+	{"unbiased", checkUnbiased},
+	{"error", checkError},
+	{"witness", checkWitness},
+	{"feedback", checkFeedback},
+	{"determinism", checkDeterminism},
+	{"streams", checkStreams},
+	{"linear", checkLinear},
+	{"homogeneous", checkHomogeneous},
+	{"special", checkSpecial},
+	{"zero", checkZero},
+	{"hostile", checkHostile},
+	{"pure", checkPure},
+	{"concurrent", checkConcurrent},
+	{"allocations", checkAllocations},
+	{"state", checkState},
+	{"exchange", checkExchange},
+}
+
+// Family runs every check on f as a subtest.
+func Family(t *testing.T, f compress.Family) {
+	t.Helper()
+	for _, c := range Checks {
+		t.Run(c.Name, func(t *testing.T) {
+			if err := c.Run(f); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Failures runs every check on f and returns the names of those that fail with
+// their errors. A panic counts as a failure.
+func Failures(f compress.Family) map[string]error {
+	out := map[string]error{}
+	for _, c := range Checks {
+		if err := guard(func() error { return c.Run(f) }); err != nil {
+			out[c.Name] = err
+		}
+	}
+	return out
+}
+
+// guard turns a panic into an error.
+func guard(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return fn()
+}
+
+// Specs lists the codecs the suite, the golden vectors and the benchmarks cover:
+// the defaults of every enrolled family, then combinations worth their own row.
+func Specs() []string {
+	var out []string
+	for _, name := range compress.Families.Names() {
+		proto, _ := compress.Families.Proto(name)
+		out = append(out, compress.Spec(proto))
+	}
+	return append(out, combinations...)
+}
+
+var combinations = []string{
+	"bf16(stochastic=true)",
+	"topk(keep=0.1,index=varint)",
+	"topk(keep=0.2,index=bitmap,values=bf16)",
+	"topk(keep=0.05,index=raw32,values=fp16)",
+	"topk(keep=1)",
+	"randomk(keep=0.1,scaled=true)",
+	"randomk(keep=0.6,scaled=true)",
+	"qsgd(bits=2,bucket=64)",
+	"qsgd(bits=3,bucket=7)",
+	"qsgd(bits=4,norm=l2)",
+	"qsgd(bits=8,bucket=0)",
+	"sign(scale=none)",
+	"feedback(randomk(keep=0.1))",
+	"feedback(sign,decay=0.9)",
+	"feedback(raw)",
+	"feedback(bf16)",
+	"feedback(qsgd(bits=4,bucket=0,norm=l2),unchecked=true)",
+	"bysize(feedback(onebit),bf16,limit=64)",
+}
+
+// lengths are where off-by-one errors live: empty, single, around bytes, words,
+// buckets, pages and 16-bit indices.
+var lengths = []int{0, 1, 2, 7, 8, 63, 64, 65, 511, 512, 513, 4097, 65537}
+
+// block is rank 0's of three.
+func block(d int) compress.Block {
+	return compress.Block{Name: "layer.weight", Rows: 1, Cols: d, World: 3, Peer: -1, Seed: 2026}
+}
+
+func (c *coder) String() string { return fmt.Sprintf("%d elements, step %d", c.block.Len(), c.step) }
+
+// coder is a codec with a step count and a buffer.
+type coder struct {
+	compress.Codec
+	block   compress.Block
+	step    int
+	payload []byte
+	out     []float32
+}
+
+func newCoder(f compress.Family, b compress.Block) (*coder, error) {
+	c, err := f.New(b)
+	if err != nil {
+		return nil, fmt.Errorf("New on %d elements: %w", b.Len(), err)
+	}
+	return &coder{Codec: c, block: b, out: make([]float32, b.Len())}, nil
+}
+
+// encode makes the payload of the next step.
+func (c *coder) encode(g []float32) error {
+	var err error
+	c.payload, err = c.Append(c.payload[:0], g, compress.Step{N: c.step, Seed: c.block.Seed})
+	if err != nil {
+		return fmt.Errorf("Append (%v): %w", c, err)
+	}
+	c.step++
+	return nil
+}
+
+// decode fills out with what the last payload stands for.
+func (c *coder) decode() error {
+	clear(c.out)
+	err := c.AddTo(c.out, 1, c.payload, compress.From{Rank: c.block.Rank, Step: c.step - 1})
+	if err != nil {
+		return fmt.Errorf("AddTo of its own payload (%v): %w", c, err)
+	}
+	return nil
+}
+
+// code encodes and decodes.
+func (c *coder) code(g []float32) error {
+	if err := c.encode(g); err != nil {
+		return err
+	}
+	return c.decode()
+}
+
+// equal compares bits.
+func equal(a, b []float32) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// distance2 is ‖a−b‖² and norm2 ‖a‖².
+func distance2(a, b []float32) float64 {
+	s := 0.0
+	for i := range a {
+		e := float64(a[i]) - float64(b[i])
+		s += e * e
+	}
+	return s
+}
+
+func norm2(a []float32) float64 {
+	s := 0.0
+	for _, v := range a {
+		s += float64(v) * float64(v)
+	}
+	return s
+}

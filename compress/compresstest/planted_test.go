@@ -1,0 +1,280 @@
+package compresstest_test
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/compress/compresstest"
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+type (
+	codec  = compress.Codec
+	step   = compress.Step
+	from   = compress.From
+	claims = compress.Claims
+	block  = compress.Block
+)
+
+// planted is a good codec with one thing done wrong.
+type planted struct {
+	in     compress.Family
+	block  func(block) block
+	append func(in codec, b block, dst []byte, g []float32, s step) ([]byte, error)
+	addTo  func(in codec, b block, dst []float32, scale float32, p []byte, fr from) error
+	claims func(claims) claims
+}
+
+func (f planted) Claims(b block) claims {
+	c, _ := compress.ClaimsOf(f.in, b)
+	c.Linear = compress.NotLinear
+	if f.claims != nil {
+		c = f.claims(c)
+	}
+	return c
+}
+
+func (f planted) New(b block) (codec, error) {
+	inner := b
+	if f.block != nil {
+		inner = f.block(b)
+	}
+	in, err := f.in.New(inner)
+	return plantedCodec{in, b, f}, err
+}
+
+type plantedCodec struct {
+	in codec
+	b  block
+	f  planted
+}
+
+func (c plantedCodec) Append(dst []byte, g []float32, s step) ([]byte, error) {
+	if c.f.append != nil {
+		return c.f.append(c.in, c.b, dst, g, s)
+	}
+	return c.in.Append(dst, g, s)
+}
+
+func (c plantedCodec) AddTo(dst []float32, scale float32, p []byte, fr from) error {
+	if c.f.addTo != nil {
+		return c.f.addTo(c.in, c.b, dst, scale, p, fr)
+	}
+	return c.in.AddTo(dst, scale, p, fr)
+}
+
+// doubled claims to be linear and lifts sums twice.
+type doubled struct{ compress.Raw }
+
+func (f doubled) New(b block) (codec, error) {
+	c, err := f.Raw.New(b)
+	return doubledCodec{c.(compress.Linear)}, err
+}
+
+type doubledCodec struct{ compress.Linear }
+
+func (c doubledCodec) Lift(dst []float32, scale float32, sum []float32, s step) error {
+	return c.Linear.Lift(dst, 2*scale, sum, s)
+}
+
+// forgetful is feedback that loses its residual every tenth step.
+type forgetful struct{ compress.Feedback }
+
+func (f forgetful) New(b block) (codec, error) {
+	c, err := f.Feedback.New(b)
+	return &forgetfulCodec{codec: c, f: f, b: b}, err
+}
+
+type forgetfulCodec struct {
+	codec
+	f forgetful
+	b block
+}
+
+func (c *forgetfulCodec) Append(dst []byte, g []float32, s step) ([]byte, error) {
+	if s.N%10 == 9 {
+		c.codec, _ = c.f.Feedback.New(c.b)
+	}
+	return c.codec.Append(dst, g, s)
+}
+
+func (c *forgetfulCodec) ResidualNorm() float64 {
+	return c.codec.(compress.Residualer).ResidualNorm()
+}
+
+// unsaved is feedback whose state cannot be reached.
+type unsaved struct{ compress.Feedback }
+
+func (f unsaved) New(b block) (codec, error) {
+	c, err := f.Feedback.New(b)
+	return struct{ codec }{c}, err
+}
+
+func parse(s string) compress.Family { return compress.Families.MustParse(s) }
+
+var feedbackTopK = compress.Feedback{In: compress.TopK{Keep: 0.1}, Decay: 1}
+
+// Each bug was found in a published system or is the one a hurried author makes.
+// The suite must catch it, with the check named.
+var bugs = []struct {
+	name, check string
+	f           compress.Family
+}{
+	{"one byte an element instead of one bit", "size", planted{in: parse("sign"),
+		append: func(in codec, b block, dst []byte, g []float32, s step) ([]byte, error) {
+			dst, err := in.Append(dst, g, s)
+			return append(dst, make([]byte, len(g)-len(g)/8)...), err
+		}}},
+	{"rounds down instead of at random", "unbiased", planted{in: parse("qsgd(bits=4)"),
+		addTo: func(in codec, _ block, dst []float32, scale float32, p []byte, fr from) error {
+			return in.AddTo(dst, 0.98*scale, p, fr)
+		}}},
+	{"claims a bias to be safe", "unbiased", planted{in: parse("qsgd(bits=8)"),
+		claims: func(c claims) claims { c.Unbiased, c.Omega = false, 0; return c }}},
+	{"the same draws every step", "streams", planted{in: parse("qsgd(bits=4)"),
+		append: func(in codec, _ block, dst []byte, g []float32, s step) ([]byte, error) {
+			s.N = 0
+			return in.Append(dst, g, s)
+		}}},
+	{"the same support for every tensor", "streams", planted{in: parse("randomk(keep=0.1)"),
+		block: func(b block) block { b.Name = ""; return b }}},
+	{"keeps half of what it claims", "error", planted{in: parse("topk(keep=0.05)"),
+		claims: func(c claims) claims { c.Delta *= 2; return c }}},
+	{"indices of 16 bits", "error", planted{in: parse("topk(keep=0.01)"),
+		addTo: func(in codec, _ block, dst []float32, scale float32, p []byte, fr from) error {
+			wide := make([]float32, len(dst))
+			if err := in.AddTo(wide, scale, p, fr); err != nil {
+				return err
+			}
+			for i, v := range wide {
+				dst[i&0xffff] += v
+			}
+			return nil
+		}}},
+	{"writes before it checks", "hostile", planted{in: parse("bf16"),
+		addTo: func(in codec, _ block, dst []float32, scale float32, p []byte, fr from) error {
+			if len(dst) > 0 {
+				dst[0]++
+			}
+			if err := in.AddTo(dst, scale, p, fr); err != nil {
+				return err
+			}
+			if len(dst) > 0 {
+				dst[0]--
+			}
+			return nil
+		}}},
+	{"trusts the length", "hostile", planted{in: parse("raw"),
+		addTo: func(_ codec, _ block, dst []float32, scale float32, p []byte, _ from) error {
+			for i := range dst {
+				dst[i] += scale * math.Float32frombits(binary.LittleEndian.Uint32(p[4*i:]))
+			}
+			return nil
+		}}},
+	{"allocates what the payload says", "hostile", planted{in: parse("topk(keep=0.1)"),
+		addTo: func(in codec, _ block, dst []float32, scale float32, p []byte, fr from) error {
+			if len(p) > 2 {
+				hog = make([]byte, int(p[1])<<12)
+			}
+			return in.AddTo(dst, scale, p, fr)
+		}}},
+	{"overwrites instead of adding", "pure", planted{in: parse("fp16"),
+		addTo: func(in codec, _ block, dst []float32, scale float32, p []byte, fr from) error {
+			clear(dst)
+			return in.AddTo(dst, scale, p, fr)
+		}}},
+	{"clips its source in place", "pure", planted{in: parse("qsgd(bits=4)"),
+		append: func(in codec, _ block, dst []byte, g []float32, s step) ([]byte, error) {
+			for i := range g {
+				g[i] = min(g[i], 2)
+			}
+			return in.Append(dst, g, s)
+		}}},
+	{"reads past the end of the source", "pure", planted{in: parse("sign"),
+		append: func(in codec, _ block, dst []byte, g []float32, s step) ([]byte, error) {
+			dst, err := in.Append(dst, g, s)
+			if n := len(g); cap(g) > n && n%8 != 0 && g[:n+1][n] > 0 {
+				dst[len(dst)-1] ^= 1
+			}
+			return dst, err
+		}}},
+	{"takes NaN for zero", "special", planted{in: parse("topk(keep=0.1)"),
+		append: func(in codec, _ block, dst []byte, g []float32, s step) ([]byte, error) {
+			g = slices.Clone(g)
+			for i, v := range g {
+				if v != v {
+					g[i] = 0
+				}
+			}
+			return in.Append(dst, g, s)
+		}}},
+	{"divides zero by zero", "zero", planted{in: parse("sign"),
+		addTo: func(in codec, _ block, dst []float32, scale float32, p []byte, fr from) error {
+			out := make([]float32, len(dst))
+			err := in.AddTo(out, 1, p, fr)
+			if m := f32.MaxAbs(out); err == nil {
+				for i, v := range out {
+					dst[i] += scale * (v / m * m)
+				}
+			}
+			return err
+		}}},
+	{"allocates at every step", "allocations", planted{in: parse("onebit"),
+		append: func(in codec, _ block, dst []byte, g []float32, s step) ([]byte, error) {
+			p, err := in.Append(nil, g, s)
+			return append(dst, p...), err
+		}}},
+	{"snaps to a fixed grid", "homogeneous", planted{in: parse("topk(keep=0.5)"),
+		addTo: func(in codec, _ block, dst []float32, scale float32, p []byte, fr from) error {
+			out := make([]float32, len(dst))
+			err := in.AddTo(out, 1, p, fr)
+			for i, v := range out {
+				dst[i] += scale * float32(math.Round(float64(v)*1024)/1024)
+			}
+			return err
+		}}},
+	{"decodes by its own rank", "exchange", planted{in: parse("bf16"),
+		addTo: func(in codec, b block, dst []float32, scale float32, p []byte, fr from) error {
+			return in.AddTo(dst, scale*float32(1+b.Rank), p, fr)
+		}}},
+	{"lifts the sum twice", "linear", doubled{}},
+	{"loses its residual now and then", "feedback", forgetful{feedbackTopK}},
+	{"state that no checkpoint reaches", "state", unsaved{feedbackTopK}},
+}
+
+var hog []byte
+
+func TestPlantedBugs(t *testing.T) {
+	for _, bug := range bugs {
+		t.Run(bug.name, func(t *testing.T) {
+			for _, c := range compresstest.Checks {
+				if c.Name != bug.check {
+					continue
+				}
+				err := func() (err error) {
+					defer func() {
+						if recover() != nil {
+							err = nil // the suite itself must survive
+						}
+					}()
+					return c.Run(bug.f)
+				}()
+				if err == nil {
+					t.Fatalf("the check %q does not see it", bug.check)
+				}
+				t.Logf("%s: %v", bug.check, err)
+				return
+			}
+			t.Fatalf("there is no check %q", bug.check)
+		})
+	}
+	// Without a bug the same wrapper passes everything.
+	for _, spec := range []string{"qsgd(bits=4)", "topk(keep=0.1)", "sign", "bf16", "randomk(keep=0.1)"} {
+		for check, err := range compresstest.Failures(planted{in: parse(spec)}) {
+			t.Errorf("%s without a bug fails %q: %v", spec, check, err)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package compresstest
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/compress"
+)
+
+// checkFeedback: contributions and residual telescope to the inputs over 1,000
+// steps, ‖Σg − ΣC‖ = ‖e‖, and the residual stays below what Delta allows. That
+// goes for every Residualer but feedback with decay < 1. A family without state
+// is put inside feedback, which must refuse it exactly when it claims no
+// contraction.
+func checkFeedback(f compress.Family) error {
+	const d, steps = 65, 1000
+	b := block(d)
+	claims, ok := compress.ClaimsOf(f, b)
+	in := claims
+	if fb, is := f.(compress.Feedback); is {
+		if in, _ = compress.ClaimsOf(fb.In, b); fb.Decay != 1 {
+			return nil
+		}
+	} else if ok && !claims.Stateful {
+		fb := compress.Feedback{In: f, Decay: 1}
+		if _, err := fb.New(b); (err == nil) != (claims.Delta > 0) {
+			return fmt.Errorf("feedback over it: %v, with delta %v", err, claims.Delta)
+		}
+		if fb.Unchecked = true; claims.Delta == 0 {
+			_, err := fb.New(b)
+			return err
+		}
+		f = fb
+	}
+	c, err := newCoder(f, b)
+	if err != nil {
+		return err
+	}
+	r, ok := c.Codec.(compress.Residualer)
+	if !ok {
+		return nil
+	}
+	diff := make([]float64, d) // Σg − ΣC
+	var largest, seen float64
+	for n := range steps {
+		g := inputs[n%4].vector(d, n)
+		if err := c.code(g); err != nil {
+			return err
+		}
+		s := 0.0
+		for i := range diff {
+			diff[i] += float64(g[i]) - float64(c.out[i])
+			s += sq(diff[i])
+		}
+		largest, seen = max(largest, norm2(g)), max(seen, s)
+		if e := r.ResidualNorm(); math.Abs(e-math.Sqrt(s)) > 1e-4*(math.Sqrt(largest)+e) {
+			return fmt.Errorf("step %d: inputs minus contributions %.6g, residual %.6g", n, math.Sqrt(s), e)
+		}
+	}
+	// E‖e‖² ≤ 4(1−δ)/δ²·max‖g‖² (Karimireddy et al. 2019, lemma 3).
+	if bound := 4 * (1 - in.Delta) / sq(in.Delta) * largest; in.Delta > 0 && seen > bound+1e-6*largest {
+		return fmt.Errorf("residual² reached %.4g, delta %.3g allows %.4g", seen, in.Delta, bound)
+	}
+	return nil
+}
+
+// checkState: a codec restored from its state goes on byte for byte, one that
+// claims no state has none, and damaged state is refused without being taken.
+func checkState(f compress.Family) error {
+	for _, d := range []int{0, 1, 65, 513} {
+		b := block(d)
+		claims, claimed := compress.ClaimsOf(f, b)
+		a, err := newCoder(f, b)
+		if err != nil {
+			return err
+		}
+		s, ok := a.Codec.(compress.Stateful)
+		if claimed && ok != claims.Stateful {
+			return fmt.Errorf("claims state: %v, has state to save: %v", claims.Stateful, ok)
+		}
+		for saveAt := range 3 {
+			z, err := newCoder(f, b)
+			if err != nil {
+				return err
+			}
+			if ok {
+				saved, err := s.AppendBinary([]byte("x"))
+				if err != nil {
+					return fmt.Errorf("AppendBinary: %w", err)
+				}
+				if err := damage(z.Codec.(compress.Stateful), saved[1:]); err != nil {
+					return fmt.Errorf("%d elements: %w", d, err)
+				}
+				if err := z.Codec.(compress.Stateful).UnmarshalBinary(saved[1:]); err != nil {
+					return fmt.Errorf("UnmarshalBinary: %w", err)
+				}
+			}
+			for n := range 3 {
+				g := gaussian(d, 7*saveAt+n)
+				z.step = a.step
+				if err := a.encode(g); err != nil {
+					return err
+				}
+				if err := z.encode(g); err != nil {
+					return err
+				}
+				if !bytes.Equal(a.payload, z.payload) {
+					return fmt.Errorf("%d elements: %d steps after a restart the bytes differ (stateful: %v)", d, n, ok)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// damage feeds broken state to s.
+func damage(s compress.Stateful, good []byte) error {
+	kept, err := s.AppendBinary(nil)
+	if err != nil {
+		return err
+	}
+	for cut := 0; cut < len(good); cut += 1 + len(good)/50 {
+		if err := guard(func() error { return s.UnmarshalBinary(good[:cut]) }); !errCorrupt(err) {
+			return fmt.Errorf("%d of %d bytes of state: %v", cut, len(good), err)
+		}
+	}
+	if err := guard(func() error { return s.UnmarshalBinary(append(bytes.Clone(good), 1)) }); !errCorrupt(err) {
+		return fmt.Errorf("a byte behind the state: %v", err)
+	}
+	now, err := s.AppendBinary(nil)
+	if err == nil && !bytes.Equal(now, kept) {
+		err = fmt.Errorf("damaged state was refused but taken in")
+	}
+	return err
+}

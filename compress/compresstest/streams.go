@@ -1,0 +1,110 @@
+package compresstest
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/gradlab/gradlab/compress"
+)
+
+// run is the payloads of a few steps on block b.
+func run(f compress.Family, b compress.Block, steps int) ([][]byte, error) {
+	c, err := newCoder(f, b)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for n := range steps {
+		if err := c.encode(gaussian(b.Len(), n)); err != nil {
+			return nil, err
+		}
+		out = append(out, bytes.Clone(c.payload))
+	}
+	return out, nil
+}
+
+// checkDeterminism: bytes depend on the address (seed, block, rank, step) and the
+// input, not on the instance, the number of cores or what runs beside.
+func checkDeterminism(f compress.Family) error {
+	for _, d := range []int{0, 1, 65, 4097} {
+		want, err := run(f, block(d), 4)
+		if err != nil {
+			return err
+		}
+		for _, procs := range []int{1, 2} {
+			old := runtime.GOMAXPROCS(procs)
+			var got [2][][]byte
+			var errs [2]error
+			var wg sync.WaitGroup
+			for i := range got {
+				wg.Go(func() { got[i], errs[i] = run(f, block(d), 4) })
+			}
+			wg.Wait()
+			runtime.GOMAXPROCS(old)
+			for i := range got {
+				if errs[i] != nil {
+					return errs[i]
+				}
+				for n := range want {
+					if !bytes.Equal(got[i][n], want[n]) {
+						return fmt.Errorf("%d elements, step %d: other bytes on another run (GOMAXPROCS %d)", d, n, procs)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// meaning is what fixed bytes and a fixed input become at an address.
+func meaning(f compress.Family, b compress.Block, step int) ([]float32, error) {
+	c, err := newCoder(f, b)
+	if err != nil {
+		return nil, err
+	}
+	c.step = step
+	err = c.code(gaussian(b.Len(), 0))
+	return c.out, err
+}
+
+// checkStreams: a codec that draws does so anew at every step, for every block
+// and under every seed; and a codec that claims a random error does draw.
+func checkStreams(f compress.Family) error {
+	const d = 513
+	b := block(d)
+	claims, _ := compress.ClaimsOf(f, b)
+	if claims.Stateful {
+		return nil
+	}
+	base, err := meaning(f, b, 0)
+	if err != nil {
+		return err
+	}
+	name, seed, dir := b, b, b
+	name.Name, seed.Seed, dir.Dir = "layer.bias", b.Seed+1, compress.Down
+	random := claims.Unbiased && claims.Omega > 0 && !math.IsInf(claims.Omega, 1)
+	for _, at := range []struct {
+		what string
+		b    compress.Block
+		step int
+	}{{"step", b, 1}, {"block name", name, 0}, {"seed", seed, 0}, {"direction", dir, 0}} {
+		other, err := meaning(f, at.b, at.step)
+		if err != nil {
+			return err
+		}
+		same := equal(base, other)
+		if at.what == "step" && !same {
+			random = true
+		}
+		if random && same {
+			return fmt.Errorf("another %s, the same draws", at.what)
+		}
+		if !random && !same {
+			return fmt.Errorf("another %s changes the decoded values, another step does not", at.what)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/montanaflynn/stats"
+
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// ConfigError says that a configuration cannot run, though each of its keys is
+// right by itself.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// ExecuteAll makes runs one after the other. A run that fails does not keep the
+// others from being made; a stop or a configuration that cannot run does. It
+// returns the results there are and the first error.
+func ExecuteAll(ctx context.Context, runs []Run, opt Options) ([]*Result, error) {
+	var out []*Result
+	var first error
+	for _, run := range runs {
+		r, err := Execute(ctx, run, opt)
+		if r != nil {
+			out = append(out, r)
+		}
+		if err != nil && first == nil {
+			first = err
+		}
+		var bad *ConfigError
+		if errors.Is(err, ErrStopped) || errors.As(err, &bad) || ctx.Err() != nil {
+			break
+		}
+	}
+	return out, first
+}
+
+// group is a configuration and its repeats over seeds.
+type group struct {
+	name    string
+	results []*Result
+}
+
+// groups joins results that differ in their seed alone.
+func groups(rs []*Result) []*group {
+	var out []*group
+	for _, r := range rs {
+		var parts []string
+		for _, p := range splitName(r.Name) {
+			if !strings.HasPrefix(p, "seed=") {
+				parts = append(parts, p)
+			}
+		}
+		name := strings.Join(parts, ",")
+		if name == "" {
+			name = r.Recipe
+		}
+		var g *group
+		for _, o := range out {
+			if o.name == name {
+				g = o
+			}
+		}
+		if g == nil {
+			g = &group{name: name}
+			out = append(out, g)
+		}
+		g.results = append(g.results, r)
+	}
+	return out
+}
+
+// splitName splits a run's name at commas outside brackets.
+func splitName(s string) []string {
+	var out []string
+	depth, start := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '(', '[':
+			depth++
+		case ')', ']':
+			depth--
+		case ',':
+			if depth == 0 {
+				out = append(out, s[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(out, s[start:])
+}
+
+// label is a group's name without the key when all groups vary the same one.
+func label(name, prefix string) string { return strings.TrimPrefix(name, prefix) }
+
+func commonPrefix(gs []*group) string {
+	prefix := ""
+	for i, g := range gs {
+		key, _, ok := strings.Cut(g.name, "=")
+		if !ok || len(splitName(g.name)) > 1 || (i > 0 && key+"=" != prefix) {
+			return ""
+		}
+		prefix = key + "="
+	}
+	return prefix
+}
+
+func (g *group) values(f func(*Result) float64) stats.Float64Data {
+	var v stats.Float64Data
+	for _, r := range g.results {
+		v = append(v, f(r))
+	}
+	return v
+}
+
+func (g *group) mean(f func(*Result) float64) float64 { m, _ := g.values(f).Mean(); return m }
+
+// pm words mean ± sample standard deviation.
+func (g *group) pm(format string, f func(*Result) float64) string {
+	v := g.values(f)
+	m, _ := v.Mean()
+	s := fmt.Sprintf(format, m)
+	if len(v) > 1 {
+		sd, _ := v.StandardDeviationSample()
+		s += fmt.Sprintf(" ± "+format, sd)
+	}
+	return s
+}
+
+func (r *Result) seconds() float64 {
+	if r.VirtualSeconds > 0 {
+		return r.VirtualSeconds
+	}
+	return r.WallSeconds
+}
+
+// WriteTable compares results: accuracy, bytes, compression against the first
+// row, time, and time and bytes to the target. Repeats over seeds are one row,
+// mean ± standard deviation; a median of the seeds that reached the target is
+// marked when some did not. style is box, markdown or csv.
+func WriteTable(w io.Writer, style string, rs []*Result) error {
+	gs := groups(rs)
+	if len(gs) == 0 {
+		return nil
+	}
+	prefix := commonPrefix(gs)
+	first := strings.TrimSuffix(prefix, "=")
+	if first == "" {
+		first = "run"
+	}
+	total := func(r *Result) float64 { return float64(r.BytesUp + r.BytesDown) }
+	perStep := func(r *Result) float64 { return total(r) / float64(max(1, r.Steps)) }
+	clock := "wall time"
+	if rs[0].VirtualSeconds > 0 {
+		clock = "virtual time"
+	}
+	header := []string{first, "accuracy", "steps", "bytes", "compression", clock}
+	right := []bool{false, true, true, true, true, true}
+	target := rs[0].Target
+	if target > 0 {
+		header = append(header, fmt.Sprintf("time to %.4g", target), fmt.Sprintf("bytes to %.4g", target))
+		right = append(right, true, true)
+	}
+	stale := false
+	for _, r := range rs {
+		stale = stale || r.StalenessMax > 0
+	}
+	if stale {
+		header, right = append(header, "staleness mean / max"), append(right, true)
+	}
+	base := gs[0].mean(perStep)
+	var rows [][]string
+	var notes []string
+	for _, g := range gs {
+		row := []string{
+			label(g.name, prefix), g.pm("%.4f", func(r *Result) float64 { return r.Accuracy }),
+			fmt.Sprintf("%.0f", g.mean(func(r *Result) float64 { return float64(r.Steps) })),
+			progress.Bytes(uint64(g.mean(total))), "",
+			progress.Seconds(g.mean((*Result).seconds)),
+		}
+		if b := g.mean(perStep); b > 0 && base > 0 {
+			row[4] = fmt.Sprintf("%.1f×", base/b)
+		}
+		if target > 0 {
+			row = append(row, g.toTarget(func(r *Result) float64 { return r.TargetSeconds }, progress.Seconds),
+				g.toTarget(func(r *Result) float64 { return float64(r.TargetBytes) }, func(b float64) string { return progress.Bytes(uint64(b)) }))
+		}
+		if stale {
+			worst, _ := g.values(func(r *Result) float64 { return float64(r.StalenessMax) }).Max()
+			row = append(row, fmt.Sprintf("%.1f / %.0f", g.mean(func(r *Result) float64 { return r.StalenessMean }), worst))
+		}
+		rows = append(rows, row)
+		for _, r := range g.results {
+			if r.Degraded {
+				notes = append(notes, fmt.Sprintf("%s is degraded: %s", r.Name, strings.Join(r.Lost, "; ")))
+			}
+			if r.Unchecked {
+				notes = append(notes, fmt.Sprintf("%s: error feedback over a codec that is no contraction (unchecked)", r.Name))
+			}
+			if r.Status == "stopped" {
+				notes = append(notes, fmt.Sprintf("%s was stopped at step %d", r.Name, r.Steps))
+			}
+			if r.Note != "" {
+				notes = append(notes, r.Note)
+			}
+		}
+	}
+	if err := figure.Table(w, style, header, rows, right); err != nil {
+		return err
+	}
+	sort.Strings(notes)
+	for i, n := range notes {
+		if i == 0 || notes[i-1] != n {
+			fmt.Fprintln(w, "note:", n)
+		}
+	}
+	return nil
+}
+
+// toTarget words the median over the seeds that reached the target.
+func (g *group) toTarget(f func(*Result) float64, word func(float64) string) string {
+	var v stats.Float64Data
+	for _, r := range g.results {
+		if r.TargetReached {
+			v = append(v, f(r))
+		}
+	}
+	if len(v) == 0 {
+		return "not reached"
+	}
+	m, _ := v.Median()
+	if len(v) < len(g.results) {
+		return fmt.Sprintf("%s (%d of %d)", word(m), len(v), len(g.results))
+	}
+	return word(m)
+}
+
+// Plot draws accuracy over time and over bytes for all results, one curve per
+// group (the first seed where there are several; the band spans all of them),
+// and returns the files written.
+func Plot(out string, recipe *Recipe, rs []*Result) ([]string, error) {
+	gs := groups(rs)
+	prefix := commonPrefix(gs)
+	when, bytes := figure.Axis{Label: "time", Log: true, Unit: figure.Seconds}, figure.Axis{Label: "bytes sent and received by workers", Log: true, Unit: figure.Bytes}
+	if len(rs) > 0 && rs[0].VirtualSeconds > 0 {
+		when.Label = "virtual time"
+	}
+	acc := figure.Axis{Label: "test accuracy", Unit: figure.Percent}
+	a := figure.Figure{Title: recipe.Name + ": accuracy over time", X: when, Y: acc}
+	b := figure.Figure{Title: recipe.Name + ": accuracy over bytes", X: bytes, Y: acc}
+	points := 0
+	for _, g := range gs {
+		points = max(points, len(g.results[0].Evals))
+		t := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return e.Seconds })
+		by := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return float64(e.BytesUp + e.BytesDown) })
+		a.Series, b.Series = append(a.Series, t), append(b.Series, by)
+	}
+	if points < 2 {
+		return nil, nil // nothing to see in single points
+	}
+	if len(rs) > 0 && rs[0].Target > 0 {
+		a.Target, b.Target = rs[0].Target, rs[0].Target
+	}
+	return figure.Save(filepath.Join(outOr(out), recipe.Name, recipe.Name), a, b)
+}
+
+// curve is the mean accuracy of a group's seeds at each evaluation.
+func curve(g *group, name string, x func(train.Eval) float64) figure.Series {
+	s := figure.Series{Name: name}
+	for i := range g.results[0].Evals {
+		var xs, ys stats.Float64Data
+		for _, r := range g.results {
+			if i < len(r.Evals) {
+				xs, ys = append(xs, x(r.Evals[i])), append(ys, r.Evals[i].Accuracy)
+			}
+		}
+		mx, _ := xs.Mean()
+		my, _ := ys.Mean()
+		s.X, s.Y = append(s.X, mx), append(s.Y, my)
+		if len(g.results) > 1 {
+			lo, _ := ys.Min()
+			hi, _ := ys.Max()
+			s.Lo, s.Hi = append(s.Lo, lo), append(s.Hi, hi)
+		}
+	}
+	return s
+}

@@ -1,0 +1,141 @@
+// Package cli is the command line: it reads arguments and environment, and
+// hands everything else to package experiments.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
+
+	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/sgd/data"
+)
+
+// Exit codes. Schedulers can tell what is worth another try.
+const (
+	ExitOK      = 0
+	ExitFailed  = 1   // the run failed; running it again will not help
+	ExitConfig  = 2   // what was asked for cannot be
+	ExitJoin    = 3   // cannot bind, or was refused by the other ranks
+	ExitStopped = 143 // stopped by a signal, after a checkpoint
+)
+
+// usageError is a mistake in what was typed: exit 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// env is what all commands share.
+type env struct {
+	out, err io.Writer
+	v        *viper.Viper
+	stop     atomic.Bool
+	args     []string
+}
+
+// Main runs the command line and returns the exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	e := &env{out: stdout, err: stderr, v: viper.New(), args: args}
+	root := e.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer e.onSignals(cancel)()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	var usage usageError
+	var mismatch *grpcnet.MismatchError
+	var refused *grpcnet.RefusedError
+	switch {
+	case errors.Is(err, experiments.ErrStopped):
+		fmt.Fprintln(stderr, "gradlab:", err)
+		return ExitStopped
+	case errors.As(err, &usage):
+		fmt.Fprintln(stderr, "gradlab:", err)
+		return ExitConfig
+	case errors.As(err, &mismatch), errors.As(err, &refused):
+		fmt.Fprintln(stderr, "gradlab:", err)
+		return ExitJoin
+	}
+	fmt.Fprintln(stderr, "gradlab:", err)
+	return ExitFailed
+}
+
+// onSignals asks the run to stop at the first SIGINT or SIGTERM and ends it at
+// the second.
+func (e *env) onSignals(cancel func()) (undo func()) {
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-ch:
+				if n > 0 {
+					cancel()
+					return
+				}
+				e.stop.Store(true)
+				fmt.Fprintln(e.err, "gradlab: stopping at the next step, after a checkpoint; once more ends at once")
+			}
+		}
+	}()
+	return func() { signal.Stop(ch); close(done) }
+}
+
+func (e *env) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gradlab",
+		Short: "Which optimizer, staleness rule, codec and topology reaches the accuracy soonest, and at how many bytes?",
+		Long: `gradlab trains real models over many workers, in goroutines (--net local), in
+processes over gRPC (--net grpc) or on a virtual cluster (--net sim), and tells
+what each choice costs in accuracy, time and bytes.
+
+Start with:   gradlab run quickstart
+Then:         gradlab list            everything there is, by name
+              gradlab list keys       every key of a configuration
+              gradlab show runs/…     a run's record`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q; see gradlab --help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f := root.PersistentFlags()
+	f.String("data-dir", "", "folder with data sets (or GRADLAB_DATA)")
+	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE); default: the user's cache")
+	_ = e.v.BindPFlag("data-dir", f.Lookup("data-dir"))
+	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
+	_ = e.v.BindEnv("data-dir", "GRADLAB_DATA")
+	_ = e.v.BindEnv("cache-dir", "GRADLAB_CACHE")
+	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand())
+	return root
+}
+
+// places says where data are looked for.
+func (e *env) places() experiments.Places {
+	p := experiments.Places{Dir: e.v.GetString("data-dir"), Cache: e.v.GetString("cache-dir")}
+	if p.Cache == "" {
+		p.Cache, _ = data.DefaultCache()
+	}
+	return p
+}

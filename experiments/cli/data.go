@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd/data"
+)
+
+func (e *env) dataCommand() *cobra.Command {
+	var fetch, verify bool
+	c := &cobra.Command{
+		Use:   "data [NAME]",
+		Short: "Where a data set is; fetch it, verify it",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := e.places()
+			d := progress.New(e.err)
+			defer d.Close()
+			opt := data.Options{Dir: p.Dir, Cache: p.Cache, Progress: func(q data.Progress) { d.Download(q.Set+"/"+q.File, q.Done, q.Total) }}
+			if len(args) == 0 {
+				w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+				for _, in := range data.List() {
+					where := "built in"
+					if !in.BuiltIn {
+						if loc, err := data.Locate(in.Name, opt); err == nil && loc.Found {
+							where = loc.Path
+						} else {
+							where = "not here"
+							if in.Download > 0 {
+								where += fmt.Sprintf("; gradlab data %s --fetch downloads %s", in.Name, progress.Bytes(uint64(in.Download)))
+							}
+						}
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\n", in.Name, in.About, where)
+				}
+				return w.Flush()
+			}
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("data takes one name at most")}
+			}
+			loc, err := data.Locate(args[0], opt)
+			if err != nil {
+				return usageError{err}
+			}
+			switch {
+			case fetch:
+				loc, err = data.Fetch(cmd.Context(), args[0], opt)
+			case verify:
+				loc, err = data.Verify(args[0], opt)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(e.out, loc)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&fetch, "fetch", false, "download it if it is not here")
+	c.Flags().BoolVar(&verify, "verify", false, "check every file against its known SHA-256")
+	return c
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// kinds are the things there are, by the word that lists them.
+func kinds() []kind {
+	return []kind{
+		{"codecs", "codec, down_codec", compress.Families.Entries()},
+		{"optimizers", "optimizer", sgd.Optimizers.Entries()},
+		{"schedules", "schedule", lrschedule.Specs.Entries()},
+		{"policies", "policy", staleness.Policies.Entries()},
+		{"correctors", "corrector", staleness.Correctors.Entries()},
+		{"topologies", "topology", collective.Topologies.Entries()},
+		{"placements", "placement", ps.Placements.Entries()},
+		{"modes", "mode", train.Modes.Entries()},
+		{"models", "model", nn.Models.Entries()},
+		{"data", "data", data.Sets.Entries()},
+		{"recipes", "gradlab run", recipes()},
+		{"keys", "key=value", keys()},
+	}
+}
+
+type kind struct {
+	name, used string
+	entries    []registry.Entry
+}
+
+func recipes() []registry.Entry {
+	var out []registry.Entry
+	for _, n := range experiments.RecipeNames() {
+		if r, err := experiments.LoadRecipe(n); err == nil {
+			out = append(out, registry.Entry{Name: n, About: r.About, Spec: n})
+		}
+	}
+	return out
+}
+
+func keys() []registry.Entry {
+	var out []registry.Entry
+	for _, k := range experiments.Keys() {
+		out = append(out, registry.Entry{Name: k.Name, About: k.Doc, Spec: k.Name + "=" + k.Default})
+	}
+	return out
+}
+
+func (e *env) listCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|data|recipes|keys]",
+		Short: "Everything there is, by the name it is used by",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := kinds()
+			var names []string
+			for _, k := range all {
+				names = append(names, k.name)
+			}
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("list takes one word at most")}
+			}
+			if len(args) == 1 {
+				var one []kind
+				for _, k := range all {
+					if k.name == args[0] {
+						one = append(one, k)
+					}
+				}
+				if one == nil {
+					return usageError{fmt.Errorf("nothing called %q to list; %s", args[0], registry.Suggest(args[0], names))}
+				}
+				all = one
+			}
+			if asJSON {
+				out := map[string][]registry.Entry{}
+				for _, k := range all {
+					out[k.name] = k.entries
+				}
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(out)
+			}
+			for i, k := range all {
+				if i > 0 {
+					fmt.Fprintln(e.out)
+				}
+				fmt.Fprintf(e.out, "%s (%s)\n", k.name, k.used)
+				w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+				for _, en := range k.entries {
+					fmt.Fprintf(w, "  %s\t%s\n", en.Spec, en.About)
+					if len(args) == 1 {
+						for _, p := range en.Params {
+							fmt.Fprintf(w, "    %s=%s\t  %s: %s\n", p.Key, p.Default, p.Type, p.Doc)
+						}
+					}
+				}
+				w.Flush()
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as one JSON object")
+	return c
+}

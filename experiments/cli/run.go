@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/progress"
+)
+
+func (e *env) runCommand() *cobra.Command {
+	var net, out string
+	var resume, asJSON, quick, quiet, noPlot bool
+	c := &cobra.Command{
+		Use:   "run RECIPE|FILE [key=value …]",
+		Short: "Train what a recipe says",
+		Long: `Run trains what a recipe says: an embedded one by name (gradlab list recipes), or
+a YAML file by path. Keys on the command line replace the recipe's; a list makes
+one run for each value:
+
+  gradlab run quickstart codec=raw 'workers=2,4,8'
+  gradlab run quickstart 'codec=raw,feedback(topk(keep=0.01))'
+
+Spec text contains commas and brackets, so quote it for the shell. Every run
+leaves a folder below --out with its configuration, metrics, checkpoints and
+result. Ctrl-C stops it after a checkpoint; the same command with --resume goes
+on.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("run needs a recipe; see gradlab list recipes")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			recipe, err := experiments.LoadRecipe(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			over := args[1:]
+			if net != "" {
+				over = append(over, "net="+net)
+			}
+			runs, err := recipe.Runs(over, quick)
+			if err != nil {
+				return usageError{err}
+			}
+			exe, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			places := e.places()
+			opt := experiments.Options{
+				Recipe: recipe.Name, Out: out, Resume: resume, Places: places, Args: e.args,
+				Stopping: e.stop.Load,
+				Join: func(rank int, coordinator, config, token string) experiments.Command {
+					return experiments.Command{
+						Path: exe,
+						Args: []string{"join", config, "--rank", strconv.Itoa(rank), "--coordinator", coordinator, "--token-file", token,
+							"--data-dir", places.Dir, "--cache-dir", places.Cache},
+					}
+				},
+			}
+			show := e.out
+			if asJSON {
+				show = e.err
+			}
+			if !quiet {
+				opt.Display = progress.New(e.err)
+				defer opt.Display.Close()
+			}
+			results, failed := experiments.ExecuteAll(cmd.Context(), runs, opt)
+			if opt.Display != nil {
+				opt.Display.Close()
+			}
+			if len(results) > 0 && !quiet {
+				if err := experiments.WriteTable(show, "box", results); err != nil {
+					return err
+				}
+				if !noPlot {
+					files, err := experiments.Plot(out, recipe, results)
+					if err != nil {
+						return err
+					}
+					for _, f := range files {
+						fmt.Fprintln(show, "wrote", f)
+					}
+				}
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				for _, r := range results {
+					if err := enc.Encode(r); err != nil {
+						return err
+					}
+				}
+			}
+			if errors.As(failed, new(*experiments.ConfigError)) {
+				return usageError{failed}
+			}
+			return failed
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&net, "net", "", "where ranks run: local, grpc or sim (the same as net=…)")
+	f.StringVar(&out, "out", "runs", "base folder of run folders")
+	f.BoolVar(&resume, "resume", false, "go on with stopped runs, keep finished ones")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object a run as the last lines")
+	f.BoolVar(&quick, "quick", false, "the recipe's smaller form")
+	f.BoolVar(&quiet, "quiet", false, "no progress, no table")
+	f.BoolVar(&noPlot, "no-plot", false, "write no figures")
+	return c
+}

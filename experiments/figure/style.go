@@ -1,0 +1,98 @@
+package figure
+
+import (
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/font/liberation"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+var (
+	axisLine  = draw.LineStyle{Color: color.Gray{0x55}, Width: 0.7}
+	tickLine  = draw.LineStyle{Color: color.Gray{0x55}, Width: 0.5}
+	gridLine  = draw.LineStyle{Color: color.Gray{0xE6}, Width: 0.5}
+	aimLine   = draw.LineStyle{Color: color.Gray{0x80}, Width: 0.8, Dashes: points(3, 3)}
+	titleText = style(12, 0x00, draw.XCenter, draw.YTop)
+	xText     = style(11, 0x00, draw.XCenter, draw.YTop)
+	yText     = upright(style(11, 0x00, draw.XCenter, draw.YTop))
+	xTickText = style(9, 0x22, draw.XCenter, draw.YTop)
+	yTickText = style(9, 0x22, draw.XRight, yMiddle)
+	keyText   = style(9, 0x00, draw.XLeft, yMiddle)
+	aimText   = style(8, 0x70, draw.XLeft, yMiddle)
+	emptyText = style(9, 0x90, draw.XCenter, yMiddle)
+)
+
+// yMiddle centres what stands on the baseline, without what hangs below it.
+const yMiddle text.YAlignment = -0.41
+
+var fonts = text.Plain{Fonts: font.NewCache(liberation.Collection())}
+
+func style(size vg.Length, grey uint8, x text.XAlignment, y text.YAlignment) text.Style {
+	return text.Style{
+		Color:   color.Gray{grey},
+		Font:    font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		XAlign:  x,
+		YAlign:  y,
+		Handler: fonts,
+	}
+}
+
+func upright(s text.Style) text.Style {
+	s.Rotation = math.Pi / 2
+	return s
+}
+
+// palette is that of Okabe and Ito without its yellow, which white swallows, and a grey.
+var palette = []color.NRGBA{
+	{0x00, 0x72, 0xB2, 0xFF}, {0xD5, 0x5E, 0x00, 0xFF}, {0x00, 0x9E, 0x73, 0xFF}, {0xCC, 0x79, 0xA7, 0xFF},
+	{0xE6, 0x9F, 0x00, 0xFF}, {0x56, 0xB4, 0xE9, 0xFF}, {0x00, 0x00, 0x00, 0xFF}, {0x80, 0x80, 0x80, 0xFF},
+}
+
+// There are as many dashes as shapes, and no common factor with the palette, so
+// that looks repeat late.
+var dashes = [][]vg.Length{nil, points(7, 2.5), points(2, 2), points(7, 2.5, 2, 2.5), points(12, 3)}
+
+var shapes = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
+	polygon{{X: 0, Y: 1.25}, {X: 1.25, Y: 0}, {X: 0, Y: -1.25}, {X: -1.25, Y: 0}},
+	polygon{{X: 0, Y: -1.2}, {X: 1.1, Y: 0.7}, {X: -1.1, Y: 0.7}},
+}
+
+func points(l ...vg.Length) []vg.Length { return l }
+
+// look is how a series is drawn, here and in the legend.
+type look struct {
+	line draw.LineStyle
+	bar  draw.LineStyle // error bars
+	mark draw.GlyphStyle
+	band color.NRGBA
+}
+
+// lookAt is the look of the i-th name.
+func lookAt(i int) look {
+	c := palette[i%len(palette)]
+	band := c
+	band.A = 48
+	return look{
+		line: draw.LineStyle{Color: c, Width: 1.8, Dashes: dashes[i%len(dashes)]},
+		bar:  draw.LineStyle{Color: c, Width: 0.9},
+		mark: draw.GlyphStyle{Color: c, Radius: 2.8, Shape: shapes[i%len(shapes)]},
+		band: band,
+	}
+}
+
+// polygon is a filled mark given by its corners at radius 1.
+type polygon []vg.Point
+
+// DrawGlyph draws the mark.
+func (p polygon) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	corners := make([]vg.Point, len(p))
+	for i, q := range p {
+		corners[i] = at.Add(q.Scale(s.Radius))
+	}
+	c.FillPolygon(s.Color, corners)
+}

@@ -1,0 +1,142 @@
+package experiments
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Record is what a run's folder holds.
+type Record struct {
+	Folder string         `json:"folder"`
+	Status Status         `json:"status"`
+	Config map[string]any `json:"config"`
+	Env    map[string]any `json:"env"`
+	Evals  []train.Eval   `json:"evals"`
+	Result *Result        `json:"result,omitempty"`
+}
+
+// ReadRecord reads a run's folder.
+func ReadRecord(path string) (*Record, error) {
+	rec := &Record{Folder: path}
+	if err := readJSON(filepath.Join(path, "status.json"), &rec.Status); err != nil {
+		var inside []string
+		_ = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
+			if err == nil && d.Name() == "status.json" && len(inside) < 10 {
+				inside = append(inside, filepath.Dir(p))
+			}
+			return nil
+		})
+		if len(inside) > 0 {
+			return nil, fmt.Errorf("%s is no run folder, but holds some:\n  %s", path, strings.Join(inside, "\n  "))
+		}
+		return nil, fmt.Errorf("%s is no run folder: %w", path, err)
+	}
+	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(b, &rec.Config); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, "config.yaml"), err)
+	}
+	_ = readJSON(filepath.Join(path, "env.json"), &rec.Env)
+	m, _ := os.ReadFile(filepath.Join(path, "metrics.jsonl"))
+	for _, x := range parseMetrics(m) {
+		if x.Eval != nil {
+			rec.Evals = append(rec.Evals, *x.Eval)
+		}
+	}
+	var r Result
+	if err := readJSON(filepath.Join(path, "result.json"), &r); err == nil {
+		rec.Result = &r
+	}
+	return rec, nil
+}
+
+// Write prints the record for people: what differs from the defaults, the
+// curve, the result.
+func (rec *Record) Write(w io.Writer) error {
+	s := rec.Status
+	fmt.Fprintf(w, "%s\n%s %s: %s at step %d\n", rec.Folder, s.Recipe, s.Run, s.State, s.Step)
+	if s.Error != "" {
+		fmt.Fprintf(w, "error: %s\n", s.Error)
+	}
+	def := Default()
+	fmt.Fprintln(w, "\nconfiguration (what differs from the defaults)")
+	for _, k := range Keys() {
+		if v := fmt.Sprint(rec.Config[k.Name]); rec.Config[k.Name] != nil && v != def.Get(k.Name) {
+			fmt.Fprintf(w, "  %-20s %s\n", k.Name, v)
+		}
+	}
+	if len(rec.Evals) > 0 {
+		fmt.Fprintf(w, "\naccuracy %s\n", spark(rec.Evals))
+		fmt.Fprintf(w, "  %8s %10s %9s %9s %10s %10s\n", "step", "time", "accuracy", "loss", "up", "down")
+		every := (len(rec.Evals) + 11) / 12
+		for i, e := range rec.Evals {
+			if i%every == 0 || i == len(rec.Evals)-1 {
+				fmt.Fprintf(w, "  %8d %10s %9.4f %9.4f %10s %10s\n", e.Step, progress.Seconds(e.Seconds), e.Accuracy, e.Loss, progress.Bytes(e.BytesUp), progress.Bytes(e.BytesDown))
+			}
+		}
+	}
+	if r := rec.Result; r != nil {
+		fmt.Fprintf(w, "\n%s\n", summary(r))
+		fmt.Fprintf(w, "gradients: %d sent = %d applied + %d rejected + %d lost\n", r.Ledger.Sent, r.Ledger.Applied, r.Ledger.Rejected, r.Ledger.Lost)
+		if r.WireBytes > 0 {
+			paid := r.BytesUp + r.BytesDown
+			fmt.Fprintf(w, "sockets carried %s for %s of gradients and parameters\n", progress.Bytes(r.WireBytes), progress.Bytes(paid))
+		}
+		if len(r.Staleness) > 1 {
+			fmt.Fprintln(w, "staleness")
+			histogram(w, r.Staleness)
+		}
+		fmt.Fprintf(w, "parameters %s\n", r.ParamsSHA256)
+	}
+	return nil
+}
+
+// spark draws accuracies as a line of blocks.
+func spark(evals []train.Eval) string {
+	const blocks = "▁▂▃▄▅▆▇█"
+	ramp := []rune(blocks)
+	lo, hi := 1.0, 0.0
+	for _, e := range evals {
+		lo, hi = min(lo, e.Accuracy), max(hi, e.Accuracy)
+	}
+	var b strings.Builder
+	for _, e := range evals {
+		i := 0
+		if hi > lo {
+			i = int((e.Accuracy - lo) / (hi - lo) * float64(len(ramp)-1))
+		}
+		b.WriteRune(ramp[i])
+	}
+	return b.String()
+}
+
+func histogram(w io.Writer, h []uint64) {
+	width := (len(h) + 19) / 20
+	most := uint64(1)
+	var rows []uint64
+	for i := 0; i < len(h); i += width {
+		n := uint64(0)
+		for j := i; j < min(i+width, len(h)); j++ {
+			n += h[j]
+		}
+		rows = append(rows, n)
+		most = max(most, n)
+	}
+	for i, n := range rows {
+		name := fmt.Sprint(i * width)
+		if width > 1 {
+			name = fmt.Sprintf("%d-%d", i*width, (i+1)*width-1)
+		}
+		fmt.Fprintf(w, "  %7s %8d %s\n", name, n, strings.Repeat("█", int(40*n/most)))
+	}
+}

@@ -1,0 +1,186 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lattice says what each package of the module may import from the module, and
+// which outside modules. A package that is not named here may not exist. Tests
+// are free to import what they like.
+const lattice = `
+internal/rng            :
+internal/registry       :
+internal/safetensors    :
+internal/f32            :                                  | golang.org/x/sys gonum.org/v1/gonum
+lrschedule              : internal/registry
+staleness               : internal/registry
+staleness/staletest     : staleness
+compress/bits           :                                  | github.com/klauspost/compress
+compress                : compress/bits internal/f32 internal/rng internal/registry
+compress/compresstest   : compress compress/bits internal/f32 internal/rng internal/registry
+sgd                     : lrschedule internal/f32 internal/rng internal/registry
+sgd/sgdtest             : sgd internal/rng internal/f32
+sgd/nn                  : sgd internal/f32 internal/rng internal/registry    | gonum.org/v1/gonum
+sgd/data                : sgd internal/f32 internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
+comm                    :
+comm/commtest           : comm
+comm/local              : comm
+comm/sim                : comm internal/rng
+comm/grpcnet            : comm                             | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
+comm/collective         : comm internal/registry
+comm/ps                 : comm staleness internal/registry
+sgd/train               : sgd compress staleness lrschedule comm comm/collective comm/ps internal/f32 internal/rng internal/registry internal/safetensors
+experiments/figure      :                                  | gonum.org/v1/plot github.com/jedib0t/go-pretty
+experiments/table       :                                  | github.com/jedib0t/go-pretty
+experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
+experiments             : *                                | *
+experiments/cli         : *                                | *
+internal/arch           :
+.                       : experiments/cli
+`
+
+// Only these may look at the wall clock, and only experiments/cli at the
+// environment. Chance comes from internal/rng alone.
+var (
+	clocks = []string{"internal/f32" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/cli", "experiments/progress", "sgd/data"}
+	envs   = []string{"experiments/cli"}
+)
+
+const module = "github.com/gradlab/gradlab"
+
+func root(t *testing.T) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(filepath.Dir(dir))
+}
+
+type file struct {
+	pkg, path string
+	ast       *ast.File
+	test      bool
+}
+
+func sources(t *testing.T) []file {
+	var out []file
+	base := root(t)
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if p != base && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(base, filepath.Dir(p))
+		out = append(out, file{filepath.ToSlash(rel), p, f, strings.HasSuffix(name, "_test.go")})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestImports(t *testing.T) {
+	type rule struct{ in, out []string }
+	rules := map[string]rule{}
+	for _, line := range strings.Split(strings.TrimSpace(lattice), "\n") {
+		pkg, rest, _ := strings.Cut(line, ":")
+		in, out, _ := strings.Cut(rest, "|")
+		rules[strings.TrimSpace(pkg)] = rule{strings.Fields(in), strings.Fields(out)}
+	}
+	for _, f := range sources(t) {
+		r, ok := rules[f.pkg]
+		if !ok {
+			t.Errorf("package %s is not in the lattice", f.pkg)
+			continue
+		}
+		if f.test {
+			continue
+		}
+		for _, im := range f.ast.Imports {
+			path := strings.Trim(im.Path.Value, `"`)
+			if own, ok := strings.CutPrefix(path, module+"/"); ok {
+				if !slices.Contains(r.in, own) && !slices.Contains(r.in, "*") {
+					t.Errorf("%s imports %s, which the lattice does not allow", f.path, own)
+				}
+				continue
+			}
+			if !strings.Contains(strings.Split(path, "/")[0], ".") || slices.Contains(r.out, "*") {
+				continue // standard library
+			}
+			if !slices.ContainsFunc(r.out, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") }) {
+				t.Errorf("%s imports %s, which the lattice does not allow", f.path, path)
+			}
+		}
+	}
+}
+
+func TestEveryPackageIsDocumented(t *testing.T) {
+	doc := map[string]bool{}
+	for _, f := range sources(t) {
+		if !f.test {
+			doc[f.pkg] = doc[f.pkg] || f.ast.Doc != nil
+		}
+	}
+	for pkg, ok := range doc {
+		if !ok {
+			t.Errorf("package %s has no comment that says what it is for", pkg)
+		}
+	}
+}
+
+func TestTimeChanceAndEnvironment(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || f.pkg == "internal/arch" || strings.HasSuffix(f.pkg, "test") {
+			continue
+		}
+		for _, im := range f.ast.Imports {
+			if p := strings.Trim(im.Path.Value, `"`); p == "math/rand" || p == "math/rand/v2" {
+				t.Errorf("%s imports %s; draws come from internal/rng, by address", f.path, p)
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, ok := sel.X.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			switch x.Name + "." + sel.Sel.Name {
+			case "time.Now", "time.Sleep", "time.Since", "time.After", "time.NewTimer", "time.NewTicker", "time.AfterFunc":
+				if !slices.Contains(clocks, f.pkg) {
+					t.Errorf("%s uses %s.%s; only %v may look at the wall clock", f.path, x.Name, sel.Sel.Name, clocks)
+				}
+			case "os.Getenv", "os.LookupEnv":
+				if !slices.Contains(envs, f.pkg) {
+					t.Errorf("%s reads the environment; only %v may", f.path, envs)
+				}
+			}
+			return true
+		})
+	}
+}

@@ -1,0 +1,199 @@
+package data
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// addFile looks into a file of a folder and adds it, or what is in it.
+func (t *tree) addFile(in folder, name string) error {
+	f, err := in.Open(filepath.FromSlash(name))
+	if err != nil {
+		return t.wrap(name, err)
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			f.Close()
+		}
+	}()
+	st, err := f.Stat()
+	if err != nil {
+		return t.wrap(name, err)
+	}
+	br, packed, err := unwrap(f)
+	if err != nil {
+		return t.wrap(name, err)
+	}
+	head, err := br.Peek(headBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return t.wrap(name, err)
+	}
+	size := st.Size()
+	if packed {
+		size = -1
+	}
+	k := sniff(name, head, size)
+	switch {
+	case k == tarKind && packed && t.lazy:
+		return t.wrap(name, errors.New("a compressed tar cannot be read at random; unpack it, or decompress it to a .tar"))
+	case k == tarKind && packed:
+		return t.wrap(name, t.addTar(name, tar.NewReader(br), nil))
+	case k == tarKind:
+		keep = true
+		t.close = append(t.close, f)
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return t.wrap(name, err)
+		}
+		return t.wrap(name, t.addTar(name, tar.NewReader(f), f))
+	case k == zipKind && !packed:
+		keep = true
+		t.close = append(t.close, f)
+		return t.wrap(name, t.addZip(name, f, size))
+	case k == otherKind || k == zipKind:
+		return nil
+	}
+	return t.add(file{name: name, kind: k, size: size, in: in})
+}
+
+// entryName cleans the name of an archive's entry; ok is false for one that is
+// hidden or climbs out.
+func entryName(name string) (string, bool) {
+	name = path.Clean(strings.TrimPrefix(name, "./"))
+	return name, fs.ValidPath(name) && name != "." && !strings.HasPrefix(path.Base(name), ".")
+}
+
+// addTar adds the entries of a tar. With the file at hand only offsets are
+// kept; without, the content.
+func (t *tree) addTar(from string, tr *tar.Reader, on *os.File) error {
+	var held blobs
+	var total int64
+	br := bufio.NewReaderSize(nil, 4096)
+	for {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, ok := entryName(h.Name)
+		if !ok || h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.map"] != "" {
+			continue
+		}
+		f := file{name: name, kind: imageKind, size: h.Size, from: from}
+		if on != nil {
+			// tar.Reader reads whole blocks and nothing ahead: the content
+			// begins where the file now stands.
+			if f.at, err = on.Seek(0, io.SeekCurrent); err != nil {
+				return err
+			}
+			f.in = section{on}
+		}
+		br.Reset(tr)
+		if !hasImageName(name) {
+			if f.kind, f.size, err = sniffEntry(name, br, h.Size); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if f.kind == otherKind {
+				continue
+			}
+		}
+		if on == nil {
+			limit := min(maxHeld-total, maxBlob)
+			b, err := readAll(br, limit)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			total += int64(len(b))
+			f.at, f.in = int64(len(held.b)), &held
+			held.b = append(held.b, b)
+		}
+		if err := t.add(f); err != nil {
+			return err
+		}
+	}
+}
+
+// sniffEntry recognises an entry, looking through gzip without consuming
+// anything. Archives within archives are not opened.
+func sniffEntry(name string, br *bufio.Reader, size int64) (kind, int64, error) {
+	head, err := br.Peek(headBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return otherKind, 0, err
+	}
+	if in, packed, err := unwrap(bytes.NewReader(head)); err == nil && packed {
+		head, _ = in.Peek(headBytes) // what little the head unpacks to
+		if k := sniff(name, head, -1); k == idxKind {
+			return k, size, nil
+		}
+		return otherKind, 0, nil
+	}
+	k := sniff(name, head, size)
+	if k == tarKind || k == zipKind {
+		k = otherKind
+	}
+	return k, size, nil
+}
+
+// addZip adds the entries of a zip.
+func (t *tree) addZip(from string, f *os.File, size int64) error {
+	zr, err := zip.NewReader(f, size)
+	if err != nil {
+		return err
+	}
+	for i, z := range zr.File {
+		name, ok := entryName(z.Name)
+		if !ok || !z.Mode().IsRegular() {
+			continue
+		}
+		e := file{name: name, kind: imageKind, at: int64(i), size: int64(z.UncompressedSize64), in: zipped{zr}, from: from}
+		if !hasImageName(name) {
+			r, err := z.Open()
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			e.kind, _, err = sniffEntry(name, bufio.NewReader(r), e.size)
+			r.Close()
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if e.kind == otherKind {
+				continue
+			}
+		}
+		if err := t.add(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// section is the volume of an uncompressed tar: file.at is an offset.
+type section struct{ *os.File }
+
+func (s section) open(f *file) (io.ReadCloser, error) {
+	return io.NopCloser(io.NewSectionReader(s.File, f.at, f.size)), nil
+}
+
+// blobs is the volume of a compressed tar, held in memory: file.at is an index.
+type blobs struct{ b [][]byte }
+
+func (v *blobs) open(f *file) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(v.b[f.at])), nil
+}
+
+// zipped is the volume of a zip: file.at is an index.
+type zipped struct{ *zip.Reader }
+
+func (z zipped) open(f *file) (io.ReadCloser, error) { return z.File[f.at].Open() }

@@ -1,0 +1,101 @@
+package data
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"sync"
+
+	"golang.org/x/image/draw"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// frame chooses the part of a w×h picture that becomes the sample.
+type frame func(w, h int) image.Rectangle
+
+// decode unpacks a JPEG or PNG, scales the part that fr chooses to sh (1 or 3
+// channels) and writes it to pix, channel by channel. Grey, palette and CMYK
+// pictures are converted; transparency is black; EXIF is ignored.
+func decode(b []byte, sh sgd.Shape, fr frame, pix []uint8) error {
+	img, err := decodeImage(b)
+	if err != nil {
+		return err
+	}
+	box := img.Bounds()
+	part := fr(box.Dx(), box.Dy()).Add(box.Min).Intersect(box)
+	if part.Empty() {
+		return fmt.Errorf("an empty picture")
+	}
+	out := canvases.Get().(*canvas)
+	defer canvases.Put(out)
+	rgba, plane := out.size(sh.W, sh.H), sh.W*sh.H
+	if part.Dx() == sh.W && part.Dy() == sh.H {
+		draw.Draw(rgba, rgba.Bounds(), img, part.Min, draw.Src)
+	} else {
+		draw.BiLinear.Scale(rgba, rgba.Bounds(), img, part, draw.Src, nil)
+	}
+	for i, p := 0, rgba.Pix; i < plane; i, p = i+1, p[4:] {
+		if sh.C == 1 {
+			pix[i] = uint8((299*int(p[0]) + 587*int(p[1]) + 114*int(p[2]) + 500) / 1000)
+			continue
+		}
+		pix[i], pix[plane+i], pix[2*plane+i] = p[0], p[1], p[2]
+	}
+	return nil
+}
+
+// decodeImage refuses a picture whose header promises far more than its bytes
+// can hold, before anything is allocated for it.
+func decodeImage(b []byte) (image.Image, error) {
+	config, full := jpeg.DecodeConfig, jpeg.Decode
+	if bytes.HasPrefix(b, []byte("\x89PNG")) {
+		config, full = png.DecodeConfig, png.Decode
+	}
+	c, err := config(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	const most = 1 << 26 // pixels; the largest of ImageNet have about 61 million
+	if c.Width < 1 || c.Height < 1 || c.Width > most/c.Height || c.Width*c.Height > 1<<16+4096*len(b) {
+		return nil, fmt.Errorf("%d×%d pixels in %d bytes", c.Width, c.Height, len(b))
+	}
+	return full(bytes.NewReader(b))
+}
+
+// canvas is a reusable picture to draw samples on.
+type canvas struct {
+	rgba image.RGBA
+	pix  []uint8 // of a decoded sample, channel by channel
+}
+
+var canvases = sync.Pool{New: func() any { return new(canvas) }}
+
+func (c *canvas) size(w, h int) *image.RGBA {
+	c.rgba = image.RGBA{Pix: grow(c.rgba.Pix, 4*w*h), Stride: 4 * w, Rect: image.Rect(0, 0, w, h)}
+	return &c.rgba
+}
+
+// jpegQuality estimates the quality setting (1–100) of the Independent JPEG
+// Group's scale from the first quantisation table, 0 if b is no JPEG with one.
+func jpegQuality(b []byte) int {
+	const standard = 3688 // sum of the luminance table at quality 50
+	for i := 2; i+4 < len(b) && b[i] == 0xff; {
+		n := int(b[i+2])<<8 | int(b[i+3])
+		if b[i+1] == 0xdb && n >= 67 && i+69 <= len(b) && b[i+4]>>4 == 0 {
+			sum := 0
+			for _, q := range b[i+5 : i+69] {
+				sum += int(q)
+			}
+			if s := 100 * float64(sum) / standard; s <= 100 {
+				return min(100, int((200-s)/2+.5))
+			} else {
+				return max(1, int(5000/s+.5))
+			}
+		}
+		i += 2 + n
+	}
+	return 0
+}

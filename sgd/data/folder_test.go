@@ -1,0 +1,190 @@
+package data
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// TestOpenPictures reads the same folder in every packing: a PNG called JPEG, a
+// grey and a CMYK picture, labels in a text, entries that climb out.
+func TestOpenPictures(t *testing.T) {
+	tree := tarBytes(pictures()...)
+	loose := slices.DeleteFunc(pictures(), func(e entry) bool { return strings.HasPrefix(e.name, "..") })
+	for i := range loose {
+		loose[i].name = "cifar10/" + loose[i].name
+	}
+	var hash uint64
+	for name, files := range map[string][]entry{
+		"folder":  loose,
+		"tar":     {{"cifar10/a.tar", tree}},
+		"tar.gz":  {{"cifar-10.tar.gz", gz(tree)}},
+		"tar.zst": {{"cifar10/a.tar.zst", zst(tree)}},
+		"zip":     {{"cifar10.zip", zipBytes(pictures()...)}},
+	} {
+		ds, err := Open("cifar10", Options{Dir: put(t, files...)})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if ds.Train.Len() != 4 || ds.Test.Len() != 2 || ds.Train.Classes() != 2 || ds.Train.Shape() != cifarShape {
+			t.Fatalf("%s: %d + %d of %s", name, ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
+		}
+		if y := batch(t, ds.Test, 0, 2).Y; y[0] != 1 || y[1] != 0 {
+			t.Errorf("%s: test labels %v", name, y)
+		}
+		if hash != 0 && hash != ds.Hash {
+			t.Errorf("%s: another hash", name)
+		}
+		if !strings.Contains(ds.Note, "2 classes instead of 10") {
+			t.Errorf("%s: note %q", name, ds.Note)
+		}
+		hash = ds.Hash
+		m := ds.Train.(*source).samples.(*held).images
+		for i, want := range [][3]int{{0, 0, 200}, {77, 77, 77}, {200, 0, 0}, {64, 64, 64}} {
+			for c := range 3 {
+				if got := int(m.pix[i*cifarPixels+c*1024+500]); got < want[c]-3 || got > want[c]+3 {
+					t.Errorf("%s: picture %d channel %d is %d, want %d", name, i, c, got, want[c])
+				}
+			}
+		}
+		if !slices.Equal(m.label, []int32{0, 0, 1, 1}) {
+			t.Errorf("%s: labels %v", name, m.label)
+		}
+	}
+}
+
+func TestJPEGQualityIsNoted(t *testing.T) {
+	files := pictures()
+	ds := open(t, "cifar10", Options{Dir: put(t, entry{"cifar10/a.tar", tarBytes(files[0], entry{"set/val/b/x.jpg", files[0].body})})})
+	if !strings.Contains(ds.Note, "JPEGs of quality 75") {
+		t.Errorf("note %q", ds.Note)
+	}
+	for _, q := range []int{30, 50, 75, 90, 100} {
+		if got := jpegQuality(jpegBytes(uniform(8, 8, grey), q)); got < q-2 || got > q+2 {
+			t.Errorf("quality %d estimated as %d", q, got)
+		}
+	}
+	if jpegQuality([]byte("\xff\xd8\xff\xdb\xff")) != 0 || jpegQuality(nil) != 0 {
+		t.Error("a quality from nothing")
+	}
+}
+
+func TestPictureErrorsNameTheFile(t *testing.T) {
+	for want, change := range map[string]func([]entry) []entry{
+		filepath.FromSlash("a.tar/set/train/b/0.jpg"): func(f []entry) []entry { f[0].body = f[0].body[:200]; return f },
+		"1.JPEG": func(f []entry) []entry { f[2].body = []byte("not a picture"); return f },
+		"y.JPEG: no class for it: \"c\" is none of the 2": func(f []entry) []entry {
+			f[6].body = bytes.ReplaceAll(f[6].body, []byte("\ta"), []byte("\tc"))
+			return f
+		},
+		"x.JPEG: no class for it":        func(f []entry) []entry { f[6].body = nil; return f },
+		"no pictures under both train/":  func(f []entry) []entry { return f[:4] },
+		"nothing in it is recognised as": func(f []entry) []entry { return []entry{{"x/y", []byte("z")}} },
+	} {
+		_, err := Open("cifar10", Options{Dir: put(t, entry{"cifar10/a.tar", tarBytes(change(pictures())...)})})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in: %v", want, err)
+		}
+	}
+}
+
+func TestHostilePicturesAreRefusedEarly(t *testing.T) {
+	huge := pngBytes(uniform(4, 4, grey))
+	copy(huge[16:], []byte{0, 0, 0x7f, 0xff, 0, 0, 0x7f, 0xff}) // 32767×32767
+	if _, err := decodeImage(huge); err == nil {
+		t.Error("a tiny PNG of a thousand megapixels passes")
+	}
+	big := greyJPEG(8, 8, 1)
+	at := bytes.Index(big, []byte{0xff, 0xc0})
+	copy(big[at+5:], []byte{0x40, 0, 0x40, 0})
+	if _, err := decodeImage(big); err == nil || !strings.Contains(err.Error(), "16384×16384") {
+		t.Errorf("a tiny JPEG of 16384×16384: %v", err)
+	}
+}
+
+func TestLinksDoNotLeaveTheFolder(t *testing.T) {
+	outside := put(t, entry{"train/a/0.png", pngBytes(uniform(4, 4, grey))})
+	dir := put(t, entry{"imagenet/val/a/0.png", pngBytes(uniform(4, 4, grey))})
+	if err := os.Symlink(filepath.Join(outside, "train"), filepath.Join(dir, "imagenet", "train")); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	_, err := Open("imagenet", Options{Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "1 symbolic links") {
+		t.Error(err)
+	}
+}
+
+func TestImageNet(t *testing.T) {
+	var files []entry
+	for i := range 12 {
+		img := uniform(40+i, 60-i, grey)
+		files = append(files, entry{"Data/CLS-LOC/train/n" + string(rune('0'+i%3)) + "/x" + string(rune('a'+i)) + ".JPEG", jpegBytes(img, 90)})
+	}
+	files = append(files, entry{"Data/CLS-LOC/val/V1.JPEG", files[0].body}, entry{"Data/CLS-LOC/val/V2.JPEG", files[1].body},
+		entry{"LOC_val_solution.csv", []byte("ImageId,PredictionString\nV2,n1 1 2 3 4 \nV1,n2 85 1 499 272 \n")})
+	dir := put(t, entry{"imagenet/all.tar", tarBytes(files...)})
+	loose := put(t, files...)
+	named := filepath.Join(t.TempDir(), "ImageNet")
+	if err := os.Rename(loose, named); err != nil {
+		t.Fatal(err)
+	}
+	loose = named
+	o := Options{Dir: dir, Seed: 5, Augment: true}
+	ds := open(t, "imagenet(size=16)", o)
+	o.Dir = loose
+	same := open(t, "imagenet(size=16)", o)
+	if ds.Hash != same.Hash || ds.Train.Len() != 12 || ds.Test.Len() != 2 || ds.Train.Classes() != 3 || ds.Train.Shape() != (sgd.Shape{C: 3, H: 16, W: 16}) {
+		t.Fatalf("%d + %d of %s, hashes %x %x", ds.Train.Len(), ds.Test.Len(), ds.Train.Shape(), ds.Hash, same.Hash)
+	}
+	if y := batch(t, ds.Test, 0, 2).Y; y[0] != 2 || y[1] != 1 {
+		t.Errorf("test labels %v", y)
+	}
+	whole := batch(t, ds.Train, 3, 20)
+	for i := range 20 {
+		one := batch(t, same.Train, 3+uint64(i), 1)
+		if one.Y[0] != whole.Y[i] || !slices.Equal(one.X, whole.X[i*768:(i+1)*768]) {
+			t.Fatalf("sample %d depends on the batch or the packing", i)
+		}
+	}
+	if _, err := Open("imagenet", Options{Dir: put(t, entry{"imagenet/all.tar.gz", gz(tarBytes(files...))})}); err == nil || !strings.Contains(err.Error(), "unpack it") {
+		t.Errorf("a compressed tar: %v", err)
+	}
+	os.WriteFile(filepath.Join(loose, "Data/CLS-LOC/train/n0/xa.JPEG"), []byte("gone bad"), 0o644)
+	var b sgd.Batch
+	if err := same.Train.Batch(sgd.Draw{N: 12}, &b); err == nil || !strings.Contains(err.Error(), "xa.JPEG") {
+		t.Errorf("a picture gone bad: %v", err)
+	}
+}
+
+func TestShards(t *testing.T) {
+	o := Options{Dir: put(t, entry{"cifar10/a.tar.zst", zst(tarBytes(pictures()...))}), Cache: t.TempDir(), KeepDecoded: true}
+	first := open(t, "cifar10", o)
+	shards, _ := filepath.Glob(filepath.Join(o.Cache, "decoded", "*"))
+	if len(shards) != 1 || filepath.Ext(shards[0]) != ".shard" {
+		t.Fatal(shards)
+	}
+	b, _ := os.ReadFile(shards[0])
+	l, ok := readShard(filepath.Dir(shards[0]), strings.TrimSuffix(filepath.Base(shards[0]), ".shard"))
+	if !ok || digest(l.parts[:]...) != first.Hash {
+		t.Fatal("the shard does not read back")
+	}
+	for _, damage := range [][]byte{b[:len(b)-1], b[:30], nil, append(bytes.Clone(b[:len(b)-1]), b[len(b)-1]+1)} {
+		os.WriteFile(shards[0], damage, 0o644)
+		again := open(t, "cifar10", o)
+		if again.Hash != first.Hash || again.Note != first.Note {
+			t.Error("a damaged shard changes the data")
+		}
+		if now, _ := os.ReadFile(shards[0]); !bytes.Equal(now, b) {
+			t.Error("a damaged shard is not replaced")
+		}
+	}
+	if again := open(t, "cifar10", o); again.Hash != first.Hash || again.Note != first.Note {
+		t.Error("the shard differs from the pictures")
+	}
+}

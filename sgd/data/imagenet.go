@@ -1,0 +1,111 @@
+package data
+
+import (
+	"fmt"
+	"hash/fnv"
+	"image"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// ImageNet is the user's own copy of ImageNet-1k, or any large image folder: a
+// folder tree, a zip or an uncompressed tar. Pictures are decoded as a batch is
+// filled, on all cores, and never held. Training images are cropped to the
+// middle square, or, with augmentation, to a random part, and mirrored; test
+// images to the middle 7/8 of the square. Either is scaled to Size×Size with a
+// filter that averages. Channel means .485 .456 .406, deviations .229 .224 .225.
+//
+// The data set's Hash covers the names of the files and not their bytes.
+type ImageNet struct {
+	Size int `doc:"side of a sample in pixels: 64 is tractable on a CPU, 224 is customary"`
+}
+
+var _ = Sets.Add("imagenet", "the user's own ImageNet or other image folder, decoded as needed", ImageNet{Size: 64})
+
+// Validate checks the options.
+func (s ImageNet) Validate() error {
+	if s.Size < 8 || s.Size > 1024 {
+		return fmt.Errorf("size must be 8 to 1024, not %d", s.Size)
+	}
+	return nil
+}
+
+// Open lists the pictures and serves them from their files, which stay open.
+func (s ImageNet) Open(o Options) (sgd.Dataset, error) {
+	if err := s.Validate(); err != nil {
+		return sgd.Dataset{}, fmt.Errorf("data: imagenet: %w", err)
+	}
+	r := recipes["imagenet"]
+	loc, err := r.find(o)
+	if err != nil {
+		return sgd.Dataset{}, err
+	}
+	t, err := openTree(loc.Path, true)
+	if err != nil {
+		return sgd.Dataset{}, fmt.Errorf("data: imagenet: %w", err)
+	}
+	parts, classes, err := t.imageFolder()
+	if err != nil {
+		t.Close()
+		return sgd.Dataset{}, fmt.Errorf("data: imagenet: %w", err)
+	}
+	var stores [2]*lazy
+	h := fnv.New64a()
+	for p := range stores {
+		stores[p] = &lazy{
+			tree: t, list: parts[p], cls: len(classes), test: p == 1,
+			sh: sgd.Shape{C: 3, H: s.Size, W: s.Size}, scale: newScale(3, 255, r.mean, r.std),
+		}
+		for _, l := range parts[p] {
+			fmt.Fprintf(h, "%d %s\n", p, l.rel)
+		}
+	}
+	ds := dataset(stores[0], stores[1], o, true)
+	ds.Name, ds.Hash = "imagenet", h.Sum64()
+	ds.Note = fmt.Sprintf("%d classes at %d×%d pixels", len(classes), s.Size, s.Size)
+	return ds, nil
+}
+
+// lazy serves pictures straight from a tree.
+type lazy struct {
+	tree *tree
+	list []labelled
+	cls  int
+	sh   sgd.Shape
+	test bool
+	scale
+}
+
+func (z *lazy) len() int         { return len(z.list) }
+func (z *lazy) shape() sgd.Shape { return z.sh }
+func (z *lazy) classes() int     { return z.cls }
+
+func (z *lazy) read(i int, j jitter, x []float32) (int32, error) {
+	l := &z.list[i]
+	raw, err := z.tree.read(l.file)
+	if err != nil {
+		return 0, fmt.Errorf("data: imagenet: %w", err)
+	}
+	keep, flip := 1.0, false
+	if z.test {
+		keep = 7. / 8
+	}
+	part := func(w, h int) (r image.Rectangle) {
+		if !j.on {
+			return centre(w, h, z.sh.W, z.sh.H, keep)
+		}
+		r, flip = j.crop(w, h, z.sh.W, z.sh.H)
+		return r
+	}
+	c := canvases.Get().(*canvas)
+	defer canvases.Put(c)
+	c.pix = grow(c.pix, z.sh.Len())
+	if err := decode(raw, z.sh, part, c.pix); err != nil {
+		return 0, fmt.Errorf("data: imagenet: %w", z.tree.wrap(l.name, err))
+	}
+	plane := z.sh.H * z.sh.W
+	for k := range z.scale {
+		z.scale[k].moved(x[k*plane:(k+1)*plane], c.pix[k*plane:(k+1)*plane], z.sh.H, z.sh.W, 0, 0, flip)
+	}
+	return l.label, nil
+}

@@ -1,0 +1,106 @@
+package data
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// images is a set of labelled pictures as bytes: sample after sample, each
+// channel by channel, row by row.
+type images struct {
+	sh    sgd.Shape
+	cls   int
+	pix   []uint8 // len(label) · sh.Len()
+	label []int32
+}
+
+// check verifies that every label is a class and that there is a pixel for
+// every place.
+func (m *images) check() error {
+	if len(m.label) == 0 || m.sh.Len() == 0 {
+		return fmt.Errorf("no samples")
+	}
+	if len(m.pix) != len(m.label)*m.sh.Len() {
+		return fmt.Errorf("%d bytes for %d samples of %s", len(m.pix), len(m.label), m.sh)
+	}
+	for i, y := range m.label {
+		if y < 0 || int(y) >= m.cls {
+			return fmt.Errorf("sample %d has label %d, with %d classes", i, y, m.cls)
+		}
+	}
+	return nil
+}
+
+// digest identifies the pictures: two CRC-32s with different polynomials over
+// geometry, labels and pixels. It guards against mix-ups, not against malice.
+func digest(sets ...*images) uint64 {
+	a, b := crc32.New(castagnoli), crc32.NewIEEE()
+	var head []byte
+	for _, m := range sets {
+		head = head[:0]
+		for _, v := range []int{m.sh.C, m.sh.H, m.sh.W, m.cls, len(m.label)} {
+			head = binary.LittleEndian.AppendUint64(head, uint64(v))
+		}
+		for _, y := range m.label {
+			head = binary.LittleEndian.AppendUint32(head, uint32(y))
+		}
+		for _, p := range [][]byte{head, m.pix} {
+			a.Write(p)
+			b.Write(p)
+		}
+	}
+	return uint64(a.Sum32())<<32 | uint64(b.Sum32())
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// scale turns bytes into inputs: table c maps a byte of channel c to
+// (v/top − mean)/std.
+type scale []table
+
+// table maps a byte of one channel to its input value.
+type table [256]float32
+
+func newScale(channels int, top float32, mean, std []float32) scale {
+	s := make(scale, channels)
+	for c := range s {
+		m, d := mean[min(c, len(mean)-1)], std[min(c, len(std)-1)]
+		for v := range s[c] {
+			s[c][v] = (float32(v)/top - m) / d
+		}
+	}
+	return s
+}
+
+// held serves images from memory.
+type held struct {
+	*images
+	scale
+	pad  int  // augmentation shifts by up to pad pixels, black coming in
+	flip bool // and mirrors half of the images
+}
+
+func (h *held) len() int         { return len(h.label) }
+func (h *held) shape() sgd.Shape { return h.sh }
+func (h *held) classes() int     { return h.cls }
+
+func (h *held) read(i int, j jitter, x []float32) (int32, error) {
+	dim, plane := h.sh.Len(), h.sh.H*h.sh.W
+	src := h.pix[i*dim : (i+1)*dim]
+	dx, dy, flip := j.shift(h.pad, h.flip)
+	for c := range h.scale {
+		from, to := src[c*plane:(c+1)*plane], x[c*plane:(c+1)*plane]
+		if dx == 0 && dy == 0 && !flip {
+			t := &h.scale[c]
+			for k, v := range from {
+				to[k] = t[v]
+			}
+			continue
+		}
+		h.scale[c].moved(to, from, h.sh.H, h.sh.W, dx, dy, flip)
+	}
+	return h.label[i], nil
+}

@@ -1,0 +1,48 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// find locates the set, downloading it if that is wanted and needed.
+func (r *recipe) find(o Options) (Location, error) {
+	loc := r.locate(o)
+	if loc.Found {
+		return loc, nil
+	}
+	if o.Download && len(r.files) > 0 {
+		return r.fetch(context.Background(), o)
+	}
+	return loc, r.missing(o, nil)
+}
+
+// open reads the set into memory and serves it.
+func (r *recipe) open(o Options) (sgd.Dataset, error) {
+	loc, err := r.find(o)
+	if err != nil {
+		return sgd.Dataset{}, err
+	}
+	t, err := openTree(loc.Path, false)
+	if err != nil {
+		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
+	}
+	defer t.Close()
+	keep := ""
+	if o.KeepDecoded && o.Cache != "" {
+		keep = filepath.Join(o.Cache, "decoded")
+	}
+	l, err := t.load(r, keep)
+	if err != nil {
+		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
+	}
+	sc := newScale(l.parts[0].sh.C, 255, r.mean, r.std)
+	train := &held{images: l.parts[0], scale: sc, pad: r.pad, flip: r.flip}
+	ds := dataset(train, &held{images: l.parts[1], scale: sc}, o, false)
+	ds.Name, ds.Hash, ds.Note = r.name, digest(l.parts[:]...), strings.Join(l.notes, "; ")
+	return ds, nil
+}

@@ -1,0 +1,138 @@
+package data
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// samples is a store of labelled samples in a fixed order.
+type samples interface {
+	len() int
+	shape() sgd.Shape
+	classes() int
+	// read writes sample i into x (shape().Len() values), seen through j, and
+	// returns its label. Safe for concurrent use.
+	read(i int, j jitter, x []float32) (int32, error)
+}
+
+// jitter is the address of a sample's augmentation; the zero value is none.
+type jitter struct {
+	on  bool
+	key rng.Key
+}
+
+// source puts a store into stream order: position p is, in epoch p/n, the image
+// of p mod n under that epoch's permutation. Unshuffled, p is p mod n.
+type source struct {
+	samples
+	n       int     // samples served, len() unless limited
+	pick    rng.Key // which n, when limited
+	seed    uint64
+	shuffle bool
+	augment bool
+	par     bool // a read is slow enough to spread over cores
+}
+
+func newSource(s samples, n int, limit int, seed uint64) *source {
+	src := &source{samples: s, n: n, pick: rng.New(0, "limit"), seed: seed}
+	if limit > 0 && limit < n {
+		src.n = limit
+	}
+	return src
+}
+
+// dataset pairs two stores under the options.
+func dataset(train, test samples, o Options, par bool) sgd.Dataset {
+	tr := newSource(train, train.len(), o.Limit, o.Seed)
+	tr.shuffle, tr.augment, tr.par = true, o.Augment, par
+	te := newSource(test, test.len(), o.TestLimit, o.Seed)
+	te.par = par
+	return sgd.Dataset{Train: tr, Test: te}
+}
+
+func (s *source) Len() int         { return s.n }
+func (s *source) Shape() sgd.Shape { return s.shape() }
+func (s *source) Classes() int     { return s.classes() }
+
+// index is the stored sample at stream position p.
+func (s *source) index(p uint64) int {
+	epoch, i := p/uint64(s.n), int(p%uint64(s.n))
+	if s.shuffle {
+		i = rng.New(s.seed, "shuffle").With(epoch).Permute(i, s.n)
+	}
+	if all := s.len(); s.n < all {
+		i = s.pick.Permute(i, all)
+	}
+	return i
+}
+
+// Batch implements sgd.Source.
+func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
+	if d.N < 0 {
+		return fmt.Errorf("data: a batch of %d samples", d.N)
+	}
+	dim := s.shape().Len()
+	b.X, b.Y = grow(b.X, d.N*dim), grow(b.Y, d.N)
+	b.N, b.First, b.Seed = d.N, d.First, s.seed
+	if s.par && d.N > 1 {
+		return parallel(d.N, func(i int) error { return s.fill(b, i, dim) })
+	}
+	for i := range d.N {
+		if err := s.fill(b, i, dim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *source) fill(b *sgd.Batch, i, dim int) (err error) {
+	p := b.First + uint64(i)
+	var j jitter
+	if s.augment {
+		j = jitter{on: true, key: rng.New(s.seed, "augment").With(p)}
+	}
+	b.Y[i], err = s.read(s.index(p), j, b.X[i*dim:(i+1)*dim])
+	return err
+}
+
+// grow returns v with length n, reusing its array when that is long enough.
+func grow[T any](v []T, n int) []T {
+	if cap(v) < n {
+		return make([]T, n)
+	}
+	return v[:n]
+}
+
+// parallel runs f(0) … f(n−1) on all cores and returns the error of the lowest
+// index that failed.
+func parallel(n int, f func(int) error) error {
+	var (
+		next atomic.Int64
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		at   = n
+		err  error
+	)
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if e := f(i); e != nil {
+					mu.Lock()
+					if i < at {
+						at, err = i, e
+					}
+					mu.Unlock()
+					next.Store(int64(n)) // lower indices are already taken
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return err
+}
