@@ -3,8 +3,7 @@ package compress
 import (
 	"errors"
 	"fmt"
-
-	"github.com/gradlab/gradlab/internal/f32"
+	"math"
 )
 
 // feedback remembers what the inner codec leaves out and adds it next time.
@@ -171,9 +170,15 @@ func (m *memory) add(g []float32) error {
 	if m.e == nil {
 		m.e, m.p = make([]float32, m.d), make([]float32, m.d)
 	}
-	copy(m.p, g)
-	f32.Axpy(m.p, m.decay, m.e)
-	if !f32.AllFinite(m.p) {
+	const one = 1 << 23 // carries into the sign bit from an exponent of ones
+	var acc uint32
+	p, e := m.p[:len(g)], m.e[:len(g)]
+	for i, v := range g {
+		v += float32(m.decay * e[i])
+		p[i] = v
+		acc |= math.Float32bits(v)&magnitude + one
+	}
+	if acc>>31 != 0 {
 		return ErrNotFinite
 	}
 	return nil

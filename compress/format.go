@@ -91,6 +91,15 @@ func (f *format) put(dst []byte, v float32) []byte {
 	return binary.LittleEndian.AppendUint16(dst, f.to(f.saturate(v)))
 }
 
+// addTo adds scale times the values in p to dst.
+func (f *format) addTo(dst []float32, scale float32, p []byte) {
+	if f.size == 4 {
+		f32.AddBytes(dst, scale, p)
+		return
+	}
+	f.add(dst, scale, p)
+}
+
 // get reads value i of p.
 func (f *format) get(p []byte, i int) float32 {
 	if f.size == 4 {

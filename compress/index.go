@@ -70,7 +70,7 @@ func appendIndices(dst []byte, coding string, idx []uint32, d int) []byte {
 
 // indexReader walks k ascending positions out of d in any bytes.
 type indexReader struct {
-	coding   byte // first letter, 'a' for all
+	coding   byte // first letter, '4' for raw32
 	d        int
 	at       int // the next position that may occur
 	p        []byte
@@ -80,7 +80,7 @@ type indexReader struct {
 	wordBase int
 }
 
-// readIndices starts a walk. size is the exact length or the bound: anything
+// readIndices starts a walk, k < d. The size claimed is the exact length or the bound: anything
 // longer is refused at once.
 func readIndices(p []byte, coding string, k, d int) (indexReader, error) {
 	size, exact := indexSize(coding, k, d)
@@ -89,8 +89,6 @@ func readIndices(p []byte, coding string, k, d int) (indexReader, error) {
 	}
 	r := indexReader{coding: coding[0], d: d, p: p}
 	switch {
-	case k == d:
-		r.coding = 'a'
 	case coding == "bitmap":
 		r.wordBase = -8
 	case coding == "rice":
@@ -125,7 +123,7 @@ func (r *indexReader) next() int {
 				i = int(u)
 			}
 		}
-	case 'b':
+	default:
 		for r.word == 0 {
 			if len(r.p) == 0 {
 				return -1
@@ -137,8 +135,6 @@ func (r *indexReader) next() int {
 			i = j
 			r.word &= r.word - 1
 		}
-	default:
-		i = r.at
 	}
 	r.at = i + 1
 	return i

@@ -44,16 +44,16 @@ type oneBit struct{ d int }
 
 func (c oneBit) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	if !f32.AllFinite(g) {
-		return dst, ErrNotFinite
-	}
 	if c.d == 0 {
 		return dst, nil
+	}
+	sum, abs := f32.Sum(g), sumAbs(g)
+	if !(abs <= math.MaxFloat64) {
+		return dst, ErrNotFinite
 	}
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
 	dst = bits.AppendSigns(dst, g)
-	sum, abs := f32.Sum(g), sumAbs(g)
 	minus := bits.Ones(dst[at+8:])
 	plus := c.d - minus
 	// Σ₊ = (Σ|g| + Σg)/2 and Σ₋ = −(Σ|g| − Σg)/2.

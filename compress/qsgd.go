@@ -1,7 +1,6 @@
 package compress
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -151,27 +150,37 @@ func (c *qsgd) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	return dst, nil
 }
 
-// quantise rounds in fixed point, 32 fraction bits: level = ⌊r·2³² + u⌋ / 2³².
+// quantise rounds in fixed point, 32 fraction bits: level = ⌊(r·2³² + u)/2³²⌋.
+// One draw serves the elements 2j and 2j+1 of the block; first is the place of
+// x[0] in it.
 func (c *qsgd) quantise(codes []byte, x []float32, norm float32, key rng.Key, first uint64) {
 	var inv float64
 	if norm > 0 {
 		inv = float64(c.s) * (1 << 32) / float64(norm)
 	}
-	s, draw := int32(c.s), uint64(0)
-	if first&1 == 1 {
-		draw = key.Uint64(first>>1) >> 32
+	s, codes := int32(c.s), codes[:len(x)]
+	i, pair := 0, first>>1
+	if first&1 == 1 && len(x) > 0 {
+		codes[0] = code(x[0], inv, key.Uint64(pair)>>32, s)
+		i, pair = 1, pair+1
 	}
-	for i, v := range x {
-		if (first+uint64(i))&1 == 0 {
-			draw = key.Uint64((first + uint64(i)) >> 1)
-		}
-		u := math.Float32bits(v)
-		r := int64(float64(math.Float32frombits(u&magnitude)) * inv)
-		level := min(int32((r+int64(draw&(1<<32-1)))>>32), s)
-		draw >>= 32
-		sign := int32(u) >> 31 // 0 or −1
-		codes[i] = byte(s + (level ^ sign - sign))
+	for ; i+1 < len(x); i, pair = i+2, pair+1 {
+		draw := key.Uint64(pair)
+		codes[i] = code(x[i], inv, draw&(1<<32-1), s)
+		codes[i+1] = code(x[i+1], inv, draw>>32, s)
 	}
+	if i < len(x) {
+		codes[i] = code(x[i], inv, key.Uint64(pair)&(1<<32-1), s)
+	}
+}
+
+// code is s plus the signed level.
+func code(v float32, inv float64, draw uint64, s int32) byte {
+	u := math.Float32bits(v)
+	r := int64(float64(math.Float32frombits(u&magnitude)) * inv)
+	level := min(int32((r+int64(draw))>>32), s)
+	sign := int32(u) >> 31 // 0 or −1
+	return byte(s + (level ^ sign - sign))
 }
 
 func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -188,19 +197,26 @@ func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 			return Corruptf("a norm is negative")
 		}
 	}
-	if err := c.check(packed); err != nil {
-		return err
+	if !bits.PackedOK(packed, c.d, c.bits) {
+		return Corruptf("a code is beyond the last level, or padding is not zero")
 	}
 	var codes [chunk]byte
+	var values [256]float32
+	filled := -1 // the bucket that values are of
 	for lo := 0; lo < c.d; lo += chunk {
 		hi := min(lo+chunk, c.d)
-		bits.Unpack(codes[:hi-lo], c.chunk(packed, lo, hi), c.bits)
+		from := lo / 8 * c.bits
+		bits.Unpack(codes[:hi-lo], packed[from:from+bits.PackedLen(hi-lo, c.bits)], c.bits)
 		for at := lo; at < hi; {
 			k := at / c.bucket
 			end := min(hi, (k+1)*c.bucket)
-			unit := float64(math.Float32frombits(binary.LittleEndian.Uint32(norms[4*k:]))) / float64(c.s)
-			for i, code := range codes[at-lo : end-lo] {
-				dst[at+i] += float32(scale * float32(float64(int(code)-c.s)*unit))
+			if k != filled {
+				c.fill(&values, scale, formatF32.get(norms, k))
+				filled = k
+			}
+			d := dst[at:end]
+			for i, code := range codes[at-lo:][:len(d)] {
+				d[i] += values[code]
 			}
 			at = end
 		}
@@ -208,26 +224,10 @@ func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	return nil
 }
 
-// chunk is where codes lo to hi lie; lo is a multiple of the chunk's length.
-func (c *qsgd) chunk(packed []byte, lo, hi int) []byte {
-	return packed[lo/8*c.bits : lo/8*c.bits+bits.PackedLen(hi-lo, c.bits)]
-}
-
-// check refuses the one code that stands for nothing, all ones, and padding.
-func (c *qsgd) check(packed []byte) error {
-	var codes [chunk]byte
-	for lo := 0; lo < c.d; lo += chunk {
-		hi := min(lo+chunk, c.d)
-		if !bits.Unpack(codes[:hi-lo], c.chunk(packed, lo, hi), c.bits) {
-			return Corruptf("padding")
-		}
-		top := byte(0)
-		for _, code := range codes[:hi-lo] {
-			top = max(top, code)
-		}
-		if int(top) > 2*c.s {
-			return Corruptf("code %d of %d", top, 2*c.s)
-		}
+// fill tabulates scale times what each code stands for.
+func (c *qsgd) fill(values *[256]float32, scale, norm float32) {
+	unit := float64(norm) / float64(c.s)
+	for code := range 2*c.s + 1 {
+		values[code] = scale * float32(float64(code-c.s)*unit)
 	}
-	return nil
 }

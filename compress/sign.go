@@ -72,16 +72,20 @@ type sign struct {
 
 func (c sign) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	if !f32.AllFinite(g) {
-		return dst, ErrNotFinite
-	}
 	if c.mean {
-		dst = formatF32.put(dst, float32(sumAbs(g)/float64(c.d)))
+		sum := sumAbs(g)
+		if !(sum <= math.MaxFloat64) {
+			return dst, ErrNotFinite
+		}
+		dst = formatF32.put(dst, float32(sum/float64(c.d)))
+	} else if !f32.AllFinite(g) {
+		return dst, ErrNotFinite
 	}
 	return bits.AppendSigns(dst, g), nil
 }
 
-// sumAbs is Σ|x[i]| in float64 over four interleaved partial sums.
+// sumAbs is Σ|x[i]| in float64 over four interleaved partial sums. Finite
+// elements cannot overflow it, so the sum is finite just if they all are.
 func sumAbs(x []float32) float64 {
 	var s [4]float64
 	for ; len(x) >= 4; x = x[4:] {

@@ -77,7 +77,7 @@ func validKeep(keep float64) error {
 // whole number by rounding alone (0.07·100) does not count.
 func kept(keep float64, d int) int {
 	x := keep * float64(d)
-	return min(d, max(1, int(math.Ceil(x-x*1e-12))))
+	return min(d, max(1, int(math.Ceil(x-float64(x*1e-12)))))
 }
 
 // stream is the address of a codec's draws on a block; steps extend it.

@@ -34,7 +34,7 @@ func (s subset) under(key rng.Key) subset {
 // at returns position i of the enumeration, 0 ≤ i < d.
 func (s *subset) at(i int) int {
 	for x := uint64(i); ; {
-		l, r := x/s.b, x%s.b
+		l, r := split(x, s.b)
 		for round := uint64(0); round < 4; round += 2 {
 			l = wrap(l+s.draw(round, r, s.a), s.a)
 			r = wrap(r+s.draw(round+1, l, s.b), s.b)
@@ -43,6 +43,15 @@ func (s *subset) at(i int) int {
 			return int(wrap(x+s.by, s.d))
 		}
 	}
+}
+
+// split is x/n and x%n; 32-bit division is several times faster.
+func split(x, n uint64) (quo, rem uint64) {
+	if (x|n)>>32 == 0 {
+		q := uint32(x) / uint32(n)
+		return uint64(q), uint64(uint32(x) - q*uint32(n))
+	}
+	return x / n, x % n
 }
 
 // draw is uniform below n.

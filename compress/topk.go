@@ -111,6 +111,10 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if !c.values.finite(values) {
 		return Corruptf("a value is not finite")
 	}
+	if c.k == c.d && len(index) == 0 {
+		c.values.addTo(dst, scale, values)
+		return nil
+	}
 	r, err := readIndices(index, c.index, c.k, c.d)
 	if err != nil {
 		return err

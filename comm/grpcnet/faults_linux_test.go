@@ -246,12 +246,12 @@ func TestF27DeafReader(t *testing.T) {
 			l.mu.Unlock()
 			return h.Sleep(ctx, 2*time.Second)
 		}
-		defer close(deaf)
 		for {
 			err := h.Send(ctx, 1, comm.NewFrame(comm.Header{}, comm.NewBuffer(chunk)))
 			var e *comm.PeerError
 			if errors.As(err, &e) && strings.Contains(e.Cause, "takes no data") {
-				return nil
+				deaf <- struct{}{}
+				return h.Sleep(ctx, 500*time.Millisecond) // so that the other can still be told
 			}
 			if err != nil {
 				return err
@@ -303,12 +303,11 @@ func newCable(t *testing.T) (c *cable, to func(addr string)) {
 
 func (c *cable) copy(dst, src net.Conn) {
 	buf := make([]byte, 1<<16)
-	defer dst.Close()
 	defer src.Close()
 	for {
 		n, err := src.Read(buf)
 		select {
-		case <-c.cut: // swallow for ever, close nothing
+		case <-c.cut: // swallow for ever; not even an end gets through
 			for err == nil {
 				_, err = src.Read(buf)
 			}
@@ -316,6 +315,7 @@ func (c *cable) copy(dst, src net.Conn) {
 		default:
 		}
 		if _, e := dst.Write(buf[:n]); err != nil || e != nil {
+			dst.Close()
 			return
 		}
 	}

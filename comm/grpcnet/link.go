@@ -37,7 +37,8 @@ type link struct {
 	fence    atomic.Int64 // how long the peer was silent when we gave it up
 
 	// For liveness: when the peer was last heard, and the sender's progress.
-	busy     atomic.Bool
+	busy     atomic.Bool // the sender is inside a SendMsg
+	taking   atomic.Bool // the receiver is at work on a message
 	seen     time.Duration
 	moved    time.Duration
 	movedAt  uint64
@@ -137,7 +138,9 @@ func (l *link) receive() {
 			l.broken(err)
 			return
 		}
+		l.taking.Store(true)
 		err := l.handle(m)
+		l.taking.Store(false)
 		m.Free()
 		if err != nil {
 			l.lost(fmt.Sprintf("sent what is not understood: %v", err))

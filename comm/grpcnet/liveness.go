@@ -66,6 +66,9 @@ func (l *link) check(now, lease time.Duration) {
 		l.lastHear = heard
 		l.seen = max(l.seen, time.Duration(heard))
 	}
+	if l.taking.Load() { // who does not listen cannot say that others are silent
+		l.seen = max(l.seen, now)
+	}
 	if silent := now - l.seen; silent > lease {
 		l.kill(fmt.Sprintf("silent for %v, its lease is %v", silent.Round(time.Millisecond), lease), silent)
 		return

@@ -17,7 +17,7 @@ import (
 func quick(world int, ranks ...int) Config {
 	return Config{
 		World: world, Ranks: ranks, Run: 42, Token: "secret",
-		Heartbeat: 50 * time.Millisecond, Lease: 2 * time.Second,
+		Heartbeat: 50 * time.Millisecond, Lease: 10 * time.Second,
 		JoinTimeout: 5 * time.Second, ConnectTimeout: 2 * time.Second, Deadline: 20 * time.Second,
 		Identity: []Field{{"model", "mlp"}, {"seed", "1"}},
 	}

@@ -80,9 +80,21 @@ func (r *run) leave() {
 	r.eachLink((*link).takeDown)
 }
 
-// abandon tells those already linked that this process will not begin.
+// linger is how long a coordinator that has given up still says so to those who
+// are about to join; without it they would call until their own timeout.
+const linger = 300 * time.Millisecond
+
+// abandon tells the others that this process will not begin.
 func (r *run) abandon(err error) {
 	r.first.Add(err)
+	if r.meet != nil && r.ctx.Err() == nil {
+		t := time.NewTimer(linger)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-r.ctx.Done():
+		}
+	}
 	for _, h := range r.hosts {
 		r.farewell(h, err)
 	}

@@ -159,3 +159,25 @@ func FuzzReaders(f *testing.F) {
 		Uvarint(p)
 	})
 }
+
+func TestPackedOK(t *testing.T) {
+	for width := 2; width <= 8; width++ {
+		top := byte(1<<width - 1)
+		for _, n := range []int{0, 1, 7, 8, 9, 70} {
+			codes := bytes.Repeat([]byte{top - 1}, n)
+			if p := AppendPacked(nil, codes, width); !PackedOK(p, n, width) || PackedOK(append(p, 0), n, width) {
+				t.Fatalf("width %d n %d", width, n)
+			}
+			for i := range codes {
+				codes[i] = top
+				if PackedOK(AppendPacked(nil, codes, width), n, width) {
+					t.Fatalf("width %d n %d: took all ones at %d", width, n, i)
+				}
+				codes[i] = top - 1
+			}
+		}
+	}
+	if PackedOK([]byte{0x10}, 2, 2) {
+		t.Fatal("took padding")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // PackedLen is the length in bytes of n codes of width bits each.
@@ -74,6 +75,35 @@ func Unpack(codes, p []byte, width int) bool {
 	return v == 0
 }
 
+// PackedOK reports whether p is exactly n codes of width ≥ 2 bits with zero
+// padding, none of them all ones: the code that a symmetric range of levels
+// leaves unused.
+func PackedOK(p []byte, n, width int) bool {
+	if len(p) != PackedLen(n, width) {
+		return false
+	}
+	var lowest uint64 // the lowest bit of each of eight codes
+	for i := range 8 {
+		lowest |= 1 << uint(i*width)
+	}
+	var bad uint64
+	for ; n >= 8; n, p = n-8, p[width:] {
+		v := load(p, width)
+		ones := v
+		for i := 1; i < width; i++ {
+			ones &= v >> uint(i)
+		}
+		bad |= ones & lowest
+	}
+	v := load(p, len(p))
+	for ; n > 0; n, v = n-1, v>>uint(width) {
+		if v&(1<<uint(width)-1) == 1<<uint(width)-1 {
+			return false
+		}
+	}
+	return bad == 0 && v == 0
+}
+
 // load reads the n low bytes of a word from p; n ≤ min(8, len(p)).
 func load(p []byte, n int) uint64 {
 	if len(p) >= 8 {
@@ -91,20 +121,22 @@ func SignLen(n int) int { return (n + 7) / 8 }
 
 // AppendSigns appends one bit an element: 1 for x[i] < 0 and for −0.
 func AppendSigns(dst []byte, x []float32) []byte {
+	at, n := len(dst), SignLen(len(x))
+	dst = slices.Grow(dst, n)[:at+n]
+	out := dst[at:]
 	for len(x) >= 8 {
 		v := x[:8:8]
-		dst = append(dst, byte(math.Float32bits(v[0])>>31|math.Float32bits(v[1])>>31<<1|
-			math.Float32bits(v[2])>>31<<2|math.Float32bits(v[3])>>31<<3|
-			math.Float32bits(v[4])>>31<<4|math.Float32bits(v[5])>>31<<5|
-			math.Float32bits(v[6])>>31<<6|math.Float32bits(v[7])>>31<<7))
-		x = x[8:]
+		out[0] = byte(math.Float32bits(v[0])>>31 | math.Float32bits(v[1])>>31<<1 |
+			math.Float32bits(v[2])>>31<<2 | math.Float32bits(v[3])>>31<<3 |
+			math.Float32bits(v[4])>>31<<4 | math.Float32bits(v[5])>>31<<5 |
+			math.Float32bits(v[6])>>31<<6 | math.Float32bits(v[7])>>31<<7)
+		x, out = x[8:], out[1:]
 	}
 	if len(x) > 0 {
-		var b byte
+		out[0] = 0
 		for i, v := range x {
-			b |= byte(math.Float32bits(v)>>31) << uint(i)
+			out[0] |= byte(math.Float32bits(v)>>31) << uint(i)
 		}
-		dst = append(dst, b)
 	}
 	return dst
 }

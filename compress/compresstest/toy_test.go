@@ -6,6 +6,8 @@ package compresstest_test
 
 // begin example
 import (
+	"fmt"
+
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -22,6 +24,14 @@ var _ = compress.Families.Add("stride", "every n-th element in turn", Stride{N: 
 // Stride sends one residue class of the indices per step.
 type Stride struct {
 	N int `spec:",show" doc:"classes, at least 1"`
+}
+
+// Validate checks the options.
+func (f Stride) Validate() error {
+	if f.N < 1 {
+		return fmt.Errorf(`option "n": want at least 1, not %d`, f.N)
+	}
+	return nil
 }
 
 // Claims: the size is that of the largest class.

@@ -1,6 +1,7 @@
-// Package figure draws line figures for papers and reports: curves with bands
-// on linear or logarithmic axes of time, bytes or percent, panels side by side
-// over one legend, as SVG and PNG. The same input gives the same bytes.
+// Package figure shows results: as tables, and as line figures for papers and
+// reports. A figure has curves with bands on linear or logarithmic axes of time,
+// bytes or percent, in panels side by side over one legend; it is written as SVG
+// and PNG, the same input giving the same bytes.
 package figure
 
 import (

@@ -8,7 +8,7 @@ import (
 const (
 	keyThumb  = vg.Length(24) // the piece of line shown
 	keyGap    = vg.Length(5)  // between it and the name
-	keyApart  = vg.Length(18) // between columns
+	keyApart  = vg.Length(22) // between columns
 	keyHeight = vg.Length(14)
 )
 

@@ -141,10 +141,19 @@ func (p *panel) drawAxes() {
 	}
 	c.StrokeLines(axisLine, []vg.Point{{X: c.Min.X, Y: c.Max.Y}, c.Min, {X: c.Max.X, Y: c.Min.Y}})
 
+	width, height := c.Max.X-c.Min.X, c.Max.Y-c.Min.Y
 	mid := c.Center()
 	below := c.Min.Y - tickLength - tickGap - xTickText.Height("0") - labelGap + 2
-	c.FillText(xText, vg.Point{X: mid.X, Y: below}, p.X.Label)
+	c.FillText(shrunk(xText, p.X.Label, width), vg.Point{X: mid.X, Y: below}, p.X.Label)
 	beside := c.Min.X - tickLength - tickGap - widest(yTickText, p.yTicks) - labelGap - yText.Height("X")
-	c.FillText(yText, vg.Point{X: beside, Y: mid.Y}, p.Y.Label)
-	c.FillText(titleText, vg.Point{X: mid.X, Y: c.Max.Y + 6 + titleText.Height("X")}, p.Title)
+	c.FillText(shrunk(yText, p.Y.Label, height), vg.Point{X: beside, Y: mid.Y}, p.Y.Label)
+	c.FillText(shrunk(titleText, p.Title, width), vg.Point{X: mid.X, Y: c.Max.Y + 6 + titleText.Height("X")}, p.Title)
+}
+
+// shrunk makes a style as small as a long text needs it.
+func shrunk(s text.Style, txt string, room vg.Length) text.Style {
+	if w := s.Width(txt); w > room {
+		s.Font.Size *= room / w
+	}
+	return s
 }

@@ -111,6 +111,9 @@ func (t *tree) addTar(from string, tr *tar.Reader, on *os.File) error {
 		}
 		if on == nil {
 			limit := min(maxHeld-total, maxBlob)
+			if f.kind == imageKind {
+				limit = min(limit, maxImage)
+			}
 			b, err := readAll(br, limit)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -49,4 +50,29 @@ func parseCIFAR(b []byte, k kind, m *images) error {
 		m.pix = append(m.pix, b[rec-cifarPixels:rec]...)
 	}
 	return nil
+}
+
+// loadCIFAR reads every binary file: those named test are the test part. Of two
+// files with the same base name only the first counts.
+func (t *tree) loadCIFAR(k kind) (l loaded, err error) {
+	seen := map[string]bool{}
+	for _, f := range t.of(k) {
+		if base := path.Base(f.name); seen[base] {
+			continue
+		} else {
+			seen[base] = true
+		}
+		b, err := t.read(f)
+		if err != nil {
+			return l, err
+		}
+		p := max(0, partOf(f.name))
+		if l.parts[p] == nil {
+			l.parts[p] = &images{}
+		}
+		if err := parseCIFAR(b, k, l.parts[p]); err != nil {
+			return l, t.wrap(f.path(), err)
+		}
+	}
+	return l, nil
 }

@@ -58,7 +58,7 @@ func decodeImage(b []byte) (image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	const most = 1 << 26 // pixels; the largest of ImageNet have about 61 million
+	const most = 1 << 26 // pixels, 67 million
 	if c.Width < 1 || c.Height < 1 || c.Width > most/c.Height || c.Width*c.Height > 1<<16+4096*len(b) {
 		return nil, fmt.Errorf("%d×%d pixels in %d bytes", c.Width, c.Height, len(b))
 	}

@@ -19,8 +19,7 @@ import (
 //
 // One fifth of each class, picked by a fixed permutation, is the test set: 359
 // samples against 1,438 for training. The thirteen writers are in both parts,
-// as in most published splits, so accuracies (about 98% for small networks)
-// speak of these writers only. Inputs are (v/16 − 0.305)/0.376.
+// as in most published splits, so accuracies speak of these writers only. Inputs are (v/16 − 0.305)/0.376.
 type Digits struct{}
 
 var _ = Sets.Add("digits", "1,797 handwritten digits, 8×8, built in", Digits{})

@@ -112,7 +112,7 @@ func TestLinksDoNotLeaveTheFolder(t *testing.T) {
 	outside := put(t, entry{"train/a/0.png", pngBytes(uniform(4, 4, grey))})
 	dir := put(t, entry{"imagenet/val/a/0.png", pngBytes(uniform(4, 4, grey))})
 	if err := os.Symlink(filepath.Join(outside, "train"), filepath.Join(dir, "imagenet", "train")); err != nil {
-		t.Skip("no symbolic links here: ", err)
+		t.Fatal(err)
 	}
 	_, err := Open("imagenet", Options{Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "1 symbolic links") {

@@ -17,8 +17,8 @@ func TestParseIDXErrors(t *testing.T) {
 		"truncated":  good[:len(good)-1],
 		"trailing":   append(bytes.Clone(good), 0),
 		"floats":     append([]byte{0, 0, 0x0d, 3}, good[4:]...),
-		"huge":       idxBytes([]int{1<<32 - 1, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1}, []byte{1}),
-		"overflow":   idxBytes([]int{1 << 31, 1 << 31, 4}, []byte{1}),
+		"huge":       idxBytes([]int{1<<31 - 1, 1<<31 - 1, 1<<31 - 1, 1<<31 - 1}, []byte{1}),
+		"overflow":   idxBytes([]int{1 << 30, 1 << 30, 16}, []byte{1}),
 		"zero":       idxBytes([]int{0, 4, 4}, nil),
 		"dimensions": idxBytes([]int{1, 1, 1, 1, 1}, []byte{1}),
 	} {

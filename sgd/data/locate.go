@@ -1,10 +1,8 @@
 package data
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -94,109 +92,6 @@ func (r *recipe) home(o Options) string {
 	return ""
 }
 
-// candidates lists the places where the set can be, in order.
-func (r *recipe) candidates(o Options) (out []Location) {
-	if o.Dir != "" {
-		out = append(out, r.inside(o.Dir, FromDir)...)
-		if r.claims(filepath.Base(filepath.Clean(o.Dir))) || r.fits(o.Dir) {
-			out = append(out, Location{Path: o.Dir, Origin: FromDir})
-		}
-	}
-	if o.Cache != "" {
-		out = append(out, r.inside(o.Cache, Cached)...)
-	}
-	for _, dir := range r.system {
-		out = append(out, Location{Path: dir, Origin: System})
-	}
-	return out
-}
-
-// inside lists the entries of dir that bear the set's name: folders first.
-func (r *recipe) inside(dir string, from Origin) (out []Location) {
-	entries, _ := os.ReadDir(dir) // sorted; a folder that is not there has none
-	for _, wantDir := range []bool{true, false} {
-		for _, e := range entries {
-			p := filepath.Join(dir, e.Name())
-			if !r.claims(e.Name()) || strings.HasSuffix(e.Name(), ".part") {
-				continue
-			}
-			if st, err := os.Stat(p); err == nil && st.IsDir() == wantDir {
-				out = append(out, Location{Path: p, Origin: from})
-			}
-		}
-	}
-	return out
-}
-
-// claims tells whether a folder or archive of that name is the set's: of all
-// sets, this one's alias is the longest the name begins with. Case and
-// punctuation do not count.
-func (r *recipe) claims(name string) bool {
-	plain := strings.Map(func(c rune) rune {
-		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' {
-			return c
-		}
-		return -1
-	}, strings.ToLower(name))
-	best, owner := 0, ""
-	for _, other := range recipes {
-		for _, a := range other.aliases {
-			if len(a) > best && strings.HasPrefix(plain, a) {
-				best, owner = len(a), other.name
-			}
-		}
-	}
-	return owner == r.name
-}
-
-// fits tells whether a folder of any name holds the set directly: files of its
-// format that are not another set's, or an image folder of as many classes.
-func (r *recipe) fits(dir string) bool {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		p := filepath.Join(dir, e.Name())
-		if e.IsDir() {
-			if splitOf(e.Name()) == trainSplit && r.shape.C == 3 {
-				n := 0
-				classes, _ := os.ReadDir(p)
-				for _, c := range classes {
-					if c.IsDir() {
-						n++
-					}
-				}
-				if n > 0 && (r.classes == 0 || n == r.classes) {
-					return true
-				}
-			}
-			continue
-		}
-		if k, _ := kindOf(p); k == idxKind || k == cifar10Kind || k == cifar100Kind {
-			if slices.Contains(r.kinds, k) && !r.foreign(dir) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// foreign tells whether dir has the labels of another set: several sets come in
-// files of the same names.
-func (r *recipe) foreign(dir string) bool {
-	for _, other := range recipes {
-		for _, f := range other.files {
-			if other == r || f.content == "" || !strings.Contains(f.name, "t10k-labels") {
-				continue
-			}
-			for _, name := range []string{f.name, strings.TrimSuffix(f.name, ".gz")} {
-				if f.verify(filepath.Join(dir, name)) == Verified {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // list fills in the files: the official ones, wherever they lie in the folder,
 // then others at its top.
 func (c *Location) list(r *recipe) {
@@ -224,47 +119,4 @@ func (c *Location) list(r *recipe) {
 			add(filepath.Join(c.Path, e.Name()))
 		}
 	}
-}
-
-// probe tells whether there is anything recognisable at path, looking at no
-// more than a few hundred entries.
-func probe(path string) bool {
-	found, left := false, 300
-	filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if left--; left < 0 || err != nil {
-			return fs.SkipAll
-		}
-		if d.IsDir() {
-			return nil
-		}
-		if k, err := kindOf(p); err == nil && k != otherKind && k != labelKind {
-			found = true
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found
-}
-
-// kindOf recognises a file on disk, looking through compression.
-func kindOf(path string) (kind, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return otherKind, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return otherKind, err
-	}
-	br, packed, err := unwrap(f)
-	if err != nil {
-		return otherKind, err
-	}
-	size := st.Size()
-	if packed {
-		size = -1
-	}
-	head, _ := br.Peek(headBytes)
-	return sniff(path, head, size), nil
 }

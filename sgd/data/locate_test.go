@@ -1,6 +1,7 @@
 package data
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -44,6 +45,12 @@ func TestLookupOrder(t *testing.T) {
 	check("cache", Options{Dir: empty, Cache: cache}, filepath.Join(cache, "mnist"), Cached)
 	check("the folder itself", Options{Dir: direct}, direct, FromDir)
 	check("nowhere", Options{Dir: empty, Cache: empty}, filepath.Join(empty, "mnist"), Absent)
+	linked := t.TempDir()
+	if err := os.Symlink(filepath.Join(dir, "MNIST"), filepath.Join(linked, "mnist")); err != nil {
+		t.Fatal(err)
+	}
+	check("a link", Options{Dir: linked}, filepath.Join(linked, "mnist"), FromDir)
+	open(t, "mnist", Options{Dir: linked})
 	if loc, err := Locate("digits", Options{}); err != nil || loc.Origin != BuiltIn || !loc.Found {
 		t.Error(loc, err)
 	}

@@ -129,6 +129,9 @@ func (t *tree) walk(root *os.Root) (rest []string, err error) {
 		case !d.Type().IsRegular():
 			return nil
 		}
+		if path.Ext(name) == ".xml" {
+			return nil // ImageNet has half a million annotations: not worth a look each
+		}
 		if !hasImageName(name) {
 			rest = append(rest, name)
 			return nil

@@ -1,0 +1,190 @@
+package compress_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/compress/compresstest"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+func on(d int) compress.Block {
+	return compress.Block{Name: "w", Rows: 1, Cols: d, World: 2, Peer: -1, Seed: 1}
+}
+
+func gauss(d, n int) []float32 {
+	k := rng.New(uint64(n), "test")
+	x := make([]float32, d)
+	for i := range x {
+		x[i] = float32(k.Norm(uint64(i)))
+	}
+	return x
+}
+
+func TestRoads(t *testing.T) {
+	for spec, want := range map[string]compress.Road{
+		"raw": compress.RoadSum, "bf16": compress.RoadSum, "fp16": compress.RoadSum,
+		"randomk": compress.RoadSum, "feedback(randomk)": compress.RoadSum, "feedback(bf16)": compress.RoadSum,
+		"topk": compress.RoadGather, "qsgd": compress.RoadGather, "feedback(topk)": compress.RoadGather,
+		"bysize(topk,raw,limit=100)": compress.RoadSum, "bysize(topk,raw,limit=10)": compress.RoadGather,
+	} {
+		f, err := compress.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, road, err := compress.NewExchange(f, on(50))
+		if err != nil || road != want {
+			t.Errorf("%s takes the road %q (%v), want %q", spec, road, err, want)
+		}
+		_, residual := x.(compress.Residualer)
+		_, state := x.(compress.Stateful)
+		if want := strings.HasPrefix(spec, "feedback"); residual != want || state != want {
+			t.Errorf("%s: residual %v, state %v, want %v", spec, residual, state, want)
+		}
+		if x, err = compress.NewGather(f, on(50)); err != nil {
+			t.Errorf("%s: %v", spec, err)
+		} else if op, err := x.Begin(gauss(50, 0), compress.Step{}); err != nil || op.Kind != compress.OpGather {
+			t.Errorf("%s: NewGather asks for %v (%v)", spec, op.Kind, err)
+		}
+	}
+	b := on(5)
+	b.Rank = 2
+	if _, _, err := compress.NewExchange(compress.Raw{}, b); err == nil {
+		t.Error("took rank 2 of 2")
+	}
+}
+
+// The wire format of a sum is the codec's own.
+func TestWires(t *testing.T) {
+	for spec, want := range map[string]compress.Wire{
+		"raw": compress.F32, "bf16": compress.BF16, "fp16": compress.F16, "feedback(fp16)": compress.F16,
+	} {
+		x, _, err := compress.NewExchange(compress.Families.MustParse(spec), on(9))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if op, err := x.Begin(gauss(9, 0), compress.Step{}); err != nil || op.Wire != want || len(op.Floats) != 9 {
+			t.Errorf("%s asks for a sum of %d in format %d (%v)", spec, len(op.Floats), op.Wire, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for spec, want := range map[string]string{
+		"topk(keep=0)":              `option "keep"`,
+		"topk(keep=2)":              `option "keep"`,
+		"topk(index=rise)":          `did you mean "rice"?`,
+		"topk(values=f16)":          "fp16",
+		"qsgd(bits=1)":              `option "bits"`,
+		"qsgd(norm=l1)":             "l2",
+		"feedback(topk,decay=0)":    `option "decay"`,
+		"feedback(topk,decay=1.5)":  `option "decay"`,
+		"bysize(topk,raw,limit=-1)": `option "limit"`,
+		"sign(scale=max)":           "mean",
+	} {
+		if _, err := compress.Parse(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+	for _, f := range []compress.Family{
+		compress.Feedback{}, compress.Feedback{In: compress.Raw{}}, compress.BySize{}, compress.TopK{}, compress.QSGD{},
+	} {
+		if _, err := f.New(on(5)); err == nil {
+			t.Errorf("%#v makes a codec", f)
+		}
+		if _, _, err := compress.NewExchange(f, on(5)); err == nil {
+			t.Errorf("%#v makes an exchange", f)
+		}
+	}
+}
+
+// Options left out of a literal have their defaults.
+func TestLiteral(t *testing.T) {
+	a, b := compress.TopK{Keep: 0.1}, compress.TopK{Keep: 0.1, Index: "rice", Values: "f32"}
+	if a.Claims(on(100)) != b.Claims(on(100)) {
+		t.Error("TopK literal without words is not the default")
+	}
+	if got, want := compress.Spec(b), "topk(keep=0.1)"; got != want {
+		t.Errorf("spec %q, want %q", got, want)
+	}
+}
+
+func TestFeedbackRefusesNoContraction(t *testing.T) {
+	for _, spec := range []string{"feedback(qsgd(bits=4,bucket=0,norm=l2))", "feedback(sign(scale=none))"} {
+		f, err := compress.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.New(on(4096)); err == nil || !strings.Contains(err.Error(), "unchecked=true") {
+			t.Errorf("%s: %v", spec, err)
+		}
+		if _, _, err := compress.NewExchange(f, on(4096)); err == nil {
+			t.Errorf("%s has an exchange", spec)
+		}
+		fb := f.(compress.Feedback)
+		fb.Unchecked = true
+		if _, err := fb.New(on(4096)); err != nil {
+			t.Error(err)
+		}
+		outer := compress.BySize{Large: fb, Small: compress.Raw{}}
+		if compress.Unchecked(f) || !compress.Unchecked(fb) || !compress.Unchecked(outer) {
+			t.Errorf("%s: Unchecked is wrong", spec)
+		}
+	}
+}
+
+// What the refusal is for: feedback over whole-layer QSGD diverges, over a
+// contraction it does not.
+func TestUncheckedFeedbackDiverges(t *testing.T) {
+	norm := func(spec string) float64 {
+		c, err := compress.Families.MustParse(spec).New(on(4096))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p []byte
+		for n := range 60 {
+			if p, err = c.Append(p[:0], gauss(4096, n), compress.Step{N: n}); err != nil {
+				return math.Inf(1)
+			}
+		}
+		return c.(compress.Residualer).ResidualNorm()
+	}
+	if bad, good := norm("feedback(qsgd(bits=3,bucket=0,norm=l2),unchecked=true)"), norm("feedback(sign)"); !(bad > 1e6) || !(good < 1e4) {
+		t.Errorf("residuals after 60 steps: qsgd %.3g, sign %.3g", bad, good)
+	}
+}
+
+// BenchmarkCodec is one row per spec: MB/s of float32 in, bits an element out.
+func BenchmarkCodec(b *testing.B) {
+	const d = 1 << 20
+	g := gauss(d, 0)
+	for _, spec := range compresstest.Specs() {
+		c, err := compress.Families.MustParse(spec).New(on(d))
+		if err != nil {
+			b.Fatal(err)
+		}
+		p, err := c.Append(nil, g, compress.Step{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(spec+"/encode", func(b *testing.B) {
+			b.SetBytes(4 * d)
+			var p []byte
+			for n := 0; b.Loop(); n++ {
+				p, _ = c.Append(p[:0], g, compress.Step{N: n})
+			}
+			b.ReportMetric(8*float64(len(p))/d, "bits/elem")
+		})
+		b.Run(spec+"/decode", func(b *testing.B) {
+			b.SetBytes(4 * d)
+			dst := make([]float32, d)
+			for b.Loop() {
+				if err := c.AddTo(dst, 1, p, compress.From{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package compresstest
+
+const raceDetector = false

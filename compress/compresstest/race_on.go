@@ -1,0 +1,7 @@
+//go:build race
+
+package compresstest
+
+// raceDetector says that the race detector is on. Checks of laws run on one
+// goroutine and ten times slower under it: Family leaves them out then.
+const raceDetector = true

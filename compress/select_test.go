@@ -1,0 +1,59 @@
+package compress
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// The radix selection agrees with sorting, ties going to the lower index.
+func TestSelect(t *testing.T) {
+	var s selector
+	for _, d := range []int{1, 2, 9, 100, 3000} {
+		for law := range 4 {
+			k := rng.New(uint64(law), "select").With(uint64(d))
+			g := make([]float32, d)
+			for i := range g {
+				switch law {
+				case 0:
+					g[i] = float32(k.Norm(uint64(i)))
+				case 1: // many ties
+					g[i] = float32(k.IntN(uint64(i), 5) - 2)
+				case 2: // every exponent
+					g[i] = math.Float32frombits(uint32(k.Uint64(uint64(i))) &^ (1 << 30))
+				case 3: // all in one upper bin
+					g[i] = 1 + float32(k.IntN(uint64(i), 1000))*0x1p-23
+				}
+			}
+			order := make([]uint32, d)
+			for i := range order {
+				order[i] = uint32(i)
+			}
+			slices.SortStableFunc(order, func(a, b uint32) int {
+				return cmp.Compare(math.Abs(float64(g[b])), math.Abs(float64(g[a])))
+			})
+			for _, n := range []int{1, d/100 + 1, d/2 + 1, d} {
+				want := slices.Clone(order[:n])
+				slices.Sort(want)
+				got, ok := s.indices(nil, g, n)
+				if !ok || !slices.Equal(got, want) {
+					t.Fatalf("law %d, %d of %d: got %v want %v", law, n, d, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestKept(t *testing.T) {
+	for _, c := range []struct {
+		keep    float64
+		d, want int
+	}{{0.01, 0, 0}, {0.01, 1, 1}, {0.01, 100, 1}, {0.01, 101, 2}, {0.07, 100, 7}, {0.29, 100, 29}, {1, 5, 5}, {1e-9, 1000, 1}} {
+		if got := kept(c.keep, c.d); got != c.want {
+			t.Errorf("kept(%v, %d) = %d, want %d", c.keep, c.d, got, c.want)
+		}
+	}
+}

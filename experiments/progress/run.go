@@ -1,0 +1,130 @@
+package progress
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Run shows one run of a training. A nil *Run shows nothing. Methods may be
+// called from any goroutine.
+type Run struct {
+	row   *row
+	total int
+
+	mu       sync.Mutex
+	ended    bool
+	told     bool // there was a progress report
+	step     int
+	speed    meter
+	progress train.Progress
+	eval     *train.Eval
+}
+
+// Run begins to show a run of total updates, of which start were made before.
+// A total of 0 is unknown.
+func (d *Display) Run(name string, total, start int) *Run {
+	if d.silent() {
+		return nil
+	}
+	r := &Run{total: total, step: start}
+	r.speed.add(d.now(), float64(start))
+	r.row = d.row(name, r.show)
+	return r
+}
+
+// Progress shows how far the run has come.
+func (r *Run) Progress(p train.Progress) {
+	r.update(func() {
+		r.told, r.step, r.progress = true, p.Step, p
+		r.speed.add(r.row.d.now(), float64(p.Step))
+	}, 1)
+}
+
+// Eval shows an evaluation.
+func (r *Run) Eval(e train.Eval) {
+	r.update(func() {
+		r.step, r.eval = max(r.step, e.Step), &e
+		if !r.told {
+			r.progress.BytesUp, r.progress.BytesDown = e.BytesUp, e.BytesDown
+		}
+	}, 5)
+}
+
+// update changes the run's state; a plain line follows if that share of the
+// usual time has passed.
+func (r *Run) update(change func(), share time.Duration) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	ended := r.ended
+	if !ended {
+		change()
+	}
+	r.mu.Unlock()
+	if !ended {
+		r.row.tell(r.row.d.every / share)
+	}
+}
+
+// Note writes a line about the run.
+func (r *Run) Note(format string, args ...any) {
+	if r == nil {
+		return
+	}
+	r.row.d.line(r.row.name + "  " + fmt.Sprintf(format, args...))
+}
+
+// Done ends the run and leaves a line about it. Only the first call counts.
+func (r *Run) Done(summary string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	ended := r.ended
+	r.ended = true
+	r.mu.Unlock()
+	if !ended {
+		r.row.end(summary)
+	}
+}
+
+// show is the row's state, the least important last.
+func (r *Run) show() (done float64, fields []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.progress
+	done = -1
+	if r.total > 0 {
+		done = float64(r.step) / float64(r.total)
+		fields = append(fields, fmt.Sprintf("step %d/%d (%d %%)", r.step, r.total, percent(done)))
+	} else {
+		fields = append(fields, fmt.Sprintf("step %d", r.step))
+	}
+	if r.speed.known() {
+		fields = append(fields, Rate(r.speed.rate, "steps"))
+		if left := r.total - r.step; left > 0 && r.speed.rate > 0 {
+			fields = append(fields, "eta "+Seconds(float64(left)/r.speed.rate))
+		}
+	}
+	if r.told {
+		fields = append(fields, fmt.Sprintf("loss %.3g", p.Loss))
+	}
+	if r.eval != nil {
+		fields = append(fields, fmt.Sprintf("acc %.3f", r.eval.Accuracy))
+	}
+	if r.told || r.eval != nil {
+		fields = append(fields, fmt.Sprintf("up %s down %s", Bytes(p.BytesUp), Bytes(p.BytesDown)))
+	}
+	if r.told {
+		fields = append(fields, fmt.Sprintf("staleness %.1f/%d", p.StalenessMean, p.StalenessMax))
+	}
+	return done, fields
+}
+
+// percent is rounded down: 100 means all.
+func percent(done float64) int { return int(math.Floor(100*min(max(done, 0), 1) + 1e-9)) }

@@ -1,0 +1,57 @@
+package data
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// probe tells whether there is anything recognisable at path, looking at no
+// more than twenty files a folder and some ten thousand entries in all.
+func probe(path string) bool {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to // a set is often a link to a bigger disk
+	}
+	found, left, files := false, 20000, map[string]int{}
+	filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if left--; left < 0 || err != nil {
+			return fs.SkipAll
+		}
+		if d.IsDir() {
+			return nil
+		}
+		dir := filepath.Dir(p)
+		if files[dir]++; files[dir] > 20 {
+			return fs.SkipDir // the rest of this folder
+		}
+		if k, err := kindOf(p); err == nil && k != otherKind && k != labelKind {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// kindOf recognises a file on disk, looking through compression.
+func kindOf(path string) (kind, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return otherKind, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return otherKind, err
+	}
+	br, packed, err := unwrap(f)
+	if err != nil {
+		return otherKind, err
+	}
+	size := st.Size()
+	if packed {
+		size = -1
+	}
+	head, _ := br.Peek(headBytes)
+	return sniff(path, head, size), nil
+}
