@@ -6,28 +6,32 @@ import "sync/atomic"
 // rank are not counted. Safe for concurrent use.
 type Traffic struct {
 	sentFrames, recvFrames, sentBytes, recvBytes [NumKinds]atomic.Uint64
+	sentBody, recvBody                           [NumKinds]atomic.Uint64
 	wireSent, wireRecv                           atomic.Uint64
 }
 
-// Counted is a snapshot of a Traffic. Wire counts what sockets carried in all
-// (headers, HTTP/2, control included), 0 where there are none.
+// Counted is a snapshot of a Traffic. Bytes are billed ones; SentBody is the
+// length of the bodies, those of unbilled kinds too. Wire counts what sockets
+// carried in all (headers, HTTP/2, control included), 0 where there are none.
 type Counted struct {
 	SentFrames [NumKinds]uint64 `json:"sent_frames"`
 	RecvFrames [NumKinds]uint64 `json:"recv_frames"`
 	SentBytes  [NumKinds]uint64 `json:"sent_bytes"`
 	RecvBytes  [NumKinds]uint64 `json:"recv_bytes"`
+	SentBody   [NumKinds]uint64 `json:"sent_body"`
 	WireSent   uint64           `json:"wire_sent"`
 	WireRecv   uint64           `json:"wire_recv"`
 }
 
 // Sent and Recv count a frame.
-func (t *Traffic) Sent(f Frame) { count(&t.sentFrames, &t.sentBytes, f) }
-func (t *Traffic) Recv(f Frame) { count(&t.recvFrames, &t.recvBytes, f) }
+func (t *Traffic) Sent(f Frame) { count(&t.sentFrames, &t.sentBytes, &t.sentBody, f) }
+func (t *Traffic) Recv(f Frame) { count(&t.recvFrames, &t.recvBytes, &t.recvBody, f) }
 
-func count(frames, bytes *[NumKinds]atomic.Uint64, f Frame) {
+func count(frames, bytes, body *[NumKinds]atomic.Uint64, f Frame) {
 	if k := f.Header.Kind; k < numKinds {
 		frames[k].Add(1)
 		bytes[k].Add(uint64(f.Billed))
+		body[k].Add(uint64(len(f.Body)))
 	}
 }
 
@@ -42,6 +46,7 @@ func (t *Traffic) Count() Counted {
 	var c Counted
 	for k := range c.SentBytes {
 		c.SentFrames[k], c.RecvFrames[k] = t.sentFrames[k].Load(), t.recvFrames[k].Load()
+		c.SentBody[k] = t.sentBody[k].Load()
 		c.SentBytes[k], c.RecvBytes[k] = t.sentBytes[k].Load(), t.recvBytes[k].Load()
 	}
 	c.WireSent, c.WireRecv = t.wireSent.Load(), t.wireRecv.Load()
@@ -55,6 +60,7 @@ func (c *Counted) Add(o Counted) {
 		c.RecvFrames[k] += o.RecvFrames[k]
 		c.SentBytes[k] += o.SentBytes[k]
 		c.RecvBytes[k] += o.RecvBytes[k]
+		c.SentBody[k] += o.SentBody[k]
 	}
 	c.WireSent += o.WireSent
 	c.WireRecv += o.WireRecv

@@ -14,7 +14,8 @@ import (
 // what is wrong and what is allowed.
 func Parse(text string) (Family, error) { return Families.Parse(text) }
 
-// Spec prints f as spec text that Parse reads back.
+// Spec prints f as spec text that Parse reads back, provided the words of a
+// literal (index, values, norm, scale) are filled in.
 func Spec(f Family) string { return Families.Spec(f) }
 
 // Wrapper is implemented by families that hold families.

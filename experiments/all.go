@@ -158,7 +158,7 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 	if first == "" {
 		first = "run"
 	}
-	total := func(r *Result) float64 { return float64(r.BytesUp + r.BytesDown) }
+	total := func(r *Result) float64 { return float64(r.crossed(r.BytesUp, r.BytesDown)) }
 	perStep := func(r *Result) float64 { return total(r) / float64(max(1, r.Steps)) }
 	clock := "wall time"
 	if rs[0].VirtualSeconds > 0 {
@@ -251,7 +251,7 @@ func (g *group) toTarget(f func(*Result) float64, word func(float64) string) str
 func Plot(out string, recipe *Recipe, rs []*Result) ([]string, error) {
 	gs := groups(rs)
 	prefix := commonPrefix(gs)
-	when, bytes := figure.Axis{Label: "time", Log: true, Unit: figure.Seconds}, figure.Axis{Label: "bytes sent and received by workers", Log: true, Unit: figure.Bytes}
+	when, bytes := figure.Axis{Label: "time", Log: true, Unit: figure.Seconds}, figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}
 	if len(rs) > 0 && rs[0].VirtualSeconds > 0 {
 		when.Label = "virtual time"
 	}
@@ -262,7 +262,7 @@ func Plot(out string, recipe *Recipe, rs []*Result) ([]string, error) {
 	for _, g := range gs {
 		points = max(points, len(g.results[0].Evals))
 		t := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return e.Seconds })
-		by := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return float64(e.BytesUp + e.BytesDown) })
+		by := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return float64(g.results[0].crossed(e.BytesUp, e.BytesDown)) })
 		a.Series, b.Series = append(a.Series, t), append(b.Series, by)
 	}
 	if points < 2 {

@@ -25,7 +25,9 @@ type Result struct {
 	VirtualSeconds float64 `json:"virtual_seconds"` // 0 unless net is sim
 	BytesUp        uint64  `json:"bytes_up"`        // sent by workers: gradients
 	BytesDown      uint64  `json:"bytes_down"`      // sent to workers: parameters, or gradients of peers
-	WireBytes      uint64  `json:"wire_bytes"`      // all that sockets carried, headers and control included; 0 without sockets
+	WireBytes      uint64  `json:"wire_bytes"`      // all that the ranks' sockets carried; 0 without sockets
+	ReportBytes    uint64  `json:"report_bytes"`    // of these, reports, snapshots and checkpoints for the observer
+	OverheadBytes  uint64  `json:"overhead_bytes"`  // of these, headers, HTTP/2, heartbeats, control
 	StalenessMean  float64 `json:"staleness_mean"`
 	StalenessMax   int     `json:"staleness_max"`
 	ParamsSHA256   string  `json:"params_sha256"`
@@ -42,8 +44,9 @@ type Result struct {
 	Staleness []uint64 `json:"staleness,omitempty"` // histogram, all shards together
 	Note      string   `json:"note,omitempty"`      // caveat of the data set
 
-	Params int            `json:"params"` // trainable parameters
-	Config map[string]any `json:"config"`
+	Params  int            `json:"params"`  // trainable parameters
+	Servers bool           `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
+	Config  map[string]any `json:"config"`
 
 	Evals []train.Eval       `json:"-"`
 	Ranks []train.RankReport `json:"-"`
@@ -71,6 +74,7 @@ func (r *Result) gather(o *train.Observer, base counters) {
 	r.Ranks = o.Reports
 	r.Ledger.Causes = map[string]uint64{}
 	servers := j.World() > j.Workers
+	r.Servers = servers
 	alive := map[int]bool{}
 	for _, rep := range o.Reports {
 		alive[rep.Rank] = true
@@ -95,6 +99,10 @@ func (r *Result) gather(o *train.Observer, base counters) {
 		}
 		t := rep.Traffic
 		r.WireBytes += t.WireSent
+		r.ReportBytes += t.SentBody[comm.Report]
+		if paid := t.SentBody[comm.Gradient] + t.SentBody[comm.Parameters] + t.SentBody[comm.Report]; t.WireSent > paid {
+			r.OverheadBytes += t.WireSent - paid
+		}
 		switch {
 		case servers && rep.Role == "server":
 			r.BytesUp += t.RecvBytes[comm.Gradient]
@@ -139,12 +147,21 @@ func (r *Result) gather(o *train.Observer, base counters) {
 	}
 }
 
+// crossed is the number of bytes that crossed the network: up and down with
+// servers, once what workers send each other without.
+func (r *Result) crossed(up, down uint64) uint64 {
+	if r.Servers {
+		return up + down
+	}
+	return up
+}
+
 // reach notes when the target was first reached.
 func (r *Result) reach(evals []train.Eval) {
 	r.Evals = evals
 	for _, e := range evals {
 		if r.Target > 0 && e.Accuracy >= r.Target {
-			r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, e.BytesUp+e.BytesDown
+			r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.crossed(e.BytesUp, e.BytesDown)
 			return
 		}
 	}
