@@ -1,6 +1,7 @@
 package data
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -77,10 +78,10 @@ var recipes = map[string]*recipe{
 		mean: []float32{.2860}, std: []float32{.3530}, pad: 2, flip: true, licence: "MIT",
 		mirrors: []string{"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"},
 		files: []remote{
-			{name: "train-images-idx3-ubyte.gz", size: 26421880, content: "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"},
-			{name: "train-labels-idx1-ubyte.gz", size: 29515, content: "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"},
-			{name: "t10k-images-idx3-ubyte.gz", size: 4422102, content: "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"},
-			{name: "t10k-labels-idx1-ubyte.gz", size: 5148, content: "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"},
+			{name: "train-images-idx3-ubyte.gz", content: "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"},
+			{name: "train-labels-idx1-ubyte.gz", content: "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"},
+			{name: "t10k-images-idx3-ubyte.gz", content: "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"},
+			{name: "t10k-labels-idx1-ubyte.gz", content: "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"},
 		},
 	},
 	"cifar10": {
@@ -119,13 +120,31 @@ var recipes = map[string]*recipe{
 }
 
 // MNIST is the handwritten digits of LeCun, Cortes and Burges: 60,000 + 10,000,
-// 1×28×28. Inputs are (v/255 − 0.1307)/0.3081. Augmentation shifts by ±2.
-type MNIST struct{}
+// 1×28×28. Inputs are (v/255 − 0.1307)/0.3081, or v/255 with scale=unit, as
+// TensorFlow's tutorial has them. Augmentation shifts by ±2.
+type MNIST struct {
+	Scale string `doc:"standard: mean 0, deviation 1; unit: 0 to 1"`
+}
+
+// Validate checks the options.
+func (s MNIST) Validate() error { return checkScale(s.Scale) }
+
+func checkScale(scale string) error {
+	if scale != "standard" && scale != "unit" {
+		return fmt.Errorf("option \"scale\": want standard or unit, not %q", scale)
+	}
+	return nil
+}
 
 // Fashion is Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 60,000 + 10,000,
-// 1×28×28. Inputs are (v/255 − 0.2860)/0.3530. Augmentation shifts by ±2 and
-// mirrors.
-type Fashion struct{}
+// 1×28×28. Inputs are (v/255 − 0.2860)/0.3530, or v/255 with scale=unit.
+// Augmentation shifts by ±2 and mirrors.
+type Fashion struct {
+	Scale string `doc:"standard: mean 0, deviation 1; unit: 0 to 1"`
+}
+
+// Validate checks the options.
+func (s Fashion) Validate() error { return checkScale(s.Scale) }
 
 // CIFAR10 is the ten-class tiny images of Krizhevsky 2009: 50,000 + 10,000,
 // 3×32×32, with the channel means .4914 .4822 .4465 and deviations .2470 .2435
@@ -142,18 +161,30 @@ type CIFAR100 struct{}
 type TinyImageNet struct{}
 
 var (
-	_ = Sets.Add("mnist", "60,000 + 10,000 handwritten digits, 28×28", MNIST{})
-	_ = Sets.Add("fashion", "Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28×28", Fashion{})
+	_ = Sets.Add("mnist", "60,000 + 10,000 handwritten digits, 28×28", MNIST{Scale: "standard"})
+	_ = Sets.Add("fashion", "Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28×28", Fashion{Scale: "standard"})
 	_ = Sets.Add("cifar10", "50,000 + 10,000 colour images, 10 classes, 32×32", CIFAR10{})
 	_ = Sets.Add("cifar100", "50,000 + 10,000 colour images, 100 classes, 32×32", CIFAR100{})
 	_ = Sets.Add("tiny_imagenet", "100,000 + 10,000 colour images, 200 classes, 64×64", TinyImageNet{})
 )
 
 // Open serves the set from memory.
-func (MNIST) Open(o Options) (sgd.Dataset, error) { return recipes["mnist"].open(o) }
+func (s MNIST) Open(o Options) (sgd.Dataset, error) { return recipes["mnist"].scaled(s.Scale).open(o) }
 
 // Open serves the set from memory.
-func (Fashion) Open(o Options) (sgd.Dataset, error) { return recipes["fashion"].open(o) }
+func (s Fashion) Open(o Options) (sgd.Dataset, error) {
+	return recipes["fashion"].scaled(s.Scale).open(o)
+}
+
+// scaled is the recipe with inputs left at 0 to 1 if scale is "unit".
+func (r *recipe) scaled(scale string) *recipe {
+	if scale != "unit" {
+		return r
+	}
+	unit := *r
+	unit.mean, unit.std = []float32{0}, []float32{1}
+	return &unit
+}
 
 // Open serves the set from memory.
 func (CIFAR10) Open(o Options) (sgd.Dataset, error) { return recipes["cifar10"].open(o) }
