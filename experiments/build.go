@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -26,38 +25,52 @@ import (
 // Nets lists the places where ranks can run.
 func Nets() []string { return []string{"local", "grpc", "sim"} }
 
-// canonical rewrites a key's spec text in its canonical form, or says what is
-// wrong with it.
-func canonical[T any](t *registry.Table[T], key string, text *string) error {
-	v, err := t.Parse(*text)
-	if err != nil {
-		return fmt.Errorf("key %q: %w", key, err)
+// canonical gives spec text in its canonical form, or says what is wrong with
+// it.
+func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		v, err := t.Parse(text)
+		if err != nil {
+			return text, err
+		}
+		return t.Spec(v), nil
 	}
-	*text = t.Spec(v)
-	return nil
+}
+
+// specs holds canonical for every key that is spec text.
+var specs = map[string]func(text string) (string, error){
+	"model":      canonical(nn.Models),
+	"data":       canonical(data.Sets),
+	"optimizer":  canonical(sgd.Optimizers),
+	"schedule":   canonical(lrschedule.Specs),
+	"codec":      canonical(compress.Families),
+	"down_codec": canonical(compress.Families),
+	"mode":       canonical(train.Modes),
+	"policy":     canonical(staleness.Policies),
+	"corrector":  canonical(staleness.Correctors),
+	"topology":   canonical(collective.Topologies),
+	"placement":  canonical(ps.Placements),
+	"timing": func(text string) (string, error) {
+		if text == "model" {
+			return text, nil
+		}
+		return canonical(nn.Models)(text)
+	},
 }
 
 // resolve checks everything that can be checked without data, and writes spec
 // text in canonical form.
 func (c *Config) resolve() error {
-	errs := []error{
-		canonical(nn.Models, "model", &c.Model),
-		canonical(data.Sets, "data", &c.Data),
-		canonical(sgd.Optimizers, "optimizer", &c.Optimizer),
-		canonical(lrschedule.Specs, "schedule", &c.Schedule),
-		canonical(compress.Families, "codec", &c.Codec),
-		canonical(compress.Families, "down_codec", &c.DownCodec),
-		canonical(train.Modes, "mode", &c.Mode),
-		canonical(staleness.Policies, "policy", &c.Policy),
-		canonical(staleness.Correctors, "corrector", &c.Corrector),
-		canonical(collective.Topologies, "topology", &c.Topology),
-		canonical(ps.Placements, "placement", &c.Placement),
-	}
-	if c.Timing != "model" {
-		errs = append(errs, canonical(nn.Models, "timing", &c.Timing))
-	}
-	if !contains(Nets(), c.Net) {
-		errs = append(errs, fmt.Errorf("key \"net\": want %s, not %q", strings.Join(Nets(), ", "), c.Net))
+	var errs []error
+	v := reflect.ValueOf(c).Elem()
+	for _, k := range Keys() {
+		if f := specs[k.Name]; f != nil {
+			text, err := f(v.Field(k.field).String())
+			if err != nil {
+				errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
+			}
+			v.Field(k.field).SetString(text)
+		}
 	}
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
@@ -93,13 +106,54 @@ type Places struct {
 // Build makes the job of a configuration: data opened, model built, everything
 // checked against everything else.
 func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, error) {
-	ds, err := data.Open(c.Data, data.Options{
-		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
-		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
-	})
+	ds, err := c.open(at, progress)
 	if err != nil {
 		return nil, err
 	}
+	return c.assemble(ds)
+}
+
+// CheckAll refuses runs that cannot work, all of them at once, before one has
+// begun. Data that cannot be opened are the business of the run that needs them.
+func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
+	type key struct {
+		data        string
+		train, test int
+		augment     bool
+	}
+	type opened struct {
+		ds  sgd.Dataset
+		err error
+	}
+	sets := map[key]opened{}
+	var errs []error
+	for _, r := range runs {
+		c := r.Config
+		k := key{c.Data, c.TrainLimit, c.TestLimit, c.Augment}
+		o, ok := sets[k]
+		if !ok {
+			o.ds, o.err = c.open(at, progress)
+			sets[k] = o
+		}
+		if o.err != nil {
+			continue
+		}
+		if _, err := c.assemble(o.ds); err != nil {
+			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
+	return data.Open(c.Data, data.Options{
+		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
+		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+	})
+}
+
+// assemble makes the job over a data set.
+func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 	spec, err := c.modelSpec()
 	if err != nil {
 		return nil, err
@@ -111,7 +165,7 @@ func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, erro
 	if c.Timing != "model" {
 		timed, err := nn.Models.MustParse(c.Timing).New(ds.Train.Shape(), ds.Train.Classes())
 		if err != nil {
-			return nil, fmt.Errorf("key \"timing\": %w", err)
+			return nil, &ConfigError{fmt.Errorf("key \"timing\": %w", err)}
 		}
 		model = timedAs{model, timed.SpanFLOPs()}
 	}

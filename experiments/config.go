@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -33,7 +35,7 @@ type Config struct {
 	Corrector string  `key:"corrector" doc:"what staleness does to a gradient's learning rate"`
 	Topology  string  `key:"topology" doc:"plan of all-reduces in mode reduce"`
 	Placement string  `key:"placement" doc:"how tensors are spread over servers"`
-	Net       string  `key:"net" doc:"where ranks run: local, grpc, sim"`
+	Net       string  `key:"net" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
 	Workers   int     `key:"workers" min:"1" max:"65536" doc:"replicas that compute gradients"`
 	Servers   int     `key:"servers" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
 	Batch     int     `key:"batch" min:"1" doc:"samples per worker and step"`
@@ -72,7 +74,7 @@ func Default() Config {
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Placement: "greedy", Net: "sim", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, NFetch: 1, NPush: 1, NonFinite: "fail",
-		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50us", NetworkModel: "fair",
+		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs", NetworkModel: "fair",
 	}
 }
 
@@ -84,7 +86,9 @@ type Key struct {
 }
 
 // Keys lists all keys in the order of Config.
-func Keys() []Key {
+func Keys() []Key { return slices.Clone(allKeys()) }
+
+var allKeys = sync.OnceValue(func() []Key {
 	def := reflect.ValueOf(Default())
 	var out []Key
 	for i := 0; i < def.NumField(); i++ {
@@ -96,7 +100,7 @@ func Keys() []Key {
 		out = append(out, Key{f.Tag.Get("key"), typ, formatValue(def.Field(i), f.Tag), f.Tag.Get("doc"), i, f.Tag})
 	}
 	return out
-}
+})
 
 func keyNames() []string {
 	var out []string
@@ -107,7 +111,7 @@ func keyNames() []string {
 }
 
 func findKey(name string) (Key, bool) {
-	for _, k := range Keys() {
+	for _, k := range allKeys() {
 		if k.Name == name {
 			return k, true
 		}
@@ -150,6 +154,9 @@ func (c *Config) Set(name, text string) error {
 		}
 	default:
 		err = registry.SetScalar(f, text)
+	}
+	if check := specs[k.Name]; check != nil && err == nil {
+		_, err = check(text)
 	}
 	if err == nil {
 		err = k.inRange(f)

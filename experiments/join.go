@@ -29,7 +29,7 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 	}
 	job.Stopping = o.Stopping
 	if o.Identity.Rank < 0 || o.Identity.Rank >= job.World() {
-		return fmt.Errorf("rank is %d, want 0 … %d", o.Identity.Rank, job.World()-1)
+		return &ConfigError{fmt.Errorf("rank is %d, want 0 … %d", o.Identity.Rank, job.World()-1)}
 	}
 	if w := o.Identity.World; w > 0 && w != job.World() {
 		return &ConfigError{fmt.Errorf("%s start %d processes, but %d workers and %d servers are %d ranks", o.Identity.Source, w, job.Workers, job.World()-job.Workers, job.World())}

@@ -86,6 +86,11 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	joined := make(chan struct{})
 	go procs.watch(ctx, joined, cancel)
 	go func() { // a stop is told to all; the lead ranks decide at which step
+		select { // who has joined listens for signals
+		case <-joined:
+		case <-ctx.Done():
+			return
+		}
 		for t := time.NewTicker(100 * time.Millisecond); ; {
 			select {
 			case <-ctx.Done():

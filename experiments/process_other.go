@@ -6,3 +6,6 @@ import "os/exec"
 
 // dieWithParent does nothing here: a child ends when its links break.
 func dieWithParent(*exec.Cmd) {}
+
+// lock does nothing here.
+func lock(string) (release func(), err error) { return func() {}, nil }

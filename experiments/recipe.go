@@ -30,13 +30,15 @@ var recipeFiles embed.FS
 //	runs:                           # variants: keys laid over the common ones
 //	  - {name: fixed, optimizer: sgd}
 //	  - {name: adagrad, optimizer: adagrad}
-//	quick: {steps: 100}             # laid over all with --quick
+//	quick: {steps: 100}             # laid over the common keys with --quick;
+//	                                # a variant may have a quick of its own
 type Recipe struct {
 	Name  string
 	About string
 	keys  []assignment
 	runs  [][]assignment
 	names []string
+	small [][]assignment // of the variants
 	quick []assignment
 }
 
@@ -100,8 +102,14 @@ func ParseRecipe(name, file string, b []byte) (*Recipe, error) {
 	}
 	var errs []error
 	top := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		k, v := root.Content[i], root.Content[i+1]
+		if own := k.Value == "about" || k.Value == "quick" || k.Value == "runs"; own && seen[k.Value] {
+			errs = append(errs, fmt.Errorf("%s:%d: key %q is given twice", file, k.Line, k.Value))
+			continue
+		}
+		seen[k.Value] = true
 		switch k.Value {
 		case "about":
 			r.About = v.Value
@@ -116,9 +124,16 @@ func ParseRecipe(name, file string, b []byte) (*Recipe, error) {
 			}
 			for _, item := range v.Content {
 				label, rest := "", &yaml.Node{Kind: yaml.MappingNode, Line: item.Line}
+				var small []assignment
 				for j := 0; item.Kind == yaml.MappingNode && j+1 < len(item.Content); j += 2 {
 					if item.Content[j].Value == "name" {
 						label = item.Content[j+1].Value
+						continue
+					}
+					if item.Content[j].Value == "quick" {
+						as, err := assignments(file, item.Content[j+1])
+						small = as
+						errs = append(errs, err...)
 						continue
 					}
 					rest.Content = append(rest.Content, item.Content[j], item.Content[j+1])
@@ -128,7 +143,7 @@ func ParseRecipe(name, file string, b []byte) (*Recipe, error) {
 				}
 				as, err := assignments(file, rest)
 				errs = append(errs, err...)
-				r.runs, r.names = append(r.runs, as), append(r.names, label)
+				r.runs, r.names, r.small = append(r.runs, as), append(r.names, label), append(r.small, small)
 			}
 		default:
 			top.Content = append(top.Content, k, v)
@@ -149,6 +164,20 @@ func assignments(file string, n *yaml.Node) ([]assignment, []error) {
 	if len(n.Content) == 0 {
 		return nil, nil
 	}
+	var errs []error
+	lines := map[string]int{}
+	order := []string{}
+	walkKeys(n, "", func(key string, line int) {
+		if first, dup := lines[key]; dup {
+			errs = append(errs, fmt.Errorf("%s:%d: key %q is given twice, first in line %d", file, line, key, first))
+			return
+		}
+		order = append(order, key)
+		lines[key] = line
+	})
+	if len(errs) > 0 {
+		return nil, errs
+	}
 	b, err := yaml.Marshal(n)
 	if err != nil {
 		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
@@ -158,16 +187,7 @@ func assignments(file string, n *yaml.Node) ([]assignment, []error) {
 	if err := v.ReadConfig(bytes.NewReader(b)); err != nil {
 		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
 	}
-	lines := map[string]int{}
-	order := []string{}
-	walkKeys(n, "", func(key string, line int) {
-		if _, dup := lines[key]; !dup {
-			order = append(order, key)
-		}
-		lines[key] = line
-	})
 	var out []assignment
-	var errs []error
 	for _, key := range order {
 		where := fmt.Sprintf("%s:%d", file, lines[key])
 		var values []string
@@ -175,6 +195,10 @@ func assignments(file string, n *yaml.Node) ([]assignment, []error) {
 		case []any:
 			for _, e := range x {
 				values = append(values, fmt.Sprint(e))
+			}
+			if len(x) == 0 {
+				errs = append(errs, fmt.Errorf("%s: key %q has an empty list", where, key))
+				continue
 			}
 		case nil:
 			errs = append(errs, fmt.Errorf("%s: key %q has no value", where, key))
@@ -271,17 +295,26 @@ func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 	var out []Run
 	for i, v := range variants {
 		keys := overlay(overlay(layer, v), over)
+		n := 1
+		for _, a := range keys {
+			if n *= len(a.values); len(out)+n > maxRuns {
+				return nil, fmt.Errorf("recipe %s has more than %d runs", r.Name, maxRuns)
+			}
+		}
 		expand(keys, Run{Name: names[i], Config: Default()}, &out, &errs)
 	}
 	return out, errors.Join(errs...)
 }
+
+// maxRuns bounds what axes multiply to.
+const maxRuns = 10_000
 
 // overlay lays top over base: a key keeps its place and takes the new values.
 // steps and epochs exclude each other, so the later one resets the other.
 func overlay(base, top []assignment) []assignment {
 	out := slices.Clone(base)
 	for _, t := range top {
-		if other := map[string]string{"steps": "epochs", "epochs": "steps"}[t.key]; other != "" {
+		if other := map[string]string{"steps": "epochs", "epochs": "steps"}[t.key]; other != "" && !slices.Equal(t.values, []string{"0"}) {
 			out = slices.DeleteFunc(out, func(a assignment) bool { return a.key == other })
 		}
 		if i := slices.IndexFunc(out, func(a assignment) bool { return a.key == t.key }); i >= 0 {
@@ -309,7 +342,7 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
 			*errs = append(*errs, fmt.Errorf("%s: %w", a.where, err))
 			continue
 		}
-		if a.key == "steps" {
+		if a.key == "steps" && next.Config.Steps > 0 {
 			next.Config.Epochs = 0
 		}
 		if len(a.values) > 1 {

@@ -29,7 +29,7 @@ import (
 //	metrics.jsonl    progress and evaluations, appended; a torn last line is dropped
 //	status.json      running | done | stopped | failed, written by rename
 //	result.json      the Result, once there is one
-//	checkpoint/      state-N.safetensors and manifest.json, written atomically
+//	checkpoint/      state-….safetensors and manifest.json, written atomically
 //	model.safetensors  final parameters
 type folder struct {
 	path    string
@@ -44,6 +44,8 @@ type counters struct {
 	Down uint64  `json:"bytes_down"`
 	Wall float64 `json:"wall_seconds"`
 	Now  float64 `json:"clock_seconds"` // the net's clock
+
+	Lost []string `json:"lost,omitempty"` // workers that died
 }
 
 // Status is the content of status.json.
@@ -226,6 +228,30 @@ type manifest struct {
 	SHA256   string   `json:"sha256"`
 	Hash     string   `json:"config_hash"`
 	Counters counters `json:"counters"`
+	Self     string   `json:"manifest_sha256"` // of the manifest without this
+}
+
+func (m manifest) sum() string {
+	m.Self = ""
+	b, _ := json.Marshal(m)
+	return fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+// readManifest reads a manifest that is, byte for byte, as it was written.
+func readManifest(path string) (*manifest, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var m manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	again, err := json.MarshalIndent(m, "", "  ")
+	if err != nil || m.Self != m.sum() || !bytes.Equal(b, append(again, '\n')) {
+		return nil, fmt.Errorf("%s is damaged: it is not what was written; remove the folder to start over", path)
+	}
+	return &m, nil
 }
 
 // saveCheckpoint writes a state and then the manifest that points to it, and
@@ -239,9 +265,12 @@ func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.
 	if err != nil {
 		return err
 	}
-	m := manifest{Version: version, File: fmt.Sprintf("state-%d.safetensors", version), Bytes: len(b), Hash: hash, Counters: c}
 	sum := sha256.Sum256(b)
-	m.SHA256 = hex.EncodeToString(sum[:])
+	m := manifest{Version: version, Bytes: len(b), SHA256: hex.EncodeToString(sum[:]), Hash: hash, Counters: c}
+	// A version may be saved twice, and the old file counts until the manifest
+	// names the new one.
+	m.File = fmt.Sprintf("state-%d-%s.safetensors", version, m.SHA256[:8])
+	m.Self = m.sum()
 	if err := writeFile(filepath.Join(dir, m.File), b); err != nil {
 		return err
 	}
@@ -260,8 +289,7 @@ func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.
 // loadCheckpoint reads the checkpoint that counts; nil, nil if there is none.
 // Damage is found, not loaded.
 func (f *folder) loadCheckpoint(hash string, l sgd.Layout) (*train.State, *manifest, error) {
-	var m manifest
-	err := readJSON(f.file("checkpoint", "manifest.json"), &m)
+	m, err := readManifest(f.file("checkpoint", "manifest.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -287,7 +315,7 @@ func (f *folder) loadCheckpoint(hash string, l sgd.Layout) (*train.State, *manif
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return s, &m, nil
+	return s, m, nil
 }
 
 // environment describes what a run ran on.

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
@@ -139,8 +140,8 @@ func (r *Result) gather(o *train.Observer, base counters) {
 	if n > 0 {
 		r.StalenessMean = float64(sum) / float64(n)
 	}
-	r.Lost = o.Dead
-	r.Degraded = len(o.Dead) > 0
+	r.Lost = append(slices.Clone(base.Lost), o.Dead...)
+	r.Degraded = len(r.Lost) > 0
 	if r.Ledger.Zeroed > 0 {
 		r.Degraded = true
 		r.Lost = append(r.Lost, fmt.Sprintf("%d gradient(s) with NaN or Inf contributed nothing", r.Ledger.Zeroed))

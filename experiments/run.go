@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 			}
 		}
 	}
-	job, err := c.Build(opt.Places, downloads(opt.Display))
+	job, err := c.Build(opt.Places, Downloads(opt.Display))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(name+" "+run.Name), err)
 	}
@@ -82,12 +83,18 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 			return nil, fmt.Errorf("run folder: %w", err)
 		}
 	}
+	unlock, err := lock(f.path)
+	if err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	defer unlock()
 	status := Status{State: "running", Recipe: name, Run: run.Name, Hash: hash}
 	if err := f.begin(c, opt.Args); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	rec := &recorder{f: f, job: job, hash: hash, status: status, virtual: c.Net == "sim"}
 	obs := &train.Observer{Job: job, Sink: rec}
+	rec.obs = obs
 	if resumed {
 		state, m, err := f.loadCheckpoint(hash, job.Model.Layout())
 		if err != nil {
@@ -164,7 +171,8 @@ func fileName(s string) string {
 	return s
 }
 
-func downloads(d *progress.Display) func(data.Progress) {
+// Downloads shows downloads on d.
+func Downloads(d *progress.Display) func(data.Progress) {
 	return func(p data.Progress) { d.Download(p.Set+"/"+p.File, p.Done, p.Total) }
 }
 
@@ -234,6 +242,7 @@ func summary(r *Result) string {
 type recorder struct {
 	f         *folder
 	job       *train.Job
+	obs       *train.Observer
 	hash      string
 	status    Status
 	show      *progress.Run
@@ -279,6 +288,7 @@ func (r *recorder) Checkpoint(version int, s *train.State) error {
 	c.Up += uint64(s.Ints["bytes_up"])
 	c.Down += uint64(s.Ints["bytes_down"])
 	c.Wall += time.Since(r.start).Seconds()
+	c.Lost = append(slices.Clone(c.Lost), r.obs.Dead...)
 	c.Now = r.clock(float64(s.Ints["nanoseconds"]) / 1e9)
 	err := r.f.saveCheckpoint(version, r.hash, s, r.job.Model.Layout(), c)
 	if err == nil {

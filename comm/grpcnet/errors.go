@@ -38,6 +38,16 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("refused by %s: %s", e.By, e.Reason) }
 
+// AddressError says why an address cannot be used.
+type AddressError struct {
+	Addr   string
+	Unsafe bool // it would be plain text beyond the own machine
+	Err    error
+}
+
+func (e *AddressError) Error() string { return "grpcnet: " + e.Err.Error() }
+func (e *AddressError) Unwrap() error { return e.Err }
+
 // FencedError says that this process was away for so long that the others
 // counted it as dead. Nothing it sends is accepted any more.
 type FencedError struct {

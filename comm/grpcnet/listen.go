@@ -17,7 +17,7 @@ func (c *Config) bind() (net.Listener, error) {
 	lc := net.ListenConfig{Control: congestion}
 	l, err := lc.Listen(context.Background(), "tcp", c.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("grpcnet: cannot listen on %s: %w", c.Listen, err)
+		return nil, &AddressError{Addr: c.Listen, Err: fmt.Errorf("cannot listen on %s: %w", c.Listen, err)}
 	}
 	return l, nil
 }
@@ -26,12 +26,12 @@ func (c *Config) bind() (net.Listener, error) {
 func (c *Config) safe(verb, addr string) error {
 	a, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("grpcnet: cannot %s %q: %w", verb, addr, err)
+		return &AddressError{Addr: addr, Err: fmt.Errorf("cannot %s %q: %w", verb, addr, err)}
 	}
 	if a.IP.IsLoopback() || c.TLS != nil || c.Insecure {
 		return nil
 	}
-	return fmt.Errorf("grpcnet: will not %s %s in plain text: it is not a loopback address, so anyone on the network could read and join; set TLS, or Insecure if the network is trusted", verb, addr)
+	return &AddressError{Addr: addr, Unsafe: true, Err: fmt.Errorf("will not %s %s in plain text: it is not a loopback address, so anyone on the network could read and join; set TLS, or Insecure if the network is trusted", verb, addr)}
 }
 
 // listener wraps connections and keeps strangers few: beyond limit, the oldest

@@ -57,16 +57,18 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return ExitOK
 	}
 	var usage usageError
+	var config *experiments.ConfigError
 	var mismatch *grpcnet.MismatchError
 	var refused *grpcnet.RefusedError
+	var addr *grpcnet.AddressError
 	switch {
 	case errors.Is(err, experiments.ErrStopped):
 		fmt.Fprintln(stderr, "gradlab:", err)
 		return ExitStopped
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &config), errors.As(err, &addr) && addr.Unsafe:
 		fmt.Fprintln(stderr, "gradlab:", err)
 		return ExitConfig
-	case errors.As(err, &mismatch), errors.As(err, &refused):
+	case errors.As(err, &mismatch), errors.As(err, &refused), errors.As(err, &addr):
 		fmt.Fprintln(stderr, "gradlab:", err)
 		return ExitJoin
 	}
@@ -138,4 +140,18 @@ func (e *env) places() experiments.Places {
 		p.Cache, _ = data.DefaultCache()
 	}
 	return p
+}
+
+// load reads a recipe and resolves its runs; what is wrong with either is told
+// together.
+func load(name string, overrides []string, quick bool) (*experiments.Recipe, []experiments.Run, error) {
+	recipe, err := experiments.LoadRecipe(name)
+	if recipe == nil {
+		return nil, nil, usageError{err}
+	}
+	runs, over := recipe.Runs(overrides, quick)
+	if err = errors.Join(err, over); err != nil {
+		return nil, nil, usageError{err}
+	}
+	return recipe, runs, nil
 }

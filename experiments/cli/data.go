@@ -2,6 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -54,11 +57,24 @@ func (e *env) dataCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(e.out, loc)
-			return nil
+			return describe(e.out, loc)
 		},
 	}
 	c.Flags().BoolVar(&fetch, "fetch", false, "download it if it is not here")
 	c.Flags().BoolVar(&verify, "verify", false, "check every file against its known SHA-256")
 	return c
+}
+
+// describe prints where a set is, or should be, and what is known of its files.
+func describe(out io.Writer, loc data.Location) error {
+	fmt.Fprintln(out, strings.TrimSpace(fmt.Sprintf("%s: %s %s", loc.Name, loc.Origin, loc.Path)))
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, f := range loc.Files {
+		size := ""
+		if f.Size > 0 {
+			size = progress.Bytes(uint64(f.Size))
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", filepath.Base(f.Path), f.State, size)
+	}
+	return w.Flush()
 }

@@ -33,13 +33,10 @@ named by --token-file or in GRADLAB_TOKEN.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			recipe, err := experiments.LoadRecipe(args[0])
+			// Wherever the recipe would run, these ranks are processes.
+			recipe, runs, err := load(args[0], append(args[1:], "net=grpc"), false)
 			if err != nil {
-				return usageError{err}
-			}
-			runs, err := recipe.Runs(args[1:], false)
-			if err != nil {
-				return usageError{err}
+				return err
 			}
 			if len(runs) != 1 {
 				return usageError{fmt.Errorf("%s holds %d runs; a process joins one: give each axis one value", args[0], len(runs))}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -37,17 +36,13 @@ on.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			recipe, err := experiments.LoadRecipe(args[0])
-			if err != nil {
-				return usageError{err}
-			}
 			over := args[1:]
 			if net != "" {
 				over = append(over, "net="+net)
 			}
-			runs, err := recipe.Runs(over, quick)
+			recipe, runs, err := load(args[0], over, quick)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			exe, err := os.Executable()
 			if err != nil {
@@ -72,6 +67,11 @@ on.`,
 			if !quiet {
 				opt.Display = progress.New(e.err)
 				defer opt.Display.Close()
+			}
+			if len(runs) > 1 { // a single one is checked before it begins
+				if err := experiments.CheckAll(runs, places, experiments.Downloads(opt.Display)); err != nil {
+					return err
+				}
 			}
 			results, failed := experiments.ExecuteAll(cmd.Context(), runs, opt)
 			if opt.Display != nil {
@@ -98,9 +98,6 @@ on.`,
 						return err
 					}
 				}
-			}
-			if errors.As(failed, new(*experiments.ConfigError)) {
-				return usageError{failed}
 			}
 			return failed
 		},

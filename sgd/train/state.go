@@ -71,7 +71,10 @@ func DecodeState(b []byte, l sgd.Layout) (*State, error) {
 				}
 				if i := l.Find(name[cut+1:]); i >= 0 && l.Spans[i].Len() == len(t.Data)/4 {
 					key := name[:cut]
-					if s.Vectors[key] == nil {
+					if _, begun := filled[key]; !begun {
+						if s.Vectors[key] != nil {
+							return nil, fmt.Errorf("state: %q is there as a whole and in parts", key)
+						}
 						s.Vectors[key] = make([]float32, l.Size())
 					}
 					dst = l.View(s.Vectors[key], i)
@@ -79,6 +82,9 @@ func DecodeState(b []byte, l sgd.Layout) (*State, error) {
 				}
 			}
 			if dst == nil {
+				if s.Vectors[name] != nil {
+					return nil, fmt.Errorf("state: %q is there as a whole and in parts", name)
+				}
 				dst = make([]float32, len(t.Data)/4)
 				s.Vectors[name] = dst
 			}
