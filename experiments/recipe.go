@@ -275,33 +275,40 @@ func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	variants, names := r.runs, r.names
-	if len(variants) == 0 {
-		variants, names = [][]assignment{nil}, []string{""}
+	chosen := []int{-1} // indices of variants; −1: the common keys alone
+	if len(r.runs) > 0 {
+		chosen = chosen[:0]
+		for i := range r.runs {
+			chosen = append(chosen, i)
+		}
 	}
 	if only != "" {
-		wanted := registry.SplitTop(only)
-		var vs [][]assignment
-		var ns []string
-		for _, w := range wanted {
-			i := slices.Index(names, w)
+		chosen = chosen[:0]
+		for _, w := range registry.SplitTop(only) {
+			i := slices.Index(r.names, w)
 			if i < 0 {
-				return nil, fmt.Errorf("command line: recipe %s has no run named %q; %s", r.Name, w, registry.Suggest(w, names))
+				return nil, fmt.Errorf("command line: recipe %s has no run named %q; %s", r.Name, w, registry.Suggest(w, r.names))
 			}
-			vs, ns = append(vs, variants[i]), append(ns, names[i])
+			chosen = append(chosen, i)
 		}
-		variants, names = vs, ns
 	}
 	var out []Run
-	for i, v := range variants {
-		keys := overlay(overlay(layer, v), over)
+	for _, i := range chosen {
+		keys, name := layer, ""
+		if i >= 0 {
+			keys, name = overlay(keys, r.runs[i]), r.names[i]
+			if quick {
+				keys = overlay(keys, r.small[i])
+			}
+		}
+		keys = overlay(keys, over)
 		n := 1
 		for _, a := range keys {
 			if n *= len(a.values); len(out)+n > maxRuns {
 				return nil, fmt.Errorf("recipe %s has more than %d runs", r.Name, maxRuns)
 			}
 		}
-		expand(keys, Run{Name: names[i], Config: Default()}, &out, &errs)
+		expand(keys, Run{Name: name, Config: Default()}, &out, &errs)
 	}
 	return out, errors.Join(errs...)
 }

@@ -1,0 +1,304 @@
+package experiments
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+const small = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 12\nbatch: 8\nworkers: 3\nnet: sim\neval_every: 4\n"
+
+// execute makes the one run of a recipe below dir.
+func execute(t testing.TB, dir string, resume bool, overrides ...string) (*Result, error) {
+	t.Helper()
+	return Execute(context.Background(), mustRuns(t, small, overrides...)[0], Options{Recipe: "test", Out: dir, Resume: resume})
+}
+
+func mustExecute(t testing.TB, overrides ...string) *Result {
+	t.Helper()
+	r, err := execute(t, t.TempDir(), false, overrides...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRunFolder(t *testing.T) {
+	r := mustExecute(t)
+	for _, name := range []string{"config.yaml", "env.json", "metrics.jsonl", "status.json", "result.json", "model.safetensors", "ranks.json"} {
+		if _, err := os.Stat(filepath.Join(r.Folder, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	rec, err := ReadRecord(r.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Status.State != "done" || rec.Status.Step != 12 || rec.Result.ParamsSHA256 != r.ParamsSHA256 || len(rec.Evals) != 3 {
+		t.Errorf("%+v", rec)
+	}
+	var b strings.Builder
+	if err := rec.Write(&b); err != nil || !strings.Contains(b.String(), r.ParamsSHA256) {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	b2, err := os.ReadFile(filepath.Join(r.Folder, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Execute(context.Background(), mustRuns(t, string(b2))[0], Options{Recipe: "again", Out: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ParamsSHA256 != r.ParamsSHA256 || again.VirtualSeconds != r.VirtualSeconds || again.BytesUp != r.BytesUp {
+		t.Error("the run folder's configuration gives another result")
+	}
+}
+
+func TestShowElsewhere(t *testing.T) {
+	r := mustExecute(t)
+	if _, err := ReadRecord(filepath.Dir(filepath.Dir(r.Folder))); err == nil || !strings.Contains(err.Error(), r.Folder) {
+		t.Errorf("the message does not name the run folders below: %v", err)
+	}
+	if _, err := ReadRecord(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run folder") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Resuming a run that is done gives its result and makes nothing anew.
+func TestResumeOfAFinishedRun(t *testing.T) {
+	dir := t.TempDir()
+	first, err := execute(t, dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(first.Folder, "status.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := execute(t, dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := json.Marshal(first)
+	b, _ := json.Marshal(second)
+	if string(a) != string(b) || len(second.Evals) != len(first.Evals) {
+		t.Errorf("another result:\n%s\n%s", a, b)
+	}
+	after, err := os.ReadFile(filepath.Join(first.Folder, "status.json"))
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the status was written again: %s, %v", after, err)
+	}
+	third, err := execute(t, dir, false)
+	if err != nil || third.Folder == first.Folder {
+		t.Errorf("without resume the folder is %v, %v", third, err)
+	}
+}
+
+// A stopped run goes on from its checkpoint to the bits of one that was not
+// stopped, in every mode that says so.
+func TestResumeIsBitEqual(t *testing.T) {
+	for _, over := range [][]string{
+		{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "schedule=constant(lr=0.01)"},
+		{"mode=reduce", "codec=onebit", "topology=direct", "overlap=true"},
+		{"mode=gather", "codec=feedback(sign)"},
+		{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "schedule=constant(lr=0.01)"},
+		{"mode=server", "down_codec=feedback(topk(keep=0.2))", "codec=qsgd"},
+		{"mode=server", "policy=asp", "checkpoint_every=4"},
+		{"mode=downpour", "policy=asp", "checkpoint_every=4", "servers=2"},
+	} {
+		t.Run(strings.Join(over, " "), func(t *testing.T) {
+			over := append(over, "steps=60", "device.jitter=0.2")
+			whole := mustExecute(t, over...)
+			run := mustRuns(t, small, over...)[0]
+			dir := t.TempDir()
+			asked := 0
+			r, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool {
+				asked++
+				return asked > 30
+			}})
+			if !errors.Is(err, ErrStopped) || r == nil || r.Status != "stopped" || r.Steps >= 60 || r.Steps == 0 {
+				t.Fatalf("stopped: %+v, %v", r, err)
+			}
+			if run.Config.CheckpointEvery > 0 { // asynchronous: equal from the mark on
+				t.Log("stopped between marks, so not compared")
+				return
+			}
+			again, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Resume: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again.Folder != r.Folder || again.Status != "done" || again.Steps != whole.Steps {
+				t.Errorf("went on in %s as %+v", again.Folder, again)
+			}
+			if again.ParamsSHA256 != whole.ParamsSHA256 {
+				t.Errorf("parameters %s after a stop at step %d, %s without", again.ParamsSHA256, r.Steps, whole.ParamsSHA256)
+			}
+			if again.BytesUp != whole.BytesUp || again.BytesDown != whole.BytesDown {
+				t.Errorf("bytes %d up, %d down after a stop; %d and %d without", again.BytesUp, again.BytesDown, whole.BytesUp, whole.BytesDown)
+			}
+			if again.Ledger.Sent != whole.Ledger.Sent || again.Ledger.Applied != whole.Ledger.Applied {
+				t.Errorf("ledger %+v after a stop, %+v without", again.Ledger, whole.Ledger)
+			}
+		})
+	}
+}
+
+// A checkpoint of another configuration is refused, and so is a folder that
+// another process writes to.
+func TestResumeRefuses(t *testing.T) {
+	stopped := func(dir string) string {
+		r, err := Execute(context.Background(), mustRuns(t, small)[0], Options{Recipe: "test", Out: dir, Stopping: func() bool { return true }})
+		if !errors.Is(err, ErrStopped) {
+			t.Fatal(err)
+		}
+		return r.Folder
+	}
+	dir := t.TempDir()
+	folder := stopped(dir)
+	path := filepath.Join(folder, "checkpoint", "manifest.json")
+	m, err := readManifest(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Hash = "another"
+	m.Self = m.sum()
+	if err := writeJSON(path, m); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := execute(t, dir, true); err == nil || !strings.Contains(err.Error(), "another configuration") {
+		t.Errorf("%v", err)
+	}
+
+	dir = t.TempDir()
+	folder = stopped(dir)
+	release, err := lock(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := execute(t, dir, true); runtime.GOOS == "linux" && (err == nil || !strings.Contains(err.Error(), "in use by another process")) {
+		t.Errorf("%v", err)
+	}
+	release()
+	if _, err := execute(t, dir, true); err != nil {
+		t.Error(err)
+	}
+}
+
+// Synchronous training gives the same bits wherever it runs.
+func TestLocalAndSimAgree(t *testing.T) {
+	for _, over := range [][]string{
+		{"mode=server"}, {"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))"},
+		{"mode=reduce"}, {"mode=reduce", "codec=feedback(topk(keep=0.1))"}, {"mode=reduce", "overlap=true", "bucket=1"},
+	} {
+		a, b := mustExecute(t, append(over, "net=sim")...), mustExecute(t, append(over, "net=local")...)
+		if a.ParamsSHA256 != b.ParamsSHA256 || a.BytesUp != b.BytesUp || a.BytesDown != b.BytesDown {
+			t.Errorf("%v: sim %s, %d bytes up; local %s, %d bytes up", over, a.ParamsSHA256, a.BytesUp, b.ParamsSHA256, b.BytesUp)
+		}
+	}
+}
+
+// On the virtual clock asynchronous training repeats, whatever the number of
+// cores.
+func TestSimRepeats(t *testing.T) {
+	for _, over := range [][]string{
+		{"policy=asp"}, {"policy=ssp(slack=2)", "servers=2", "codec=qsgd"}, {"mode=downpour", "policy=asp", "n_push=2", "n_fetch=3"},
+	} {
+		over := append(over, "device.jitter=0.3", "workers=5", "steps=60")
+		var results []*Result
+		for _, n := range []int{1, 2} {
+			before := runtime.GOMAXPROCS(n)
+			results = append(results, mustExecute(t, over...))
+			runtime.GOMAXPROCS(before)
+		}
+		a, b := results[0], results[1]
+		if a.ParamsSHA256 != b.ParamsSHA256 || a.VirtualSeconds != b.VirtualSeconds || a.BytesUp != b.BytesUp || a.StalenessMean != b.StalenessMean {
+			t.Errorf("%v: %s in %v s, then %s in %v s", over, a.ParamsSHA256, a.VirtualSeconds, b.ParamsSHA256, b.VirtualSeconds)
+		}
+	}
+}
+
+// A configuration that cannot work is told before a folder is made.
+func TestRefusedBeforeAFolder(t *testing.T) {
+	for _, over := range []string{"codec=feedback(qsgd(bits=2))", "model=resnet20", "timing=resnet20", "schedule=poly(power=-1)"} {
+		r, err := ParseRecipe("test", "test.yaml", []byte(small))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := r.Runs([]string{over}, false)
+		if err != nil {
+			continue // refused even earlier
+		}
+		dir := t.TempDir()
+		_, err = Execute(context.Background(), runs[0], Options{Recipe: "test", Out: dir})
+		var bad *ConfigError
+		if !errors.As(err, &bad) {
+			t.Errorf("%s: %v", over, err)
+		}
+		if files, _ := os.ReadDir(dir); len(files) > 0 {
+			t.Errorf("%s: made %v", over, files)
+		}
+	}
+}
+
+// A run whose loss is no number any more still leaves a record that can be
+// read, or says why not.
+func TestDiverged(t *testing.T) {
+	for _, net := range []string{"sim", "local"} {
+		for _, mode := range []string{"server", "reduce"} {
+			dir := t.TempDir()
+			r, err := execute(t, dir, false, "schedule=constant(lr=1e38)", "nonfinite=zero", "net="+net, "mode="+mode)
+			if err != nil {
+				t.Errorf("%s %s: %v", net, mode, err)
+				continue
+			}
+			if _, err := json.Marshal(r); err != nil {
+				t.Errorf("%s %s: %v", net, mode, err)
+			}
+			if _, err := execute(t, dir, false, "schedule=constant(lr=1e38)", "net="+net, "mode="+mode); err == nil || !strings.Contains(err.Error(), "NaN") && !strings.Contains(err.Error(), "Inf") {
+				t.Errorf("%s %s: %v", net, mode, err)
+			}
+		}
+	}
+}
+
+func TestWhoami(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		rank int
+		at   string
+		want Who
+		bad  string
+	}{
+		{name: "flags", rank: 2, at: "h:1", want: Who{Rank: 2, Coordinator: "h:1", Source: "flags"}},
+		{name: "flags before variables", rank: 2, at: "h:1", env: map[string]string{"RANK": "5", "WORLD_SIZE": "x"}, want: Who{Rank: 2, Coordinator: "h:1", Source: "flags"}},
+		{name: "rank alone", rank: 2, bad: "--coordinator"},
+		{name: "torchrun", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "h", "MASTER_PORT": "9"}, want: Who{Rank: 1, World: 4, Coordinator: "h:9", Source: "torchrun's variables"}},
+		{name: "torchrun's leader", rank: -1, env: map[string]string{"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "h", "MASTER_PORT": "9"}, want: Who{World: 4, Coordinator: "h:9", Lead: true, Source: "torchrun's variables"}},
+		{name: "torchrun without an address", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4"}, bad: "MASTER_ADDR"},
+		{name: "torchrun without a port", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "h"}, bad: "MASTER_PORT"},
+		{name: "no rank at all", rank: -1, bad: "no rank"},
+		{name: "a rank that is none", rank: -1, env: map[string]string{"RANK": "one"}, bad: "RANK"},
+		{name: "a world that is none", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "0"}, bad: "WORLD_SIZE"},
+		{name: "Open MPI", rank: -1, at: "h:1", env: map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}, want: Who{Rank: 3, World: 4, Coordinator: "h:1", Source: "Open MPI's variables"}},
+		{name: "Slurm", rank: -1, env: map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "3", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "n[03-07,9],m1", "SLURM_JOB_ID": "41007"}, want: Who{World: 3, Coordinator: "n03:21007", Lead: true, Source: "Slurm's variables"}},
+		{name: "Slurm, several names", rank: -1, env: map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a,b[1-2]", "SLURM_JOB_ID": "1"}, want: Who{Rank: 1, World: 2, Coordinator: "a:20001", Source: "Slurm's variables"}},
+		{name: "a batch script outside of a step", rank: -1, env: map[string]string{"SLURM_PROCID": "0", "SLURM_JOB_ID": "1"}, bad: "no rank"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Whoami(func(k string) string { return c.env[k] }, c.rank, c.at)
+			if c.bad != "" {
+				if err == nil || !strings.Contains(err.Error(), c.bad) {
+					t.Errorf("%v", err)
+				}
+			} else if err != nil || got != c.want {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
