@@ -208,7 +208,7 @@ func (o *Observer) snapshot(ctx context.Context, from int, body []byte) error {
 	}
 	e.eval.Accuracy, e.eval.Last = score.Accuracy(), m.Last
 	if score.N > 0 {
-		e.eval.Loss = score.Loss / float64(score.N)
+		e.eval.Loss = recordable(score.Loss / float64(score.N))
 	}
 	if m.Last {
 		o.Final, o.Params, o.SHA256 = e.eval, e.params, Hash(e.params)

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"math"
+
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
 )
@@ -70,6 +72,15 @@ type mark struct {
 // reportEvery is the number of updates between progress reports.
 func (j *Job) reportEvery() int { return max(1, j.Updates/400) }
 
+// recordable is a loss as JSON can hold it: NaN and Inf become the largest
+// number.
+func recordable(loss float64) float64 {
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return math.MaxFloat64
+	}
+	return loss
+}
+
 // progressMeter averages what pushes say until the next report.
 type progressMeter struct {
 	loss   float64
@@ -81,7 +92,7 @@ func (m *progressMeter) add(h comm.Header) { m.loss += h.Value; m.n++ }
 
 func (m *progressMeter) fill(p *Progress, delays []uint64) {
 	if m.n > 0 {
-		p.Loss = m.loss / float64(m.n)
+		p.Loss = recordable(m.loss / float64(m.n))
 	}
 	m.loss, m.n = 0, 0
 	var sum, n uint64

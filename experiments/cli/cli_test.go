@@ -1,0 +1,227 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const quick = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 10\nbatch: 8\nworkers: 2\nnet: sim\neval_every: 5\n"
+
+// What is piped is text: no colours, no cursor movements.
+func plain(t *testing.T, p *program) {
+	t.Helper()
+	for _, s := range []string{p.out.String(), p.err.String()} {
+		if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && (unicode.IsControl(r) || r == unicode.ReplacementChar) }); i >= 0 {
+			t.Errorf("a control character at %d: %q", i, s[max(0, i-20):min(len(s), i+20)])
+		}
+	}
+}
+
+func TestRunJSON(t *testing.T) {
+	out := t.TempDir()
+	p := finish(t, 0, "run", recipe(t, quick), "seed=1,2", "--json", "--out", out)
+	plain(t, p)
+	lines := strings.Split(strings.TrimSpace(p.out.String()), "\n")
+	if len(lines) < 2 {
+		t.Fatal(p.says())
+	}
+	for _, line := range lines[len(lines)-2:] {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		for _, key := range []string{"accuracy", "loss", "steps", "samples", "wall_seconds", "virtual_seconds", "bytes_up", "bytes_down",
+			"staleness_mean", "staleness_max", "params_sha256", "config", "degraded"} {
+			if _, ok := r[key]; !ok {
+				t.Errorf("no %q in %s", key, line)
+			}
+		}
+		if r["steps"] != 10.0 || r["samples"] != 160.0 || r["degraded"] != false || r["config"].(map[string]any)["workers"] != 2.0 {
+			t.Errorf("%s", line)
+		}
+	}
+	if n := len(p.results()); n != 2 {
+		t.Errorf("%d results of 2 runs", n)
+	}
+}
+
+func TestRunTable(t *testing.T) {
+	out := t.TempDir()
+	p := finish(t, 0, "run", recipe(t, quick), "codec=raw,bf16", "--out", out)
+	plain(t, p)
+	if s := p.out.String(); !strings.Contains(s, "raw") || !strings.Contains(s, "bf16") || !strings.Contains(s, "accuracy") {
+		t.Error(p.says())
+	}
+	if p := finish(t, 0, "run", recipe(t, quick), "--quiet", "--out", out); p.out.String() != "" || p.err.String() != "" {
+		t.Errorf("not quiet: %s", p.says())
+	}
+}
+
+// A run's own configuration file runs again, to the same bits.
+func TestRunConfigAgain(t *testing.T) {
+	out := t.TempDir()
+	a := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
+	b := finish(t, 0, "run", filepath.Join(a.Folder, "config.yaml"), "--json", "--quiet", "--out", out).result()
+	if a.SHA256 != b.SHA256 || a.Folder == b.Folder || strings.TrimPrefix(filepath.Base(a.Folder), "run-") != strings.TrimPrefix(filepath.Base(b.Folder), "run-") {
+		t.Errorf("%+v, then %+v", a, b)
+	}
+}
+
+func TestResumeFinished(t *testing.T) {
+	out, file := t.TempDir(), recipe(t, quick)
+	a := finish(t, 0, "run", file, "--json", "--out", out)
+	b := finish(t, 0, "run", file, "--json", "--out", out, "--resume")
+	if lines := func(p *program) string { s := strings.TrimSpace(p.out.String()); return s[strings.LastIndex(s, "\n")+1:] }; lines(a) != lines(b) {
+		t.Errorf("%s\n%s", lines(a), lines(b))
+	}
+}
+
+func TestShow(t *testing.T) {
+	out := t.TempDir()
+	r := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
+	p := finish(t, 0, "show", r.Folder)
+	plain(t, p)
+	if !strings.Contains(p.out.String(), r.SHA256) || !strings.Contains(p.out.String(), "accuracy") {
+		t.Error(p.says())
+	}
+	var rec map[string]any
+	p = finish(t, 0, "show", r.Folder, "--json")
+	if err := json.Unmarshal([]byte(p.out.String()), &rec); err != nil || rec["result"] == nil {
+		t.Errorf("%v\n%s", err, p.says())
+	}
+	if p := finish(t, 2, "show", out); !strings.Contains(p.err.String(), r.Folder) {
+		t.Errorf("the run folders below are not named\n%s", p.says())
+	}
+	finish(t, 2, "show", t.TempDir())
+	finish(t, 2, "show")
+}
+
+func TestListAndData(t *testing.T) {
+	p := finish(t, 0, "list")
+	plain(t, p)
+	for _, word := range []string{"codecs", "optimizers", "policies", "recipes", "keys", "feedback", "quickstart", "eval_every"} {
+		if !strings.Contains(p.out.String(), word) {
+			t.Errorf("list does not tell %q", word)
+		}
+	}
+	var codecs map[string][]struct{ Name, About, Spec string }
+	if err := json.Unmarshal([]byte(finish(t, 0, "list", "codecs", "--json").out.String()), &codecs); err != nil {
+		t.Fatal(err)
+	}
+	if len(codecs) != 1 || len(codecs["codecs"]) < 5 || codecs["codecs"][0].Name == "" || codecs["codecs"][0].Spec == "" {
+		t.Errorf("%v", codecs)
+	}
+	if p := finish(t, 0, "data"); !strings.Contains(p.out.String(), "digits") || !strings.Contains(p.out.String(), "built in") {
+		t.Error(p.says())
+	}
+	if p := finish(t, 0, "data", "digits"); p.out.String() != "digits: built in\n" {
+		t.Error(p.says())
+	}
+	if p := finish(t, 0, "data", "mnist", "--cache-dir", t.TempDir()); !strings.Contains(p.out.String(), "mnist: ") || !strings.HasSuffix(p.out.String(), "\n") {
+		t.Error(p.says())
+	}
+	finish(t, 0)
+	finish(t, 0, "--help")
+}
+
+// Mistakes end in exit code 2 and leave nothing behind, and the message says
+// what is right.
+func TestMistakes(t *testing.T) {
+	file := recipe(t, quick)
+	bad := recipe(t, "steps: 3\nbach: 4\n")
+	for _, c := range []struct {
+		args []string
+		want []string // each on stderr
+	}{
+		{[]string{"rum"}, []string{`unknown command "rum"`}},
+		{[]string{"--bogus"}, []string{"--bogus"}},
+		{[]string{"run"}, []string{"needs a recipe"}},
+		{[]string{"run", "quickstrat"}, []string{`did you mean "quickstart"?`}},
+		{[]string{"run", "./nowhere.yaml"}, []string{"nowhere.yaml"}},
+		{[]string{"run", file, "--bogus"}, []string{"--bogus"}},
+		{[]string{"run", file, "--net", "cloud"}, []string{`key "net"`, "local", "grpc", "sim"}},
+		{[]string{"run", file, "--net", "grpc", "bach=3"}, []string{`command line: unknown key "bach"; did you mean "batch"?`}},
+		{[]string{"run", file, "codec=topq", "workers=0", "seed"}, []string{`key "codec"`, `"topk"`, `key "workers"`, `"seed" is not key=value`}},
+		{[]string{"run", bad, "workers=0"}, []string{bad + `:2: unknown key "bach"`, `command line: key "workers"`}},
+		{[]string{"run", file, "model=resnet20", "data=synthetic(dim=64)"}, []string{`key "model"`}},
+		{[]string{"run", file, "--net", "grpc", "servers=2", "optimizer=chain(clip(norm=1),sgd)"}, []string{"clip"}},
+		{[]string{"run", file, "codec=raw,feedback(qsgd(bits=2))"}, []string{"qsgd"}},
+		{[]string{"list", "codec"}, []string{`did you mean "codecs"?`}},
+		{[]string{"list", "codecs", "models"}, []string{"one word"}},
+		{[]string{"data", "digitz"}, []string{`did you mean "digits"?`}},
+		{[]string{"data", "a", "b"}, []string{"one name"}},
+		{[]string{"join"}, []string{"recipe"}},
+		{[]string{"join", file}, []string{"no rank"}},
+		{[]string{"join", file, "--rank", "0"}, []string{"--coordinator"}},
+		{[]string{"join", file, "--rank", "0", "--coordinator", "127.0.0.1:1"}, []string{"GRADLAB_TOKEN"}},
+		{[]string{"join", file, "seed=1,2", "--rank", "0", "--coordinator", "127.0.0.1:1"}, []string{"2 runs"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			out := t.TempDir()
+			args := c.args
+			if args[0] == "run" {
+				args = append(args, "--out", filepath.Join(out, "runs"))
+			}
+			p := finish(t, 2, args...)
+			plain(t, p)
+			for _, w := range c.want {
+				if !strings.Contains(p.err.String(), w) {
+					t.Errorf("the message does not say %q:\n%s", w, p.err.String())
+				}
+			}
+			if p.out.String() != "" {
+				t.Errorf("on stdout: %s", p.out.String())
+			}
+			if files, _ := os.ReadDir(out); len(files) > 0 {
+				t.Errorf("left %v", files)
+			}
+		})
+	}
+}
+
+// Synchronous training gives the same parameters wherever it runs.
+func TestNetsAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	text := "data: digits\nmodel: mlp(hidden=[32])\nsteps: 30\nbatch: 16\nworkers: 3\noptimizer: momentum\nschedule: constant(lr=0.05)\n"
+	for _, over := range [][]string{
+		{"mode=server"}, {"mode=reduce"},
+		{"mode=server", "servers=2", "codec=feedback(topk(keep=0.05))"},
+		{"mode=reduce", "codec=feedback(topk(keep=0.05))"},
+	} {
+		t.Run(strings.Join(over, " "), func(t *testing.T) {
+			var first result
+			for i, net := range []string{"local", "sim", "grpc"} {
+				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), "--net", net}, over...)
+				r := finish(t, 0, args...).result()
+				if i == 0 {
+					first = r
+				}
+				if r.SHA256 != first.SHA256 || r.BytesUp != first.BytesUp || r.BytesDown != first.BytesDown {
+					t.Errorf("%s gives %s with %d bytes up and %d down, local gave %s with %d and %d",
+						net, r.SHA256, r.BytesUp, r.BytesDown, first.SHA256, first.BytesUp, first.BytesDown)
+				}
+			}
+		})
+	}
+}
+
+// On the virtual clock an asynchronous run repeats on one core and on two.
+func TestSimRepeatsOnAnyCores(t *testing.T) {
+	text := quick + "policy: asp\nworkers: 4\ndevice: {jitter: 0.3}\nsteps: 60\n"
+	text = strings.Replace(strings.Replace(text, "workers: 2\n", "", 1), "steps: 10\n", "", 1)
+	var all []result
+	for _, n := range []string{"1", "2"} {
+		p := start(t, []string{"GOMAXPROCS=" + n}, "run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir())
+		p.expect(0)
+		all = append(all, p.result())
+	}
+	if all[0].SHA256 != all[1].SHA256 || all[0].Virtual != all[1].Virtual {
+		t.Errorf("%+v, then %+v", all[0], all[1])
+	}
+}

@@ -1,0 +1,213 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// gradlab is the program, built once.
+var gradlab string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "gradlab-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	gradlab = filepath.Join(dir, "gradlab")
+	build := exec.Command("go", "build", "-o", gradlab, "github.com/gradlab/gradlab")
+	build.Stderr = os.Stderr
+	code := 1
+	if err := build.Run(); err == nil {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// patience bounds every wait. Nothing here should take nearly as long.
+const patience = 2 * time.Minute
+
+// program is a running gradlab.
+type program struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	out, err output
+	done     chan struct{}
+}
+
+// output can be read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start begins gradlab with arguments; env is added to the environment.
+func start(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, cmd: exec.Command(gradlab, args...), done: make(chan struct{})}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "GRADLAB_") && !strings.HasPrefix(v, "SLURM_") {
+			p.cmd.Env = append(p.cmd.Env, v)
+		}
+	}
+	p.cmd.Env = append(p.cmd.Env, env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
+	p.cmd.WaitDelay = 10 * time.Second
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	t.Cleanup(func() { p.signal(syscall.SIGKILL); <-p.done })
+	return p
+}
+
+func (p *program) signal(s syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = p.cmd.Process.Signal(s)
+	}
+}
+
+// wait returns the exit code; a program that does not end within the limit is
+// an error.
+func (p *program) wait(limit time.Duration) int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		p.signal(syscall.SIGQUIT)
+		<-p.done
+		p.t.Fatalf("still running after %v\n%s", limit, p.says())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *program) says() string {
+	return fmt.Sprintf("%v\nstdout:\n%s\nstderr:\n%s", p.cmd.Args[1:], p.out.String(), p.err.String())
+}
+
+// expect waits for an exit code.
+func (p *program) expect(code int) {
+	p.t.Helper()
+	if got := p.wait(patience); got != code {
+		p.t.Fatalf("exit code %d, want %d\n%s", got, code, p.says())
+	}
+}
+
+// finish runs gradlab to its end.
+func finish(t *testing.T, code int, args ...string) *program {
+	t.Helper()
+	p := start(t, nil, args...)
+	p.expect(code)
+	return p
+}
+
+// result is what the tests read of a result line.
+type result struct {
+	Folder    string   `json:"folder"`
+	Status    string   `json:"status"`
+	Steps     int      `json:"steps"`
+	SHA256    string   `json:"params_sha256"`
+	BytesUp   uint64   `json:"bytes_up"`
+	BytesDown uint64   `json:"bytes_down"`
+	Virtual   float64  `json:"virtual_seconds"`
+	Degraded  bool     `json:"degraded"`
+	Lost      []string `json:"lost"`
+	Ledger    struct {
+		Sent, Applied, Rejected, Lost uint64
+	} `json:"ledger"`
+}
+
+// results reads the JSON lines at the end of what a run printed.
+func (p *program) results() []result {
+	p.t.Helper()
+	var out []result
+	for _, line := range strings.Split(strings.TrimSpace(p.out.String()), "\n") {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var r result
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			p.t.Fatalf("%v\n%s", err, p.says())
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func (p *program) result() result {
+	p.t.Helper()
+	rs := p.results()
+	if len(rs) != 1 {
+		p.t.Fatalf("%d results, want 1\n%s", len(rs), p.says())
+	}
+	return rs[0]
+}
+
+// recipe writes a recipe file and returns its path.
+func recipe(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// waitFor polls until ok, or fails the test.
+func waitFor(t *testing.T, what string, p *program, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no %s within %v\n%s", what, patience, p.says())
+		}
+		select {
+		case <-p.done:
+			if !ok() {
+				t.Fatalf("ended before %s\n%s", what, p.says())
+			}
+			return
+		default:
+		}
+	}
+}
+
+// evaluated waits until a run below out has made n evaluations, and returns its
+// folder.
+func evaluated(t *testing.T, p *program, out string, n int) (folder string) {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("%d evaluations", n), p, func() bool {
+		files, _ := filepath.Glob(filepath.Join(out, "*", "*", "metrics.jsonl"))
+		for _, f := range files {
+			if b, err := os.ReadFile(f); err == nil && strings.Count(string(b), `"kind":"eval"`) >= n {
+				folder = filepath.Dir(f)
+				return true
+			}
+		}
+		return false
+	})
+	return folder
+}
