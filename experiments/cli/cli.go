@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
@@ -76,6 +77,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return ExitFailed
 }
 
+// atOnce is how long a run may take to end at the second signal.
+const atOnce = time.Second
+
 // onSignals asks the run to stop at the first SIGINT or SIGTERM and ends it at
 // the second.
 func (e *env) onSignals(cancel func()) (undo func()) {
@@ -90,6 +94,11 @@ func (e *env) onSignals(cancel func()) (undo func()) {
 			case <-ch:
 				if n > 0 {
 					cancel()
+					select {
+					case <-done:
+					case <-time.After(atOnce): // a long computation hears of nothing
+						os.Exit(ExitFailed)
+					}
 					return
 				}
 				e.stop.Store(true)

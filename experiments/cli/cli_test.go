@@ -15,7 +15,9 @@ const quick = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 10\nbatch: 8\nworke
 func plain(t *testing.T, p *program) {
 	t.Helper()
 	for _, s := range []string{p.out.String(), p.err.String()} {
-		if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && (unicode.IsControl(r) || r == unicode.ReplacementChar) }); i >= 0 {
+		if i := strings.IndexFunc(s, func(r rune) bool {
+			return r != '\n' && r != '\t' && (unicode.IsControl(r) || r == unicode.ReplacementChar)
+		}); i >= 0 {
 			t.Errorf("a control character at %d: %q", i, s[max(0, i-20):min(len(s), i+20)])
 		}
 	}
@@ -75,7 +77,10 @@ func TestResumeFinished(t *testing.T) {
 	out, file := t.TempDir(), recipe(t, quick)
 	a := finish(t, 0, "run", file, "--json", "--out", out)
 	b := finish(t, 0, "run", file, "--json", "--out", out, "--resume")
-	if lines := func(p *program) string { s := strings.TrimSpace(p.out.String()); return s[strings.LastIndex(s, "\n")+1:] }; lines(a) != lines(b) {
+	if lines := func(p *program) string {
+		s := strings.TrimSpace(p.out.String())
+		return s[strings.LastIndex(s, "\n")+1:]
+	}; lines(a) != lines(b) {
 		t.Errorf("%s\n%s", lines(a), lines(b))
 	}
 }

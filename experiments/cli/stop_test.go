@@ -1,0 +1,206 @@
+//go:build linux
+
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// long is a run that can be hit in the middle.
+const long = `
+data: synthetic(dim=32,n=2048,test=256)
+model: mlp(hidden=[24])
+optimizer: adam
+schedule: cosine(lr=0.003)
+codec: feedback(topk(keep=0.1))
+workers: 3
+batch: 8
+steps: 3000
+eval_every: 25
+`
+
+var modes = map[string][]string{
+	"server": {"mode=server", "policy=bsp", "servers=2"},
+	"reduce": {"mode=reduce"},
+}
+
+// undisturbed is the result of the long run in a mode, where nothing stops it.
+var undisturbed = map[string]func(t *testing.T) result{
+	"server": once("server"),
+	"reduce": once("reduce"),
+}
+
+func once(mode string) func(t *testing.T) result {
+	var mu sync.Mutex
+	var have *result
+	return func(t *testing.T) result {
+		mu.Lock()
+		defer mu.Unlock()
+		if have == nil {
+			args := append([]string{"run", recipe(t, long), "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, modes[mode]...)
+			r := finish(t, 0, args...).result()
+			have = &r
+		}
+		return *have
+	}
+}
+
+// A run stopped by a signal leaves a checkpoint; with --resume the same command
+// ends with the bits of a run that was not stopped, and a record without gaps
+// or repeats.
+func TestStopAndResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long runs")
+	}
+	for _, c := range []struct {
+		net, mode string
+		signal    syscall.Signal
+	}{
+		{"local", "server", syscall.SIGINT}, {"local", "reduce", syscall.SIGTERM},
+		{"sim", "server", syscall.SIGTERM}, {"sim", "reduce", syscall.SIGINT},
+		{"grpc", "server", syscall.SIGINT}, {"grpc", "reduce", syscall.SIGTERM},
+	} {
+		t.Run(fmt.Sprintf("%s %s %v", c.net, c.mode, c.signal), func(t *testing.T) {
+			t.Parallel()
+			out := t.TempDir()
+			args := append([]string{"run", recipe(t, long), "--net", c.net, "--json", "--no-plot", "--out", out}, modes[c.mode]...)
+			p := start(t, nil, args...)
+			folder := evaluated(t, p, out, 3)
+			p.signal(c.signal)
+			p.expect(143)
+			plain(t, p)
+			r := p.result()
+			if r.Status != "stopped" || r.Steps < 75 || r.Steps >= 3000 || r.Folder != folder {
+				t.Fatalf("%+v", r)
+			}
+			if !strings.Contains(p.err.String(), "--resume") {
+				t.Errorf("the way on is not told\n%s", p.err.String())
+			}
+			var status struct {
+				State string
+				Step  int
+			}
+			readJSON(t, filepath.Join(folder, "status.json"), &status)
+			if status.State != "stopped" || status.Step != r.Steps {
+				t.Errorf("status %+v, stopped at %d", status, r.Steps)
+			}
+			if _, err := os.Stat(filepath.Join(folder, "checkpoint", "manifest.json")); err != nil {
+				t.Error(err)
+			}
+
+			again := finish(t, 0, append(args, "--resume")...).result()
+			if again.Folder != folder || again.Status != "done" || again.Steps != 3000 {
+				t.Fatalf("resumed: %+v", again)
+			}
+			if want := undisturbed[c.mode](t); again.SHA256 != want.SHA256 {
+				t.Errorf("parameters %s after a stop at step %d, %s without", again.SHA256, r.Steps, want.SHA256)
+			}
+			checkMetrics(t, filepath.Join(folder, "metrics.jsonl"))
+		})
+	}
+}
+
+func readJSON(t *testing.T, path string, v any) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkMetrics wants every evaluation of the long run once, in order, on a clock
+// that does not go back.
+func checkMetrics(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type point struct {
+		Step     int
+		Seconds  float64
+		BytesUp  uint64 `json:"bytes_up"`
+		Last     bool
+		Accuracy float64
+	}
+	var last map[string]point
+	last = map[string]point{"eval": {}, "progress": {}}
+	evals := 0
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		var m struct {
+			Kind           string
+			Progress, Eval *point
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("line %d: %v", i+1, err)
+		}
+		p := m.Progress
+		if m.Kind == "eval" {
+			p = m.Eval
+			if evals++; p.Step != 25*evals {
+				t.Errorf("line %d: evaluation at step %d, want %d", i+1, p.Step, 25*evals)
+			}
+		}
+		before := last[m.Kind]
+		if p.Step <= before.Step || p.Seconds < before.Seconds || p.BytesUp < before.BytesUp {
+			t.Errorf("line %d: %s at step %d, %v s, %d bytes after step %d, %v s, %d bytes", i+1, m.Kind, p.Step, p.Seconds, p.BytesUp, before.Step, before.Seconds, before.BytesUp)
+		}
+		last[m.Kind] = *p
+	}
+	if evals != 3000/25 {
+		t.Errorf("%d evaluations, want %d", evals, 3000/25)
+	}
+}
+
+// The second signal does not wait for the step, the checkpoint or the peers.
+func TestSecondSignal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long runs")
+	}
+	for _, net := range []string{"local", "sim", "grpc"} {
+		t.Run(net, func(t *testing.T) {
+			t.Parallel()
+			out := t.TempDir()
+			// One step is some seconds of arithmetic.
+			p := start(t, nil, "run", recipe(t, "data: synthetic(dim=256)\nmodel: mlp(hidden=[2048,2048])\nmode: reduce\nworkers: 2\nbatch: 2048\nsteps: 1000\n"), "--net", net, "--out", out)
+			waitFor(t, "a beginning", p, func() bool {
+				files, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json"))
+				return len(files) == 1 && (net != "grpc" || len(ranks(p)) == 2)
+			})
+			p.signal(syscall.SIGINT)
+			waitFor(t, "word of stopping", p, func() bool { return strings.Contains(p.err.String(), "once more ends at once") })
+			p.signal(syscall.SIGTERM)
+			if code := p.wait(patience); code != 1 && code != 143 { // 143: it was stopped already
+				t.Errorf("exit code %d\n%s", code, p.says())
+			}
+			noneLeft(t, out)
+		})
+	}
+}
+
+// A signal while the ranks still start stops the run as well.
+func TestEarlySignal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long runs")
+	}
+	t.Parallel()
+	out := t.TempDir()
+	p := start(t, nil, "run", recipe(t, long), "--net", "grpc", "--json", "--out", out, "mode=reduce")
+	waitFor(t, "a process", p, func() bool { return len(ranks(p)) > 0 })
+	p.signal(syscall.SIGTERM)
+	p.expect(143)
+	if r := p.result(); r.Status != "stopped" || r.Steps >= 3000 {
+		t.Errorf("%+v", r)
+	}
+	noneLeft(t, out)
+}
