@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // JoinOptions says which rank of which run a process is.
@@ -28,11 +29,11 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 		return err
 	}
 	job.Stopping = o.Stopping
+	if err := o.check(job); err != nil {
+		return err
+	}
 	if o.Identity.Rank < 0 || o.Identity.Rank >= job.World() {
 		return &ConfigError{fmt.Errorf("rank is %d, want 0 … %d", o.Identity.Rank, job.World()-1)}
-	}
-	if w := o.Identity.World; w > 0 && w != job.World() {
-		return &ConfigError{fmt.Errorf("%s start %d processes, but %d workers and %d servers are %d ranks", o.Identity.Source, w, job.Workers, job.World()-job.Workers, job.World())}
 	}
 	p, err := job.Mode.Program(job, o.Identity.Rank)
 	if err != nil {
@@ -49,4 +50,12 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 	}
 	defer net.Close()
 	return net.Run(ctx, []comm.Program{p})
+}
+
+// check compares what the launcher says with what the job needs.
+func (o *JoinOptions) check(job *train.Job) error {
+	if w := o.Identity.World; w > 0 && w != job.World() {
+		return &ConfigError{fmt.Errorf("%s start %d processes, but %d workers and %d servers are %d ranks", o.Identity.Source, w, job.Workers, job.World()-job.Workers, job.World())}
+	}
+	return nil
 }

@@ -122,9 +122,6 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
 func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, o JoinOptions) error {
-	if w := o.Identity.World; w > 0 && w != job.World() {
-		return &ConfigError{fmt.Errorf("%s start %d processes, but %d workers and %d servers are %d ranks", o.Identity.Source, w, job.Workers, job.World()-job.Workers, job.World())}
-	}
 	p, err := job.Mode.Program(job, 0)
 	if err != nil {
 		return err

@@ -78,6 +78,11 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(name+" "+run.Name), err)
 	}
 	job.Stopping = opt.Stopping
+	if opt.Lead != nil {
+		if err := opt.Lead.check(job); err != nil {
+			return nil, err
+		}
+	}
 	if f == nil {
 		if f, err = createFolder(base); err != nil {
 			return nil, fmt.Errorf("run folder: %w", err)

@@ -332,8 +332,12 @@ func TestCannotJoin(t *testing.T) {
 	t.Run("other number of ranks", func(t *testing.T) {
 		t.Parallel()
 		for _, rank := range []int{0, 1} {
-			p := start(t, torchrun(rank, 5, freePort(t)), "join", file, "mode=reduce", "--out", t.TempDir())
+			out := t.TempDir()
+			p := start(t, torchrun(rank, 5, freePort(t)), "join", file, "mode=reduce", "--out", out)
 			p.expect(2)
+			if files, _ := os.ReadDir(out); len(files) > 0 {
+				t.Errorf("left %v", files)
+			}
 			if !strings.Contains(p.err.String(), "5 processes") {
 				t.Error(p.says())
 			}
