@@ -119,6 +119,7 @@ func (r *Result) gather(o *train.Observer, base counters) {
 	// them, and what they hold of it unflushed is lost like the rest.
 	for _, rep := range o.Reports {
 		if rep.Role == "server" {
+			r.Ledger.Sent += rep.Past
 			for w, n := range rep.Taken {
 				if !alive[w] {
 					r.Ledger.Sent += n

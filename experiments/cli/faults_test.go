@@ -130,6 +130,51 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 	}
 }
 
+// F2: the worker that warms up alone may die, too.
+func TestF2WarmUpKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	p, out := running(t, "mode=downpour", "policy=asp", "warm_start=2900")
+	p.hit(0, syscall.SIGKILL)
+	p.expect(0)
+	r := p.result()
+	if l := r.Ledger; !r.Degraded || r.Steps != 3000 || l.Sent != l.Applied+l.Rejected+l.Lost {
+		t.Errorf("%+v", r)
+	}
+	noneLeft(t, out)
+}
+
+// F2, F10: a run that has lost a worker can be stopped and resumed. The worker
+// begins anew; what was lost stays told, and the ledger balances over both legs.
+func TestF2ResumeAfterLoss(t *testing.T) {
+	for _, over := range [][]string{
+		{"policy=asp", "codec=feedback(topk(keep=0.1))"},
+		{"policy=asp", "servers=2", "down_codec=feedback(topk(keep=0.2))"},
+		{"mode=downpour", "policy=asp"},
+	} {
+		t.Run(strings.Join(over, " "), func(t *testing.T) {
+			t.Parallel()
+			p, out := running(t, append(over, "steps=6000")...)
+			p.hit(1, syscall.SIGKILL)
+			evaluated(t, p, out, 20)
+			p.signal(syscall.SIGTERM)
+			p.expect(143)
+			again := start(t, nil, append(p.cmd.Args[1:], "--resume")...)
+			again.expect(0)
+			r := again.result()
+			if !r.Degraded || len(r.Lost) != 1 || !strings.Contains(r.Lost[0], "worker 1") || r.Steps != 6000 {
+				t.Errorf("%+v", r)
+			}
+			if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied < 6000 {
+				t.Errorf("the ledger does not balance: %+v", l)
+			}
+			noneLeft(t, out)
+		})
+	}
+}
+
 // F1, F4, F9: a synchronous run ends, with the reason, when a rank dies or
 // stops; not one process stays.
 func TestF1F4F9SynchronousRunsEnd(t *testing.T) {

@@ -47,11 +47,12 @@ internal/arch           :
 .                       : experiments/cli
 `
 
-// Only these may look at the wall clock, and only experiments/cli at the
+// Only these may look at the wall clock, and only the command line and the
+// display at the
 // environment. Chance comes from internal/rng alone.
 var (
 	clocks = []string{"internal/f32" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/cli", "experiments/progress", "sgd/data"}
-	envs   = []string{"experiments/cli"}
+	envs   = []string{"experiments/cli", "experiments/progress" /* TERM */}
 )
 
 const module = "github.com/gradlab/gradlab"

@@ -121,7 +121,7 @@ func (r *replica) program(ctx context.Context, h comm.Host) error {
 	}
 	h.Go("fetch", r.fetchActivity)
 	h.Go("push", r.pushActivity)
-	if err := r.train(ctx, start != nil); err != nil {
+	if err := r.train(ctx); err != nil {
 		return err
 	}
 	for _, tag := range []comm.Tag{tokenFetch, tokenPush} { // let the activities end
@@ -140,10 +140,10 @@ func (r *replica) program(ctx context.Context, h comm.Host) error {
 }
 
 // train is the compute activity.
-func (r *replica) train(ctx context.Context, resumed bool) error {
+func (r *replica) train(ctx context.Context) error {
 	j := r.job
 	minVersion := 0
-	if r.rank != 0 && !resumed {
+	if r.rank != 0 {
 		minVersion = j.WarmStart
 	}
 	again := true // the first fetch, and the one after a mark, is waited for

@@ -45,6 +45,7 @@ type RankReport struct {
 	Sent    uint64            `json:"sent,omitempty"`   // gradients pushed, counted per shard
 	Zeroed  uint64            `json:"zeroed,omitempty"` // gradients with NaN or Inf, contributed as zero
 	Taken   []uint64          `json:"taken,omitempty"`  // pushes that reached the shard, by worker
+	Past    uint64            `json:"past,omitempty"`   // pushes of workers that died before a resume
 	Ledger  ps.Ledger         `json:"ledger"`
 	Causes  map[string]uint64 `json:"causes,omitempty"` // of rejections
 	Delays  []uint64          `json:"delays,omitempty"` // staleness histogram of a shard

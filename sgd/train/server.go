@@ -32,6 +32,7 @@ type server struct {
 	waiting []comm.Header // pulls that wait for a version
 	prog    progressMeter
 	lost    []string
+	past    uint64 // pushes of workers that died, before a resume began them anew
 }
 
 func newServer(j *Job, id int, sh *shard, acks bool) (*server, error) {
@@ -112,6 +113,7 @@ func (s *server) program(ctx context.Context, h comm.Host) error {
 		}
 		for w := 0; w < s.job.Workers; w++ {
 			if !s.core.Live(w) {
+				s.past += s.core.Received()[w]
 				s.core.Join(w, s.job.Incarnation)
 			}
 			if err := s.goOn(ctx, w, !s.acks && s.down.absolute); err != nil {
@@ -158,6 +160,9 @@ func (s *server) lose(ctx context.Context, err error) error {
 		return fmt.Errorf("all workers are gone; the last one: %w", p)
 	}
 	if err := s.reply(ctx, replies); err != nil {
+		return err
+	}
+	if err := s.pulls(ctx); err != nil {
 		return err
 	}
 	return s.checkpoint(ctx)
@@ -214,11 +219,12 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	return fmt.Errorf("rank %d sent a frame with tag %d, which a server does not know", h.From, h.Tag)
 }
 
-// pulls answers those who asked for parameters of a version that is there.
+// pulls answers those who asked for parameters of a version that is there, or
+// that worker 0, who warms up alone, is no longer there to reach.
 func (s *server) pulls(ctx context.Context) error {
 	keep := s.waiting[:0]
 	for _, h := range s.waiting {
-		if int(h.Version) > s.core.Version() && !s.core.Done() && !s.stop {
+		if int(h.Version) > s.core.Version() && !s.core.Done() && !s.stop && s.core.Live(0) {
 			keep = append(keep, h)
 			continue
 		}
@@ -356,6 +362,7 @@ func (s *server) save(st *State) error {
 		}
 	}
 	st.Ints["version"] = int64(s.core.Version())
+	st.Ints[fmt.Sprintf("past/%d", s.id)] = int64(s.past)
 	up, down := s.bytes()
 	st.Ints[fmt.Sprintf("bytes_up/%d", s.rank)], st.Ints[fmt.Sprintf("bytes_down/%d", s.rank)] = int64(up), int64(down)
 	if err := s.down.save(st); err != nil {
@@ -386,6 +393,7 @@ func (s *server) load(st *State) error {
 	if err := s.down.load(st); err != nil {
 		return err
 	}
+	s.past = uint64(st.Ints[fmt.Sprintf("past/%d", s.id)])
 	return loadState(st, fmt.Sprintf("core/%d", s.id), s.core)
 }
 
@@ -423,7 +431,7 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 
 func (s *server) final(ctx context.Context) error {
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
-		Delays: s.core.Delays(), Taken: s.core.Received(), Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done()}
+		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done()}
 	return sendJSON(ctx, s.h, s.job, tagFinal, r)
 }
 

@@ -406,12 +406,18 @@ func (w *worker) save(st *State) error {
 }
 
 func (w *worker) load(st *State) error {
-	w.step = int(st.Ints[fmt.Sprintf("step/%d", w.rank)])
+	step, alive := st.Ints[fmt.Sprintf("step/%d", w.rank)]
+	w.step = int(step)
+	for r := 0; r < w.job.Workers && !alive; r++ { // it was dead: it begins anew, with the others
+		w.step = max(w.step, int(st.Ints[fmt.Sprintf("step/%d", r)]))
+	}
 	for _, l := range w.links {
 		l.seq = uint64(st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)])
 		l.version = uint64(st.Ints[fmt.Sprintf("holds/%d/%d", w.rank, l.id)])
-		if err := l.out.load(st, fmt.Sprintf("codec/up/%d/", w.rank)); err != nil {
-			return err
+		if alive {
+			if err := l.out.load(st, fmt.Sprintf("codec/up/%d/", w.rank)); err != nil {
+				return err
+			}
 		}
 		if l.in.absolute {
 			continue
