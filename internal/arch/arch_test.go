@@ -48,8 +48,7 @@ internal/arch           :
 `
 
 // Only these may look at the wall clock, and only the command line and the
-// display at the
-// environment. Chance comes from internal/rng alone.
+// display at the environment. Chance comes from internal/rng alone.
 var (
 	clocks = []string{"internal/f32" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/cli", "experiments/progress", "sgd/data"}
 	envs   = []string{"experiments/cli", "experiments/progress" /* TERM */}
