@@ -107,7 +107,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 		{"mode=reduce", "codec=onebit", "topology=direct", "overlap=true"},
 		{"mode=gather", "codec=feedback(sign)"},
 		{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "schedule=constant(lr=0.01)"},
-		{"mode=server", "down_codec=feedback(topk(keep=0.2))", "codec=qsgd"},
+		{"mode=server", "down_codec=topk(keep=0.2)", "codec=qsgd"},
 		{"mode=server", "policy=asp", "checkpoint_every=4"},
 		{"mode=downpour", "policy=asp", "checkpoint_every=4", "servers=2"},
 	} {
@@ -227,7 +227,7 @@ func TestSimRepeats(t *testing.T) {
 
 // A configuration that cannot work is told before a folder is made.
 func TestRefusedBeforeAFolder(t *testing.T) {
-	for _, over := range []string{"codec=feedback(qsgd(bits=2))", "model=resnet20", "timing=resnet20", "optimizer=chain(clip(norm=1),sgd)"} {
+	for _, over := range []string{"codec=feedback(qsgd(bits=2))", "model=resnet20", "timing=resnet20", "optimizer=chain(clip(norm=1),sgd)", "down_codec=feedback(topk)", "down_codec=bysize"} {
 		r, err := ParseRecipe("test", "test.yaml", []byte(small))
 		if err != nil {
 			t.Fatal(err)

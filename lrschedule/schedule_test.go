@@ -66,7 +66,7 @@ func TestSpecs(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				progress := []lrschedule.Progress{{}, {Step: 1 << 40, Epoch: 1e9}, {Total: 10, Step: 11, Epoch: 91}}
+				progress := []lrschedule.Progress{{}, {Step: 1 << 30, Epoch: 1e9}, {Total: 10, Step: 11, Epoch: 91}}
 				for n := 0; n <= r.Steps+10; n += 1 + r.Steps/500 {
 					progress = append(progress, at(r, n))
 				}

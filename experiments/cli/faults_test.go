@@ -151,7 +151,7 @@ func TestF2WarmUpKilled(t *testing.T) {
 func TestF2ResumeAfterLoss(t *testing.T) {
 	for _, over := range [][]string{
 		{"policy=asp", "codec=feedback(topk(keep=0.1))"},
-		{"policy=asp", "servers=2", "down_codec=feedback(topk(keep=0.2))"},
+		{"policy=asp", "servers=2", "down_codec=topk(keep=0.2)"},
 		{"mode=downpour", "policy=asp"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {

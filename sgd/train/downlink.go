@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
@@ -37,9 +38,21 @@ func isCast(f compress.Family) bool {
 	return false
 }
 
+// feedsBack says whether a codec has error feedback, anywhere inside.
+func feedsBack(f compress.Family) bool {
+	if fb, ok := f.(compress.Feedback); ok {
+		return !fb.Unchecked
+	}
+	w, ok := f.(compress.Wrapper)
+	return ok && slices.ContainsFunc(w.Inner(), feedsBack)
+}
+
 func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 	d := &downlink{job: j, id: id, shard: sh, absolute: isCast(j.DownCodec), version: -1}
 	var err error
+	if feedsBack(j.DownCodec) {
+		return nil, fmt.Errorf("down_codec %s: the next difference makes up for what the codec leaves out, and feedback would add it a second time, until the parameters diverge; use the codec inside by itself (unchecked=true permits it)", compress.Families.Spec(j.DownCodec))
+	}
 	if d.absolute {
 		d.shared, err = newPacker(sh, j.DownCodec, d.block(0))
 		return d, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -128,7 +129,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 // cut makes the buckets: one of everything, or, when the exchange overlaps the
 // backward pass, runs of spans of about Bucket bytes from the last layer on.
 func (r *reducer) cut(l sgd.Layout) {
-	limit := 1 << 60
+	limit := math.MaxInt
 	if r.job.Overlap {
 		if limit = r.job.Bucket; limit <= 0 {
 			limit = 1 << 20
