@@ -140,7 +140,7 @@ func runOn(t testing.TB, net comm.Net, j *train.Job, start *train.State) (*train
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if err := net.Run(ctx, programs); err != nil {
 		t.Fatal(err)
