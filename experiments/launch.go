@@ -144,7 +144,6 @@ func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, o 
 
 // processes are the ranks of one launch.
 type processes struct {
-	mu   sync.Mutex
 	all  []*process
 	gone chan int
 }
