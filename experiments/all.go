@@ -144,10 +144,11 @@ func (r *Result) seconds() float64 {
 	return r.WallSeconds
 }
 
-// WriteTable compares results: accuracy, bytes, compression against the first
-// row, time, and time and bytes to the target. Repeats over seeds are one row,
-// mean ± standard deviation; a median of the seeds that reached the target is
-// marked when some did not. style is box, markdown or csv.
+// WriteTable compares results: accuracy, bytes, compression (bytes per gradient
+// computed) against the first row, time, and time and bytes to the target.
+// Repeats over seeds are one row, mean ± standard deviation; a median of the
+// seeds that reached the target is marked when some did not. style is box,
+// markdown or csv.
 func WriteTable(w io.Writer, style string, rs []*Result) error {
 	gs := groups(rs)
 	if len(gs) == 0 {
@@ -159,7 +160,15 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 		first = "run"
 	}
 	total := func(r *Result) float64 { return float64(r.crossed(r.BytesUp, r.BytesDown)) }
-	perStep := func(r *Result) float64 { return total(r) / float64(max(1, r.Steps)) }
+	// Updates differ in how many gradients they take, so compression compares
+	// bytes per gradient computed.
+	perGradient := func(r *Result) float64 {
+		var batch float64
+		if _, err := fmt.Sscan(fmt.Sprint(r.Config["batch"]), &batch); err != nil || r.Samples == 0 {
+			return 0
+		}
+		return total(r) * batch / float64(r.Samples)
+	}
 	clock := "wall time"
 	if rs[0].VirtualSeconds > 0 {
 		clock = "virtual time"
@@ -178,7 +187,7 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 	if stale {
 		header, right = append(header, "staleness mean / max"), append(right, true)
 	}
-	base := gs[0].mean(perStep)
+	base := gs[0].mean(perGradient)
 	var rows [][]string
 	var notes []string
 	for _, g := range gs {
@@ -188,7 +197,7 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 			progress.Bytes(uint64(g.mean(total))), "",
 			progress.Seconds(g.mean((*Result).seconds)),
 		}
-		if b := g.mean(perStep); b > 0 && base > 0 {
+		if b := g.mean(perGradient); b > 0 && base > 0 {
 			row[4] = fmt.Sprintf("%.1f×", base/b)
 		}
 		if target > 0 {
