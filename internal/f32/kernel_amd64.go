@@ -48,4 +48,4 @@ func copyRows(dst []float32, width int, src []float32, ld, cnt, n int) {
 	}
 }
 
-//go:generate sh -c "cd _gen && go run . -out ../kernel_amd64.s -stubs ../kernel_stubs_amd64.go -pkg f32"
+//go:generate sh -c "cd ../_gen/gemm && go run . -out ../../f32/kernel_amd64.s -stubs ../../f32/kernel_stubs_amd64.go -pkg f32"

@@ -1,4 +1,4 @@
-module github.com/gradlab/gradlab/internal/f32/_gen
+module github.com/gradlab/gradlab/internal/_gen
 
 go 1.26.0
 

@@ -2,7 +2,7 @@
 // the matrix product and the transpose that packs their panels. From this
 // folder:
 //
-//	go run . -out ../kernel_amd64.s -stubs ../kernel_stubs_amd64.go -pkg f32
+//	go run . -out ../../f32/kernel_amd64.s -stubs ../../f32/kernel_stubs_amd64.go -pkg f32
 package main
 
 import (
