@@ -99,8 +99,9 @@ type Claimer interface {
 }
 
 // Witnesser is implemented by families that know their worst case: an input on
-// which Claims.Omega or Claims.Delta is nearly attained. The conformance suite
-// holds the claim to it, so that a bound is never merely safe.
+// which Claims.Omega or Claims.Delta is nearly attained, or nil where they do
+// not. The conformance suite holds the claim to it, so that a bound is not
+// merely safe.
 type Witnesser interface {
 	Witness(Block) []float32
 }

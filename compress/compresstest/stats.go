@@ -161,9 +161,12 @@ func checkError(f compress.Family) error {
 			return fmt.Errorf("claims delta %v, omega %v: out of range", claims.Delta, claims.Omega)
 		}
 		steps := 2
-		if random, err := draws(f, d); err != nil {
+		random, err := draws(f, d)
+		if err != nil {
 			return err
-		} else if random {
+		}
+		if random || claims.Unbiased && claims.Omega > 0 { // draws may agree by chance
+
 			steps = 1500
 		}
 		for _, in := range inputs {
@@ -204,6 +207,9 @@ func checkWitness(f compress.Family) error {
 			return nil
 		}
 		x := w.Witness(block(d))
+		if x == nil {
+			continue
+		}
 		if len(x) != d {
 			return fmt.Errorf("witness of %d elements for a block of %d", len(x), d)
 		}

@@ -1,0 +1,254 @@
+package compress
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// uniform rounds every bucket to even levels over its range.
+//
+//	C(g)ᵢ = lo + u·qᵢ,  qᵢ = ⌊(gᵢ − lo)/u + r⌋,  u = (hi − lo)/L
+//	range=minmax:    lo = min g, hi = max g, L = 2^bits − 1
+//	range=symmetric: hi = max|g| = −lo, L = 2^bits − 2, so that 0 is a level
+//	round=nearest:   r = ½;  round=stochastic: r uniform in [0, 1), unbiased
+//
+// The quantiser of CGX (Markov et al. 2021, arXiv 2111.08617, section 3) and of
+// 8-bit all-reduce hooks; symmetric and stochastic it is QSGD with max norm.
+// With n the bucket's length, an element is off by u/2 at most, or has variance
+// u²/4. As ‖g‖² ≥ (hi−lo)²/2 (minmax) or (hi−lo)²/4 (symmetric), the mean
+// squared error is at most n/(2L²) or n/L² of ‖g‖².
+// Departures: a bucket whose values are all equal is exact. bits=1 is minmax
+// only.
+// Tuning: 8 bits nearest without feedback, 4 bits stochastic without or nearest
+// with; the shorter the bucket the smaller the error.
+// Cost: bits + 64/bucket (minmax) or 32/bucket (symmetric) bits an element.
+// Payload: the ranges (lo and hi for minmax, hi for symmetric), then packed
+// codes.
+
+var _ = Families.Add("uniform", "even levels over each bucket's range",
+	Uniform{Bits: 8, Range: "minmax", Round: "nearest", Bucket: 512})
+
+// Uniform quantises to even levels.
+type Uniform struct {
+	Bits   int    `spec:",show" doc:"bits an element, 1 to 8"`
+	Range  string `doc:"minmax or symmetric"`
+	Round  string `doc:"nearest or stochastic"`
+	Bucket int    `doc:"elements that share a range; 0: the whole block"`
+}
+
+func (f Uniform) symmetric() bool  { return word(f.Range, "minmax") == "symmetric" }
+func (f Uniform) stochastic() bool { return word(f.Round, "nearest") == "stochastic" }
+
+// Validate checks the options.
+func (f Uniform) Validate() error {
+	if err := oneOf("range", f.Range, "minmax", "symmetric"); err != nil {
+		return err
+	}
+	if err := oneOf("round", f.Round, "nearest", "stochastic"); err != nil {
+		return err
+	}
+	least := 1
+	if f.symmetric() {
+		least = 2
+	}
+	if f.Bits < least || f.Bits > 8 {
+		return fmt.Errorf(`option "bits": want %d to 8, not %d`, least, f.Bits)
+	}
+	if f.Bucket < 0 {
+		return fmt.Errorf(`option "bucket": want a length, or 0 for the whole block, not %d`, f.Bucket)
+	}
+	return nil
+}
+
+// steps is L, the number of steps over the range.
+func (f Uniform) steps() int {
+	if f.symmetric() {
+		return 1<<f.Bits - 2
+	}
+	return 1<<f.Bits - 1
+}
+
+// header is the bytes a bucket's range takes.
+func (f Uniform) header() int {
+	if f.symmetric() {
+		return 4
+	}
+	return 8
+}
+
+// Claims: the bounds above.
+func (f Uniform) Claims(b Block) Claims {
+	bucket, buckets := bucketsOf(f.Bucket, b.Len())
+	n, l := float64(bucket), float64(f.steps())
+	bound := n / (2 * l * l)
+	if f.symmetric() {
+		bound *= 2
+	}
+	c := Claims{
+		Delta: max(0, 1-bound), Homogeneous: true,
+		Size: f.header()*buckets + bits.PackedLen(b.Len(), f.Bits), Exact: true,
+	}
+	if f.stochastic() {
+		c.Unbiased, c.Omega = true, bound
+	}
+	return c
+}
+
+// New makes a codec without state.
+func (f Uniform) New(b Block) (Codec, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	c := &uniform{
+		d: b.Len(), bits: f.Bits, steps: f.steps(), header: f.header(),
+		symmetric: f.symmetric(), stochastic: f.stochastic(), key: stream("uniform", b, true),
+	}
+	c.bucket, c.buckets = bucketsOf(f.Bucket, c.d)
+	return c, nil
+}
+
+type uniform struct {
+	d, bits, steps, header int
+	bucket, buckets        int
+	symmetric, stochastic  bool
+	key                    rng.Key
+}
+
+func (c *uniform) Append(dst []byte, g []float32, s Step) ([]byte, error) {
+	checkLen(len(g), c.d)
+	at := len(dst)
+	dst = slices.Grow(dst, c.header*c.buckets+bits.PackedLen(c.d, c.bits))
+	for lo := 0; lo < c.d; lo += c.bucket {
+		var ok bool
+		if dst, ok = c.appendRange(dst, g[lo:min(lo+c.bucket, c.d)]); !ok {
+			return dst[:at], ErrNotFinite
+		}
+	}
+	key := c.key.With(uint64(s.N))
+	var codes [chunk]byte
+	for lo := 0; lo < c.d; lo += chunk {
+		hi := min(lo+chunk, c.d)
+		for from := lo; from < hi; {
+			k := from / c.bucket
+			to := min(hi, (k+1)*c.bucket)
+			low, unit := c.rangeAt(dst[at:], k)
+			c.quantise(codes[from-lo:to-lo], g[from:to], low, unit, key, uint64(from))
+			from = to
+		}
+		dst = bits.AppendPacked(dst, codes[:hi-lo], c.bits)
+	}
+	return dst, nil
+}
+
+// appendRange appends what the receiver needs of the range of x.
+func (c *uniform) appendRange(dst []byte, x []float32) ([]byte, bool) {
+	m := f32.MaxAbs(x)
+	if !(m <= math.MaxFloat32) {
+		return dst, false
+	}
+	if c.symmetric {
+		return formatF32.put(dst, m), true
+	}
+	lo, hi := x[0], x[0]
+	for _, v := range x {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	return formatF32.put(formatF32.put(dst, lo), hi), true
+}
+
+// rangeAt is the lowest level and the step of bucket k.
+func (c *uniform) rangeAt(p []byte, k int) (low, unit float64) {
+	if c.symmetric {
+		m := float64(formatF32.get(p, k))
+		return -m, 2 * m / float64(c.steps)
+	}
+	lo, hi := float64(formatF32.get(p, 2*k)), float64(formatF32.get(p, 2*k+1))
+	return lo, (hi - lo) / float64(c.steps)
+}
+
+// quantise rounds in float64. One draw serves the elements 2j and 2j+1 of the
+// block; first is the place of x[0] in it.
+func (c *uniform) quantise(codes []byte, x []float32, lo, unit float64, key rng.Key, first uint64) {
+	var perUnit float64
+	if unit > 0 {
+		perUnit = 1 / unit
+	}
+	top := float64(c.steps)
+	draw, drawn := uint64(0), ^uint64(0)
+	for i, v := range x {
+		r := 0.5
+		if c.stochastic {
+			at := first + uint64(i)
+			if at>>1 != drawn {
+				drawn = at >> 1
+				draw = key.Uint64(drawn)
+			}
+			r = float64(uint32(draw>>(at&1*32))) * 0x1p-32
+		}
+		codes[i] = byte(min((float64(v)-lo)*perUnit+r, top))
+	}
+}
+
+func (c *uniform) AddTo(dst []float32, scale float32, p []byte, _ From) error {
+	checkLen(len(dst), c.d)
+	n := c.header * c.buckets
+	if want := n + bits.PackedLen(c.d, c.bits); len(p) != want {
+		return Corruptf("%d bytes, want %d", len(p), want)
+	}
+	if err := c.checkRanges(p[:n]); err != nil {
+		return err
+	}
+	if c.symmetric && !bits.PackedOK(p[n:], c.d, c.bits) {
+		return Corruptf("a code is beyond the last level, or padding is not zero")
+	}
+	if c.d*c.bits%8 != 0 && p[len(p)-1]>>(c.d*c.bits%8) != 0 {
+		return Corruptf("padding is not zero")
+	}
+	packed := p[n:]
+	var codes [chunk]byte
+	var values [256]float32
+	filled := -1
+	for lo := 0; lo < c.d; lo += chunk {
+		hi := min(lo+chunk, c.d)
+		from := lo / 8 * c.bits
+		bits.Unpack(codes[:hi-lo], packed[from:from+bits.PackedLen(hi-lo, c.bits)], c.bits)
+		for at := lo; at < hi; {
+			k := at / c.bucket
+			end := min(hi, (k+1)*c.bucket)
+			if k != filled {
+				low, unit := c.rangeAt(p, k)
+				for q := range c.steps + 1 {
+					values[q] = float32(scale * float32(low+float64(unit*float64(q))))
+				}
+				filled = k
+			}
+			d := dst[at:end]
+			for i, q := range codes[at-lo:][:len(d)] {
+				d[i] += values[q]
+			}
+			at = end
+		}
+	}
+	return nil
+}
+
+// checkRanges refuses ranges that are not finite, or whose top is not.
+func (c *uniform) checkRanges(p []byte) error {
+	if c.symmetric {
+		return checkNorms(p)
+	}
+	if !formatF32.finite(p) {
+		return Corruptf("a range is not finite")
+	}
+	for k := range c.buckets {
+		if lo, hi := formatF32.get(p, 2*k), formatF32.get(p, 2*k+1); !(lo <= hi) {
+			return Corruptf("range from %v to %v", lo, hi)
+		}
+	}
+	return nil
+}
