@@ -135,6 +135,9 @@ type Claims struct {
 	// Delta in (0,1]: E‖C(g)−g‖² ≤ (1−Delta)·‖g‖², so the codec is a
 	// contraction and error feedback converges. 0 claims nothing.
 	Delta float64
+	// Absolute bounds ‖C(g)−g‖² whatever ‖g‖: feedback then keeps a bounded
+	// residual without a contraction. 0 claims nothing.
+	Absolute float64
 	// Size is the payload's length in bytes if Exact, else its upper bound (the
 	// length depends on the data).
 	Size  int
@@ -147,6 +150,9 @@ type Claims struct {
 	Stateful bool
 	// Homogeneous: C(2ᵏg) = 2ᵏC(g) exactly, barring over- and underflow.
 	Homogeneous bool
+	// Allocs is how many objects one encoding and decoding allocate in steady
+	// state: 0 but for what lies in a library.
+	Allocs int
 }
 
 // Linear is implemented by codecs whose encodings add: Project gives the wire

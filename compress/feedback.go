@@ -14,8 +14,8 @@ import (
 // Karimireddy et al. 2019 (arXiv 1901.09847), algorithm 1. With decay=1 the
 // credited contributions and the residual telescope to the sum of all inputs.
 // decay < 1 is the leaky memory of DeMo- and SparseLoCo-like methods.
-// Departures: a codec that claims no contraction is refused unless
-// unchecked=true, because the residual then need not stay bounded: QSGD with
+// Departures: a codec that claims neither a contraction nor a bound on its
+// absolute error is refused unless unchecked=true, because the residual then need not stay bounded: QSGD with
 // whole-layer norms and memory scored 0 % in GRACE's own data.
 // Tuning: feedback lengthens the delay by about 1/δ: scale the rate accordingly.
 // Cost: four bytes of state an element, one decoding of one's own payload.
@@ -60,7 +60,7 @@ func (f Feedback) check(b Block) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	if c, _ := ClaimsOf(f.In, b); c.Delta <= 0 && !f.Unchecked {
+	if c, _ := ClaimsOf(f.In, b); c.Delta <= 0 && c.Absolute <= 0 && !f.Unchecked {
 		return fmt.Errorf("feedback over %s, which is no contraction on %q (%d elements): the residual may grow "+
 			"without bound; choose another codec or state unchecked=true", Spec(f.In), b.Name, b.Len())
 	}

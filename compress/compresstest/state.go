@@ -24,10 +24,10 @@ func checkFeedback(f compress.Family) error {
 		}
 	} else if ok && !claims.Stateful {
 		fb := compress.Feedback{In: f, Decay: 1}
-		if _, err := fb.New(b); (err == nil) != (claims.Delta > 0) {
-			return fmt.Errorf("feedback over it: %v, with delta %v", err, claims.Delta)
+		if _, err := fb.New(b); (err == nil) != (claims.Delta > 0 || claims.Absolute > 0) {
+			return fmt.Errorf("feedback over it: %v, with delta %v, absolute %v", err, claims.Delta, claims.Absolute)
 		}
-		if fb.Unchecked = true; claims.Delta == 0 {
+		if fb.Unchecked = true; claims.Delta == 0 && claims.Absolute == 0 {
 			_, err := fb.New(b)
 			return err
 		}
@@ -57,6 +57,9 @@ func checkFeedback(f compress.Family) error {
 		if e := r.ResidualNorm(); math.Abs(e-math.Sqrt(s)) > 1e-4*(math.Sqrt(largest)+e) {
 			return fmt.Errorf("step %d: inputs minus contributions %.6g, residual %.6g", n, math.Sqrt(s), e)
 		}
+	}
+	if in.Absolute > 0 && seen > in.Absolute*(1+1e-4) { // the residual is one error
+		return fmt.Errorf("residual² reached %.4g, absolute allows %.4g", seen, in.Absolute)
 	}
 	// E‖e‖² ≤ 4(1−δ)/δ²·max‖g‖² (Karimireddy et al. 2019, lemma 3).
 	if bound := 4 * (1 - in.Delta) / sq(in.Delta) * largest; in.Delta > 0 && seen > bound+1e-6*largest {

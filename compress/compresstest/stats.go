@@ -184,6 +184,9 @@ func checkError(f compress.Family) error {
 			if err != nil {
 				return err
 			}
+			if claims.Absolute > 0 && mean*norm2(x) > claims.Absolute {
+				return fmt.Errorf("%s input of %d: squared error %.4g, claims absolute = %.4g", in.name, d, mean*norm2(x), claims.Absolute)
+			}
 			for name, bound := range bounds(claims) {
 				if mean > bound*(1+1e-5)+1e-12+6*dev {
 					return fmt.Errorf("%s input of %d: squared error %.4g ± %.1g of ‖g‖², claims %s = %.4g",
