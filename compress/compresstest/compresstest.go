@@ -127,6 +127,8 @@ var combinations = []string{
 	"threshold(tau=2,index=bitmap)",
 	"strom(tau=1,index=raw32)",
 	"feedback(threshold(tau=1))",
+	"powersgd(rank=1,gain=1)",
+	"feedback(powersgd(rank=2))",
 	"feedback(randomk(keep=0.1))",
 	"feedback(sign,decay=0.9)",
 	"feedback(raw)",
@@ -139,9 +141,14 @@ var combinations = []string{
 // buckets, pages and 16-bit indices.
 var lengths = []int{0, 1, 2, 7, 8, 63, 64, 65, 511, 512, 513, 4097, 65537}
 
-// block is rank 0's of three.
+// block is rank 0's of three, as square as d elements can be: codecs that see
+// matrices meet one.
 func block(d int) compress.Block {
-	return compress.Block{Name: "layer.weight", Rows: 1, Cols: d, World: 3, Peer: -1, Seed: 2026}
+	rows := max(1, int(math.Sqrt(float64(d))))
+	for d%rows != 0 {
+		rows--
+	}
+	return compress.Block{Name: "layer.weight", Rows: rows, Cols: d / rows, World: 3, Peer: -1, Seed: 2026}
 }
 
 func (c *coder) String() string { return fmt.Sprintf("%d elements, step %d", c.block.Len(), c.step) }
