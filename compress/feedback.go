@@ -35,6 +35,17 @@ type Residualer interface {
 	ResidualNorm() float64
 }
 
+// Telescoper is implemented by families with feedback that may be told to
+// forget or to change what they keep.
+type Telescoper interface {
+	// Telescopes reports whether contributions and residual add up to the
+	// inputs.
+	Telescopes() bool
+}
+
+// Telescopes: without decay.
+func (f Feedback) Telescopes() bool { return f.Decay == 1 }
+
 // Inner lists the codec inside.
 func (f Feedback) Inner() []Family { return []Family{f.In} }
 

@@ -129,6 +129,8 @@ var combinations = []string{
 	"feedback(threshold(tau=1))",
 	"powersgd(rank=1,gain=1)",
 	"feedback(powersgd(rank=2))",
+	"dgc(keep=0.05,momentum=0,warmup=0,values=bf16)",
+	"dgc(keep=0.1,clip=2,index=varint)",
 	"feedback(randomk(keep=0.1))",
 	"feedback(sign,decay=0.9)",
 	"feedback(raw)",

@@ -10,7 +10,7 @@ import (
 
 // checkFeedback: contributions and residual telescope to the inputs over 1,000
 // steps, ‖Σg − ΣC‖ = ‖e‖, and the residual stays below what Delta allows. That
-// goes for every Residualer but feedback with decay < 1. A family without state
+// goes for every Residualer but a Telescoper that says otherwise. A family without state
 // is put inside feedback, which must refuse it exactly when it claims no
 // contraction.
 func checkFeedback(f compress.Family) error {
@@ -18,10 +18,11 @@ func checkFeedback(f compress.Family) error {
 	b := block(d)
 	claims, ok := compress.ClaimsOf(f, b)
 	in := claims
+	if ts, is := f.(compress.Telescoper); is && !ts.Telescopes() {
+		return nil
+	}
 	if fb, is := f.(compress.Feedback); is {
-		if in, _ = compress.ClaimsOf(fb.In, b); fb.Decay != 1 {
-			return nil
-		}
+		in, _ = compress.ClaimsOf(fb.In, b)
 	} else if ok && !claims.Stateful {
 		fb := compress.Feedback{In: f, Decay: 1}
 		if _, err := fb.New(b); (err == nil) != (claims.Delta > 0 || claims.Absolute > 0) {

@@ -1,0 +1,119 @@
+package compress
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/compress/bits"
+)
+
+// hits is the wire format of sparsifiers that choose how many elements to send:
+// the number as a varint, then the values, or with values nil one sign bit for
+// each that stands for ±unit, then the index section (index.go).
+type hits struct {
+	d      int
+	index  string
+	values *format
+	unit   float32
+}
+
+// hitsMaxLen bounds a payload of any number of hits out of d, each with so many
+// bits beside its index.
+func hitsMaxLen(coding string, d, bitsEach int) int {
+	most := 0
+	switch coding {
+	case "bitmap":
+		most = bits.SignLen(d)
+	case "raw32":
+		most = 4 * max(0, d-1)
+	case "varint":
+		most = bits.UvarintMaxLen(d, d)
+	default: // a Rice code takes 1+b bits and one for each 2ᵇ of gap: b grows as hits get fewer
+		for k := 1; k < d; k *= 2 {
+			longest, shortest := bits.RiceParam(k, d), bits.RiceParam(min(2*k, d), d)
+			most = max(most, (min(2*k, d)*(1+longest)+d>>shortest+7)/8)
+		}
+	}
+	return bits.UvarintMaxLen(1, d) + (d*bitsEach+7)/8 + most
+}
+
+// append writes the elements of g at ascending positions idx.
+func (c *hits) append(dst []byte, g []float32, idx []uint32) []byte {
+	dst = bits.AppendUvarint(dst, uint32(len(idx)))
+	if c.values != nil {
+		for _, i := range idx {
+			dst = c.values.put(dst, g[i])
+		}
+	} else {
+		at, n := len(dst), bits.SignLen(len(idx))
+		dst = slices.Grow(dst, n)[:at+n]
+		clear(dst[at:])
+		for j, i := range idx {
+			dst[at+j>>3] |= byte(math.Float32bits(g[i])>>31) << uint(j&7)
+		}
+	}
+	if len(idx) == 0 {
+		return dst
+	}
+	return appendIndices(dst, c.index, idx, c.d)
+}
+
+// AddTo walks the payload twice: once to check it, once to add.
+func (c *hits) AddTo(dst []float32, scale float32, p []byte, _ From) error {
+	checkLen(len(dst), c.d)
+	n, size := bits.Uvarint(p)
+	if size == 0 || int64(n) > int64(c.d) {
+		return Corruptf("no number of hits up to %d", c.d)
+	}
+	k := int(n)
+	p = p[size:]
+	size = bits.SignLen(k)
+	if c.values != nil {
+		size = k * c.values.size
+	}
+	if len(p) < size {
+		return Corruptf("%d bytes, want %d for %d hits", len(p), size, k)
+	}
+	values, index := p[:size], p[size:]
+	if c.values != nil && !c.values.finite(values) {
+		return Corruptf("a value is not finite")
+	}
+	if c.values == nil && !bits.SignsOK(values, k) {
+		return Corruptf("padding is not zero")
+	}
+	if k == 0 || k == c.d {
+		if len(index) > 0 {
+			return Corruptf("%d bytes of indices, want none", len(index))
+		}
+		for i := range k {
+			dst[i] += c.value(values, i, scale)
+		}
+		return nil
+	}
+	r, err := readIndices(index, c.index, k, c.d)
+	if err != nil {
+		return err
+	}
+	write := r
+	for j := range k {
+		if r.next() < 0 {
+			return Corruptf("index %d of %d", j, k)
+		}
+	}
+	if !r.done() {
+		return Corruptf("bytes behind the last index")
+	}
+	for j := range k {
+		dst[write.next()] += c.value(values, j, scale)
+	}
+	return nil
+}
+
+// value is scale times what hit j stands for.
+func (c *hits) value(values []byte, j int, scale float32) float32 {
+	if c.values != nil {
+		return float32(scale * c.values.get(values, j))
+	}
+	sign := uint32(values[j>>3]>>uint(j&7)&1) << 31
+	return float32(scale * math.Float32frombits(math.Float32bits(c.unit)|sign))
+}
