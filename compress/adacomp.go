@@ -1,0 +1,113 @@
+package compress
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// adacomp sends, in every bin, the elements that are about to become the
+// largest.
+//
+//	G = r + g;  H = G + g;  send i if |Hᵢ| ≥ max|G| of its bin;  value ±s,
+//	s = the mean over bins of max|G|;  r = G − sent
+//
+// Chen et al. 2018 (arXiv 1712.02679), algorithm 2: how many travel follows from
+// the activity of the layer, with no ratio to set.
+// Departures: gaps between positions are Rice coded, where the paper has 8 or 16
+// bits each.
+// Tuning: bin=50 for convolutions, 500 for dense layers, as in the paper; a
+// larger bin sends less. It is its own feedback, and its scale is not a bound on
+// what is left: watch ResidualNorm.
+// Cost: two passes. Payload: s as float32, then see hits.go, with signs.
+
+var _ = Families.Add("adacomp", "what is about to become a bin's largest", AdaComp{Bin: 500, Index: "rice"})
+
+// AdaComp selects by the activity in bins.
+type AdaComp struct {
+	Bin   int    `spec:",show" doc:"elements a bin"`
+	Index string `doc:"index coding: rice, varint, bitmap or raw32"`
+}
+
+// Validate checks the options.
+func (f AdaComp) Validate() error {
+	if f.Bin < 1 {
+		return fmt.Errorf(`option "bin": want at least 1 element, not %d`, f.Bin)
+	}
+	return oneOf("index", f.Index, indexCodings...)
+}
+
+// Claims: state, and a bound on the size.
+func (f AdaComp) Claims(b Block) Claims {
+	return Claims{Size: 4 + hitsMaxLen(word(f.Index, "rice"), b.Len(), 1), Stateful: true}
+}
+
+// New makes a codec whose state is the residual.
+func (f AdaComp) New(b Block) (Codec, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	return &adaComp{
+		memory: memory{d: b.Len(), decay: 1}, bin: f.Bin,
+		hits: hits{d: b.Len(), index: word(f.Index, "rice")},
+	}, nil
+}
+
+type adaComp struct {
+	memory
+	hits hits
+	bin  int
+	idx  []uint32
+}
+
+func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
+	if err := c.add(g); err != nil { // p = G
+		return dst, err
+	}
+	d := c.memory.d
+	if c.idx == nil {
+		c.idx = make([]uint32, 0, d)
+	}
+	c.idx = c.idx[:0]
+	var sum float64
+	bins := 0
+	for lo := 0; lo < d; lo += c.bin {
+		hi := min(lo+c.bin, d)
+		most := f32.MaxAbs(c.p[lo:hi])
+		sum += float64(most)
+		bins++
+		for i := lo; i < hi && most > 0; i++ {
+			if float32(math.Abs(float64(c.p[i]+g[i]))) >= most {
+				c.idx = append(c.idx, uint32(i))
+			}
+		}
+	}
+	s := float32(sum / float64(max(1, bins)))
+	dst = formatF32.put(dst, s)
+	dst = c.hits.append(dst, c.p, c.idx)
+	for _, i := range c.idx {
+		c.p[i] -= float32(math.Copysign(float64(s), float64(c.p[i])))
+	}
+	c.settle()
+	return dst, nil
+}
+
+func (c *adaComp) AddTo(dst []float32, scale float32, p []byte, from From) error {
+	checkLen(len(dst), c.memory.d)
+	if len(p) < 4 {
+		return Corruptf("%d bytes, want a scale", len(p))
+	}
+	if err := checkNorms(p[:4]); err != nil {
+		return err
+	}
+	h := c.hits
+	h.unit = formatF32.get(p, 0)
+	return h.AddTo(dst, scale, p[4:], from)
+}
+
+// AppendBinary appends the residual.
+func (c *adaComp) AppendBinary(b []byte) ([]byte, error) { return c.appendTo(b), nil }
+
+// UnmarshalBinary restores it.
+func (c *adaComp) UnmarshalBinary(b []byte) error { return c.restore(b, nil) }

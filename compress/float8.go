@@ -1,0 +1,196 @@
+package compress
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// float8 sends a byte an element: the nearest of 256 fixed values, scaled by the
+// bucket's largest magnitude.
+//
+//	C(g)ᵢ = m·nearest(gᵢ/m),  m = max|g| of the bucket (over the largest value)
+//
+//	format=e4m3, e5m2: the 8-bit floats of Micikevicius et al. 2022 (arXiv
+//	  2209.05433), 4 or 5 exponent bits; ties to even
+//	format=dynamic: a sign, a decimal exponent in unary and a linear fraction in
+//	  what is left, from 1e-7 to 1 (Dettmers 2015, arXiv 1511.04561, section 2)
+//
+// An element is off by a share of itself, 2⁻⁴ (e4m3) or 2⁻³ (e5m2), or below the
+// smallest normal value by a share of m: at most 2⁻¹⁸ and 2⁻³². Dynamic steps
+// are finest near powers of ten from above.
+// Departures: scales are float32 and not powers of two, so the largest element
+// is exact up to rounding; buckets of 4096, as 8-bit optimizers have them.
+// Tuning: e4m3 or dynamic, bucket=4096, feedback only for small learning rates.
+// Cost: 8 + 32/bucket bits. Payload: all scales, then a byte an element.
+
+var _ = Families.Add("float8", "8-bit floats with a scale for each bucket", Float8{Format: "e4m3", Bucket: 4096})
+
+// Float8 sends 8-bit floats.
+type Float8 struct {
+	Format string `spec:",show" doc:"e4m3, e5m2 or dynamic"`
+	Bucket int    `doc:"elements that share a scale; 0: the whole block"`
+}
+
+// Validate checks the options.
+func (f Float8) Validate() error {
+	if f.Bucket < 0 {
+		return fmt.Errorf(`option "bucket": want a length, or 0 for the whole block, not %d`, f.Bucket)
+	}
+	return oneOf("format", f.Format, "e4m3", "e5m2", "dynamic")
+}
+
+// table8 is the values of a format: positive ones ascending from 0, up to 128.
+type table8 struct {
+	values []float32 // by magnitude code
+	cuts   []float32 // cuts[i] is where magnitude i+1 begins
+	share  float64   // relative error in the normal range
+	floor  float64   // absolute error below it, for a largest value of 1
+}
+
+var tables8 = map[string]*table8{
+	"e4m3": floatTable(4, 3, 126), "e5m2": floatTable(5, 2, 123), "dynamic": dynamicTable(),
+}
+
+// floatTable lists a format's magnitudes up to code last (what lies beyond is
+// NaN and Inf), over its largest value.
+func floatTable(exponent, fraction, last int) *table8 {
+	t := &table8{share: math.Ldexp(1, -fraction-1)}
+	bias := 1<<(exponent-1) - 1
+	value := func(code int) float64 {
+		e, m := code>>fraction, float64(code&(1<<fraction-1))
+		if e == 0 {
+			return math.Ldexp(m, 1-bias-fraction)
+		}
+		return math.Ldexp(m+float64(int(1)<<fraction), e-bias-fraction)
+	}
+	top := value(last)
+	t.floor = value(1) / top / 2
+	for code := range last + 1 {
+		t.values = append(t.values, float32(value(code)/top))
+	}
+	// Where two values are equally near the even code wins: a cut belongs to
+	// the upper value if that is even.
+	for code := range last {
+		cut := float32((value(code) + value(code+1)) / 2 / top)
+		if code&1 == 0 { // the lower one is even
+			cut = math.Nextafter32(cut, 2)
+		}
+		t.cuts = append(t.cuts, cut)
+	}
+	return t
+}
+
+// dynamicTable lists the magnitudes with e leading zeros, an indicator bit and
+// a fraction in the 6−e bits left, 10⁻ᵉ·(0.1 + 0.9·(k+½)/2⁶⁻ᵉ), over the largest
+// of them; and zero.
+func dynamicTable() *table8 {
+	t := &table8{values: []float32{0}}
+	const top = 0.1 + 0.9*63.5/64
+	for e := range 7 {
+		n := 1 << (6 - e)
+		for k := range n {
+			t.values = append(t.values, float32(math.Pow10(-e)*(0.1+float64(0.9*(float64(k)+0.5)/float64(n)))/top))
+		}
+	}
+	sort.Slice(t.values, func(i, j int) bool { return t.values[i] < t.values[j] })
+	for i := range t.values[1:] {
+		t.cuts = append(t.cuts, float32((float64(t.values[i])+float64(t.values[i+1]))/2))
+	}
+	return t
+}
+
+// Claims: Delta for the float formats.
+func (f Float8) Claims(b Block) Claims {
+	bucket, buckets := bucketsOf(f.Bucket, b.Len())
+	c := Claims{Size: 4*buckets + b.Len(), Exact: true, Homogeneous: true}
+	if t := tables8[word(f.Format, "e4m3")]; t.share > 0 {
+		// ‖error‖² ≤ share²‖g‖² + n·floor²·m², and ‖g‖² ≥ m².
+		c.Delta = max(0, 1-t.share*t.share-float64(bucket)*t.floor*t.floor-1e-6)
+	}
+	return c
+}
+
+// New makes a codec without state.
+func (f Float8) New(b Block) (Codec, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	c := &float8{d: b.Len(), table: tables8[word(f.Format, "e4m3")]}
+	c.bucket, c.buckets = bucketsOf(f.Bucket, c.d)
+	return c, nil
+}
+
+type float8 struct {
+	d, bucket, buckets int
+	table              *table8
+}
+
+func (c *float8) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
+	checkLen(len(g), c.d)
+	at := len(dst)
+	dst = slices.Grow(dst, 4*c.buckets+c.d)
+	for lo := 0; lo < c.d; lo += c.bucket {
+		m := f32.MaxAbs(g[lo:min(lo+c.bucket, c.d)])
+		if !(m <= math.MaxFloat32) {
+			return dst[:at], ErrNotFinite
+		}
+		dst = formatF32.put(dst, m)
+	}
+	scales := dst[at:]
+	for lo := 0; lo < c.d; lo += c.bucket {
+		var inv float64
+		if m := formatF32.get(scales, lo/c.bucket); m > 0 {
+			inv = 1 / float64(m)
+		}
+		for _, v := range g[lo:min(lo+c.bucket, c.d)] {
+			code := c.table.code(float32(math.Abs(float64(v)) * inv))
+			dst = append(dst, code|byte(math.Float32bits(v)>>31)<<7)
+		}
+	}
+	return dst, nil
+}
+
+// code is the magnitude nearest to x in [0, 1]: a binary search of seven steps.
+func (t *table8) code(x float32) byte {
+	lo := 0
+	for step := 64; step > 0; step >>= 1 {
+		if next := lo + step; next <= len(t.cuts) && x >= t.cuts[next-1] {
+			lo = next
+		}
+	}
+	return byte(lo)
+}
+
+func (c *float8) AddTo(dst []float32, scale float32, p []byte, _ From) error {
+	checkLen(len(dst), c.d)
+	n := 4 * c.buckets
+	if len(p) != n+c.d {
+		return Corruptf("%d bytes, want %d", len(p), n+c.d)
+	}
+	if err := checkNorms(p[:n]); err != nil {
+		return err
+	}
+	codes := p[n:]
+	for i, b := range codes {
+		if int(b&127) >= len(c.table.values) {
+			return Corruptf("byte %d is no number", i)
+		}
+	}
+	var values [256]float32
+	for k, lo := 0, 0; lo < c.d; k, lo = k+1, lo+c.bucket {
+		m := formatF32.get(p, k)
+		for i, v := range c.table.values {
+			values[i] = float32(scale * float32(m*v))
+			values[i+128] = -values[i]
+		}
+		hi := min(lo+c.bucket, c.d)
+		for i, b := range codes[lo:hi] {
+			dst[lo+i] += values[b]
+		}
+	}
+	return nil
+}
