@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/montanaflynn/stats"
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/compress/compresstest"
+	"github.com/gradlab/gradlab/experiments/figure"
+)
+
+// codecReport is what `gradlab codec check` finds out.
+type codecReport struct {
+	Spec     string            `json:"spec"`
+	Elements int               `json:"elements"` // of the block that claims and errors are for
+	Claims   codecClaims       `json:"claims"`
+	Checks   []codecCheck      `json:"checks"`
+	Failed   int               `json:"failed"`
+	Errors   []codecError      `json:"errors"`
+	Speed    codecSpeed        `json:"speed"`
+	Roads    map[string]string `json:"roads"` // how ranks without a server combine it
+}
+
+type codecClaims struct {
+	Made         bool     `json:"made"`
+	Lossless     bool     `json:"lossless"`
+	Unbiased     bool     `json:"unbiased"`
+	Omega        *float64 `json:"omega,omitempty"` // nil: unbounded, or not unbiased
+	Delta        float64  `json:"delta"`
+	Absolute     float64  `json:"absolute,omitempty"`
+	BitsAnElem   float64  `json:"bits_an_element"`
+	Exact        bool     `json:"exact_size"`
+	Sums         bool     `json:"sums"`
+	Stateful     bool     `json:"stateful"`
+	Homogeneous  bool     `json:"homogeneous"`
+	PassesNaN    bool     `json:"passes_nan"`
+	AllocsAStep  int      `json:"allocations"`
+	WorstWitness bool     `json:"has_witness"`
+}
+
+type codecCheck struct {
+	Name  string `json:"name"`
+	Error string `json:"error,omitempty"`
+}
+
+type codecError struct {
+	Input string  `json:"input"`
+	VNMSE float64 `json:"vnmse"`
+	Dev   float64 `json:"standard_error"`
+	Bits  float64 `json:"bits_an_element"`
+}
+
+// codecSpeed is in bytes of float32 a second, 4 an element, on one core.
+type codecSpeed struct {
+	Encode float64 `json:"encode_bytes_per_second"`
+	Decode float64 `json:"decode_bytes_per_second"`
+}
+
+const (
+	codecElements = 1 << 16
+	codecSteps    = 20
+)
+
+func (e *env) codecCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "codec",
+		Short: "Try a codec without training anything",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var asJSON bool
+	check := &cobra.Command{
+		Use:   "check SPEC",
+		Short: "Prove a codec's claims and measure its error, bits and speed",
+		Long: `Check runs the conformance suite (package compress/compresstest) on a codec in
+any combination, such as
+
+  gradlab codec check 'feedback(topk(keep=0.01,index=rice,values=bf16))'
+
+and prints what the codec claims, which checks hold, the mean squared error over
+‖g‖² on vectors of several laws, bits an element and speed on one core. The exit
+code is 1 if a check fails.
+
+For a codec with state the error includes what it keeps back for later.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("codec check wants one codec in spec text, not %d arguments; quote it, for the shell reads brackets", len(args))}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := compress.Parse(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			r, err := checkCodec(f)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				err = enc.Encode(r)
+			} else {
+				err = r.write(e.out)
+			}
+			if err == nil && r.Failed > 0 {
+				err = fmt.Errorf("%s fails %d of %d checks", r.Spec, r.Failed, len(r.Checks))
+			}
+			return err
+		},
+	}
+	check.Flags().BoolVar(&asJSON, "json", false, "one JSON document")
+	c.AddCommand(check)
+	return c
+}
+
+// checkCodec runs the suite and the measurements.
+func checkCodec(f compress.Family) (*codecReport, error) {
+	b := compress.Block{Name: "check", Rows: 256, Cols: codecElements / 256, World: 8, Peer: -1, Seed: 1}
+	r := &codecReport{Spec: compress.Spec(f), Elements: codecElements}
+	c, made := compress.ClaimsOf(f, b)
+	r.Claims = codecClaims{
+		Made: made, Lossless: c.Lossless, Unbiased: c.Unbiased, Delta: c.Delta, Absolute: c.Absolute,
+		BitsAnElem: 8 * float64(c.Size) / codecElements, Exact: c.Exact, Sums: c.Linear != compress.NotLinear,
+		Stateful: c.Stateful, Homogeneous: c.Homogeneous, PassesNaN: c.Special == compress.SpecialPropagate, AllocsAStep: c.Allocs,
+	}
+	if c.Unbiased && !math.IsInf(c.Omega, 1) {
+		r.Claims.Omega = &c.Omega
+	}
+	if w, ok := f.(compress.Witnesser); ok {
+		r.Claims.WorstWitness = w.Witness(b) != nil
+	}
+	_, road, err := compress.NewExchange(f, b)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	r.Roads = map[string]string{"reduce": string(road), "gather": string(compress.RoadGather)}
+
+	failures := compresstest.Failures(f)
+	for _, check := range compresstest.Checks {
+		out := codecCheck{Name: check.Name}
+		if err := failures[check.Name]; err != nil {
+			out.Error = err.Error()
+			r.Failed++
+		}
+		r.Checks = append(r.Checks, out)
+	}
+	errs, err := compresstest.Measure(f, codecElements, codecSteps)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range errs {
+		r.Errors = append(r.Errors, codecError(e))
+	}
+	r.Speed, err = codecRate(f)
+	return r, err
+}
+
+// codecRate times encoding and decoding of a million normal elements on one
+// core: the median of some rounds.
+func codecRate(f compress.Family) (codecSpeed, error) {
+	const d, rounds = 1 << 20, 9
+	c, err := f.New(compress.Block{Name: "speed", Rows: 1 << 10, Cols: d >> 10, World: 8, Peer: -1, Seed: 1})
+	if err != nil {
+		return codecSpeed{}, err
+	}
+	g, dst := compresstest.Vector("gaussian", d, 0), make([]float32, d)
+	var p []byte
+	var enc, dec stats.Float64Data
+	for n := range rounds + 1 {
+		start := time.Now()
+		if p, err = c.Append(p[:0], g, compress.Step{N: n}); err != nil {
+			return codecSpeed{}, err
+		}
+		mid := time.Now()
+		if err := c.AddTo(dst, 1, p, compress.From{Step: n}); err != nil {
+			return codecSpeed{}, err
+		}
+		if n > 0 { // the first one makes its buffers
+			enc, dec = append(enc, 4*d/mid.Sub(start).Seconds()), append(dec, 4*d/time.Since(mid).Seconds())
+		}
+	}
+	e, _ := enc.Median()
+	s, _ := dec.Median()
+	return codecSpeed{e, s}, nil
+}
+
+func (r *codecReport) write(w io.Writer) error {
+	yes := map[bool]string{true: "yes", false: "no"}
+	fmt.Fprintln(w, r.Spec)
+	if c := r.Claims; !c.Made {
+		fmt.Fprintln(w, "claims nothing")
+	} else {
+		size := "at most "
+		if c.Exact {
+			size = "exactly "
+		}
+		omega := "none"
+		if c.Omega != nil {
+			omega = strconv.FormatFloat(*c.Omega, 'g', 4, 64)
+		}
+		rows := [][]string{
+			{"unbiased", yes[c.Unbiased]}, {"omega", omega},
+			{"delta", strconv.FormatFloat(c.Delta, 'g', 4, 64)},
+			{"size", size + strconv.FormatFloat(c.BitsAnElem, 'f', 3, 64) + " bits an element"},
+			{"sums without decoding", yes[c.Sums]}, {"road of mode reduce", r.Roads["reduce"]},
+			{"state", yes[c.Stateful]}, {"exact under powers of two", yes[c.Homogeneous]}, {"lets NaN through", yes[c.PassesNaN]},
+		}
+		if err := figure.Table(w, "box", []string{fmt.Sprintf("claim for %d elements", r.Elements), ""}, rows, nil); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.Checks {
+		if c.Error != "" {
+			fmt.Fprintf(w, "FAILED %s: %s\n", c.Name, c.Error)
+		}
+	}
+	fmt.Fprintf(w, "%d of %d checks hold\n", len(r.Checks)-r.Failed, len(r.Checks))
+	var rows [][]string
+	for _, e := range r.Errors {
+		rows = append(rows, []string{e.Input, fmt.Sprintf("%.4g ± %.1g", e.VNMSE, e.Dev), fmt.Sprintf("%.3f", e.Bits)})
+	}
+	if err := figure.Table(w, "box", []string{"input", "squared error / ‖g‖²", "bits an element"}, rows, []bool{false, true, true}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "encodes %.2f GB/s, decodes and adds %.2f GB/s of float32 on one core\n", r.Speed.Encode/1e9, r.Speed.Decode/1e9)
+	return err
+}
