@@ -3,6 +3,7 @@ package compress
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/gradlab/gradlab/compress/bits"
@@ -48,7 +49,7 @@ func (f Entropy) Validate() error {
 func (f Entropy) Claims(b Block) Claims {
 	c, _ := ClaimsOf(f.In, b)
 	coder, err := bits.NewCoder(word(f.Coder, "huff0"))
-	if err == nil && c.Size < 1<<40 {
+	if err == nil && c.Size < math.MaxInt32 {
 		c.Size, c.Allocs = coder.MaxLen(c.Size), c.Allocs+coder.Allocs(c.Size)
 	}
 	c.Exact, c.Linear = false, NotLinear

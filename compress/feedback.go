@@ -3,7 +3,8 @@ package compress
 import (
 	"errors"
 	"fmt"
-	"math"
+
+	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // feedback remembers what the inner codec leaves out and adds it next time.
@@ -181,16 +182,13 @@ func (m *memory) add(g []float32) error {
 	if m.e == nil {
 		m.e, m.p = make([]float32, m.d), make([]float32, m.d)
 	}
-	const one = 1 << 23 // carries into the sign bit from an exponent of ones
-	var acc uint32
-	p, e := m.p[:len(g)], m.e[:len(g)]
-	for i, v := range g {
-		v += float32(m.decay * e[i])
-		p[i] = v
-		acc |= math.Float32bits(v)&magnitude + one
-	}
-	if acc>>31 != 0 {
-		return ErrNotFinite
+	const block = 4096 // stays near while it is looked at
+	for lo := 0; lo < m.d; lo += block {
+		hi := min(lo+block, m.d)
+		f32.AxpyTo(m.p[lo:hi], g[lo:hi], m.decay, m.e[lo:hi])
+		if !f32.AllFinite(m.p[lo:hi]) {
+			return ErrNotFinite
+		}
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ type format struct {
 	largest float32 // finite value; beyond it values saturate
 	halfway uint32  // magnitude bits from which rounding would overflow
 	unit    float64 // relative error of rounding to nearest: |x̂−x| ≤ unit·|x|
-	inf     uint16  // exponent bits of a half
 	to      func(float32) uint16
 	from    func(uint16) float32
 	encode  func([]byte, []float32)
@@ -28,11 +27,11 @@ var (
 	formatF32 = format{name: "f32", wire: F32, size: 4, largest: math.MaxFloat32}
 	// bfloat16 has 8 significant bits, so the unit roundoff is 2⁻⁸.
 	formatBF16 = format{
-		name: "bf16", wire: BF16, size: 2, largest: 0x1.fep127, halfway: 0x7f7f8000, unit: 0x1p-8, inf: 0x7f80,
+		name: "bf16", wire: BF16, size: 2, largest: 0x1.fep127, halfway: 0x7f7f8000, unit: 0x1p-8,
 		to: f32.ToBF16, from: f32.FromBF16, encode: f32.EncodeBF16, add: f32.AddBF16, round: f32.RoundBF16,
 	}
 	formatFP16 = format{
-		name: "fp16", wire: F16, size: 2, largest: 65504, halfway: 0x477ff000, unit: 0x1p-11, inf: 0x7c00,
+		name: "fp16", wire: F16, size: 2, largest: 65504, halfway: 0x477ff000, unit: 0x1p-11,
 		to: f32.ToFP16, from: f32.FromFP16, encode: f32.EncodeFP16, add: f32.AddFP16, round: f32.RoundFP16,
 	}
 	formats = []*format{&formatF32, &formatBF16, &formatFP16}
@@ -110,20 +109,13 @@ func (f *format) get(p []byte, i int) float32 {
 
 // finite reports whether all values in p are.
 func (f *format) finite(p []byte) bool {
-	if f.size == 4 {
-		const one = 1 << 23 // carries into the sign bit from an exponent of ones
-		var acc uint32
-		for ; len(p) >= 4; p = p[4:] {
-			acc |= binary.LittleEndian.Uint32(p)&magnitude + one
-		}
-		return acc>>31 == 0
+	switch f.wire {
+	case BF16:
+		return f32.AllFiniteBF16(p)
+	case F16:
+		return f32.AllFiniteFP16(p)
 	}
-	one := f.inf & -f.inf
-	var acc uint16
-	for ; len(p) >= 2; p = p[2:] {
-		acc |= binary.LittleEndian.Uint16(p)&0x7fff + one
-	}
-	return acc>>15 == 0
+	return f32.AllFiniteBytes(p)
 }
 
 // AllFinite reports whether all float32 in p, little-endian, are finite: what a

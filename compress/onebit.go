@@ -47,7 +47,7 @@ func (c oneBit) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	if c.d == 0 {
 		return dst, nil
 	}
-	sum, abs := f32.Sum(g), sumAbs(g)
+	sum, abs := f32.Sum(g), f32.SumAbs(g)
 	if !(abs <= math.MaxFloat64) {
 		return dst, ErrNotFinite
 	}
@@ -85,6 +85,6 @@ func (c oneBit) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if !(plus >= 0 && plus <= math.MaxFloat32) || !(minus <= 0 && minus >= -math.MaxFloat32) {
 		return Corruptf("means %v and %v", plus, minus)
 	}
-	addSigns(dst, scale*plus, scale*minus, p[8:])
+	f32.AddSigns(dst, scale*plus, scale*minus, p[8:])
 	return nil
 }

@@ -73,7 +73,7 @@ type sign struct {
 func (c sign) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
 	if c.mean {
-		sum := sumAbs(g)
+		sum := f32.SumAbs(g)
 		if !(sum <= math.MaxFloat64) {
 			return dst, ErrNotFinite
 		}
@@ -82,22 +82,6 @@ func (c sign) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		return dst, ErrNotFinite
 	}
 	return bits.AppendSigns(dst, g), nil
-}
-
-// sumAbs is Σ|x[i]| in float64 over four interleaved partial sums. Finite
-// elements cannot overflow it, so the sum is finite just if they all are.
-func sumAbs(x []float32) float64 {
-	var s [4]float64
-	for ; len(x) >= 4; x = x[4:] {
-		s[0] += math.Abs(float64(x[0]))
-		s[1] += math.Abs(float64(x[1]))
-		s[2] += math.Abs(float64(x[2]))
-		s[3] += math.Abs(float64(x[3]))
-	}
-	for i, v := range x {
-		s[i] += math.Abs(float64(v))
-	}
-	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
 func (c sign) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -116,25 +100,6 @@ func (c sign) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if !bits.SignsOK(p, c.d) {
 		return Corruptf("%d bytes of signs, want %d", len(p), bits.SignLen(c.d))
 	}
-	addSigns(dst, scale, -scale, p)
+	f32.AddSigns(dst, scale, -scale, p)
 	return nil
-}
-
-// addSigns adds plus or minus to each element as its bit is 0 or 1.
-func addSigns(dst []float32, plus, minus float32, p []byte) {
-	v := [2]float32{plus, minus}
-	for ; len(dst) >= 8; dst, p = dst[8:], p[1:] {
-		d, b := dst[:8:8], p[0]
-		d[0] += v[b&1]
-		d[1] += v[b>>1&1]
-		d[2] += v[b>>2&1]
-		d[3] += v[b>>3&1]
-		d[4] += v[b>>4&1]
-		d[5] += v[b>>5&1]
-		d[6] += v[b>>6&1]
-		d[7] += v[b>>7]
-	}
-	for i := range dst {
-		dst[i] += v[p[0]>>uint(i)&1]
-	}
 }

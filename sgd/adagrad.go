@@ -3,6 +3,8 @@ package sgd
 import (
 	"cmp"
 	"errors"
+
+	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // Adagrad gives every coordinate a rate that falls with the gradients it has
@@ -49,32 +51,22 @@ func (o Adagrad) New(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	t := &adagrad{trainable(l), float32(o.Eps), make([]float32, l.Size())}
+	t := &adagrad{eps: float32(o.Eps), sum: make([]float32, l.Size())}
+	t.local = local{trainable(l), t.step}
 	for _, r := range t.ranges {
-		for i := r.Lo; i < r.Hi; i++ {
-			t.sum[i] = float32(o.Initial)
-		}
+		f32.Fill(t.sum[r.Lo:r.Hi], float32(o.Initial))
 	}
 	return t, nil
 }
 
 type adagrad struct {
-	domain
+	local
 	eps float32
 	sum []float32
 }
 
-func (t *adagrad) Apply(u, _ []float32, s Step) {
-	lr, eps := float32(s.LR), t.eps
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		sum := t.sum[r.Lo:r.Hi][:len(u)]
-		for i, g := range u {
-			x := sum[i] + g*g
-			sum[i] = x
-			u[i] = lr * g / (sqrt(x) + eps)
-		}
-	}
+func (t *adagrad) step(u, _ []float32, r Range, s Step) {
+	f32.Adagrad(u[r.Lo:r.Hi], t.sum[r.Lo:r.Hi], float32(s.LR), t.eps)
 }
 
 // Slots lists the sums of squares.

@@ -3,6 +3,8 @@ package sgd
 import (
 	"cmp"
 	"math"
+
+	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // Adam keeps running means of the gradient and of its square (Kingma and Ba
@@ -41,33 +43,26 @@ func (o Adam) New(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &adam{domain: trainable(l), o: o, m: make([]float32, l.Size()), v: make([]float32, l.Size())}, nil
+	t := &adam{o: o, m: make([]float32, l.Size()), v: make([]float32, l.Size())}
+	t.local = local{trainable(l), t.step}
+	return t, nil
 }
 
 type adam struct {
-	domain
+	local
 	o    Adam
 	m, v []float32
 }
 
-func (t *adam) Apply(u, _ []float32, s Step) {
+func (t *adam) step(u, _ []float32, r Range, s Step) {
 	n := float64(s.N) + 1
-	rate := float32(s.LR / (1 - math.Pow(t.o.Beta1, n)))
-	unbias := float32(1 / math.Sqrt(1-math.Pow(t.o.Beta2, n)))
-	b1, c1 := float32(t.o.Beta1), float32(1-t.o.Beta1)
-	b2, c2 := float32(t.o.Beta2), float32(1-t.o.Beta2)
-	eps := float32(t.o.Eps)
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		m := t.m[r.Lo:r.Hi][:len(u)]
-		v := t.v[r.Lo:r.Hi][:len(u)]
-		for i, g := range u {
-			x := b1*m[i] + c1*g
-			y := b2*v[i] + c2*g*g
-			m[i], v[i] = x, y
-			u[i] = rate * (x / (sqrt(y)*unbias + eps))
-		}
-	}
+	f32.Adam(u[r.Lo:r.Hi], t.m[r.Lo:r.Hi], t.v[r.Lo:r.Hi], &f32.AdamRates{
+		Rate:   float32(s.LR / (1 - math.Pow(t.o.Beta1, n))),
+		Unbias: float32(1 / math.Sqrt(1-math.Pow(t.o.Beta2, n))),
+		B1:     float32(t.o.Beta1), C1: float32(1 - t.o.Beta1),
+		B2: float32(t.o.Beta2), C2: float32(1 - t.o.Beta2),
+		Eps: float32(t.o.Eps),
+	})
 }
 
 // Slots lists both moments.

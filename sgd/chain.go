@@ -72,6 +72,7 @@ func (o Chain) New(l Layout) (Transform, error) {
 		return nil, err
 	}
 	var c chain
+	all := true
 	for _, p := range o.Parts {
 		build := p.New
 		if f, ok := p.(Filter); ok {
@@ -81,7 +82,12 @@ func (o Chain) New(l Layout) (Transform, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", Optimizers.Spec(p), err)
 		}
+		_, is := t.(Local)
+		all = all && is
 		c = append(c, t)
+	}
+	if all {
+		return localChain{c}, nil
 	}
 	return c, nil
 }
@@ -112,4 +118,13 @@ func (c chain) Slots() []Slot {
 		}
 	}
 	return out
+}
+
+// localChain is a chain of Locals.
+type localChain struct{ chain }
+
+func (c localChain) ApplyRange(u, params []float32, r Range, s Step) {
+	for _, t := range c.chain {
+		t.(Local).ApplyRange(u, params, r, s)
+	}
 }

@@ -1,6 +1,10 @@
 package sgd
 
-import "math"
+import (
+	"math"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
 
 // Clip bounds the global norm, a filter (Pascanu, Mikolov and Bengio 2013):
 //
@@ -47,7 +51,7 @@ type clip struct {
 func (t *clip) Apply(u, _ []float32, _ Step) {
 	var sum float64
 	for _, r := range t.of(u) {
-		sum += sumSquares(u[r.Lo:r.Hi])
+		sum += f32.SumSq(u[r.Lo:r.Hi])
 	}
 	norm := math.Sqrt(sum)
 	if norm <= t.norm {
@@ -55,22 +59,6 @@ func (t *clip) Apply(u, _ []float32, _ Step) {
 	}
 	scale := float32(t.norm / norm)
 	for _, r := range t.ranges {
-		u := u[r.Lo:r.Hi]
-		for i, g := range u {
-			u[i] = scale * g
-		}
+		f32.Scale(u[r.Lo:r.Hi], scale)
 	}
-}
-
-// sumSquares is Σx² in float64, over four independent sums for speed.
-func sumSquares(x []float32) float64 {
-	var a, b, c, d float64
-	for ; len(x) >= 4; x = x[4:] {
-		p, q, r, s := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
-		a, b, c, d = a+p*p, b+q*q, c+r*r, d+s*s
-	}
-	for _, v := range x {
-		a += float64(v) * float64(v)
-	}
-	return (a + b) + (c + d)
 }

@@ -1,5 +1,7 @@
 package sgd
 
+import "github.com/gradlab/gradlab/internal/f32"
+
 // ClipValue bounds every coordinate, a filter:
 //
 //	g ← max(−limit, min(limit, g))
@@ -28,20 +30,6 @@ func (o ClipValue) NewFilter(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &clipvalue{trainable(l), float32(o.Limit)}, nil
-}
-
-type clipvalue struct {
-	domain
-	limit float32
-}
-
-func (t *clipvalue) Apply(u, _ []float32, _ Step) {
-	hi := t.limit
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		for i, g := range u {
-			u[i] = max(-hi, min(hi, g))
-		}
-	}
+	limit := float32(o.Limit)
+	return &local{trainable(l), func(u, _ []float32, r Range, _ Step) { f32.Clamp(u[r.Lo:r.Hi], limit) }}, nil
 }

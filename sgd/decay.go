@@ -1,5 +1,7 @@
 package sgd
 
+import "github.com/gradlab/gradlab/internal/f32"
+
 // Decay is L2 weight decay, a filter:
 //
 //	g ← g + rate·w
@@ -34,23 +36,9 @@ func (o Decay) NewFilter(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	t := &decay{domain{size: l.Size()}, float32(o.Rate)}
-	t.ranges = l.Ranges(func(s Span) bool { return s.Role == Weight || o.All && s.Role != Buffer })
-	return t, nil
-}
-
-type decay struct {
-	domain
-	rate float32
-}
-
-func (t *decay) Apply(u, params []float32, _ Step) {
-	rate := t.rate
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		w := params[r.Lo:r.Hi][:len(u)]
-		for i, x := range w {
-			u[i] += rate * x
-		}
-	}
+	rate := float32(o.Rate)
+	decayed := l.Ranges(func(s Span) bool { return s.Role == Weight || o.All && s.Role != Buffer })
+	return &local{domain{l.Size(), decayed}, func(u, params []float32, r Range, _ Step) {
+		f32.Axpy(u[r.Lo:r.Hi], rate, params[r.Lo:r.Hi])
+	}}, nil
 }

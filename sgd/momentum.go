@@ -1,5 +1,7 @@
 package sgd
 
+import "github.com/gradlab/gradlab/internal/f32"
+
 // Momentum is the heavy ball (Polyak 1964):
 //
 //	v ← β·v + g
@@ -30,26 +32,19 @@ func (o Momentum) New(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &momentum{trainable(l), float32(o.Beta), make([]float32, l.Size())}, nil
+	t := &momentum{beta: float32(o.Beta), v: make([]float32, l.Size())}
+	t.local = local{trainable(l), t.step}
+	return t, nil
 }
 
 type momentum struct {
-	domain
+	local
 	beta float32
 	v    []float32
 }
 
-func (t *momentum) Apply(u, _ []float32, s Step) {
-	lr, beta := float32(s.LR), t.beta
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		v := t.v[r.Lo:r.Hi][:len(u)]
-		for i, g := range u {
-			x := beta*v[i] + g
-			v[i] = x
-			u[i] = lr * x
-		}
-	}
+func (t *momentum) step(u, _ []float32, r Range, s Step) {
+	f32.Momentum(u[r.Lo:r.Hi], t.v[r.Lo:r.Hi], float32(s.LR), t.beta)
 }
 
 // Slots lists the velocity.

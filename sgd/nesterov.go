@@ -1,5 +1,7 @@
 package sgd
 
+import "github.com/gradlab/gradlab/internal/f32"
+
 // Nesterov is accelerated momentum (Nesterov 1983, Sutskever et al. 2013) in
 // the form that keeps w at the look-ahead point:
 //
@@ -27,26 +29,19 @@ func (o Nesterov) New(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &nesterov{trainable(l), float32(o.Beta), make([]float32, l.Size())}, nil
+	t := &nesterov{beta: float32(o.Beta), v: make([]float32, l.Size())}
+	t.local = local{trainable(l), t.step}
+	return t, nil
 }
 
 type nesterov struct {
-	domain
+	local
 	beta float32
 	v    []float32
 }
 
-func (t *nesterov) Apply(u, _ []float32, s Step) {
-	lr, beta := float32(s.LR), t.beta
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		v := t.v[r.Lo:r.Hi][:len(u)]
-		for i, g := range u {
-			x := beta*v[i] + g
-			v[i] = x
-			u[i] = lr * (g + beta*x)
-		}
-	}
+func (t *nesterov) step(u, _ []float32, r Range, s Step) {
+	f32.Nesterov(u[r.Lo:r.Hi], t.v[r.Lo:r.Hi], float32(s.LR), t.beta)
 }
 
 // Slots lists the velocity.

@@ -42,17 +42,6 @@ func NeedsWhole(o Optimizer) bool {
 	return ok && w.NeedsWhole()
 }
 
-// Update applies an update: params −= u, over everything. On buffer spans u is
-// still old − new, so there the new value comes out.
-func Update(params, u []float32) {
-	if len(u) != len(params) {
-		panic(fmt.Sprintf("sgd: an update of %d values for %d parameters", len(u), len(params)))
-	}
-	for i, d := range u {
-		params[i] -= d
-	}
-}
-
 // Range is a stretch [Lo, Hi) of the flat vector.
 type Range struct{ Lo, Hi int }
 
@@ -99,5 +88,3 @@ func check(ok bool, key string, got float64, want string) error {
 	}
 	return fmt.Errorf("option %q is %v; want %s", key, got, want)
 }
-
-func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }

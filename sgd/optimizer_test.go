@@ -7,13 +7,36 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/sgdtest"
 )
 
 func TestOptimizers(t *testing.T) { sgdtest.Optimizers(t) }
 
-func BenchmarkOptimizers(b *testing.B) { sgdtest.BenchmarkOptimizers(b, 1<<20) }
+// A model of a million values and one that no cache holds, beside copying and
+// adding vectors of that length.
+func BenchmarkOptimizers(b *testing.B) {
+	for _, n := range []int{1 << 20, 25 << 20} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			x, y := make([]float32, n), make([]float32, n)
+			f32.Fill(x, 1) // or reads would find the page of zeros
+			b.Run("copy", func(b *testing.B) {
+				b.SetBytes(int64(8 * n))
+				for b.Loop() {
+					copy(y, x)
+				}
+			})
+			b.Run("axpy", func(b *testing.B) {
+				b.SetBytes(int64(12 * n))
+				for b.Loop() {
+					f32.Axpy(y, 0.5, x)
+				}
+			})
+			sgdtest.BenchmarkOptimizers(b, n)
+		})
+	}
+}
 
 // The suite sees defaults only; these are the branches they miss.
 func TestOptimizerOptions(t *testing.T) {

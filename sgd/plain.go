@@ -1,5 +1,7 @@
 package sgd
 
+import "github.com/gradlab/gradlab/internal/f32"
+
 // Plain is stochastic gradient descent without memory (Robbins and Monro 1951):
 //
 //	w ← w − lr·g
@@ -11,16 +13,8 @@ type Plain struct{}
 var _ = Optimizers.Add("sgd", "plain gradient descent: w −= lr·g", Plain{})
 
 // New makes the Transform; it has no state.
-func (Plain) New(l Layout) (Transform, error) { return &plain{trainable(l)}, nil }
-
-type plain struct{ domain }
-
-func (t *plain) Apply(u, _ []float32, s Step) {
-	lr := float32(s.LR)
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		for i, g := range u {
-			u[i] = lr * g
-		}
-	}
+func (Plain) New(l Layout) (Transform, error) {
+	return &local{trainable(l), func(u, _ []float32, r Range, s Step) {
+		f32.Scale(u[r.Lo:r.Hi], float32(s.LR))
+	}}, nil
 }

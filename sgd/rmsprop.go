@@ -1,6 +1,10 @@
 package sgd
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
 
 // RMSProp divides by a running root mean square (Tieleman and Hinton 2012),
 // with momentum on the quotient (Chen, Pan et al. 2016):
@@ -40,8 +44,9 @@ func (o RMSProp) New(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	t := &rmsprop{domain: trainable(l), decay: float32(o.Decay), keep: float32(1 - o.Decay),
+	t := &rmsprop{decay: float32(o.Decay), keep: float32(1 - o.Decay),
 		eps: float32(o.Eps), beta: float32(o.Momentum), sq: make([]float32, l.Size())}
+	t.local = local{trainable(l), t.step}
 	if o.Momentum != 0 {
 		t.v = make([]float32, l.Size())
 	}
@@ -49,33 +54,18 @@ func (o RMSProp) New(l Layout) (Transform, error) {
 }
 
 type rmsprop struct {
-	domain
+	local
 	decay, keep, eps, beta float32
 	sq, v                  []float32
 }
 
-func (t *rmsprop) Apply(u, _ []float32, s Step) {
-	lr := float32(s.LR)
-	for _, r := range t.of(u) {
-		u := u[r.Lo:r.Hi]
-		sq := t.sq[r.Lo:r.Hi][:len(u)]
-		if t.v == nil {
-			for i, g := range u {
-				x := t.decay*sq[i] + t.keep*g*g
-				sq[i] = x
-				u[i] = lr * (g / sqrt(x+t.eps))
-			}
-			continue
-		}
-		v := t.v[r.Lo:r.Hi][:len(u)]
-		for i, g := range u {
-			x := t.decay*sq[i] + t.keep*g*g
-			sq[i] = x
-			y := t.beta*v[i] + g/sqrt(x+t.eps)
-			v[i] = y
-			u[i] = lr * y
-		}
+func (t *rmsprop) step(u, _ []float32, r Range, s Step) {
+	u, sq, lr := u[r.Lo:r.Hi], t.sq[r.Lo:r.Hi], float32(s.LR)
+	if t.v == nil {
+		f32.RMSProp(u, sq, lr, t.decay, t.keep, t.eps)
+		return
 	}
+	f32.RMSPropMomentum(u, sq, t.v[r.Lo:r.Hi], lr, t.decay, t.keep, t.eps, t.beta)
 }
 
 // Slots lists the mean squares and the velocity, if there is one.

@@ -166,6 +166,7 @@ type Pass struct {
 	Params, Grad []float32
 	Need, Ready  func(span int) error
 	Scratch      Scratch
+	Threads      int // goroutines this pass may use at most; 0 = no own limit
 }
 
 // Score is the outcome of an evaluation: summed loss, correct predictions and

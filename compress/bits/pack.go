@@ -7,9 +7,10 @@ package bits
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // PackedLen is the length in bytes of n codes of width bits each.
@@ -123,21 +124,7 @@ func SignLen(n int) int { return (n + 7) / 8 }
 func AppendSigns(dst []byte, x []float32) []byte {
 	at, n := len(dst), SignLen(len(x))
 	dst = slices.Grow(dst, n)[:at+n]
-	out := dst[at:]
-	for len(x) >= 8 {
-		v := x[:8:8]
-		out[0] = byte(math.Float32bits(v[0])>>31 | math.Float32bits(v[1])>>31<<1 |
-			math.Float32bits(v[2])>>31<<2 | math.Float32bits(v[3])>>31<<3 |
-			math.Float32bits(v[4])>>31<<4 | math.Float32bits(v[5])>>31<<5 |
-			math.Float32bits(v[6])>>31<<6 | math.Float32bits(v[7])>>31<<7)
-		x, out = x[8:], out[1:]
-	}
-	if len(x) > 0 {
-		out[0] = 0
-		for i, v := range x {
-			out[0] |= byte(math.Float32bits(v)>>31) << uint(i)
-		}
-	}
+	f32.Signs(dst[at:], x)
 	return dst
 }
 

@@ -30,6 +30,12 @@ func FromBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 // panics unless len(dst) == 2·len(x).
 func EncodeBF16(dst []byte, x []float32) {
 	same("EncodeBF16", len(dst), 2*len(x))
+	n := whole(len(x))
+	encodeBF16AVX2(dst, x[:n])
+	encodeBF16Go(dst[2*n:], x[n:])
+}
+
+func encodeBF16Go(dst []byte, x []float32) {
 	for i, v := range x {
 		binary.LittleEndian.PutUint16(dst[2*i:], ToBF16(v))
 	}
@@ -39,6 +45,12 @@ func EncodeBF16(dst []byte, x []float32) {
 // unless len(b) == 2·len(dst).
 func DecodeBF16(dst []float32, b []byte) {
 	same("DecodeBF16", len(b), 2*len(dst))
+	n := whole(len(dst))
+	decodeBF16AVX2(dst[:n], b)
+	decodeBF16Go(dst[n:], b[2*n:])
+}
+
+func decodeBF16Go(dst []float32, b []byte) {
 	for i := range dst {
 		dst[i] = FromBF16(binary.LittleEndian.Uint16(b[2*i:]))
 	}
@@ -51,6 +63,12 @@ func DecodeBF16(dst []float32, b []byte) {
 // It panics unless len(b) == 2·len(dst).
 func AddBF16(dst []float32, scale float32, b []byte) {
 	same("AddBF16", len(b), 2*len(dst))
+	n := whole(len(dst))
+	addBF16AVX2(dst[:n], scale, b)
+	addBF16Go(dst[n:], scale, b[2*n:])
+}
+
+func addBF16Go(dst []float32, scale float32, b []byte) {
 	for i := range dst {
 		dst[i] += float32(scale * FromBF16(binary.LittleEndian.Uint16(b[2*i:])))
 	}
@@ -59,6 +77,12 @@ func AddBF16(dst []float32, scale float32, b []byte) {
 // RoundBF16 replaces each element by the bfloat16 nearest to it, what a
 // receiver of EncodeBF16(x) would see.
 func RoundBF16(x []float32) {
+	n := whole(len(x))
+	roundBF16AVX2(x[:n])
+	roundBF16Go(x[n:])
+}
+
+func roundBF16Go(x []float32) {
 	for i, v := range x {
 		x[i] = FromBF16(ToBF16(v))
 	}

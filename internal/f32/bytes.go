@@ -64,10 +64,12 @@ func FromBytes(dst []float32, b []byte) {
 // It panics unless len(b) == 4·len(dst).
 func AddBytes(dst []float32, scale float32, b []byte) {
 	same("AddBytes", len(b), 4*len(dst))
-	if x, ok := Floats(b); ok {
-		Axpy(dst, scale, x)
-		return
-	}
+	n := whole(len(dst))
+	addBytesAVX2(dst[:n], scale, b)
+	addBytesGo(dst[n:], scale, b[4*n:])
+}
+
+func addBytesGo(dst []float32, scale float32, b []byte) {
 	for i := range dst {
 		dst[i] += float32(scale * math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 	}

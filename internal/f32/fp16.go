@@ -10,19 +10,15 @@ import (
 // little-endian.
 
 // ToFP16 rounds to the nearest half, ties to even, through the subnormals.
-// From 65520 up it gives an infinity; a NaN stays a NaN, with the part of its
-// payload that fits.
+// From 65520 up it gives an infinity. A NaN becomes a quiet NaN with the part of
+// its payload that fits, as IEEE 754 has it and hardware does.
 func ToFP16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b >> 16 & 0x8000)
 	b &= 1<<31 - 1
 	switch {
 	case b > 0x7f800000: // NaN
-		h := uint16(b >> 13 & 0x3ff)
-		if h == 0 {
-			h = 0x200
-		}
-		return sign | 0x7c00 | h
+		return sign | 0x7e00 | uint16(b>>13&0x1ff)
 	case b >= 0x477ff000: // 65520: halfway between the largest half and 2^16
 		return sign | 0x7c00
 	case b < 0x38800000: // below 2^-14: one unit is 2^-24, the spacing of float32 at 0.5
@@ -31,13 +27,17 @@ func ToFP16(f float32) uint16 {
 	return sign | uint16((b-0x38000000+0xfff+b>>13&1)>>13)
 }
 
-// FromFP16 is the float32 with the same value, exactly.
+// FromFP16 is the float32 with the same value, exactly. A signalling NaN becomes
+// quiet.
 func FromFP16(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	b := uint32(h&0x7fff) << 13
 	switch {
-	case b >= 0x0f800000: // infinity or NaN
+	case b > 0x0f800000: // NaN
 		b += 0x70000000
+		b |= 0x00400000
+	case b == 0x0f800000: // infinity
+		b = 0x7f800000
 	case b >= 0x00800000: // normal: move the bias from 15 to 127
 		b += 0x38000000
 	default: // subnormal: a count of 2^-24
@@ -46,19 +46,31 @@ func FromFP16(h uint16) float32 {
 	return math.Float32frombits(sign | b)
 }
 
-// EncodeFP16 writes x as halves, two little-endian bytes an element. It panics
-// unless len(dst) == 2·len(x).
+// EncodeFP16 writes x as halves, two little-endian bytes an element. It
+// panics unless len(dst) == 2·len(x).
 func EncodeFP16(dst []byte, x []float32) {
 	same("EncodeFP16", len(dst), 2*len(x))
+	n := wholeF16(len(x))
+	encodeFP16AVX2(dst, x[:n])
+	encodeFP16Go(dst[2*n:], x[n:])
+}
+
+func encodeFP16Go(dst []byte, x []float32) {
 	for i, v := range x {
 		binary.LittleEndian.PutUint16(dst[2*i:], ToFP16(v))
 	}
 }
 
-// DecodeFP16 fills dst from halves as written by EncodeFP16. It panics unless
-// len(b) == 2·len(dst).
+// DecodeFP16 fills dst from halves as written by EncodeFP16. It panics
+// unless len(b) == 2·len(dst).
 func DecodeFP16(dst []float32, b []byte) {
 	same("DecodeFP16", len(b), 2*len(dst))
+	n := wholeF16(len(dst))
+	decodeFP16AVX2(dst[:n], b)
+	decodeFP16Go(dst[n:], b[2*n:])
+}
+
+func decodeFP16Go(dst []float32, b []byte) {
 	for i := range dst {
 		dst[i] = FromFP16(binary.LittleEndian.Uint16(b[2*i:]))
 	}
@@ -71,14 +83,26 @@ func DecodeFP16(dst []float32, b []byte) {
 // It panics unless len(b) == 2·len(dst).
 func AddFP16(dst []float32, scale float32, b []byte) {
 	same("AddFP16", len(b), 2*len(dst))
+	n := wholeF16(len(dst))
+	addFP16AVX2(dst[:n], scale, b)
+	addFP16Go(dst[n:], scale, b[2*n:])
+}
+
+func addFP16Go(dst []float32, scale float32, b []byte) {
 	for i := range dst {
 		dst[i] += float32(scale * FromFP16(binary.LittleEndian.Uint16(b[2*i:])))
 	}
 }
 
-// RoundFP16 replaces each element by the half nearest to it, what a receiver
-// of EncodeFP16(x) would see.
+// RoundFP16 replaces each element by the half nearest to it, what a
+// receiver of EncodeFP16(x) would see.
 func RoundFP16(x []float32) {
+	n := wholeF16(len(x))
+	roundFP16AVX2(x[:n])
+	roundFP16Go(x[n:])
+}
+
+func roundFP16Go(x []float32) {
 	for i, v := range x {
 		x[i] = FromFP16(ToFP16(v))
 	}

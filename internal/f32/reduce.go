@@ -1,102 +1,168 @@
 package f32
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Reductions: a vector to one number, in an order fixed by its length alone.
-// Sums run in float64 over four interleaved partial sums,
+// Sums run in float64 over sixteen interleaved partial sums,
 //
-//	for i: s[i%4] += term(i)
-//	result = (s[0]+s[1]) + (s[2]+s[3])
+//	for i: s[i%16] += term(i)
+//	t[j] = (s[j]+s[j+4]) + (s[j+8]+s[j+12])  for j < 4
+//	result = (t[0]+t[1]) + (t[2]+t[3])
 //
-// so equal input gives equal bits, on one thread or many machines.
+// so equal input gives equal bits, on one thread or many machines, with
+// assembly or without. (The product of two float32 is exact in float64: fused
+// or not, it adds the same.)
+type lanes = [16]float64
 
-// Dot returns the inner product Σ a[i]·b[i]. Each product of two float32 is
-// exact in float64. It panics unless the lengths agree; empty gives 0.
+// total adds up partial sums.
+func total(s *lanes) float64 {
+	var t [4]float64
+	for j := range t {
+		t[j] = (s[j] + s[j+4]) + (s[j+8] + s[j+12])
+	}
+	return (t[0] + t[1]) + (t[2] + t[3])
+}
+
+// Dot returns the inner product Σ a[i]·b[i]. It panics unless the lengths
+// agree; empty gives 0.
 func Dot(a, b []float32) float64 {
 	same("Dot", len(b), len(a))
-	var s0, s1, s2, s3 float64
-	for len(a) >= 4 && len(b) >= 4 {
-		p, q := a[:4:4], b[:4:4]
-		s0 += float64(p[0]) * float64(q[0])
-		s1 += float64(p[1]) * float64(q[1])
-		s2 += float64(p[2]) * float64(q[2])
-		s3 += float64(p[3]) * float64(q[3])
-		a, b = a[4:], b[4:]
+	var s lanes
+	n := whole(len(a)) &^ 15
+	dotAVX2(&s, a[:n], b)
+	dotGo(&s, a[n:], b[n:])
+	return total(&s)
+}
+
+// dotGo adds the terms of a and b, from a multiple of sixteen on.
+func dotGo(s *lanes, a, b []float32) {
+	for len(a) >= len(s) && len(b) >= len(s) {
+		p, q := (*[len(s)]float32)(a), (*[len(s)]float32)(b)
+		for i := range s {
+			s[i] += float64(p[i]) * float64(q[i])
+		}
+		a, b = a[len(s):], b[len(s):]
 	}
-	s := [4]float64{s0, s1, s2, s3}
 	for i, v := range a {
-		s[i&3] += float64(v) * float64(b[i])
+		s[i] += float64(v) * float64(b[i])
 	}
-	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
 // SumSq returns the squared Euclidean norm Σ x[i]².
 func SumSq(x []float32) float64 { return Dot(x, x) }
 
 // Sum returns Σ x[i].
-func Sum(x []float32) float64 {
-	var s0, s1, s2, s3 float64
-	for len(x) >= 4 {
-		p := x[:4:4]
-		s0 += float64(p[0])
-		s1 += float64(p[1])
-		s2 += float64(p[2])
-		s3 += float64(p[3])
-		x = x[4:]
+func Sum(x []float32) float64 { return sum(x, math.MaxUint32) }
+
+// SumAbs returns Σ |x[i]|. Finite elements cannot overflow it, so it is finite
+// just if they all are.
+func SumAbs(x []float32) float64 { return sum(x, magnitude) }
+
+const magnitude = 1<<31 - 1 // the bits of a float32 without its sign
+
+// sum adds up the elements, of each the bits in mask.
+func sum(x []float32, mask uint32) float64 {
+	var s lanes
+	n := whole(len(x)) &^ 15
+	sumAVX2(&s, x[:n], mask)
+	sumGo(&s, x[n:], mask)
+	return total(&s)
+}
+
+// sumGo adds the terms of x, from a multiple of sixteen on.
+func sumGo(s *lanes, x []float32, mask uint32) {
+	for len(x) >= len(s) {
+		p := (*[len(s)]float32)(x)
+		for i := range s {
+			s[i] += float64(math.Float32frombits(math.Float32bits(p[i]) & mask))
+		}
+		x = x[len(s):]
 	}
-	s := [4]float64{s0, s1, s2, s3}
 	for i, v := range x {
-		s[i&3] += float64(v)
+		s[i] += float64(math.Float32frombits(math.Float32bits(v) & mask))
 	}
-	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
 // MaxAbs returns the largest |x[i]|, 0 for an empty vector. A NaN counts as
 // larger than everything, so one NaN anywhere makes the result NaN:
 //
 //	for i: m = max(m, bits(x[i]) &^ sign)
-func MaxAbs(x []float32) float32 {
-	const abs = 1<<31 - 1
+func MaxAbs(x []float32) float32 { return math.Float32frombits(maxBits(x)) }
+
+func maxBits(x []float32) uint32 {
+	n := whole(len(x))
+	return max(maxBitsAVX2(x[:n]), maxBitsGo(x[n:]))
+}
+
+func maxBitsGo(x []float32) uint32 {
 	var m0, m1 uint32
 	for len(x) >= 2 {
-		p := x[:2:2]
-		m0 = max(m0, math.Float32bits(p[0])&abs)
-		m1 = max(m1, math.Float32bits(p[1])&abs)
+		p := (*[2]float32)(x)
+		m0 = max(m0, math.Float32bits(p[0])&magnitude)
+		m1 = max(m1, math.Float32bits(p[1])&magnitude)
 		x = x[2:]
 	}
 	for _, v := range x {
-		m0 = max(m0, math.Float32bits(v)&abs)
+		m0 = max(m0, math.Float32bits(v)&magnitude)
 	}
-	return math.Float32frombits(max(m0, m1))
+	return max(m0, m1)
 }
 
-// AllFinite reports whether no element is infinite or NaN, that is, whether no
-// exponent is all ones. Adding one to the exponent field carries into the
-// sign bit just then:
-//
-//	for i: acc |= (bits(x[i]) &^ sign) + 1<<23
-//	return acc's sign bit is clear
-//
-// It looks at acc every 1024 elements and stops early.
+// The bits of infinity in each format: what is not finite has no smaller
+// magnitude.
+const (
+	infinity   = 0x7f800000
+	infiniteBF = 0x7f80
+	infiniteFP = 0x7c00
+)
+
+// AllFinite reports whether no element is infinite or NaN. It looks every 4096
+// elements and stops early.
 func AllFinite(x []float32) bool {
-	const abs, one = 1<<31 - 1, 1 << 23
 	for len(x) > 0 {
-		n := min(len(x), 1024)
-		var acc, acc2 uint32
-		y := x[:n]
-		for len(y) >= 2 {
-			p := y[:2:2]
-			acc |= math.Float32bits(p[0])&abs + one
-			acc2 |= math.Float32bits(p[1])&abs + one
-			y = y[2:]
-		}
-		for _, v := range y {
-			acc |= math.Float32bits(v)&abs + one
-		}
-		if (acc|acc2)>>31 != 0 {
+		n := min(len(x), 4096)
+		if maxBits(x[:n]) >= infinity {
 			return false
 		}
 		x = x[n:]
 	}
 	return true
+}
+
+// AllFiniteBytes is AllFinite for float32 in their byte form, at any alignment.
+// Bytes behind the last whole element do not count.
+func AllFiniteBytes(b []byte) bool {
+	n := 4 * whole(len(b)/4)
+	return max(maxBytesAVX2(b[:n]), maxBytesGo(b[n:])) < infinity
+}
+
+func maxBytesGo(b []byte) (m uint32) {
+	for ; len(b) >= 4; b = b[4:] {
+		m = max(m, binary.LittleEndian.Uint32(b)&magnitude)
+	}
+	return m
+}
+
+// AllFiniteBF16 is AllFinite for bfloat16 bytes. A last odd byte does not count.
+func AllFiniteBF16(b []byte) bool { return maxHalf(b) < infiniteBF }
+
+// AllFiniteFP16 is AllFinite for half-precision bytes. A last odd byte does not
+// count.
+func AllFiniteFP16(b []byte) bool { return maxHalf(b) < infiniteFP }
+
+// maxHalf is the largest magnitude among halves of either format.
+func maxHalf(b []byte) uint16 {
+	n := 4 * whole(len(b)/4)
+	pair := maxHalfAVX2(b[:n])
+	return max(uint16(pair), uint16(pair>>16), maxHalfGo(b[n:]))
+}
+
+func maxHalfGo(b []byte) (m uint16) {
+	for ; len(b) >= 2; b = b[2:] {
+		m = max(m, binary.LittleEndian.Uint16(b)&0x7fff)
+	}
+	return m
 }

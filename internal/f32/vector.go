@@ -1,10 +1,20 @@
 package f32
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Element-wise kernels: one pass, one fixed rounding per operation. Products
 // are rounded to float32 before they are added (the conversion forbids the
-// compiler to fuse), so the bits are the same on every machine.
+// compiler to fuse), so the bits are the same on every machine. Which of
+// several NaNs comes out of arithmetic is left open.
+//
+// A kernel xxx has a twin xxxGo in plain Go, which is its specification and
+// does what assembly does not: all of it where there is none, elsewhere what is
+// left behind the last whole group of eight. See vec_amd64.go.
+//
+// Arguments may be one and the same slice, but must not overlap otherwise.
 
 // same panics unless two lengths agree: a mismatch is the caller's error.
 func same(op string, got, want int) {
@@ -20,16 +30,35 @@ func same(op string, got, want int) {
 // It panics unless len(x) == len(dst).
 func Axpy(dst []float32, a float32, x []float32) {
 	same("Axpy", len(x), len(dst))
-	for len(x) >= 4 && len(dst) >= 4 {
-		d, s := dst[:4:4], x[:4:4]
-		d[0] += float32(a * s[0])
-		d[1] += float32(a * s[1])
-		d[2] += float32(a * s[2])
-		d[3] += float32(a * s[3])
-		dst, x = dst[4:], x[4:]
-	}
+	n := whole(len(dst))
+	axpyAVX2(dst[:n], a, x)
+	axpyGo(dst[n:], a, x[n:])
+}
+
+func axpyGo(dst []float32, a float32, x []float32) {
+	x = x[:len(dst)]
 	for i, v := range x {
 		dst[i] += float32(a * v)
+	}
+}
+
+// AxpyTo writes the sum of a vector and a multiple of another:
+//
+//	for i: dst[i] = y[i] + a * x[i]
+//
+// It panics unless the lengths agree.
+func AxpyTo(dst, y []float32, a float32, x []float32) {
+	same("AxpyTo", len(y), len(dst))
+	same("AxpyTo", len(x), len(dst))
+	n := whole(len(dst))
+	axpyToAVX2(dst[:n], y, a, x)
+	axpyToGo(dst[n:], y[n:], a, x[n:])
+}
+
+func axpyToGo(dst, y []float32, a float32, x []float32) {
+	y, dst = y[:len(x)], dst[:len(x)]
+	for i, v := range x {
+		dst[i] = y[i] + float32(a*v)
 	}
 }
 
@@ -40,16 +69,34 @@ func Axpy(dst []float32, a float32, x []float32) {
 // It panics unless len(x) == len(dst).
 func Add(dst, x []float32) {
 	same("Add", len(x), len(dst))
-	for len(x) >= 4 && len(dst) >= 4 {
-		d, s := dst[:4:4], x[:4:4]
-		d[0] += s[0]
-		d[1] += s[1]
-		d[2] += s[2]
-		d[3] += s[3]
-		dst, x = dst[4:], x[4:]
-	}
+	n := whole(len(dst))
+	addAVX2(dst[:n], x)
+	addGo(dst[n:], x[n:])
+}
+
+func addGo(dst, x []float32) {
+	x = x[:len(dst)]
 	for i, v := range x {
 		dst[i] += v
+	}
+}
+
+// Sub subtracts one vector from another:
+//
+//	for i: dst[i] -= x[i]
+//
+// It panics unless len(x) == len(dst).
+func Sub(dst, x []float32) {
+	same("Sub", len(x), len(dst))
+	n := whole(len(dst))
+	subAVX2(dst[:n], x)
+	subGo(dst[n:], x[n:])
+}
+
+func subGo(dst, x []float32) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] -= v
 	}
 }
 
@@ -57,8 +104,34 @@ func Add(dst, x []float32) {
 //
 //	for i: x[i] *= a
 func Scale(x []float32, a float32) {
+	n := whole(len(x))
+	scaleAVX2(x[:n], a)
+	scaleGo(x[n:], a)
+}
+
+func scaleGo(x []float32, a float32) {
 	for i := range x {
 		x[i] *= a
+	}
+}
+
+// Clamp bounds every magnitude by limit, which must not be negative. A NaN
+// stays as it is:
+//
+//	for i: x[i] = max(-limit, min(limit, x[i]))
+func Clamp(x []float32, limit float32) {
+	n := whole(len(x))
+	clampAVX2(x[:n], limit)
+	clampGo(x[n:], limit)
+}
+
+func clampGo(x []float32, limit float32) {
+	for i, v := range x {
+		if v > limit {
+			x[i] = limit
+		} else if v < -limit {
+			x[i] = -limit
+		}
 	}
 }
 
@@ -66,6 +139,16 @@ func Scale(x []float32, a float32) {
 //
 //	for i: x[i] = v
 func Fill(x []float32, v float32) {
+	if math.Float32bits(v) == 0 {
+		clear(x)
+		return
+	}
+	n := whole(len(x))
+	fillAVX2(x[:n], v)
+	fillGo(x[n:], v)
+}
+
+func fillGo(x []float32, v float32) {
 	for i := range x {
 		x[i] = v
 	}

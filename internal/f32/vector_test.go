@@ -115,8 +115,12 @@ func TestEveryHalfRoundTrips(t *testing.T) {
 			t.Fatalf("bf16 %#x came back %#x", h, g)
 		}
 		f := FromFP16(h)
-		if g := ToFP16(f); g != h {
-			t.Fatalf("fp16 %#x (%v) came back %#x", h, f, g)
+		quiet := h
+		if f != f {
+			quiet |= 0x200
+		}
+		if g := ToFP16(f); g != quiet {
+			t.Fatalf("fp16 %#x (%v) came back %#x, want %#x", h, f, g, quiet)
 		}
 		// The definition of a half.
 		e, m := int(h>>10&31), float64(h&1023)
@@ -197,8 +201,24 @@ func TestHalfSlices(t *testing.T) {
 
 func TestLengthMismatchPanics(t *testing.T) {
 	x, y, b := make([]float32, 3), make([]float32, 4), make([]byte, 5)
+	s, t3 := make([]float64, 2), make([]float64, 3)
 	for i, f := range []func(){
 		func() { Axpy(x, 1, y) }, func() { Add(x, y) }, func() { Dot(x, y) },
+		func() { AxpyTo(x, x, 1, y) }, func() { AxpyTo(x, y, 1, x) }, func() { Sub(x, y) },
+		func() { ReLU(x, y) }, func() { AddReLU(x, x, y) }, func() { AddReLU(x, y, x) }, func() { ReLUGrad(x, y, x) }, func() { ReLUGrad(x, x, y) },
+		func() { BiasReLU(y, x, true) }, func() { BiasReLU(y, nil, true) },
+		func() { ScaleShift(y, y, x, x, nil, false) }, func() { ScaleShift(x, y, y, y, nil, false) },
+		func() { ScaleShift(y, y, y, x, nil, false) }, func() { ScaleShift(y, y, y, y, x, false) },
+		func() { NormGrad(x, y, y, y, y, y) }, func() { NormGrad(y, x, y, y, y, y) }, func() { NormGrad(y, y, x, y, y, y) },
+		func() { NormGrad(y, y, y, x, y, y) }, func() { NormGrad(y, y, y, y, x, y) }, func() { NormGrad(y, y, y, y, y, x) },
+		func() { ColSums(s, x) }, func() { ReLUGradColSums(s, x, x) }, func() { ReLUGradColSums(s, y, x) },
+		func() { Moments(s, s, x) }, func() { Moments(s, t3, y) },
+		func() { NormGradSums(s, s, x, x, nil) }, func() { NormGradSums(s, t3, y, y, nil) },
+		func() { NormGradSums(s, s, y, x, nil) }, func() { NormGradSums(s, s, y, y, x) },
+		func() { Momentum(x, y, 1, 1) }, func() { Nesterov(x, y, 1, 1) }, func() { Adagrad(x, y, 1, 1) }, func() { RMSProp(x, y, 1, 1, 1, 1) },
+		func() { RMSPropMomentum(x, y, x, 1, 1, 1, 1, 1) }, func() { RMSPropMomentum(x, x, y, 1, 1, 1, 1, 1) },
+		func() { Adam(x, y, x, &AdamRates{}) }, func() { Adam(x, x, y, &AdamRates{}) },
+		func() { Signs(b, x) }, func() { AddSigns(x, 1, 1, b) },
 		func() { FromBytes(x, b) }, func() { AddBytes(x, 1, b) },
 		func() { EncodeBF16(b, x) }, func() { DecodeBF16(x, b) }, func() { AddBF16(x, 1, b) },
 		func() { EncodeFP16(b, x) }, func() { DecodeFP16(x, b) }, func() { AddFP16(x, 1, b) },
@@ -212,26 +232,4 @@ func TestLengthMismatchPanics(t *testing.T) {
 			f()
 		}()
 	}
-}
-
-func BenchmarkVector(b *testing.B) {
-	x, y := randVec(newRand(1), 1<<16), randVec(newRand(2), 1<<16)
-	h := make([]byte, 2*len(x))
-	run := func(name string, f func()) {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(4 * len(x)))
-			for b.Loop() {
-				f()
-			}
-		})
-	}
-	run("Axpy", func() { Axpy(y, 1e-9, x) })
-	run("Add", func() { Add(y, x) })
-	run("Dot", func() { Dot(x, y) })
-	run("MaxAbs", func() { MaxAbs(x) })
-	run("AllFinite", func() { AllFinite(x) })
-	run("EncodeBF16", func() { EncodeBF16(h, x) })
-	run("AddBF16", func() { AddBF16(y, 1e-9, h) })
-	run("EncodeFP16", func() { EncodeFP16(h, x) })
-	run("AddFP16", func() { AddFP16(y, 1e-9, h) })
 }

@@ -40,6 +40,8 @@ func Optimizers(t *testing.T) {
 //   - a run resumed from Slots is bit-equal to one that was not stopped, and so
 //     are two runs of the same steps;
 //   - unless it needs whole tensors, shards of a vector move as the whole does;
+//   - if it is sgd.Local, so do the stretches of a vector, and sgd.Advance is
+//     Apply and then Update for it as for any other;
 //   - a step allocates nothing, and a vector of the wrong length panics.
 func Optimizer(t *testing.T, o sgd.Optimizer) {
 	for _, c := range optimizerChecks {
@@ -67,6 +69,8 @@ var optimizerChecks = []struct {
 	{"rate", scalesWithRate},
 	{"resume", resumes},
 	{"shards", splits},
+	{"stretches", stretches},
+	{"advance", advances},
 	{"allocs", allocatesNothing},
 	{"length", refusesLength},
 }
@@ -291,6 +295,61 @@ func splits(o sgd.Optimizer) error {
 	return nil
 }
 
+// stretches cuts the vector of a Local everywhere, inside buffers too.
+func stretches(o sgd.Optimizer) error {
+	l := Layout()
+	for cut := range l.Size() + 1 {
+		tr, err := build(o, l, 2)
+		if err != nil {
+			return err
+		}
+		part, ok := tr[1].(sgd.Local)
+		if !ok {
+			return nil
+		}
+		params := noise(l.Size(), 7)
+		for n := range 3 {
+			want, got := noise(l.Size(), uint64(n)+100), noise(l.Size(), uint64(n)+100)
+			tr[0].Apply(want, params, at(n))
+			part.ApplyRange(got, params, sgd.Range{Lo: cut, Hi: l.Size()}, at(n))
+			part.ApplyRange(got, params, sgd.Range{Hi: cut}, at(n))
+			if err := sameBits(fmt.Sprintf("stretches cut at %d", cut), got, want); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// advances compares the fused step with the two that it stands for, on a vector
+// longer than a block, with buffers in between.
+func advances(o sgd.Optimizer) error {
+	var l sgd.Layout
+	for n := 300; l.Size() < 12000; n = n*5/4 + 1 {
+		l.Add("w", sgd.Weight, 1, n)
+		l.Add("b", sgd.Bias, 1, n/20)
+		l.Add("stat", sgd.Buffer, 1, n/10)
+	}
+	tr, err := build(o, l, 2)
+	if err != nil {
+		return err
+	}
+	got, want := noise(l.Size(), 7), noise(l.Size(), 7)
+	for n := range 5 {
+		u, v := noise(l.Size(), uint64(n)+100), noise(l.Size(), uint64(n)+100)
+		sgd.Advance(tr[0], u, got, at(n))
+		tr[1].Apply(v, want, at(n))
+		sgd.Update(want, v)
+		if err := sameBits("Advance: update", u, v); err != nil {
+			return err
+		}
+		if err := sameBits("Advance: parameters", got, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // part is the layout of values lo … hi−1 of l, as vectors.
 func part(l sgd.Layout, lo, hi int) sgd.Layout {
 	var out sgd.Layout
@@ -312,6 +371,9 @@ func allocatesNothing(o sgd.Optimizer) error {
 	if a := testing.AllocsPerRun(50, func() { tr[0].Apply(u, params, at(n)); n++ }); a != 0 {
 		return fmt.Errorf("%v allocations a step", a)
 	}
+	if a := testing.AllocsPerRun(50, func() { sgd.Advance(tr[0], u, params, at(n)); n++ }); a != 0 {
+		return fmt.Errorf("%v allocations an Advance", a)
+	}
 	return nil
 }
 
@@ -321,14 +383,15 @@ func refusesLength(o sgd.Optimizer) error {
 	if err != nil {
 		return err
 	}
-	panics := func(n int) (yes bool) {
+	panics := func(f func(u, params []float32, s sgd.Step), n int) (yes bool) {
 		defer func() { yes = recover() != nil }()
-		v := make([]float32, n, l.Size()+2)
-		tr[0].Apply(v, v, at(0))
+		u, params := make([]float32, n, l.Size()+2), make([]float32, n, l.Size()+2)
+		f(u, params, at(0))
 		return false
 	}
+	advance := func(u, params []float32, s sgd.Step) { sgd.Advance(tr[0], u, params, s) }
 	for _, n := range []int{0, l.Size() - 1, l.Size() + 1} {
-		if !panics(n) {
+		if !panics(tr[0].Apply, n) || !panics(advance, n) {
 			return fmt.Errorf("%d values for a layout of %d went unnoticed", n, l.Size())
 		}
 	}
@@ -336,7 +399,6 @@ func refusesLength(o sgd.Optimizer) error {
 }
 
 // BenchmarkOptimizers times a step of every registered optimizer on n values.
-// GB/s counts the gradient in, the update out, and every slot in and out, once.
 func BenchmarkOptimizers(b *testing.B, n int) {
 	for _, name := range sgd.Optimizers.Names() {
 		o, _ := sgd.Optimizers.Proto(name)
@@ -347,7 +409,8 @@ func BenchmarkOptimizers(b *testing.B, n int) {
 	}
 }
 
-// BenchmarkOptimizer times a step of o on n values.
+// BenchmarkOptimizer times a step of o on n values: Advance, and the same in two
+// calls. GB/s counts gradient, parameters and every slot, in and out, once.
 func BenchmarkOptimizer(b *testing.B, o sgd.Optimizer, n int) {
 	var l sgd.Layout
 	l.Add("w", sgd.Weight, 1, n)
@@ -356,15 +419,21 @@ func BenchmarkOptimizer(b *testing.B, o sgd.Optimizer, n int) {
 		b.Fatal(err)
 	}
 	u, params, grad := noise(n, 1), noise(n, 2), noise(n, 3)
-	b.ResetTimer()
-	for i := range b.N {
-		if i%8 == 0 { // an update is the next gradient, but not for long: it may grow or vanish
-			b.StopTimer()
-			copy(u, grad)
-			b.StartTimer()
-		}
-		tr.Apply(u, params, sgd.Step{N: i, LR: 1})
+	run := func(name string, step func(s sgd.Step)) {
+		b.Run(name, func(b *testing.B) {
+			for i := range b.N {
+				if i%8 == 0 { // an update is the next gradient, but not for long: it may grow or vanish
+					b.StopTimer()
+					copy(u, grad)
+					b.StartTimer()
+				}
+				step(sgd.Step{N: i, LR: 1})
+			}
+			seconds := b.Elapsed().Seconds() / float64(b.N)
+			b.ReportMetric(seconds/float64(n)*1e9, "ns/param")
+			b.ReportMetric(float64(4*n*(4+2*len(slots(tr))))/seconds/1e9, "GB/s")
+		})
 	}
-	bytes := 4 * n * (2 + 2*len(slots(tr)))
-	b.ReportMetric(float64(bytes)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+	run("advance", func(s sgd.Step) { sgd.Advance(tr, u, params, s) })
+	run("apply,update", func(s sgd.Step) { tr.Apply(u, params, s); sgd.Update(params, u) })
 }

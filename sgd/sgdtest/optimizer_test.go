@@ -7,6 +7,23 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
+// wrongLocal counts the stretches it was given.
+type wrongLocal struct{ *wrongDescent }
+
+func (t wrongLocal) ApplyRange(u, params []float32, r sgd.Range, s sgd.Step) {
+	t.n++
+	for i := r.Lo; i < r.Hi; i++ {
+		u[i] *= t.n
+	}
+}
+
+type wrongInParts struct{ wrong }
+
+func (o wrongInParts) New(l sgd.Layout) (sgd.Transform, error) {
+	t, _ := o.wrong.New(l)
+	return wrongLocal{t.(*wrongDescent)}, nil
+}
+
 // wrong is gradient descent with a mistake in it.
 type wrong struct {
 	spoil func(t *wrongDescent, u []float32, s sgd.Step)
@@ -79,6 +96,12 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		err := check(c.check)(wrong{c.spoil, c.slots})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want …%s…", what, err, c.want)
+		}
+	}
+	for name, want := range map[string]string{"stretches": "stretches cut at", "advance": "Advance: update"} {
+		err := check(name)(wrongInParts{wrong{spoil: func(*wrongDescent, []float32, sgd.Step) {}}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("steps that depend on the cut: %v, want …%s…", err, want)
 		}
 	}
 	quiet := wrong{spoil: func(_ *wrongDescent, u []float32, _ sgd.Step) { clear(u) }}
