@@ -63,7 +63,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	var refused *grpcnet.RefusedError
 	var addr *grpcnet.AddressError
 	switch {
-	case errors.Is(err, experiments.ErrStopped):
+	case errors.Is(err, experiments.ErrStopped), errors.Is(err, errBenchStopped):
 		fmt.Fprintln(stderr, "gradlab:", err)
 		return ExitStopped
 	case errors.As(err, &usage), errors.As(err, &config), errors.As(err, &addr) && addr.Unsafe:
@@ -102,7 +102,7 @@ func (e *env) onSignals(cancel func()) (undo func()) {
 					return
 				}
 				e.stop.Store(true)
-				fmt.Fprintln(e.err, "gradlab: stopping at the next step, after a checkpoint; once more ends at once")
+				fmt.Fprintln(e.err, "gradlab: stopping at the next step; once more ends at once")
 			}
 		}
 	}()
@@ -138,7 +138,7 @@ Then:         gradlab list            everything there is, by name
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
 	_ = e.v.BindEnv("data-dir", "GRADLAB_DATA")
 	_ = e.v.BindEnv("cache-dir", "GRADLAB_CACHE")
-	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand())
+	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand())
 	return root
 }
 

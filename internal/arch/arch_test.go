@@ -19,16 +19,19 @@ const lattice = `
 internal/rng            :
 internal/registry       :
 internal/safetensors    :
-internal/f32            :                                  | golang.org/x/sys gonum.org/v1/gonum
+internal/par            :
+internal/pool           :                                  | golang.org/x/sys
+internal/f32            : internal/par                     | golang.org/x/sys gonum.org/v1/gonum
+internal/conv           : internal/f32                     | golang.org/x/sys
 lrschedule              : internal/registry
 staleness               : internal/registry
 staleness/staletest     : staleness
-compress/bits           :                                  | github.com/klauspost/compress
+compress/bits           : internal/f32                     | github.com/klauspost/compress
 compress                : compress/bits internal/f32 internal/rng internal/registry
 compress/compresstest   : compress compress/bits internal/f32 internal/rng internal/registry
 sgd                     : lrschedule internal/f32 internal/rng internal/registry
 sgd/sgdtest             : sgd internal/rng internal/f32
-sgd/nn                  : sgd internal/f32 internal/rng internal/registry    | gonum.org/v1/gonum
+sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
 sgd/data                : sgd internal/f32 internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 comm                    :
 comm/commtest           : comm
@@ -41,6 +44,7 @@ sgd/train               : sgd compress staleness lrschedule comm comm/collective
 experiments/figure      :                                  | gonum.org/v1/plot github.com/jedib0t/go-pretty
 experiments/table       :                                  | github.com/jedib0t/go-pretty
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
+experiments/bench       : sgd sgd/nn internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid
 experiments             : *                                | *
 experiments/cli         : *                                | *
 internal/arch           :
@@ -50,7 +54,7 @@ internal/arch           :
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/f32" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/cli", "experiments/progress", "sgd/data"}
+	clocks = []string{"internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "sgd/data"}
 	envs   = []string{"experiments/cli", "experiments/progress" /* TERM */}
 )
 

@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Case is one thing to train.
+type Case struct {
+	Model   string    `json:"model"` // name in nn.Models
+	Shape   sgd.Shape `json:"-"`
+	Classes int       `json:"classes"`
+	Batch   int       `json:"batch"`
+}
+
+// Standard is the standard set: what the literature trains, small enough for a
+// laptop, at the batch sizes common for them.
+func Standard() []Case {
+	return []Case{
+		{"mnistcnn", sgd.Shape{C: 1, H: 28, W: 28}, 10, 100},
+		{"mlp", sgd.Shape{C: 1, H: 28, W: 28}, 10, 128},
+		{"resnet20", sgd.Shape{C: 3, H: 32, W: 32}, 10, 128},
+		{"resnet50", sgd.Shape{C: 3, H: 64, W: 64}, 1000, 16},
+		{"resnet50", sgd.Shape{C: 3, H: 224, W: 224}, 1000, 8},
+	}
+}
+
+// Name is the model and the side of its input: resnet50@224.
+func (c Case) Name() string { return fmt.Sprintf("%s@%d", c.Model, c.Shape.H) }
+
+// Pick chooses from the standard set: all of it if names is empty, else the
+// cases whose model or Name is named, in the order of the set. batch replaces
+// their batch sizes unless it is 0. An unknown name is an error that lists
+// those there are.
+func Pick(names []string, batch int) ([]Case, error) {
+	if batch < 0 {
+		return nil, fmt.Errorf("batch is %d, want at least 1", batch)
+	}
+	set := Standard()
+	for _, n := range names {
+		if !slices.ContainsFunc(set, func(c Case) bool { return c.called(n) }) {
+			return nil, fmt.Errorf("no case %q; there are %s, and each by its model alone", n, caseNames(set))
+		}
+	}
+	var out []Case
+	for _, c := range set {
+		if len(names) > 0 && !slices.ContainsFunc(names, c.called) {
+			continue
+		}
+		if batch > 0 {
+			c.Batch = batch
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (c Case) called(name string) bool { return name == c.Model || name == c.Name() }
+
+func caseNames(set []Case) string {
+	var names []string
+	for _, c := range set {
+		names = append(names, c.Name())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments/bench"
+	"github.com/gradlab/gradlab/experiments/progress"
+)
+
+func (e *env) benchTrainCommand() *cobra.Command {
+	var models []string
+	var threads []int
+	var batch int
+	var seconds float64
+	var peer, python string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "Training steps of the standard models, beside PyTorch",
+		Long: `Train takes whole training steps on one random batch: forward, backward, and an
+update with SGD and momentum 0.9. The standard set is
+
+  mnistcnn@28    batch 100    two convolutions and a wide dense layer
+  mlp@28         batch 128    784-512-256-10
+  resnet20@32    batch 128    the CIFAR ResNet
+  resnet50@64    batch 16     ResNet-50 on small images
+  resnet50@224   batch 8      ResNet-50 as it is trained on ImageNet
+
+--model chooses by name, with or without the side of the input.
+
+Columns. img/s is the median over blocks of steps, ± half of what lies between
+the slowest and the fastest block. forward, backward and update come from steps
+of their own: forward ends when the last layer asks for its parameters, so that
+layer and the loss count as backward. GFLOP/s are nominal: three forward passes
+a step, a convolution counted as the full matrix product. Nobody computes the
+gradient of the input, a quarter of that for the mlp. "of best GEMM" compares them
+with our own product of square matrices (sides 256 to 1024, the best of all rounds,
+on the same threads): it is no peak of the machine, only the easiest work for the
+same kernels, and nominal work can exceed it.
+
+Threads bound this process by GOMAXPROCS and the kernels' own limit, and torch
+by OMP_NUM_THREADS and torch.set_num_threads.
+
+--peer torch runs PyTorch on the same model, block by block in turn with ours,
+each variant in a process of its own that is stopped while it is not its turn:
+
+  stock        as it is installed
+  tuned        OpenBLAS over OpenMP, threads bound to cores, malloc keeps buffers
+  tuned-nhwc   the same with channels last in memory
+
+The ratio is ours to that of the fastest variant: the median of the rounds'.
+It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("bench train takes no arguments, only flags: %q; see gradlab bench train --help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			display := progress.New(e.err)
+			defer display.Close()
+			o := bench.TrainOptions{Threads: threads, Seconds: seconds, Command: append([]string{"gradlab"}, e.args...), Logf: display.Logf}
+			var err error
+			if o.Cases, err = bench.Pick(models, batch); err != nil {
+				return usageError{err}
+			}
+			if err := o.Check(); err != nil {
+				return usageError{err}
+			}
+			switch peer {
+			case "":
+			case "torch":
+				if o.Torch, err = bench.FindTorch(ctx, python, os.Environ()); err != nil {
+					return usageError{err}
+				}
+			default:
+				return usageError{fmt.Errorf("no peer %q; there is torch", peer)}
+			}
+			report, failed := bench.Train(ctx, o)
+			if errors.Is(failed, context.Canceled) {
+				failed = errBenchStopped
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				err = enc.Encode(report)
+			} else if len(report.Rows) > 0 {
+				err = report.WriteTables(e.out, "box")
+			}
+			return errors.Join(failed, err)
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&models, "model", nil, "which of the standard set (default all)")
+	f.IntVar(&batch, "batch", 0, "batch size instead of the standard ones")
+	f.IntSliceVar(&threads, "threads", defaultThreads(), "numbers of threads, a row for each")
+	f.Float64Var(&seconds, "seconds", 2, "seconds of measuring for each contender and row, at least")
+	f.StringVar(&peer, "peer", "", "who to measure beside us: torch")
+	f.StringVar(&python, "python", "", "python that can import torch (default: python3, then /usr/bin/python3)")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document with every figure")
+	return c
+}
+
+// errBenchStopped ends a benchmark that a signal stopped; what was complete by
+// then has been printed.
+var errBenchStopped = errors.New("stopped before the end")
+
+// defaultThreads is one thread, and all cores.
+func defaultThreads() []int {
+	if n := runtime.NumCPU(); n > 1 {
+		return []int{1, n}
+	}
+	return []int{1}
+}

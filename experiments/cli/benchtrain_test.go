@@ -1,0 +1,68 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestBenchTrain(t *testing.T) {
+	p := finish(t, 0, "bench", "train", "--model", "mlp", "--batch", "8", "--threads", "1", "--seconds", "0.05")
+	plain(t, p)
+	if s := p.out.String(); !strings.Contains(s, "mlp@28") || !strings.Contains(s, "GFLOP/s") {
+		t.Error(p.says())
+	}
+	p = finish(t, 0, "bench", "train", "--model", "mlp", "--batch", "8", "--threads", "1", "--seconds", "0.05", "--json")
+	var r struct {
+		Command []string
+		Machine struct {
+			Go    string
+			Cores int
+		}
+		Rows []struct {
+			Name    string
+			Batch   int
+			Threads int
+		}
+	}
+	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil {
+		t.Fatalf("%v\n%s", err, p.says())
+	}
+	if len(r.Rows) != 1 || r.Rows[0].Name != "mlp@28" || r.Rows[0].Batch != 8 || r.Machine.Go == "" || r.Machine.Cores < 1 ||
+		strings.Join(r.Command[:3], " ") != "gradlab bench train" {
+		t.Error(p.says())
+	}
+}
+
+func TestBenchUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"bench nothing":                                `nothing called "nothing" to bench`,
+		"bench train mlp":                              "takes no arguments",
+		"bench train --model alexnet":                  `no case "alexnet"; there are mnistcnn@28`,
+		"bench train --batch -1":                       "batch is -1",
+		"bench train --threads 0":                      "threads is 0",
+		"bench train --threads x":                      "--threads",
+		"bench train --seconds 0":                      "seconds is 0",
+		"bench train --peer jax":                       `no peer "jax"; there is torch`,
+		"bench train --peer torch --python /no/python": "apt-get install python3-torch",
+	} {
+		if p := finish(t, 2, strings.Fields(args)...); !strings.Contains(p.err.String(), want) {
+			t.Errorf("%s: no %q\n%s", args, want, p.says())
+		}
+	}
+	if p := finish(t, 0, "bench"); !strings.Contains(p.out.String(), "How to read it") {
+		t.Error(p.says())
+	}
+}
+
+// Ctrl-C ends a benchmark with the rows that are complete.
+func TestBenchStops(t *testing.T) {
+	p := start(t, nil, "bench", "train", "--model", "mlp", "--threads", "1", "--seconds", "600", "--json")
+	waitFor(t, "a beginning", p, func() bool { return strings.Contains(p.err.String(), "measuring") })
+	p.signal(syscall.SIGINT)
+	p.expect(143)
+	if !strings.Contains(p.err.String(), "stopped before the end") || !json.Valid([]byte(p.out.String())) {
+		t.Error(p.says())
+	}
+}
