@@ -15,6 +15,7 @@ import (
 //	varint  gaps in base 128                             10.2 bits at 1 %
 //	bitmap  one bit an element                           d/8 bytes
 //	raw32   four bytes a position
+//	block   the place in its chunk, in as few bits as hold it; topk alone
 
 var indexCodings = []string{"rice", "varint", "bitmap", "raw32"}
 
@@ -152,4 +153,25 @@ func (r *indexReader) done() bool {
 		return r.word == 0
 	}
 	return len(r.p) == 0
+}
+
+// blockWidth is the bits that hold a place in a chunk.
+func blockWidth(d, chunk int) int { return mathbits.Len(uint(max(1, min(d, chunk)) - 1)) }
+
+// blockSize is the length of k places.
+func blockSize(k, d, chunk int) int {
+	if k == d {
+		return 0
+	}
+	return (k*blockWidth(d, chunk) + 7) / 8
+}
+
+// appendBlocks writes ascending positions idx out of d as places in their
+// chunks. How many there are of each chunk both sides know.
+func appendBlocks(dst []byte, idx []uint32, d, chunk int) []byte {
+	w, width := bits.Writer{Buf: dst}, uint(blockWidth(d, chunk))
+	for _, i := range idx {
+		w.Put(uint64(i)%uint64(chunk), width)
+	}
+	return w.Flush()
 }

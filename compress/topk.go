@@ -1,18 +1,27 @@
 package compress
 
 import (
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/compress/bits"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // topk keeps the k elements of largest magnitude, k = max(1, ⌈keep·d⌉).
 //
 //	C(g)ᵢ = gᵢ if |gᵢ| is among the k largest, else 0
+//	chunk=n: the same in every n elements by themselves
 //
 // Aji and Heafield 2017 (arXiv 1704.05021); contraction: Stich et al. 2018,
 // eq. 6: ‖C(g)−g‖² ≤ (1−k/d)‖g‖², met with equality by a flat vector.
 // Departures: exact k with ties to the lower index, where the papers cut at a
 // sampled threshold; indices are Rice coded.
-// Tuning: keep=0.01 with feedback around it; index=bitmap from keep ≈ 0.15 on.
+// Chunks (DeMo, arXiv 2411.19870; SparseLoCo, arXiv 2508.15706: 64 of 4096 inside
+// feedback with decay=0.95) spread what is sent over the block and bound the
+// range of an index; δ is that of the chunk that keeps least.
+// Tuning: keep=0.01 with feedback around it; index=bitmap from keep ≈ 0.15 on;
+// index=block with chunks is SparseLoCo's 12 bits, where rice takes 7.5.
 // Cost: k·(4 + 1.0) bytes at 1 %, three passes over the vector and no sort.
 // Payload: k values, then the index section (index.go).
 
@@ -22,8 +31,9 @@ var topKDefault = Families.Add("topk", "the k largest entries",
 // TopK keeps the largest entries.
 type TopK struct {
 	Keep   float64 `spec:",show" doc:"fraction kept, in (0, 1]"`
-	Index  string  `doc:"index coding: rice, varint, bitmap or raw32"`
+	Index  string  `doc:"index coding: rice, varint, bitmap, raw32, or block with chunks"`
 	Values string  `doc:"value format: f32, bf16 or fp16"`
+	Chunk  int     `doc:"elements chosen among by themselves; 0: the whole block"`
 }
 
 // Validate checks the options.
@@ -31,20 +41,48 @@ func (f TopK) Validate() error {
 	if err := validKeep(f.Keep); err != nil {
 		return err
 	}
-	if err := oneOf("index", f.Index, indexCodings...); err != nil {
+	if f.Chunk < 0 {
+		return fmt.Errorf(`option "chunk": want a length, or 0 for the whole block, not %d`, f.Chunk)
+	}
+	if f.Index == "block" && f.Chunk == 0 {
+		return errors.New(`option "index": block counts from the start of a chunk: set chunk too`)
+	}
+	if err := oneOf("index", f.Index, append(indexCodings, "block")...); err != nil {
 		return err
 	}
 	return oneOf("values", f.Values, "f32", "bf16", "fp16")
 }
 
+// pieces is the chunk length on d elements, and what a full and the last, short
+// chunk keep.
+func (f TopK) pieces(d int) (chunk, k, last int) {
+	if chunk = f.Chunk; chunk == 0 || chunk > d {
+		chunk = max(1, d)
+	}
+	if rest := d % chunk; rest > 0 {
+		last = kept(f.Keep, rest)
+	}
+	return chunk, kept(f.Keep, min(chunk, d)), last
+}
+
+// total is how many of d elements travel.
+func (f TopK) total(d int) int {
+	chunk, k, last := f.pieces(d)
+	return d/chunk*k + last
+}
+
 // Claims: Delta = k/d, times 1 − unit² for the rounding of values.
 func (f TopK) Claims(b Block) Claims {
 	d, v := b.Len(), formatOf(f.Values)
-	k := kept(f.Keep, d)
+	k := f.total(d)
 	size, exact := indexSize(word(f.Index, "rice"), k, d)
+	if f.Index == "block" {
+		size, exact = blockSize(k, d, f.Chunk), true
+	}
 	c := Claims{Delta: 1, Size: k*v.size + size, Exact: exact, Homogeneous: v != &formatFP16}
 	if d > 0 {
-		c.Delta = float64(k) / float64(d) * (1 - v.unit*v.unit)
+		lo, hi := f.poorest(d)
+		c.Delta = float64(kept(f.Keep, hi-lo)) / float64(hi-lo) * (1 - v.unit*v.unit)
 	}
 	if k == d && v == &formatF32 {
 		c.Lossless, c.Unbiased = true, true
@@ -52,9 +90,21 @@ func (f TopK) Claims(b Block) Claims {
 	return c
 }
 
-// Witness is a flat vector, at a value that rounds badly.
+// poorest is the chunk of which the smallest share is kept.
+func (f TopK) poorest(d int) (lo, hi int) {
+	chunk, k, last := f.pieces(d)
+	if rest := d % chunk; rest > 0 && last*chunk < k*rest {
+		return d - rest, d
+	}
+	return 0, min(chunk, d)
+}
+
+// Witness is a flat chunk, at a value that rounds badly, and nothing else.
 func (f TopK) Witness(b Block) []float32 {
-	return constant(b.Len(), 1+float32(formatOf(f.Values).unit))
+	x := make([]float32, b.Len())
+	lo, hi := f.poorest(b.Len())
+	f32.Fill(x[lo:hi], 1+float32(formatOf(f.Values).unit))
+	return x
 }
 
 // New makes a codec without state; it holds k positions and values.
@@ -62,13 +112,16 @@ func (f TopK) New(b Block) (Codec, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	return &topK{
-		d: b.Len(), k: kept(f.Keep, b.Len()), index: word(f.Index, "rice"), values: formatOf(f.Values),
-	}, nil
+	c := &topK{d: b.Len(), k: f.total(b.Len()), index: word(f.Index, "rice"), values: formatOf(f.Values)}
+	c.chunk, c.each, c.last = f.pieces(c.d)
+	return c, nil
 }
 
 type topK struct {
 	d, k   int
+	chunk  int
+	each   int // kept of a full chunk
+	last   int // of the short one
 	index  string
 	values *format
 	sel    selector
@@ -90,12 +143,26 @@ func (c *topK) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	if cap(c.idx) < c.k {
 		c.idx = make([]uint32, 0, c.k)
 	}
-	var ok bool
-	if c.idx, ok = c.sel.indices(c.idx[:0], g, c.k); !ok {
-		return dst, ErrNotFinite
+	c.idx = c.idx[:0]
+	for lo := 0; lo < c.d; lo += c.chunk {
+		hi, k := lo+c.chunk, c.each
+		if hi > c.d {
+			hi, k = c.d, c.last
+		}
+		at := len(c.idx)
+		var ok bool
+		if c.idx, ok = c.sel.indices(c.idx, g[lo:hi], k); !ok {
+			return dst, ErrNotFinite
+		}
+		for j := range c.idx[at:] {
+			c.idx[at+j] += uint32(lo)
+		}
 	}
 	for _, i := range c.idx {
 		dst = c.values.put(dst, g[i])
+	}
+	if c.index == "block" {
+		return appendBlocks(dst, c.idx, c.d, c.chunk), nil
 	}
 	return appendIndices(dst, c.index, c.idx, c.d), nil
 }
@@ -115,6 +182,9 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 		c.values.addTo(dst, scale, values)
 		return nil
 	}
+	if c.index == "block" {
+		return c.addBlocks(dst, scale, values, index)
+	}
 	r, err := readIndices(index, c.index, c.k, c.d)
 	if err != nil {
 		return err
@@ -130,6 +200,39 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	}
 	for j := range c.k {
 		dst[write.next()] += float32(scale * c.values.get(values, j))
+	}
+	return nil
+}
+
+// addBlocks is AddTo for index=block.
+func (c *topK) addBlocks(dst []float32, scale float32, values, index []byte) error {
+	if want := blockSize(c.k, c.d, c.chunk); len(index) != want {
+		return Corruptf("%d bytes of indices, want %d", len(index), want)
+	}
+	width := uint(blockWidth(c.d, c.chunk))
+	for _, add := range []bool{false, true} { // check all, then add
+		r, j := bits.NewReader(index), 0
+		for lo := 0; lo < c.d; lo += c.chunk {
+			hi, k := min(lo+c.chunk, c.d), c.each
+			if hi-lo < c.chunk {
+				k = c.last
+			}
+			for next := lo; k > 0; k-- {
+				v, ok := r.Get(width)
+				i := lo + int(v)
+				if !ok || i < next || i >= hi {
+					return Corruptf("index %d of %d", j, c.k)
+				}
+				if add {
+					dst[i] += float32(scale * c.values.get(values, j))
+				}
+				next = i + 1
+				j++
+			}
+		}
+		if !r.Done() {
+			return Corruptf("bytes behind the last index")
+		}
 	}
 	return nil
 }

@@ -125,6 +125,29 @@ func TestRiceNearEntropy(t *testing.T) {
 	}
 }
 
+func TestFields(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	var w Writer
+	var want []uint64
+	var widths []uint
+	for range 1000 {
+		width := uint(r.Uint32() % 33)
+		v := r.Uint64() & (1<<width - 1)
+		w.Put(v, width)
+		want, widths = append(want, v), append(widths, width)
+	}
+	p := w.Flush()
+	rd := NewReader(p)
+	for i, v := range want {
+		if got, ok := rd.Get(widths[i]); !ok || got != v {
+			t.Fatalf("field %d of %d bits is %d, want %d (%v)", i, widths[i], got, v, ok)
+		}
+	}
+	if _, ok := rd.Get(9); ok || !rd.Done() {
+		t.Error("a field was read beyond the end")
+	}
+}
+
 func TestUvarint(t *testing.T) {
 	for _, v := range []uint32{0, 1, 127, 128, 16383, 16384, 1<<21 - 1, 1 << 28, math.MaxUint32} {
 		p := AppendUvarint(nil, v)

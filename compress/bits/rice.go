@@ -123,5 +123,19 @@ func (r *Reader) Rice(b uint, limit uint32) (uint32, bool) {
 	return uint32(v), v <= uint64(limit)
 }
 
+// Get reads a field of width ≤ 32 bits, as Put wrote it. It returns false when
+// the bytes end first.
+func (r *Reader) Get(width uint) (uint64, bool) {
+	if r.n < width {
+		if r.fill(); r.n < width {
+			return 0, false
+		}
+	}
+	v := r.acc & (1<<width - 1)
+	r.acc >>= width
+	r.n -= width
+	return v, true
+}
+
 // Done reports whether only the zero padding of the last byte is left.
 func (r *Reader) Done() bool { return len(r.p) == 0 && r.n < 8 && r.acc == 0 }

@@ -103,6 +103,8 @@ var combinations = []string{
 	"topk(keep=0.1,index=varint)",
 	"topk(keep=0.2,index=bitmap,values=bf16)",
 	"topk(keep=0.05,index=raw32,values=fp16)",
+	"topk(keep=0.1,chunk=64)",
+	"topk(keep=0.05,index=block,values=bf16,chunk=100)",
 	"topk(keep=1)",
 	"randomk(keep=0.1,scaled=true)",
 	"randomk(keep=0.6,scaled=true)",
