@@ -1,222 +1,239 @@
 package f32
 
-import "sync"
-
-// Blocking, after BLIS. The micro-kernel multiplies a panel of 6 rows of A by
-// a panel of 16 columns of B, both packed so that it reads them from first to
-// last. Around it:
+// Blocking. A kernel multiplies tiles of A, one below the other, by a panel of
+// columns of B. Around it:
 //
-//	for each block of columns (colBlock)         B's panels live in L3 or L2
-//	  for each block of k (at most depth)        one panel of B lives in L1
-//	    pack the block of B
-//	    for each block of rows (rowBlock)        A's panels live in L2
-//	      pack the block of A
-//	      for each panel of B, each panel of A:  micro-kernel
+//	for each block of columns             C's part stays in L2 or L3
+//	  for each block of k (at most depth) one panel of B lives in L1
+//	    for each block of rows            A's part lives in L2
+//	      for each panel of B:            kernels
 //
-// A is packed again for each block of columns unless all of it is small.
+// A is read where it lies, unless it lies the wrong way or its rows displace
+// each other in the caches. A panel of B is packed by the first kernel that
+// reads it, which at the same time asks for the next panel.
 
 const (
-	tileRows = 6
-	tileCols = 16
-	depth    = 256           // longest block of k: 16 KiB of B, 6 KiB of A
-	rowBlock = 40 * tileRows // with depth: 240 KiB of A
-	colBlock = 1024          // with depth: 1 MiB of B
-	// With one block of rows a panel of B is used once: keep the block smaller.
-	narrowBlock = 512
-	keepA       = 1 << 18 // floats of packed A worth keeping for all columns
+	depth  = 320      // longest block of k: with it a panel of 16 columns is 20 KiB
+	blockA = 60 << 10 // floats of A: 240 KiB of L2
+	blockB = 1 << 18  // floats of B kept for several blocks of rows: 1 MiB
+	blockC = 1024     // columns come back to for another block of k, or packed ahead
 )
 
-// workspace is the scratch memory of one running product.
-type workspace struct {
-	a, b []float32
-	tile [tileRows * tileCols]float32
+// depthBlock is the length of the blocks of k, but for the last: a function of
+// k alone, so that bits depend on nothing else.
+func depthBlock(k int) int {
+	blocks := (k + depth - 1) / depth
+	return min(roundUp((k+blocks-1)/blocks, 8), k)
 }
 
-var spaces struct {
-	sync.Mutex
-	free []*workspace
-}
-
-// maxSpaces bounds the memory kept: at most about 2 MiB each.
-const maxSpaces = 64
-
-func getSpace() *workspace {
-	spaces.Lock()
-	defer spaces.Unlock()
-	if n := len(spaces.free); n > 0 {
-		w := spaces.free[n-1]
-		spaces.free = spaces.free[:n-1]
-		return w
-	}
-	return new(workspace)
-}
-
-func putSpace(w *workspace) {
-	spaces.Lock()
-	defer spaces.Unlock()
-	if spaces.free == nil {
-		spaces.free = make([]*workspace, 0, maxSpaces)
-	}
-	if len(spaces.free) < maxSpaces {
-		spaces.free = append(spaces.free, w)
-	}
-}
-
-func grow(x []float32, n int) []float32 {
-	if cap(x) < n {
-		return make([]float32, n)
-	}
-	return x[:n]
-}
-
-// run computes rows i0 to i1 and columns j0 to j1 of C. i0 must be a multiple
-// of tileRows and j0 of tileCols.
+// run computes rows i0 to i1 and columns j0 to j1 of C.
 func (p *product) run(i0, i1, j0, j1 int) {
-	if p.k == 0 || p.beta != 0 && p.beta != 1 {
-		p.scale(i0, i1, j0, j1)
-	}
-	if p.k == 0 {
-		return
-	}
-	m, n := i1-i0, j1-j0
-	kb := roundUp((p.k+depthBlocks(p.k)-1)/depthBlocks(p.k), 8)
-	mb, nb := min(rowBlock, roundUp(m, tileRows)), min(colBlock, roundUp(n, tileCols))
-	if m <= rowBlock {
-		nb = min(nb, narrowBlock)
-	}
-	kd := min(kb, p.k)
-	sizeA, keep := mb*kd, false
-	if whole := roundUp(m, tileRows) * p.k; n > nb && whole <= keepA {
-		sizeA, keep = whole, true
-	}
 	w := getSpace()
-	w.a = grow(w.a, sizeA+8) // a transpose overshoots its panel by two
-	w.b = grow(w.b, nb*kd)
-	for j := j0; j < j1; j += nb {
-		nj := min(nb, j1-j)
-		for q := 0; q < p.k; q += kb {
-			kq := min(kb, p.k-q)
-			add := q > 0 || p.beta != 0
-			pack(w.b, tileCols, !p.tb, p.b, p.ldb, j, nj, q, kq)
-			for i := i0; i < i1; i += mb {
-				mi := min(mb, i1-i)
-				pa := w.a
-				if keep {
-					pa = w.a[roundUp(m, tileRows)*q+(i-i0)*kq:]
-				}
-				if !keep || j == j0 {
-					pack(pa, tileRows, p.ta, p.a, p.lda, i, mi, q, kq)
-				}
-				for jr := 0; jr < nj; jr += tileCols {
-					pb := w.b[jr*kq : (jr+tileCols)*kq]
-					for ir := 0; ir < mi; ir += tileRows {
-						p.tile(w, kq, pa[ir*kq:(ir+tileRows)*kq], pb, i+ir, j+jr, min(tileRows, mi-ir), min(tileCols, nj-jr), add)
-					}
-				}
-			}
+	m, n := i1-i0, j1-j0
+	if p.flip {
+		// In scratch memory, where it lies as the kernels write it.
+		w.c = grow(w.c, m*n)
+		c := p.c[j0*p.ldc+i0:]
+		if p.beta != 0 {
+			transposeTo(w.c, n, c, p.ldc, n, m)
 		}
+		p.blocks(w, i0, i1, j0, j1, w.c, n)
+		transposeTo(c, p.ldc, w.c, n, m, n)
+	} else {
+		p.blocks(w, i0, i1, j0, j1, p.c[i0*p.ldc+j0:], p.ldc)
 	}
 	putSpace(w)
 }
 
-// depthBlocks is the number of blocks k is cut into, all but the last of one
-// length.
-func depthBlocks(k int) int { return (k + depth - 1) / depth }
-
-// scale multiplies a part of C by beta, or clears it.
-func (p *product) scale(i0, i1, j0, j1 int) {
-	if p.flip {
-		i0, i1, j0, j1 = j0, j1, i0, i1
-	}
-	if p.beta == 1 {
+// scale multiplies an m×n matrix by beta: with beta 0, it clears what it may
+// not read.
+func scale(c []float32, ld, m, n int, beta float32) {
+	if beta == 1 {
 		return
 	}
-	for i := i0; i < i1; i++ {
-		row := p.c[i*p.ldc+j0 : i*p.ldc+j1]
-		if p.beta == 0 {
+	for i := range m {
+		if row := c[i*ld:][:n]; beta == 0 {
 			clear(row)
 		} else {
-			Scale(row, p.beta)
+			Scale(row, beta)
 		}
 	}
 }
 
-// tile computes one tile of C, rows×cols at (i, j), from its two panels.
-// Tiles that the kernel cannot write in place go through w.tile.
-func (p *product) tile(w *workspace, k int, a, b []float32, i, j, rows, cols int, add bool) {
-	full := tileRows
-	if rows <= 4 {
-		full = 4
+// blocks computes a part of C: c, whose first element is (i0, j0).
+func (p *product) blocks(w *workspace, i0, i1, j0, j1 int, c []float32, ldc int) {
+	m, n := i1-i0, j1-j0
+	if p.k == 0 || p.beta != 0 {
+		scale(c, ldc, m, n, p.beta)
 	}
-	if rows == full && cols == tileCols && !p.flip {
-		micro(full, k, a, b, p.alpha, p.c[i*p.ldc+j:], p.ldc, add)
+	if p.k == 0 {
 		return
 	}
-	t := &w.tile
-	micro(full, k, a, b, p.alpha, t[:], tileCols, false)
-	if p.flip {
-		for y := range cols {
-			c := p.c[(j+y)*p.ldc+i:][:rows]
-			for x := range c {
-				if v := t[x*tileCols+y]; add {
-					c[x] += v
-				} else {
-					c[x] = v
+	s := p.shape(m, n)
+	w.a = grow(w.a, s.floatsA)
+	w.b = grow(w.b, s.floatsB)
+	x := &w.call
+	x.alpha, x.cRow = p.alpha, ldc
+	for j := j0; j < j1; j += s.n {
+		nj := min(s.n, j1-j)
+		for q := 0; q < p.k; q += s.k {
+			x.k, x.add = min(s.k, p.k-q), q > 0 || p.beta != 0
+			packed := 0 // columns of B packed so far
+			if s.ahead {
+				packed = nj / p.kr.cols * p.kr.cols
+				packPanels(w.b, p.kr.cols, p.b[q*p.ldb+j:], p.ldb, packed, x.k)
+			}
+			for i := i0; i < i1; i += s.m {
+				mi := min(s.m, i1-i)
+				rows := p.rows(w, i, mi, q, x.k)
+				for jr := 0; jr < nj; jr += p.kr.cols {
+					x.width = min(p.kr.cols, nj-jr)
+					x.mask = mask(p.kr.cols, x.width)
+					panel := w.b
+					if s.keep {
+						panel = w.b[jr*x.k:]
+					}
+					if i > i0 || jr < packed {
+						x.packedB(panel, p.kr.cols)
+					} else {
+						p.freshB(x, panel, j+jr, q, mi)
+					}
+					rows.run(p.kr, x, c[(i-i0)*ldc+j-j0+jr:])
 				}
 			}
 		}
-		return
 	}
-	for x := range rows {
-		c, r := p.c[(i+x)*p.ldc+j:][:cols], t[x*tileCols:][:cols]
-		if add {
-			Add(c, r)
+}
+
+// shape is the size of the blocks of a product, and of its scratch memory.
+type shape struct {
+	m, n, k          int
+	ahead            bool // B is packed a block at a time
+	keep             bool // all packed panels of a block of B are kept, not just one
+	floatsA, floatsB int
+}
+
+func (p *product) shape(m, n int) shape {
+	s := shape{k: depthBlock(p.k), n: roundUp(n, p.kr.cols)}
+	s.m = max(blockA/s.k/p.kr.rows, 1) * p.kr.rows
+	if blocks := (m + s.m - 1) / s.m; blocks == 1 {
+		s.m = m
+	} else {
+		s.m = roundUp((m+blocks-1)/blocks, p.kr.rows)
+	}
+	s.ahead = m > p.kr.rows && p.clashB()
+	s.keep = s.ahead || s.m < m
+	switch {
+	case s.m < m:
+		s.n = min(s.n, max(blockB/s.k/p.kr.cols, 1)*p.kr.cols)
+	case s.ahead || s.k < p.k:
+		s.n = min(s.n, roundUp(blockC, p.kr.cols))
+	}
+	if !p.inPlaceA() {
+		s.floatsA = s.m*s.k + 8 // packRows writes over the end
+	}
+	s.floatsB = p.kr.cols * s.k
+	if s.keep {
+		s.floatsB = s.n * s.k
+	}
+	return s
+}
+
+// inPlaceA reports whether kernels read A where it lies.
+func (p *product) inPlaceA() bool {
+	return !p.ta && (p.lda%1024 != 0 || p.m <= p.kr.rows)
+}
+
+// clashB reports whether rows of B, as stored, fall into so few sets of L2 that
+// those of one panel displace each other: it has 1024 sets of 64 bytes, 8 ways.
+func (p *product) clashB() bool {
+	if p.tb || p.ldb%16 != 0 {
+		return false
+	}
+	sets := 1024
+	for lines := p.ldb / 16; lines%2 == 0 && sets > 1; lines /= 2 {
+		sets /= 2
+	}
+	return 16*sets <= min(p.k, depth)
+}
+
+// rows is a block of rows of A: where it lies and how it is cut into tiles.
+type rows struct {
+	a         []float32
+	row, step int // between elements; row 0: packed, for each tile its own
+	cut       [3]struct{ tiles, height int }
+}
+
+// rows prepares rows i to i+m and k elements from q on.
+func (p *product) rows(w *workspace, i, m, q, k int) rows {
+	var r rows
+	full, h1, h2 := p.kr.split(m)
+	r.cut[0].tiles, r.cut[0].height = full, p.kr.rows
+	r.cut[1].tiles, r.cut[1].height = min(h1, 1), h1
+	r.cut[2].tiles, r.cut[2].height = min(h2, 1), h2
+	if p.inPlaceA() {
+		r.a, r.row, r.step = p.a[i*p.lda+q:], p.lda, 1
+		return r
+	}
+	r.a = w.a
+	dst := w.a
+	for _, c := range r.cut {
+		for range c.tiles {
+			if p.ta {
+				packCols(dst, c.height, p.a[q*p.lda+i:], p.lda, c.height, k)
+			} else {
+				packRows(dst, c.height, p.a[i*p.lda+q:], p.lda, c.height, k)
+			}
+			dst, i = dst[c.height*k:], i+c.height
+		}
+	}
+	return r
+}
+
+// run multiplies the rows by the panel of B in x, into c.
+func (r *rows) run(kr *kernel, x *call, c []float32) {
+	at := 0
+	for _, t := range r.cut {
+		if t.tiles == 0 {
+			continue
+		}
+		if r.row > 0 {
+			x.a, x.aRow, x.aStep, x.aTile = r.a[at*r.row:], r.row, r.step, t.height*r.row
 		} else {
-			copy(c, r)
+			x.a, x.aRow, x.aStep, x.aTile = r.a[at*x.k:], 1, t.height, t.height*x.k
 		}
+		x.tiles, x.c = t.tiles, c[at*x.cRow:]
+		kr.run(t.height, x)
+		if len(x.packed) > 0 {
+			x.packedB(x.packed, kr.cols)
+		}
+		at += t.tiles * t.height
 	}
 }
 
-// pack copies n vectors of length k, numbered from first and starting at
-// element p0, into panels of width vectors each: dst[panel][p][i]. Vector i's
-// element p is src[p*ld+i] if across, else src[i*ld+p]. What a last, narrow
-// panel holds beyond n is arbitrary, and computed with to no effect.
-func pack(dst []float32, width int, across bool, src []float32, ld, first, n, p0, k int) {
-	if !across {
-		for i := 0; i < n; i += width {
-			packT(dst[i*k:], width, src[(first+i)*ld+p0:], ld, min(width, n-i), k)
-		}
-		return
-	}
-	// A few rows at a time over all panels: the parts of a row share lines.
-	const rows = 16
-	for p := 0; p < k; p += rows {
-		s, r := src[(p0+p)*ld+first:], min(rows, k-p)
-		for i := 0; i < n; i += width {
-			copyRows(dst[i*k+p*width:], width, s[i:], ld, min(width, n-i), r)
-		}
-	}
+// packedB has the kernels read a packed panel of B.
+func (x *call) packedB(panel []float32, cols int) {
+	x.b, x.bStep, x.packed = panel, cols, nil
+	x.next, x.nextStep = panel, 0
 }
 
-// copyRowsGo copies n parts of rows, cnt long and ld apart, width apart.
-func copyRowsGo(dst []float32, width int, src []float32, ld, cnt, n int) {
-	for p := range n {
-		copy(dst[p*width:][:cnt], src[p*ld:][:cnt])
-	}
-}
-
-// packT packs one panel of vectors that lie along rows: the transpose of
-// cnt×k into k×width.
-func packT(d []float32, width int, src []float32, ld, cnt, k int) {
-	done := 0
-	if k >= 8 {
-		for i := 0; i < cnt; i += 8 {
-			done = transpose(d[i:], width, src[i*ld:], ld, min(8, cnt-i), k)
+// freshB has the kernels read the panel of B from column j and row q on, which
+// m rows of A are multiplied by. The first one packs it, if it is to be packed
+// and lies as it should.
+func (p *product) freshB(x *call, panel []float32, j, q, m int) {
+	cols := p.kr.cols
+	switch {
+	case p.tb:
+		packRows(panel, cols, p.b[j*p.ldb+q:], p.ldb, x.width, x.k)
+		x.packedB(panel, cols)
+	case x.width < cols:
+		packCols(panel, cols, p.b[q*p.ldb+j:], p.ldb, x.width, x.k)
+		x.packedB(panel, cols)
+	default:
+		x.b, x.bStep, x.packed = p.b[q*p.ldb+j:], p.ldb, nil
+		if m > p.kr.rows {
+			x.packed = panel[:x.k*cols]
 		}
-	}
-	for p := done; p < k; p++ {
-		for i := range cnt {
-			d[p*width+i] = src[i*ld+p]
-		}
+		x.next, x.nextStep = x.b[min(2*cols, len(x.b))-1:], p.ldb
 	}
 }

@@ -3,7 +3,11 @@
 // all go through Gemm, the one seam.
 package f32
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gradlab/gradlab/internal/par"
+)
 
 // Gemm computes C = alpha·op(A)·op(B) + beta·C for row-major matrices, where
 // op(A) is m×k and op(B) is k×n, transposed when ta or tb is set; lda, ldb and
@@ -22,27 +26,64 @@ import "fmt"
 // Gemm panics if a dimension is negative, a stride is shorter than a row, or a
 // slice is too short. It is safe for concurrent use.
 func Gemm(ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
-	p := product{ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, false}
-	if !p.check() {
-		return
-	}
-	if threads := Threads(); threads > 1 && p.worth() {
-		parallel(&p, threads)
-		return
-	}
-	p.run(0, p.m, 0, p.n)
+	GemmN(par.Threads(), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 }
 
 // GemmSerial is Gemm on the calling goroutine alone, with the same bits.
 func GemmSerial(ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
-	p := product{ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, false}
-	if p.check() {
+	GemmN(1, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+}
+
+// GemmN is Gemm on at most so many threads, with the same bits.
+func GemmN(threads int, ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
+	p := product{usable[0], ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, false}
+	if !p.check() {
+		return
+	}
+	p.choose()
+	if threads = min(threads, par.Threads()); threads > 1 && p.work() >= minParallel {
+		parallel(&p, threads)
+	} else {
 		p.run(0, p.m, 0, p.n)
 	}
 }
 
+// GemmBatch is count products of one shape, of which product i has
+//
+//	a[i*nextA:], b[i*nextB:] and c[i*nextC:]
+//
+// for its matrices, with the bits of Gemm. nextA or nextB may be 0: then all
+// share that operand. It panics where Gemm would, if a step is negative, and if
+// results overlap.
+func GemmBatch(count int, ta, tb bool, m, n, k int, alpha float32, a []float32, lda, nextA int, b []float32, ldb, nextB int, beta float32, c []float32, ldc, nextC int) {
+	if count < 0 || nextA < 0 || nextB < 0 || nextC < 0 {
+		panic(fmt.Sprintf("f32: GemmBatch: negative count %d or step %d, %d, %d", count, nextA, nextB, nextC))
+	}
+	if count == 0 {
+		return
+	}
+	// The last product reaches furthest.
+	last := count - 1
+	p := product{usable[0], ta, tb, m, n, k, alpha, from(a, last*nextA), lda, from(b, last*nextB), ldb, beta, from(c, last*nextC), ldc, false}
+	if !p.check() {
+		return
+	}
+	if last > 0 && nextC < (m-1)*ldc+n {
+		panic(fmt.Sprintf("f32: GemmBatch: results overlap: %d×%d with stride %d, the next one %d on", m, n, ldc, nextC))
+	}
+	p.a, p.b, p.c = a, b, c
+	if p.choose(); p.flip {
+		nextA, nextB = nextB, nextA
+	}
+	batch(&p, count, nextA, nextB, nextC)
+}
+
+// from is x[i:], empty if there is no such element.
+func from(x []float32, i int) []float32 { return x[min(i, len(x)):] }
+
 // product is one call of Gemm. With flip set, C is stored transposed.
 type product struct {
+	kr      *kernel
 	ta, tb  bool
 	m, n, k int
 	alpha   float32
@@ -56,8 +97,7 @@ type product struct {
 	flip    bool
 }
 
-// check panics on impossible arguments, turns a product with a narrow result
-// on its side, and reports whether there is anything to do.
+// check panics on impossible arguments and reports whether C is not empty.
 func (p *product) check() bool {
 	if p.m < 0 || p.n < 0 || p.k < 0 {
 		panic(fmt.Sprintf("f32: Gemm: negative size m=%d n=%d k=%d", p.m, p.n, p.k))
@@ -65,46 +105,75 @@ func (p *product) check() bool {
 	if p.m == 0 || p.n == 0 {
 		return false
 	}
-	fits := func(name string, rows, cols, ld, length int) {
-		if ld < max(cols, 1) {
-			panic(fmt.Sprintf("f32: Gemm: stride of %s is %d, its rows are %d long", name, ld, cols))
-		}
-		if rows > 0 && cols > 0 && length < (rows-1)*ld+cols {
-			panic(fmt.Sprintf("f32: Gemm: %s has %d elements, %d×%d with stride %d needs %d", name, length, rows, cols, ld, (rows-1)*ld+cols))
-		}
-	}
-	size := func(name string, t bool, rows, cols, ld, length int) {
-		if t {
-			rows, cols = cols, rows
-		}
-		fits(name, rows, cols, ld, length)
-	}
-	size("A", p.ta, p.m, p.k, p.lda, len(p.a))
-	size("B", p.tb, p.k, p.n, p.ldb, len(p.b))
-	size("C", false, p.m, p.n, p.ldc, len(p.c))
+	fits("A", p.ta, p.m, p.k, p.lda, len(p.a))
+	fits("B", p.tb, p.k, p.n, p.ldb, len(p.b))
+	fits("C", false, p.m, p.n, p.ldc, len(p.c))
 	if p.alpha == 0 {
 		p.k = 0
-	}
-	// Tiles are 16 columns wide: for a result of few columns, compute its
-	// transpose, op(B)ᵀ·op(A)ᵀ, if that wastes clearly less. Same bits.
-	if 5*paddedRows(p.n)*paddedCols(p.m) < 4*paddedRows(p.m)*paddedCols(p.n) {
-		p.ta, p.tb, p.m, p.n = !p.tb, !p.ta, p.n, p.m
-		p.a, p.lda, p.b, p.ldb = p.b, p.ldb, p.a, p.lda
-		p.flip = true
 	}
 	return true
 }
 
-// paddedRows is the number of tile rows computed for m rows of C.
-func paddedRows(m int) int {
-	r := m % tileRows
-	if r > 0 && r <= 4 {
-		return m - r + 4
+func fits(name string, t bool, rows, cols, ld, length int) {
+	if t {
+		rows, cols = cols, rows
 	}
-	return roundUp(m, tileRows)
+	if ld < max(cols, 1) {
+		panic(fmt.Sprintf("f32: Gemm: stride of %s is %d, its rows are %d long", name, ld, cols))
+	}
+	if rows > 0 && cols > 0 && length < (rows-1)*ld+cols {
+		panic(fmt.Sprintf("f32: Gemm: %s has %d elements, %d×%d with stride %d needs %d", name, length, rows, cols, ld, (rows-1)*ld+cols))
+	}
 }
 
-// paddedCols is the number of tile columns computed for n columns of C.
-func paddedCols(n int) int { return roundUp(n, tileCols) }
+// work is the number of multiply-adds asked for.
+func (p *product) work() int { return p.m * p.n * p.k }
+
+// flipped is the same product turned on its side: Cᵀ = op(B)ᵀ·op(A)ᵀ.
+func (p *product) flipped() product {
+	f := *p
+	f.ta, f.tb, f.m, f.n = !p.tb, !p.ta, p.n, p.m
+	f.a, f.lda, f.b, f.ldb = p.b, p.ldb, p.a, p.lda
+	f.flip = !p.flip
+	return f
+}
+
+// choose picks a kernel and the side C lies on. The bits are the same.
+func (p *product) choose() {
+	least := p.cost(p.m, p.n)
+	for i, kr := range usable {
+		q := *p
+		q.kr = kr
+		f := q.flipped()
+		for _, x := range [2]*product{&q, &f} {
+			// What was there first goes on unless there is clearly less to do.
+			if c := x.cost(x.m, x.n); (i > 0 || x.flip) && 100*c < 97*least {
+				*p, least = *x, c
+			}
+		}
+	}
+}
+
+// cost estimates the time of m×n elements of the product, in multiply-adds of
+// the kernel: tiles are of full width, and moving an element is worth some.
+func (p *product) cost(m, n int) int {
+	const copied, transposed, stored = 4, 10, 60
+	x := m * roundUp(n, p.kr.cols) * p.k
+	switch {
+	case p.ta:
+		x += copied * m * p.k
+	case !p.inPlaceA():
+		x += transposed * m * p.k
+	}
+	if p.tb {
+		x += transposed * n * p.k
+	} else {
+		x += copied * n * p.k
+	}
+	if p.flip {
+		x += stored * m * n
+	}
+	return x
+}
 
 func roundUp(x, to int) int { return (x + to - 1) / to * to }

@@ -1,5 +1,50 @@
 package f32
 
+import "slices"
+
+// A kernel multiplies a few rows of A by a panel of columns of B into a tile of
+// C that it holds in registers. The tile says how operands are cut and packed,
+// so it is a property of the kernel, which the machine chooses.
+type kernel struct {
+	name    string
+	rows    int   // of the highest tile
+	cols    int   // of every tile
+	heights []int // of the tiles there are: falling, down to 1
+	run     func(rows int, x *call)
+}
+
+// call is what a kernel is to do: tiles of one height, each below the other.
+// Element (i, p) of tile t of A is a[t·aTile + i·aRow + p·aStep], so A may be
+// packed or not; row p of B is b[p·bStep:], cols long. Assembly knows where the
+// fields are.
+type call struct {
+	k, tiles    int // neither is 0
+	a           []float32
+	aRow, aStep int
+	aTile       int
+	b           []float32
+	bStep       int
+	packed      []float32 // if any: the first tile packs B here, for the others to read
+	next        []float32 // rows of B, nextStep apart, that will be wanted soon
+	nextStep    int
+	c           []float32
+	cRow        int
+	mask        *int32 // nil if all columns of the tile exist, else words: -1 for those that do, then 0
+	alpha       float32
+	add         bool
+	width       int // the columns that exist
+}
+
+// check panics if the kernel would touch memory outside the slices.
+func (x *call) check(rows, cols int) {
+	_ = x.a[(x.tiles-1)*x.aTile+(rows-1)*x.aRow+(x.k-1)*x.aStep]
+	_ = x.b[(x.k-1)*x.bStep+cols-1]
+	_ = x.c[(x.tiles*rows-1)*x.cRow+x.width-1]
+	if len(x.packed) > 0 {
+		_ = x.packed[x.k*cols-1]
+	}
+}
+
 // The micro-kernel in plain Go: the specification of the assembly, and what
 // runs where there is none. It rounds each product before adding it, the
 // assembly fuses the two; both then multiply by alpha and add to C with a
@@ -9,39 +54,108 @@ package f32
 //
 // and plain Go gives the same bits on every machine.
 
-// microGo multiplies the first rows (4 or 6) of a packed 6×k panel of A by a
-// packed k×16 panel of B into a rows×16 tile of C:
+// microGo computes, for each tile t of x,
 //
-//	for i < rows, j < 16:
-//	    s = 0; for p < k: s += a[6p+i] * b[16p+j]
-//	    c[i*ldc+j] = alpha*s, plus what was there if add
-func microGo(rows, k int, a, b []float32, alpha float32, c []float32, ldc int, add bool) {
-	for i := 0; i < rows; i += 2 {
-		for j := 0; j < tileCols; j += 4 {
-			// Two by four sums fit the registers.
-			var s00, s01, s02, s03, s10, s11, s12, s13 float32
-			pa, pb := a[i:], b[j:]
-			for p := range k {
-				u, v := (*[2]float32)(pa[p*tileRows:]), (*[4]float32)(pb[p*tileCols:])
-				s00 += float32(u[0] * v[0])
-				s01 += float32(u[0] * v[1])
-				s02 += float32(u[0] * v[2])
-				s03 += float32(u[0] * v[3])
-				s10 += float32(u[1] * v[0])
-				s11 += float32(u[1] * v[1])
-				s12 += float32(u[1] * v[2])
-				s13 += float32(u[1] * v[3])
-			}
-			for x, s := range [2][4]float32{{s00, s01, s02, s03}, {s10, s11, s12, s13}} {
-				r := (*[4]float32)(c[(i+x)*ldc+j:])
-				for y := range r {
-					if v := float32(alpha * s[y]); add {
-						r[y] += v
+//	for i < rows, j < width:
+//	    s = 0; for p < k: s += a[t·aTile + i·aRow + p·aStep] * b[p·bStep + j]
+//	    c[(t·rows+i)·cRow + j] = alpha*s, plus what was there if add
+func microGo(cols, rows int, x *call) {
+	b, bStep := x.b, x.bStep
+	if len(x.packed) > 0 {
+		for p := range x.k {
+			copy(x.packed[p*cols:][:cols], b[p*bStep:])
+		}
+		b, bStep = x.packed, cols
+	}
+	for t := range x.tiles {
+		for i := range rows {
+			a, c := x.a[t*x.aTile+i*x.aRow:], x.c[(t*rows+i)*x.cRow:][:x.width]
+			for j := 0; j < x.width; j += 8 {
+				// Eight sums fit the registers.
+				var s0, s1, s2, s3, s4, s5, s6, s7 float32
+				for p := range x.k {
+					u, v := a[p*x.aStep], (*[8]float32)(b[p*bStep+j:])
+					s0 += float32(u * v[0])
+					s1 += float32(u * v[1])
+					s2 += float32(u * v[2])
+					s3 += float32(u * v[3])
+					s4 += float32(u * v[4])
+					s5 += float32(u * v[5])
+					s6 += float32(u * v[6])
+					s7 += float32(u * v[7])
+				}
+				s := [8]float32{s0, s1, s2, s3, s4, s5, s6, s7}
+				for y, s := range s[:min(8, x.width-j)] {
+					if v := float32(x.alpha * s); x.add {
+						c[j+y] += v
 					} else {
-						r[y] = v
+						c[j+y] = v
 					}
 				}
 			}
 		}
 	}
+}
+
+// plain is the kernel of machines without one of their own.
+var plain = &kernel{
+	name: "plain", rows: 4, cols: 16, heights: []int{4, 3, 2, 1},
+	run: func(rows int, x *call) { microGo(16, rows, x) },
+}
+
+var (
+	// available are the kernels this machine can run, the fastest first.
+	available = []*kernel{plain}
+	// usable are those that products choose from. All give the same bits.
+	usable = available
+)
+
+// has reports whether there are tiles of h rows.
+func (kr *kernel) has(h int) bool { return slices.Contains(kr.heights, h) }
+
+// split says how m rows are cut into tiles: full ones of the greatest height,
+// then one of each height that is not 0. Short tiles leave the adders of the
+// machine idle, so the last full one shares its rows with what remains.
+func (kr *kernel) split(m int) (full, h1, h2 int) {
+	full, rest := m/kr.rows, m%kr.rows
+	if rest == 0 {
+		return full, 0, 0
+	}
+	if full > 0 {
+		if h1, h2 := kr.halves(kr.rows + rest); h1 > 0 {
+			return full - 1, h1, h2
+		}
+	}
+	if kr.has(rest) {
+		return full, rest, 0
+	}
+	h1, h2 = kr.halves(rest)
+	return full, h1, h2
+}
+
+// halves cuts m rows into two tiles as even as there are; 0, 0 if it cannot.
+func (kr *kernel) halves(m int) (h1, h2 int) {
+	for h := (m + 1) / 2; h < m; h++ {
+		if kr.has(h) && kr.has(m-h) {
+			return h, m - h
+		}
+	}
+	return 0, 0
+}
+
+// edges are the masks of all widths: a kernel reads as many words as its tile
+// is wide from where it is told.
+var edges = func() (e [2 * 48]int32) {
+	for i := range 48 {
+		e[i] = -1
+	}
+	return e
+}()
+
+// mask returns the mask of a tile cols wide of which width columns exist.
+func mask(cols, width int) *int32 {
+	if width == cols {
+		return nil
+	}
+	return &edges[48-width]
 }

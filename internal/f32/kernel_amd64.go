@@ -4,48 +4,88 @@ package f32
 
 import "golang.org/x/sys/cpu"
 
-// fused says whether the AVX2 kernels run: decided once, by the machine.
+// fused says that the machine has AVX2 and fused multiply-adds.
 var fused = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
-// micro is microGo, in assembly where the machine can.
-func micro(rows, k int, a, b []float32, alpha float32, c []float32, ldc int, add bool) {
-	if !fused {
-		microGo(rows, k, a, b, alpha, c, ldc, add)
-		return
-	}
-	_, _, _ = a[tileRows*k-1], b[tileCols*k-1], c[(rows-1)*ldc+tileCols-1]
-	if rows == 4 {
-		micro4x16(k, &a[0], &b[0], alpha, &c[0], ldc, add)
-	} else {
-		micro6x16(k, &a[0], &b[0], alpha, &c[0], ldc, add)
+func init() {
+	switch {
+	case fused && cpu.X86.HasAVX512F:
+		available = []*kernel{avx512x32, avx512x48, avx2, plain}
+		usable = available[:2]
+	case fused:
+		available = []*kernel{avx2, plain}
+		usable = available[:1]
 	}
 }
 
-// transpose writes dst[p*width+i] = src[i*ld+p] for i < rows (at most 8) and p
-// up to the multiple of 8 it returns. It may write eight values from each
-// dst[p*width] on, later p last.
-func transpose(dst []float32, width int, src []float32, ld, rows, k int) int {
-	if !fused {
-		return 0
-	}
-	k &^= 7
-	_, _ = dst[(k-1)*width+7], src[(rows-1)*ld+k-1]
-	transpose8(&dst[0], width, &src[0], ld, rows, k/8)
-	return k
+// avx2 has 12 accumulators, 2 registers for B and 2 for A: all 16 there are.
+var avx2 = &kernel{
+	name: "avx2-6x16", rows: 6, cols: 16, heights: []int{6, 5, 4, 3, 2, 1},
+	run: func(rows int, x *call) {
+		x.check(rows, 16)
+		switch rows {
+		case 6:
+			avx2x16x6(&x.k)
+		case 5:
+			avx2x16x5(&x.k)
+		case 4:
+			avx2x16x4(&x.k)
+		case 3:
+			avx2x16x3(&x.k)
+		case 2:
+			avx2x16x2(&x.k)
+		case 1:
+			avx2x16x1(&x.k)
+		}
+	},
 }
 
-// copyRows is copyRowsGo, in assembly for full panels.
-func copyRows(dst []float32, width int, src []float32, ld, cnt, n int) {
-	if !fused || cnt < width {
-		copyRowsGo(dst, width, src, ld, cnt, n)
-		return
-	}
-	_, _ = dst[n*width-1], src[(n-1)*ld+width-1]
-	if width == tileCols {
-		copyRows16(&dst[0], &src[0], ld, n)
-	} else {
-		copyRows6(&dst[0], &src[0], ld, n)
-	}
+var avx512x32 = &kernel{
+	name: "avx512-12x32", rows: 12, cols: 32, heights: []int{12, 10, 8, 6, 4, 3, 2, 1},
+	run: func(rows int, x *call) {
+		x.check(rows, 32)
+		switch rows {
+		case 12:
+			avx512x32x12(&x.k)
+		case 10:
+			avx512x32x10(&x.k)
+		case 8:
+			avx512x32x8(&x.k)
+		case 6:
+			avx512x32x6(&x.k)
+		case 4:
+			avx512x32x4(&x.k)
+		case 3:
+			avx512x32x3(&x.k)
+		case 2:
+			avx512x32x2(&x.k)
+		case 1:
+			avx512x32x1(&x.k)
+		}
+	},
+}
+
+var avx512x48 = &kernel{
+	name: "avx512-8x48", rows: 8, cols: 48, heights: []int{8, 6, 5, 4, 3, 2, 1},
+	run: func(rows int, x *call) {
+		x.check(rows, 48)
+		switch rows {
+		case 8:
+			avx512x48x8(&x.k)
+		case 6:
+			avx512x48x6(&x.k)
+		case 5:
+			avx512x48x5(&x.k)
+		case 4:
+			avx512x48x4(&x.k)
+		case 3:
+			avx512x48x3(&x.k)
+		case 2:
+			avx512x48x2(&x.k)
+		case 1:
+			avx512x48x1(&x.k)
+		}
+	},
 }
 
 //go:generate sh -c "cd ../_gen/gemm && go run . -out ../../f32/kernel_amd64.s -stubs ../../f32/kernel_stubs_amd64.go -pkg f32"

@@ -4,15 +4,131 @@
 
 package f32
 
-// micro6x16 is microGo for the first 6 rows, with fused multiply-adds.
+// avx2x16x6 is microGo for tiles of 6×16, with fused multiply-adds.
+// Its argument points to the first field of a call.
 //
 //go:noescape
-func micro6x16(k int, a *float32, b *float32, alpha float32, c *float32, ldc int, add bool)
+func avx2x16x6(call *int)
 
-// micro4x16 is microGo for the first 4 rows, with fused multiply-adds.
+// avx2x16x5 is microGo for tiles of 5×16, with fused multiply-adds.
+// Its argument points to the first field of a call.
 //
 //go:noescape
-func micro4x16(k int, a *float32, b *float32, alpha float32, c *float32, ldc int, add bool)
+func avx2x16x5(call *int)
+
+// avx2x16x4 is microGo for tiles of 4×16, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx2x16x4(call *int)
+
+// avx2x16x3 is microGo for tiles of 3×16, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx2x16x3(call *int)
+
+// avx2x16x2 is microGo for tiles of 2×16, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx2x16x2(call *int)
+
+// avx2x16x1 is microGo for tiles of 1×16, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx2x16x1(call *int)
+
+// avx512x32x12 is microGo for tiles of 12×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x12(call *int)
+
+// avx512x32x10 is microGo for tiles of 10×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x10(call *int)
+
+// avx512x32x8 is microGo for tiles of 8×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x8(call *int)
+
+// avx512x32x6 is microGo for tiles of 6×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x6(call *int)
+
+// avx512x32x4 is microGo for tiles of 4×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x4(call *int)
+
+// avx512x32x3 is microGo for tiles of 3×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x3(call *int)
+
+// avx512x32x2 is microGo for tiles of 2×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x2(call *int)
+
+// avx512x32x1 is microGo for tiles of 1×32, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x32x1(call *int)
+
+// avx512x48x8 is microGo for tiles of 8×48, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x48x8(call *int)
+
+// avx512x48x6 is microGo for tiles of 6×48, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x48x6(call *int)
+
+// avx512x48x5 is microGo for tiles of 5×48, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x48x5(call *int)
+
+// avx512x48x4 is microGo for tiles of 4×48, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x48x4(call *int)
+
+// avx512x48x3 is microGo for tiles of 3×48, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x48x3(call *int)
+
+// avx512x48x2 is microGo for tiles of 2×48, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x48x2(call *int)
+
+// avx512x48x1 is microGo for tiles of 1×48, with fused multiply-adds.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func avx512x48x1(call *int)
 
 // transpose8 writes the transpose of an 8×(8·blocks) matrix: for j ascending,
 // dst[j*ldd+i] = src[min(i,rows-1)*lds+j] for i < 8. With ldd < 8 a later row
@@ -21,14 +137,8 @@ func micro4x16(k int, a *float32, b *float32, alpha float32, c *float32, ldc int
 //go:noescape
 func transpose8(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 
-// copyRows6 copies n rows of 6 elements, lds apart, to a dense dst. n must be
-// positive.
+// copy16 copies n runs of 16 elements, lds apart in src and ldd apart in dst,
+// asking for what lies ahead elements further. n must be positive.
 //
 //go:noescape
-func copyRows6(dst *float32, src *float32, lds int, n int)
-
-// copyRows16 copies n rows of 16 elements, lds apart, to a dense dst. n must be
-// positive.
-//
-//go:noescape
-func copyRows16(dst *float32, src *float32, lds int, n int)
+func copy16(dst *float32, ldd int, src *float32, lds int, n int, ahead int)

@@ -1,242 +1,205 @@
 package f32
 
-import (
-	"runtime"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "github.com/gradlab/gradlab/internal/par"
 
-// Threads: a large product is cut into a grid of independent parts of C, and
-// whoever is free takes the next part. The helpers are goroutines shared by
-// all callers, parked when idle. The caller posts its job, works on it, and
-// takes it down when no part is left; a helper joins a posted job only while
-// fewer than Threads goroutines are at work. So a caller never waits for a
-// helper to begin, and many callers at once run serially, side by side.
-//
-// Waking a parked goroutine can take longer than a product does (100 µs on a
-// virtual machine), so whoever runs out of work looks around for spinTime,
-// letting other goroutines go first, before it parks.
+// Threads: a large product is cut into a grid of parts of C; one with a small
+// C and a long k into blocks of k, whose sums are added up in order; a batch
+// into its products. Whoever is free takes the next piece.
 
-var (
-	threadLimit atomic.Int64 // 0: GOMAXPROCS
-	running     atomic.Int64 // goroutines at work on posted jobs
-	board       struct {
-		sync.Mutex
-		jobs   []*job       // posted
-		free   []*job       // for use again
-		posted atomic.Int64 // len(jobs)
-	}
-	helpers struct {
-		sync.Mutex
-		n        atomic.Int64
-		spinning atomic.Int64
-		wake     chan struct{} // unbuffered: only a parked helper receives
-	}
-)
+// SetThreads is par.SetThreads.
+func SetThreads(n int) { par.SetThreads(n) }
 
-func init() { helpers.wake = make(chan struct{}) }
-
-const spinTime = 200 * time.Microsecond
-
-// SetThreads bounds the goroutines at work on matrix products, all callers
-// together. n < 1 restores the default, GOMAXPROCS at the time of each call.
-func SetThreads(n int) { threadLimit.Store(int64(max(n, 0))) }
-
-// Threads returns the bound in force.
-func Threads() int {
-	if n := threadLimit.Load(); n > 0 {
-		return int(n)
-	}
-	return runtime.GOMAXPROCS(0)
-}
-
-// job is a product cut into gm×gn parts.
-type job struct {
-	product
-	gm, gn     int
-	next, left atomic.Int64  // the next part to take; parts not finished
-	refs       int           // goroutines that know the job; the board's lock
-	done       chan struct{} // receives one token when left reaches 0
-}
+// Threads is par.Threads.
+func Threads() int { return par.Threads() }
 
 const (
-	minParallel = 2 << 20 // multiply-adds below which waking a helper does not pay
-	partSide    = 256     // parts beyond one a thread are at least this long and wide
-	partsEach   = 4       // parts a thread, for balance, if that large
+	minParallel = 1 << 20 // multiply-adds below which waking a helper does not pay
+	piecesEach  = 4       // pieces a thread, at most, for balance
+	maxPartial  = 1 << 20 // floats of partial sums: 4 MiB
 )
 
-// worth reports whether the product is large enough to share.
-func (p *product) worth() bool { return p.m*p.n*p.k >= minParallel }
+// job is a product on several threads.
+type job struct {
+	product
+	gm, gn int // the grid
 
-// grid chooses the parts: at least one a thread if there are tiles enough.
-func (j *job) grid(threads int) {
-	um, un := (j.m+tileRows-1)/tileRows, (j.n+tileCols-1)/tileCols
-	j.gm, j.gn = 1, 1
-	for {
-		parts, rows, cols := j.gm*j.gn, j.m/j.gm, j.n/j.gn
-		byRow := rows > cols && j.gm < um || j.gn >= un
-		side, units := cols, un/j.gn
-		if byRow {
-			side, units = rows, um/j.gm
-		}
-		if parts >= threads && (parts >= partsEach*threads || side < 2*partSide) || units < 2 {
-			return
-		}
-		if byRow {
-			j.gm++
-		} else {
-			j.gn++
-		}
-	}
+	sums   []float32 // of each block of k
+	blocks int       // of k
+	pieces int       // that share them
+
+	count               int // products in a batch
+	nextA, nextB, nextC int
+
+	// The methods as values, which are not to be allocated at every call.
+	doPart, doSums, doItems func(piece, slot int)
 }
 
-// work takes parts until none is left.
-func (j *job) work() {
-	um, un := (j.m+tileRows-1)/tileRows, (j.n+tileCols-1)/tileCols
-	for {
-		t := int(j.next.Add(1)) - 1
-		if t >= j.gm*j.gn {
-			return
-		}
-		x, y := t/j.gn, t%j.gn
-		j.run(um*x/j.gm*tileRows, min(j.m, um*(x+1)/j.gm*tileRows), un*y/j.gn*tileCols, min(j.n, un*(y+1)/j.gn*tileCols))
-		if j.left.Add(-1) == 0 {
-			j.done <- struct{}{}
-		}
-	}
-}
+var (
+	team par.Team
+	jobs pool[job]
+)
 
-// parallel computes p with the help of whoever is idle.
-func parallel(p *product, threads int) {
-	for helpers.n.Load() < int64(threads-1) {
-		addHelper(threads - 1)
-	}
-	running.Add(1)
-	j := post(p, threads)
-	wanted := min(int64(min(threads, j.gm*j.gn)-1), int64(threads)-running.Load()) - helpers.spinning.Load()
-wake:
-	for range wanted {
-		select {
-		case helpers.wake <- struct{}{}:
-		default: // nobody is parked
-			break wake
-		}
-	}
-	j.work()
-	takeDown(j)
-	await(j.done)
-	running.Add(-1)
-	release(j)
-}
-
-// await receives from c, looking for spinTime before it parks.
-func await(c chan struct{}) {
-	select {
-	case <-c:
-		return
-	default:
-	}
-	for start := time.Now(); time.Since(start) < spinTime; {
-		select {
-		case <-c:
-			return
-		default:
-			runtime.Gosched()
-		}
-	}
-	<-c
-}
-
-func addHelper(limit int) {
-	helpers.Lock()
-	defer helpers.Unlock()
-	if helpers.n.Load() < int64(limit) {
-		helpers.n.Add(1)
-		go helper()
-	}
-}
-
-// helper serves posted jobs for the life of the process.
-func helper() {
-	for {
-		if j := look(); j != nil {
-			j.work()
-			running.Add(-1)
-			release(j)
-		} else {
-			<-helpers.wake
-		}
-	}
-}
-
-// look looks for a job to join for spinTime; nil means there was none.
-func look() *job {
-	helpers.spinning.Add(1)
-	defer helpers.spinning.Add(-1)
-	for start := time.Now(); ; runtime.Gosched() {
-		if j := join(); j != nil || time.Since(start) > spinTime {
-			return j
-		}
-	}
-}
-
-// join joins the job posted last that has parts left, if one more may work.
-func join() *job {
-	if board.posted.Load() == 0 || running.Load() >= int64(Threads()) {
-		return nil
-	}
-	board.Lock()
-	defer board.Unlock()
-	for _, j := range slices.Backward(board.jobs) {
-		if j.next.Load() < int64(j.gm*j.gn) {
-			if running.Add(1) > int64(Threads()) {
-				running.Add(-1)
-				return nil
-			}
-			j.refs++
-			return j
-		}
-	}
-	return nil
-}
-
-// post puts a job for p on the board.
-func post(p *product, threads int) *job {
-	board.Lock()
-	defer board.Unlock()
-	var j *job
-	if n := len(board.free); n > 0 {
-		j, board.free = board.free[n-1], board.free[:n-1]
-	} else {
-		j = &job{done: make(chan struct{}, 1)}
+func getJob(p *product) *job {
+	j := jobs.get()
+	if j == nil {
+		j = new(job)
+		j.doPart, j.doSums, j.doItems = j.part, j.sumBlocks, j.items
 	}
 	j.product = *p
-	j.grid(threads)
-	j.next.Store(0)
-	j.left.Store(int64(j.gm * j.gn))
-	j.refs = 1
-	board.jobs = append(board.jobs, j)
-	board.posted.Add(1)
 	return j
 }
 
-// takeDown takes a job off the board: nobody joins any more.
-func takeDown(j *job) {
-	board.Lock()
-	defer board.Unlock()
-	i := slices.Index(board.jobs, j)
-	board.jobs = slices.Delete(board.jobs, i, i+1)
-	board.posted.Add(-1)
+func putJob(j *job) {
+	j.product = product{} // keep no matrix alive
+	jobs.put(j)
 }
 
-// release drops one reference; the last one frees the job for use again.
-func release(j *job) {
-	board.Lock()
-	defer board.Unlock()
-	if j.refs--; j.refs == 0 {
-		j.product = product{} // keep no matrix alive
-		board.free = append(board.free, j)
+// parallel computes p on several threads.
+func parallel(p *product, threads int) {
+	j := getJob(p)
+	if j.blocks = j.narrow(threads); j.blocks > 0 {
+		j.pieces = min(j.blocks, piecesEach*threads)
+		j.sums = grow(j.sums, j.blocks*j.m*j.n)
+		team.Run(j.pieces, threads, j.doSums)
+		j.addUp()
+	} else {
+		j.grid(threads)
+		team.Run(j.gm*j.gn, threads, j.doPart)
+	}
+	putJob(j)
+}
+
+// tiles is the size of C in tiles.
+func (j *job) tiles() (um, un int) {
+	return (j.m + j.kr.rows - 1) / j.kr.rows, (j.n + j.kr.cols - 1) / j.kr.cols
+}
+
+// grid chooses the cheapest grid of as many parts as threads, or a few times
+// that: more parts balance better, fewer pack less.
+func (j *job) grid(threads int) {
+	um, un := j.tiles()
+	j.gm, j.gn = min(um, threads), 1
+	least := -1
+	for each := 1; each <= piecesEach; each *= 2 {
+		parts := each * threads
+		for gm := 1; gm <= min(um, parts); gm++ {
+			gn := parts / gm
+			if gm*gn != parts || gn > un {
+				continue
+			}
+			m, n := (um+gm-1)/gm*j.kr.rows, (un+gn-1)/gn*j.kr.cols
+			cost := each * j.cost(m, n)
+			cost += cost / (16 * each) // waiting for the last one
+			if least < 0 || cost < least {
+				j.gm, j.gn, least = gm, gn, cost
+			}
+		}
+	}
+}
+
+// part computes part t of the grid.
+func (j *job) part(t, _ int) {
+	um, un := j.tiles()
+	x, y := t/j.gn, t%j.gn
+	j.run(um*x/j.gm*j.kr.rows, min(j.m, um*(x+1)/j.gm*j.kr.rows), un*y/j.gn*j.kr.cols, min(j.n, un*(y+1)/j.gn*j.kr.cols))
+}
+
+// narrow returns the number of blocks of k if their sums are to be shared out,
+// because C has too few tiles for the threads, else 0.
+func (j *job) narrow(threads int) int {
+	um, un := j.tiles()
+	blocks := (j.k + depthBlock(j.k) - 1) / depthBlock(j.k)
+	if um*un >= 4*threads || blocks < 2*threads || blocks*j.m*j.n > maxPartial {
+		return 0
+	}
+	return blocks
+}
+
+// sumBlocks computes the sums of a piece of the blocks of k.
+func (j *job) sumBlocks(t, _ int) {
+	w := getSpace()
+	kb := depthBlock(j.k)
+	for block := j.blocks * t / j.pieces; block < j.blocks*(t+1)/j.pieces; block++ {
+		q := block * kb
+		p := j.product
+		p.k, p.beta = min(kb, p.k-q), 0
+		p.a, p.b = p.a[along(q, !p.ta, p.lda):], p.b[along(q, p.tb, p.ldb):]
+		p.blocks(w, 0, p.m, 0, p.n, j.sums[block*p.m*p.n:], p.n)
+	}
+	putSpace(w)
+}
+
+// along is where element q of k begins in an operand that has k along its rows
+// or not.
+func along(q int, rows bool, ld int) int {
+	if rows {
+		return q
+	}
+	return q * ld
+}
+
+// addUp adds the sums to C, block by block, as a single thread would have.
+func (j *job) addUp() {
+	w := getSpace()
+	m, n, c, ldc := j.m, j.n, j.c, j.ldc
+	if j.flip {
+		w.c = grow(w.c, m*n)
+		c, ldc = w.c, n
+		if j.beta != 0 {
+			transposeTo(c, n, j.c, j.ldc, n, m)
+		}
+	}
+	if j.beta != 0 {
+		scale(c, ldc, m, n, j.beta)
+	}
+	for block := range j.blocks {
+		for i := range m {
+			row, sum := c[i*ldc:][:n], j.sums[(block*m+i)*n:][:n]
+			if block == 0 && j.beta == 0 {
+				copy(row, sum)
+			} else {
+				Add(row, sum)
+			}
+		}
+	}
+	if j.flip {
+		transposeTo(j.c, j.ldc, c, n, m, n)
+	}
+	putSpace(w)
+}
+
+// batch computes count products, of which p is the first.
+func batch(p *product, count, nextA, nextB, nextC int) {
+	j := getJob(p)
+	j.count, j.nextA, j.nextB, j.nextC = count, nextA, nextB, nextC
+	threads := par.Threads()
+	switch {
+	case p.work() >= minParallel && count < piecesEach*threads:
+		for i := range count { // each of them on all threads
+			q := j.item(i)
+			parallel(&q, threads)
+		}
+	case threads > 1 && count*p.work() >= minParallel:
+		j.pieces = min(count, piecesEach*threads)
+		team.Run(j.pieces, threads, j.doItems)
+	default:
+		j.pieces = 1
+		j.items(0, 0)
+	}
+	putJob(j)
+}
+
+// item is product i of a batch.
+func (j *job) item(i int) product {
+	p := j.product
+	p.a, p.b, p.c = from(p.a, i*j.nextA), from(p.b, i*j.nextB), p.c[i*j.nextC:]
+	return p
+}
+
+// items computes a piece of a batch.
+func (j *job) items(t, _ int) {
+	for i := j.count * t / j.pieces; i < j.count*(t+1)/j.pieces; i++ {
+		p := j.item(i)
+		p.run(0, p.m, 0, p.n)
 	}
 }

@@ -3,7 +3,7 @@
 //	threads ta tb m n k repeats
 //
 // and answers each with the seconds that many calls of sgemm took (row-major,
-// alpha 1, beta 0, after one call unmeasured), and what the library calls its
+// alpha 1, beta 0, after some milliseconds unmeasured), and what the library calls its
 // kernels. The library is opened at run time: no headers or link files needed.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -31,6 +31,12 @@ static double now(void) {
 	return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
+static void call(sgemm *f, int ta, int tb, int m, int n, int k, const float *a,
+                 const float *b, float *c) {
+	f(row_major, ta ? trans : no_trans, tb ? trans : no_trans, m, n, k, 1, a,
+	  ta ? m : k, b, tb ? k : n, 0, c, n);
+}
+
 int main(int argc, char **argv) {
 	void *lib = dlopen(argc > 1 ? argv[1] : "libopenblas.so.0", RTLD_NOW);
 	if (!lib) {
@@ -55,13 +61,13 @@ int main(int argc, char **argv) {
 			was_m = m, was_n = n, was_k = k;
 		}
 		set_threads(threads);
-		double start = 0;
-		for (int i = -1; i < repeats; i++) {
-			if (i == 0)
-				start = now();
-			f(row_major, ta ? trans : no_trans, tb ? trans : no_trans, m, n, k, 1, a,
-			  ta ? m : k, b, tb ? k : n, 0, c, n);
-		}
+		double begin = now(), start;
+		do {
+			call(f, ta, tb, m, n, k, a, b, c);
+			start = now();
+		} while (start - begin < 0.005); // until all threads are awake
+		for (int i = 0; i < repeats; i++)
+			call(f, ta, tb, m, n, k, a, b, c);
 		printf("%.9f %s\n", now() - start, core());
 		fflush(stdout);
 	}

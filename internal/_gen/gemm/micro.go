@@ -1,0 +1,296 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// tile is the shape of a kernel's part of C and how it is held in registers.
+type tile struct {
+	name    string
+	vectors int   // in a row
+	lanes   int   // floats in a vector: 8 (AVX2) or 16 (AVX-512)
+	heights []int // rows of the kernels, one function each
+	unroll  int   // steps of k a turn of the loop, with one prefetch
+}
+
+var tiles = []tile{
+	{"avx2x16x", 2, 8, []int{6, 5, 4, 3, 2, 1}, 2},
+	{"avx512x32x", 2, 16, []int{12, 10, 8, 6, 4, 3, 2, 1}, 1},
+	{"avx512x48x", 3, 16, []int{8, 6, 5, 4, 3, 2, 1}, 1},
+}
+
+// Where the fields of f32.call are; f32 has a test of it.
+const (
+	callK        = 0
+	callTiles    = 8
+	callA        = 16
+	callARow     = 40
+	callAStep    = 48
+	callATile    = 56
+	callB        = 64
+	callBStep    = 88
+	callPacked   = 96
+	callNext     = 120
+	callNextStep = 144
+	callC        = 152
+	callCRow     = 176
+	callMask     = 184
+	callAlpha    = 192
+	callAdd      = 196
+)
+
+func (t tile) vec() VecVirtual {
+	if t.lanes == 8 {
+		return YMM()
+	}
+	return ZMM()
+}
+
+func (t tile) zero(x VecVirtual) {
+	if t.lanes == 8 {
+		VXORPS(x, x, x)
+	} else {
+		VPXORD(x, x, x)
+	}
+}
+
+// micro writes the kernel for tiles of that many rows. All of a tile lives in
+// registers; each step of k loads a row of B and broadcasts a column of A.
+func (t tile) micro(rows int) {
+	name := fmt.Sprintf("%s%d", t.name, rows)
+	TEXT(name, NOSPLIT, "func(call *int)")
+	Doc(fmt.Sprintf("%s is microGo for tiles of %d×%d, with fused multiply-adds.", name, rows, t.vectors*t.lanes),
+		"Its argument points to the first field of a call.")
+	Pragma("noescape")
+	args := Load(Param("call"), GP64())
+	field := func(offset int) Mem { return Mem{Base: args, Disp: offset} }
+	// stride loads one in bytes.
+	stride := func(offset int) GPVirtual {
+		r := GP64()
+		MOVQ(field(offset), r)
+		SHLQ(Imm(2), r)
+		return r
+	}
+
+	// What changes from tile to tile is kept on the stack.
+	tilesLeft, aBase, bBase, nextLeft := AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8)
+	MOVQ(U32(uint32(t.unroll)), nextLeft) // tiles until the next panel is prefetched
+	aRow, aStep, bStep := stride(callARow), stride(callAStep), stride(callBStep)
+	next, nextStep := GP64(), stride(callNextStep)
+	MOVQ(field(callNext), next)
+	c, packed := GP64(), GP64()
+	MOVQ(field(callC), c)
+	MOVQ(field(callPacked), packed)
+	tmp := GP64()
+	for _, x := range []struct {
+		offset int
+		local  Mem
+	}{{callTiles, tilesLeft}, {callA, aBase}, {callB, bBase}} {
+		MOVQ(field(x.offset), tmp)
+		MOVQ(tmp, x.local)
+	}
+
+	acc := make([][]VecVirtual, rows)
+	for i := range acc {
+		for range t.vectors {
+			acc[i] = append(acc[i], t.vec())
+		}
+	}
+	b := make([]VecVirtual, t.vectors)
+	for v := range b {
+		b[v] = t.vec()
+	}
+	ai := []VecVirtual{t.vec(), t.vec()}
+	size := 4 * t.lanes // of a vector
+
+	Label("tile")
+	for i := range acc {
+		for _, x := range acc[i] {
+			t.zero(x)
+		}
+	}
+	// The tile of C will be wanted at the end: ask for it now.
+	MOVQ(c, tmp)
+	cRow := stride(callCRow)
+	for i := range rows {
+		for d := 0; d < t.vectors*size; d += 64 {
+			PREFETCHT0(Mem{Base: tmp, Disp: d})
+		}
+		PREFETCHT0(Mem{Base: tmp, Disp: t.vectors*size - 4})
+		if i+1 < rows {
+			ADDQ(cRow, tmp)
+		}
+	}
+
+	// Rows of A three by three: a register can be scaled by 1 or 2.
+	a := make([]GPVirtual, (rows+2)/3)
+	for g := range a {
+		a[g] = GP64()
+		if g == 0 {
+			MOVQ(aBase, a[g])
+		} else {
+			LEAQ(Mem{Base: a[g-1], Index: aRow, Scale: 2}, a[g])
+			ADDQ(aRow, a[g])
+		}
+	}
+	aAt := func(i int) Mem {
+		m := Mem{Base: a[i/3]}
+		if i%3 > 0 {
+			m.Index, m.Scale = aRow, uint8(i%3)
+		}
+		return m
+	}
+	pb, k := GP64(), GP64()
+	MOVQ(bBase, pb)
+	MOVQ(field(callK), k)
+
+	// step is one step of k; keep says to copy the row of B.
+	step := func(keep bool) {
+		for v := range b {
+			VMOVUPS(Mem{Base: pb, Disp: v * size}, b[v])
+		}
+		ADDQ(bStep, pb)
+		if keep {
+			for v := range b {
+				VMOVUPS(b[v], Mem{Base: packed, Disp: v * size})
+			}
+			ADDQ(U32(uint32(t.vectors*size)), packed)
+		}
+		for i := range rows {
+			VBROADCASTSS(aAt(i), ai[i%2])
+			for v := range b {
+				VFMADD231PS(b[v], ai[i%2], acc[i][v])
+			}
+		}
+		for g := range a {
+			ADDQ(aStep, a[g])
+		}
+	}
+	// loop runs through k, which is not 0, with a prefetch every turn.
+	loop := func(label string, keep bool) {
+		last := label + "last"
+		if t.unroll > 1 {
+			SUBQ(Imm(uint64(t.unroll)), k)
+			JLT(LabelRef(last))
+		}
+		Label(label)
+		PREFETCHT1(Mem{Base: next})
+		ADDQ(nextStep, next)
+		for range t.unroll {
+			step(keep)
+		}
+		SUBQ(Imm(uint64(t.unroll)), k)
+		if t.unroll == 1 {
+			JNZ(LabelRef(label))
+			return
+		}
+		JGE(LabelRef(label))
+		Label(last)
+		CMPQ(k, I32(int32(-t.unroll)))
+		JEQ(LabelRef(label + "done"))
+		step(keep)
+		Label(label + "done")
+	}
+	TESTQ(packed, packed)
+	JZ(LabelRef("again"))
+	// From the second tile on B is where the first one has packed it.
+	MOVQ(packed, bBase)
+	loop("first", true)
+	MOVQ(U32(uint32(t.vectors*size)), bStep)
+	XORQ(packed, packed)
+	JMP(LabelRef("finish"))
+	Label("again")
+	loop("loop", false)
+
+	Label("finish")
+	alpha := ai[0]
+	VBROADCASTSS(field(callAlpha), alpha)
+	for i := range acc {
+		for _, x := range acc[i] {
+			VMULPS(alpha, x, x)
+		}
+	}
+	cRow = stride(callCRow)
+	mask := GP64()
+	MOVQ(field(callMask), mask)
+	add := GP8()
+	MOVB(field(callAdd), add)
+	TESTQ(mask, mask)
+	JNZ(LabelRef("edge"))
+	TESTB(add, add)
+	JZ(LabelRef("store"))
+	MOVQ(c, tmp)
+	for i := range acc {
+		for v, x := range acc[i] {
+			VADDPS(Mem{Base: tmp, Disp: v * size}, x, x)
+		}
+		if i+1 < rows {
+			ADDQ(cRow, tmp)
+		}
+	}
+	Label("store")
+	for i := range acc {
+		for v, x := range acc[i] {
+			VMOVUPS(x, Mem{Base: c, Disp: v * size})
+		}
+		ADDQ(cRow, c)
+	}
+	Label("done")
+	MOVQ(field(callATile), tmp)
+	SHLQ(Imm(2), tmp)
+	ADDQ(tmp, aBase)
+	DECQ(nextLeft)
+	JNZ(LabelRef("more"))
+	XORQ(nextStep, nextStep)
+	Label("more")
+	DECQ(tilesLeft)
+	JNZ(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+
+	Label("edge")
+	t.edge(acc, b, c, cRow, mask, add)
+	JMP(LabelRef("done"))
+}
+
+// edge writes the end of a tile that reaches over the last column of C: only
+// elements whose mask is set are read and written.
+func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add Register) {
+	size := 4 * t.lanes
+	k := []OpmaskVirtual{K(), K(), K()}
+	for v, m := range masks {
+		VMOVUPS(Mem{Base: mask, Disp: v * size}, m)
+		if t.lanes == 16 {
+			VPTESTMD(m, m, k[v])
+		}
+	}
+	old := t.vec()
+	for i := range acc {
+		skip := fmt.Sprintf("edge%d", i)
+		TESTB(add, add)
+		JZ(LabelRef(skip))
+		for v, x := range acc[i] {
+			at := Mem{Base: c, Disp: v * size}
+			if t.lanes == 8 {
+				VMASKMOVPS(at, masks[v], old)
+			} else {
+				VMOVUPS_Z(at, k[v], old)
+			}
+			VADDPS(old, x, x)
+		}
+		Label(skip)
+		for v, x := range acc[i] {
+			at := Mem{Base: c, Disp: v * size}
+			if t.lanes == 8 {
+				VMASKMOVPS(x, masks[v], at)
+			} else {
+				VMOVUPS(x, k[v], at)
+			}
+		}
+		ADDQ(cRow, c)
+	}
+}

@@ -1,0 +1,77 @@
+//go:build !noasm
+
+package f32
+
+// fused says that assembly multiplies and adds with one rounding.
+const fused = true
+
+func init() {
+	available = []*kernel{neon, plain}
+	usable = available[:1]
+}
+
+// neon has 24 accumulators, 4 registers for B and up to 4 for A: all 32.
+var neon = &kernel{name: "neon-6x16", rows: 6, cols: 16, heights: []int{6, 4, 2, 1}, run: runNEON}
+
+func runNEON(rows int, x *call) {
+	x.check(rows, 16)
+	if x.width == 16 {
+		tilesNEON(rows, x)
+		return
+	}
+	// There are no masked stores: by way of a tile in scratch memory.
+	var tile [6 * 16]float32
+	one := *x
+	one.tiles, one.c, one.cRow, one.add = 1, tile[:], 16, false
+	for t := range x.tiles {
+		one.a = x.a[t*x.aTile:]
+		tilesNEON(rows, &one)
+		if len(one.packed) > 0 {
+			one.b, one.bStep, one.packed = one.packed, 16, nil
+		}
+		for i := range rows {
+			row, sum := x.c[(t*rows+i)*x.cRow:][:x.width], tile[i*16:]
+			for j := range row {
+				if x.add {
+					row[j] += sum[j]
+				} else {
+					row[j] = sum[j]
+				}
+			}
+		}
+	}
+}
+
+func tilesNEON(rows int, x *call) {
+	switch rows {
+	case 6:
+		neon16x6(&x.k)
+	case 4:
+		neon16x4(&x.k)
+	case 2:
+		neon16x2(&x.k)
+	case 1:
+		neon16x1(&x.k)
+	}
+}
+
+// neon16x6 is microGo for tiles of 6×16, with fused multiply-adds. Its argument
+// points to the first field of a call.
+//
+//go:noescape
+func neon16x6(call *int)
+
+// neon16x4 is neon16x6 for tiles of 4×16.
+//
+//go:noescape
+func neon16x4(call *int)
+
+// neon16x2 is neon16x6 for tiles of 2×16.
+//
+//go:noescape
+func neon16x2(call *int)
+
+// neon16x1 is neon16x6 for tiles of 1×16.
+//
+//go:noescape
+func neon16x1(call *int)

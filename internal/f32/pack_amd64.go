@@ -1,0 +1,27 @@
+//go:build !noasm
+
+package f32
+
+// transpose writes dst[p*ldd+i] = src[i*lds+p] for i < rows (at most 8) and p
+// up to the multiple of 8 it returns. It may write eight values from each
+// dst[p*ldd] on, later p last.
+func transpose(dst []float32, ldd int, src []float32, lds, rows, k int) int {
+	k &^= 7
+	if k == 0 || !fused {
+		return 0
+	}
+	_, _ = dst[(k-1)*ldd+7], src[(rows-1)*lds+k-1]
+	transpose8(&dst[0], ldd, &src[0], lds, rows, k/8)
+	return k
+}
+
+// copyRuns copies n runs of 16 elements, lds apart in src, ldd apart in dst. The
+// run ahead elements further will be wanted soon; it need not exist.
+func copyRuns(dst []float32, ldd int, src []float32, lds, n, ahead int) {
+	if !fused {
+		copyRunsGo(dst, ldd, src, lds, n)
+		return
+	}
+	_, _ = dst[(n-1)*ldd+15], src[(n-1)*lds+15]
+	copy16(&dst[0], ldd, &src[0], lds, n, ahead)
+}

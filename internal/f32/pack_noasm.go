@@ -1,0 +1,10 @@
+//go:build !amd64 || noasm
+
+package f32
+
+// transpose has no fast form here: it does nothing and says so.
+func transpose(dst []float32, ldd int, src []float32, lds, rows, k int) int { return 0 }
+
+func copyRuns(dst []float32, ldd int, src []float32, lds, n, ahead int) {
+	copyRunsGo(dst, ldd, src, lds, n)
+}
