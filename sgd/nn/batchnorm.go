@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -15,6 +16,10 @@ import (
 // Inference uses running statistics, which move by a tenth per batch, the
 // variance by its unbiased estimate. They are spans of role Buffer: Grad
 // reports old − new = (old − batch)/10 for them.
+//
+// It is two operations, since sums over the batch must be known between them:
+// moments looks at x and, on the way back, makes dx; normalise makes y, adds a
+// shortcut and rectifies in the same pass, and on the way back sums.
 type BatchNorm struct {
 	// ZeroScale starts γ at 0 instead of 1, so that a residual body starts as
 	// nothing (Goyal et al. 2017).
@@ -26,153 +31,166 @@ const (
 	normMomentum = 0.1
 )
 
-func (l BatchNorm) bind(b *builder, in sgd.Shape) (module, error) {
+func (l BatchNorm) bind(b *builder, x int) (int, error) {
 	name := b.name("bn")
-	scale := 1.0
+	x = b.images(x)
+	in := b.shape(x)
+	gamma := 1.0
 	if l.ZeroScale {
-		scale = 0
+		gamma = 0
 	}
-	g := normGeometry{c: in.C, plane: in.H * in.W}
+	m := moments{c: in.C, rows: in.H * in.W}
 	if in.C == 1 && in.H == 1 {
-		g = normGeometry{c: in.W, plane: 1}
+		m = moments{c: in.W, rows: 1}
 	}
-	g.scale = b.claim(name+".scale", sgd.Norm, 1, g.c, constant(scale), 4*float64(in.Len()))
-	g.shift = b.claim(name+".shift", sgd.Norm, 1, g.c, constant(0), 0)
-	g.mean = b.claim(name+".mean", sgd.Buffer, 1, g.c, constant(0), 0)
-	g.variance = b.claim(name+".var", sgd.Buffer, 1, g.c, constant(1), 0)
-	return b.leaf(
-		leafInfo{in: in, out: in, spans: []int{g.scale, g.shift, g.mean, g.variance}},
-		func() op[float32] { return newBatchNorm[float32](g) },
-		func() op[float64] { return newBatchNorm[float64](g) }), nil
+	m.scale = b.claim(name+".scale", sgd.Norm, 1, m.c, constant(gamma), 4*float64(in.Len()))
+	m.shift = b.claim(name+".shift", sgd.Norm, 1, m.c, constant(0), 0)
+	m.mean = b.claim(name+".mean", sgd.Buffer, 1, m.c, constant(0), 0)
+	m.variance = b.claim(name+".var", sgd.Buffer, 1, m.c, constant(1), 0)
+	at := len(b.nodes)
+	x = b.emit(&m, x, in, m.scale, m.shift, m.mean, m.variance)
+	return b.emit(&normalise{half: at}, x, in), nil
 }
 
-type normGeometry struct {
-	c, plane                     int
+type moments struct {
+	c, rows                      int // channels, and values of each in a sample
 	scale, shift, mean, variance int // spans
 }
 
-type batchNorm[T Float] struct {
-	normGeometry
-	r            *run[T]
-	x, y, dy, dx []T
-	mu, sigma2   []float64 // of the batch, per channel
+func (*moments) traits() traits { return traits{alias: true, gathers: true, readsX: true} }
 
-	forwardChannel, backwardChannel func(i, slot int)
-}
-
-func newBatchNorm[T Float](g normGeometry) *batchNorm[T] {
-	o := &batchNorm[T]{normGeometry: g}
-	o.forwardChannel, o.backwardChannel = o.doForward, o.doBackward
+func (m *moments) instance([]op) op {
+	o := &momentsOp{moments: m}
+	for _, v := range []*[]float32{&o.a, &o.b, &o.k, &o.p, &o.q} {
+		*v = make([]float32, m.c)
+	}
+	o.mu, o.inv = make([]float64, m.c), make([]float64, m.c)
+	for i := range o.lanes {
+		o.lanes[i].first, o.lanes[i].second = make([]float64, m.c), make([]float64, m.c)
+	}
 	return o
 }
 
-func (o *batchNorm[T]) forward(r *run[T], x, y []T) {
-	o.r, o.x, o.y = r, x, y
-	grow(&o.mu, o.c)
-	grow(&o.sigma2, o.c)
-	r.each(o.c, len(x), o.forwardChannel)
+// momentsOp also keeps what both operations know of a batch, per channel.
+type momentsOp struct {
+	*moments
+	mu, inv []float64 // μ and 1/√(σ² + ε)
+	a, b    []float32 // y = a·x + b
+	k, p, q []float32 // dx = k·dy + p·x + q
+	lanes   [maxLanes]pairs
 }
 
-func (o *batchNorm[T]) backward(r *run[T], x, y, dy, dx []T) {
-	o.r, o.x, o.dy, o.dx = r, x, dy, dx
-	r.each(o.c, len(x), o.backwardChannel)
+// pairs is two sums a channel: of x and x² ahead, of dy and dy·x back.
+type pairs struct{ first, second []float64 }
+
+// of returns the sums of a piece's lane, which begin with its first piece.
+func (o *momentsOp) of(p *piece) (first, second []float64) {
+	l := &o.lanes[p.lane]
+	if p.fresh {
+		clear(l.first)
+		clear(l.second)
+	}
+	return l.first, l.second
 }
 
-// at is where channel c of sample s begins.
-func (o *batchNorm[T]) at(s, c int) int { return (s*o.c + c) * o.plane }
+// total is the sums of channel i over all lanes.
+func (o *momentsOp) total(r *run, i int) (first, second float64) {
+	for l := range o.lanes[:r.lanes] {
+		first += o.lanes[l].first[i]
+		second += o.lanes[l].second[i]
+	}
+	return first, second
+}
 
-func (o *batchNorm[T]) doForward(c, _ int) {
-	r := o.r
-	mu, sigma2 := float64(r.param(o.mean)[c]), float64(r.param(o.variance)[c])
+func (o *momentsOp) forward(r *run, p *piece) {
 	if r.train {
-		var s1, s2 float64
-		for s := range r.n {
-			a, b := moments(o.x[o.at(s, c):][:o.plane])
-			s1, s2 = s1+a, s2+b
-		}
-		m := float64(r.n * o.plane)
-		mu = s1 / m
-		sigma2 = max(s2/m-mu*mu, 0)
-		o.mu[c], o.sigma2[c] = mu, sigma2
-	}
-	scale := float64(r.param(o.scale)[c]) / math.Sqrt(sigma2+normEpsilon)
-	a, b := T(scale), T(float64(r.param(o.shift)[c])-scale*mu)
-	for s := range r.n {
-		i := o.at(s, c)
-		y := o.y[i : i+o.plane]
-		for j, v := range o.x[i : i+o.plane] {
-			y[j] = a*v + b
-		}
+		s, t := o.of(p)
+		f32.Moments(s, t, p.x)
 	}
 }
 
-func (o *batchNorm[T]) doBackward(c, _ int) {
-	r := o.r
-	mu, sigma2, m := o.mu[c], o.sigma2[c], float64(r.n*o.plane)
-	inv := 1 / math.Sqrt(sigma2+normEpsilon)
-
-	var sdy, sdyx float64
-	for s := range r.n {
-		i := o.at(s, c)
-		a, b := products(o.dy[i:i+o.plane], o.x[i:i+o.plane])
-		sdy, sdyx = sdy+a, sdyx+b
+func (o *momentsOp) backward(_ *run, p *piece) {
+	if p.dx != nil {
+		f32.NormGrad(p.dx, p.dy, p.x, o.k, o.p, o.q)
 	}
-	dshift, dscale := sdy, inv*(sdyx-mu*sdy)
-	r.gradient(o.shift)[c], r.gradient(o.scale)[c] = T(dshift), T(dscale)
+}
 
-	unbiased := sigma2
-	if m > 1 {
-		unbiased *= m / (m - 1)
-	}
-	r.gradient(o.mean)[c] = T(normMomentum * (float64(r.param(o.mean)[c]) - mu))
-	r.gradient(o.variance)[c] = T(normMomentum * (float64(r.param(o.variance)[c]) - unbiased))
+func (o *momentsOp) begin(*run, *piece, direction) {}
 
-	if o.dx == nil {
+// end of the forward pass knows the batch.
+func (o *momentsOp) end(r *run, _ *piece, d direction) {
+	if d == back {
 		return
 	}
-	// dx = k·dy + p·x + q, collecting terms.
-	k := float64(r.param(o.scale)[c]) * inv
-	p := -k * dscale / m * inv
-	q := -k*dshift/m - p*mu
-	tk, tp, tq := T(k), T(p), T(q)
-	for s := range r.n {
-		i := o.at(s, c)
-		x, dx := o.x[i:i+o.plane], o.dx[i:i+o.plane]
-		for j, v := range o.dy[i : i+o.plane] {
-			dx[j] = tk*v + tp*x[j] + tq
+	scale, shift, mean, variance := r.param(o.scale), r.param(o.shift), r.param(o.mean), r.param(o.variance)
+	m := float64(r.n * o.rows)
+	for i := range o.c {
+		mu, sigma2 := float64(mean[i]), float64(variance[i])
+		if r.train {
+			s1, s2 := o.total(r, i)
+			mu = s1 / m
+			sigma2 = max(s2/m-mu*mu, 0)
+			unbiased := sigma2
+			if m > 1 {
+				unbiased *= m / (m - 1)
+			}
+			r.slope(o.mean)[i] = float32(normMomentum * (float64(mean[i]) - mu))
+			r.slope(o.variance)[i] = float32(normMomentum * (float64(variance[i]) - unbiased))
 		}
+		inv := 1 / math.Sqrt(sigma2+normEpsilon)
+		o.mu[i], o.inv[i] = mu, inv
+		a := float64(scale[i]) * inv
+		o.a[i], o.b[i] = float32(a), float32(float64(shift[i])-a*mu)
 	}
 }
 
-// moments returns Σv and Σv².
-func moments[T Float](v []T) (s1, s2 float64) {
-	var a, b, c, d float64
-	for len(v) >= 2 {
-		x, y := float64(v[0]), float64(v[1])
-		a, b = a+x, b+y
-		c, d = c+x*x, d+y*y
-		v = v[2:]
+// differentiate takes the sums of dy and dy·x and sets dγ, dβ and what makes
+// dx, collecting terms.
+func (o *momentsOp) differentiate(r *run) {
+	scale, dscale, dshift := r.param(o.scale), r.slope(o.scale), r.slope(o.shift)
+	m := float64(r.n * o.rows)
+	for i := range o.c {
+		sdy, sdyx := o.total(r, i)
+		db, dg := sdy, o.inv[i]*(sdyx-o.mu[i]*sdy)
+		dshift[i], dscale[i] = float32(db), float32(dg)
+		k := float64(scale[i]) * o.inv[i]
+		p := -k * dg / m * o.inv[i]
+		o.k[i], o.p[i], o.q[i] = float32(k), float32(p), float32(-k*db/m-p*o.mu[i])
 	}
-	for _, w := range v {
-		x := float64(w)
-		a, c = a+x, c+x*x
-	}
-	return a + b, c + d
 }
 
-// products returns Σv and Σv·w.
-func products[T Float](v, w []T) (s1, s2 float64) {
-	var a, b, c, d float64
-	w = w[:len(v)]
-	for len(v) >= 2 && len(w) >= 2 {
-		x, y := float64(v[0]), float64(v[1])
-		a, b = a+x, b+y
-		c, d = c+x*float64(w[0]), d+y*float64(w[1])
-		v, w = v[2:], w[2:]
+// normalise is the second half of a batch norm.
+type normalise struct {
+	half int // node of the first
+	relu bool
+}
+
+func (f *normalise) rectify() { f.relu = true }
+
+func (f *normalise) traits() traits {
+	return traits{readsX: true, readsY: f.relu, spoils: f.relu, passes: true}
+}
+
+func (f *normalise) instance(ops []op) op {
+	return &normaliseOp{normalise: *f, momentsOp: ops[f.half].(*momentsOp)}
+}
+
+type normaliseOp struct {
+	normalise
+	*momentsOp
+}
+
+func (o *normaliseOp) forward(_ *run, p *piece) {
+	f32.ScaleShift(p.y, p.x, o.a, o.b, p.add, o.relu)
+}
+
+func (o *normaliseOp) backward(_ *run, p *piece) {
+	s, t := o.of(p)
+	f32.NormGradSums(s, t, p.dy, p.x, p.y)
+}
+
+func (o *normaliseOp) end(r *run, _ *piece, d direction) {
+	if d == back {
+		o.differentiate(r)
 	}
-	for i := range v {
-		x := float64(v[i])
-		a, c = a+x, c+x*float64(w[i])
-	}
-	return a + b, c + d
 }

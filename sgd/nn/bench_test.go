@@ -2,6 +2,7 @@ package nn
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/gradlab/gradlab/internal/rng"
@@ -24,6 +25,8 @@ func randomBatch(in sgd.Shape, classes, n int) sgd.Batch {
 var (
 	mnist = sgd.Shape{C: 1, H: 28, W: 28}
 	cifar = sgd.Shape{C: 3, H: 32, W: 32}
+	small = sgd.Shape{C: 3, H: 64, W: 64}
+	photo = sgd.Shape{C: 3, H: 224, W: 224}
 )
 
 func BenchmarkGrad(b *testing.B) {
@@ -37,9 +40,11 @@ func BenchmarkGrad(b *testing.B) {
 		{"lenet5", mnist, 100},
 		{"mnistcnn", mnist, 100},
 		{"cifar10_full", cifar, 100},
-		{"resnet20", cifar, 32},
+		{"resnet20", cifar, 128},
+		{"resnet50", small, 16},
+		{"resnet50", photo, 8},
 	} {
-		b.Run(c.spec, func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/%dpx/batch=%d", c.spec, c.in.W, c.batch), func(b *testing.B) {
 			m, p := newPass(b, c.spec, c.in)
 			batch := randomBatch(c.in, 10, c.batch)
 			if _, err := m.Grad(context.Background(), p, batch); err != nil { // fills the scratch

@@ -9,41 +9,79 @@ import (
 // Layer is one step of a net, described by its options. It is bound to an
 // input shape when the net is built; what does not fit is an error then.
 type Layer interface {
-	bind(b *builder, in sgd.Shape) (module, error)
+	// bind adds the layer to the program, reading value x, and returns the value
+	// of its output.
+	bind(b *builder, x int) (int, error)
 }
 
 // Sequential is layers one behind the other, itself a Layer.
 type Sequential []Layer
 
-// module is a bound layer: its output shape and a factory of the working part,
-// one per Scratch.
-type module struct {
-	in, out  sgd.Shape
-	keepsOut bool // backward reads the output, so nobody may write over it
-	f32      func() block[float32]
-	f64      func() block[float64]
-}
-
-// instance makes the working part of m in arithmetic T.
-func instance[T Float](m module) block[T] {
-	var z T
-	if _, ok := any(z).(float32); ok {
-		return any(m.f32()).(block[T])
+func (s Sequential) bind(b *builder, x int) (int, error) {
+	if len(s) == 0 {
+		return 0, fmt.Errorf("nn: a sequence needs at least one layer")
 	}
-	return any(m.f64()).(block[T])
+	for _, l := range s {
+		var err error
+		if x, err = l.bind(b, x); err != nil {
+			return 0, err
+		}
+	}
+	return x, nil
 }
 
-// builder collects what layers claim while they are bound, in forward order.
+// value is an activation of the program.
+type value struct {
+	shape  sgd.Shape
+	planar bool // stored C×H×W, as batches come; all others are H×W×C
+	grad   bool // something trainable lies before it
+	store  int  // the value whose memory this one is; usually itself
+	pinned bool // read in two places: what follows must not be done in its stead
+}
+
+// node is one operation of the program: y = f(x), or y = f(x, add).
+type node struct {
+	bound
+	x, y  int
+	add   int   // −1 without
+	spans []int // needed before it, ready behind it
+}
+
+// bound is a layer that has learnt its shapes. It is fixed once the net is
+// built.
+type bound interface {
+	traits() traits
+	// instance makes the working part for one Scratch; ops are those of the
+	// nodes before it.
+	instance(ops []op) op
+}
+
+// traits is what the plan of a program must know of an operation.
+type traits struct {
+	readsX, readsY bool // the backward pass reads x, y
+	spoils         bool // the backward pass writes over dy
+	passes         bool // what it leaves in dy is dx, and the gradient of add
+	alias          bool // y is x: the operation only looks
+	gathers        bool // it sums over the batch: what reads y waits for all samples
+	whole          bool // it works on the batch as a whole, on several threads by itself
+	holds          bool // it reads all of dy at the end of the stage
+	weights        int  // of its matrix products in the pieces, and rows that a
+	rows           int  // sample has in them; 0 without
+}
+
+// builder is the program while layers are bound to it.
 type builder struct {
 	layout sgd.Layout
 	inits  []initial // per span
 	flops  []float64 // per span
 	counts map[string]int
-	leaves int
-	// fresh says that the activation at hand belongs to the net and is read by
-	// nobody else, so that an element-wise layer may write over it.
-	fresh bool
-	width int // largest activation of one sample
+	values []value
+	nodes  []node
+}
+
+// newBuilder is an empty program whose value 0 is a batch of shape in.
+func newBuilder(in sgd.Shape) *builder {
+	return &builder{counts: map[string]int{}, values: []value{{shape: in, planar: true}}}
 }
 
 // name numbers the layers of one kind: conv1, conv2, ….
@@ -59,35 +97,49 @@ func (b *builder) claim(name string, role sgd.Role, rows, cols int, init initial
 	return b.layout.Add(name, role, rows, cols)
 }
 
-// leaf wraps an op as a module. spans are those claimed for it, in order.
-func (b *builder) leaf(l leafInfo, f32 func() op[float32], f64 func() op[float64]) module {
-	l.inPlace = l.elementwise && b.fresh
-	b.fresh = true
-	b.leaves++
-	b.width = max(b.width, l.in.Len(), l.out.Len())
-	return module{
-		in: l.in, out: l.out, keepsOut: l.keepsOut,
-		f32: func() block[float32] { return &leaf[float32]{leafInfo: l, op: f32()} },
-		f64: func() block[float64] { return &leaf[float64]{leafInfo: l, op: f64()} },
+func (b *builder) shape(x int) sgd.Shape { return b.values[x].shape }
+
+// emit adds an operation with an output of shape out and returns its value.
+func (b *builder) emit(f bound, x int, out sgd.Shape, spans ...int) int {
+	y := len(b.values)
+	v := value{shape: out, store: y, grad: len(spans) > 0 || b.values[x].grad}
+	v.planar = b.values[x].planar && out == b.shape(x)
+	if f.traits().alias {
+		v.store = b.values[x].store
 	}
+	b.values = append(b.values, v)
+	b.nodes = append(b.nodes, node{bound: f, x: x, y: y, add: -1, spans: spans})
+	return y
 }
 
-func (s Sequential) bind(b *builder, in sgd.Shape) (module, error) {
-	if len(s) == 0 {
-		return module{}, fmt.Errorf("nn: a sequence needs at least one layer")
+// attach makes the last node, which computes y, add value s too.
+func (b *builder) attach(s int) {
+	last := &b.nodes[len(b.nodes)-1]
+	last.add = s
+	v := &b.values[last.y]
+	v.grad = v.grad || b.values[s].grad
+}
+
+// last returns the operation that made x if another may be fused into it: if it
+// is the last one and nobody else reads x. Otherwise it returns nil.
+func (b *builder) last(x int) bound {
+	if n := len(b.nodes); n > 0 && b.nodes[n-1].y == x && !b.values[x].pinned {
+		return b.nodes[n-1].bound
 	}
-	mods := make([]module, len(s))
-	at := in
-	for i, l := range s {
-		m, err := l.bind(b, at)
-		if err != nil {
-			return module{}, err
-		}
-		mods[i], at = m, m.out
+	return nil
+}
+
+// images returns x as H×W×C, for layers that look at pixels.
+func (b *builder) images(x int) int {
+	s := b.shape(x)
+	if !b.values[x].planar {
+		return x
 	}
-	return module{
-		in: in, out: at, keepsOut: mods[len(mods)-1].keepsOut,
-		f32: func() block[float32] { return newChain[float32](mods) },
-		f64: func() block[float64] { return newChain[float64](mods) },
-	}, nil
+	if s.C == 1 || s.H*s.W == 1 { // the two orders are one
+		b.values[x].planar = false
+		return x
+	}
+	y := b.emit(toImages(s), x, s)
+	b.values[y].planar = false
+	return y
 }

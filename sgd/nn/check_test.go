@@ -5,64 +5,109 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// Gradients are checked in float64: (L(w + h) − L(w − h))/2h against Grad, with
-// h = 1e-5, on some coordinates of every span.
+// Gradients are checked twice over: those of the reference in float64 against
+// differences, (L(w + h) − L(w − h))/2h with h = 1e-5, on some coordinates of
+// every span; and all that Grad and Eval return, in float32, against the
+// reference.
 
-// example is a random batch, parameters away from their special initial values,
-// and a float64 pass over them.
+// example is a random batch and parameters away from their special initial
+// values, all of them exact in float32.
 type example struct {
 	net    *Net
-	s      *scratch[float64]
+	ref    reference
 	params []float64
 	x      []float64
-	y      []int32
-	first  uint64
+	batch  sgd.Batch
 }
 
 func newExample(net *Net, n int, seed uint64) *example {
-	e := &example{net: net, s: newScratch[float64](net), first: 7}
-	e.params = make([]float64, net.layout.Size())
-	initialise(net, e.params, seed)
+	size := net.layout.Size()
+	e := &example{net: net, params: make([]float64, size), batch: randomBatch(net.in, net.classes, n)}
+	p := make([]float32, size)
+	net.Init(p, seed)
 	key := rng.New(seed, "example")
 	for _, s := range net.layout.Spans {
-		if s.Role == sgd.Bias || s.Role == sgd.Norm {
-			for i := s.Off; i < s.End(); i++ {
-				e.params[i] += 0.3 * key.Norm(uint64(i))
+		for i := s.Off; i < s.End(); i++ {
+			v := p[i]
+			switch s.Role {
+			case sgd.Bias, sgd.Norm:
+				v += 0.3 * float32(key.Norm(uint64(i)))
+			case sgd.Buffer:
+				v += key.Float32(uint64(i))
 			}
+			e.params[i] = float64(v)
 		}
 	}
-	e.x = make([]float64, n*net.in.Len())
-	for i := range e.x {
-		e.x[i] = key.With(1).Norm(uint64(i))
+	for _, v := range e.batch.X {
+		e.x = append(e.x, float64(v))
 	}
-	for i := range n {
-		e.y = append(e.y, int32(key.With(2).IntN(uint64(i), net.classes)))
-	}
+	e.ref = reference{net: net, params: e.params, train: true, first: e.batch.First, seed: e.batch.Seed}
 	return e
 }
 
-func (e *example) grad(t *testing.T, g []float64) float64 {
+func (e *example) grad(g []float64) float64 {
+	e.ref.grad = g
+	return e.ref.loss(e.x, e.batch.Y)
+}
+
+// compare checks Grad and Eval against the reference. Errors are relative to
+// the norm of a span's gradient, or to 0.03 of that of all: biases in front of a
+// batch norm have none.
+func (e *example) compare(t rapid.TB, tolerance float64) {
 	t.Helper()
-	e.s.ctx, e.s.params, e.s.grad, e.s.first, e.s.seed = context.Background(), e.params, g, e.first, 5
-	loss, err := e.s.gradPass(e.x, e.y)
+	want, size := make([]float64, len(e.params)), len(e.params)
+	p := sgd.Pass{Params: make([]float32, size), Grad: make([]float32, size), Scratch: e.net.NewScratch()}
+	for i, v := range e.params {
+		p.Params[i] = float32(v)
+		p.Grad[i] = float32(math.NaN()) // Grad overwrites
+	}
+	loss, wantLoss := 0.0, e.grad(want)
+	for range 2 { // the second time over used memory
+		var err error
+		if loss, err = e.net.Grad(context.Background(), p, e.batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := math.Abs(loss - wantLoss); !(d <= tolerance*max(1, wantLoss)) {
+		t.Errorf("loss %.8g, want %.8g", loss, wantLoss)
+	}
+	whole := 0.0
+	for _, v := range want {
+		whole += v * v
+	}
+	for _, s := range e.net.layout.Spans {
+		var norm, off float64
+		for i := s.Off; i < s.End(); i++ {
+			d := float64(p.Grad[i]) - want[i]
+			norm, off = norm+want[i]*want[i], off+d*d
+		}
+		if !(math.Sqrt(off) <= tolerance*(math.Sqrt(norm)+0.03*math.Sqrt(whole))) {
+			t.Errorf("%s: gradient is off by %.3g of %.3g", s.Name, math.Sqrt(off), math.Sqrt(norm))
+		}
+	}
+	score, err := e.net.Eval(p.Params, p.Scratch, e.batch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return loss
+	ref := e.ref
+	ref.train = false
+	wantLoss = ref.loss(e.x, e.batch.Y) * float64(e.batch.N)
+	if d := math.Abs(score.Loss - wantLoss); !(d <= tolerance*max(1, wantLoss)) {
+		t.Errorf("Eval says %.8g, want %.8g", score.Loss, wantLoss)
+	}
 }
 
-// check compares up to perSpan coordinates of each span.
-func (e *example) check(t *testing.T, perSpan int) {
+// differences compares up to perSpan coordinates of each span.
+func (e *example) differences(t *testing.T, perSpan int) {
 	t.Helper()
 	g, scrap := make([]float64, len(e.params)), make([]float64, len(e.params))
-	for i := range g {
-		g[i] = math.NaN() // Grad overwrites
-	}
-	e.grad(t, g)
+	e.grad(g)
 	const h = 1e-5
 	for si, s := range e.net.layout.Spans {
 		if s.Role == sgd.Buffer {
@@ -81,9 +126,9 @@ func (e *example) check(t *testing.T, perSpan int) {
 			i := s.Off + key.Permute(k, s.Len())
 			old := e.params[i]
 			e.params[i] = old + h
-			up := e.grad(t, scrap)
+			up := e.grad(scrap)
 			e.params[i] = old - h
-			down := e.grad(t, scrap)
+			down := e.grad(scrap)
 			e.params[i] = old
 			num := (up - down) / (2 * h)
 			if d := math.Abs(num - g[i]); !(d <= 1e-6*max(math.Abs(num), rms)+1e-10) {
@@ -149,10 +194,12 @@ func TestLayerGradients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			net := mustNet(t, in, 4, 0.1, Sequential{front, layers, back}...)
-			newExample(net, 3, 1).check(t, 8)
+			newExample(net, 3, 1).differences(t, 8)
+			newExample(net, 3, 1).compare(t, 1e-5)
 			// In front nothing asks for the gradient of the input.
 			net = mustNet(t, in, 4, 0, Sequential{layers, back}...)
-			newExample(net, 3, 2).check(t, 4)
+			newExample(net, 3, 2).differences(t, 4)
+			newExample(net, 33, 2).compare(t, 1e-5) // several lanes and pieces
 		})
 	}
 }
@@ -165,19 +212,98 @@ func TestModelGradients(t *testing.T) {
 		"mnistcnn":                      {C: 1, H: 5, W: 4},
 		"cifar10_full":                  {C: 3, H: 9, W: 8},
 		"resnet20(zero_gamma=false,smoothing=0.1)": {C: 3, H: 5, W: 4},
+		"resnet18": {C: 2, H: 9, W: 8},
 	} {
 		t.Run(text, func(t *testing.T) {
 			m, err := Models.MustParse(text).New(in, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := newExample(m.(*Net), 3, 3)
+			net := m.(*Net)
+			if net.layout.Size() > 1e6 {
+				// Too large to look at by differences, and over few values a batch
+				// norm makes much of rounding.
+				newExample(net, 8, 4).compare(t, 1e-3)
+				return
+			}
+			e := newExample(net, 3, 4)
 			if text == "cifar10_full" { // initial weights of 1e-4 say little
 				for i := range e.params {
 					e.params[i] *= 20
 				}
 			}
-			e.check(t, 2)
+			e.differences(t, 2)
+			e.compare(t, 1e-4)
 		})
 	}
+}
+
+// TestRandomNets draws nets: what is fused, how the batch is cut and where
+// everything lies depends on what stands beside what.
+func TestRandomNets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := sgd.Shape{
+			C: rapid.IntRange(1, 3).Draw(t, "channels"),
+			H: rapid.IntRange(1, 8).Draw(t, "height"),
+			W: rapid.IntRange(1, 8).Draw(t, "width"),
+		}
+		layers := append(drawLayers(t, 2), Dense{Out: 3})
+		net, err := New(in, 3, 0.1, layers...)
+		if err != nil {
+			t.Skip(err)
+		}
+		e := newExample(net, rapid.IntRange(8, 40).Draw(t, "batch"), rapid.Uint64().Draw(t, "seed"))
+		e.grad(make([]float64, len(e.params)))
+		if e.ref.margin < 1e-5 || e.ref.spread < 1e-2 {
+			t.Skip("rounding might matter")
+		}
+		e.compare(t, 1e-3)
+	})
+}
+
+// drawLayers draws one to six layers, residual blocks depth deep.
+func drawLayers(t *rapid.T, depth int) (layers Sequential) {
+	side := rapid.IntRange(1, 3)
+	for range rapid.IntRange(1, 6).Draw(t, "layers") {
+		kind := rapid.IntRange(0, 12).Draw(t, "layer")
+		k, stride := side.Draw(t, "kernel"), side.Draw(t, "stride")
+		pad, odd := k/2, rapid.Bool().Draw(t, "odd")
+		conv := Conv{Out: 2 * k, Kernel: k, Stride: stride, Pad: pad, NoBias: odd}
+		switch kind {
+		case 0, 1:
+			layers = append(layers, conv)
+		case 2:
+			layers = append(layers, conv, BatchNorm{})
+		case 3, 4:
+			layers = append(layers, ReLU{})
+		case 5:
+			layers = append(layers, MaxPool{Kernel: k, Stride: stride, Pad: pad, Ceil: odd})
+		case 6:
+			layers = append(layers, AvgPool{Kernel: k, Stride: stride, Pad: pad, Ceil: odd})
+		case 7:
+			layers = append(layers, Dense{Out: 3 * k})
+		case 8:
+			layers = append(layers, Dropout{Rate: 0.25})
+		case 9:
+			layers = append(layers, LRN{Size: 3, Alpha: 1, Beta: 0.75})
+		case 10:
+			layers = append(layers, GlobalAvgPool{})
+		case 11:
+			if depth > 0 {
+				layers = append(layers, Residual{Body: drawLayers(t, depth-1)})
+			}
+		case 12: // with shapes that fit
+			same := Conv{Out: 4, Kernel: 3, Pad: 1, NoBias: odd}
+			body := Sequential{same, BatchNorm{}, ReLU{}, same}
+			if k > 1 {
+				body = append(body, BatchNorm{})
+			}
+			half := Sequential{Conv{Out: 4, Kernel: 1}}
+			if stride > 1 {
+				half = append(half, BatchNorm{})
+			}
+			layers = append(layers, Residual{Body: body, Shortcut: half}, ReLU{})
+		}
+	}
+	return layers
 }

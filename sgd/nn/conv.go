@@ -3,16 +3,17 @@ package nn
 import (
 	"fmt"
 
+	"github.com/gradlab/gradlab/internal/conv"
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// Conv is a two-dimensional convolution with square windows. With U the image
-// unfolded to patches (see patches), Y of Out×positions and W of Out×(in·k·k),
-// one output channel a row, per image
+// Conv is a two-dimensional convolution with square windows: with x zero beyond
+// the edges and W one output channel a row, its columns in the order ky, kx, i,
 //
-//	Y = W·U + b·1ᵀ,  dW = Σ dY·Uᵀ,  db = Σ dY·1,  dX = fold(Wᵀ·dY)
+//	y[h, w, o] = b[o] + Σ_{ky, kx, i} W[o, ky, kx, i] · x[h·s + ky − p, w·s + kx − p, i]
 //
-// U is made again in the backward pass: cheaper than keeping it.
+// dW, db and dx are its transposes. A ReLU behind it is done in the same pass.
 type Conv struct {
 	Out    int
 	Kernel int
@@ -22,138 +23,150 @@ type Conv struct {
 	Init   Init // nil is He
 }
 
-func (l Conv) bind(b *builder, in sgd.Shape) (module, error) {
+func (l Conv) bind(b *builder, x int) (int, error) {
 	name := b.name("conv")
+	x = b.images(x)
+	in := b.shape(x)
 	l.Stride = max(l.Stride, 1)
 	switch {
 	case l.Out < 1 || l.Kernel < 1 || l.Pad < 0:
-		return module{}, fmt.Errorf("nn: %s needs out ≥ 1, kernel ≥ 1 and pad ≥ 0: %+v", name, l)
+		return 0, fmt.Errorf("nn: %s needs out ≥ 1, kernel ≥ 1 and pad ≥ 0: %+v", name, l)
 	case in.H+2*l.Pad < l.Kernel || in.W+2*l.Pad < l.Kernel:
 		least := l.Kernel - 2*l.Pad
-		return module{}, fmt.Errorf("nn: %s (kernel %d, pad %d) needs an input of at least %dx%d, not %dx%d",
+		return 0, fmt.Errorf("nn: %s (kernel %d, pad %d) needs an input of at least %dx%d, not %dx%d",
 			name, l.Kernel, l.Pad, least, least, in.H, in.W)
 	}
-	p := newPatches(in.C, in.H, in.W, l.Kernel, l.Stride, l.Pad)
-	fanOut := l.Out * l.Kernel * l.Kernel
-	w := b.claim(name+".weight", sgd.Weight, l.Out, p.rows, l.Init.fans(p.rows, fanOut),
-		2*float64(l.Out)*float64(p.rows)*float64(p.positions))
-	spans, bias := []int{w}, -1
-	if !l.NoBias {
-		bias = b.claim(name+".bias", sgd.Bias, 1, l.Out, constant(0), 0)
-		spans = append(spans, bias)
+	c := &convolution{
+		Plan: conv.New(conv.Geom{
+			H: in.H, W: in.W, In: in.C, Out: l.Out, Kernel: l.Kernel, Stride: l.Stride, Pad: l.Pad,
+		}, conv.Options{}),
+		bias: -1,
 	}
-	return b.leaf(
-		leafInfo{in: in, out: sgd.Shape{C: l.Out, H: p.outH, W: p.outW}, spans: spans},
-		func() op[float32] { return newConv[float32](p, l.Out, w, bias) },
-		func() op[float64] { return newConv[float64](p, l.Out, w, bias) }), nil
+	out := sgd.Shape{C: l.Out, H: c.Geom().OutH(), W: c.Geom().OutW()}
+	taps, fanOut := l.Kernel*l.Kernel*in.C, l.Out*l.Kernel*l.Kernel
+	c.weight = b.claim(name+".weight", sgd.Weight, l.Out, taps, l.Init.fans(taps, fanOut),
+		2*float64(out.Len())*float64(taps))
+	if l.NoBias {
+		return b.emit(c, x, out, c.weight), nil
+	}
+	c.bias = b.claim(name+".bias", sgd.Bias, 1, l.Out, constant(0), 0)
+	return b.emit(c, x, out, c.weight, c.bias), nil
 }
 
-// convLanes is how many partial sums of dW a batch is cut into: images l·N/16
-// to (l+1)·N/16 are added in order in lane l, then the lanes in order.
-const convLanes = 16
-
-type conv[T Float] struct {
-	patches
-	out          int
+type convolution struct {
+	*conv.Plan
 	weight, bias int // spans; bias is −1 without
-	r            *run[T]
-	x, y, dy, dx []T
-	lanes        int
-	dw, db       [convLanes][]T
-
-	forwardImage, backwardLane func(i, slot int)
+	relu         bool
 }
 
-func newConv[T Float](p patches, out, w, b int) *conv[T] {
-	c := &conv[T]{patches: p, out: out, weight: w, bias: b}
-	c.forwardImage, c.backwardLane = c.doForward, c.doBackward
-	return c
-}
+func (c *convolution) rectify() { c.relu = true }
 
-func (c *conv[T]) forward(r *run[T], x, y []T) {
-	c.r, c.x, c.y = r, x, y
-	r.reserve(c.rows * c.positions)
-	r.each(r.n, r.n*c.out*c.rows*c.positions, c.forwardImage)
-}
-
-// columns returns image s unfolded, in slot's workspace.
-func (c *conv[T]) columns(s, slot int) []T {
-	size := c.c * c.h * c.w
-	img := c.x[s*size : (s+1)*size]
-	if c.trivial() {
-		return img
+func (c *convolution) traits() traits {
+	g := c.Geom()
+	return traits{
+		readsX: true, readsY: c.relu, spoils: c.relu, holds: true,
+		weights: g.Out * g.Kernel * g.Kernel * g.In, rows: g.OutH() * g.OutW(),
 	}
-	cols := c.r.work[slot][:c.rows*c.positions]
-	unfold(&c.patches, cols, img)
-	return cols
 }
 
-func (c *conv[T]) doForward(s, slot int) {
-	y := c.y[s*c.out*c.positions : (s+1)*c.out*c.positions]
-	beta := T(0)
+func (c *convolution) instance([]op) op {
+	o := &convOp{convolution: *c}
+	o.packPiece, o.weightPiece = o.pack, o.weights
 	if c.bias >= 0 {
-		beta = 1
-		for o, v := range c.r.param(c.bias) {
-			fill(y[o*c.positions:(o+1)*c.positions], v)
+		for i := range o.db {
+			o.db[i] = make([]float64, c.Geom().Out)
 		}
 	}
-	gemm(c.r.n > 1, false, false, c.out, c.positions, c.rows, c.r.param(c.weight), c.rows,
-		c.columns(s, slot), c.positions, beta, y, c.positions)
+	return o
 }
 
-func (c *conv[T]) backward(r *run[T], x, y, dy, dx []T) {
-	c.r, c.x, c.dy, c.dx = r, x, dy, dx
-	c.lanes = min(convLanes, r.n)
-	for l := range c.lanes {
-		grow(&c.dw[l], c.out*c.rows)
-		grow(&c.db[l], c.out)
+type convOp struct {
+	convolution
+	packedAhead, packedBack []float32           // weights
+	ahead, back             []float32           // one of these, in use
+	part                    []float32           // partial sums of dW
+	db                      [maxLanes][]float64 // and of db, if there is a bias
+	run                     *run
+	all                     *piece
+
+	packPiece, weightPiece func(i, slot int)
+}
+
+// begin packs the weights for the pass.
+func (c *convOp) begin(r *run, all *piece, d direction) {
+	forward, backward := c.PackLen()
+	c.ahead, c.back = nil, nil
+	switch {
+	case d == ahead:
+		c.ahead = grow(&c.packedAhead, forward)
+	case all.wanted:
+		c.back = grow(&c.packedBack, backward)
+	default:
+		return
 	}
-	r.reserve(c.rows * c.positions)
-	r.each(c.lanes, r.n*c.out*c.rows*c.positions, c.backwardLane)
-	total(r.gradient(c.weight), c.dw[:c.lanes])
+	c.run = r
+	r.share(c.PackPieces(), forward, c.packPiece)
+}
+
+func (c *convOp) pack(i, slot int) {
+	c.Pack(&c.run.slots[slot].conv, i, c.ahead, c.back, c.run.param(c.weight))
+}
+
+func (c *convOp) forward(r *run, p *piece) {
+	var bias []float32
 	if c.bias >= 0 {
-		total(r.gradient(c.bias), c.db[:c.lanes])
+		bias = r.param(c.bias)
 	}
+	c.Forward(&r.slots[p.slot].conv, c.ahead, bias, c.relu, p.x, p.y, p.n())
 }
 
-func (c *conv[T]) doBackward(lane, slot int) {
-	size, outSize := c.c*c.h*c.w, c.out*c.positions
-	dw, db := c.dw[lane], c.db[lane]
-	clear(db)
-	beta := T(0) // the lane's first image overwrites
-	for s := lane * c.r.n / c.lanes; s < (lane+1)*c.r.n/c.lanes; s++ {
-		dy := c.dy[s*outSize : (s+1)*outSize]
-		gemm(c.lanes > 1, false, true, c.out, c.rows, c.positions, dy, c.positions,
-			c.columns(s, slot), c.positions, beta, dw, c.rows)
-		beta = 1
-		if c.bias >= 0 {
-			for o := range db {
-				db[o] += T(sum(dy[o*c.positions : (o+1)*c.positions]))
-			}
+func (c *convOp) backward(r *run, p *piece) {
+	switch {
+	case c.bias >= 0:
+		if p.fresh {
+			clear(c.db[p.lane])
 		}
-		if c.dx != nil {
-			c.input(dy, c.dx[s*size:(s+1)*size], slot)
+		biasGrad(c.db[p.lane], p, c.relu)
+	case c.relu:
+		f32.ReLUGrad(p.dy, p.dy, p.y)
+	}
+	if p.wanted {
+		c.BackwardData(&r.slots[p.slot].conv, c.back, p.dy, p.dx, p.n())
+	}
+}
+
+// end of the backward pass: all of dy is there now.
+func (c *convOp) end(r *run, all *piece, d direction) {
+	if d == ahead {
+		return
+	}
+	pieces, floats := c.WeightPieces(r.n)
+	grow(&c.part, floats)
+	c.run, c.all = r, all
+	r.share(pieces, r.n*r.at.cost, c.weightPiece)
+	c.SumWeights(r.slope(c.weight), c.part, r.n)
+	if c.bias < 0 {
+		return
+	}
+	for i, db := 0, r.slope(c.bias); i < len(db); i++ {
+		sum := 0.0
+		for _, lane := range c.db[:r.lanes] {
+			sum += lane[i]
 		}
+		db[i] = float32(sum)
 	}
 }
 
-// input fills dx of one image.
-func (c *conv[T]) input(dy, dx []T, slot int) {
-	cols := dx
-	if !c.trivial() {
-		cols = c.r.work[slot][:c.rows*c.positions]
-	}
-	gemm(c.lanes > 1, true, false, c.rows, c.positions, c.out, c.r.param(c.weight), c.rows, dy, c.positions, 0, cols, c.positions)
-	if !c.trivial() {
-		clear(dx)
-		fold(&c.patches, cols, dx)
-	}
+func (c *convOp) weights(i, slot int) {
+	c.BackwardWeights(&c.run.slots[slot].conv, i, c.run.slope(c.weight), c.part, c.all.x, c.all.dy, c.run.n)
 }
 
-// total sets dst to the sum of the lanes, in order.
-func total[T Float](dst []T, lanes [][]T) {
-	copy(dst, lanes[0])
-	for _, l := range lanes[1:] {
-		addTo(dst, l)
+// biasGrad takes dy back through a ReLU, if there was one, and adds up its
+// columns.
+func biasGrad(sum []float64, p *piece, relu bool) {
+	if relu {
+		f32.ReLUGradColSums(sum, p.dy, p.y)
+	} else {
+		f32.ColSums(sum, p.dy)
 	}
 }

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -10,47 +11,78 @@ import (
 //
 //	Y = X·Wᵀ + 1·bᵀ,  dX = dY·W,  dW = dYᵀ·X,  db = dYᵀ·1
 //
-// with X of N×in, Y of N×Out, and W of Out×in stored one output a row.
+// with X of N×in, Y of N×Out, and W of Out×in stored one output a row. Behind
+// layers on images, inputs are in the order h, w, c; straight on a batch, in
+// the batch's order.
+//
+// A ReLU behind it, and a dropout behind that, are done in the same pass: what
+// either sets to zero has no gradient, so y alone says what to do.
 type Dense struct {
 	Out  int
 	Init Init // nil is He
 }
 
-func (l Dense) bind(b *builder, in sgd.Shape) (module, error) {
+func (l Dense) bind(b *builder, x int) (int, error) {
 	name := b.name("dense")
 	if l.Out < 1 {
-		return module{}, fmt.Errorf("nn: %s needs at least one output, not %d", name, l.Out)
+		return 0, fmt.Errorf("nn: %s needs at least one output, not %d", name, l.Out)
 	}
-	n := in.Len()
-	w := b.claim(name+".weight", sgd.Weight, l.Out, n, l.Init.fans(n, l.Out), 2*float64(n)*float64(l.Out))
-	c := b.claim(name+".bias", sgd.Bias, 1, l.Out, constant(0), 0)
-	return b.leaf(
-		leafInfo{in: in, out: sgd.Shape{C: 1, H: 1, W: l.Out}, spans: []int{w, c}},
-		func() op[float32] { return dense[float32]{n, l.Out, w, c} },
-		func() op[float64] { return dense[float64]{n, l.Out, w, c} }), nil
+	n := b.shape(x).Len()
+	d := &dense{in: n, out: l.Out}
+	d.weight = b.claim(name+".weight", sgd.Weight, l.Out, n, l.Init.fans(n, l.Out), 2*float64(n)*float64(l.Out))
+	d.bias = b.claim(name+".bias", sgd.Bias, 1, l.Out, constant(0), 0)
+	return b.emit(d, x, sgd.Shape{C: 1, H: 1, W: l.Out}, d.weight, d.bias), nil
 }
 
-type dense[T Float] struct {
-	in, out int
-	w, b    int // spans
+type dense struct {
+	in, out      int
+	weight, bias int // spans
+	relu         bool
+	drop         *dropout // nil without
 }
 
-func (d dense[T]) forward(r *run[T], x, y []T) {
-	bias := r.param(d.b)
-	for s := range r.n {
-		copy(y[s*d.out:(s+1)*d.out], bias)
-	}
-	gemm(false, false, true, r.n, d.out, d.in, x, d.in, r.param(d.w), d.in, 1, y, d.out)
+func (d *dense) rectify() { d.relu = true }
+
+func (d *dense) traits() traits {
+	return traits{readsX: true, readsY: d.relu, spoils: d.relu, whole: true}
 }
 
-func (d dense[T]) backward(r *run[T], x, y, dy, dx []T) {
-	db := r.gradient(d.b)
-	clear(db)
-	for s := range r.n {
-		addTo(db, dy[s*d.out:(s+1)*d.out])
+func (d *dense) instance([]op) op { return &denseOp{dense: *d, db: make([]float64, d.out)} }
+
+type denseOp struct {
+	noHooks
+	dense
+	db []float64
+}
+
+func (d *denseOp) forward(r *run, p *piece) {
+	gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.param(d.weight), d.in, p.y, d.out)
+	f32.BiasReLU(p.y, r.param(d.bias), d.relu)
+	if d.drop != nil && r.train {
+		d.drop.mask(r, p, p.y, p.y)
 	}
-	gemm(false, true, false, d.out, d.in, r.n, dy, d.out, x, d.in, 0, r.gradient(d.w), d.in)
-	if dx != nil {
-		gemm(false, false, false, r.n, d.in, d.out, dy, d.out, r.param(d.w), d.in, 0, dx, d.in)
+}
+
+func (d *denseOp) backward(r *run, p *piece) {
+	if d.drop != nil {
+		f32.Scale(p.dy, d.drop.scale)
+	}
+	clear(d.db)
+	biasGrad(d.db, p, d.relu)
+	for i, v := range d.db {
+		r.slope(d.bias)[i] = float32(v)
+	}
+	gemm(r.threads, true, false, d.out, d.in, r.n, p.dy, d.out, p.x, d.in, r.slope(d.weight), d.in)
+	if p.dx != nil {
+		gemm(r.threads, false, false, r.n, d.in, d.out, p.dy, d.out, r.param(d.weight), d.in, p.dx, d.in)
+	}
+}
+
+// gemm is C = op(A)·op(B) on up to threads goroutines.
+func gemm(threads int, ta, tb bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+	if threads > 1 {
+		f32.Gemm(ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)
+	} else {
+		f32.GemmSerial(ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)
 	}
 }

@@ -1,20 +1,29 @@
-// Package nn is neural networks on flat vectors: layers as forward and backward
-// pairs, and a small zoo of models.
+// Package nn is neural networks on flat vectors: layers, and a small zoo of
+// models.
 //
 // A net is a list of Layers, plain structs of options. New binds them to an
 // input shape: each layer learns its shapes, claims its spans of the flat
-// parameter vector, and refuses what does not fit. The bound net is immutable;
-// everything a pass writes (activations, masks, partial sums) lives in a
-// Scratch, grown on first use, so that a step allocates nothing.
+// parameter vector, refuses what does not fit, and adds its operations to a
+// program. The program is planned once (see plan): operations run in stages that
+// take a few samples at a time through all they hold, and everything a pass
+// writes lies in a Scratch, grown on first use, so that a step allocates
+// nothing.
 //
-// Activations are N×C×H×W, row major, one sample after the other. Images of a
-// batch are worked on by up to f32.Threads goroutines, yet the results are
-// bit-identical at any GOMAXPROCS: work is cut into pieces that depend only on
-// shapes, and partial sums are added in a fixed order.
+// Layers do their neighbours' work where it costs nothing more. A bias, a
+// shortcut or a ReLU is part of the pass before it, and nothing is written twice;
+// whoever writes Conv{}, BatchNorm{}, ReLU{} need not know.
 //
-// Layers are generic over Float: they run in float32 and their gradients are
-// checked in float64.
+// Activations are N×H×W×C, row major, channels last. Batches come as N×C×H×W and
+// are turned where the first layer looks at pixels; dense layers and dropouts
+// before that see them as they come. So the inputs of a dense layer behind a
+// convolution are in the order h, w, c, and the weights of a convolution are
+// rows of ky, kx, in, one an output channel.
+//
+// A pass runs on up to par.Threads goroutines, or sgd.Pass.Threads if that is
+// less, yet the results are bit-identical at any number: work is cut into pieces
+// that depend only on shapes, and partial sums are added in a fixed order.
+//
+// The arithmetic is float32, by the kernels of internal/f32, internal/conv and
+// internal/pool. What it should be is spelt out in float64 in the tests, which
+// check that specification against differences and the kernels against it.
 package nn
-
-// Float is the arithmetic of a layer.
-type Float interface{ float32 | float64 }

@@ -2,75 +2,80 @@ package nn
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gradlab/gradlab/internal/rng"
-	"github.com/gradlab/gradlab/sgd"
 )
 
 // Dropout sets a share Rate of the values to zero in training and scales the
 // others by 1/(1 − Rate), so that inference needs no scaling (Srivastava et
-// al. 2014). The mask of value j of the sample at stream position p is draw j
-// of the key (batch seed, "dropout", layer, p): a sample meets the same mask in
-// any batch, on any rank.
+// al. 2014). Rate is rounded to a multiple of 2⁻¹⁶.
+//
+// The mask of value j of the sample at stream position p is in bits 16·(j mod
+// 4) and up of draw j/4 of the key (batch seed, "dropout", layer, p): a sample
+// meets the same mask in any batch, on any rank. Values are in the order of the
+// activation, h, w, c.
 type Dropout struct{ Rate float64 }
 
-func (l Dropout) bind(b *builder, in sgd.Shape) (module, error) {
+func (l Dropout) bind(b *builder, x int) (int, error) {
 	if !(l.Rate >= 0 && l.Rate < 1) {
-		return module{}, fmt.Errorf("nn: dropout must be in [0, 1), not %g", l.Rate)
+		return 0, fmt.Errorf("nn: dropout must be in [0, 1), not %g", l.Rate)
 	}
-	layer := uint64(b.leaves)
-	return b.leaf(
-		leafInfo{in: in, out: in, elementwise: true},
-		func() op[float32] { return newDropout[float32](in.Len(), layer, l.Rate) },
-		func() op[float64] { return newDropout[float64](in.Len(), layer, l.Rate) }), nil
-}
-
-type dropout[T Float] struct {
-	size     int
-	layer    uint64
-	rate     float64
-	key      rng.Key
-	first    uint64
-	from, to []T
-
-	maskImage func(i, slot int)
-}
-
-func newDropout[T Float](size int, layer uint64, rate float64) *dropout[T] {
-	d := &dropout[T]{size: size, layer: layer, rate: rate}
-	d.maskImage = d.doMask
-	return d
-}
-
-func (d *dropout[T]) forward(r *run[T], x, y []T) { d.apply(r, x, y) }
-
-func (d *dropout[T]) backward(r *run[T], x, y, dy, dx []T) {
-	if dx != nil {
-		d.apply(r, dy, dx)
+	b.name("dropout")
+	d := &dropout{layer: uint64(b.counts["dropout"]), size: b.shape(x).Len()}
+	d.below = uint64(min(math.Round(l.Rate*(1<<16)), 1<<16-1))
+	if d.below == 0 {
+		return x, nil
 	}
-}
-
-// apply masks from into to; the two may be one.
-func (d *dropout[T]) apply(r *run[T], from, to []T) {
-	if !r.train || d.rate == 0 {
-		if &from[0] != &to[0] {
-			copy(to, from)
-		}
-		return
+	d.scale = float32((1 << 16) / float64(1<<16-d.below))
+	if f, ok := b.last(x).(*dense); ok && f.relu && f.drop == nil {
+		f.drop = d
+		return x, nil
 	}
-	d.key, d.first = rng.New(r.seed, "dropout").With(d.layer), r.first
-	d.from, d.to = from, to
-	r.each(r.n, len(to), d.maskImage)
+	return b.emit(d, x, b.shape(x)), nil
 }
 
-func (d *dropout[T]) doMask(s, _ int) {
-	key, scale := d.key.With(d.first+uint64(s)), T(1/(1-d.rate))
-	from, to := d.from[s*d.size:(s+1)*d.size], d.to[s*d.size:(s+1)*d.size]
-	for j, v := range from {
-		if key.Float64(uint64(j)) < d.rate {
-			to[j] = 0
-		} else {
-			to[j] = v * scale
+type dropout struct {
+	layer uint64
+	size  int    // values of a sample
+	below uint64 // 16 bits below this are a value dropped
+	scale float32
+}
+
+func (*dropout) traits() traits     { return traits{spoils: true, passes: true} }
+func (d *dropout) instance([]op) op { return dropoutOp{dropout: d} }
+
+// mask drops values of from on the way to to, which may be the same.
+func (d *dropout) mask(r *run, p *piece, from, to []float32) {
+	layer := rng.New(r.seed, "dropout").With(d.layer)
+	for s := p.lo; s < p.hi; s++ {
+		key := layer.With(r.first + uint64(s))
+		at := (s - p.lo) * d.size
+		x, y := from[at:at+d.size], to[at:at+d.size]
+		for j := 0; j < len(x); j += 4 {
+			bits := key.Uint64(uint64(j / 4))
+			for k := j; k < min(j+4, len(x)); k++ {
+				// keep is all ones if the value stays: no branch, which chance
+				// would mispredict.
+				keep := uint32(int64(bits&0xffff-d.below)>>63) ^ math.MaxUint32
+				y[k] = math.Float32frombits(math.Float32bits(x[k]*d.scale) & keep)
+				bits >>= 16
+			}
 		}
 	}
 }
+
+type dropoutOp struct {
+	noHooks
+	*dropout
+}
+
+func (d dropoutOp) forward(r *run, p *piece) {
+	if r.train {
+		d.mask(r, p, p.x, p.y)
+	} else {
+		copy(p.y, p.x)
+	}
+}
+
+func (d dropoutOp) backward(r *run, p *piece) { d.mask(r, p, p.dy, p.dy) }

@@ -10,22 +10,26 @@ import "math"
 //
 // crossEntropy returns the loss of one sample, computed in float64, and sets dz
 // to scale times the gradient unless dz is nil.
-func crossEntropy[T Float](z []T, y int, smoothing, scale float64, dz []T) float64 {
+func crossEntropy(z []float32, y int, smoothing, scale float64, dz []float32) float64 {
 	top := math.Inf(-1)
 	for _, v := range z {
 		top = max(top, float64(v))
 	}
 	var norm, mean float64
-	for _, v := range z {
-		norm += math.Exp(float64(v) - top)
+	for k, v := range z {
+		e := math.Exp(float64(v) - top)
+		norm += e
 		mean += float64(v) - top
+		if dz != nil {
+			dz[k] = float32(e)
+		}
 	}
 	even := smoothing / float64(len(z))
 	if dz != nil {
-		for k, v := range z {
-			dz[k] = T(scale * (math.Exp(float64(v)-top)/norm - even))
+		for k, e := range dz {
+			dz[k] = float32(scale * (float64(e)/norm - even))
 		}
-		dz[y] -= T(scale * (1 - smoothing))
+		dz[y] -= float32(scale * (1 - smoothing))
 	}
 	loss := math.Log(norm) - (1-smoothing)*(float64(z[y])-top)
 	if smoothing != 0 {
@@ -36,7 +40,7 @@ func crossEntropy[T Float](z []T, y int, smoothing, scale float64, dz []T) float
 
 // correct says whether class y has the largest logit, the first of equals. A
 // NaN is never right.
-func correct[T Float](z []T, y int) bool {
+func correct(z []float32, y int) bool {
 	for k, v := range z {
 		if v > z[y] || v == z[y] && k < y {
 			return false

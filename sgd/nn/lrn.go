@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
 // LRN is local response normalisation within a channel, as in Caffe: with W(i)
-// the n×n window around i, zeros outside the plane,
+// the n×n window around pixel i, zeros outside the image,
 //
 //	s_i = 1 + α/n² Σ_{j∈W(i)} x_j²,   y_i = x_i · s_i^−β
 //	dx_i = dy_i · s_i^−β − 2αβ/n² · x_i Σ_{j∈W(i)} dy_j · x_j · s_j^−β−1
@@ -19,112 +20,103 @@ type LRN struct {
 	Alpha, Beta float64
 }
 
-func (l LRN) bind(b *builder, in sgd.Shape) (module, error) {
+func (l LRN) bind(b *builder, x int) (int, error) {
 	name := b.name("lrn")
 	if l.Size < 1 || l.Size%2 == 0 {
-		return module{}, fmt.Errorf("nn: %s needs an odd size ≥ 1, not %d", name, l.Size)
+		return 0, fmt.Errorf("nn: %s needs an odd size ≥ 1, not %d", name, l.Size)
 	}
-	return b.leaf(
-		leafInfo{in: in, out: in},
-		func() op[float32] { return newLRN[float32](l, in) },
-		func() op[float64] { return newLRN[float64](l, in) }), nil
+	x = b.images(x)
+	return b.emit(lrn{l, b.shape(x)}, x, b.shape(x)), nil
 }
 
-type lrn[T Float] struct {
+type lrn struct {
 	LRN
 	sgd.Shape
-	r         *run[T]
-	x, dy, dx []T
-	y         []T
-	s, f      []T // s as above and s^−β
-
-	forwardImage, backwardImage func(i, slot int)
 }
 
-func newLRN[T Float](l LRN, in sgd.Shape) *lrn[T] {
-	o := &lrn[T]{LRN: l, Shape: in}
-	o.forwardImage, o.backwardImage = o.doForward, o.doBackward
-	return o
+func (lrn) traits() traits     { return traits{readsX: true} }
+func (l lrn) instance([]op) op { return &lrnOp{lrn: l} }
+
+type lrnOp struct {
+	noHooks
+	lrn
+	s, f []float32 // s as above and s^−β, of the batch
 }
 
-func (o *lrn[T]) forward(r *run[T], x, y []T) {
-	o.r, o.x, o.y = r, x, y
-	grow(&o.s, len(x))
-	grow(&o.f, len(x))
-	r.reserve(2 * o.H * o.W)
-	r.each(r.n, 16*len(x), o.forwardImage)
-}
-
-func (o *lrn[T]) backward(r *run[T], x, y, dy, dx []T) {
-	if dx != nil {
-		o.r, o.x, o.dy, o.dx = r, x, dy, dx
-		r.reserve(2 * o.H * o.W)
-		r.each(r.n, 16*len(x), o.backwardImage)
+func (o *lrnOp) begin(r *run, _ *piece, d direction) {
+	if d == ahead {
+		grow(&o.s, r.n*o.Len())
+		grow(&o.f, r.n*o.Len())
 	}
 }
 
-func (o *lrn[T]) doForward(img, slot int) {
-	plane := o.H * o.W
-	sq, tmp := o.r.work[slot][:plane], o.r.work[slot][plane:2*plane]
-	alpha := T(o.Alpha / float64(o.Size*o.Size))
-	for c := img * o.C; c < (img+1)*o.C; c++ {
-		lo, hi := c*plane, (c+1)*plane
-		x, y, s, f := o.x[lo:hi], o.y[lo:hi], o.s[lo:hi], o.f[lo:hi]
-		for i, v := range x {
-			sq[i] = v * v
+func (o *lrnOp) forward(r *run, p *piece) {
+	size := o.Len()
+	square := r.space(p.slot, size)
+	alpha := float32(o.Alpha / float64(o.Size*o.Size))
+	for i := range p.n() {
+		x, y := p.x[i*size:(i+1)*size], p.y[i*size:(i+1)*size]
+		at := (p.lo + i) * size
+		s, f := o.s[at:at+size], o.f[at:at+size]
+		for j, v := range x {
+			square[j] = v * v
 		}
-		boxSum(s, sq, tmp, o.H, o.W, o.Size)
-		for i, v := range x {
-			t := 1 + alpha*s[i]
-			p := o.power(t)
-			s[i], f[i], y[i] = t, p, v*p
+		o.boxSums(s, square, y)
+		for j, v := range x {
+			t := 1 + alpha*s[j]
+			w := o.power(t)
+			s[j], f[j], y[j] = t, w, v*w
 		}
 	}
 }
 
-func (o *lrn[T]) doBackward(img, slot int) {
-	plane := o.H * o.W
-	q, tmp := o.r.work[slot][:plane], o.r.work[slot][plane:2*plane]
-	k := T(-2 * o.Alpha * o.Beta / float64(o.Size*o.Size))
-	for c := img * o.C; c < (img+1)*o.C; c++ {
-		lo, hi := c*plane, (c+1)*plane
-		x, s, f, dy, dx := o.x[lo:hi], o.s[lo:hi], o.f[lo:hi], o.dy[lo:hi], o.dx[lo:hi]
-		for i, v := range dy {
-			q[i] = v * x[i] * f[i] / s[i]
+func (o *lrnOp) backward(r *run, p *piece) {
+	if p.dx == nil {
+		return
+	}
+	size := o.Len()
+	q := r.space(p.slot, 2*size)
+	q, tmp := q[:size], q[size:]
+	k := float32(-2 * o.Alpha * o.Beta / float64(o.Size*o.Size))
+	for i := range p.n() {
+		x, dy, dx := p.x[i*size:(i+1)*size], p.dy[i*size:(i+1)*size], p.dx[i*size:(i+1)*size]
+		at := (p.lo + i) * size
+		s, f := o.s[at:at+size], o.f[at:at+size]
+		for j, v := range dy {
+			q[j] = v * x[j] * f[j] / s[j]
 		}
-		boxSum(dx, q, tmp, o.H, o.W, o.Size)
-		for i, v := range dy {
-			dx[i] = v*f[i] + k*x[i]*dx[i]
+		o.boxSums(dx, q, tmp)
+		for j, v := range dy {
+			dx[j] = v*f[j] + k*x[j]*dx[j]
 		}
 	}
 }
 
 // power is t^−β, by square roots for the usual β = 3/4.
-func (o *lrn[T]) power(t T) T {
+func (o *lrnOp) power(t float32) float32 {
 	if o.Beta == 0.75 {
-		r := T(math.Sqrt(float64(t)))
-		return 1 / (r * T(math.Sqrt(float64(r))))
+		r := float32(math.Sqrt(float64(t)))
+		return 1 / (r * float32(math.Sqrt(float64(r))))
 	}
-	return T(math.Pow(float64(t), -o.Beta))
+	return float32(math.Pow(float64(t), -o.Beta))
 }
 
-// boxSum sets dst to the sums of src, h×w, over size×size windows: first down
-// the columns into tmp, then along the rows.
-func boxSum[T Float](dst, src, tmp []T, h, w, size int) {
-	half := size / 2
-	for y := range h {
-		row := tmp[y*w : (y+1)*w]
-		clear(row)
-		for k := max(y-half, 0); k <= min(y+half, h-1); k++ {
-			addTo(row, src[k*w:(k+1)*w])
-		}
+// boxSums sets dst to the sums of src, one image, over windows: first down the
+// columns into tmp, then along the rows.
+func (o *lrnOp) boxSums(dst, src, tmp []float32) {
+	shifted(tmp, src, o.W*o.C, o.H, o.Size/2)
+	for h := range o.H {
+		lo, hi := h*o.W*o.C, (h+1)*o.W*o.C
+		shifted(dst[lo:hi], tmp[lo:hi], o.C, o.W, o.Size/2)
 	}
-	for y := range h {
-		row, to := tmp[y*w:(y+1)*w], dst[y*w:(y+1)*w]
-		copy(to, row)
-		for k := 1; k <= min(half, w-1); k++ {
-			addTo(to[:w-k], row[k:])
-			addTo(to[k:], row[:w-k])
-		}
+}
+
+// shifted sets dst to the sum of src shifted by −half … half steps, of n.
+func shifted(dst, src []float32, step, n, half int) {
+	copy(dst, src)
+	for k := 1; k <= min(half, n-1); k++ {
+		d := k * step
+		f32.Add(dst[:len(dst)-d], src[d:])
+		f32.Add(dst[d:], src[:len(src)-d])
 	}
 }

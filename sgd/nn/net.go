@@ -14,11 +14,12 @@ type Net struct {
 	in        sgd.Shape
 	classes   int
 	smoothing float64
+	layers    Sequential // as given
 	layout    sgd.Layout
 	inits     []initial
 	flops     []float64
-	width     int
-	root      module
+	plan      *plan
+	out       int // the value of the logits
 }
 
 var _ sgd.Model = (*Net)(nil)
@@ -37,17 +38,17 @@ func New(in sgd.Shape, classes int, smoothing float64, layers ...Layer) (*Net, e
 	if !(smoothing >= 0 && smoothing < 1) {
 		return nil, fmt.Errorf("nn: label smoothing must be in [0, 1), not %g", smoothing)
 	}
-	b := &builder{counts: map[string]int{}, width: in.Len()}
-	root, err := Sequential(layers).bind(b, in)
+	b := newBuilder(in)
+	out, err := Sequential(layers).bind(b, 0)
 	if err != nil {
 		return nil, err
 	}
-	if root.out.Len() != classes {
-		return nil, fmt.Errorf("nn: the net ends in %v = %d values, want %d classes", root.out, root.out.Len(), classes)
+	if s := b.shape(out); s.Len() != classes {
+		return nil, fmt.Errorf("nn: the net ends in %v = %d values, want %d classes", s, s.Len(), classes)
 	}
 	return &Net{
-		in: in, classes: classes, smoothing: smoothing,
-		layout: b.layout, inits: b.inits, flops: b.flops, width: b.width, root: root,
+		in: in, classes: classes, smoothing: smoothing, layers: layers,
+		layout: b.layout, inits: b.inits, flops: b.flops, plan: newPlan(b, out), out: out,
 	}, nil
 }
 
@@ -61,23 +62,21 @@ func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) 
 // Init fills params with the initial weights of seed, each value by its
 // address (seed, "init", span, index). It panics if params has not the
 // layout's size.
-func (n *Net) Init(params []float32, seed uint64) { initialise(n, params, seed) }
-
-func initialise[T Float](n *Net, params []T, seed uint64) {
+func (n *Net) Init(params []float32, seed uint64) {
 	if len(params) != n.layout.Size() {
 		panic(fmt.Sprintf("nn: Init of %d values, the layout has %d", len(params), n.layout.Size()))
 	}
 	for i, s := range n.layout.Spans {
 		key := rng.New(seed, "init").With(uint64(i))
 		for j := range s.Len() {
-			params[s.Off+j] = T(n.inits[i](key, uint64(j)))
+			params[s.Off+j] = float32(n.inits[i](key, uint64(j)))
 		}
 	}
 }
 
 // NewScratch returns working memory for one pass at a time. It starts small
 // and grows to the largest batch it meets.
-func (n *Net) NewScratch() sgd.Scratch { return newScratch[float32](n) }
+func (n *Net) NewScratch() sgd.Scratch { return newScratch(n) }
 
 // Grad runs one training pass: see sgd.Model. The context is looked at between
 // layers. Apart from errors of its callbacks and of the context it fails only
@@ -98,7 +97,7 @@ func (n *Net) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error
 		return 0, err
 	}
 	s.ctx, s.params, s.grad, s.need, s.ready = ctx, p.Params, p.Grad, p.Need, p.Ready
-	s.first, s.seed = b.First, b.Seed
+	s.first, s.seed, s.threads = b.First, b.Seed, p.Threads
 	return s.gradPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])
 }
 
@@ -114,12 +113,12 @@ func (n *Net) Eval(params []float32, scratch sgd.Scratch, b sgd.Batch) (sgd.Scor
 	if err := n.check(b); err != nil {
 		return sgd.Score{}, err
 	}
-	s.ctx, s.params = context.Background(), params
+	s.ctx, s.params, s.threads = context.Background(), params, 0
 	return s.evalPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])
 }
 
-func (n *Net) scratch(s sgd.Scratch) (*scratch[float32], error) {
-	own, ok := s.(*scratch[float32])
+func (n *Net) scratch(s sgd.Scratch) (*scratch, error) {
+	own, ok := s.(*scratch)
 	if !ok || own.net != n {
 		return nil, fmt.Errorf("nn: scratch must come from NewScratch of the same net, not %T", s)
 	}

@@ -17,18 +17,24 @@ func TestParameterCounts(t *testing.T) {
 	for _, c := range []struct {
 		spec      string
 		in        sgd.Shape
+		classes   int
 		trainable int
 		macs      float64
 	}{
-		{"logistic", mnist, 7850, 7840},
-		{"mlp", mnist, 535818, 784*512 + 512*256 + 2560},
-		{"lenet5", mnist, 61706, 416520},
-		{"lenet5", cifar, 62006, 651720},
-		{"mnistcnn", mnist, 3274634, 13883904},
-		{"cifar10_full", cifar, 89578, 12298240},
-		{"resnet20", cifar, 269722, 40551040},
+		{"logistic", mnist, 10, 7850, 7840},
+		{"mlp", mnist, 10, 535818, 784*512 + 512*256 + 2560},
+		{"lenet5", mnist, 10, 61706, 416520},
+		{"lenet5", cifar, 10, 62006, 651720},
+		{"mnistcnn", mnist, 10, 3274634, 13883904},
+		{"cifar10_full", cifar, 10, 89578, 12298240},
+		{"resnet20", cifar, 10, 269722, 40551040},
+		{"resnet18", photo, 1000, 11689512, 1814073344},
+		{"resnet50", photo, 1000, 25557032, 4089184256},
 	} {
-		m, p := newPass(t, c.spec, c.in)
+		m, err := Models.MustParse(c.spec).New(c.in, c.classes)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got := m.Layout().Trainable(); got != c.trainable {
 			t.Errorf("%s on %v: %d trainable values, want %d", c.spec, c.in, got, c.trainable)
 		}
@@ -41,7 +47,7 @@ func TestParameterCounts(t *testing.T) {
 		if flops != 2*c.macs {
 			t.Errorf("%s on %v: %.0f multiply-adds, want %.0f", c.spec, c.in, flops/2, c.macs)
 		}
-		if len(p.Params) != m.Layout().Size() || len(m.SpanFLOPs()) != len(m.Layout().Spans) {
+		if len(m.SpanFLOPs()) != len(m.Layout().Spans) {
 			t.Errorf("%s: lengths disagree", c.spec)
 		}
 	}
@@ -85,7 +91,7 @@ func TestInitialWeights(t *testing.T) {
 func TestGradDoesNotAllocate(t *testing.T) {
 	for spec, in := range map[string]sgd.Shape{
 		"mlp(dropout=0.2)": mnist, "lenet5": mnist, "cifar10_full": {C: 3, H: 16, W: 16}, "resnet20": {C: 3, H: 16, W: 16},
-		"mnistcnn": {C: 1, H: 12, W: 12}, "quadratic": mnist,
+		"resnet50": {C: 3, H: 33, W: 32}, "mnistcnn": {C: 1, H: 12, W: 12}, "quadratic": mnist,
 	} {
 		m, p := newPass(t, spec, in)
 		b := randomBatch(in, 10, 40)
@@ -106,22 +112,23 @@ func TestGradDoesNotAllocate(t *testing.T) {
 }
 
 func TestBitsDoNotDependOnThreads(t *testing.T) {
-	for _, spec := range []string{"mlp(dropout=0.3)", "lenet5", "mnistcnn", "cifar10_full", "resnet20"} {
+	for _, spec := range []string{"mlp(dropout=0.3)", "lenet5", "mnistcnn", "cifar10_full", "resnet20", "resnet18", "resnet50"} {
 		in := sgd.Shape{C: 3, H: 17, W: 20}
 		b := randomBatch(in, 10, 37)
-		grad := func(threads int) ([]float32, float64) {
+		grad := func(threads, limit int) ([]float32, float64) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
 			m, p := newPass(t, spec, in)
+			p.Threads = limit
 			loss, err := m.Grad(context.Background(), p, b)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return p.Grad, loss
 		}
-		one, l1 := grad(1)
-		for _, threads := range []int{2, 5} {
-			if g, l := grad(threads); l != l1 || !slices.Equal(g, one) {
-				t.Errorf("%s: %d threads differ from one (loss %g, %g)", spec, threads, l, l1)
+		one, l1 := grad(1, 0)
+		for _, c := range [][2]int{{2, 0}, {5, 0}, {3, 2}, {3, 1}} {
+			if g, l := grad(c[0], c[1]); l != l1 || !slices.Equal(g, one) {
+				t.Errorf("%s: %v threads differ from one (loss %g, %g)", spec, c, l, l1)
 			}
 		}
 	}
@@ -252,6 +259,29 @@ func TestCallbacksAndErrors(t *testing.T) {
 	p.Scratch = "nothing"
 	if _, err := m.Grad(context.Background(), p, b); err == nil {
 		t.Error("foreign scratch accepted")
+	}
+}
+
+func TestCallbacksComeInOrder(t *testing.T) {
+	for _, spec := range Models.Names() {
+		m, p := newPass(t, spec, sgd.Shape{C: 2, H: 8, W: 8})
+		var needed, ready []int
+		p.Need = func(s int) error { needed = append(needed, s); return nil }
+		p.Ready = func(s int) error { ready = append(ready, s); return nil }
+		if _, err := m.Grad(context.Background(), p, randomBatch(sgd.Shape{C: 2, H: 8, W: 8}, 10, 2)); err != nil {
+			t.Fatal(err)
+		}
+		var want []int
+		for i := range m.Layout().Spans {
+			want = append(want, i)
+		}
+		if !slices.Equal(needed, want) {
+			t.Errorf("%s: Need came for %v", spec, needed)
+		}
+		slices.Reverse(want)
+		if !slices.Equal(ready, want) {
+			t.Errorf("%s: Ready came for %v", spec, ready)
+		}
 	}
 }
 

@@ -47,12 +47,37 @@ func (g *poolGeometry) positions(n int, ceil bool) int {
 	return out
 }
 
+// tiles says that every pixel lies in exactly one window.
+func (g *poolGeometry) tiles() bool {
+	return g.stride == g.k && g.pad == 0 && g.outH*g.k >= g.h && g.outW*g.k >= g.w
+}
+
 func (g *poolGeometry) shape() sgd.Shape { return sgd.Shape{C: g.c, H: g.outH, W: g.outW} }
 
-// window is the part lo..hi of window o that lies on a side of n, and how much
+// window is the part of a window that lies on the image: h×w pixels from pixel
+// at of the batch. padded is the number of pixels with those of the padding.
+type window struct{ at, h, w, padded int }
+
+// each calls fn for the windows of n images, in the order of output pixels o.
+func (g *poolGeometry) each(n int, fn func(o int, w window)) {
+	o := 0
+	for s := range n {
+		for oy := range g.outH {
+			y, h, rows := g.span(oy, g.h)
+			for ox := range g.outW {
+				x, w, cols := g.span(ox, g.w)
+				fn(o, window{(s*g.h+y)*g.w + x, h, w, rows * cols})
+				o++
+			}
+		}
+	}
+}
+
+// span is the part of window o that lies on a side of n, from lo, and how much
 // of it lies on the padded side.
-func (g *poolGeometry) window(o, n int) (lo, hi, padded int) {
+func (g *poolGeometry) span(o, n int) (lo, size, padded int) {
 	start := o*g.stride - g.pad
 	end := min(start+g.k, n+g.pad)
-	return max(start, 0), min(end, n), end - start
+	lo = max(start, 0)
+	return lo, min(end, n) - lo, end - start
 }

@@ -3,85 +3,337 @@ package nn
 import (
 	"context"
 
+	"github.com/gradlab/gradlab/internal/conv"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/sgd"
 )
 
+// op is the working part of a node in one Scratch.
+//
+// forward computes the samples of a piece. backward adds to the partial sums of
+// the piece's lane and, unless p.dx is nil, fills dx; x and y are there if its
+// traits ask for them. Both are called by several goroutines at a time, with
+// pieces of different lanes and slots.
+//
+// begin and end are called before and behind all pieces of the stage, in both
+// passes, with the whole batch for a piece: what of it is not memory of the pass
+// is nil.
+type op interface {
+	begin(r *run, all *piece, d direction)
+	forward(r *run, p *piece)
+	backward(r *run, p *piece)
+	end(r *run, all *piece, d direction)
+}
+
+type direction bool
+
 const (
-	maxSlots  = 64      // goroutines a pass uses at most
-	smallWork = 1 << 15 // elements below which starting helpers does not pay
+	ahead direction = false
+	back  direction = true
 )
 
-// run is a pass in progress: its inputs, its callbacks and the memory layers
-// share. It belongs to one Scratch.
-type run[T Float] struct {
-	ctx          context.Context
+// noHooks is for operations with nothing to begin or end.
+type noHooks struct{}
+
+func (noHooks) begin(*run, *piece, direction) {}
+func (noHooks) end(*run, *piece, direction)   {}
+
+// piece is some samples of a pass, as one node sees them.
+type piece struct {
+	lo, hi     int  // samples
+	lane, slot int  // slot is the goroutine's
+	fresh      bool // the first of its lane: sums begin
+	x, add, y  []float32
+	dy, dx     []float32
+	wanted     bool // dx
+}
+
+// noSlot is the slot of the batch as a whole, which no goroutine has to itself.
+const noSlot = -1
+
+func (p *piece) n() int { return p.hi - p.lo }
+
+const (
+	maxSlots  = 64      // goroutines a pass uses at most
+	smallWork = 1 << 14 // values below which helpers do not pay
+)
+
+// run is a pass in progress: its inputs, its callbacks and its memory. It
+// belongs to one Scratch.
+type run struct {
+	*plan
 	layout       *sgd.Layout
-	params, grad []T
+	ops          []op // per node
+	ctx          context.Context
+	params, grad []float32
 	need, ready  func(span int) error
 
 	train       bool
 	n           int // samples
 	first, seed uint64
+	threads     int // goroutines at most; set to 0, all there are
+	team        par.Team
 
-	team    team
-	workers int
-	work    [maxSlots][]T // per goroutine: columns, planes
+	x            []float32 // the samples
+	acts, slopes []float32
+	slots        [maxSlots]slot
 
-	width     int // values of the widest activation of one sample
-	all, free [][]T
+	batch piece // as a whole
+
+	// The stage in progress.
+	at                        *stage
+	lanes                     int
+	forwardLane, backwardLane func(lane, slot int)
 }
 
-// begin prepares for a pass over n samples.
-func (r *run[T]) begin(n int) {
-	r.n = n
-	r.workers = min(f32.Threads(), maxSlots)
-	if len(r.all) > 0 && cap(r.all[0]) < n*r.width {
-		r.all = r.all[:0]
+// slot is what a goroutine has of its own.
+type slot struct {
+	piece
+	local []float32
+	space []float32 // for an operation, while it is called
+	conv  conv.Space
+}
+
+func (r *run) init(p *plan, layout *sgd.Layout) {
+	r.plan, r.layout = p, layout
+	for _, n := range p.nodes {
+		r.ops = append(r.ops, n.instance(r.ops))
 	}
-	r.free = append(r.free[:0], r.all...)
+	r.forwardLane, r.backwardLane = r.doForward, r.doBackward
 }
 
-// take lends a buffer of size values for a gradient; put returns it. A pass
-// holds two or three at a time.
-func (r *run[T]) take(size int) []T {
-	if len(r.free) == 0 {
-		b := make([]T, r.n*r.width)
-		r.all = append(r.all, b)
-		r.free = append(r.free, b)
+// start prepares for a pass over n samples x.
+func (r *run) start(x []float32, n int) {
+	r.x, r.n = x, n
+	if all := min(par.Threads(), maxSlots); r.threads < 1 || r.threads > all {
+		r.threads = all
 	}
-	last := len(r.free) - 1
-	b := r.free[last]
-	r.free = r.free[:last]
-	return b[:size]
-}
-
-func (r *run[T]) put(b []T) { r.free = append(r.free, b[:cap(b)]) }
-
-// each runs fn over pieces; cost is the number of elements touched in all.
-func (r *run[T]) each(pieces, cost int, fn func(piece, slot int)) {
-	workers := r.workers
-	if cost < smallWork {
-		workers = 1
+	grow(&r.acts, n*r.plan.acts)
+	if r.train {
+		grow(&r.slopes, n*r.plan.slopes)
 	}
-	r.team.run(pieces, workers, fn)
 }
 
-// reserve makes room for size values of workspace per goroutine.
-func (r *run[T]) reserve(size int) {
-	for s := range r.workers {
-		if len(r.work[s]) < size {
-			r.work[s] = make([]T, size)
+// enter makes a stage the one in progress.
+func (r *run) enter(s *stage) {
+	r.at, r.lanes = s, s.cutBatch(r.n)
+	for i := range min(r.threads, r.lanes) {
+		grow(&r.slots[i].local, s.group*s.local)
+	}
+}
+
+// goAhead runs the forward pass of all stages.
+func (r *run) goAhead() error {
+	for i := range r.stages {
+		s := &r.stages[i]
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.tell(s, ahead); err != nil {
+			return err
+		}
+		r.enter(s)
+		for n := s.from; n < s.to; n++ {
+			r.ops[n].begin(r, r.whole(n, ahead), ahead)
+		}
+		r.share(r.lanes, r.n*s.cost, r.forwardLane)
+		for n := s.from; n < s.to; n++ {
+			r.ops[n].end(r, r.whole(n, ahead), ahead)
+		}
+	}
+	return nil
+}
+
+// goBack runs the backward pass of all stages, last to first.
+func (r *run) goBack() error {
+	for i := len(r.stages) - 1; i >= 0; i-- {
+		s := &r.stages[i]
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		r.enter(s)
+		for n := s.to - 1; n >= s.from; n-- {
+			if r.wires[n].dy >= 0 {
+				r.ops[n].begin(r, r.whole(n, back), back)
+			}
+		}
+		r.share(r.lanes, r.n*s.cost, r.backwardLane)
+		for n := s.to - 1; n >= s.from; n-- {
+			if r.wires[n].dy >= 0 {
+				r.ops[n].end(r, r.whole(n, back), back)
+			}
+		}
+		if err := r.tell(s, back); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell calls Need or Ready for the spans of a stage.
+func (r *run) tell(s *stage, d direction) error {
+	call := r.need
+	if d == back {
+		call = r.ready
+	}
+	if call == nil {
+		return nil
+	}
+	for i := range s.spans {
+		span := s.firstSpan + i
+		if d == back {
+			span = s.firstSpan + s.spans - 1 - i
+		}
+		if err := call(span); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doForward takes a lane through the stage, piece by piece.
+func (r *run) doForward(lane, slot int) {
+	p := &r.slots[slot].piece
+	for p.begin(r, lane, slot); p.next(r); {
+		for n := r.at.from; n < r.at.to; n++ {
+			p.show(r, n, ahead)
+			r.ops[n].forward(r, p)
 		}
 	}
 }
 
-func (r *run[T]) param(span int) []T {
-	s := r.layout.Spans[span]
-	return r.params[s.Off:s.End():s.End()]
+// doBackward takes a lane back.
+func (r *run) doBackward(lane, slot int) {
+	p := &r.slots[slot].piece
+	for p.begin(r, lane, slot); p.next(r); {
+		for n := r.at.to - 1; n >= r.at.from; n-- {
+			w := &r.wires[n]
+			if w.dy < 0 {
+				continue
+			}
+			p.show(r, n, back)
+			if w.copy >= 0 {
+				copy(p.dy, r.gradient(p, w.dy))
+			}
+			r.ops[n].backward(r, p)
+			for _, s := range w.sums {
+				add(r.gradient(p, s.dst), r.gradient(p, s.a), r.gradient(p, s.b))
+			}
+		}
+	}
 }
 
-func (r *run[T]) gradient(span int) []T {
-	s := r.layout.Spans[span]
-	return r.grad[s.Off:s.End():s.End()]
+// whole is the batch as one piece, for node n.
+func (r *run) whole(n int, d direction) *piece {
+	p := &r.batch
+	*p = piece{hi: r.n, slot: noSlot}
+	p.show(r, n, d)
+	return p
+}
+
+// show sets what node n sees of p.
+func (p *piece) show(r *run, n int, d direction) {
+	if d == ahead {
+		f := &r.nodes[n]
+		p.x, p.add, p.y = r.value(p, f.x), r.value(p, f.add), r.value(p, f.y)
+		return
+	}
+	w := &r.wires[n]
+	dy := w.dy
+	if w.copy >= 0 {
+		dy = w.copy
+	}
+	p.x, p.y = r.value(p, w.x), r.value(p, w.y)
+	p.dy, p.dx, p.wanted = r.gradient(p, dy), r.gradient(p, w.dx), w.dx >= 0
+}
+
+// begin sets p before the first piece of a lane.
+func (p *piece) begin(r *run, lane, slot int) {
+	p.lane, p.slot = lane, slot
+	p.lo, p.hi = -1, lane*r.n/r.lanes
+}
+
+// next moves p to the next piece of its lane, if there is one. Pieces are of
+// equal size, give or take a sample.
+func (p *piece) next(r *run) bool {
+	first, end := p.lane*r.n/r.lanes, (p.lane+1)*r.n/r.lanes
+	p.fresh = p.lo < 0
+	p.lo = p.hi
+	if left := end - p.lo; left > 0 {
+		group := r.at.group
+		if r.at.whole {
+			group = r.n
+		}
+		pieces := (end - first + group - 1) / group
+		p.hi = min(end, p.lo+(end-first+pieces-1)/pieces)
+	}
+	return p.lo < end
+}
+
+// value is the part of value v that belongs to a piece, nil for v < 0.
+func (r *run) value(p *piece, v int) []float32 {
+	switch {
+	case v < 0:
+		return nil
+	case v == 0:
+		size := r.plan.values[0].size
+		return r.x[p.lo*size : p.hi*size]
+	}
+	return r.part(p, r.plan.values[v], r.acts)
+}
+
+// gradient is the part of gradient g that belongs to a piece, nil for g < 0.
+func (r *run) gradient(p *piece, g int) []float32 {
+	if g < 0 {
+		return nil
+	}
+	return r.part(p, r.grads[g], r.slopes)
+}
+
+func (r *run) part(p *piece, at place, of []float32) []float32 {
+	if at.local {
+		if p.slot == noSlot {
+			return nil
+		}
+		of = r.slots[p.slot].local[at.off*r.at.group:]
+		return of[: p.n()*at.size : p.n()*at.size]
+	}
+	of = of[at.off*r.n:]
+	return of[p.lo*at.size : p.hi*at.size : p.hi*at.size]
+}
+
+// add is dst = a + b; dst may be a.
+func add(dst, a, b []float32) {
+	if &dst[0] != &a[0] {
+		copy(dst, a)
+	}
+	f32.Add(dst, b)
+}
+
+// share runs fn over pieces of work; cost is the number of values touched in
+// all.
+func (r *run) share(pieces, cost int, fn func(piece, slot int)) {
+	threads := r.threads
+	if cost < smallWork {
+		threads = 1
+	}
+	r.team.Run(pieces, threads, fn)
+}
+
+// param is the parameters of a span, slope their gradient.
+func (r *run) param(span int) []float32 { return r.layout.View(r.params, span) }
+func (r *run) slope(span int) []float32 { return r.layout.View(r.grad, span) }
+
+// space lends slot's workspace of n values, of unspecified contents.
+func (r *run) space(slot, n int) []float32 { return grow(&r.slots[slot].space, n) }
+
+// grow returns *buf with length n, allocating only when it is too short. The
+// contents are unspecified.
+func grow[E any](buf *[]E, n int) []E {
+	if cap(*buf) < n {
+		*buf = make([]E, n)
+	}
+	*buf = (*buf)[:n]
+	return *buf
 }

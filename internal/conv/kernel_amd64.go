@@ -1,0 +1,136 @@
+//go:build !noasm
+
+package conv
+
+import "golang.org/x/sys/cpu"
+
+// fused says whether the AVX2 kernels run: decided once, by the machine.
+var fused = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+// zeros is what excused rows read.
+var zeros [maxRun]float32
+
+// tiles is tilesGo, in assembly where the machine can. Terms of excused rows
+// are then 0·b, not left out.
+func tiles(t *job) {
+	n := len(t.at) / t.rows
+	if n == 0 {
+		return
+	}
+	if !fused {
+		tilesGo(t)
+		return
+	}
+	var flags int
+	var bias *float32
+	if t.add {
+		flags |= 1
+	}
+	if t.bias != nil {
+		flags |= 2
+		bias = &t.bias[0]
+	}
+	if t.relu {
+		flags |= 4
+	}
+	at, ct, segs, nsegs := &t.at[0], &t.ct[0], &t.segs[0].a, len(t.segs)
+	a, b, c := &t.a[0], &t.b[0], &t.c[0]
+	// No function values: the arguments would escape.
+	switch dense := t.sa == 1 && t.sb == tileCols; {
+	case dense && t.rows == 6:
+		denseTiles6(n, at, ct, segs, nsegs, a, b, &zeros[0], 1, tileCols, t.reps, t.arep, t.brep, c, bias, flags)
+	case dense:
+		denseTiles4(n, at, ct, segs, nsegs, a, b, &zeros[0], 1, tileCols, t.reps, t.arep, t.brep, c, bias, flags)
+	case t.rows == 6:
+		stridedTiles6(n, at, ct, segs, nsegs, a, b, &zeros[0], t.sa, t.sb, t.reps, t.arep, t.brep, c, bias, flags)
+	default:
+		stridedTiles4(n, at, ct, segs, nsegs, a, b, &zeros[0], t.sa, t.sb, t.reps, t.arep, t.brep, c, bias, flags)
+	}
+}
+
+// inputsIn transforms inputs, weightsIn weights, gradientsIn the gradients of
+// outputs: see scatterGo, with 8·vecs channels.
+func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s *Space) {
+	if !fused {
+		scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, 8*vecs)
+		return
+	}
+	winogradInput(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
+}
+
+func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s *Space) {
+	if !fused {
+		scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, 8*vecs)
+		return
+	}
+	winogradWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
+}
+
+func gradientsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s *Space) {
+	if !fused {
+		scatterGo(gradientLine, 4, 6, tiles, offs, x, v, plane, row, 8*vecs)
+		return
+	}
+	winogradGradient(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
+}
+
+// outputsOut makes outputs, slopesOut gradients of weights: see gatherGo.
+func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, s *Space, bias []float32, relu bool) {
+	if !fused {
+		gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, 8*vecs, bias, relu)
+		return
+	}
+	var b *float32
+	if bias != nil {
+		b = &bias[0]
+	}
+	winogradOutput(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0], b, relu)
+}
+
+func slopesOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, s *Space) {
+	if !fused {
+		gatherGo(slopeLine, 6, 3, tiles, offs, y, m, plane, row, 8*vecs, nil, false)
+		return
+	}
+	winogradSlopes(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0])
+}
+
+// transpose writes dst[16l+o] = src[o·ld+l] for o < 16 and l below the multiple
+// of 8 it returns.
+func transpose(dst, src []float32, ld, n int) int {
+	n &^= 7
+	if !fused || n == 0 {
+		return 0
+	}
+	_, _ = dst[n*tileCols-1], src[15*ld+n-1]
+	interleave16(&dst[0], &src[0], ld, n/8)
+	return n
+}
+
+// copySixteen is copySixteenGo.
+func copySixteen(dst, src []float32, channels, n int) {
+	if pixels := len(dst) / tileCols; fused && n >= tileCols && pixels > 0 {
+		_ = src[(pixels-1)*channels+tileCols-1]
+		copySixteens(&dst[0], &src[0], channels, pixels)
+		return
+	}
+	copySixteenGo(dst, src, channels, n)
+}
+
+// copySix is copySixGo.
+func copySix(dst []float32, next int, src []float32, step, channels, n, pieces int) {
+	// Pixels whose pieces all end before src does.
+	whole := 0
+	if last := (pieces-1)*step + tileRows; fused && len(src) >= last && pieces > 0 {
+		whole = min(n, (len(src)-last)/channels+1)
+	}
+	if whole > 0 {
+		_ = dst[(pieces-1)*next+whole*tileRows-1]
+		copySixes(&dst[0], next, &src[0], step, channels, whole, pieces)
+	}
+	if whole < n {
+		copySixGo(dst[whole*tileRows:], next, src[whole*channels:], step, channels, n-whole, pieces)
+	}
+}
+
+//go:generate sh -c "cd ../_gen/conv && go run . -out ../../conv/kernel_amd64.s -stubs ../../conv/kernel_stubs_amd64.go -pkg conv"

@@ -1,0 +1,37 @@
+//go:build !amd64 || noasm
+
+package conv
+
+// fused says whether assembly kernels run: there are none in this build.
+var fused = false
+
+func tiles(t *job) { tilesGo(t) }
+
+func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ *Space) {
+	scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, 8*vecs)
+}
+
+func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ *Space) {
+	scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, 8*vecs)
+}
+
+func gradientsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ *Space) {
+	scatterGo(gradientLine, 4, 6, tiles, offs, x, v, plane, row, 8*vecs)
+}
+
+func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, _ *Space, bias []float32, relu bool) {
+	gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, 8*vecs, bias, relu)
+}
+
+func slopesOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, _ *Space) {
+	gatherGo(slopeLine, 6, 3, tiles, offs, y, m, plane, row, 8*vecs, nil, false)
+}
+
+// transpose has no fast form here: it does nothing and says so.
+func transpose(dst, src []float32, ld, n int) int { return 0 }
+
+func copySixteen(dst, src []float32, channels, n int) { copySixteenGo(dst, src, channels, n) }
+
+func copySix(dst []float32, next int, src []float32, step, channels, n, pieces int) {
+	copySixGo(dst, next, src, step, channels, n, pieces)
+}

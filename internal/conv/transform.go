@@ -1,0 +1,117 @@
+package conv
+
+// Winograd's transforms in plain Go, the specification of the assembly: a line
+// function for one dimension, applied to columns and then to rows.
+
+const (
+	pa, pb = 0.625, 1.5 // the points are 0, ±a, ±b and infinity
+	pa2    = pa * pa
+	pb2    = pb * pb
+	n0     = pa2 * pb2
+	na     = 2 * pa2 * (pa2 - pb2)
+	nb     = 2 * pb2 * (pb2 - pa2)
+)
+
+// line transforms one dimension, in place of its argument.
+type line func(x *[6]float32)
+
+// inputLine is Bᵀ: entries of the polynomials Π (x − q) over the other points.
+func inputLine(d *[6]float32) {
+	e, o := d[4]-pb2*d[2], d[3]-pb2*d[1]
+	f, p := d[4]-pa2*d[2], d[3]-pa2*d[1]
+	*d = [6]float32{
+		d[4] - (pa2+pb2)*d[2] + n0*d[0],
+		e + pa*o, e - pa*o, f + pb*p, f - pb*p,
+		d[5] - (pa2+pb2)*d[3] + n0*d[1],
+	}
+}
+
+// outputLine is Aᵀ: powers of the points.
+func outputLine(m *[6]float32) {
+	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
+	*m = [6]float32{m[0] + u + w, pa*v + pb*z, pa2*u + pb2*w, m[5] + pa2*pa*v + pb2*pb*z}
+}
+
+// gradientLine is A.
+func gradientLine(y *[6]float32) {
+	e, o := y[0]+pa2*y[2], y[1]+pa2*y[3]
+	f, p := y[0]+pb2*y[2], y[1]+pb2*y[3]
+	*y = [6]float32{y[0], e + pa*o, e - pa*o, f + pb*p, f - pb*p, y[3]}
+}
+
+// weightLine is G: powers of the points, over Π (point − q).
+func weightLine(g *[6]float32) {
+	e, o := 1/na*g[0]+pa2/na*g[2], float32(pa/na)*g[1]
+	f, p := 1/nb*g[0]+pb2/nb*g[2], float32(pb/nb)*g[1]
+	*g = [6]float32{1 / n0 * g[0], e + o, e - o, f + p, f - p, g[2]}
+}
+
+// slopeLine is Gᵀ.
+func slopeLine(m *[6]float32) {
+	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
+	*m = [6]float32{1/n0*m[0] + 1/na*u + 1/nb*w, pa/na*v + pb/nb*z, m[5] + pa2/na*u + pb2/nb*w}
+}
+
+// twice applies f to the n columns of x and to the m rows of what comes out.
+func twice(f line, n, m int, x *[6][6]float32) {
+	var t [6]float32
+	for j := range n {
+		for i := range n {
+			t[i] = x[i][j]
+		}
+		f(&t)
+		for i := range m {
+			x[i][j] = t[i]
+		}
+	}
+	for i := range m {
+		f(&x[i])
+	}
+}
+
+// scatterGo transforms tiles of n×n pixels to m×m planes, c channels each: those
+// of tile t, x[offs[t·n²+k]:], or zeros where that is negative, to
+// v[t·row + i·plane:].
+func scatterGo(f line, n, m, tiles int, offs []int32, x, v []float32, plane, row, c int) {
+	for t := range tiles {
+		for l := range c {
+			var d [6][6]float32
+			for k, o := range offs[t*n*n : (t+1)*n*n] {
+				if o >= 0 {
+					d[k/n][k%n] = x[int(o)+l]
+				}
+			}
+			twice(f, n, m, &d)
+			for i := range m * m {
+				v[t*row+i*plane+l] = d[i/m][i%m]
+			}
+		}
+	}
+}
+
+// gatherGo transforms n×n planes to tiles of m×m pixels, c channels each; those
+// whose offset is negative are dropped. bias may be nil.
+func gatherGo(f line, n, m, tiles int, offs []int32, y, v []float32, plane, row, c int, bias []float32, relu bool) {
+	for t := range tiles {
+		for l := range c {
+			var d [6][6]float32
+			for i := range n * n {
+				d[i/n][i%n] = v[t*row+i*plane+l]
+			}
+			twice(f, n, m, &d)
+			for k, o := range offs[t*m*m : (t+1)*m*m] {
+				if o < 0 {
+					continue
+				}
+				r := d[k/m][k%m]
+				if bias != nil {
+					r += bias[l]
+				}
+				if relu && r <= 0 {
+					r = 0
+				}
+				y[int(o)+l] = r
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package conv
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// matrix is what a line does to the unit vectors: m×n.
+func matrix(f line, m, n int) [][]float64 {
+	a := make([][]float64, m)
+	for i := range a {
+		a[i] = make([]float64, n)
+	}
+	for j := range n {
+		var x [6]float32
+		x[j] = 1
+		f(&x)
+		for i := range m {
+			a[i][j] = math.Abs(float64(x[i]))
+		}
+	}
+	return a
+}
+
+// sandwich is a·x·aᵀ.
+func sandwich(a, x [][]float64) [][]float64 {
+	out := make([][]float64, len(a))
+	for i := range out {
+		out[i] = make([]float64, len(a))
+		for j := range out[i] {
+			for k := range x {
+				for l := range x {
+					out[i][j] += a[i][k] * x[k][l] * a[j][l]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// passing is what passes through the transforms on the way to each output:
+// their product with the absolute values of everything.
+func passing(g Geom, x, w []float32, n int) []float64 {
+	bt, gt, at := matrix(inputLine, 6, 6), matrix(weightLine, 6, 3), matrix(outputLine, 4, 6)
+	out := make([]float64, n*g.outLen())
+	take := func(n int, f func(i, j int) float64) [][]float64 {
+		d := make([][]float64, n)
+		for i := range d {
+			d[i] = make([]float64, n)
+			for j := range d[i] {
+				d[i][j] = math.Abs(f(i, j))
+			}
+		}
+		return d
+	}
+	for i := range n {
+		for ty := 0; ty < g.OutH(); ty += 4 {
+			for tx := 0; tx < g.OutW(); tx += 4 {
+				for o := range g.Out {
+					sum := take(6, func(int, int) float64 { return 0 })
+					for c := range g.In {
+						d := sandwich(bt, take(6, func(ky, kx int) float64 {
+							y, v := ty+ky-g.Pad, tx+kx-g.Pad
+							if y < 0 || y >= g.H || v < 0 || v >= g.W {
+								return 0
+							}
+							return float64(x[((i*g.H+y)*g.W+v)*g.In+c])
+						}))
+						u := sandwich(gt, take(3, func(ky, kx int) float64 {
+							return float64(w[((o*3+ky)*3+kx)*g.In+c])
+						}))
+						for k := range sum {
+							for l := range sum {
+								sum[k][l] += d[k][l] * u[k][l]
+							}
+						}
+					}
+					for y, row := range sandwich(at, sum) {
+						for v, s := range row {
+							if ty+y < g.OutH() && tx+v < g.OutW() {
+								out[((i*g.OutH()+ty+y)*g.OutW()+tx+v)*g.Out+o] = s
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// turned is w with the taps from last to first and the channels exchanged: the
+// weights of the transpose.
+func turned(g Geom, w []float32) []float32 {
+	out := make([]float32, len(w))
+	for o := range g.Out {
+		for k := range 9 {
+			for i := range g.In {
+				out[(i*9+8-k)*g.Out+o] = w[(o*9+k)*g.In+i]
+			}
+		}
+	}
+	return out
+}
+
+func TestWinogradKeepsItsBound(t *testing.T) {
+	worst := 0.0
+	rapid.Check(t, func(t *rapid.T) {
+		g := Geom{
+			Kernel: 3, Stride: 1, Pad: rapid.IntRange(0, 2).Draw(t, "pad"),
+			In:  8 * rapid.IntRange(1, 2).Draw(t, "in/8"),
+			Out: 8 * rapid.IntRange(1, 2).Draw(t, "out/8"),
+			H:   rapid.IntRange(7, 11).Draw(t, "h"),
+			W:   rapid.IntRange(7, 11).Draw(t, "w"),
+		}
+		n := rapid.IntRange(1, 2).Draw(t, "n")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		x, w, dy := random(r, n*g.inLen()), random(r, g.Out*g.depth()), random(r, n*g.outLen())
+		bias := random(r, g.Out)
+		p := New(g, Options{})
+		if p.fastForward == nil && p.fastBackward == nil {
+			t.Skip("too small")
+		}
+		got := products(p, new(Space), x, w, bias, false, dy, n)
+		want := reference(g, x, w, bias, dy, n)
+		passed := passing(g, x, w, n)
+		for i := range passed {
+			passed[i] += math.Abs(float64(bias[i%g.Out]))
+			worst = max(worst, math.Abs(float64(got.y[i])-want.y[i])/want.absY[i]*0x1p24)
+		}
+		checkClose(t, "y", got.y, want.y, passed, float64(g.In+40))
+		back := Geom{H: g.OutH(), W: g.OutW(), In: g.Out, Out: g.In, Kernel: 3, Stride: 1, Pad: 2 - g.Pad}
+		checkClose(t, "dx", got.dx, want.dx, passing(back, dy, turned(g, w), n), float64(g.Out+40))
+	})
+	t.Logf("greatest error: %.1f·2^-24 of the sum of absolute terms", worst)
+}
