@@ -40,6 +40,10 @@ func NewBuffer(n int) *Buffer {
 // Retain adds a reference.
 func (b *Buffer) Retain() *Buffer { b.refs.Add(1); return b }
 
+// Sole reports whether the caller's reference is the only one: then nobody else
+// reads the bytes, and the caller may write to them.
+func (b *Buffer) Sole() bool { return b.refs.Load() == 1 }
+
 // Release drops a reference; the last one gives the buffer back to the pool.
 // Releasing more often than retaining panics: the bytes may already be
 // somebody else's.

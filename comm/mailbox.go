@@ -3,6 +3,7 @@ package comm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,27 +11,19 @@ import (
 // Mailbox is the inbox of a rank on a real clock: an unbounded queue in which
 // several activities wait for frames that match. A frame goes to the first
 // waiter it matches; frames from one rank are taken in order of arrival.
+//
+// Waiters either want a frame or, by way of a Sink, its body as it comes in.
 type Mailbox struct {
 	rank     int
 	deadline time.Duration
 
 	mu      sync.Mutex
 	queue   []Frame
-	waiters []*waiter
+	waiters []*Receipt
+	fed     []*Receipt // left the waiters, but their frame is not whole yet
 	gone    map[int]*PeerError
 	news    []*PeerError // deaths not yet told to an AnyRank waiter
 	closed  error
-}
-
-type waiter struct {
-	from int
-	tag  Tag
-	ch   chan delivery
-}
-
-type delivery struct {
-	f   Frame
-	err error
 }
 
 // NewMailbox returns the inbox of rank. A Recv that waits longer than deadline
@@ -46,23 +39,103 @@ func matches(from int, tag Tag, h *Header) bool {
 // Put delivers a frame. It never blocks. After Close frames are released.
 func (m *Mailbox) Put(f Frame) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.closed != nil {
+		m.mu.Unlock()
 		f.Release()
 		return
 	}
-	for i, w := range m.waiters {
-		if matches(w.from, w.tag, &f.Header) {
-			m.drop(i)
-			w.ch <- delivery{f: f}
-			return
-		}
+	r := m.first(&f.Header)
+	switch {
+	case r == nil:
+		m.queue = append(m.queue, f)
+		m.mu.Unlock()
+	case r.sink == nil:
+		m.mu.Unlock()
+		r.done <- delivery{f: f}
+	default:
+		c := m.begin(r, f.Header, len(f.Body), f.Billed, true)
+		m.mu.Unlock()
+		c.whole(f)
 	}
-	m.queue = append(m.queue, f)
 }
 
-// drop forgets waiter i, keeping the order of the others. Callers hold mu.
-func (m *Mailbox) drop(i int) { m.waiters = append(m.waiters[:i], m.waiters[i+1:]...) }
+// first takes the first waiter that matches h, if there is one. Callers hold
+// mu.
+func (m *Mailbox) first(h *Header) *Receipt {
+	for i, r := range m.waiters {
+		if matches(r.from, r.tag, h) {
+			m.waiters = slices.Delete(m.waiters, i, i+1)
+			return r
+		}
+	}
+	return nil
+}
+
+// begin starts to feed a waiter from a frame that is whole already, or still on
+// its way. Callers hold mu.
+func (m *Mailbox) begin(r *Receipt, h Header, size, billed int, whole bool) Claim {
+	r.taken, r.bill, r.whole = h, billed, whole
+	if err := r.sink.Begin(&r.taken, size); err != nil {
+		r.done <- delivery{f: Frame{Header: h}, err: err}
+		return Claim{box: m}
+	}
+	m.fed = append(m.fed, r)
+	return Claim{m, r}
+}
+
+// Claim is a frame on its way from the wire into a sink.
+type Claim struct {
+	box *Mailbox
+	r   *Receipt // nil: refused, its bytes are swallowed
+}
+
+// Claim looks for a sink that waits for a frame with header h and a body of
+// size bytes, billed at billed. Without one, ok is false and the frame is to be
+// Put when it is whole. Otherwise its body is fed to the claim.
+func (m *Mailbox) Claim(h Header, size, billed int) (c Claim, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, r := range m.waiters {
+		if matches(r.from, r.tag, &h) {
+			if r.sink == nil {
+				return Claim{}, false
+			}
+			m.waiters = slices.Delete(m.waiters, i, i+1)
+			return m.begin(r, h, size, billed, false), true
+		}
+	}
+	return Claim{}, false
+}
+
+// Piece feeds the next bytes of the body.
+func (c Claim) Piece(b []byte) {
+	if c.r != nil {
+		c.r.feed(b)
+	}
+}
+
+// End says that the body is whole, or why it will never be.
+func (c Claim) End(err error) {
+	if c.r == nil {
+		return
+	}
+	c.box.mu.Lock()
+	i := slices.Index(c.box.fed, c.r)
+	if i < 0 { // the wait was ended meanwhile
+		c.box.mu.Unlock()
+		return
+	}
+	c.box.fed = slices.Delete(c.box.fed, i, i+1)
+	c.box.mu.Unlock()
+	c.r.done <- delivery{f: Frame{Header: c.r.taken, Billed: c.r.bill}, err: err}
+}
+
+// whole feeds a frame that is all there.
+func (c Claim) whole(f Frame) {
+	c.Piece(f.Body)
+	f.Release()
+	c.End(nil)
+}
 
 // Gone tells the mailbox that a peer will send no more. Quiet deaths (an
 // orderly end) are told only to those who wait for that very rank.
@@ -74,16 +147,22 @@ func (m *Mailbox) Gone(e *PeerError, quiet bool) {
 	}
 	m.gone[e.Rank] = e
 	told := quiet
-	for i := 0; i < len(m.waiters); {
-		w := m.waiters[i]
-		if w.from == e.Rank || (w.from == AnyRank && !told) {
-			told = told || w.from == AnyRank
-			m.drop(i)
-			w.ch <- delivery{err: e}
-			continue
+	m.waiters = slices.DeleteFunc(m.waiters, func(r *Receipt) bool {
+		if r.from != e.Rank && (r.from != AnyRank || told) {
+			return false
 		}
-		i++
-	}
+		told = told || r.from == AnyRank
+		r.done <- delivery{err: e}
+		return true
+	})
+	m.fed = slices.DeleteFunc(m.fed, func(r *Receipt) bool {
+		if int(r.taken.From) != e.Rank || r.whole {
+			return false
+		}
+		r.cut()
+		r.done <- delivery{err: e}
+		return true
+	})
 	if !told {
 		m.news = append(m.news, e)
 	}
@@ -97,10 +176,14 @@ func (m *Mailbox) Close(err error) {
 		return
 	}
 	m.closed = err
-	for _, w := range m.waiters {
-		w.ch <- delivery{err: err}
+	for _, r := range m.waiters {
+		r.done <- delivery{err: err}
 	}
-	m.waiters = nil
+	for _, r := range m.fed {
+		r.cut()
+		r.done <- delivery{err: err}
+	}
+	m.waiters, m.fed = nil, nil
 	for i := range m.queue {
 		m.queue[i].Release()
 	}
@@ -112,7 +195,7 @@ func (m *Mailbox) poll(from int, tag Tag) (delivery, bool) {
 	for i := range m.queue {
 		if matches(from, tag, &m.queue[i].Header) {
 			f := m.queue[i]
-			m.queue = append(m.queue[:i], m.queue[i+1:]...)
+			m.queue = slices.Delete(m.queue, i, i+1)
 			return delivery{f: f}, true
 		}
 	}
@@ -129,7 +212,7 @@ func (m *Mailbox) poll(from int, tag Tag) (delivery, bool) {
 	return delivery{}, false
 }
 
-var waiterPool = sync.Pool{New: func() any { return &waiter{ch: make(chan delivery, 1)} }}
+var receipts = sync.Pool{New: func() any { return new(Receipt) }}
 
 // Recv waits as Endpoint.Recv describes.
 func (m *Mailbox) Recv(ctx context.Context, from int, tag Tag) (Frame, error) {
@@ -138,45 +221,98 @@ func (m *Mailbox) Recv(ctx context.Context, from int, tag Tag) (Frame, error) {
 		m.mu.Unlock()
 		return d.f, d.err
 	}
-	w := waiterPool.Get().(*waiter)
-	w.from, w.tag = from, tag
-	m.waiters = append(m.waiters, w)
+	r := receipts.Get().(*Receipt)
+	m.queueUp(r, from, tag, nil)
 	m.mu.Unlock()
+	d := m.wait(ctx, r)
+	receipts.Put(r)
+	return d.f, d.err
+}
 
+// queueUp makes r a waiter. Callers hold mu.
+func (m *Mailbox) queueUp(r *Receipt, from int, tag Tag, sink Sink) {
+	r.from, r.tag, r.sink = from, tag, sink
+	if r.done == nil {
+		r.done = make(chan delivery, 1)
+	}
+	m.waiters = append(m.waiters, r)
+}
+
+// Post implements Streamer.
+func (m *Mailbox) Post(r *Receipt, from int, tag Tag, sink Sink) {
+	m.mu.Lock()
+	d, ok := m.poll(from, tag)
+	m.queueUp(r, from, tag, sink)
+	if !ok {
+		m.mu.Unlock()
+		return
+	}
+	m.waiters = m.waiters[:len(m.waiters)-1]
+	if d.err != nil {
+		m.mu.Unlock()
+		r.done <- d
+		return
+	}
+	c := m.begin(r, d.f.Header, len(d.f.Body), d.f.Billed, true)
+	m.mu.Unlock()
+	c.whole(d.f)
+}
+
+// Await implements Streamer. The frame returned has no body.
+func (m *Mailbox) Await(ctx context.Context, r *Receipt) (Frame, error) {
+	d := m.wait(ctx, r)
+	return d.f, d.err
+}
+
+// Cancel implements Streamer.
+func (m *Mailbox) Cancel(r *Receipt) { m.withdraw(r) }
+
+// withdraw ends r's wait and says whether it was still waiting.
+func (m *Mailbox) withdraw(r *Receipt) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := slices.Index(m.waiters, r); i >= 0 {
+		m.waiters = slices.Delete(m.waiters, i, i+1)
+		return true
+	}
+	if i := slices.Index(m.fed, r); i >= 0 {
+		m.fed = slices.Delete(m.fed, i, i+1)
+		r.cut()
+		return true
+	}
+	return false
+}
+
+// wait waits for what comes to r, for ctx, or for the deadline.
+func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
+	select { // most waits are over before they begin
+	case d := <-r.done:
+		return d
+	default:
+	}
 	var timeout <-chan time.Time
 	if m.deadline > 0 {
-		t := time.NewTimer(m.deadline)
-		defer t.Stop()
-		timeout = t.C
+		if r.late == nil {
+			r.late = time.NewTimer(m.deadline)
+		} else {
+			r.late.Reset(m.deadline)
+		}
+		defer r.late.Stop()
+		timeout = r.late.C
 	}
-	var d delivery
 	var late error
 	select {
-	case d = <-w.ch:
+	case d := <-r.done:
+		return d
 	case <-ctx.Done():
 		late = context.Cause(ctx)
 	case <-timeout:
-		late = fmt.Errorf("%w: rank %d waited %v for %s", ErrDeadline, m.rank, m.deadline, Wanted(from, tag))
+		late = fmt.Errorf("%w: rank %d waited %v for %s", ErrDeadline, m.rank, m.deadline, Wanted(r.from, r.tag))
 	}
-	if late != nil {
-		m.mu.Lock()
-		found := false
-		for i := range m.waiters {
-			if m.waiters[i] == w {
-				m.drop(i)
-				found = true
-				break
-			}
-		}
-		m.mu.Unlock()
-		if found {
-			d = delivery{err: late}
-		} else { // delivered meanwhile: take it, lose nothing
-			d = <-w.ch
-		}
+	if m.withdraw(r) {
+		return delivery{err: late}
 	}
-	waiterPool.Put(w)
-	return d.f, d.err
+	return <-r.done // delivered meanwhile: take it, lose nothing
 }
 
 // Wanted words what a Recv waits for.

@@ -6,13 +6,16 @@ import "sync/atomic"
 // rank are not counted. Safe for concurrent use.
 type Traffic struct {
 	sentFrames, recvFrames, sentBytes, recvBytes [NumKinds]atomic.Uint64
-	sentBody, recvBody                           [NumKinds]atomic.Uint64
+	sentBody                                     [NumKinds]atomic.Uint64
 	wireSent, wireRecv                           atomic.Uint64
+	sharedSent, sharedRecv                       atomic.Uint64
 }
 
 // Counted is a snapshot of a Traffic. Bytes are billed ones; SentBody is the
 // length of the bodies, those of unbilled kinds too. Wire counts what sockets
-// carried in all (headers, HTTP/2, control included), 0 where there are none.
+// carried in all (headers, HTTP/2, control included), Shared what went through
+// memory that processes share (headers included); both are 0 where there is no
+// such thing.
 type Counted struct {
 	SentFrames [NumKinds]uint64 `json:"sent_frames"`
 	RecvFrames [NumKinds]uint64 `json:"recv_frames"`
@@ -21,17 +24,25 @@ type Counted struct {
 	SentBody   [NumKinds]uint64 `json:"sent_body"`
 	WireSent   uint64           `json:"wire_sent"`
 	WireRecv   uint64           `json:"wire_recv"`
+	SharedSent uint64           `json:"shared_sent,omitempty"`
+	SharedRecv uint64           `json:"shared_recv,omitempty"`
 }
 
 // Sent and Recv count a frame.
-func (t *Traffic) Sent(f Frame) { count(&t.sentFrames, &t.sentBytes, &t.sentBody, f) }
-func (t *Traffic) Recv(f Frame) { count(&t.recvFrames, &t.recvBytes, &t.recvBody, f) }
-
-func count(frames, bytes, body *[NumKinds]atomic.Uint64, f Frame) {
+func (t *Traffic) Sent(f Frame) { t.SentBody(f, len(f.Body)) }
+func (t *Traffic) Recv(f Frame) {
 	if k := f.Header.Kind; k < numKinds {
-		frames[k].Add(1)
-		bytes[k].Add(uint64(f.Billed))
-		body[k].Add(uint64(len(f.Body)))
+		t.recvFrames[k].Add(1)
+		t.recvBytes[k].Add(uint64(f.Billed))
+	}
+}
+
+// SentBody counts a frame whose body of size bytes went without a buffer.
+func (t *Traffic) SentBody(f Frame, size int) {
+	if k := f.Header.Kind; k < numKinds {
+		t.sentFrames[k].Add(1)
+		t.sentBytes[k].Add(uint64(f.Billed))
+		t.sentBody[k].Add(uint64(size))
 	}
 }
 
@@ -39,6 +50,12 @@ func count(frames, bytes, body *[NumKinds]atomic.Uint64, f Frame) {
 func (t *Traffic) Wire(sent, recv int) {
 	t.wireSent.Add(uint64(sent))
 	t.wireRecv.Add(uint64(recv))
+}
+
+// Shared counts bytes that went through shared memory.
+func (t *Traffic) Shared(sent, recv int) {
+	t.sharedSent.Add(uint64(sent))
+	t.sharedRecv.Add(uint64(recv))
 }
 
 // Count returns the counts so far.
@@ -50,6 +67,7 @@ func (t *Traffic) Count() Counted {
 		c.SentBytes[k], c.RecvBytes[k] = t.sentBytes[k].Load(), t.recvBytes[k].Load()
 	}
 	c.WireSent, c.WireRecv = t.wireSent.Load(), t.wireRecv.Load()
+	c.SharedSent, c.SharedRecv = t.sharedSent.Load(), t.sharedRecv.Load()
 	return c
 }
 
@@ -64,4 +82,6 @@ func (c *Counted) Add(o Counted) {
 	}
 	c.WireSent += o.WireSent
 	c.WireRecv += o.WireRecv
+	c.SharedSent += o.SharedSent
+	c.SharedRecv += o.SharedRecv
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
+	"reflect"
 	"testing"
 	"time"
 
@@ -24,8 +26,10 @@ func each(t *testing.T, f func(t *testing.T, topo collective.Topology)) {
 func TestVerify(t *testing.T) {
 	each(t, func(t *testing.T, topo collective.Topology) {
 		for p := 1; p <= 33; p++ {
-			if err := collective.Verify(topo, p); err != nil {
-				t.Fatal(err)
+			for _, bytes := range []int{0, 1, 4 << 10, 64 << 10, 1 << 20, 64 << 20} {
+				if err := collective.Verify(topo, p, bytes); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	})
@@ -34,9 +38,9 @@ func TestVerify(t *testing.T) {
 // broken plans must be caught, or Verify proves nothing.
 type broken struct{ how string }
 
-func (broken) Chunks(size int) int { return size }
-func (b broken) Plan(at collective.At) []collective.Move {
-	m := collective.Ring{}.Plan(at)
+func (b broken) Plan(at collective.At) collective.Plan {
+	plan := collective.Ring{}.Plan(at)
+	m := plan.Moves
 	switch b.how {
 	case "twice":
 		m[len(m)-1].Add = true
@@ -46,13 +50,16 @@ func (b broken) Plan(at collective.At) []collective.Move {
 		m = append([]collective.Move{{To: -1, From: (at.Rank + 1) % at.Size, Recv: collective.Part{Lo: 0, Hi: 1}}}, m...)
 	case "wrong chunk":
 		m[0].Recv = m[0].Send
+	case "chunks":
+		plan.Chunks += at.Rank
 	}
-	return m
+	plan.Moves = m
+	return plan
 }
 
 func TestVerifyCatches(t *testing.T) {
-	for _, how := range []string{"twice", "short", "deadlock", "wrong chunk"} {
-		if collective.Verify(broken{how}, 4) == nil {
+	for _, how := range []string{"twice", "short", "deadlock", "wrong chunk", "chunks"} {
+		if collective.Verify(broken{how}, 4, 0) == nil {
 			t.Errorf("a plan with the fault %q passed", how)
 		}
 	}
@@ -77,8 +84,19 @@ func (f32) Set(x []float32, src []byte) {
 	}
 }
 
-// Sums are right, equal on all ranks, flags reach everybody, and bytes are the
-// published 2·4N(P−1)/P where P divides N.
+// bytesOf is what a plan sends of a vector of n elements of 4 bytes.
+func bytesOf(p collective.Plan, n int) (sent uint64) {
+	for _, m := range p.Moves {
+		if m.To >= 0 {
+			lo, hi := collective.Bounds(m.Send, p.Chunks, n)
+			sent += uint64(4 * (hi - lo))
+		}
+	}
+	return sent
+}
+
+// Sums are right, equal on all ranks, flags reach everybody, and bytes are those
+// of the plan.
 func TestAllReduce(t *testing.T) {
 	nets := map[string]func() comm.Net{
 		"local": func() comm.Net { return &local.Net{} },
@@ -111,8 +129,9 @@ func TestAllReduce(t *testing.T) {
 							if flags != 2 {
 								return fmt.Errorf("flags %d on rank %d", flags, h.Rank())
 							}
-							if sent := h.Traffic().Count().SentBytes[comm.Gradient]; n%p == 0 && sent != uint64(2*4*n*(p-1)/p) {
-								return fmt.Errorf("%d bytes sent, want %d", sent, 2*4*n*(p-1)/p)
+							plan := topo.Plan(collective.At{Rank: h.Rank(), Size: p, Bytes: 4 * n})
+							if sent, want := h.Traffic().Count().SentBytes[comm.Gradient], bytesOf(plan, n); sent != want {
+								return fmt.Errorf("%d bytes sent, want %d", sent, want)
 							}
 							out[h.Rank()] = x
 							return nil
@@ -132,6 +151,61 @@ func TestAllReduce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The published counts: bytes of the busiest rank in units of n elements, and
+// steps, where P is a power of two.
+func TestPublishedCounts(t *testing.T) {
+	const n = 1 << 12
+	for _, c := range []struct {
+		topo  collective.Topology
+		bytes func(p int) int // in units of 4·n/P
+		steps func(p, log int) int
+	}{
+		{collective.Ring{}, func(p int) int { return 2 * (p - 1) }, func(p, _ int) int { return 2 * (p - 1) }},
+		{collective.Direct{}, func(p int) int { return 2 * (p - 1) }, func(p, _ int) int { return 2 }},
+		{collective.Halving{}, func(p int) int { return 2 * (p - 1) }, func(_, log int) int { return 2 * log }},
+		{collective.Doubling{}, func(p int) int { return p * bits.Len(uint(p-1)) }, func(_, log int) int { return log }},
+		{collective.Tree{}, func(p int) int { return p * bits.Len(uint(p-1)) }, func(_, log int) int { return 2 * log }},
+	} {
+		for log := 1; log <= 5; log++ {
+			p := 1 << log
+			got := collective.Cost(c.topo, p, n, 4, 1e-5, 1e-9, 1e-10)
+			if got.Sent != 4*n/p*c.bytes(p) || got.Steps != c.steps(p, log) {
+				t.Errorf("%T, P %d: %d bytes in %d steps, want %d in %d", c.topo, p, got.Sent, got.Steps, 4*n/p*c.bytes(p), c.steps(p, log))
+			}
+		}
+	}
+}
+
+// Auto's choice is the same on all ranks, goes from few steps to few bytes as
+// vectors grow, and follows its options.
+func TestAutoChooses(t *testing.T) {
+	proto, _ := collective.Topologies.Proto("auto")
+	auto := proto.(collective.Auto)
+	for p := 2; p <= 33; p++ {
+		order := map[string]int{"doubling": 0, "tree": 1, "halving": 2, "ring": 3}
+		last := 0
+		for bytes := 4; bytes <= 1<<28; bytes *= 4 {
+			name := collective.Topologies.Spec(auto.Choose(p, bytes))
+			if order[name] < last {
+				t.Errorf("P %d: %s for %d bytes after something for larger vectors", p, name, bytes)
+			}
+			last = order[name]
+			for r := range p {
+				at := collective.At{Rank: r, Size: p, Bytes: bytes}
+				if want := auto.Choose(p, bytes).Plan(at); !reflect.DeepEqual(auto.Plan(at), want) {
+					t.Errorf("P %d, rank %d, %d bytes: the plan is not that of %s", p, r, bytes, name)
+				}
+			}
+		}
+	}
+	if got := auto.Choose(8, 4096); got != (collective.Doubling{}) {
+		t.Errorf("%T for 4 KB", got)
+	}
+	if got := (collective.Auto{Beta: 1}).Choose(3, 4096); got != (collective.Ring{}) {
+		t.Errorf("%T where frames cost nothing", got)
+	}
 }
 
 func TestAllGather(t *testing.T) {
@@ -168,7 +242,7 @@ func TestAllGather(t *testing.T) {
 
 // The virtual network takes the time the cost model says.
 func TestRingTimeMatchesClosedForm(t *testing.T) {
-	const n, bw, lat = 2520 * 64, 1e9, 20e-6
+	const n, bw, lat = 2520 * 32, 1e9, 20e-6 // one piece a chunk
 	for _, p := range []int{2, 4, 8} {
 		ps := make([]comm.Program, p)
 		g := collective.Group{}
@@ -189,7 +263,7 @@ func TestRingTimeMatchesClosedForm(t *testing.T) {
 		if got := net.Now().Seconds(); math.Abs(got/want-1) > 1e-3 {
 			t.Errorf("P %d: %v s, want %v", p, got, want)
 		}
-		if c := collective.Cost(collective.Ring{}, p, n, 4, lat, 1/bw); math.Abs(c.Seconds/want-1) > 1e-3 || c.Steps != 2*(p-1) {
+		if c := collective.Cost(collective.Ring{}, p, n, 4, lat, 1/bw, 0); math.Abs(c.Seconds/want-1) > 1e-3 || c.Steps != 2*(p-1) {
 			t.Errorf("P %d: cost model says %+v, want %v s", p, c, want)
 		}
 	}

@@ -5,69 +5,75 @@ type Price struct {
 	Steps    int     // longest chain of dependent frames
 	Messages int     // frames sent by the busiest rank
 	Sent     int     // bytes sent by the busiest rank
-	Seconds  float64 // alpha-beta time of the critical path
+	Seconds  float64 // alpha-beta-gamma time of the critical path
 }
 
 // Cost prices an all-reduce of n elements of width bytes over size ranks, with
-// alpha seconds of latency a frame and beta seconds a byte at each NIC
-// (Hockney's model; a rank sends one frame at a time and receives one at a
-// time).
-func Cost(t Topology, size, n, width int, alpha, beta float64) Price {
-	chunks := t.Chunks(size)
-	plans := make([][]Move, size)
-	for r := range plans {
-		plans[r] = t.Plan(At{r, size})
-	}
+// alpha seconds of latency a frame, beta seconds a byte at each NIC and gamma
+// seconds a byte that is added (Hockney's model; a rank sends one frame at a
+// time, receives one at a time, and waits only for what a frame depends on).
+// Moves are priced whole; that their pieces overlap is left out.
+func Cost(t Topology, size, n, width int, alpha, beta, gamma float64) Price {
 	type frame struct {
 		ready float64
 		depth int
 		bytes int
 	}
+	type rank struct {
+		*program
+		sent, got int
+		done      []float64 // when the first i receives are complete
+		depth     []int     // the longest chain that ends in them
+		tx, rx    float64
+		bytes     int
+	}
+	ranks := make([]rank, size)
+	for r := range ranks {
+		ranks[r] = rank{program: cut(t.Plan(At{r, size, n * width}), n, n), done: []float64{0}, depth: []int{0}}
+	}
 	wires := map[[2]int][]frame{}
-	var p Price
-	at, sent := make([]int, size), make([]bool, size)
-	now, depth := make([]float64, size), make([]int, size)
-	tx, rx := make([]float64, size), make([]float64, size)
-	bytes, msgs := make([]int, size), make([]int, size)
 	for progress := true; progress; {
 		progress = false
-		for r := range plans {
-			if at[r] == len(plans[r]) {
+		for i := range ranks {
+			r := &ranks[i]
+			for ; r.sent < len(r.sends) && r.sends[r.sent].got <= r.got; r.sent++ {
+				p := r.sends[r.sent]
+				b := (p.hi - p.lo) * width
+				start := max(r.tx, r.done[p.got])
+				r.tx = start + float64(b)*beta
+				r.bytes += b
+				k := [2]int{i, p.peer}
+				wires[k] = append(wires[k], frame{start + alpha, r.depth[p.got] + 1, b})
+				progress = true
+			}
+			if r.got == len(r.recvs) || r.recvs[r.got].gone > r.sent {
 				continue
 			}
-			m := plans[r][at[r]]
-			if !sent[r] {
-				if m.To >= 0 {
-					lo, hi := Bounds(m.Send, chunks, n)
-					b := (hi - lo) * width
-					tx[r] = max(tx[r], now[r]) + float64(b)*beta
-					k := [2]int{r, m.To}
-					wires[k] = append(wires[k], frame{tx[r] - float64(b)*beta + alpha, depth[r] + 1, b})
-					bytes[r] += b
-					msgs[r]++
-				}
-				sent[r], progress = true, true
+			p := r.recvs[r.got]
+			k := [2]int{p.peer, i}
+			if len(wires[k]) == 0 {
+				continue
 			}
-			if m.From >= 0 {
-				k := [2]int{m.From, r}
-				if len(wires[k]) == 0 {
-					continue
-				}
-				f := wires[k][0]
-				wires[k] = wires[k][1:]
-				rx[r] = max(rx[r], f.ready) + float64(f.bytes)*beta
-				now[r] = max(now[r], rx[r])
-				depth[r] = max(depth[r], f.depth)
+			f := wires[k][0]
+			wires[k] = wires[k][1:]
+			r.rx = max(r.rx, f.ready) + float64(f.bytes)*beta
+			now := max(r.done[r.got], r.rx)
+			if p.add {
+				now += float64(f.bytes) * gamma
 			}
-			at[r]++
-			sent[r], progress = false, true
+			r.done = append(r.done, now)
+			r.depth = append(r.depth, max(r.depth[r.got], f.depth))
+			r.got++
+			progress = true
 		}
 	}
-	for r := range plans {
-		p.Steps = max(p.Steps, depth[r])
-		p.Messages = max(p.Messages, msgs[r])
-		p.Sent = max(p.Sent, bytes[r])
-		p.Seconds = max(p.Seconds, max(now[r], tx[r]))
+	var p Price
+	for i := range ranks {
+		r := &ranks[i]
+		p.Steps = max(p.Steps, r.depth[r.got])
+		p.Messages = max(p.Messages, r.sent)
+		p.Sent = max(p.Sent, r.bytes)
+		p.Seconds = max(p.Seconds, r.done[r.got], r.tx)
 	}
 	return p
 }

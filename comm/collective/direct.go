@@ -8,11 +8,8 @@ type Direct struct{}
 
 var _ = Topologies.Add("direct", "every rank owns a chunk and talks to all others: two latencies deep", Direct{})
 
-// Chunks implements Topology.
-func (Direct) Chunks(size int) int { return size }
-
 // Plan implements Topology.
-func (Direct) Plan(at At) []Move {
+func (Direct) Plan(at At) Plan {
 	p, r := at.Size, at.Rank
 	chunk := func(c int) Part { return Part{c, c + 1} }
 	var m []Move
@@ -24,5 +21,5 @@ func (Direct) Plan(at At) []Move {
 		to, from := (r+d)%p, (r+p-d)%p
 		m = append(m, Move{To: to, From: from, Send: chunk(r), Recv: chunk(from)})
 	}
-	return m
+	return Plan{p, m}
 }

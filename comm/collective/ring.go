@@ -9,11 +9,8 @@ type Ring struct{}
 
 var _ = Topologies.Add("ring", "reduce-scatter and all-gather around a ring: least bytes, 2(P−1) steps", Ring{})
 
-// Chunks implements Topology.
-func (Ring) Chunks(size int) int { return size }
-
 // Plan implements Topology.
-func (Ring) Plan(at At) []Move {
+func (Ring) Plan(at At) Plan {
 	p, r := at.Size, at.Rank
 	chunk := func(c int) Part { c = ((c % p) + p) % p; return Part{c, c + 1} }
 	next, prev := (r+1)%p, (r+p-1)%p
@@ -24,5 +21,5 @@ func (Ring) Plan(at At) []Move {
 	for s := 0; s < p-1; s++ {
 		m = append(m, Move{To: next, From: prev, Send: chunk(r + 1 - s), Recv: chunk(r - s)})
 	}
-	return m
+	return Plan{p, m}
 }

@@ -3,6 +3,8 @@ package collective
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"sync"
 
 	"github.com/gradlab/gradlab/comm"
 )
@@ -10,11 +12,13 @@ import (
 // Format writes elements to the wire and reads them back. The package knows no
 // arithmetic of its own: the engine hands it float32, bfloat16 or float16.
 type Format interface {
-	Width() int // bytes an element
+	Width() int // bytes an element, a divisor of 8
 	// Put writes x to dst, len(dst) = Width·len(x), and rounds x to what was
 	// written: a rank that passes a value on keeps the value it passed on.
+	// Formats of 4 bytes and more do not round.
 	Put(dst []byte, x []float32)
-	// Add adds what Put wrote to x; Set replaces x by it.
+	// Add adds what Put wrote to x; Set replaces x by it. src may begin at any
+	// address.
 	Add(x []float32, src []byte)
 	Set(x []float32, src []byte)
 }
@@ -26,99 +30,230 @@ type Group struct {
 	Me    int
 }
 
-// Header is copied to every frame of a collective: Tag, Step, Run and so on.
-// Its Flags are OR-ed along the way: the result holds every flag that any rank
-// set before it began, on every rank.
-//
+// pieceBytes is how much of a vector one frame carries: enough to outweigh what
+// a frame costs, little enough that a piece is still in the cache when it is
+// passed on.
+const pieceBytes = 256 << 10
+
 // AllReduce sums x over the group, in place, with the plan of t. All ranks end
 // with the same bits. Frames carry exactly Width bytes an element.
+//
+// Header is copied to every frame: Tag, Step, Run and so on. Its Flags are OR-ed
+// along the way: the result holds every flag that any rank set before it began,
+// on every rank. After an error x holds nothing of use.
 func AllReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format) (flags uint16, err error) {
-	size := len(g.Ranks)
-	flags = hd.Flags
-	if size < 2 {
-		return flags, nil
+	return allReduce(ctx, h, g, t, hd, x, f, pieceBytes)
+}
+
+func allReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format, limit int) (flags uint16, err error) {
+	if len(g.Ranks) < 2 {
+		return hd.Flags, nil
 	}
-	chunks := t.Chunks(size)
-	hd.Kind = comm.Gradient
-	for i, m := range t.Plan(At{Rank: g.Me, Size: size}) {
-		if m.To >= 0 {
-			lo, hi := Bounds(m.Send, chunks, len(x))
-			buf := comm.NewBuffer((hi - lo) * f.Width())
-			f.Put(buf.B, x[lo:hi])
-			hd.Flags, hd.Seq = flags, uint64(i)
-			if err := h.Send(ctx, g.Ranks[m.To], comm.NewFrame(hd, buf)); err != nil {
-				return flags, err
-			}
-		}
-		if m.From >= 0 {
-			lo, hi := Bounds(m.Recv, chunks, len(x))
-			in, err := h.Recv(ctx, g.Ranks[m.From], hd.Tag)
-			if err != nil {
-				return flags, fmt.Errorf("all-reduce, step %d, move %d: %w", hd.Step, i, err)
-			}
-			if err := expect(in, hd, (hi-lo)*f.Width()); err != nil {
-				in.Release()
-				return flags, fmt.Errorf("all-reduce, step %d, move %d: %w", hd.Step, i, err)
-			}
-			flags |= in.Header.Flags
-			if m.Add {
-				f.Add(x[lo:hi], in.Body)
-			} else {
-				f.Set(x[lo:hi], in.Body)
-			}
-			in.Release()
-		}
+	r := runners.Get().(*runner)
+	r.net, r.group, r.hd, r.x, r.format = comm.Streaming(h), g, hd, x, f
+	r.hd.Kind = comm.Gradient
+	r.program = programs.get(t, At{g.Me, len(g.Ranks), len(x) * f.Width()}, len(x), limit/f.Width())
+	if err := r.run(ctx); err != nil {
+		return r.hd.Flags, fmt.Errorf("all-reduce, step %d: %w", hd.Step, err) // r is left to late frames
 	}
+	flags = r.hd.Flags
+	r.net, r.group, r.x, r.format, r.program = nil, Group{}, nil, nil, nil
+	runners.Put(r)
 	return flags, nil
 }
 
-// expect checks that a frame belongs to this step and has the length agreed.
-func expect(in comm.Frame, hd comm.Header, size int) error {
-	if in.Header.Step != hd.Step || in.Header.Run != hd.Run {
-		return fmt.Errorf("rank %d is at step %d of run %x, this rank at step %d of run %x",
-			in.Header.From, in.Header.Step, in.Header.Run, hd.Step, hd.Run)
+// runner is an all-reduce under way.
+type runner struct {
+	net     comm.Streamer
+	group   Group
+	hd      comm.Header
+	x       []float32
+	format  Format
+	program *program
+
+	out   source
+	posts [ahead]post // in a ring: receive i is posts[i%ahead]
+}
+
+var runners = sync.Pool{New: func() any { return new(runner) }}
+
+// run makes the sends as soon as they may be made and the receives in order,
+// posted as early as they may be.
+func (r *runner) run(ctx context.Context) (err error) {
+	sends, recvs := r.program.sends, r.program.recvs
+	sent, posted, got := 0, 0, 0
+	defer func() {
+		if err != nil {
+			for ; got < posted; got++ {
+				r.net.Cancel(&r.posts[got%ahead].receipt)
+			}
+		}
+	}()
+	for sent < len(sends) || got < len(recvs) {
+		for ; sent < len(sends); sent++ {
+			p := &sends[sent]
+			due := got < len(recvs) && sent < recvs[got].gone
+			if p.got > got || (p.before > got+ahead && !due) {
+				break
+			}
+			if err := r.send(ctx, p, sent); err != nil {
+				return err
+			}
+		}
+		for ; posted < len(recvs) && posted < got+ahead; posted++ {
+			p := &recvs[posted]
+			if p.got > got || p.gone > sent {
+				break
+			}
+			r.post(p, posted)
+		}
+		if got < posted {
+			h, err := r.net.Await(ctx, &r.posts[got%ahead].receipt)
+			if err != nil {
+				return fmt.Errorf("receive %d of %d: %w", got+1, len(recvs), err)
+			}
+			r.hd.Flags |= h.Flags
+			got++
+		}
 	}
-	if size >= 0 && len(in.Body) != size {
-		return fmt.Errorf("rank %d sent %d bytes, want %d", in.Header.From, len(in.Body), size)
+	if r.format.Width() < 4 {
+		r.round()
 	}
 	return nil
 }
 
-// AllGather gives every rank every rank's payload, in rank order, around a
-// ring: P−1 steps, each payload crosses P−1 links. Payloads may differ in
-// length. The result aliases received frames until release is called; the
-// own payload is passed through.
-func AllGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, own *comm.Buffer) (parts [][]byte, flags uint16, release func(), err error) {
-	size := len(g.Ranks)
-	flags = hd.Flags
-	parts = make([][]byte, size)
-	parts[g.Me] = own.B
-	held := []*comm.Buffer{own}
-	release = func() {
-		for _, b := range held {
-			b.Release()
-		}
+func (r *runner) send(ctx context.Context, p *piece, i int) error {
+	r.out = source{r.format, r.x[p.lo:p.hi]}
+	r.hd.Seq = uint64(i)
+	return r.net.SendFrom(ctx, r.group.Ranks[p.peer], r.hd, (p.hi-p.lo)*r.format.Width(), &r.out)
+}
+
+func (r *runner) post(p *piece, i int) {
+	s := &r.posts[i%ahead]
+	s.hd, s.format, s.x, s.add, s.cut = r.hd, r.format, r.x[p.lo:p.hi], p.add, 0
+	r.net.Post(&s.receipt, r.group.Ranks[p.peer], r.hd.Tag, s)
+}
+
+// round rounds the sums that this rank did not send on to what the ranks that
+// were sent them hold.
+func (r *runner) round() {
+	for _, s := range r.program.settle {
+		x := r.x[s[0]:s[1]]
+		b := comm.NewBuffer(len(x) * r.format.Width())
+		r.format.Put(b.B, x)
+		b.Release()
 	}
-	hd.Kind = comm.Gradient
-	pass := own
-	next, prev := g.Ranks[(g.Me+1)%size], g.Ranks[(g.Me+size-1)%size]
-	for s := 0; s < size-1; s++ {
-		hd.Flags, hd.Seq = flags, uint64(s)
-		if err := h.Send(ctx, next, comm.NewFrame(hd, pass.Retain())); err != nil {
-			return nil, flags, release, err
+}
+
+// source writes a part of the vector.
+type source struct {
+	format Format
+	x      []float32
+}
+
+// Fill implements comm.Source.
+func (s *source) Fill(dst []byte) {
+	n := len(dst) / s.format.Width()
+	s.format.Put(dst, s.x[:n])
+	s.x = s.x[n:]
+}
+
+// post is a receive that adds to, or replaces, a part of the vector straight
+// from where its bytes arrived.
+type post struct {
+	receipt comm.Receipt
+	hd      comm.Header
+	format  Format
+	x       []float32
+	add     bool
+	part    [8]byte // of an element that was cut
+	cut     int     // how much of it is there
+}
+
+// Begin implements comm.Sink.
+func (s *post) Begin(h *comm.Header, size int) error {
+	return expect(h, &s.hd, size, len(s.x)*s.format.Width())
+}
+
+// Piece implements comm.Sink.
+func (s *post) Piece(b []byte) {
+	w := s.format.Width()
+	if s.cut > 0 {
+		n := copy(s.part[s.cut:w], b)
+		s.cut, b = s.cut+n, b[n:]
+		if s.cut < w {
+			return
 		}
-		in, err := h.Recv(ctx, prev, hd.Tag)
-		if err != nil {
-			return nil, flags, release, fmt.Errorf("all-gather, step %d, move %d: %w", hd.Step, s, err)
-		}
-		if err := expect(in, hd, -1); err != nil {
-			in.Release()
-			return nil, flags, release, fmt.Errorf("all-gather, step %d, move %d: %w", hd.Step, s, err)
-		}
-		flags |= in.Header.Flags
-		pass = in.Buffer()
-		held = append(held, pass)
-		parts[(g.Me+size-1-s)%size] = in.Body
+		s.apply(s.part[:w])
+		s.cut = 0
 	}
-	return parts, flags, release, nil
+	whole := len(b) / w * w
+	s.apply(b[:whole])
+	s.cut = copy(s.part[:], b[whole:])
+}
+
+func (s *post) apply(b []byte) {
+	n := len(b) / s.format.Width()
+	if s.add {
+		s.format.Add(s.x[:n], b)
+	} else {
+		s.format.Set(s.x[:n], b)
+	}
+	s.x = s.x[n:]
+}
+
+// expect checks that a frame belongs to this step and has the length agreed; any
+// length will do if want is below 0.
+func expect(in, hd *comm.Header, size, want int) error {
+	if in.Step != hd.Step || in.Run != hd.Run {
+		return fmt.Errorf("rank %d is at step %d of run %x, this rank at step %d of run %x",
+			in.From, in.Step, in.Run, hd.Step, hd.Run)
+	}
+	if want >= 0 && size != want {
+		return fmt.Errorf("rank %d sent %d bytes, want %d", in.From, size, want)
+	}
+	return nil
+}
+
+// programs remembers the short programs: for small vectors, making one would
+// take longer than running it.
+var programs = memory{by: map[question]*program{}}
+
+const (
+	shortProgram  = 64  // pieces
+	programMemory = 256 // programs
+)
+
+type memory struct {
+	mu sync.RWMutex
+	by map[question]*program
+}
+
+type question struct {
+	topology Topology
+	at       At
+	n, limit int
+}
+
+func (m *memory) get(t Topology, at At, n, limit int) *program {
+	if !reflect.TypeOf(t).Comparable() {
+		return cut(t.Plan(at), n, limit)
+	}
+	q := question{t, at, n, limit}
+	m.mu.RLock()
+	p := m.by[q]
+	m.mu.RUnlock()
+	if p != nil {
+		return p
+	}
+	p = cut(t.Plan(at), n, limit)
+	if len(p.sends)+len(p.recvs) <= shortProgram {
+		m.mu.Lock()
+		if len(m.by) >= programMemory {
+			clear(m.by)
+		}
+		m.by[q] = p
+		m.mu.Unlock()
+	}
+	return p
 }

@@ -1,14 +1,17 @@
 // Package collective moves vectors between all ranks. A topology is data: a
 // plan of moves over chunks of the vector. One function proves a plan, one
-// prices it, one executes it; none of them knows a topology.
+// prices it, one cuts it into pieces that overlap, one executes it; none of
+// them knows a topology.
 package collective
 
 import "github.com/gradlab/gradlab/internal/registry"
 
-// At is where a plan is asked for: the place of one rank in a group.
+// At is where a plan is asked for: the place of one rank in a group, and the
+// length of the vector.
 type At struct {
-	Rank int // 0 … Size−1
-	Size int
+	Rank  int // 0 … Size−1
+	Size  int
+	Bytes int // of the whole vector on the wire; the same on all ranks
 }
 
 // Part is a range of chunks [Lo, Hi).
@@ -23,13 +26,19 @@ type Move struct {
 	Add        bool
 }
 
+// Plan is what one rank does: the vector is cut into Chunks chunks as equal as
+// can be, and the moves are made in order. A rank's k-th frame to a peer is the
+// k-th that this peer receives from it.
+type Plan struct {
+	Chunks int
+	Moves  []Move
+}
+
 // Topology plans an all-reduce: afterwards every rank holds, for every chunk,
-// the sum of all ranks' contributions. The vector is cut into Chunks(size)
-// chunks as equal as can be. Each rank makes its moves in order; a rank's k-th
-// frame to a peer is the k-th that this peer receives from it.
+// the same sum of all ranks' contributions, to the last bit. Chunks is the same
+// on all ranks.
 type Topology interface {
-	Chunks(size int) int
-	Plan(at At) []Move
+	Plan(at At) Plan
 }
 
 // Topologies holds every topology by name.
@@ -40,4 +49,30 @@ var Topologies = registry.New[Topology]("topology")
 func Bounds(p Part, chunks, n int) (lo, hi int) {
 	at := func(c int) int { return c*(n/chunks) + min(c, n%chunks) }
 	return at(p.Lo), at(p.Hi)
+}
+
+// core is the largest power of two up to size. Topologies over pairs run among
+// the first core ranks; rank core+i hands its vector to rank i first and gets
+// the sum from it last.
+func core(size int) int {
+	c := 1
+	for 2*c <= size {
+		c *= 2
+	}
+	return c
+}
+
+// folded wraps the moves of the core with those of the ranks beyond it.
+func folded(at At, chunks int, inner func(core int) []Move) Plan {
+	c, all := core(at.Size), Part{0, chunks}
+	if at.Rank >= c {
+		host := at.Rank - c
+		return Plan{chunks, []Move{{To: host, From: -1, Send: all}, {To: -1, From: host, Recv: all}}}
+	}
+	guest := at.Rank + c
+	if guest >= at.Size {
+		return Plan{chunks, inner(c)}
+	}
+	m := append([]Move{{To: -1, From: guest, Recv: all, Add: true}}, inner(c)...)
+	return Plan{chunks, append(m, Move{To: guest, From: -1, Send: all})}
 }

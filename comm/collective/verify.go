@@ -2,19 +2,24 @@ package collective
 
 import "fmt"
 
-// Verify proves t for one size by running its plan on sets: it fails unless
+// Verify proves t for one size, and vectors of so many bytes, by running its
+// plan on sets: it fails unless
 // the plan ends without a deadlock, every frame is received with the shape it
 // was sent with, and every rank then holds each rank's contribution to each
 // chunk exactly once.
-func Verify(t Topology, size int) error {
-	chunks := t.Chunks(size)
+func Verify(t Topology, size, bytes int) error {
+	chunks := t.Plan(At{0, size, bytes}).Chunks
 	if chunks < 1 {
 		return fmt.Errorf("collective: %d chunks for %d ranks", chunks, size)
 	}
 	plans := make([][]Move, size)
 	have := make([][][]int, size) // rank, chunk, contributor → how often
 	for r := range plans {
-		plans[r] = t.Plan(At{r, size})
+		p := t.Plan(At{r, size, bytes})
+		if p.Chunks != chunks {
+			return fmt.Errorf("collective: rank %d of %d cuts %d chunks, rank 0 cuts %d", r, size, p.Chunks, chunks)
+		}
+		plans[r] = p.Moves
 		have[r] = make([][]int, chunks)
 		for c := range have[r] {
 			have[r][c] = make([]int, size)

@@ -6,18 +6,20 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// rawCodec passes bytes through: messages are mem.BufferSlice, received ones
-// come with a reference that the receiver frees.
+// rawCodec passes bytes through: messages are parcels or mem.BufferSlice,
+// received ones come with a reference that the receiver frees.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "gradlab-raw" }
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
-	s, ok := v.(mem.BufferSlice)
-	if !ok {
-		return nil, fmt.Errorf("grpcnet: cannot send a %T", v)
+	switch m := v.(type) {
+	case *parcel:
+		return m.all, nil
+	case mem.BufferSlice:
+		return m, nil
 	}
-	return s, nil
+	return nil, fmt.Errorf("grpcnet: cannot send a %T", v)
 }
 
 func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {

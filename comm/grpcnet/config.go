@@ -13,6 +13,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 )
@@ -23,6 +24,18 @@ type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
+
+// Links says what two processes of one host move frames through.
+type Links string
+
+const (
+	// LinksAuto is shared memory where it can be had, else gRPC.
+	LinksAuto Links = "auto"
+	// LinksGRPC is gRPC everywhere.
+	LinksGRPC Links = "grpc"
+	// LinksSHM is shared memory, and an error where it cannot be had.
+	LinksSHM Links = "shm"
+)
 
 // Config describes one process of a run. World and Ranks are required; a zero
 // value elsewhere stands for the default.
@@ -57,6 +70,10 @@ type Config struct {
 	// Insecure permits plain text on addresses other than loopback.
 	Insecure bool
 
+	// Links is what processes of one host move frames through; between hosts it
+	// is always gRPC, and LinksSHM an error. Default LinksAuto.
+	Links Links
+
 	// Heartbeat is how often a link says that its process lives. Default 1 s.
 	Heartbeat time.Duration
 	// Lease is how long a process may be silent before it is gone. Default 10 s.
@@ -73,6 +90,8 @@ type Config struct {
 	// QueueBytes bounds what waits to be sent on a link. Default 64 MiB; a
 	// single larger frame passes.
 	QueueBytes int
+
+	checkAll bool // check bodies on every stream, as between hosts
 
 	// Logf is told what an operator may want to know: refused joins, dead
 	// peers. Default: nobody.
@@ -141,6 +160,13 @@ func (c *Config) complete() error {
 	if c.MaxFrame < 0 || c.QueueBytes < 0 {
 		bad("MaxFrame %d, QueueBytes %d", c.MaxFrame, c.QueueBytes)
 	}
+	switch c.Links {
+	case "":
+		c.Links = LinksAuto
+	case LinksAuto, LinksGRPC, LinksSHM:
+	default:
+		bad("links is %q, want %s, %s or %s", c.Links, LinksAuto, LinksGRPC, LinksSHM)
+	}
 	if c.TLS != nil {
 		c.TLS = hardened(c.TLS)
 	}
@@ -148,6 +174,19 @@ func (c *Config) complete() error {
 		c.Logf = func(string, ...any) {}
 	}
 	return errors.Join(errs...)
+}
+
+// checked says whether the bodies on a connection carry checksums. Between hosts
+// they do: TCP's own 16 bits let one damaged segment in 65536 through, and what
+// damages segments does so often. TLS checks better by itself, and what stays in
+// one machine crosses no wire: there a checksum would cost a sixth of all CPU time
+// and find what memory without error correction does to everything else, too.
+func (c *Config) checked(on *conn) bool {
+	if c.TLS != nil {
+		return false
+	}
+	a, ok := on.RemoteAddr().(*net.TCPAddr)
+	return c.checkAll || !ok || !a.IP.IsLoopback()
 }
 
 // hardened fills in what a tls.Config leaves open.

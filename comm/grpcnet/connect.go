@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/gradlab/gradlab/comm/shm"
 )
 
 // linkRequest introduces the process that dials a link.
@@ -21,10 +23,15 @@ type linkRequest struct {
 	From        int    `json:"from"` // line in the address table
 	To          int    `json:"to"`
 	Incarnation uint32 `json:"incarnation"`
+
+	Memory *shm.Offer `json:"memory,omitempty"`
 }
 
 type linkReply struct {
 	Refused string `json:"refused,omitempty"`
+	// Memory is true if the offer was taken, otherwise NoMemory says why not.
+	Memory   bool   `json:"memory,omitempty"`
+	NoMemory string `json:"no_memory,omitempty"`
 }
 
 // connect links this process with every other: it dials those with lower ranks
@@ -75,16 +82,18 @@ func (r *run) link(ctx context.Context, p int) error {
 		return fail(err)
 	}
 	stop := context.AfterFunc(ctx, func() { d.cancel(nil) })
-	err = r.introduce(d.stream, p)
+	memory, err := r.introduce(d.stream, p)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
+		discard(memory)
 		d.close()
 		return fail(err)
 	}
-	l := newLink(r, p, d.stream, d.conn)
+	l := newLink(r, p, d.stream, d.conn, memory)
 	if why := r.register(l); why != "" {
+		discard(memory)
 		d.close()
 		return fail(errors.New(why))
 	}
@@ -95,29 +104,48 @@ func (r *run) link(ctx context.Context, p int) error {
 	return nil
 }
 
-// introduce is the dialling side of a link's handshake.
-func (r *run) introduce(s stream, p int) error {
+// introduce is the dialling side of a link's handshake. The memory it returns is
+// the lane agreed on, nil if there is none.
+func (r *run) introduce(s stream, p int) (memory *shm.Link, err error) {
 	var c challenge
 	if err := recvJSON(s, &c); err != nil {
-		return err
+		return nil, err
 	}
 	q := linkRequest{Nonce: newNonce(), Run: r.cfg.Run, From: r.self, To: p, Incarnation: r.cfg.Incarnation}
+	memory, q.Memory, err = r.offer(p)
+	if err != nil {
+		return nil, err
+	}
+	agreed := false
+	defer func() {
+		if !agreed {
+			discard(memory)
+		}
+	}()
 	if err := sendSealed(s, r.key, "link", c.Nonce, q); err != nil {
-		return err
+		return nil, err
 	}
 	var m sealed
 	if err := recvJSON(s, &m); err != nil {
-		return err
+		return nil, err
 	}
 	var reply linkReply
 	by := r.table[p].name()
 	if err := m.open(r.key, "linked", q.Nonce, &reply); err != nil {
-		return &RefusedError{By: by, Reason: "it belongs to another run"}
+		return nil, &RefusedError{By: by, Reason: "it belongs to another run"}
 	}
 	if reply.Refused != "" {
-		return &RefusedError{By: by, Reason: reply.Refused}
+		return nil, &RefusedError{By: by, Reason: reply.Refused}
 	}
-	return nil
+	if reply.Memory && memory != nil {
+		if err := memory.Answered(); err != nil { // the other side will use what we do not see
+			return nil, fmt.Errorf("shared memory: %w", err)
+		}
+		memory.Settle()
+		agreed = true
+		return memory, nil
+	}
+	return nil, r.without(p, reply.NoMemory)
 }
 
 // acceptLink serves a link that another process dials.
@@ -159,33 +187,47 @@ func (r *run) acceptLink(s grpc.ServerStream) error {
 		return status.Error(codes.Unauthenticated, "not of this run")
 	}
 	c.trusted.Store(true)
-	l, why := r.welcome(&q, s, c)
-	if why != "" {
-		r.cfg.Logf("grpcnet: refused a link from %v: %s", p.Addr, why)
-		return sendSealed(s, r.key, "linked", q.Nonce, linkReply{Refused: why})
+	l, reply := r.welcome(&q, s, c)
+	if reply.Refused != "" {
+		r.cfg.Logf("grpcnet: refused a link from %v: %s", p.Addr, reply.Refused)
+		return sendSealed(s, r.key, "linked", q.Nonce, reply)
 	}
-	err = sendSealed(s, r.key, "linked", q.Nonce, linkReply{})
+	err = sendSealed(s, r.key, "linked", q.Nonce, reply)
 	close(r.linked[q.From])
 	if err != nil {
 		l.lost("connection lost: " + err.Error())
-		return err
 	}
-	return l.serve()
+	return errors.Join(err, l.serve())
 }
 
 // welcome judges an introduction: a process links once. Who was away and calls
 // again, or calls for another run or incarnation, is refused.
-func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, why string) {
+func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, reply linkReply) {
 	switch {
 	case q.To != r.self || q.From <= r.self || q.From >= len(r.table):
-		return nil, fmt.Sprintf("process %d does not call process %d", q.From, q.To)
+		reply.Refused = fmt.Sprintf("process %d does not call process %d", q.From, q.To)
 	case q.Run != r.cfg.Run:
-		return nil, fmt.Sprintf("run %016x, this is %016x", q.Run, r.cfg.Run)
+		reply.Refused = fmt.Sprintf("run %016x, this is %016x", q.Run, r.cfg.Run)
 	case q.Incarnation != r.table[q.From].Incarnation:
-		return nil, fmt.Sprintf("incarnation %d, the run has %d", q.Incarnation, r.table[q.From].Incarnation)
+		reply.Refused = fmt.Sprintf("incarnation %d, the run has %d", q.Incarnation, r.table[q.From].Incarnation)
 	}
-	l = newLink(r, q.From, s, c)
-	return l, r.register(l)
+	if reply.Refused != "" {
+		return nil, reply
+	}
+	memory, err := r.takeOffer(q)
+	if err != nil {
+		reply.NoMemory = err.Error()
+		if err := r.without(q.From, reply.NoMemory); err != nil {
+			return nil, linkReply{Refused: err.Error()}
+		}
+	}
+	reply.Memory = memory != nil
+	l = newLink(r, q.From, s, c, memory)
+	if reply.Refused = r.register(l); reply.Refused != "" {
+		discard(memory)
+		return nil, linkReply{Refused: reply.Refused}
+	}
+	return l, reply
 }
 
 // register gives a link its place.

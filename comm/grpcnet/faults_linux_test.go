@@ -25,6 +25,7 @@ import (
 var childOf = flag.String("child", "", "address of the coordinator to join as rank 1, or \"coordinator\" to be it")
 
 func TestMain(m *testing.M) {
+	flag.Func("links", "what the child's links are", func(s string) error { testLinks = Links(s); return nil })
 	flag.Parse()
 	if *childOf != "" {
 		os.Exit(child(*childOf))
@@ -88,7 +89,7 @@ func runWithChild(t *testing.T, coordinator bool, ready chan<- *os.Process, p co
 		}
 		role = n.Addr()
 	}
-	cmd := exec.Command(os.Args[0], "-child", role)
+	cmd := exec.Command(os.Args[0], "-child", role, "-links", string(testLinks))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()

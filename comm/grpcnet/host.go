@@ -29,7 +29,10 @@ type host struct {
 	anyone        map[*context.CancelCauseFunc]struct{}
 }
 
-var _ comm.Host = (*host)(nil)
+var (
+	_ comm.Host     = (*host)(nil)
+	_ comm.Streamer = (*host)(nil)
+)
 
 func newHost(r *run, rank int) *host {
 	return &host{run: r, rank: rank, box: comm.NewMailbox(rank, r.cfg.Deadline), anyone: map[*context.CancelCauseFunc]struct{}{}}
@@ -84,21 +87,81 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 }
 
 func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
+	there, err := h.address(ctx, to, &f, len(f.Body))
+	switch {
+	case err != nil:
+		return err
+	case there.host == h:
+		h.put(f)
+		return nil
+	case there.gone != nil:
+		return h.refused(there.gone, f)
+	case there.host != nil:
+		h.traffic.Sent(f)
+		there.host.put(f)
+		return nil
+	}
+	counted := f // the frame may be released as soon as it is sent
+	if n := there.link.lane; n != nil && n.send(f) {
+		h.traffic.Sent(counted)
+		return nil
+	}
+	err = there.link.order.push(ctx, f, h.run.cfg.Deadline)
+	if err != nil {
+		return h.unsent(err, to, f, len(f.Body))
+	}
+	h.traffic.Sent(counted)
+	return nil
+}
+
+// SendFrom implements comm.Streamer.
+func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, src comm.Source) error {
+	f := comm.Frame{Header: hd, Billed: size}
+	if hd.Kind == comm.Control || hd.Kind == comm.Report {
+		f.Billed = 0
+	}
+	there, err := h.address(ctx, to, &f, size)
+	if err != nil {
+		return err
+	}
+	if there.link == nil || there.link.lane == nil {
+		return h.Send(ctx, to, comm.Filled(f.Header, size, src))
+	}
+	switch ok, err := there.link.lane.sendFrom(ctx, f, size, src); {
+	case ok:
+		h.traffic.SentBody(f, size)
+		return nil
+	case err != nil:
+		return h.unsent(err, to, f, size)
+	}
+	return h.Send(ctx, to, comm.Filled(f.Header, size, src))
+}
+
+// place is where a rank is: here, gone, or behind a link.
+type place struct {
+	host *host
+	gone *goneRank
+	link *link
+}
+
+// address checks a frame with a body of so many bytes, stamps it, and says where
+// it goes.
+func (h *host) address(ctx context.Context, to int, f *comm.Frame, size int) (place, error) {
 	r := h.run
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return place{}, context.Cause(ctx)
 	}
 	if r.overslept() {
-		return context.Cause(r.ctx)
+		return place{}, context.Cause(r.ctx)
 	}
 	if f.Header.Kind >= comm.Kind(comm.NumKinds) || f.Billed < 0 {
-		return fmt.Errorf("rank %d: a frame of %v billed at %d bytes", h.rank, f.Header.Kind, f.Billed)
+		return place{}, fmt.Errorf("rank %d: a frame of %v billed at %d bytes", h.rank, f.Header.Kind, f.Billed)
 	}
 	if to < 0 || to >= r.cfg.World {
-		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
+		return place{}, fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
 	}
-	if len(f.Body) > r.cfg.MaxFrame {
-		return fmt.Errorf("rank %d: a frame of %d bytes, at most %d are accepted", h.rank, len(f.Body), r.cfg.MaxFrame)
+	if size > r.cfg.MaxFrame {
+		return place{}, fmt.Errorf("rank %d: a frame of %d bytes, at most %d are accepted", h.rank, size, r.cfg.MaxFrame)
 	}
 	f.Header.From, f.Header.To = int32(h.rank), int32(to)
 	if f.Header.Run == 0 {
@@ -108,29 +171,26 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 		f.Header.Incarnation = r.cfg.Incarnation
 	}
 	if to == h.rank {
-		h.put(f)
-		return nil
+		return place{host: h}, nil
 	}
 	if g := r.gone[to].Load(); g != nil {
-		return h.refused(g, f)
+		return place{gone: g}, nil
 	}
 	if o := r.hosts[to]; o != nil {
-		h.traffic.Sent(f)
-		o.put(f)
-		return nil
+		return place{host: o}, nil
 	}
-	counted := f // the frame may be released as soon as it is queued
-	switch err := r.links[r.owner[to]].Load().queue.push(ctx, f, r.cfg.Deadline); {
-	case err == nil:
-		h.traffic.Sent(counted)
-		return nil
+	return place{link: r.links[r.owner[to]].Load()}, nil
+}
+
+// unsent words why a frame could not be sent.
+func (h *host) unsent(err error, to int, f comm.Frame, size int) error {
+	switch {
 	case errors.Is(err, errQueueClosed):
-		return h.refused(r.gone[to].Load(), f)
+		return h.refused(h.run.gone[to].Load(), f)
 	case errors.Is(err, errQueueFull):
-		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.rank, r.cfg.Deadline, len(f.Body), to)
-	default:
-		return err
+		return fmt.Errorf("%w: rank %d waited %v to send %d bytes to rank %d", comm.ErrDeadline, h.rank, h.run.cfg.Deadline, size, to)
 	}
+	return err
 }
 
 // refused answers a send to a rank that is gone.
@@ -170,6 +230,26 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 	}
 	return f, err
 }
+
+// Post implements comm.Streamer.
+func (h *host) Post(r *comm.Receipt, from int, tag comm.Tag, sink comm.Sink) {
+	h.box.Post(r, from, tag, sink)
+}
+
+// Await implements comm.Streamer.
+func (h *host) Await(ctx context.Context, r *comm.Receipt) (comm.Header, error) {
+	h.waiting.Add(1)
+	f, err := h.box.Await(ctx, r)
+	h.waiting.Add(-1)
+	h.moves.Add(1)
+	if err == nil && int(f.Header.From) != h.rank {
+		h.traffic.Recv(f)
+	}
+	return f.Header, err
+}
+
+// Cancel implements comm.Streamer.
+func (h *host) Cancel(r *comm.Receipt) { h.box.Cancel(r) }
 
 // checkAlone ends waits for anybody when all other ranks are gone and every
 // activity of this one waits. It must find the same twice in a row, with

@@ -180,7 +180,7 @@ func TestF24SecondIntroduction(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			err = again.introduce(d.stream, 0)
+			_, err = again.introduce(d.stream, 0)
 			d.close()
 			var ref *RefusedError
 			if !errors.As(err, &ref) || !strings.Contains(err.Error(), c.want) {
@@ -197,12 +197,12 @@ func TestF24SecondIntroduction(t *testing.T) {
 
 // F14: a member that sends nonsense is dropped, with a reason; nobody crashes.
 func TestF14NonsenseFromAMember(t *testing.T) {
-	bad := appendFrame(nil, sample(100))
-	bad[90] ^= 1
-	foreign := comm.NewFrame(comm.Header{From: 0, To: 0}, nil)
+	bad := messages(sample(100), false)[0]
+	bad[prefixSize+10] ^= 1
+	foreign := messages(comm.NewFrame(comm.Header{From: 0, To: 0}, nil), false)[0]
 	for _, msg := range [][]byte{
-		{}, {'?'}, {msgChunk}, {msgFrame, 1, 2, 3}, append([]byte{msgFrame}, bad...), {msgBye}, rankMessage(msgBye, 0, ""),
-		rankMessage(msgAbort, -1, "x"), append([]byte{msgFrame}, appendFrame(nil, foreign)...),
+		{}, {'?'}, {msgChunk}, {msgFrame, 1, 2, 3}, bad, {msgBye}, rankMessage(msgBye, 0, ""),
+		rankMessage(msgAbort, -1, "x"), foreign, messages(sample(100), true)[0],
 	} {
 		errs := together(context.Background(), all(2, func(ctx context.Context, h comm.Host) error {
 			if h.Rank() == 1 {

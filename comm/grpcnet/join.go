@@ -15,6 +15,8 @@ type process struct {
 	Ranks       []int  `json:"ranks"`
 	Addr        string `json:"addr"`
 	Incarnation uint32 `json:"incarnation"`
+	Host        string `json:"host"` // processes that name the same one may share memory
+	Links       Links  `json:"links"`
 }
 
 // name says who is meant in an error.
@@ -28,6 +30,8 @@ type joinRequest struct {
 	Run         uint64  `json:"run"`
 	Incarnation uint32  `json:"incarnation"`
 	Addr        string  `json:"addr"`
+	Host        string  `json:"host"`
+	Links       Links   `json:"links"`
 	Identity    []Field `json:"identity"`
 }
 
@@ -83,7 +87,7 @@ func (r *run) askToJoin(ctx context.Context) (reply joinReply, err error) {
 	}
 	q := joinRequest{
 		Nonce: newNonce(), Ranks: r.cfg.Ranks, World: r.cfg.World, Run: r.cfg.Run,
-		Incarnation: r.cfg.Incarnation, Addr: r.addr, Identity: r.cfg.Identity,
+		Incarnation: r.cfg.Incarnation, Addr: r.addr, Host: r.cfg.host(), Links: r.cfg.Links, Identity: r.cfg.Identity,
 	}
 	if err := sendSealed(d.stream, []byte(r.cfg.Token), "join", c.Nonce, q); err != nil {
 		return reply, err

@@ -14,18 +14,22 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/shm"
 )
 
-// link is one end of the stream between two processes. A receiver and a sender
-// goroutine serve it; the receiver never sends, or two full windows could wait
-// for one another.
+// link is one end of what connects two processes: a stream and, on one host, a
+// lane beside it. A receiver and a sender goroutine serve either; receivers never
+// send, or two full windows could wait for one another.
 type link struct {
 	run    *run
 	peer   int // line of the other process in the table
 	stream stream
 	conn   *conn
-	queue  *queue
-	in     assembler
+	queue  *queue // what leaves by the stream
+	order  *queue // frames and farewells, which must keep their order: queue, or the lane's
+	lane   *lane  // nil: all goes by the stream
+	in     inbox
+	msg    mem.BufferSlice
 
 	mu    sync.Mutex // orders deliveries and the peer's death
 	state linkState
@@ -40,8 +44,7 @@ type link struct {
 	busy     atomic.Bool // the sender is inside a SendMsg
 	taking   atomic.Bool // the receiver is at work on a message
 	seen     time.Duration
-	moved    time.Duration
-	movedAt  uint64
+	flow     [2]progress // of the stream and of the lane
 	lastHear int64
 }
 
@@ -53,13 +56,21 @@ const (
 	dead
 )
 
-func newLink(r *run, peer int, s stream, c *conn) *link {
+// newLink makes a link over a stream and, unless it is nil, shared memory.
+func newLink(r *run, peer int, s stream, c *conn, memory *shm.Link) *link {
 	now := monotonic()
-	return &link{
+	l := &link{
 		run: r, peer: peer, stream: s, conn: c, queue: newQueue(r.cfg.QueueBytes),
-		in: assembler{max: r.cfg.MaxFrame}, stop: make(chan struct{}), ended: make(chan struct{}),
-		seen: now, moved: now,
+		stop: make(chan struct{}), ended: make(chan struct{}),
+		seen: now, flow: [2]progress{{at: now}, {at: now}},
 	}
+	l.in = inbox{max: r.cfg.MaxFrame, checked: r.cfg.checked(c), claim: l.claim}
+	l.order = l.queue
+	if memory != nil {
+		l.lane = newLane(l, memory)
+		l.order = l.lane.queue
+	}
+	return l
 }
 
 func newLinks(n int) []atomic.Pointer[link] { return make([]atomic.Pointer[link], n) }
@@ -73,12 +84,22 @@ func (l *link) serve() error {
 	sent := make(chan struct{})
 	l.run.tasks.Go(func() { defer close(sent); l.send() })
 	l.run.tasks.Go(l.receive)
+	var lane sync.WaitGroup
+	if l.lane != nil {
+		lane.Go(l.lane.serve)
+		lane.Go(l.lane.receive)
+	}
 	<-l.stop
 	t := time.NewTimer(grace)
 	defer t.Stop()
 	select {
 	case <-sent:
 	case <-t.C:
+	}
+	if l.lane != nil {
+		l.lane.shm.Close()
+		lane.Wait()
+		l.lane.end()
 	}
 	if s := l.fence.Load(); s != 0 {
 		return status.Errorf(codes.Aborted, "fenced after %v of silence", time.Duration(s))
@@ -99,7 +120,7 @@ func (l *link) send() {
 		if it.msg != nil {
 			err = sendBytes(l.stream, it.msg)
 		} else {
-			err = writeFrame(l.stream, it.frame)
+			err = writeFrame(l.stream, it.frame, l.in.checked)
 		}
 		return err == nil // the receiver learns why
 	}
@@ -127,21 +148,19 @@ func (l *link) send() {
 // receive takes what comes in until the stream ends.
 func (l *link) receive() {
 	defer l.takeDown()
-	defer func() {
-		l.mu.Lock()
-		l.in.drop()
-		l.mu.Unlock()
-	}()
+	defer l.in.drop()
 	for {
-		var m mem.BufferSlice
-		if err := l.stream.RecvMsg(&m); err != nil {
+		if err := l.stream.RecvMsg(&l.msg); err != nil {
+			if l.lane != nil {
+				l.lane.finish()
+			}
 			l.broken(err)
 			return
 		}
 		l.taking.Store(true)
-		err := l.handle(m)
+		err := l.handle(cursor{s: l.msg})
 		l.taking.Store(false)
-		m.Free()
+		l.msg.Free()
 		if err != nil {
 			l.lost(fmt.Sprintf("sent what is not understood: %v", err))
 			return
@@ -150,17 +169,29 @@ func (l *link) receive() {
 }
 
 // handle acts on one message.
-func (l *link) handle(m mem.BufferSlice) error {
-	c := cursor{s: m}
-	kind := c.next(1)
-	if kind == nil {
+func (l *link) handle(c cursor) error {
+	first := c.next(1)
+	if first == nil {
 		return errors.New("an empty message")
 	}
-	switch kind[0] {
-	case msgFrame:
-		return l.deliver(l.in.start(&c))
-	case msgChunk:
-		return l.deliver(l.in.more(&c))
+	kind := first[0]
+	if kind == msgFrame || kind == msgChunk {
+		if l.lane != nil {
+			return errors.New("a frame beside the lane")
+		}
+		done, err := l.in.message(kind, &c)
+		if err != nil || !done {
+			return err
+		}
+		return l.deliver(&l.in)
+	}
+	var b [4 + maxCause]byte
+	return l.notice(kind, b[:c.fill(b[:])])
+}
+
+// notice acts on what the other process says about itself.
+func (l *link) notice(kind byte, b []byte) error {
+	switch kind {
 	case msgBeat:
 		return nil
 	case msgEnd:
@@ -168,10 +199,6 @@ func (l *link) handle(m mem.BufferSlice) error {
 	case msgEnded:
 		l.endOnce.Do(func() { close(l.ended) })
 		return nil
-	}
-	b := make([]byte, 8+maxCause)
-	b = b[:c.fill(b)]
-	switch kind[0] {
 	case msgBye, msgAbort:
 		if len(b) < 4 {
 			return errors.New("a farewell from nobody")
@@ -181,13 +208,13 @@ func (l *link) handle(m mem.BufferSlice) error {
 			return fmt.Errorf("a farewell from rank %d, which is not there", rank)
 		}
 		e := &comm.PeerError{Rank: rank, Cause: "has finished"}
-		if kind[0] == msgAbort {
+		if kind == msgAbort {
 			e.Cause = string(b[4:])
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.state == alive {
-			l.run.markGone(e, kind[0] == msgBye)
+			l.run.markGone(e, kind == msgBye)
 		}
 		return nil
 	case msgFenced:
@@ -198,19 +225,34 @@ func (l *link) handle(m mem.BufferSlice) error {
 		l.run.fenced(l.run.table[l.peer].name(), silent)
 		return nil
 	}
-	return fmt.Errorf("a message of kind %#02x", kind[0])
+	return fmt.Errorf("a message of kind %#02x", kind)
+}
+
+// claim looks for a sink that waits for a frame that begins.
+func (l *link) claim(h *comm.Header, size, billed int) (c comm.Claim, ok bool, err error) {
+	to := l.run.hosts[int(h.To)]
+	if to == nil || !slices.Contains(l.run.table[l.peer].Ranks, int(h.From)) {
+		return c, false, fmt.Errorf("a frame from rank %d to rank %d on this link", h.From, h.To)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != alive { // given up meanwhile: nothing of it may count
+		return c, false, nil
+	}
+	c, ok = to.box.Claim(*h, size, billed)
+	return c, ok, nil
 }
 
 // deliver hands a whole frame to its rank.
-func (l *link) deliver(f comm.Frame, whole bool, err error) error {
-	if err != nil || !whole {
-		return err
+func (l *link) deliver(in *inbox) error {
+	to := l.run.hosts[int(in.frame.Header.To)]
+	if in.claimed {
+		in.open = false
+		to.moves.Add(1)
+		in.sink.End(nil)
+		return nil
 	}
-	to := l.run.hosts[int(f.Header.To)]
-	if to == nil || !slices.Contains(l.run.table[l.peer].Ranks, int(f.Header.From)) {
-		f.Release()
-		return fmt.Errorf("a frame from rank %d to rank %d on this link", f.Header.From, f.Header.To)
-	}
+	f := in.take()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != alive { // given up meanwhile: nothing of it may count
@@ -231,7 +273,7 @@ func (l *link) handleEnd() error {
 		}
 	}
 	l.mu.Unlock()
-	l.queue.close()
+	l.order.close()
 	l.queue.tell([]byte{msgEnded})
 	l.endOnce.Do(func() { close(l.ended) })
 	return nil
@@ -272,7 +314,10 @@ func (l *link) kill(cause string, silent time.Duration) {
 	if !l.run.leaving.Load() {
 		l.run.cfg.Logf("grpcnet: %s is gone: %s", p.name(), cause)
 	}
-	l.queue.close()
+	l.order.close()
+	if l.lane != nil {
+		l.lane.shm.Close()
+	}
 	if silent > 0 {
 		l.fence.Store(int64(silent))
 		l.queue.tell(le.AppendUint64([]byte{msgFenced}, uint64(silent)))

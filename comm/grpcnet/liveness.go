@@ -34,7 +34,8 @@ func (r *run) watch(stop <-chan struct{}) {
 			if l := r.links[p].Load(); l != nil {
 				if away > 2*every {
 					l.seen += away
-					l.moved += away
+					l.flow[0].at += away
+					l.flow[1].at += away
 				}
 				l.check(now, r.cfg.Lease)
 			}
@@ -73,11 +74,25 @@ func (l *link) check(now, lease time.Duration) {
 		l.kill(fmt.Sprintf("silent for %v, its lease is %v", silent.Round(time.Millisecond), lease), silent)
 		return
 	}
-	wrote := l.conn.wrote.Load()
-	if !l.busy.Load() || wrote-l.movedAt >= stallBytes {
-		l.moved, l.movedAt = max(l.moved, now), wrote
+	stuck := l.flow[0].stuck(now, l.busy.Load(), l.conn.wrote.Load())
+	if l.lane != nil {
+		stuck = max(stuck, l.flow[1].stuck(now, l.lane.busy.Load(), l.lane.taken()))
 	}
-	if stuck := now - l.moved; stuck > lease {
+	if stuck > lease {
 		l.kill(fmt.Sprintf("takes no data for %v, its lease is %v", stuck.Round(time.Millisecond), lease), stuck)
 	}
+}
+
+// progress tells whether a peer takes what it is sent.
+type progress struct {
+	at    time.Duration // when it last did, or nothing waited
+	bytes uint64        // how much it had taken then
+}
+
+// stuck is for how long something has waited and the peer has not taken enough.
+func (p *progress) stuck(now time.Duration, waits bool, taken uint64) time.Duration {
+	if !waits || taken-p.bytes >= stallBytes {
+		p.at, p.bytes = max(p.at, now), taken
+	}
+	return now - p.at
 }

@@ -139,6 +139,9 @@ func (r *run) begin() error {
 	if err := r.adopt(j); err != nil {
 		return err
 	}
+	if err := r.meetable(); err != nil {
+		return err
+	}
 	return r.connect(r.ctx)
 }
 

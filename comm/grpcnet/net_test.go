@@ -13,13 +13,16 @@ import (
 	"github.com/gradlab/gradlab/comm/commtest"
 )
 
+// testLinks is what the processes of a test move frames through.
+var testLinks = LinksGRPC
+
 // quick is a configuration with short timers.
 func quick(world int, ranks ...int) Config {
 	return Config{
 		World: world, Ranks: ranks, Run: 42, Token: "secret",
 		Heartbeat: 50 * time.Millisecond, Lease: 10 * time.Second,
 		JoinTimeout: 5 * time.Second, ConnectTimeout: 2 * time.Second, Deadline: 20 * time.Second,
-		Identity: []Field{{"model", "mlp"}, {"seed", "1"}},
+		Identity: []Field{{"model", "mlp"}, {"seed", "1"}}, Links: testLinks,
 	}
 }
 

@@ -45,7 +45,7 @@ func (r *run) farewell(h *host, err error) {
 	}
 	r.markGone(e, err == nil)
 	h.box.Close(errEnded)
-	r.eachLink(func(l *link) { l.queue.tell(rankMessage(kind, h.rank, text)) })
+	r.eachLink(func(l *link) { l.order.tell(rankMessage(kind, h.rank, text)) })
 }
 
 func (r *run) eachLink(do func(*link)) {
@@ -70,7 +70,7 @@ func (r *run) leave() {
 	stop := context.AfterFunc(r.ctx, func() { time.AfterFunc(min(wait, time.Second), cancel) })
 	defer stop()
 	r.leaving.Store(true)
-	r.eachLink(func(l *link) { l.queue.tell([]byte{msgEnd}) })
+	r.eachLink(func(l *link) { l.order.tell([]byte{msgEnd}) })
 	r.eachLink(func(l *link) {
 		select {
 		case <-l.ended:

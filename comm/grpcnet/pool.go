@@ -5,8 +5,6 @@ import (
 	"sync"
 
 	"google.golang.org/grpc/mem"
-
-	"github.com/gradlab/gradlab/comm"
 )
 
 // pool hands gRPC its receive buffers. Unlike gRPC's own it does not clear
@@ -40,33 +38,4 @@ func (p *pool) Put(b *[]byte) {
 			p.classes[class].Put(b)
 		}
 	}
-}
-
-// written is a comm.Buffer seen as the pool its bytes go back to: gRPC's Put
-// says that a piece of it was written out, and drops one reference.
-type written comm.Buffer
-
-// Get is never asked for: the buffers come from the frames.
-func (*written) Get(n int) *[]byte { b := make([]byte, n); return &b }
-
-// Put drops one reference.
-func (w *written) Put(*[]byte) { (*comm.Buffer)(w).Release() }
-
-// copyLimit is the size up to which a body is copied: below it gRPC never says
-// that a buffer was written out.
-const copyLimit = 1 << 10
-
-// lend makes a piece of a body sendable without a copy. It takes over one
-// reference to buf, which may be nil for bytes that belong to nobody.
-func lend(piece []byte, buf *comm.Buffer) mem.Buffer {
-	piece = piece[:len(piece):len(piece)] // gRPC decides by capacity
-	if buf == nil {
-		return mem.SliceBuffer(piece)
-	}
-	if len(piece) <= copyLimit {
-		b := append([]byte(nil), piece...)
-		buf.Release()
-		return mem.SliceBuffer(b)
-	}
-	return mem.NewBuffer(&piece, (*written)(buf))
 }

@@ -97,6 +97,13 @@ func (q *queue) add(it item) {
 	}
 }
 
+// waiting says whether there is something to take.
+func (q *queue) waiting() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.first < len(q.items)
+}
+
 // take returns the next item, if there is one.
 func (q *queue) take() (item, bool) {
 	q.mu.Lock()

@@ -38,7 +38,7 @@ func newRendezvous(cfg *Config, addr string) *rendezvous {
 	v := &rendezvous{cfg: cfg, session: newNonce(), owner: map[int]*member{}, done: make(chan struct{})}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.add(&member{process{Ranks: cfg.Ranks, Addr: addr, Incarnation: cfg.Incarnation}})
+	v.add(&member{process{Ranks: cfg.Ranks, Addr: addr, Incarnation: cfg.Incarnation, Host: cfg.host(), Links: cfg.Links}})
 	return v
 }
 
@@ -159,7 +159,7 @@ func (v *rendezvous) admit(q *joinRequest) (*member, joinReply) {
 	if v.over {
 		return refuse("the run has begun or ended already")
 	}
-	m := &member{process{Ranks: q.Ranks, Addr: q.Addr, Incarnation: q.Incarnation}}
+	m := &member{process{Ranks: q.Ranks, Addr: q.Addr, Incarnation: q.Incarnation, Host: q.Host, Links: q.Links}}
 	v.add(m)
 	return m, joinReply{}
 }

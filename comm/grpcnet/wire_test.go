@@ -73,7 +73,7 @@ func TestTrapClientKeepsMessages(t *testing.T) {
 			var out counted
 			l := h.(*host).run.links[0].Load()
 			for range 3 {
-				b := append([]byte{msgFrame}, appendFrame(nil, comm.NewFrame(comm.Header{From: 1}, comm.NewBuffer(20000)))...)
+				b := messages(comm.NewFrame(comm.Header{From: 1}, comm.NewBuffer(20000)), false)[0]
 				if err := l.stream.SendMsg(mem.BufferSlice{mem.NewBuffer(&b, &out)}); err != nil {
 					return err
 				}

@@ -1,0 +1,98 @@
+package collective
+
+// A plan's moves are cut into pieces of at most so many bytes, and a piece
+// waits only for what it depends on: pieces of the next move leave while those
+// of this one still arrive. Two accesses of a rank to the same elements keep the
+// order of the plan unless both read.
+
+// piece is what one frame carries.
+type piece struct {
+	peer   int // index in the group
+	lo, hi int // elements
+	add    bool
+
+	// What must have happened before: the first got receives must be complete
+	// and, for a receive, the first gone sends must have been made.
+	got, gone int
+	// before is how many receives stand before a send in the plan, were every
+	// piece a move of its own.
+	before int
+}
+
+// program is a plan for n elements, ready to run.
+type program struct {
+	sends, recvs []piece
+	settle       [][2]int // elements whose last change was a sum that was not sent on
+}
+
+// ahead is how many receives a rank may be posted for, and how far its sends may
+// run ahead of its receives, in pieces. It bounds what is in flight.
+const ahead = 4
+
+// cut makes the program of a plan for n elements in pieces of at most limit
+// elements.
+func cut(plan Plan, n, limit int) *program {
+	limit = max(1, limit)
+	longest := (n + plan.Chunks - 1) / plan.Chunks
+	per := max(1, (longest+limit-1)/limit) // cells a chunk
+	cells := plan.Chunks * per
+	sent, got := make([]int, cells), make([]int, cells) // 1 + the last access of either kind, 0 without
+	summed := make([]bool, cells)
+	edge := func(cell int) int { // where a cell begins
+		if cell == cells {
+			return n
+		}
+		chunk := cell / per
+		lo, hi := Bounds(Part{chunk, chunk + 1}, plan.Chunks, n)
+		at, _ := Bounds(Part{cell % per, cell % per}, per, hi-lo)
+		return lo + at
+	}
+	// run calls do for the pieces of a part: as many cells as fit.
+	run := func(p Part, do func(from, to int)) {
+		for from, end := p.Lo*per, p.Hi*per; from < end; {
+			to := from + 1
+			for to < end && edge(to+1)-edge(from) <= limit {
+				to++
+			}
+			do(from, to)
+			from = to
+		}
+	}
+	g := &program{}
+	for _, m := range plan.Moves {
+		first, base := len(g.sends), len(g.recvs)
+		if m.To >= 0 {
+			run(m.Send, func(from, to int) {
+				p := piece{peer: m.To, lo: edge(from), hi: edge(to), before: base + len(g.sends) - first}
+				for c := from; c < to; c++ {
+					p.got = max(p.got, got[c])
+					sent[c], summed[c] = len(g.sends)+1, false
+				}
+				g.sends = append(g.sends, p)
+			})
+		}
+		if m.From >= 0 {
+			run(m.Recv, func(from, to int) {
+				p := piece{peer: m.From, lo: edge(from), hi: edge(to), add: m.Add}
+				for c := from; c < to; c++ {
+					p.got, p.gone = max(p.got, got[c]), max(p.gone, sent[c])
+					got[c], summed[c] = len(g.recvs)+1, m.Add
+				}
+				g.recvs = append(g.recvs, p)
+			})
+		}
+		for i := first; i < len(g.sends); i++ { // a move may have more to send than to receive
+			g.sends[i].before = min(g.sends[i].before, len(g.recvs))
+		}
+	}
+	for c := range cells {
+		if lo, hi := edge(c), edge(c+1); summed[c] && lo < hi {
+			if k := len(g.settle) - 1; k >= 0 && g.settle[k][1] == lo {
+				g.settle[k][1] = hi
+			} else {
+				g.settle = append(g.settle, [2]int{lo, hi})
+			}
+		}
+	}
+	return g
+}

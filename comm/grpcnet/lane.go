@@ -1,0 +1,327 @@
+package grpcnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/shm"
+)
+
+// lane carries a link's frames and farewells through memory that both processes
+// share. The link's stream remains for heartbeats, and its end is the end of the
+// lane.
+//
+// What passes is a row of records: kind, three zeros, u32 length of what follows
+// (of a frame: of its header), the payload, zeros up to a multiple of eight.
+// After a frame's header comes its body, with zeros up to a multiple of eight.
+type lane struct {
+	link    *link
+	shm     *shm.Link
+	queue   *queue        // what could not be written at once
+	turn    chan struct{} // holds a token: who takes it may write
+	busy    atomic.Bool   // somebody waits for room
+	in      inbox
+	drained chan struct{} // closed when nothing more is read
+
+	mu   sync.Mutex // guards shm against its end
+	over bool
+}
+
+const (
+	recordHead = 8
+	frameHead  = recordHead + headerSize
+	laneBytes  = 1 << 20   // of the ring in a direction
+	wholeLimit = 512 << 10 // a frame up to this size is written by who sends it
+	slice      = 64 << 10  // how much of a body the other side is shown at once
+)
+
+func newLane(l *link, s *shm.Link) *lane {
+	n := &lane{link: l, shm: s, queue: newQueue(l.run.cfg.QueueBytes), turn: make(chan struct{}, 1), drained: make(chan struct{})}
+	n.in = inbox{max: l.run.cfg.MaxFrame, claim: l.claim}
+	n.turn <- struct{}{}
+	return n
+}
+
+// pad is how many zeros follow n bytes.
+func pad(n int) int { return -n & 7 }
+
+var zeros [8]byte
+
+// enter takes the turn to write size bytes at once, ahead of whatever is sent
+// later. ok is false if something queued comes first or, unless it may wait, if
+// there is no turn or no room now.
+func (n *lane) enter(ctx context.Context, size int, wait bool) (ok bool, err error) {
+	select {
+	case <-n.turn:
+	default:
+		if !wait {
+			return false, nil
+		}
+		select {
+		case <-n.turn:
+		case <-n.link.stop:
+			return false, errQueueClosed
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	defer func() {
+		if !ok {
+			n.leave()
+		}
+	}()
+	if n.queue.waiting() {
+		return false, nil
+	}
+	room, err := n.shm.Out.Room()
+	if err == nil && room < size && !wait {
+		return false, nil
+	}
+	if err == nil && room < size {
+		n.busy.Store(true)
+		err = n.shm.Out.Wait(ctx, size)
+		n.busy.Store(false)
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	}
+	select { // memory tells of the peer's end first, the stream says why
+	case <-n.link.ended:
+	case <-ctx.Done():
+	}
+	return false, errQueueClosed
+}
+
+// leave gives the turn back.
+func (n *lane) leave() { n.turn <- struct{}{} }
+
+// sendFrom writes a frame whose body comes from src. It waits until the other
+// process has made room, no longer than the net's deadline.
+func (n *lane) sendFrom(ctx context.Context, f comm.Frame, size int, src comm.Source) (ok bool, err error) {
+	if size > wholeLimit {
+		return false, nil
+	}
+	total := frameHead + size + pad(size)
+	if ok, err = n.enter(ctx, total, false); !ok {
+		ctx, cancel := context.WithTimeoutCause(ctx, n.link.run.cfg.Deadline, errQueueFull)
+		defer cancel()
+		if ok, err = n.enter(ctx, total, true); !ok {
+			return false, err
+		}
+	}
+	defer n.leave()
+	n.head(f, size)
+	for left := size; left > 0; {
+		b := n.shm.Out.Next(min(left, slice))
+		src.Fill(b)
+		n.shm.Out.Publish(len(b))
+		left -= len(b)
+	}
+	n.put(zeros[:pad(size)])
+	n.link.run.wire.Shared(total, 0)
+	return true, nil
+}
+
+// send writes f if that is possible at once, and releases it then.
+func (n *lane) send(f comm.Frame) bool {
+	size := len(f.Body)
+	total := frameHead + size + pad(size)
+	if size > wholeLimit {
+		return false
+	}
+	if ok, _ := n.enter(context.Background(), total, false); !ok {
+		return false
+	}
+	defer n.leave()
+	n.head(f, size)
+	n.put(f.Body)
+	n.put(zeros[:pad(size)])
+	n.link.run.wire.Shared(total, 0)
+	f.Release()
+	return true
+}
+
+// head writes what comes before a body.
+func (n *lane) head(f comm.Frame, size int) {
+	var b [frameHead]byte
+	b[0] = msgFrame
+	le.PutUint32(b[4:], headerSize)
+	appendHeader(b[:recordHead], &f.Header, f.Billed, size)
+	n.put(b[:])
+}
+
+// put copies b into room that is there.
+func (n *lane) put(b []byte) {
+	for len(b) > 0 {
+		k := copy(n.shm.Out.Next(min(len(b), slice)), b)
+		n.shm.Out.Publish(k)
+		b = b[k:]
+	}
+}
+
+// serve writes what is queued until the link is taken down.
+func (n *lane) serve() {
+	for {
+		select {
+		case <-n.queue.wake:
+		case <-n.link.stop:
+			return
+		}
+		select {
+		case <-n.turn:
+		case <-n.link.stop:
+			return
+		}
+		var err error
+		for it, ok := n.queue.take(); ok && err == nil; it, ok = n.queue.take() {
+			n.busy.Store(true)
+			err = n.write(it)
+			n.busy.Store(false)
+		}
+		n.leave()
+		if err != nil {
+			return // the link has ended, which has been told
+		}
+	}
+}
+
+// write writes an item of any size, waiting for room as often as it takes.
+func (n *lane) write(it item) error {
+	var b [frameHead]byte
+	head, body := b[:recordHead], it.msg
+	if it.msg == nil {
+		defer it.frame.Release()
+		head, body = b[:], it.frame.Body
+		b[0] = msgFrame
+		le.PutUint32(b[4:], headerSize)
+		appendHeader(b[:recordHead], &it.frame.Header, it.frame.Billed, len(body))
+	} else {
+		b[0], body = it.msg[0], it.msg[1:]
+		le.PutUint32(b[4:], uint32(len(body)))
+	}
+	for _, part := range [][]byte{head, body, zeros[:pad(len(body))]} {
+		for len(part) > 0 {
+			k := min(len(part), slice)
+			if err := n.shm.Out.Wait(context.Background(), k); err != nil {
+				return err
+			}
+			n.put(part[:k])
+			part = part[k:]
+		}
+	}
+	n.link.run.wire.Shared(len(head)+len(body)+pad(len(body)), 0)
+	return nil
+}
+
+// receive takes what comes in until the lane ends.
+func (n *lane) receive() {
+	defer close(n.drained)
+	defer n.in.drop()
+	for {
+		err := n.record()
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), errors.Is(err, shm.ErrClosed):
+			return // the stream says why
+		default:
+			n.link.lost(fmt.Sprintf("sent what is not understood: %v", err))
+			n.link.takeDown()
+			return
+		}
+	}
+}
+
+// record acts on one record.
+func (n *lane) record() error {
+	var head [recordHead]byte
+	if err := n.read(head[:]); err != nil {
+		return err
+	}
+	kind, size := head[0], le.Uint32(head[4:])
+	if kind != msgFrame {
+		if size > 4+maxCause || head[1]|head[2]|head[3] != 0 {
+			return fmt.Errorf("a record of kind %#02x, %d bytes", kind, size)
+		}
+		b := make([]byte, int(size)+pad(int(size)))
+		if err := n.read(b); err != nil {
+			return err
+		}
+		n.count(recordHead + len(b))
+		return n.link.notice(kind, b[:size])
+	}
+	var hdr [headerSize]byte
+	if size != headerSize {
+		return fmt.Errorf("a frame header of %d bytes", size)
+	}
+	if err := n.read(hdr[:]); err != nil {
+		return err
+	}
+	if err := n.in.begin(hdr[:]); err != nil {
+		return err
+	}
+	for n.in.got < n.in.size {
+		b, err := n.shm.In.Wait()
+		if err != nil {
+			return err
+		}
+		n.shm.In.Consume(n.in.add(b[:min(len(b), slice)]))
+	}
+	var rest [8]byte
+	if err := n.read(rest[:pad(n.in.size)]); err != nil {
+		return err
+	}
+	n.count(frameHead + n.in.size + pad(n.in.size))
+	return n.link.deliver(&n.in)
+}
+
+func (n *lane) count(size int) { n.link.run.wire.Shared(0, size) }
+
+// read fills b from the ring.
+func (n *lane) read(b []byte) error {
+	for len(b) > 0 {
+		p, err := n.shm.In.Wait()
+		if err != nil {
+			return err
+		}
+		k := copy(b, p)
+		n.shm.In.Consume(k)
+		b = b[k:]
+	}
+	return nil
+}
+
+// finish reads what the peer wrote before its end.
+func (n *lane) finish() {
+	n.shm.In.Finish()
+	<-n.drained
+}
+
+// taken is how much the peer has read, for the watcher.
+func (n *lane) taken() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.over {
+		return 0
+	}
+	return n.shm.Out.Taken()
+}
+
+// end gives the memory back when nobody uses it any more. The link must have
+// been taken down, and serve must have returned.
+func (n *lane) end() {
+	n.shm.Close()
+	<-n.drained
+	<-n.turn // for good
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over = true
+	n.shm.Unmap()
+}

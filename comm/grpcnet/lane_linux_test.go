@@ -1,0 +1,209 @@
+package grpcnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// overMemory runs a test with shared memory between the processes of a run.
+func overMemory(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		testLinks = LinksSHM
+		defer func() { testLinks = LinksGRPC }()
+		test(t)
+	})
+}
+
+// What a net must do and survive holds over shared memory, too.
+func TestLanes(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T){
+		"conformance":            TestConformance,
+		"many conversations":     TestManyConversations,
+		"flood both ways":        TestFloodBothWays,
+		"header":                 TestHeaderTravelsWhole,
+		"too large a frame":      TestTooLargeAFrame,
+		"deadlines":              TestDeadlines,
+		"nobody left":            TestNobodyLeft,
+		"nobody left but itself": TestNobodyLeftButOneself,
+		"panic":                  TestPanicIsAFailure,
+		"start and stop":         TestStartAndStop,
+		"bodies given back once": TestTrapBodiesAreGivenBackOnce,
+		"streams":                TestStreams,
+		"streams end":            TestStreamsEnd,
+		"hostile port":           TestHostilePort,
+		"hostile clients":        TestHostileClients,
+		"second introduction":    TestF24SecondIntroduction,
+		"killed peer":            TestF2KilledPeer,
+		"stopped peer":           TestF9StoppedPeer,
+		"stopped reader":         TestF27StoppedReader,
+		"deaf reader":            TestF27DeafReader,
+		"cut link":               TestF7CutLink,
+	} {
+		overMemory(t, name, test)
+	}
+}
+
+// What a killed peer has written before its end still counts, and comes before
+// the news of its death.
+func TestF2LastWordsInMemory(t *testing.T) {
+	overMemory(t, "", func(t *testing.T) {
+		ready := make(chan *os.Process, 1)
+		runWithChild(t, false, ready, func(ctx context.Context, h comm.Host) error {
+			child := <-ready // has sent two frames
+			if err := child.Signal(syscall.SIGKILL); err != nil {
+				return err
+			}
+			if err := h.Sleep(ctx, 300*time.Millisecond); err != nil {
+				return err
+			}
+			for range 2 {
+				f, err := h.Recv(ctx, 1, 0)
+				if err != nil {
+					return err
+				}
+				f.Release()
+			}
+			_, err := h.Recv(ctx, 1, 0)
+			var p *comm.PeerError
+			if !errors.As(err, &p) {
+				return fmt.Errorf("got %v", err)
+			}
+			return nil
+		})()
+	})
+}
+
+// F14: nonsense in the memory ends the link with a reason; nobody crashes.
+func TestF14NonsenseInMemory(t *testing.T) {
+	header := appendHeader(nil, &comm.Header{From: 1}, 0, 16)
+	damaged := append([]byte(nil), header...)
+	damaged[50] ^= 1
+	foreign := appendHeader(nil, &comm.Header{From: 0}, 0, 0)
+	record := func(kind byte, payload []byte) []byte {
+		b := []byte{kind, 0, 0, 0}
+		b = append(le.AppendUint32(b, uint32(len(payload))), payload...)
+		return append(b, zeros[:pad(len(b))]...)
+	}
+	for name, bytes := range map[string][]byte{
+		"unknown kind":       record('?', nil),
+		"a chunk":            record(msgChunk, []byte("12345678")),
+		"a long message":     record(msgAbort, make([]byte, 5+maxCause)),
+		"odd prefix":         {msgBye, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0},
+		"foreign farewell":   record(msgBye, []byte{0, 0, 0, 0}),
+		"short header":       record(msgFrame, header[:80]),
+		"damaged header":     record(msgFrame, damaged),
+		"foreign frame":      record(msgFrame, foreign),
+		"counter of nowhere": nil,
+	} {
+		overMemory(t, name, func(t *testing.T) {
+			errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
+				if h.Rank() == 1 {
+					n := h.(*host).run.links[0].Load().lane
+					<-n.turn
+					if bytes != nil {
+						n.put(bytes)
+					} else {
+						n.shm.Out.Publish(3 * laneBytes)
+					}
+					n.leave()
+				}
+				_, err := h.Recv(ctx, 1-h.Rank(), 0)
+				var p *comm.PeerError
+				if !errors.As(err, &p) {
+					return fmt.Errorf("got %v", err)
+				}
+				if h.Rank() == 0 && !strings.Contains(p.Cause, "not understood") {
+					return fmt.Errorf("got %v", err)
+				}
+				return nil
+			}), split(2, 1), nil)
+			if err := firstOf(errs); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Bytes through memory are told as such, billed ones stay the same, and sockets
+// carry next to nothing.
+func TestLaneTraffic(t *testing.T) {
+	overMemory(t, "", func(t *testing.T) {
+		errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
+			for _, size := range []int{0, 5, 100_000, 3_000_000} {
+				if err := h.Send(ctx, 1-h.Rank(), comm.NewFrame(comm.Header{}, comm.NewBuffer(size))); err != nil {
+					return err
+				}
+				f, err := h.Recv(ctx, 1-h.Rank(), 0)
+				if err != nil {
+					return err
+				}
+				f.Release()
+			}
+			c := h.Traffic().Count()
+			const billed, most = 3_100_005, 3_100_005 + 4*(frameHead+8)
+			if c.SentBytes[comm.Gradient] != billed || c.RecvBytes[comm.Gradient] != billed {
+				return fmt.Errorf("billed %d and %d", c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
+			}
+			if c.SharedRecv < billed || c.SharedRecv > most || c.SharedSent > most {
+				return fmt.Errorf("shared %d and %d", c.SharedSent, c.SharedRecv)
+			}
+			if c.WireSent > 20_000 {
+				return fmt.Errorf("%d bytes through sockets", c.WireSent)
+			}
+			return nil
+		}), split(2, 1), nil)
+		if err := firstOf(errs); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Who wants shared memory where there is none is told so; who does not insist
+// goes on over gRPC.
+func TestLinksSetting(t *testing.T) {
+	shared := func(a, b Links) (uint64, error) {
+		var through uint64
+		err := firstOf(together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
+			if err := h.Send(ctx, 1-h.Rank(), comm.NewFrame(comm.Header{}, comm.NewBuffer(100))); err != nil {
+				return err
+			}
+			f, err := h.Recv(ctx, 1-h.Rank(), 0)
+			f.Release()
+			if h.Rank() == 0 {
+				through = h.Traffic().Count().SharedSent
+			}
+			return err
+		}), split(2, 1), func(i int, c *Config) { c.Links = []Links{a, b}[i] }))
+		return through, err
+	}
+	for _, c := range []struct {
+		a, b   Links
+		shared bool
+		fails  bool
+	}{
+		{LinksAuto, LinksAuto, true, false}, {LinksSHM, LinksSHM, true, false}, {LinksSHM, LinksAuto, true, false}, {"", "", true, false},
+		{LinksGRPC, LinksGRPC, false, false}, {LinksAuto, LinksGRPC, false, false}, {LinksGRPC, LinksAuto, false, false},
+		{LinksSHM, LinksGRPC, false, true}, {LinksGRPC, LinksSHM, false, true},
+	} {
+		through, err := shared(c.a, c.b)
+		if (err != nil) != c.fails || (through > 0) != c.shared {
+			t.Errorf("%s and %s: %d bytes through memory, %v", c.a, c.b, through, err)
+		}
+		if c.fails && !strings.Contains(fmt.Sprint(err), "no shared memory") {
+			t.Error(err)
+		}
+	}
+	cfg := quick(1, 0)
+	cfg.Links = "pigeon"
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "pigeon") {
+		t.Error(err)
+	}
+}

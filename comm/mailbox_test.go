@@ -1,0 +1,96 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// gate is a sink that waits in the middle of a body.
+type gate struct {
+	in, out chan struct{}
+	got     int
+}
+
+func (*gate) Begin(*Header, int) error { return nil }
+func (g *gate) Piece(b []byte) {
+	g.got += len(b)
+	g.in <- struct{}{}
+	<-g.out
+}
+
+func newGate() *gate { return &gate{in: make(chan struct{}, 9), out: make(chan struct{}, 9)} }
+
+// A frame that was whole before its sender's end counts, also when the news
+// comes while a sink is being fed.
+func TestEndWhileFeeding(t *testing.T) {
+	m := NewMailbox(0, time.Minute)
+	g := newGate()
+	m.Put(NewFrame(Header{From: 1}, NewBuffer(10)))
+	var r Receipt
+	go m.Post(&r, 1, AnyTag, g)
+	<-g.in
+	m.Gone(&PeerError{Rank: 1, Cause: "has finished"}, true)
+	g.out <- struct{}{}
+	if _, err := m.Await(context.Background(), &r); err != nil || g.got != 10 {
+		t.Errorf("%d bytes, %v", g.got, err)
+	}
+}
+
+// A frame on its way when its sender dies is lost, and its sink left alone.
+func TestDeathWhileFeeding(t *testing.T) {
+	for name, end := range map[string]func(*Mailbox, *Receipt){
+		"death":  func(m *Mailbox, _ *Receipt) { m.Gone(&PeerError{Rank: 1, Cause: "killed"}, false) },
+		"close":  func(m *Mailbox, _ *Receipt) { m.Close(errors.New("closed")) },
+		"cancel": func(m *Mailbox, r *Receipt) { m.Cancel(r) },
+	} {
+		m := NewMailbox(0, time.Minute)
+		g := newGate()
+		g.out <- struct{}{}
+		var r Receipt
+		m.Post(&r, AnyRank, 7, g)
+		c, ok := m.Claim(Header{From: 1, Tag: 7}, 20, 20)
+		if !ok {
+			t.Fatalf("%s: nobody waits", name)
+		}
+		c.Piece(make([]byte, 10))
+		end(m, &r)
+		c.Piece(make([]byte, 10))
+		c.End(nil)
+		if g.got != 10 {
+			t.Errorf("%s: %d bytes", name, g.got)
+		}
+		if name != "cancel" {
+			if _, err := m.Await(context.Background(), &r); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+	}
+}
+
+// Posts are served in order, a receive among them.
+func TestPostsInOrder(t *testing.T) {
+	m := NewMailbox(0, time.Minute)
+	var r [2]Receipt
+	var g [2]*gate
+	for i := range r {
+		g[i] = newGate()
+		g[i].out <- struct{}{}
+		m.Post(&r[i], 1, 5, g[i])
+	}
+	if _, ok := m.Claim(Header{From: 1, Tag: 6}, 0, 0); ok {
+		t.Error("claimed by who waits for another tag")
+	}
+	for i := range r {
+		m.Put(NewFrame(Header{From: 1, Tag: 5, Seq: uint64(i)}, NewBuffer(i+1)))
+		f, err := m.Await(context.Background(), &r[i])
+		if err != nil || f.Header.Seq != uint64(i) || g[i].got != i+1 {
+			t.Errorf("post %d: frame %d, %d bytes, %v", i, f.Header.Seq, g[i].got, err)
+		}
+	}
+	m.Put(NewFrame(Header{From: 1, Tag: 5}, nil))
+	if f, err := m.Recv(context.Background(), 1, 5); err != nil || f.Body != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,195 @@
+// Package shm moves bytes between two processes of one host through memory that
+// both of them map: a ring in each direction, and a pipe on which one side rings
+// for the other when that has gone to sleep.
+//
+// What the other process writes into the memory is not believed: its counters
+// are checked against our own before anything is read by them, and where we stand
+// is never read back.
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"unsafe"
+)
+
+// ErrCorrupt is returned when the other side's counters cannot be.
+var ErrCorrupt = errors.New("shared memory holds what cannot be")
+
+// ErrClosed ends waits on a link that was closed.
+var ErrClosed = errors.New("the link is closed")
+
+// The counters of one direction, at these places of its control block, each on
+// cache lines of its own. Both count bytes since the beginning.
+const (
+	atHead   = 0   // u64, the writer's: bytes written
+	atTail   = 128 // u64, the reader's: bytes read
+	atAsleep = 256 // u32, 1 while the reader sleeps
+	atWanted = 384 // u64, the tail that the sleeping writer waits for, 0 while it is awake
+	control  = 512
+)
+
+// ring is one direction as one side sees it.
+type ring struct {
+	data   []byte
+	head   *atomic.Uint64
+	tail   *atomic.Uint64
+	asleep *atomic.Uint32
+	wanted *atomic.Uint64
+	bell   *bell        // tells the other side
+	ear    *ear         // is told by the other side
+	closed *atomic.Bool // of the link
+}
+
+func newRing(ctl, data []byte, b *bell, e *ear, closed *atomic.Bool) ring {
+	word := func(at int) unsafe.Pointer { return unsafe.Pointer(&ctl[at]) }
+	return ring{
+		data: data, bell: b, ear: e, closed: closed,
+		head: (*atomic.Uint64)(word(atHead)), tail: (*atomic.Uint64)(word(atTail)),
+		asleep: (*atomic.Uint32)(word(atAsleep)), wanted: (*atomic.Uint64)(word(atWanted)),
+	}
+}
+
+// span is the part of n bytes from position at that lies together.
+func (r *ring) span(at uint64, n int) []byte {
+	from := int(at % uint64(len(r.data)))
+	return r.data[from:min(from+n, len(r.data))]
+}
+
+// Writer is the sending end of a direction. It is for one goroutine at a time.
+type Writer struct {
+	ring
+	at    uint64 // bytes written and published
+	freed uint64 // bytes the reader was last seen to have read
+}
+
+// Cap is the size of the ring.
+func (w *Writer) Cap() int { return len(w.data) }
+
+// Taken is how many bytes the other side says it has read. Safe for concurrent
+// use.
+func (w *Writer) Taken() uint64 { return w.tail.Load() }
+
+// Room is how many bytes can be written at once.
+func (w *Writer) Room() (int, error) {
+	tail := w.tail.Load()
+	if tail < w.freed || tail > w.at {
+		return 0, fmt.Errorf("%w: %d bytes were read, %d before, of %d written", ErrCorrupt, tail, w.freed, w.at)
+	}
+	w.freed = tail
+	return len(w.data) - int(w.at-tail), nil
+}
+
+// Wait waits until there is room for n bytes, at most Cap. It ends early with
+// the cause of ctx, or when the link is closed or the other side has gone.
+func (w *Writer) Wait(ctx context.Context, n int) error {
+	if n > len(w.data) {
+		return fmt.Errorf("room for %d bytes in a ring of %d", n, len(w.data))
+	}
+	for spins := 0; ; spins++ {
+		room, err := w.Room()
+		switch {
+		case w.closed.Load():
+			return ErrClosed
+		case err != nil || room >= n:
+			return err
+		case spins < patience:
+			yield()
+			continue
+		}
+		w.wanted.Store(w.at + uint64(n) - uint64(len(w.data)))
+		room, err = w.Room()
+		if err == nil && room < n {
+			err = w.ear.listen(ctx)
+		}
+		w.wanted.Store(0)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Next is the free space that lies together at the end of what was written, of
+// at most n bytes. It is the caller's until Publish.
+func (w *Writer) Next(n int) []byte {
+	return w.span(w.at, min(n, len(w.data)-int(w.at-w.freed)))
+}
+
+// Publish shows the reader the next n bytes.
+func (w *Writer) Publish(n int) {
+	w.at += uint64(n)
+	w.head.Store(w.at)
+	if w.asleep.Load() == 1 && w.asleep.CompareAndSwap(1, 0) {
+		w.bell.ring()
+	}
+}
+
+// Reader is the receiving end of a direction. It is for one goroutine at a time.
+type Reader struct {
+	ring
+	at       uint64 // bytes read
+	finished atomic.Bool
+}
+
+// Wait waits for bytes and returns those that lie together; they are the
+// caller's until Consume. At the end, that is when all was read and the other
+// side has gone or Finish was called, it returns io.EOF.
+func (r *Reader) Wait() ([]byte, error) {
+	for spins := 0; ; spins++ {
+		b, err := r.look()
+		switch {
+		case r.closed.Load():
+			return nil, ErrClosed
+		case err != nil || len(b) > 0:
+			return b, err
+		case r.finished.Load():
+			return nil, io.EOF
+		case spins < patience:
+			yield()
+			continue
+		}
+		r.asleep.Store(1)
+		b, err = r.look()
+		if err == nil && len(b) == 0 && !r.finished.Load() {
+			err = r.ear.listen(context.Background())
+		}
+		r.asleep.Store(0)
+		switch {
+		case errors.Is(err, io.EOF): // what was written before still counts
+			r.finished.Store(true)
+		case err != nil && !r.finished.Load():
+			return nil, err
+		}
+	}
+}
+
+func (r *Reader) look() ([]byte, error) {
+	n := r.head.Load() - r.at
+	if n > uint64(len(r.data)) {
+		return nil, fmt.Errorf("%w: %d bytes are unread in a ring of %d", ErrCorrupt, n, len(r.data))
+	}
+	return r.span(r.at, int(n)), nil
+}
+
+// patience is how often a side that waits looks again, letting others run in
+// between, before it goes to sleep: to be woken takes longer than most answers.
+const patience = 50
+
+// Consume gives the first n bytes of what Wait returned back to the writer.
+func (r *Reader) Consume(n int) {
+	r.at += uint64(n)
+	r.tail.Store(r.at)
+	if want := r.wanted.Load(); want != 0 && r.at >= want && r.wanted.CompareAndSwap(want, 0) {
+		r.bell.ring()
+	}
+}
+
+// Finish lets Wait end once all that was written is read. Safe for concurrent
+// use.
+func (r *Reader) Finish() {
+	r.finished.Store(true)
+	r.ear.interrupt()
+}

@@ -1,0 +1,123 @@
+package comm
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Source writes a frame's body straight to where it leaves from.
+type Source interface {
+	// Fill writes the next len(dst) bytes of the body. Bodies are cut at
+	// multiples of eight bytes.
+	Fill(dst []byte)
+}
+
+// Sink takes a frame's body straight from where it arrived. Its methods are
+// called by whoever receives, one at a time.
+type Sink interface {
+	// Begin looks at the header and the length of a body before the first byte
+	// of it; an error refuses the frame.
+	Begin(h *Header, size int) error
+	// Piece takes the next bytes. They may be cut anywhere and belong to
+	// somebody else again when it returns.
+	Piece(b []byte)
+}
+
+// Streamer is an Endpoint that moves bodies without frames in between.
+type Streamer interface {
+	// SendFrom is Send of a body of size bytes that src writes before SendFrom
+	// returns. Beyond what Send may wait for it may wait until the peer's
+	// process, not its program, has taken what was sent before.
+	SendFrom(ctx context.Context, to int, h Header, size int, src Source) error
+	// Post announces that the next frame from a rank with a tag that nobody else
+	// waits for goes to sink. It never waits. r must not be in use.
+	Post(r *Receipt, from int, tag Tag, sink Sink)
+	// Await waits, as Recv does, until the sink has the whole frame. After an
+	// error r must not be used again.
+	Await(ctx context.Context, r *Receipt) (Header, error)
+	// Cancel takes a post back. When it returns, the sink is not called any
+	// more; r must not be used again.
+	Cancel(r *Receipt)
+}
+
+// Streaming returns e itself if it is a Streamer, otherwise a Streamer that
+// sends and receives frames through e.
+func Streaming(e Endpoint) Streamer {
+	if s, ok := e.(Streamer); ok {
+		return s
+	}
+	return framed{e}
+}
+
+// framed streams over frames.
+type framed struct{ Endpoint }
+
+func (e framed) SendFrom(ctx context.Context, to int, h Header, size int, src Source) error {
+	return e.Send(ctx, to, Filled(h, size, src))
+}
+
+// Filled makes a frame whose body src writes.
+func Filled(h Header, size int, src Source) Frame {
+	buf := NewBuffer(size)
+	if size > 0 {
+		src.Fill(buf.B)
+	}
+	return NewFrame(h, buf)
+}
+
+func (framed) Post(r *Receipt, from int, tag Tag, sink Sink) {
+	r.from, r.tag, r.sink = from, tag, sink
+}
+
+func (e framed) Await(ctx context.Context, r *Receipt) (Header, error) {
+	f, err := e.Recv(ctx, r.from, r.tag)
+	if err != nil {
+		return Header{}, err
+	}
+	defer f.Release()
+	if err := r.sink.Begin(&f.Header, len(f.Body)); err != nil {
+		return f.Header, err
+	}
+	r.sink.Piece(f.Body)
+	return f.Header, nil
+}
+
+func (framed) Cancel(*Receipt) {}
+
+// Receipt is a receive that was posted. The zero value is ready for use, and
+// again once it was awaited without an error.
+type Receipt struct {
+	from int
+	tag  Tag
+	sink Sink // nil: wants a frame
+	done chan delivery
+	late *time.Timer
+
+	mu    sync.Mutex // held while the sink is called
+	over  bool       // the sink may not be called any more
+	taken Header     // of the frame that is being fed
+	bill  int
+	whole bool // the frame was all there before
+}
+
+type delivery struct {
+	f   Frame
+	err error
+}
+
+// feed gives the sink a piece unless the wait is over.
+func (r *Receipt) feed(b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.sink.Piece(b)
+	}
+}
+
+// cut makes sure that the sink is left alone from now on.
+func (r *Receipt) cut() {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+}
