@@ -180,7 +180,10 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
 		Timing: train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter},
-		Run:    c.runID(),
+		Run:    c.runID(), Threads: c.Threads,
+	}
+	if c.Net == "grpc" { // a process each
+		j.Here = 1
 	}
 	j.Updates = c.Steps
 	if j.Updates == 0 {

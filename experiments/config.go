@@ -36,7 +36,7 @@ type Config struct {
 	Topology  string  `key:"topology" doc:"plan of all-reduces in mode reduce"`
 	Placement string  `key:"placement" doc:"how tensors are spread over servers"`
 	Net       string  `key:"net" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
-	Workers   int     `key:"workers" min:"1" max:"65536" doc:"replicas that compute gradients"`
+	Workers   int     `key:"workers" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each"`
 	Servers   int     `key:"servers" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
 	Batch     int     `key:"batch" min:"1" doc:"samples per worker and step"`
 	Steps     int     `key:"steps" min:"0" doc:"updates of the parameters; 0: as many as epochs needs"`
@@ -45,7 +45,7 @@ type Config struct {
 	EvalEvery int     `key:"eval_every" min:"0" doc:"updates between evaluations; 0: only at the end"`
 	Target    float64 `key:"target" min:"0" max:"1" doc:"test accuracy whose first reach is reported; 0: none"`
 	Dropout   float64 `key:"dropout" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
-	Threads   int     `key:"threads" min:"0" doc:"cores per process; 0: all, shared out among processes"`
+	Threads   int     `key:"threads" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
 
 	TrainLimit int  `key:"train_limit" min:"0" doc:"use only the first samples of the training set; 0: all"`
 	TestLimit  int  `key:"test_limit" min:"0" doc:"use only the first samples of the test set; 0: all"`

@@ -74,7 +74,7 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	defer net.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	procs, err := startAll(job.World(), c.Threads, func(rank int) Command {
+	procs, err := startAll(job.World(), threadsEach(c.Threads, job.Workers), func(rank int) Command {
 		return opt.Join(rank, net.Addr(), f.file("config.yaml"), tokenFile)
 	})
 	if err != nil {
@@ -158,9 +158,6 @@ type process struct {
 
 func startAll(n, threads int, command func(rank int) Command) (*processes, error) {
 	p := &processes{gone: make(chan int, n)}
-	if threads == 0 {
-		threads = max(1, runtime.NumCPU()/n)
-	}
 	for r := 0; r < n; r++ {
 		c := command(r)
 		cmd := exec.Command(c.Path, c.Args...)

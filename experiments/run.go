@@ -193,8 +193,6 @@ func runNet(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	if err != nil {
 		return err
 	}
-	restore := limitThreads(c.Threads)
-	defer restore()
 	start := time.Duration(0)
 	if obs.Start != nil {
 		start = time.Duration(f.base.Now * 1e9)

@@ -22,6 +22,7 @@ internal/safetensors    :
 internal/par            :
 internal/pool           :                                  | golang.org/x/sys
 internal/f32            : internal/par                     | golang.org/x/sys gonum.org/v1/gonum
+internal/f32/gonumblas  : internal/f32                     | gonum.org/v1/gonum
 internal/conv           : internal/f32                     | golang.org/x/sys
 lrschedule              : internal/registry
 staleness               : internal/registry
@@ -37,14 +38,15 @@ comm                    :
 comm/commtest           : comm
 comm/local              : comm
 comm/sim                : comm internal/rng
-comm/grpcnet            : comm                             | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
+comm/shm                : comm                             | golang.org/x/sys
+comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
-sgd/train               : sgd compress staleness lrschedule comm comm/collective comm/ps internal/f32 internal/rng internal/registry internal/safetensors
+sgd/train               : sgd compress staleness lrschedule comm comm/collective comm/ps internal/f32 internal/par internal/rng internal/registry internal/safetensors
 experiments/figure      :                                  | gonum.org/v1/plot github.com/jedib0t/go-pretty
 experiments/table       :                                  | github.com/jedib0t/go-pretty
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
-experiments/bench       : sgd sgd/nn internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid
+experiments/bench       : sgd sgd/nn comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments             : *                                | *
 experiments/cli         : *                                | *
 internal/arch           :

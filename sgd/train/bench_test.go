@@ -61,8 +61,7 @@ func bareSteps(b *testing.B, m sgd.Model, data sgd.Source, n int) {
 		if _, err := m.Grad(context.Background(), p, batch); err != nil {
 			b.Fatal(err)
 		}
-		opt.Apply(p.Grad, params, sgd.Step{N: i, LR: 0.05})
-		sgd.Update(params, p.Grad)
+		sgd.Advance(opt, p.Grad, params, sgd.Step{N: i, LR: 0.05})
 	}
 }
 

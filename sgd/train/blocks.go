@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -26,6 +28,7 @@ type shard struct {
 	pieces []piece
 	layout sgd.Layout // of the packed vector
 	split  bool       // some tensor is cut
+	from   int        // where its one stretch of the flat vector begins, −1 if it has several
 }
 
 func (s *shard) size() int { return s.layout.Size() }
@@ -55,7 +58,10 @@ func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
 	}
 	out := make([]*shard, n)
 	for i, pieces := range placement.Place(sizes, n) {
-		sh := &shard{}
+		sh := &shard{from: -1}
+		if len(pieces) > 0 {
+			sh.from = l.Spans[pieces[0].Tensor].Off + pieces[0].Off
+		}
 		for _, pc := range pieces {
 			s := l.Spans[pc.Tensor]
 			p := piece{span: pc.Tensor, off: s.Off + pc.Off, local: sh.layout.Size(), len: pc.Len, raw: s.Role == sgd.Buffer}
@@ -64,6 +70,9 @@ func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
 				sh.split = true
 				p.block.Name = fmt.Sprintf("%s[%d:%d]", s.Name, pc.Off, pc.Off+pc.Len)
 				p.block.Rows, p.block.Cols = 1, pc.Len
+			}
+			if p.off != sh.from+p.local {
+				sh.from = -1
 			}
 			sh.layout.Add(p.block.Name, s.Role, p.block.Rows, p.block.Cols)
 			sh.pieces = append(sh.pieces, p)
@@ -76,15 +85,21 @@ func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
 // packer encodes the pieces of a shard one behind the other, and decodes them.
 // A payload whose length the codec states exactly travels bare; others are
 // preceded by their length as a uvarint, which is billed like the rest.
+//
+// The payload of the raw codec is the memory of the pieces, so where they lie in
+// one stretch it is passed on and taken up without a copy.
 type packer struct {
 	shard  *shard
+	raw    bool // no codec but raw
 	codecs []compress.Codec
 	size   []int // exact payload length, −1 if it depends on the data
 	tmp    []byte
+	last   int // length of the last payload
 }
 
 func newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
-	p := &packer{shard: s}
+	_, raw := f.(compress.Raw)
+	p := &packer{shard: s, raw: raw, last: s.size()}
 	for _, pc := range s.pieces {
 		fam := f
 		if pc.raw {
@@ -114,6 +129,69 @@ func (pc *piece) at(v []float32, flat bool) []float32 {
 		off = pc.off
 	}
 	return v[off : off+pc.len : off+pc.len]
+}
+
+// stretch is where the pieces lie in a vector as one stretch of shard.size()
+// values; ok is false if they do not.
+func (s *shard) stretch(flat bool) (lo int, ok bool) {
+	if flat {
+		return s.from, s.from >= 0
+	}
+	return 0, s.size() > 0
+}
+
+// frame makes a frame of the encoded pieces of v, the flat vector or the packed
+// one. Its body may be the memory of v itself, which then must not be written to
+// until the frame is released.
+func (p *packer) frame(hd comm.Header, v vector, flat bool, s compress.Step) (comm.Frame, error) {
+	if lo, ok := p.shard.stretch(flat); ok && p.raw {
+		if f, ok := v.frame(hd, lo, p.shard.size()); ok {
+			return f, nil
+		}
+	}
+	buf, err := p.encode(v.f, flat, s)
+	return comm.NewFrame(hd, buf), err
+}
+
+// encode makes the payload of the pieces of v in a buffer of its own.
+func (p *packer) encode(v []float32, flat bool, s compress.Step) (*comm.Buffer, error) {
+	buf := comm.NewBuffer(p.last)
+	var err error
+	if buf.B, err = p.append(buf.B[:0], v, flat, s); err != nil {
+		buf.Release()
+		return nil, err
+	}
+	p.last = len(buf.B)
+	return buf, nil
+}
+
+// set is addTo for a vector that holds nothing yet: the pieces of v become
+// scale times what body says.
+func (p *packer) set(v []float32, flat bool, scale float32, body []byte, from compress.From) error {
+	if p.raw && len(body) == 4*p.shard.size() {
+		for i := range p.shard.pieces {
+			pc := &p.shard.pieces[i]
+			setBytes(pc.at(v, flat), scale, body[:4*pc.len])
+			body = body[4*pc.len:]
+		}
+		return nil
+	}
+	for i := range p.shard.pieces {
+		clear(p.shard.pieces[i].at(v, flat))
+	}
+	return p.addTo(v, flat, scale, body, from)
+}
+
+// setBytes is dst = scale·b, b in its byte form, in one pass over memory.
+func setBytes(dst []float32, scale float32, b []byte) {
+	for len(dst) > 0 {
+		n := min(len(dst), 4096)
+		f32.FromBytes(dst[:n], b[:4*n])
+		if scale != 1 {
+			f32.Scale(dst[:n], scale)
+		}
+		dst, b = dst[n:], b[4*n:]
+	}
 }
 
 // append encodes the shard's pieces of v, the flat vector or the packed one,

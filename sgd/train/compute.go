@@ -4,27 +4,47 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// slot is what one gradient computation needs: a model's scratch, a batch and
-// a gradient vector. Slots are shared by all ranks of a process, a few per
-// core, so that memory grows with cores and not with workers.
+// slot is what one gradient computation needs: a model's scratch and a batch.
+// Slots are shared by all ranks of a process, as many as there are passes at
+// once, so that memory grows with cores and not with workers.
 type slot struct {
 	scratch sgd.Scratch
 	batch   sgd.Batch
-	grad    []float32
+	scan    *scan
 }
 
-type computePool struct{ free chan *slot }
+// computePool is the slots of a process, and what else its ranks share.
+type computePool struct {
+	free    chan *slot
+	threads int // of a pass
 
+	mu    sync.Mutex
+	start []float32 // see Job.initial
+}
+
+// newComputePool shares cores out: with threads for each pass given there are
+// as many passes at once as cores allow, otherwise each pass gets its part of
+// the cores. Passes of workers that overlap all run at once.
 func newComputePool(j *Job) *computePool {
-	n := min(j.Workers, runtime.GOMAXPROCS(0))
-	p := &computePool{free: make(chan *slot, n)}
-	for i := 0; i < n; i++ {
+	cores, workers := runtime.GOMAXPROCS(0), j.Workers
+	if j.Here > 0 {
+		workers = j.Here
+	}
+	n, threads := min(workers, cores), j.Threads
+	if threads > 0 {
+		n = min(workers, max(1, cores/threads))
+	} else if threads = max(1, cores/n); j.Overlap {
+		threads = max(1, cores/workers)
+	}
+	p := &computePool{free: make(chan *slot, n), threads: threads}
+	for range n {
 		p.free <- nil // made on first use
 	}
 	return p
@@ -40,28 +60,46 @@ func (p *computePool) get(j *Job) *slot {
 
 func (p *computePool) put(s *slot) { p.free <- s }
 
-func newSlot(j *Job) *slot {
-	return &slot{scratch: j.Model.NewScratch(), grad: make([]float32, j.Model.Layout().Size())}
+func newSlot(j *Job) *slot { return &slot{scratch: j.Model.NewScratch(), scan: newScan()} }
+
+// initial is the parameters that every rank begins with, to be read only: all
+// ranks of a process share them until they begin.
+func (j *Job) initial() []float32 {
+	p := j.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.start == nil {
+		p.start = make([]float32, j.Model.Layout().Size())
+		j.Model.Init(p.start, j.Seed)
+	}
+	return p.start
 }
 
-// gradient computes the gradient of a worker's step into s.grad and returns the
-// mean loss. NaN and Inf are caught here, before anything is encoded.
-func (j *Job) gradient(ctx context.Context, s *slot, params []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
+// begun leaves the initial parameters to those who hold them.
+func (p *computePool) begun() {
+	p.mu.Lock()
+	p.start = nil
+	p.mu.Unlock()
+}
+
+// gradient computes the gradient of a worker's step and returns the mean loss.
+// NaN and Inf are caught here, before anything is encoded.
+func (j *Job) gradient(ctx context.Context, s *slot, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
 	if err := j.Data.Train.Batch(j.draw(worker, step), &s.batch); err != nil {
 		return 0, false, fmt.Errorf("batch of step %d: %w", step, err)
 	}
-	loss, err = j.Model.Grad(ctx, sgd.Pass{Params: params, Grad: s.grad, Need: need, Ready: ready, Scratch: s.scratch}, s.batch)
+	loss, err = j.Model.Grad(ctx, sgd.Pass{Params: params, Grad: grad, Need: need, Ready: ready, Scratch: s.scratch, Threads: j.pool.threads}, s.batch)
 	if err != nil {
 		return 0, false, fmt.Errorf("gradient of step %d: %w", step, err)
 	}
-	if f32.AllFinite(s.grad) {
+	if s.scan.allFinite(grad, j.pool.threads) {
 		return loss, false, nil
 	}
 	if j.NonFinite == "zero" {
-		f32.Fill(s.grad, 0)
+		f32.Fill(grad, 0)
 		return 0, true, nil
 	}
-	return 0, true, j.nonFinite(s.grad, worker, step)
+	return 0, true, j.nonFinite(grad, worker, step)
 }
 
 // nonFinite words which tensor went wrong first.

@@ -11,7 +11,7 @@ import (
 
 // downlink encodes a shard's parameters for the workers. Casts (raw, fp16,
 // bf16) send absolute values: one payload per version, shared by all who get
-// it, however many. Any other codec sends the difference from what that worker
+// it, however many; raw's is the memory of the parameters. Any other codec sends the difference from what that worker
 // holds, so the server keeps that for each, and what the codec leaves out is
 // made up for by the next difference.
 type downlink struct {
@@ -20,9 +20,8 @@ type downlink struct {
 	shard    *shard
 	absolute bool
 
-	shared  *packer
-	cached  *comm.Buffer
-	version int
+	shared *packer
+	cached *comm.Buffer
 
 	packers []*packer   // per worker
 	held    [][]float32 // per worker, packed
@@ -48,7 +47,7 @@ func feedsBack(f compress.Family) bool {
 }
 
 func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
-	d := &downlink{job: j, id: id, shard: sh, absolute: isCast(j.DownCodec), version: -1}
+	d := &downlink{job: j, id: id, shard: sh, absolute: isCast(j.DownCodec)}
 	var err error
 	if feedsBack(j.DownCodec) {
 		return nil, fmt.Errorf("down_codec %s: the next difference makes up for what the codec leaves out, and feedback would add it a second time, until the parameters diverge; use the codec inside by itself (unchecked=true permits it)", compress.Families.Spec(j.DownCodec))
@@ -57,15 +56,13 @@ func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 		d.shared, err = newPacker(sh, j.DownCodec, d.block(0))
 		return d, err
 	}
-	full := make([]float32, j.Model.Layout().Size())
-	j.Model.Init(full, j.Seed)
 	for w := 0; w < j.Workers; w++ {
 		p, err := newPacker(sh, j.DownCodec, d.block(w))
 		if err != nil {
 			return nil, err
 		}
 		held := make([]float32, sh.size())
-		sh.gather(held, full)
+		sh.gather(held, j.initial())
 		d.packers, d.held = append(d.packers, p), append(d.held, held)
 	}
 	d.diff = make([]float32, sh.size())
@@ -84,34 +81,33 @@ func (d *downlink) changed() {
 	}
 }
 
-// encode returns the payload that takes the worker to params, with a reference
-// for the caller.
-func (d *downlink) encode(worker int, params []float32, version int) (*comm.Buffer, error) {
+// frame returns a frame that takes the worker to params. The server must not
+// write to params while somebody has such a frame: see vector.own.
+func (d *downlink) frame(hd comm.Header, worker int, params vector, version int) (comm.Frame, error) {
 	s := compress.Step{N: version, Seed: d.job.Seed}
 	if d.absolute {
-		if d.cached == nil {
-			b := comm.NewBuffer(4 * len(params))
-			var err error
-			if b.B, err = d.shared.append(b.B[:0], params, false, s); err != nil {
-				return nil, err
-			}
-			d.cached = b
+		if d.shared.raw {
+			return d.shared.frame(hd, params, false, s)
 		}
-		return d.cached.Retain(), nil
+		if d.cached == nil {
+			var err error
+			if d.cached, err = d.shared.encode(params.f, false, s); err != nil {
+				return comm.Frame{}, err
+			}
+		}
+		return comm.NewFrame(hd, d.cached.Retain()), nil
 	}
-	copy(d.diff, params)
-	f32.Axpy(d.diff, -1, d.held[worker])
+	f32.AxpyTo(d.diff, params.f, -1, d.held[worker])
 	p := d.packers[worker]
-	b := comm.NewBuffer(len(d.diff))
-	var err error
-	if b.B, err = p.append(b.B[:0], d.diff, false, s); err != nil {
-		return nil, err
+	b, err := p.encode(d.diff, false, s)
+	if err != nil {
+		return comm.Frame{}, err
 	}
 	from := compress.From{Rank: d.job.Workers + d.id, Step: version}
 	if err := p.addTo(d.held[worker], false, 1, b.B, from); err != nil {
-		return nil, err
+		return comm.Frame{}, err
 	}
-	return b, nil
+	return comm.NewFrame(hd, b), nil
 }
 
 func (d *downlink) save(st *State) error {
@@ -149,11 +145,9 @@ func newUplink(j *Job, sh *shard, worker int) (*uplink, error) {
 }
 
 func (u *uplink) take(full []float32, f comm.Frame) error {
-	if u.absolute {
-		for i := range u.in.shard.pieces {
-			f32.Fill(u.in.shard.pieces[i].at(full, true), 0)
-		}
-	}
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Version)}
+	if u.absolute {
+		return u.in.set(full, true, 1, f.Body, from)
+	}
 	return u.in.addTo(full, true, 1, f.Body, from)
 }

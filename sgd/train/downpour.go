@@ -65,7 +65,7 @@ func (Downpour) Program(j *Job, rank int) (comm.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{worker: w, sum: make([]float32, len(w.params)), fresh: make([]float32, len(w.params))}
+	r := &replica{worker: w}
 	if r.sched, err = j.schedule(); err != nil {
 		return nil, err
 	}
@@ -75,8 +75,7 @@ func (Downpour) Program(j *Job, rank int) (comm.Program, error) {
 // replica is a Downpour worker.
 type replica struct {
 	*worker
-	sum      []float32 // gradients since the last push
-	fresh    []float32 // written by the fetch activity between request and token
+	sum      vector // gradients since the last push; empty behind one
 	sched    lrschedule.Schedule
 	fetching bool
 	pushing  bool
@@ -227,9 +226,14 @@ func (r *replica) gradient(ctx context.Context) error {
 			if err := r.compute(ctx, s, nil, nil); err != nil {
 				return err
 			}
-			f32.Add(r.sum, s.grad)
 			p := j.progress(r.step, r.step*j.Workers)
-			f32.Axpy(r.params, -float32(r.sched(p)), s.grad)
+			f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+			if r.sum.f == nil {
+				r.sum, r.grad = r.grad, vector{}
+			} else {
+				f32.Add(r.sum.f, r.grad.f)
+				r.grad.release()
+			}
 			return at(0)
 		},
 	})
@@ -251,7 +255,7 @@ func (r *replica) push(ctx context.Context) error {
 			return err
 		}
 	}
-	f32.Fill(r.sum, 0)
+	r.sum.release()
 	r.pushing = true
 	return r.token(ctx, tokenPush, comm.Header{})
 }
@@ -280,9 +284,13 @@ func (r *replica) fetched(ctx context.Context) error {
 	}
 	r.stats.wait += r.h.Now() - began
 	r.flags |= hd.Flags
-	copy(r.params, r.fresh)
 	for _, l := range r.links {
-		l.version = l.fetched
+		l.version = l.fetched.Header.Version
+		err := l.in.take(r.params.f, l.fetched)
+		l.fetched.Release()
+		if err != nil {
+			return fmt.Errorf("worker %d: parameters of server %d: %w", r.rank, l.id, err)
+		}
 	}
 	return nil
 }
@@ -338,12 +346,7 @@ func (r *replica) fetchActivity(ctx context.Context, h comm.Host) error {
 				return fmt.Errorf("worker %d, fetch from server %d: %w", r.rank, l.id, err)
 			}
 			flags |= f.Header.Flags
-			l.fetched = f.Header.Version
-			err = l.in.take(r.fresh, f)
-			f.Release()
-			if err != nil {
-				return fmt.Errorf("worker %d: parameters of server %d: %w", r.rank, l.id, err)
-			}
+			l.fetched = f
 		}
 		if err := r.token(ctx, tokenFetched, comm.Header{Flags: flags}); err != nil {
 			return err

@@ -47,6 +47,11 @@ type Job struct {
 	EvalEvery int // updates between evaluations; 0: only at the end
 	EvalBatch int // samples a piece in evaluations; 0: 500
 
+	// Threads is how many goroutines one worker's pass may use; 0 shares the
+	// cores out among the passes that can run at once. Here is the number of
+	// workers whose passes run in this process; 0: all.
+	Threads, Here int
+
 	NFetch, NPush int // downpour: steps between fetches, between pushes
 	WarmStart     int // downpour: updates that worker 0 makes alone
 	// Overlap lets gradients leave during the backward pass and parameters

@@ -58,12 +58,13 @@ type reducer struct {
 	job    *Job
 	rank   int
 	shard  *shard
-	params []float32
+	params vector
 	grad   []float32 // of this rank, then the mean
-	opt    sgd.Transform
+	opt    *stepper
 	sched  lrschedule.Schedule
-	ex     []compress.Exchange
-	size   []int // exact payload length on the gather road, −1 if it varies
+	plain  bool                // sums of raw float32: the gradient is summed where it lies
+	ex     []compress.Exchange // otherwise
+	size   []int               // exact payload length on the gather road, −1 if it varies
 	group  collective.Group
 
 	buckets []bucket // in the order the backward pass completes them
@@ -84,18 +85,23 @@ type bucket struct {
 
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
-	r := &reducer{job: j, rank: rank, shard: wholeShard(l), params: make([]float32, l.Size()), grad: make([]float32, l.Size())}
-	j.Model.Init(r.params, j.Seed)
+	r := &reducer{job: j, rank: rank, shard: wholeShard(l), params: newVector(l.Size()), grad: make([]float32, l.Size())}
+	copy(r.params.f, j.initial())
 	r.group.Me = rank
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
 	}
 	var err error
-	if r.opt, err = j.Optimizer.New(l); err != nil {
+	if r.opt, err = newStepper(j, l); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	if r.sched, err = j.schedule(); err != nil {
 		return nil, err
+	}
+	if _, raw := j.Codec.(compress.Raw); raw && !gather {
+		r.plain = true
+		r.cut(l)
+		return r, nil
 	}
 	for _, pc := range r.shard.pieces {
 		f := j.Codec
@@ -206,7 +212,6 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 				if err := r.compute(ctx, s, nil); err != nil {
 					return err
 				}
-				copy(r.grad, s.grad)
 				if err := r.begin(0); err != nil {
 					return err
 				}
@@ -257,10 +262,6 @@ func (r *reducer) overlapped(ctx context.Context, tl timeline, stop bool) (flags
 			return r.compute(ctx, s, func(span int) error {
 				back.pass(span)
 				for ; mark < len(r.buckets) && r.buckets[mark].lo >= back.left; mark++ {
-					b := &r.buckets[mark]
-					l := r.job.Model.Layout()
-					lo, hi := l.Spans[b.lo].Off, l.Spans[b.hi-1].End()
-					copy(r.grad[lo:hi], s.grad[lo:hi])
 					if err := r.begin(mark); err != nil {
 						return err
 					}
@@ -322,7 +323,7 @@ func (r *reducer) exchanges(ctx context.Context, h comm.Host) error {
 }
 
 func (r *reducer) compute(ctx context.Context, s *slot, ready func(int) error) error {
-	loss, bad, err := r.job.gradient(ctx, s, r.params, r.rank, r.step, nil, ready)
+	loss, bad, err := r.job.gradient(ctx, s, r.params.f, r.grad, r.rank, r.step, nil, ready)
 	if bad {
 		r.stats.zeroed++
 	}
@@ -332,6 +333,9 @@ func (r *reducer) compute(ctx context.Context, s *slot, ready func(int) error) e
 
 // begin starts the exchanges of a bucket.
 func (r *reducer) begin(k int) error {
+	if r.plain {
+		return nil
+	}
 	b := &r.buckets[k]
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
@@ -352,6 +356,13 @@ func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16,
 	b := &r.buckets[k]
 	if stop {
 		flags = flagStop
+	}
+	if r.plain {
+		g := r.part(b)
+		if flags, err = r.sum(ctx, k, compress.F32, g, flags); err == nil && r.job.Workers > 1 {
+			f32.Scale(g, 1/float32(r.job.Workers))
+		}
+		return flags, err
 	}
 	var held []func() // payloads are read until Output
 	defer func() {
@@ -389,6 +400,12 @@ func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16,
 	return flags, nil
 }
 
+// part is a bucket's part of the gradient.
+func (r *reducer) part(b *bucket) []float32 {
+	l := r.job.Model.Layout()
+	return r.grad[l.Spans[b.lo].Off:l.Spans[b.hi-1].End()]
+}
+
 // header of the collectives of a bucket.
 func (r *reducer) header(k int, flags uint16) comm.Header {
 	hd := r.job.header(comm.Gradient, tagReduce+comm.Tag(k))
@@ -399,18 +416,25 @@ func (r *reducer) header(k int, flags uint16) comm.Header {
 // sums runs all sums of one wire format as one all-reduce.
 func (r *reducer) sums(ctx context.Context, k int, wire compress.Wire, flags uint16) (uint16, error) {
 	b := &r.buckets[k]
+	n, only := 0, []float32(nil)
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpSum && op.Wire == wire {
+			n, only = n+1, op.Floats
+		}
+	}
+	switch {
+	case n == 0 || r.job.Workers == 1:
+		return flags, nil
+	case n == 1:
+		return r.sum(ctx, k, wire, only, flags)
+	}
 	b.fused = b.fused[:0]
-	any := false
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == compress.OpSum && op.Wire == wire {
 			b.fused = append(b.fused, op.Floats...)
-			any = true
 		}
 	}
-	if !any {
-		return flags, nil
-	}
-	flags, err := collective.AllReduce(ctx, r.h, r.group, r.job.Topology, r.header(k, flags), b.fused, formats[wire])
+	flags, err := r.sum(ctx, k, wire, b.fused, flags)
 	if err != nil {
 		return flags, err
 	}
@@ -421,6 +445,11 @@ func (r *reducer) sums(ctx context.Context, k int, wire compress.Wire, flags uin
 		}
 	}
 	return flags, nil
+}
+
+// sum adds x up over all ranks, in place.
+func (r *reducer) sum(ctx context.Context, k int, wire compress.Wire, x []float32, flags uint16) (uint16, error) {
+	return collective.AllReduce(ctx, r.h, r.group, r.job.Topology, r.header(k, flags), x, formats[wire])
 }
 
 // gathers runs all gathers of a round as one.
@@ -478,8 +507,8 @@ func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func
 // update applies the mean gradient; every rank does the same arithmetic.
 func (r *reducer) update() error {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
-	r.opt.Apply(r.grad, r.params, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
-	sgd.Update(r.params, r.grad)
+	r.params.own() // a snapshot may share them
+	r.opt.advance(r.grad, r.params.f, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
 	return nil
 }
 
@@ -523,8 +552,8 @@ func (r *reducer) checkpoint(ctx context.Context) error {
 	st.Ints[fmt.Sprintf("bytes_down/%d", r.rank)] = int64(c.RecvBytes[comm.Gradient])
 	if r.rank == 0 { // the same on all ranks
 		st.Ints["version"] = int64(r.step)
-		st.Vectors["param"] = r.params
-		if o, ok := r.opt.(sgd.Stateful); ok {
+		st.Vectors["param"] = r.params.f
+		if o, ok := r.opt.opt.(sgd.Stateful); ok {
 			for _, sl := range o.Slots() {
 				st.Vectors["opt/"+sl.Name] = sl.V
 			}
@@ -540,10 +569,10 @@ func (r *reducer) checkpoint(ctx context.Context) error {
 
 func (r *reducer) load(st *State) error {
 	r.step = int(st.Ints["version"])
-	if err := st.vector("param", r.params); err != nil {
+	if err := st.vector("param", r.params.f); err != nil {
 		return err
 	}
-	if o, ok := r.opt.(sgd.Stateful); ok {
+	if o, ok := r.opt.opt.(sgd.Stateful); ok {
 		for _, sl := range o.Slots() {
 			if err := st.vector("opt/"+sl.Name, sl.V); err != nil {
 				return err

@@ -57,20 +57,20 @@ func newServer(j *Job, id int, sh *shard, acks bool) (*server, error) {
 // store holds a shard's parameters and its part of the optimizer.
 type store struct {
 	job    *Job
-	params []float32 // packed
-	acc    []float32 // mean of the gradients of the next update
-	opt    sgd.Transform
+	params vector // packed; frames on their way to workers may share it
+	sum    vector // of the gradients of the next update, weighted; empty at first
+	only   []byte // in place of sum: a single raw gradient of weight 1
+	sole   bool   // nobody else reads it
+	opt    *stepper
 	in     []*packer // one decoder per worker
 	sched  lrschedule.Schedule
 }
 
 func newStore(j *Job, sh *shard) (*store, error) {
-	full := make([]float32, j.Model.Layout().Size())
-	j.Model.Init(full, j.Seed)
-	st := &store{job: j, params: make([]float32, sh.size()), acc: make([]float32, sh.size())}
-	sh.gather(st.params, full)
+	st := &store{job: j, params: newVector(sh.size())}
+	sh.gather(st.params.f, j.initial())
 	var err error
-	if st.opt, err = j.Optimizer.New(sh.layout); err != nil {
+	if st.opt, err = newStepper(j, sh.layout); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	if st.sched, err = j.schedule(); err != nil {
@@ -86,17 +86,54 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	return st, nil
 }
 
-func (st *store) Reset() { f32.Fill(st.acc, 0) }
-
-func (st *store) Add(f comm.Frame, weight float64) error {
-	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
-	return st.in[from.Rank].addTo(st.acc, false, float32(weight), f.Body, from)
+func (st *store) Reset() {
+	st.sum.release()
+	st.only = nil
 }
 
+// Add keeps a first gradient that needs no decoding as it is: often it remains
+// the only one.
+func (st *store) Add(f comm.Frame, weight float64) error {
+	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
+	in := st.in[from.Rank]
+	switch {
+	case st.sum.f == nil && st.only == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
+		st.only, st.sole = f.Body, f.Buffer() != nil && f.Buffer().Sole()
+		return nil
+	case st.only != nil:
+		st.decodeOnly()
+	case st.sum.f == nil:
+		st.sum = newVector(len(st.params.f))
+		return in.set(st.sum.f, false, float32(weight), f.Body, from)
+	}
+	return in.addTo(st.sum.f, false, float32(weight), f.Body, from)
+}
+
+// decodeOnly makes the single gradient the sum.
+func (st *store) decodeOnly() {
+	st.sum = newVector(len(st.params.f))
+	f32.FromBytes(st.sum.f, st.only)
+	st.only = nil
+}
+
+// Step makes the update in the memory of the gradient, if that is nobody
+// else's.
 func (st *store) Step(u ps.Update) error {
+	var grad []float32
+	if st.only != nil {
+		if view, ok := f32.Floats(st.only); ok && st.sole {
+			grad, st.only = view, nil
+		} else {
+			st.decodeOnly()
+		}
+	}
+	if grad == nil {
+		grad = st.sum.f
+	}
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
-	st.opt.Apply(st.acc, st.params, sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed})
-	sgd.Update(st.params, st.acc)
+	st.params.own()
+	st.opt.advance(grad, st.params.f, sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed})
+	st.Reset()
 	return nil
 }
 
@@ -259,25 +296,26 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 	if s.core.Done() {
 		hd.Flags |= flagDone
 	}
-	var body *comm.Buffer
+	var f comm.Frame
 	switch {
 	case r.Kind == ps.Rejected:
 		hd.Kind, hd.Code = comm.Control, codeRejected
-		body = comm.NewBuffer(len(r.Cause))
-		copy(body.B, r.Cause)
+		cause := comm.NewBuffer(len(r.Cause))
+		copy(cause.B, r.Cause)
+		f = comm.NewFrame(hd, cause)
 	case r.Kind == ps.Void:
 		hd.Kind, hd.Code = comm.Control, codeVoid
-		body = comm.NewBuffer(0)
+		f = comm.NewFrame(hd, comm.NewBuffer(0))
 	case s.acks && tag == tagAnswer:
 		hd.Kind = comm.Control
-		body = comm.NewBuffer(0)
+		f = comm.NewFrame(hd, comm.NewBuffer(0))
 	default:
 		var err error
-		if body, err = s.down.encode(r.Worker, s.store.params, s.core.Version()); err != nil {
+		if f, err = s.down.frame(hd, r.Worker, s.store.params, s.core.Version()); err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", r.Worker, err)
 		}
 	}
-	err := s.h.Send(ctx, r.Worker, comm.NewFrame(hd, body))
+	err := s.h.Send(ctx, r.Worker, f)
 	var p *comm.PeerError
 	if errors.As(err, &p) && !s.job.synchronous() {
 		return nil // its death is told in Recv
@@ -343,20 +381,20 @@ func (s *server) goOn(ctx context.Context, w int, params bool) error {
 	if s.core.Done() {
 		hd.Flags |= flagDone
 	}
-	body := comm.NewBuffer(0)
-	if params {
-		var err error
-		hd.Kind = comm.Parameters
-		if body, err = s.down.encode(w, s.store.params, s.core.Version()); err != nil {
-			return fmt.Errorf("parameters for worker %d: %w", w, err)
-		}
+	if !params {
+		return s.h.Send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
 	}
-	return s.h.Send(ctx, w, comm.NewFrame(hd, body))
+	hd.Kind = comm.Parameters
+	f, err := s.down.frame(hd, w, s.store.params, s.core.Version())
+	if err != nil {
+		return fmt.Errorf("parameters for worker %d: %w", w, err)
+	}
+	return s.h.Send(ctx, w, f)
 }
 
 func (s *server) save(st *State) error {
-	st.Vectors["param"] = s.store.params
-	if o, ok := s.store.opt.(sgd.Stateful); ok {
+	st.Vectors["param"] = s.store.params.f
+	if o, ok := s.store.opt.opt.(sgd.Stateful); ok {
 		for _, sl := range o.Slots() {
 			st.Vectors["opt/"+sl.Name] = sl.V
 		}
@@ -380,10 +418,10 @@ func (s *server) load(st *State) error {
 		s.shard.gather(dst, full)
 		return nil
 	}
-	if err := packed("param", s.store.params); err != nil {
+	if err := packed("param", s.store.params.f); err != nil {
 		return err
 	}
-	if o, ok := s.store.opt.(sgd.Stateful); ok {
+	if o, ok := s.store.opt.opt.(sgd.Stateful); ok {
 		for _, sl := range o.Slots() {
 			if err := packed("opt/"+sl.Name, sl.V); err != nil {
 				return err
@@ -445,13 +483,19 @@ func sendJSON(ctx context.Context, h comm.Host, j *Job, tag comm.Tag, v any) err
 	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tag), buf))
 }
 
-func sendSnapshot(ctx context.Context, h comm.Host, j *Job, m mark, params []float32) error {
+// sendSnapshot announces and sends parameters. They may be shared with the
+// frame, as in packer.frame.
+func sendSnapshot(ctx context.Context, h comm.Host, j *Job, m mark, params vector) error {
 	if err := sendJSON(ctx, h, j, tagMark, m); err != nil {
 		return err
 	}
-	buf := comm.NewBuffer(4 * len(params))
-	f32.AppendBytes(buf.B[:0], params)
-	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tagSnapshot), buf))
+	hd := j.header(comm.Report, tagSnapshot)
+	f, ok := params.frame(hd, 0, len(params.f))
+	if !ok {
+		f = comm.NewFrame(hd, comm.NewBuffer(4*len(params.f)))
+		f32.AppendBytes(f.Body[:0], params.f)
+	}
+	return h.Send(ctx, j.Observer(), f)
 }
 
 // sendState tells the observer a rank's state at a mark; nil: it has none to go
@@ -475,6 +519,7 @@ func receiveStart(ctx context.Context, h comm.Host, j *Job) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.pool.begun()
 	if len(f.Body) == 0 {
 		f.Release()
 		return nil, nil

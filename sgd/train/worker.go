@@ -58,10 +58,16 @@ func checkServers(j *Job) error {
 }
 
 // worker is one replica: its parameters, and a link to every shard.
+//
+// Where parameters come raw and from one shard a worker keeps none of its own:
+// it reads the server's, which all who compute on that version share, from the
+// answer to a push until its next gradient is made.
 type worker struct {
 	job    *Job
 	rank   int
-	params []float32
+	params vector
+	shares bool // params belong to others
+	grad   vector
 	links  []*link
 	step   int
 	h      comm.Host
@@ -84,10 +90,9 @@ type link struct {
 	in       *uplink
 	version  uint64
 	seq      uint64
-	waiting  bool        // a push is unanswered
-	head     comm.Header // of the payload
-	payload  *comm.Buffer
-	fetched  uint64 // downpour: version of the parameters just fetched
+	waiting  bool       // a push is unanswered
+	payload  comm.Frame // the next push, but for its sequence number
+	fetched  comm.Frame // downpour: parameters not taken up yet
 }
 
 type workerStats struct {
@@ -97,8 +102,7 @@ type workerStats struct {
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
-	w := &worker{job: j, rank: rank, params: make([]float32, j.Model.Layout().Size())}
-	j.Model.Init(w.params, j.Seed)
+	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}}
 	w.spanLeft = make([][]int, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, shard: s}
@@ -116,6 +120,11 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 				w.spanLeft[pc.span] = append(k, i)
 			}
 		}
+	}
+	_, downpour := j.Mode.(Downpour) // replicas change their parameters themselves
+	_, raw := j.DownCodec.(compress.Raw)
+	if w.shares = raw && len(sh) == 1 && sh[0].from == 0 && !j.Overlap && !downpour; !w.shares {
+		w.params.f = slices.Clone(w.params.f)
 	}
 	// A shard is complete once its first span is.
 	slices.SortStableFunc(w.order, func(a, b int) int { return firstSpan(sh[b]) - firstSpan(sh[a]) })
@@ -191,10 +200,11 @@ func (w *worker) round(ctx context.Context) error {
 				return err
 			}
 			for i := range w.order {
-				if err := w.encode(i, s.grad); err != nil {
+				if err := w.encode(i, w.grad); err != nil {
 					return err
 				}
 			}
+			w.computed()
 			for i := range w.order {
 				if err := at(i); err != nil {
 					return err
@@ -225,7 +235,7 @@ func (w *worker) round(ctx context.Context) error {
 			return w.compute(ctx, s, need, func(span int) error {
 				back.pass(span)
 				for ; mark < len(w.order) && firstSpan(w.links[w.order[mark]].shard) >= back.left; mark++ {
-					if err := w.encode(mark, s.grad); err != nil {
+					if err := w.encode(mark, w.grad); err != nil {
 						return err
 					}
 					if err := at(mark); err != nil {
@@ -239,6 +249,7 @@ func (w *worker) round(ctx context.Context) error {
 	if err := w.h.Do(ctx, work); err != nil {
 		return err
 	}
+	w.grad.release()
 	w.stats.compute += w.h.Now() - began
 	w.step++
 	return nil
@@ -263,9 +274,23 @@ func (w *worker) backward(tl timeline) []time.Duration {
 	return cost
 }
 
+// computed gives up what nobody needs once the pushes are encoded: the server
+// then changes parameters that all have given up in place, and has the gradient
+// to itself.
+func (w *worker) computed() {
+	w.grad.release()
+	if w.shares {
+		w.params.release()
+	}
+}
+
 // compute runs the forward and backward pass of the present step.
 func (w *worker) compute(ctx context.Context, s *slot, need, ready func(int) error) error {
-	loss, bad, err := w.job.gradient(ctx, s, w.params, w.rank, w.step, need, ready)
+	if w.params.f == nil {
+		return fmt.Errorf("worker %d, step %d: no server has sent parameters", w.rank, w.step)
+	}
+	w.grad = newVector(len(w.params.f))
+	loss, bad, err := w.job.gradient(ctx, s, w.params.f, w.grad.f, w.rank, w.step, need, ready)
 	if bad {
 		w.stats.zeroed++
 	}
@@ -274,17 +299,15 @@ func (w *worker) compute(ctx context.Context, s *slot, need, ready func(int) err
 }
 
 // encode makes the payload of mark i.
-func (w *worker) encode(i int, grad []float32) error {
+func (w *worker) encode(i int, grad vector) error {
 	l := w.links[w.order[i]]
-	l.payload = comm.NewBuffer(l.shard.size())
+	hd := w.job.header(comm.Gradient, tagPush)
+	hd.Shard, hd.Step, hd.Version, hd.Value = uint16(l.id), uint64(w.step), l.version, w.loss
 	var err error
-	l.payload.B, err = l.out.append(l.payload.B[:0], grad, true, w.codecStep())
-	l.head = w.job.header(comm.Gradient, tagPush)
-	l.head.Shard, l.head.Step, l.head.Version, l.head.Value = uint16(l.id), uint64(w.step), l.version, w.loss
-	if err != nil {
-		err = fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
+	if l.payload, err = l.out.frame(hd, grad, true, w.codecStep()); err != nil {
+		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
-	return err
+	return nil
 }
 
 func (w *worker) codecStep() compress.Step {
@@ -295,13 +318,11 @@ func (w *worker) codecStep() compress.Step {
 // push sends the payload of mark i.
 func (w *worker) push(ctx context.Context, i int) error {
 	l := w.links[w.order[i]]
-	hd := l.head
-	hd.Seq = l.seq
+	f := l.payload
+	f.Header.Seq = l.seq
 	l.seq++
-	l.waiting = true
-	b := l.payload
-	l.payload = nil
-	return w.h.Send(ctx, l.rank, comm.NewFrame(hd, b))
+	l.waiting, l.payload = true, comm.Frame{}
+	return w.h.Send(ctx, l.rank, f)
 }
 
 // need waits for the shards that hold a span.
@@ -352,7 +373,16 @@ func (w *worker) answer(l *link, f comm.Frame) error {
 		return nil
 	}
 	l.version = f.Header.Version
-	if err := l.in.take(w.params, f); err != nil {
+	if w.shares {
+		w.params.release()
+		var ok bool
+		if w.params, ok = received(f); ok && len(f.Body) == 4*l.shard.size() {
+			return nil
+		}
+		w.params.release()
+		w.params = newVector(l.shard.size())
+	}
+	if err := l.in.take(w.params.f, f); err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
 	}
 	return nil
@@ -426,7 +456,7 @@ func (w *worker) load(st *State) error {
 		if err := st.vector(fmt.Sprintf("held/%d/%d", l.id, w.rank), held); err != nil {
 			return err
 		}
-		l.shard.scatter(w.params, held)
+		l.shard.scatter(w.params.f, held)
 	}
 	return nil
 }

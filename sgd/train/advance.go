@@ -1,0 +1,84 @@
+package train
+
+import (
+	"sync/atomic"
+
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/par"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// stretchLen is how many values a goroutine takes at a time: what an update
+// reads and writes of them fits a core's second-level cache.
+const stretchLen = 16 << 10
+
+// stretches is the number of pieces of n values, stretch the i-th of them.
+func stretches(n int) int { return (n + stretchLen - 1) / stretchLen }
+
+func stretch(i, n int) sgd.Range {
+	return sgd.Range{Lo: i * stretchLen, Hi: min((i+1)*stretchLen, n)}
+}
+
+// stepper takes the steps of an optimizer as sgd.Advance does, with the same
+// bits, on all cores that are idle.
+type stepper struct {
+	opt   sgd.Transform
+	local sgd.Local // nil: the optimizer needs the whole vector
+	team  par.Team
+
+	// The step in progress.
+	u, params []float32
+	step      sgd.Step
+	piece     func(i, slot int)
+}
+
+func newStepper(j *Job, l sgd.Layout) (*stepper, error) {
+	opt, err := j.Optimizer.New(l)
+	if err != nil {
+		return nil, err
+	}
+	s := &stepper{opt: opt}
+	s.local, _ = opt.(sgd.Local)
+	s.piece = func(i, _ int) {
+		r := stretch(i, len(s.u))
+		s.local.ApplyRange(s.u, s.params, r, s.step)
+		f32.Sub(s.params[r.Lo:r.Hi], s.u[r.Lo:r.Hi])
+	}
+	return s, nil
+}
+
+func (s *stepper) advance(u, params []float32, step sgd.Step) {
+	if s.local == nil {
+		sgd.Advance(s.opt, u, params, step)
+		return
+	}
+	s.u, s.params, s.step = u, params, step
+	s.team.Run(stretches(len(u)), par.Threads(), s.piece)
+	s.u, s.params = nil, nil
+}
+
+// scan looks for NaN and Inf on several goroutines.
+type scan struct {
+	team  par.Team
+	x     []float32
+	bad   atomic.Bool
+	piece func(i, slot int)
+}
+
+func newScan() *scan {
+	s := &scan{}
+	s.piece = func(i, _ int) {
+		if r := stretch(i, len(s.x)); !f32.AllFinite(s.x[r.Lo:r.Hi]) {
+			s.bad.Store(true)
+		}
+	}
+	return s
+}
+
+func (s *scan) allFinite(x []float32, threads int) bool {
+	s.x = x
+	s.bad.Store(false)
+	s.team.Run(stretches(len(x)), threads, s.piece)
+	s.x = nil
+	return !s.bad.Load()
+}

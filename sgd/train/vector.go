@@ -1,0 +1,73 @@
+package train
+
+import (
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// vector is a float vector that can travel as it is: where memory looks like
+// the wire, floats and the bytes of a counted buffer are the same memory, and a
+// raw payload is a reference to it instead of a copy. The zero value is empty.
+type vector struct {
+	f   []float32
+	buf *comm.Buffer // nil: the floats are nobody's bytes
+}
+
+// newVector returns a vector of n values with unspecified contents and one
+// reference.
+func newVector(n int) vector {
+	buf := comm.NewBuffer(4 * n)
+	if f, ok := f32.Floats(buf.B); ok {
+		return vector{f, buf}
+	}
+	buf.Release()
+	return vector{f: make([]float32, n)}
+}
+
+// received is the body of f as a vector, with a reference of its own; ok is
+// false where it must be decoded instead.
+func received(f comm.Frame) (v vector, ok bool) {
+	if f.Buffer() == nil {
+		return v, false
+	}
+	if v.f, ok = f32.Floats(f.Body); ok {
+		v.buf = f.Buffer().Retain()
+	}
+	return v, ok
+}
+
+// release drops the reference; v is empty afterwards.
+func (v *vector) release() {
+	if v.buf != nil {
+		v.buf.Release()
+	}
+	*v = vector{}
+}
+
+// own makes v writable: if somebody else still reads it, v becomes a copy.
+func (v *vector) own() {
+	if v.buf == nil || v.buf.Sole() {
+		return
+	}
+	c := newVector(len(v.f))
+	copy(c.f, v.f)
+	v.release()
+	*v = c
+}
+
+// frame is a frame over the values from lo on, as many as n, without a copy; ok
+// is false where they must be written out.
+func (v vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
+	if v.buf == nil {
+		return f, false
+	}
+	b, ok := f32.Bytes(v.f[lo : lo+n])
+	if !ok {
+		return f, false
+	}
+	f = comm.NewFrame(hd, v.buf.Retain())
+	if f.Body = b; f.Billed > 0 {
+		f.Billed = len(b)
+	}
+	return f, true
+}
