@@ -135,6 +135,30 @@ func TestProductsAreRight(t *testing.T) {
 	})
 }
 
+// Convolutions that share a Space neither touch what they read nor see each other:
+// it once took the image of one for the scratch of the next.
+func TestSpaceIsShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := new(Space)
+		var shared, alone [][]float32
+		for _, g := range rapid.SliceOfN(geometry, 2, 6).Draw(t, "geometries") {
+			n := rapid.SampledFrom([]int{1, 12}).Draw(t, "n")
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+			x, w, dy := random(r, n*g.inLen()), random(r, g.Out*g.depth()), random(r, n*g.outLen())
+			x0, w0, dy0 := slices.Clone(x), slices.Clone(w), slices.Clone(dy)
+			p := New(g, Options{})
+			a, b := products(p, s, x, w, nil, false, dy, n), products(p, new(Space), x0, w0, nil, false, dy0, n)
+			shared = append(shared, x, w, dy, a.y, a.dx, a.dw)
+			alone = append(alone, x0, w0, dy0, b.y, b.dx, b.dw)
+		}
+		for i := range shared {
+			if !slices.Equal(shared[i], alone[i]) {
+				t.Fatalf("%s of geometry %d changed", []string{"x", "w", "dy", "y", "dx", "dw"}[i%6], i/6)
+			}
+		}
+	})
+}
+
 func ExampleGeom() {
 	g := Geom{H: 28, W: 28, In: 1, Out: 32, Kernel: 5, Stride: 1, Pad: 2}
 	fmt.Println(g.OutH(), g.OutW(), g.Validate())

@@ -228,16 +228,17 @@ func (w *weights) do(s *Space, b *wblock, sums, x, dy []float32, i0, i1 int) {
 	for i := i0; i < i1; i += w.images {
 		n := min(w.images, i1-i)
 		t.reps = n
+		var image []float32 // the left side as a whole
 		if w.window {
-			s.left = w.g.padAll(s, x[i*g.inLen():(i+n)*g.inLen()], n)
+			image = w.g.padAll(s, x[i*g.inLen():(i+n)*g.inLen()], n)
 			t.arep = w.g.padded().inLen()
 		}
 		for k := range w.strips {
 			st := &w.strips[k]
-			next := 0
+			panels, next := image, 0
 			if !w.window {
 				t.arep = st.left.n * leftShape.w * tileRows
-				next = w.packLeft(s, b, left, leftShape, st.left, i, n)
+				panels, next = w.packLeft(s, b, left, leftShape, st.left, i, n)
 			}
 			t.brep = st.right.n * rightShape.w * tileCols
 			s.strip = grow(&s.strip, n*t.brep)
@@ -247,15 +248,16 @@ func (w *weights) do(s *Space, b *wblock, sums, x, dy []float32, i0, i1 int) {
 					from := (i+j)*rightShape.len() + st.right.from*rightShape.w*rightShape.c + p*tileCols
 					copySixteen(s.strip[j*t.brep:(j+1)*t.brep], right[from:], rightShape.c, rightShape.c-p*tileCols)
 				}
-				w.panel(s, b, st, sums[(p-b.from)*w.taps*b.height*tileCols:], next)
+				w.panel(s, b, st, sums[(p-b.from)*w.taps*b.height*tileCols:], panels, next)
 			}
 		}
 	}
 }
 
 // panel adds a strip's products with 16 right channels to their sums, where the
-// left sides of two tiles are next floats apart.
-func (w *weights) panel(s *Space, b *wblock, st *strip, sums []float32, next int) {
+// left sides of two tiles are next floats apart in panels, or all of it the image
+// if w.window.
+func (w *weights) panel(s *Space, b *wblock, st *strip, sums, panels []float32, next int) {
 	t := &s.job
 	for r, k := 0, 0; r < b.height; r, k = r+t.rows, k+1 {
 		t.rows = tileRows
@@ -264,9 +266,9 @@ func (w *weights) panel(s *Space, b *wblock, st *strip, sums []float32, next int
 		}
 		t.ct = s.rows[r:][:t.rows]
 		if w.window {
-			t.a, t.at = s.left, b.rows[r:][:t.rows]
+			t.a, t.at = panels, b.rows[r:][:t.rows]
 		} else {
-			t.a, t.at = s.left[k*next:], oneToSix[:t.rows]
+			t.a, t.at = panels[k*next:], oneToSix[:t.rows]
 		}
 		for tap, segs := range st.segs {
 			if len(segs) > 0 {
@@ -282,7 +284,7 @@ var oneToSix = [tileRows]int32{0, 1, 2, 3, 4, 5}
 
 // packLeft makes panels of the left side of a strip of n images from image i on,
 // one a tile and next floats apart: of each pixel, 6 channels.
-func (w *weights) packLeft(s *Space, b *wblock, src []float32, a shape, rows span, i, n int) (next int) {
+func (w *weights) packLeft(s *Space, b *wblock, src []float32, a shape, rows span, i, n int) (panels []float32, next int) {
 	pixels := rows.n * a.w
 	count := b.tall + (b.height-b.tall*tileRows)/4
 	// Panels an odd number of lines apart share no places in the cache.
@@ -295,7 +297,7 @@ func (w *weights) packLeft(s *Space, b *wblock, src []float32, a shape, rows spa
 			copySix(s.left[b.tall*next+j*pixels*tileRows:], next, from[b.tall*tileRows:], 4, a.c, pixels, short)
 		}
 	}
-	return next
+	return s.left, next
 }
 
 // store writes a block's sums to where they belong in dw.
