@@ -71,17 +71,18 @@ type traits struct {
 
 // builder is the program while layers are bound to it.
 type builder struct {
-	layout sgd.Layout
-	inits  []initial // per span
-	flops  []float64 // per span
-	counts map[string]int
-	values []value
-	nodes  []node
+	options Options
+	layout  sgd.Layout
+	inits   []initial // per span
+	flops   []float64 // per span
+	counts  map[string]int
+	values  []value
+	nodes   []node
 }
 
 // newBuilder is an empty program whose value 0 is a batch of shape in.
-func newBuilder(in sgd.Shape) *builder {
-	return &builder{counts: map[string]int{}, values: []value{{shape: in, planar: true}}}
+func newBuilder(in sgd.Shape, o Options) *builder {
+	return &builder{options: o, counts: map[string]int{}, values: []value{{shape: in, planar: true}}}
 }
 
 // name numbers the layers of one kind: conv1, conv2, ….

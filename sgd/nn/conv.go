@@ -39,7 +39,7 @@ func (l Conv) bind(b *builder, x int) (int, error) {
 	c := &convolution{
 		Plan: conv.New(conv.Geom{
 			H: in.H, W: in.W, In: in.C, Out: l.Out, Kernel: l.Kernel, Stride: l.Stride, Pad: l.Pad,
-		}, conv.Options{}),
+		}, conv.Options{NoWinograd: b.options.NoWinograd}),
 		bias: -1,
 	}
 	out := sgd.Shape{C: l.Out, H: c.Geom().OutH(), W: c.Geom().OutW()}
@@ -109,7 +109,7 @@ func (c *convOp) begin(r *run, all *piece, d direction) {
 }
 
 func (c *convOp) pack(i, slot int) {
-	c.Pack(&c.run.slots[slot].conv, i, c.ahead, c.back, c.run.param(c.weight))
+	c.Pack(&c.run.slots[slot].conv, i, c.ahead, c.back, c.run.weights(c.weight))
 }
 
 func (c *convOp) forward(r *run, p *piece) {

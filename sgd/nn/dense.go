@@ -56,7 +56,7 @@ type denseOp struct {
 }
 
 func (d *denseOp) forward(r *run, p *piece) {
-	gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.param(d.weight), d.in, p.y, d.out)
+	gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.weights(d.weight), d.in, p.y, d.out)
 	f32.BiasReLU(p.y, r.param(d.bias), d.relu)
 	if d.drop != nil && r.train {
 		d.drop.mask(r, p, p.y, p.y)
@@ -74,7 +74,7 @@ func (d *denseOp) backward(r *run, p *piece) {
 	}
 	gemm(r.threads, true, false, d.out, d.in, r.n, p.dy, d.out, p.x, d.in, r.slope(d.weight), d.in)
 	if p.dx != nil {
-		gemm(r.threads, false, false, r.n, d.in, d.out, p.dy, d.out, r.param(d.weight), d.in, p.dx, d.in)
+		gemm(r.threads, false, false, r.n, d.in, d.out, p.dy, d.out, r.weights(d.weight), d.in, p.dx, d.in)
 	}
 }
 

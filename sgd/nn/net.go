@@ -15,6 +15,7 @@ type Net struct {
 	classes   int
 	smoothing float64
 	layers    Sequential // as given
+	options   Options
 	layout    sgd.Layout
 	inits     []initial
 	flops     []float64
@@ -38,8 +39,12 @@ func New(in sgd.Shape, classes int, smoothing float64, layers ...Layer) (*Net, e
 	if !(smoothing >= 0 && smoothing < 1) {
 		return nil, fmt.Errorf("nn: label smoothing must be in [0, 1), not %g", smoothing)
 	}
-	b := newBuilder(in)
-	out, err := Sequential(layers).bind(b, 0)
+	return build(in, classes, smoothing, layers, Options{LossScale: 1})
+}
+
+func build(in sgd.Shape, classes int, smoothing float64, layers Sequential, o Options) (*Net, error) {
+	b := newBuilder(in, o)
+	out, err := layers.bind(b, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func New(in sgd.Shape, classes int, smoothing float64, layers ...Layer) (*Net, e
 	}
 	return &Net{
 		in: in, classes: classes, smoothing: smoothing, layers: layers,
-		layout: b.layout, inits: b.inits, flops: b.flops, plan: newPlan(b, out), out: out,
+		options: o, layout: b.layout, inits: b.inits, flops: b.flops, plan: newPlan(b, out), out: out,
 	}, nil
 }
 

@@ -64,7 +64,8 @@ const (
 type run struct {
 	*plan
 	layout       *sgd.Layout
-	ops          []op // per node
+	half         *halves // how acts and slopes are kept; nil as they are
+	ops          []op    // per node
 	ctx          context.Context
 	params, grad []float32
 	need, ready  func(span int) error
@@ -76,8 +77,16 @@ type run struct {
 	team        par.Team
 
 	x            []float32 // the samples
-	acts, slopes []float32
+	acts, slopes memory
 	slots        [maxSlots]slot
+
+	// If half: weights as products read them, and one node's x and dy of the
+	// whole batch.
+	rounded, wholeX, wholeDY []float32
+	unfolding                struct {
+		to   []float32
+		from []byte
+	}
 
 	batch piece // as a whole
 
@@ -85,6 +94,7 @@ type run struct {
 	at                        *stage
 	lanes                     int
 	forwardLane, backwardLane func(lane, slot int)
+	unfoldPiece               func(i, slot int)
 }
 
 // slot is what a goroutine has of its own.
@@ -93,14 +103,15 @@ type slot struct {
 	local []float32
 	space []float32 // for an operation, while it is called
 	conv  conv.Space
+	loads [buffers][]float32
 }
 
-func (r *run) init(p *plan, layout *sgd.Layout) {
-	r.plan, r.layout = p, layout
+func (r *run) init(p *plan, layout *sgd.Layout, precision Precision) {
+	r.plan, r.layout, r.half = p, layout, halvesOf(precision)
 	for _, n := range p.nodes {
 		r.ops = append(r.ops, n.instance(r.ops))
 	}
-	r.forwardLane, r.backwardLane = r.doForward, r.doBackward
+	r.forwardLane, r.backwardLane, r.unfoldPiece = r.doForward, r.doBackward, r.doUnfold
 }
 
 // start prepares for a pass over n samples x.
@@ -109,9 +120,9 @@ func (r *run) start(x []float32, n int) {
 	if all := min(par.Threads(), maxSlots); r.threads < 1 || r.threads > all {
 		r.threads = all
 	}
-	grow(&r.acts, n*r.plan.acts)
+	r.acts.grow(n*r.plan.acts, r.half != nil)
 	if r.train {
-		grow(&r.slopes, n*r.plan.slopes)
+		r.slopes.grow(n*r.plan.slopes, r.half != nil)
 	}
 }
 
@@ -134,6 +145,7 @@ func (r *run) goAhead() error {
 			return err
 		}
 		r.enter(s)
+		r.roundWeights(s)
 		for n := s.from; n < s.to; n++ {
 			r.ops[n].begin(r, r.whole(n, ahead), ahead)
 		}
@@ -161,7 +173,11 @@ func (r *run) goBack() error {
 		r.share(r.lanes, r.n*s.cost, r.backwardLane)
 		for n := s.to - 1; n >= s.from; n-- {
 			if r.wires[n].dy >= 0 {
-				r.ops[n].end(r, r.whole(n, back), back)
+				all := r.whole(n, back)
+				if r.half != nil && r.nodes[n].traits().holds {
+					r.unfold(all, n)
+				}
+				r.ops[n].end(r, all, back)
 			}
 		}
 		if err := r.tell(s, back); err != nil {
@@ -199,6 +215,9 @@ func (r *run) doForward(lane, slot int) {
 		for n := r.at.from; n < r.at.to; n++ {
 			p.show(r, n, ahead)
 			r.ops[n].forward(r, p)
+			if f := &r.nodes[n]; r.half != nil && !f.traits().alias {
+				r.keepValue(p, f.y, p.y)
+			}
 		}
 	}
 }
@@ -214,11 +233,16 @@ func (r *run) doBackward(lane, slot int) {
 			}
 			p.show(r, n, back)
 			if w.copy >= 0 {
-				copy(p.dy, r.gradient(p, w.dy))
+				copy(p.dy, r.gradient(p, w.dy, bufDX, true))
 			}
 			r.ops[n].backward(r, p)
+			if r.half != nil {
+				r.keepBack(p, n)
+			}
 			for _, s := range w.sums {
-				add(r.gradient(p, s.dst), r.gradient(p, s.a), r.gradient(p, s.b))
+				dst := r.gradient(p, s.dst, bufDY, false)
+				add(dst, r.gradient(p, s.a, bufX, true), r.gradient(p, s.b, bufY, true))
+				r.keepGradient(p, s.dst, dst)
 			}
 		}
 	}
@@ -236,16 +260,12 @@ func (r *run) whole(n int, d direction) *piece {
 func (p *piece) show(r *run, n int, d direction) {
 	if d == ahead {
 		f := &r.nodes[n]
-		p.x, p.add, p.y = r.value(p, f.x), r.value(p, f.add), r.value(p, f.y)
+		p.x, p.add, p.y = r.value(p, f.x, bufX, true), r.value(p, f.add, bufAdd, true), r.value(p, f.y, bufY, false)
 		return
 	}
 	w := &r.wires[n]
-	dy := w.dy
-	if w.copy >= 0 {
-		dy = w.copy
-	}
-	p.x, p.y = r.value(p, w.x), r.value(p, w.y)
-	p.dy, p.dx, p.wanted = r.gradient(p, dy), r.gradient(p, w.dx), w.dx >= 0
+	p.x, p.y = r.value(p, w.x, bufX, true), r.value(p, w.y, bufY, true)
+	p.dy, p.dx, p.wanted = r.gradient(p, w.left(), bufDY, w.copy < 0), r.gradient(p, w.dx, bufDX, false), w.dx >= 0
 }
 
 // begin sets p before the first piece of a lane.
@@ -271,8 +291,10 @@ func (p *piece) next(r *run) bool {
 	return p.lo < end
 }
 
-// value is the part of value v that belongs to a piece, nil for v < 0.
-func (r *run) value(p *piece, v int) []float32 {
+// value is the part of value v that belongs to a piece, nil for v < 0. If it is
+// kept in halves it is a buffer, with what is kept there only if it is to be
+// read.
+func (r *run) value(p *piece, v int, b buffer, read bool) []float32 {
 	switch {
 	case v < 0:
 		return nil
@@ -280,27 +302,34 @@ func (r *run) value(p *piece, v int) []float32 {
 		size := r.plan.values[0].size
 		return r.x[p.lo*size : p.hi*size]
 	}
-	return r.part(p, r.plan.values[v], r.acts)
+	return r.part(p, r.plan.values[v], &r.acts, b, read)
 }
 
-// gradient is the part of gradient g that belongs to a piece, nil for g < 0.
-func (r *run) gradient(p *piece, g int) []float32 {
+// gradient is the part of gradient g that belongs to a piece, like value.
+func (r *run) gradient(p *piece, g int, b buffer, read bool) []float32 {
 	if g < 0 {
 		return nil
 	}
-	return r.part(p, r.grads[g], r.slopes)
+	return r.part(p, r.grads[g], &r.slopes, b, read)
 }
 
-func (r *run) part(p *piece, at place, of []float32) []float32 {
-	if at.local {
-		if p.slot == noSlot {
-			return nil
+func (r *run) part(p *piece, at place, of *memory, b buffer, read bool) []float32 {
+	switch {
+	case p.slot == noSlot && (at.local || r.half != nil):
+		return nil
+	case at.local:
+		l := r.slots[p.slot].local[at.off*r.at.group:]
+		return l[: p.n()*at.size : p.n()*at.size]
+	case r.half != nil:
+		buf := grow(&r.slots[p.slot].loads[b], p.n()*at.size)
+		if read {
+			lo := at.off*r.n + p.lo*at.size
+			r.half.decode(buf, of.half[2*lo:2*(lo+len(buf))])
 		}
-		of = r.slots[p.slot].local[at.off*r.at.group:]
-		return of[: p.n()*at.size : p.n()*at.size]
+		return buf
 	}
-	of = of[at.off*r.n:]
-	return of[p.lo*at.size : p.hi*at.size : p.hi*at.size]
+	v := of.full[at.off*r.n:]
+	return v[p.lo*at.size : p.hi*at.size : p.hi*at.size]
 }
 
 // add is dst = a + b; dst may be a.

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/gradlab/gradlab/sgd"
+import (
+	"math"
+
+	"github.com/gradlab/gradlab/sgd"
+)
 
 // scratch is a net's working memory.
 type scratch struct {
@@ -10,31 +14,58 @@ type scratch struct {
 
 func newScratch(n *Net) *scratch {
 	s := &scratch{net: n}
-	s.run.init(n.plan, &n.layout)
+	s.run.init(n.plan, &n.layout, n.options.Precision)
 	return s
 }
 
 // gradPass runs forward, loss and backward. The run's parameters, gradient and
 // callbacks are set.
-func (s *scratch) gradPass(x []float32, labels []int32) (float64, error) {
+func (s *scratch) gradPass(x []float32, labels []int32) (loss float64, err error) {
 	defer s.finish()
 	s.train = true
 	s.start(x, len(labels))
 	if err := s.goAhead(); err != nil {
 		return 0, err
 	}
+	scale, repeats := s.net.options.LossScale, s.net.options.repeats()
+	ready := s.ready
+	if scale != 1 {
+		s.ready = nil // gradients are not final before they are unscaled
+	}
+	for ; ; scale /= 2 {
+		loss = s.lossPass(labels, scale)
+		if err := s.goBack(); err != nil {
+			return 0, err
+		}
+		if scale == 1 && !repeats {
+			return loss, nil
+		}
+		if s.unscale(scale) || !repeats || scale <= 1 || math.IsNaN(loss-loss) {
+			break
+		}
+	}
+	if s.ready = ready; ready == nil {
+		return loss, nil
+	}
+	for i := len(s.stages) - 1; i >= 0; i-- {
+		if err := s.tell(&s.stages[i], back); err != nil {
+			return 0, err
+		}
+	}
+	return loss, nil
+}
+
+// lossPass returns the mean loss and sets the gradient of the logits, scaled.
+func (s *scratch) lossPass(labels []int32, scale float64) (loss float64) {
 	all := piece{hi: s.n}
-	logits, dz := s.value(&all, s.net.out), s.gradient(&all, s.logits)
-	classes, scale := s.net.classes, 1/float64(s.n)
-	var loss float64
+	logits, dz := s.value(&all, s.net.out, bufX, true), s.gradient(&all, s.logits, bufDY, false)
+	classes, mean := s.net.classes, 1/float64(s.n)
 	for i, y := range labels {
 		lo, hi := i*classes, (i+1)*classes
-		loss += crossEntropy(logits[lo:hi], int(y), s.net.smoothing, scale, dz[lo:hi])
+		loss += crossEntropy(logits[lo:hi], int(y), s.net.smoothing, scale*mean, dz[lo:hi])
 	}
-	if err := s.goBack(); err != nil {
-		return 0, err
-	}
-	return loss * scale, nil
+	s.keepGradient(&all, s.logits, dz)
+	return loss * mean
 }
 
 // evalPass scores x chunk by chunk. The run's parameters are set.
@@ -48,7 +79,7 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 		if err := s.goAhead(); err != nil {
 			return sgd.Score{}, err
 		}
-		logits := s.value(&piece{hi: n}, s.net.out)
+		logits := s.value(&piece{hi: n}, s.net.out, bufX, true)
 		for i, y := range labels[:n] {
 			z := logits[i*classes : (i+1)*classes]
 			score.Loss += crossEntropy(z, int(y), 0, 1, nil)
