@@ -162,6 +162,9 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 	if err != nil {
 		return nil, &ConfigError{fmt.Errorf("key \"model\": %w", err)}
 	}
+	if model, err = c.computeAs(model); err != nil {
+		return nil, &ConfigError{err}
+	}
 	if c.Timing != "model" {
 		timed, err := nn.Models.MustParse(c.Timing).New(ds.Train.Shape(), ds.Train.Classes())
 		if err != nil {
@@ -194,6 +197,29 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		return nil, &ConfigError{err}
 	}
 	return j, nil
+}
+
+// computeAs applies the keys that say how a model computes.
+func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
+	precision, err := nn.ParsePrecision(c.Precision)
+	if err != nil {
+		return nil, fmt.Errorf("key \"precision\": %w", err)
+	}
+	o := nn.Options{Precision: precision, LossScale: c.LossScale, NoWinograd: !c.Winograd}
+	if o == (nn.Options{}) {
+		return m, nil
+	}
+	net, ok := m.(*nn.Net)
+	if !ok {
+		if precision == nn.Float32 && c.LossScale == 0 {
+			return m, nil // without convolutions
+		}
+		return nil, fmt.Errorf("keys \"precision\" and \"loss_scale\": model %s computes in float32 only", c.Model)
+	}
+	if net, err = net.With(o); err != nil {
+		return nil, fmt.Errorf("key \"loss_scale\": %w", err)
+	}
+	return net, nil
 }
 
 func (c Config) runID() uint64 {

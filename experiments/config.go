@@ -45,6 +45,9 @@ type Config struct {
 	EvalEvery int     `key:"eval_every" min:"0" doc:"updates between evaluations; 0: only at the end"`
 	Target    float64 `key:"target" min:"0" max:"1" doc:"test accuracy whose first reach is reported; 0: none"`
 	Dropout   float64 `key:"dropout" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
+	Precision string  `key:"precision" oneof:"float32,bfloat16,float16" doc:"how passes store activations and what they read of weights; sums, parameters and gradients are float32"`
+	LossScale float64 `key:"loss_scale" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
+	Winograd  bool    `key:"winograd" doc:"3×3 convolutions by Winograd's algorithm where it is faster; its rounding errors are about twice as large"`
 	Threads   int     `key:"threads" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
 
 	TrainLimit int  `key:"train_limit" min:"0" doc:"use only the first samples of the training set; 0: all"`
@@ -73,7 +76,7 @@ func Default() Config {
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Placement: "greedy", Net: "sim", Workers: 4, Servers: 1, Batch: 32,
-		Epochs: 1, Seed: 1, Dropout: -1, NFetch: 1, NPush: 1, NonFinite: "fail",
+		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
 		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs", NetworkModel: "fair",
 	}
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -47,7 +48,7 @@ func samples(k Key) (right string, wrong []string) {
 	case "float64":
 		right, wrong = "0.25", []string{"x", "", "true", "NaN", "-3", "Inf", "1,5"}
 	case "bool":
-		right, wrong = "true", []string{"maybe", "", "2", "1.5"}
+		right, wrong = strconv.FormatBool(k.Default == "false"), []string{"maybe", "", "2", "1.5"}
 	case "bandwidth":
 		right, wrong = "2.5e+06", []string{"fast", "", "-1", "0", "NaN", "1Gbaud", "1e400", "bps"}
 	case "flops":
