@@ -14,7 +14,8 @@ func TestPolicies(t *testing.T) { staletest.Policies(t) }
 
 // The suite sees defaults only.
 func TestPolicyOptions(t *testing.T) {
-	for _, text := range []string{"ssp(slack=0)", "ssp(slack=1)", "softsync(n=2)", "softsync(n=100)"} {
+	for _, text := range []string{"ssp(slack=0)", "ssp(slack=1)", "softsync(n=2)", "softsync(n=100)", "kasync(k=1)", "kasync(k=100)", "kbatchasync(k=1)",
+		"kbatchasync(k=100)", "backup(b=0)", "bounded(max=0)", "bounded(max=1)"} {
 		t.Run(text, func(t *testing.T) { staletest.Policy(t, staleness.Policies.MustParse(text)) })
 	}
 }
@@ -91,6 +92,65 @@ func TestMeanStaleness(t *testing.T) {
 	}
 }
 
+// Dutta et al. 2018, sections 3 and 4: the mean time of an update of 8 workers
+// whose compute times are exponential with mean 1.
+func TestTimeOfUpdate(t *testing.T) {
+	const workers, updates = 8, 60000
+	harmonic := func(n int) (h float64) {
+		for i := 1; i <= n; i++ {
+			h += 1 / float64(i)
+		}
+		return h
+	}
+	for _, k := range []int{1, 2, 4, 6, 8} {
+		for text, want := range map[string]float64{
+			fmt.Sprintf("kasync(k=%d)", k):      harmonic(workers) - harmonic(workers-k),
+			fmt.Sprintf("kbatchasync(k=%d)", k): float64(k) / workers,
+		} {
+			s := sim(t, text, workers, staletest.Exponential)
+			for s.View.Version < updates {
+				if err := s.Step(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := s.Now() / updates; math.Abs(got-want) > 0.01*want {
+				t.Errorf("%s: an update takes %.4f, want %.4f", text, got, want)
+			}
+		}
+	}
+}
+
+// Nothing that a barrier with backups applies is late, and each update has
+// workers − b gradients, of different workers.
+func TestBackup(t *testing.T) {
+	s := sim(t, "backup(b=2)", 6, staletest.Straggler)
+	s.OnUpdate = func(pushes []staletest.Push) {
+		for i, p := range pushes {
+			if p.Delay != 0 || len(pushes) != 4 || i > 0 && p.Worker == pushes[i-1].Worker {
+				t.Fatalf("an update from %+v", pushes)
+			}
+		}
+	}
+	if err := s.Run(3000); err != nil {
+		t.Fatal(err)
+	}
+	if s.Dropped == 0 {
+		t.Error("a straggler was never late")
+	}
+}
+
+func TestBounded(t *testing.T) {
+	s := sim(t, "bounded(max=3)", 6, staletest.Exponential)
+	worst := 0
+	s.OnUpdate = func(pushes []staletest.Push) { worst = max(worst, pushes[0].Delay) }
+	if err := s.Run(3000); err != nil {
+		t.Fatal(err)
+	}
+	if worst != 3 || s.Dropped == 0 {
+		t.Errorf("staleness up to %d, %d dropped", worst, s.Dropped)
+	}
+}
+
 // c = max(1, ⌊workers/n⌋).
 func TestSoftsyncCount(t *testing.T) {
 	for _, c := range []struct{ workers, n, want int }{
@@ -125,8 +185,12 @@ func TestAlone(t *testing.T) {
 
 func TestCorrectors(t *testing.T) {
 	for text, want := range map[string][]float64{ // by delay
-		"none":      {1, 1, 1, 1, 1},
-		"alpha_tau": {1, 1, 1. / 2, 1. / 3, 1. / 4},
+		"none":                 {1, 1, 1, 1, 1},
+		"alpha_tau":            {1, 1, 1. / 2, 1. / 3, 1. / 4},
+		"power(a=1)":           {1, 1. / 2, 1. / 3, 1. / 4},
+		"power(a=2)":           {1, 1. / 4, 1. / 9},
+		"exponential(rho=0.5)": {1, math.Exp(-0.5), math.Exp(-1)},
+		"adadelay(c=2)":        {1, 1. / 3, 1 / (1 + 2*math.Sqrt2)},
 	} {
 		c := staleness.Correctors.MustParse(text)
 		for delay, scale := range want {
@@ -134,6 +198,14 @@ func TestCorrectors(t *testing.T) {
 				t.Errorf("%s: scale %v at delay %d, want %v", text, got, delay, scale)
 			}
 		}
+	}
+	for mean, want := range map[float64]float64{0: 1, 0.5: 1, 1: 1, 4: 0.25} {
+		if got := (staleness.Mean{}).Scale(staleness.Past{Delay: 9, Mean: mean}); got != want {
+			t.Errorf("mean: scale %v at mean staleness %v, want %v", got, mean, want)
+		}
+	}
+	if got, want := (staleness.AdaDelay{C: 1}).Scale(staleness.Past{Delay: 9, Update: 16}), 1./6; got != want {
+		t.Errorf("adadelay: scale %v at update 16 and delay 9, want %v", got, want)
 	}
 	for _, name := range staleness.Correctors.Names() {
 		c := staleness.Correctors.MustParse(name)
@@ -147,11 +219,15 @@ func TestCorrectors(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
-		"ssp(slack=-1)":   `"slack" is -1; want at least 0`,
-		"ssp(slack=many)": `want a whole number`,
-		"softsync(n=0)":   `"n" is 0; want at least 1`,
-		"ssp(stack=1)":    `did you mean "slack"`,
-		"bsp(1)":          `bsp takes 0 argument(s)`,
+		"ssp(slack=-1)":    `"slack" is -1; want at least 0`,
+		"ssp(slack=many)":  `want a whole number`,
+		"softsync(n=0)":    `"n" is 0; want at least 1`,
+		"kasync(k=0)":      `"k" is 0; want at least 1`,
+		"kbatchasync(k=0)": `"k" is 0; want at least 1`,
+		"backup(b=-1)":     `"b" is -1; want at least 0`,
+		"bounded(max=-1)":  `"max" is -1; want at least 0`,
+		"ssp(stack=1)":     `did you mean "slack"`,
+		"bsp(1)":           `bsp takes 0 argument(s)`,
 	} {
 		if _, err := staleness.Policies.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want …%s…", text, err, want)
@@ -160,6 +236,14 @@ func TestRefusals(t *testing.T) {
 	for _, s := range []staleness.Spec{staleness.SSP{Slack: -1}, staleness.Softsync{}} {
 		if p, err := s.New(2); err == nil || p != nil {
 			t.Errorf("%#v was taken", s)
+		}
+	}
+	if p, err := (staleness.Backup{B: 4}).New(4); err == nil || p != nil {
+		t.Error("a barrier of nothing but spare workers was taken")
+	}
+	for _, text := range []string{"power(a=0)", "exponential(rho=-1)", "adadelay(c=0)"} {
+		if _, err := staleness.Correctors.Parse(text); err == nil || !strings.Contains(err.Error(), "want a number above 0") {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 	if p, err := (staleness.BSP{}).New(0); err == nil || p != nil {

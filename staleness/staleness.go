@@ -99,6 +99,8 @@ var Policies = registry.New[Spec]("policy")
 type Past struct {
 	Delay  int // staleness in updates
 	Worker int
+	Update int     // updates applied before
+	Mean   float64 // staleness of all gradients applied before, 0 if there are none
 }
 
 // Corrector gives the factor a gradient's learning rate is multiplied by.

@@ -70,6 +70,7 @@ type Core struct {
 	held    []comm.Frame
 	ledger  Ledger
 	delays  []uint64 // histogram of staleness at application
+	late    uint64   // their sum
 	causes  map[string]uint64
 }
 
@@ -274,7 +275,9 @@ func (c *Core) update(batch []comm.Frame) error {
 		for i, f := range batch {
 			delay := c.view.Version - int(f.Header.Version)
 			worst = max(worst, delay)
-			scale := c.corr.Scale(staleness.Past{Delay: delay, Worker: int(f.Header.From)})
+			scale := c.corr.Scale(staleness.Past{
+				Delay: delay, Worker: int(f.Header.From), Update: c.view.Version, Mean: float64(c.late) / float64(max(1, c.taken)),
+			})
 			if err := c.store.Add(f, scale/float64(len(batch))); err != nil {
 				bad, failed = &badPush{int(f.Header.From), err}, i
 				break
@@ -301,6 +304,7 @@ func (c *Core) update(batch []comm.Frame) error {
 			c.delays = append(c.delays, 0)
 		}
 		c.delays[delay]++
+		c.late += uint64(delay)
 		c.ledger.Applied++
 		batch[i].Release()
 	}

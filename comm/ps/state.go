@@ -53,6 +53,10 @@ func (c *Core) UnmarshalBinary(b []byte) error {
 	}
 	c.view.Version, c.taken, c.view.Live, c.view.Pushed = s.Version, s.Taken, s.Live, s.Pushed
 	c.inc, c.seq, c.ledger, c.delays = s.Inc, s.Seq, s.Ledger, s.Delays
+	c.late = 0
+	for delay, n := range c.delays {
+		c.late += uint64(delay) * n
+	}
 	if s.Causes != nil {
 		c.causes = s.Causes
 	}

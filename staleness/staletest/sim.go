@@ -55,6 +55,9 @@ func (s *Sim) start(workers ...int) {
 	}
 }
 
+// Now is the time of the last push, in units of the law.
+func (s *Sim) Now() float64 { return s.now }
+
 // Step lets the next worker push, and checks the books.
 func (s *Sim) Step() error {
 	next := -1
