@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -53,6 +54,9 @@ var specs = map[string]func(text string) (string, error){
 	"timing": func(text string) (string, error) {
 		if text == "model" {
 			return text, nil
+		}
+		if p, err := profile.Profiles.Parse(text); err == nil {
+			return profile.Profiles.Spec(p), nil
 		}
 		return canonical(nn.Models)(text)
 	},
@@ -166,11 +170,11 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		return nil, &ConfigError{err}
 	}
 	if c.Timing != "model" {
-		timed, err := nn.Models.MustParse(c.Timing).New(ds.Train.Shape(), ds.Train.Classes())
+		flops, err := c.timedFLOPs(ds.Train)
 		if err != nil {
 			return nil, &ConfigError{fmt.Errorf("key \"timing\": %w", err)}
 		}
-		model = timedAs{model, timed.SpanFLOPs()}
+		model = timedAs{model, flops}
 	}
 	j := &train.Job{
 		Model: model, Data: ds,
@@ -227,6 +231,23 @@ func (c Config) runID() uint64 {
 	var b [8]byte
 	copy(b[:], h)
 	return binary.LittleEndian.Uint64(b[:])
+}
+
+// timedFLOPs is the operations of a forward pass that the virtual clock bills,
+// layer by layer: those of a profile or, on the samples there are, of a model.
+func (c Config) timedFLOPs(data sgd.Source) ([]float64, error) {
+	if s, err := profile.Profiles.Parse(c.Timing); err == nil {
+		flops := s.Profile().MACs
+		for i := range flops {
+			flops[i] *= 2
+		}
+		return flops, nil
+	}
+	m, err := nn.Models.MustParse(c.Timing).New(data.Shape(), data.Classes())
+	if err != nil {
+		return nil, err
+	}
+	return m.SpanFLOPs(), nil
 }
 
 // timedAs is a model whose virtual time is that of another one: the other's

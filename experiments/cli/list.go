@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -32,6 +33,7 @@ func kinds() []kind {
 		{"placements", "placement", ps.Placements.Entries()},
 		{"modes", "mode", train.Modes.Entries()},
 		{"models", "model", nn.Models.Entries()},
+		{"profiles", "timing", profile.Profiles.Entries()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
 		{"keys", "key=value", keys()},
@@ -64,7 +66,7 @@ func keys() []registry.Entry {
 func (e *env) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|data|recipes|keys]",
+		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|profiles|data|recipes|keys]",
 		Short: "Everything there is, by the name it is used by",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := kinds()

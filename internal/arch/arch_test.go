@@ -32,6 +32,7 @@ compress                : compress/bits internal/f32 internal/rng internal/regis
 compress/compresstest   : compress compress/bits internal/f32 internal/rng internal/registry
 sgd                     : lrschedule internal/f32 internal/rng internal/registry
 sgd/sgdtest             : sgd internal/rng internal/f32
+sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
 sgd/data                : sgd internal/f32 internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 comm                    :

@@ -1,0 +1,64 @@
+package profile
+
+// ResNet50 is ResNet-50 at 224×224, version 1: blocks are halved by the first
+// 1×1 convolution (He et al. 2015).
+type ResNet50 struct {
+	Classes int `doc:"outputs of the classifier"`
+}
+
+// ResNet101 is ResNet-101, likewise.
+type ResNet101 struct {
+	Classes int `doc:"outputs of the classifier"`
+}
+
+// ResNet152 is ResNet-152, likewise.
+type ResNet152 struct {
+	Classes int `doc:"outputs of the classifier"`
+}
+
+var (
+	_ = Profiles.Add("resnet50", "ResNet-50, 224×224, 25.6 M parameters", ResNet50{Classes: 1001})
+	_ = Profiles.Add("resnet101", "ResNet-101, 224×224, 44.6 M parameters", ResNet101{Classes: 1001})
+	_ = Profiles.Add("resnet152", "ResNet-152, 224×224, 60.2 M parameters", ResNet152{Classes: 1001})
+)
+
+// Validate checks the options.
+func (s ResNet50) Validate() error { return checkClasses(s.Classes) }
+
+// Validate checks the options.
+func (s ResNet101) Validate() error { return checkClasses(s.Classes) }
+
+// Validate checks the options.
+func (s ResNet152) Validate() error { return checkClasses(s.Classes) }
+
+// Profile implements Spec.
+func (s ResNet50) Profile() *Profile { return resnet("resnet50", s.Classes, 3, 4, 6, 3) }
+
+// Profile implements Spec.
+func (s ResNet101) Profile() *Profile { return resnet("resnet101", s.Classes, 3, 4, 23, 3) }
+
+// Profile implements Spec.
+func (s ResNet152) Profile() *Profile { return resnet("resnet152", s.Classes, 3, 8, 36, 3) }
+
+func resnet(name string, classes int, blocks ...int) *Profile {
+	b := begin(name, 224, scaleShift)
+	b.conv(64, 7, 7, 2, same)
+	b.halve() // to 55×55, as in the benchmarks; 56×56 elsewhere
+	for i, n := range blocks {
+		for j := range n {
+			stride, width := 1, 64<<i
+			if i > 0 && j == 0 {
+				stride = 2
+			}
+			in := b.x
+			if j == 0 { // the shortcut
+				b.conv(4*width, 1, 1, stride, same)
+				b.x = in
+			}
+			b.conv(width, 1, 1, stride, same)
+			b.same(width, 3, 3)
+			b.same(4*width, 1, 1)
+		}
+	}
+	return b.end(classes)
+}
