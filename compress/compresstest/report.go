@@ -40,27 +40,44 @@ func Vector(law string, d, n int) []float32 {
 func Measure(f compress.Family, d, steps int) ([]Errors, error) {
 	var out []Errors
 	for _, in := range inputs {
-		c, err := newCoder(f, block(d))
+		e, err := errorsOn(f, d, steps, func(i int) []float32 { return in.vector(d, i) })
 		if err != nil {
 			return nil, err
 		}
-		e := Errors{Input: in.name}
-		var sum, square float64
-		n := float64(max(1, steps))
-		for i := range steps {
-			x := in.vector(d, i)
-			if err := c.code(x); err != nil {
-				return nil, err
-			}
-			if xx := norm2(x); xx > 0 {
-				v := distance2(c.out, x) / xx
-				sum, square = sum+v, square+v*v
-			}
-			e.Bits += 8 * float64(len(c.payload)) / float64(max(1, d)) / n
-		}
-		e.VNMSE = sum / n
-		e.Dev = math.Sqrt(max(0, square/n-sq(e.VNMSE)) / n)
+		e.Input = in.name
 		out = append(out, e)
 	}
 	return out, nil
+}
+
+// MeasureOn is Measure on vectors of the caller's, all of one length; Input
+// stays empty.
+func MeasureOn(f compress.Family, vectors [][]float32) (Errors, error) {
+	if len(vectors) == 0 {
+		return Errors{}, nil
+	}
+	return errorsOn(f, len(vectors[0]), len(vectors), func(i int) []float32 { return vectors[i] })
+}
+
+func errorsOn(f compress.Family, d, steps int, vector func(i int) []float32) (e Errors, err error) {
+	c, err := newCoder(f, block(d))
+	if err != nil {
+		return e, err
+	}
+	var sum, square float64
+	n := float64(max(1, steps))
+	for i := range steps {
+		x := vector(i)
+		if err := c.code(x); err != nil {
+			return e, err
+		}
+		if xx := norm2(x); xx > 0 {
+			v := distance2(c.out, x) / xx
+			sum, square = sum+v, square+v*v
+		}
+		e.Bits += 8 * float64(len(c.payload)) / float64(max(1, d)) / n
+	}
+	e.VNMSE = sum / n
+	e.Dev = math.Sqrt(max(0, square/n-sq(e.VNMSE)) / n)
+	return e, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
@@ -36,6 +37,7 @@ func kinds() []kind {
 		{"profiles", "timing", profile.Profiles.Entries()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
+		{"studies", "gradlab reproduce", reproduce.Studies.Entries()},
 		{"keys", "key=value", keys()},
 	}
 }
@@ -66,7 +68,7 @@ func keys() []registry.Entry {
 func (e *env) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|profiles|data|recipes|keys]",
+		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|profiles|data|recipes|studies|keys]",
 		Short: "Everything there is, by the name it is used by",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := kinds()

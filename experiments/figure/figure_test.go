@@ -232,8 +232,8 @@ func TestLabels(t *testing.T) {
 		v    float64
 		want string
 	}{
-		{Plain, 0, "0"}, {Plain, 0.1, "0.1"}, {Plain, -2.5, "−2.5"}, {Plain, 2e4, "20k"}, {Plain, 3e6, "3M"}, {Plain, 1e-4, "10⁻⁴"},
-		{Plain, 3e-7, "3×10⁻⁷"}, {Seconds, 0, "0 s"}, {Seconds, 0.03, "30 ms"}, {Seconds, 30, "30 s"}, {Seconds, 300, "5 min"},
+		{Plain, 0, "0"}, {Plain, 0.1, "0.1"}, {Plain, -2.5, "−2.5"}, {Plain, 2e4, "20k"}, {Plain, 3e6, "3M"}, {Plain, 1e-4, "1e−4"},
+		{Plain, 3e-7, "3e−7"}, {Seconds, 0, "0 s"}, {Seconds, 0.03, "30 ms"}, {Seconds, 30, "30 s"}, {Seconds, 300, "5 min"},
 		{Seconds, 7200, "2 h"}, {Seconds, 86400, "1 d"}, {Bytes, 1e7, "10 MB"}, {Bytes, 3e3, "3 kB"}, {Percent, 0.9, "90 %"},
 		{Percent, 0.985, "98.5 %"},
 	} {

@@ -61,6 +61,9 @@ func number(v float64) string {
 		m, e, _ := strings.Cut(strconv.FormatFloat(v, 'e', 3, 64), "e")
 		m = strings.TrimSuffix(strings.TrimRight(m, "0"), ".")
 		n, _ := strconv.Atoi(e)
+		if n < 0 { // fonts have raised digits, but not all have a raised minus
+			return minus(m) + "e" + minus(strconv.Itoa(n))
+		}
 		if m == "1" {
 			return "10" + raised(n)
 		}
@@ -73,8 +76,8 @@ func number(v float64) string {
 // minus puts the sign of the typographers for that of the programmers.
 func minus(s string) string { return strings.Replace(s, "-", "−", 1) }
 
-// raised writes an exponent.
+// raised writes an exponent, not negative.
 func raised(n int) string {
-	return strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴",
+	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴",
 		"5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
 }

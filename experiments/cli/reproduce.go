@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/experiments/reproduce"
+)
+
+func (e *env) reproduceCommand() *cobra.Command {
+	var quick, asJSON bool
+	var out string
+	c := &cobra.Command{
+		Use:   "reproduce NAME…|all",
+		Short: "Published tables and laws, computed again point by point",
+		Long: `Reproduce runs studies (gradlab list studies) and prints, for each point, what is
+published, what comes out here, the error, what is allowed, and whether the point
+is a claim or was fitted. The exit code is 1 if a claim fails.
+
+  gradlab reproduce codec-error
+  gradlab reproduce all --quick
+
+Every report is also kept as JSON, with its figures, below --out.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("reproduce wants the name of a study, or all; see gradlab list studies")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "all" {
+				args = reproduce.Studies.Names()
+			}
+			for _, name := range args {
+				if _, err := reproduce.Studies.Parse(name); err != nil {
+					return usageError{err}
+				}
+			}
+			display := progress.New(e.err)
+			defer display.Close()
+			var reports []*reproduce.Report
+			var failed []error
+			for _, name := range args {
+				lab := &reproduce.Lab{
+					Quick: quick, Out: filepath.Join(out, name), Logf: display.Logf,
+					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Stopping: e.stop.Load},
+				}
+				r, err := reproduce.Run(cmd.Context(), name, lab)
+				if err != nil {
+					failed = append(failed, err)
+					if cmd.Context().Err() != nil || e.stop.Load() {
+						break
+					}
+					continue
+				}
+				reports = append(reports, r)
+				if err := keepReport(lab.Out, r); err != nil {
+					return err
+				}
+				if !asJSON {
+					if err := r.Write(e.out, "box"); err != nil {
+						return err
+					}
+				}
+				if n := r.Failed(); n > 0 {
+					failed = append(failed, fmt.Errorf("study %s: %d of %d points do not hold", name, n, len(r.Points)))
+				}
+			}
+			display.Close()
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				if err := enc.Encode(reports); err != nil {
+					return err
+				}
+			}
+			return errors.Join(failed...)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&quick, "quick", false, "the same claims at a smaller size")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document with every figure")
+	f.StringVar(&out, "out", "runs", "base folder of reports")
+	return c
+}
+
+func keepReport(dir string, r *reproduce.Report) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "report.json"), append(b, '\n'), 0o644)
+}

@@ -1,0 +1,136 @@
+// Package reproduce holds studies: published results and laws, computed again
+// point by point, with a verdict on each. A study is a file: an option struct
+// enrolled under its name, which `gradlab reproduce NAME` runs.
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+// Study computes a result again.
+type Study interface {
+	// Run fails only if it cannot be carried out; a claim that does not hold is
+	// a Point that is not OK.
+	Run(ctx context.Context, lab *Lab) (*Report, error)
+}
+
+// Studies holds every study by name.
+var Studies = registry.New[Study]("study")
+
+// Lab is where a study is carried out.
+type Lab struct {
+	Quick bool   // the same claims at a smaller size
+	Out   string // folder for figures and runs
+	Runs  experiments.Options
+	Logf  func(format string, args ...any) // hears how it goes; may be nil
+}
+
+func (l *Lab) logf(format string, args ...any) {
+	if l.Logf != nil {
+		l.Logf(format, args...)
+	}
+}
+
+// Kind says what a point proves.
+type Kind string
+
+const (
+	// Claim is a point whose value follows from nothing that was fitted to the
+	// source it is compared with.
+	Claim Kind = "claim"
+	// HeldOut is one of a set of points of which others were fitted.
+	HeldOut Kind = "held out"
+	// Fitted is one a parameter was fitted to. It is not judged.
+	Fitted Kind = "fitted"
+	// Derived rests on figures of the same row of the source. It is not judged.
+	Derived Kind = "derived"
+)
+
+// Judged says whether a point of this kind can fail a study.
+func (k Kind) Judged() bool { return k == Claim || k == HeldOut }
+
+// Point is one figure: what was published or follows from a law, and ours.
+type Point struct {
+	Name      string  `json:"name"`
+	Unit      string  `json:"unit,omitempty"`
+	Published float64 `json:"published"`
+	Ours      float64 `json:"ours"`
+	Least     float64 `json:"least"` // ours is right from here
+	Most      float64 `json:"most"`  // to here
+	Kind      Kind    `json:"kind"`
+	OK        bool    `json:"ok"`
+}
+
+// Report is the outcome of a study.
+type Report struct {
+	Study   string   `json:"study"`
+	Title   string   `json:"title"`
+	Source  string   `json:"source"` // of what is published
+	Quick   bool     `json:"quick"`
+	Stated  []string `json:"stated,omitempty"` // parameters, and where they are from
+	Points  []Point  `json:"points"`
+	Tables  []Table  `json:"tables,omitempty"`
+	Figures []string `json:"figures,omitempty"` // files
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// Table is figures beside the points.
+type Table struct {
+	Title  string     `json:"title"`
+	Header []string   `json:"header"`
+	Rows   [][]string `json:"rows"`
+}
+
+// Failed counts the points judged that do not hold.
+func (r *Report) Failed() (n int) {
+	for _, p := range r.Points {
+		if p.Kind.Judged() && !p.OK {
+			n++
+		}
+	}
+	return n
+}
+
+// within adds a point that is right up to a relative error.
+func (r *Report) within(k Kind, name, unit string, published, ours, relative float64) {
+	d := relative * math.Abs(published)
+	r.between(k, name, unit, published, ours, published-d, published+d)
+}
+
+// exactly adds a point that is right if it is the same.
+func (r *Report) exactly(k Kind, name, unit string, published, ours float64) {
+	r.between(k, name, unit, published, ours, published, published)
+}
+
+// between adds a point that is right from least to most.
+func (r *Report) between(k Kind, name, unit string, published, ours, least, most float64) {
+	r.Points = append(r.Points, Point{name, unit, published, ours, least, most, k, ours >= least && ours <= most})
+}
+
+// holds adds a statement that is true or not.
+func (r *Report) holds(k Kind, statement string, ok bool) {
+	ours := 0.0
+	if ok {
+		ours = 1
+	}
+	r.between(k, statement, "true", 1, ours, 1, 1)
+}
+
+// Run runs the study called name.
+func Run(ctx context.Context, name string, lab *Lab) (*Report, error) {
+	s, err := Studies.Parse(name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Run(ctx, lab)
+	if err != nil {
+		return nil, fmt.Errorf("study %s: %w", name, err)
+	}
+	r.Study, r.Quick = name, lab.Quick
+	return r, nil
+}
