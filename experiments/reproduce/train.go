@@ -1,0 +1,28 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// run makes one training run from defaults and keys, each "key=value", and
+// keeps its folder. An interrupted study goes on where it was.
+func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiments.Result, error) {
+	recipe, err := experiments.ParseRecipe(l.Runs.Recipe, "", []byte("about: a run of a study\n"))
+	if err != nil {
+		return nil, err
+	}
+	runs, err := recipe.Runs(keys, false)
+	if err != nil {
+		return nil, err
+	}
+	opt := l.Runs
+	opt.Resume = true
+	r, err := experiments.Execute(ctx, experiments.Run{Name: name, Config: runs[0].Config}, opt)
+	if err != nil {
+		return nil, fmt.Errorf("run %q: %w", name, err)
+	}
+	return r, nil
+}
