@@ -1,0 +1,93 @@
+package reproduce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// TestStudies carries out what takes seconds; the others are for people.
+func TestStudies(t *testing.T) {
+	for _, name := range []string{"codec-error", "ps-vs-ring"} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "codec-error" {
+				t.Skip("trains")
+			}
+			dir := t.TempDir()
+			r, err := Run(context.Background(), name, &Lab{Quick: true, Out: dir, Runs: experiments.Options{Recipe: name, Out: dir}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if err := r.Write(&text, "box"); err != nil {
+				t.Fatal(err)
+			}
+			if r.Failed() > 0 || len(r.Points) == 0 {
+				t.Errorf("%d of %d points do not hold:\n%s", r.Failed(), len(r.Points), &text)
+			}
+			for _, f := range r.Figures {
+				if s, err := os.Stat(f); err != nil || s.Size() == 0 {
+					t.Errorf("figure %s: %v", f, err)
+				}
+			}
+			if _, err := json.Marshal(r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	r := &Report{Title: "t", Source: "s"}
+	r.within(Claim, "near", "ms", 100, 104, 0.05)
+	r.within(Claim, "far", "ms", 100, 106, 0.05)
+	r.within(Fitted, "fitted", "ms", 100, 200, 0.05)
+	r.between(HeldOut, "between", "", 2, 1.6, 1.5, 2.2)
+	r.holds(Claim, "so it is", true)
+	r.exactly(Claim, "the same", "bytes", 12, 12)
+	if r.Failed() != 1 {
+		t.Errorf("%d failed: %+v", r.Failed(), r.Points)
+	}
+	var text bytes.Buffer
+	if err := r.Write(&text, "markdown"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| near | 100 ms | 104 ms | +4.0 % | ± 5 % | claim | holds |", "| far | 100 ms | 106 ms | +6.0 % | ± 5 % | claim | MISSED |",
+		"| fitted | 100 ms | 200 ms | +100.0 % |  | fitted | – |", "| between | 2 | 1.6 | -20.0 % | 1.5 to 2.2 | held out | holds |",
+		"| so it is | true | true |  |  | claim | holds |", "| the same | 12 bytes | 12 bytes | +0.0 % | exact | claim | holds |"} {
+		if !strings.Contains(squeeze(text.String()), want) {
+			t.Errorf("no line %q in\n%s", want, &text)
+		}
+	}
+}
+
+// squeeze makes runs of spaces one, and none of those in empty cells.
+func squeeze(s string) string {
+	for strings.Contains(s, "   ") {
+		s = strings.ReplaceAll(s, "   ", "  ")
+	}
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		cells := strings.Split(l, "|")
+		for j, c := range cells {
+			if c = strings.TrimSpace(c); c == "" {
+				cells[j] = "  "
+			} else {
+				cells[j] = " " + c + " "
+			}
+		}
+		lines[i] = strings.TrimSpace(strings.Join(cells, "|"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestUnknownStudy(t *testing.T) {
+	if _, err := Run(context.Background(), "codec-eror", &Lab{}); err == nil || !strings.Contains(err.Error(), "codec-error") {
+		t.Errorf("%v", err)
+	}
+}
