@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"container/heap"
+	"fmt"
 	"math"
 	"time"
 
@@ -8,151 +10,354 @@ import (
 )
 
 // Fair is a flow-level network: frames between two ranks form an ordered byte
-// stream of which the first frame moves; streams share the sending and the
-// receiving NICs max-min fairly (progressive filling: Bertsekas and Gallager
-// 1992, §6.5.2). A frame arrives Latency after its last byte has left.
+// stream of which the first frame moves, and streams share what they pass
+// through max-min fairly (progressive filling: Bertsekas and Gallager 1992,
+// §6.5.2). A frame arrives Latency after its last byte has left.
 //
-// Rates are solved once per instant at which streams began or ended. Frames of
-// no billed bytes take Latency alone, in order with the others.
+// A stream passes through the sending and the receiving NIC of its hosts; with
+// racks, also through the links of its racks to the core, if it leaves them.
+// Ranks of one host talk through its memory instead.
+//
+// Rates are solved once per instant at which streams began or ended, and only
+// for the streams that share something with these, directly or through others.
+// Frames of no billed bytes take their latency alone, in order with the others.
 type Fair struct {
 	Bandwidth float64       // bytes per second of a NIC, each direction; 0: unlimited
-	Latency   time.Duration // one way
+	Latency   time.Duration // one way between hosts
+	// Message is how long a frame keeps its stream busy beside its bytes, as if
+	// it had that much more of them: what a call costs its host.
+	Message time.Duration
 
-	streams map[[2]int]*stream
-	active  []*stream // in order of becoming active
-	onWay   map[[2]int]int
-	dirty   bool
-	last    time.Duration // instant up to which `left` is right
-	next    time.Duration // instant of the next completion
-	tx, rx  []link
+	// Place says on which host each rank is; ranks behind its end are on one of
+	// their own each. nil: all are.
+	Place         []int
+	Inside        float64       // bytes per second between ranks of a host, of each rank and direction; 0: unlimited
+	InsideLatency time.Duration // one way within a host
+
+	// Rack is the number of hosts in a rack, 0 for a flat network. Its link to
+	// the core carries Rack·Bandwidth/Oversubscription each way.
+	Rack             int
+	Oversubscription float64 // at least 1; 0 is 1
+
+	host      []int // of each rank
+	hosts     int
+	racks     int
+	resources []resource
+	streams   map[[2]int]*stream
+	active    finishes
+	dirty     []*resource // a stream of theirs began or ended
+	begun     uint64      // streams activated so far
+
+	epoch  uint64 // of the solution
+	inside []*resource
+	share  shares
 }
+
+// resource is something streams share: a direction of a NIC, of a rack's link or
+// of a rank's memory.
+type resource struct {
+	capacity float64
+	users    []*stream // active
+	dirty    bool
+
+	// While rates are solved.
+	epoch uint64
+	room  float64
+	count int     // users without a rate yet
+	level float64 // room/count when it was last looked at
+}
+
+const maxPath = 4
 
 type stream struct {
-	from, to int
-	queue    []comm.Frame
-	left     float64 // bytes of queue[0] still to move
-	rate     float64
-	fixed    bool
-}
+	latency time.Duration
+	extra   float64 // bytes a message counts for beside its own
+	queue   []comm.Frame
+	onWay   int // frames that have not arrived
+	path    [maxPath]*resource
+	user    [maxPath]int // where it is in users of each
+	hops    int
 
-type link struct {
-	room  float64
-	count int
+	left   float64 // bytes of queue[0] to move at since
+	since  time.Duration
+	rate   float64
+	finish time.Duration // of queue[0]
+	order  uint64        // of becoming active
+	place  int           // in active
+	epoch  uint64        // of the solution that visited it
+	fixed  uint64        // of the solution that gave it its rate
 }
 
 func (n *Fair) reset(ranks int) {
-	n.streams, n.onWay, n.active = map[[2]int]*stream{}, map[[2]int]int{}, nil
-	n.tx, n.rx = make([]link, ranks), make([]link, ranks)
-	n.dirty, n.last = false, 0
+	n.host = make([]int, ranks)
+	n.hosts, n.racks = 0, 0
+	for r := range n.host {
+		n.host[r] = n.hosts
+		if r < len(n.Place) {
+			n.host[r] = n.Place[r]
+		}
+		n.hosts = max(n.hosts, n.host[r]+1)
+	}
+	n.streams, n.active, n.dirty, n.begun, n.epoch = map[[2]int]*stream{}, nil, nil, 0, 0
+
+	// Sending and receiving sides: of hosts, of racks, of ranks within hosts.
+	uplink := 0.0
+	if n.Rack > 0 {
+		n.racks = (n.hosts + n.Rack - 1) / n.Rack
+		uplink = float64(n.Rack) * n.Bandwidth / max(n.Oversubscription, 1)
+	}
+	n.resources = make([]resource, 0, 2*(n.hosts+n.racks+ranks))
+	for _, k := range []struct {
+		count    int
+		capacity float64
+	}{{n.hosts, n.Bandwidth}, {n.racks, uplink}, {ranks, n.Inside}} {
+		for range 2 * k.count {
+			n.resources = append(n.resources, resource{capacity: k.capacity})
+		}
+	}
 }
 
-func (n *Fair) pending(from, to int) bool { return n.onWay[[2]int{from, to}] > 0 }
+// newStream finds what a stream passes through; nothing, if nothing limits it.
+func (n *Fair) newStream(from, to int) *stream {
+	a, b := n.host[from], n.host[to]
+	s := &stream{latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
+	through := func(r *resource) {
+		s.path[s.hops] = r
+		s.hops++
+	}
+	switch {
+	case a == b:
+		s.latency, s.extra = n.InsideLatency, 0
+		if n.Inside > 0 {
+			base := 2 * (n.hosts + n.racks)
+			through(&n.resources[base+2*from])
+			through(&n.resources[base+2*to+1])
+		}
+	case n.Bandwidth > 0:
+		through(&n.resources[2*a])
+		through(&n.resources[2*b+1])
+		if n.Rack > 0 && a/n.Rack != b/n.Rack && n.Oversubscription > 1 {
+			base := 2 * n.hosts
+			through(&n.resources[base+2*(a/n.Rack)])
+			through(&n.resources[base+2*(b/n.Rack)+1])
+		}
+	}
+	return s
+}
+
+func (n *Fair) pending(from, to int) bool {
+	s := n.streams[[2]int{from, to}]
+	return s != nil && s.onWay > 0
+}
 
 func (n *Fair) start(l *loop, f comm.Frame) {
 	key := [2]int{int(f.Header.From), int(f.Header.To)}
-	n.onWay[key]++
 	s := n.streams[key]
 	if s == nil {
-		s = &stream{from: key[0], to: key[1]}
+		s = n.newStream(key[0], key[1])
 		n.streams[key] = s
 	}
-	if len(s.queue) == 0 && (f.Billed == 0 || n.Bandwidth <= 0) {
-		l.arrival(n.Latency, f, n.onWay)
+	s.onWay++
+	if len(s.queue) == 0 && (f.Billed == 0 || s.hops == 0) {
+		l.arrival(s.latency, f, &s.onWay)
 		return
 	}
 	s.queue = append(s.queue, f)
-	if len(s.queue) == 1 {
-		n.move(l.now)
-		s.left = float64(f.Billed)
-		n.active = append(n.active, s)
-		n.dirty = true
+	if len(s.queue) > 1 {
+		return
+	}
+	s.load(l.now)
+	n.begun++
+	s.order, s.rate, s.finish = n.begun, 0, math.MaxInt64
+	heap.Push(&n.active, s)
+	for i, r := range s.path[:s.hops] {
+		s.user[i] = len(r.users)
+		r.users = append(r.users, s)
+		n.touch(r)
 	}
 }
 
-// move lets bytes flow at the present rates up to now.
-func (n *Fair) move(now time.Duration) {
-	if dt := (now - n.last).Seconds(); dt > 0 {
-		for _, s := range n.active {
-			s.left -= s.rate * dt
-		}
+// load makes the first frame the one that moves.
+func (s *stream) load(now time.Duration) {
+	s.left, s.since = float64(s.queue[0].Billed), now
+	if s.left > 0 {
+		s.left += s.extra
 	}
-	n.last = now
+}
+
+func (n *Fair) touch(r *resource) {
+	if !r.dirty {
+		r.dirty = true
+		n.dirty = append(n.dirty, r)
+	}
 }
 
 func (n *Fair) settle(l *loop) (time.Duration, bool) {
-	if n.dirty {
+	if len(n.dirty) > 0 {
 		// Streams that begin at this same instant join the same solution.
 		if len(l.queue) > 0 && l.queue[0].at <= l.now {
 			return 0, false
 		}
-		n.solve()
-		n.dirty = false
-		n.next = math.MaxInt64
-		for _, s := range n.active {
-			n.next = min(n.next, n.last+seconds(max(s.left, 0)/s.rate))
-		}
+		n.solve(l.now)
 	}
-	return n.next, len(n.active) > 0
-}
-
-// solve fills rates progressively: the link with the least room per stream
-// fixes its streams, until none is left.
-func (n *Fair) solve() {
-	for i := range n.tx {
-		n.tx[i], n.rx[i] = link{room: n.Bandwidth}, link{room: n.Bandwidth}
+	if len(n.active) == 0 {
+		return 0, false
 	}
-	for _, s := range n.active {
-		s.fixed = false
-		n.tx[s.from].count++
-		n.rx[s.to].count++
-	}
-	for left := len(n.active); left > 0; {
-		share := math.Inf(1)
-		for i := range n.tx {
-			for _, k := range [2]*link{&n.tx[i], &n.rx[i]} {
-				if k.count > 0 {
-					share = min(share, k.room/float64(k.count))
-				}
-			}
-		}
-		limit := share * (1 + 1e-9)
-		for _, s := range n.active {
-			t, r := &n.tx[s.from], &n.rx[s.to]
-			if s.fixed || (t.room/float64(t.count) > limit && r.room/float64(r.count) > limit) {
-				continue
-			}
-			s.fixed, s.rate = true, share
-			left--
-			t.room, r.room = max(t.room-share, 0), max(r.room-share, 0)
-			t.count--
-			r.count--
-		}
-	}
+	return n.active[0].finish, true
 }
 
 // advance completes the frames that are through at this instant.
 func (n *Fair) advance(l *loop) {
-	n.move(l.now)
-	keep := n.active[:0]
-	for _, s := range n.active {
-		// Half a nanosecond of bytes is below the clock's resolution.
-		for len(s.queue) > 0 && s.left <= s.rate*1e-9 {
-			l.arrival(n.Latency, s.queue[0], n.onWay)
+	for len(n.active) > 0 && n.active[0].finish <= l.now {
+		s := n.active[0]
+		for {
+			l.arrival(s.latency, s.queue[0], &s.onWay)
 			s.queue[0] = comm.Frame{}
 			s.queue = s.queue[1:]
-			if len(s.queue) > 0 {
-				s.left = float64(s.queue[0].Billed)
-			} else {
-				s.queue = nil
+			if len(s.queue) == 0 || s.queue[0].Billed > 0 {
+				break
 			}
-			n.dirty = true
 		}
-		if len(s.queue) > 0 {
-			keep = append(keep, s)
+		if len(s.queue) > 0 { // the next one moves on at the same rate
+			s.load(l.now)
+			s.finish = l.now + seconds(s.left/s.rate)
+			heap.Fix(&n.active, s.place)
+			continue
+		}
+		s.queue = nil
+		heap.Remove(&n.active, s.place)
+		for i, r := range s.path[:s.hops] {
+			last := r.users[len(r.users)-1]
+			r.users[s.user[i]] = last
+			for j, p := range last.path[:last.hops] {
+				if p == r {
+					last.user[j] = s.user[i]
+				}
+			}
+			r.users = r.users[:len(r.users)-1]
+			n.touch(r)
 		}
 	}
-	n.active = keep
-	if !n.dirty { // rounding: nothing was quite through yet
-		n.next = l.now + 1
+}
+
+// solve fills rates progressively: the resource with the least room per stream
+// fixes its streams, until none is left. Only what hangs together with dirty
+// resources is looked at.
+func (n *Fair) solve(now time.Duration) {
+	n.epoch++
+	todo := n.inside[:0]
+	visit := func(r *resource) {
+		if r.epoch != n.epoch {
+			r.epoch, r.room, r.count = n.epoch, r.capacity, len(r.users)
+			todo = append(todo, r)
+		}
 	}
+	for _, r := range n.dirty {
+		r.dirty = false
+		visit(r)
+	}
+	n.dirty = n.dirty[:0]
+	left := 0
+	for i := 0; i < len(todo); i++ {
+		for _, s := range todo[i].users {
+			if s.epoch == n.epoch {
+				continue
+			}
+			s.epoch = n.epoch
+			left++
+			for _, r := range s.path[:s.hops] {
+				visit(r)
+			}
+		}
+	}
+	n.share = n.share[:0]
+	for _, r := range todo {
+		if r.count > 0 {
+			r.level = r.room / float64(r.count)
+			n.share = append(n.share, r)
+		}
+	}
+	heap.Init(&n.share)
+	for left > 0 {
+		r := n.share[0]
+		// Levels only rise as streams are fixed elsewhere: one that has not is
+		// the least.
+		if r.count == 0 {
+			heap.Pop(&n.share)
+			continue
+		}
+		if level := r.room / float64(r.count); level > r.level {
+			r.level = level
+			heap.Fix(&n.share, 0)
+			continue
+		}
+		rate := r.level
+		for _, s := range r.users {
+			if s.fixed == n.epoch {
+				continue
+			}
+			s.fixed = n.epoch
+			left--
+			for _, p := range s.path[:s.hops] {
+				p.room = max(p.room-rate, 0)
+				p.count--
+			}
+			n.setRate(s, rate, now)
+		}
+	}
+	n.inside = todo
+}
+
+// setRate lets a stream go on at another rate.
+func (n *Fair) setRate(s *stream, rate float64, now time.Duration) {
+	if rate == s.rate {
+		return
+	}
+	if !(rate > 0) {
+		panic(fmt.Sprintf("sim: a stream with a rate of %v", rate))
+	}
+	s.left = max(s.left-s.rate*(now-s.since).Seconds(), 0)
+	s.since, s.rate = now, rate
+	s.finish = now + seconds(s.left/rate)
+	heap.Fix(&n.active, s.place)
+}
+
+// finishes is a heap of active streams by when their first frame is through.
+type finishes []*stream
+
+func (q finishes) Len() int { return len(q) }
+func (q finishes) Less(i, j int) bool {
+	if q[i].finish != q[j].finish {
+		return q[i].finish < q[j].finish
+	}
+	return q[i].order < q[j].order
+}
+func (q finishes) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+func (q *finishes) Push(x any) {
+	s := x.(*stream)
+	s.place = len(*q)
+	*q = append(*q, s)
+}
+func (q *finishes) Pop() any {
+	o := *q
+	s := o[len(o)-1]
+	*q = o[:len(o)-1]
+	return s
+}
+
+// shares is a heap of resources by room per stream.
+type shares []*resource
+
+func (q shares) Len() int           { return len(q) }
+func (q shares) Less(i, j int) bool { return q[i].level < q[j].level }
+func (q shares) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *shares) Push(x any)        { *q = append(*q, x.(*resource)) }
+func (q *shares) Pop() any {
+	o := *q
+	r := o[len(o)-1]
+	*q = o[:len(o)-1]
+	return r
 }

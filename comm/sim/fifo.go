@@ -15,11 +15,11 @@ type FIFO struct {
 	Latency   time.Duration // one way
 
 	tx, rx []time.Duration // when each NIC direction is free again
-	onWay  map[[2]int]int
+	onWay  map[[2]int]*int
 }
 
 func (n *FIFO) reset(ranks int) {
-	n.tx, n.rx, n.onWay = make([]time.Duration, ranks), make([]time.Duration, ranks), map[[2]int]int{}
+	n.tx, n.rx, n.onWay = make([]time.Duration, ranks), make([]time.Duration, ranks), map[[2]int]*int{}
 }
 
 func (n *FIFO) start(l *loop, f comm.Frame) {
@@ -32,10 +32,19 @@ func (n *FIFO) start(l *loop, f comm.Frame) {
 	n.tx[from] = begin + wire
 	end := max(begin+n.Latency, n.rx[to]) + wire
 	n.rx[to] = end
-	n.onWay[[2]int{from, to}]++
-	l.arrival(end-l.now, f, n.onWay)
+	count := n.onWay[[2]int{from, to}]
+	if count == nil {
+		count = new(int)
+		n.onWay[[2]int{from, to}] = count
+	}
+	*count++
+	l.arrival(end-l.now, f, count)
 }
 
 func (n *FIFO) settle(*loop) (time.Duration, bool) { return 0, false }
 func (n *FIFO) advance(*loop)                      {}
-func (n *FIFO) pending(from, to int) bool          { return n.onWay[[2]int{from, to}] > 0 }
+
+func (n *FIFO) pending(from, to int) bool {
+	count := n.onWay[[2]int{from, to}]
+	return count != nil && *count > 0
+}

@@ -23,20 +23,41 @@ type Network interface {
 	pending(from, to int) bool
 }
 
-// arrival delivers f after d and keeps the count of frames on their way.
-func (l *loop) arrival(d time.Duration, f comm.Frame, onWay map[[2]int]int) {
-	l.at(l.now+d, event{fn: func() {
-		onWay[[2]int{int(f.Header.From), int(f.Header.To)}]--
-		to := l.hosts[f.Header.To]
-		l.deliver(f)
-		to.wakeGone(int(f.Header.From))
-	}})
+// flight is a frame that has left its sender's NIC, and the count of frames on
+// their way between these two.
+type flight struct {
+	frame comm.Frame
+	onWay *int
+}
+
+// arrival delivers f after d and then takes it off the count.
+func (l *loop) arrival(d time.Duration, f comm.Frame, onWay *int) {
+	var i int
+	if n := len(l.landed); n > 0 {
+		i, l.landed = l.landed[n-1], l.landed[:n-1]
+		l.flights[i] = flight{f, onWay}
+	} else {
+		i = len(l.flights)
+		l.flights = append(l.flights, flight{f, onWay})
+	}
+	l.at(l.now+d, event{flight: i + 1})
+}
+
+// land ends a flight.
+func (l *loop) land(i int) {
+	f := l.flights[i]
+	l.flights[i] = flight{}
+	l.landed = append(l.landed, i)
+	*f.onWay--
+	to, from := l.hosts[f.frame.Header.To], int(f.frame.Header.From)
+	l.deliver(f.frame)
+	to.wakeGone(from)
 }
 
 // wakeGone wakes those who wait for a rank that ended while its last frames
 // were still on their way.
 func (h *host) wakeGone(from int) {
-	if h.gone[from] != nil {
+	if h.loop.hosts[from].gone != nil {
 		h.wakeWaiting(func(t *task) bool { return t.from == from })
 	}
 }

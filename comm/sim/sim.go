@@ -10,7 +10,6 @@
 package sim
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +56,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	l.slots = make(chan struct{}, cores)
 	l.hosts = make([]*host, len(programs))
 	for r := range l.hosts {
-		l.hosts[r] = &host{loop: l, rank: r, gone: map[int]*comm.PeerError{}}
+		l.hosts[r] = &host{loop: l, rank: r}
 	}
 	for r, p := range programs {
 		l.hosts[r].Go("main", p)
@@ -67,28 +66,61 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	return err
 }
 
-// event is something that happens at a virtual instant. Exactly one of task and
-// fn is set.
+// event is something that happens at a virtual instant: a task goes on, or a
+// frame arrives.
 type event struct {
-	at   time.Duration
-	seq  uint64
-	task *task
-	gen  uint64 // of the task's sleep; a stale wake-up is ignored
-	fn   func()
+	at     time.Duration
+	seq    uint64
+	task   *task
+	gen    uint64 // of the task's sleep; a stale wake-up is ignored
+	flight int    // 1 + its index; 0: a task
 }
 
+// events is a heap by time, then order of being made.
 type events []event
 
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
+func (q events) less(i, j int) bool {
 	if q[i].at != q[j].at {
 		return q[i].at < q[j].at
 	}
 	return q[i].seq < q[j].seq
 }
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *events) Pop() any     { o := *q; e := o[len(o)-1]; *q = o[:len(o)-1]; return e }
+
+func (q *events) push(e event) {
+	*q = append(*q, e)
+	h := *q
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.less(i, up) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+}
+
+func (q *events) pop() event {
+	h := *q
+	e, last := h[0], len(h)-1
+	h[0], h[last] = h[last], event{}
+	h = h[:last]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= last {
+			break
+		}
+		if down+1 < last && h.less(down+1, down) {
+			down++
+		}
+		if !h.less(down, i) {
+			break
+		}
+		h[i], h[down] = h[down], h[i]
+		i = down
+	}
+	*q = h
+	return e
+}
 
 type loop struct {
 	ctx   context.Context
@@ -96,6 +128,10 @@ type loop struct {
 	seq   uint64
 	queue events
 	hosts []*host
+
+	flights []flight
+	landed  []int // free places in flights
+
 	tasks []*task
 	live  int
 	net   Network
@@ -108,7 +144,7 @@ type loop struct {
 func (l *loop) at(t time.Duration, e event) {
 	l.seq++
 	e.at, e.seq = max(t, l.now), l.seq
-	heap.Push(&l.queue, e)
+	l.queue.push(e)
 }
 
 func (l *loop) run() error {
@@ -130,11 +166,11 @@ func (l *loop) run() error {
 			l.tearDown(errTornDown)
 			break
 		}
-		e := heap.Pop(&l.queue).(event)
+		e := l.queue.pop()
 		l.now = e.at
 		switch {
-		case e.fn != nil:
-			e.fn()
+		case e.flight > 0:
+			l.land(e.flight - 1)
 		case e.task.gen == e.gen && !e.task.done:
 			l.resume(e.task)
 		}
@@ -206,7 +242,7 @@ type host struct {
 	rank    int
 	tasks   []*task
 	inbox   []comm.Frame
-	gone    map[int]*comm.PeerError
+	gone    *comm.PeerError // what the others are told once it has ended
 	news    []*comm.PeerError
 	acts    int
 	failed  error
@@ -269,11 +305,11 @@ func (h *host) finish() {
 	if h.failed != nil {
 		e.Cause = h.failed.Error()
 	}
+	h.gone = e
 	for _, o := range h.loop.hosts {
 		if o == h {
 			continue
 		}
-		o.gone[h.rank] = e
 		if h.failed != nil {
 			o.news = append(o.news, e)
 		}
@@ -403,6 +439,9 @@ func matches(t *task, h *comm.Header) bool {
 
 func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
 	l := h.loop
+	if from != comm.AnyRank && (from < 0 || from >= len(l.hosts)) {
+		return comm.Frame{}, fmt.Errorf("rank %d: no rank %d to receive from", h.rank, from)
+	}
 	t := l.cur
 	t.from, t.tag = from, tag
 	for {
@@ -427,8 +466,8 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 			h.news = h.news[1:]
 			return comm.Frame{}, e
 		}
-		if e := h.gone[from]; e != nil && from != comm.AnyRank && !l.net.pending(from, h.rank) {
-			return comm.Frame{}, e
+		if from != comm.AnyRank && from != h.rank && l.hosts[from].gone != nil && !l.net.pending(from, h.rank) {
+			return comm.Frame{}, l.hosts[from].gone
 		}
 		t.gen++
 		t.waiting = true
