@@ -52,8 +52,10 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 	case Chooser:
 		return newExchange(f.Choose(b), b, gather)
 	case Exchanger:
-		if !gather {
-			x, err := f.NewExchange(b)
+		if gather {
+			break
+		}
+		if x, err := f.NewExchange(b); x != nil || err != nil {
 			return x, RoadOwn, err
 		}
 	case ReceiverFamily:

@@ -61,10 +61,13 @@ func (f Feedback) Validate() error {
 	return nil
 }
 
-// Claims are the inner codec's as far as they survive: size and linearity.
+// Claims are the inner codec's as far as they survive: sizes and linearity.
 func (f Feedback) Claims(b Block) Claims {
 	in, _ := ClaimsOf(f.In, b)
-	return Claims{Size: in.Size, Exact: in.Exact, Linear: in.Linear, Stateful: true}
+	return Claims{
+		Size: in.Size, Exact: in.Exact, Linear: in.Linear, Stateful: true,
+		Rounds: in.Rounds, Asked: in.Asked, AskedBound: in.AskedBound,
+	}
 }
 
 // check is the refusal at construction.
