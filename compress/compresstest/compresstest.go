@@ -121,6 +121,8 @@ var combinations = []string{
 	"intsum(bits=4,round=nearest,bucket=64)",
 	"intsum(bits=2,bucket=7)",
 	"feedback(intsum(bits=4,bucket=16))",
+	"thc(bits=2,grid=8,chunk=64)",
+	"feedback(thc)",
 	"eden(bits=1,scale=mse,chunk=1024)",
 	"eden(bits=2,scale=norm)",
 	"eden(bits=3,chunk=64)",

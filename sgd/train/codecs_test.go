@@ -16,6 +16,7 @@ var exchanges = []string{
 	"intsum(bits=8,bucket=64)",
 	"feedback(intsum(bits=4,bucket=64))",
 	"terngrad(bucket=64,shared=true)",
+	"feedback(thc)",
 }
 
 // Codecs with rounds of their own learn in every mode, alike on a real net and
