@@ -74,14 +74,18 @@ type Codec interface {
 	AddTo(dst []float32, scale float32, payload []byte, from From) error
 }
 
-// Receiver is implemented by codecs whose decoding side holds state of its own
-// (EF21, deltas). NewReceiver gives one per sender and block; Codec.AddTo is
-// then not used.
+// Receiver is the receiving end of a codec that holds state on both ends
+// (EF21). Codec.AddTo is then not used.
 type Receiver interface {
+	// Receive adds scale times what payload stands for, given all payloads before
+	// it, to dst. It must be called once for each payload of its sender, in order.
+	// A malformed payload gives an error (wrapping ErrCorrupt) and changes neither
+	// dst nor the receiver.
 	Receive(dst []float32, scale float32, payload []byte, from From) error
 }
 
-// ReceiverFamily is implemented by families that need Receivers.
+// ReceiverFamily is implemented by families whose payloads take a Receiver, one
+// per sender and block.
 type ReceiverFamily interface {
 	NewReceiver(Block) (Receiver, error)
 }

@@ -58,14 +58,14 @@ func (f Feedback) Validate() error {
 	if !(f.Decay > 0 && f.Decay <= 1) {
 		return fmt.Errorf(`option "decay": want a factor in (0, 1], 1 for plain feedback, not %v`, f.Decay)
 	}
-	return nil
+	return noReceiver("feedback", f.In)
 }
 
 // Claims are the inner codec's as far as they survive: sizes and linearity.
 func (f Feedback) Claims(b Block) Claims {
 	in, _ := ClaimsOf(f.In, b)
 	return Claims{
-		Size: in.Size, Exact: in.Exact, Linear: in.Linear, Stateful: true,
+		Size: in.Size, Exact: in.Exact, Linear: in.Linear, Stateful: true, Allocs: 2 * in.Allocs, // its own payload is decoded too
 		Rounds: in.Rounds, Asked: in.Asked, AskedBound: in.AskedBound,
 	}
 }
@@ -75,9 +75,14 @@ func (f Feedback) check(b Block) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	if c, _ := ClaimsOf(f.In, b); c.Delta <= 0 && c.Absolute <= 0 && !f.Unchecked {
-		return fmt.Errorf("feedback over %s, which is no contraction on %q (%d elements): the residual may grow "+
-			"without bound; choose another codec or state unchecked=true", Spec(f.In), b.Name, b.Len())
+	return checkContraction("feedback", f.In, b, f.Unchecked)
+}
+
+// checkContraction refuses a memory over a codec that bounds no error.
+func checkContraction(memory string, in Family, b Block, unchecked bool) error {
+	if c, _ := ClaimsOf(in, b); c.Delta <= 0 && c.Absolute <= 0 && !unchecked {
+		return fmt.Errorf("%s over %s, which is no contraction on %q (%d elements): the residual may grow "+
+			"without bound; choose another codec or state unchecked=true", memory, Spec(in), b.Name, b.Len())
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ var Checks = []Check{
 	{Name: "allocations", Run: checkAllocations},
 	{Name: "state", Run: checkState},
 	{Name: "exchange", Run: checkExchange},
+	{Name: "receiver", Run: checkReceiver},
 }
 
 // Family runs every check on f as a subtest; under the race detector without
@@ -123,6 +124,11 @@ var combinations = []string{
 	"feedback(intsum(bits=4,bucket=16))",
 	"thc(bits=2,grid=8,chunk=64)",
 	"feedback(thc)",
+	"ef21(sign)",
+	"ef21(powersgd(rank=2))",
+	"ef21(entropy(qsgd(bits=4,bucket=64)))",
+	"ef21(intsum(bits=4,bucket=16))",
+	"bysize(ef21(topk(keep=0.1)),bf16,limit=64)",
 	"eden(bits=1,scale=mse,chunk=1024)",
 	"eden(bits=2,scale=norm)",
 	"eden(bits=3,chunk=64)",

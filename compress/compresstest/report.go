@@ -36,11 +36,12 @@ func Vector(law string, d, n int) []float32 {
 
 // Measure encodes steps vectors of length d of each law, with a fresh codec for
 // each law, and returns what the decoded ones are off. A codec with state is
-// measured against what it was given, so its residual counts as error.
+// measured against what it was given, so its residual counts as error, and what
+// its receiver makes of it.
 func Measure(f compress.Family, d, steps int) ([]Errors, error) {
 	var out []Errors
 	for _, in := range inputs {
-		c, err := newCoder(f, block(d))
+		c, err := newPair(f, block(d))
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +50,11 @@ func Measure(f compress.Family, d, steps int) ([]Errors, error) {
 		n := float64(max(1, steps))
 		for i := range steps {
 			x := in.vector(d, i)
-			if err := c.code(x); err != nil {
+			if err := c.encode(x); err != nil {
+				return nil, err
+			}
+			clear(c.out)
+			if err := c.receive(c.out, 1); err != nil {
 				return nil, err
 			}
 			if xx := norm2(x); xx > 0 {
