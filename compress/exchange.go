@@ -48,7 +48,7 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return &feedbackExchange{memory: memory{d: b.Len(), decay: float32(f.Decay)}, in: in}, road, nil
+		return &feedbackExchange{memory: f.memory(b), in: in}, road, nil
 	case EF21:
 		if err := f.check(b); err != nil {
 			return nil, "", err

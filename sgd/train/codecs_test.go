@@ -19,6 +19,8 @@ var exchanges = []string{
 	"feedback(intsum(bits=4,bucket=64))",
 	"terngrad(bucket=64,shared=true)",
 	"feedback(thc)",
+	"feedback(cltk(keep=0.3))",
+	"feedback(sketch(keep=0.1,rows=3,width=2))",
 	"ef21(topk(keep=0.3))",
 	"ef21(intsum(bits=4,bucket=64))",
 	"bysize(ef21(powersgd(rank=2)),raw,limit=50)",
