@@ -124,6 +124,8 @@ var combinations = []string{
 	"feedback(intsum(bits=4,bucket=16))",
 	"thc(bits=2,grid=8,chunk=64)",
 	"feedback(thc)",
+	"sidco(keep=0.1,law=pareto,index=varint,values=bf16)",
+	"feedback(sidco(keep=0.05,index=bitmap))",
 	"sketch(keep=0.02,rows=3,width=4)",
 	"feedback(sketch(keep=0.01,rows=3))",
 	"cltk(keep=0.1,index=varint,values=bf16,chunk=64)",
