@@ -115,20 +115,13 @@ func (x *cltkExchange) Next(done Op) (Op, error) {
 			return Op{}, Corruptf("rank %d chose too, it is the turn of %d", rank, x.leader)
 		}
 	}
-	r, err := readIndices(done.Parts[x.leader], x.in.index, x.in.k, x.d)
+	r, err := walkIndices(done.Parts[x.leader], x.in.index, x.in.k, x.d)
 	if err != nil {
 		return Op{}, err
 	}
 	x.idx = x.idx[:0]
-	for j := range x.in.k {
-		i := r.next()
-		if i < 0 {
-			return Op{}, Corruptf("index %d of %d", j, x.in.k)
-		}
-		x.idx = append(x.idx, uint32(i))
-	}
-	if !r.done() {
-		return Op{}, Corruptf("bytes behind the last index")
+	for range x.in.k {
+		x.idx = append(x.idx, uint32(r.next()))
 	}
 	x.asked = true
 	return x.ask(x.g), nil
