@@ -35,6 +35,7 @@ const (
 // lies in one shard. Never a fusion bucket: state must survive re-bucketing.
 type Block struct {
 	Name       string // the tensor's name, with its slice if it is split
+	Role       string // what the tensor is for: weight, bias or norm; "" if unknown
 	Rows, Cols int    // explicit matrix shape; a vector is 1×n
 	Rank       int    // the rank that encodes here (−1: decode only)
 	World      int    // number of ranks that encode this block
@@ -154,9 +155,9 @@ type Claims struct {
 	Stateful bool
 	// Homogeneous: C(2ᵏg) = 2ᵏC(g) exactly, barring over- and underflow.
 	Homogeneous bool
-	// Rounds and Asked are what the exchange of an Exchanger asks for in a step:
-	// the number of operations, and the bytes that one rank puts in, exactly, or
-	// at most if AskedBound. 0 for codecs that NewExchange adapts.
+	// Rounds and Asked are what an exchange on RoadOwn asks for in a step: the
+	// number of operations, and the bytes that one rank puts in. AskedBound: at
+	// most, else exactly. 0 for codecs that NewExchange adapts.
 	Rounds, Asked int
 	AskedBound    bool
 	// Allocs is how many objects one encoding and decoding allocate in steady

@@ -101,6 +101,7 @@ func Specs() []string {
 
 var combinations = []string{
 	"bf16(stochastic=true)",
+	"fp16(stochastic=true)",
 	"topk(keep=0.1,index=varint)",
 	"topk(keep=0.2,index=bitmap,values=bf16)",
 	"topk(keep=0.05,index=raw32,values=fp16)",
@@ -124,6 +125,10 @@ var combinations = []string{
 	"feedback(intsum(bits=4,bucket=16))",
 	"thc(bits=2,grid=8,chunk=64)",
 	"feedback(thc)",
+	"accumulate(topk(keep=0.1),every=2)",
+	"accumulate(feedback(randomk(keep=0.1)),every=3)",
+	"accumulate(feedback(intsum(bits=4,bucket=16)),every=2)",
+	"byrole(qsgd(bits=4),bf16,norm=raw)",
 	"sparseloco(keep=0.1,chunk=64)",
 	"sparseloco(keep=1,chunk=0)",
 	"feedback(sparseloco(keep=0.03,chunk=0,index=bitmap),decay=0.95)",

@@ -157,7 +157,7 @@ func checkExchange(f compress.Family) error {
 			}
 			for rank, sent := range r.sent {
 				if r.road == compress.RoadOwn && claimed {
-					if r.rounds != claims.Rounds || sent > claims.Asked || !claims.AskedBound && sent != claims.Asked {
+					if r.rounds > claims.Rounds || sent > claims.Asked || !claims.AskedBound && (r.rounds != claims.Rounds || sent != claims.Asked) {
 						return fmt.Errorf("%d elements: rank %d put %d bytes into %d rounds, claims %d in %d (a bound: %v)",
 							d, rank, sent, r.rounds, claims.Asked, claims.Rounds, claims.AskedBound)
 					}

@@ -65,7 +65,7 @@ func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
 		for _, pc := range pieces {
 			s := l.Spans[pc.Tensor]
 			p := piece{span: pc.Tensor, off: s.Off + pc.Off, local: sh.layout.Size(), len: pc.Len, raw: s.Role == sgd.Buffer}
-			p.block = compress.Block{Name: s.Name, Rows: s.Rows, Cols: s.Cols}
+			p.block = compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols}
 			if pc.Len != s.Len() { // part of a tensor is a vector
 				sh.split = true
 				p.block.Name = fmt.Sprintf("%s[%d:%d]", s.Name, pc.Off, pc.Off+pc.Len)

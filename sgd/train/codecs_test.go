@@ -22,6 +22,9 @@ var exchanges = []string{
 	"feedback(cltk(keep=0.3))",
 	"feedback(sketch(keep=0.1,rows=3,width=2))",
 	"ef21(topk(keep=0.3))",
+	"accumulate(feedback(topk(keep=0.3)),every=2)",
+	"accumulate(raw,every=3)",
+	"byrole(feedback(cltk(keep=0.3)),bf16,raw)",
 	"ef21(intsum(bits=4,bucket=64))",
 	"bysize(ef21(powersgd(rank=2)),raw,limit=50)",
 }
