@@ -36,6 +36,9 @@ type EF21 struct {
 // Inner lists the codec inside.
 func (f EF21) Inner() []Family { return []Family{f.In} }
 
+// Remembers is the codec inside.
+func (f EF21) Remembers() Family { return f.In }
+
 // Validate checks the options.
 func (f EF21) Validate() error {
 	if f.In == nil {

@@ -40,6 +40,16 @@ type Residualer interface {
 	ResidualNorm() float64
 }
 
+// Memory is implemented by families that make up for what the codec inside
+// leaves out.
+type Memory interface {
+	// Remembers is that codec.
+	Remembers() Family
+}
+
+// Remembers is the codec inside.
+func (f Feedback) Remembers() Family { return f.In }
+
 // Telescoper is implemented by families with feedback that may be told to
 // forget or to change what they keep.
 type Telescoper interface {

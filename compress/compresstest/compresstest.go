@@ -48,6 +48,7 @@ var Checks = []Check{
 	{Name: "state", Run: checkState},
 	{Name: "exchange", Run: checkExchange},
 	{Name: "receiver", Run: checkReceiver},
+	{Name: "converge", Run: checkConverge, law: true},
 }
 
 // Family runs every check on f as a subtest; under the race detector without

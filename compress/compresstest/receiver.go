@@ -68,8 +68,8 @@ func receiverTracks(f compress.Family, d int) error {
 	g := gaussian(d, 0)
 	got, other := make([]float32, d), make([]float32, d)
 	in := compress.Claims{Delta: 1}
-	if e, ok := f.(compress.EF21); ok {
-		in, _ = compress.ClaimsOf(e.In, block(d))
+	if m, ok := f.(compress.Memory); ok {
+		in, _ = compress.ClaimsOf(m.Remembers(), block(d))
 	}
 	const steps = 2000
 	for n := range steps {
