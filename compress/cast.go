@@ -12,7 +12,7 @@ import (
 // bf16 and fp16 send every element in two bytes.
 //
 //	C(g)ᵢ = nearest half of gᵢ, ties to even
-//	bf16(stochastic=true): the half below or above, so that E C(g) = g
+//	stochastic=true: the half below or above, so that E C(g) = g
 //
 // Departures: finite values beyond the range saturate at ±3.39e38 and ±65504
 // instead of turning into infinities; feedback carries the rest.
@@ -22,7 +22,7 @@ import (
 
 var (
 	_ = Families.Add("bf16", "bfloat16, to nearest or stochastic", BFloat16{})
-	_ = Families.Add("fp16", "IEEE half, to nearest", FP16{})
+	_ = Families.Add("fp16", "IEEE half, to nearest or stochastic", FP16{})
 )
 
 // BFloat16 sends bfloat16: float32's range with 8 significant bits.
@@ -31,7 +31,9 @@ type BFloat16 struct {
 }
 
 // FP16 sends IEEE halves: 11 significant bits between 6e-5 and 65504.
-type FP16 struct{}
+type FP16 struct {
+	Stochastic bool `doc:"round up or down at random, without bias"`
+}
 
 // Claims: Delta = 1 − unit², or unbiased with Omega = 2⁻¹⁶: rounding within a
 // step of 2⁻⁷ has variance at most a quarter of its square.
@@ -44,8 +46,15 @@ func (f BFloat16) Claims(b Block) Claims {
 	return c
 }
 
-// Claims: Delta = 1 − unit².
-func (FP16) Claims(b Block) Claims { return castClaims(b, &formatFP16) }
+// Claims: Delta = 1 − unit², or unbiased with Omega = 2⁻²², a quarter of a step
+// of 2⁻¹⁰ squared.
+func (f FP16) Claims(b Block) Claims {
+	c := castClaims(b, &formatFP16)
+	if f.Stochastic {
+		c.Unbiased, c.Omega, c.Delta = true, 0x1p-22, 1-0x1p-22
+	}
+	return c
+}
 
 func castClaims(b Block, f *format) Claims {
 	return Claims{Delta: 1 - f.unit*f.unit, Size: 2 * b.Len(), Exact: true, Linear: FloatSum}
@@ -65,16 +74,26 @@ func constant(n int, v float32) []float32 {
 
 // New makes a codec without state.
 func (f BFloat16) New(b Block) (Codec, error) {
-	return &cast{d: b.Len(), format: &formatBF16, stochastic: f.Stochastic, key: stream("bf16", b, true)}, nil
+	c := &cast{d: b.Len(), format: &formatBF16, key: stream("bf16", b, true)}
+	if f.Stochastic {
+		c.stochastic = stochasticBF16
+	}
+	return c, nil
 }
 
 // New makes a codec without state.
-func (FP16) New(b Block) (Codec, error) { return &cast{d: b.Len(), format: &formatFP16}, nil }
+func (f FP16) New(b Block) (Codec, error) {
+	c := &cast{d: b.Len(), format: &formatFP16, key: stream("fp16", b, true)}
+	if f.Stochastic {
+		c.stochastic = stochasticFP16
+	}
+	return c, nil
+}
 
 type cast struct {
 	d          int
 	format     *format
-	stochastic bool
+	stochastic func(v float32, key rng.Key, i int) uint16 // nil: to nearest
 	key        rng.Key
 }
 
@@ -84,14 +103,14 @@ func (c *cast) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	if !(m <= math.MaxFloat32) {
 		return dst, ErrNotFinite
 	}
-	if !c.stochastic {
+	if c.stochastic == nil {
 		return c.format.append(dst, g, m), nil
 	}
 	at := len(dst)
 	dst = slices.Grow(dst, 2*c.d)[:at+2*c.d]
 	key := c.key.With(uint64(s.N))
 	for i, v := range g {
-		binary.LittleEndian.PutUint16(dst[at+2*i:], stochasticBF16(v, key, i))
+		binary.LittleEndian.PutUint16(dst[at+2*i:], c.stochastic(v, key, i))
 	}
 	return dst, nil
 }
@@ -105,6 +124,24 @@ func stochasticBF16(v float32, key rng.Key, i int) uint16 {
 		h-- // saturate
 	}
 	return h
+}
+
+// stochasticFP16 does the same with the 13 bits that a half has less; below 6e-5,
+// where halves are evenly spaced, it rounds a count of 2⁻²⁴.
+func stochasticFP16(v float32, key rng.Key, i int) uint16 {
+	const largest, normal = 0x7bff, 0x38800000
+	b := math.Float32bits(v) & magnitude
+	sign := uint16(math.Float32bits(v) >> 16 & 0x8000)
+	if b < normal {
+		units := float64(math.Float32frombits(b)) * (1 << 24)
+		n := math.Floor(units)
+		if key.Float64(uint64(i)|1<<40) < units-n {
+			n++
+		}
+		return sign | uint16(n)
+	}
+	r := uint32(key.Uint64(uint64(i)>>2)>>(uint(i)&3*16)) & 0x1fff
+	return sign | uint16(min(largest, (b-0x38000000+r)>>13)) // saturate
 }
 
 func (c *cast) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -130,10 +167,10 @@ func (c *cast) Project(dst, g []float32, s Step) error {
 	if !(m <= math.MaxFloat32) {
 		return ErrNotFinite
 	}
-	if c.stochastic {
+	if c.stochastic != nil {
 		key := c.key.With(uint64(s.N))
 		for i, v := range g {
-			dst[i] = f32.FromBF16(stochasticBF16(v, key, i))
+			dst[i] = c.format.from(c.stochastic(v, key, i))
 		}
 		return nil
 	}

@@ -35,6 +35,7 @@ const (
 // lies in one shard. Never a fusion bucket: state must survive re-bucketing.
 type Block struct {
 	Name       string // the tensor's name, with its slice if it is split
+	Role       string // what the tensor is for: weight, bias or norm; "" if unknown
 	Rows, Cols int    // explicit matrix shape; a vector is 1×n
 	Rank       int    // the rank that encodes here (−1: decode only)
 	World      int    // number of ranks that encode this block
@@ -74,14 +75,18 @@ type Codec interface {
 	AddTo(dst []float32, scale float32, payload []byte, from From) error
 }
 
-// Receiver is implemented by codecs whose decoding side holds state of its own
-// (EF21, deltas). NewReceiver gives one per sender and block; Codec.AddTo is
-// then not used.
+// Receiver is the receiving end of a codec that holds state on both ends
+// (EF21). Codec.AddTo is then not used.
 type Receiver interface {
+	// Receive adds scale times what payload stands for, given all payloads before
+	// it, to dst. It must be called once for each payload of its sender, in order.
+	// A malformed payload gives an error (wrapping ErrCorrupt) and changes neither
+	// dst nor the receiver.
 	Receive(dst []float32, scale float32, payload []byte, from From) error
 }
 
-// ReceiverFamily is implemented by families that need Receivers.
+// ReceiverFamily is implemented by families whose payloads take a Receiver, one
+// per sender and block.
 type ReceiverFamily interface {
 	NewReceiver(Block) (Receiver, error)
 }
@@ -150,6 +155,11 @@ type Claims struct {
 	Stateful bool
 	// Homogeneous: C(2ᵏg) = 2ᵏC(g) exactly, barring over- and underflow.
 	Homogeneous bool
+	// Rounds and Asked are what an exchange on RoadOwn asks for in a step: the
+	// number of operations, and the bytes that one rank puts in. AskedBound: at
+	// most, else exactly. 0 for codecs that NewExchange adapts.
+	Rounds, Asked int
+	AskedBound    bool
 	// Allocs is how many objects one encoding and decoding allocate in steady
 	// state: 0 but for what lies in a library.
 	Allocs int
@@ -169,21 +179,40 @@ type Linear interface {
 	Lift(dst []float32, scale float32, sum []float32, s Step) error
 }
 
-// Wire is an element format for sums.
+// Wire is an element format for sums. I8 and I16 carry whole numbers: a sum is
+// exact and the same in any order, and who asks for it sees to it that no sum
+// of some of the ranks exceeds Wire.Limit.
 type Wire uint8
 
 const (
 	F32 Wire = iota
 	F16
 	BF16
+	I8
+	I16
+	Wires // how many there are
 )
 
 // Bytes is the size of an element on the wire.
 func (w Wire) Bytes() int {
-	if w == F32 {
+	switch w {
+	case F32:
 		return 4
+	case I8:
+		return 1
 	}
 	return 2
+}
+
+// Limit is the largest magnitude of a whole number on I8 or I16, 0 elsewhere.
+func (w Wire) Limit() int {
+	switch w {
+	case I8:
+		return 127
+	case I16:
+		return 32767
+	}
+	return 0
 }
 
 // OpKind is an operation an Exchange may ask for.
@@ -221,7 +250,8 @@ type Exchange interface {
 }
 
 // Exchanger is implemented by families with an Exchange of their own. Other
-// families are adapted by NewExchange.
+// families are adapted by NewExchange, and so is one that returns nil and no
+// error.
 type Exchanger interface {
 	NewExchange(Block) (Exchange, error)
 }

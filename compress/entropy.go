@@ -2,7 +2,6 @@ package compress
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 
@@ -38,8 +37,8 @@ func (f Entropy) Validate() error {
 	if f.In == nil {
 		return errors.New("want a codec inside")
 	}
-	if _, is := f.In.(ReceiverFamily); is {
-		return fmt.Errorf("%s keeps state at the receiver: put entropy inside it", Spec(f.In))
+	if err := noReceiver("entropy", f.In); err != nil {
+		return err
 	}
 	return oneOf("coder", f.Coder, bits.Coders...)
 }

@@ -18,7 +18,8 @@ const (
 
 // NewExchange makes the exchange of block b and says which road it takes: a
 // family's own if it is an Exchanger, sums if its codec is Linear, else gather.
-// feedback takes the road of the codec inside, bysize that of the codec chosen.
+// feedback, ef21 and accumulate take the road of the codec inside, bysize and
+// byrole that of the codec chosen.
 // b.Rank and b.World must be set. An exchange with state is Stateful, one with
 // error feedback a Residualer.
 func NewExchange(f Family, b Block) (Exchange, Road, error) { return newExchange(f, b, false) }
@@ -48,12 +49,29 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return &feedbackExchange{memory: memory{d: b.Len(), decay: float32(f.Decay)}, in: in}, road, nil
+		return &feedbackExchange{memory: f.memory(b), in: in}, road, nil
+	case EF21:
+		if err := f.check(b); err != nil {
+			return nil, "", err
+		}
+		in, road, err := newExchange(f.In, b, gather)
+		if err != nil {
+			return nil, "", err
+		}
+		return &ef21Exchange{own: estimate{d: b.Len()}, all: estimate{d: b.Len()}, in: in}, road, nil
+	case Accumulate:
+		in, road, err := newExchange(f.In, b, gather)
+		if err != nil {
+			return nil, "", err
+		}
+		return &accumulateExchange{sum: f.memory(b), in: in, every: f.Every}, road, nil
 	case Chooser:
 		return newExchange(f.Choose(b), b, gather)
 	case Exchanger:
-		if !gather {
-			x, err := f.NewExchange(b)
+		if gather {
+			break
+		}
+		if x, err := f.NewExchange(b); x != nil || err != nil {
 			return x, RoadOwn, err
 		}
 	case ReceiverFamily:

@@ -14,7 +14,10 @@ import (
 // Seide et al. 2014; Stich et al. 2018 (arXiv 1809.07599), algorithm 1;
 // Karimireddy et al. 2019 (arXiv 1901.09847), algorithm 1. With decay=1 the
 // credited contributions and the residual telescope to the sum of all inputs.
-// decay < 1 is the leaky memory of DeMo- and SparseLoCo-like methods.
+// decay < 1 is the leaky memory of DeMo- and SparseLoCo-like methods. With
+// lowpass=l the residual is averaged, e = l·e + (1−l)·(p − credited): the filter
+// of ScaleCom (arXiv 2104.11125, with β = 1−l) and the moving average of LoCo
+// (arXiv 2407.04480).
 // Departures: a codec that claims neither a contraction nor a bound on its
 // absolute error is refused unless unchecked=true, because the residual then need not stay bounded: QSGD with
 // whole-layer norms and memory scored 0 % in GRACE's own data.
@@ -27,6 +30,7 @@ var _ = Families.Add("feedback", "error feedback around a codec", Feedback{In: t
 type Feedback struct {
 	In        Family  `doc:"the codec inside"`
 	Decay     float64 `doc:"factor on the residual, in (0, 1]"`
+	LowPass   float64 `spec:"lowpass" doc:"share of the old residual in the new one, in [0, 1)"`
 	Unchecked bool    `doc:"permit a codec that is no contraction"`
 }
 
@@ -36,6 +40,16 @@ type Residualer interface {
 	ResidualNorm() float64
 }
 
+// Memory is implemented by families that make up for what the codec inside
+// leaves out.
+type Memory interface {
+	// Remembers is that codec.
+	Remembers() Family
+}
+
+// Remembers is the codec inside.
+func (f Feedback) Remembers() Family { return f.In }
+
 // Telescoper is implemented by families with feedback that may be told to
 // forget or to change what they keep.
 type Telescoper interface {
@@ -44,8 +58,8 @@ type Telescoper interface {
 	Telescopes() bool
 }
 
-// Telescopes: without decay.
-func (f Feedback) Telescopes() bool { return f.Decay == 1 }
+// Telescopes: without decay and filter.
+func (f Feedback) Telescopes() bool { return f.Decay == 1 && f.LowPass == 0 }
 
 // Inner lists the codec inside.
 func (f Feedback) Inner() []Family { return []Family{f.In} }
@@ -58,13 +72,19 @@ func (f Feedback) Validate() error {
 	if !(f.Decay > 0 && f.Decay <= 1) {
 		return fmt.Errorf(`option "decay": want a factor in (0, 1], 1 for plain feedback, not %v`, f.Decay)
 	}
-	return nil
+	if !(f.LowPass >= 0 && f.LowPass < 1) {
+		return fmt.Errorf(`option "lowpass": want a share in [0, 1), not %v`, f.LowPass)
+	}
+	return noReceiver("feedback", f.In)
 }
 
-// Claims are the inner codec's as far as they survive: size and linearity.
+// Claims are the inner codec's as far as they survive: sizes and linearity.
 func (f Feedback) Claims(b Block) Claims {
 	in, _ := ClaimsOf(f.In, b)
-	return Claims{Size: in.Size, Exact: in.Exact, Linear: in.Linear, Stateful: true}
+	return Claims{
+		Size: in.Size, Exact: in.Exact, Linear: in.Linear, Stateful: true, Allocs: 2 * in.Allocs, // its own payload is decoded too
+		Rounds: in.Rounds, Asked: in.Asked, AskedBound: in.AskedBound,
+	}
 }
 
 // check is the refusal at construction.
@@ -72,9 +92,14 @@ func (f Feedback) check(b Block) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	if c, _ := ClaimsOf(f.In, b); c.Delta <= 0 && c.Absolute <= 0 && !f.Unchecked {
-		return fmt.Errorf("feedback over %s, which is no contraction on %q (%d elements): the residual may grow "+
-			"without bound; choose another codec or state unchecked=true", Spec(f.In), b.Name, b.Len())
+	return checkContraction("feedback", f.In, b, f.Unchecked)
+}
+
+// checkContraction refuses a memory over a codec that bounds no error.
+func checkContraction(memory string, in Family, b Block, unchecked bool) error {
+	if c, _ := ClaimsOf(in, b); c.Delta <= 0 && c.Absolute <= 0 && !unchecked {
+		return fmt.Errorf("%s over %s, which is no contraction on %q (%d elements): the residual may grow "+
+			"without bound; choose another codec or state unchecked=true", memory, Spec(in), b.Name, b.Len())
 	}
 	return nil
 }
@@ -88,7 +113,11 @@ func (f Feedback) New(b Block) (Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &feedback{memory: memory{d: b.Len(), decay: float32(f.Decay)}, in: in, rank: b.Rank}, nil
+	return &feedback{memory: f.memory(b), in: in, rank: b.Rank}, nil
+}
+
+func (f Feedback) memory(b Block) memory {
+	return memory{d: b.Len(), decay: float32(f.Decay), lowpass: float32(f.LowPass)}
 }
 
 type feedback struct {
@@ -171,9 +200,9 @@ func (x *feedbackExchange) UnmarshalBinary(b []byte) error { return x.restore(b,
 // memory is a residual e and the compensated gradient p. e is allocated by the
 // first encoding: an instance that only decodes costs nothing.
 type memory struct {
-	d     int
-	decay float32
-	e, p  []float32
+	d              int
+	decay, lowpass float32
+	e, p           []float32
 }
 
 // add makes p = g + decay·e and leaves e alone.
@@ -193,9 +222,15 @@ func (m *memory) add(g []float32) error {
 	return nil
 }
 
-// settle takes p, from which the contribution has been taken off, as the new
+// settle takes p, from which the contribution has been taken off, into the new
 // residual.
-func (m *memory) settle() { m.e, m.p = m.p, m.e }
+func (m *memory) settle() {
+	if m.lowpass > 0 {
+		f32.Scale(m.p, 1-m.lowpass)
+		f32.Axpy(m.p, m.lowpass, m.e)
+	}
+	m.e, m.p = m.p, m.e
+}
 
 // ResidualNorm is the Euclidean norm of the residual.
 func (m *memory) ResidualNorm() float64 { return norm(m.e) }

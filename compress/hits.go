@@ -81,27 +81,15 @@ func (c *hits) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if c.values == nil && !bits.SignsOK(values, k) {
 		return Corruptf("padding is not zero")
 	}
-	if k == 0 || k == c.d {
-		if len(index) > 0 {
-			return Corruptf("%d bytes of indices, want none", len(index))
-		}
-		for i := range k {
-			dst[i] += c.value(values, i, scale)
-		}
+	if k == 0 && len(index) > 0 {
+		return Corruptf("%d bytes of indices, want none", len(index))
+	}
+	if k == 0 {
 		return nil
 	}
-	r, err := readIndices(index, c.index, k, c.d)
+	write, err := walkIndices(index, c.index, k, c.d)
 	if err != nil {
 		return err
-	}
-	write := r
-	for j := range k {
-		if r.next() < 0 {
-			return Corruptf("index %d of %d", j, k)
-		}
-	}
-	if !r.done() {
-		return Corruptf("bytes behind the last index")
 	}
 	for j := range k {
 		dst[write.next()] += c.value(values, j, scale)

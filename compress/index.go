@@ -71,7 +71,7 @@ func appendIndices(dst []byte, coding string, idx []uint32, d int) []byte {
 
 // indexReader walks k ascending positions out of d in any bytes.
 type indexReader struct {
-	coding   byte // first letter, '4' for raw32
+	coding   byte // first letter, '4' for raw32, '*' for all positions
 	d        int
 	at       int // the next position that may occur
 	p        []byte
@@ -100,6 +100,31 @@ func readIndices(p []byte, coding string, k, d int) (indexReader, error) {
 	return r, nil
 }
 
+// walkIndices checks that p holds k ascending positions out of d and nothing
+// else, and starts a walk that will not fail. k may be d.
+func walkIndices(p []byte, coding string, k, d int) (indexReader, error) {
+	if k == d {
+		if len(p) > 0 {
+			return indexReader{}, Corruptf("%d bytes of indices, want none", len(p))
+		}
+		return indexReader{d: d, coding: '*'}, nil
+	}
+	r, err := readIndices(p, coding, k, d)
+	if err != nil {
+		return r, err
+	}
+	start := r
+	for j := range k {
+		if r.next() < 0 {
+			return r, Corruptf("index %d of %d", j, k)
+		}
+	}
+	if !r.done() {
+		return r, Corruptf("bytes behind the last index")
+	}
+	return start, nil
+}
+
 // next returns the next position, or −1 if the bytes do not hold one.
 func (r *indexReader) next() int {
 	left := r.d - r.at - 1 // the largest gap allowed
@@ -108,6 +133,8 @@ func (r *indexReader) next() int {
 	}
 	i := -1
 	switch r.coding {
+	case '*':
+		i = r.at
 	case 'r':
 		if gap, ok := r.rice.Rice(r.b, uint32(left)); ok {
 			i = r.at + int(gap)

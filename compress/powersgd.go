@@ -60,8 +60,10 @@ func (f PowerSGD) Claims(b Block) Claims {
 	if !f.shrinks(b) {
 		return Raw{}.Claims(b)
 	}
+	size := 4 * f.Rank * (b.Rows + b.Cols)
 	return Claims{
-		Delta: float64(f.Rank) / float64(min(b.Rows, b.Cols)), Size: 4 * f.Rank * (b.Rows + b.Cols), Exact: true, Stateful: true,
+		Delta: float64(f.Rank) / float64(min(b.Rows, b.Cols)), Size: size, Exact: true, Stateful: true,
+		Rounds: 2, Asked: size,
 	}
 }
 
@@ -78,14 +80,11 @@ func (f PowerSGD) New(b Block) (Codec, error) {
 	return c, nil
 }
 
-// NewExchange makes an exchange of two sums whose state is Q.
+// NewExchange makes an exchange of two sums whose state is Q, none for blocks
+// that do not shrink.
 func (f PowerSGD) NewExchange(b Block) (Exchange, error) {
-	if err := f.Validate(); err != nil {
+	if err := f.Validate(); err != nil || !f.shrinks(b) {
 		return nil, err
-	}
-	if !f.shrinks(b) {
-		x, _, err := newExchange(Raw{}, b, false)
-		return x, err
 	}
 	return &powerExchange{factors: newFactors(b, f.Rank, false)}, nil
 }

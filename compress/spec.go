@@ -40,10 +40,17 @@ func ClaimsOf(f Family, b Block) (c Claims, ok bool) {
 }
 
 // Unchecked reports whether f permits, anywhere inside, what construction would
-// otherwise refuse (feedback with unchecked=true). Such runs are marked.
+// otherwise refuse (feedback or ef21 with unchecked=true). Such runs are marked.
 func Unchecked(f Family) bool {
-	if fb, ok := f.(Feedback); ok && fb.Unchecked {
-		return true
+	switch f := f.(type) {
+	case Feedback:
+		if f.Unchecked {
+			return true
+		}
+	case EF21:
+		if f.Unchecked {
+			return true
+		}
 	}
 	w, ok := f.(Wrapper)
 	return ok && slices.ContainsFunc(w.Inner(), Unchecked)

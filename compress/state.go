@@ -31,28 +31,37 @@ func (m *memory) appendTo(b []byte) []byte {
 // restore reads what appendTo and the state of in left. On an error the
 // residual is unchanged.
 func (m *memory) restore(b []byte, in any) error {
-	if len(b) < 4 {
-		return Corruptf("residual of %d bytes", len(b))
+	n, err := residualLen(b, m.d)
+	if err != nil {
+		return err
 	}
-	n := int64(binary.LittleEndian.Uint32(b))
-	b = b[4:]
-	if n != 0 && n != int64(m.d) || int64(len(b)) < 4*n {
-		return Corruptf("residual of %d elements in %d bytes, want %d elements", n, len(b), m.d)
-	}
-	own, rest := b[:4*n], b[4*n:]
+	own, rest := b[4:n], b[n:]
 	if !formatF32.finite(own) {
 		return Corruptf("residual is not finite")
 	}
 	if err := restoreState(rest, in); err != nil {
 		return err
 	}
-	if n == 0 {
+	if len(own) == 0 {
 		m.e, m.p = nil, nil
 		return nil
 	}
 	m.e, m.p = make([]float32, m.d), make([]float32, m.d)
 	f32.FromBytes(m.e, own)
 	return nil
+}
+
+// residualLen is the bytes that a residual of d elements, or none, takes at the
+// beginning of b.
+func residualLen(b []byte, d int) (int, error) {
+	if len(b) < 4 {
+		return 0, Corruptf("residual of %d bytes", len(b))
+	}
+	n := int64(binary.LittleEndian.Uint32(b))
+	if n != 0 && n != int64(d) || int64(len(b)) < 4+4*n {
+		return 0, Corruptf("residual of %d elements in %d bytes, want %d elements", n, len(b), d)
+	}
+	return 4 + 4*int(n), nil
 }
 
 // appendState appends the state of v, nothing if it has none.

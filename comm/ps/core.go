@@ -119,6 +119,9 @@ func (c *Core) Ledger() Ledger {
 // modify.
 func (c *Core) Received() []uint64 { return c.seq }
 
+// CauseDropped is the cause of pushes that the policy did not take.
+const CauseDropped = "dropped by the policy"
+
 // Causes counts rejections by cause.
 func (c *Core) Causes() map[string]uint64 { return c.causes }
 
@@ -169,7 +172,7 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 	case staleness.Drop:
 		f.Release()
 		c.ledger.Rejected++
-		c.causes["dropped by the policy"]++
+		c.causes[CauseDropped]++
 	case staleness.Apply:
 		if err := c.update([]comm.Frame{f}); err != nil {
 			var bad *badPush

@@ -10,10 +10,11 @@ import (
 
 // ring is three ranks that exchange in memory, the plainest network there is.
 type ring struct {
-	ex   []compress.Exchange
-	road compress.Road
-	sent []int // bytes per rank in the last step
-	log  [][]byte
+	ex     []compress.Exchange
+	road   compress.Road
+	sent   []int // bytes per rank in the last step
+	rounds int   // operations in the last step
+	log    [][]byte
 }
 
 const world = 3
@@ -39,6 +40,7 @@ func newRing(f compress.Family, d int) (*ring, error) {
 func (r *ring) step(n int, g [][]float32) error {
 	ops := make([]compress.Op, world)
 	clear(r.sent)
+	r.rounds = 0
 	r.log = r.log[:0]
 	for rank, x := range r.ex {
 		var err error
@@ -59,6 +61,9 @@ func (r *ring) step(n int, g [][]float32) error {
 			r.sent[rank] += len(op.Floats)*op.Wire.Bytes() + len(op.Bytes)
 			r.log = append(r.log, bytes.Clone(op.Bytes))
 			for _, v := range op.Floats {
+				if err := fits(v, op.Wire); err != nil {
+					return fmt.Errorf("round %d, rank %d: %w", round, rank, err)
+				}
 				u := math.Float32bits(v)
 				r.log = append(r.log, []byte{byte(u), byte(u >> 8), byte(u >> 16), byte(u >> 24)})
 			}
@@ -66,10 +71,16 @@ func (r *ring) step(n int, g [][]float32) error {
 		if kind == compress.OpNone {
 			return nil
 		}
+		r.rounds++
 		if round > 20 {
 			return fmt.Errorf("no end after %d rounds", round)
 		}
 		perform(ops)
+		for _, v := range ops[0].Floats {
+			if err := fits(v, ops[0].Wire); err != nil {
+				return fmt.Errorf("round %d, the sum: %w", round, err)
+			}
+		}
 		for rank, x := range r.ex {
 			var err error
 			if ops[rank], err = x.Next(ops[rank]); err != nil {
@@ -77,6 +88,15 @@ func (r *ring) step(n int, g [][]float32) error {
 			}
 		}
 	}
+}
+
+// fits says whether a wire carries v as it is.
+func fits(v float32, w compress.Wire) error {
+	limit := float64(w.Limit())
+	if limit > 0 && !(math.Abs(float64(v)) <= limit && v == float32(int32(v))) {
+		return fmt.Errorf("%v on a wire for whole numbers up to %v", v, limit)
+	}
+	return nil
 }
 
 // perform carries out one operation. Results are copies: nobody may keep what
@@ -136,7 +156,12 @@ func checkExchange(f compress.Family) error {
 				return fmt.Errorf("%d elements, step %d: %w", d, n, err)
 			}
 			for rank, sent := range r.sent {
-				if r.road != compress.RoadOwn && claimed && (sent > claims.Size || claims.Exact && sent != claims.Size) {
+				if r.road == compress.RoadOwn && claimed {
+					if r.rounds > claims.Rounds || sent > claims.Asked || !claims.AskedBound && (r.rounds != claims.Rounds || sent != claims.Asked) {
+						return fmt.Errorf("%d elements: rank %d put %d bytes into %d rounds, claims %d in %d (a bound: %v)",
+							d, rank, sent, r.rounds, claims.Asked, claims.Rounds, claims.AskedBound)
+					}
+				} else if claimed && (sent > claims.Size || claims.Exact && sent != claims.Size) {
 					return fmt.Errorf("%d elements: rank %d sent %d bytes, claims %d (exact: %v)", d, rank, sent, claims.Size, claims.Exact)
 				}
 			}

@@ -80,8 +80,11 @@ func (c doubledCodec) Lift(dst []float32, scale float32, sum []float32, s step) 
 	return c.Linear.Lift(dst, 2*scale, sum, s)
 }
 
-// forgetful is feedback that loses its residual every tenth step.
-type forgetful struct{ compress.Feedback }
+// forgetful is feedback that loses its residual every few steps.
+type forgetful struct {
+	compress.Feedback
+	every int
+}
 
 func (f forgetful) New(b block) (codec, error) {
 	c, err := f.Feedback.New(b)
@@ -95,7 +98,7 @@ type forgetfulCodec struct {
 }
 
 func (c *forgetfulCodec) Append(dst []byte, g []float32, s step) ([]byte, error) {
-	if s.N%10 == 9 {
+	if s.N%c.f.every == c.f.every-1 {
 		c.codec, _ = c.f.Feedback.New(c.b)
 	}
 	return c.codec.Append(dst, g, s)
@@ -111,6 +114,83 @@ type unsaved struct{ compress.Feedback }
 func (f unsaved) New(b block) (codec, error) {
 	c, err := f.Feedback.New(b)
 	return struct{ codec }{c}, err
+}
+
+// exchanged is intsum with one thing done wrong between the ranks.
+type exchanged struct {
+	compress.IntSum
+	block func(block) block
+	wrap  func(compress.Exchange, block) compress.Exchange
+}
+
+func (f exchanged) NewExchange(b block) (compress.Exchange, error) {
+	inner := b
+	if f.block != nil {
+		inner = f.block(b)
+	}
+	x, err := f.IntSum.NewExchange(inner)
+	if err == nil && f.wrap != nil {
+		x = f.wrap(x, b)
+	}
+	return x, err
+}
+
+// greedy credits itself with an even share of the sum.
+type greedy struct{ compress.Exchange }
+
+func (x greedy) Credited(dst []float32, scale float32) error { return x.Output(dst, scale/3) }
+
+// chatty asks for a sum of nothing that it has not claimed.
+type chatty struct {
+	compress.Exchange
+	more bool
+}
+
+func (x *chatty) Begin(g []float32, s step) (compress.Op, error) {
+	x.more = true
+	return x.Exchange.Begin(g, s)
+}
+
+func (x *chatty) Next(done compress.Op) (compress.Op, error) {
+	if !x.more {
+		return compress.Op{}, nil
+	}
+	op, err := x.Exchange.Next(done)
+	if err == nil && op.Kind == compress.OpNone {
+		x.more, op.Kind = false, compress.OpSum
+	}
+	return op, err
+}
+
+// biasedRank adds a little that depends on the rank.
+type biasedRank struct {
+	compress.Exchange
+	rank int
+}
+
+func (x biasedRank) Output(dst []float32, scale float32) error {
+	return x.Exchange.Output(dst, scale*(1+float32(x.rank)*0x1p-23))
+}
+
+// parted is ef21 whose receiver does one thing wrong.
+type parted struct {
+	compress.EF21
+	receive func(r compress.Receiver, dst []float32, scale float32, p []byte, fr from) error
+}
+
+func (f parted) NewReceiver(b block) (compress.Receiver, error) {
+	r, err := f.EF21.NewReceiver(b)
+	return partedReceiver{r, r.(compress.Stateful), f}, err
+}
+
+type partedReceiver struct {
+	compress.Receiver
+	compress.Stateful
+	f parted
+}
+
+func (r partedReceiver) Receive(dst []float32, scale float32, p []byte, fr from) error {
+	return r.f.receive(r.Receiver, dst, scale, p, fr)
 }
 
 func parse(s string) compress.Family { return compress.Families.MustParse(s) }
@@ -246,8 +326,48 @@ var bugs = []struct {
 			return in.AddTo(dst, scale*float32(1+b.Rank), p, fr)
 		}}},
 	{"lifts the sum twice", "linear", doubled{}},
-	{"loses its residual now and then", "feedback", forgetful{feedbackTopK}},
+	{"loses its residual now and then", "feedback", forgetful{feedbackTopK, 10}},
 	{"state that no checkpoint reaches", "state", unsaved{feedbackTopK}},
+	{"remembers nothing", "converge", forgetful{compress.Feedback{In: compress.TopK{Keep: 0.1}, Decay: 1}, 1}},
+	{"sends the signs alone", "converge", planted{in: parse("sign"),
+		append: func(in codec, _ block, dst []byte, g []float32, s step) ([]byte, error) {
+			g = slices.Clone(g)
+			for i, v := range g {
+				g[i] = float32(math.Copysign(1, float64(v)))
+			}
+			return in.Append(dst, g, s)
+		}}},
+	{"leaves no room for the sum", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		block: func(b block) block { b.World = 1; return b }}},
+	{"takes the mean for its own share", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		wrap: func(x compress.Exchange, b block) compress.Exchange {
+			if b.Rank == 0 {
+				return greedy{x}
+			}
+			return x
+		}}},
+	{"a round that was not claimed", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		wrap: func(x compress.Exchange, _ block) compress.Exchange { return &chatty{Exchange: x} }}},
+	{"ranks that end with other bits", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		wrap: func(x compress.Exchange, b block) compress.Exchange { return biasedRank{x, b.Rank} }}},
+	{"a receiver that forgets", "receiver", parted{compress.EF21{In: compress.TopK{Keep: 0.1}},
+		func(r compress.Receiver, dst []float32, scale float32, p []byte, fr from) error {
+			if fr.Step%10 == 9 {
+				return nil
+			}
+			return r.Receive(dst, scale, p, fr)
+		}}},
+	{"a receiver that takes in what it refuses", "receiver", parted{compress.EF21{In: compress.FP16{}},
+		func(r compress.Receiver, dst []float32, scale float32, p []byte, fr from) error {
+			err := r.Receive(dst, scale, p, fr)
+			if err != nil {
+				r.Receive(make([]float32, len(dst)), 1, make([]byte, 2*len(dst)), fr)
+				if n := 2 * len(dst); len(p) > n {
+					r.Receive(make([]float32, len(dst)), 1, p[:n], fr)
+				}
+			}
+			return err
+		}}},
 }
 
 var hog []byte

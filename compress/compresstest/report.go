@@ -36,7 +36,8 @@ func Vector(law string, d, n int) []float32 {
 
 // Measure encodes steps vectors of length d of each law, with a fresh codec for
 // each law, and returns what the decoded ones are off. A codec with state is
-// measured against what it was given, so its residual counts as error.
+// measured against what it was given, so its residual counts as error, and what
+// its receiver makes of it.
 func Measure(f compress.Family, d, steps int) ([]Errors, error) {
 	var out []Errors
 	for _, in := range inputs {
@@ -60,7 +61,7 @@ func MeasureOn(f compress.Family, vectors [][]float32) (Errors, error) {
 }
 
 func errorsOn(f compress.Family, d, steps int, vector func(i int) []float32) (e Errors, err error) {
-	c, err := newCoder(f, block(d))
+	c, err := newPair(f, block(d))
 	if err != nil {
 		return e, err
 	}
@@ -68,7 +69,11 @@ func errorsOn(f compress.Family, d, steps int, vector func(i int) []float32) (e 
 	n := float64(max(1, steps))
 	for i := range steps {
 		x := vector(i)
-		if err := c.code(x); err != nil {
+		if err := c.encode(x); err != nil {
+			return e, err
+		}
+		clear(c.out)
+		if err := c.receive(c.out, 1); err != nil {
 			return e, err
 		}
 		if xx := norm2(x); xx > 0 {

@@ -65,7 +65,7 @@ func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
 		for _, pc := range pieces {
 			s := l.Spans[pc.Tensor]
 			p := piece{span: pc.Tensor, off: s.Off + pc.Off, local: sh.layout.Size(), len: pc.Len, raw: s.Role == sgd.Buffer}
-			p.block = compress.Block{Name: s.Name, Rows: s.Rows, Cols: s.Cols}
+			p.block = compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols}
 			if pc.Len != s.Len() { // part of a tensor is a vector
 				sh.split = true
 				p.block.Name = fmt.Sprintf("%s[%d:%d]", s.Name, pc.Off, pc.Off+pc.Len)
@@ -92,7 +92,8 @@ type packer struct {
 	shard  *shard
 	raw    bool // no codec but raw
 	codecs []compress.Codec
-	size   []int // exact payload length, −1 if it depends on the data
+	recv   []compress.Receiver // where one only decodes: in place of the codec, if not nil
+	size   []int               // exact payload length, −1 if it depends on the data
 	tmp    []byte
 	last   int // length of the last payload
 }
@@ -111,6 +112,13 @@ func newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(fam), blk.Name, err)
 		}
+		var r compress.Receiver
+		if b.Rank < 0 {
+			if r, err = compress.NewReceiver(fam, blk); err != nil {
+				return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(fam), blk.Name, err)
+			}
+		}
+		p.recv = append(p.recv, r)
 		size := -1
 		if cl, ok := fam.(compress.Claimer); ok {
 			if claims := cl.Claims(blk); claims.Exact {
@@ -235,7 +243,11 @@ func (p *packer) addTo(v []float32, flat bool, scale float32, body []byte, from 
 		if n > len(body) {
 			return fmt.Errorf("%s: %w", pc.block.Name, compress.Corruptf("%d bytes left, want %d", len(body), n))
 		}
-		if err := c.AddTo(pc.at(v, flat), scale, body[:n], from); err != nil {
+		add := c.AddTo
+		if r := p.recv[i]; r != nil {
+			add = r.Receive
+		}
+		if err := add(pc.at(v, flat), scale, body[:n], from); err != nil {
 			return fmt.Errorf("%s: %w", pc.block.Name, err)
 		}
 		body = body[n:]
@@ -259,6 +271,25 @@ func (p *packer) save(st *State, prefix string) error {
 func (p *packer) load(st *State, prefix string) error {
 	for i, c := range p.codecs {
 		if err := loadState(st, prefix+p.shard.pieces[i].block.Name, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveReceivers stores what the receiving ends hold under prefix.
+func (p *packer) saveReceivers(st *State, prefix string) error {
+	for i, r := range p.recv {
+		if err := saveState(st, prefix+p.shard.pieces[i].block.Name, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *packer) loadReceivers(st *State, prefix string) error {
+	for i, r := range p.recv {
+		if err := loadState(st, prefix+p.shard.pieces[i].block.Name, r); err != nil {
 			return err
 		}
 	}

@@ -52,6 +52,9 @@ func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 	if feedsBack(j.DownCodec) {
 		return nil, fmt.Errorf("down_codec %s: the next difference makes up for what the codec leaves out, and feedback would add it a second time, until the parameters diverge; use the codec inside by itself (unchecked=true permits it)", compress.Families.Spec(j.DownCodec))
 	}
+	if compress.KeepsReceiver(j.DownCodec) {
+		return nil, fmt.Errorf("down_codec %s: what workers hold is estimate enough, differences to it are sent anyway; use the codec inside by itself", compress.Spec(j.DownCodec))
+	}
 	if d.absolute {
 		d.shared, err = newPacker(sh, j.DownCodec, d.block(0))
 		return d, err

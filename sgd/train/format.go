@@ -1,6 +1,9 @@
 package train
 
 import (
+	"encoding/binary"
+	"math"
+
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
@@ -8,10 +11,12 @@ import (
 
 // formats gives collectives the arithmetic of each wire format: sums are made
 // in float32, and rounded again at every hop where the wire is narrower.
-var formats = [...]collective.Format{
+var formats = [compress.Wires]collective.Format{
 	compress.F32:  wireF32{},
 	compress.F16:  wireF16{},
 	compress.BF16: wireBF16{},
+	compress.I8:   wireI8{},
+	compress.I16:  wireI16{},
 }
 
 type wireF32 struct{}
@@ -34,3 +39,54 @@ func (wireBF16) Width() int                  { return 2 }
 func (wireBF16) Put(dst []byte, x []float32) { f32.RoundBF16(x); f32.EncodeBF16(dst, x) }
 func (wireBF16) Add(x []float32, src []byte) { f32.AddBF16(x, 1, src) }
 func (wireBF16) Set(x []float32, src []byte) { f32.DecodeBF16(x, src) }
+
+// wireMax makes maxima where wireF32 makes sums.
+type wireMax struct{ wireF32 }
+
+func (wireMax) Add(x []float32, src []byte) {
+	for i := range x {
+		x[i] = max(x[i], math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])))
+	}
+}
+
+// wireI8 and wireI16 carry whole numbers that fit them; no sum is rounded.
+type wireI8 struct{}
+
+func (wireI8) Width() int { return 1 }
+func (wireI8) Put(dst []byte, x []float32) {
+	dst = dst[:len(x)]
+	for i, v := range x {
+		dst[i] = byte(int8(v))
+	}
+}
+func (wireI8) Add(x []float32, src []byte) {
+	src = src[:len(x)]
+	for i, b := range src {
+		x[i] += float32(int8(b))
+	}
+}
+func (wireI8) Set(x []float32, src []byte) {
+	src = src[:len(x)]
+	for i, b := range src {
+		x[i] = float32(int8(b))
+	}
+}
+
+type wireI16 struct{}
+
+func (wireI16) Width() int { return 2 }
+func (wireI16) Put(dst []byte, x []float32) {
+	for i, v := range x {
+		binary.LittleEndian.PutUint16(dst[2*i:], uint16(int16(v)))
+	}
+}
+func (wireI16) Add(x []float32, src []byte) {
+	for i := range x {
+		x[i] += float32(int16(binary.LittleEndian.Uint16(src[2*i:])))
+	}
+}
+func (wireI16) Set(x []float32, src []byte) {
+	for i := range x {
+		x[i] = float32(int16(binary.LittleEndian.Uint16(src[2*i:])))
+	}
+}

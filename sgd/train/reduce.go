@@ -111,20 +111,18 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 		b := pc.block
 		b.Rank, b.World, b.Peer, b.Seed = rank, j.Workers, -1, j.Seed
 		var ex compress.Exchange
+		road := compress.RoadGather
 		if gather {
 			ex, err = compress.NewGather(f, b)
 		} else {
-			ex, _, err = compress.NewExchange(f, b)
+			ex, road, err = compress.NewExchange(f, b)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("codec %s on %s: %w", compress.Families.Spec(f), b.Name, err)
 		}
 		size := -1
-		_, own := f.(compress.Exchanger)
-		if cl, ok := f.(compress.Claimer); ok && !own {
-			if c := cl.Claims(b); c.Exact {
-				size = c.Size
-			}
+		if c, ok := compress.ClaimsOf(f, b); ok && c.Exact && road != compress.RoadOwn {
+			size = c.Size
 		}
 		r.ex, r.size = append(r.ex, ex), append(r.size, size)
 	}
@@ -359,7 +357,7 @@ func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16,
 	}
 	if r.plain {
 		g := r.part(b)
-		if flags, err = r.sum(ctx, k, compress.F32, g, flags); err == nil && r.job.Workers > 1 {
+		if flags, err = r.sum(ctx, k, formats[compress.F32], g, flags); err == nil && r.job.Workers > 1 {
 			f32.Scale(g, 1/float32(r.job.Workers))
 		}
 		return flags, err
@@ -372,8 +370,11 @@ func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16,
 	}()
 	for busy := true; busy; {
 		busy = false
-		for _, wire := range [...]compress.Wire{compress.F32, compress.BF16, compress.F16} {
-			if flags, err = r.sums(ctx, k, wire, flags); err != nil {
+		if flags, err = r.sums(ctx, k, compress.OpMax, compress.F32, wireMax{}, flags); err != nil {
+			return flags, err
+		}
+		for wire, format := range formats {
+			if flags, err = r.sums(ctx, k, compress.OpSum, compress.Wire(wire), format, flags); err != nil {
 				return flags, err
 			}
 		}
@@ -413,12 +414,12 @@ func (r *reducer) header(k int, flags uint16) comm.Header {
 	return hd
 }
 
-// sums runs all sums of one wire format as one all-reduce.
-func (r *reducer) sums(ctx context.Context, k int, wire compress.Wire, flags uint16) (uint16, error) {
+// sums runs all sums, or maxima, of one wire format as one all-reduce.
+func (r *reducer) sums(ctx context.Context, k int, kind compress.OpKind, wire compress.Wire, format collective.Format, flags uint16) (uint16, error) {
 	b := &r.buckets[k]
 	n, only := 0, []float32(nil)
 	for i := range b.ops {
-		if op := &b.ops[i]; op.Kind == compress.OpSum && op.Wire == wire {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
 			n, only = n+1, op.Floats
 		}
 	}
@@ -426,30 +427,30 @@ func (r *reducer) sums(ctx context.Context, k int, wire compress.Wire, flags uin
 	case n == 0 || r.job.Workers == 1:
 		return flags, nil
 	case n == 1:
-		return r.sum(ctx, k, wire, only, flags)
+		return r.sum(ctx, k, format, only, flags)
 	}
 	b.fused = b.fused[:0]
 	for i := range b.ops {
-		if op := &b.ops[i]; op.Kind == compress.OpSum && op.Wire == wire {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
 			b.fused = append(b.fused, op.Floats...)
 		}
 	}
-	flags, err := r.sum(ctx, k, wire, b.fused, flags)
+	flags, err := r.sum(ctx, k, format, b.fused, flags)
 	if err != nil {
 		return flags, err
 	}
 	at := 0
 	for i := range b.ops {
-		if op := &b.ops[i]; op.Kind == compress.OpSum && op.Wire == wire {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
 			at += copy(op.Floats, b.fused[at:at+len(op.Floats)])
 		}
 	}
 	return flags, nil
 }
 
-// sum adds x up over all ranks, in place.
-func (r *reducer) sum(ctx context.Context, k int, wire compress.Wire, x []float32, flags uint16) (uint16, error) {
-	return collective.AllReduce(ctx, r.h, r.group, r.job.Topology, r.header(k, flags), x, formats[wire])
+// sum folds x over all ranks, in place.
+func (r *reducer) sum(ctx context.Context, k int, format collective.Format, x []float32, flags uint16) (uint16, error) {
+	return collective.AllReduce(ctx, r.h, r.group, r.job.Topology, r.header(k, flags), x, format)
 }
 
 // gathers runs all gathers of a round as one.

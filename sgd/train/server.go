@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // server runs one shard: the core decides, the store applies, this loop talks.
@@ -220,6 +221,9 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 		if err != nil {
 			return err
 		}
+		if n := s.core.Causes()[ps.CauseDropped]; n > 0 && compress.KeepsReceiver(s.job.Codec) {
+			return fmt.Errorf("policy %s dropped a push of codec %s, whose two ends then disagree: use a policy that takes every push", staleness.Policies.Spec(s.job.Policy), compress.Spec(s.job.Codec))
+		}
 		if s.core.Version() != before {
 			s.down.changed()
 			if err := s.report(ctx); err != nil {
@@ -406,6 +410,11 @@ func (s *server) save(st *State) error {
 	if err := s.down.save(st); err != nil {
 		return err
 	}
+	for w, in := range s.store.in {
+		if err := in.saveReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
+			return err
+		}
+	}
 	return saveState(st, fmt.Sprintf("core/%d", s.id), s.core)
 }
 
@@ -430,6 +439,11 @@ func (s *server) load(st *State) error {
 	}
 	if err := s.down.load(st); err != nil {
 		return err
+	}
+	for w, in := range s.store.in {
+		if err := in.loadReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
+			return err
+		}
 	}
 	s.past = uint64(st.Ints[fmt.Sprintf("past/%d", s.id)])
 	return loadState(st, fmt.Sprintf("core/%d", s.id), s.core)

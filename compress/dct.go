@@ -1,0 +1,335 @@
+package compress
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// dct hands the codec inside the cosine transform of the gradient's tiles.
+//
+//	Y = A·G·Bᵀ for every tile G of side × side, A and B orthonormal:
+//	A_ki = √(2/n)·cos(πk(2i+1)/2n), the first row /√2;  C(G) = Aᵀ·C(Y)·B
+//
+// Peng, Quesnelle and Kingma 2024 (DeMo, arXiv 2411.19870), section 3: slowly
+// varying parts of a momentum gather in few coefficients. DeMo is
+// feedback(dct(topk(keep=0.0078125,chunk=4096)),decay=0.999): the residual there
+// is their momentum less what was sent.
+// As the transform is orthonormal, what the codec inside claims of errors holds.
+// Departures: tiles at the edges are what is left over, where theirs take the
+// nearest divisor of the shape; vectors are one row of tiles. Coefficients are
+// whatever the codec inside sends, where their code has 64-bit indices.
+// Tuning: with topk inside, chunk=side² chooses tile by tile. Without feedback
+// the small coefficients are lost for ever.
+// Cost: that of the codec inside, and about 4·log₂ side additions and
+// multiplications an element either way.
+// Payload: that of the codec inside, on coefficients tile after tile.
+
+var _ = Families.Add("dct", "a codec of the coefficients of cosine-transformed tiles",
+	DCT{In: TopK{Keep: 1.0 / 128, Index: "rice", Values: "f32", Chunk: 4096}, Side: 64})
+
+// DCT wraps a codec of transform coefficients.
+type DCT struct {
+	In   Family `doc:"the codec of the coefficients"`
+	Side int    `doc:"rows and columns of a tile, 1 to 256"`
+}
+
+// Inner lists the codec inside.
+func (f DCT) Inner() []Family { return []Family{f.In} }
+
+// Validate checks the options.
+func (f DCT) Validate() error {
+	if f.In == nil {
+		return errors.New("want a codec inside")
+	}
+	if f.Side < 1 || f.Side > 256 {
+		return fmt.Errorf(`option "side": want 1 to 256, not %d`, f.Side)
+	}
+	return noReceiver("dct", f.In)
+}
+
+// inside is the block of coefficients.
+func (DCT) inside(b Block) Block {
+	b.Rows, b.Cols = 1, b.Len()
+	return b
+}
+
+// Claims are the inner codec's, as far as rounding lets them.
+func (f DCT) Claims(b Block) Claims {
+	c, _ := ClaimsOf(f.In, f.inside(b))
+	c.Lossless, c.Linear, c.Special = false, NotLinear, SpecialError
+	c.Rounds, c.Asked, c.AskedBound = 0, 0, false
+	return c
+}
+
+// New makes a codec with the state of the one inside.
+func (f DCT) New(b Block) (Codec, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	in, err := f.In.New(f.inside(b))
+	if err != nil {
+		return nil, err
+	}
+	c := &dct{tiles: newTiles(b.Rows, b.Cols, f.Side), in: in, y: make([]float32, 0, b.Len())}
+	c.spaces.New = func() any { return &dctSpace{work: c.space()} }
+	if state, ok := in.(Stateful); ok {
+		return struct {
+			*dct
+			Stateful
+		}{c, state}, nil
+	}
+	return c, nil
+}
+
+type dct struct {
+	tiles
+	in     Codec
+	y      []float32
+	spaces sync.Pool // *dctSpace
+}
+
+// dctSpace is what one encoding or decoding works in.
+type dctSpace struct {
+	work []float64
+	y, x []float32
+}
+
+func (c *dct) Append(dst []byte, g []float32, s Step) ([]byte, error) {
+	checkLen(len(g), c.rows*c.cols)
+	if !f32.AllFinite(g) {
+		return dst, ErrNotFinite
+	}
+	w := c.spaces.Get().(*dctSpace)
+	defer c.spaces.Put(w)
+	c.y = c.y[:len(g)]
+	c.forward(c.y, g, w.work)
+	return c.in.Append(dst, c.y, s)
+}
+
+func (c *dct) AddTo(dst []float32, scale float32, p []byte, from From) error {
+	checkLen(len(dst), c.rows*c.cols)
+	w := c.spaces.Get().(*dctSpace)
+	defer c.spaces.Put(w)
+	w.y, w.x = resize(w.y, len(dst)), resize(w.x, len(dst))
+	clear(w.y)
+	if err := c.in.AddTo(w.y, 1, p, from); err != nil {
+		return err
+	}
+	c.inverse(w.x, w.y, w.work)
+	if !f32.AllFinite(w.x) {
+		return Corruptf("values beyond what float32 holds")
+	}
+	f32.Axpy(dst, scale, w.x)
+	return nil
+}
+
+// tiles cuts a matrix and transforms the pieces. Coefficients of a tile lie
+// transposed: that saves a transposition either way.
+type tiles struct {
+	rows, cols, side int
+	by               map[int]*cosines // by length
+}
+
+func newTiles(rows, cols, side int) tiles {
+	t := tiles{rows: rows, cols: cols, side: side, by: map[int]*cosines{}}
+	for _, n := range []int{min(side, rows), rows % side, min(side, cols), cols % side} {
+		for ; n > 0 && t.by[n] == nil; n /= 2 {
+			t.by[n] = newCosines(n)
+			if n%2 == 1 {
+				break
+			}
+		}
+	}
+	return t
+}
+
+// space is the scratch of one transformation: a tile, its transpose, and what
+// butterflies need.
+func (t *tiles) space() []float64 { return make([]float64, 3*t.side*t.side) }
+
+// forward sets y to the coefficients of g.
+func (t *tiles) forward(y, g []float32, work []float64) {
+	t.each(func(r, c, h, w, at int) {
+		a, b, tmp := work[:h*w], work[t.side*t.side:][:h*w], work[2*t.side*t.side:]
+		for i := range h {
+			for j, v := range g[(r+i)*t.cols+c:][:w] {
+				a[i*w+j] = float64(v)
+			}
+		}
+		t.transform(a, tmp, h, w)
+		transposed(b, a, h, w)
+		t.transform(b, tmp, w, h)
+		for i, v := range b {
+			y[at+i] = float32(v)
+		}
+	})
+}
+
+// inverse sets g to what the coefficients y stand for.
+func (t *tiles) inverse(g, y []float32, work []float64) {
+	t.each(func(r, c, h, w, at int) {
+		a, b, tmp := work[:h*w], work[t.side*t.side:][:h*w], work[2*t.side*t.side:]
+		for i := range b {
+			b[i] = float64(y[at+i])
+		}
+		t.back(b, tmp, w, h)
+		transposed(a, b, w, h)
+		t.back(a, tmp, h, w)
+		for i := range h {
+			for j, v := range a[i*w:][:w] {
+				g[(r+i)*t.cols+c+j] = float32(v)
+			}
+		}
+	})
+}
+
+// each calls fn for every tile: its corner, its shape, and where its
+// coefficients begin.
+func (t *tiles) each(fn func(r, c, h, w, at int)) {
+	at := 0
+	for r := 0; r < t.rows; r += t.side {
+		h := min(t.side, t.rows-r)
+		for c := 0; c < t.cols; c += t.side {
+			w := min(t.side, t.cols-c)
+			fn(r, c, h, w, at)
+			at += h * w
+		}
+	}
+}
+
+// transposed sets dst, w×h, to the transpose of src, h×w.
+func transposed(dst, src []float64, h, w int) {
+	for i := range h {
+		for j, v := range src[i*w:][:w] {
+			dst[j*h+i] = v
+		}
+	}
+}
+
+// transform multiplies x, n rows of w, by A of size n.
+func (t *tiles) transform(x, tmp []float64, n, w int) {
+	t.by[n].forward(t, x, tmp, w)
+	scaleRows(x, w, n)
+}
+
+// back multiplies x by Aᵀ.
+func (t *tiles) back(x, tmp []float64, n, w int) {
+	scaleRows(x, w, n)
+	t.by[n].transpose(t, x, tmp, w)
+}
+
+// scaleRows makes rows of plain cosines orthonormal.
+func scaleRows(x []float64, w, n int) {
+	s := math.Sqrt(2 / float64(n))
+	for i := range x {
+		x[i] *= s
+	}
+	for i := range x[:w] {
+		x[i] *= math.Sqrt2 / 2
+	}
+}
+
+// cosines is the transform X_k = Σ xᵢ·cos(πk(2i+1)/2n) of one length, by Lee's
+// recursion (1984) where n is even, else as it stands.
+type cosines struct {
+	n   int
+	mul []float64 // even: 1/(2cos(π(2i+1)/2n)); odd: the matrix
+}
+
+func newCosines(n int) *cosines {
+	c := &cosines{n: n}
+	angle := math.Pi / float64(2*n)
+	if n%2 == 0 {
+		for i := range n / 2 {
+			c.mul = append(c.mul, 0.5/math.Cos(float64(2*i+1)*angle))
+		}
+		return c
+	}
+	for k := range n {
+		for i := range n {
+			c.mul = append(c.mul, math.Cos(float64(k*(2*i+1)%(4*n))*angle))
+		}
+	}
+	return c
+}
+
+// forward transforms x, n rows of w values, in place.
+func (c *cosines) forward(t *tiles, x, tmp []float64, w int) {
+	half := c.n / 2
+	if c.n%2 == 1 {
+		c.plain(x, tmp, w, func(k, i int) float64 { return c.mul[k*c.n+i] })
+		return
+	}
+	// Sums of mirrored rows give the even coefficients, scaled differences those
+	// whose neighbours add up to the odd ones.
+	a, b := tmp[:half*w], tmp[half*w:c.n*w]
+	for i, m := range c.mul {
+		p, q := x[i*w:][:w], x[(c.n-1-i)*w:][:w]
+		s, d := a[i*w:][:w], b[i*w:][:w]
+		for j, v := range p {
+			s[j], d[j] = v+q[j], (v-q[j])*m
+		}
+	}
+	t.by[half].forward(t, a, x, w)
+	t.by[half].forward(t, b, x, w)
+	for i := range half {
+		copy(x[2*i*w:][:w], a[i*w:])
+		odd := x[(2*i+1)*w:][:w]
+		copy(odd, b[i*w:])
+		if i+1 < half {
+			for j, v := range b[(i+1)*w:][:w] {
+				odd[j] += v
+			}
+		}
+	}
+}
+
+// transpose is forward with every step transposed and in the opposite order.
+func (c *cosines) transpose(t *tiles, x, tmp []float64, w int) {
+	half := c.n / 2
+	if c.n%2 == 1 {
+		c.plain(x, tmp, w, func(k, i int) float64 { return c.mul[i*c.n+k] })
+		return
+	}
+	a, b := tmp[:half*w], tmp[half*w:c.n*w]
+	for i := range half {
+		copy(a[i*w:][:w], x[2*i*w:])
+		copy(b[i*w:][:w], x[(2*i+1)*w:])
+		if i > 0 {
+			d := b[i*w:][:w]
+			for j, v := range x[(2*i-1)*w:][:w] {
+				d[j] += v
+			}
+		}
+	}
+	t.by[half].transpose(t, a, x, w)
+	t.by[half].transpose(t, b, x, w)
+	for i, m := range c.mul {
+		p, q := x[i*w:][:w], x[(c.n-1-i)*w:][:w]
+		s, d := a[i*w:][:w], b[i*w:][:w]
+		for j, v := range s {
+			e := float64(d[j] * m)
+			p[j], q[j] = v+e, v-e
+		}
+	}
+}
+
+// plain multiplies x by the matrix of the given entries.
+func (c *cosines) plain(x, tmp []float64, w int, entry func(k, i int) float64) {
+	out := tmp[:c.n*w]
+	clear(out)
+	for k := range c.n {
+		row := out[k*w:][:w]
+		for i := range c.n {
+			m := entry(k, i)
+			for j, v := range x[i*w:][:w] {
+				row[j] += float64(m * v)
+			}
+		}
+	}
+	copy(x, out)
+}

@@ -1,0 +1,152 @@
+package compress
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// sidco keeps about k elements: those beyond a threshold that is computed from a
+// law fitted to the magnitudes, instead of being searched for.
+//
+//	law=exponential: η = μ·ln(1/ρ)
+//	law=pareto:      η = β/α·(ρ^−α − 1),  α = ½(1 − μ²/σ²),  β = ½μ(μ²/σ² + 1)
+//	stages: what lies beyond η₁ is fitted again, less η₁, and so on; every stage
+//	keeps ρ = max(first, k/n) of the n elements before it
+//
+// Abdelmoniem et al. 2021 (SIDCo, arXiv 2101.10761), algorithm 1: μ and σ² are
+// mean and variance of the magnitudes, or of their excess over the last stage's
+// threshold; excesses over high thresholds tend to the generalised Pareto law
+// whatever the magnitudes follow.
+// Departures: they keep a number of stages and change it every few steps until
+// what is kept is within tolerance of k; here each encoding goes on from the
+// number that a stage did keep and stops within tolerance, so there is no state.
+// The largest magnitude is always sent, so ‖C(g)−g‖² ≤ (1 − 1/d)‖g‖².
+// Tuning: feedback(sidco(keep=0.001)); first=0.25 and tolerance=0.2 are theirs.
+// pareto for heavy tails. A vector whose magnitudes are all alike sends all.
+// Cost: two passes, then one over each stage's tail; no sort and no histogram.
+// Payload: see hits.go.
+
+var _ = Families.Add("sidco", "entries beyond a threshold fitted to their law",
+	SIDCo{Keep: 0.001, Law: "exponential", First: 0.25, Tolerance: 0.2, Index: "rice", Values: "f32"})
+
+// SIDCo keeps the entries beyond a fitted threshold.
+type SIDCo struct {
+	Keep      float64 `spec:",show" doc:"fraction aimed at, in (0, 1]"`
+	Law       string  `doc:"exponential or pareto"`
+	First     float64 `doc:"least fraction that a stage keeps, in (0, 1)"`
+	Tolerance float64 `doc:"relative excess over the fraction aimed at that needs no further stage, above 0"`
+	Index     string  `doc:"index coding: rice, varint, bitmap or raw32"`
+	Values    string  `doc:"value format: f32, bf16 or fp16"`
+}
+
+// Validate checks the options.
+func (f SIDCo) Validate() error {
+	if err := oneOf("law", f.Law, "exponential", "pareto"); err != nil {
+		return err
+	}
+	if !(f.First > 0 && f.First < 1) {
+		return fmt.Errorf(`option "first": want a fraction in (0, 1), not %v`, f.First)
+	}
+	if !(f.Tolerance > 0) || math.IsInf(f.Tolerance, 0) {
+		return fmt.Errorf(`option "tolerance": want a number above 0, not %v`, f.Tolerance)
+	}
+	return CLTK{Keep: f.Keep, Index: f.Index, Values: f.Values}.Validate()
+}
+
+// Claims: the bound above, less the rounding of values.
+func (f SIDCo) Claims(b Block) Claims {
+	d, v := b.Len(), formatOf(f.Values)
+	return Claims{
+		Delta: (1 - v.unit*v.unit) / float64(max(1, d)), Size: hitsMaxLen(word(f.Index, "rice"), d, 8*v.size),
+		Homogeneous: v != &formatFP16,
+	}
+}
+
+// New makes a codec without state.
+func (f SIDCo) New(b Block) (Codec, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	return &sidco{
+		hits:   hits{d: b.Len(), index: word(f.Index, "rice"), values: formatOf(f.Values)},
+		family: f, pareto: word(f.Law, "exponential") == "pareto",
+	}, nil
+}
+
+type sidco struct {
+	hits
+	family SIDCo
+	pareto bool
+	tail   []float32 // magnitudes beyond the last threshold
+	idx    []uint32
+}
+
+// stagesMax ends the search on laws that no stage brings nearer to k.
+const stagesMax = 20
+
+func (c *sidco) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
+	checkLen(len(g), c.d)
+	m := f32.MaxAbs(g)
+	if !(m <= math.MaxFloat32) {
+		return dst, ErrNotFinite
+	}
+	c.idx = c.idx[:0]
+	if m > 0 {
+		tau := math.Float32bits(c.threshold(g, m))
+		for i, v := range g {
+			if math.Float32bits(v)&magnitude >= tau {
+				c.idx = append(c.idx, uint32(i))
+			}
+		}
+	}
+	return c.append(dst, g, c.idx), nil
+}
+
+// threshold is the magnitude from which elements are sent, above 0 and at most
+// m, the largest.
+func (c *sidco) threshold(g []float32, m float32) float32 {
+	c.tail = resize(c.tail, len(g))
+	for i, v := range g {
+		c.tail[i] = float32(math.Abs(float64(v)))
+	}
+	k := float64(kept(c.family.Keep, c.d))
+	tail, eta := c.tail, 0.0
+	for range stagesMax {
+		n := float64(len(tail))
+		eta += c.excess(tail, eta, max(c.family.First, k/n))
+		if !(eta < float64(m)) {
+			return m
+		}
+		beyond := tail[:0]
+		for _, v := range tail {
+			if float64(v) >= eta {
+				beyond = append(beyond, v)
+			}
+		}
+		if tail = beyond; float64(len(tail)) <= k*(1+c.family.Tolerance) {
+			break
+		}
+	}
+	return max(float32(eta), math.SmallestNonzeroFloat32)
+}
+
+// excess is how far beyond eta the law fitted to tail, which begins there, keeps
+// the fraction rho.
+func (c *sidco) excess(tail []float32, eta, rho float64) float64 {
+	var sum, square float64
+	for _, v := range tail {
+		e := float64(v) - eta
+		sum += e
+		square += float64(e * e)
+	}
+	n := float64(len(tail))
+	mean := sum / n
+	variance := square/n - float64(mean*mean)
+	if ratio := float64(mean*mean) / variance; c.pareto && variance > 0 && ratio != 1 {
+		shape, scale := (1-ratio)/2, float64(mean*(ratio+1))/2
+		return scale / shape * (math.Pow(rho, -shape) - 1)
+	}
+	return mean * math.Log(1/rho)
+}

@@ -1,0 +1,87 @@
+package train_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// exchanges are codecs with rounds of their own, which ask the engine for every
+// operation it knows.
+var exchanges = []string{
+	"feedback(powersgd(rank=2))",
+	"intsum(bits=8,bucket=64)",
+	"feedback(intsum(bits=4,bucket=64))",
+	"terngrad(bucket=64,shared=true)",
+	"feedback(thc)",
+	"feedback(cltk(keep=0.3))",
+	"feedback(sketch(keep=0.1,rows=3,width=2))",
+	"ef21(topk(keep=0.3))",
+	"accumulate(feedback(topk(keep=0.3)),every=2)",
+	"accumulate(raw,every=3)",
+	"byrole(feedback(cltk(keep=0.3)),bf16,raw)",
+	"ef21(intsum(bits=4,bucket=64))",
+	"bysize(ef21(powersgd(rank=2)),raw,limit=50)",
+}
+
+// Codecs with rounds of their own learn in every mode, alike on a real net and
+// a virtual one, overlapped or not, and go on from a checkpoint bit for bit.
+func TestExchanges(t *testing.T) {
+	for _, codec := range exchanges {
+		for name, opts := range map[string][]option{
+			"reduce":  {mode("reduce")},
+			"overlap": {mode("reduce"), topology("direct"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+			"gather":  {mode("gather")},
+			"server":  {func(j *train.Job) { j.Servers = 2 }},
+			"asp":     {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
+		} {
+			t.Run(codec+"/"+name, func(t *testing.T) {
+				opts := append(opts, with(codec), func(j *train.Job) {
+					j.Updates, j.CheckpointEvery = 150, 70
+					if name == "asp" { // an update is one push, and a worker counts its own
+						j.Updates, j.CheckpointEvery = 400, 50
+					}
+					j.Schedule = lrschedule.Specs.MustParse("constant(lr=0.02)")
+				})
+				loc, _ := runOn(t, &local.Net{}, job(t, opts...), nil)
+				vir, s := runOn(t, simulated(0), job(t, opts...), nil)
+				if vir.SHA256 != loc.SHA256 && name != "asp" {
+					t.Error("sim and local differ in their bits")
+				}
+				if loc.Final.Accuracy < 0.7 || loc.Final.Step != loc.Job.Updates {
+					t.Errorf("ended with %+v", loc.Final)
+				}
+				if len(s.states) == 0 {
+					t.Fatal("no checkpoint was written")
+				}
+				for v, st := range s.states {
+					b, err := st.Encode(nil, vir.Job.Model.Layout())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if st, err = train.DecodeState(b, vir.Job.Model.Layout()); err != nil {
+						t.Fatal(err)
+					}
+					again, _ := runOn(t, simulated(time.Duration(st.Ints["nanoseconds"])), job(t, opts...), st)
+					if again.SHA256 != vir.SHA256 {
+						t.Errorf("resumed at %d: other bits at the end", v)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Codecs whose two ends must agree are refused where they would part.
+func TestReceiversAreRefusedDown(t *testing.T) {
+	j := job(t)
+	j.DownCodec = compress.EF21{In: compress.TopK{Keep: 0.1}}
+	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "down_codec ef21") {
+		t.Errorf("ef21 as down_codec: %v", err)
+	}
+}
