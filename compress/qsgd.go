@@ -28,8 +28,9 @@ import (
 // Tuning: bits=4, bucket=512; feedback needs ω < 1, so bits=4 with bucket ≤ 256
 // or more bits. With l2 and whole layers ω is in the hundreds and feedback
 // diverges: hence the refusal.
-// Cost: bits + 32/bucket bits an element; one pass for norms, one draw for two
-// elements. Payload: all norms, then all codes, packed.
+// Cost: bits + 32/bucket bits an element; one pass, one draw for four elements,
+// which is rounded to 2⁻²⁴ of a level (codec.Levels). Payload: all norms, then all
+// codes, packed.
 
 var _ = Families.Add("qsgd", "stochastic uniform levels, unbiased", QSGD{Bits: 4, Bucket: 512, Norm: "max"})
 
@@ -140,7 +141,7 @@ func (c *qsgd) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 				formatF32.put(dst[:at+4*k], norm)
 			}
 			to := min(hi, end)
-			codec.Levels(codes[from-lo:to-lo], g[from:to], fixed(c.s, norm), c.s, key, uint64(from))
+			codec.Levels(codes[from-lo:to-lo], g[from:to], codec.NewScale(c.s, 24, float64(norm)), c.s, key, uint64(from))
 			from = to
 		}
 		dst = bits.AppendPacked(dst, codes[:hi-lo], c.bits)
@@ -154,14 +155,6 @@ func (c *qsgd) norm(x []float32) float32 {
 		return float32(math.Sqrt(f32.SumSq(x)))
 	}
 	return f32.MaxAbs(x)
-}
-
-// fixed is s levels over norm, with 32 fraction bits.
-func fixed(s int, norm float32) float64 {
-	if norm == 0 {
-		return 0
-	}
-	return float64(s) * (1 << 32) / float64(norm)
 }
 
 func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -185,7 +178,7 @@ func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 			k := at / c.bucket
 			end := min(hi, (k+1)*c.bucket)
 			unit := float64(formatF32.get(norms, k)) / float64(c.s)
-			codec.AddLevels(dst[at:end], scale, codes[at-lo:end-lo], c.s, 0, unit)
+			codec.AddLevels(dst[at:end], scale, codes[at-lo:end-lo], c.bits, c.s, 0, unit)
 			at = end
 		}
 	}

@@ -167,17 +167,17 @@ func (c *uniform) rangeAt(p []byte, k int) (low, unit float64) {
 	return lo, (hi - lo) / float64(c.steps)
 }
 
-// quantise rounds in float64; first is the place of x[0] in the block.
+// quantise counts steps; first is the place of x[0] in the block.
 func (c *uniform) quantise(codes []byte, x []float32, lo, unit float64, key rng.Key, first uint64) {
+	if c.stochastic {
+		codec.Steps(codes, x, float32(lo), codec.NewScale(c.steps, 23, unit*float64(c.steps)), c.steps, key, first)
+		return
+	}
 	var perUnit float64
 	if unit > 0 {
 		perUnit = 1 / unit
 	}
-	if c.stochastic {
-		codec.Steps(codes, x, lo, perUnit, float64(c.steps), key, first)
-	} else {
-		codec.NearestSteps(codes, x, lo, perUnit, float64(c.steps))
-	}
+	codec.NearestSteps(codes, x, lo, perUnit, float64(c.steps))
 }
 
 func (c *uniform) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -205,7 +205,7 @@ func (c *uniform) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 			k := at / c.bucket
 			end := min(hi, (k+1)*c.bucket)
 			low, unit := c.rangeAt(p, k)
-			codec.AddLevels(dst[at:end], scale, codes[at-lo:end-lo], 0, low, unit)
+			codec.AddLevels(dst[at:end], scale, codes[at-lo:end-lo], c.bits, 0, low, unit)
 			at = end
 		}
 	}

@@ -44,6 +44,9 @@ func PackedOK(p []byte, n, width int) bool {
 	if !padded(p, n, width) {
 		return false
 	}
+	if width == 8 {
+		return codec.MaxByte(p) < 255
+	}
 	var codes [2048]byte
 	for n > 0 {
 		part := codes[:min(n, len(codes))]

@@ -65,7 +65,7 @@ func draw(t *rapid.T, finite bool) *work {
 		p:     rapid.SampledFrom([]float64{0, 0.1, 1, 7.3, 1e38, 1e-300}).Draw(t, "p"),
 		q:     rapid.SampledFrom([]float64{1, 3, 7, 254, 255}).Draw(t, "q"),
 		key:   rng.Key(rapid.Uint64().Draw(t, "draws")),
-		first: uint64(rapid.IntRange(0, 1000).Draw(t, "first")),
+		first: uint64(rapid.SampledFrom([]int{0, 16, 64, 1008, 1, 2, 8, 999}).Draw(t, "first")),
 		k:     rapid.IntRange(1, 127).Draw(t, "k"),
 	}
 	for i := range w.b {
@@ -142,14 +142,17 @@ var kernels = []struct {
 		func(w *work) { w.out = append(w.out, MaxByte(w.b)) },
 		func(w *work) { w.out = append(w.out, maxByteGo(w.b)) }},
 	{"Levels", true,
-		func(w *work) { Levels(w.c, w.x, w.p*(1<<32), w.k, w.key, w.first) },
-		func(w *work) { levelsGo(w.c, w.x, w.p*(1<<32), w.k, w.key, w.first) }},
+		func(w *work) { Levels(w.c, w.x, w.levels(24), w.k, w.key, w.first) },
+		func(w *work) { levelsGo(w.c, w.x, w.levels(24), w.k, w.key, w.first) }},
 	{"AddLevels", false,
-		func(w *work) { AddLevels(w.x, w.scale, w.b, w.k, w.a, w.p) },
-		func(w *work) { addLevelsGo(w.x, w.scale, w.b, w.k, w.a, w.p) }},
+		func(w *work) { k := w.width(); AddLevels(w.x, w.scale, w.b, k, w.k, w.a, w.p) },
+		func(w *work) { w.width(); addLevelsGo(w.x, w.scale, w.b, w.k, w.a, w.p) }},
 	{"Steps", true,
-		func(w *work) { Steps(w.c, w.x, w.low(), w.p, w.q, w.key, w.first) },
-		func(w *work) { stepsGo(w.c, w.x, w.low(), w.p, w.q, w.key, w.first) }},
+		func(w *work) { Steps(w.c, w.x, float32(w.low()), w.levels(23), int(w.q), w.key, w.first) },
+		func(w *work) {
+			s := w.levels(23)
+			stepsGo(w.c, w.x, s.Pre, float32(w.low())*s.Pre, s.PerLevel, float32(w.q)*(1<<23), w.key, w.first)
+		}},
 	{"NearestSteps", true,
 		func(w *work) { NearestSteps(w.c, w.x, w.low(), w.p, w.q) },
 		func(w *work) { nearestStepsGo(w.c, w.x, w.low(), w.p, w.q) }},
@@ -213,6 +216,16 @@ var kernels = []struct {
 	{"Lookup", false,
 		func(w *work) { Lookup(w.x, w.nibbles(), w.values()) },
 		func(w *work) { lookupGo(w.x, w.nibbles(), w.values()) }},
+}
+
+// levels is the scale of some norm: nothing overflows with the finite elements
+// that vector draws only for norms that are not tiny.
+func (w *work) levels(bits int) Scale {
+	norm := w.p
+	for _, v := range w.x {
+		norm = max(norm, math.Abs(float64(v)))
+	}
+	return NewScale(1+w.k%int(w.q), bits, norm)
 }
 
 // low is not above any element.

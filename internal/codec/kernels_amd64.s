@@ -114,7 +114,7 @@ done3:
 	VZEROUPPER
 	RET
 
-// func levelsAVX2(codes []byte, x []float32, perLevel float64, most int, start uint64)
+// func levelsAVX2(codes []byte, x []float32, pre float32, perLevel float32, most int, start uint64)
 // Requires: AVX, AVX2
 TEXT ·levelsAVX2(SB), NOSPLIT, $0-72
 	MOVQ         codes_base+0(FP), AX
@@ -122,200 +122,113 @@ TEXT ·levelsAVX2(SB), NOSPLIT, $0-72
 	MOVQ         x_len+32(FP), DX
 	VPBROADCASTQ start+64(FP), Y0
 	VPADDQ       table0<>+0(SB), Y0, Y0
-	VBROADCASTSD perLevel+48(FP), Y1
-	VPBROADCASTD most+56(FP), Y2
-	VCVTDQ2PD    X2, Y3
-	VMULPD       table1<>+0(SB), Y3, Y3
+	VBROADCASTSS pre+48(FP), Y1
+	VBROADCASTSS perLevel+52(FP), Y2
+	VPBROADCASTD most+56(FP), Y3
+	VPSLLD       $0x18, Y3, Y4
+	VCVTDQ2PS    Y4, Y4
 	XORQ         BX, BX
 	CMPQ         BX, DX
 	JGE          done4
 
 loop4:
-	VMOVUPS      (CX)(BX*4), Y4
-	VANDPS       table2<>+0(SB), Y4, Y5
-	VMOVDQU      table3<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VCVTPS2PD    X6, Y5
-	VEXTRACTI128 $0x01, Y6, X6
-	VCVTPS2PD    X6, Y6
-	VPSRLQ       $0x1e, Y0, Y7
-	VPXOR        Y0, Y7, Y7
-	VPSRLQ       $0x20, Y7, Y8
-	VPMULUDQ     table4<>+0(SB), Y8, Y8
-	VPMULUDQ     table5<>+0(SB), Y7, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPMULUDQ     table4<>+0(SB), Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPSRLQ       $0x1b, Y7, Y8
-	VPXOR        Y7, Y8, Y7
-	VPSRLQ       $0x20, Y7, Y8
-	VPMULUDQ     table6<>+0(SB), Y8, Y8
-	VPMULUDQ     table7<>+0(SB), Y7, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPMULUDQ     table6<>+0(SB), Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPADDQ       table8<>+0(SB), Y0, Y0
-	VPSRLQ       $0x1f, Y7, Y8
-	VPXOR        Y7, Y8, Y7
-	VPBLENDD     $0xaa, table9<>+0(SB), Y7, Y8
-	VPSRLQ       $0x20, Y7, Y7
-	VPOR         table9<>+0(SB), Y7, Y7
-	VMULPD       Y1, Y5, Y5
-	VMINPD       Y3, Y5, Y5
-	VROUNDPD     $0x03, Y5, Y5
-	VADDPD       Y8, Y5, Y5
-	VMULPD       Y1, Y6, Y6
-	VMINPD       Y3, Y6, Y6
-	VROUNDPD     $0x03, Y6, Y6
-	VADDPD       Y7, Y6, Y6
-	VPSRLQ       $0x20, Y5, Y5
-	VPBLENDD     $0xaa, Y6, Y5, Y5
-	VPAND        table10<>+0(SB), Y5, Y5
-	VPSIGND      Y4, Y5, Y5
-	VPADDD       Y2, Y5, Y5
-	VMOVUPS      32(CX)(BX*4), Y4
-	VANDPS       table2<>+0(SB), Y4, Y6
-	VMOVDQU      table3<>+0(SB), Y7
-	VPERMPS      Y6, Y7, Y7
-	VCVTPS2PD    X7, Y6
-	VEXTRACTI128 $0x01, Y7, X7
-	VCVTPS2PD    X7, Y7
-	VPSRLQ       $0x1e, Y0, Y8
-	VPXOR        Y0, Y8, Y8
-	VPSRLQ       $0x20, Y8, Y9
-	VPMULUDQ     table4<>+0(SB), Y9, Y9
-	VPMULUDQ     table5<>+0(SB), Y8, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPMULUDQ     table4<>+0(SB), Y8, Y8
-	VPSLLQ       $0x20, Y9, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPSRLQ       $0x1b, Y8, Y9
-	VPXOR        Y8, Y9, Y8
-	VPSRLQ       $0x20, Y8, Y9
-	VPMULUDQ     table6<>+0(SB), Y9, Y9
-	VPMULUDQ     table7<>+0(SB), Y8, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPMULUDQ     table6<>+0(SB), Y8, Y8
-	VPSLLQ       $0x20, Y9, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPADDQ       table8<>+0(SB), Y0, Y0
-	VPSRLQ       $0x1f, Y8, Y9
-	VPXOR        Y8, Y9, Y8
-	VPBLENDD     $0xaa, table9<>+0(SB), Y8, Y9
-	VPSRLQ       $0x20, Y8, Y8
-	VPOR         table9<>+0(SB), Y8, Y8
-	VMULPD       Y1, Y6, Y6
-	VMINPD       Y3, Y6, Y6
-	VROUNDPD     $0x03, Y6, Y6
-	VADDPD       Y9, Y6, Y6
-	VMULPD       Y1, Y7, Y7
-	VMINPD       Y3, Y7, Y7
-	VROUNDPD     $0x03, Y7, Y7
-	VADDPD       Y8, Y7, Y7
-	VPSRLQ       $0x20, Y6, Y6
-	VPBLENDD     $0xaa, Y7, Y6, Y6
-	VPAND        table10<>+0(SB), Y6, Y6
-	VPSIGND      Y4, Y6, Y6
-	VPADDD       Y2, Y6, Y6
-	VPACKUSDW    Y6, Y5, Y5
-	VMOVUPS      64(CX)(BX*4), Y4
-	VANDPS       table2<>+0(SB), Y4, Y6
-	VMOVDQU      table3<>+0(SB), Y7
-	VPERMPS      Y6, Y7, Y7
-	VCVTPS2PD    X7, Y6
-	VEXTRACTI128 $0x01, Y7, X7
-	VCVTPS2PD    X7, Y7
-	VPSRLQ       $0x1e, Y0, Y8
-	VPXOR        Y0, Y8, Y8
-	VPSRLQ       $0x20, Y8, Y9
-	VPMULUDQ     table4<>+0(SB), Y9, Y9
-	VPMULUDQ     table5<>+0(SB), Y8, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPMULUDQ     table4<>+0(SB), Y8, Y8
-	VPSLLQ       $0x20, Y9, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPSRLQ       $0x1b, Y8, Y9
-	VPXOR        Y8, Y9, Y8
-	VPSRLQ       $0x20, Y8, Y9
-	VPMULUDQ     table6<>+0(SB), Y9, Y9
-	VPMULUDQ     table7<>+0(SB), Y8, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPMULUDQ     table6<>+0(SB), Y8, Y8
-	VPSLLQ       $0x20, Y9, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPADDQ       table8<>+0(SB), Y0, Y0
-	VPSRLQ       $0x1f, Y8, Y9
-	VPXOR        Y8, Y9, Y8
-	VPBLENDD     $0xaa, table9<>+0(SB), Y8, Y9
-	VPSRLQ       $0x20, Y8, Y8
-	VPOR         table9<>+0(SB), Y8, Y8
-	VMULPD       Y1, Y6, Y6
-	VMINPD       Y3, Y6, Y6
-	VROUNDPD     $0x03, Y6, Y6
-	VADDPD       Y9, Y6, Y6
-	VMULPD       Y1, Y7, Y7
-	VMINPD       Y3, Y7, Y7
-	VROUNDPD     $0x03, Y7, Y7
-	VADDPD       Y8, Y7, Y7
-	VPSRLQ       $0x20, Y6, Y6
-	VPBLENDD     $0xaa, Y7, Y6, Y6
-	VPAND        table10<>+0(SB), Y6, Y6
-	VPSIGND      Y4, Y6, Y6
-	VPADDD       Y2, Y6, Y6
-	VMOVUPS      96(CX)(BX*4), Y4
-	VANDPS       table2<>+0(SB), Y4, Y7
-	VMOVDQU      table3<>+0(SB), Y8
-	VPERMPS      Y7, Y8, Y8
-	VCVTPS2PD    X8, Y7
-	VEXTRACTI128 $0x01, Y8, X8
-	VCVTPS2PD    X8, Y8
-	VPSRLQ       $0x1e, Y0, Y9
-	VPXOR        Y0, Y9, Y9
-	VPSRLQ       $0x20, Y9, Y10
-	VPMULUDQ     table4<>+0(SB), Y10, Y10
-	VPMULUDQ     table5<>+0(SB), Y9, Y11
-	VPADDQ       Y11, Y10, Y10
-	VPMULUDQ     table4<>+0(SB), Y9, Y9
-	VPSLLQ       $0x20, Y10, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPSRLQ       $0x1b, Y9, Y10
-	VPXOR        Y9, Y10, Y9
-	VPSRLQ       $0x20, Y9, Y10
-	VPMULUDQ     table6<>+0(SB), Y10, Y10
-	VPMULUDQ     table7<>+0(SB), Y9, Y11
-	VPADDQ       Y11, Y10, Y10
-	VPMULUDQ     table6<>+0(SB), Y9, Y9
-	VPSLLQ       $0x20, Y10, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPADDQ       table8<>+0(SB), Y0, Y0
-	VPSRLQ       $0x1f, Y9, Y10
-	VPXOR        Y9, Y10, Y9
-	VPBLENDD     $0xaa, table9<>+0(SB), Y9, Y10
-	VPSRLQ       $0x20, Y9, Y9
-	VPOR         table9<>+0(SB), Y9, Y9
-	VMULPD       Y1, Y7, Y7
-	VMINPD       Y3, Y7, Y7
-	VROUNDPD     $0x03, Y7, Y7
-	VADDPD       Y10, Y7, Y7
-	VMULPD       Y1, Y8, Y8
-	VMINPD       Y3, Y8, Y8
-	VROUNDPD     $0x03, Y8, Y8
-	VADDPD       Y9, Y8, Y8
-	VPSRLQ       $0x20, Y7, Y7
-	VPBLENDD     $0xaa, Y8, Y7, Y7
-	VPAND        table10<>+0(SB), Y7, Y7
-	VPSIGND      Y4, Y7, Y7
-	VPADDD       Y2, Y7, Y7
-	VPACKUSDW    Y7, Y6, Y6
-	VPACKUSWB    Y6, Y5, Y5
-	VMOVDQU      table11<>+0(SB), Y4
-	VPERMD       Y5, Y4, Y5
-	VMOVDQU      Y5, (AX)(BX*1)
-	ADDQ         $0x20, BX
-	CMPQ         BX, DX
-	JLT          loop4
+	VPSRLQ    $0x1e, Y0, Y5
+	VPXOR     Y0, Y5, Y5
+	VPSRLQ    $0x20, Y5, Y6
+	VPMULUDQ  table1<>+0(SB), Y6, Y6
+	VPMULUDQ  table2<>+0(SB), Y5, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPMULUDQ  table1<>+0(SB), Y5, Y5
+	VPSLLQ    $0x20, Y6, Y6
+	VPADDQ    Y6, Y5, Y5
+	VPSRLQ    $0x1b, Y5, Y6
+	VPXOR     Y5, Y6, Y5
+	VPSRLQ    $0x20, Y5, Y6
+	VPMULUDQ  table3<>+0(SB), Y6, Y6
+	VPMULUDQ  table4<>+0(SB), Y5, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPMULUDQ  table3<>+0(SB), Y5, Y5
+	VPSLLQ    $0x20, Y6, Y6
+	VPADDQ    Y6, Y5, Y5
+	VPADDQ    table5<>+0(SB), Y0, Y0
+	VPSRLQ    $0x1f, Y5, Y6
+	VPXOR     Y5, Y6, Y5
+	VPSHUFB   table6<>+0(SB), Y5, Y6
+	VPSRLD    $0x08, Y5, Y5
+	VPSRLD    $0x08, Y6, Y6
+	VMOVUPS   (CX)(BX*4), Y7
+	VANDPS    table7<>+0(SB), Y7, Y8
+	VMULPS    Y1, Y8, Y8
+	VMULPS    Y2, Y8, Y8
+	VMINPS    Y4, Y8, Y8
+	VCVTPS2DQ Y8, Y8
+	VPADDD    Y5, Y8, Y5
+	VPSRLD    $0x18, Y5, Y5
+	VPSIGND   Y7, Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VMOVUPS   32(CX)(BX*4), Y7
+	VANDPS    table7<>+0(SB), Y7, Y8
+	VMULPS    Y1, Y8, Y8
+	VMULPS    Y2, Y8, Y8
+	VMINPS    Y4, Y8, Y8
+	VCVTPS2DQ Y8, Y8
+	VPADDD    Y6, Y8, Y6
+	VPSRLD    $0x18, Y6, Y6
+	VPSIGND   Y7, Y6, Y6
+	VPADDD    Y3, Y6, Y6
+	VPACKUSDW Y6, Y5, Y5
+	VPSRLQ    $0x1e, Y0, Y6
+	VPXOR     Y0, Y6, Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPMULUDQ  table1<>+0(SB), Y7, Y7
+	VPMULUDQ  table2<>+0(SB), Y6, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPMULUDQ  table1<>+0(SB), Y6, Y6
+	VPSLLQ    $0x20, Y7, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPSRLQ    $0x1b, Y6, Y7
+	VPXOR     Y6, Y7, Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPMULUDQ  table3<>+0(SB), Y7, Y7
+	VPMULUDQ  table4<>+0(SB), Y6, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPMULUDQ  table3<>+0(SB), Y6, Y6
+	VPSLLQ    $0x20, Y7, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPADDQ    table5<>+0(SB), Y0, Y0
+	VPSRLQ    $0x1f, Y6, Y7
+	VPXOR     Y6, Y7, Y6
+	VPSHUFB   table6<>+0(SB), Y6, Y7
+	VPSRLD    $0x08, Y6, Y6
+	VPSRLD    $0x08, Y7, Y7
+	VMOVUPS   64(CX)(BX*4), Y8
+	VANDPS    table7<>+0(SB), Y8, Y9
+	VMULPS    Y1, Y9, Y9
+	VMULPS    Y2, Y9, Y9
+	VMINPS    Y4, Y9, Y9
+	VCVTPS2DQ Y9, Y9
+	VPADDD    Y6, Y9, Y6
+	VPSRLD    $0x18, Y6, Y6
+	VPSIGND   Y8, Y6, Y6
+	VPADDD    Y3, Y6, Y6
+	VMOVUPS   96(CX)(BX*4), Y8
+	VANDPS    table7<>+0(SB), Y8, Y9
+	VMULPS    Y1, Y9, Y9
+	VMULPS    Y2, Y9, Y9
+	VMINPS    Y4, Y9, Y9
+	VCVTPS2DQ Y9, Y9
+	VPADDD    Y7, Y9, Y7
+	VPSRLD    $0x18, Y7, Y7
+	VPSIGND   Y8, Y7, Y7
+	VPADDD    Y3, Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPACKUSWB Y6, Y5, Y5
+	VMOVDQU   table8<>+0(SB), Y6
+	VPERMD    Y5, Y6, Y5
+	VMOVDQU   Y5, (AX)(BX*1)
+	ADDQ      $0x20, BX
+	CMPQ      BX, DX
+	JLT       loop4
 
 done4:
 	VZEROUPPER
@@ -327,71 +240,53 @@ DATA table0<>+16(SB)/8, $0x3c6ef372fe94f82a
 DATA table0<>+24(SB)/8, $0xdaa66d2c7ddf743f
 GLOBL table0<>(SB), RODATA|NOPTR, $32
 
-DATA table1<>+0(SB)/8, $0x41f0000000000000
-DATA table1<>+8(SB)/8, $0x41f0000000000000
-DATA table1<>+16(SB)/8, $0x41f0000000000000
-DATA table1<>+24(SB)/8, $0x41f0000000000000
+DATA table1<>+0(SB)/8, $0xbf58476d1ce4e5b9
+DATA table1<>+8(SB)/8, $0xbf58476d1ce4e5b9
+DATA table1<>+16(SB)/8, $0xbf58476d1ce4e5b9
+DATA table1<>+24(SB)/8, $0xbf58476d1ce4e5b9
 GLOBL table1<>(SB), RODATA|NOPTR, $32
 
-DATA table2<>+0(SB)/8, $0x7fffffff7fffffff
-DATA table2<>+8(SB)/8, $0x7fffffff7fffffff
-DATA table2<>+16(SB)/8, $0x7fffffff7fffffff
-DATA table2<>+24(SB)/8, $0x7fffffff7fffffff
+DATA table2<>+0(SB)/8, $0x00000000bf58476d
+DATA table2<>+8(SB)/8, $0x00000000bf58476d
+DATA table2<>+16(SB)/8, $0x00000000bf58476d
+DATA table2<>+24(SB)/8, $0x00000000bf58476d
 GLOBL table2<>(SB), RODATA|NOPTR, $32
 
-DATA table3<>+0(SB)/8, $0x0000000200000000
-DATA table3<>+8(SB)/8, $0x0000000600000004
-DATA table3<>+16(SB)/8, $0x0000000300000001
-DATA table3<>+24(SB)/8, $0x0000000700000005
+DATA table3<>+0(SB)/8, $0x94d049bb133111eb
+DATA table3<>+8(SB)/8, $0x94d049bb133111eb
+DATA table3<>+16(SB)/8, $0x94d049bb133111eb
+DATA table3<>+24(SB)/8, $0x94d049bb133111eb
 GLOBL table3<>(SB), RODATA|NOPTR, $32
 
-DATA table4<>+0(SB)/8, $0xbf58476d1ce4e5b9
-DATA table4<>+8(SB)/8, $0xbf58476d1ce4e5b9
-DATA table4<>+16(SB)/8, $0xbf58476d1ce4e5b9
-DATA table4<>+24(SB)/8, $0xbf58476d1ce4e5b9
+DATA table4<>+0(SB)/8, $0x0000000094d049bb
+DATA table4<>+8(SB)/8, $0x0000000094d049bb
+DATA table4<>+16(SB)/8, $0x0000000094d049bb
+DATA table4<>+24(SB)/8, $0x0000000094d049bb
 GLOBL table4<>(SB), RODATA|NOPTR, $32
 
-DATA table5<>+0(SB)/8, $0x00000000bf58476d
-DATA table5<>+8(SB)/8, $0x00000000bf58476d
-DATA table5<>+16(SB)/8, $0x00000000bf58476d
-DATA table5<>+24(SB)/8, $0x00000000bf58476d
+DATA table5<>+0(SB)/8, $0x78dde6e5fd29f054
+DATA table5<>+8(SB)/8, $0x78dde6e5fd29f054
+DATA table5<>+16(SB)/8, $0x78dde6e5fd29f054
+DATA table5<>+24(SB)/8, $0x78dde6e5fd29f054
 GLOBL table5<>(SB), RODATA|NOPTR, $32
 
-DATA table6<>+0(SB)/8, $0x94d049bb133111eb
-DATA table6<>+8(SB)/8, $0x94d049bb133111eb
-DATA table6<>+16(SB)/8, $0x94d049bb133111eb
-DATA table6<>+24(SB)/8, $0x94d049bb133111eb
+DATA table6<>+0(SB)/8, $0x0504070601000302
+DATA table6<>+8(SB)/8, $0x0d0c0f0e09080b0a
+DATA table6<>+16(SB)/8, $0x0504070601000302
+DATA table6<>+24(SB)/8, $0x0d0c0f0e09080b0a
 GLOBL table6<>(SB), RODATA|NOPTR, $32
 
-DATA table7<>+0(SB)/8, $0x0000000094d049bb
-DATA table7<>+8(SB)/8, $0x0000000094d049bb
-DATA table7<>+16(SB)/8, $0x0000000094d049bb
-DATA table7<>+24(SB)/8, $0x0000000094d049bb
+DATA table7<>+0(SB)/8, $0x7fffffff7fffffff
+DATA table7<>+8(SB)/8, $0x7fffffff7fffffff
+DATA table7<>+16(SB)/8, $0x7fffffff7fffffff
+DATA table7<>+24(SB)/8, $0x7fffffff7fffffff
 GLOBL table7<>(SB), RODATA|NOPTR, $32
 
-DATA table8<>+0(SB)/8, $0x78dde6e5fd29f054
-DATA table8<>+8(SB)/8, $0x78dde6e5fd29f054
-DATA table8<>+16(SB)/8, $0x78dde6e5fd29f054
-DATA table8<>+24(SB)/8, $0x78dde6e5fd29f054
+DATA table8<>+0(SB)/8, $0x0000000400000000
+DATA table8<>+8(SB)/8, $0x0000000500000001
+DATA table8<>+16(SB)/8, $0x0000000600000002
+DATA table8<>+24(SB)/8, $0x0000000700000003
 GLOBL table8<>(SB), RODATA|NOPTR, $32
-
-DATA table9<>+0(SB)/8, $0x4330000000000000
-DATA table9<>+8(SB)/8, $0x4330000000000000
-DATA table9<>+16(SB)/8, $0x4330000000000000
-DATA table9<>+24(SB)/8, $0x4330000000000000
-GLOBL table9<>(SB), RODATA|NOPTR, $32
-
-DATA table10<>+0(SB)/8, $0x000000ff000000ff
-DATA table10<>+8(SB)/8, $0x000000ff000000ff
-DATA table10<>+16(SB)/8, $0x000000ff000000ff
-DATA table10<>+24(SB)/8, $0x000000ff000000ff
-GLOBL table10<>(SB), RODATA|NOPTR, $32
-
-DATA table11<>+0(SB)/8, $0x0000000400000000
-DATA table11<>+8(SB)/8, $0x0000000500000001
-DATA table11<>+16(SB)/8, $0x0000000600000002
-DATA table11<>+24(SB)/8, $0x0000000700000003
-GLOBL table11<>(SB), RODATA|NOPTR, $32
 
 // func addLevelsAVX2(dst []float32, scale float32, codes []byte, zero int, low float64, unit float64)
 // Requires: AVX, AVX2
@@ -431,229 +326,112 @@ done5:
 	VZEROUPPER
 	RET
 
-// func stepsAVX2(codes []byte, x []float32, low float64, perStep float64, top float64, start uint64)
+// func stepsAVX2(codes []byte, x []float32, pre float32, low float32, perStep float32, top float32, start uint64)
 // Requires: AVX, AVX2
-TEXT ·stepsAVX2(SB), NOSPLIT, $0-80
+TEXT ·stepsAVX2(SB), NOSPLIT, $0-72
 	MOVQ         codes_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         x_len+32(FP), DX
-	VBROADCASTSD low+48(FP), Y0
-	VBROADCASTSD perStep+56(FP), Y1
-	VBROADCASTSD top+64(FP), Y2
-	VPBROADCASTQ start+72(FP), Y3
-	VPADDQ       table0<>+0(SB), Y3, Y3
+	VBROADCASTSS pre+48(FP), Y0
+	VBROADCASTSS low+52(FP), Y1
+	VBROADCASTSS perStep+56(FP), Y2
+	VBROADCASTSS top+60(FP), Y3
+	VPBROADCASTQ start+64(FP), Y4
+	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         BX, BX
 	CMPQ         BX, DX
 	JGE          done6
 
 loop6:
-	VMOVUPS      (CX)(BX*4), Y4
-	VMOVDQU      table3<>+0(SB), Y5
-	VPERMPS      Y4, Y5, Y5
-	VCVTPS2PD    X5, Y4
-	VEXTRACTI128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y0, Y4, Y4
-	VMULPD       Y1, Y4, Y4
-	VSUBPD       Y0, Y5, Y5
-	VMULPD       Y1, Y5, Y5
-	VPSRLQ       $0x1e, Y3, Y6
-	VPXOR        Y3, Y6, Y6
-	VPSRLQ       $0x20, Y6, Y7
-	VPMULUDQ     table4<>+0(SB), Y7, Y7
-	VPMULUDQ     table5<>+0(SB), Y6, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPMULUDQ     table4<>+0(SB), Y6, Y6
-	VPSLLQ       $0x20, Y7, Y7
-	VPADDQ       Y7, Y6, Y6
-	VPSRLQ       $0x1b, Y6, Y7
-	VPXOR        Y6, Y7, Y6
-	VPSRLQ       $0x20, Y6, Y7
-	VPMULUDQ     table6<>+0(SB), Y7, Y7
-	VPMULUDQ     table7<>+0(SB), Y6, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPMULUDQ     table6<>+0(SB), Y6, Y6
-	VPSLLQ       $0x20, Y7, Y7
-	VPADDQ       Y7, Y6, Y6
-	VPADDQ       table8<>+0(SB), Y3, Y3
-	VPSRLQ       $0x1f, Y6, Y7
-	VPXOR        Y6, Y7, Y6
-	VPBLENDD     $0xaa, table12<>+0(SB), Y6, Y7
-	VPSRLQ       $0x20, Y6, Y6
-	VPOR         table12<>+0(SB), Y6, Y6
-	VSUBPD       table12<>+0(SB), Y7, Y7
-	VADDPD       Y7, Y4, Y4
-	VSUBPD       table12<>+0(SB), Y6, Y6
-	VADDPD       Y6, Y5, Y5
-	VMINPD       Y2, Y4, Y4
-	VROUNDPD     $0x03, Y4, Y4
-	VADDPD       table9<>+0(SB), Y4, Y4
-	VMINPD       Y2, Y5, Y5
-	VROUNDPD     $0x03, Y5, Y5
-	VADDPD       table9<>+0(SB), Y5, Y5
-	VPSLLQ       $0x20, Y5, Y5
-	VPBLENDD     $0xaa, Y5, Y4, Y4
-	VPAND        table10<>+0(SB), Y4, Y4
-	VMOVUPS      32(CX)(BX*4), Y5
-	VMOVDQU      table3<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VCVTPS2PD    X6, Y5
-	VEXTRACTI128 $0x01, Y6, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y0, Y5, Y5
-	VMULPD       Y1, Y5, Y5
-	VSUBPD       Y0, Y6, Y6
-	VMULPD       Y1, Y6, Y6
-	VPSRLQ       $0x1e, Y3, Y7
-	VPXOR        Y3, Y7, Y7
-	VPSRLQ       $0x20, Y7, Y8
-	VPMULUDQ     table4<>+0(SB), Y8, Y8
-	VPMULUDQ     table5<>+0(SB), Y7, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPMULUDQ     table4<>+0(SB), Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPSRLQ       $0x1b, Y7, Y8
-	VPXOR        Y7, Y8, Y7
-	VPSRLQ       $0x20, Y7, Y8
-	VPMULUDQ     table6<>+0(SB), Y8, Y8
-	VPMULUDQ     table7<>+0(SB), Y7, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPMULUDQ     table6<>+0(SB), Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPADDQ       table8<>+0(SB), Y3, Y3
-	VPSRLQ       $0x1f, Y7, Y8
-	VPXOR        Y7, Y8, Y7
-	VPBLENDD     $0xaa, table12<>+0(SB), Y7, Y8
-	VPSRLQ       $0x20, Y7, Y7
-	VPOR         table12<>+0(SB), Y7, Y7
-	VSUBPD       table12<>+0(SB), Y8, Y8
-	VADDPD       Y8, Y5, Y5
-	VSUBPD       table12<>+0(SB), Y7, Y7
-	VADDPD       Y7, Y6, Y6
-	VMINPD       Y2, Y5, Y5
-	VROUNDPD     $0x03, Y5, Y5
-	VADDPD       table9<>+0(SB), Y5, Y5
-	VMINPD       Y2, Y6, Y6
-	VROUNDPD     $0x03, Y6, Y6
-	VADDPD       table9<>+0(SB), Y6, Y6
-	VPSLLQ       $0x20, Y6, Y6
-	VPBLENDD     $0xaa, Y6, Y5, Y5
-	VPAND        table10<>+0(SB), Y5, Y5
-	VPACKUSDW    Y5, Y4, Y4
-	VMOVUPS      64(CX)(BX*4), Y5
-	VMOVDQU      table3<>+0(SB), Y6
-	VPERMPS      Y5, Y6, Y6
-	VCVTPS2PD    X6, Y5
-	VEXTRACTI128 $0x01, Y6, X6
-	VCVTPS2PD    X6, Y6
-	VSUBPD       Y0, Y5, Y5
-	VMULPD       Y1, Y5, Y5
-	VSUBPD       Y0, Y6, Y6
-	VMULPD       Y1, Y6, Y6
-	VPSRLQ       $0x1e, Y3, Y7
-	VPXOR        Y3, Y7, Y7
-	VPSRLQ       $0x20, Y7, Y8
-	VPMULUDQ     table4<>+0(SB), Y8, Y8
-	VPMULUDQ     table5<>+0(SB), Y7, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPMULUDQ     table4<>+0(SB), Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPSRLQ       $0x1b, Y7, Y8
-	VPXOR        Y7, Y8, Y7
-	VPSRLQ       $0x20, Y7, Y8
-	VPMULUDQ     table6<>+0(SB), Y8, Y8
-	VPMULUDQ     table7<>+0(SB), Y7, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPMULUDQ     table6<>+0(SB), Y7, Y7
-	VPSLLQ       $0x20, Y8, Y8
-	VPADDQ       Y8, Y7, Y7
-	VPADDQ       table8<>+0(SB), Y3, Y3
-	VPSRLQ       $0x1f, Y7, Y8
-	VPXOR        Y7, Y8, Y7
-	VPBLENDD     $0xaa, table12<>+0(SB), Y7, Y8
-	VPSRLQ       $0x20, Y7, Y7
-	VPOR         table12<>+0(SB), Y7, Y7
-	VSUBPD       table12<>+0(SB), Y8, Y8
-	VADDPD       Y8, Y5, Y5
-	VSUBPD       table12<>+0(SB), Y7, Y7
-	VADDPD       Y7, Y6, Y6
-	VMINPD       Y2, Y5, Y5
-	VROUNDPD     $0x03, Y5, Y5
-	VADDPD       table9<>+0(SB), Y5, Y5
-	VMINPD       Y2, Y6, Y6
-	VROUNDPD     $0x03, Y6, Y6
-	VADDPD       table9<>+0(SB), Y6, Y6
-	VPSLLQ       $0x20, Y6, Y6
-	VPBLENDD     $0xaa, Y6, Y5, Y5
-	VPAND        table10<>+0(SB), Y5, Y5
-	VMOVUPS      96(CX)(BX*4), Y6
-	VMOVDQU      table3<>+0(SB), Y7
-	VPERMPS      Y6, Y7, Y7
-	VCVTPS2PD    X7, Y6
-	VEXTRACTI128 $0x01, Y7, X7
-	VCVTPS2PD    X7, Y7
-	VSUBPD       Y0, Y6, Y6
-	VMULPD       Y1, Y6, Y6
-	VSUBPD       Y0, Y7, Y7
-	VMULPD       Y1, Y7, Y7
-	VPSRLQ       $0x1e, Y3, Y8
-	VPXOR        Y3, Y8, Y8
-	VPSRLQ       $0x20, Y8, Y9
-	VPMULUDQ     table4<>+0(SB), Y9, Y9
-	VPMULUDQ     table5<>+0(SB), Y8, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPMULUDQ     table4<>+0(SB), Y8, Y8
-	VPSLLQ       $0x20, Y9, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPSRLQ       $0x1b, Y8, Y9
-	VPXOR        Y8, Y9, Y8
-	VPSRLQ       $0x20, Y8, Y9
-	VPMULUDQ     table6<>+0(SB), Y9, Y9
-	VPMULUDQ     table7<>+0(SB), Y8, Y10
-	VPADDQ       Y10, Y9, Y9
-	VPMULUDQ     table6<>+0(SB), Y8, Y8
-	VPSLLQ       $0x20, Y9, Y9
-	VPADDQ       Y9, Y8, Y8
-	VPADDQ       table8<>+0(SB), Y3, Y3
-	VPSRLQ       $0x1f, Y8, Y9
-	VPXOR        Y8, Y9, Y8
-	VPBLENDD     $0xaa, table12<>+0(SB), Y8, Y9
-	VPSRLQ       $0x20, Y8, Y8
-	VPOR         table12<>+0(SB), Y8, Y8
-	VSUBPD       table12<>+0(SB), Y9, Y9
-	VADDPD       Y9, Y6, Y6
-	VSUBPD       table12<>+0(SB), Y8, Y8
-	VADDPD       Y8, Y7, Y7
-	VMINPD       Y2, Y6, Y6
-	VROUNDPD     $0x03, Y6, Y6
-	VADDPD       table9<>+0(SB), Y6, Y6
-	VMINPD       Y2, Y7, Y7
-	VROUNDPD     $0x03, Y7, Y7
-	VADDPD       table9<>+0(SB), Y7, Y7
-	VPSLLQ       $0x20, Y7, Y7
-	VPBLENDD     $0xaa, Y7, Y6, Y6
-	VPAND        table10<>+0(SB), Y6, Y6
-	VPACKUSDW    Y6, Y5, Y5
-	VPACKUSWB    Y5, Y4, Y4
-	VMOVDQU      table11<>+0(SB), Y5
-	VPERMD       Y4, Y5, Y4
-	VMOVDQU      Y4, (AX)(BX*1)
-	ADDQ         $0x20, BX
-	CMPQ         BX, DX
-	JLT          loop6
+	VPSRLQ    $0x1e, Y4, Y5
+	VPXOR     Y4, Y5, Y5
+	VPSRLQ    $0x20, Y5, Y6
+	VPMULUDQ  table1<>+0(SB), Y6, Y6
+	VPMULUDQ  table2<>+0(SB), Y5, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPMULUDQ  table1<>+0(SB), Y5, Y5
+	VPSLLQ    $0x20, Y6, Y6
+	VPADDQ    Y6, Y5, Y5
+	VPSRLQ    $0x1b, Y5, Y6
+	VPXOR     Y5, Y6, Y5
+	VPSRLQ    $0x20, Y5, Y6
+	VPMULUDQ  table3<>+0(SB), Y6, Y6
+	VPMULUDQ  table4<>+0(SB), Y5, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPMULUDQ  table3<>+0(SB), Y5, Y5
+	VPSLLQ    $0x20, Y6, Y6
+	VPADDQ    Y6, Y5, Y5
+	VPADDQ    table5<>+0(SB), Y4, Y4
+	VPSRLQ    $0x1f, Y5, Y6
+	VPXOR     Y5, Y6, Y5
+	VPSHUFB   table6<>+0(SB), Y5, Y6
+	VPSRLD    $0x09, Y5, Y5
+	VPSRLD    $0x09, Y6, Y6
+	VMULPS    (CX)(BX*4), Y0, Y7
+	VSUBPS    Y1, Y7, Y7
+	VMULPS    Y2, Y7, Y7
+	VMINPS    Y3, Y7, Y7
+	VCVTPS2DQ Y7, Y7
+	VPADDD    Y5, Y7, Y5
+	VPSRLD    $0x17, Y5, Y5
+	VMULPS    32(CX)(BX*4), Y0, Y7
+	VSUBPS    Y1, Y7, Y7
+	VMULPS    Y2, Y7, Y7
+	VMINPS    Y3, Y7, Y7
+	VCVTPS2DQ Y7, Y7
+	VPADDD    Y6, Y7, Y6
+	VPSRLD    $0x17, Y6, Y6
+	VPACKUSDW Y6, Y5, Y5
+	VPSRLQ    $0x1e, Y4, Y6
+	VPXOR     Y4, Y6, Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPMULUDQ  table1<>+0(SB), Y7, Y7
+	VPMULUDQ  table2<>+0(SB), Y6, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPMULUDQ  table1<>+0(SB), Y6, Y6
+	VPSLLQ    $0x20, Y7, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPSRLQ    $0x1b, Y6, Y7
+	VPXOR     Y6, Y7, Y6
+	VPSRLQ    $0x20, Y6, Y7
+	VPMULUDQ  table3<>+0(SB), Y7, Y7
+	VPMULUDQ  table4<>+0(SB), Y6, Y8
+	VPADDQ    Y8, Y7, Y7
+	VPMULUDQ  table3<>+0(SB), Y6, Y6
+	VPSLLQ    $0x20, Y7, Y7
+	VPADDQ    Y7, Y6, Y6
+	VPADDQ    table5<>+0(SB), Y4, Y4
+	VPSRLQ    $0x1f, Y6, Y7
+	VPXOR     Y6, Y7, Y6
+	VPSHUFB   table6<>+0(SB), Y6, Y7
+	VPSRLD    $0x09, Y6, Y6
+	VPSRLD    $0x09, Y7, Y7
+	VMULPS    64(CX)(BX*4), Y0, Y8
+	VSUBPS    Y1, Y8, Y8
+	VMULPS    Y2, Y8, Y8
+	VMINPS    Y3, Y8, Y8
+	VCVTPS2DQ Y8, Y8
+	VPADDD    Y6, Y8, Y6
+	VPSRLD    $0x17, Y6, Y6
+	VMULPS    96(CX)(BX*4), Y0, Y8
+	VSUBPS    Y1, Y8, Y8
+	VMULPS    Y2, Y8, Y8
+	VMINPS    Y3, Y8, Y8
+	VCVTPS2DQ Y8, Y8
+	VPADDD    Y7, Y8, Y7
+	VPSRLD    $0x17, Y7, Y7
+	VPACKUSDW Y7, Y6, Y6
+	VPACKUSWB Y6, Y5, Y5
+	VMOVDQU   table8<>+0(SB), Y6
+	VPERMD    Y5, Y6, Y5
+	VMOVDQU   Y5, (AX)(BX*1)
+	ADDQ      $0x20, BX
+	CMPQ      BX, DX
+	JLT       loop6
 
 done6:
 	VZEROUPPER
 	RET
-
-DATA table12<>+0(SB)/8, $0x4130000000000000
-DATA table12<>+8(SB)/8, $0x4130000000000000
-DATA table12<>+16(SB)/8, $0x4130000000000000
-DATA table12<>+24(SB)/8, $0x4130000000000000
-GLOBL table12<>(SB), RODATA|NOPTR, $32
 
 // func nearestStepsAVX2(codes []byte, x []float32, low float64, perStep float64, top float64)
 // Requires: AVX, AVX2
@@ -670,93 +448,93 @@ TEXT ·nearestStepsAVX2(SB), NOSPLIT, $0-72
 
 loop7:
 	VMOVUPS      (CX)(BX*4), Y3
-	VMOVDQU      table3<>+0(SB), Y4
+	VMOVDQU      table9<>+0(SB), Y4
 	VPERMPS      Y3, Y4, Y4
 	VCVTPS2PD    X4, Y3
 	VEXTRACTI128 $0x01, Y4, X4
 	VCVTPS2PD    X4, Y4
 	VSUBPD       Y0, Y3, Y3
 	VMULPD       Y1, Y3, Y3
-	VSUBPD       Y0, Y4, Y4
-	VMULPD       Y1, Y4, Y4
-	VADDPD       table13<>+0(SB), Y3, Y3
-	VADDPD       table13<>+0(SB), Y4, Y4
+	VADDPD       table10<>+0(SB), Y3, Y3
 	VMINPD       Y2, Y3, Y3
 	VROUNDPD     $0x03, Y3, Y3
-	VADDPD       table9<>+0(SB), Y3, Y3
+	VADDPD       table11<>+0(SB), Y3, Y3
+	VSUBPD       Y0, Y4, Y4
+	VMULPD       Y1, Y4, Y4
+	VADDPD       table10<>+0(SB), Y4, Y4
 	VMINPD       Y2, Y4, Y4
 	VROUNDPD     $0x03, Y4, Y4
-	VADDPD       table9<>+0(SB), Y4, Y4
+	VADDPD       table11<>+0(SB), Y4, Y4
 	VPSLLQ       $0x20, Y4, Y4
 	VPBLENDD     $0xaa, Y4, Y3, Y3
-	VPAND        table10<>+0(SB), Y3, Y3
+	VPAND        table12<>+0(SB), Y3, Y3
 	VMOVUPS      32(CX)(BX*4), Y4
-	VMOVDQU      table3<>+0(SB), Y5
+	VMOVDQU      table9<>+0(SB), Y5
 	VPERMPS      Y4, Y5, Y5
 	VCVTPS2PD    X5, Y4
 	VEXTRACTI128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
 	VSUBPD       Y0, Y4, Y4
 	VMULPD       Y1, Y4, Y4
-	VSUBPD       Y0, Y5, Y5
-	VMULPD       Y1, Y5, Y5
-	VADDPD       table13<>+0(SB), Y4, Y4
-	VADDPD       table13<>+0(SB), Y5, Y5
+	VADDPD       table10<>+0(SB), Y4, Y4
 	VMINPD       Y2, Y4, Y4
 	VROUNDPD     $0x03, Y4, Y4
-	VADDPD       table9<>+0(SB), Y4, Y4
+	VADDPD       table11<>+0(SB), Y4, Y4
+	VSUBPD       Y0, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VADDPD       table10<>+0(SB), Y5, Y5
 	VMINPD       Y2, Y5, Y5
 	VROUNDPD     $0x03, Y5, Y5
-	VADDPD       table9<>+0(SB), Y5, Y5
+	VADDPD       table11<>+0(SB), Y5, Y5
 	VPSLLQ       $0x20, Y5, Y5
 	VPBLENDD     $0xaa, Y5, Y4, Y4
-	VPAND        table10<>+0(SB), Y4, Y4
+	VPAND        table12<>+0(SB), Y4, Y4
 	VPACKUSDW    Y4, Y3, Y3
 	VMOVUPS      64(CX)(BX*4), Y4
-	VMOVDQU      table3<>+0(SB), Y5
+	VMOVDQU      table9<>+0(SB), Y5
 	VPERMPS      Y4, Y5, Y5
 	VCVTPS2PD    X5, Y4
 	VEXTRACTI128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
 	VSUBPD       Y0, Y4, Y4
 	VMULPD       Y1, Y4, Y4
-	VSUBPD       Y0, Y5, Y5
-	VMULPD       Y1, Y5, Y5
-	VADDPD       table13<>+0(SB), Y4, Y4
-	VADDPD       table13<>+0(SB), Y5, Y5
+	VADDPD       table10<>+0(SB), Y4, Y4
 	VMINPD       Y2, Y4, Y4
 	VROUNDPD     $0x03, Y4, Y4
-	VADDPD       table9<>+0(SB), Y4, Y4
+	VADDPD       table11<>+0(SB), Y4, Y4
+	VSUBPD       Y0, Y5, Y5
+	VMULPD       Y1, Y5, Y5
+	VADDPD       table10<>+0(SB), Y5, Y5
 	VMINPD       Y2, Y5, Y5
 	VROUNDPD     $0x03, Y5, Y5
-	VADDPD       table9<>+0(SB), Y5, Y5
+	VADDPD       table11<>+0(SB), Y5, Y5
 	VPSLLQ       $0x20, Y5, Y5
 	VPBLENDD     $0xaa, Y5, Y4, Y4
-	VPAND        table10<>+0(SB), Y4, Y4
+	VPAND        table12<>+0(SB), Y4, Y4
 	VMOVUPS      96(CX)(BX*4), Y5
-	VMOVDQU      table3<>+0(SB), Y6
+	VMOVDQU      table9<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
 	VCVTPS2PD    X6, Y5
 	VEXTRACTI128 $0x01, Y6, X6
 	VCVTPS2PD    X6, Y6
 	VSUBPD       Y0, Y5, Y5
 	VMULPD       Y1, Y5, Y5
-	VSUBPD       Y0, Y6, Y6
-	VMULPD       Y1, Y6, Y6
-	VADDPD       table13<>+0(SB), Y5, Y5
-	VADDPD       table13<>+0(SB), Y6, Y6
+	VADDPD       table10<>+0(SB), Y5, Y5
 	VMINPD       Y2, Y5, Y5
 	VROUNDPD     $0x03, Y5, Y5
-	VADDPD       table9<>+0(SB), Y5, Y5
+	VADDPD       table11<>+0(SB), Y5, Y5
+	VSUBPD       Y0, Y6, Y6
+	VMULPD       Y1, Y6, Y6
+	VADDPD       table10<>+0(SB), Y6, Y6
 	VMINPD       Y2, Y6, Y6
 	VROUNDPD     $0x03, Y6, Y6
-	VADDPD       table9<>+0(SB), Y6, Y6
+	VADDPD       table11<>+0(SB), Y6, Y6
 	VPSLLQ       $0x20, Y6, Y6
 	VPBLENDD     $0xaa, Y6, Y5, Y5
-	VPAND        table10<>+0(SB), Y5, Y5
+	VPAND        table12<>+0(SB), Y5, Y5
 	VPACKUSDW    Y5, Y4, Y4
 	VPACKUSWB    Y4, Y3, Y3
-	VMOVDQU      table11<>+0(SB), Y4
+	VMOVDQU      table8<>+0(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VMOVDQU      Y3, (AX)(BX*1)
 	ADDQ         $0x20, BX
@@ -767,19 +545,37 @@ done7:
 	VZEROUPPER
 	RET
 
-DATA table13<>+0(SB)/8, $0x3fe0000000000000
-DATA table13<>+8(SB)/8, $0x3fe0000000000000
-DATA table13<>+16(SB)/8, $0x3fe0000000000000
-DATA table13<>+24(SB)/8, $0x3fe0000000000000
-GLOBL table13<>(SB), RODATA|NOPTR, $32
+DATA table9<>+0(SB)/8, $0x0000000200000000
+DATA table9<>+8(SB)/8, $0x0000000600000004
+DATA table9<>+16(SB)/8, $0x0000000300000001
+DATA table9<>+24(SB)/8, $0x0000000700000005
+GLOBL table9<>(SB), RODATA|NOPTR, $32
+
+DATA table10<>+0(SB)/8, $0x3fe0000000000000
+DATA table10<>+8(SB)/8, $0x3fe0000000000000
+DATA table10<>+16(SB)/8, $0x3fe0000000000000
+DATA table10<>+24(SB)/8, $0x3fe0000000000000
+GLOBL table10<>(SB), RODATA|NOPTR, $32
+
+DATA table11<>+0(SB)/8, $0x4330000000000000
+DATA table11<>+8(SB)/8, $0x4330000000000000
+DATA table11<>+16(SB)/8, $0x4330000000000000
+DATA table11<>+24(SB)/8, $0x4330000000000000
+GLOBL table11<>(SB), RODATA|NOPTR, $32
+
+DATA table12<>+0(SB)/8, $0x000000ff000000ff
+DATA table12<>+8(SB)/8, $0x000000ff000000ff
+DATA table12<>+16(SB)/8, $0x000000ff000000ff
+DATA table12<>+24(SB)/8, $0x000000ff000000ff
+GLOBL table12<>(SB), RODATA|NOPTR, $32
 
 // func extentAVX2(x []float32) (lo int32, hi int32)
 // Requires: AVX, AVX2
 TEXT ·extentAVX2(SB), NOSPLIT, $0-32
 	MOVQ    x_base+0(FP), AX
 	MOVQ    x_len+8(FP), CX
-	VMOVDQU table2<>+0(SB), Y0
-	VMOVDQU table14<>+0(SB), Y1
+	VMOVDQU table7<>+0(SB), Y0
+	VMOVDQU table13<>+0(SB), Y1
 	XORQ    DX, DX
 	CMPQ    DX, CX
 	JGE     done8
@@ -815,11 +611,11 @@ done8:
 	VZEROUPPER
 	RET
 
-DATA table14<>+0(SB)/8, $0x8000000080000000
-DATA table14<>+8(SB)/8, $0x8000000080000000
-DATA table14<>+16(SB)/8, $0x8000000080000000
-DATA table14<>+24(SB)/8, $0x8000000080000000
-GLOBL table14<>(SB), RODATA|NOPTR, $32
+DATA table13<>+0(SB)/8, $0x8000000080000000
+DATA table13<>+8(SB)/8, $0x8000000080000000
+DATA table13<>+16(SB)/8, $0x8000000080000000
+DATA table13<>+24(SB)/8, $0x8000000080000000
+GLOBL table13<>(SB), RODATA|NOPTR, $32
 
 // func exponentsAVX2(codes []byte, x []float32, start uint64)
 // Requires: AVX, AVX2
@@ -835,117 +631,117 @@ TEXT ·exponentsAVX2(SB), NOSPLIT, $0-56
 
 loop9:
 	VMOVDQU   (CX)(BX*4), Y1
-	VPAND     table2<>+0(SB), Y1, Y1
+	VPAND     table7<>+0(SB), Y1, Y1
 	VPSRLQ    $0x1e, Y0, Y2
 	VPXOR     Y0, Y2, Y2
 	VPSRLQ    $0x20, Y2, Y3
-	VPMULUDQ  table4<>+0(SB), Y3, Y3
-	VPMULUDQ  table5<>+0(SB), Y2, Y4
+	VPMULUDQ  table1<>+0(SB), Y3, Y3
+	VPMULUDQ  table2<>+0(SB), Y2, Y4
 	VPADDQ    Y4, Y3, Y3
-	VPMULUDQ  table4<>+0(SB), Y2, Y2
+	VPMULUDQ  table1<>+0(SB), Y2, Y2
 	VPSLLQ    $0x20, Y3, Y3
 	VPADDQ    Y3, Y2, Y2
 	VPSRLQ    $0x1b, Y2, Y3
 	VPXOR     Y2, Y3, Y2
 	VPSRLQ    $0x20, Y2, Y3
-	VPMULUDQ  table6<>+0(SB), Y3, Y3
-	VPMULUDQ  table7<>+0(SB), Y2, Y4
+	VPMULUDQ  table3<>+0(SB), Y3, Y3
+	VPMULUDQ  table4<>+0(SB), Y2, Y4
 	VPADDQ    Y4, Y3, Y3
-	VPMULUDQ  table6<>+0(SB), Y2, Y2
+	VPMULUDQ  table3<>+0(SB), Y2, Y2
 	VPSLLQ    $0x20, Y3, Y3
 	VPADDQ    Y3, Y2, Y2
-	VPADDQ    table8<>+0(SB), Y0, Y0
+	VPADDQ    table5<>+0(SB), Y0, Y0
 	VPSRLQ    $0x1f, Y2, Y3
 	VPXOR     Y2, Y3, Y2
-	VPAND     table15<>+0(SB), Y2, Y2
+	VPAND     table14<>+0(SB), Y2, Y2
 	VPADDD    Y2, Y1, Y1
 	VPSRLD    $0x17, Y1, Y1
-	VPMINUD   table16<>+0(SB), Y1, Y1
+	VPMINUD   table15<>+0(SB), Y1, Y1
 	VMOVDQU   32(CX)(BX*4), Y2
-	VPAND     table2<>+0(SB), Y2, Y2
+	VPAND     table7<>+0(SB), Y2, Y2
 	VPSRLQ    $0x1e, Y0, Y3
 	VPXOR     Y0, Y3, Y3
 	VPSRLQ    $0x20, Y3, Y4
-	VPMULUDQ  table4<>+0(SB), Y4, Y4
-	VPMULUDQ  table5<>+0(SB), Y3, Y5
+	VPMULUDQ  table1<>+0(SB), Y4, Y4
+	VPMULUDQ  table2<>+0(SB), Y3, Y5
 	VPADDQ    Y5, Y4, Y4
-	VPMULUDQ  table4<>+0(SB), Y3, Y3
+	VPMULUDQ  table1<>+0(SB), Y3, Y3
 	VPSLLQ    $0x20, Y4, Y4
 	VPADDQ    Y4, Y3, Y3
 	VPSRLQ    $0x1b, Y3, Y4
 	VPXOR     Y3, Y4, Y3
 	VPSRLQ    $0x20, Y3, Y4
-	VPMULUDQ  table6<>+0(SB), Y4, Y4
-	VPMULUDQ  table7<>+0(SB), Y3, Y5
+	VPMULUDQ  table3<>+0(SB), Y4, Y4
+	VPMULUDQ  table4<>+0(SB), Y3, Y5
 	VPADDQ    Y5, Y4, Y4
-	VPMULUDQ  table6<>+0(SB), Y3, Y3
+	VPMULUDQ  table3<>+0(SB), Y3, Y3
 	VPSLLQ    $0x20, Y4, Y4
 	VPADDQ    Y4, Y3, Y3
-	VPADDQ    table8<>+0(SB), Y0, Y0
+	VPADDQ    table5<>+0(SB), Y0, Y0
 	VPSRLQ    $0x1f, Y3, Y4
 	VPXOR     Y3, Y4, Y3
-	VPAND     table15<>+0(SB), Y3, Y3
+	VPAND     table14<>+0(SB), Y3, Y3
 	VPADDD    Y3, Y2, Y2
 	VPSRLD    $0x17, Y2, Y2
-	VPMINUD   table16<>+0(SB), Y2, Y2
+	VPMINUD   table15<>+0(SB), Y2, Y2
 	VPACKUSDW Y2, Y1, Y1
 	VMOVDQU   64(CX)(BX*4), Y2
-	VPAND     table2<>+0(SB), Y2, Y2
+	VPAND     table7<>+0(SB), Y2, Y2
 	VPSRLQ    $0x1e, Y0, Y3
 	VPXOR     Y0, Y3, Y3
 	VPSRLQ    $0x20, Y3, Y4
-	VPMULUDQ  table4<>+0(SB), Y4, Y4
-	VPMULUDQ  table5<>+0(SB), Y3, Y5
+	VPMULUDQ  table1<>+0(SB), Y4, Y4
+	VPMULUDQ  table2<>+0(SB), Y3, Y5
 	VPADDQ    Y5, Y4, Y4
-	VPMULUDQ  table4<>+0(SB), Y3, Y3
+	VPMULUDQ  table1<>+0(SB), Y3, Y3
 	VPSLLQ    $0x20, Y4, Y4
 	VPADDQ    Y4, Y3, Y3
 	VPSRLQ    $0x1b, Y3, Y4
 	VPXOR     Y3, Y4, Y3
 	VPSRLQ    $0x20, Y3, Y4
-	VPMULUDQ  table6<>+0(SB), Y4, Y4
-	VPMULUDQ  table7<>+0(SB), Y3, Y5
+	VPMULUDQ  table3<>+0(SB), Y4, Y4
+	VPMULUDQ  table4<>+0(SB), Y3, Y5
 	VPADDQ    Y5, Y4, Y4
-	VPMULUDQ  table6<>+0(SB), Y3, Y3
+	VPMULUDQ  table3<>+0(SB), Y3, Y3
 	VPSLLQ    $0x20, Y4, Y4
 	VPADDQ    Y4, Y3, Y3
-	VPADDQ    table8<>+0(SB), Y0, Y0
+	VPADDQ    table5<>+0(SB), Y0, Y0
 	VPSRLQ    $0x1f, Y3, Y4
 	VPXOR     Y3, Y4, Y3
-	VPAND     table15<>+0(SB), Y3, Y3
+	VPAND     table14<>+0(SB), Y3, Y3
 	VPADDD    Y3, Y2, Y2
 	VPSRLD    $0x17, Y2, Y2
-	VPMINUD   table16<>+0(SB), Y2, Y2
+	VPMINUD   table15<>+0(SB), Y2, Y2
 	VMOVDQU   96(CX)(BX*4), Y3
-	VPAND     table2<>+0(SB), Y3, Y3
+	VPAND     table7<>+0(SB), Y3, Y3
 	VPSRLQ    $0x1e, Y0, Y4
 	VPXOR     Y0, Y4, Y4
 	VPSRLQ    $0x20, Y4, Y5
-	VPMULUDQ  table4<>+0(SB), Y5, Y5
-	VPMULUDQ  table5<>+0(SB), Y4, Y6
+	VPMULUDQ  table1<>+0(SB), Y5, Y5
+	VPMULUDQ  table2<>+0(SB), Y4, Y6
 	VPADDQ    Y6, Y5, Y5
-	VPMULUDQ  table4<>+0(SB), Y4, Y4
+	VPMULUDQ  table1<>+0(SB), Y4, Y4
 	VPSLLQ    $0x20, Y5, Y5
 	VPADDQ    Y5, Y4, Y4
 	VPSRLQ    $0x1b, Y4, Y5
 	VPXOR     Y4, Y5, Y4
 	VPSRLQ    $0x20, Y4, Y5
-	VPMULUDQ  table6<>+0(SB), Y5, Y5
-	VPMULUDQ  table7<>+0(SB), Y4, Y6
+	VPMULUDQ  table3<>+0(SB), Y5, Y5
+	VPMULUDQ  table4<>+0(SB), Y4, Y6
 	VPADDQ    Y6, Y5, Y5
-	VPMULUDQ  table6<>+0(SB), Y4, Y4
+	VPMULUDQ  table3<>+0(SB), Y4, Y4
 	VPSLLQ    $0x20, Y5, Y5
 	VPADDQ    Y5, Y4, Y4
-	VPADDQ    table8<>+0(SB), Y0, Y0
+	VPADDQ    table5<>+0(SB), Y0, Y0
 	VPSRLQ    $0x1f, Y4, Y5
 	VPXOR     Y4, Y5, Y4
-	VPAND     table15<>+0(SB), Y4, Y4
+	VPAND     table14<>+0(SB), Y4, Y4
 	VPADDD    Y4, Y3, Y3
 	VPSRLD    $0x17, Y3, Y3
-	VPMINUD   table16<>+0(SB), Y3, Y3
+	VPMINUD   table15<>+0(SB), Y3, Y3
 	VPACKUSDW Y3, Y2, Y2
 	VPACKUSWB Y2, Y1, Y1
-	VMOVDQU   table11<>+0(SB), Y2
+	VMOVDQU   table8<>+0(SB), Y2
 	VPERMD    Y1, Y2, Y1
 	VMOVDQU   Y1, (AX)(BX*1)
 	ADDQ      $0x20, BX
@@ -956,17 +752,17 @@ done9:
 	VZEROUPPER
 	RET
 
-DATA table15<>+0(SB)/8, $0x007fffff007fffff
-DATA table15<>+8(SB)/8, $0x007fffff007fffff
-DATA table15<>+16(SB)/8, $0x007fffff007fffff
-DATA table15<>+24(SB)/8, $0x007fffff007fffff
-GLOBL table15<>(SB), RODATA|NOPTR, $32
+DATA table14<>+0(SB)/8, $0x007fffff007fffff
+DATA table14<>+8(SB)/8, $0x007fffff007fffff
+DATA table14<>+16(SB)/8, $0x007fffff007fffff
+DATA table14<>+24(SB)/8, $0x007fffff007fffff
+GLOBL table14<>(SB), RODATA|NOPTR, $32
 
-DATA table16<>+0(SB)/8, $0x000000fe000000fe
-DATA table16<>+8(SB)/8, $0x000000fe000000fe
-DATA table16<>+16(SB)/8, $0x000000fe000000fe
-DATA table16<>+24(SB)/8, $0x000000fe000000fe
-GLOBL table16<>(SB), RODATA|NOPTR, $32
+DATA table15<>+0(SB)/8, $0x000000fe000000fe
+DATA table15<>+8(SB)/8, $0x000000fe000000fe
+DATA table15<>+16(SB)/8, $0x000000fe000000fe
+DATA table15<>+24(SB)/8, $0x000000fe000000fe
+GLOBL table15<>(SB), RODATA|NOPTR, $32
 
 // func addExponentsAVX2(dst []float32, scale float32, codes []byte, signs []byte)
 // Requires: AVX, AVX2
@@ -976,7 +772,7 @@ TEXT ·addExponentsAVX2(SB), NOSPLIT, $0-80
 	MOVQ         dst_len+8(FP), DX
 	MOVQ         signs_base+56(FP), BX
 	VBROADCASTSS scale+24(FP), Y0
-	VMOVDQU      table17<>+0(SB), Y1
+	VMOVDQU      table16<>+0(SB), Y1
 	XORQ         SI, SI
 	CMPQ         SI, DX
 	JGE          done10
@@ -987,7 +783,7 @@ loop10:
 	VPBROADCASTB (BX), Y3
 	INCQ         BX
 	VPSLLVD      Y1, Y3, Y3
-	VPAND        table14<>+0(SB), Y3, Y3
+	VPAND        table13<>+0(SB), Y3, Y3
 	VPOR         Y3, Y2, Y2
 	VMULPS       Y0, Y2, Y2
 	VADDPS       (AX)(SI*4), Y2, Y2
@@ -1000,11 +796,11 @@ done10:
 	VZEROUPPER
 	RET
 
-DATA table17<>+0(SB)/8, $0x0000001e0000001f
-DATA table17<>+8(SB)/8, $0x0000001c0000001d
-DATA table17<>+16(SB)/8, $0x0000001a0000001b
-DATA table17<>+24(SB)/8, $0x0000001800000019
-GLOBL table17<>(SB), RODATA|NOPTR, $32
+DATA table16<>+0(SB)/8, $0x0000001e0000001f
+DATA table16<>+8(SB)/8, $0x0000001c0000001d
+DATA table16<>+16(SB)/8, $0x0000001a0000001b
+DATA table16<>+24(SB)/8, $0x0000001800000019
+GLOBL table16<>(SB), RODATA|NOPTR, $32
 
 // func randomBF16AVX2(dst []byte, x []float32, start uint64)
 // Requires: AVX, AVX2
@@ -1022,22 +818,22 @@ loop11:
 	VPSRLQ       $0x1e, Y0, Y1
 	VPXOR        Y0, Y1, Y1
 	VPSRLQ       $0x20, Y1, Y2
-	VPMULUDQ     table4<>+0(SB), Y2, Y2
-	VPMULUDQ     table5<>+0(SB), Y1, Y3
+	VPMULUDQ     table1<>+0(SB), Y2, Y2
+	VPMULUDQ     table2<>+0(SB), Y1, Y3
 	VPADDQ       Y3, Y2, Y2
-	VPMULUDQ     table4<>+0(SB), Y1, Y1
+	VPMULUDQ     table1<>+0(SB), Y1, Y1
 	VPSLLQ       $0x20, Y2, Y2
 	VPADDQ       Y2, Y1, Y1
 	VPSRLQ       $0x1b, Y1, Y2
 	VPXOR        Y1, Y2, Y1
 	VPSRLQ       $0x20, Y1, Y2
-	VPMULUDQ     table6<>+0(SB), Y2, Y2
-	VPMULUDQ     table7<>+0(SB), Y1, Y3
+	VPMULUDQ     table3<>+0(SB), Y2, Y2
+	VPMULUDQ     table4<>+0(SB), Y1, Y3
 	VPADDQ       Y3, Y2, Y2
-	VPMULUDQ     table6<>+0(SB), Y1, Y1
+	VPMULUDQ     table3<>+0(SB), Y1, Y1
 	VPSLLQ       $0x20, Y2, Y2
 	VPADDQ       Y2, Y1, Y1
-	VPADDQ       table8<>+0(SB), Y0, Y0
+	VPADDQ       table5<>+0(SB), Y0, Y0
 	VPSRLQ       $0x1f, Y1, Y2
 	VPXOR        Y1, Y2, Y1
 	VPMOVZXWD    X1, Y2
@@ -1049,8 +845,8 @@ loop11:
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
-	VPAND        table18<>+0(SB), Y2, Y1
-	VPCMPEQW     table19<>+0(SB), Y1, Y1
+	VPAND        table17<>+0(SB), Y2, Y1
+	VPCMPEQW     table18<>+0(SB), Y1, Y1
 	VPADDW       Y1, Y2, Y2
 	VMOVDQU      Y2, (AX)(BX*2)
 	ADDQ         $0x10, BX
@@ -1061,17 +857,17 @@ done11:
 	VZEROUPPER
 	RET
 
-DATA table18<>+0(SB)/8, $0x7fff7fff7fff7fff
-DATA table18<>+8(SB)/8, $0x7fff7fff7fff7fff
-DATA table18<>+16(SB)/8, $0x7fff7fff7fff7fff
-DATA table18<>+24(SB)/8, $0x7fff7fff7fff7fff
-GLOBL table18<>(SB), RODATA|NOPTR, $32
+DATA table17<>+0(SB)/8, $0x7fff7fff7fff7fff
+DATA table17<>+8(SB)/8, $0x7fff7fff7fff7fff
+DATA table17<>+16(SB)/8, $0x7fff7fff7fff7fff
+DATA table17<>+24(SB)/8, $0x7fff7fff7fff7fff
+GLOBL table17<>(SB), RODATA|NOPTR, $32
 
-DATA table19<>+0(SB)/8, $0x7f807f807f807f80
-DATA table19<>+8(SB)/8, $0x7f807f807f807f80
-DATA table19<>+16(SB)/8, $0x7f807f807f807f80
-DATA table19<>+24(SB)/8, $0x7f807f807f807f80
-GLOBL table19<>(SB), RODATA|NOPTR, $32
+DATA table18<>+0(SB)/8, $0x7f807f807f807f80
+DATA table18<>+8(SB)/8, $0x7f807f807f807f80
+DATA table18<>+16(SB)/8, $0x7f807f807f807f80
+DATA table18<>+24(SB)/8, $0x7f807f807f807f80
+GLOBL table18<>(SB), RODATA|NOPTR, $32
 
 // func ternaryAVX2(codes []byte, x []float32, half float32)
 // Requires: AVX, AVX2
@@ -1080,7 +876,7 @@ TEXT ·ternaryAVX2(SB), NOSPLIT, $0-52
 	MOVQ         x_base+24(FP), CX
 	MOVQ         x_len+32(FP), DX
 	VBROADCASTSS half+48(FP), Y0
-	VXORPS       table14<>+0(SB), Y0, Y1
+	VXORPS       table13<>+0(SB), Y0, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
 	JGE          done12
@@ -1090,26 +886,26 @@ loop12:
 	VCMPPS    $0x1d, Y0, Y2, Y3
 	VCMPPS    $0x12, Y1, Y2, Y2
 	VPSUBD    Y3, Y2, Y2
-	VPADDD    table20<>+0(SB), Y2, Y2
+	VPADDD    table19<>+0(SB), Y2, Y2
 	VMOVUPS   32(CX)(BX*4), Y3
 	VCMPPS    $0x1d, Y0, Y3, Y4
 	VCMPPS    $0x12, Y1, Y3, Y3
 	VPSUBD    Y4, Y3, Y3
-	VPADDD    table20<>+0(SB), Y3, Y3
+	VPADDD    table19<>+0(SB), Y3, Y3
 	VPACKUSDW Y3, Y2, Y2
 	VMOVUPS   64(CX)(BX*4), Y3
 	VCMPPS    $0x1d, Y0, Y3, Y4
 	VCMPPS    $0x12, Y1, Y3, Y3
 	VPSUBD    Y4, Y3, Y3
-	VPADDD    table20<>+0(SB), Y3, Y3
+	VPADDD    table19<>+0(SB), Y3, Y3
 	VMOVUPS   96(CX)(BX*4), Y4
 	VCMPPS    $0x1d, Y0, Y4, Y5
 	VCMPPS    $0x12, Y1, Y4, Y4
 	VPSUBD    Y5, Y4, Y4
-	VPADDD    table20<>+0(SB), Y4, Y4
+	VPADDD    table19<>+0(SB), Y4, Y4
 	VPACKUSDW Y4, Y3, Y3
 	VPACKUSWB Y3, Y2, Y2
-	VMOVDQU   table11<>+0(SB), Y3
+	VMOVDQU   table8<>+0(SB), Y3
 	VPERMD    Y2, Y3, Y2
 	VMOVDQU   Y2, (AX)(BX*1)
 	ADDQ      $0x20, BX
@@ -1120,11 +916,11 @@ done12:
 	VZEROUPPER
 	RET
 
-DATA table20<>+0(SB)/8, $0x0000000100000001
-DATA table20<>+8(SB)/8, $0x0000000100000001
-DATA table20<>+16(SB)/8, $0x0000000100000001
-DATA table20<>+24(SB)/8, $0x0000000100000001
-GLOBL table20<>(SB), RODATA|NOPTR, $32
+DATA table19<>+0(SB)/8, $0x0000000100000001
+DATA table19<>+8(SB)/8, $0x0000000100000001
+DATA table19<>+16(SB)/8, $0x0000000100000001
+DATA table19<>+24(SB)/8, $0x0000000100000001
+GLOBL table19<>(SB), RODATA|NOPTR, $32
 
 // func atLeastAVX2(mask []byte, x []float32, tau uint32) (most uint32)
 // Requires: AVX, AVX2
@@ -1133,7 +929,7 @@ TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
 	MOVQ         x_base+24(FP), CX
 	MOVQ         x_len+32(FP), DX
 	VBROADCASTSS tau+48(FP), Y0
-	VPSUBD       table20<>+0(SB), Y0, Y0
+	VPSUBD       table19<>+0(SB), Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
 	XORQ         BX, BX
@@ -1142,25 +938,25 @@ TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
 
 loop13:
 	VMOVDQU   (CX)(BX*4), Y3
-	VPAND     table2<>+0(SB), Y3, Y3
+	VPAND     table7<>+0(SB), Y3, Y3
 	VPMAXUD   Y3, Y1, Y1
 	VPCMPGTD  Y0, Y3, Y3
 	VMOVDQU   32(CX)(BX*4), Y4
-	VPAND     table2<>+0(SB), Y4, Y4
+	VPAND     table7<>+0(SB), Y4, Y4
 	VPMAXUD   Y4, Y2, Y2
 	VPCMPGTD  Y0, Y4, Y4
 	VPACKSSDW Y4, Y3, Y3
 	VMOVDQU   64(CX)(BX*4), Y4
-	VPAND     table2<>+0(SB), Y4, Y4
+	VPAND     table7<>+0(SB), Y4, Y4
 	VPMAXUD   Y4, Y1, Y1
 	VPCMPGTD  Y0, Y4, Y4
 	VMOVDQU   96(CX)(BX*4), Y5
-	VPAND     table2<>+0(SB), Y5, Y5
+	VPAND     table7<>+0(SB), Y5, Y5
 	VPMAXUD   Y5, Y2, Y2
 	VPCMPGTD  Y0, Y5, Y5
 	VPACKSSDW Y5, Y4, Y4
 	VPACKSSWB Y4, Y3, Y3
-	VMOVDQU   table11<>+0(SB), Y4
+	VMOVDQU   table8<>+0(SB), Y4
 	VPERMD    Y3, Y4, Y3
 	VPMOVMSKB Y3, SI
 	MOVL      SI, (AX)
@@ -1194,83 +990,83 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 loop14:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
-	VXORPS    table21<>+0(SB), Y0, Y0
+	VXORPS    table20<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMILPS $0x4e, Y0, Y1
-	VXORPS    table22<>+0(SB), Y0, Y0
+	VXORPS    table21<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMPD   $0x4e, Y0, Y1
-	VXORPS    table23<>+0(SB), Y0, Y0
+	VXORPS    table22<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   32(AX)(DX*4), Y1
 	VPERMILPS $0xb1, Y1, Y2
-	VXORPS    table21<>+0(SB), Y1, Y1
+	VXORPS    table20<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMILPS $0x4e, Y1, Y2
-	VXORPS    table22<>+0(SB), Y1, Y1
+	VXORPS    table21<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMPD   $0x4e, Y1, Y2
-	VXORPS    table23<>+0(SB), Y1, Y1
+	VXORPS    table22<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VMOVUPS   64(AX)(DX*4), Y2
 	VPERMILPS $0xb1, Y2, Y3
-	VXORPS    table21<>+0(SB), Y2, Y2
+	VXORPS    table20<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMILPS $0x4e, Y2, Y3
-	VXORPS    table22<>+0(SB), Y2, Y2
+	VXORPS    table21<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMPD   $0x4e, Y2, Y3
-	VXORPS    table23<>+0(SB), Y2, Y2
+	VXORPS    table22<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VMOVUPS   96(AX)(DX*4), Y3
 	VPERMILPS $0xb1, Y3, Y4
-	VXORPS    table21<>+0(SB), Y3, Y3
+	VXORPS    table20<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMILPS $0x4e, Y3, Y4
-	VXORPS    table22<>+0(SB), Y3, Y3
+	VXORPS    table21<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMPD   $0x4e, Y3, Y4
-	VXORPS    table23<>+0(SB), Y3, Y3
+	VXORPS    table22<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VMOVUPS   128(AX)(DX*4), Y4
 	VPERMILPS $0xb1, Y4, Y5
-	VXORPS    table21<>+0(SB), Y4, Y4
+	VXORPS    table20<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMILPS $0x4e, Y4, Y5
-	VXORPS    table22<>+0(SB), Y4, Y4
+	VXORPS    table21<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMPD   $0x4e, Y4, Y5
-	VXORPS    table23<>+0(SB), Y4, Y4
+	VXORPS    table22<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VMOVUPS   160(AX)(DX*4), Y5
 	VPERMILPS $0xb1, Y5, Y6
-	VXORPS    table21<>+0(SB), Y5, Y5
+	VXORPS    table20<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMILPS $0x4e, Y5, Y6
-	VXORPS    table22<>+0(SB), Y5, Y5
+	VXORPS    table21<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMPD   $0x4e, Y5, Y6
-	VXORPS    table23<>+0(SB), Y5, Y5
+	VXORPS    table22<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VMOVUPS   192(AX)(DX*4), Y6
 	VPERMILPS $0xb1, Y6, Y7
-	VXORPS    table21<>+0(SB), Y6, Y6
+	VXORPS    table20<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMILPS $0x4e, Y6, Y7
-	VXORPS    table22<>+0(SB), Y6, Y6
+	VXORPS    table21<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMPD   $0x4e, Y6, Y7
-	VXORPS    table23<>+0(SB), Y6, Y6
+	VXORPS    table22<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VMOVUPS   224(AX)(DX*4), Y7
 	VPERMILPS $0xb1, Y7, Y8
-	VXORPS    table21<>+0(SB), Y7, Y7
+	VXORPS    table20<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMILPS $0x4e, Y7, Y8
-	VXORPS    table22<>+0(SB), Y7, Y7
+	VXORPS    table21<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMPD   $0x4e, Y7, Y8
-	VXORPS    table23<>+0(SB), Y7, Y7
+	VXORPS    table22<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VADDPS    Y1, Y0, Y8
 	VSUBPS    Y1, Y0, Y0
@@ -1312,23 +1108,23 @@ done14:
 	VZEROUPPER
 	RET
 
-DATA table21<>+0(SB)/8, $0x8000000000000000
-DATA table21<>+8(SB)/8, $0x8000000000000000
-DATA table21<>+16(SB)/8, $0x8000000000000000
-DATA table21<>+24(SB)/8, $0x8000000000000000
+DATA table20<>+0(SB)/8, $0x8000000000000000
+DATA table20<>+8(SB)/8, $0x8000000000000000
+DATA table20<>+16(SB)/8, $0x8000000000000000
+DATA table20<>+24(SB)/8, $0x8000000000000000
+GLOBL table20<>(SB), RODATA|NOPTR, $32
+
+DATA table21<>+0(SB)/8, $0x0000000000000000
+DATA table21<>+8(SB)/8, $0x8000000080000000
+DATA table21<>+16(SB)/8, $0x0000000000000000
+DATA table21<>+24(SB)/8, $0x8000000080000000
 GLOBL table21<>(SB), RODATA|NOPTR, $32
 
 DATA table22<>+0(SB)/8, $0x0000000000000000
-DATA table22<>+8(SB)/8, $0x8000000080000000
-DATA table22<>+16(SB)/8, $0x0000000000000000
+DATA table22<>+8(SB)/8, $0x0000000000000000
+DATA table22<>+16(SB)/8, $0x8000000080000000
 DATA table22<>+24(SB)/8, $0x8000000080000000
 GLOBL table22<>(SB), RODATA|NOPTR, $32
-
-DATA table23<>+0(SB)/8, $0x0000000000000000
-DATA table23<>+8(SB)/8, $0x0000000000000000
-DATA table23<>+16(SB)/8, $0x8000000080000000
-DATA table23<>+24(SB)/8, $0x8000000080000000
-GLOBL table23<>(SB), RODATA|NOPTR, $32
 
 // func butterflies8AVX2(x []float32, h int)
 // Requires: AVX
@@ -1524,7 +1320,7 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	MOVQ    x_base+0(FP), AX
 	MOVQ    x_len+8(FP), CX
 	MOVQ    bits_base+24(FP), DX
-	VMOVDQU table17<>+0(SB), Y0
+	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
 	JGE     done18
@@ -1533,7 +1329,7 @@ loop18:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
-	VPAND        table14<>+0(SB), Y1, Y1
+	VPAND        table13<>+0(SB), Y1, Y1
 	VPXOR        (AX)(BX*4), Y1, Y1
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
@@ -1563,7 +1359,7 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 
 loop19:
 	VMOVUPS      (CX)(DI*4), Y5
-	VANDPS       table2<>+0(SB), Y5, Y5
+	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
 	VEXTRACTI128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
@@ -1589,11 +1385,11 @@ loop19:
 	VMULPD       Y11, Y11, Y11
 	VADDPD       Y11, Y4, Y4
 	VMOVDQU      (CX)(DI*4), Y10
-	VPAND        table14<>+0(SB), Y10, Y10
+	VPAND        table13<>+0(SB), Y10, Y10
 	VPSRLD       $0x1f, Y10, Y10
 	VPOR         Y10, Y5, Y5
 	VMOVUPS      32(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -1619,12 +1415,12 @@ loop19:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      32(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1f, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VPACKUSDW    Y10, Y5, Y5
 	VMOVUPS      64(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -1650,11 +1446,11 @@ loop19:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      64(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1f, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VMOVUPS      96(CX)(DI*4), Y11
-	VANDPS       table2<>+0(SB), Y11, Y11
+	VANDPS       table7<>+0(SB), Y11, Y11
 	VCVTPS2PD    X11, Y12
 	VEXTRACTI128 $0x01, Y11, X6
 	VCVTPS2PD    X6, Y11
@@ -1680,12 +1476,12 @@ loop19:
 	VMULPD       Y13, Y13, Y13
 	VADDPD       Y13, Y4, Y4
 	VMOVDQU      96(CX)(DI*4), Y12
-	VPAND        table14<>+0(SB), Y12, Y12
+	VPAND        table13<>+0(SB), Y12, Y12
 	VPSRLD       $0x1f, Y12, Y12
 	VPOR         Y12, Y11, Y11
 	VPACKUSDW    Y11, Y10, Y10
 	VPACKUSWB    Y10, Y5, Y5
-	VMOVDQU      table11<>+0(SB), Y10
+	VMOVDQU      table8<>+0(SB), Y10
 	VPERMD       Y5, Y10, Y5
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
@@ -1719,7 +1515,7 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 
 loop20:
 	VMOVUPS      (CX)(DI*4), Y5
-	VANDPS       table2<>+0(SB), Y5, Y5
+	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
 	VEXTRACTI128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
@@ -1748,11 +1544,11 @@ loop20:
 	VMULPD       Y11, Y11, Y11
 	VADDPD       Y11, Y4, Y4
 	VMOVDQU      (CX)(DI*4), Y10
-	VPAND        table14<>+0(SB), Y10, Y10
+	VPAND        table13<>+0(SB), Y10, Y10
 	VPSRLD       $0x1e, Y10, Y10
 	VPOR         Y10, Y5, Y5
 	VMOVUPS      32(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -1781,12 +1577,12 @@ loop20:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      32(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1e, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VPACKUSDW    Y10, Y5, Y5
 	VMOVUPS      64(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -1815,11 +1611,11 @@ loop20:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      64(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1e, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VMOVUPS      96(CX)(DI*4), Y11
-	VANDPS       table2<>+0(SB), Y11, Y11
+	VANDPS       table7<>+0(SB), Y11, Y11
 	VCVTPS2PD    X11, Y12
 	VEXTRACTI128 $0x01, Y11, X6
 	VCVTPS2PD    X6, Y11
@@ -1848,12 +1644,12 @@ loop20:
 	VMULPD       Y13, Y13, Y13
 	VADDPD       Y13, Y4, Y4
 	VMOVDQU      96(CX)(DI*4), Y12
-	VPAND        table14<>+0(SB), Y12, Y12
+	VPAND        table13<>+0(SB), Y12, Y12
 	VPSRLD       $0x1e, Y12, Y12
 	VPOR         Y12, Y11, Y11
 	VPACKUSDW    Y11, Y10, Y10
 	VPACKUSWB    Y10, Y5, Y5
-	VMOVDQU      table11<>+0(SB), Y10
+	VMOVDQU      table8<>+0(SB), Y10
 	VPERMD       Y5, Y10, Y5
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
@@ -1887,7 +1683,7 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 
 loop21:
 	VMOVUPS      (CX)(DI*4), Y5
-	VANDPS       table2<>+0(SB), Y5, Y5
+	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
 	VEXTRACTI128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
@@ -1922,11 +1718,11 @@ loop21:
 	VMULPD       Y11, Y11, Y11
 	VADDPD       Y11, Y4, Y4
 	VMOVDQU      (CX)(DI*4), Y10
-	VPAND        table14<>+0(SB), Y10, Y10
+	VPAND        table13<>+0(SB), Y10, Y10
 	VPSRLD       $0x1d, Y10, Y10
 	VPOR         Y10, Y5, Y5
 	VMOVUPS      32(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -1961,12 +1757,12 @@ loop21:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      32(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1d, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VPACKUSDW    Y10, Y5, Y5
 	VMOVUPS      64(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -2001,11 +1797,11 @@ loop21:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      64(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1d, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VMOVUPS      96(CX)(DI*4), Y11
-	VANDPS       table2<>+0(SB), Y11, Y11
+	VANDPS       table7<>+0(SB), Y11, Y11
 	VCVTPS2PD    X11, Y12
 	VEXTRACTI128 $0x01, Y11, X6
 	VCVTPS2PD    X6, Y11
@@ -2040,12 +1836,12 @@ loop21:
 	VMULPD       Y13, Y13, Y13
 	VADDPD       Y13, Y4, Y4
 	VMOVDQU      96(CX)(DI*4), Y12
-	VPAND        table14<>+0(SB), Y12, Y12
+	VPAND        table13<>+0(SB), Y12, Y12
 	VPSRLD       $0x1d, Y12, Y12
 	VPOR         Y12, Y11, Y11
 	VPACKUSDW    Y11, Y10, Y10
 	VPACKUSWB    Y10, Y5, Y5
-	VMOVDQU      table11<>+0(SB), Y10
+	VMOVDQU      table8<>+0(SB), Y10
 	VPERMD       Y5, Y10, Y5
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
@@ -2079,7 +1875,7 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 
 loop22:
 	VMOVUPS      (CX)(DI*4), Y5
-	VANDPS       table2<>+0(SB), Y5, Y5
+	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
 	VEXTRACTI128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
@@ -2126,11 +1922,11 @@ loop22:
 	VMULPD       Y11, Y11, Y11
 	VADDPD       Y11, Y4, Y4
 	VMOVDQU      (CX)(DI*4), Y10
-	VPAND        table14<>+0(SB), Y10, Y10
+	VPAND        table13<>+0(SB), Y10, Y10
 	VPSRLD       $0x1c, Y10, Y10
 	VPOR         Y10, Y5, Y5
 	VMOVUPS      32(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -2177,12 +1973,12 @@ loop22:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      32(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1c, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VPACKUSDW    Y10, Y5, Y5
 	VMOVUPS      64(CX)(DI*4), Y10
-	VANDPS       table2<>+0(SB), Y10, Y10
+	VANDPS       table7<>+0(SB), Y10, Y10
 	VCVTPS2PD    X10, Y11
 	VEXTRACTI128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y10
@@ -2229,11 +2025,11 @@ loop22:
 	VMULPD       Y12, Y12, Y12
 	VADDPD       Y12, Y4, Y4
 	VMOVDQU      64(CX)(DI*4), Y11
-	VPAND        table14<>+0(SB), Y11, Y11
+	VPAND        table13<>+0(SB), Y11, Y11
 	VPSRLD       $0x1c, Y11, Y11
 	VPOR         Y11, Y10, Y10
 	VMOVUPS      96(CX)(DI*4), Y11
-	VANDPS       table2<>+0(SB), Y11, Y11
+	VANDPS       table7<>+0(SB), Y11, Y11
 	VCVTPS2PD    X11, Y12
 	VEXTRACTI128 $0x01, Y11, X6
 	VCVTPS2PD    X6, Y11
@@ -2280,12 +2076,12 @@ loop22:
 	VMULPD       Y13, Y13, Y13
 	VADDPD       Y13, Y4, Y4
 	VMOVDQU      96(CX)(DI*4), Y12
-	VPAND        table14<>+0(SB), Y12, Y12
+	VPAND        table13<>+0(SB), Y12, Y12
 	VPSRLD       $0x1c, Y12, Y12
 	VPOR         Y12, Y11, Y11
 	VPACKUSDW    Y11, Y10, Y10
 	VPACKUSWB    Y10, Y5, Y5
-	VMOVDQU      table11<>+0(SB), Y10
+	VMOVDQU      table8<>+0(SB), Y10
 	VPERMD       Y5, Y10, Y5
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
@@ -2325,5 +2121,34 @@ loop23:
 	JLT       loop23
 
 done23:
+	VZEROUPPER
+	RET
+
+// func addLookupAVX2(dst []float32, codes []byte, values *[16]float32)
+// Requires: AVX, AVX2
+TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    codes_base+24(FP), CX
+	MOVQ    dst_len+8(FP), DX
+	MOVQ    values+48(FP), BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	XORQ    BX, BX
+	CMPQ    BX, DX
+	JGE     done24
+
+loop24:
+	VPMOVZXBD (CX)(BX*1), Y2
+	VPERMPS   Y0, Y2, Y3
+	VPERMPS   Y1, Y2, Y4
+	VPSLLD    $0x1c, Y2, Y2
+	VBLENDVPS Y2, Y4, Y3, Y3
+	VADDPS    (AX)(BX*4), Y3, Y3
+	VMOVUPS   Y3, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop24
+
+done24:
 	VZEROUPPER
 	RET

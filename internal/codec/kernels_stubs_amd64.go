@@ -22,7 +22,7 @@ func maxByteAVX2(b []byte) uint8
 // levelsAVX2 is levelsGo for a length that is a multiple of 32.
 //
 //go:noescape
-func levelsAVX2(codes []byte, x []float32, perLevel float64, most int, start uint64)
+func levelsAVX2(codes []byte, x []float32, pre float32, perLevel float32, most int, start uint64)
 
 // addLevelsAVX2 is addLevelsGo for a length that is a multiple of 8.
 //
@@ -32,7 +32,7 @@ func addLevelsAVX2(dst []float32, scale float32, codes []byte, zero int, low flo
 // stepsAVX2 is stepsGo for a length that is a multiple of 32.
 //
 //go:noescape
-func stepsAVX2(codes []byte, x []float32, low float64, perStep float64, top float64, start uint64)
+func stepsAVX2(codes []byte, x []float32, pre float32, low float32, perStep float32, top float32, start uint64)
 
 // nearestStepsAVX2 is nearestStepsGo for a length that is a multiple of 32.
 //
@@ -118,7 +118,14 @@ func nearest3AVX2(codes []byte, y []float32, inv float64, by *[16]float32, sums 
 //go:noescape
 func nearest4AVX2(codes []byte, y []float32, inv float64, by *[16]float32, sums *[16]float64)
 
-// lookupAVX2 is lookupGo for a length that is a multiple of 8.
+// lookupAVX2 puts, or adds, values[codes[i]] for a length that is a multiple of eight and
+// codes below sixteen.
 //
 //go:noescape
 func lookupAVX2(dst []float32, codes []byte, values *[16]float32)
+
+// addLookupAVX2 puts, or adds, values[codes[i]] for a length that is a multiple of eight and
+// codes below sixteen.
+//
+//go:noescape
+func addLookupAVX2(dst []float32, codes []byte, values *[16]float32)

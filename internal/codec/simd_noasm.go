@@ -11,9 +11,10 @@ func packAVX2(dst, codes []byte, width int, by *[128]byte) {}
 func unpackAVX2(codes, p []byte, width int, by *[72]byte)  {}
 func maxByteAVX2(b []byte) uint8                           { return 0 }
 
-func levelsAVX2(codes []byte, x []float32, perLevel float64, most int, start uint64)          {}
+func levelsAVX2(codes []byte, x []float32, pre, perLevel float32, most int, start uint64)     {}
 func addLevelsAVX2(dst []float32, scale float32, codes []byte, zero int, low, unit float64)   {}
-func stepsAVX2(codes []byte, x []float32, low, perStep, top float64, start uint64)            {}
+func addLookupAVX2(dst []float32, codes []byte, values *[16]float32)                          {}
+func stepsAVX2(codes []byte, x []float32, pre, low, perStep, top float32, start uint64)       {}
 func nearestStepsAVX2(codes []byte, x []float32, low, perStep, top float64)                   {}
 func extentAVX2(x []float32) (lo, hi int32)                                                   { return 1<<31 - 1, -1 << 31 }
 func exponentsAVX2(codes []byte, x []float32, start uint64)                                   {}

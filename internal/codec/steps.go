@@ -6,36 +6,37 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// Steps counts even steps from low, rounding at random without bias:
+// Steps counts even steps from low, rounding at random without bias, in fixed
+// point with 23 fraction bits:
 //
-//	codes[i] = ⌊min((x[i] − low)·perStep + u, top)⌋
+//	r = min((x[i]·Pre − low·Pre)·PerLevel, top·2²³), as float32, to the nearest whole number
+//	codes[i] = ⌊(r + u)/2²³⌋, u the upper 23 bits of the element's fraction
 //
-// No element is below low; top is at most 255. u is uniform in [0, 1), 32 bits of
-// a draw: see Levels. It panics unless len(codes) == len(x).
-func Steps(codes []byte, x []float32, low, perStep, top float64, key rng.Key, first uint64) {
+// No element is below low; top is at most 255; first is the place of x[0] in a
+// block. It panics unless len(codes) == len(x).
+func Steps(codes []byte, x []float32, low float32, s Scale, top int, key rng.Key, first uint64) {
 	same("Steps", len(codes), len(x))
-	n := 0
-	if first&1 == 0 {
-		n = whole(len(x), 32)
-		stepsAVX2(codes, x[:n], low, perStep, top, start(key, first>>1))
-	}
-	stepsGo(codes[n:], x[n:], low, perStep, top, key, first+uint64(n))
+	low *= s.Pre
+	most := float32(top) * (1 << 23)
+	n := aligned(len(x), first)
+	stepsAVX2(codes, x[:n], s.Pre, low, s.PerLevel, most, start(key, first>>2))
+	stepsGo(codes[n:], x[n:], s.Pre, low, s.PerLevel, most, key, first+uint64(n))
 }
 
-func stepsGo(codes []byte, x []float32, low, perStep, top float64, key rng.Key, first uint64) {
-	draw, drawn := uint64(0), ^uint64(0)
+func stepsGo(codes []byte, x []float32, pre, low, perStep, top float32, key rng.Key, first uint64) {
+	f := fractions{key: key}
 	for i, v := range x {
-		at := first + uint64(i)
-		if at>>1 != drawn {
-			drawn = at >> 1
-			draw = key.Uint64(drawn)
-		}
-		u := float64(uint32(draw>>(at&1*32))) * 0x1p-32
-		codes[i] = step(v, low, perStep, top, u)
+		r := nearest(min(float32(float32(v*pre)-low)*perStep, top))
+		codes[i] = byte((r + f.of(first+uint64(i))>>9) >> 23)
 	}
 }
 
-// NearestSteps is Steps with u = ½.
+// NearestSteps counts even steps from low, to the nearest:
+//
+//	codes[i] = ⌊min((x[i] − low)·perStep + ½, top)⌋, in float64
+//
+// No element is below low; top is at most 255. It panics unless len(codes) ==
+// len(x).
 func NearestSteps(codes []byte, x []float32, low, perStep, top float64) {
 	same("NearestSteps", len(codes), len(x))
 	n := whole(len(x), 32)
@@ -45,12 +46,8 @@ func NearestSteps(codes []byte, x []float32, low, perStep, top float64) {
 
 func nearestStepsGo(codes []byte, x []float32, low, perStep, top float64) {
 	for i, v := range x {
-		codes[i] = step(v, low, perStep, top, 0.5)
+		codes[i] = byte(min(float64((float64(v)-low)*perStep)+0.5, top))
 	}
-}
-
-func step(v float32, low, perStep, top, u float64) byte {
-	return byte(min(float64((float64(v)-low)*perStep)+u, top))
 }
 
 // Extent returns the least and the largest element of x, which must not be

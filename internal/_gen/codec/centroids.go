@@ -13,17 +13,24 @@ func centroids() {
 		nearest(bits)
 	}
 
-	begin("lookup", "(dst []float32, codes []byte, values *[16]float32)", "8")
-	dst, codes, n, values := base("dst"), base("codes"), length("dst"), word("values")
-	first, second := op1(VMOVUPS, Mem{Base: values}), op1(VMOVUPS, Mem{Base: values, Disp: 32})
-	each(n, 8, func(i Register) {
-		c := op1(VPMOVZXBD, at(codes, i, 1, 0))
-		a, b := op2(VPERMPS, c, first), op2(VPERMPS, c, second)
-		VPSLLD(Imm(28), c, c) // bit 3 to the sign
-		VBLENDVPS(c, b, a, a)
-		VMOVUPS(a, at(dst, i, 4, 0))
-	})
-	end()
+	for _, name := range []string{"lookup", "addLookup"} {
+		TEXT(name+"AVX2", NOSPLIT, "func(dst []float32, codes []byte, values *[16]float32)")
+		Doc(name+"AVX2 puts, or adds, values[codes[i]] for a length that is a multiple of eight and", "codes below sixteen.")
+		Pragma("noescape")
+		dst, codes, n, values := base("dst"), base("codes"), length("dst"), word("values")
+		first, second := op1(VMOVUPS, Mem{Base: values}), op1(VMOVUPS, Mem{Base: values, Disp: 32})
+		each(n, 8, func(i Register) {
+			c := op1(VPMOVZXBD, at(codes, i, 1, 0))
+			a, b := op2(VPERMPS, c, first), op2(VPERMPS, c, second)
+			VPSLLD(Imm(28), c, c) // bit 3 to the sign
+			VBLENDVPS(c, b, a, a)
+			if name == "addLookup" {
+				VADDPS(at(dst, i, 4, 0), a, a)
+			}
+			VMOVUPS(a, at(dst, i, 4, 0))
+		})
+		end()
+	}
 }
 
 // nearest writes the kernel for codes of so many bits, the sign among them.

@@ -2,7 +2,6 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
-	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
@@ -39,13 +38,13 @@ func times(y VecVirtual, c uint64) VecVirtual {
 	return op2(VPADDQ, op2(VPMULUDQ, y, low), opi(VPSLLQ, 32, cross))
 }
 
-// splitInto puts the halves of four draws, the lower ones first, below the bits
-// of a float64.
-func splitInto(high uint32, d VecVirtual) (even, odd VecVirtual) {
-	bits := quads(uint64(high) << 32)
-	even = YMM()
-	VPBLENDD(Imm(0xaa), bits, d, even)
-	return even, op2(VPOR, opi(VPSRLQ, 32, d), bits)
+// fractions is what serves sixteen elements: eight halves of draws, cut down to
+// so many bits, and the same with the halves' own halves exchanged.
+func (d draws) fractions(bits uint64) [2]VecVirtual {
+	half := d.next()
+	other := YMM()
+	VPSHUFB(table([4]uint64{0x0504070601000302, 0x0d0c0f0e09080b0a, 0x0504070601000302, 0x0d0c0f0e09080b0a}), half, other)
+	return [2]VecVirtual{opi(VPSRLD, 32-bits, half), opi(VPSRLD, 32-bits, other)}
 }
 
 // widen is elements 0, 2, 4, 6 and 1, 3, 5, 7 of eight as float64.

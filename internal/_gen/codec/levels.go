@@ -6,37 +6,24 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-const (
-	two52      = 0x43300000 // upper half of the bits of 2⁵²: the lower half counts ones
-	two20      = 0x41300000 // of 2²⁰: the lower half counts 2⁻³²
-	towardZero = 3
-)
-
 func levels() {
-	// The number and the draw, both whole, are added above 2⁵², which leaves
-	// their sum in the low bits: the level in the second 32 of them.
-	begin("levels", "(codes []byte, x []float32, perLevel float64, most int, start uint64)", "32")
+	begin("levels", "(codes []byte, x []float32, pre, perLevel float32, most int, start uint64)", "32")
 	codes, x, n := base("codes"), base("x"), length("x")
-	d, scale, most := newDraws("start"), double("perLevel"), op1(VPBROADCASTD, address("most"))
-	top := YMM()
-	VCVTDQ2PD(most.AsX(), top)
-	VMULPD(quads(two32), top, top)
+	d, pre, scale, most := newDraws("start"), single("pre"), single("perLevel"), op1(VPBROADCASTD, address("most"))
+	top := op1(VCVTDQ2PS, opi(VPSLLD, 24, most))
+	var u24 [2]VecVirtual
 	eights(codes, n, func(i Register, u int) VecVirtual {
-		v := op1(VMOVUPS, at(x, i, 4, 8*u))
-		even, odd := widen(op2(VANDPS, v, longs(magnitude)))
-		e, o := splitInto(two52, d.next())
-		for _, w := range []struct{ v, draw VecVirtual }{{even, e}, {odd, o}} {
-			VMULPD(scale, w.v, w.v)
-			VMINPD(top, w.v, w.v)
-			VROUNDPD(Imm(towardZero), w.v, w.v)
-			VADDPD(w.draw, w.v, w.v)
+		if u&1 == 0 {
+			u24 = d.fractions(24)
 		}
-		VPSRLQ(Imm(32), even, even)
-		VPBLENDD(Imm(0xaa), odd, even, even)
-		VPAND(longs(255), even, even)
-		VPSIGND(v, even, even)
-		VPADDD(most, even, even)
-		return even
+		v := op1(VMOVUPS, at(x, i, 4, 8*u))
+		r := op2(VMULPS, op2(VANDPS, v, longs(magnitude)), pre)
+		r = op2(VMINPS, op2(VMULPS, r, scale), top)
+		level := op2(VPADDD, op1(VCVTPS2DQ, r), u24[u&1])
+		VPSRLD(Imm(24), level, level)
+		VPSIGND(v, level, level)
+		VPADDD(most, level, level)
+		return level
 	})
 	end()
 
@@ -57,5 +44,3 @@ func levels() {
 	})
 	end()
 }
-
-const two32 = 0x41f0000000000000 // the bits of 2³²

@@ -6,29 +6,52 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+const (
+	half       = 0x3fe0000000000000 // the bits of ½
+	two52      = 0x4330000000000000 // of 2⁵²: added to it, a whole number shows in the low bits
+	towardZero = 3
+)
+
 func steps() {
-	stepping("steps", ", start uint64", func() func(even, odd VecVirtual) {
-		d := newDraws("start")
-		return func(even, odd VecVirtual) {
-			e, o := splitInto(two20, d.next())
-			for _, w := range []struct{ v, draw VecVirtual }{{even, e}, {odd, o}} {
-				VSUBPD(quads(two20<<32), w.draw, w.draw)
-				VADDPD(w.draw, w.v, w.v)
-			}
+	begin("steps", "(codes []byte, x []float32, pre, low, perStep, top float32, start uint64)", "32")
+	codes, x, n := base("codes"), base("x"), length("x")
+	pre, low, scale, top := single("pre"), single("low"), single("perStep"), single("top")
+	d := newDraws("start")
+	var u23 [2]VecVirtual
+	eights(codes, n, func(i Register, u int) VecVirtual {
+		if u&1 == 0 {
+			u23 = d.fractions(23)
 		}
+		r := op2(VSUBPS, op2(VMULPS, pre, at(x, i, 4, 8*u)), low)
+		r = op2(VMINPS, op2(VMULPS, r, scale), top)
+		return opi(VPSRLD, 23, op2(VPADDD, op1(VCVTPS2DQ, r), u23[u&1]))
 	})
-	stepping("nearestSteps", "", func() func(even, odd VecVirtual) {
-		return func(even, odd VecVirtual) {
-			for _, v := range []VecVirtual{even, odd} {
-				VADDPD(quads(0x3fe0000000000000), v, v) // ½
-			}
+	end()
+
+	begin("nearestSteps", "(codes []byte, x []float32, low, perStep, top float64)", "32")
+	codes, x, n = base("codes"), base("x"), length("x")
+	from, by, most := double("low"), double("perStep"), double("top")
+	eights(codes, n, func(i Register, u int) VecVirtual {
+		even, odd := widen(op1(VMOVUPS, at(x, i, 4, 8*u)))
+		for _, v := range []VecVirtual{even, odd} {
+			VSUBPD(from, v, v)
+			VMULPD(by, v, v)
+			VADDPD(quads(half), v, v)
+			VMINPD(most, v, v)
+			VROUNDPD(Imm(towardZero), v, v)
+			VADDPD(quads(two52), v, v)
 		}
+		VPSLLQ(Imm(32), odd, odd)
+		VPBLENDD(Imm(0xaa), odd, even, even)
+		VPAND(longs(255), even, even)
+		return even
 	})
+	end()
 
 	// The order of floats is that of their bits as integers, if those of
 	// negative ones are turned around.
 	begin("extent", "(x []float32) (lo, hi int32)", "8")
-	x, n := base("x"), length("x")
+	x, n = base("x"), length("x")
 	lo, hi := op1(VMOVDQU, longs(magnitude)), op1(VMOVDQU, longs(1<<31))
 	each(n, 8, func(i Register) {
 		v := op1(VMOVDQU, at(x, i, 4, 0))
@@ -47,32 +70,5 @@ func steps() {
 		VMOVD(m, r)
 		Store(r, ReturnIndex(j))
 	}
-	end()
-}
-
-// stepping writes a kernel that counts steps above low; shift adds what is
-// added before cutting off.
-func stepping(name, parameter string, setup func() func(even, odd VecVirtual)) {
-	begin(name, "(codes []byte, x []float32, low, perStep, top float64"+parameter+")", "32")
-	codes, x, n := base("codes"), base("x"), length("x")
-	low, scale, top := double("low"), double("perStep"), double("top")
-	shift := setup()
-	eights(codes, n, func(i Register, u int) VecVirtual {
-		even, odd := widen(op1(VMOVUPS, at(x, i, 4, 8*u)))
-		for _, v := range []VecVirtual{even, odd} {
-			VSUBPD(low, v, v)
-			VMULPD(scale, v, v)
-		}
-		shift(even, odd)
-		for _, v := range []VecVirtual{even, odd} {
-			VMINPD(top, v, v)
-			VROUNDPD(Imm(towardZero), v, v)
-			VADDPD(quads(two52<<32), v, v)
-		}
-		VPSLLQ(Imm(32), odd, odd)
-		VPBLENDD(Imm(0xaa), odd, even, even)
-		VPAND(longs(255), even, even)
-		return even
-	})
 	end()
 }
