@@ -191,6 +191,9 @@ var kernels = []struct {
 		func(w *work) {
 			w.out = append(w.out, atLeastGo(w.c[:(len(w.x)+7)/8], w.x, math.Float32bits(w.reach())))
 		}},
+	{"count", false,
+		func(w *work) { w.out = append(w.out, count(w.x, math.Float32bits(w.reach()))) },
+		func(w *work) { w.out = append(w.out, countGo(w.x, math.Float32bits(w.reach()))) }},
 	{"Hadamard", false,
 		func(w *work) { Hadamard(w.power()) },
 		func(w *work) { hadamardGo(w.power()) }},
@@ -332,22 +335,40 @@ func TestTrits(t *testing.T) {
 func TestAppendReaching(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := vector(t, rapid.IntRange(0, 9000).Draw(t, "n"), true)
-		tau := rapid.Float32Range(1e-40, 3).Draw(t, "tau")
-		want := []uint32{7}
+		tau := rapid.Float32Range(0, 3).Draw(t, "tau")
+		want, values := []uint32{7}, []float32{7}
 		for i, v := range x {
 			if v >= tau || v <= -tau {
-				want = append(want, uint32(i))
+				want, values = append(want, uint32(i)), append(values, v)
 			}
 		}
-		got, ok := AppendReaching([]uint32{7}, x, tau)
-		if !ok || !slices.Equal(got, want) {
-			t.Fatalf("%v %v, want %v", got, ok, want)
+		got, val, ok := AppendReaching([]uint32{7}, []float32{7}, x, math.Float32bits(tau))
+		if !ok || !slices.Equal(got, want) || !slices.Equal(val, values) {
+			t.Fatalf("%v %v %v, want %v %v", got, val, ok, want, values)
 		}
 		if len(x) > 0 {
 			x[rapid.IntRange(0, len(x)-1).Draw(t, "at")] = float32(math.NaN())
-			if _, ok := AppendReaching(nil, x, tau); ok {
+			if _, _, ok := AppendReaching(nil, nil, x, math.Float32bits(tau)); ok {
 				t.Fatal("a NaN went unnoticed")
 			}
+		}
+	})
+}
+
+// A cut leaves as many elements as were asked for, with ties and without.
+func TestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := vector(t, rapid.IntRange(1, 600).Draw(t, "n"), true)
+		if rapid.Bool().Draw(t, "ties") {
+			for i := range x {
+				x[i] = float32(math.Round(float64(x[i])))
+			}
+		}
+		k := rapid.IntRange(1, len(x)).Draw(t, "k")
+		tau, ties := Cut(x, k)
+		beyond, equal := countGo(x, tau+1), countGo(x, tau)-countGo(x, tau+1)
+		if beyond+ties != k || ties < 0 || ties > equal {
+			t.Fatalf("%d beyond %#x, %d equal to it, of which %d: want %d", beyond, tau, equal, ties, k)
 		}
 	})
 }

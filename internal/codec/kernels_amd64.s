@@ -978,6 +978,53 @@ done13:
 	VZEROUPPER
 	RET
 
+// func countAVX2(x []float32, tau uint32) int
+// Requires: AVX, AVX2
+TEXT ·countAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS tau+24(FP), Y0
+	VPSUBD       table19<>+0(SB), Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done14
+
+loop14:
+	VMOVDQU  (AX)(DX*4), Y3
+	VPAND    table7<>+0(SB), Y3, Y3
+	VPCMPGTD Y0, Y3, Y3
+	VPSUBD   Y3, Y1, Y1
+	VMOVDQU  32(AX)(DX*4), Y3
+	VPAND    table7<>+0(SB), Y3, Y3
+	VPCMPGTD Y0, Y3, Y3
+	VPSUBD   Y3, Y2, Y2
+	VMOVDQU  64(AX)(DX*4), Y3
+	VPAND    table7<>+0(SB), Y3, Y3
+	VPCMPGTD Y0, Y3, Y3
+	VPSUBD   Y3, Y1, Y1
+	VMOVDQU  96(AX)(DX*4), Y3
+	VPAND    table7<>+0(SB), Y3, Y3
+	VPCMPGTD Y0, Y3, Y3
+	VPSUBD   Y3, Y2, Y2
+	ADDQ     $0x20, DX
+	CMPQ     DX, CX
+	JLT      loop14
+
+done14:
+	VPADDD       Y2, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPADDD       X0, X1, X1
+	VMOVD        X1, AX
+	MOVQ         AX, ret+32(FP)
+	VZEROUPPER
+	RET
+
 // func hadamard64AVX2(x []float32)
 // Requires: AVX, AVX2
 TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
@@ -985,9 +1032,9 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done14
+	JGE  done15
 
-loop14:
+loop15:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
 	VXORPS    table20<>+0(SB), Y0, Y0
@@ -1102,9 +1149,9 @@ loop14:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop14
+	JLT       loop15
 
-done14:
+done15:
 	VZEROUPPER
 	RET
 
@@ -1141,9 +1188,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done15
+	JGE  done16
 
-loop15:
+loop16:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1201,9 +1248,9 @@ loop15:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop15
+	JLT     loop16
 
-done15:
+done16:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1233,9 +1280,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done16
+	JGE  done17
 
-loop16:
+loop17:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1261,9 +1308,9 @@ loop16:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop16
+	JLT     loop17
 
-done16:
+done17:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1289,9 +1336,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done17
+	JGE  done18
 
-loop17:
+loop18:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1303,9 +1350,9 @@ loop17:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop17
+	JLT     loop18
 
-done17:
+done18:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1323,9 +1370,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done18
+	JGE     done19
 
-loop18:
+loop19:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1334,9 +1381,9 @@ loop18:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop18
+	JLT          loop19
 
-done18:
+done19:
 	VZEROUPPER
 	RET
 
@@ -1355,9 +1402,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done19
+	JGE          done20
 
-loop19:
+loop20:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1486,9 +1533,9 @@ loop19:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop19
+	JLT          loop20
 
-done19:
+done20:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1511,9 +1558,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done20
+	JGE          done21
 
-loop20:
+loop21:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1654,9 +1701,9 @@ loop20:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop20
+	JLT          loop21
 
-done20:
+done21:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1679,9 +1726,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done21
+	JGE          done22
 
-loop21:
+loop22:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1846,9 +1893,9 @@ loop21:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop21
+	JLT          loop22
 
-done21:
+done22:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1871,9 +1918,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done22
+	JGE          done23
 
-loop22:
+loop23:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2086,9 +2133,9 @@ loop22:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop22
+	JLT          loop23
 
-done22:
+done23:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2107,9 +2154,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done23
+	JGE     done24
 
-loop23:
+loop24:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2118,9 +2165,9 @@ loop23:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop23
+	JLT       loop24
 
-done23:
+done24:
 	VZEROUPPER
 	RET
 
@@ -2135,9 +2182,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done24
+	JGE     done25
 
-loop24:
+loop25:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2147,8 +2194,8 @@ loop24:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop24
+	JLT       loop25
 
-done24:
+done25:
 	VZEROUPPER
 	RET

@@ -69,6 +69,11 @@ func ternaryAVX2(codes []byte, x []float32, half float32)
 //go:noescape
 func atLeastAVX2(mask []byte, x []float32, tau uint32) (most uint32)
 
+// countAVX2 is countGo for a length that is a multiple of 32.
+//
+//go:noescape
+func countAVX2(x []float32, tau uint32) int
+
 // hadamard64AVX2 is six levels of hadamardGo, distances 1 to 32, for a length that is
 // a multiple of 64.
 //

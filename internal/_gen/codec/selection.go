@@ -42,4 +42,30 @@ func selection() {
 	VMOVD(m, r)
 	Store(r, ReturnIndex(0))
 	end()
+
+	begin("count", "(x []float32, tau uint32) int", "32")
+	x, n = base("x"), length("x")
+	tau = single("tau")
+	VPSUBD(longs(1), tau, tau)
+	acc = [2]VecVirtual{YMM(), YMM()}
+	for _, y := range acc {
+		VPXOR(y, y, y)
+	}
+	each(n, 32, func(i Register) {
+		for u := range 4 {
+			v := op2(VPAND, op1(VMOVDQU, at(x, i, 4, 8*u)), longs(magnitude))
+			VPSUBD(op2(VPCMPGTD, v, tau), acc[u&1], acc[u&1])
+		}
+	})
+	VPADDD(acc[1], acc[0], acc[0])
+	m, t = acc[0].AsX(), XMM()
+	VPADDD(upper(acc[0]), m, m)
+	for _, order := range []uint64{0x4e, 0xb1} {
+		VPSHUFD(Imm(order), m, t)
+		VPADDD(t, m, m)
+	}
+	total := GP64()
+	VMOVD(m, total.As32())
+	Store(total, ReturnIndex(0))
+	end()
 }
