@@ -124,5 +124,8 @@ func (c *threshold) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	}
 	dst = bits.AppendUvarint(dst, uint32(len(c.idx)))
 	dst = c.values.append(dst, c.val, f32.MaxAbs(c.val))
+	if len(c.idx) == 0 {
+		return dst, nil
+	}
 	return appendIndices(dst, c.index, c.idx, c.d), nil
 }

@@ -197,6 +197,9 @@ var kernels = []struct {
 	{"Hadamard", false,
 		func(w *work) { Hadamard(w.power()) },
 		func(w *work) { hadamardGo(w.power()) }},
+	{"ScaleTo", false,
+		func(w *work) { ScaleTo(w.y, w.x, w.p) },
+		func(w *work) { scaleToGo(w.y, w.x, w.p) }},
 	{"Flip", false,
 		func(w *work) { Flip(w.x, w.key, int(64*w.first)) },
 		func(w *work) {
@@ -371,4 +374,24 @@ func TestCut(t *testing.T) {
 			t.Fatalf("%d beyond %#x, %d equal to it, of which %d: want %d", beyond, tau, equal, ties, k)
 		}
 	})
+}
+
+// The transform is symmetric, and its square is n times the identity.
+func TestHadamardMatrix(t *testing.T) {
+	for n := 1; n <= 256; n *= 2 {
+		for i := range n {
+			x := make([]float32, n)
+			x[i] = 1
+			Hadamard(x)
+			for j, v := range x {
+				want := float32(1)
+				for k := i & j; k > 0; k &= k - 1 {
+					want = -want
+				}
+				if v != want {
+					t.Fatalf("n=%d: entry (%d, %d) is %v, want %v", n, i, j, v, want)
+				}
+			}
+		}
+	}
 }

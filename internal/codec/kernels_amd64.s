@@ -1361,6 +1361,36 @@ donebutterflies2AVX2:
 	VZEROUPPER
 	RET
 
+// func scaleToAVX2(y []float32, x []float32, a float64)
+// Requires: AVX, AVX2
+TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
+	MOVQ         y_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VBROADCASTSD a+48(FP), Y0
+	XORQ         BX, BX
+	CMPQ         BX, DX
+	JGE          done19
+
+loop19:
+	VMOVUPS      (CX)(BX*4), Y1
+	VCVTPS2PD    X1, Y3
+	VEXTRACTI128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VMULPD       Y0, Y3, Y3
+	VMULPD       Y0, Y1, Y1
+	VCVTPD2PSY   Y3, X2
+	VCVTPD2PSY   Y1, X1
+	VINSERTF128  $0x01, X1, Y2, Y2
+	VMOVUPS      Y2, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	CMPQ         BX, DX
+	JLT          loop19
+
+done19:
+	VZEROUPPER
+	RET
+
 // func flipAVX2(x []float32, bits []byte)
 // Requires: AVX, AVX2
 TEXT ·flipAVX2(SB), NOSPLIT, $0-48
@@ -1370,9 +1400,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done19
+	JGE     done20
 
-loop19:
+loop20:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1381,9 +1411,9 @@ loop19:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop19
+	JLT          loop20
 
-done19:
+done20:
 	VZEROUPPER
 	RET
 
@@ -1402,9 +1432,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done20
+	JGE          done21
 
-loop20:
+loop21:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1533,9 +1563,9 @@ loop20:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop20
+	JLT          loop21
 
-done20:
+done21:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1558,9 +1588,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done21
+	JGE          done22
 
-loop21:
+loop22:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1701,9 +1731,9 @@ loop21:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop21
+	JLT          loop22
 
-done21:
+done22:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1726,9 +1756,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done22
+	JGE          done23
 
-loop22:
+loop23:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1893,9 +1923,9 @@ loop22:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop22
+	JLT          loop23
 
-done22:
+done23:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1918,9 +1948,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done23
+	JGE          done24
 
-loop23:
+loop24:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2133,9 +2163,9 @@ loop23:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop23
+	JLT          loop24
 
-done23:
+done24:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2154,9 +2184,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done24
+	JGE     done25
 
-loop24:
+loop25:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2165,9 +2195,9 @@ loop24:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop24
+	JLT       loop25
 
-done24:
+done25:
 	VZEROUPPER
 	RET
 
@@ -2182,9 +2212,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done25
+	JGE     done26
 
-loop25:
+loop26:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2194,8 +2224,8 @@ loop25:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop25
+	JLT       loop26
 
-done25:
+done26:
 	VZEROUPPER
 	RET

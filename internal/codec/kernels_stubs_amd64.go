@@ -98,6 +98,11 @@ func butterflies4AVX2(x []float32, h int)
 //go:noescape
 func butterflies2AVX2(x []float32, h int)
 
+// scaleToAVX2 is scaleToGo for a length that is a multiple of 8.
+//
+//go:noescape
+func scaleToAVX2(y []float32, x []float32, a float64)
+
 // flipAVX2 is flipGo for a length that is a multiple of 8.
 //
 //go:noescape

@@ -80,3 +80,17 @@ func flipGo(x []float32, bits []byte) {
 		x[i] = math.Float32frombits(math.Float32bits(v) ^ uint32(bits[i>>3]>>(i&7))<<31)
 	}
 }
+
+// ScaleTo sets y to a multiple of x, in float64 rounded to float32, as far as x
+// goes.
+func ScaleTo(y, x []float32, a float64) {
+	n := whole(len(x), 8)
+	scaleToAVX2(y, x[:n], a)
+	scaleToGo(y[n:], x[n:], a)
+}
+
+func scaleToGo(y, x []float32, a float64) {
+	for i, v := range x {
+		y[i] = float32(float64(v) * a)
+	}
+}

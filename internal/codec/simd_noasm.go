@@ -23,6 +23,7 @@ func randomBF16AVX2(dst []byte, x []float32, start uint64)                      
 func ternaryAVX2(codes []byte, x []float32, half float32)                                     {}
 func atLeastAVX2(mask []byte, x []float32, tau uint32) uint32                                 { return 0 }
 func countAVX2(x []float32, tau uint32) int                                                   { return 0 }
+func scaleToAVX2(y, x []float32, a float64)                                                   {}
 func hadamard64AVX2(x []float32)                                                              {}
 func butterflies8AVX2(x []float32, h int)                                                     {}
 func butterflies4AVX2(x []float32, h int)                                                     {}

@@ -82,6 +82,8 @@ func rotation() {
 		end()
 	}
 
+	scaling()
+
 	begin("flip", "(x []float32, bits []byte)", "8")
 	x, n = base("x"), length("x")
 	bits := base("bits")
@@ -93,6 +95,16 @@ func rotation() {
 		VPAND(longs(1<<31), s, s)
 		VPXOR(at(x, i, 4, 0), s, s)
 		VMOVDQU(s, at(x, i, 4, 0))
+	})
+	end()
+}
+
+func scaling() {
+	begin("scaleTo", "(y, x []float32, a float64)", "8")
+	y, x, n, a := base("y"), base("x"), length("x"), double("a")
+	each(n, 8, func(i Register) {
+		v := inDoubles(op1(VMOVUPS, at(x, i, 4, 0)), VCVTPS2PD, func(w VecVirtual) { VMULPD(a, w, w) })
+		VMOVUPS(v, at(y, i, 4, 0))
 	})
 	end()
 }
