@@ -1,10 +1,10 @@
 package compress
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -80,32 +80,28 @@ type cast struct {
 
 func (c *cast) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	m := f32.MaxAbs(g)
-	if !(m <= math.MaxFloat32) {
-		return dst, ErrNotFinite
-	}
-	if !c.stochastic {
-		return c.format.append(dst, g, m), nil
-	}
 	at := len(dst)
-	dst = slices.Grow(dst, 2*c.d)[:at+2*c.d]
+	dst = slices.Grow(dst, 2*c.d)
 	key := c.key.With(uint64(s.N))
-	for i, v := range g {
-		binary.LittleEndian.PutUint16(dst[at+2*i:], stochasticBF16(v, key, i))
+	for lo := 0; lo < c.d; lo += castBlock {
+		x := g[lo:min(lo+castBlock, c.d)]
+		m := f32.MaxAbs(x)
+		if !(m <= math.MaxFloat32) {
+			return dst[:at], ErrNotFinite
+		}
+		if !c.stochastic {
+			dst = c.format.append(dst, x, m)
+			continue
+		}
+		end := len(dst)
+		dst = dst[:end+2*len(x)]
+		codec.RandomBF16(dst[end:], x, key, uint64(lo))
 	}
 	return dst, nil
 }
 
-// stochasticBF16 adds 16 random bits below the half and cuts: up with exactly
-// the probability of the fraction cut off. One draw serves four elements.
-func stochasticBF16(v float32, key rng.Key, i int) uint16 {
-	r := uint32(key.Uint64(uint64(i)>>2)>>(uint(i)&3*16)) & 0xffff
-	h := uint16((math.Float32bits(v) + r) >> 16)
-	if h&0x7fff == 0x7f80 {
-		h-- // saturate
-	}
-	return h
-}
+// castBlock is how many elements are looked at and then cast, while they are near.
+const castBlock = 4096
 
 func (c *cast) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	checkLen(len(dst), c.d)
@@ -132,8 +128,11 @@ func (c *cast) Project(dst, g []float32, s Step) error {
 	}
 	if c.stochastic {
 		key := c.key.With(uint64(s.N))
-		for i, v := range g {
-			dst[i] = f32.FromBF16(stochasticBF16(v, key, i))
+		var half [2 * castBlock]byte
+		for lo := 0; lo < c.d; lo += castBlock {
+			hi := min(lo+castBlock, c.d)
+			codec.RandomBF16(half[:2*(hi-lo)], g[lo:hi], key, uint64(lo))
+			f32.DecodeBF16(dst[lo:hi], half[:2*(hi-lo)])
 		}
 		return nil
 	}

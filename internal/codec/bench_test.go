@@ -27,8 +27,9 @@ func BenchmarkKernel(b *testing.B) {
 	run("Steps", func() { Steps(codes, x, -9, Scale{1, 1 << 22}, 15, key, 0) })
 	run("NearestSteps", func() { NearestSteps(codes, x, -9, 0.8, 15) })
 	run("Extent", func() { Extent(x) })
-	run("Exponents", func() { Exponents(codes, x, key) })
-	run("RandomBF16", func() { RandomBF16(packed[:2*n], x, key) })
+	run("Exponents", func() { Exponents(codes, x, key, 0) })
+	run("RandomBF16", func() { RandomBF16(packed[:2*n], x, key, 0) })
+	run("Signs", func() { Signs(packed[:n/8], x) })
 	run("Ternary", func() { Ternary(codes, x, 2) })
 	for _, width := range []int{1, 4, 7} {
 		p := packed[:PackedLen(n, width)]

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
@@ -170,14 +171,14 @@ var kernels = []struct {
 			w.out = append(w.out, uint32(inOrder(lo)), uint32(inOrder(hi)), finite)
 		}},
 	{"Exponents", true,
-		func(w *work) { Exponents(w.c, w.x, w.key) },
-		func(w *work) { exponentsGo(w.c, w.x, w.key, 0) }},
+		func(w *work) { Exponents(w.c, w.x, w.key, 4*w.first) },
+		func(w *work) { exponentsGo(w.c, w.x, w.key, 4*w.first) }},
 	{"AddExponents", false,
 		func(w *work) { AddExponents(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) },
 		func(w *work) { addExponentsGo(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) }},
 	{"RandomBF16", false,
-		func(w *work) { n := len(w.x) / 2; RandomBF16(w.c[:2*n], w.x[:n], w.key) },
-		func(w *work) { n := len(w.x) / 2; randomBF16Go(w.c[:2*n], w.x[:n], w.key, 0) }},
+		func(w *work) { n := len(w.x) / 2; RandomBF16(w.c[:2*n], w.x[:n], w.key, 4*w.first) },
+		func(w *work) { n := len(w.x) / 2; randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first) }},
 	{"Ternary", false,
 		func(w *work) { Ternary(w.c, w.x, w.reach()) },
 		func(w *work) { ternaryGo(w.c, w.x, w.reach()) }},
@@ -194,6 +195,16 @@ var kernels = []struct {
 	{"count", false,
 		func(w *work) { w.out = append(w.out, count(w.x, math.Float32bits(w.reach()))) },
 		func(w *work) { w.out = append(w.out, countGo(w.x, math.Float32bits(w.reach()))) }},
+	{"Signs", true,
+		func(w *work) {
+			abs, sum := Signs(w.c[:(len(w.x)+7)/8], w.x)
+			w.out = append(w.out, abs, sum)
+		},
+		func(w *work) {
+			var s [32]float64
+			signSumsGo(w.c[:(len(w.x)+7)/8], w.x, &s)
+			w.out = append(w.out, f32.SumAbs(w.x), f32.Sum(w.x))
+		}},
 	{"Hadamard", false,
 		func(w *work) { Hadamard(w.power()) },
 		func(w *work) { hadamardGo(w.power()) }},

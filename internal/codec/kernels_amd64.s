@@ -922,6 +922,71 @@ DATA table19<>+16(SB)/8, $0x0000000100000001
 DATA table19<>+24(SB)/8, $0x0000000100000001
 GLOBL table19<>(SB), RODATA|NOPTR, $32
 
+// func signSumsAVX2(dst []byte, x []float32, sums *[32]float64)
+// Requires: AVX
+TEXT ·signSumsAVX2(SB), NOSPLIT, $0-56
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	MOVQ    sums+48(FP), BX
+	VMOVUPD (BX), Y0
+	VMOVUPD 32(BX), Y1
+	VMOVUPD 64(BX), Y2
+	VMOVUPD 96(BX), Y3
+	VMOVUPD 128(BX), Y4
+	VMOVUPD 160(BX), Y5
+	VMOVUPD 192(BX), Y6
+	VMOVUPD 224(BX), Y7
+	XORQ    DI, DI
+	CMPQ    DI, DX
+	JGE     done13
+
+loop13:
+	VCVTPS2PD (CX)(DI*4), Y8
+	VADDPD    Y8, Y4, Y4
+	VANDPD    table20<>+0(SB), Y8, Y8
+	VADDPD    Y8, Y0, Y0
+	VCVTPS2PD 16(CX)(DI*4), Y8
+	VADDPD    Y8, Y5, Y5
+	VANDPD    table20<>+0(SB), Y8, Y8
+	VADDPD    Y8, Y1, Y1
+	VCVTPS2PD 32(CX)(DI*4), Y8
+	VADDPD    Y8, Y6, Y6
+	VANDPD    table20<>+0(SB), Y8, Y8
+	VADDPD    Y8, Y2, Y2
+	VCVTPS2PD 48(CX)(DI*4), Y8
+	VADDPD    Y8, Y7, Y7
+	VANDPD    table20<>+0(SB), Y8, Y8
+	VADDPD    Y8, Y3, Y3
+	VMOVUPS   (CX)(DI*4), Y8
+	VMOVMSKPS Y8, SI
+	MOVB      SI, (AX)
+	VMOVUPS   32(CX)(DI*4), Y8
+	VMOVMSKPS Y8, SI
+	MOVB      SI, 1(AX)
+	ADDQ      $0x02, AX
+	ADDQ      $0x10, DI
+	CMPQ      DI, DX
+	JLT       loop13
+
+done13:
+	VMOVUPD Y0, (BX)
+	VMOVUPD Y1, 32(BX)
+	VMOVUPD Y2, 64(BX)
+	VMOVUPD Y3, 96(BX)
+	VMOVUPD Y4, 128(BX)
+	VMOVUPD Y5, 160(BX)
+	VMOVUPD Y6, 192(BX)
+	VMOVUPD Y7, 224(BX)
+	VZEROUPPER
+	RET
+
+DATA table20<>+0(SB)/8, $0x7fffffffffffffff
+DATA table20<>+8(SB)/8, $0x7fffffffffffffff
+DATA table20<>+16(SB)/8, $0x7fffffffffffffff
+DATA table20<>+24(SB)/8, $0x7fffffffffffffff
+GLOBL table20<>(SB), RODATA|NOPTR, $32
+
 // func atLeastAVX2(mask []byte, x []float32, tau uint32) (most uint32)
 // Requires: AVX, AVX2
 TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
@@ -934,9 +999,9 @@ TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
 	VPXOR        Y2, Y2, Y2
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done13
+	JGE          done14
 
-loop13:
+loop14:
 	VMOVDQU   (CX)(BX*4), Y3
 	VPAND     table7<>+0(SB), Y3, Y3
 	VPMAXUD   Y3, Y1, Y1
@@ -963,9 +1028,9 @@ loop13:
 	ADDQ      $0x04, AX
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop13
+	JLT       loop14
 
-done13:
+done14:
 	VPMAXUD      Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPMAXUD      X0, X1, X1
@@ -989,9 +1054,9 @@ TEXT ·countAVX2(SB), NOSPLIT, $0-40
 	VPXOR        Y2, Y2, Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done14
+	JGE          done15
 
-loop14:
+loop15:
 	VMOVDQU  (AX)(DX*4), Y3
 	VPAND    table7<>+0(SB), Y3, Y3
 	VPCMPGTD Y0, Y3, Y3
@@ -1010,9 +1075,9 @@ loop14:
 	VPSUBD   Y3, Y2, Y2
 	ADDQ     $0x20, DX
 	CMPQ     DX, CX
-	JLT      loop14
+	JLT      loop15
 
-done14:
+done15:
 	VPADDD       Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPADDD       X0, X1, X1
@@ -1032,88 +1097,88 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done15
+	JGE  done16
 
-loop15:
+loop16:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
-	VXORPS    table20<>+0(SB), Y0, Y0
-	VADDPS    Y1, Y0, Y0
-	VPERMILPS $0x4e, Y0, Y1
 	VXORPS    table21<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
-	VPERMPD   $0x4e, Y0, Y1
+	VPERMILPS $0x4e, Y0, Y1
 	VXORPS    table22<>+0(SB), Y0, Y0
+	VADDPS    Y1, Y0, Y0
+	VPERMPD   $0x4e, Y0, Y1
+	VXORPS    table23<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   32(AX)(DX*4), Y1
 	VPERMILPS $0xb1, Y1, Y2
-	VXORPS    table20<>+0(SB), Y1, Y1
-	VADDPS    Y2, Y1, Y1
-	VPERMILPS $0x4e, Y1, Y2
 	VXORPS    table21<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
-	VPERMPD   $0x4e, Y1, Y2
+	VPERMILPS $0x4e, Y1, Y2
 	VXORPS    table22<>+0(SB), Y1, Y1
+	VADDPS    Y2, Y1, Y1
+	VPERMPD   $0x4e, Y1, Y2
+	VXORPS    table23<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VMOVUPS   64(AX)(DX*4), Y2
 	VPERMILPS $0xb1, Y2, Y3
-	VXORPS    table20<>+0(SB), Y2, Y2
-	VADDPS    Y3, Y2, Y2
-	VPERMILPS $0x4e, Y2, Y3
 	VXORPS    table21<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
-	VPERMPD   $0x4e, Y2, Y3
+	VPERMILPS $0x4e, Y2, Y3
 	VXORPS    table22<>+0(SB), Y2, Y2
+	VADDPS    Y3, Y2, Y2
+	VPERMPD   $0x4e, Y2, Y3
+	VXORPS    table23<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VMOVUPS   96(AX)(DX*4), Y3
 	VPERMILPS $0xb1, Y3, Y4
-	VXORPS    table20<>+0(SB), Y3, Y3
-	VADDPS    Y4, Y3, Y3
-	VPERMILPS $0x4e, Y3, Y4
 	VXORPS    table21<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
-	VPERMPD   $0x4e, Y3, Y4
+	VPERMILPS $0x4e, Y3, Y4
 	VXORPS    table22<>+0(SB), Y3, Y3
+	VADDPS    Y4, Y3, Y3
+	VPERMPD   $0x4e, Y3, Y4
+	VXORPS    table23<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VMOVUPS   128(AX)(DX*4), Y4
 	VPERMILPS $0xb1, Y4, Y5
-	VXORPS    table20<>+0(SB), Y4, Y4
-	VADDPS    Y5, Y4, Y4
-	VPERMILPS $0x4e, Y4, Y5
 	VXORPS    table21<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
-	VPERMPD   $0x4e, Y4, Y5
+	VPERMILPS $0x4e, Y4, Y5
 	VXORPS    table22<>+0(SB), Y4, Y4
+	VADDPS    Y5, Y4, Y4
+	VPERMPD   $0x4e, Y4, Y5
+	VXORPS    table23<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VMOVUPS   160(AX)(DX*4), Y5
 	VPERMILPS $0xb1, Y5, Y6
-	VXORPS    table20<>+0(SB), Y5, Y5
-	VADDPS    Y6, Y5, Y5
-	VPERMILPS $0x4e, Y5, Y6
 	VXORPS    table21<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
-	VPERMPD   $0x4e, Y5, Y6
+	VPERMILPS $0x4e, Y5, Y6
 	VXORPS    table22<>+0(SB), Y5, Y5
+	VADDPS    Y6, Y5, Y5
+	VPERMPD   $0x4e, Y5, Y6
+	VXORPS    table23<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VMOVUPS   192(AX)(DX*4), Y6
 	VPERMILPS $0xb1, Y6, Y7
-	VXORPS    table20<>+0(SB), Y6, Y6
-	VADDPS    Y7, Y6, Y6
-	VPERMILPS $0x4e, Y6, Y7
 	VXORPS    table21<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
-	VPERMPD   $0x4e, Y6, Y7
+	VPERMILPS $0x4e, Y6, Y7
 	VXORPS    table22<>+0(SB), Y6, Y6
+	VADDPS    Y7, Y6, Y6
+	VPERMPD   $0x4e, Y6, Y7
+	VXORPS    table23<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VMOVUPS   224(AX)(DX*4), Y7
 	VPERMILPS $0xb1, Y7, Y8
-	VXORPS    table20<>+0(SB), Y7, Y7
-	VADDPS    Y8, Y7, Y7
-	VPERMILPS $0x4e, Y7, Y8
 	VXORPS    table21<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
-	VPERMPD   $0x4e, Y7, Y8
+	VPERMILPS $0x4e, Y7, Y8
 	VXORPS    table22<>+0(SB), Y7, Y7
+	VADDPS    Y8, Y7, Y7
+	VPERMPD   $0x4e, Y7, Y8
+	VXORPS    table23<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VADDPS    Y1, Y0, Y8
 	VSUBPS    Y1, Y0, Y0
@@ -1149,29 +1214,29 @@ loop15:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop15
+	JLT       loop16
 
-done15:
+done16:
 	VZEROUPPER
 	RET
 
-DATA table20<>+0(SB)/8, $0x8000000000000000
-DATA table20<>+8(SB)/8, $0x8000000000000000
-DATA table20<>+16(SB)/8, $0x8000000000000000
-DATA table20<>+24(SB)/8, $0x8000000000000000
-GLOBL table20<>(SB), RODATA|NOPTR, $32
-
-DATA table21<>+0(SB)/8, $0x0000000000000000
-DATA table21<>+8(SB)/8, $0x8000000080000000
-DATA table21<>+16(SB)/8, $0x0000000000000000
-DATA table21<>+24(SB)/8, $0x8000000080000000
+DATA table21<>+0(SB)/8, $0x8000000000000000
+DATA table21<>+8(SB)/8, $0x8000000000000000
+DATA table21<>+16(SB)/8, $0x8000000000000000
+DATA table21<>+24(SB)/8, $0x8000000000000000
 GLOBL table21<>(SB), RODATA|NOPTR, $32
 
 DATA table22<>+0(SB)/8, $0x0000000000000000
-DATA table22<>+8(SB)/8, $0x0000000000000000
-DATA table22<>+16(SB)/8, $0x8000000080000000
+DATA table22<>+8(SB)/8, $0x8000000080000000
+DATA table22<>+16(SB)/8, $0x0000000000000000
 DATA table22<>+24(SB)/8, $0x8000000080000000
 GLOBL table22<>(SB), RODATA|NOPTR, $32
+
+DATA table23<>+0(SB)/8, $0x0000000000000000
+DATA table23<>+8(SB)/8, $0x0000000000000000
+DATA table23<>+16(SB)/8, $0x8000000080000000
+DATA table23<>+24(SB)/8, $0x8000000080000000
+GLOBL table23<>(SB), RODATA|NOPTR, $32
 
 // func butterflies8AVX2(x []float32, h int)
 // Requires: AVX
@@ -1188,9 +1253,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done16
+	JGE  done17
 
-loop16:
+loop17:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1248,9 +1313,9 @@ loop16:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop16
+	JLT     loop17
 
-done16:
+done17:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1280,9 +1345,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done17
+	JGE  done18
 
-loop17:
+loop18:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1308,9 +1373,9 @@ loop17:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop17
+	JLT     loop18
 
-done17:
+done18:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1336,9 +1401,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done18
+	JGE  done19
 
-loop18:
+loop19:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1350,9 +1415,9 @@ loop18:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop18
+	JLT     loop19
 
-done18:
+done19:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1370,9 +1435,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done19
+	JGE          done20
 
-loop19:
+loop20:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1385,9 +1450,9 @@ loop19:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop19
+	JLT          loop20
 
-done19:
+done20:
 	VZEROUPPER
 	RET
 
@@ -1400,9 +1465,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done20
+	JGE     done21
 
-loop20:
+loop21:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1411,9 +1476,9 @@ loop20:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop20
+	JLT          loop21
 
-done20:
+done21:
 	VZEROUPPER
 	RET
 
@@ -1432,9 +1497,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done21
+	JGE          done22
 
-loop21:
+loop22:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1563,9 +1628,9 @@ loop21:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop21
+	JLT          loop22
 
-done21:
+done22:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1588,9 +1653,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done22
+	JGE          done23
 
-loop22:
+loop23:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1731,9 +1796,9 @@ loop22:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop22
+	JLT          loop23
 
-done22:
+done23:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1756,9 +1821,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done23
+	JGE          done24
 
-loop23:
+loop24:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1923,9 +1988,9 @@ loop23:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop23
+	JLT          loop24
 
-done23:
+done24:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1948,9 +2013,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done24
+	JGE          done25
 
-loop24:
+loop25:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2163,9 +2228,9 @@ loop24:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop24
+	JLT          loop25
 
-done24:
+done25:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2184,9 +2249,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done25
+	JGE     done26
 
-loop25:
+loop26:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2195,9 +2260,9 @@ loop25:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop25
+	JLT       loop26
 
-done25:
+done26:
 	VZEROUPPER
 	RET
 
@@ -2212,9 +2277,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done26
+	JGE     done27
 
-loop26:
+loop27:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2224,8 +2289,8 @@ loop26:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop26
+	JLT       loop27
 
-done26:
+done27:
 	VZEROUPPER
 	RET

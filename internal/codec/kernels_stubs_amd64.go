@@ -64,6 +64,11 @@ func randomBF16AVX2(dst []byte, x []float32, start uint64)
 //go:noescape
 func ternaryAVX2(codes []byte, x []float32, half float32)
 
+// signSumsAVX2 is signSumsGo for a length that is a multiple of 16.
+//
+//go:noescape
+func signSumsAVX2(dst []byte, x []float32, sums *[32]float64)
+
 // atLeastAVX2 is atLeastGo for a length that is a multiple of 32.
 //
 //go:noescape

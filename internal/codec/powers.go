@@ -15,13 +15,14 @@ import (
 //
 //	codes[i] = min((|x[i]| as bits + 23 random bits) >> 23, 254)
 //
-// Elements must be finite. Draws are as for Levels, and x[0] is the first element
-// of a block. It panics unless len(codes) == len(x).
-func Exponents(codes []byte, x []float32, key rng.Key) {
+// Elements must be finite. The bits are the low ones of half h%2 of draw h/2 of key
+// for element h of a block; first is the place of x[0] in it, an even one. It panics
+// unless len(codes) == len(x).
+func Exponents(codes []byte, x []float32, key rng.Key, first uint64) {
 	same("Exponents", len(codes), len(x))
 	n := whole(len(x), 32)
-	exponentsAVX2(codes, x[:n], start(key, 0))
-	exponentsGo(codes[n:], x[n:], key, uint64(n))
+	exponentsAVX2(codes, x[:n], start(key, first>>1))
+	exponentsGo(codes[n:], x[n:], key, first+uint64(n))
 }
 
 func exponentsGo(codes []byte, x []float32, key rng.Key, first uint64) {
@@ -54,13 +55,14 @@ func addExponentsGo(dst []float32, scale float32, codes, signs []byte) {
 
 // RandomBF16 writes x as bfloat16, two little-endian bytes an element, up or down
 // at random without bias. What would become infinite becomes the largest number.
-// 16 bits of draw j of key serve each of the elements 4j to 4j+3. It panics unless
-// len(dst) == 2·len(x).
-func RandomBF16(dst []byte, x []float32, key rng.Key) {
+// 16 bits of draw j of key serve each of the elements 4j to 4j+3 of a block; first is
+// the place of x[0] in it, a multiple of four. It panics unless len(dst) ==
+// 2·len(x).
+func RandomBF16(dst []byte, x []float32, key rng.Key, first uint64) {
 	same("RandomBF16", len(dst), 2*len(x))
 	n := whole(len(x), 16)
-	randomBF16AVX2(dst, x[:n], start(key, 0))
-	randomBF16Go(dst[2*n:], x[n:], key, uint64(n))
+	randomBF16AVX2(dst, x[:n], start(key, first>>2))
+	randomBF16Go(dst[2*n:], x[n:], key, first+uint64(n))
 }
 
 func randomBF16Go(dst []byte, x []float32, key rng.Key, first uint64) {

@@ -24,6 +24,7 @@ func ternaryAVX2(codes []byte, x []float32, half float32)                       
 func atLeastAVX2(mask []byte, x []float32, tau uint32) uint32                                 { return 0 }
 func countAVX2(x []float32, tau uint32) int                                                   { return 0 }
 func scaleToAVX2(y, x []float32, a float64)                                                   {}
+func signSumsAVX2(dst []byte, x []float32, sums *[32]float64)                                 {}
 func hadamard64AVX2(x []float32)                                                              {}
 func butterflies8AVX2(x []float32, h int)                                                     {}
 func butterflies4AVX2(x []float32, h int)                                                     {}

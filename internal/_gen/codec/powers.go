@@ -78,4 +78,31 @@ func powers() {
 		return y
 	})
 	end()
+
+	// Sixteen elements to sixteen sums of magnitudes and sixteen of numbers.
+	begin("signSums", "(dst []byte, x []float32, sums *[32]float64)", "16")
+	dst, x, n = base("dst"), base("x"), length("x")
+	sums := word("sums")
+	var acc [8]VecVirtual
+	for j := range acc {
+		acc[j] = op1(VMOVUPD, Mem{Base: sums, Disp: 32 * j})
+	}
+	r := GP32()
+	each(n, 16, func(i Register) {
+		for j := range 4 {
+			v := op1(VCVTPS2PD, at(x, i, 4, 4*j))
+			VADDPD(v, acc[4+j], acc[4+j])
+			VANDPD(quads(1<<63-1), v, v)
+			VADDPD(v, acc[j], acc[j])
+		}
+		for j := range 2 {
+			VMOVMSKPS(op1(VMOVUPS, at(x, i, 4, 8*j)), r)
+			MOVB(r.As8(), Mem{Base: dst, Disp: j})
+		}
+		ADDQ(Imm(2), dst)
+	})
+	for j := range acc {
+		VMOVUPD(acc[j], Mem{Base: sums, Disp: 32 * j})
+	}
+	end()
 }
