@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -76,7 +77,7 @@ func constant(n int, v float32) []float32 {
 func (f BFloat16) New(b Block) (Codec, error) {
 	c := &cast{d: b.Len(), format: &formatBF16, key: stream("bf16", b, true)}
 	if f.Stochastic {
-		c.stochastic = stochasticBF16
+		c.stochastic = codec.RandomBF16
 	}
 	return c, nil
 }
@@ -85,7 +86,7 @@ func (f BFloat16) New(b Block) (Codec, error) {
 func (f FP16) New(b Block) (Codec, error) {
 	c := &cast{d: b.Len(), format: &formatFP16, key: stream("fp16", b, true)}
 	if f.Stochastic {
-		c.stochastic = stochasticFP16
+		c.stochastic = randomFP16
 	}
 	return c, nil
 }
@@ -93,55 +94,57 @@ func (f FP16) New(b Block) (Codec, error) {
 type cast struct {
 	d          int
 	format     *format
-	stochastic func(v float32, key rng.Key, i int) uint16 // nil: to nearest
+	stochastic func(dst []byte, x []float32, key rng.Key, first uint64) // nil: to nearest
 	key        rng.Key
 }
 
 func (c *cast) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	m := f32.MaxAbs(g)
-	if !(m <= math.MaxFloat32) {
-		return dst, ErrNotFinite
-	}
-	if c.stochastic == nil {
-		return c.format.append(dst, g, m), nil
-	}
 	at := len(dst)
-	dst = slices.Grow(dst, 2*c.d)[:at+2*c.d]
+	dst = slices.Grow(dst, 2*c.d)
 	key := c.key.With(uint64(s.N))
-	for i, v := range g {
-		binary.LittleEndian.PutUint16(dst[at+2*i:], c.stochastic(v, key, i))
+	for lo := 0; lo < c.d; lo += castBlock {
+		x := g[lo:min(lo+castBlock, c.d)]
+		m := f32.MaxAbs(x)
+		if !(m <= math.MaxFloat32) {
+			return dst[:at], ErrNotFinite
+		}
+		if c.stochastic == nil {
+			dst = c.format.append(dst, x, m)
+			continue
+		}
+		end := len(dst)
+		dst = dst[:end+2*len(x)]
+		c.stochastic(dst[end:], x, key, uint64(lo))
 	}
 	return dst, nil
 }
 
-// stochasticBF16 adds 16 random bits below the half and cuts: up with exactly
-// the probability of the fraction cut off. One draw serves four elements.
-func stochasticBF16(v float32, key rng.Key, i int) uint16 {
-	r := uint32(key.Uint64(uint64(i)>>2)>>(uint(i)&3*16)) & 0xffff
-	h := uint16((math.Float32bits(v) + r) >> 16)
-	if h&0x7fff == 0x7f80 {
-		h-- // saturate
-	}
-	return h
-}
+// castBlock is how many elements are looked at and then cast, while they are near.
+const castBlock = 4096
 
-// stochasticFP16 does the same with the 13 bits that a half has less; below 6e-5,
-// where halves are evenly spaced, it rounds a count of 2⁻²⁴.
-func stochasticFP16(v float32, key rng.Key, i int) uint16 {
+// randomFP16 does for halves what codec.RandomBF16 does for bfloat16: random bits
+// below the 11th are added and cut. Below 6e-5, where halves are evenly spaced, it
+// rounds a count of 2⁻²⁴.
+func randomFP16(dst []byte, x []float32, key rng.Key, first uint64) {
 	const largest, normal = 0x7bff, 0x38800000
-	b := math.Float32bits(v) & magnitude
-	sign := uint16(math.Float32bits(v) >> 16 & 0x8000)
-	if b < normal {
-		units := float64(math.Float32frombits(b)) * (1 << 24)
-		n := math.Floor(units)
-		if key.Float64(uint64(i)|1<<40) < units-n {
-			n++
+	for i, v := range x {
+		at := first + uint64(i)
+		b := math.Float32bits(v) & magnitude
+		h := uint16(math.Float32bits(v) >> 16 & 0x8000)
+		if b < normal {
+			units := float64(math.Float32frombits(b)) * (1 << 24)
+			n := math.Floor(units)
+			if key.Float64(at|1<<40) < units-n {
+				n++
+			}
+			h |= uint16(n)
+		} else {
+			r := uint32(key.Uint64(at>>2)>>(at&3*16)) & 0x1fff
+			h |= uint16(min(largest, (b-0x38000000+r)>>13)) // saturate
 		}
-		return sign | uint16(n)
+		binary.LittleEndian.PutUint16(dst[2*i:], h)
 	}
-	r := uint32(key.Uint64(uint64(i)>>2)>>(uint(i)&3*16)) & 0x1fff
-	return sign | uint16(min(largest, (b-0x38000000+r)>>13)) // saturate
 }
 
 func (c *cast) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -169,8 +172,12 @@ func (c *cast) Project(dst, g []float32, s Step) error {
 	}
 	if c.stochastic != nil {
 		key := c.key.With(uint64(s.N))
-		for i, v := range g {
-			dst[i] = c.format.from(c.stochastic(v, key, i))
+		var half [2 * castBlock]byte
+		for lo := 0; lo < c.d; lo += castBlock {
+			x := g[lo:min(lo+castBlock, c.d)]
+			c.stochastic(half[:2*len(x)], x, key, uint64(lo))
+			clear(dst[lo : lo+len(x)])
+			c.format.add(dst[lo:lo+len(x)], 1, half[:2*len(x)])
 		}
 		return nil
 	}

@@ -1,0 +1,78 @@
+package codec
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// Rounding by adding random bits below the place where a number is cut off: what
+// carries does so with exactly the probability that makes the mean right.
+
+// Exponents rounds magnitudes to powers of two and writes their exponents as they
+// stand in float32, at most 254:
+//
+//	codes[i] = min((|x[i]| as bits + 23 random bits) >> 23, 254)
+//
+// Elements must be finite. The bits are the low ones of half h%2 of draw h/2 of key
+// for element h of a block; first is the place of x[0] in it, an even one. It panics
+// unless len(codes) == len(x).
+func Exponents(codes []byte, x []float32, key rng.Key, first uint64) {
+	same("Exponents", len(codes), len(x))
+	n := whole(len(x), 32)
+	exponentsAVX2(codes, x[:n], start(key, first>>1))
+	exponentsGo(codes[n:], x[n:], key, first+uint64(n))
+}
+
+func exponentsGo(codes []byte, x []float32, key rng.Key, first uint64) {
+	for i, v := range x {
+		at := first + uint64(i)
+		draw := uint32(key.Uint64(at>>1)>>(at&1*32)) & (1<<23 - 1)
+		codes[i] = byte(min((math.Float32bits(v)&magnitude+draw)>>23, 254))
+	}
+}
+
+// AddExponents adds powers of two, given the exponents and signs of float32:
+//
+//	for i: dst[i] += scale · (−1 if bit i of signs, else 1)·2^(codes[i]−127), 0 for a code of 0
+//
+// It panics unless there is a code and a bit for each element.
+func AddExponents(dst []float32, scale float32, codes, signs []byte) {
+	same("AddExponents", len(codes), len(dst))
+	same("AddExponents", len(signs), (len(dst)+7)/8)
+	n := whole(len(dst), 8)
+	addExponentsAVX2(dst[:n], scale, codes, signs)
+	addExponentsGo(dst[n:], scale, codes[n:], signs[n/8:])
+}
+
+func addExponentsGo(dst []float32, scale float32, codes, signs []byte) {
+	for i, e := range codes {
+		sign := uint32(signs[i>>3]>>(uint(i)&7)) << 31
+		dst[i] += float32(scale * math.Float32frombits(sign|uint32(e)<<23))
+	}
+}
+
+// RandomBF16 writes x as bfloat16, two little-endian bytes an element, up or down
+// at random without bias. What would become infinite becomes the largest number.
+// 16 bits of draw j of key serve each of the elements 4j to 4j+3 of a block; first is
+// the place of x[0] in it, a multiple of four. It panics unless len(dst) ==
+// 2·len(x).
+func RandomBF16(dst []byte, x []float32, key rng.Key, first uint64) {
+	same("RandomBF16", len(dst), 2*len(x))
+	n := whole(len(x), 16)
+	randomBF16AVX2(dst, x[:n], start(key, first>>2))
+	randomBF16Go(dst[2*n:], x[n:], key, first+uint64(n))
+}
+
+func randomBF16Go(dst []byte, x []float32, key rng.Key, first uint64) {
+	for i, v := range x {
+		at := first + uint64(i)
+		r := uint32(key.Uint64(at>>2)>>(at&3*16)) & 0xffff
+		h := uint16((math.Float32bits(v) + r) >> 16)
+		if h&0x7fff == 0x7f80 {
+			h--
+		}
+		binary.LittleEndian.PutUint16(dst[2*i:], h)
+	}
+}
