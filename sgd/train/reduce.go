@@ -73,9 +73,17 @@ type reducer struct {
 	stats   workerStats
 	prog    progressMeter
 	h       comm.Host
+	net     comm.Endpoint // h, for collectives
 	seat    seat
 	work    comm.Work // of a round
 	stop    bool      // asked for in the present round
+}
+
+// streaming is an endpoint with its way to stream, which collectives need not
+// look for each time.
+type streaming struct {
+	comm.Endpoint
+	comm.Streamer
 }
 
 // bucket is a run of spans that are exchanged together.
@@ -153,7 +161,7 @@ func (r *reducer) cut(l sgd.Layout) {
 }
 
 func (r *reducer) program(ctx context.Context, h comm.Host) error {
-	r.h = h
+	r.h, r.net = h, streaming{h, comm.Streaming(h)}
 	r.plan(ctx)
 	start, err := receiveStart(ctx, h, r.job)
 	if err != nil {
@@ -452,7 +460,7 @@ func (r *reducer) sums(ctx context.Context, k int, wire compress.Wire, flags uin
 
 // sum adds x up over all ranks, in place.
 func (r *reducer) sum(ctx context.Context, k int, wire compress.Wire, x []float32, flags uint16) (uint16, error) {
-	return collective.AllReduce(ctx, r.h, r.group, r.job.Topology, r.header(k, flags), x, formats[wire])
+	return collective.AllReduce(ctx, r.net, r.group, r.job.Topology, r.header(k, flags), x, formats[wire])
 }
 
 // gathers runs all gathers of a round as one.
@@ -480,7 +488,7 @@ func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func
 			own.B = append(own.B, op.Bytes...)
 		}
 	}
-	parts, flags, release, err := collective.AllGather(ctx, r.h, r.group, r.header(k, flags), own)
+	parts, flags, release, err := collective.AllGather(ctx, r.net, r.group, r.header(k, flags), own)
 	*held = append(*held, release)
 	if err != nil {
 		return flags, err
