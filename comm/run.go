@@ -12,13 +12,14 @@ func DoNow(ctx context.Context, w Work) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	return w.Run(func(mark int) error {
-		if w.Then == nil {
-			return nil
-		}
-		return w.Then(mark)
-	})
+	if w.Then == nil {
+		return w.Run(nothing)
+	}
+	return w.Run(w.Then)
 }
+
+// nothing is a Work's Then that it does not have.
+func nothing(int) error { return nil }
 
 // FirstError keeps the error that explains a failed run: the first one that is
 // not itself the consequence of a peer's death or of a cancelled context. Safe

@@ -76,11 +76,12 @@ func (e framed) Await(ctx context.Context, r *Receipt) (Header, error) {
 		return Header{}, err
 	}
 	defer f.Release()
-	if err := r.sink.Begin(&f.Header, len(f.Body)); err != nil {
-		return f.Header, err
+	r.taken = f.Header
+	if err := r.sink.Begin(&r.taken, len(f.Body)); err != nil {
+		return r.taken, err
 	}
 	r.sink.Piece(f.Body)
-	return f.Header, nil
+	return r.taken, nil
 }
 
 func (framed) Cancel(*Receipt) {}

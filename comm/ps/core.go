@@ -4,9 +4,9 @@
 package ps
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/staleness"
@@ -68,6 +68,8 @@ type Core struct {
 	seq     []uint64 // next sequence number expected of each worker
 	pending []uint64 // step of the unanswered push of each worker
 	held    []comm.Frame
+	batch   []comm.Frame // of the update being made
+	replies []Reply      // of the call being made
 	ledger  Ledger
 	delays  []uint64 // histogram of staleness at application
 	late    uint64   // their sum
@@ -133,6 +135,8 @@ func (c *Core) Delays() []uint64 { return c.delays }
 // incarnation, sequence number and the version it was computed on; the core
 // keeps or releases the frame. A gradient is applied at most once: a sequence
 // number seen before is rejected.
+//
+// The replies of Push and Leave are good until the next call of either.
 func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 	h := f.Header
 	w := int(h.From)
@@ -144,7 +148,7 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 		f.Release()
 		c.ledger.Rejected++
 		c.causes[cause]++
-		return []Reply{{Worker: w, Kind: Rejected, Step: h.Step, Cause: cause}}, nil
+		return append(c.begin(), Reply{Worker: w, Kind: Rejected, Step: h.Step, Cause: cause}), nil
 	}
 	switch {
 	case !c.view.Live[w]:
@@ -163,32 +167,31 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 		f.Release()
 		c.ledger.Rejected++
 		c.causes["the run is over"]++
-		return []Reply{{Worker: w, Kind: Answer, Step: h.Step}}, nil
+		return append(c.begin(), Reply{Worker: w, Kind: Answer, Step: h.Step}), nil
 	}
 	c.view.Pushed[w]++
 	c.view.Delay = c.view.Version - int(h.Version)
-	var out []Reply
-	switch v := c.policy.Admit(c.view, w); v {
+	out := c.begin()
+	switch c.policy.Admit(c.view, w) {
 	case staleness.Drop:
 		f.Release()
 		c.ledger.Rejected++
 		c.causes[CauseDropped]++
 	case staleness.Apply:
-		if err := c.update([]comm.Frame{f}); err != nil {
-			var bad *badPush
-			if !errors.As(err, &bad) {
-				return nil, err
-			}
-			c.view.Waiting[w] = false
-			out = append(out, Reply{Worker: w, Kind: Rejected, Step: h.Step, Cause: bad.Error()})
+		c.batch = append(c.batch[:0], f)
+		var err error
+		if out, err = c.update(out); err != nil {
+			return nil, err
 		}
-		out = c.void(out)
 	default:
 		c.held = append(c.held, f)
 		c.view.Held[w]++
 	}
 	return c.settle(out)
 }
+
+// begin returns the list of replies, empty.
+func (c *Core) begin() []Reply { return c.replies[:0] }
 
 // Pull answers a worker that asks for parameters without pushing.
 func (c *Core) Pull(w int, step uint64) Reply { return Reply{Worker: w, Kind: Answer, Step: step} }
@@ -200,7 +203,7 @@ func (c *Core) Leave(w int) ([]Reply, error) {
 		return nil, nil
 	}
 	c.view.Live[w], c.view.Waiting[w] = false, false
-	return c.settle(nil)
+	return c.settle(c.begin())
 }
 
 // Join makes a worker a member again under a new incarnation; sequence numbers
@@ -220,23 +223,16 @@ func (c *Core) ReleaseAll() []Reply { return c.release(true, nil) }
 // settle flushes and releases until nothing moves.
 func (c *Core) settle(out []Reply) ([]Reply, error) {
 	for len(c.held) > 0 && !c.Done() && c.policy.Flush(c.view) {
-		batch := c.held
-		c.held = nil
-		for w := range c.view.Held {
-			c.view.Held[w] = 0
-		}
-		sort.SliceStable(batch, func(i, j int) bool { return batch[i].Header.From < batch[j].Header.From })
-		err := c.update(batch)
-		var bad *badPush
-		if errors.As(err, &bad) {
-			out = append(out, Reply{Worker: bad.worker, Kind: Rejected, Step: c.pending[bad.worker], Cause: bad.Error()})
-			c.view.Waiting[bad.worker] = false
-		} else if err != nil {
+		c.batch, c.held = c.held, c.batch[:0]
+		clear(c.view.Held)
+		slices.SortStableFunc(c.batch, func(a, b comm.Frame) int { return cmp.Compare(a.Header.From, b.Header.From) })
+		var err error
+		if out, err = c.update(out); err != nil {
 			return nil, err
 		}
-		out = c.void(out)
 	}
-	return c.release(c.Done(), out), nil
+	c.replies = c.release(c.Done(), out)
+	return c.replies, nil
 }
 
 // void tells those whose running gradient an update has made void.
@@ -257,64 +253,60 @@ func (c *Core) release(all bool, out []Reply) []Reply {
 	return out
 }
 
-// badPush is a push whose payload could not be decoded.
-type badPush struct {
-	worker int
-	err    error
-}
-
-func (e *badPush) Error() string {
-	return fmt.Sprintf("payload of worker %d refused: %v", e.worker, e.err)
-}
-func (e *badPush) Unwrap() error { return e.err }
-
-// update applies the mean of a batch of pushes as one update. A push that
-// cannot be decoded is rejected and the update made of the others.
-func (c *Core) update(batch []comm.Frame) error {
-	var bad *badPush
-	for {
-		c.store.Reset()
-		worst, failed := 0, -1
-		for i, f := range batch {
-			delay := c.view.Version - int(f.Header.Version)
-			worst = max(worst, delay)
-			scale := c.corr.Scale(staleness.Past{
-				Delay: delay, Worker: int(f.Header.From), Update: c.view.Version, Mean: float64(c.late) / float64(max(1, c.taken)),
-			})
-			if err := c.store.Add(f, scale/float64(len(batch))); err != nil {
-				bad, failed = &badPush{int(f.Header.From), err}, i
-				break
-			}
-		}
-		if failed < 0 {
-			if len(batch) == 0 {
-				return bad
-			}
-			u := Update{Version: c.view.Version, Pushes: len(batch), Taken: c.taken + len(batch), Delay: worst}
+// update applies the mean of the batch as one update. A push that cannot be
+// decoded is rejected and the update made of the others.
+func (c *Core) update(out []Reply) ([]Reply, error) {
+	for len(c.batch) > 0 {
+		worst, failed, err := c.add()
+		if err == nil {
+			u := Update{Version: c.view.Version, Pushes: len(c.batch), Taken: c.taken + len(c.batch), Delay: worst}
 			if err := c.store.Step(u); err != nil {
-				return err
+				return nil, err
 			}
+			c.account()
 			break
 		}
-		batch[failed].Release()
-		batch = append(batch[:failed], batch[failed+1:]...)
+		w := int(c.batch[failed].Header.From)
+		out = append(out, Reply{Worker: w, Kind: Rejected, Step: c.pending[w],
+			Cause: fmt.Sprintf("payload of worker %d refused: %v", w, err)})
+		c.view.Waiting[w] = false
 		c.ledger.Rejected++
 		c.causes["corrupt payload"]++
+		c.batch[failed].Release()
+		c.batch = slices.Delete(c.batch, failed, failed+1)
 	}
-	for i := range batch {
-		delay := c.view.Version - int(batch[i].Header.Version)
+	return c.void(out), nil
+}
+
+// add adds up the batch: worst is the largest staleness in it. With an error
+// comes the place of the push at fault.
+func (c *Core) add() (worst, failed int, err error) {
+	c.store.Reset()
+	for i, f := range c.batch {
+		delay := c.view.Version - int(f.Header.Version)
+		worst = max(worst, delay)
+		scale := c.corr.Scale(staleness.Past{
+			Delay: delay, Worker: int(f.Header.From), Update: c.view.Version, Mean: float64(c.late) / float64(max(1, c.taken)),
+		})
+		if err := c.store.Add(f, scale/float64(len(c.batch))); err != nil {
+			return 0, i, err
+		}
+	}
+	return worst, 0, nil
+}
+
+// account books the batch as applied, and lets go of it.
+func (c *Core) account() {
+	for i := range c.batch {
+		delay := c.view.Version - int(c.batch[i].Header.Version)
 		for len(c.delays) <= delay {
 			c.delays = append(c.delays, 0)
 		}
 		c.delays[delay]++
 		c.late += uint64(delay)
 		c.ledger.Applied++
-		batch[i].Release()
+		c.batch[i].Release()
 	}
-	c.taken += len(batch)
+	c.taken += len(c.batch)
 	c.view.Version++
-	if bad != nil {
-		return bad
-	}
-	return nil
 }

@@ -20,11 +20,12 @@ func stretch(i, n int) sgd.Range {
 }
 
 // stepper takes the steps of an optimizer as sgd.Advance does, with the same
-// bits, on all cores that are idle.
+// bits, on cores that are idle.
 type stepper struct {
-	opt   sgd.Transform
-	local sgd.Local // nil: the optimizer needs the whole vector
-	team  par.Team
+	opt     sgd.Transform
+	local   sgd.Local // nil: the optimizer needs the whole vector
+	team    par.Team
+	threads int
 
 	// The step in progress.
 	u, params []float32
@@ -32,12 +33,13 @@ type stepper struct {
 	piece     func(i, slot int)
 }
 
-func newStepper(j *Job, l sgd.Layout) (*stepper, error) {
+// newStepper makes a stepper that uses up to threads goroutines.
+func newStepper(j *Job, l sgd.Layout, threads int) (*stepper, error) {
 	opt, err := j.Optimizer.New(l)
 	if err != nil {
 		return nil, err
 	}
-	s := &stepper{opt: opt}
+	s := &stepper{opt: opt, threads: threads}
 	s.local, _ = opt.(sgd.Local)
 	s.piece = func(i, _ int) {
 		r := stretch(i, len(s.u))
@@ -53,7 +55,7 @@ func (s *stepper) advance(u, params []float32, step sgd.Step) {
 		return
 	}
 	s.u, s.params, s.step = u, params, step
-	s.team.Run(stretches(len(u)), par.Threads(), s.piece)
+	s.team.Run(stretches(len(u)), s.threads, s.piece)
 	s.u, s.params = nil, nil
 }
 

@@ -106,6 +106,10 @@ func (r *replica) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
 
 func (r *replica) program(ctx context.Context, h comm.Host) error {
 	r.h = h
+	r.work = comm.Work{
+		Cost: make([]time.Duration, 1),
+		Run:  func(func(int) error) error { return r.descend(ctx) },
+	}
 	start, err := receiveStart(ctx, h, r.job)
 	if err != nil {
 		return err
@@ -213,34 +217,34 @@ func (r *replica) settle(ctx context.Context) error {
 	return r.fetched(ctx)
 }
 
-// gradient computes one gradient, adds it to the sum and applies it to the
-// replica's own parameters.
+// gradient makes one gradient and puts it to use.
 func (r *replica) gradient(ctx context.Context) error {
-	j := r.job
 	began := r.h.Now()
-	err := r.h.Do(ctx, comm.Work{
-		Cost: []time.Duration{j.timeline(r.rank, r.step).total},
-		Run: func(at func(int) error) error {
-			s := j.pool.get(j)
-			defer j.pool.put(s)
-			if err := r.compute(ctx, s, nil, nil); err != nil {
-				return err
-			}
-			p := j.progress(r.step, r.step*j.Workers)
-			f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
-			if r.sum.f == nil {
-				r.sum, r.grad = r.grad, vector{}
-			} else {
-				f32.Add(r.sum.f, r.grad.f)
-				r.grad.release()
-			}
-			return at(0)
-		},
-	})
+	r.work.Cost[0] = r.job.timeline(r.rank, r.step).total
+	err := r.h.Do(ctx, r.work)
 	r.losses += r.loss
 	r.stats.compute += r.h.Now() - began
 	r.step++
 	return err
+}
+
+// descend computes a gradient, applies it to the replica's own parameters and
+// adds it to the sum.
+func (r *replica) descend(ctx context.Context) error {
+	d := r.seat.take()
+	defer r.seat.give(d)
+	if err := r.compute(ctx, d, nil, nil); err != nil {
+		return err
+	}
+	p := r.job.progress(r.step, r.step*r.job.Workers)
+	f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+	if r.sum.f == nil {
+		r.sum, r.grad = r.grad, vector{}
+		return nil
+	}
+	f32.Add(r.sum.f, r.grad.f)
+	r.grad.release()
+	return nil
 }
 
 // push hands the sum over to the push activity, once that has finished the push

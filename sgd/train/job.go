@@ -47,9 +47,10 @@ type Job struct {
 	EvalEvery int // updates between evaluations; 0: only at the end
 	EvalBatch int // samples a piece in evaluations; 0: 500
 
-	// Threads is how many goroutines one worker's pass may use; 0 shares the
-	// cores out among the passes that can run at once. Here is the number of
-	// workers whose passes run in this process; 0: all.
+	// Threads is how many goroutines one worker's pass may use, and so bounds
+	// how many passes compute at once; 0: passes share the cores, and one that
+	// is alone has them all. Here is the number of workers whose passes run in
+	// this process; 0: all.
 	Threads, Here int
 
 	NFetch, NPush int // downpour: steps between fetches, between pushes
@@ -75,7 +76,9 @@ type Job struct {
 	Incarnation uint32      // of this process's ranks
 	Stopping    func() bool // polled by servers and by rank 0; nil: never
 
-	pool *computePool
+	cores  *cores
+	flops  float64   // of a sample's forward pass
+	shares []float64 // of each span in it
 }
 
 // Timing prices computing on a virtual clock. It says nothing about learning.
@@ -155,7 +158,10 @@ func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
 }
 
 // Prepare must be called once before programs are made.
-func (j *Job) Prepare() { j.pool = newComputePool(j) }
+func (j *Job) Prepare() {
+	j.cores = newCores(j)
+	j.weigh()
+}
 
 func (j *Job) schedule() (lrschedule.Schedule, error) {
 	per := j.Samples()

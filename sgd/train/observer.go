@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -42,7 +43,7 @@ type Observer struct {
 	marks   map[int]mark // rank → announced snapshot
 	parts   map[evalKey]*evalParts
 	states  map[int]*State
-	slot    *slot
+	desk    *desk
 	servers int
 	over    bool // a rank has reached the end at a mark
 }
@@ -53,9 +54,9 @@ type evalKey struct {
 }
 
 type evalParts struct {
-	params []float32
+	params vector
 	eval   Eval
-	n      int
+	n      int // shards that are there
 }
 
 // Program is what the observer's rank does.
@@ -134,7 +135,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		o.marks[from] = m
 	case tagSnapshot:
 		defer f.Release()
-		return o.snapshot(ctx, from, f.Body)
+		return o.snapshot(ctx, from, f)
 	case tagState:
 		st := newState()
 		if len(f.Body) == 0 {
@@ -174,10 +175,10 @@ func (o *Observer) decode(f comm.Frame, v any) error {
 // snapshot takes a shard's parameters; the evaluation is made once all shards
 // are there. Shards of an asynchronous run reach a version at different
 // instants: time is that of the latest.
-func (o *Observer) snapshot(ctx context.Context, from int, body []byte) error {
+func (o *Observer) snapshot(ctx context.Context, from int, f comm.Frame) error {
 	m, ok := o.marks[from]
-	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || len(body) != 4*o.shards[m.Shard].size() {
-		return fmt.Errorf("rank %d sent a snapshot of %d bytes that was not announced or does not fit", from, len(body))
+	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || len(f.Body) != 4*o.shards[m.Shard].size() {
+		return fmt.Errorf("rank %d sent a snapshot of %d bytes that was not announced or does not fit", from, len(f.Body))
 	}
 	delete(o.marks, from)
 	k := evalKey{m.Version, m.Last}
@@ -186,13 +187,10 @@ func (o *Observer) snapshot(ctx context.Context, from int, body []byte) error {
 	}
 	e := o.parts[k]
 	if e == nil {
-		e = &evalParts{params: make([]float32, o.layout.Size())}
+		e = &evalParts{}
 		o.parts[k] = e
 	}
-	sh := o.shards[m.Shard]
-	packed := make([]float32, sh.size())
-	f32.FromBytes(packed, body)
-	sh.scatter(e.params, packed)
+	o.fill(e, o.shards[m.Shard], f)
 	e.n++
 	e.eval.Step, e.eval.Samples = max(e.eval.Step, m.Version), max(e.eval.Samples, m.Samples)
 	e.eval.Epoch, e.eval.Seconds = max(e.eval.Epoch, m.Epoch), max(e.eval.Seconds, m.Seconds)
@@ -202,7 +200,8 @@ func (o *Observer) snapshot(ctx context.Context, from int, body []byte) error {
 		return nil
 	}
 	delete(o.parts, k)
-	score, err := o.evaluate(ctx, e.params)
+	defer e.params.release()
+	score, err := o.evaluate(ctx, e.params.f)
 	if err != nil {
 		return err
 	}
@@ -211,46 +210,76 @@ func (o *Observer) snapshot(ctx context.Context, from int, body []byte) error {
 		e.eval.Loss = recordable(score.Loss / float64(score.N))
 	}
 	if m.Last {
-		o.Final, o.Params, o.SHA256 = e.eval, e.params, Hash(e.params)
+		o.Final, o.Params, o.SHA256 = e.eval, slices.Clone(e.params.f), Hash(e.params.f)
 	}
 	o.Sink.Eval(e.eval)
 	return nil
 }
 
+// fill puts a shard's parameters in their place. Those of a shard that is the
+// whole vector are read where they arrived.
+func (o *Observer) fill(e *evalParts, sh *shard, f comm.Frame) {
+	if sh.from == 0 && sh.size() == o.layout.Size() {
+		if v, ok := received(f); ok {
+			e.params = v
+			return
+		}
+	}
+	if e.params.f == nil {
+		e.params = newVector(o.layout.Size())
+	}
+	for _, p := range sh.pieces {
+		f32.FromBytes(e.params.f[p.off:p.off+p.len], f.Body[4*p.local:4*(p.local+p.len)])
+	}
+}
+
 // Hash is the SHA-256 of a vector's little-endian bytes, in hex.
 func Hash(v []float32) string {
-	sum := sha256.Sum256(f32.AppendBytes(nil, v))
+	b, ok := f32.Bytes(v)
+	if !ok {
+		b = f32.AppendBytes(nil, v)
+	}
+	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// evaluate scores params on the whole test set.
-func (o *Observer) evaluate(ctx context.Context, params []float32) (sgd.Score, error) {
-	if o.slot == nil {
-		o.slot = &slot{scratch: o.Job.Model.NewScratch()}
+// evaluate scores params on the whole test set, piece by piece, each a pass
+// like any other: it waits for a core and uses those that are idle. The next
+// piece is drawn meanwhile.
+func (o *Observer) evaluate(ctx context.Context, params []float32) (sum sgd.Score, err error) {
+	j, n := o.Job, o.Job.Data.Test.Len()
+	if o.desk == nil {
+		o.desk = j.newDesk(j.Data.Test)
 	}
-	return Evaluate(ctx, o.Job.Model, o.Job.Data.Test, params, o.slot.scratch, o.Job.EvalBatch, &o.slot.batch)
-}
-
-// Evaluate scores params on every sample of src, size samples a piece.
-func Evaluate(ctx context.Context, m sgd.Model, src sgd.Source, params []float32, scratch sgd.Scratch, size int, b *sgd.Batch) (sgd.Score, error) {
-	var sum sgd.Score
+	size := j.EvalBatch
 	if size <= 0 {
 		size = 500
 	}
-	for at := 0; at < src.Len(); at += size {
-		if err := ctx.Err(); err != nil {
+	draw := func(at int) sgd.Draw { return sgd.Draw{First: uint64(at), N: min(size, n-at)} }
+	for at := 0; at < n; at += size {
+		if ctx.Err() != nil {
 			return sum, context.Cause(ctx)
 		}
-		if err := src.Batch(sgd.Draw{First: uint64(at), N: min(size, src.Len()-at)}, b); err != nil {
+		b, err := o.desk.batches.batch(draw(at))
+		if err != nil {
 			return sum, err
 		}
-		s, err := m.Eval(params, scratch, *b)
+		if at+size < n {
+			o.desk.batches.ahead(draw(at + size))
+		}
+		s, err := o.score(params, b)
 		if err != nil {
 			return sum, err
 		}
 		sum.Add(s)
 	}
 	return sum, nil
+}
+
+func (o *Observer) score(params []float32, b *sgd.Batch) (sgd.Score, error) {
+	o.Job.cores.enter()
+	defer o.Job.cores.leave()
+	return o.Job.Model.Eval(params, o.desk.scratch, *b)
 }
 
 // checkpoint hands the run's state on once every rank that still lives has told

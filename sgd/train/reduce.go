@@ -73,7 +73,17 @@ type reducer struct {
 	stats   workerStats
 	prog    progressMeter
 	h       comm.Host
-	own     *slot
+	net     comm.Endpoint // h, for collectives
+	seat    seat
+	work    comm.Work // of a round
+	stop    bool      // asked for in the present round
+}
+
+// streaming is an endpoint with its way to stream, which collectives need not
+// look for each time.
+type streaming struct {
+	comm.Endpoint
+	comm.Streamer
 }
 
 // bucket is a run of spans that are exchanged together.
@@ -85,14 +95,14 @@ type bucket struct {
 
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
-	r := &reducer{job: j, rank: rank, shard: wholeShard(l), params: newVector(l.Size()), grad: make([]float32, l.Size())}
+	r := &reducer{job: j, rank: rank, shard: wholeShard(l), params: newVector(l.Size()), grad: make([]float32, l.Size()), seat: seat{job: j}}
 	copy(r.params.f, j.initial())
 	r.group.Me = rank
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
 	}
 	var err error
-	if r.opt, err = newStepper(j, l); err != nil {
+	if r.opt, err = newStepper(j, l, j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	if r.sched, err = j.schedule(); err != nil {
@@ -149,7 +159,8 @@ func (r *reducer) cut(l sgd.Layout) {
 }
 
 func (r *reducer) program(ctx context.Context, h comm.Host) error {
-	r.h = h
+	r.h, r.net = h, streaming{h, comm.Streaming(h)}
+	r.plan(ctx)
 	start, err := receiveStart(ctx, h, r.job)
 	if err != nil {
 		return err
@@ -195,95 +206,96 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 	return r.final(ctx, stopped)
 }
 
-// round makes one step: gradient, exchange, update.
-func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
-	j := r.job
-	tl := j.timeline(r.rank, r.step)
-	began := r.h.Now()
-	stop := r.rank == 0 && j.IsStopping()
-	if !j.Overlap {
-		err := r.h.Do(ctx, comm.Work{
-			Cost: []time.Duration{tl.total},
-			Run: func(at func(int) error) error {
-				s := j.pool.get(j)
-				defer j.pool.put(s)
-				if err := r.compute(ctx, s, nil); err != nil {
-					return err
-				}
-				if err := r.begin(0); err != nil {
-					return err
-				}
-				return at(0)
-			},
-		})
-		if err != nil {
-			return 0, err
-		}
-		r.stats.compute += r.h.Now() - began
-		began = r.h.Now()
-		if flags, err = r.exchange(ctx, 0, stop); err != nil {
-			return 0, err
-		}
-		r.stats.wait += r.h.Now() - began
-	} else if flags, err = r.overlapped(ctx, tl, stop); err != nil {
-		return 0, err
+// plan makes the work of a round.
+func (r *reducer) plan(ctx context.Context) {
+	r.work = comm.Work{Cost: make([]time.Duration, len(r.buckets))}
+	if !r.job.Overlap {
+		r.work.Run = func(func(int) error) error { return r.pass(ctx) }
+		return
 	}
-	if err := r.update(); err != nil {
-		return 0, err
+	r.work.Run = func(at func(int) error) error { return r.overlapped(ctx, at) }
+	r.work.Then = func(mark int) error {
+		hd := r.job.header(comm.Control, tagToken)
+		hd.Step = uint64(mark)
+		if r.stop {
+			hd.Flags = flagStop
+		}
+		return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
 	}
-	r.step++
-	return flags, nil
 }
 
-// overlapped lets every bucket leave as soon as the backward pass has made it:
-// tokens to the own rank wake the exchange activity.
-func (r *reducer) overlapped(ctx context.Context, tl timeline, stop bool) (flags uint16, err error) {
-	if r.own == nil {
-		r.own = newSlot(r.job)
+// round makes one step: gradient, exchange, update.
+func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
+	tl := r.job.timeline(r.rank, r.step)
+	r.stop = r.rank == 0 && r.job.IsStopping()
+	r.work.Cost[0] = tl.total
+	if r.job.Overlap {
+		r.backward(tl)
 	}
-	s, back, mark := r.own, newDescent(len(r.shard.pieces)), 0
 	began := r.h.Now()
-	cost := make([]time.Duration, len(r.buckets))
-	sum := 0.0
-	for i, b := range r.buckets {
-		part := 0.0
-		for k := b.lo; k < b.hi; k++ {
-			part += tl.span[k]
-		}
-		sum += part
-		cost[i] = time.Duration(2 * part * float64(tl.forward))
-	}
-	cost[0] += tl.forward
-	err = r.h.Do(ctx, comm.Work{
-		Cost: cost,
-		Run: func(at func(int) error) error {
-			return r.compute(ctx, s, func(span int) error {
-				back.pass(span)
-				for ; mark < len(r.buckets) && r.buckets[mark].lo >= back.left; mark++ {
-					if err := r.begin(mark); err != nil {
-						return err
-					}
-					if err := at(mark); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-		Then: func(mark int) error {
-			hd := r.job.header(comm.Control, tagToken)
-			hd.Step = uint64(mark)
-			if stop {
-				hd.Flags = flagStop
-			}
-			return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
-		},
-	})
-	if err != nil {
+	if err := r.h.Do(ctx, r.work); err != nil {
 		return 0, err
 	}
 	r.stats.compute += r.h.Now() - began
 	began = r.h.Now()
+	if r.job.Overlap {
+		flags, err = r.exchanged(ctx)
+	} else {
+		flags, err = r.exchange(ctx, 0, r.stop)
+	}
+	if err != nil {
+		return 0, err
+	}
+	r.stats.wait += r.h.Now() - began
+	r.update()
+	r.step++
+	return flags, nil
+}
+
+// pass makes the gradient and begins its exchange.
+func (r *reducer) pass(ctx context.Context) error {
+	d := r.seat.take()
+	defer r.seat.give(d)
+	if err := r.compute(ctx, d, nil); err != nil {
+		return err
+	}
+	return r.begin(0)
+}
+
+// overlapped lets every bucket leave as soon as the backward pass has made it:
+// tokens to the own rank wake the exchange activity.
+func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
+	d := r.seat.take()
+	defer r.seat.give(d)
+	back, mark := newDescent(len(r.shard.pieces)), 0
+	return r.compute(ctx, d, func(span int) error {
+		back.pass(span)
+		for ; mark < len(r.buckets) && r.buckets[mark].lo >= back.left; mark++ {
+			if err := r.begin(mark); err != nil {
+				return err
+			}
+			if err := at(mark); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// backward fills in the virtual time of the backward pass up to each mark.
+func (r *reducer) backward(tl timeline) {
+	for i, b := range r.buckets {
+		part := 0.0
+		for _, share := range tl.span[b.lo:b.hi] {
+			part += share
+		}
+		r.work.Cost[i] = time.Duration(2 * part * float64(tl.forward))
+	}
+	r.work.Cost[0] += tl.forward
+}
+
+// exchanged waits until the exchange activity is done with all buckets.
+func (r *reducer) exchanged(ctx context.Context) (flags uint16, err error) {
 	for range r.buckets {
 		f, err := r.h.Recv(ctx, r.rank, tagToken+1<<8)
 		if err != nil {
@@ -292,7 +304,6 @@ func (r *reducer) overlapped(ctx context.Context, tl timeline, stop bool) (flags
 		flags |= f.Header.Flags
 		f.Release()
 	}
-	r.stats.wait += r.h.Now() - began
 	return flags, nil
 }
 
@@ -320,8 +331,8 @@ func (r *reducer) exchanges(ctx context.Context, h comm.Host) error {
 	}
 }
 
-func (r *reducer) compute(ctx context.Context, s *slot, ready func(int) error) error {
-	loss, bad, err := r.job.gradient(ctx, s, r.params.f, r.grad, r.rank, r.step, nil, ready)
+func (r *reducer) compute(ctx context.Context, d *desk, ready func(int) error) error {
+	loss, bad, err := r.job.gradient(ctx, d, r.params.f, r.grad, r.rank, r.step, nil, ready)
 	if bad {
 		r.stats.zeroed++
 	}
@@ -450,7 +461,7 @@ func (r *reducer) sums(ctx context.Context, k int, kind compress.OpKind, wire co
 
 // sum folds x over all ranks, in place.
 func (r *reducer) sum(ctx context.Context, k int, format collective.Format, x []float32, flags uint16) (uint16, error) {
-	return collective.AllReduce(ctx, r.h, r.group, r.job.Topology, r.header(k, flags), x, format)
+	return collective.AllReduce(ctx, r.net, r.group, r.job.Topology, r.header(k, flags), x, format)
 }
 
 // gathers runs all gathers of a round as one.
@@ -478,7 +489,7 @@ func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func
 			own.B = append(own.B, op.Bytes...)
 		}
 	}
-	parts, flags, release, err := collective.AllGather(ctx, r.h, r.group, r.header(k, flags), own)
+	parts, flags, release, err := collective.AllGather(ctx, r.net, r.group, r.header(k, flags), own)
 	*held = append(*held, release)
 	if err != nil {
 		return flags, err
@@ -506,11 +517,10 @@ func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func
 }
 
 // update applies the mean gradient; every rank does the same arithmetic.
-func (r *reducer) update() error {
+func (r *reducer) update() {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	r.params.own() // a snapshot may share them
 	r.opt.advance(r.grad, r.params.f, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
-	return nil
 }
 
 func (r *reducer) report(ctx context.Context) error {

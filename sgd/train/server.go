@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/staleness"
@@ -71,7 +72,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	st := &store{job: j, params: newVector(sh.size())}
 	sh.gather(st.params.f, j.initial())
 	var err error
-	if st.opt, err = newStepper(j, sh.layout); err != nil {
+	if st.opt, err = newStepper(j, sh.layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	if st.sched, err = j.schedule(); err != nil {
@@ -319,12 +320,16 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 			return fmt.Errorf("parameters for worker %d: %w", r.Worker, err)
 		}
 	}
-	err := s.h.Send(ctx, r.Worker, f)
-	var p *comm.PeerError
-	if errors.As(err, &p) && !s.job.synchronous() {
-		return nil // its death is told in Recv
+	if err := s.h.Send(ctx, r.Worker, f); err != nil && (s.job.synchronous() || !isGone(err)) {
+		return err
 	}
-	return err
+	return nil // a worker's death is told in Recv
+}
+
+// isGone says whether err is the death of a peer.
+func isGone(err error) bool {
+	var p *comm.PeerError
+	return errors.As(err, &p)
 }
 
 // checkpoint completes a mark once all live workers have reached it.
@@ -533,7 +538,7 @@ func receiveStart(ctx context.Context, h comm.Host, j *Job) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.pool.begun()
+	j.cores.begun()
 	if len(f.Body) == 0 {
 		f.Release()
 		return nil, nil

@@ -71,7 +71,8 @@ type worker struct {
 	links  []*link
 	step   int
 	h      comm.Host
-	own    *slot // with overlap a pass may wait for peers, so it may hold no shared slot
+	seat   seat
+	work   comm.Work // of a round
 
 	// The gradient leaves in marks: shards in the order in which the backward
 	// pass completes them.
@@ -102,7 +103,7 @@ type workerStats struct {
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
-	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}}
+	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}}
 	w.spanLeft = make([][]int, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, shard: s}
@@ -141,6 +142,7 @@ func firstSpan(s *shard) int {
 
 func (w *worker) program(ctx context.Context, h comm.Host) error {
 	w.h = h
+	w.plan(ctx)
 	start, err := receiveStart(ctx, h, w.job)
 	if err != nil {
 		return err
@@ -183,70 +185,38 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 // is over.
 var errEnded = errors.New("the run is over")
 
+// plan makes the work of a round.
+func (w *worker) plan(ctx context.Context) {
+	w.work = comm.Work{
+		Cost: make([]time.Duration, len(w.order)),
+		Run:  func(at func(int) error) error { return w.pass(ctx, at) },
+		Then: func(mark int) error { return w.push(ctx, mark) },
+	}
+	if w.job.Overlap {
+		w.work.Run = func(at func(int) error) error { return w.overlapped(ctx, at) }
+	}
+}
+
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
-	j, step := w.job, w.step
-	tl := j.timeline(w.rank, step)
+	tl := w.job.timeline(w.rank, w.step)
 	began := w.h.Now()
-	var s *slot
-	work := comm.Work{Then: func(mark int) error { return w.push(ctx, mark) }}
-	if !j.Overlap {
-		work.Cost = make([]time.Duration, len(w.order))
-		work.Cost[0] = tl.total
-		work.Run = func(at func(int) error) error {
-			s = j.pool.get(j)
-			defer j.pool.put(s)
-			if err := w.compute(ctx, s, nil, nil); err != nil {
-				return err
-			}
-			for i := range w.order {
-				if err := w.encode(i, w.grad); err != nil {
-					return err
-				}
-			}
-			w.computed()
-			for i := range w.order {
-				if err := at(i); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+	if !w.job.Overlap {
+		w.work.Cost[0] = tl.total
 	} else {
-		if w.own == nil {
-			w.own = newSlot(j)
-		}
-		s = w.own
-		need := func(span int) error { return w.need(ctx, span) }
 		if w.h.Virtual() { // parameters arrive while the forward pass goes on
 			for span, share := range tl.span {
-				if err := need(span); err != nil {
+				if err := w.need(ctx, span); err != nil {
 					return err
 				}
 				if err := w.h.Sleep(ctx, time.Duration(share*float64(tl.forward))); err != nil {
 					return err
 				}
 			}
-			need = nil
 		}
-		back, mark := newDescent(len(tl.span)), 0
-		work.Cost = w.backward(tl)
-		work.Run = func(at func(int) error) error {
-			return w.compute(ctx, s, need, func(span int) error {
-				back.pass(span)
-				for ; mark < len(w.order) && firstSpan(w.links[w.order[mark]].shard) >= back.left; mark++ {
-					if err := w.encode(mark, w.grad); err != nil {
-						return err
-					}
-					if err := at(mark); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
+		w.backward(tl)
 	}
-	if err := w.h.Do(ctx, work); err != nil {
+	if err := w.h.Do(ctx, w.work); err != nil {
 		return err
 	}
 	w.grad.release()
@@ -255,9 +225,64 @@ func (w *worker) round(ctx context.Context) error {
 	return nil
 }
 
-// backward is the virtual time of the backward pass up to each mark.
-func (w *worker) backward(tl timeline) []time.Duration {
-	cost := make([]time.Duration, len(w.order))
+// pass makes the gradient, then all pushes.
+func (w *worker) pass(ctx context.Context, at func(int) error) error {
+	if err := w.makeAll(ctx); err != nil {
+		return err
+	}
+	w.computed()
+	for i := range w.order {
+		if err := at(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *worker) makeAll(ctx context.Context) error {
+	d := w.seat.take()
+	defer w.seat.give(d)
+	if err := w.compute(ctx, d, nil, nil); err != nil {
+		return err
+	}
+	for i := range w.order {
+		if err := w.encode(i, w.grad); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overlapped makes every push as soon as the backward pass has completed its
+// shard. On a real clock the forward pass waits for parameters where it needs
+// them; on the virtual clock they are there.
+func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
+	d := w.seat.take()
+	defer w.seat.give(d)
+	need := func(span int) error {
+		if !w.lacks(span) {
+			return nil
+		}
+		return w.job.cores.away(func() error { return w.need(ctx, span) })
+	}
+	back, mark := newDescent(len(w.spanLeft)), 0
+	return w.compute(ctx, d, need, func(span int) error {
+		back.pass(span)
+		for ; mark < len(w.order) && firstSpan(w.links[w.order[mark]].shard) >= back.left; mark++ {
+			if err := w.encode(mark, w.grad); err != nil {
+				return err
+			}
+			if err := at(mark); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// backward fills in the virtual time of the backward pass up to each mark.
+func (w *worker) backward(tl timeline) {
+	cost := w.work.Cost
 	done := time.Duration(0)
 	for i, id := range w.order {
 		sum := 0.0
@@ -271,7 +296,6 @@ func (w *worker) backward(tl timeline) []time.Duration {
 		cost[i] = max(at-done, 0)
 		done = max(at, done)
 	}
-	return cost
 }
 
 // computed gives up what nobody needs once the pushes are encoded: the server
@@ -285,12 +309,12 @@ func (w *worker) computed() {
 }
 
 // compute runs the forward and backward pass of the present step.
-func (w *worker) compute(ctx context.Context, s *slot, need, ready func(int) error) error {
+func (w *worker) compute(ctx context.Context, d *desk, need, ready func(int) error) error {
 	if w.params.f == nil {
 		return fmt.Errorf("worker %d, step %d: no server has sent parameters", w.rank, w.step)
 	}
 	w.grad = newVector(len(w.params.f))
-	loss, bad, err := w.job.gradient(ctx, s, w.params.f, w.grad.f, w.rank, w.step, need, ready)
+	loss, bad, err := w.job.gradient(ctx, d, w.params.f, w.grad.f, w.rank, w.step, need, ready)
 	if bad {
 		w.stats.zeroed++
 	}
@@ -323,6 +347,11 @@ func (w *worker) push(ctx context.Context, i int) error {
 	l.seq++
 	l.waiting, l.payload = true, comm.Frame{}
 	return w.h.Send(ctx, l.rank, f)
+}
+
+// lacks says whether parameters of a span are still on their way.
+func (w *worker) lacks(span int) bool {
+	return slices.ContainsFunc(w.spanLeft[span], func(id int) bool { return w.links[id].waiting })
 }
 
 // need waits for the shards that hold a span.

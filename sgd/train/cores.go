@@ -1,0 +1,127 @@
+package train
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/gradlab/gradlab/internal/par"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// cores is what the ranks of a process share: the gate that bounds how many
+// passes compute at once, and the memory of those passes, which so grows with
+// cores and not with workers.
+type cores struct {
+	gate    chan struct{} // holds a token for every pass under way
+	threads int           // of a pass; 0: whatever the others leave idle
+	own     bool          // every worker has memory of its own
+
+	mu    sync.Mutex
+	free  []*desk
+	start []float32 // see Job.initial
+}
+
+// newCores opens the gate to as many passes as the cores have room for. Passes
+// without a bound of their own need one core each: internal/par lends a pass the
+// goroutines that others leave idle, and no more, so a worker that waits leaves
+// its core to those who do not.
+func newCores(j *Job) *cores {
+	workers := j.Workers
+	if j.Here > 0 {
+		workers = j.Here
+	}
+	n := max(1, runtime.GOMAXPROCS(0)/max(1, j.Threads))
+	return &cores{
+		gate: make(chan struct{}, n), threads: j.Threads,
+		// A pass that overlaps waits for peers with its memory half full.
+		own: workers <= n || j.Overlap,
+	}
+}
+
+// enter waits until a core is free and leave gives it back. Nobody may wait for
+// another rank in between: see away.
+func (c *cores) enter() { c.gate <- struct{}{} }
+func (c *cores) leave() { <-c.gate }
+
+// away runs f, which may wait for another rank, without the core.
+func (c *cores) away(f func() error) error {
+	c.leave()
+	defer c.enter()
+	return f()
+}
+
+// limit is the number of goroutines that work for a worker may use.
+func (c *cores) limit() int {
+	if c.threads > 0 {
+		return c.threads
+	}
+	return par.Threads()
+}
+
+// desk is the memory of a pass.
+type desk struct {
+	scratch sgd.Scratch
+	batches *loader
+	scan    *scan
+}
+
+func (j *Job) newDesk(src sgd.Source) *desk {
+	return &desk{j.Model.NewScratch(), newLoader(src), newScan()}
+}
+
+// seat is a worker's place at the cores.
+type seat struct {
+	job *Job
+	own *desk // made at the first pass; nil: any desk that is free
+}
+
+// take waits for a core and returns a desk; give gives both back.
+func (s *seat) take() *desk {
+	c := s.job.cores
+	c.enter()
+	if s.own != nil {
+		return s.own
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.free); n > 0 {
+		d := c.free[n-1]
+		c.free = c.free[:n-1]
+		return d
+	}
+	d := s.job.newDesk(s.job.Data.Train)
+	if c.own {
+		s.own = d
+	}
+	return d
+}
+
+func (s *seat) give(d *desk) {
+	c := s.job.cores
+	if s.own == nil {
+		c.mu.Lock()
+		c.free = append(c.free, d)
+		c.mu.Unlock()
+	}
+	c.leave()
+}
+
+// initial is the parameters that every rank begins with, to be read only: all
+// ranks of a process share them until they begin.
+func (j *Job) initial() []float32 {
+	c := j.cores
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.start == nil {
+		c.start = make([]float32, j.Model.Layout().Size())
+		j.Model.Init(c.start, j.Seed)
+	}
+	return c.start
+}
+
+// begun leaves the initial parameters to those who hold them.
+func (c *cores) begun() {
+	c.mu.Lock()
+	c.start = nil
+	c.mu.Unlock()
+}
