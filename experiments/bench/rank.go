@@ -156,10 +156,11 @@ func (r *rank) obey(ctx context.Context, line string) (took, error) {
 // plain sends float32 as its bytes.
 type plain struct{}
 
-func (plain) Width() int                  { return 4 }
-func (plain) Put(dst []byte, x []float32) { f32.AppendBytes(dst[:0], x) }
-func (plain) Add(x []float32, src []byte) { f32.AddBytes(x, 1, src) }
-func (plain) Set(x []float32, src []byte) { f32.FromBytes(x, src) }
+func (plain) Width() int                       { return 4 }
+func (plain) Bytes(x []float32) ([]byte, bool) { return f32.Bytes(x) }
+func (plain) Put(dst []byte, x []float32)      { f32.AppendBytes(dst[:0], x) }
+func (plain) Add(x []float32, src []byte)      { f32.AddBytes(x, 1, src) }
+func (plain) Set(x []float32, src []byte)      { f32.FromBytes(x, src) }
 
 // allReduce checks one sum and times iters more.
 func (r *rank) allReduce(ctx context.Context, bytes, iters int) (t took, err error) {
