@@ -10,6 +10,7 @@ import (
 type Buffer struct {
 	B    []byte
 	refs atomic.Int32
+	loan *Loan // nil: the bytes are the pool's
 }
 
 var pools [33]sync.Pool
@@ -51,6 +52,8 @@ func (b *Buffer) Release() {
 	switch n := b.refs.Add(-1); {
 	case n < 0:
 		panic("comm: Buffer released more often than retained")
+	case n == 0 && b.loan != nil:
+		b.loan.back <- struct{}{}
 	case n == 0 && cap(b.B) > 0:
 		if class := bits.Len(uint(cap(b.B))) - 1; class < len(pools) {
 			pools[class].Put(b)

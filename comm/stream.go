@@ -30,6 +30,11 @@ type Streamer interface {
 	// returns. Beyond what Send may wait for it may wait until the peer's
 	// process, not its program, has taken what was sent before.
 	SendFrom(ctx context.Context, to int, h Header, size int, src Source) error
+	// SendLent is Send of the bytes b as they lie in memory, for as long as l
+	// says: l.Wait returns when they were written out, or copied where that is as
+	// good. It needs the peer's process for that, not its program. After an error
+	// the bytes may still be read, until the link to the peer is gone.
+	SendLent(ctx context.Context, to int, h Header, b []byte, l *Loan) error
 	// Post announces that the next frame from a rank with a tag that nobody else
 	// waits for goes to sink. It never waits. r must not be in use.
 	Post(r *Receipt, from int, tag Tag, sink Sink)
@@ -56,6 +61,17 @@ type framed struct{ Endpoint }
 func (e framed) SendFrom(ctx context.Context, to int, h Header, size int, src Source) error {
 	return e.Send(ctx, to, Filled(h, size, src))
 }
+
+func (e framed) SendLent(ctx context.Context, to int, h Header, b []byte, _ *Loan) error {
+	src := Copied(b)
+	return e.SendFrom(ctx, to, h, len(b), &src)
+}
+
+// Copied is a Source of bytes that are there already.
+type Copied []byte
+
+// Fill implements Source.
+func (c *Copied) Fill(dst []byte) { *c = (*c)[copy(dst, *c):] }
 
 // Filled makes a frame whose body src writes.
 func Filled(h Header, size int, src Source) Frame {

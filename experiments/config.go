@@ -36,6 +36,7 @@ type Config struct {
 	Topology  string  `key:"topology" doc:"plan of all-reduces in mode reduce"`
 	Placement string  `key:"placement" doc:"how tensors are spread over servers"`
 	Net       string  `key:"net" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
+	Links     string  `key:"links" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
 	Workers   int     `key:"workers" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each"`
 	Servers   int     `key:"servers" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
 	Batch     int     `key:"batch" min:"1" doc:"samples per worker and step"`
@@ -75,7 +76,7 @@ func Default() Config {
 	return Config{
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
-		Topology: "ring", Placement: "greedy", Net: "sim", Workers: 4, Servers: 1, Batch: 32,
+		Topology: "ring", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
 		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs", NetworkModel: "fair",
 	}

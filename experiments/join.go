@@ -43,7 +43,7 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 	net, err := grpcnet.New(grpcnet.Config{
 		Ranks: []int{o.Identity.Rank}, World: job.World() + 1, Coordinator: o.Identity.Coordinator, Listen: o.Listen,
 		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Insecure: o.Insecure,
-		JoinTimeout: time.Minute, Logf: o.Logf,
+		Links: grpcnet.Links(c.Links), JoinTimeout: time.Minute, Logf: o.Logf,
 	})
 	if err != nil {
 		return err

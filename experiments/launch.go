@@ -65,7 +65,7 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 
 	net, err := grpcnet.New(grpcnet.Config{
 		Ranks: []int{job.Observer()}, World: job.World() + 1,
-		Identity: Identity(c, job), Token: token, Run: job.Run,
+		Identity: Identity(c, job), Token: token, Run: job.Run, Links: grpcnet.Links(c.Links),
 		Logf: opt.Display.Logf,
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, o 
 	defer limitThreads(c.Threads)()
 	net, err := grpcnet.New(grpcnet.Config{
 		Ranks: []int{0, job.Observer()}, World: job.World() + 1, Listen: listen, Insecure: o.Insecure,
-		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Logf: o.Logf,
+		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Links: grpcnet.Links(c.Links), Logf: o.Logf,
 	})
 	if err != nil {
 		return err

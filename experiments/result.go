@@ -26,7 +26,8 @@ type Result struct {
 	VirtualSeconds float64 `json:"virtual_seconds"` // 0 unless net is sim
 	BytesUp        uint64  `json:"bytes_up"`        // sent by workers: gradients
 	BytesDown      uint64  `json:"bytes_down"`      // sent to workers: parameters, or gradients of peers
-	WireBytes      uint64  `json:"wire_bytes"`      // all that the ranks' sockets carried; 0 without sockets
+	WireBytes      uint64  `json:"wire_bytes"`      // all that the ranks' links carried; 0 without processes
+	SharedBytes    uint64  `json:"shared_bytes"`    // of these, through shared memory instead of sockets
 	ReportBytes    uint64  `json:"report_bytes"`    // of these, reports, snapshots and checkpoints for the observer
 	OverheadBytes  uint64  `json:"overhead_bytes"`  // of these, headers, HTTP/2, heartbeats, control
 	StalenessMean  float64 `json:"staleness_mean"`
@@ -99,10 +100,12 @@ func (r *Result) gather(o *train.Observer, base counters) {
 			r.Status = "stopped"
 		}
 		t := rep.Traffic
-		r.WireBytes += t.WireSent
+		carried := t.WireSent + t.SharedSent
+		r.WireBytes += carried
+		r.SharedBytes += t.SharedSent
 		r.ReportBytes += t.SentBody[comm.Report]
-		if paid := t.SentBody[comm.Gradient] + t.SentBody[comm.Parameters] + t.SentBody[comm.Report]; t.WireSent > paid {
-			r.OverheadBytes += t.WireSent - paid
+		if paid := t.SentBody[comm.Gradient] + t.SentBody[comm.Parameters] + t.SentBody[comm.Report]; carried > paid {
+			r.OverheadBytes += carried - paid
 		}
 		switch {
 		case servers && rep.Role == "server":

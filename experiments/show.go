@@ -89,8 +89,8 @@ func (rec *Record) Write(w io.Writer) error {
 		fmt.Fprintf(w, "\n%s\n", summary(r))
 		fmt.Fprintf(w, "gradients: %d sent = %d applied + %d rejected + %d lost\n", r.Ledger.Sent, r.Ledger.Applied, r.Ledger.Rejected, r.Ledger.Lost)
 		if r.WireBytes > 0 {
-			fmt.Fprintf(w, "sockets carried %s: %s of gradients and parameters, %s of reports, %s (%.2f %%) of headers, HTTP/2 and control\n",
-				progress.Bytes(r.WireBytes), progress.Bytes(r.WireBytes-r.ReportBytes-r.OverheadBytes), progress.Bytes(r.ReportBytes),
+			fmt.Fprintf(w, "links carried %s, %s of them through shared memory: %s of gradients and parameters, %s of reports, %s (%.2f %%) of headers, HTTP/2 and control\n",
+				progress.Bytes(r.WireBytes), progress.Bytes(r.SharedBytes), progress.Bytes(r.WireBytes-r.ReportBytes-r.OverheadBytes), progress.Bytes(r.ReportBytes),
 				progress.Bytes(r.OverheadBytes), 100*float64(r.OverheadBytes)/float64(r.WireBytes))
 		}
 		if len(r.Staleness) > 1 {

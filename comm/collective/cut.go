@@ -10,6 +10,7 @@ type piece struct {
 	peer   int // index in the group
 	lo, hi int // elements
 	add    bool
+	soon   bool // a receive of the same move changes what a send carries
 
 	// What must have happened before: the first got receives must be complete
 	// and, for a receive, the first gone sends must have been made.
@@ -25,9 +26,16 @@ type program struct {
 	settle       [][2]int // elements whose last change was a sum that was not sent on
 }
 
-// ahead is how many receives a rank may be posted for, and how far its sends may
-// run ahead of its receives, in pieces. It bounds what is in flight.
-const ahead = 4
+const (
+	// ahead is how far the sends of a rank may run ahead of its receives, in
+	// pieces. It bounds what is in flight.
+	ahead = 4
+	// window is how many receives a rank is posted for at most: what comes when
+	// nobody waits for it is copied once more, and peers may be ahead of us.
+	window = 4 * ahead
+	// lent is how many sends may be under way from where they lie.
+	lent = 2 * ahead
+)
 
 // cut makes the program of a plan for n elements in pieces of at most limit
 // elements.
@@ -61,9 +69,10 @@ func cut(plan Plan, n, limit int) *program {
 	g := &program{}
 	for _, m := range plan.Moves {
 		first, base := len(g.sends), len(g.recvs)
+		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi
 		if m.To >= 0 {
 			run(m.Send, func(from, to int) {
-				p := piece{peer: m.To, lo: edge(from), hi: edge(to), before: base + len(g.sends) - first}
+				p := piece{peer: m.To, lo: edge(from), hi: edge(to), soon: soon, before: base + len(g.sends) - first}
 				for c := from; c < to; c++ {
 					p.got = max(p.got, got[c])
 					sent[c], summed[c] = len(g.sends)+1, false

@@ -23,6 +23,14 @@ type Format interface {
 	Set(x []float32, src []byte)
 }
 
+// InPlace is a Format whose wire form may be what lies in memory: such parts are
+// sent without a copy.
+type InPlace interface {
+	Format
+	// Bytes aliases x in wire form, if that is how it lies in memory.
+	Bytes(x []float32) (b []byte, ok bool)
+}
+
 // Group is the set of ranks that take part, in order; Me is the index of this
 // one.
 type Group struct {
@@ -35,12 +43,17 @@ type Group struct {
 // passed on.
 const pieceBytes = 256 << 10
 
+// lendBytes is the size from which sending a piece from where it lies is worth
+// the waiting for it.
+const lendBytes = 16 << 10
+
 // AllReduce sums x over the group, in place, with the plan of t. All ranks end
 // with the same bits. Frames carry exactly Width bytes an element.
 //
 // Header is copied to every frame: Tag, Step, Run and so on. Its Flags are OR-ed
 // along the way: the result holds every flag that any rank set before it began,
-// on every rank. After an error x holds nothing of use.
+// on every rank. After an error x holds nothing of use, and may be read until the
+// links are gone.
 func AllReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, x []float32, f Format) (flags uint16, err error) {
 	return allReduce(ctx, h, g, t, hd, x, f, pieceBytes)
 }
@@ -72,7 +85,9 @@ type runner struct {
 	program *program
 
 	out   source
-	posts [ahead]post // in a ring: receive i is posts[i%ahead]
+	posts [window]post    // in a ring: receive i is posts[i%window]
+	loans [lent]comm.Loan // in a ring, too; those of sends before back have ended
+	back  int
 }
 
 var runners = sync.Pool{New: func() any { return new(runner) }}
@@ -82,10 +97,11 @@ var runners = sync.Pool{New: func() any { return new(runner) }}
 func (r *runner) run(ctx context.Context) (err error) {
 	sends, recvs := r.program.sends, r.program.recvs
 	sent, posted, got := 0, 0, 0
+	r.back = 0
 	defer func() {
 		if err != nil {
 			for ; got < posted; got++ {
-				r.net.Cancel(&r.posts[got%ahead].receipt)
+				r.net.Cancel(&r.posts[got%window].receipt)
 			}
 		}
 	}()
@@ -100,15 +116,18 @@ func (r *runner) run(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		for ; posted < len(recvs) && posted < got+ahead; posted++ {
+		for ; posted < len(recvs) && posted < got+window; posted++ {
 			p := &recvs[posted]
 			if p.got > got || p.gone > sent {
 				break
 			}
+			if err := r.settle(ctx, p.gone); err != nil {
+				return err
+			}
 			r.post(p, posted)
 		}
 		if got < posted {
-			h, err := r.net.Await(ctx, &r.posts[got%ahead].receipt)
+			h, err := r.net.Await(ctx, &r.posts[got%window].receipt)
 			if err != nil {
 				return fmt.Errorf("receive %d of %d: %w", got+1, len(recvs), err)
 			}
@@ -119,17 +138,36 @@ func (r *runner) run(ctx context.Context) (err error) {
 	if r.format.Width() < 4 {
 		r.round()
 	}
-	return nil
+	return r.settle(ctx, len(sends))
 }
 
 func (r *runner) send(ctx context.Context, p *piece, i int) error {
-	r.out = source{r.format, r.x[p.lo:p.hi]}
 	r.hd.Seq = uint64(i)
-	return r.net.SendFrom(ctx, r.group.Ranks[p.peer], r.hd, (p.hi-p.lo)*r.format.Width(), &r.out)
+	to, size, x := r.group.Ranks[p.peer], (p.hi-p.lo)*r.format.Width(), r.x[p.lo:p.hi]
+	if err := r.settle(ctx, i+1-lent); err != nil {
+		return err
+	}
+	if f, ok := r.format.(InPlace); ok && !p.soon && size >= lendBytes {
+		if b, ok := f.Bytes(x); ok {
+			return r.net.SendLent(ctx, to, r.hd, b, &r.loans[i%lent])
+		}
+	}
+	r.out = source{r.format, x}
+	return r.net.SendFrom(ctx, to, r.hd, size, &r.out)
+}
+
+// settle waits until what the first n sends carry may be written to.
+func (r *runner) settle(ctx context.Context, n int) error {
+	for ; r.back < n; r.back++ {
+		if err := r.loans[r.back%lent].Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *runner) post(p *piece, i int) {
-	s := &r.posts[i%ahead]
+	s := &r.posts[i%window]
 	s.hd, s.format, s.x, s.add, s.cut = r.hd, r.format, r.x[p.lo:p.hi], p.add, 0
 	r.net.Post(&s.receipt, r.group.Ranks[p.peer], r.hd.Tag, s)
 }

@@ -1,9 +1,17 @@
-// Package grpcnet runs ranks as operating-system processes that speak gRPC.
+// Package grpcnet runs ranks as operating-system processes that speak gRPC, or
+// meet through gRPC and speak through shared memory where they are on one host.
 //
 // Every process listens on one address. One of them, the coordinator, checks
 // that all were started for the same run, hands out the address table, and from
 // then on is like the others. Every two processes share one bidirectional
 // stream, which carries the frames between all their ranks in the order sent.
+//
+// Two processes of one host may agree, when they introduce themselves, on memory
+// that both map (package comm/shm, Linux only): frames and farewells then go by
+// that lane, and the stream remains for heartbeats and for the news of a death.
+// Config.Links chooses. A lane is offered where both see the same kernel, user and
+// process table, so that a container is another host; a process proves that it
+// has opened the very memory it was offered. Between hosts it is always gRPC.
 //
 // A process that dies, is cut off or is silent for longer than its lease is
 // gone for the others; if it comes back it finds itself fenced and ends.
@@ -29,7 +37,7 @@ type Field struct {
 type Links string
 
 const (
-	// LinksAuto is shared memory where it can be had, else gRPC.
+	// LinksAuto is shared memory on one host where it can be had, else gRPC.
 	LinksAuto Links = "auto"
 	// LinksGRPC is gRPC everywhere.
 	LinksGRPC Links = "grpc"

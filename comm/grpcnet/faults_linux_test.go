@@ -120,6 +120,7 @@ func runWithChild(t *testing.T, coordinator bool, ready chan<- *os.Process, p co
 	}()
 	if err := n.Run(t.Context(), []comm.Program{p}); err != nil {
 		t.Error(err)
+		_ = cmd.Process.Kill() // it may be stopped
 	}
 	return func() string {
 		<-read

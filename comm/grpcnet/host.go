@@ -137,6 +137,17 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 	return h.Send(ctx, to, comm.Filled(f.Header, size, src))
 }
 
+// SendLent implements comm.Streamer. Bytes that go by the stream are lent to it.
+func (h *host) SendLent(ctx context.Context, to int, hd comm.Header, b []byte, l *comm.Loan) error {
+	if to >= 0 && to < h.run.cfg.World && h.run.hosts[to] == nil {
+		if p := h.run.links[h.run.owner[to]].Load(); p != nil && p.lane == nil {
+			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b)))
+		}
+	}
+	src := comm.Copied(b)
+	return h.SendFrom(ctx, to, hd, len(b), &src)
+}
+
 // place is where a rank is: here, gone, or behind a link.
 type place struct {
 	host *host

@@ -2,15 +2,18 @@ package grpcnet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/shm"
 )
 
 // overMemory runs a test with shared memory between the processes of a run.
@@ -27,7 +30,7 @@ func TestLanes(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T){
 		"conformance":            TestConformance,
 		"many conversations":     TestManyConversations,
-		"flood both ways":        TestFloodBothWays,
+		"flood both ways":        TestTrapFloodBothWays,
 		"header":                 TestHeaderTravelsWhole,
 		"too large a frame":      TestTooLargeAFrame,
 		"deadlines":              TestDeadlines,
@@ -36,6 +39,8 @@ func TestLanes(t *testing.T) {
 		"panic":                  TestPanicIsAFailure,
 		"start and stop":         TestStartAndStop,
 		"bodies given back once": TestTrapBodiesAreGivenBackOnce,
+		"lent bytes":             TestTrapLentBytesAreReadLate,
+		"all-reduces":            TestAllReducesOverProcesses,
 		"streams":                TestStreams,
 		"streams end":            TestStreamsEnd,
 		"hostile port":           TestHostilePort,
@@ -130,6 +135,57 @@ func TestF14NonsenseInMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever the other process writes: records are understood or refused, and what
+// a frame's header claims takes no memory before its bytes come.
+func FuzzRecords(f *testing.F) {
+	frame := func(h comm.Header, body string) []byte {
+		b := append([]byte{msgFrame, 0, 0, 0}, headerSize, 0, 0, 0)
+		b = append(appendHeader(b, &h, len(body), len(body)), body...)
+		return append(b, zeros[:pad(len(b))]...)
+	}
+	f.Add(frame(comm.Header{From: 1}, "0123456789"))
+	f.Add(append(frame(comm.Header{From: 1, Tag: 3}, ""), frame(comm.Header{From: 1}, "12345678")...))
+	f.Add(frame(comm.Header{From: 0}, "of a stranger"))
+	f.Add([]byte{msgBye, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{msgEnd, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{msgFenced, 0, 0, 0, 8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		here, o, err := shm.Create(laneBytes)
+		if err != nil {
+			t.Skip(err)
+		}
+		there, err := shm.Open(o, laneBytes)
+		if err != nil {
+			t.Skip(err)
+		}
+		defer discard(there)
+		defer discard(here)
+		r := &run{
+			cfg:  &Config{World: 2, TLS: &tls.Config{}, QueueBytes: 1 << 20, MaxFrame: 1 << 30, Logf: t.Logf},
+			wire: new(comm.Traffic), table: []process{{Ranks: []int{0}}, {Ranks: []int{1}}}, gone: make([]atomic.Pointer[goneRank], 2),
+		}
+		r.ctx, r.cancel = context.WithCancelCause(t.Context())
+		defer r.cancel(nil)
+		h := newHost(r, 0)
+		r.hosts = map[int]*host{0: h}
+		defer h.box.Close(errEnded)
+		n := newLink(r, 1, nil, nil, here).lane
+		for b = b[:min(len(b), laneBytes)]; len(b) > 0; {
+			k := copy(there.Out.Next(len(b)), b)
+			there.Out.Publish(k)
+			b = b[k:]
+		}
+		here.In.Finish()
+		for err == nil {
+			err = n.record()
+		}
+		if n.in.buf != nil && len(n.in.buf.B) > firstAlloc {
+			t.Errorf("%d bytes for a claim", len(n.in.buf.B))
+		}
+		n.in.drop()
+	})
 }
 
 // Bytes through memory are told as such, billed ones stay the same, and sockets

@@ -16,7 +16,8 @@ import (
 const (
 	maxMessage  = chunk + 4<<10
 	socketBuf   = 512 << 10 // one syscall per half chunk; smaller halves the speed
-	window      = 4 << 20   // bounds run-ahead; below 2 MB it limits speed
+	window      = 16 << 20  // of a stream: bounds run-ahead; below 2 MB it limits speed, and each quarter of it is acknowledged
+	connWindow  = 64 << 20  // of a connection, which has one long stream: never the limit
 	maxStreams  = 8
 	maxHeader   = 16 << 10
 	minPing     = 5 * time.Second
@@ -39,7 +40,7 @@ func (c *Config) serverOptions() []grpc.ServerOption {
 		grpc.ReadBufferSize(socketBuf),
 		grpc.WriteBufferSize(socketBuf),
 		grpc.StaticStreamWindowSize(window),
-		grpc.StaticConnWindowSize(window),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: c.JoinTimeout,
@@ -66,7 +67,7 @@ func (c *Config) dialOptions() []grpc.DialOption {
 		grpc.WithReadBufferSize(socketBuf),
 		grpc.WithWriteBufferSize(socketBuf),
 		grpc.WithStaticStreamWindowSize(window),
-		grpc.WithStaticConnWindowSize(window),
+		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: max(clientPing, c.Lease), Timeout: max(pingTimeout, c.Lease/2),
 		}),

@@ -67,6 +67,9 @@ func newLink(r *run, peer int, s stream, c *conn, memory *shm.Link) *link {
 	l.in = inbox{max: r.cfg.MaxFrame, checked: r.cfg.checked(c), claim: l.claim}
 	l.order = l.queue
 	if memory != nil {
+		if r.crowded() {
+			memory.Crowded()
+		}
 		l.lane = newLane(l, memory)
 		l.order = l.lane.queue
 	}

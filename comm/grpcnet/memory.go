@@ -3,6 +3,7 @@ package grpcnet
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/gradlab/gradlab/comm/shm"
 )
@@ -50,6 +51,18 @@ func (r *run) takeOffer(q *linkRequest) (*shm.Link, error) {
 		return nil, errors.New("no shared memory is wanted here")
 	}
 	return shm.Open(*q.Memory, laneBytes)
+}
+
+// crowded says whether processes that share this one's memory outnumber the
+// cores.
+func (r *run) crowded() bool {
+	n, host := 0, r.table[r.self].Host
+	for i := range r.table {
+		if r.table[i].Host == host {
+			n++
+		}
+	}
+	return n > runtime.NumCPU()
 }
 
 // without goes on without a lane to process p, if that is permitted.

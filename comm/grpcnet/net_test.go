@@ -166,9 +166,10 @@ func TestManyConversations(t *testing.T) {
 	}
 }
 
-// Two ranks flood each other before either reads: neither may wait for the
-// other's program.
-func TestFloodBothWays(t *testing.T) {
+// Trap: a receiver that sends by itself waits for ever when the windows of both
+// sides are full. Two ranks flood each other before either reads: neither may
+// wait for the other's program.
+func TestTrapFloodBothWays(t *testing.T) {
 	const n, size = 40, 3 << 20
 	p := func(ctx context.Context, h comm.Host) error {
 		for range n {

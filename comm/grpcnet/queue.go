@@ -3,6 +3,7 @@ package grpcnet
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,8 +32,20 @@ type queue struct {
 	frames int
 	bytes  int
 	closed bool
-	room   chan struct{} // closed when room was made, nil if nobody waits
+	hopers []*hoper // who wait for room
 }
+
+// hoper waits for room in a queue.
+type hoper struct {
+	room chan struct{} // has a token when there may be some
+	late *time.Timer
+}
+
+var hopers = sync.Pool{New: func() any {
+	h := &hoper{make(chan struct{}, 1), time.NewTimer(time.Hour)}
+	h.late.Stop()
+	return h
+}}
 
 // item is a frame or a message of the link's own.
 type item struct {
@@ -44,40 +57,65 @@ func newQueue(maxBytes int) *queue {
 	return &queue{maxBytes: maxBytes, wake: make(chan struct{}, 1)}
 }
 
-// push adds a frame, waiting for room. On an error the frame is still the
-// caller's.
+// push adds a frame, waiting for room no longer than wait. On an error the frame
+// is still the caller's.
 func (q *queue) push(ctx context.Context, f comm.Frame, wait time.Duration) error {
-	var timeout <-chan time.Time
+	ok, err := q.try(f, nil)
+	if ok || err != nil {
+		return err
+	}
+	h := hopers.Get().(*hoper)
+	h.late.Reset(wait)
+	defer func() {
+		h.late.Stop()
+		hopers.Put(h)
+	}()
 	for {
-		q.mu.Lock()
-		if q.closed {
-			q.mu.Unlock()
-			return errQueueClosed
-		}
-		if q.frames == 0 || (q.bytes+len(f.Body) <= q.maxBytes && q.frames < maxQueued) {
-			q.frames++
-			q.bytes += len(f.Body)
-			q.add(item{frame: f})
-			q.mu.Unlock()
-			return nil
-		}
-		if q.room == nil {
-			q.room = make(chan struct{})
-		}
-		room := q.room
-		q.mu.Unlock()
-		if timeout == nil {
-			t := time.NewTimer(wait)
-			defer t.Stop()
-			timeout = t.C
+		if ok, err := q.try(f, h); ok || err != nil {
+			return err
 		}
 		select {
-		case <-room:
+		case <-h.room:
+			continue
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-timeout:
-			return errQueueFull
+			err = context.Cause(ctx)
+		case <-h.late.C:
+			err = errQueueFull
 		}
+		q.forget(h)
+		return err
+	}
+}
+
+// try adds a frame if there is room. If not, h, unless it is nil, is told once
+// there may be.
+func (q *queue) try(f comm.Frame, h *hoper) (ok bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return false, errQueueClosed
+	case q.frames == 0 || (q.bytes+len(f.Body) <= q.maxBytes && q.frames < maxQueued):
+		q.frames++
+		q.bytes += len(f.Body)
+		q.add(item{frame: f})
+		return true, nil
+	case h != nil:
+		q.hopers = append(q.hopers, h)
+	}
+	return false, nil
+}
+
+// forget tells h nothing any more.
+func (q *queue) forget(h *hoper) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.hopers, h); i >= 0 {
+		q.hopers = slices.Delete(q.hopers, i, i+1)
+	}
+	select {
+	case <-h.room:
+	default:
 	}
 }
 
@@ -132,10 +170,11 @@ func (q *queue) take() (item, bool) {
 
 // signal lets those who wait for room look again. Callers hold mu.
 func (q *queue) signal() {
-	if q.room != nil {
-		close(q.room)
-		q.room = nil
+	for i, h := range q.hopers {
+		h.room <- struct{}{} // it is empty: who was told is no longer among them
+		q.hopers[i] = nil
 	}
+	q.hopers = q.hopers[:0]
 }
 
 // close refuses further frames and forgets those that wait. The link's own

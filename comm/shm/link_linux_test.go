@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -298,7 +299,7 @@ func TestStrangeOffersAreRefused(t *testing.T) {
 		"an odd size":        func(o *Offer) { o.Size = 8193 },
 		"no size":            func(o *Offer) { o.Size = 0 },
 		"less than nothing":  func(o *Offer) { o.Size = -4096 },
-		"too much":           func(o *Offer) { o.Size = 1 << 40 },
+		"too much":           func(o *Offer) { o.Size = math.MaxInt32 &^ 4095 },
 		"more than accepted": func(o *Offer) { o.Size = 16384 },
 		"another nonce":      func(o *Offer) { o.Nonce = newNonce() },
 		"no nonce":           func(o *Offer) { o.Nonce = nil },
@@ -317,7 +318,7 @@ func TestStrangeOffersAreRefused(t *testing.T) {
 	if a.Answered() == nil {
 		t.Error("answered by nobody")
 	}
-	for _, n := range []int{0, -1, 4095, 1 << 40} {
+	for _, n := range []int{0, -1, 4095, math.MaxInt32 &^ 4095} {
 		if _, _, err := Create(n); err == nil {
 			t.Errorf("made a ring of %d bytes", n)
 		}

@@ -42,12 +42,16 @@ type ring struct {
 	bell   *bell        // tells the other side
 	ear    *ear         // is told by the other side
 	closed *atomic.Bool // of the link
+
+	// patience is how often a side that waits looks again, letting others run in
+	// between, before it goes to sleep.
+	patience int
 }
 
 func newRing(ctl, data []byte, b *bell, e *ear, closed *atomic.Bool) ring {
 	word := func(at int) unsafe.Pointer { return unsafe.Pointer(&ctl[at]) }
 	return ring{
-		data: data, bell: b, ear: e, closed: closed,
+		patience: roomy, data: data, bell: b, ear: e, closed: closed,
 		head: (*atomic.Uint64)(word(atHead)), tail: (*atomic.Uint64)(word(atTail)),
 		asleep: (*atomic.Uint32)(word(atAsleep)), wanted: (*atomic.Uint64)(word(atWanted)),
 	}
@@ -96,7 +100,7 @@ func (w *Writer) Wait(ctx context.Context, n int) error {
 			return ErrClosed
 		case err != nil || room >= n:
 			return err
-		case spins < patience:
+		case spins < w.patience:
 			yield()
 			continue
 		}
@@ -147,7 +151,7 @@ func (r *Reader) Wait() ([]byte, error) {
 			return b, err
 		case r.finished.Load():
 			return nil, io.EOF
-		case spins < patience:
+		case spins < r.patience:
 			yield()
 			continue
 		}
@@ -174,9 +178,13 @@ func (r *Reader) look() ([]byte, error) {
 	return r.span(r.at, int(n)), nil
 }
 
-// patience is how often a side that waits looks again, letting others run in
-// between, before it goes to sleep: to be woken takes longer than most answers.
-const patience = 50
+// To be woken takes longer than most answers, so who waits looks around first.
+// Where processes outnumber cores that keeps the others from theirs, and a system
+// that takes yielding for a lack of interest gives them back late.
+const (
+	roomy   = 50
+	crowded = 3
+)
 
 // Consume gives the first n bytes of what Wait returned back to the writer.
 func (r *Reader) Consume(n int) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,12 +20,21 @@ func TestMain(m *testing.M) {
 	if how := os.Getenv(fakeVariable); how != "" {
 		os.Exit(fakePython(how, os.Args[1:]))
 	}
+	if how := os.Getenv(fakeRankVariable); how != "" {
+		os.Exit(fakeRank(how))
+	}
+	if how := os.Getenv(fakeMPIVariable); how != "" {
+		os.Exit(fakeMPI(how, filepath.Base(os.Args[0]), os.Args[1:]))
+	}
 	os.Exit(m.Run())
 }
 
 // fakePython is called as python is: -c with a script, and for workers their
 // task. Its training steps take 200 µs of sleep.
 func fakePython(how string, args []string) int {
+	if len(args) == 6 {
+		return fakeGloo(how, args[2:])
+	}
 	if len(args) == 2 { // the search for torch
 		if how == "missing" {
 			fmt.Fprint(os.Stderr, "Traceback (most recent call last):\nModuleNotFoundError: No module named 'torch'\n")

@@ -16,3 +16,6 @@ func detach(cmd *exec.Cmd) {
 // neither.
 func pause(p *os.Process)  { _ = p.Signal(syscall.SIGSTOP) }
 func resume(p *os.Process) { _ = p.Signal(syscall.SIGCONT) }
+
+// fifo makes a named pipe.
+func fifo(path string) error { return syscall.Mkfifo(path, 0o600) }

@@ -29,7 +29,7 @@ func TestWorkersStandStill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
+	defer w.end()
 	for range 3 {
 		for end := time.Now().Add(10 * time.Second); state(t, w.cmd.Process.Pid) != "T"; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 )
@@ -14,3 +15,6 @@ func detach(*exec.Cmd) {}
 // may spin for some milliseconds before they do.
 func pause(*os.Process)  {}
 func resume(*os.Process) {}
+
+// fifo makes no named pipe here.
+func fifo(string) error { return errors.ErrUnsupported }

@@ -35,7 +35,7 @@ func (r *TrainReport) writeOurs(w io.Writer, style string) error {
 			continue
 		}
 		rows = append(rows, []string{
-			t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), images(t.Images.Median), percent(t.Images.Half()),
+			t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), digits(t.Images.Median), percent(t.Images.Half()),
 			millis(t.StepMS), millis(t.Forward), millis(t.Backward), millis(t.Update),
 			fmt.Sprintf("%.0f", t.GFLOPS), fmt.Sprintf("%s of %.0f", percent(t.GemmShare), t.GemmGFLOPS),
 		})
@@ -57,7 +57,7 @@ func (r *TrainReport) writePeers(w io.Writer, style string) error {
 	header = append(header, "ratio to the best", "least to most")
 	var rows [][]string
 	for _, t := range r.Rows {
-		cells := []string{t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), images(t.Images.Median)}
+		cells := []string{t.Name, strconv.Itoa(t.Batch), strconv.Itoa(t.Threads), digits(t.Images.Median)}
 		for i := range variants {
 			switch {
 			case i >= len(t.Peers):
@@ -65,7 +65,7 @@ func (r *TrainReport) writePeers(w io.Writer, style string) error {
 			case t.Peers[i].Images.Median == 0:
 				cells = append(cells, "failed")
 			default:
-				cells = append(cells, images(t.Peers[i].Images.Median))
+				cells = append(cells, digits(t.Peers[i].Images.Median))
 			}
 		}
 		if p := t.best(); p != nil {
@@ -85,8 +85,8 @@ func rightAlign(header []string) []bool {
 	return right
 }
 
-// images writes images a second with three digits or more.
-func images(v float64) string {
+// digits writes a number with three digits or more.
+func digits(v float64) string {
 	switch {
 	case v < 10:
 		return fmt.Sprintf("%.2f", v)

@@ -139,11 +139,11 @@ func (t *Torch) start(ctx context.Context, v Variant, c Case, threads, params in
 		return nil, err
 	}
 	if w.hello.Params != params {
-		w.close()
+		w.end()
 		return nil, fmt.Errorf("torch %s: its %s has %d parameters, ours %d: not the same model", v.Name, c.Name(), w.hello.Params, params)
 	}
 	if w.hello.Threads != threads {
-		w.close()
+		w.end()
 		return nil, fmt.Errorf("torch %s: it uses %d threads, not %d", v.Name, w.hello.Threads, threads)
 	}
 	return w, nil

@@ -129,7 +129,7 @@ func (o TrainOptions) row(ctx context.Context, c Case, threads int) (TrainRow, e
 			if err != nil {
 				cs = append(cs, absent{err})
 			} else {
-				defer w.close()
+				defer w.end()
 				cs, workers[i], p.Version = append(cs, w), w, w.hello.Torch
 			}
 			row.Peers = append(row.Peers, p)
@@ -205,9 +205,9 @@ func (r *TrainRow) best() *Peer {
 }
 
 func (r *TrainRow) summary() string {
-	s := fmt.Sprintf("%s img/s", images(r.Images.Median))
+	s := fmt.Sprintf("%s img/s", digits(r.Images.Median))
 	if p := r.best(); p != nil {
-		s += fmt.Sprintf(", torch %s %s, ratio %.2f", p.Name, images(p.Images.Median), p.Ratio.Median)
+		s += fmt.Sprintf(", torch %s %s, ratio %.2f", p.Name, digits(p.Images.Median), p.Ratio.Median)
 	}
 	return s
 }

@@ -257,7 +257,7 @@ func TestTorchHasTheSameModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer w.close()
+			defer w.end()
 			if took, err := w.block(t.Context(), 1); err != nil || took <= 0 {
 				t.Error(took, err)
 			}

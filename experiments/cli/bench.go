@@ -14,6 +14,8 @@ func (e *env) benchCommand() *cobra.Command {
 does not matter.
 
   gradlab bench train          training steps, beside PyTorch with --peer torch
+  gradlab bench collectives    processes that talk, beside gloo and Open MPI with
+                               --peer gloo,ompi
 
 How to read it. Figures are medians over blocks of steps, and the spread beside
 them is that of the blocks. A peer runs in the same command, block by block in
@@ -29,6 +31,6 @@ and more.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(e.benchTrainCommand())
+	c.AddCommand(e.benchTrainCommand(), e.benchCollectivesCommand(), e.benchRankCommand())
 	return c
 }

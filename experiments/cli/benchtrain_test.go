@@ -45,6 +45,14 @@ func TestBenchUsage(t *testing.T) {
 		"bench train --threads x":                      "--threads",
 		"bench train --seconds 0":                      "seconds is 0",
 		"bench train --peer jax":                       `no peer "jax"; there is torch`,
+		"bench collectives 4KB":                        "takes no arguments",
+		"bench collectives --procs 1":                  "procs is 1",
+		"bench collectives --sizes 4GB":                `a size of "4GB"`,
+		"bench collectives --sizes 6":                  "a multiple of 4",
+		"bench collectives --links auto":               `links is "auto"`,
+		"bench collectives --peer nccl":                `no peer "nccl"; there are gloo and ompi`,
+		"bench collectives --section broadcast":        `no section "broadcast"`,
+		"bench collectives --peer gloo --python /no/p": "apt-get install python3-torch",
 		"bench train --peer torch --python /no/python": "apt-get install python3-torch",
 	} {
 		if p := finish(t, 2, strings.Fields(args)...); !strings.Contains(p.err.String(), want) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/gradlab/gradlab/comm/shm"
 )
 
 const quick = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 10\nbatch: 8\nworkers: 2\nnet: sim\neval_every: 5\n"
@@ -201,9 +203,20 @@ func TestNetsAgree(t *testing.T) {
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			var first result
-			for i, net := range []string{"local", "sim", "grpc"} {
-				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), "--net", net}, over...)
-				r := finish(t, 0, args...).result()
+			for i, net := range []string{"local", "sim", "grpc", "grpc links=grpc"} {
+				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), "--net"}, strings.Fields(net)...)
+				r := finish(t, 0, append(args, over...)...).result()
+				processes := strings.HasPrefix(net, "grpc")
+				if processes != (r.Wire > 0) || (r.Shared > 0) != (shm.Supported && net == "grpc") || r.Shared > r.Wire {
+					t.Errorf("%s: links carried %d bytes, %d of them through shared memory", net, r.Wire, r.Shared)
+				}
+				links := "auto"
+				if strings.HasSuffix(net, "links=grpc") {
+					links = "grpc"
+				}
+				if r.Config["links"] != links {
+					t.Errorf("%s is recorded as links=%v", net, r.Config["links"])
+				}
 				if i == 0 {
 					first = r
 				}

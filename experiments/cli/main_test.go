@@ -127,15 +127,18 @@ func finish(t *testing.T, code int, args ...string) *program {
 
 // result is what the tests read of a result line.
 type result struct {
-	Folder    string   `json:"folder"`
-	Status    string   `json:"status"`
-	Steps     int      `json:"steps"`
-	SHA256    string   `json:"params_sha256"`
-	BytesUp   uint64   `json:"bytes_up"`
-	BytesDown uint64   `json:"bytes_down"`
-	Virtual   float64  `json:"virtual_seconds"`
-	Degraded  bool     `json:"degraded"`
-	Lost      []string `json:"lost"`
+	Folder    string         `json:"folder"`
+	Status    string         `json:"status"`
+	Steps     int            `json:"steps"`
+	SHA256    string         `json:"params_sha256"`
+	BytesUp   uint64         `json:"bytes_up"`
+	BytesDown uint64         `json:"bytes_down"`
+	Wire      uint64         `json:"wire_bytes"`
+	Shared    uint64         `json:"shared_bytes"`
+	Config    map[string]any `json:"config"`
+	Virtual   float64        `json:"virtual_seconds"`
+	Degraded  bool           `json:"degraded"`
+	Lost      []string       `json:"lost"`
 	Ledger    struct {
 		Sent, Applied, Rejected, Lost uint64
 	} `json:"ledger"`

@@ -48,7 +48,7 @@ sgd/train               : sgd compress staleness lrschedule comm comm/collective
 experiments/figure      :                                  | gonum.org/v1/plot github.com/jedib0t/go-pretty
 experiments/table       :                                  | github.com/jedib0t/go-pretty
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
-experiments/bench       : sgd sgd/nn comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
+experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments             : *                                | *
 experiments/reproduce   : *                                | *
 experiments/cli         : *                                | *

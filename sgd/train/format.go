@@ -21,10 +21,11 @@ var formats = [compress.Wires]collective.Format{
 
 type wireF32 struct{}
 
-func (wireF32) Width() int                  { return 4 }
-func (wireF32) Put(dst []byte, x []float32) { f32.AppendBytes(dst[:0], x) }
-func (wireF32) Add(x []float32, src []byte) { f32.AddBytes(x, 1, src) }
-func (wireF32) Set(x []float32, src []byte) { f32.FromBytes(x, src) }
+func (wireF32) Width() int                       { return 4 }
+func (wireF32) Bytes(x []float32) ([]byte, bool) { return f32.Bytes(x) }
+func (wireF32) Put(dst []byte, x []float32)      { f32.AppendBytes(dst[:0], x) }
+func (wireF32) Add(x []float32, src []byte)      { f32.AddBytes(x, 1, src) }
+func (wireF32) Set(x []float32, src []byte)      { f32.FromBytes(x, src) }
 
 type wireF16 struct{}
 

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/experiments/bench"
+	"github.com/gradlab/gradlab/experiments/progress"
+)
+
+func (e *env) benchCollectivesCommand() *cobra.Command {
+	o := bench.WireOptions{Command: append([]string{"gradlab"}, e.args...), Environ: os.Environ()}
+	var sizes, links, peers []string
+	var python string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "collectives",
+		Short: "All-reduces, streams and training steps between processes, beside gloo and Open MPI",
+		Long: `Collectives starts processes of its own on this machine and measures, between them:
+
+  allreduce   sums of float32 vectors, in groups of --procs, for each of --sizes
+  stream      one link: messages one way and there and back, beside a bare TCP
+              connection under the same congestion control
+  step        a training step of the MLP 784-512-256-10 in two processes, 32
+              samples in each, with each of --codecs
+
+Ours run once for each of --links: grpc (TCP on loopback) and shm (shared memory).
+A process of a group of n uses cores/n threads.
+
+--peer gloo runs torch.distributed as it is installed, in the steps too, there with
+DistributedDataParallel and its hooks. --peer ompi runs MPI_Allreduce of Open MPI,
+once with its TCP and once with its shared memory. All groups of a row exist at the
+same time and take turns: in each of --rounds rounds every one has a block of
+--seconds, the others wait for input. A ratio is the median of the rounds', above 1
+where ours is faster. Every all-reduce is checked for the right sums first.
+
+Bus GB/s are bytes/time·2(n−1)/n: what a ring would move over each link.
+
+Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("bench collectives takes no arguments, only flags: %q; see gradlab bench collectives --help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			display := progress.New(e.err)
+			defer display.Close()
+			o.Logf = display.Logf
+			for _, s := range sizes {
+				n, err := bench.ParseSize(s)
+				if err != nil {
+					return usageError{err}
+				}
+				o.Sizes = append(o.Sizes, n)
+			}
+			for _, l := range links {
+				o.Links = append(o.Links, grpcnet.Links(l))
+			}
+			if err := o.Check(); err != nil {
+				return usageError{err}
+			}
+			for _, p := range peers {
+				var err error
+				switch p {
+				case "gloo":
+					o.Torch, err = bench.FindTorch(ctx, python, os.Environ())
+				case "ompi":
+					if o.OpenMPI, err = bench.FindOpenMPI(ctx, os.Environ()); err == nil {
+						defer o.OpenMPI.Close()
+					}
+				default:
+					err = fmt.Errorf("no peer %q; there are gloo and ompi", p)
+				}
+				if err != nil {
+					return usageError{err}
+				}
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			o.Self = []string{self, "bench", "rank"}
+			report, failed := bench.Wire(ctx, o)
+			if errors.Is(failed, context.Canceled) {
+				failed = errBenchStopped
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				err = enc.Encode(report)
+			} else {
+				err = report.WriteTables(e.out, "box")
+			}
+			return errors.Join(failed, err)
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&o.Sections, "section", bench.Sections(), "what to measure")
+	f.IntSliceVar(&o.Procs, "procs", []int{2, 4, 8}, "all-reduce: numbers of processes")
+	f.StringSliceVar(&sizes, "sizes", []string{"4KB", "64KB", "1MB", "16MB", "64MB"}, "all-reduce: sizes of the vector")
+	f.StringSliceVar(&links, "links", []string{"grpc", "shm"}, "what ours talk through")
+	f.StringVar(&o.Topology, "topology", "auto", "plan of our all-reduces (gradlab list topologies)")
+	f.StringSliceVar(&o.Codecs, "codecs", bench.StepCodecs(), "step: codecs of the gradients (gradlab list codecs)")
+	f.StringSliceVar(&peers, "peer", nil, "who to measure beside us: gloo, ompi")
+	f.StringVar(&python, "python", "", "python that can import torch (default: python3, then /usr/bin/python3)")
+	f.IntVar(&o.Rounds, "rounds", 5, "rounds of turns")
+	f.Float64Var(&o.Seconds, "seconds", 0.3, "seconds of a contender in a round, at least")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document with every figure")
+	return c
+}
+
+// benchRankCommand is a process of bench collectives.
+func (e *env) benchRankCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "rank",
+		Short:  "A process that bench collectives starts",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return bench.RunRank(cmd.Context(), os.Stdin, e.out)
+		},
+	}
+}
