@@ -79,6 +79,9 @@ func (c *Config) resolve() error {
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
 	}
+	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkMessage != "0s") {
+		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
+	}
 	if _, err := c.modelSpec(); err != nil {
 		errs = append(errs, err)
 	}
@@ -278,13 +281,34 @@ func (t timedAs) SpanFLOPs() []float64 {
 	return out
 }
 
+// place puts workers and servers on virtual hosts.
+func (c Config) place(servers int) []int {
+	hosts := (c.Workers + c.NetworkPerHost - 1) / c.NetworkPerHost
+	var place []int
+	for w := range c.Workers {
+		place = append(place, w/c.NetworkPerHost)
+	}
+	for s := range servers {
+		if c.NetworkColocate {
+			place = append(place, s%hosts)
+		} else {
+			place = append(place, hosts+s/c.NetworkPerHost)
+		}
+	}
+	return place
+}
+
 // net makes the net of a configuration whose ranks all run in this process.
-func (c Config) net(start time.Duration) comm.Net {
+func (c Config) net(servers int, start time.Duration) comm.Net {
 	if c.Net == "local" {
 		return &local.Net{}
 	}
 	latency, _ := time.ParseDuration(c.NetworkLatency)
-	n := &sim.Net{Start: start, Network: &sim.Fair{Bandwidth: c.NetworkBandwidth, Latency: latency}}
+	message, _ := time.ParseDuration(c.NetworkMessage)
+	n := &sim.Net{Start: start, Network: &sim.Fair{
+		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
+		Place: c.place(servers), Inside: c.NetworkInside, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+	}}
 	if c.NetworkModel == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.NetworkBandwidth, Latency: latency}
 	}

@@ -68,6 +68,12 @@ type Config struct {
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
+	NetworkMessage   string  `key:"network.message" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
+	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each"`
+	NetworkColocate  bool    `key:"network.colocate" doc:"servers share the hosts of workers, one after the other"`
+	NetworkInside    float64 `key:"network.inside" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
+	NetworkRack      int     `key:"network.rack" min:"0" doc:"hosts in a rack; 0: no racks"`
+	NetworkOversub   float64 `key:"network.oversubscription" min:"1" doc:"NICs of a rack over its link to the core"`
 	NetworkModel     string  `key:"network.model" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
 }
 
@@ -78,7 +84,8 @@ func Default() Config {
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
-		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs", NetworkModel: "fair",
+		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
+		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }
 

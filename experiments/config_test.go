@@ -46,7 +46,10 @@ func samples(k Key) (right string, wrong []string) {
 	case "uint64":
 		right, wrong = "18446744073709551615", []string{"x", "", "1.5", "true", "-1", "18446744073709551616"}
 	case "float64":
-		right, wrong = "0.25", []string{"x", "", "true", "NaN", "-3", "Inf", "1,5"}
+		if right = "0.25"; k.tag.Get("min") == "1" {
+			right = "2.25"
+		}
+		wrong = []string{"x", "", "true", "NaN", "-3", "Inf", "1,5"}
 	case "bool":
 		right, wrong = strconv.FormatBool(k.Default == "false"), []string{"maybe", "", "2", "1.5"}
 	case "bandwidth":

@@ -197,7 +197,7 @@ func runNet(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	if obs.Start != nil {
 		start = time.Duration(f.base.Now * 1e9)
 	}
-	var net comm.Net = c.net(start)
+	var net comm.Net = c.net(job.World()-job.Workers, start)
 	return net.Run(ctx, ps)
 }
 
