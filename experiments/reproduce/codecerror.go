@@ -226,3 +226,12 @@ func captureGradients(ctx context.Context, d int) (out [][]float32, err error) {
 	}
 	return out, nil
 }
+
+// normal is a vector of independent standard normal values.
+func normal(d, n int) []float32 {
+	k, x := rng.New(1, "normal").With(uint64(n)), make([]float32, d)
+	for i := range x {
+		x[i] = float32(k.Norm(uint64(i)))
+	}
+	return x
+}

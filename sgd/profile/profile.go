@@ -71,14 +71,15 @@ const (
 	bias       norm = iota // a bias, no batch norm
 	shift                  // a batch norm without scale
 	scaleShift             // a batch norm
+	none
 )
 
 // builder walks through an architecture; x is where it stands.
 type builder struct {
-	p              *Profile
-	norm           norm
-	x              sgd.Shape
-	convs, affines int
+	p                      *Profile
+	norm                   norm
+	x                      sgd.Shape
+	convs, affines, shifts int
 }
 
 // begin starts a profile of square images with three channels.
@@ -123,6 +124,12 @@ func (b *builder) conv(out, kh, kw, stride int, p padding) {
 	case shift:
 		b.add(name+".shift", sgd.Norm, 1, out, 0)
 	}
+}
+
+// shift is a batch norm without scale by itself.
+func (b *builder) shift() {
+	b.shifts++
+	b.add(fmt.Sprintf("bn%d.shift", b.shifts), sgd.Norm, 1, b.x.C, 0)
 }
 
 // same is a convolution that keeps the size.

@@ -16,11 +16,22 @@ type ResNet152 struct {
 	Classes int `doc:"outputs of the classifier"`
 }
 
+// ResNet20 is the CIFAR ResNet with pre-activation at 32×32 (He et al. 2016),
+// shortcuts padded with zeros. What stands before a block is normalised without
+// a scale, as in the benchmarks, and there is a class more than CIFAR-10 has.
+type ResNet20 struct {
+	Classes int `doc:"outputs of the classifier"`
+}
+
 var (
+	_ = Profiles.Add("resnet20", "CIFAR ResNet-20 v2, 32×32, 0.27 M parameters", ResNet20{Classes: 11})
 	_ = Profiles.Add("resnet50", "ResNet-50, 224×224, 25.6 M parameters", ResNet50{Classes: 1001})
 	_ = Profiles.Add("resnet101", "ResNet-101, 224×224, 44.6 M parameters", ResNet101{Classes: 1001})
 	_ = Profiles.Add("resnet152", "ResNet-152, 224×224, 60.2 M parameters", ResNet152{Classes: 1001})
 )
+
+// Validate checks the options.
+func (s ResNet20) Validate() error { return checkClasses(s.Classes) }
 
 // Validate checks the options.
 func (s ResNet50) Validate() error { return checkClasses(s.Classes) }
@@ -30,6 +41,25 @@ func (s ResNet101) Validate() error { return checkClasses(s.Classes) }
 
 // Validate checks the options.
 func (s ResNet152) Validate() error { return checkClasses(s.Classes) }
+
+// Profile implements Spec.
+func (s ResNet20) Profile() *Profile {
+	b := begin("resnet20", 32, scaleShift)
+	b.same(16, 3, 3)
+	for i := range 9 {
+		width, stride := 16<<(i/3), 1
+		if i > 0 && i%3 == 0 {
+			stride = 2
+		}
+		b.shift()
+		b.conv(width, 3, 3, stride, same)
+		b.norm = none
+		b.same(width, 3, 3)
+		b.norm = scaleShift
+	}
+	b.shift()
+	return b.end(s.Classes)
+}
 
 // Profile implements Spec.
 func (s ResNet50) Profile() *Profile { return resnet("resnet50", s.Classes, 3, 4, 6, 3) }
