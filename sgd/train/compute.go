@@ -10,7 +10,8 @@ import (
 )
 
 // gradient computes the gradient of a worker's step and returns the mean loss.
-// NaN and Inf are caught here, before anything is encoded.
+// NaN and Inf are caught here, before anything is encoded: in the gradient as a
+// whole or, if tensors leave as they are made, in each of them.
 func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
 	b, err := d.batches.batch(j.draw(worker, step))
 	if err != nil {
@@ -19,29 +20,47 @@ func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, wor
 	if j.cores.own {
 		d.batches.ahead(j.draw(worker, step+1))
 	}
-	loss, err = j.Model.Grad(ctx, sgd.Pass{Params: params, Grad: grad, Need: need, Ready: ready, Scratch: d.scratch, Threads: j.cores.threads}, *b)
-	if err != nil {
-		return 0, false, fmt.Errorf("gradient of step %d: %w", step, err)
+	pass := sgd.Pass{Params: params, Grad: grad, Need: need, Scratch: d.scratch, Threads: j.cores.threads}
+	if ready != nil { // a tensor may have left before the next one is made
+		pass.Ready = func(span int) error {
+			g := j.Model.Layout().View(grad, span)
+			switch {
+			case f32.AllFinite(g):
+			case j.NonFinite == "zero":
+				clear(g)
+				bad = true
+			default:
+				return j.nonFinite(span, worker, step)
+			}
+			return ready(span)
+		}
 	}
-	if d.scan.allFinite(grad, j.cores.limit()) {
+	loss, err = j.Model.Grad(ctx, pass, *b)
+	switch {
+	case err != nil:
+		return 0, bad, fmt.Errorf("gradient of step %d: %w", step, err)
+	case ready != nil:
+		return loss, bad, nil
+	case d.scan.allFinite(grad, j.cores.limit()):
 		return loss, false, nil
 	}
 	if j.NonFinite == "zero" {
 		f32.Fill(grad, 0)
 		return 0, true, nil
 	}
-	return 0, true, j.nonFinite(grad, worker, step)
-}
-
-// nonFinite words which tensor went wrong first.
-func (j *Job) nonFinite(grad []float32, worker, step int) error {
 	l := j.Model.Layout()
-	for i, sp := range l.Spans {
-		if !f32.AllFinite(l.View(grad, i)) {
-			return fmt.Errorf("worker %d, step %d: the gradient of %s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero", worker, step, sp.Name)
+	for i := range l.Spans {
+		if g := l.View(grad, i); !f32.AllFinite(g) {
+			return 0, true, j.nonFinite(i, worker, step)
 		}
 	}
-	return nil
+	return loss, false, nil
+}
+
+// nonFinite words which tensor went wrong.
+func (j *Job) nonFinite(span, worker, step int) error {
+	return fmt.Errorf("worker %d, step %d: the gradient of %s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero",
+		worker, step, j.Model.Layout().Spans[span].Name)
 }
 
 // descent follows a backward pass: left is the index of the lowest span from
