@@ -16,7 +16,7 @@ import (
 const (
 	maxMessage  = chunk + 4<<10
 	socketBuf   = 512 << 10 // one syscall per half chunk; smaller halves the speed
-	window      = 16 << 20  // of a stream: bounds run-ahead; below 2 MB it limits speed, and each quarter of it is acknowledged
+	window      = 10 << 20  // of a stream: bounds run-ahead; less is acknowledged more often, more lies cold in memory
 	connWindow  = 64 << 20  // of a connection, which has one long stream: never the limit
 	maxStreams  = 8
 	maxHeader   = 16 << 10
