@@ -1,7 +1,6 @@
 package compress
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/gradlab/gradlab/internal/f32"
@@ -116,38 +115,11 @@ func (x *receiverExchange) Credited(dst []float32, scale float32) error {
 	return nil
 }
 
-// AppendBinary appends the states of the sender and of all receivers, each behind
-// its length.
-func (x *receiverExchange) AppendBinary(b []byte) ([]byte, error) {
-	for _, end := range x.ends() {
-		at := len(b)
-		b = append(b, 0, 0, 0, 0)
-		var err error
-		if b, err = appendState(b, end); err != nil {
-			return b, err
-		}
-		binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-4))
-	}
-	return b, nil
-}
+// AppendBinary appends the states of the sender and of all receivers.
+func (x *receiverExchange) AppendBinary(b []byte) ([]byte, error) { return appendStates(b, x.ends()) }
 
 // UnmarshalBinary restores them.
-func (x *receiverExchange) UnmarshalBinary(b []byte) error {
-	for _, end := range x.ends() {
-		if len(b) < 4 || int64(len(b)-4) < int64(binary.LittleEndian.Uint32(b)) {
-			return Corruptf("state of %d bytes", len(b))
-		}
-		n := 4 + int(binary.LittleEndian.Uint32(b))
-		if err := restoreState(b[4:n], end); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	if len(b) > 0 {
-		return Corruptf("%d bytes behind the last state", len(b))
-	}
-	return nil
-}
+func (x *receiverExchange) UnmarshalBinary(b []byte) error { return restoreStates(b, x.ends()) }
 
 func (x *receiverExchange) ends() []any {
 	out := []any{x.c}
