@@ -47,6 +47,7 @@ var Checks = []Check{
 	{Name: "allocations", Run: checkAllocations},
 	{Name: "state", Run: checkState},
 	{Name: "exchange", Run: checkExchange},
+	{Name: "protocol", Run: checkProtocol},
 	{Name: "receiver", Run: checkReceiver},
 	{Name: "converge", Run: checkConverge, law: true},
 }

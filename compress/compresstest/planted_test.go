@@ -169,6 +169,32 @@ func (x *chatty) Next(done compress.Op) (compress.Op, error) {
 	return op, err
 }
 
+// trusting takes whatever it is told.
+type trusting struct{ compress.Exchange }
+
+func (x trusting) Next(done compress.Op) (compress.Op, error) {
+	op, err := x.Exchange.Next(done)
+	if err != nil {
+		return compress.Op{}, nil
+	}
+	return op, nil
+}
+
+// shaken draws otherwise after it has refused something.
+type shaken struct {
+	compress.Exchange
+	refused int
+}
+
+func (x *shaken) Begin(g []float32, s step) (compress.Op, error) {
+	s.N += x.refused
+	op, err := x.Exchange.Begin(g, s)
+	if err != nil {
+		x.refused++
+	}
+	return op, err
+}
+
 // biasedRank adds a little that depends on the rank.
 type biasedRank struct {
 	compress.Exchange
@@ -357,6 +383,10 @@ var bugs = []struct {
 		}}},
 	{"a round that was not claimed", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
 		wrap: func(x compress.Exchange, _ block) compress.Exchange { return &chatty{Exchange: x} }}},
+	{"believes a sum that is no number", "protocol", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		wrap: func(x compress.Exchange, _ block) compress.Exchange { return trusting{x} }}},
+	{"remembers that it refused NaN", "protocol", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		wrap: func(x compress.Exchange, _ block) compress.Exchange { return &shaken{Exchange: x} }}},
 	{"ranks that end with other bits", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
 		wrap: func(x compress.Exchange, b block) compress.Exchange { return biasedRank{x, b.Rank} }}},
 	{"a receiver that forgets", "receiver", parted{compress.EF21{In: compress.TopK{Keep: 0.1}},
