@@ -219,20 +219,23 @@ func (w Wire) Limit() int {
 type OpKind uint8
 
 const (
-	OpNone   OpKind = iota // nothing more: the exchange is done
-	OpSum                  // element-wise sum of Floats over all ranks
-	OpMax                  // element-wise maximum of Floats
-	OpGather               // every rank's Bytes, in rank order (lengths may differ)
+	OpNone    OpKind = iota // nothing more: the exchange is done
+	OpSum                   // element-wise sum of Floats over all ranks
+	OpMax                   // element-wise maximum of Floats
+	OpGather                // every rank's Bytes, in rank order (lengths may differ)
+	OpScatter               // of every rank's Slices the one for this rank, in rank order
 )
 
 // Op is what an Exchange asks the network for. It costs exactly
-// len(Floats)·Wire.Bytes() or len(Bytes) per contribution.
+// len(Floats)·Wire.Bytes(), len(Bytes) or the sum of len(Slices[r]) per
+// contribution.
 type Op struct {
 	Kind   OpKind
 	Floats []float32 // in: this rank's contribution; out: the sum, in place
 	Wire   Wire
 	Bytes  []byte
-	Parts  [][]byte // out of OpGather, index = rank
+	Slices [][]byte // for every rank its own; this rank's does not travel
+	Parts  [][]byte // out of OpGather and OpScatter, index = rank
 }
 
 // Exchange takes one block through one step, over as many rounds as it needs.

@@ -75,7 +75,8 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 			return x, RoadOwn, err
 		}
 	case ReceiverFamily:
-		return nil, "", fmt.Errorf("%s keeps state at the receiver: it has no road without a server", Spec(f.(Family)))
+		x, err := newReceiverExchange(f.(Family), f, b)
+		return x, RoadGather, err
 	}
 	c, err := f.New(b)
 	if err != nil {

@@ -88,6 +88,14 @@ func kept(keep float64, d int) int {
 	return min(d, max(1, int(math.Ceil(x-float64(x*1e-12)))))
 }
 
+// Draws is an address in the space of random draws; With extends it, by a rank or
+// a step, and Float64, Norm and so on are its draws by index.
+type Draws = rng.Key
+
+// Stream is the address of the draws of a codec, named by purpose, on a block:
+// private ones differ from rank to rank, others are the same everywhere.
+func Stream(purpose string, b Block, private bool) Draws { return stream(purpose, b, private) }
+
 // stream is the address of a codec's draws on a block; steps extend it.
 // Private streams differ by rank, shared ones do not.
 func stream(purpose string, b Block, private bool) rng.Key {

@@ -82,3 +82,35 @@ func restoreState(b []byte, v any) error {
 	}
 	return nil
 }
+
+// appendStates appends the states of several, each behind its length.
+func appendStates(b []byte, of []any) ([]byte, error) {
+	for _, v := range of {
+		at := len(b)
+		b = append(b, 0, 0, 0, 0)
+		var err error
+		if b, err = appendState(b, v); err != nil {
+			return b, err
+		}
+		binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	}
+	return b, nil
+}
+
+// restoreStates is the reverse.
+func restoreStates(b []byte, of []any) error {
+	for _, v := range of {
+		if len(b) < 4 || int64(len(b)-4) < int64(binary.LittleEndian.Uint32(b)) {
+			return Corruptf("state of %d bytes", len(b))
+		}
+		n := 4 + int(binary.LittleEndian.Uint32(b))
+		if err := restoreState(b[4:n], v); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	if len(b) > 0 {
+		return Corruptf("%d bytes behind the last state", len(b))
+	}
+	return nil
+}

@@ -47,6 +47,7 @@ var Checks = []Check{
 	{Name: "allocations", Run: checkAllocations},
 	{Name: "state", Run: checkState},
 	{Name: "exchange", Run: checkExchange},
+	{Name: "protocol", Run: checkProtocol},
 	{Name: "receiver", Run: checkReceiver},
 	{Name: "converge", Run: checkConverge, law: true},
 }
@@ -126,6 +127,10 @@ var combinations = []string{
 	"feedback(intsum(bits=4,bucket=16))",
 	"thc(bits=2,grid=8,chunk=64)",
 	"feedback(thc)",
+	"scatter(uniform(bits=8))",
+	"scatter(feedback(topk(keep=0.1)))",
+	"feedback(scatter(sign))",
+	"feedback(scatter(entropy(topk(keep=0.3))))",
 	"accumulate(topk(keep=0.1),every=2)",
 	"accumulate(feedback(randomk(keep=0.1)),every=3)",
 	"accumulate(feedback(intsum(bits=4,bucket=16)),every=2)",

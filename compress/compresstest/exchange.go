@@ -60,6 +60,12 @@ func (r *ring) step(n int, g [][]float32) error {
 			}
 			r.sent[rank] += len(op.Floats)*op.Wire.Bytes() + len(op.Bytes)
 			r.log = append(r.log, bytes.Clone(op.Bytes))
+			for to, b := range op.Slices {
+				if to != rank {
+					r.sent[rank] += len(b)
+					r.log = append(r.log, bytes.Clone(b))
+				}
+			}
 			for _, v := range op.Floats {
 				if err := fits(v, op.Wire); err != nil {
 					return fmt.Errorf("round %d, rank %d: %w", round, rank, err)
@@ -117,9 +123,15 @@ func perform(ops []compress.Op) {
 		parts[i] = bytes.Clone(ops[i].Bytes)
 	}
 	for i := range ops {
-		if ops[i].Kind == compress.OpGather {
+		switch ops[i].Kind {
+		case compress.OpGather:
 			ops[i].Parts = parts
-		} else {
+		case compress.OpScatter:
+			ops[i].Parts = make([][]byte, len(ops))
+			for from := range ops {
+				ops[i].Parts[from] = bytes.Clone(ops[from].Slices[i])
+			}
+		default:
 			copy(ops[i].Floats, total)
 		}
 	}

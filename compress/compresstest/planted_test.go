@@ -123,6 +123,13 @@ type exchanged struct {
 	wrap  func(compress.Exchange, block) compress.Exchange
 }
 
+func (f exchanged) Claims(b block) claims {
+	if f.block != nil {
+		b = f.block(b)
+	}
+	return f.IntSum.Claims(b)
+}
+
 func (f exchanged) NewExchange(b block) (compress.Exchange, error) {
 	inner := b
 	if f.block != nil {
@@ -162,6 +169,32 @@ func (x *chatty) Next(done compress.Op) (compress.Op, error) {
 	return op, err
 }
 
+// trusting takes whatever it is told.
+type trusting struct{ compress.Exchange }
+
+func (x trusting) Next(done compress.Op) (compress.Op, error) {
+	op, err := x.Exchange.Next(done)
+	if err != nil {
+		return compress.Op{}, nil
+	}
+	return op, nil
+}
+
+// shaken draws otherwise after it has refused something.
+type shaken struct {
+	compress.Exchange
+	refused int
+}
+
+func (x *shaken) Begin(g []float32, s step) (compress.Op, error) {
+	s.N += x.refused
+	op, err := x.Exchange.Begin(g, s)
+	if err != nil {
+		x.refused++
+	}
+	return op, err
+}
+
 // biasedRank adds a little that depends on the rank.
 type biasedRank struct {
 	compress.Exchange
@@ -194,6 +227,8 @@ func (r partedReceiver) Receive(dst []float32, scale float32, p []byte, fr from)
 }
 
 func parse(s string) compress.Family { return compress.Families.MustParse(s) }
+
+var ef21TopK = compress.EF21{In: compress.TopK{Keep: 0.1}}
 
 var feedbackTopK = compress.Feedback{In: compress.TopK{Keep: 0.1}, Decay: 1}
 
@@ -338,7 +373,7 @@ var bugs = []struct {
 			return in.Append(dst, g, s)
 		}}},
 	{"leaves no room for the sum", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
-		block: func(b block) block { b.World = 1; return b }}},
+		block: func(b block) block { b.Rank, b.World = 0, 1; return b }}},
 	{"takes the mean for its own share", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
 		wrap: func(x compress.Exchange, b block) compress.Exchange {
 			if b.Rank == 0 {
@@ -348,12 +383,17 @@ var bugs = []struct {
 		}}},
 	{"a round that was not claimed", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
 		wrap: func(x compress.Exchange, _ block) compress.Exchange { return &chatty{Exchange: x} }}},
+	{"believes a sum that is no number", "protocol", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		wrap: func(x compress.Exchange, _ block) compress.Exchange { return trusting{x} }}},
+	{"remembers that it refused NaN", "protocol", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
+		wrap: func(x compress.Exchange, _ block) compress.Exchange { return &shaken{Exchange: x} }}},
 	{"ranks that end with other bits", "exchange", exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64},
 		wrap: func(x compress.Exchange, b block) compress.Exchange { return biasedRank{x, b.Rank} }}},
 	{"a receiver that forgets", "receiver", parted{compress.EF21{In: compress.TopK{Keep: 0.1}},
 		func(r compress.Receiver, dst []float32, scale float32, p []byte, fr from) error {
-			if fr.Step%10 == 9 {
-				return nil
+			if fr.Step%10 == 9 { // answers, and takes nothing in
+				kept, _ := r.(compress.Stateful).AppendBinary(nil)
+				defer r.(compress.Stateful).UnmarshalBinary(kept)
 			}
 			return r.Receive(dst, scale, p, fr)
 		}}},
@@ -396,10 +436,19 @@ func TestPlantedBugs(t *testing.T) {
 			t.Fatalf("there is no check %q", bug.check)
 		})
 	}
-	// Without a bug the same wrapper passes everything.
+	// Without a bug the same wrappers pass everything.
+	honest := []compress.Family{
+		exchanged{IntSum: compress.IntSum{Bits: 8, Bucket: 64}},
+		parted{ef21TopK, func(r compress.Receiver, dst []float32, scale float32, p []byte, fr from) error {
+			return r.Receive(dst, scale, p, fr)
+		}},
+	}
 	for _, spec := range []string{"qsgd(bits=4)", "topk(keep=0.1)", "sign", "bf16", "onebit"} {
-		for check, err := range compresstest.Failures(planted{in: parse(spec)}) {
-			t.Errorf("%s without a bug fails %q: %v", spec, check, err)
+		honest = append(honest, planted{in: parse(spec)})
+	}
+	for _, f := range honest {
+		for check, err := range compresstest.Failures(f) {
+			t.Errorf("%T %+v without a bug fails %q: %v", f, f, check, err)
 		}
 	}
 }

@@ -22,6 +22,8 @@ var exchanges = []string{
 	"feedback(cltk(keep=0.3))",
 	"feedback(sketch(keep=0.1,rows=3,width=2))",
 	"ef21(topk(keep=0.3))",
+	"feedback(scatter(sign))",
+	"scatter(feedback(topk(keep=0.3)))",
 	"accumulate(feedback(topk(keep=0.3)),every=2)",
 	"accumulate(raw,every=3)",
 	"byrole(feedback(cltk(keep=0.3)),bf16,raw)",

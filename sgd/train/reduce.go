@@ -392,6 +392,9 @@ func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16,
 		if flags, err = r.gathers(ctx, k, flags, &held); err != nil {
 			return flags, err
 		}
+		if flags, err = r.scatters(ctx, k, flags, &held); err != nil {
+			return flags, err
+		}
 		for i := range b.ops {
 			if b.ops[i].Kind == compress.OpNone {
 				continue
@@ -511,6 +514,50 @@ func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func
 				}
 				op.Parts[rank], parts[rank] = parts[rank][:size], parts[rank][size:]
 			}
+		}
+	}
+	return flags, nil
+}
+
+// scatters runs all all-to-alls of a round as one: to each rank the slices that
+// are for it, every one behind its length.
+func (r *reducer) scatters(ctx context.Context, k int, flags uint16, held *[]func()) (uint16, error) {
+	b := &r.buckets[k]
+	var ops []*compress.Op
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpScatter {
+			ops = append(ops, op)
+		}
+	}
+	if len(ops) == 0 {
+		return flags, nil
+	}
+	out := make([]*comm.Buffer, r.job.Workers)
+	for to := range out {
+		n := 0
+		for _, op := range ops {
+			n += len(op.Slices[to]) + binary.MaxVarintLen32
+		}
+		out[to] = comm.NewBuffer(n)
+		out[to].B = out[to].B[:0]
+		for _, op := range ops {
+			out[to].B = binary.AppendUvarint(out[to].B, uint64(len(op.Slices[to])))
+			out[to].B = append(out[to].B, op.Slices[to]...)
+		}
+	}
+	parts, flags, release, err := collective.AllToAll(ctx, r.h, r.group, r.header(k, flags), out)
+	*held = append(*held, release)
+	if err != nil {
+		return flags, err
+	}
+	for _, op := range ops {
+		op.Parts = append(op.Parts[:0], make([][]byte, r.job.Workers)...)
+		for rank := range parts {
+			n, w := binary.Uvarint(parts[rank])
+			if w <= 0 || n > uint64(len(parts[rank])-w) {
+				return flags, fmt.Errorf("slice of rank %d: %w", rank, compress.ErrCorrupt)
+			}
+			op.Parts[rank], parts[rank] = parts[rank][w:w+int(n)], parts[rank][w+int(n):]
 		}
 	}
 	return flags, nil
