@@ -85,19 +85,29 @@ func (c *cast) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	key := c.key.With(uint64(s.N))
 	for lo := 0; lo < c.d; lo += castBlock {
 		x := g[lo:min(lo+castBlock, c.d)]
-		m := f32.MaxAbs(x)
+		end := len(dst)
+		dst = dst[:end+2*len(x)]
+		m := math.Float32frombits(c.write(dst[end:], x, key, lo))
 		if !(m <= math.MaxFloat32) {
 			return dst[:at], ErrNotFinite
 		}
-		if !c.stochastic {
-			dst = c.format.append(dst, x, m)
-			continue
+		if c.format == &formatFP16 && c.format.overflows(m) {
+			dst = c.format.append(dst[:end], x, m)
 		}
-		end := len(dst)
-		dst = dst[:end+2*len(x)]
-		codec.RandomBF16(dst[end:], x, key, uint64(lo))
 	}
 	return dst, nil
+}
+
+// write casts elements first, first+1, … of the block, without saturating fp16, and
+// returns the bits of the largest magnitude.
+func (c *cast) write(dst []byte, x []float32, key rng.Key, first int) uint32 {
+	switch {
+	case c.format == &formatFP16:
+		return codec.NearestFP16(dst, x)
+	case c.stochastic:
+		return codec.RandomBF16(dst, x, key, uint64(first))
+	}
+	return codec.NearestBF16(dst, x)
 }
 
 // castBlock is how many elements are looked at and then cast, while they are near.

@@ -176,9 +176,21 @@ var kernels = []struct {
 	{"AddExponents", false,
 		func(w *work) { AddExponents(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) },
 		func(w *work) { addExponentsGo(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) }},
+	{"NearestFP16", false,
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, NearestFP16(w.c[:2*n], w.x[:n])) },
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, nearestFP16Go(w.c[:2*n], w.x[:n])) }},
+	{"NearestBF16", false,
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, NearestBF16(w.c[:2*n], w.x[:n])) },
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, nearestBF16Go(w.c[:2*n], w.x[:n])) }},
 	{"RandomBF16", false,
-		func(w *work) { n := len(w.x) / 2; RandomBF16(w.c[:2*n], w.x[:n], w.key, 4*w.first) },
-		func(w *work) { n := len(w.x) / 2; randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first) }},
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, RandomBF16(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		},
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		}},
 	{"Ternary", false,
 		func(w *work) { Ternary(w.c, w.x, w.reach()) },
 		func(w *work) { ternaryGo(w.c, w.x, w.reach()) }},

@@ -57,7 +57,17 @@ func addExponentsAVX2(dst []float32, scale float32, codes []byte, signs []byte)
 // randomBF16AVX2 is randomBF16Go for a length that is a multiple of 16.
 //
 //go:noescape
-func randomBF16AVX2(dst []byte, x []float32, start uint64)
+func randomBF16AVX2(dst []byte, x []float32, start uint64) (most uint32)
+
+// nearestBF16AVX2 is nearestBF16Go for a length that is a multiple of 16.
+//
+//go:noescape
+func nearestBF16AVX2(dst []byte, x []float32) (most uint32)
+
+// nearestFP16AVX2 is nearestFP16Go for a length that is a multiple of 16.
+//
+//go:noescape
+func nearestFP16AVX2(dst []byte, x []float32) (most uint32)
 
 // ternaryAVX2 is ternaryGo for a length that is a multiple of 32.
 //

@@ -19,7 +19,9 @@ func nearestStepsAVX2(codes []byte, x []float32, low, perStep, top float64)     
 func extentAVX2(x []float32) (lo, hi int32)                                                   { return 1<<31 - 1, -1 << 31 }
 func exponentsAVX2(codes []byte, x []float32, start uint64)                                   {}
 func addExponentsAVX2(dst []float32, scale float32, codes, signs []byte)                      {}
-func randomBF16AVX2(dst []byte, x []float32, start uint64)                                    {}
+func nearestFP16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
+func nearestBF16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
+func randomBF16AVX2(dst []byte, x []float32, start uint64) uint32                             { return 0 }
 func ternaryAVX2(codes []byte, x []float32, half float32)                                     {}
 func atLeastAVX2(mask []byte, x []float32, tau uint32) uint32                                 { return 0 }
 func countAVX2(x []float32, tau uint32) int                                                   { return 0 }
