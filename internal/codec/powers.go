@@ -25,10 +25,13 @@ func Exponents(codes []byte, x []float32, key rng.Key, first uint64) {
 }
 
 func exponentsGo(codes []byte, x []float32, key rng.Key, first uint64) {
+	codes = codes[:len(x)]
+	var draw uint64
 	for i, v := range x {
-		at := first + uint64(i)
-		draw := uint32(key.Uint64(at>>1)>>(at&1*32)) & (1<<23 - 1)
-		codes[i] = byte(min((math.Float32bits(v)&magnitude+draw)>>23, 254))
+		if draw >>= 32; i&1 == 0 {
+			draw = key.Uint64(first>>1 + uint64(i)>>1)
+		}
+		codes[i] = byte(min((math.Float32bits(v)&magnitude+uint32(draw)&(1<<23-1))>>23, 254))
 	}
 }
 
