@@ -2407,3 +2407,499 @@ loop29:
 done29:
 	VZEROUPPER
 	RET
+
+// func dots1AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 128(AX), Y1
+	XORQ    DI, DI
+	CMPQ    DI, CX
+	JGE     done30
+
+loop30:
+	VMOVUPS (DX)(DI*4), Y2
+	VMOVUPS (BX)(DI*4), Y3
+	VMOVUPS (SI)(DI*4), Y4
+	VMULPS  Y4, Y2, Y2
+	VADDPS  Y2, Y0, Y0
+	VMULPS  Y4, Y3, Y2
+	VADDPS  Y2, Y1, Y1
+	ADDQ    $0x08, DI
+	CMPQ    DI, CX
+	JLT     loop30
+
+done30:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 128(AX)
+	VZEROUPPER
+	RET
+
+// func spread1AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 16(BX), Y1
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done31
+
+loop31:
+	VMOVUPS (CX)(BX*4), Y2
+	VMOVUPS (DX)(BX*4), Y3
+	VMULPS  Y0, Y2, Y2
+	VADDPS  (SI)(BX*4), Y2, Y2
+	VMULPS  Y1, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop31
+
+done31:
+	VZEROUPPER
+	RET
+
+// func combine1AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), BX
+	VBROADCASTSS (DX), Y1
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done32
+
+loop32:
+	VMULPS  (BX)(DX*4), Y1, Y2
+	VMULPS  Y0, Y2, Y2
+	VADDPS  (AX)(DX*4), Y2, Y2
+	VMOVUPS Y2, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop32
+
+done32:
+	VZEROUPPER
+	RET
+
+// func dots2AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), DI
+	LEAQ    (DI)(SI*4), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 128(AX), Y2
+	VMOVUPS 160(AX), Y3
+	XORQ    R8, R8
+	CMPQ    R8, CX
+	JGE     done33
+
+loop33:
+	VMOVUPS (DX)(R8*4), Y4
+	VMOVUPS (BX)(R8*4), Y5
+	VMOVUPS (DI)(R8*4), Y6
+	VMULPS  Y6, Y4, Y7
+	VADDPS  Y7, Y0, Y0
+	VMULPS  Y6, Y5, Y6
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS (SI)(R8*4), Y6
+	VMULPS  Y6, Y4, Y4
+	VADDPS  Y4, Y1, Y1
+	VMULPS  Y6, Y5, Y4
+	VADDPS  Y4, Y3, Y3
+	ADDQ    $0x08, R8
+	CMPQ    R8, CX
+	JLT     loop33
+
+done33:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 128(AX)
+	VMOVUPS Y3, 160(AX)
+	VZEROUPPER
+	RET
+
+// func spread2AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), DI
+	LEAQ         (DI)(SI*4), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 4(BX), Y1
+	VBROADCASTSS 16(BX), Y2
+	VBROADCASTSS 20(BX), Y3
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done34
+
+loop34:
+	VMOVUPS (CX)(BX*4), Y4
+	VMOVUPS (DX)(BX*4), Y5
+	VMULPS  Y0, Y4, Y6
+	VADDPS  (DI)(BX*4), Y6, Y6
+	VMULPS  Y2, Y5, Y7
+	VADDPS  Y7, Y6, Y6
+	VMOVUPS Y6, (DI)(BX*4)
+	VMULPS  Y1, Y4, Y4
+	VADDPS  (SI)(BX*4), Y4, Y4
+	VMULPS  Y3, Y5, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop34
+
+done34:
+	VZEROUPPER
+	RET
+
+// func combine2AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), SI
+	LEAQ         (SI)(BX*4), BX
+	VBROADCASTSS (DX), Y1
+	VBROADCASTSS 4(DX), Y2
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done35
+
+loop35:
+	VMULPS  (SI)(DX*4), Y1, Y3
+	VMULPS  (BX)(DX*4), Y2, Y4
+	VADDPS  Y4, Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  (AX)(DX*4), Y3, Y3
+	VMOVUPS Y3, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop35
+
+done35:
+	VZEROUPPER
+	RET
+
+// func dots3AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), DI
+	LEAQ    (DI)(SI*4), R8
+	LEAQ    (R8)(SI*4), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 128(AX), Y3
+	VMOVUPS 160(AX), Y4
+	VMOVUPS 192(AX), Y5
+	XORQ    R9, R9
+	CMPQ    R9, CX
+	JGE     done36
+
+loop36:
+	VMOVUPS (DX)(R9*4), Y6
+	VMOVUPS (BX)(R9*4), Y7
+	VMOVUPS (DI)(R9*4), Y8
+	VMULPS  Y8, Y6, Y9
+	VADDPS  Y9, Y0, Y0
+	VMULPS  Y8, Y7, Y8
+	VADDPS  Y8, Y3, Y3
+	VMOVUPS (R8)(R9*4), Y8
+	VMULPS  Y8, Y6, Y9
+	VADDPS  Y9, Y1, Y1
+	VMULPS  Y8, Y7, Y8
+	VADDPS  Y8, Y4, Y4
+	VMOVUPS (SI)(R9*4), Y8
+	VMULPS  Y8, Y6, Y6
+	VADDPS  Y6, Y2, Y2
+	VMULPS  Y8, Y7, Y6
+	VADDPS  Y6, Y5, Y5
+	ADDQ    $0x08, R9
+	CMPQ    R9, CX
+	JLT     loop36
+
+done36:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 128(AX)
+	VMOVUPS Y4, 160(AX)
+	VMOVUPS Y5, 192(AX)
+	VZEROUPPER
+	RET
+
+// func spread3AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), DI
+	LEAQ         (DI)(SI*4), R8
+	LEAQ         (R8)(SI*4), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 4(BX), Y1
+	VBROADCASTSS 8(BX), Y2
+	VBROADCASTSS 16(BX), Y3
+	VBROADCASTSS 20(BX), Y4
+	VBROADCASTSS 24(BX), Y5
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done37
+
+loop37:
+	VMOVUPS (CX)(BX*4), Y6
+	VMOVUPS (DX)(BX*4), Y7
+	VMULPS  Y0, Y6, Y8
+	VADDPS  (DI)(BX*4), Y8, Y8
+	VMULPS  Y3, Y7, Y9
+	VADDPS  Y9, Y8, Y8
+	VMOVUPS Y8, (DI)(BX*4)
+	VMULPS  Y1, Y6, Y8
+	VADDPS  (R8)(BX*4), Y8, Y8
+	VMULPS  Y4, Y7, Y9
+	VADDPS  Y9, Y8, Y8
+	VMOVUPS Y8, (R8)(BX*4)
+	VMULPS  Y2, Y6, Y6
+	VADDPS  (SI)(BX*4), Y6, Y6
+	VMULPS  Y5, Y7, Y7
+	VADDPS  Y7, Y6, Y6
+	VMOVUPS Y6, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop37
+
+done37:
+	VZEROUPPER
+	RET
+
+// func combine3AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), SI
+	LEAQ         (SI)(BX*4), DI
+	LEAQ         (DI)(BX*4), BX
+	VBROADCASTSS (DX), Y1
+	VBROADCASTSS 4(DX), Y2
+	VBROADCASTSS 8(DX), Y3
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done38
+
+loop38:
+	VMULPS  (SI)(DX*4), Y1, Y4
+	VMULPS  (DI)(DX*4), Y2, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  (BX)(DX*4), Y3, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VADDPS  (AX)(DX*4), Y4, Y4
+	VMOVUPS Y4, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop38
+
+done38:
+	VZEROUPPER
+	RET
+
+// func dots4AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), DI
+	LEAQ    (DI)(SI*4), R8
+	LEAQ    (R8)(SI*4), R9
+	LEAQ    (R9)(SI*4), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	XORQ    R10, R10
+	CMPQ    R10, CX
+	JGE     done39
+
+loop39:
+	VMOVUPS (DX)(R10*4), Y8
+	VMOVUPS (BX)(R10*4), Y9
+	VMOVUPS (DI)(R10*4), Y10
+	VMULPS  Y10, Y8, Y11
+	VADDPS  Y11, Y0, Y0
+	VMULPS  Y10, Y9, Y10
+	VADDPS  Y10, Y4, Y4
+	VMOVUPS (R8)(R10*4), Y10
+	VMULPS  Y10, Y8, Y11
+	VADDPS  Y11, Y1, Y1
+	VMULPS  Y10, Y9, Y10
+	VADDPS  Y10, Y5, Y5
+	VMOVUPS (R9)(R10*4), Y10
+	VMULPS  Y10, Y8, Y11
+	VADDPS  Y11, Y2, Y2
+	VMULPS  Y10, Y9, Y10
+	VADDPS  Y10, Y6, Y6
+	VMOVUPS (SI)(R10*4), Y10
+	VMULPS  Y10, Y8, Y8
+	VADDPS  Y8, Y3, Y3
+	VMULPS  Y10, Y9, Y8
+	VADDPS  Y8, Y7, Y7
+	ADDQ    $0x08, R10
+	CMPQ    R10, CX
+	JLT     loop39
+
+done39:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func spread4AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), DI
+	LEAQ         (DI)(SI*4), R8
+	LEAQ         (R8)(SI*4), R9
+	LEAQ         (R9)(SI*4), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 4(BX), Y1
+	VBROADCASTSS 8(BX), Y2
+	VBROADCASTSS 12(BX), Y3
+	VBROADCASTSS 16(BX), Y4
+	VBROADCASTSS 20(BX), Y5
+	VBROADCASTSS 24(BX), Y6
+	VBROADCASTSS 28(BX), Y7
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done40
+
+loop40:
+	VMOVUPS (CX)(BX*4), Y8
+	VMOVUPS (DX)(BX*4), Y9
+	VMULPS  Y0, Y8, Y10
+	VADDPS  (DI)(BX*4), Y10, Y10
+	VMULPS  Y4, Y9, Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS Y10, (DI)(BX*4)
+	VMULPS  Y1, Y8, Y10
+	VADDPS  (R8)(BX*4), Y10, Y10
+	VMULPS  Y5, Y9, Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS Y10, (R8)(BX*4)
+	VMULPS  Y2, Y8, Y10
+	VADDPS  (R9)(BX*4), Y10, Y10
+	VMULPS  Y6, Y9, Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS Y10, (R9)(BX*4)
+	VMULPS  Y3, Y8, Y8
+	VADDPS  (SI)(BX*4), Y8, Y8
+	VMULPS  Y7, Y9, Y9
+	VADDPS  Y9, Y8, Y8
+	VMOVUPS Y8, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop40
+
+done40:
+	VZEROUPPER
+	RET
+
+// func combine4AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), SI
+	LEAQ         (SI)(BX*4), DI
+	LEAQ         (DI)(BX*4), R8
+	LEAQ         (R8)(BX*4), BX
+	VBROADCASTSS (DX), Y1
+	VBROADCASTSS 4(DX), Y2
+	VBROADCASTSS 8(DX), Y3
+	VBROADCASTSS 12(DX), Y4
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done41
+
+loop41:
+	VMULPS  (SI)(DX*4), Y1, Y5
+	VMULPS  (DI)(DX*4), Y2, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  (R8)(DX*4), Y3, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  (BX)(DX*4), Y4, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y0, Y5, Y5
+	VADDPS  (AX)(DX*4), Y5, Y5
+	VMOVUPS Y5, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop41
+
+done41:
+	VZEROUPPER
+	RET

@@ -22,6 +22,7 @@ func main() {
 	selection()
 	rotation()
 	centroids()
+	factors()
 	Generate()
 }
 
