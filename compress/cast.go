@@ -75,27 +75,31 @@ func constant(n int, v float32) []float32 {
 
 // New makes a codec without state.
 func (f BFloat16) New(b Block) (Codec, error) {
-	c := &cast{d: b.Len(), format: &formatBF16, key: stream("bf16", b, true)}
+	c := &cast{d: b.Len(), format: &formatBF16, nearest: codec.NearestBF16, key: stream("bf16", b, true)}
 	if f.Stochastic {
-		c.stochastic = codec.RandomBF16
+		c.random = codec.RandomBF16
 	}
 	return c, nil
 }
 
 // New makes a codec without state.
 func (f FP16) New(b Block) (Codec, error) {
-	c := &cast{d: b.Len(), format: &formatFP16, key: stream("fp16", b, true)}
+	c := &cast{d: b.Len(), format: &formatFP16, nearest: codec.NearestFP16, saturates: !f.Stochastic, key: stream("fp16", b, true)}
 	if f.Stochastic {
-		c.stochastic = randomFP16
+		c.random = randomFP16
 	}
 	return c, nil
 }
 
+// cast writes elements by nearest or random, which return the bits of the
+// largest magnitude.
 type cast struct {
-	d          int
-	format     *format
-	stochastic func(dst []byte, x []float32, key rng.Key, first uint64) // nil: to nearest
-	key        rng.Key
+	d         int
+	format    *format
+	nearest   func(dst []byte, x []float32) uint32
+	saturates bool // where nearest would give an infinity
+	random    func(dst []byte, x []float32, key rng.Key, first uint64) uint32
+	key       rng.Key
 }
 
 func (c *cast) Append(dst []byte, g []float32, s Step) ([]byte, error) {
@@ -105,19 +109,26 @@ func (c *cast) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	key := c.key.With(uint64(s.N))
 	for lo := 0; lo < c.d; lo += castBlock {
 		x := g[lo:min(lo+castBlock, c.d)]
-		m := f32.MaxAbs(x)
+		end := len(dst)
+		dst = dst[:end+2*len(x)]
+		m := math.Float32frombits(c.write(dst[end:], x, key, lo))
 		if !(m <= math.MaxFloat32) {
 			return dst[:at], ErrNotFinite
 		}
-		if c.stochastic == nil {
-			dst = c.format.append(dst, x, m)
-			continue
+		if c.saturates && c.format.overflows(m) {
+			dst = c.format.append(dst[:end], x, m)
 		}
-		end := len(dst)
-		dst = dst[:end+2*len(x)]
-		c.stochastic(dst[end:], x, key, uint64(lo))
 	}
 	return dst, nil
+}
+
+// write casts elements first, first+1, … of the block and returns the bits of the
+// largest magnitude.
+func (c *cast) write(dst []byte, x []float32, key rng.Key, first int) uint32 {
+	if c.random != nil {
+		return c.random(dst, x, key, uint64(first))
+	}
+	return c.nearest(dst, x)
 }
 
 // castBlock is how many elements are looked at and then cast, while they are near.
@@ -126,11 +137,12 @@ const castBlock = 4096
 // randomFP16 does for halves what codec.RandomBF16 does for bfloat16: random bits
 // below the 11th are added and cut. Below 6e-5, where halves are evenly spaced, it
 // rounds a count of 2⁻²⁴.
-func randomFP16(dst []byte, x []float32, key rng.Key, first uint64) {
+func randomFP16(dst []byte, x []float32, key rng.Key, first uint64) (most uint32) {
 	const largest, normal = 0x7bff, 0x38800000
 	for i, v := range x {
 		at := first + uint64(i)
 		b := math.Float32bits(v) & magnitude
+		most = max(most, b)
 		h := uint16(math.Float32bits(v) >> 16 & 0x8000)
 		if b < normal {
 			units := float64(math.Float32frombits(b)) * (1 << 24)
@@ -145,6 +157,7 @@ func randomFP16(dst []byte, x []float32, key rng.Key, first uint64) {
 		}
 		binary.LittleEndian.PutUint16(dst[2*i:], h)
 	}
+	return most
 }
 
 func (c *cast) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -170,12 +183,12 @@ func (c *cast) Project(dst, g []float32, s Step) error {
 	if !(m <= math.MaxFloat32) {
 		return ErrNotFinite
 	}
-	if c.stochastic != nil {
+	if c.random != nil {
 		key := c.key.With(uint64(s.N))
 		var half [2 * castBlock]byte
 		for lo := 0; lo < c.d; lo += castBlock {
 			x := g[lo:min(lo+castBlock, c.d)]
-			c.stochastic(half[:2*len(x)], x, key, uint64(lo))
+			c.random(half[:2*len(x)], x, key, uint64(lo))
 			clear(dst[lo : lo+len(x)])
 			c.format.add(dst[lo:lo+len(x)], 1, half[:2*len(x)])
 		}

@@ -197,8 +197,15 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if !r.done() {
 		return Corruptf("bytes behind the last index")
 	}
-	for j := range c.k {
-		dst[write.next()] += float32(scale * c.values.get(values, j))
+	var at [batch]uint32
+	for first := 0; first < c.k; first += batch {
+		n := min(batch, c.k-first)
+		for j := range n {
+			at[j] = uint32(write.next())
+		}
+		for j, i := range at[:n] {
+			dst[i] += float32(scale * c.values.get(values, first+j))
+		}
 	}
 	return nil
 }

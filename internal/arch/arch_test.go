@@ -27,7 +27,7 @@ internal/conv           : internal/f32                     | golang.org/x/sys
 lrschedule              : internal/registry
 staleness               : internal/registry
 staleness/staletest     : staleness
-internal/codec          : internal/rng                     | golang.org/x/sys
+internal/codec          : internal/f32 internal/rng        | golang.org/x/sys
 compress/bits           : internal/codec internal/f32                     | github.com/klauspost/compress
 compress                : compress/bits internal/codec internal/f32 internal/rng internal/registry
 compress/compresstest   : compress compress/bits internal/f32 internal/rng internal/registry

@@ -28,6 +28,7 @@ func BenchmarkKernel(b *testing.B) {
 	run("NearestSteps", func() { NearestSteps(codes, x, -9, 0.8, 15) })
 	run("Extent", func() { Extent(x) })
 	run("Exponents", func() { Exponents(codes, x, key, 0) })
+	run("NearestBF16", func() { NearestBF16(packed[:2*n], x) })
 	run("RandomBF16", func() { RandomBF16(packed[:2*n], x, key, 0) })
 	run("Signs", func() { Signs(packed[:n/8], x) })
 	run("Ternary", func() { Ternary(codes, x, 2) })

@@ -176,9 +176,21 @@ var kernels = []struct {
 	{"AddExponents", false,
 		func(w *work) { AddExponents(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) },
 		func(w *work) { addExponentsGo(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) }},
+	{"NearestFP16", false,
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, NearestFP16(w.c[:2*n], w.x[:n])) },
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, nearestFP16Go(w.c[:2*n], w.x[:n])) }},
+	{"NearestBF16", false,
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, NearestBF16(w.c[:2*n], w.x[:n])) },
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, nearestBF16Go(w.c[:2*n], w.x[:n])) }},
 	{"RandomBF16", false,
-		func(w *work) { n := len(w.x) / 2; RandomBF16(w.c[:2*n], w.x[:n], w.key, 4*w.first) },
-		func(w *work) { n := len(w.x) / 2; randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first) }},
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, RandomBF16(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		},
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		}},
 	{"Ternary", false,
 		func(w *work) { Ternary(w.c, w.x, w.reach()) },
 		func(w *work) { ternaryGo(w.c, w.x, w.reach()) }},
@@ -204,6 +216,28 @@ var kernels = []struct {
 			var s [32]float64
 			signSumsGo(w.c[:(len(w.x)+7)/8], w.x, &s)
 			w.out = append(w.out, f32.SumAbs(w.x), f32.Sum(w.x))
+		}},
+	{"dots", false,
+		func(w *work) {
+			m, q, c := w.matrix()
+			var s [64]float32
+			dots(&s, m, w.x[:len(m)], q, len(m), c)
+			copy(w.x, s[:])
+		},
+		func(w *work) {
+			m, q, c := w.matrix()
+			var s [64]float32
+			dotsGo(&s, m, w.x[:len(m)], q, len(m), c)
+			copy(w.x, s[:])
+		}},
+	{"spread", false,
+		func(w *work) { m, q, c := w.matrix(); spread(q, len(m), m, w.x[:len(m)], w.eight(), c) },
+		func(w *work) { m, q, c := w.matrix(); spreadGo(q, len(m), m, w.x[:len(m)], w.eight(), c) }},
+	{"combine", false,
+		func(w *work) { m, q, c := w.matrix(); combine(m, w.scale, q, len(m), (*[4]float32)(w.eight()[2:]), c) },
+		func(w *work) {
+			m, q, c := w.matrix()
+			combineGo(m, w.scale, q, len(m), (*[4]float32)(w.eight()[2:]), c)
 		}},
 	{"Hadamard", false,
 		func(w *work) { Hadamard(w.power()) },
@@ -245,6 +279,21 @@ func (w *work) levels(bits int) Scale {
 	return NewScale(1+w.k%int(w.q), bits, norm)
 }
 
+// matrix is a row, and one to four rows of its length.
+func (w *work) matrix() (row, q []float32, columns int) {
+	columns = 1 + w.k%4
+	n := len(w.y) / (columns + 1)
+	return w.y[:n], w.y[n : n*(columns+1)], columns
+}
+
+func (w *work) eight() *[8]float32 {
+	var a [8]float32
+	for i := range a {
+		a[i] = float32(w.key.With(4).Norm(uint64(i)))
+	}
+	return &a
+}
+
 // low is not above any element.
 func (w *work) low() float64 {
 	var lo float32
@@ -269,16 +318,24 @@ func (w *work) values() *[16]float32 {
 
 // Every kernel gives the bits of its twin, at any length and alignment.
 func TestKernelsAreTheirTwins(t *testing.T) {
-	for _, k := range kernels {
-		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) {
-			w := draw(t, k.finite)
-			want := w.clone()
-			k.kernel(w)
-			k.twin(want)
-			if err := w.equal(want); err != nil {
-				t.Fatal(err)
-			}
-		}))
+	for i, k := range kernels {
+		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { agree(t, i) }))
+	}
+}
+
+// FuzzKernels is the same on what a fuzzer thinks of.
+func FuzzKernels(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { agree(t, rapid.IntRange(0, len(kernels)-1).Draw(t, "kernel")) }))
+}
+
+func agree(t *rapid.T, kernel int) {
+	k := kernels[kernel]
+	w := draw(t, k.finite)
+	want := w.clone()
+	k.kernel(w)
+	k.twin(want)
+	if err := w.equal(want); err != nil {
+		t.Fatalf("%s: %v", k.name, err)
 	}
 }
 
@@ -405,4 +462,54 @@ func TestHadamardMatrix(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Factors of any shape are what float64 makes of them.
+func TestFactors(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, cols, r := rapid.IntRange(1, 20).Draw(t, "rows"), rapid.IntRange(1, 40).Draw(t, "cols"), rapid.IntRange(1, 9).Draw(t, "r")
+		key := rng.New(rapid.Uint64().Draw(t, "seed"), "factors")
+		normal := func(n int, what uint64) []float32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(key.With(what).Norm(uint64(i)))
+			}
+			return x
+		}
+		near := func(what string, got float32, want float64) {
+			if math.Abs(float64(got)-want) > 1e-4 {
+				t.Fatalf("%s: %v, want %v", what, got, want)
+			}
+		}
+		m, p, qt := normal(rows*cols, 1), normal(rows*r, 2), normal(r*cols, 3)
+		left, right, sum := make([]float32, rows*r), make([]float32, r*cols), slices.Clone(m)
+		LeftFactor(left, m, qt, rows, cols, r)
+		RightFactor(right, p, m, rows, cols, r)
+		AddFactors(sum, -0.5, p, qt, rows, cols, r)
+		for c := range r {
+			for i := range rows {
+				want := 0.0
+				for j := range cols {
+					want += float64(m[i*cols+j]) * float64(qt[c*cols+j])
+				}
+				near("left", left[i*r+c], want)
+			}
+			for j := range cols {
+				want := 0.0
+				for i := range rows {
+					want += float64(m[i*cols+j]) * float64(p[i*r+c])
+				}
+				near("right", right[c*cols+j], want)
+			}
+		}
+		for i := range rows {
+			for j := range cols {
+				want := float64(m[i*cols+j])
+				for c := range r {
+					want -= 0.5 * float64(p[i*r+c]) * float64(qt[c*cols+j])
+				}
+				near("sum", sum[i*cols+j], want)
+			}
+		}
+	})
 }

@@ -601,12 +601,12 @@ done8:
 	VMOVD        X0, AX
 	MOVL         AX, lo+24(FP)
 	VEXTRACTI128 $0x01, Y1, X0
-	VPMAXSD      X0, X1, X1
-	VPSHUFD      $0x4e, X1, X0
-	VPMAXSD      X0, X1, X1
-	VPSHUFD      $0xb1, X1, X0
-	VPMAXSD      X0, X1, X1
-	VMOVD        X1, AX
+	VPMAXSD      X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXSD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXSD      X1, X0, X0
+	VMOVD        X0, AX
 	MOVL         AX, hi+28(FP)
 	VZEROUPPER
 	RET
@@ -802,72 +802,191 @@ DATA table16<>+16(SB)/8, $0x0000001a0000001b
 DATA table16<>+24(SB)/8, $0x0000001800000019
 GLOBL table16<>(SB), RODATA|NOPTR, $32
 
-// func randomBF16AVX2(dst []byte, x []float32, start uint64)
+// func randomBF16AVX2(dst []byte, x []float32, start uint64) (most uint32)
 // Requires: AVX, AVX2
-TEXT ·randomBF16AVX2(SB), NOSPLIT, $0-56
+TEXT ·randomBF16AVX2(SB), NOSPLIT, $0-60
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         x_len+32(FP), DX
 	VPBROADCASTQ start+48(FP), Y0
 	VPADDQ       table0<>+0(SB), Y0, Y0
+	VMOVDQU      table17<>+0(SB), Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
 	JGE          done11
 
 loop11:
-	VPSRLQ       $0x1e, Y0, Y1
-	VPXOR        Y0, Y1, Y1
-	VPSRLQ       $0x20, Y1, Y2
-	VPMULUDQ     table1<>+0(SB), Y2, Y2
-	VPMULUDQ     table2<>+0(SB), Y1, Y3
-	VPADDQ       Y3, Y2, Y2
-	VPMULUDQ     table1<>+0(SB), Y1, Y1
-	VPSLLQ       $0x20, Y2, Y2
-	VPADDQ       Y2, Y1, Y1
-	VPSRLQ       $0x1b, Y1, Y2
-	VPXOR        Y1, Y2, Y1
-	VPSRLQ       $0x20, Y1, Y2
-	VPMULUDQ     table3<>+0(SB), Y2, Y2
-	VPMULUDQ     table4<>+0(SB), Y1, Y3
-	VPADDQ       Y3, Y2, Y2
-	VPMULUDQ     table3<>+0(SB), Y1, Y1
-	VPSLLQ       $0x20, Y2, Y2
-	VPADDQ       Y2, Y1, Y1
+	VMOVDQU      (CX)(BX*4), Y2
+	VPAND        table7<>+0(SB), Y2, Y3
+	VPMAXUD      Y3, Y1, Y1
+	VMOVDQU      32(CX)(BX*4), Y3
+	VPAND        table7<>+0(SB), Y3, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VPSRLQ       $0x1e, Y0, Y4
+	VPXOR        Y0, Y4, Y4
+	VPSRLQ       $0x20, Y4, Y5
+	VPMULUDQ     table1<>+0(SB), Y5, Y5
+	VPMULUDQ     table2<>+0(SB), Y4, Y6
+	VPADDQ       Y6, Y5, Y5
+	VPMULUDQ     table1<>+0(SB), Y4, Y4
+	VPSLLQ       $0x20, Y5, Y5
+	VPADDQ       Y5, Y4, Y4
+	VPSRLQ       $0x1b, Y4, Y5
+	VPXOR        Y4, Y5, Y4
+	VPSRLQ       $0x20, Y4, Y5
+	VPMULUDQ     table3<>+0(SB), Y5, Y5
+	VPMULUDQ     table4<>+0(SB), Y4, Y6
+	VPADDQ       Y6, Y5, Y5
+	VPMULUDQ     table3<>+0(SB), Y4, Y4
+	VPSLLQ       $0x20, Y5, Y5
+	VPADDQ       Y5, Y4, Y4
 	VPADDQ       table5<>+0(SB), Y0, Y0
-	VPSRLQ       $0x1f, Y1, Y2
-	VPXOR        Y1, Y2, Y1
-	VPMOVZXWD    X1, Y2
-	VPADDD       (CX)(BX*4), Y2, Y2
+	VPSRLQ       $0x1f, Y4, Y5
+	VPXOR        Y4, Y5, Y4
+	VPMOVZXWD    X4, Y5
+	VPADDD       Y5, Y2, Y2
+	VEXTRACTI128 $0x01, Y4, X4
+	VPMOVZXWD    X4, Y4
+	VPADDD       Y4, Y3, Y3
 	VPSRLD       $0x10, Y2, Y2
-	VEXTRACTI128 $0x01, Y1, X1
-	VPMOVZXWD    X1, Y1
-	VPADDD       32(CX)(BX*4), Y1, Y1
-	VPSRLD       $0x10, Y1, Y1
-	VPACKUSDW    Y1, Y2, Y2
+	VPSRLD       $0x10, Y3, Y3
+	VPACKUSDW    Y3, Y2, Y2
 	VPERMQ       $0xd8, Y2, Y2
-	VPAND        table17<>+0(SB), Y2, Y1
-	VPCMPEQW     table18<>+0(SB), Y1, Y1
-	VPADDW       Y1, Y2, Y2
+	VPAND        table18<>+0(SB), Y2, Y3
+	VPCMPEQW     table19<>+0(SB), Y3, Y3
+	VPADDW       Y3, Y2, Y2
 	VMOVDQU      Y2, (AX)(BX*2)
 	ADDQ         $0x10, BX
 	CMPQ         BX, DX
 	JLT          loop11
 
 done11:
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, most+56(FP)
 	VZEROUPPER
 	RET
 
-DATA table17<>+0(SB)/8, $0x7fff7fff7fff7fff
-DATA table17<>+8(SB)/8, $0x7fff7fff7fff7fff
-DATA table17<>+16(SB)/8, $0x7fff7fff7fff7fff
-DATA table17<>+24(SB)/8, $0x7fff7fff7fff7fff
+DATA table17<>+0(SB)/8, $0x0000000000000000
+DATA table17<>+8(SB)/8, $0x0000000000000000
+DATA table17<>+16(SB)/8, $0x0000000000000000
+DATA table17<>+24(SB)/8, $0x0000000000000000
 GLOBL table17<>(SB), RODATA|NOPTR, $32
 
-DATA table18<>+0(SB)/8, $0x7f807f807f807f80
-DATA table18<>+8(SB)/8, $0x7f807f807f807f80
-DATA table18<>+16(SB)/8, $0x7f807f807f807f80
-DATA table18<>+24(SB)/8, $0x7f807f807f807f80
+DATA table18<>+0(SB)/8, $0x7fff7fff7fff7fff
+DATA table18<>+8(SB)/8, $0x7fff7fff7fff7fff
+DATA table18<>+16(SB)/8, $0x7fff7fff7fff7fff
+DATA table18<>+24(SB)/8, $0x7fff7fff7fff7fff
 GLOBL table18<>(SB), RODATA|NOPTR, $32
+
+DATA table19<>+0(SB)/8, $0x7f807f807f807f80
+DATA table19<>+8(SB)/8, $0x7f807f807f807f80
+DATA table19<>+16(SB)/8, $0x7f807f807f807f80
+DATA table19<>+24(SB)/8, $0x7f807f807f807f80
+GLOBL table19<>(SB), RODATA|NOPTR, $32
+
+// func nearestBF16AVX2(dst []byte, x []float32) (most uint32)
+// Requires: AVX, AVX2
+TEXT ·nearestBF16AVX2(SB), NOSPLIT, $0-52
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	VMOVDQU table17<>+0(SB), Y0
+	XORQ    BX, BX
+	CMPQ    BX, DX
+	JGE     done12
+
+loop12:
+	VMOVDQU   (CX)(BX*4), Y1
+	VPAND     table7<>+0(SB), Y1, Y2
+	VPMAXUD   Y2, Y0, Y0
+	VMOVDQU   32(CX)(BX*4), Y2
+	VPAND     table7<>+0(SB), Y2, Y3
+	VPMAXUD   Y3, Y0, Y0
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     table20<>+0(SB), Y3, Y3
+	VPADDD    table21<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     table20<>+0(SB), Y3, Y3
+	VPADDD    table21<>+0(SB), Y2, Y2
+	VPADDD    Y3, Y2, Y2
+	VPSRLD    $0x10, Y1, Y1
+	VPSRLD    $0x10, Y2, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPAND     table18<>+0(SB), Y1, Y2
+	VPCMPEQW  table19<>+0(SB), Y2, Y2
+	VPADDW    Y2, Y1, Y1
+	VMOVDQU   Y1, (AX)(BX*2)
+	ADDQ      $0x10, BX
+	CMPQ      BX, DX
+	JLT       loop12
+
+done12:
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, most+48(FP)
+	VZEROUPPER
+	RET
+
+DATA table20<>+0(SB)/8, $0x0000000100000001
+DATA table20<>+8(SB)/8, $0x0000000100000001
+DATA table20<>+16(SB)/8, $0x0000000100000001
+DATA table20<>+24(SB)/8, $0x0000000100000001
+GLOBL table20<>(SB), RODATA|NOPTR, $32
+
+DATA table21<>+0(SB)/8, $0x00007fff00007fff
+DATA table21<>+8(SB)/8, $0x00007fff00007fff
+DATA table21<>+16(SB)/8, $0x00007fff00007fff
+DATA table21<>+24(SB)/8, $0x00007fff00007fff
+GLOBL table21<>(SB), RODATA|NOPTR, $32
+
+// func nearestFP16AVX2(dst []byte, x []float32) (most uint32)
+// Requires: AVX, AVX2, F16C
+TEXT ·nearestFP16AVX2(SB), NOSPLIT, $0-52
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	VMOVDQU table17<>+0(SB), Y0
+	XORQ    BX, BX
+	CMPQ    BX, DX
+	JGE     done13
+
+loop13:
+	VMOVUPS   (CX)(BX*4), Y1
+	VPAND     table7<>+0(SB), Y1, Y2
+	VPMAXUD   Y2, Y0, Y0
+	VCVTPS2PH $0x00, Y1, (AX)(BX*2)
+	VMOVUPS   32(CX)(BX*4), Y1
+	VPAND     table7<>+0(SB), Y1, Y2
+	VPMAXUD   Y2, Y0, Y0
+	VCVTPS2PH $0x00, Y1, 16(AX)(BX*2)
+	ADDQ      $0x10, BX
+	CMPQ      BX, DX
+	JLT       loop13
+
+done13:
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, most+48(FP)
+	VZEROUPPER
+	RET
 
 // func ternaryAVX2(codes []byte, x []float32, half float32)
 // Requires: AVX, AVX2
@@ -879,30 +998,30 @@ TEXT ·ternaryAVX2(SB), NOSPLIT, $0-52
 	VXORPS       table13<>+0(SB), Y0, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done12
+	JGE          done14
 
-loop12:
+loop14:
 	VMOVUPS   (CX)(BX*4), Y2
 	VCMPPS    $0x1d, Y0, Y2, Y3
 	VCMPPS    $0x12, Y1, Y2, Y2
 	VPSUBD    Y3, Y2, Y2
-	VPADDD    table19<>+0(SB), Y2, Y2
+	VPADDD    table20<>+0(SB), Y2, Y2
 	VMOVUPS   32(CX)(BX*4), Y3
 	VCMPPS    $0x1d, Y0, Y3, Y4
 	VCMPPS    $0x12, Y1, Y3, Y3
 	VPSUBD    Y4, Y3, Y3
-	VPADDD    table19<>+0(SB), Y3, Y3
+	VPADDD    table20<>+0(SB), Y3, Y3
 	VPACKUSDW Y3, Y2, Y2
 	VMOVUPS   64(CX)(BX*4), Y3
 	VCMPPS    $0x1d, Y0, Y3, Y4
 	VCMPPS    $0x12, Y1, Y3, Y3
 	VPSUBD    Y4, Y3, Y3
-	VPADDD    table19<>+0(SB), Y3, Y3
+	VPADDD    table20<>+0(SB), Y3, Y3
 	VMOVUPS   96(CX)(BX*4), Y4
 	VCMPPS    $0x1d, Y0, Y4, Y5
 	VCMPPS    $0x12, Y1, Y4, Y4
 	VPSUBD    Y5, Y4, Y4
-	VPADDD    table19<>+0(SB), Y4, Y4
+	VPADDD    table20<>+0(SB), Y4, Y4
 	VPACKUSDW Y4, Y3, Y3
 	VPACKUSWB Y3, Y2, Y2
 	VMOVDQU   table8<>+0(SB), Y3
@@ -910,17 +1029,11 @@ loop12:
 	VMOVDQU   Y2, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop12
+	JLT       loop14
 
-done12:
+done14:
 	VZEROUPPER
 	RET
-
-DATA table19<>+0(SB)/8, $0x0000000100000001
-DATA table19<>+8(SB)/8, $0x0000000100000001
-DATA table19<>+16(SB)/8, $0x0000000100000001
-DATA table19<>+24(SB)/8, $0x0000000100000001
-GLOBL table19<>(SB), RODATA|NOPTR, $32
 
 // func signSumsAVX2(dst []byte, x []float32, sums *[32]float64)
 // Requires: AVX
@@ -939,24 +1052,24 @@ TEXT ·signSumsAVX2(SB), NOSPLIT, $0-56
 	VMOVUPD 224(BX), Y7
 	XORQ    DI, DI
 	CMPQ    DI, DX
-	JGE     done13
+	JGE     done15
 
-loop13:
+loop15:
 	VCVTPS2PD (CX)(DI*4), Y8
 	VADDPD    Y8, Y4, Y4
-	VANDPD    table20<>+0(SB), Y8, Y8
+	VANDPD    table22<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y0, Y0
 	VCVTPS2PD 16(CX)(DI*4), Y8
 	VADDPD    Y8, Y5, Y5
-	VANDPD    table20<>+0(SB), Y8, Y8
+	VANDPD    table22<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y1, Y1
 	VCVTPS2PD 32(CX)(DI*4), Y8
 	VADDPD    Y8, Y6, Y6
-	VANDPD    table20<>+0(SB), Y8, Y8
+	VANDPD    table22<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y2, Y2
 	VCVTPS2PD 48(CX)(DI*4), Y8
 	VADDPD    Y8, Y7, Y7
-	VANDPD    table20<>+0(SB), Y8, Y8
+	VANDPD    table22<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y3, Y3
 	VMOVUPS   (CX)(DI*4), Y8
 	VMOVMSKPS Y8, SI
@@ -967,9 +1080,9 @@ loop13:
 	ADDQ      $0x02, AX
 	ADDQ      $0x10, DI
 	CMPQ      DI, DX
-	JLT       loop13
+	JLT       loop15
 
-done13:
+done15:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -981,11 +1094,11 @@ done13:
 	VZEROUPPER
 	RET
 
-DATA table20<>+0(SB)/8, $0x7fffffffffffffff
-DATA table20<>+8(SB)/8, $0x7fffffffffffffff
-DATA table20<>+16(SB)/8, $0x7fffffffffffffff
-DATA table20<>+24(SB)/8, $0x7fffffffffffffff
-GLOBL table20<>(SB), RODATA|NOPTR, $32
+DATA table22<>+0(SB)/8, $0x7fffffffffffffff
+DATA table22<>+8(SB)/8, $0x7fffffffffffffff
+DATA table22<>+16(SB)/8, $0x7fffffffffffffff
+DATA table22<>+24(SB)/8, $0x7fffffffffffffff
+GLOBL table22<>(SB), RODATA|NOPTR, $32
 
 // func atLeastAVX2(mask []byte, x []float32, tau uint32) (most uint32)
 // Requires: AVX, AVX2
@@ -994,14 +1107,14 @@ TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
 	MOVQ         x_base+24(FP), CX
 	MOVQ         x_len+32(FP), DX
 	VBROADCASTSS tau+48(FP), Y0
-	VPSUBD       table19<>+0(SB), Y0, Y0
+	VPSUBD       table20<>+0(SB), Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done14
+	JGE          done16
 
-loop14:
+loop16:
 	VMOVDQU   (CX)(BX*4), Y3
 	VPAND     table7<>+0(SB), Y3, Y3
 	VPMAXUD   Y3, Y1, Y1
@@ -1028,17 +1141,17 @@ loop14:
 	ADDQ      $0x04, AX
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop14
+	JLT       loop16
 
-done14:
+done16:
 	VPMAXUD      Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
-	VPMAXUD      X0, X1, X1
-	VPSHUFD      $0x4e, X1, X0
-	VPMAXUD      X0, X1, X1
-	VPSHUFD      $0xb1, X1, X0
-	VPMAXUD      X0, X1, X1
-	VMOVD        X1, AX
+	VPMAXUD      X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
 	MOVL         AX, most+56(FP)
 	VZEROUPPER
 	RET
@@ -1049,14 +1162,14 @@ TEXT ·countAVX2(SB), NOSPLIT, $0-40
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	VBROADCASTSS tau+24(FP), Y0
-	VPSUBD       table19<>+0(SB), Y0, Y0
+	VPSUBD       table20<>+0(SB), Y0, Y0
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y2, Y2, Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done15
+	JGE          done17
 
-loop15:
+loop17:
 	VMOVDQU  (AX)(DX*4), Y3
 	VPAND    table7<>+0(SB), Y3, Y3
 	VPCMPGTD Y0, Y3, Y3
@@ -1075,17 +1188,17 @@ loop15:
 	VPSUBD   Y3, Y2, Y2
 	ADDQ     $0x20, DX
 	CMPQ     DX, CX
-	JLT      loop15
+	JLT      loop17
 
-done15:
+done17:
 	VPADDD       Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
-	VPADDD       X0, X1, X1
-	VPSHUFD      $0x4e, X1, X0
-	VPADDD       X0, X1, X1
-	VPSHUFD      $0xb1, X1, X0
-	VPADDD       X0, X1, X1
-	VMOVD        X1, AX
+	VPADDD       X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, AX
 	MOVQ         AX, ret+32(FP)
 	VZEROUPPER
 	RET
@@ -1097,88 +1210,88 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done16
+	JGE  done18
 
-loop16:
+loop18:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
-	VXORPS    table21<>+0(SB), Y0, Y0
+	VXORPS    table23<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMILPS $0x4e, Y0, Y1
-	VXORPS    table22<>+0(SB), Y0, Y0
+	VXORPS    table24<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMPD   $0x4e, Y0, Y1
-	VXORPS    table23<>+0(SB), Y0, Y0
+	VXORPS    table25<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   32(AX)(DX*4), Y1
 	VPERMILPS $0xb1, Y1, Y2
-	VXORPS    table21<>+0(SB), Y1, Y1
+	VXORPS    table23<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMILPS $0x4e, Y1, Y2
-	VXORPS    table22<>+0(SB), Y1, Y1
+	VXORPS    table24<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMPD   $0x4e, Y1, Y2
-	VXORPS    table23<>+0(SB), Y1, Y1
+	VXORPS    table25<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VMOVUPS   64(AX)(DX*4), Y2
 	VPERMILPS $0xb1, Y2, Y3
-	VXORPS    table21<>+0(SB), Y2, Y2
+	VXORPS    table23<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMILPS $0x4e, Y2, Y3
-	VXORPS    table22<>+0(SB), Y2, Y2
+	VXORPS    table24<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMPD   $0x4e, Y2, Y3
-	VXORPS    table23<>+0(SB), Y2, Y2
+	VXORPS    table25<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VMOVUPS   96(AX)(DX*4), Y3
 	VPERMILPS $0xb1, Y3, Y4
-	VXORPS    table21<>+0(SB), Y3, Y3
+	VXORPS    table23<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMILPS $0x4e, Y3, Y4
-	VXORPS    table22<>+0(SB), Y3, Y3
+	VXORPS    table24<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMPD   $0x4e, Y3, Y4
-	VXORPS    table23<>+0(SB), Y3, Y3
+	VXORPS    table25<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VMOVUPS   128(AX)(DX*4), Y4
 	VPERMILPS $0xb1, Y4, Y5
-	VXORPS    table21<>+0(SB), Y4, Y4
+	VXORPS    table23<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMILPS $0x4e, Y4, Y5
-	VXORPS    table22<>+0(SB), Y4, Y4
+	VXORPS    table24<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMPD   $0x4e, Y4, Y5
-	VXORPS    table23<>+0(SB), Y4, Y4
+	VXORPS    table25<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VMOVUPS   160(AX)(DX*4), Y5
 	VPERMILPS $0xb1, Y5, Y6
-	VXORPS    table21<>+0(SB), Y5, Y5
+	VXORPS    table23<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMILPS $0x4e, Y5, Y6
-	VXORPS    table22<>+0(SB), Y5, Y5
+	VXORPS    table24<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMPD   $0x4e, Y5, Y6
-	VXORPS    table23<>+0(SB), Y5, Y5
+	VXORPS    table25<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VMOVUPS   192(AX)(DX*4), Y6
 	VPERMILPS $0xb1, Y6, Y7
-	VXORPS    table21<>+0(SB), Y6, Y6
+	VXORPS    table23<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMILPS $0x4e, Y6, Y7
-	VXORPS    table22<>+0(SB), Y6, Y6
+	VXORPS    table24<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMPD   $0x4e, Y6, Y7
-	VXORPS    table23<>+0(SB), Y6, Y6
+	VXORPS    table25<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VMOVUPS   224(AX)(DX*4), Y7
 	VPERMILPS $0xb1, Y7, Y8
-	VXORPS    table21<>+0(SB), Y7, Y7
+	VXORPS    table23<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMILPS $0x4e, Y7, Y8
-	VXORPS    table22<>+0(SB), Y7, Y7
+	VXORPS    table24<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMPD   $0x4e, Y7, Y8
-	VXORPS    table23<>+0(SB), Y7, Y7
+	VXORPS    table25<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VADDPS    Y1, Y0, Y8
 	VSUBPS    Y1, Y0, Y0
@@ -1214,29 +1327,29 @@ loop16:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop16
+	JLT       loop18
 
-done16:
+done18:
 	VZEROUPPER
 	RET
 
-DATA table21<>+0(SB)/8, $0x8000000000000000
-DATA table21<>+8(SB)/8, $0x8000000000000000
-DATA table21<>+16(SB)/8, $0x8000000000000000
-DATA table21<>+24(SB)/8, $0x8000000000000000
-GLOBL table21<>(SB), RODATA|NOPTR, $32
-
-DATA table22<>+0(SB)/8, $0x0000000000000000
-DATA table22<>+8(SB)/8, $0x8000000080000000
-DATA table22<>+16(SB)/8, $0x0000000000000000
-DATA table22<>+24(SB)/8, $0x8000000080000000
-GLOBL table22<>(SB), RODATA|NOPTR, $32
-
-DATA table23<>+0(SB)/8, $0x0000000000000000
-DATA table23<>+8(SB)/8, $0x0000000000000000
-DATA table23<>+16(SB)/8, $0x8000000080000000
-DATA table23<>+24(SB)/8, $0x8000000080000000
+DATA table23<>+0(SB)/8, $0x8000000000000000
+DATA table23<>+8(SB)/8, $0x8000000000000000
+DATA table23<>+16(SB)/8, $0x8000000000000000
+DATA table23<>+24(SB)/8, $0x8000000000000000
 GLOBL table23<>(SB), RODATA|NOPTR, $32
+
+DATA table24<>+0(SB)/8, $0x0000000000000000
+DATA table24<>+8(SB)/8, $0x8000000080000000
+DATA table24<>+16(SB)/8, $0x0000000000000000
+DATA table24<>+24(SB)/8, $0x8000000080000000
+GLOBL table24<>(SB), RODATA|NOPTR, $32
+
+DATA table25<>+0(SB)/8, $0x0000000000000000
+DATA table25<>+8(SB)/8, $0x0000000000000000
+DATA table25<>+16(SB)/8, $0x8000000080000000
+DATA table25<>+24(SB)/8, $0x8000000080000000
+GLOBL table25<>(SB), RODATA|NOPTR, $32
 
 // func butterflies8AVX2(x []float32, h int)
 // Requires: AVX
@@ -1253,9 +1366,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done17
+	JGE  done19
 
-loop17:
+loop19:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1313,9 +1426,9 @@ loop17:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop17
+	JLT     loop19
 
-done17:
+done19:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1345,9 +1458,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done18
+	JGE  done20
 
-loop18:
+loop20:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1373,9 +1486,9 @@ loop18:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop18
+	JLT     loop20
 
-done18:
+done20:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1401,9 +1514,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done19
+	JGE  done21
 
-loop19:
+loop21:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1415,9 +1528,9 @@ loop19:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop19
+	JLT     loop21
 
-done19:
+done21:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1435,9 +1548,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done20
+	JGE          done22
 
-loop20:
+loop22:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1450,9 +1563,9 @@ loop20:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop20
+	JLT          loop22
 
-done20:
+done22:
 	VZEROUPPER
 	RET
 
@@ -1465,9 +1578,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done21
+	JGE     done23
 
-loop21:
+loop23:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1476,9 +1589,9 @@ loop21:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop21
+	JLT          loop23
 
-done21:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1497,9 +1610,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done22
+	JGE          done24
 
-loop22:
+loop24:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1628,9 +1741,9 @@ loop22:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop22
+	JLT          loop24
 
-done22:
+done24:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1653,9 +1766,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done23
+	JGE          done25
 
-loop23:
+loop25:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1796,9 +1909,9 @@ loop23:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop23
+	JLT          loop25
 
-done23:
+done25:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1821,9 +1934,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done24
+	JGE          done26
 
-loop24:
+loop26:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1988,9 +2101,9 @@ loop24:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop24
+	JLT          loop26
 
-done24:
+done26:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2013,9 +2126,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done25
+	JGE          done27
 
-loop25:
+loop27:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2228,9 +2341,9 @@ loop25:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop25
+	JLT          loop27
 
-done25:
+done27:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2249,9 +2362,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done26
+	JGE     done28
 
-loop26:
+loop28:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2260,9 +2373,9 @@ loop26:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop26
+	JLT       loop28
 
-done26:
+done28:
 	VZEROUPPER
 	RET
 
@@ -2277,9 +2390,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done27
+	JGE     done29
 
-loop27:
+loop29:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2289,8 +2402,504 @@ loop27:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop27
+	JLT       loop29
 
-done27:
+done29:
+	VZEROUPPER
+	RET
+
+// func dots1AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 128(AX), Y1
+	XORQ    DI, DI
+	CMPQ    DI, CX
+	JGE     done30
+
+loop30:
+	VMOVUPS (DX)(DI*4), Y2
+	VMOVUPS (BX)(DI*4), Y3
+	VMOVUPS (SI)(DI*4), Y4
+	VMULPS  Y4, Y2, Y2
+	VADDPS  Y2, Y0, Y0
+	VMULPS  Y4, Y3, Y2
+	VADDPS  Y2, Y1, Y1
+	ADDQ    $0x08, DI
+	CMPQ    DI, CX
+	JLT     loop30
+
+done30:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 128(AX)
+	VZEROUPPER
+	RET
+
+// func spread1AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 16(BX), Y1
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done31
+
+loop31:
+	VMOVUPS (CX)(BX*4), Y2
+	VMOVUPS (DX)(BX*4), Y3
+	VMULPS  Y0, Y2, Y2
+	VADDPS  (SI)(BX*4), Y2, Y2
+	VMULPS  Y1, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop31
+
+done31:
+	VZEROUPPER
+	RET
+
+// func combine1AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), BX
+	VBROADCASTSS (DX), Y1
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done32
+
+loop32:
+	VMULPS  (BX)(DX*4), Y1, Y2
+	VMULPS  Y0, Y2, Y2
+	VADDPS  (AX)(DX*4), Y2, Y2
+	VMOVUPS Y2, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop32
+
+done32:
+	VZEROUPPER
+	RET
+
+// func dots2AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), DI
+	LEAQ    (DI)(SI*4), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 128(AX), Y2
+	VMOVUPS 160(AX), Y3
+	XORQ    R8, R8
+	CMPQ    R8, CX
+	JGE     done33
+
+loop33:
+	VMOVUPS (DX)(R8*4), Y4
+	VMOVUPS (BX)(R8*4), Y5
+	VMOVUPS (DI)(R8*4), Y6
+	VMULPS  Y6, Y4, Y7
+	VADDPS  Y7, Y0, Y0
+	VMULPS  Y6, Y5, Y6
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS (SI)(R8*4), Y6
+	VMULPS  Y6, Y4, Y4
+	VADDPS  Y4, Y1, Y1
+	VMULPS  Y6, Y5, Y4
+	VADDPS  Y4, Y3, Y3
+	ADDQ    $0x08, R8
+	CMPQ    R8, CX
+	JLT     loop33
+
+done33:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 128(AX)
+	VMOVUPS Y3, 160(AX)
+	VZEROUPPER
+	RET
+
+// func spread2AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), DI
+	LEAQ         (DI)(SI*4), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 4(BX), Y1
+	VBROADCASTSS 16(BX), Y2
+	VBROADCASTSS 20(BX), Y3
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done34
+
+loop34:
+	VMOVUPS (CX)(BX*4), Y4
+	VMOVUPS (DX)(BX*4), Y5
+	VMULPS  Y0, Y4, Y6
+	VADDPS  (DI)(BX*4), Y6, Y6
+	VMULPS  Y2, Y5, Y7
+	VADDPS  Y7, Y6, Y6
+	VMOVUPS Y6, (DI)(BX*4)
+	VMULPS  Y1, Y4, Y4
+	VADDPS  (SI)(BX*4), Y4, Y4
+	VMULPS  Y3, Y5, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop34
+
+done34:
+	VZEROUPPER
+	RET
+
+// func combine2AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), SI
+	LEAQ         (SI)(BX*4), BX
+	VBROADCASTSS (DX), Y1
+	VBROADCASTSS 4(DX), Y2
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done35
+
+loop35:
+	VMULPS  (SI)(DX*4), Y1, Y3
+	VMULPS  (BX)(DX*4), Y2, Y4
+	VADDPS  Y4, Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VADDPS  (AX)(DX*4), Y3, Y3
+	VMOVUPS Y3, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop35
+
+done35:
+	VZEROUPPER
+	RET
+
+// func dots3AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), DI
+	LEAQ    (DI)(SI*4), R8
+	LEAQ    (R8)(SI*4), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 128(AX), Y3
+	VMOVUPS 160(AX), Y4
+	VMOVUPS 192(AX), Y5
+	XORQ    R9, R9
+	CMPQ    R9, CX
+	JGE     done36
+
+loop36:
+	VMOVUPS (DX)(R9*4), Y6
+	VMOVUPS (BX)(R9*4), Y7
+	VMOVUPS (DI)(R9*4), Y8
+	VMULPS  Y8, Y6, Y9
+	VADDPS  Y9, Y0, Y0
+	VMULPS  Y8, Y7, Y8
+	VADDPS  Y8, Y3, Y3
+	VMOVUPS (R8)(R9*4), Y8
+	VMULPS  Y8, Y6, Y9
+	VADDPS  Y9, Y1, Y1
+	VMULPS  Y8, Y7, Y8
+	VADDPS  Y8, Y4, Y4
+	VMOVUPS (SI)(R9*4), Y8
+	VMULPS  Y8, Y6, Y6
+	VADDPS  Y6, Y2, Y2
+	VMULPS  Y8, Y7, Y6
+	VADDPS  Y6, Y5, Y5
+	ADDQ    $0x08, R9
+	CMPQ    R9, CX
+	JLT     loop36
+
+done36:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 128(AX)
+	VMOVUPS Y4, 160(AX)
+	VMOVUPS Y5, 192(AX)
+	VZEROUPPER
+	RET
+
+// func spread3AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), DI
+	LEAQ         (DI)(SI*4), R8
+	LEAQ         (R8)(SI*4), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 4(BX), Y1
+	VBROADCASTSS 8(BX), Y2
+	VBROADCASTSS 16(BX), Y3
+	VBROADCASTSS 20(BX), Y4
+	VBROADCASTSS 24(BX), Y5
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done37
+
+loop37:
+	VMOVUPS (CX)(BX*4), Y6
+	VMOVUPS (DX)(BX*4), Y7
+	VMULPS  Y0, Y6, Y8
+	VADDPS  (DI)(BX*4), Y8, Y8
+	VMULPS  Y3, Y7, Y9
+	VADDPS  Y9, Y8, Y8
+	VMOVUPS Y8, (DI)(BX*4)
+	VMULPS  Y1, Y6, Y8
+	VADDPS  (R8)(BX*4), Y8, Y8
+	VMULPS  Y4, Y7, Y9
+	VADDPS  Y9, Y8, Y8
+	VMOVUPS Y8, (R8)(BX*4)
+	VMULPS  Y2, Y6, Y6
+	VADDPS  (SI)(BX*4), Y6, Y6
+	VMULPS  Y5, Y7, Y7
+	VADDPS  Y7, Y6, Y6
+	VMOVUPS Y6, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop37
+
+done37:
+	VZEROUPPER
+	RET
+
+// func combine3AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), SI
+	LEAQ         (SI)(BX*4), DI
+	LEAQ         (DI)(BX*4), BX
+	VBROADCASTSS (DX), Y1
+	VBROADCASTSS 4(DX), Y2
+	VBROADCASTSS 8(DX), Y3
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done38
+
+loop38:
+	VMULPS  (SI)(DX*4), Y1, Y4
+	VMULPS  (DI)(DX*4), Y2, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  (BX)(DX*4), Y3, Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  Y0, Y4, Y4
+	VADDPS  (AX)(DX*4), Y4, Y4
+	VMOVUPS Y4, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop38
+
+done38:
+	VZEROUPPER
+	RET
+
+// func dots4AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+// Requires: AVX
+TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
+	MOVQ    s+0(FP), AX
+	MOVQ    m_len+16(FP), CX
+	MOVQ    m_base+8(FP), DX
+	MOVQ    m2_base+32(FP), BX
+	MOVQ    stride+80(FP), SI
+	MOVQ    q_base+56(FP), DI
+	LEAQ    (DI)(SI*4), R8
+	LEAQ    (R8)(SI*4), R9
+	LEAQ    (R9)(SI*4), SI
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	XORQ    R10, R10
+	CMPQ    R10, CX
+	JGE     done39
+
+loop39:
+	VMOVUPS (DX)(R10*4), Y8
+	VMOVUPS (BX)(R10*4), Y9
+	VMOVUPS (DI)(R10*4), Y10
+	VMULPS  Y10, Y8, Y11
+	VADDPS  Y11, Y0, Y0
+	VMULPS  Y10, Y9, Y10
+	VADDPS  Y10, Y4, Y4
+	VMOVUPS (R8)(R10*4), Y10
+	VMULPS  Y10, Y8, Y11
+	VADDPS  Y11, Y1, Y1
+	VMULPS  Y10, Y9, Y10
+	VADDPS  Y10, Y5, Y5
+	VMOVUPS (R9)(R10*4), Y10
+	VMULPS  Y10, Y8, Y11
+	VADDPS  Y11, Y2, Y2
+	VMULPS  Y10, Y9, Y10
+	VADDPS  Y10, Y6, Y6
+	VMOVUPS (SI)(R10*4), Y10
+	VMULPS  Y10, Y8, Y8
+	VADDPS  Y8, Y3, Y3
+	VMULPS  Y10, Y9, Y8
+	VADDPS  Y8, Y7, Y7
+	ADDQ    $0x08, R10
+	CMPQ    R10, CX
+	JLT     loop39
+
+done39:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func spread4AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+// Requires: AVX
+TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
+	MOVQ         m_len+40(FP), AX
+	MOVQ         m_base+32(FP), CX
+	MOVQ         m2_base+56(FP), DX
+	MOVQ         a+80(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         q_base+0(FP), DI
+	LEAQ         (DI)(SI*4), R8
+	LEAQ         (R8)(SI*4), R9
+	LEAQ         (R9)(SI*4), SI
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 4(BX), Y1
+	VBROADCASTSS 8(BX), Y2
+	VBROADCASTSS 12(BX), Y3
+	VBROADCASTSS 16(BX), Y4
+	VBROADCASTSS 20(BX), Y5
+	VBROADCASTSS 24(BX), Y6
+	VBROADCASTSS 28(BX), Y7
+	XORQ         BX, BX
+	CMPQ         BX, AX
+	JGE          done40
+
+loop40:
+	VMOVUPS (CX)(BX*4), Y8
+	VMOVUPS (DX)(BX*4), Y9
+	VMULPS  Y0, Y8, Y10
+	VADDPS  (DI)(BX*4), Y10, Y10
+	VMULPS  Y4, Y9, Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS Y10, (DI)(BX*4)
+	VMULPS  Y1, Y8, Y10
+	VADDPS  (R8)(BX*4), Y10, Y10
+	VMULPS  Y5, Y9, Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS Y10, (R8)(BX*4)
+	VMULPS  Y2, Y8, Y10
+	VADDPS  (R9)(BX*4), Y10, Y10
+	VMULPS  Y6, Y9, Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS Y10, (R9)(BX*4)
+	VMULPS  Y3, Y8, Y8
+	VADDPS  (SI)(BX*4), Y8, Y8
+	VMULPS  Y7, Y9, Y9
+	VADDPS  Y9, Y8, Y8
+	VMOVUPS Y8, (SI)(BX*4)
+	ADDQ    $0x08, BX
+	CMPQ    BX, AX
+	JLT     loop40
+
+done40:
+	VZEROUPPER
+	RET
+
+// func combine4AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+// Requires: AVX
+TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS scale+24(FP), Y0
+	MOVQ         a+64(FP), DX
+	MOVQ         stride+56(FP), BX
+	MOVQ         q_base+32(FP), SI
+	LEAQ         (SI)(BX*4), DI
+	LEAQ         (DI)(BX*4), R8
+	LEAQ         (R8)(BX*4), BX
+	VBROADCASTSS (DX), Y1
+	VBROADCASTSS 4(DX), Y2
+	VBROADCASTSS 8(DX), Y3
+	VBROADCASTSS 12(DX), Y4
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done41
+
+loop41:
+	VMULPS  (SI)(DX*4), Y1, Y5
+	VMULPS  (DI)(DX*4), Y2, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  (R8)(DX*4), Y3, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  (BX)(DX*4), Y4, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  Y0, Y5, Y5
+	VADDPS  (AX)(DX*4), Y5, Y5
+	VMOVUPS Y5, (AX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop41
+
+done41:
 	VZEROUPPER
 	RET

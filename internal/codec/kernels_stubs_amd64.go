@@ -57,7 +57,17 @@ func addExponentsAVX2(dst []float32, scale float32, codes []byte, signs []byte)
 // randomBF16AVX2 is randomBF16Go for a length that is a multiple of 16.
 //
 //go:noescape
-func randomBF16AVX2(dst []byte, x []float32, start uint64)
+func randomBF16AVX2(dst []byte, x []float32, start uint64) (most uint32)
+
+// nearestBF16AVX2 is nearestBF16Go for a length that is a multiple of 16.
+//
+//go:noescape
+func nearestBF16AVX2(dst []byte, x []float32) (most uint32)
+
+// nearestFP16AVX2 is nearestFP16Go for a length that is a multiple of 16.
+//
+//go:noescape
+func nearestFP16AVX2(dst []byte, x []float32) (most uint32)
 
 // ternaryAVX2 is ternaryGo for a length that is a multiple of 32.
 //
@@ -144,3 +154,63 @@ func lookupAVX2(dst []float32, codes []byte, values *[16]float32)
 //
 //go:noescape
 func addLookupAVX2(dst []float32, codes []byte, values *[16]float32)
+
+// dots1AVX2 is dotsGo for 1 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func dots1AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+
+// spread1AVX2 is spreadGo for 1 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func spread1AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+
+// combine1AVX2 is combineGo for 1 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func combine1AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+
+// dots2AVX2 is dotsGo for 2 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func dots2AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+
+// spread2AVX2 is spreadGo for 2 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func spread2AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+
+// combine2AVX2 is combineGo for 2 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func combine2AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+
+// dots3AVX2 is dotsGo for 3 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func dots3AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+
+// spread3AVX2 is spreadGo for 3 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func spread3AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+
+// combine3AVX2 is combineGo for 3 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func combine3AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+
+// dots4AVX2 is dotsGo for 4 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func dots4AVX2(s *[64]float32, m []float32, m2 []float32, q []float32, stride int)
+
+// spread4AVX2 is spreadGo for 4 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func spread4AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float32)
+
+// combine4AVX2 is combineGo for 4 columns and a length that is a multiple of 8.
+//
+//go:noescape
+func combine4AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)

@@ -22,13 +22,17 @@ type fractions struct {
 // of is the bits of element i of the block.
 func (f *fractions) of(i uint64) uint32 {
 	if f.group != i>>4+1 {
-		f.group = i>>4 + 1
-		for j := range uint64(4) {
-			draw := f.key.Uint64(i>>4<<2 + j)
-			f.halves[2*j], f.halves[2*j+1] = uint32(draw), uint32(draw>>32)
-		}
+		f.draw(i >> 4)
 	}
 	return bits.RotateLeft32(f.halves[i&7], int(i&8<<1))
+}
+
+func (f *fractions) draw(group uint64) {
+	f.group = group + 1
+	for j := range uint64(4) {
+		draw := f.key.Uint64(group<<2 + j)
+		f.halves[2*j], f.halves[2*j+1] = uint32(draw), uint32(draw>>32)
+	}
 }
 
 // Scale is how numbers become fixed-point levels: |x|·Pre·PerLevel, of which Pre
@@ -78,17 +82,34 @@ func aligned(n int, first uint64) int {
 
 func levelsGo(codes []byte, x []float32, s Scale, most int, key rng.Key, first uint64) {
 	top, f := float32(most)*(1<<24), fractions{key: key}
+	codes = codes[:len(x)]
+	for ; first&15 == 0 && len(x) >= 16; first, x, codes = first+16, x[16:], codes[16:] {
+		f.draw(first >> 4)
+		x, codes := (*[16]float32)(x), (*[16]byte)(codes)
+		for h, u := range f.halves {
+			codes[h] = s.level(x[h], top, most, u)
+			codes[h+8] = s.level(x[h+8], top, most, u<<16|u>>16)
+		}
+	}
 	for i, v := range x {
-		u := math.Float32bits(v)
-		r := nearest(min(float32(math.Float32frombits(u&magnitude)*s.Pre)*s.PerLevel, top))
-		l := int32((r + f.of(first+uint64(i))>>8) >> 24)
-		sign := int32(u) >> 31 // 0 or −1
-		codes[i] = byte(int32(most) + (l ^ sign - sign))
+		codes[i] = s.level(v, top, most, f.of(first+uint64(i)))
 	}
 }
 
-// nearest is the whole number nearest to x, from 0 to 2³¹, ties to even.
-func nearest(x float32) uint32 { return uint32(math.RoundToEven(float64(x))) }
+func (s *Scale) level(v, top float32, most int, fraction uint32) byte {
+	u := math.Float32bits(v)
+	r := float32(math.Float32frombits(u&magnitude)*s.Pre) * s.PerLevel
+	if r > top {
+		r = top
+	}
+	l := int32((nearest(r) + fraction>>8) >> 24)
+	sign := int32(u) >> 31 // 0 or −1
+	return byte(int32(most) + (l ^ sign - sign))
+}
+
+// nearest is the whole number nearest to x, from 0 to 2³¹, ties to even: what is
+// added to 2⁵² is rounded to one.
+func nearest(x float32) uint32 { return uint32(math.Float64bits(float64(x) + 1<<52)) }
 
 // AddLevels adds what codes of so many bits stand for on an even scale:
 //
@@ -98,16 +119,17 @@ func nearest(x float32) uint32 { return uint32(math.RoundToEven(float64(x))) }
 func AddLevels(dst []float32, scale float32, codes []byte, width, zero int, low, unit float64) {
 	same("AddLevels", len(codes), len(dst))
 	n := whole(len(dst), 8)
-	if width <= 4 && n >= 64 {
-		var values [16]float32
-		for c := range 1 << width {
-			values[c] = value(byte(c), scale, zero, low, unit)
-		}
-		addLookupAVX2(dst[:n], codes, &values)
-	} else {
+	if width > 4 || len(dst) < 64 {
 		addLevelsAVX2(dst[:n], scale, codes, zero, low, unit)
+		addLevelsGo(dst[n:], scale, codes[n:], zero, low, unit)
+		return
 	}
-	addLevelsGo(dst[n:], scale, codes[n:], zero, low, unit)
+	var values [16]float32
+	for c := range 1 << width {
+		values[c] = value(byte(c), scale, zero, low, unit)
+	}
+	addLookupAVX2(dst[:n], codes, &values)
+	addLookupGo(dst[n:], codes[n:], &values)
 }
 
 func addLevelsGo(dst []float32, scale float32, codes []byte, zero int, low, unit float64) {
@@ -119,4 +141,11 @@ func addLevelsGo(dst []float32, scale float32, codes []byte, zero int, low, unit
 
 func value(code byte, scale float32, zero int, low, unit float64) float32 {
 	return float32(scale * float32(low+float64(float64(int(code)-zero)*unit)))
+}
+
+func addLookupGo(dst []float32, codes []byte, values *[16]float32) {
+	codes = codes[:len(dst)]
+	for i, c := range codes {
+		dst[i] += values[c&15]
+	}
 }

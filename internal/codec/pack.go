@@ -101,10 +101,15 @@ func MaxByte(b []byte) byte {
 }
 
 func maxByteGo(b []byte) (m byte) {
+	var n byte
+	for ; len(b) >= 4; b = b[4:] {
+		p := (*[4]byte)(b)
+		m, n = max(m, p[0], p[1]), max(n, p[2], p[3])
+	}
 	for _, v := range b {
 		m = max(m, v)
 	}
-	return m
+	return max(m, n)
 }
 
 // joins holds what the assembly packs by, for each width up to 7: 32 bytes that

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"encoding/binary"
 	"math"
 
 	"github.com/gradlab/gradlab/internal/rng"
@@ -26,10 +25,13 @@ func Exponents(codes []byte, x []float32, key rng.Key, first uint64) {
 }
 
 func exponentsGo(codes []byte, x []float32, key rng.Key, first uint64) {
+	codes = codes[:len(x)]
+	var draw uint64
 	for i, v := range x {
-		at := first + uint64(i)
-		draw := uint32(key.Uint64(at>>1)>>(at&1*32)) & (1<<23 - 1)
-		codes[i] = byte(min((math.Float32bits(v)&magnitude+draw)>>23, 254))
+		if draw >>= 32; i&1 == 0 {
+			draw = key.Uint64(first>>1 + uint64(i)>>1)
+		}
+		codes[i] = byte(min((math.Float32bits(v)&magnitude+uint32(draw)&(1<<23-1))>>23, 254))
 	}
 }
 
@@ -50,29 +52,5 @@ func addExponentsGo(dst []float32, scale float32, codes, signs []byte) {
 	for i, e := range codes {
 		sign := uint32(signs[i>>3]>>(uint(i)&7)) << 31
 		dst[i] += float32(scale * math.Float32frombits(sign|uint32(e)<<23))
-	}
-}
-
-// RandomBF16 writes x as bfloat16, two little-endian bytes an element, up or down
-// at random without bias. What would become infinite becomes the largest number.
-// 16 bits of draw j of key serve each of the elements 4j to 4j+3 of a block; first is
-// the place of x[0] in it, a multiple of four. It panics unless len(dst) ==
-// 2·len(x).
-func RandomBF16(dst []byte, x []float32, key rng.Key, first uint64) {
-	same("RandomBF16", len(dst), 2*len(x))
-	n := whole(len(x), 16)
-	randomBF16AVX2(dst, x[:n], start(key, first>>2))
-	randomBF16Go(dst[2*n:], x[n:], key, first+uint64(n))
-}
-
-func randomBF16Go(dst []byte, x []float32, key rng.Key, first uint64) {
-	for i, v := range x {
-		at := first + uint64(i)
-		r := uint32(key.Uint64(at>>2)>>(at&3*16)) & 0xffff
-		h := uint16((math.Float32bits(v) + r) >> 16)
-		if h&0x7fff == 0x7f80 {
-			h--
-		}
-		binary.LittleEndian.PutUint16(dst[2*i:], h)
 	}
 }

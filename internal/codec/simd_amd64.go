@@ -4,7 +4,7 @@ package codec
 
 import "golang.org/x/sys/cpu"
 
-var simd = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+var simd = cpu.X86.HasAVX2 && cpu.X86.HasF16C
 
 // whole is how many of n elements the assembly takes, in groups of so many, a
 // power of two.

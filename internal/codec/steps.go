@@ -25,9 +25,13 @@ func Steps(codes []byte, x []float32, low float32, s Scale, top int, key rng.Key
 
 func stepsGo(codes []byte, x []float32, pre, low, perStep, top float32, key rng.Key, first uint64) {
 	f := fractions{key: key}
+	codes = codes[:len(x)]
 	for i, v := range x {
-		r := nearest(min(float32(float32(v*pre)-low)*perStep, top))
-		codes[i] = byte((r + f.of(first+uint64(i))>>9) >> 23)
+		r := float32(float32(v*pre)-low) * perStep
+		if r > top {
+			r = top
+		}
+		codes[i] = byte((nearest(r) + f.of(first+uint64(i))>>9) >> 23)
 	}
 }
 

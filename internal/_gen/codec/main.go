@@ -22,6 +22,7 @@ func main() {
 	selection()
 	rotation()
 	centroids()
+	factors()
 	Generate()
 }
 
@@ -183,4 +184,16 @@ func inDoubles(y VecVirtual, convert any, body func(w VecVirtual)) VecVirtual {
 	VCVTPD2PSY(w[1], x)
 	VINSERTF128(Imm(1), x, z, z)
 	return z
+}
+
+// reduce folds eight lanes of 32 bits into one.
+func reduce[F func(...Op) | func(b, a, to Op)](y VecVirtual, f F) Register {
+	m, t, r := XMM(), XMM(), GP32()
+	apply(f, upper(y), y.AsX(), m)
+	for _, order := range []uint64{0x4e, 0xb1} {
+		VPSHUFD(Imm(order), m, t)
+		apply(f, t, m, m)
+	}
+	VMOVD(m, r)
+	return r
 }

@@ -38,29 +38,37 @@ func powers() {
 	})
 	end()
 
-	begin("randomBF16", "(dst []byte, x []float32, start uint64)", "16")
-	dst, x, n = base("dst"), base("x"), length("x")
-	d = newDraws("start")
-	each(n, 16, func(i Register) {
-		draw := d.next()
-		var h [2]VecVirtual
-		for u := range h {
-			from := draw.AsX()
-			if u == 1 {
-				from = upper(draw)
-			}
-			h[u] = op1(VPMOVZXWD, from)
-			VPADDD(at(x, i, 4, 8*u), h[u], h[u])
-			VPSRLD(Imm(16), h[u], h[u])
+	toBF16("randomBF16", ", start uint64", func() func(v [2]VecVirtual) {
+		d := newDraws("start")
+		return func(v [2]VecVirtual) {
+			draw := d.next()
+			VPADDD(op1(VPMOVZXWD, draw.AsX()), v[0], v[0])
+			VPADDD(op1(VPMOVZXWD, upper(draw)), v[1], v[1])
 		}
-		VPACKUSDW(h[1], h[0], h[0])
-		VPERMQ(Imm(0xd8), h[0], h[0])
-		// An infinity becomes the largest number.
-		over := op2(VPAND, h[0], longs(0x7fff7fff))
-		VPCMPEQW(longs(0x7f807f80), over, over)
-		VPADDW(over, h[0], h[0])
-		VMOVDQU(h[0], at(dst, i, 2, 0))
 	})
+	// Half a step less one, and one more where the last bit kept is set.
+	toBF16("nearestBF16", "", func() func(v [2]VecVirtual) {
+		return func(v [2]VecVirtual) {
+			for _, v := range v {
+				odd := op2(VPAND, opi(VPSRLD, 16, v), longs(1))
+				VPADDD(longs(0x7fff), v, v)
+				VPADDD(odd, v, v)
+			}
+		}
+	})
+
+	begin("nearestFP16", "(dst []byte, x []float32) (most uint32)", "16")
+	dst, x, n = base("dst"), base("x"), length("x")
+	most := op1(VMOVDQU, longs(0))
+	each(n, 16, func(i Register) {
+		for u := range 2 {
+			const toNearest = 0
+			v := op1(VMOVUPS, at(x, i, 4, 8*u))
+			VPMAXUD(op2(VPAND, v, longs(magnitude)), most, most)
+			VCVTPS2PH(Imm(toNearest), v, at(dst, i, 2, 8*u))
+		}
+	})
+	Store(reduce(most, VPMAXUD), ReturnIndex(0))
 	end()
 
 	begin("ternary", "(codes []byte, x []float32, half float32)", "32")
@@ -104,5 +112,34 @@ func powers() {
 	for j := range acc {
 		VMOVUPD(acc[j], Mem{Base: sums, Disp: 32 * j})
 	}
+	end()
+}
+
+// toBF16 writes a kernel that adds something below the upper halves and cuts these
+// off. It returns the largest magnitude.
+func toBF16(name, parameter string, setup func() func(v [2]VecVirtual)) {
+	begin(name, "(dst []byte, x []float32"+parameter+") (most uint32)", "16")
+	dst, x, n := base("dst"), base("x"), length("x")
+	round := setup()
+	most := op1(VMOVDQU, longs(0))
+	each(n, 16, func(i Register) {
+		var v [2]VecVirtual
+		for u := range v {
+			v[u] = op1(VMOVDQU, at(x, i, 4, 8*u))
+			VPMAXUD(op2(VPAND, v[u], longs(magnitude)), most, most)
+		}
+		round(v)
+		for u := range v {
+			VPSRLD(Imm(16), v[u], v[u])
+		}
+		VPACKUSDW(v[1], v[0], v[0])
+		VPERMQ(Imm(0xd8), v[0], v[0])
+		// An infinity becomes the largest number.
+		over := op2(VPAND, v[0], longs(0x7fff7fff))
+		VPCMPEQW(longs(0x7f807f80), over, over)
+		VPADDW(over, v[0], v[0])
+		VMOVDQU(v[0], at(dst, i, 2, 0))
+	})
+	Store(reduce(most, VPMAXUD), ReturnIndex(0))
 	end()
 }

@@ -33,14 +33,7 @@ func selection() {
 		ADDQ(Imm(4), mask)
 	})
 	VPMAXUD(acc[1], acc[0], acc[0])
-	m, t, r := acc[0].AsX(), XMM(), GP32()
-	VPMAXUD(upper(acc[0]), m, m)
-	for _, order := range []uint64{0x4e, 0xb1} {
-		VPSHUFD(Imm(order), m, t)
-		VPMAXUD(t, m, m)
-	}
-	VMOVD(m, r)
-	Store(r, ReturnIndex(0))
+	Store(reduce(acc[0], VPMAXUD), ReturnIndex(0))
 	end()
 
 	begin("count", "(x []float32, tau uint32) int", "32")
@@ -58,14 +51,8 @@ func selection() {
 		}
 	})
 	VPADDD(acc[1], acc[0], acc[0])
-	m, t = acc[0].AsX(), XMM()
-	VPADDD(upper(acc[0]), m, m)
-	for _, order := range []uint64{0x4e, 0xb1} {
-		VPSHUFD(Imm(order), m, t)
-		VPADDD(t, m, m)
-	}
 	total := GP64()
-	VMOVD(m, total.As32())
+	MOVL(reduce(acc[0], VPADDD), total.As32())
 	Store(total, ReturnIndex(0))
 	end()
 }

@@ -59,16 +59,7 @@ func steps() {
 		VPMINSD(key, lo, lo)
 		VPMAXSD(key, hi, hi)
 	})
-	for j, f := range []func(...Op){VPMINSD, VPMAXSD} {
-		y := []VecVirtual{lo, hi}[j]
-		m, t, r := y.AsX(), XMM(), GP32()
-		f(upper(y), m, m)
-		for _, order := range []uint64{0x4e, 0xb1} {
-			VPSHUFD(Imm(order), m, t)
-			f(t, m, m)
-		}
-		VMOVD(m, r)
-		Store(r, ReturnIndex(j))
-	}
+	Store(reduce(lo, VPMINSD), ReturnIndex(0))
+	Store(reduce(hi, VPMAXSD), ReturnIndex(1))
 	end()
 }
