@@ -63,10 +63,11 @@ type desk struct {
 	scratch sgd.Scratch
 	batches *loader
 	scan    *scan
+	spoilt  bool // the gradient had NaN or Inf, made zero
 }
 
 func (j *Job) newDesk(src sgd.Source) *desk {
-	return &desk{j.Model.NewScratch(), newLoader(src), newScan()}
+	return &desk{scratch: j.Model.NewScratch(), batches: newLoader(src), scan: newScan()}
 }
 
 // seat is a worker's place at the cores.

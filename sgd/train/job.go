@@ -63,7 +63,7 @@ type Job struct {
 	Bucket int
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
-	// nothing.
+	// nothing; with Overlap, nothing for the spans that have them.
 	NonFinite string
 	// CheckpointEvery is the number of worker steps between checkpoints; 0:
 	// only when stopped. Asynchronous modes drain at these marks, stopped or
