@@ -157,7 +157,8 @@ func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
 	return append(ps, obs.Program), nil
 }
 
-// Prepare must be called once before programs are made.
+// Prepare must be called before the programs of a run are made, and again before
+// those of another run.
 func (j *Job) Prepare() {
 	j.cores = newCores(j)
 	j.weigh()
