@@ -33,7 +33,7 @@ compress/compresstest   : compress compress/bits internal/f32 internal/rng inter
 sgd                     : lrschedule internal/f32 internal/rng internal/registry
 sgd/sgdtest             : sgd internal/rng internal/f32
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
-sgd/data                : sgd internal/f32 internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
+sgd/data                : sgd internal/f32 internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 comm                    :
 comm/commtest           : comm
 comm/local              : comm
