@@ -35,7 +35,7 @@ sgd                     : lrschedule internal/f32 internal/rng internal/registry
 sgd/sgdtest             : sgd internal/rng internal/f32
 sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
-sgd/data                : sgd internal/f32 internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
+sgd/data                : sgd internal/f32 internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 comm                    :
 comm/commtest           : comm
 comm/local              : comm

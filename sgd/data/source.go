@@ -2,10 +2,10 @@ package data
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
+	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -108,31 +108,30 @@ func grow[T any](v []T, n int) []T {
 	return v[:n]
 }
 
-// parallel runs f(0) … f(n−1) on all cores and returns the error of the lowest
-// index that failed.
+// team reads samples on cores that are idle.
+var team par.Team
+
+// parallel runs f(0) … f(n−1) on the calling goroutine and those that others
+// leave idle, and returns the error of the lowest index that failed.
 func parallel(n int, f func(int) error) error {
 	var (
-		next atomic.Int64
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		at   = n
-		err  error
+		mu  sync.Mutex
+		at  atomic.Int64
+		err error
 	)
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				if e := f(i); e != nil {
-					mu.Lock()
-					if i < at {
-						at, err = i, e
-					}
-					mu.Unlock()
-					next.Store(int64(n)) // lower indices are already taken
-					return
-				}
+	at.Store(int64(n))
+	team.Run(n, par.Threads(), func(i, _ int) {
+		if int64(i) > at.Load() {
+			return
+		}
+		if e := f(i); e != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			if int64(i) < at.Load() {
+				at.Store(int64(i))
+				err = e
 			}
-		})
-	}
-	wg.Wait()
+		}
+	})
 	return err
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // gradient computes the gradient of a worker's step and returns the mean loss.
-// NaN and Inf are caught here, before anything is encoded: in the gradient as a
-// whole or, if tensors leave as they are made, in each of them.
+// NaN and Inf are caught here, before anything is encoded: at the end, or span
+// by span where spans leave as they get ready. bad says that there were some and
+// that they were made zero.
 func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
 	b, err := d.batches.batch(j.draw(worker, step))
 	if err != nil {
@@ -20,47 +21,46 @@ func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, wor
 	if j.cores.own {
 		d.batches.ahead(j.draw(worker, step+1))
 	}
-	pass := sgd.Pass{Params: params, Grad: grad, Need: need, Scratch: d.scratch, Threads: j.cores.threads}
-	if ready != nil { // a tensor may have left before the next one is made
-		pass.Ready = func(span int) error {
-			g := j.Model.Layout().View(grad, span)
-			switch {
-			case f32.AllFinite(g):
-			case j.NonFinite == "zero":
-				clear(g)
-				bad = true
-			default:
-				return j.nonFinite(span, worker, step)
+	d.spoilt = false
+	p := sgd.Pass{Params: params, Grad: grad, Need: need, Scratch: d.scratch, Threads: j.cores.threads}
+	if ready != nil {
+		p.Ready = func(span int) error {
+			if err := j.sift(d, grad, span, span+1); err != nil {
+				return err
 			}
 			return ready(span)
 		}
 	}
-	loss, err = j.Model.Grad(ctx, pass, *b)
+	loss, err = j.Model.Grad(ctx, p, *b)
+	if err == nil && ready == nil {
+		err = j.sift(d, grad, 0, len(j.shares))
+	}
 	switch {
 	case err != nil:
-		return 0, bad, fmt.Errorf("gradient of step %d: %w", step, err)
-	case ready != nil:
-		return loss, bad, nil
-	case d.scan.allFinite(grad, j.cores.limit()):
-		return loss, false, nil
-	}
-	if j.NonFinite == "zero" {
-		f32.Fill(grad, 0)
+		return 0, false, fmt.Errorf("worker %d, gradient of step %d: %w", worker, step, err)
+	case d.spoilt:
 		return 0, true, nil
-	}
-	l := j.Model.Layout()
-	for i := range l.Spans {
-		if g := l.View(grad, i); !f32.AllFinite(g) {
-			return 0, true, j.nonFinite(i, worker, step)
-		}
 	}
 	return loss, false, nil
 }
 
-// nonFinite words which tensor went wrong.
-func (j *Job) nonFinite(span, worker, step int) error {
-	return fmt.Errorf("worker %d, step %d: the gradient of %s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero",
-		worker, step, j.Model.Layout().Spans[span].Name)
+// sift looks for NaN and Inf in spans [lo, hi) of a gradient. They are an error,
+// or make all these spans zero.
+func (j *Job) sift(d *desk, grad []float32, lo, hi int) error {
+	l := j.Model.Layout()
+	part := grad[l.Spans[lo].Off:l.Spans[hi-1].End()]
+	if d.scan.allFinite(part, j.cores.limit()) {
+		return nil
+	}
+	if j.NonFinite == "zero" {
+		d.spoilt = true
+		clear(part)
+		return nil
+	}
+	for f32.AllFinite(l.View(grad, lo)) {
+		lo++
+	}
+	return fmt.Errorf("%s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero", l.Spans[lo].Name)
 }
 
 // descent follows a backward pass: left is the index of the lowest span from

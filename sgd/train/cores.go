@@ -15,6 +15,7 @@ type cores struct {
 	gate    chan struct{} // holds a token for every pass under way
 	threads int           // of a pass; 0: whatever the others leave idle
 	own     bool          // every worker has memory of its own
+	common  func() (*common, error)
 
 	mu    sync.Mutex
 	free  []*desk
@@ -34,7 +35,8 @@ func newCores(j *Job) *cores {
 	return &cores{
 		gate: make(chan struct{}, n), threads: j.Threads,
 		// A pass that overlaps waits for peers with its memory half full.
-		own: workers <= n || j.Overlap,
+		own:    workers <= n || j.Overlap,
+		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
 	}
 }
 
@@ -63,10 +65,11 @@ type desk struct {
 	scratch sgd.Scratch
 	batches *loader
 	scan    *scan
+	spoilt  bool // the gradient had NaN or Inf, made zero
 }
 
 func (j *Job) newDesk(src sgd.Source) *desk {
-	return &desk{j.Model.NewScratch(), newLoader(src), newScan()}
+	return &desk{scratch: j.Model.NewScratch(), batches: newLoader(src), scan: newScan()}
 }
 
 // seat is a worker's place at the cores.

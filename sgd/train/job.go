@@ -63,7 +63,7 @@ type Job struct {
 	Bucket int
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
-	// nothing; with Overlap, nothing in the tensors that have them.
+	// nothing; with Overlap, nothing for the spans that have them.
 	NonFinite string
 	// CheckpointEvery is the number of worker steps between checkpoints; 0:
 	// only when stopped. Asynchronous modes drain at these marks, stopped or
@@ -157,7 +157,8 @@ func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
 	return append(ps, obs.Program), nil
 }
 
-// Prepare must be called once before programs are made.
+// Prepare must be called before the programs of a run are made, and again before
+// those of another run.
 func (j *Job) Prepare() {
 	j.cores = newCores(j)
 	j.weigh()

@@ -58,9 +58,8 @@ type reducer struct {
 	job    *Job
 	rank   int
 	shard  *shard
-	params vector
+	common *common
 	grad   []float32 // of this rank, then the mean
-	opt    *stepper
 	sched  lrschedule.Schedule
 	plain  bool                // sums of raw float32: the gradient is summed where it lies
 	ex     []compress.Exchange // otherwise
@@ -95,15 +94,14 @@ type bucket struct {
 
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
-	r := &reducer{job: j, rank: rank, shard: wholeShard(l), params: newVector(l.Size()), grad: make([]float32, l.Size()), seat: seat{job: j}}
-	copy(r.params.f, j.initial())
+	r := &reducer{job: j, rank: rank, shard: wholeShard(l), grad: make([]float32, l.Size()), seat: seat{job: j}}
 	r.group.Me = rank
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
 	}
 	var err error
-	if r.opt, err = newStepper(j, l, j.cores.limit()); err != nil {
-		return nil, fmt.Errorf("optimizer: %w", err)
+	if r.common, err = j.cores.common(); err != nil {
+		return nil, err
 	}
 	if r.sched, err = j.schedule(); err != nil {
 		return nil, err
@@ -332,7 +330,7 @@ func (r *reducer) exchanges(ctx context.Context, h comm.Host) error {
 }
 
 func (r *reducer) compute(ctx context.Context, d *desk, ready func(int) error) error {
-	loss, bad, err := r.job.gradient(ctx, d, r.params.f, r.grad, r.rank, r.step, nil, ready)
+	loss, bad, err := r.job.gradient(ctx, d, r.common.params.f, r.grad, r.rank, r.step, nil, ready)
 	if bad {
 		r.stats.zeroed++
 	}
@@ -563,11 +561,10 @@ func (r *reducer) scatters(ctx context.Context, k int, flags uint16, held *[]fun
 	return flags, nil
 }
 
-// update applies the mean gradient; every rank does the same arithmetic.
+// update applies the mean gradient.
 func (r *reducer) update() {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
-	r.params.own() // a snapshot may share them
-	r.opt.advance(r.grad, r.params.f, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
+	r.common.update(r.grad, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
 }
 
 func (r *reducer) report(ctx context.Context) error {
@@ -599,7 +596,7 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	up, down := r.bytes()
 	m := mark{Version: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), Up: up, Down: down, Last: last}
-	return sendSnapshot(ctx, r.h, r.job, m, r.params)
+	return sendSnapshot(ctx, r.h, r.job, m, r.common.params)
 }
 
 func (r *reducer) checkpoint(ctx context.Context) error {
@@ -610,12 +607,7 @@ func (r *reducer) checkpoint(ctx context.Context) error {
 	st.Ints[fmt.Sprintf("bytes_down/%d", r.rank)] = int64(c.RecvBytes[comm.Gradient])
 	if r.rank == 0 { // the same on all ranks
 		st.Ints["version"] = int64(r.step)
-		st.Vectors["param"] = r.params.f
-		if o, ok := r.opt.opt.(sgd.Stateful); ok {
-			for _, sl := range o.Slots() {
-				st.Vectors["opt/"+sl.Name] = sl.V
-			}
-		}
+		r.common.save(st)
 	}
 	for i, ex := range r.ex {
 		if err := saveState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
@@ -627,15 +619,8 @@ func (r *reducer) checkpoint(ctx context.Context) error {
 
 func (r *reducer) load(st *State) error {
 	r.step = int(st.Ints["version"])
-	if err := st.vector("param", r.params.f); err != nil {
+	if err := r.common.load(st); err != nil {
 		return err
-	}
-	if o, ok := r.opt.opt.(sgd.Stateful); ok {
-		for _, sl := range o.Slots() {
-			if err := st.vector("opt/"+sl.Name, sl.V); err != nil {
-				return err
-			}
-		}
 	}
 	for i, ex := range r.ex {
 		if err := loadState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {

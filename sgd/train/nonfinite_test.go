@@ -1,0 +1,79 @@
+package train_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// spoiling is a model whose gradients of the 5th step on have a NaN in span 1.
+type spoiling struct{ sgd.Model }
+
+func (m spoiling) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	const span = 1
+	spoil := func() {
+		if b.First >= 5*32 {
+			m.Layout().View(p.Grad, span)[2] = float32(math.NaN())
+		}
+	}
+	if ready := p.Ready; ready != nil {
+		p.Ready = func(i int) error {
+			if i == span {
+				spoil()
+			}
+			return ready(i)
+		}
+		return m.Model.Grad(ctx, p, b)
+	}
+	loss, err := m.Model.Grad(ctx, p, b)
+	spoil()
+	return loss, err
+}
+
+// A gradient with NaN ends the run with the tensor named, or is counted and
+// leaves no trace, also where it leaves span by span.
+func TestNonFinite(t *testing.T) {
+	for name, opts := range map[string][]option{
+		"reduce": {mode("reduce")}, "server": {}, "downpour": {mode("downpour"), policy("asp")},
+		"reduce overlap": {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		"server overlap": {func(j *train.Job) { j.Overlap, j.Servers = true, 3 }},
+	} {
+		for netName, net := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
+			t.Run(name+" on "+netName, func(t *testing.T) {
+				opts := append(opts, func(j *train.Job) {
+					j.Model, j.Updates = spoiling{j.Model}, 20
+				})
+				j := job(t, opts...)
+				programs, err := j.Programs(&train.Observer{Job: j, Sink: &sink{}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := j.Model.Layout().Spans[1].Name
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				if err := net().Run(ctx, programs); err == nil || !strings.Contains(err.Error(), name+" has NaN") {
+					t.Errorf("ended with %v, want %s named", err, name)
+				}
+				o, _ := runOn(t, net(), job(t, append(opts, func(j *train.Job) { j.NonFinite = "zero" })...), nil)
+				if !f32.AllFinite(o.Params) {
+					t.Error("NaN reached the parameters")
+				}
+				zeroed := uint64(0)
+				for _, r := range o.Reports {
+					zeroed += r.Zeroed
+				}
+				if zeroed == 0 {
+					t.Error("nothing was counted")
+				}
+			})
+		}
+	}
+}
