@@ -227,7 +227,7 @@ func TestSimRepeats(t *testing.T) {
 
 // A configuration that cannot work is told before a folder is made.
 func TestRefusedBeforeAFolder(t *testing.T) {
-	for _, over := range []string{"codec=feedback(qsgd(bits=2))", "model=resnet20", "timing=resnet20", "optimizer=chain(clip(norm=1),sgd)", "down_codec=feedback(topk)", "down_codec=bysize"} {
+	for _, over := range []string{"codec=feedback(qsgd(bits=2))", "model=resnet20", "timing=lenet5", "optimizer=chain(clip(norm=1),sgd)", "down_codec=feedback(topk)", "down_codec=bysize"} {
 		r, err := ParseRecipe("test", "test.yaml", []byte(small))
 		if err != nil {
 			t.Fatal(err)

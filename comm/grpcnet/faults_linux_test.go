@@ -166,7 +166,7 @@ func TestF2KilledPeer(t *testing.T) {
 	for _, coordinator := range []bool{false, true} {
 		ready := make(chan *os.Process, 1)
 		runWithChild(t, coordinator, ready, func(ctx context.Context, h comm.Host) error {
-			return hurt(t, <-ready, syscall.SIGKILL, "connection lost", time.Second)(ctx, h)
+			return hurt(t, <-ready, syscall.SIGKILL, "connection lost", 10*time.Second)(ctx, h)
 		})()
 	}
 }
@@ -182,7 +182,7 @@ func stopped(t *testing.T, coordinator bool) {
 	ready := make(chan *os.Process, 1)
 	output := runWithChild(t, coordinator, ready, func(ctx context.Context, h comm.Host) error {
 		p := <-ready
-		if err := hurt(t, p, syscall.SIGSTOP, "silent for", lease+2*time.Second)(ctx, h); err != nil {
+		if err := hurt(t, p, syscall.SIGSTOP, "silent for", lease+20*time.Second)(ctx, h); err != nil {
 			return err
 		}
 		if err := p.Signal(syscall.SIGCONT); err != nil {
