@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,7 +189,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Synchronous training gives the same parameters wherever it runs.
+// Synchronous training gives the same parameters wherever it runs, on however
+// many threads.
 func TestNetsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -202,7 +204,7 @@ func TestNetsAgree(t *testing.T) {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			var first result
 			for i, net := range []string{"local", "sim", "grpc"} {
-				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), "--net", net}, over...)
+				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), "--net", net, fmt.Sprintf("threads=%d", i)}, over...)
 				r := finish(t, 0, args...).result()
 				if i == 0 {
 					first = r
