@@ -305,3 +305,25 @@ func TestWhoami(t *testing.T) {
 		})
 	}
 }
+
+// The key threads reaches the passes and changes no bit of a result.
+func TestThreads(t *testing.T) {
+	for _, over := range [][]string{{"mode=reduce"}, {"mode=server"}, {"mode=server", "policy=asp"}} {
+		want := mustExecute(t, over...)
+		for _, n := range []string{"1", "2"} {
+			r := mustExecute(t, append(over, "threads="+n)...)
+			if r.ParamsSHA256 != want.ParamsSHA256 || r.Accuracy != want.Accuracy || r.VirtualSeconds != want.VirtualSeconds {
+				t.Errorf("%v, threads=%s: %s, accuracy %g; without %s, %g", over, n, r.ParamsSHA256, r.Accuracy, want.ParamsSHA256, want.Accuracy)
+			}
+		}
+	}
+	for _, run := range mustRuns(t, small, "threads=3") {
+		j, err := run.Config.Build(Places{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Threads != 3 {
+			t.Errorf("the job's passes may use %d threads, want 3", j.Threads)
+		}
+	}
+}

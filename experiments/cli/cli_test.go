@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,7 +191,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Synchronous training gives the same parameters wherever it runs.
+// Synchronous training gives the same parameters wherever it runs, on however
+// many threads.
 func TestNetsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -204,7 +206,7 @@ func TestNetsAgree(t *testing.T) {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			var first result
 			for i, net := range []string{"local", "sim", "grpc", "grpc links=grpc"} {
-				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), "--net"}, strings.Fields(net)...)
+				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), fmt.Sprintf("threads=%d", i%3), "--net"}, strings.Fields(net)...)
 				r := finish(t, 0, append(args, over...)...).result()
 				processes := strings.HasPrefix(net, "grpc")
 				if processes != (r.Wire > 0) || (r.Shared > 0) != (shm.Supported && net == "grpc") || r.Shared > r.Wire {
