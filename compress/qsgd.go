@@ -28,8 +28,12 @@ import (
 // Tuning: bits=4, bucket=512; feedback needs ω < 1, so bits=4 with bucket ≤ 256
 // or more bits. With l2 and whole layers ω is in the hundreds and feedback
 // diverges: hence the refusal.
-// Cost: bits + 32/bucket bits an element; one pass, one draw for four elements,
-// which is rounded to 2⁻²⁴ of a level (codec.Levels). Payload: all norms, then all
+// r is a float32 product, in fixed point with 24 fraction bits, and so is what is
+// added to it before it is cut: each element is without bias but for the rounding
+// of float32. A draw of 64 bits serves four elements; two of them have the same 32
+// bits, halves exchanged, so each is uniform and they are unrelated beyond 2⁻¹⁶ of a
+// level, which neither the mean nor ω can tell (codec.Levels).
+// Cost: bits + 32/bucket bits an element; one pass. Payload: all norms, then all
 // codes, packed.
 
 var _ = Families.Add("qsgd", "stochastic uniform levels, unbiased", QSGD{Bits: 4, Bucket: 512, Norm: "max"})

@@ -27,7 +27,10 @@ import (
 // only.
 // Tuning: 8 bits nearest without feedback, 4 bits stochastic without or nearest
 // with; the shorter the bucket the smaller the error.
-// Cost: bits + 64/bucket (minmax) or 32/bucket (symmetric) bits an element.
+// Cost: bits + 64/bucket (minmax) or 32/bucket (symmetric) bits an element; one
+// pass. Nearest rounds in float64, stochastic in fixed point with 23 fraction bits,
+// a draw for four elements: each is without bias but for the rounding of float32
+// (codec.Steps).
 // Payload: the ranges (lo and hi for minmax, hi for symmetric), then packed
 // codes.
 

@@ -41,23 +41,7 @@ func Unpack(codes, p []byte, width int) bool {
 // padding, none of them all ones: the code that a symmetric range of levels
 // leaves unused.
 func PackedOK(p []byte, n, width int) bool {
-	if !padded(p, n, width) {
-		return false
-	}
-	if width == 8 {
-		return codec.MaxByte(p) < 255
-	}
-	var codes [2048]byte
-	for n > 0 {
-		part := codes[:min(n, len(codes))]
-		size := PackedLen(len(part), width)
-		codec.Unpack(part, p[:size], width)
-		if codec.MaxByte(part) == 1<<uint(width)-1 {
-			return false
-		}
-		n, p = n-len(part), p[size:]
-	}
-	return true
+	return padded(p, n, width) && codec.MaxCode(p, n, width) < 1<<uint(width)-1
 }
 
 // padded reports whether p has the length of n codes and zeros behind the last.

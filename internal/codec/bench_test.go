@@ -35,6 +35,7 @@ func BenchmarkKernel(b *testing.B) {
 	for _, width := range []int{1, 4, 7} {
 		p := packed[:PackedLen(n, width)]
 		run(fmt.Sprintf("Pack/%d", width), func() { Pack(p, codes, width) })
+		run(fmt.Sprintf("MaxCode/%d", width), func() { MaxCode(p, n, width) })
 		run(fmt.Sprintf("Unpack/%d", width), func() { Unpack(codes, p, width) })
 	}
 	run("PackTrits", func() { PackTrits(packed[:TritLen(n)], codes) })

@@ -139,6 +139,15 @@ var kernels = []struct {
 	{"Unpack", false,
 		func(w *work) { k := w.width(); Unpack(w.c, w.b[:PackedLen(len(w.b), k)], k) },
 		func(w *work) { k := w.width(); unpackGo(w.c, w.b[:PackedLen(len(w.b), k)], k) }},
+	{"MaxCode", false,
+		func(w *work) {
+			k := w.width()
+			w.out = append(w.out, MaxCode(w.c[:PackedLen(len(w.b), k)], len(w.b), k))
+		},
+		func(w *work) {
+			k := w.width()
+			w.out = append(w.out, maxCodeGo(w.c[:PackedLen(len(w.b), k)], len(w.b), k))
+		}},
 	{"MaxByte", false,
 		func(w *work) { w.out = append(w.out, MaxByte(w.b)) },
 		func(w *work) { w.out = append(w.out, maxByteGo(w.b)) }},

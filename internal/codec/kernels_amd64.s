@@ -82,6 +82,54 @@ done2:
 	VZEROUPPER
 	RET
 
+// func maxCodeAVX2(n int, p []byte, width int, by *[72]byte) uint8
+// Requires: AVX, AVX2
+TEXT ·maxCodeAVX2(SB), NOSPLIT, $0-49
+	VPXOR   Y0, Y0, Y0
+	MOVQ    n+0(FP), AX
+	MOVQ    p_base+8(FP), CX
+	MOVQ    width+32(FP), DX
+	MOVQ    by+40(FP), BX
+	VMOVDQU (BX), Y1
+	VMOVDQU 32(BX), Y2
+	VMOVQ   64(BX), X3
+	XORQ    BX, BX
+	CMPQ    BX, AX
+	JGE     done3
+
+loop3:
+	VBROADCASTI128 (CX), Y4
+	LEAQ           (CX)(DX*2), CX
+	VPSHUFB        Y1, Y4, Y4
+	VPMULLW        Y2, Y4, Y4
+	VPSRLW         X3, Y4, Y4
+	VBROADCASTI128 (CX), Y5
+	LEAQ           (CX)(DX*2), CX
+	VPSHUFB        Y1, Y5, Y5
+	VPMULLW        Y2, Y5, Y5
+	VPSRLW         X3, Y5, Y5
+	VPACKUSWB      Y5, Y4, Y4
+	VPMAXUB        Y4, Y0, Y0
+	ADDQ           $0x20, BX
+	CMPQ           BX, AX
+	JLT            loop3
+
+done3:
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMAXUB      X1, X0, X0
+	VPSRLDQ      $0x08, X0, X1
+	VPMAXUB      X1, X0, X0
+	VPSRLDQ      $0x04, X0, X1
+	VPMAXUB      X1, X0, X0
+	VPSRLDQ      $0x02, X0, X1
+	VPMAXUB      X1, X0, X0
+	VPSRLDQ      $0x01, X0, X1
+	VPMAXUB      X1, X0, X0
+	VMOVD        X0, AX
+	MOVB         AL, ret+48(FP)
+	VZEROUPPER
+	RET
+
 // func maxByteAVX2(b []byte) uint8
 // Requires: AVX, AVX2
 TEXT ·maxByteAVX2(SB), NOSPLIT, $0-25
@@ -90,15 +138,15 @@ TEXT ·maxByteAVX2(SB), NOSPLIT, $0-25
 	VPXOR Y0, Y0, Y0
 	XORQ  DX, DX
 	CMPQ  DX, CX
-	JGE   done3
+	JGE   done4
 
-loop3:
+loop4:
 	VPMAXUB (AX)(DX*1), Y0, Y0
 	ADDQ    $0x20, DX
 	CMPQ    DX, CX
-	JLT     loop3
+	JLT     loop4
 
-done3:
+done4:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUB      X1, X0, X0
 	VPSRLDQ      $0x08, X0, X1
@@ -129,9 +177,9 @@ TEXT ·levelsAVX2(SB), NOSPLIT, $0-72
 	VCVTDQ2PS    Y4, Y4
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done4
+	JGE          done5
 
-loop4:
+loop5:
 	VPSRLQ    $0x1e, Y0, Y5
 	VPXOR     Y0, Y5, Y5
 	VPSRLQ    $0x20, Y5, Y6
@@ -228,9 +276,9 @@ loop4:
 	VMOVDQU   Y5, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop4
+	JLT       loop5
 
-done4:
+done5:
 	VZEROUPPER
 	RET
 
@@ -300,9 +348,9 @@ TEXT ·addLevelsAVX2(SB), NOSPLIT, $0-80
 	VPBROADCASTD zero+56(FP), Y3
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done5
+	JGE          done6
 
-loop5:
+loop6:
 	VPMOVZXBD    (CX)(BX*1), Y4
 	VPSUBD       Y3, Y4, Y4
 	VCVTDQ2PD    X4, Y6
@@ -320,9 +368,9 @@ loop5:
 	VMOVUPS      Y5, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop5
+	JLT          loop6
 
-done5:
+done6:
 	VZEROUPPER
 	RET
 
@@ -340,9 +388,9 @@ TEXT ·stepsAVX2(SB), NOSPLIT, $0-72
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done6
+	JGE          done7
 
-loop6:
+loop7:
 	VPSRLQ    $0x1e, Y4, Y5
 	VPXOR     Y4, Y5, Y5
 	VPSRLQ    $0x20, Y5, Y6
@@ -427,9 +475,9 @@ loop6:
 	VMOVDQU   Y5, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop6
+	JLT       loop7
 
-done6:
+done7:
 	VZEROUPPER
 	RET
 
@@ -444,9 +492,9 @@ TEXT ·nearestStepsAVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSD top+64(FP), Y2
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done7
+	JGE          done8
 
-loop7:
+loop8:
 	VMOVUPS      (CX)(BX*4), Y3
 	VMOVDQU      table9<>+0(SB), Y4
 	VPERMPS      Y3, Y4, Y4
@@ -539,9 +587,9 @@ loop7:
 	VMOVDQU      Y3, (AX)(BX*1)
 	ADDQ         $0x20, BX
 	CMPQ         BX, DX
-	JLT          loop7
+	JLT          loop8
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -578,9 +626,9 @@ TEXT ·extentAVX2(SB), NOSPLIT, $0-32
 	VMOVDQU table13<>+0(SB), Y1
 	XORQ    DX, DX
 	CMPQ    DX, CX
-	JGE     done8
+	JGE     done9
 
-loop8:
+loop9:
 	VMOVDQU (AX)(DX*4), Y2
 	VPSRAD  $0x1f, Y2, Y3
 	VPSRLD  $0x01, Y3, Y3
@@ -589,9 +637,9 @@ loop8:
 	VPMAXSD Y2, Y1, Y1
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop8
+	JLT     loop9
 
-done8:
+done9:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPMINSD      X2, X0, X0
 	VPSHUFD      $0x4e, X0, X2
@@ -627,9 +675,9 @@ TEXT ·exponentsAVX2(SB), NOSPLIT, $0-56
 	VPADDQ       table0<>+0(SB), Y0, Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done9
+	JGE          done10
 
-loop9:
+loop10:
 	VMOVDQU   (CX)(BX*4), Y1
 	VPAND     table7<>+0(SB), Y1, Y1
 	VPSRLQ    $0x1e, Y0, Y2
@@ -746,9 +794,9 @@ loop9:
 	VMOVDQU   Y1, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop9
+	JLT       loop10
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -775,9 +823,9 @@ TEXT ·addExponentsAVX2(SB), NOSPLIT, $0-80
 	VMOVDQU      table16<>+0(SB), Y1
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done10
+	JGE          done11
 
-loop10:
+loop11:
 	VPMOVZXBD    (CX)(SI*1), Y2
 	VPSLLD       $0x17, Y2, Y2
 	VPBROADCASTB (BX), Y3
@@ -790,9 +838,9 @@ loop10:
 	VMOVUPS      Y2, (AX)(SI*4)
 	ADDQ         $0x08, SI
 	CMPQ         SI, DX
-	JLT          loop10
+	JLT          loop11
 
-done10:
+done11:
 	VZEROUPPER
 	RET
 
@@ -813,9 +861,9 @@ TEXT ·randomBF16AVX2(SB), NOSPLIT, $0-60
 	VMOVDQU      table17<>+0(SB), Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done11
+	JGE          done12
 
-loop11:
+loop12:
 	VMOVDQU      (CX)(BX*4), Y2
 	VPAND        table7<>+0(SB), Y2, Y3
 	VPMAXUD      Y3, Y1, Y1
@@ -858,9 +906,9 @@ loop11:
 	VMOVDQU      Y2, (AX)(BX*2)
 	ADDQ         $0x10, BX
 	CMPQ         BX, DX
-	JLT          loop11
+	JLT          loop12
 
-done11:
+done12:
 	VEXTRACTI128 $0x01, Y1, X0
 	VPMAXUD      X0, X1, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -899,9 +947,9 @@ TEXT ·nearestBF16AVX2(SB), NOSPLIT, $0-52
 	VMOVDQU table17<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done12
+	JGE     done13
 
-loop12:
+loop13:
 	VMOVDQU   (CX)(BX*4), Y1
 	VPAND     table7<>+0(SB), Y1, Y2
 	VPMAXUD   Y2, Y0, Y0
@@ -926,9 +974,9 @@ loop12:
 	VMOVDQU   Y1, (AX)(BX*2)
 	ADDQ      $0x10, BX
 	CMPQ      BX, DX
-	JLT       loop12
+	JLT       loop13
 
-done12:
+done13:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUD      X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -961,9 +1009,9 @@ TEXT ·nearestFP16AVX2(SB), NOSPLIT, $0-52
 	VMOVDQU table17<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done13
+	JGE     done14
 
-loop13:
+loop14:
 	VMOVUPS   (CX)(BX*4), Y1
 	VPAND     table7<>+0(SB), Y1, Y2
 	VPMAXUD   Y2, Y0, Y0
@@ -974,9 +1022,9 @@ loop13:
 	VCVTPS2PH $0x00, Y1, 16(AX)(BX*2)
 	ADDQ      $0x10, BX
 	CMPQ      BX, DX
-	JLT       loop13
+	JLT       loop14
 
-done13:
+done14:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUD      X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -998,9 +1046,9 @@ TEXT ·ternaryAVX2(SB), NOSPLIT, $0-52
 	VXORPS       table13<>+0(SB), Y0, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done14
+	JGE          done15
 
-loop14:
+loop15:
 	VMOVUPS   (CX)(BX*4), Y2
 	VCMPPS    $0x1d, Y0, Y2, Y3
 	VCMPPS    $0x12, Y1, Y2, Y2
@@ -1029,9 +1077,9 @@ loop14:
 	VMOVDQU   Y2, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop14
+	JLT       loop15
 
-done14:
+done15:
 	VZEROUPPER
 	RET
 
@@ -1052,9 +1100,9 @@ TEXT ·signSumsAVX2(SB), NOSPLIT, $0-56
 	VMOVUPD 224(BX), Y7
 	XORQ    DI, DI
 	CMPQ    DI, DX
-	JGE     done15
+	JGE     done16
 
-loop15:
+loop16:
 	VCVTPS2PD (CX)(DI*4), Y8
 	VADDPD    Y8, Y4, Y4
 	VANDPD    table22<>+0(SB), Y8, Y8
@@ -1080,9 +1128,9 @@ loop15:
 	ADDQ      $0x02, AX
 	ADDQ      $0x10, DI
 	CMPQ      DI, DX
-	JLT       loop15
+	JLT       loop16
 
-done15:
+done16:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -1112,9 +1160,9 @@ TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
 	VPXOR        Y2, Y2, Y2
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done16
+	JGE          done17
 
-loop16:
+loop17:
 	VMOVDQU   (CX)(BX*4), Y3
 	VPAND     table7<>+0(SB), Y3, Y3
 	VPMAXUD   Y3, Y1, Y1
@@ -1141,9 +1189,9 @@ loop16:
 	ADDQ      $0x04, AX
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop16
+	JLT       loop17
 
-done16:
+done17:
 	VPMAXUD      Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPMAXUD      X0, X1, X0
@@ -1167,9 +1215,9 @@ TEXT ·countAVX2(SB), NOSPLIT, $0-40
 	VPXOR        Y2, Y2, Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done17
+	JGE          done18
 
-loop17:
+loop18:
 	VMOVDQU  (AX)(DX*4), Y3
 	VPAND    table7<>+0(SB), Y3, Y3
 	VPCMPGTD Y0, Y3, Y3
@@ -1188,9 +1236,9 @@ loop17:
 	VPSUBD   Y3, Y2, Y2
 	ADDQ     $0x20, DX
 	CMPQ     DX, CX
-	JLT      loop17
+	JLT      loop18
 
-done17:
+done18:
 	VPADDD       Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPADDD       X0, X1, X0
@@ -1210,9 +1258,9 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done18
+	JGE  done19
 
-loop18:
+loop19:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
 	VXORPS    table23<>+0(SB), Y0, Y0
@@ -1327,9 +1375,9 @@ loop18:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop18
+	JLT       loop19
 
-done18:
+done19:
 	VZEROUPPER
 	RET
 
@@ -1366,9 +1414,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done19
+	JGE  done20
 
-loop19:
+loop20:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1426,9 +1474,9 @@ loop19:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop19
+	JLT     loop20
 
-done19:
+done20:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1458,9 +1506,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done20
+	JGE  done21
 
-loop20:
+loop21:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1486,9 +1534,9 @@ loop20:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop20
+	JLT     loop21
 
-done20:
+done21:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1514,9 +1562,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done21
+	JGE  done22
 
-loop21:
+loop22:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1528,9 +1576,9 @@ loop21:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop21
+	JLT     loop22
 
-done21:
+done22:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1548,9 +1596,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done22
+	JGE          done23
 
-loop22:
+loop23:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1563,9 +1611,9 @@ loop22:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop22
+	JLT          loop23
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1578,9 +1626,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done23
+	JGE     done24
 
-loop23:
+loop24:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1589,9 +1637,9 @@ loop23:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop23
+	JLT          loop24
 
-done23:
+done24:
 	VZEROUPPER
 	RET
 
@@ -1610,9 +1658,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done24
+	JGE          done25
 
-loop24:
+loop25:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1741,9 +1789,9 @@ loop24:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop24
+	JLT          loop25
 
-done24:
+done25:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1766,9 +1814,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done25
+	JGE          done26
 
-loop25:
+loop26:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1909,9 +1957,9 @@ loop25:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop25
+	JLT          loop26
 
-done25:
+done26:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1934,9 +1982,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done26
+	JGE          done27
 
-loop26:
+loop27:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2101,9 +2149,9 @@ loop26:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop26
+	JLT          loop27
 
-done26:
+done27:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2126,9 +2174,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done27
+	JGE          done28
 
-loop27:
+loop28:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2341,9 +2389,9 @@ loop27:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop27
+	JLT          loop28
 
-done27:
+done28:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2362,9 +2410,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done28
+	JGE     done29
 
-loop28:
+loop29:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2373,9 +2421,9 @@ loop28:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop28
+	JLT       loop29
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -2390,9 +2438,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done29
+	JGE     done30
 
-loop29:
+loop30:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2402,9 +2450,9 @@ loop29:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop29
+	JLT       loop30
 
-done29:
+done30:
 	VZEROUPPER
 	RET
 
@@ -2421,9 +2469,9 @@ TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 128(AX), Y1
 	XORQ    DI, DI
 	CMPQ    DI, CX
-	JGE     done30
+	JGE     done31
 
-loop30:
+loop31:
 	VMOVUPS (DX)(DI*4), Y2
 	VMOVUPS (BX)(DI*4), Y3
 	VMOVUPS (SI)(DI*4), Y4
@@ -2433,9 +2481,9 @@ loop30:
 	VADDPS  Y2, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, CX
-	JLT     loop30
+	JLT     loop31
 
-done30:
+done31:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 128(AX)
 	VZEROUPPER
@@ -2454,9 +2502,9 @@ TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 16(BX), Y1
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done31
+	JGE          done32
 
-loop31:
+loop32:
 	VMOVUPS (CX)(BX*4), Y2
 	VMOVUPS (DX)(BX*4), Y3
 	VMULPS  Y0, Y2, Y2
@@ -2466,9 +2514,9 @@ loop31:
 	VMOVUPS Y2, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop31
+	JLT     loop32
 
-done31:
+done32:
 	VZEROUPPER
 	RET
 
@@ -2484,18 +2532,18 @@ TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS (DX), Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done32
+	JGE          done33
 
-loop32:
+loop33:
 	VMULPS  (BX)(DX*4), Y1, Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  (AX)(DX*4), Y2, Y2
 	VMOVUPS Y2, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop32
+	JLT     loop33
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -2515,9 +2563,9 @@ TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 160(AX), Y3
 	XORQ    R8, R8
 	CMPQ    R8, CX
-	JGE     done33
+	JGE     done34
 
-loop33:
+loop34:
 	VMOVUPS (DX)(R8*4), Y4
 	VMOVUPS (BX)(R8*4), Y5
 	VMOVUPS (DI)(R8*4), Y6
@@ -2532,9 +2580,9 @@ loop33:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    $0x08, R8
 	CMPQ    R8, CX
-	JLT     loop33
+	JLT     loop34
 
-done33:
+done34:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 128(AX)
@@ -2558,9 +2606,9 @@ TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 20(BX), Y3
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done34
+	JGE          done35
 
-loop34:
+loop35:
 	VMOVUPS (CX)(BX*4), Y4
 	VMOVUPS (DX)(BX*4), Y5
 	VMULPS  Y0, Y4, Y6
@@ -2575,9 +2623,9 @@ loop34:
 	VMOVUPS Y4, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop34
+	JLT     loop35
 
-done34:
+done35:
 	VZEROUPPER
 	RET
 
@@ -2595,9 +2643,9 @@ TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(DX), Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done35
+	JGE          done36
 
-loop35:
+loop36:
 	VMULPS  (SI)(DX*4), Y1, Y3
 	VMULPS  (BX)(DX*4), Y2, Y4
 	VADDPS  Y4, Y3, Y3
@@ -2606,9 +2654,9 @@ loop35:
 	VMOVUPS Y3, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop35
+	JLT     loop36
 
-done35:
+done36:
 	VZEROUPPER
 	RET
 
@@ -2631,9 +2679,9 @@ TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 192(AX), Y5
 	XORQ    R9, R9
 	CMPQ    R9, CX
-	JGE     done36
+	JGE     done37
 
-loop36:
+loop37:
 	VMOVUPS (DX)(R9*4), Y6
 	VMOVUPS (BX)(R9*4), Y7
 	VMOVUPS (DI)(R9*4), Y8
@@ -2653,9 +2701,9 @@ loop36:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop36
+	JLT     loop37
 
-done36:
+done37:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2684,9 +2732,9 @@ TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 24(BX), Y5
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done37
+	JGE          done38
 
-loop37:
+loop38:
 	VMOVUPS (CX)(BX*4), Y6
 	VMOVUPS (DX)(BX*4), Y7
 	VMULPS  Y0, Y6, Y8
@@ -2706,9 +2754,9 @@ loop37:
 	VMOVUPS Y6, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop37
+	JLT     loop38
 
-done37:
+done38:
 	VZEROUPPER
 	RET
 
@@ -2728,9 +2776,9 @@ TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 8(DX), Y3
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done38
+	JGE          done39
 
-loop38:
+loop39:
 	VMULPS  (SI)(DX*4), Y1, Y4
 	VMULPS  (DI)(DX*4), Y2, Y5
 	VADDPS  Y5, Y4, Y4
@@ -2741,9 +2789,9 @@ loop38:
 	VMOVUPS Y4, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop38
+	JLT     loop39
 
-done38:
+done39:
 	VZEROUPPER
 	RET
 
@@ -2769,9 +2817,9 @@ TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 224(AX), Y7
 	XORQ    R10, R10
 	CMPQ    R10, CX
-	JGE     done39
+	JGE     done40
 
-loop39:
+loop40:
 	VMOVUPS (DX)(R10*4), Y8
 	VMOVUPS (BX)(R10*4), Y9
 	VMOVUPS (DI)(R10*4), Y10
@@ -2796,9 +2844,9 @@ loop39:
 	VADDPS  Y8, Y7, Y7
 	ADDQ    $0x08, R10
 	CMPQ    R10, CX
-	JLT     loop39
+	JLT     loop40
 
-done39:
+done40:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2832,9 +2880,9 @@ TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 28(BX), Y7
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done40
+	JGE          done41
 
-loop40:
+loop41:
 	VMOVUPS (CX)(BX*4), Y8
 	VMOVUPS (DX)(BX*4), Y9
 	VMULPS  Y0, Y8, Y10
@@ -2859,9 +2907,9 @@ loop40:
 	VMOVUPS Y8, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop40
+	JLT     loop41
 
-done40:
+done41:
 	VZEROUPPER
 	RET
 
@@ -2883,9 +2931,9 @@ TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 12(DX), Y4
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done41
+	JGE          done42
 
-loop41:
+loop42:
 	VMULPS  (SI)(DX*4), Y1, Y5
 	VMULPS  (DI)(DX*4), Y2, Y6
 	VADDPS  Y6, Y5, Y5
@@ -2898,8 +2946,8 @@ loop41:
 	VMOVUPS Y5, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop41
+	JLT     loop42
 
-done41:
+done42:
 	VZEROUPPER
 	RET

@@ -14,6 +14,11 @@ func packAVX2(dst []byte, codes []byte, width int, by *[128]byte)
 //go:noescape
 func unpackAVX2(codes []byte, p []byte, width int, by *[72]byte)
 
+// maxCodeAVX2 is maxCodeGo for a length that is a multiple of 32, with 16 bytes of p to spare.
+//
+//go:noescape
+func maxCodeAVX2(n int, p []byte, width int, by *[72]byte) uint8
+
 // maxByteAVX2 is maxByteGo for a length that is a multiple of 32.
 //
 //go:noescape

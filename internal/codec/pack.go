@@ -56,10 +56,15 @@ func Unpack(codes, p []byte, width int) {
 		copy(codes, p)
 		return
 	}
-	// The last 16 codes of the assembly are loaded as 16 bytes.
-	n := whole(min(len(codes), max(0, len(p)-16)/width*8), 32)
+	n := unpackable(len(codes), p, width)
 	unpackAVX2(codes[:n], p, width, &splits[width])
 	unpackGo(codes[n:], p[n/8*width:], width)
+}
+
+// unpackable is how many of n codes the assembly takes: it loads the last 16 as 16
+// bytes.
+func unpackable(n int, p []byte, width int) int {
+	return whole(min(n, max(0, len(p)-16)/width*8), 32)
 }
 
 func unpackGo(codes, p []byte, width int) {
@@ -92,6 +97,28 @@ func load(p []byte, n int) uint64 {
 		v = v<<8 | uint64(p[i])
 	}
 	return v
+}
+
+// MaxCode is the largest of n codes in p, 0 for none. It panics unless len(p) ==
+// PackedLen(n, width).
+func MaxCode(p []byte, n, width int) byte {
+	same("MaxCode", len(p), PackedLen(n, width))
+	if width == 8 {
+		return MaxByte(p)
+	}
+	k := unpackable(n, p, width)
+	return max(maxCodeAVX2(k, p, width, &splits[width]), maxCodeGo(p[k/8*width:], n-k, width))
+}
+
+func maxCodeGo(p []byte, n, width int) (m byte) {
+	var codes [256]byte
+	for n > 0 {
+		part := codes[:min(n, len(codes))]
+		unpackGo(part, p[:PackedLen(len(part), width)], width)
+		m = max(m, maxByteGo(part))
+		n, p = n-len(part), p[PackedLen(len(part), width):]
+	}
+	return m
 }
 
 // MaxByte is the largest byte, 0 for none.

@@ -7,9 +7,10 @@ func whole(int, int) int { return 0 }
 
 // What follows is called with nothing to do, or not at all.
 
-func packAVX2(dst, codes []byte, width int, by *[128]byte) {}
-func unpackAVX2(codes, p []byte, width int, by *[72]byte)  {}
-func maxByteAVX2(b []byte) uint8                           { return 0 }
+func packAVX2(dst, codes []byte, width int, by *[128]byte)       {}
+func unpackAVX2(codes, p []byte, width int, by *[72]byte)        {}
+func maxCodeAVX2(n int, p []byte, width int, by *[72]byte) uint8 { return 0 }
+func maxByteAVX2(b []byte) uint8                                 { return 0 }
 
 func levelsAVX2(codes []byte, x []float32, pre, perLevel float32, most int, start uint64)     {}
 func addLevelsAVX2(dst []float32, scale float32, codes []byte, zero int, low, unit float64)   {}

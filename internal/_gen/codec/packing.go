@@ -41,6 +41,29 @@ func packing() {
 	// the code to its top, a shift from there down.
 	begin("unpack", "(codes, p []byte, width int, by *[72]byte)", "32, with 16 bytes of p to spare")
 	codes, n = base("codes"), length("codes")
+	unpacked(n, func(i Register, y VecVirtual) {
+		VPERMQ(Imm(0xd8), y, y)
+		VMOVDQU(y, at(codes, i, 1, 0))
+	})
+	end()
+
+	begin("maxCode", "(n int, p []byte, width int, by *[72]byte) uint8", "32, with 16 bytes of p to spare")
+	most := zero()
+	unpacked(word("n"), func(_ Register, y VecVirtual) { VPMAXUB(y, most, most) })
+	Store(largestByte(most), ReturnIndex(0))
+	end()
+
+	begin("maxByte", "(b []byte) uint8", "32")
+	b, n := base("b"), length("b")
+	most = zero()
+	each(n, 32, func(i Register) { VPMAXUB(at(b, i, 1, 0), most, most) })
+	Store(largestByte(most), ReturnIndex(0))
+	end()
+}
+
+// unpacked runs body for every 32 of n codes at parameter p, of which the second
+// and the third eight are exchanged.
+func unpacked(n Register, body func(i Register, y VecVirtual)) {
 	p, width, by := base("p"), word("width"), word("by")
 	where, shift := op1(VMOVDQU, Mem{Base: by}), op1(VMOVDQU, Mem{Base: by, Disp: 32})
 	down := XMM()
@@ -55,23 +78,23 @@ func packing() {
 			VPSRLW(down, y[h], y[h])
 		}
 		VPACKUSWB(y[1], y[0], y[0])
-		VPERMQ(Imm(0xd8), y[0], y[0])
-		VMOVDQU(y[0], at(codes, i, 1, 0))
+		body(i, y[0])
 	})
-	end()
+}
 
-	begin("maxByte", "(b []byte) uint8", "32")
-	b, n := base("b"), length("b")
-	most := YMM()
-	VPXOR(most, most, most)
-	each(n, 32, func(i Register) { VPMAXUB(at(b, i, 1, 0), most, most) })
-	m, t, r := most.AsX(), XMM(), GP32()
-	VPMAXUB(upper(most), m, m)
+func zero() VecVirtual {
+	y := YMM()
+	VPXOR(y, y, y)
+	return y
+}
+
+func largestByte(y VecVirtual) Register {
+	m, t, r := XMM(), XMM(), GP32()
+	VPMAXUB(upper(y), y.AsX(), m)
 	for _, shift := range []uint64{8, 4, 2, 1} {
 		VPSRLDQ(Imm(shift), m, t)
 		VPMAXUB(t, m, m)
 	}
 	VMOVD(m, r)
-	Store(r.As8(), ReturnIndex(0))
-	end()
+	return r.As8()
 }
