@@ -18,9 +18,9 @@ import (
 // A rank is credited with its own values at the leader's positions. On foreign
 // positions it may have nothing, so the contraction of topk, claimed here, holds
 // at its own turns; at others the error is at most ‖g‖².
-// Departures: indices are Rice coded; chunk picks in chunks, as
-// theirs does, but exactly. Behind a server, which hears one rank at a time, it is topk:
-// each rank's own choice.
+// Departures: indices are Rice coded; chunk picks in chunks, as theirs does, but
+// exactly. Behind a server, which hears one rank at a time, it is topk: each
+// rank's own choice.
 // Tuning: feedback(cltk(keep=0.01),lowpass=0.9), lowpass=0 at small rates.
 // Cost: k·4 bytes a rank and hop, k·1.0 more for the leader at 1 %, whose
 // selection the others wait for.
