@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -74,74 +75,81 @@ func constant(n int, v float32) []float32 {
 
 // New makes a codec without state.
 func (f BFloat16) New(b Block) (Codec, error) {
-	c := &cast{d: b.Len(), format: &formatBF16, key: stream("bf16", b, true)}
-	if f.Stochastic {
-		c.stochastic = stochasticBF16
-	}
-	return c, nil
+	return &cast{d: b.Len(), format: &formatBF16, stochastic: f.Stochastic, key: stream("bf16", b, true)}, nil
 }
 
 // New makes a codec without state.
 func (f FP16) New(b Block) (Codec, error) {
-	c := &cast{d: b.Len(), format: &formatFP16, key: stream("fp16", b, true)}
-	if f.Stochastic {
-		c.stochastic = stochasticFP16
-	}
-	return c, nil
+	return &cast{d: b.Len(), format: &formatFP16, stochastic: f.Stochastic, key: stream("fp16", b, true)}, nil
 }
 
 type cast struct {
 	d          int
 	format     *format
-	stochastic func(v float32, key rng.Key, i int) uint16 // nil: to nearest
+	stochastic bool
 	key        rng.Key
 }
 
 func (c *cast) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	m := f32.MaxAbs(g)
-	if !(m <= math.MaxFloat32) {
-		return dst, ErrNotFinite
-	}
-	if c.stochastic == nil {
-		return c.format.append(dst, g, m), nil
-	}
 	at := len(dst)
-	dst = slices.Grow(dst, 2*c.d)[:at+2*c.d]
+	dst = slices.Grow(dst, 2*c.d)
 	key := c.key.With(uint64(s.N))
-	for i, v := range g {
-		binary.LittleEndian.PutUint16(dst[at+2*i:], c.stochastic(v, key, i))
+	for lo := 0; lo < c.d; lo += castBlock {
+		x := g[lo:min(lo+castBlock, c.d)]
+		end := len(dst)
+		dst = dst[:end+2*len(x)]
+		m := math.Float32frombits(c.write(dst[end:], x, key, lo))
+		if !(m <= math.MaxFloat32) {
+			return dst[:at], ErrNotFinite
+		}
+		if c.format == &formatFP16 && !c.stochastic && c.format.overflows(m) {
+			dst = c.format.append(dst[:end], x, m)
+		}
 	}
 	return dst, nil
 }
 
-// stochasticBF16 adds 16 random bits below the half and cuts: up with exactly
-// the probability of the fraction cut off. One draw serves four elements.
-func stochasticBF16(v float32, key rng.Key, i int) uint16 {
-	r := uint32(key.Uint64(uint64(i)>>2)>>(uint(i)&3*16)) & 0xffff
-	h := uint16((math.Float32bits(v) + r) >> 16)
-	if h&0x7fff == 0x7f80 {
-		h-- // saturate
+// write casts elements first, first+1, … of the block, without saturating fp16 to
+// nearest, and returns the bits of the largest magnitude.
+func (c *cast) write(dst []byte, x []float32, key rng.Key, first int) uint32 {
+	switch {
+	case c.format == &formatFP16 && c.stochastic:
+		return randomFP16(dst, x, key, first)
+	case c.format == &formatFP16:
+		return codec.NearestFP16(dst, x)
+	case c.stochastic:
+		return codec.RandomBF16(dst, x, key, uint64(first))
 	}
-	return h
+	return codec.NearestBF16(dst, x)
 }
 
-// stochasticFP16 does the same with the 13 bits that a half has less; below 6e-5,
-// where halves are evenly spaced, it rounds a count of 2⁻²⁴.
-func stochasticFP16(v float32, key rng.Key, i int) uint16 {
+// castBlock is how many elements are looked at and then cast, while they are near.
+const castBlock = 4096
+
+// randomFP16 rounds to a half below or above at random and returns the bits of
+// the largest magnitude: it adds 13 random bits below the half and cuts, or,
+// below 6e-5, where halves are evenly spaced, rounds a count of 2⁻²⁴.
+func randomFP16(dst []byte, x []float32, key rng.Key, first int) (m uint32) {
 	const largest, normal = 0x7bff, 0x38800000
-	b := math.Float32bits(v) & magnitude
-	sign := uint16(math.Float32bits(v) >> 16 & 0x8000)
-	if b < normal {
-		units := float64(math.Float32frombits(b)) * (1 << 24)
-		n := math.Floor(units)
-		if key.Float64(uint64(i)|1<<40) < units-n {
-			n++
+	for j, v := range x {
+		b, i := math.Float32bits(v)&magnitude, uint64(first+j)
+		m = max(m, b)
+		var h uint32
+		if b < normal {
+			units := float64(math.Float32frombits(b)) * (1 << 24)
+			n := math.Floor(units)
+			if key.Float64(i|1<<40) < units-n {
+				n++
+			}
+			h = uint32(n)
+		} else {
+			r := uint32(key.Uint64(i>>2)>>(i&3*16)) & 0x1fff
+			h = min(largest, (b-0x38000000+r)>>13) // saturate
 		}
-		return sign | uint16(n)
+		binary.LittleEndian.PutUint16(dst[2*j:], uint16(h|math.Float32bits(v)>>16&0x8000))
 	}
-	r := uint32(key.Uint64(uint64(i)>>2)>>(uint(i)&3*16)) & 0x1fff
-	return sign | uint16(min(largest, (b-0x38000000+r)>>13)) // saturate
+	return m
 }
 
 func (c *cast) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -167,10 +175,14 @@ func (c *cast) Project(dst, g []float32, s Step) error {
 	if !(m <= math.MaxFloat32) {
 		return ErrNotFinite
 	}
-	if c.stochastic != nil {
+	if c.stochastic {
 		key := c.key.With(uint64(s.N))
-		for i, v := range g {
-			dst[i] = c.format.from(c.stochastic(v, key, i))
+		var half [2 * castBlock]byte
+		for lo := 0; lo < c.d; lo += castBlock {
+			hi := min(lo+castBlock, c.d)
+			c.write(half[:2*(hi-lo)], g[lo:hi], key, lo)
+			clear(dst[lo:hi])
+			c.format.add(dst[lo:hi], 1, half[:2*(hi-lo)])
 		}
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -123,11 +124,8 @@ func (f Eden) New(b Block) (Codec, error) {
 	half := lloydMax[f.Bits]
 	for i, v := range half {
 		c.levels[i], c.levels[i+len(half)] = v, -v
-		if i > 0 {
-			c.cuts = append(c.cuts, (half[i-1]+v)/2)
-		}
 	}
-	c.top = half[len(half)-1]
+	c.centroids, c.top = codec.NewCentroids(half), half[len(half)-1]
 	c.spaces.New = func() any { return &edenSpace{make([]float32, f.Chunk), make([]byte, f.Chunk)} }
 	return c, nil
 }
@@ -145,7 +143,7 @@ type eden struct {
 	key                   rng.Key
 	chunks                []chunkOf
 	levels                [16]float32 // by code; the sign is the highest bit
-	cuts                  []float32   // between positive levels
+	centroids             *codec.Centroids
 	top                   float32
 	spaces                sync.Pool
 }
@@ -179,37 +177,17 @@ func (c *eden) encode(w *edenSpace, x []float32, ch chunkOf, key rng.Key) (float
 	}
 	// By a power of two to around 1, so that no sum overflows.
 	_, e := math.Frexp(float64(m))
-	small := math.Ldexp(1, -e)
 	y := w.y[:ch.padded]
-	for i, v := range x {
-		y[i] = float32(float64(v) * small)
-	}
+	codec.ScaleTo(y, x, math.Ldexp(1, -e))
 	clear(y[len(x):])
-	flip(y[:len(x)], key, ch.lo)
+	codec.Flip(y[:len(x)], key, ch.lo)
 	norm := math.Sqrt(f32.SumSq(y))
-	hadamard(y)
+	codec.Hadamard(y)
 	var inv float64
 	if norm > 0 {
 		inv = 1 / norm
 	}
-	var dot, square float64
-	sign := byte(1) << (c.bits - 1)
-	for i, v := range y {
-		z := float32(math.Abs(float64(v)) * inv)
-		code := byte(0)
-		for _, cut := range c.cuts {
-			if z > cut {
-				code++
-			}
-		}
-		q := float64(c.levels[code])
-		dot += q * float64(z)
-		square += q * q
-		if math.Signbit(float64(v)) {
-			code |= sign
-		}
-		w.codes[i] = code
-	}
+	dot, square := c.centroids.Nearest(w.codes[:ch.padded], y, inv, c.bits)
 	if norm == 0 {
 		return 0, true
 	}
@@ -228,19 +206,6 @@ func (c *eden) encode(w *edenSpace, x []float32, ch chunkOf, key rng.Key) (float
 // fits reports whether nothing decoded from n elements at this scale overflows.
 func (c *eden) fits(scale float32, n int) bool {
 	return float64(scale)*float64(c.top)*float64(n) <= math.MaxFloat32
-}
-
-// flip changes signs by the bits drawn for elements first, first+1, … of the
-// block; first is a multiple of 64.
-func flip(x []float32, key rng.Key, first int) {
-	for at := uint64(first) / 64; len(x) > 0; at++ {
-		draw := key.Uint64(at)
-		n := min(64, len(x))
-		for i := range x[:n] {
-			x[i] = math.Float32frombits(math.Float32bits(x[i]) ^ uint32(draw>>uint(i))<<31)
-		}
-		x = x[n:]
-	}
 }
 
 func (c *eden) AddTo(dst []float32, scale float32, p []byte, from From) error {
@@ -268,12 +233,10 @@ func (c *eden) AddTo(dst []float32, scale float32, p []byte, from From) error {
 		bits.Unpack(w.codes[:ch.padded], packed[:size], c.bits)
 		packed = packed[size:]
 		y := w.y[:ch.padded]
-		for j, code := range w.codes[:ch.padded] {
-			y[j] = c.levels[code]
-		}
-		hadamard(y)
+		codec.Lookup(y, w.codes[:ch.padded], &c.levels)
+		codec.Hadamard(y)
 		y = y[:ch.hi-ch.lo]
-		flip(y, key, ch.lo)
+		codec.Flip(y, key, ch.lo)
 		f32.Axpy(dst[ch.lo:ch.hi], scale*formatF32.get(p, i), y)
 	}
 	return nil

@@ -7,26 +7,6 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// hadamard is symmetric, and its square is n times the identity.
-func TestHadamard(t *testing.T) {
-	for n := 1; n <= 256; n *= 2 {
-		for i := range n {
-			x := make([]float32, n)
-			x[i] = 1
-			hadamard(x)
-			for j, v := range x {
-				want := float32(1)
-				for k := i & j; k > 0; k &= k - 1 {
-					want = -want
-				}
-				if v != want {
-					t.Fatalf("n=%d: entry (%d, %d) is %v, want %v", n, i, j, v, want)
-				}
-			}
-		}
-	}
-}
-
 // The levels are a fixed point of Lloyd's iteration: each is the mean of N(0,1)
 // over its cell.
 func TestLloydMaxLevels(t *testing.T) {

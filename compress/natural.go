@@ -1,10 +1,10 @@
 package compress
 
 import (
-	"math"
 	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -48,31 +48,20 @@ type natural struct {
 	key rng.Key
 }
 
-const mantissa = 1<<23 - 1
-
 func (c natural) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	if !f32.AllFinite(g) {
-		return dst, ErrNotFinite
-	}
 	at := len(dst)
-	dst = slices.Grow(dst, c.d+bits.SignLen(c.d))[:at+c.d]
-	out, key := dst[at:], c.key.With(uint64(s.N))
-	for i := 0; i < len(g); i += 2 {
-		draw := key.Uint64(uint64(i) >> 1)
-		out[i] = exponent(g[i], uint32(draw)&mantissa)
-		if i+1 < len(g) {
-			out[i+1] = exponent(g[i+1], uint32(draw>>32)&mantissa)
+	dst = slices.Grow(dst, c.d+bits.SignLen(c.d))[:at+c.d+bits.SignLen(c.d)]
+	exponents, signs, key := dst[at:at+c.d], dst[at+c.d:], c.key.With(uint64(s.N))
+	for lo := 0; lo < c.d; lo += chunk {
+		hi := min(lo+chunk, c.d)
+		if !f32.AllFinite(g[lo:hi]) {
+			return dst[:at], ErrNotFinite
 		}
+		codec.Exponents(exponents[lo:hi], g[lo:hi], key, uint64(lo))
+		f32.Signs(signs[lo/8:(hi+7)/8], g[lo:hi])
 	}
-	return bits.AppendSigns(dst, g), nil
-}
-
-// exponent adds 23 random bits to the mantissa and cuts it off: it carries into
-// the exponent with exactly the probability that makes the mean right, among
-// subnormal values too.
-func exponent(v float32, draw uint32) byte {
-	return byte(min((math.Float32bits(v)&magnitude+draw)>>23, 254))
+	return dst, nil
 }
 
 func (c natural) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -81,14 +70,9 @@ func (c natural) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 		return Corruptf("%d bytes, want %d", len(p), c.d+bits.SignLen(c.d))
 	}
 	exponents, signs := p[:c.d], p[c.d:]
-	for _, e := range exponents {
-		if e == 255 {
-			return Corruptf("an exponent of 255")
-		}
+	if codec.MaxByte(exponents) == 255 {
+		return Corruptf("an exponent of 255")
 	}
-	for i, e := range exponents {
-		sign := uint32(signs[i>>3]>>(uint(i)&7)) << 31
-		dst[i] += float32(scale * math.Float32frombits(sign|uint32(e)<<23))
-	}
+	codec.AddExponents(dst, scale, exponents, signs)
 	return nil
 }

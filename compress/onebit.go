@@ -2,8 +2,10 @@ package compress
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -47,13 +49,12 @@ func (c oneBit) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	if c.d == 0 {
 		return dst, nil
 	}
-	sum, abs := f32.Sum(g), f32.SumAbs(g)
+	at, n := len(dst), 8+bits.SignLen(c.d)
+	dst = slices.Grow(dst, n)[:at+n]
+	abs, sum := codec.Signs(dst[at+8:], g)
 	if !(abs <= math.MaxFloat64) {
-		return dst, ErrNotFinite
+		return dst[:at], ErrNotFinite
 	}
-	at := len(dst)
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
-	dst = bits.AppendSigns(dst, g)
 	minus := bits.Ones(dst[at+8:])
 	plus := c.d - minus
 	// Σ₊ = (Σ|g| + Σg)/2 and Σ₋ = −(Σ|g| − Σg)/2.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -96,6 +97,7 @@ type factors struct {
 	key           rng.Key
 	started       bool
 	p, q          []float32
+	t             []float32 // Qᵀ, to work in
 }
 
 // newFactors starts from a normal Q, the same on all ranks unless private.
@@ -121,19 +123,53 @@ func (f *factors) start(step int) {
 	f.started = true
 }
 
+// skinny is up to how many columns of the factors a product waits for memory and
+// not for arithmetic. Beyond it, it is a matrix product like others.
+const skinny = 8
+
 // left sets P = M·Q.
 func (f *factors) left(m []float32) {
-	f32.Gemm(false, false, f.rows, f.r, f.cols, 1, m, f.cols, f.q, f.r, 0, f.p, f.r)
+	if f.r > skinny {
+		f32.Gemm(false, false, f.rows, f.r, f.cols, 1, m, f.cols, f.q, f.r, 0, f.p, f.r)
+		return
+	}
+	transpose(f.space(), f.q, f.cols, f.r)
+	codec.LeftFactor(f.p, m, f.t, f.rows, f.cols, f.r)
 }
 
 // right sets q = MᵀP.
 func (f *factors) right(q, m []float32) {
-	f32.Gemm(true, false, f.cols, f.r, f.rows, 1, m, f.cols, f.p, f.r, 0, q, f.r)
+	if f.r > skinny {
+		f32.Gemm(true, false, f.cols, f.r, f.rows, 1, m, f.cols, f.p, f.r, 0, q, f.r)
+		return
+	}
+	codec.RightFactor(f.space(), f.p, m, f.rows, f.cols, f.r)
+	transpose(q, f.t, f.r, f.cols)
 }
 
-// addProduct adds scale·P·Qᵀ to dst.
-func (f *factors) addProduct(dst []float32, scale float32, p, q []float32) {
-	f32.Gemm(false, true, f.rows, f.cols, f.r, scale, p, f.r, q, f.r, 1, dst, f.cols)
+// addProduct adds scale·P·Qᵀ to dst, with room for Qᵀ in t.
+func (f *factors) addProduct(dst []float32, scale float32, p, q, t []float32) {
+	if f.r > skinny {
+		f32.Gemm(false, true, f.rows, f.cols, f.r, scale, p, f.r, q, f.r, 1, dst, f.cols)
+		return
+	}
+	transpose(t, q, f.cols, f.r)
+	codec.AddFactors(dst, scale, p, t, f.rows, f.cols, f.r)
+}
+
+// space is room for Qᵀ.
+func (f *factors) space() []float32 {
+	f.t = resize(f.t, f.cols*f.r)
+	return f.t
+}
+
+// transpose writes the transpose of x, rows×cols.
+func transpose(y, x []float32, rows, cols int) {
+	for i := range rows {
+		for j, v := range x[i*cols : (i+1)*cols] {
+			y[j*rows+i] = v
+		}
+	}
 }
 
 // orthogonalise makes the columns of P orthonormal by Gram and Schmidt, twice
@@ -254,19 +290,19 @@ func (x *powerExchange) Next(done Op) (Op, error) {
 }
 
 func (x *powerExchange) Output(dst []float32, scale float32) error {
-	x.addProduct(dst, scale, x.p, x.q)
+	x.addProduct(dst, scale, x.p, x.q, x.space())
 	return nil
 }
 
 func (x *powerExchange) Credited(dst []float32, scale float32) error {
-	x.addProduct(dst, scale, x.p, x.own)
+	x.addProduct(dst, scale, x.p, x.own, x.space())
 	return nil
 }
 
 // powerCodec is one rank's own factors: P̂, then Q.
 type powerCodec struct {
 	factors
-	spaces sync.Pool // *[]float32: factors of a payload
+	spaces sync.Pool // *[]float32: factors of a payload, and Qᵀ
 }
 
 func (c *powerCodec) Append(dst []byte, g []float32, s Step) ([]byte, error) {
@@ -290,12 +326,12 @@ func (c *powerCodec) AddTo(dst []float32, scale float32, p []byte, _ From) error
 	}
 	space := c.spaces.Get().(*[]float32)
 	defer c.spaces.Put(space)
-	*space = resize(*space, n)
-	v := *space
+	*space = resize(*space, n+c.cols*c.r)
+	v, t := (*space)[:n], (*space)[n:]
 	f32.FromBytes(v, p)
 	if !(float64(f32.MaxAbs(v[:np]))*float64(f32.MaxAbs(v[np:]))*float64(c.r) <= math.MaxFloat32) {
 		return Corruptf("factors are not finite, or too large")
 	}
-	c.addProduct(dst, scale, v[:np], v[np:])
+	c.addProduct(dst, scale, v[:np], v[np:], t)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -27,8 +28,13 @@ import (
 // Tuning: bits=4, bucket=512; feedback needs ω < 1, so bits=4 with bucket ≤ 256
 // or more bits. With l2 and whole layers ω is in the hundreds and feedback
 // diverges: hence the refusal.
-// Cost: bits + 32/bucket bits an element; one pass for norms, one draw for two
-// elements. Payload: all norms, then all codes, packed.
+// r is a float32 product, in fixed point with 24 fraction bits, and so is what is
+// added to it before it is cut: each element is without bias but for the rounding
+// of float32. A draw of 64 bits serves four elements; two of them have the same 32
+// bits, halves exchanged, so each is uniform and they are unrelated beyond 2⁻¹⁶ of a
+// level, which neither the mean nor ω can tell (codec.Levels).
+// Cost: bits + 32/bucket bits an element; one pass. Payload: all norms, then all
+// codes, packed.
 
 var _ = Families.Add("qsgd", "stochastic uniform levels, unbiased", QSGD{Bits: 4, Bucket: 512, Norm: "max"})
 
@@ -117,70 +123,42 @@ type qsgd struct {
 	key             rng.Key
 }
 
-// chunk is how many codes are packed at a time: whole bytes at any width.
-const chunk = 512
+// chunk is how many codes are packed at a time: whole bytes at any width, few
+// enough to stay in cache with what they are made of.
+const chunk = 2048
 
 func (c *qsgd) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	norms := len(dst)
-	dst = slices.Grow(dst, 4*c.buckets+bits.PackedLen(c.d, c.bits))
-	for lo := 0; lo < c.d; lo += c.bucket {
-		x := g[lo:min(lo+c.bucket, c.d)]
-		norm := f32.MaxAbs(x)
-		if c.l2 {
-			norm = float32(math.Sqrt(f32.SumSq(x)))
-		}
-		if !(norm <= math.MaxFloat32) {
-			return dst[:norms], ErrNotFinite
-		}
-		dst = formatF32.put(dst, norm)
-	}
-	key := c.key.With(uint64(s.N))
+	at := len(dst)
+	dst = slices.Grow(dst, 4*c.buckets+bits.PackedLen(c.d, c.bits))[:at+4*c.buckets]
+	key, norm := c.key.With(uint64(s.N)), float32(0)
 	var codes [chunk]byte
 	for lo := 0; lo < c.d; lo += chunk {
 		hi := min(lo+chunk, c.d)
-		for at := lo; at < hi; {
-			k := at / c.bucket
-			end := min(hi, (k+1)*c.bucket)
-			c.quantise(codes[at-lo:end-lo], g[at:end], formatF32.get(dst[norms:], k), key, uint64(at))
-			at = end
+		for from := lo; from < hi; {
+			k := from / c.bucket
+			end := min((k+1)*c.bucket, c.d)
+			if from == k*c.bucket {
+				if norm = c.norm(g[from:end]); !(norm <= math.MaxFloat32) {
+					return dst[:at], ErrNotFinite
+				}
+				formatF32.put(dst[:at+4*k], norm)
+			}
+			to := min(hi, end)
+			codec.Levels(codes[from-lo:to-lo], g[from:to], codec.NewScale(c.s, 24, float64(norm)), c.s, key, uint64(from))
+			from = to
 		}
 		dst = bits.AppendPacked(dst, codes[:hi-lo], c.bits)
 	}
 	return dst, nil
 }
 
-// quantise rounds in fixed point, 32 fraction bits: level = ⌊(r·2³² + u)/2³²⌋.
-// One draw serves the elements 2j and 2j+1 of the block; first is the place of
-// x[0] in it.
-func (c *qsgd) quantise(codes []byte, x []float32, norm float32, key rng.Key, first uint64) {
-	var inv float64
-	if norm > 0 {
-		inv = float64(c.s) * (1 << 32) / float64(norm)
+// norm is what the levels of a bucket are fractions of, NaN or Inf if x has one.
+func (c *qsgd) norm(x []float32) float32 {
+	if c.l2 {
+		return float32(math.Sqrt(f32.SumSq(x)))
 	}
-	s, codes := int32(c.s), codes[:len(x)]
-	i, pair := 0, first>>1
-	if first&1 == 1 && len(x) > 0 {
-		codes[0] = code(x[0], inv, key.Uint64(pair)>>32, s)
-		i, pair = 1, pair+1
-	}
-	for ; i+1 < len(x); i, pair = i+2, pair+1 {
-		draw := key.Uint64(pair)
-		codes[i] = code(x[i], inv, draw&(1<<32-1), s)
-		codes[i+1] = code(x[i+1], inv, draw>>32, s)
-	}
-	if i < len(x) {
-		codes[i] = code(x[i], inv, key.Uint64(pair)&(1<<32-1), s)
-	}
-}
-
-// code is s plus the signed level.
-func code(v float32, inv float64, draw uint64, s int32) byte {
-	u := math.Float32bits(v)
-	r := int64(float64(math.Float32frombits(u&magnitude)) * inv)
-	level := min(int32((r+int64(draw))>>32), s)
-	sign := int32(u) >> 31 // 0 or −1
-	return byte(s + (level ^ sign - sign))
+	return f32.MaxAbs(x)
 }
 
 func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -189,20 +167,13 @@ func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 		return Corruptf("%d bytes, want %d", len(p), want)
 	}
 	norms, packed := p[:4*c.buckets], p[4*c.buckets:]
-	if !formatF32.finite(norms) {
-		return Corruptf("a norm is not finite")
-	}
-	for i := 3; i < len(norms); i += 4 {
-		if norms[i]>>7 != 0 {
-			return Corruptf("a norm is negative")
-		}
+	if err := checkNorms(norms); err != nil {
+		return err
 	}
 	if !bits.PackedOK(packed, c.d, c.bits) {
 		return Corruptf("a code is beyond the last level, or padding is not zero")
 	}
 	var codes [chunk]byte
-	var values [256]float32
-	filled := -1 // the bucket that values are of
 	for lo := 0; lo < c.d; lo += chunk {
 		hi := min(lo+chunk, c.d)
 		from := lo / 8 * c.bits
@@ -210,24 +181,10 @@ func (c *qsgd) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 		for at := lo; at < hi; {
 			k := at / c.bucket
 			end := min(hi, (k+1)*c.bucket)
-			if k != filled {
-				c.fill(&values, scale, formatF32.get(norms, k))
-				filled = k
-			}
-			d := dst[at:end]
-			for i, code := range codes[at-lo:][:len(d)] {
-				d[i] += values[code]
-			}
+			unit := float64(formatF32.get(norms, k)) / float64(c.s)
+			codec.AddLevels(dst[at:end], scale, codes[at-lo:end-lo], c.bits, c.s, 0, unit)
 			at = end
 		}
 	}
 	return nil
-}
-
-// fill tabulates scale times what each code stands for.
-func (c *qsgd) fill(values *[256]float32, scale, norm float32) {
-	unit := float64(norm) / float64(c.s)
-	for code := range 2*c.s + 1 {
-		values[code] = scale * float32(float64(code-c.s)*unit)
-	}
 }

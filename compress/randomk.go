@@ -3,6 +3,7 @@ package compress
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
@@ -74,14 +75,32 @@ type randomK struct {
 // fits reports whether values up to m stay finite when scaled.
 func (c *randomK) fits(m float32) bool { return c.scale*m <= math.MaxFloat32 }
 
+// batch is how many positions are drawn before memory is asked for any of them:
+// it then answers many questions at a time.
+const batch = 256
+
+// draw returns positions first, first+1, … of the k, in at, as many as it holds or
+// there are.
+func (c *randomK) draw(at *[batch]int, pick *subset, first int) []int {
+	n := min(batch, c.k-first)
+	for j := range n {
+		at[j] = pick.at(first + j)
+	}
+	return at[:n]
+}
+
 func (c *randomK) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
 	if !c.fits(f32.MaxAbs(g)) {
 		return dst, ErrNotFinite
 	}
+	dst = slices.Grow(dst, 4*c.k)
+	var at [batch]int
 	pick := c.set.under(c.key.With(uint64(s.N)))
-	for i := range c.k {
-		dst = formatF32.put(dst, g[pick.at(i)])
+	for first := 0; first < c.k; first += batch {
+		for _, i := range c.draw(&at, &pick, first) {
+			dst = formatF32.put(dst, g[i])
+		}
 	}
 	return dst, nil
 }
@@ -96,9 +115,12 @@ func (c *randomK) AddTo(dst []float32, scale float32, p []byte, from From) error
 			return Corruptf("value %v is too large", v)
 		}
 	}
+	var at [batch]int
 	pick := c.set.under(c.key.With(uint64(from.Step)))
-	for i := range c.k {
-		dst[pick.at(i)] += float32(scale * float32(c.scale*formatF32.get(p, i)))
+	for first := 0; first < c.k; first += batch {
+		for j, i := range c.draw(&at, &pick, first) {
+			dst[i] += float32(scale * float32(c.scale*formatF32.get(p, first+j)))
+		}
 	}
 	return nil
 }
@@ -112,9 +134,12 @@ func (c *randomK) Project(dst, g []float32, s Step) error {
 	if !c.fits(f32.MaxAbs(g)) {
 		return ErrNotFinite
 	}
+	var at [batch]int
 	pick := c.set.under(c.key.With(uint64(s.N)))
-	for i := range dst[:c.k] {
-		dst[i] = g[pick.at(i)]
+	for first := 0; first < c.k; first += batch {
+		for j, i := range c.draw(&at, &pick, first) {
+			dst[first+j] = g[i]
+		}
 	}
 	return nil
 }
@@ -124,9 +149,12 @@ func (c *randomK) Lift(dst []float32, scale float32, sum []float32, s Step) erro
 	if !c.fits(f32.MaxAbs(sum)) {
 		return errSumOverflow("f32")
 	}
+	var at [batch]int
 	pick := c.set.under(c.key.With(uint64(s.N)))
-	for i, v := range sum[:c.k] {
-		dst[pick.at(i)] += float32(scale * float32(c.scale*v))
+	for first := 0; first < c.k; first += batch {
+		for j, i := range c.draw(&at, &pick, first) {
+			dst[i] += float32(scale * float32(c.scale*sum[first+j]))
+		}
 	}
 	return nil
 }

@@ -1,88 +1,95 @@
 package compress
 
-import "math"
+import (
+	"math"
 
-// selector finds the k-th largest magnitude of a vector without sorting: a
-// radix histogram over the magnitude bits, 11 + 10 + 10, each pass looking only
-// at what the pass before left in question. Magnitudes of finite floats order
-// like their bits.
+	"github.com/gradlab/gradlab/internal/codec"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// selector finds the k largest magnitudes of a vector without sorting, exactly k.
+// A short vector is bisected. Of a long one a sample says below which magnitude
+// nothing can be expected to be among them; one pass gathers what is not below,
+// and the cut is looked for there. Should the sample mislead, and fewer than k
+// remain, the whole vector is bisected.
 type selector struct {
-	count [2048]uint32
-	rest  []uint32 // magnitudes that share the threshold's upper bits
+	sample []float32
+	idx    []uint32  // what is not below
+	val    []float32 // the elements there
 }
 
-// threshold returns the bits of the k-th largest magnitude of g and how many of
-// the elements equal to it belong to the k largest. 1 ≤ k ≤ len(g). It returns
-// false if g has a NaN or Inf.
-func (s *selector) threshold(g []float32, k int) (tau uint32, ties int, ok bool) {
-	clear(s.count[:])
-	for _, v := range g {
-		s.count[math.Float32bits(v)&magnitude>>20]++
-	}
-	for _, n := range s.count[0x7f800000>>20:] {
-		if n > 0 {
-			return 0, 0, false
-		}
-	}
-	top, k := s.find(2048, k)
-	s.rest = resize(s.rest, int(s.count[top]))
-	n := 0
-	for _, v := range g {
-		if u := math.Float32bits(v) & magnitude; u>>20 == top {
-			s.rest[n] = u
-			n++
-		}
-	}
-	tau = top
-	for _, shift := range []uint{10, 0} {
-		clear(s.count[:1024])
-		for _, u := range s.rest {
-			s.count[u>>shift&1023]++
-		}
-		var digit uint32
-		digit, k = s.find(1024, k)
-		tau = tau<<10 | digit
-		n = 0
-		for _, u := range s.rest {
-			if u>>shift == tau {
-				s.rest[n] = u
-				n++
-			}
-		}
-		s.rest = s.rest[:n]
-	}
-	return tau, k, true
-}
-
-// find returns the bin, from the top, in which the k-th element lies and its
-// rank within the bin.
-func (s *selector) find(bins, k int) (uint32, int) {
-	b := bins - 1
-	for ; k > int(s.count[b]); b-- {
-		k -= int(s.count[b])
-	}
-	return uint32(b), k
-}
+const (
+	shortest = 1 << 14 // elements from which it pays to sample
+	samples  = 1 << 13
+)
 
 // indices appends to idx the positions of the k largest magnitudes of g in
-// ascending order. Among equals the lower index wins.
+// ascending order, 1 ≤ k ≤ len(g). Among equals the lower index wins. It returns
+// false if g has a NaN or Inf.
 func (s *selector) indices(idx []uint32, g []float32, k int) ([]uint32, bool) {
-	tau, ties, ok := s.threshold(g, k)
-	if !ok {
-		return idx, false
+	idx, _, ok := s.largest(idx, nil, g, k)
+	return idx, ok
+}
+
+// largest is indices that also appends the elements to val, unless it is nil.
+func (s *selector) largest(idx []uint32, val, g []float32, k int) ([]uint32, []float32, bool) {
+	if s.val == nil {
+		s.idx, s.val = make([]uint32, 0, k+k/2+64), make([]float32, 0, k+k/2+64)
 	}
-	for i, v := range g {
-		u := math.Float32bits(v) & magnitude
-		if u < tau {
-			continue
-		}
-		if u == tau {
-			if ties == 0 {
+	if !s.gather(g, k) {
+		return idx, val, false
+	}
+	tau, ties := uint32(0), k
+	if len(s.val) > k {
+		tau, ties = codec.Cut(s.val, k)
+	}
+	for j, v := range s.val {
+		if u := math.Float32bits(v) & magnitude; u <= tau {
+			if u < tau || ties == 0 {
 				continue
 			}
 			ties--
 		}
-		idx = append(idx, uint32(i))
+		idx = append(idx, s.idx[j])
+		if val != nil {
+			val = append(val, v)
+		}
 	}
-	return idx, true
+	return idx, val, true
+}
+
+// gather keeps k elements or more, the k largest among them. It returns false if g
+// has a NaN or Inf.
+func (s *selector) gather(g []float32, k int) (finite bool) {
+	if len(g) >= shortest {
+		s.idx, s.val, finite = codec.AppendReaching(s.idx[:0], s.val[:0], g, s.guess(g, k))
+		if !finite || len(s.idx) >= k {
+			return finite
+		}
+	}
+	if !f32.AllFinite(g) {
+		return false
+	}
+	tau, _ := codec.Cut(g, k)
+	s.idx, s.val, _ = codec.AppendReaching(s.idx[:0], s.val[:0], g, tau)
+	return true
+}
+
+// guess is a magnitude that at least k elements of g are expected to have, and not
+// many more: of a sample, one element from each stretch of g, the place in it by
+// chance, it takes four standard deviations more than the share of k.
+func (s *selector) guess(g []float32, k int) uint32 {
+	s.sample = resize(s.sample, samples)
+	stretch := len(g) / samples
+	for i := range s.sample {
+		s.sample[i] = g[i*stretch+int(rng.Mix(uint64(i))%uint64(stretch))]
+	}
+	share := float64(k) / float64(len(g)) * samples
+	rank := int(share+4*math.Sqrt(share)) + 1
+	if rank > samples {
+		return 0
+	}
+	tau, _ := codec.Cut(s.sample, rank)
+	return tau
 }

@@ -12,8 +12,8 @@ import (
 // The radix selection agrees with sorting, ties going to the lower index.
 func TestSelect(t *testing.T) {
 	var s selector
-	for _, d := range []int{1, 2, 9, 100, 3000} {
-		for law := range 4 {
+	for _, d := range []int{1, 2, 9, 100, 3000, shortest, 3*shortest + 1} {
+		for law := range 5 {
 			k := rng.New(uint64(law), "select").With(uint64(d))
 			g := make([]float32, d)
 			for i := range g {
@@ -26,6 +26,11 @@ func TestSelect(t *testing.T) {
 					g[i] = math.Float32frombits(uint32(k.Uint64(uint64(i))) &^ (1 << 30))
 				case 3: // all in one upper bin
 					g[i] = 1 + float32(k.IntN(uint64(i), 1000))*0x1p-23
+				case 4: // large ones together, where a sample misses them or finds too many
+					g[i] = float32(k.Norm(uint64(i)))
+					if n := (d + samples - 1) / samples; i%max(1, n) == int(rng.Mix(uint64(i/max(1, n)))%uint64(max(1, d/samples))) {
+						g[i] *= 10
+					}
 				}
 			}
 			order := make([]uint32, d)

@@ -2,8 +2,10 @@ package compress
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -72,16 +74,20 @@ type sign struct {
 
 func (c sign) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
+	at, header := len(dst), 0
 	if c.mean {
-		sum := f32.SumAbs(g)
-		if !(sum <= math.MaxFloat64) {
-			return dst, ErrNotFinite
-		}
-		dst = formatF32.put(dst, float32(sum/float64(c.d)))
-	} else if !f32.AllFinite(g) {
-		return dst, ErrNotFinite
+		header = 4
 	}
-	return bits.AppendSigns(dst, g), nil
+	n := header + bits.SignLen(c.d)
+	dst = slices.Grow(dst, n)[:at+n]
+	sum, _ := codec.Signs(dst[at+header:], g)
+	if !(sum <= math.MaxFloat64) {
+		return dst[:at], ErrNotFinite
+	}
+	if c.mean {
+		formatF32.put(dst[:at], float32(sum/float64(c.d)))
+	}
+	return dst, nil
 }
 
 func (c sign) AddTo(dst []float32, scale float32, p []byte, _ From) error {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -25,7 +26,7 @@ import (
 // scales, shared changes nothing.
 // Tuning: clip=2.5 without feedback. Feedback needs ω < 1, so clip=0 and
 // bucket ≤ 8: prefer qsgd there.
-// Cost: 1.6 + 32/bucket bits an element; a pass for scales, one draw for two
+// Cost: 1.6 + 32/bucket bits an element; a pass for scales, one draw for four
 // elements. Payload: all scales, then the trits, the first of a byte in its
 // lowest digit.
 
@@ -82,7 +83,7 @@ func bucketsOf(want, d int) (bucket, buckets int) {
 	return bucket, (d + bucket - 1) / bucket
 }
 
-func tritLen(d int) int { return (d + 4) / 5 }
+func tritLen(d int) int { return codec.TritLen(d) }
 
 // New makes a codec without state.
 func (f TernGrad) New(b Block) (Codec, error) {
@@ -112,52 +113,59 @@ type ternGrad struct {
 func (c *ternGrad) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
 	at := len(dst)
-	dst = slices.Grow(dst, 4*c.buckets+tritLen(c.d))
-	for lo := 0; lo < c.d; lo += c.bucket {
-		scale := c.family.scale(g[lo:min(lo+c.bucket, c.d)])
-		if !(scale <= math.MaxFloat32) {
-			return dst[:at], ErrNotFinite
-		}
-		dst = formatF32.put(dst, scale)
-	}
-	scales := dst[at:]
-	key, draw := c.key.With(uint64(s.N)), uint64(0)
-	var perUnit float64
-	var code, weight byte = 0, 1
-	for i, v := range g {
-		if i%c.bucket == 0 {
-			perUnit = 0
-			if scale := formatF32.get(scales, i/c.bucket); scale > 0 {
-				perUnit = (1 << 32) / float64(scale)
+	dst = slices.Grow(dst, 4*c.buckets+tritLen(c.d))[:at+4*c.buckets]
+	key, scale := c.key.With(uint64(s.N)), float32(0)
+	var codes [tritChunk]byte
+	for lo := 0; lo < c.d; lo += tritChunk {
+		hi := min(lo+tritChunk, c.d)
+		for from := lo; from < hi; {
+			k := from / c.bucket
+			end := min((k+1)*c.bucket, c.d)
+			if from == k*c.bucket {
+				if scale = c.family.scale(g[from:end]); !(scale <= math.MaxFloat32) {
+					return dst[:at], ErrNotFinite
+				}
+				formatF32.put(dst[:at+4*k], scale)
 			}
+			to := min(hi, end)
+			codec.Levels(codes[from-lo:to-lo], g[from:to], codec.NewScale(1, 24, float64(scale)), 1, key, uint64(from))
+			from = to
 		}
-		if draw >>= 32; i&1 == 0 {
-			draw = key.Uint64(uint64(i) >> 1)
-		}
-		// Digits are 0, 1, 2 for −, 0, +.
-		hit := byte((uint64(math.Abs(float64(v))*perUnit) + draw&(1<<32-1)) >> 32 & 1)
-		if v < 0 {
-			hit = -hit
-		}
-		code += (1 + hit) * weight
-		if weight *= 3; weight == 243 || i+1 == len(g) {
-			dst = append(dst, code)
-			code, weight = 0, 1
-		}
+		dst = appendTrits(dst, codes[:hi-lo])
 	}
 	return dst, nil
 }
 
-// scale is max|x|, or clip·σ if that is less; NaN or Inf if x has one.
+// tritChunk is how many codes are packed at a time: whole bytes, and whole groups
+// for what makes them.
+const tritChunk = 5 * 512
+
+// appendTrits appends codes of 0, 1, 2 for −, 0, +.
+func appendTrits(dst, codes []byte) []byte {
+	at, n := len(dst), tritLen(len(codes))
+	dst = slices.Grow(dst, n)[:at+n]
+	codec.PackTrits(dst[at:], codes)
+	return dst
+}
+
+// scale is max|x|, or clip·σ if that is less; NaN or Inf if x has one. Sums are
+// taken piece by piece, so that x is read once.
 func (f TernGrad) scale(x []float32) float32 {
-	m := f32.MaxAbs(x)
-	if f.Clip == 0 || !(m <= math.MaxFloat32) {
-		return m
+	if f.Clip == 0 {
+		return f32.MaxAbs(x)
 	}
-	n := float64(len(x))
-	mean := f32.Sum(x) / n
-	sigma := math.Sqrt(max(0, f32.SumSq(x)/n-mean*mean))
-	if cut := float32(f.Clip * sigma); cut < m {
+	const piece = 4096
+	n, m := float64(len(x)), float32(0)
+	var sum, square float64
+	for lo := 0; lo < len(x); lo += piece {
+		part := x[lo:min(lo+piece, len(x))]
+		m = max(m, f32.MaxAbs(part))
+		sum += f32.Sum(part)
+		square += f32.SumSq(part)
+	}
+	mean := sum / n
+	sigma := math.Sqrt(max(0, square/n-float64(mean*mean)))
+	if cut := float32(f.Clip * sigma); m <= math.MaxFloat32 && cut < m {
 		return cut
 	}
 	return m
@@ -172,33 +180,24 @@ func (c *ternGrad) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if err := checkNorms(scales); err != nil {
 		return err
 	}
-	for i, t := range trits {
-		if t >= 243 || i == len(trits)-1 && int(t) >= pow3[c.d-5*i] {
-			return Corruptf("byte %d holds no trits", i)
-		}
+	if last := len(trits) - 1; codec.MaxByte(trits) >= 243 || last >= 0 && int(trits[last]) >= pow3[c.d-5*last] {
+		return Corruptf("a byte holds no trits")
 	}
-	var values [3]float32
-	for i := range dst {
-		if i%c.bucket == 0 {
-			v := float32(scale * formatF32.get(scales, i/c.bucket))
-			values = [3]float32{-v, 0, v}
+	var codes [tritChunk]byte
+	for lo := 0; lo < c.d; lo += tritChunk {
+		hi := min(lo+tritChunk, c.d)
+		codec.UnpackTrits(codes[:hi-lo], trits[lo/5:(hi+4)/5])
+		for at := lo; at < hi; {
+			k := at / c.bucket
+			end := min(hi, (k+1)*c.bucket)
+			codec.AddLevels(dst[at:end], scale, codes[at-lo:end-lo], 2, 1, 0, float64(formatF32.get(scales, k)))
+			at = end
 		}
-		dst[i] += values[trinary[trits[i/5]][i%5]]
 	}
 	return nil
 }
 
 var pow3 = [6]int{1, 3, 9, 27, 81, 243}
-
-// trinary is the five digits of a byte, lowest first.
-var trinary = func() (t [243][5]byte) {
-	for code := range t {
-		for i, c := 0, code; i < 5; i, c = i+1, c/3 {
-			t[code][i] = byte(c % 3)
-		}
-	}
-	return
-}()
 
 // checkNorms refuses scales that are not finite or have a sign.
 func checkNorms(p []byte) error {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -211,9 +212,9 @@ func (c *thc) rotate(y, x []float32, ch chunkOf, key rng.Key) (norm float32, ok 
 	}
 	copy(y, x)
 	clear(y[len(x):])
-	flip(y[:len(x)], key, ch.lo)
+	codec.Flip(y[:len(x)], key, ch.lo)
 	norm = float32(math.Sqrt(f32.SumSq(x)))
-	hadamard(y)
+	codec.Hadamard(y)
 	return norm, true
 }
 
@@ -257,9 +258,9 @@ func (c *thc) fits(norm float32, world int) bool {
 
 // back rotates whole numbers in y back and adds unit times them to dst.
 func (c *thc) back(dst []float32, unit float32, y []float32, ch chunkOf, key rng.Key) {
-	hadamard(y)
+	codec.Hadamard(y)
 	y = y[:ch.hi-ch.lo]
-	flip(y, key, ch.lo)
+	codec.Flip(y, key, ch.lo)
 	f32.Axpy(dst[ch.lo:ch.hi], unit, y)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -85,33 +86,40 @@ func (c *threeLC) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		return dst, ErrNotFinite
 	}
 	dst = formatF32.put(dst, m)
-	half := m / 2
 	run := 0
-	for ; len(g) > 0; g = g[min(5, len(g)):] {
-		var code, weight byte = 0, 1
-		for _, v := range g[:min(5, len(g))] {
-			trit := byte(1)
-			if m > 0 && v >= half {
-				trit = 2
-			} else if m > 0 && v <= -half {
-				trit = 0
+	var codes [tritChunk]byte
+	var packed [tritChunk / 5]byte
+	for ; len(g) > 0; g = g[min(tritChunk, len(g)):] {
+		n := min(tritChunk, len(g))
+		ternary(codes[:n], g, m)
+		trits := packed[:tritLen(n)]
+		codec.PackTrits(trits, codes[:n])
+		for _, b := range trits {
+			if b == fiveZeros && run < longRun {
+				run++
+				continue
 			}
-			code += trit * weight
-			weight *= 3
+			dst = appendRun(dst, run)
+			run = 0
+			if b == fiveZeros {
+				run = 1
+				continue
+			}
+			dst = append(dst, b)
 		}
-		if code == fiveZeros && len(g) >= 5 && run < longRun {
-			run++
-			continue
-		}
-		dst = appendRun(dst, run)
-		run = 0
-		if code == fiveZeros && len(g) >= 5 {
-			run = 1
-			continue
-		}
-		dst = append(dst, code)
 	}
 	return appendRun(dst, run), nil
+}
+
+// ternary codes round(x/m) + 1, zeros if m is 0.
+func ternary(codes []byte, x []float32, m float32) {
+	if m > 0 {
+		codec.Ternary(codes, x[:len(codes)], m/2)
+		return
+	}
+	for i := range codes {
+		codes[i] = 1
+	}
 }
 
 // appendRun writes run bytes of five zeros.
@@ -175,3 +183,13 @@ func (c *threeLC) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	}
 	return nil
 }
+
+// trinary is the five digits of a byte, lowest first.
+var trinary = func() (t [243][5]byte) {
+	for code := range t {
+		for i, c := 0, code; i < 5; i, c = i+1, c/3 {
+			t[code][i] = byte(c % 3)
+		}
+	}
+	return
+}()

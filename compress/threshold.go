@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -88,7 +90,10 @@ func (f Threshold) New(b Block) (Codec, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	return &threshold{hits: hits{d: b.Len(), index: word(f.Index, "rice"), values: formatOf(f.Values)}, tau: float32(f.Tau)}, nil
+	return &threshold{
+		hits: hits{d: b.Len(), index: word(f.Index, "rice"), values: formatOf(f.Values)},
+		tau:  float32(f.Tau), val: []float32{},
+	}, nil
 }
 
 // New makes a codec whose state is the residual.
@@ -105,20 +110,22 @@ type threshold struct {
 	hits
 	tau float32
 	idx []uint32
+	val []float32 // what is sent, not nil if that is values
 }
 
 func (c *threshold) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	m := f32.MaxAbs(g)
-	if !(m <= math.MaxFloat32) {
+	var finite bool
+	if c.idx, c.val, finite = codec.AppendReaching(c.idx[:0], c.val[:0], g, math.Float32bits(c.tau)); !finite {
 		return dst, ErrNotFinite
 	}
-	c.idx = c.idx[:0]
-	tau := math.Float32bits(c.tau)
-	for i, v := range g {
-		if math.Float32bits(v)&magnitude >= tau {
-			c.idx = append(c.idx, uint32(i))
-		}
+	if c.values == nil {
+		return c.append(dst, g, c.idx), nil
 	}
-	return c.append(dst, g, c.idx), nil
+	dst = bits.AppendUvarint(dst, uint32(len(c.idx)))
+	dst = c.values.append(dst, c.val, f32.MaxAbs(c.val))
+	if len(c.idx) == 0 {
+		return dst, nil
+	}
+	return appendIndices(dst, c.index, c.idx, c.d), nil
 }

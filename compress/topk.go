@@ -22,7 +22,7 @@ import (
 // range of an index; δ is that of the chunk that keeps least.
 // Tuning: keep=0.01 with feedback around it; index=bitmap from keep ≈ 0.15 on;
 // index=block with chunks is SparseLoCo's 12 bits, where rice takes 7.5.
-// Cost: k·(4 + 1.0) bytes at 1 %, three passes over the vector and no sort.
+// Cost: k·(4 + 1.0) bytes at 1 %, one pass over the vector and no sort.
 // Payload: k values, then the index section (index.go).
 
 var topKDefault = Families.Add("topk", "the k largest entries",
@@ -126,6 +126,7 @@ type topK struct {
 	values *format
 	sel    selector
 	idx    []uint32
+	val    []float32
 }
 
 func (c *topK) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
@@ -141,9 +142,9 @@ func (c *topK) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		return c.values.append(dst, g, m), nil
 	}
 	if cap(c.idx) < c.k {
-		c.idx = make([]uint32, 0, c.k)
+		c.idx, c.val = make([]uint32, 0, c.k), make([]float32, 0, c.k)
 	}
-	c.idx = c.idx[:0]
+	c.idx, c.val = c.idx[:0], c.val[:0]
 	for lo := 0; lo < c.d; lo += c.chunk {
 		hi, k := lo+c.chunk, c.each
 		if hi > c.d {
@@ -151,16 +152,14 @@ func (c *topK) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		}
 		at := len(c.idx)
 		var ok bool
-		if c.idx, ok = c.sel.indices(c.idx, g[lo:hi], k); !ok {
+		if c.idx, c.val, ok = c.sel.largest(c.idx, c.val, g[lo:hi], k); !ok {
 			return dst, ErrNotFinite
 		}
 		for j := range c.idx[at:] {
 			c.idx[at+j] += uint32(lo)
 		}
 	}
-	for _, i := range c.idx {
-		dst = c.values.put(dst, g[i])
-	}
+	dst = c.values.append(dst, c.val, f32.MaxAbs(c.val))
 	if c.index == "block" {
 		return appendBlocks(dst, c.idx, c.d, c.chunk), nil
 	}
@@ -198,8 +197,15 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if !r.done() {
 		return Corruptf("bytes behind the last index")
 	}
-	for j := range c.k {
-		dst[write.next()] += float32(scale * c.values.get(values, j))
+	var at [batch]uint32
+	for first := 0; first < c.k; first += batch {
+		n := min(batch, c.k-first)
+		for j := range n {
+			at[j] = uint32(write.next())
+		}
+		for j, i := range at[:n] {
+			dst[i] += float32(scale * c.values.get(values, first+j))
+		}
 	}
 	return nil
 }

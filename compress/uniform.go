@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -26,7 +27,10 @@ import (
 // only.
 // Tuning: 8 bits nearest without feedback, 4 bits stochastic without or nearest
 // with; the shorter the bucket the smaller the error.
-// Cost: bits + 64/bucket (minmax) or 32/bucket (symmetric) bits an element.
+// Cost: bits + 64/bucket (minmax) or 32/bucket (symmetric) bits an element; one
+// pass. Nearest rounds in float64, stochastic in fixed point with 23 fraction bits,
+// a draw for four elements: each is without bias but for the rounding of float32
+// (codec.Steps).
 // Payload: the ranges (lo and hi for minmax, hi for symmetric), then packed
 // codes.
 
@@ -122,20 +126,18 @@ type uniform struct {
 func (c *uniform) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
 	at := len(dst)
-	dst = slices.Grow(dst, c.header*c.buckets+bits.PackedLen(c.d, c.bits))
-	for lo := 0; lo < c.d; lo += c.bucket {
-		var ok bool
-		if dst, ok = c.appendRange(dst, g[lo:min(lo+c.bucket, c.d)]); !ok {
-			return dst[:at], ErrNotFinite
-		}
-	}
+	dst = slices.Grow(dst, c.header*c.buckets+bits.PackedLen(c.d, c.bits))[:at+c.header*c.buckets]
 	key := c.key.With(uint64(s.N))
 	var codes [chunk]byte
 	for lo := 0; lo < c.d; lo += chunk {
 		hi := min(lo+chunk, c.d)
 		for from := lo; from < hi; {
 			k := from / c.bucket
-			to := min(hi, (k+1)*c.bucket)
+			end := min((k+1)*c.bucket, c.d)
+			if from == k*c.bucket && !c.putRange(dst[:at+c.header*k], g[from:end]) {
+				return dst[:at], ErrNotFinite
+			}
+			to := min(hi, end)
 			low, unit := c.rangeAt(dst[at:], k)
 			c.quantise(codes[from-lo:to-lo], g[from:to], low, unit, key, uint64(from))
 			from = to
@@ -145,20 +147,17 @@ func (c *uniform) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	return dst, nil
 }
 
-// appendRange appends what the receiver needs of the range of x.
-func (c *uniform) appendRange(dst []byte, x []float32) ([]byte, bool) {
-	m := f32.MaxAbs(x)
-	if !(m <= math.MaxFloat32) {
-		return dst, false
-	}
+// putRange puts behind dst, which has the room, what the receiver needs of the
+// range of x. It returns false if x has a NaN or Inf.
+func (c *uniform) putRange(dst []byte, x []float32) bool {
 	if c.symmetric {
-		return formatF32.put(dst, m), true
+		m := f32.MaxAbs(x)
+		formatF32.put(dst, m)
+		return m <= math.MaxFloat32
 	}
-	lo, hi := x[0], x[0]
-	for _, v := range x {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	return formatF32.put(formatF32.put(dst, lo), hi), true
+	lo, hi, finite := codec.Extent(x)
+	formatF32.put(formatF32.put(dst, lo), hi)
+	return finite
 }
 
 // rangeAt is the lowest level and the step of bucket k.
@@ -171,27 +170,17 @@ func (c *uniform) rangeAt(p []byte, k int) (low, unit float64) {
 	return lo, (hi - lo) / float64(c.steps)
 }
 
-// quantise rounds in float64. One draw serves the elements 2j and 2j+1 of the
-// block; first is the place of x[0] in it.
+// quantise counts steps; first is the place of x[0] in the block.
 func (c *uniform) quantise(codes []byte, x []float32, lo, unit float64, key rng.Key, first uint64) {
+	if c.stochastic {
+		codec.Steps(codes, x, float32(lo), codec.NewScale(c.steps, 23, unit*float64(c.steps)), c.steps, key, first)
+		return
+	}
 	var perUnit float64
 	if unit > 0 {
 		perUnit = 1 / unit
 	}
-	top := float64(c.steps)
-	draw, drawn := uint64(0), ^uint64(0)
-	for i, v := range x {
-		r := 0.5
-		if c.stochastic {
-			at := first + uint64(i)
-			if at>>1 != drawn {
-				drawn = at >> 1
-				draw = key.Uint64(drawn)
-			}
-			r = float64(uint32(draw>>(at&1*32))) * 0x1p-32
-		}
-		codes[i] = byte(min((float64(v)-lo)*perUnit+r, top))
-	}
+	codec.NearestSteps(codes, x, lo, perUnit, float64(c.steps))
 }
 
 func (c *uniform) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -211,8 +200,6 @@ func (c *uniform) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	}
 	packed := p[n:]
 	var codes [chunk]byte
-	var values [256]float32
-	filled := -1
 	for lo := 0; lo < c.d; lo += chunk {
 		hi := min(lo+chunk, c.d)
 		from := lo / 8 * c.bits
@@ -220,17 +207,8 @@ func (c *uniform) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 		for at := lo; at < hi; {
 			k := at / c.bucket
 			end := min(hi, (k+1)*c.bucket)
-			if k != filled {
-				low, unit := c.rangeAt(p, k)
-				for q := range c.steps + 1 {
-					values[q] = float32(scale * float32(low+float64(unit*float64(q))))
-				}
-				filled = k
-			}
-			d := dst[at:end]
-			for i, q := range codes[at-lo:][:len(d)] {
-				d[i] += values[q]
-			}
+			low, unit := c.rangeAt(p, k)
+			codec.AddLevels(dst[at:end], scale, codes[at-lo:end-lo], c.bits, 0, low, unit)
 			at = end
 		}
 	}

@@ -27,8 +27,9 @@ internal/conv           : internal/f32                     | golang.org/x/sys
 lrschedule              : internal/registry
 staleness               : internal/registry
 staleness/staletest     : staleness
-compress/bits           : internal/f32                     | github.com/klauspost/compress
-compress                : compress/bits internal/f32 internal/rng internal/registry
+internal/codec          : internal/f32 internal/rng        | golang.org/x/sys
+compress/bits           : internal/codec internal/f32                     | github.com/klauspost/compress
+compress                : compress/bits internal/codec internal/f32 internal/rng internal/registry
 compress/compresstest   : compress compress/bits internal/f32 internal/rng internal/registry
 sgd                     : lrschedule internal/f32 internal/rng internal/registry
 sgd/sgdtest             : sgd internal/rng internal/f32

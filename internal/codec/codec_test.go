@@ -1,0 +1,515 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// strange are values that rounding, comparing and masking must get right.
+var strange = []uint32{
+	0, 1 << 31, 1, 1<<31 | 1, 0x007fffff, 0x00800000, // zeros, subnormals, the smallest normal
+	0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff, // infinities, the largest
+	0x7f800001, 0xff800001, 0x7fc00000, 0xffffffff, // NaNs
+	0x7f7f7fff, 0x7f7f8000, 0x3f800000, 0x3f7fffff, 0x3f000000, // edges of bf16, 1, ½
+}
+
+// work is what a kernel gets: vectors and bytes at any alignment, and numbers.
+type work struct {
+	x, y    []float32
+	b, c    []byte // as many bytes as elements
+	scale   float32
+	a, p, q float64
+	key     rng.Key
+	first   uint64
+	k       int
+	out     []any // results
+}
+
+// vector draws n elements at any offset from an alignment. Finite ones only
+// where a kernel's contract says so.
+func vector(t *rapid.T, n int, finite bool) []float32 {
+	key, odd := rng.Key(rapid.Uint64().Draw(t, "key")), rapid.IntRange(0, 40).Draw(t, "odd in a hundred")
+	x := make([]float32, n+8)[rapid.IntRange(0, 7).Draw(t, "offset"):][:n:n]
+	for i := range x {
+		u := key.Uint64(uint64(i))
+		switch {
+		case int(u%100) >= odd:
+			x[i] = float32(key.With(1).Norm(uint64(i)))
+		case u>>32&1 == 0:
+			x[i] = math.Float32frombits(strange[u>>33%uint64(len(strange))])
+		default:
+			x[i] = math.Float32frombits(uint32(u >> 32))
+		}
+		if finite && math.Float32bits(x[i])&magnitude >= infinity {
+			x[i] = 0
+		}
+	}
+	return x
+}
+
+func draw(t *rapid.T, finite bool) *work {
+	n := rapid.OneOf(rapid.IntRange(0, 70), rapid.IntRange(0, 700)).Draw(t, "n")
+	w := &work{
+		x: vector(t, n, finite), y: vector(t, n, finite),
+		b: make([]byte, n+32)[rapid.IntRange(0, 31).Draw(t, "offset"):][:n:n], c: make([]byte, n),
+		scale: rapid.SampledFrom([]float32{0, 1, -1, 0.3, 1e30, -1e-40}).Draw(t, "scale"),
+		a:     rapid.SampledFrom([]float64{0, 1, -2.5, 1e-3, 1e30}).Draw(t, "a"),
+		p:     rapid.SampledFrom([]float64{0, 0.1, 1, 7.3, 1e38, 1e-300}).Draw(t, "p"),
+		q:     rapid.SampledFrom([]float64{1, 3, 7, 254, 255}).Draw(t, "q"),
+		key:   rng.Key(rapid.Uint64().Draw(t, "draws")),
+		first: uint64(rapid.SampledFrom([]int{0, 16, 64, 1008, 1, 2, 8, 999}).Draw(t, "first")),
+		k:     rapid.IntRange(1, 127).Draw(t, "k"),
+	}
+	for i := range w.b {
+		w.b[i], w.c[i] = byte(w.key.With(2).Uint64(uint64(i))), byte(w.key.With(3).Uint64(uint64(i)))
+	}
+	return w
+}
+
+func (w *work) clone() *work {
+	c := *w
+	c.x, c.y, c.b, c.c = slices.Clone(w.x), slices.Clone(w.y), slices.Clone(w.b), slices.Clone(w.c)
+	return &c
+}
+
+func (w *work) equal(v *work) error {
+	for i := range w.x {
+		for _, p := range [][2]float32{{w.x[i], v.x[i]}, {w.y[i], v.y[i]}} {
+			if a, b := p[0], p[1]; math.Float32bits(a) != math.Float32bits(b) && (a == a || b == b) {
+				return fmt.Errorf("element %d: %v (%#x), want %v (%#x)", i, a, math.Float32bits(a), b, math.Float32bits(b))
+			}
+		}
+	}
+	if !bytes.Equal(w.b, v.b) || !bytes.Equal(w.c, v.c) {
+		return fmt.Errorf("bytes\n%v\n%v, want\n%v\n%v", w.b, w.c, v.b, v.c)
+	}
+	if got, want := fmt.Sprint(w.out...), fmt.Sprint(v.out...); got != want {
+		return fmt.Errorf("result %s, want %s", got, want)
+	}
+	return nil
+}
+
+// width is from 1 to 8, codes are below 1<<width.
+func (w *work) width() int {
+	width := 1 + w.k%8
+	for i := range w.b {
+		w.b[i] &= byte(1<<width - 1)
+	}
+	return width
+}
+
+// reach is a threshold that some elements have.
+func (w *work) reach() float32 {
+	if len(w.x) == 0 || w.k%4 == 0 {
+		return float32(w.k) / 100
+	}
+	return math.Float32frombits(max(1, min(infinity, math.Float32bits(w.x[w.k%len(w.x)])&magnitude)))
+}
+
+func (w *work) centroids() *Centroids {
+	return NewCentroids([]float32{0.1, 0.4, 0.7, 0.9, 1.3, 1.6, 2.1, 2.7}[:1<<(w.k%4)])
+}
+
+func (w *work) power() []float32 {
+	n := 1
+	for 2*n <= len(w.x) {
+		n *= 2
+	}
+	return w.x[:min(n, len(w.x))]
+}
+
+// kernels pairs every kernel with its twin.
+var kernels = []struct {
+	name         string
+	finite       bool
+	kernel, twin func(w *work)
+}{
+	{"Pack", false,
+		func(w *work) { k := w.width(); Pack(w.c[:PackedLen(len(w.b), k)], w.b, k) },
+		func(w *work) { k := w.width(); packGo(w.c[:PackedLen(len(w.b), k)], w.b, k) }},
+	{"Unpack", false,
+		func(w *work) { k := w.width(); Unpack(w.c, w.b[:PackedLen(len(w.b), k)], k) },
+		func(w *work) { k := w.width(); unpackGo(w.c, w.b[:PackedLen(len(w.b), k)], k) }},
+	{"MaxByte", false,
+		func(w *work) { w.out = append(w.out, MaxByte(w.b)) },
+		func(w *work) { w.out = append(w.out, maxByteGo(w.b)) }},
+	{"Levels", true,
+		func(w *work) { Levels(w.c, w.x, w.levels(24), w.k, w.key, w.first) },
+		func(w *work) { levelsGo(w.c, w.x, w.levels(24), w.k, w.key, w.first) }},
+	{"AddLevels", false,
+		func(w *work) { k := w.width(); AddLevels(w.x, w.scale, w.b, k, w.k, w.a, w.p) },
+		func(w *work) { w.width(); addLevelsGo(w.x, w.scale, w.b, w.k, w.a, w.p) }},
+	{"Steps", true,
+		func(w *work) { Steps(w.c, w.x, float32(w.low()), w.levels(23), int(w.q), w.key, w.first) },
+		func(w *work) {
+			s := w.levels(23)
+			stepsGo(w.c, w.x, s.Pre, float32(w.low())*s.Pre, s.PerLevel, float32(w.q)*(1<<23), w.key, w.first)
+		}},
+	{"NearestSteps", true,
+		func(w *work) { NearestSteps(w.c, w.x, w.low(), w.p, w.q) },
+		func(w *work) { nearestStepsGo(w.c, w.x, w.low(), w.p, w.q) }},
+	{"Extent", false,
+		func(w *work) {
+			lo, hi, ok := Extent(w.x)
+			w.out = append(w.out, math.Float32bits(lo), math.Float32bits(hi), ok)
+		},
+		func(w *work) {
+			lo, hi := extentGo(w.x)
+			finite := true
+			for _, v := range w.x {
+				finite = finite && v-v == 0
+			}
+			w.out = append(w.out, uint32(inOrder(lo)), uint32(inOrder(hi)), finite)
+		}},
+	{"Exponents", true,
+		func(w *work) { Exponents(w.c, w.x, w.key, 4*w.first) },
+		func(w *work) { exponentsGo(w.c, w.x, w.key, 4*w.first) }},
+	{"AddExponents", false,
+		func(w *work) { AddExponents(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) },
+		func(w *work) { addExponentsGo(w.x, w.scale, w.b, w.c[:(len(w.x)+7)/8]) }},
+	{"NearestFP16", false,
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, NearestFP16(w.c[:2*n], w.x[:n])) },
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, nearestFP16Go(w.c[:2*n], w.x[:n])) }},
+	{"NearestBF16", false,
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, NearestBF16(w.c[:2*n], w.x[:n])) },
+		func(w *work) { n := len(w.x) / 2; w.out = append(w.out, nearestBF16Go(w.c[:2*n], w.x[:n])) }},
+	{"RandomBF16", false,
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, RandomBF16(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		},
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		}},
+	{"Ternary", false,
+		func(w *work) { Ternary(w.c, w.x, w.reach()) },
+		func(w *work) { ternaryGo(w.c, w.x, w.reach()) }},
+	{"Ternary/zero", false,
+		func(w *work) { Ternary(w.c, w.x, 0) },
+		func(w *work) { ternaryGo(w.c, w.x, 0) }},
+	{"atLeast", false,
+		func(w *work) {
+			w.out = append(w.out, atLeast(w.c[:(len(w.x)+7)/8], w.x, math.Float32bits(w.reach())))
+		},
+		func(w *work) {
+			w.out = append(w.out, atLeastGo(w.c[:(len(w.x)+7)/8], w.x, math.Float32bits(w.reach())))
+		}},
+	{"count", false,
+		func(w *work) { w.out = append(w.out, count(w.x, math.Float32bits(w.reach()))) },
+		func(w *work) { w.out = append(w.out, countGo(w.x, math.Float32bits(w.reach()))) }},
+	{"Signs", true,
+		func(w *work) {
+			abs, sum := Signs(w.c[:(len(w.x)+7)/8], w.x)
+			w.out = append(w.out, abs, sum)
+		},
+		func(w *work) {
+			var s [32]float64
+			signSumsGo(w.c[:(len(w.x)+7)/8], w.x, &s)
+			w.out = append(w.out, f32.SumAbs(w.x), f32.Sum(w.x))
+		}},
+	{"dots", false,
+		func(w *work) {
+			m, q, c := w.matrix()
+			var s [64]float32
+			dots(&s, m, w.x[:len(m)], q, len(m), c)
+			copy(w.x, s[:])
+		},
+		func(w *work) {
+			m, q, c := w.matrix()
+			var s [64]float32
+			dotsGo(&s, m, w.x[:len(m)], q, len(m), c)
+			copy(w.x, s[:])
+		}},
+	{"spread", false,
+		func(w *work) { m, q, c := w.matrix(); spread(q, len(m), m, w.x[:len(m)], w.eight(), c) },
+		func(w *work) { m, q, c := w.matrix(); spreadGo(q, len(m), m, w.x[:len(m)], w.eight(), c) }},
+	{"combine", false,
+		func(w *work) { m, q, c := w.matrix(); combine(m, w.scale, q, len(m), (*[4]float32)(w.eight()[2:]), c) },
+		func(w *work) {
+			m, q, c := w.matrix()
+			combineGo(m, w.scale, q, len(m), (*[4]float32)(w.eight()[2:]), c)
+		}},
+	{"Hadamard", false,
+		func(w *work) { Hadamard(w.power()) },
+		func(w *work) { hadamardGo(w.power()) }},
+	{"ScaleTo", false,
+		func(w *work) { ScaleTo(w.y, w.x, w.p) },
+		func(w *work) { scaleToGo(w.y, w.x, w.p) }},
+	{"Flip", false,
+		func(w *work) { Flip(w.x, w.key, int(64*w.first)) },
+		func(w *work) {
+			var bits []byte
+			for i := range len(w.x)/64 + 1 {
+				bits = binary.LittleEndian.AppendUint64(bits, w.key.Uint64(w.first+uint64(i)))
+			}
+			flipGo(w.x, bits)
+		}},
+	{"Nearest", true,
+		func(w *work) {
+			dot, square := w.centroids().Nearest(w.c, w.x, w.p, 1+w.k%4)
+			w.out = append(w.out, dot, square)
+		},
+		func(w *work) {
+			var s [16]float64
+			w.centroids().nearestGo(w.c, w.x, w.p, 1+w.k%4, &s)
+			w.out = append(w.out, total(s[:8]), total(s[8:]))
+		}},
+	{"Lookup", false,
+		func(w *work) { Lookup(w.x, w.nibbles(), w.values()) },
+		func(w *work) { lookupGo(w.x, w.nibbles(), w.values()) }},
+}
+
+// levels is the scale of some norm: nothing overflows with the finite elements
+// that vector draws only for norms that are not tiny.
+func (w *work) levels(bits int) Scale {
+	norm := w.p
+	for _, v := range w.x {
+		norm = max(norm, math.Abs(float64(v)))
+	}
+	return NewScale(1+w.k%int(w.q), bits, norm)
+}
+
+// matrix is a row, and one to four rows of its length.
+func (w *work) matrix() (row, q []float32, columns int) {
+	columns = 1 + w.k%4
+	n := len(w.y) / (columns + 1)
+	return w.y[:n], w.y[n : n*(columns+1)], columns
+}
+
+func (w *work) eight() *[8]float32 {
+	var a [8]float32
+	for i := range a {
+		a[i] = float32(w.key.With(4).Norm(uint64(i)))
+	}
+	return &a
+}
+
+// low is not above any element.
+func (w *work) low() float64 {
+	var lo float32
+	for _, v := range w.x {
+		lo = min(lo, v)
+	}
+	return float64(lo)
+}
+
+func (w *work) nibbles() []byte {
+	for i := range w.b {
+		w.b[i] &= 15
+	}
+	return w.b
+}
+
+func (w *work) values() *[16]float32 {
+	var v [16]float32
+	copy(v[:], w.y)
+	return &v
+}
+
+// Every kernel gives the bits of its twin, at any length and alignment.
+func TestKernelsAreTheirTwins(t *testing.T) {
+	for i, k := range kernels {
+		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { agree(t, i) }))
+	}
+}
+
+// FuzzKernels is the same on what a fuzzer thinks of.
+func FuzzKernels(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { agree(t, rapid.IntRange(0, len(kernels)-1).Draw(t, "kernel")) }))
+}
+
+func agree(t *rapid.T, kernel int) {
+	k := kernels[kernel]
+	w := draw(t, k.finite)
+	want := w.clone()
+	k.kernel(w)
+	k.twin(want)
+	if err := w.equal(want); err != nil {
+		t.Fatalf("%s: %v", k.name, err)
+	}
+}
+
+// All sizes of a transform, to the largest a codec asks for.
+func TestHadamardSizes(t *testing.T) {
+	key := rng.New(1, "hadamard")
+	for n := 1; n <= 1<<16; n *= 2 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(key.Norm(uint64(i)))
+		}
+		want := slices.Clone(x)
+		hadamardGo(want)
+		if Hadamard(x); !slices.Equal(x, want) {
+			t.Fatalf("%d elements: not the twin's", n)
+		}
+	}
+}
+
+// Bytes in, the codes they hold out, and back the same bytes but for padding.
+func FuzzPack(f *testing.F) {
+	f.Add([]byte("some bytes that are longer than a few words of sixty-four bits, and odd"), 3)
+	f.Fuzz(func(t *testing.T, p []byte, width int) {
+		width = 1 + int(uint(width)%8)
+		n := 8 * len(p) / width
+		p = p[:PackedLen(n, width)]
+		codes, want := make([]byte, n), make([]byte, n)
+		Unpack(codes, p, width)
+		unpackGo(want, p, width)
+		if !bytes.Equal(codes, want) {
+			t.Fatalf("width %d: codes %v, want %v", width, codes, want)
+		}
+		back := make([]byte, len(p))
+		Pack(back, codes, width)
+		if pad := uint(n * width % 8); pad != 0 {
+			p = slices.Clone(p)
+			p[len(p)-1] &= 1<<pad - 1
+		}
+		if !bytes.Equal(back, p) {
+			t.Fatalf("width %d: came back as %x, want %x", width, back, p)
+		}
+	})
+}
+
+// Any bytes below 243 are five trits.
+func TestTrits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		codes := rapid.SliceOf(rapid.ByteRange(0, 2)).Draw(t, "codes")
+		p, back := make([]byte, TritLen(len(codes))), make([]byte, len(codes))
+		PackTrits(p, codes)
+		for i, b := range p {
+			want, weight := 0, 1
+			for _, c := range codes[5*i : min(5*i+5, len(codes))] {
+				want += int(c) * weight
+				weight *= 3
+			}
+			if int(b) != want {
+				t.Fatalf("byte %d is %d, want %d", i, b, want)
+			}
+		}
+		if UnpackTrits(back, p); !bytes.Equal(back, codes) {
+			t.Fatalf("came back as %v", back)
+		}
+	})
+}
+
+// Positions are those of a plain loop, up to the first block with a NaN or Inf.
+func TestAppendReaching(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := vector(t, rapid.IntRange(0, 9000).Draw(t, "n"), true)
+		tau := rapid.Float32Range(0, 3).Draw(t, "tau")
+		want, values := []uint32{7}, []float32{7}
+		for i, v := range x {
+			if v >= tau || v <= -tau {
+				want, values = append(want, uint32(i)), append(values, v)
+			}
+		}
+		got, val, ok := AppendReaching([]uint32{7}, []float32{7}, x, math.Float32bits(tau))
+		if !ok || !slices.Equal(got, want) || !slices.Equal(val, values) {
+			t.Fatalf("%v %v %v, want %v %v", got, val, ok, want, values)
+		}
+		if len(x) > 0 {
+			x[rapid.IntRange(0, len(x)-1).Draw(t, "at")] = float32(math.NaN())
+			if _, _, ok := AppendReaching(nil, nil, x, math.Float32bits(tau)); ok {
+				t.Fatal("a NaN went unnoticed")
+			}
+		}
+	})
+}
+
+// A cut leaves as many elements as were asked for, with ties and without.
+func TestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := vector(t, rapid.IntRange(1, 600).Draw(t, "n"), true)
+		if rapid.Bool().Draw(t, "ties") {
+			for i := range x {
+				x[i] = float32(math.Round(float64(x[i])))
+			}
+		}
+		k := rapid.IntRange(1, len(x)).Draw(t, "k")
+		tau, ties := Cut(x, k)
+		beyond, equal := countGo(x, tau+1), countGo(x, tau)-countGo(x, tau+1)
+		if beyond+ties != k || ties < 0 || ties > equal {
+			t.Fatalf("%d beyond %#x, %d equal to it, of which %d: want %d", beyond, tau, equal, ties, k)
+		}
+	})
+}
+
+// The transform is symmetric, and its square is n times the identity.
+func TestHadamardMatrix(t *testing.T) {
+	for n := 1; n <= 256; n *= 2 {
+		for i := range n {
+			x := make([]float32, n)
+			x[i] = 1
+			Hadamard(x)
+			for j, v := range x {
+				want := float32(1)
+				for k := i & j; k > 0; k &= k - 1 {
+					want = -want
+				}
+				if v != want {
+					t.Fatalf("n=%d: entry (%d, %d) is %v, want %v", n, i, j, v, want)
+				}
+			}
+		}
+	}
+}
+
+// Factors of any shape are what float64 makes of them.
+func TestFactors(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, cols, r := rapid.IntRange(1, 20).Draw(t, "rows"), rapid.IntRange(1, 40).Draw(t, "cols"), rapid.IntRange(1, 9).Draw(t, "r")
+		key := rng.New(rapid.Uint64().Draw(t, "seed"), "factors")
+		normal := func(n int, what uint64) []float32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(key.With(what).Norm(uint64(i)))
+			}
+			return x
+		}
+		near := func(what string, got float32, want float64) {
+			if math.Abs(float64(got)-want) > 1e-4 {
+				t.Fatalf("%s: %v, want %v", what, got, want)
+			}
+		}
+		m, p, qt := normal(rows*cols, 1), normal(rows*r, 2), normal(r*cols, 3)
+		left, right, sum := make([]float32, rows*r), make([]float32, r*cols), slices.Clone(m)
+		LeftFactor(left, m, qt, rows, cols, r)
+		RightFactor(right, p, m, rows, cols, r)
+		AddFactors(sum, -0.5, p, qt, rows, cols, r)
+		for c := range r {
+			for i := range rows {
+				want := 0.0
+				for j := range cols {
+					want += float64(m[i*cols+j]) * float64(qt[c*cols+j])
+				}
+				near("left", left[i*r+c], want)
+			}
+			for j := range cols {
+				want := 0.0
+				for i := range rows {
+					want += float64(m[i*cols+j]) * float64(p[i*r+c])
+				}
+				near("right", right[c*cols+j], want)
+			}
+		}
+		for i := range rows {
+			for j := range cols {
+				want := float64(m[i*cols+j])
+				for c := range r {
+					want -= 0.5 * float64(p[i*r+c]) * float64(qt[c*cols+j])
+				}
+				near("sum", sum[i*cols+j], want)
+			}
+		}
+	})
+}

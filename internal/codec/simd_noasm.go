@@ -1,0 +1,52 @@
+//go:build !amd64 || noasm
+
+package codec
+
+// whole is how many of n elements assembly takes: none, there is none.
+func whole(int, int) int { return 0 }
+
+// What follows is called with nothing to do, or not at all.
+
+func packAVX2(dst, codes []byte, width int, by *[128]byte) {}
+func unpackAVX2(codes, p []byte, width int, by *[72]byte)  {}
+func maxByteAVX2(b []byte) uint8                           { return 0 }
+
+func levelsAVX2(codes []byte, x []float32, pre, perLevel float32, most int, start uint64)     {}
+func addLevelsAVX2(dst []float32, scale float32, codes []byte, zero int, low, unit float64)   {}
+func addLookupAVX2(dst []float32, codes []byte, values *[16]float32)                          {}
+func stepsAVX2(codes []byte, x []float32, pre, low, perStep, top float32, start uint64)       {}
+func nearestStepsAVX2(codes []byte, x []float32, low, perStep, top float64)                   {}
+func extentAVX2(x []float32) (lo, hi int32)                                                   { return 1<<31 - 1, -1 << 31 }
+func exponentsAVX2(codes []byte, x []float32, start uint64)                                   {}
+func addExponentsAVX2(dst []float32, scale float32, codes, signs []byte)                      {}
+func nearestFP16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
+func nearestBF16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
+func randomBF16AVX2(dst []byte, x []float32, start uint64) uint32                             { return 0 }
+func ternaryAVX2(codes []byte, x []float32, half float32)                                     {}
+func atLeastAVX2(mask []byte, x []float32, tau uint32) uint32                                 { return 0 }
+func countAVX2(x []float32, tau uint32) int                                                   { return 0 }
+func scaleToAVX2(y, x []float32, a float64)                                                   {}
+func signSumsAVX2(dst []byte, x []float32, sums *[32]float64)                                 {}
+func hadamard64AVX2(x []float32)                                                              {}
+func butterflies8AVX2(x []float32, h int)                                                     {}
+func butterflies4AVX2(x []float32, h int)                                                     {}
+func butterflies2AVX2(x []float32, h int)                                                     {}
+func flipAVX2(x []float32, bits []byte)                                                       {}
+func nearest1AVX2(codes []byte, y []float32, inv float64, by *[16]float32, sums *[16]float64) {}
+func nearest2AVX2(codes []byte, y []float32, inv float64, by *[16]float32, sums *[16]float64) {}
+func nearest3AVX2(codes []byte, y []float32, inv float64, by *[16]float32, sums *[16]float64) {}
+func nearest4AVX2(codes []byte, y []float32, inv float64, by *[16]float32, sums *[16]float64) {}
+func lookupAVX2(dst []float32, codes []byte, values *[16]float32)                             {}
+
+func dots1AVX2(s *[64]float32, m, m2, q []float32, stride int)                          {}
+func spread1AVX2(q []float32, stride int, m, m2 []float32, a *[8]float32)               {}
+func combine1AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32) {}
+func dots2AVX2(s *[64]float32, m, m2, q []float32, stride int)                          {}
+func spread2AVX2(q []float32, stride int, m, m2 []float32, a *[8]float32)               {}
+func combine2AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32) {}
+func dots3AVX2(s *[64]float32, m, m2, q []float32, stride int)                          {}
+func spread3AVX2(q []float32, stride int, m, m2 []float32, a *[8]float32)               {}
+func combine3AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32) {}
+func dots4AVX2(s *[64]float32, m, m2, q []float32, stride int)                          {}
+func spread4AVX2(q []float32, stride int, m, m2 []float32, a *[8]float32)               {}
+func combine4AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32) {}
