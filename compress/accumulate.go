@@ -1,20 +1,22 @@
 package compress
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
 
 // accumulate adds gradients up and sends their sum every few steps.
 //
-//	a = a + g;  in every n-th step send C(a) and set a = 0, else nothing
+//	a = a + g;  every n-th time send C(a) and set a = 0, else nothing
 //
 // Gradients of n steps at nearly the same parameters are one of a batch n times
 // as large; Lin et al. 2018 (DGC, arXiv 1712.01887) call it local gradient
 // accumulation, and it is what strom and top-k do element by element. Nothing is
 // left out but what the codec inside leaves out.
-// Steps in between cost nothing on any road, and move parameters by momentum and
-// decay alone. feedback belongs inside: outside it would give back what is only
+// What is counted is encodings, so a worker that encodes every other step (mode
+// downpour) sends every n-th of those. Steps in between cost nothing on any road,
+// and move parameters by momentum and decay alone. feedback belongs inside: outside it would give back what is only
 // being kept.
 // Tuning: accumulate(feedback(topk),every=4), and a rate as for a batch that is
 // larger and a gradient that is not a mean: what comes is the sum of n.
@@ -63,44 +65,80 @@ func (f Accumulate) New(b Block) (Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &accumulate{sum: f.memory(b), in: in, every: f.Every}, nil
+	return &accumulate{accumulator: f.accumulator(b), in: in}, nil
 }
 
-// memory is the sum as a residual.
-func (f Accumulate) memory(b Block) memory { return memory{d: b.Len(), decay: 1} }
+func (f Accumulate) accumulator(b Block) accumulator {
+	return accumulator{sum: memory{d: b.Len(), decay: 1}, every: f.Every}
+}
 
-// due reports whether a step sends.
-func due(step, every int) bool { return step%every == every-1 }
+// accumulator is the sum of gradients, kept as a residual, and how many of them
+// it is.
+type accumulator struct {
+	sum   memory
+	n     int
+	every int
+}
+
+// due reports whether the gradient just added is the last of its group.
+func (a *accumulator) due() bool { return a.n+1 == a.every }
+
+// settle takes the sum as it is now; sent: it is empty, and a new group begins.
+func (a *accumulator) settle(sent bool) {
+	a.n++
+	if sent {
+		clear(a.sum.p)
+		a.n = 0
+	}
+	a.sum.settle()
+}
+
+// appendTo appends the count, the sum and the state of in.
+func (a *accumulator) appendTo(b []byte, in any) ([]byte, error) {
+	return appendState(a.sum.appendTo(binary.LittleEndian.AppendUint32(b, uint32(a.n))), in)
+}
+
+// restore is the reverse.
+func (a *accumulator) restore(b []byte, in any) error {
+	if len(b) < 4 {
+		return Corruptf("state of %d bytes", len(b))
+	}
+	n := binary.LittleEndian.Uint32(b)
+	if int64(n) >= int64(a.every) {
+		return Corruptf("%d gradients of %d", n, a.every)
+	}
+	if err := a.sum.restore(b[4:], in); err != nil {
+		return err
+	}
+	a.n = int(n)
+	return nil
+}
 
 type accumulate struct {
-	sum   memory
-	in    Codec
-	every int
+	accumulator
+	in Codec
 }
 
 func (c *accumulate) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	if err := c.sum.add(g); err != nil {
 		return dst, err
 	}
-	if due(s.N, c.every) {
-		out, err := c.in.Append(dst, c.sum.p, s)
-		if err != nil {
-			return dst, err
-		}
-		clear(c.sum.p)
-		dst = out
+	if !c.due() {
+		c.settle(false)
+		return dst, nil
 	}
-	c.sum.settle()
-	return dst, nil
+	out, err := c.in.Append(dst, c.sum.p, s)
+	if err != nil {
+		return dst, err
+	}
+	c.settle(true)
+	return out, nil
 }
 
-// AddTo: steps in between have no payload, and it stands for nothing.
+// AddTo: an empty payload stands for nothing, whatever the codec inside.
 func (c *accumulate) AddTo(dst []float32, scale float32, p []byte, from From) error {
 	checkLen(len(dst), c.sum.d)
-	if !due(from.Step, c.every) {
-		if len(p) > 0 {
-			return Corruptf("%d bytes in a step that sends none", len(p))
-		}
+	if len(p) == 0 {
 		return nil
 	}
 	return c.in.AddTo(dst, scale, p, from)
@@ -108,27 +146,26 @@ func (c *accumulate) AddTo(dst []float32, scale float32, p []byte, from From) er
 
 // AppendBinary appends the sum and the inner codec's state.
 func (c *accumulate) AppendBinary(b []byte) ([]byte, error) {
-	return appendState(c.sum.appendTo(b), c.in)
+	return c.appendTo(b, c.in)
 }
 
 // UnmarshalBinary restores them.
-func (c *accumulate) UnmarshalBinary(b []byte) error { return c.sum.restore(b, c.in) }
+func (c *accumulate) UnmarshalBinary(b []byte) error { return c.restore(b, c.in) }
 
 // accumulateExchange is the same around an exchange. In between it asks for a
 // sum of nothing, which keeps the ranks in step.
 type accumulateExchange struct {
-	sum   memory
-	in    Exchange
-	every int
-	idle  bool
+	accumulator
+	in   Exchange
+	idle bool
 }
 
 func (x *accumulateExchange) Begin(g []float32, s Step) (Op, error) {
 	if err := x.sum.add(g); err != nil {
 		return Op{}, err
 	}
-	if x.idle = !due(s.N, x.every); x.idle {
-		x.sum.settle()
+	if x.idle = !x.due(); x.idle {
+		x.settle(false)
 		return Op{Kind: OpSum}, nil
 	}
 	op, err := x.in.Begin(x.sum.p, s)
@@ -146,8 +183,7 @@ func (x *accumulateExchange) Next(done Op) (Op, error) {
 // after empties the sum once the inner exchange is done.
 func (x *accumulateExchange) after(op Op, err error) (Op, error) {
 	if err == nil && op.Kind == OpNone {
-		clear(x.sum.p)
-		x.sum.settle()
+		x.settle(true)
 	}
 	return op, err
 }
@@ -168,8 +204,8 @@ func (x *accumulateExchange) Credited(dst []float32, scale float32) error {
 
 // AppendBinary appends the sum and the inner exchange's state.
 func (x *accumulateExchange) AppendBinary(b []byte) ([]byte, error) {
-	return appendState(x.sum.appendTo(b), x.in)
+	return x.appendTo(b, x.in)
 }
 
 // UnmarshalBinary restores them.
-func (x *accumulateExchange) UnmarshalBinary(b []byte) error { return x.sum.restore(b, x.in) }
+func (x *accumulateExchange) UnmarshalBinary(b []byte) error { return x.restore(b, x.in) }

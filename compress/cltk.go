@@ -1,10 +1,14 @@
 package compress
 
-import "github.com/gradlab/gradlab/internal/f32"
+import (
+	"encoding/binary"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
 
 // cltk lets the ranks take turns in choosing the elements that all of them send.
 //
-//	leader = step mod world;  S = the leader's k largest   (a gather of one payload)
+//	leader = turn mod world;  S = the leader's k largest   (a gather of one payload)
 //	C(g)ᵢ = gᵢ if i ∈ S, else 0, on every rank              (a sum of k values)
 //
 // Chen et al. 2020 (ScaleCom, arXiv 2104.11125), algorithm 1, the cyclic local
@@ -14,9 +18,9 @@ import "github.com/gradlab/gradlab/internal/f32"
 // A rank is credited with its own values at the leader's positions. On foreign
 // positions it may have nothing, so the contraction of topk, claimed here, holds
 // at its own turns; at others the error is at most ‖g‖².
-// Departures: indices are Rice coded; chunk picks in chunks, as
-// theirs does, but exactly. Behind a server, which hears one rank at a time, it is topk:
-// each rank's own choice.
+// Departures: indices are Rice coded; chunk picks in chunks, as theirs does, but
+// exactly. Behind a server, which hears one rank at a time, it is topk: each
+// rank's own choice.
 // Tuning: feedback(cltk(keep=0.01),lowpass=0.9), lowpass=0 at small rates.
 // Cost: k·4 bytes a rank and hop, k·1.0 more for the leader at 1 %, whose
 // selection the others wait for.
@@ -74,10 +78,12 @@ func (f CLTK) NewExchange(b Block) (Exchange, error) {
 	return &cltkExchange{picked: picked{d: b.Len(), values: in.values}, in: in, rank: b.Rank, world: b.World}, nil
 }
 
+// cltkExchange has the turn for its state.
 type cltkExchange struct {
 	picked
 	in          *topK
 	rank, world int
+	turn        uint32 // exchanges so far: steps may be left out
 	leader      int
 	g           []float32
 	payload     []byte
@@ -91,7 +97,7 @@ func (x *cltkExchange) Begin(g []float32, s Step) (Op, error) {
 	}
 	x.g = resize(x.g, x.d)
 	copy(x.g, g)
-	x.leader, x.asked = s.N%x.world, false
+	x.leader, x.asked = int(x.turn%uint32(x.world)), false
 	op := Op{Kind: OpGather}
 	if x.rank == x.leader {
 		var err error
@@ -105,6 +111,7 @@ func (x *cltkExchange) Begin(g []float32, s Step) (Op, error) {
 
 func (x *cltkExchange) Next(done Op) (Op, error) {
 	if x.asked {
+		x.turn++
 		return Op{}, x.take(done)
 	}
 	if len(done.Parts) != x.world {
@@ -125,4 +132,18 @@ func (x *cltkExchange) Next(done Op) (Op, error) {
 	}
 	x.asked = true
 	return x.ask(x.g), nil
+}
+
+// AppendBinary appends the turn.
+func (x *cltkExchange) AppendBinary(b []byte) ([]byte, error) {
+	return binary.LittleEndian.AppendUint32(b, x.turn), nil
+}
+
+// UnmarshalBinary restores it.
+func (x *cltkExchange) UnmarshalBinary(b []byte) error {
+	if len(b) != 4 {
+		return Corruptf("turn of %d bytes, want 4", len(b))
+	}
+	x.turn = binary.LittleEndian.Uint32(b)
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 // dct hands the codec inside the cosine transform of the gradient's tiles.
 //
 //	Y = A·G·Bᵀ for every tile G of side × side, A and B orthonormal:
+//	(of every stretch of side for vectors, Y = A·G)
 //	A_ki = √(2/n)·cos(πk(2i+1)/2n), the first row /√2;  C(G) = Aᵀ·C(Y)·B
 //
 // Peng, Quesnelle and Kingma 2024 (DeMo, arXiv 2411.19870), section 3: slowly
@@ -20,7 +21,7 @@ import (
 // is their momentum less what was sent.
 // As the transform is orthonormal, what the codec inside claims of errors holds.
 // Departures: tiles at the edges are what is left over, where theirs take the
-// nearest divisor of the shape; vectors are one row of tiles. Coefficients are
+// nearest divisor of the shape. Coefficients are
 // whatever the codec inside sends, where their code has 64-bit indices.
 // Tuning: with topk inside, chunk=side² chooses tile by tile. Without feedback
 // the small coefficients are lost for ever.
@@ -127,8 +128,9 @@ func (c *dct) AddTo(dst []float32, scale float32, p []byte, from From) error {
 	return nil
 }
 
-// tiles cuts a matrix and transforms the pieces. Coefficients of a tile lie
-// transposed: that saves a transposition either way.
+// tiles cuts a matrix and transforms the pieces. A vector is cut into stretches
+// of side, which are transformed by themselves, side of them at a time.
+// Coefficients of a tile lie transposed: that saves a transposition either way.
 type tiles struct {
 	rows, cols, side int
 	by               map[int]*cosines // by length
@@ -151,54 +153,78 @@ func newTiles(rows, cols, side int) tiles {
 // butterflies need.
 func (t *tiles) space() []float64 { return make([]float64, 3*t.side*t.side) }
 
+// tile is h rows of w elements, stride apart, the first at from. Its coefficients
+// begin at at.
+type tile struct{ from, stride, h, w, at int }
+
+// each calls fn for every tile.
+func (t *tiles) each(fn func(tile)) {
+	at := 0
+	next := func(from, stride, h, w int) {
+		if h*w > 0 {
+			fn(tile{from, stride, h, w, at})
+		}
+		at += h * w
+	}
+	if t.rows == 1 {
+		whole := t.cols / t.side
+		for r := 0; r < whole; r += t.side {
+			next(r*t.side, t.side, min(t.side, whole-r), t.side)
+		}
+		next(whole*t.side, t.side, 1, t.cols%t.side)
+		return
+	}
+	for r := 0; r < t.rows; r += t.side {
+		for c := 0; c < t.cols; c += t.side {
+			next(r*t.cols+c, t.cols, min(t.side, t.rows-r), min(t.side, t.cols-c))
+		}
+	}
+}
+
 // forward sets y to the coefficients of g.
 func (t *tiles) forward(y, g []float32, work []float64) {
-	t.each(func(r, c, h, w, at int) {
-		a, b, tmp := work[:h*w], work[t.side*t.side:][:h*w], work[2*t.side*t.side:]
-		for i := range h {
-			for j, v := range g[(r+i)*t.cols+c:][:w] {
-				a[i*w+j] = float64(v)
+	t.each(func(p tile) {
+		a, b, tmp := t.cut(work, p)
+		for i := range p.h {
+			for j, v := range g[p.from+i*p.stride:][:p.w] {
+				a[i*p.w+j] = float64(v)
 			}
 		}
-		t.transform(a, tmp, h, w)
-		transposed(b, a, h, w)
-		t.transform(b, tmp, w, h)
+		if t.rows > 1 {
+			t.transform(a, tmp, p.h, p.w)
+		}
+		transposed(b, a, p.h, p.w)
+		t.transform(b, tmp, p.w, p.h)
 		for i, v := range b {
-			y[at+i] = float32(v)
+			y[p.at+i] = float32(v)
 		}
 	})
 }
 
 // inverse sets g to what the coefficients y stand for.
 func (t *tiles) inverse(g, y []float32, work []float64) {
-	t.each(func(r, c, h, w, at int) {
-		a, b, tmp := work[:h*w], work[t.side*t.side:][:h*w], work[2*t.side*t.side:]
+	t.each(func(p tile) {
+		a, b, tmp := t.cut(work, p)
 		for i := range b {
-			b[i] = float64(y[at+i])
+			b[i] = float64(y[p.at+i])
 		}
-		t.back(b, tmp, w, h)
-		transposed(a, b, w, h)
-		t.back(a, tmp, h, w)
-		for i := range h {
-			for j, v := range a[i*w:][:w] {
-				g[(r+i)*t.cols+c+j] = float32(v)
+		t.back(b, tmp, p.w, p.h)
+		transposed(a, b, p.w, p.h)
+		if t.rows > 1 {
+			t.back(a, tmp, p.h, p.w)
+		}
+		for i := range p.h {
+			for j, v := range a[i*p.w:][:p.w] {
+				g[p.from+i*p.stride+j] = float32(v)
 			}
 		}
 	})
 }
 
-// each calls fn for every tile: its corner, its shape, and where its
-// coefficients begin.
-func (t *tiles) each(fn func(r, c, h, w, at int)) {
-	at := 0
-	for r := 0; r < t.rows; r += t.side {
-		h := min(t.side, t.rows-r)
-		for c := 0; c < t.cols; c += t.side {
-			w := min(t.side, t.cols-c)
-			fn(r, c, h, w, at)
-			at += h * w
-		}
-	}
+// cut makes the parts of the scratch.
+func (t *tiles) cut(work []float64, p tile) (a, b, tmp []float64) {
+	n := t.side * t.side
+	return work[:p.h*p.w], work[n:][:p.h*p.w], work[2*n:]
 }
 
 // transposed sets dst, w×h, to the transpose of src, h×w.

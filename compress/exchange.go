@@ -64,7 +64,7 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return &accumulateExchange{sum: f.memory(b), in: in, every: f.Every}, road, nil
+		return &accumulateExchange{accumulator: f.accumulator(b), in: in}, road, nil
 	case Chooser:
 		return newExchange(f.Choose(b), b, gather)
 	case Exchanger:

@@ -3,6 +3,7 @@ package compress
 import (
 	"math"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -138,23 +139,28 @@ func checkWhole(sum []float32, d, limit int) error {
 }
 
 // quantise fills q with whole numbers in ±L; first is the place of g in the
-// block. One draw serves two elements.
+// block.
 func (x *sharedScale) quantise(q, g []float32, scale float32, key rng.Key, first int) {
+	if x.stochastic {
+		var codes [4096]byte
+		unit := codec.NewScale(x.levels, 24, float64(scale))
+		for lo := 0; lo < len(g); lo += len(codes) {
+			hi := min(lo+len(codes), len(g))
+			part := codes[:hi-lo]
+			codec.Levels(part, g[lo:hi], unit, x.levels, key, uint64(first+lo))
+			for i, c := range part {
+				q[lo+i] = float32(int(c) - x.levels)
+			}
+		}
+		return
+	}
 	if scale == 0 {
 		clear(q)
 		return
 	}
 	perUnit, most := float64(x.levels)/float64(scale), float64(x.levels)
-	r := 0.5
 	for i, v := range g {
-		if at := first + i; x.stochastic {
-			draw := key.Uint64(uint64(at) >> 1)
-			if at&1 == 1 {
-				draw >>= 32
-			}
-			r = float64(uint32(draw)) * 0x1p-32
-		}
-		n := min(most, math.Floor(float64(math.Abs(float64(v))*perUnit)+r))
+		n := min(most, math.Floor(float64(math.Abs(float64(v))*perUnit)+0.5))
 		q[i] = float32(math.Copysign(n, float64(v)))
 	}
 }

@@ -36,26 +36,31 @@ var exchanges = []string{
 func TestExchanges(t *testing.T) {
 	for _, codec := range exchanges {
 		for name, opts := range map[string][]option{
-			"reduce":  {mode("reduce")},
-			"overlap": {mode("reduce"), topology("direct"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
-			"gather":  {mode("gather")},
-			"server":  {func(j *train.Job) { j.Servers = 2 }},
-			"asp":     {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
+			"reduce":   {mode("reduce")},
+			"overlap":  {mode("reduce"), topology("direct"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+			"gather":   {mode("gather")},
+			"server":   {func(j *train.Job) { j.Servers = 2 }},
+			"downpour": {mode("downpour"), policy("asp"), func(j *train.Job) { j.NFetch, j.NPush = 2, 2 }},
+			"asp":      {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
 		} {
 			t.Run(codec+"/"+name, func(t *testing.T) {
 				opts := append(opts, with(codec), func(j *train.Job) {
 					j.Updates, j.CheckpointEvery = 150, 70
-					if name == "asp" { // an update is one push, and a worker counts its own
+					if name == "asp" || name == "downpour" { // an update is one push, and a worker counts its own
 						j.Updates, j.CheckpointEvery = 400, 50
 					}
 					j.Schedule = lrschedule.Specs.MustParse("constant(lr=0.02)")
 				})
 				loc, _ := runOn(t, &local.Net{}, job(t, opts...), nil)
 				vir, s := runOn(t, simulated(0), job(t, opts...), nil)
-				if vir.SHA256 != loc.SHA256 && name != "asp" {
+				if vir.SHA256 != loc.SHA256 && name != "asp" && name != "downpour" {
 					t.Error("sim and local differ in their bits")
 				}
-				if loc.Final.Accuracy < 0.7 || loc.Final.Step != loc.Job.Updates {
+				least := 0.7
+				if name == "downpour" { // replicas drift apart
+					least = 0.5
+				}
+				if loc.Final.Accuracy < least || loc.Final.Step != loc.Job.Updates {
 					t.Errorf("ended with %+v", loc.Final)
 				}
 				if len(s.states) == 0 {
