@@ -27,8 +27,7 @@ func depthBlock(k int) int {
 }
 
 // run computes rows i0 to i1 and columns j0 to j1 of C.
-func (p *product) run(i0, i1, j0, j1 int) {
-	w := getSpace()
+func (p *product) run(w *workspace, i0, i1, j0, j1 int) {
 	m, n := i1-i0, j1-j0
 	if p.flip {
 		// In scratch memory, where it lies as the kernels write it.
@@ -42,7 +41,6 @@ func (p *product) run(i0, i1, j0, j1 int) {
 	} else {
 		p.blocks(w, i0, i1, j0, j1, p.c[i0*p.ldc+j0:], p.ldc)
 	}
-	putSpace(w)
 }
 
 // scale multiplies an m×n matrix by beta: with beta 0, it clears what it may

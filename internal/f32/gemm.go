@@ -44,7 +44,9 @@ func GemmN(threads int, ta, tb bool, m, n, k int, alpha float32, a []float32, ld
 	if threads = min(threads, par.Threads()); threads > 1 && p.work() >= minParallel {
 		parallel(&p, threads)
 	} else {
-		p.run(0, p.m, 0, p.n)
+		w := getSpace()
+		p.run(w, 0, p.m, 0, p.n)
+		putSpace(w)
 	}
 }
 
