@@ -5906,6 +5906,79 @@ block:
 	VZEROUPPER
 	RET
 
+// func copy6(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+// Requires: AVX, MMX+
+TEXT ·copy6(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ lds+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHLQ $0x02, BX
+	MOVQ ahead+40(FP), DI
+	SHLQ $0x02, CX
+
+run:
+	PREFETCHT0 (DX)(DI*4)
+	VMOVUPS    (DX), X0
+	VMOVSD     16(DX), X1
+	VMOVUPS    X0, (AX)
+	VMOVSD     X1, 16(AX)
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       SI
+	JNZ        run
+	VZEROUPPER
+	RET
+
+// func copy8(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+// Requires: AVX, MMX+
+TEXT ·copy8(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ lds+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHLQ $0x02, BX
+	MOVQ ahead+40(FP), DI
+	SHLQ $0x02, CX
+
+run:
+	PREFETCHT0 (DX)(DI*4)
+	VMOVUPS    (DX), Y0
+	VMOVUPS    Y0, (AX)
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       SI
+	JNZ        run
+	VZEROUPPER
+	RET
+
+// func copy12(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+// Requires: AVX, MMX+
+TEXT ·copy12(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ lds+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHLQ $0x02, BX
+	MOVQ ahead+40(FP), DI
+	SHLQ $0x02, CX
+
+run:
+	PREFETCHT0 (DX)(DI*4)
+	VMOVUPS    (DX), Y0
+	VMOVUPS    32(DX), X1
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    X1, 32(AX)
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       SI
+	JNZ        run
+	VZEROUPPER
+	RET
+
 // func copy16(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
 // Requires: AVX, MMX+
 TEXT ·copy16(SB), NOSPLIT, $0-48
