@@ -27,8 +27,7 @@ func depthBlock(k int) int {
 }
 
 // run computes rows i0 to i1 and columns j0 to j1 of C.
-func (p *product) run(i0, i1, j0, j1 int) {
-	w := getSpace()
+func (p *product) run(w *workspace, i0, i1, j0, j1 int) {
 	m, n := i1-i0, j1-j0
 	if p.flip {
 		// In scratch memory, where it lies as the kernels write it.
@@ -42,7 +41,6 @@ func (p *product) run(i0, i1, j0, j1 int) {
 	} else {
 		p.blocks(w, i0, i1, j0, j1, p.c[i0*p.ldc+j0:], p.ldc)
 	}
-	putSpace(w)
 }
 
 // scale multiplies an m×n matrix by beta: with beta 0, it clears what it may
@@ -176,14 +174,14 @@ func (p *product) rows(w *workspace, i, m, q, k int) rows {
 		return r
 	}
 	r.a = w.a
+	if p.ta {
+		r.packTiles(w.a, p.a[q*p.lda:], p.lda, i, k)
+		return r
+	}
 	dst := w.a
 	for _, c := range r.cut {
 		for range c.tiles {
-			if p.ta {
-				packCols(dst, c.height, p.a[q*p.lda+i:], p.lda, c.height, k)
-			} else {
-				packRows(dst, c.height, p.a[i*p.lda+q:], p.lda, c.height, k)
-			}
+			packRows(dst, c.height, p.a[i*p.lda+q:], p.lda, c.height, k)
 			dst, i = dst[c.height*k:], i+c.height
 		}
 	}
@@ -227,7 +225,7 @@ func (p *product) freshB(x *call, panel []float32, j, q, m int) {
 		packRows(panel, cols, p.b[j*p.ldb+q:], p.ldb, x.width, x.k)
 		x.packedB(panel, cols)
 	case x.width < cols:
-		packCols(panel, cols, p.b[q*p.ldb+j:], p.ldb, x.width, x.k)
+		copyRuns(x.width, panel, cols, p.b[q*p.ldb+j:], p.ldb, x.k, 0)
 		x.packedB(panel, cols)
 	default:
 		x.b, x.bStep, x.packed = p.b[q*p.ldb+j:], p.ldb, nil

@@ -44,7 +44,9 @@ func GemmN(threads int, ta, tb bool, m, n, k int, alpha float32, a []float32, ld
 	if threads = min(threads, par.Threads()); threads > 1 && p.work() >= minParallel {
 		parallel(&p, threads)
 	} else {
-		p.run(0, p.m, 0, p.n)
+		w := getSpace()
+		p.run(w, 0, p.m, 0, p.n)
+		putSpace(w)
 	}
 }
 
@@ -157,11 +159,11 @@ func (p *product) choose() {
 // cost estimates the time of m×n elements of the product, in multiply-adds of
 // the kernel: tiles are of full width, and moving an element is worth some.
 func (p *product) cost(m, n int) int {
-	const copied, transposed, stored = 4, 10, 60
+	const columns, copied, transposed, stored = 16, 4, 10, 60
 	x := m * roundUp(n, p.kr.cols) * p.k
 	switch {
 	case p.ta:
-		x += copied * m * p.k
+		x += columns * m * p.k
 	case !p.inPlaceA():
 		x += transposed * m * p.k
 	}

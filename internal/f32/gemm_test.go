@@ -406,49 +406,56 @@ func TestGemmPanicsOnBadArguments(t *testing.T) {
 	}
 }
 
+// BenchmarkGemm is GFLOP/s of small products and of the layers, on one thread
+// and on two.
 func BenchmarkGemm(b *testing.B) {
-	for _, s := range []struct {
-		name    string
-		ta, tb  bool
-		m, n, k int
-	}{
-		{"tiny8", false, false, 8, 8, 8},
-		{"sq64", false, false, 64, 64, 64},
-		{"sq256", false, false, 256, 256, 256},
-		{"sq512", false, false, 512, 512, 512},
-		{"sq1024", false, false, 1024, 1024, 1024},
-		{"conv1.fwd", false, false, 32, 100352, 25},
-		{"conv2.fwd", false, false, 64, 25088, 800},
-		{"conv2.dW", false, true, 64, 800, 25088},
-		{"conv2.dcol", true, false, 800, 25088, 64},
-		{"conv2.one.fwd", false, false, 64, 196, 800},
-		{"conv2.one.dW", false, true, 64, 800, 196},
-		{"conv2.one.dcol", true, false, 800, 196, 64},
-		{"fc1.fwd.NT", false, true, 128, 1024, 3136},
-		{"fc1.dW.TN", true, false, 1024, 3136, 128},
-		{"fc1.dX.NN", false, false, 128, 3136, 1024},
-		{"fc2.fwd.NT", false, true, 128, 10, 1024},
-		{"rank4", false, false, 1024, 4, 3136},
-	} {
-		r := newRand(1)
-		g := &gemmCase{}
-		g.lda, g.ldb = s.k, s.n
-		if s.ta {
-			g.lda = s.m
-		}
-		if s.tb {
-			g.ldb = s.k
-		}
-		g.a, g.b, g.c = randVec(r, s.m*s.k), randVec(r, s.k*s.n), make([]float32, s.m*s.n)
+	defer SetThreads(0)
+	small := []layer{
+		{"sq8", 8, 8, 8, false, false},
+		{"sq16", 16, 16, 16, false, false},
+		{"sq32", 32, 32, 32, false, false},
+		{"sq64", 64, 64, 64, false, false},
+		{"sq128", 128, 128, 128, false, false},
+		{"mnist.fc2.fwd", 128, 10, 1024, false, true},
+		{"powersgd.rank4", 1024, 4, 3136, false, false},
+		{"one.conv2.fwd", 64, 196, 800, false, false},
+		{"one.conv2.dW", 64, 800, 196, false, true},
+		{"one.conv2.dcol", 800, 196, 64, true, false},
+	}
+	for _, l := range append(small, layers...) {
+		call := l.product()
 		for _, threads := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%s/%d", s.name, threads), func(b *testing.B) {
-				defer SetThreads(0)
+			b.Run(fmt.Sprintf("%s/%d", l.name, threads), func(b *testing.B) {
 				SetThreads(threads)
 				for b.Loop() {
-					Gemm(s.ta, s.tb, s.m, s.n, s.k, 1, g.a, g.lda, g.b, g.ldb, 0, g.c, s.n)
+					call()
 				}
-				b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				reportRate(b, l.flop())
 			})
 		}
 	}
+}
+
+// BenchmarkGemmBatch is GFLOP/s of batches of small squares.
+func BenchmarkGemmBatch(b *testing.B) {
+	defer SetThreads(0)
+	for _, s := range []struct{ count, side int }{{4096, 8}, {1024, 16}, {256, 32}, {64, 64}} {
+		r, n, next := newRand(1), s.side, s.side*s.side
+		x, y, z := randVec(r, s.count*next), randVec(r, s.count*next), make([]float32, s.count*next)
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%dxsq%d/%d", s.count, n, threads), func(b *testing.B) {
+				SetThreads(threads)
+				for b.Loop() {
+					GemmBatch(s.count, false, false, n, n, n, 1, x, n, next, y, n, next, 0, z, n, next)
+				}
+				reportRate(b, 2*float64(s.count*next*n))
+			})
+		}
+	}
+}
+
+// reportRate replaces the time of an iteration by GFLOP/s.
+func reportRate(b *testing.B, flop float64) {
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(flop*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }

@@ -137,6 +137,24 @@ func avx512x48x1(call *int)
 //go:noescape
 func transpose8(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 
+// copy6 copies n runs of 6 elements, lds apart in src and ldd apart in dst,
+// asking for what lies ahead elements further. n must be positive.
+//
+//go:noescape
+func copy6(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+
+// copy8 copies n runs of 8 elements, lds apart in src and ldd apart in dst,
+// asking for what lies ahead elements further. n must be positive.
+//
+//go:noescape
+func copy8(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+
+// copy12 copies n runs of 12 elements, lds apart in src and ldd apart in dst,
+// asking for what lies ahead elements further. n must be positive.
+//
+//go:noescape
+func copy12(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+
 // copy16 copies n runs of 16 elements, lds apart in src and ldd apart in dst,
 // asking for what lies ahead elements further. n must be positive.
 //

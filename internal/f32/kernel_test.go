@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // shaped are kernels in plain Go with the tiles of AVX-512, which few machines
@@ -209,4 +211,42 @@ func TestSplit(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Packing moves every element to its place, and touches nothing else.
+func TestPacking(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRand(rapid.Uint64().Draw(t, "seed"))
+		heights := []int{1, 2, 3, 4, 5, 6, 8, 10, 12}
+		h1, h2, k := rapid.SampledFrom(heights).Draw(t, "h1"), rapid.SampledFrom(heights).Draw(t, "h2"), rapid.IntRange(1, 40).Draw(t, "k")
+		tiles, first := rapid.IntRange(1, 4).Draw(t, "tiles"), rapid.IntRange(0, 3).Draw(t, "first")
+		m := first + tiles*h1 + h2
+		ld := m + rapid.IntRange(0, 3).Draw(t, "ld")
+		src := randVec(r, (k-1)*ld+m)
+
+		var tall rows
+		tall.cut[0].tiles, tall.cut[0].height = tiles, h1
+		tall.cut[1].tiles, tall.cut[1].height = 1, h2
+		const margin = 20
+		dst := make([]float32, (m-first)*k+margin)
+		Fill(dst, -77)
+		tall.packTiles(dst, src, ld, first, k)
+		at, i := 0, first
+		for _, h := range append(slices.Repeat([]int{h1}, tiles), h2) {
+			for p := range k {
+				for y := range h {
+					if dst[at] != src[p*ld+i+y] {
+						t.Fatalf("element %d of column %d is not where it should be", p, i+y)
+					}
+					at++
+				}
+			}
+			i += h
+		}
+		for _, v := range dst[at:] {
+			if v != -77 {
+				t.Fatal("wrote past the last tile")
+			}
+		}
+	})
 }

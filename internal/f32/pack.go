@@ -20,21 +20,20 @@ func packRows(dst []float32, width int, src []float32, ld, n, k int) {
 	}
 }
 
-// packCols packs vectors that lie along columns: dst[p*width+i] = src[p*ld+i]
-// for i < n, p < k.
-func packCols(dst []float32, width int, src []float32, ld, n, k int) {
-	switch n {
-	case 6:
-		for p := range k {
-			*(*[6]float32)(dst[p*width:]) = *(*[6]float32)(src[p*ld:])
-		}
-	case 4:
-		for p := range k {
-			*(*[4]float32)(dst[p*width:]) = *(*[4]float32)(src[p*ld:])
-		}
-	default:
-		for p := range k {
-			copy(dst[p*width:][:n], src[p*ld:])
+// packTiles packs the columns from i on that r is cut into, each tile after the
+// other: element p of a tile of h columns is dst[p*h:], from src[p*ld+i:]. It
+// goes a few p at a time across all tiles, because one tile alone would fetch
+// whole cache lines for a part of each.
+func (r *rows) packTiles(dst, src []float32, ld, i, k int) {
+	const few = 16
+	for p := 0; p < k; p += few {
+		dst, from := dst, src[p*ld+i:]
+		n := min(few, k-p)
+		for _, c := range r.cut {
+			for range c.tiles {
+				copyRuns(c.height, dst[p*c.height:], c.height, from, ld, n, few*ld)
+				dst, from = dst[c.height*k:], from[min(c.height, len(from)):]
+			}
 		}
 	}
 }
@@ -47,15 +46,15 @@ func packPanels(dst []float32, width int, src []float32, ld, n, k int) {
 	}
 	for p := range k {
 		for v := 0; v < width; v += 16 {
-			copyRuns(dst[p*width+v:], k*width, src[p*ld+v:], width, n/width, ld)
+			copyRuns(16, dst[p*width+v:], k*width, src[p*ld+v:], width, n/width, ld)
 		}
 	}
 }
 
 // copyRunsGo is copyRuns in plain Go.
-func copyRunsGo(dst []float32, ldd int, src []float32, lds, n int) {
+func copyRunsGo(width int, dst []float32, ldd int, src []float32, lds, n int) {
 	for i := range n {
-		copy(dst[i*ldd:][:16], src[i*lds:][:16])
+		copy(dst[i*ldd:][:width], src[i*lds:][:width])
 	}
 }
 

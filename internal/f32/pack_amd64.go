@@ -15,13 +15,24 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, k int) int {
 	return k
 }
 
-// copyRuns copies n runs of 16 elements, lds apart in src, ldd apart in dst. The
-// run ahead elements further will be wanted soon; it need not exist.
-func copyRuns(dst []float32, ldd int, src []float32, lds, n, ahead int) {
+// copyRuns copies n runs of width elements, lds apart in src, ldd apart in dst.
+// The run ahead elements further will be wanted soon; it need not exist.
+func copyRuns(width int, dst []float32, ldd int, src []float32, lds, n, ahead int) {
 	if !fused {
-		copyRunsGo(dst, ldd, src, lds, n)
+		copyRunsGo(width, dst, ldd, src, lds, n)
 		return
 	}
-	_, _ = dst[(n-1)*ldd+15], src[(n-1)*lds+15]
-	copy16(&dst[0], ldd, &src[0], lds, n, ahead)
+	_, _ = dst[(n-1)*ldd+width-1], src[(n-1)*lds+width-1]
+	switch width {
+	case 6:
+		copy6(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 8:
+		copy8(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 12:
+		copy12(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 16:
+		copy16(&dst[0], ldd, &src[0], lds, n, ahead)
+	default:
+		copyRunsGo(width, dst, ldd, src, lds, n)
+	}
 }

@@ -5,6 +5,6 @@ package f32
 // transpose has no fast form here: it does nothing and says so.
 func transpose(dst []float32, ldd int, src []float32, lds, rows, k int) int { return 0 }
 
-func copyRuns(dst []float32, ldd int, src []float32, lds, n, ahead int) {
-	copyRunsGo(dst, ldd, src, lds, n)
+func copyRuns(width int, dst []float32, ldd int, src []float32, lds, n, ahead int) {
+	copyRunsGo(width, dst, ldd, src, lds, n)
 }

@@ -13,14 +13,17 @@ import (
 	"time"
 )
 
-// peerShapes are products of training: squares, and the convolutions (Y = W·col,
-// dW = dY·colᵀ, dcol = Wᵀ·dY) and dense layers of the models; blk4 is a
-// convolution done four images at a time.
-var peerShapes = []struct {
+// A layer is one of the products of training.
+type layer struct {
 	name    string
 	m, n, k int
 	ta, tb  bool
-}{
+}
+
+// layers are squares, and the convolutions (Y = W·col, dW = dY·colᵀ, dcol =
+// Wᵀ·dY) and dense layers of the models; blk4 is a convolution done four images
+// at a time.
+var layers = []layer{
 	{"sq256", 256, 256, 256, false, false},
 	{"sq512", 512, 512, 512, false, false},
 	{"sq1024", 1024, 1024, 1024, false, false},
@@ -47,6 +50,29 @@ var peerShapes = []struct {
 	{"r50.1x1.64-256", 256, 4096, 64, false, false},
 	{"r50.1x1.2048-512", 512, 392, 2048, false, false},
 	{"r50.512ch.fwd", 512, 392, 4608, false, false},
+}
+
+// flop is the work of the product.
+func (l layer) flop() float64 { return 2 * float64(l.m) * float64(l.n) * float64(l.k) }
+
+// op is N or T for A and B.
+func (l layer) op() string {
+	letter := map[bool]string{false: "N", true: "T"}
+	return letter[l.ta] + letter[l.tb]
+}
+
+// product returns the product of random matrices, to be computed.
+func (l layer) product() func() {
+	r := newRand(1)
+	x, y, z := randVec(r, l.m*l.k), randVec(r, l.k*l.n), make([]float32, l.m*l.n)
+	lda, ldb := l.k, l.n
+	if l.ta {
+		lda = l.m
+	}
+	if l.tb {
+		ldb = l.k
+	}
+	return func() { Gemm(l.ta, l.tb, l.m, l.n, l.k, 1, x, lda, y, ldb, 0, z, l.n) }
 }
 
 // openblas is the program in testdata/openblas, answering requests.
@@ -105,78 +131,104 @@ func (p *openblas) run(threads int, ta, tb bool, m, n, k, repeats int) (seconds 
 	return seconds, core, err
 }
 
+// beside is what one layer took: GFLOP/s of both and their ratio.
+type beside struct{ ours, theirs, ratio float64 }
+
 // BenchmarkPeer times Gemm beside OpenBLAS, in turns of some milliseconds each,
-// and reports medians: GFLOP/s of both, and the ratio of neighbouring turns; at
-// the end the geometric mean and the least of the ratios. Iterations are turns:
-// -benchtime 15x.
+// and takes medians: GFLOP/s of both, and the ratio of neighbouring turns. Then
+// it prints all of it as a table, with the geometric mean and the least of the
+// ratios. Iterations are turns: -benchtime 15x.
+//
+// If the machine has other work, a thread waiting for its processor makes
+// nonsense of two threads: give them a real-time policy, as by chrt -r 1.
 func BenchmarkPeer(b *testing.B) {
 	peer := startOpenBLAS(b)
 	defer SetThreads(0)
+	results := map[int]map[string]beside{1: {}, 2: {}}
 	for _, threads := range []int{1, 2} {
-		SetThreads(threads)
-		var ratios []float64
-		for _, s := range peerShapes {
-			b.Run(fmt.Sprintf("threads=%d/%s", threads, s.name), func(b *testing.B) {
-				r := newRand(1)
-				x, y, z := randVec(r, s.m*s.k), randVec(r, s.k*s.n), make([]float32, s.m*s.n)
-				lda, ldb := s.k, s.n
-				if s.ta {
-					lda = s.m
-				}
-				if s.tb {
-					ldb = s.k
-				}
-				call := func() {
-					Gemm(s.ta, s.tb, s.m, s.n, s.k, 1, x, lda, y, ldb, 0, z, s.n)
-				}
-				ours := func(repeats int) float64 {
-					for begin := time.Now(); time.Since(begin) < 5*time.Millisecond; {
-						call() // until all threads are awake
-					}
-					start := time.Now()
-					for range repeats {
-						call()
-					}
-					return time.Since(start).Seconds()
-				}
-				theirs := func(repeats int) float64 {
-					t, _, err := peer.run(threads, s.ta, s.tb, s.m, s.n, s.k, repeats)
-					if err != nil {
-						b.Fatal(err)
-					}
-					time.Sleep(3 * time.Millisecond) // until its threads rest
-					return t
-				}
-				flop := 2 * float64(s.m) * float64(s.n) * float64(s.k)
-				repeats := max(1, int(0.010*80e9*float64(threads)/flop))
-				var us, them, ratio []float64
-				for b.Loop() {
-					t, u := theirs(repeats), ours(repeats)
-					us, them, ratio = append(us, u), append(them, t), append(ratio, t/u)
-				}
-				rate := flop * float64(repeats) / 1e9
+		for _, l := range layers {
+			b.Run(fmt.Sprintf("%s/%d", l.name, threads), func(b *testing.B) {
+				SetThreads(threads)
+				r := peer.beside(b, l, threads)
 				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(rate/median(us), "GFLOP/s")
-				b.ReportMetric(rate/median(them), "OpenBLAS-GFLOP/s")
-				b.ReportMetric(median(ratio), "ratio")
-				ratios = append(ratios, median(ratio))
+				b.ReportMetric(r.ours, "GFLOP/s")
+				b.ReportMetric(r.theirs, "OpenBLAS")
+				b.ReportMetric(r.ratio, "ratio")
+				results[threads][l.name] = r
 			})
 		}
-		b.Run(fmt.Sprintf("threads=%d/all", threads), func(b *testing.B) {
-			if len(ratios) == 0 {
-				b.Skip("nothing measured")
-			}
-			for b.Loop() {
-			}
-			logs := 0.0
-			for _, r := range ratios {
-				logs += math.Log(r)
-			}
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(math.Exp(logs/float64(len(ratios))), "mean-ratio")
-			b.ReportMetric(slices.Min(ratios), "least-ratio")
-		})
 	}
+	printTable(os.Stdout, results)
+}
+
+// beside takes turns with the peer.
+func (p *openblas) beside(b *testing.B, l layer, threads int) beside {
+	call := l.product()
+	repeats := max(1, int(0.010*80e9*float64(threads)/l.flop()))
+	ours := func() float64 {
+		for begin := time.Now(); time.Since(begin) < 5*time.Millisecond; {
+			call() // until all threads are awake
+		}
+		start := time.Now()
+		for range repeats {
+			call()
+		}
+		return time.Since(start).Seconds()
+	}
+	theirs := func() float64 {
+		t, _, err := p.run(threads, l.ta, l.tb, l.m, l.n, l.k, repeats)
+		if err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(3 * time.Millisecond) // until its threads rest
+		return t
+	}
+	var us, them, ratio []float64
+	for b.Loop() {
+		t, u := theirs(), ours()
+		us, them, ratio = append(us, u), append(them, t), append(ratio, t/u)
+	}
+	rate := l.flop() * float64(repeats) / 1e9
+	return beside{rate / median(us), rate / median(them), median(ratio)}
+}
+
+// printTable writes results, by threads and layer, in Markdown.
+func printTable(w io.Writer, results map[int]map[string]beside) {
+	fmt.Fprintln(w, "| product | m, n, k | op | 1 thread: GFLOP/s | OpenBLAS | ratio | 2 threads: GFLOP/s | OpenBLAS | ratio |")
+	fmt.Fprintln(w, "|---|---|---|--:|--:|--:|--:|--:|--:|")
+	ratios := map[int][]float64{}
+	for _, l := range layers {
+		row := fmt.Sprintf("| %s | %d, %d, %d | %s |", l.name, l.m, l.n, l.k, l.op())
+		measured := false
+		for _, threads := range []int{1, 2} {
+			r, ok := results[threads][l.name]
+			if !ok {
+				row += " | | |"
+				continue
+			}
+			measured = true
+			row += fmt.Sprintf(" %.0f | %.0f | %.2f |", r.ours, r.theirs, r.ratio)
+			ratios[threads] = append(ratios[threads], r.ratio)
+		}
+		if measured {
+			fmt.Fprintln(w, row)
+		}
+	}
+	mean, least := "| geometric mean | | |", "| least | | |"
+	for _, threads := range []int{1, 2} {
+		x := ratios[threads]
+		if len(x) == 0 {
+			mean, least = mean+" | | |", least+" | | |"
+			continue
+		}
+		logs := 0.0
+		for _, r := range x {
+			logs += math.Log(r)
+		}
+		mean += fmt.Sprintf(" | | %.2f |", math.Exp(logs/float64(len(x))))
+		least += fmt.Sprintf(" | | %.2f |", slices.Min(x))
+	}
+	fmt.Fprintf(w, "%s\n%s\n", mean, least)
 }
 
 func median(x []float64) float64 {

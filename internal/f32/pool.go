@@ -101,7 +101,9 @@ func (j *job) grid(threads int) {
 func (j *job) part(t, _ int) {
 	um, un := j.tiles()
 	x, y := t/j.gn, t%j.gn
-	j.run(um*x/j.gm*j.kr.rows, min(j.m, um*(x+1)/j.gm*j.kr.rows), un*y/j.gn*j.kr.cols, min(j.n, un*(y+1)/j.gn*j.kr.cols))
+	w := getSpace()
+	j.run(w, um*x/j.gm*j.kr.rows, min(j.m, um*(x+1)/j.gm*j.kr.rows), un*y/j.gn*j.kr.cols, min(j.n, un*(y+1)/j.gn*j.kr.cols))
+	putSpace(w)
 }
 
 // narrow returns the number of blocks of k if their sums are to be shared out,
@@ -198,8 +200,10 @@ func (j *job) item(i int) product {
 
 // items computes a piece of a batch.
 func (j *job) items(t, _ int) {
+	w := getSpace()
 	for i := j.count * t / j.pieces; i < j.count*(t+1)/j.pieces; i++ {
 		p := j.item(i)
-		p.run(0, p.m, 0, p.n)
+		p.run(w, 0, p.m, 0, p.n)
 	}
+	putSpace(w)
 }

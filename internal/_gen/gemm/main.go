@@ -14,6 +14,8 @@ func main() {
 		}
 	}
 	transpose8()
-	copy16()
+	for _, width := range []int{6, 8, 12, 16} {
+		copyRuns(width)
+	}
 	Generate()
 }

@@ -253,13 +253,13 @@ func (t tile) micro(rows int) {
 	RET()
 
 	Label("edge")
-	t.edge(acc, b, c, cRow, mask, add)
+	t.edge(acc, b, c, cRow, mask, add, tmp)
 	JMP(LabelRef("done"))
 }
 
 // edge writes the end of a tile that reaches over the last column of C: only
-// elements whose mask is set are read and written.
-func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add Register) {
+// elements whose mask is set are read and written. It moves c past the tile.
+func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add, tmp Register) {
 	size := 4 * t.lanes
 	k := []OpmaskVirtual{K(), K(), K()}
 	for v, m := range masks {
@@ -268,29 +268,52 @@ func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add Re
 			VPTESTMD(m, m, k[v])
 		}
 	}
+	// each visits the rows of a vector, in code.
+	each := func(v int, f func(x VecVirtual, at Mem)) {
+		MOVQ(c, tmp)
+		for i := range acc {
+			f(acc[i][v], Mem{Base: tmp, Disp: v * size})
+			if i+1 < len(acc) {
+				ADDQ(cRow, tmp)
+			}
+		}
+	}
+	TESTB(add, add)
+	JZ(LabelRef("edgestore"))
 	old := t.vec()
-	for i := range acc {
-		skip := fmt.Sprintf("edge%d", i)
-		TESTB(add, add)
-		JZ(LabelRef(skip))
-		for v, x := range acc[i] {
-			at := Mem{Base: c, Disp: v * size}
+	for v := range masks {
+		each(v, func(x VecVirtual, at Mem) {
 			if t.lanes == 8 {
 				VMASKMOVPS(at, masks[v], old)
 			} else {
 				VMOVUPS_Z(at, k[v], old)
 			}
 			VADDPS(old, x, x)
+		})
+	}
+	Label("edgestore")
+	for v := range masks {
+		if t.lanes == 16 {
+			each(v, func(x VecVirtual, at Mem) { VMOVUPS(x, k[v], at) })
+			continue
 		}
-		Label(skip)
-		for v, x := range acc[i] {
-			at := Mem{Base: c, Disp: v * size}
-			if t.lanes == 8 {
-				VMASKMOVPS(x, masks[v], at)
-			} else {
-				VMOVUPS(x, k[v], at)
-			}
-		}
+		// A masked store takes many times as long as a plain one: only a vector
+		// that is cut in two has to have it.
+		next, whole := fmt.Sprintf("edge%d", v+1), fmt.Sprintf("whole%d", v)
+		lane := GP8()
+		MOVB(Mem{Base: mask, Disp: v * size}, lane)
+		TESTB(lane, lane)
+		JZ(LabelRef(next))
+		MOVB(Mem{Base: mask, Disp: (v+1)*size - 4}, lane)
+		TESTB(lane, lane)
+		JNZ(LabelRef(whole))
+		each(v, func(x VecVirtual, at Mem) { VMASKMOVPS(x, masks[v], at) })
+		JMP(LabelRef(next))
+		Label(whole)
+		each(v, func(x VecVirtual, at Mem) { VMOVUPS(x, at) })
+		Label(next)
+	}
+	for range acc {
 		ADDQ(cRow, c)
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -62,10 +64,12 @@ func transpose8() {
 	RET()
 }
 
-// copy16 writes the copy of parts of rows, 16 elements each.
-func copy16() {
-	TEXT("copy16", NOSPLIT, "func(dst *float32, ldd int, src *float32, lds, n, ahead int)")
-	Doc("copy16 copies n runs of 16 elements, lds apart in src and ldd apart in dst,",
+// copyRuns writes the copy of parts of rows, width elements each: 6, or a
+// multiple of 4.
+func copyRuns(width int) {
+	name := fmt.Sprintf("copy%d", width)
+	TEXT(name, NOSPLIT, "func(dst *float32, ldd int, src *float32, lds, n, ahead int)")
+	Doc(fmt.Sprintf("%s copies n runs of %d elements, lds apart in src and ldd apart in dst,", name, width),
 		"asking for what lies ahead elements further. n must be positive.")
 	Pragma("noescape")
 	dst := Load(Param("dst"), GP64())
@@ -78,11 +82,31 @@ func copy16() {
 	SHLQ(Imm(2), ldd)
 	Label("run")
 	PREFETCHT0(Mem{Base: src, Index: ahead, Scale: 4})
-	x, y := YMM(), YMM()
-	VMOVUPS(Mem{Base: src}, x)
-	VMOVUPS(Mem{Base: src, Disp: 32}, y)
-	VMOVUPS(x, Mem{Base: dst})
-	VMOVUPS(y, Mem{Base: dst, Disp: 32})
+	type part struct {
+		at   int
+		x    VecVirtual
+		move func(Op, Op)
+	}
+	var parts []part
+	for at := 0; at < width; {
+		switch left := width - at; {
+		case left >= 8:
+			parts = append(parts, part{at, YMM(), func(from, to Op) { VMOVUPS(from, to) }})
+			at += 8
+		case left >= 4:
+			parts = append(parts, part{at, XMM(), func(from, to Op) { VMOVUPS(from, to) }})
+			at += 4
+		default:
+			parts = append(parts, part{at, XMM(), func(from, to Op) { VMOVSD(from, to) }})
+			at += 2
+		}
+	}
+	for _, p := range parts {
+		p.move(Mem{Base: src, Disp: 4 * p.at}, p.x)
+	}
+	for _, p := range parts {
+		p.move(p.x, Mem{Base: dst, Disp: 4 * p.at})
+	}
 	ADDQ(lds, src)
 	ADDQ(ldd, dst)
 	DECQ(n)

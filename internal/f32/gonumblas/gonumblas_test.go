@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/gonum"
+	"gonum.org/v1/gonum/blas/testblas"
 	"pgregory.net/rapid"
 )
 
@@ -82,6 +83,35 @@ func TestSsyrkIsGonums(t *testing.T) {
 			t.Fatal("other results than gonum's")
 		}
 	})
+}
+
+// inFloat64 is the implementation as gonum's own tests want it, which there are
+// for float64 only. Their numbers are small enough to be exact in float32.
+type inFloat64 struct{ Implementation }
+
+func (i inFloat64) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, a []float64, lda int, b []float64, ldb int, beta float64, c []float64, ldc int) {
+	sum := convert[float32](c)
+	i.Sgemm(tA, tB, m, n, k, float32(alpha), convert[float32](a), lda, convert[float32](b), ldb, float32(beta), sum, ldc)
+	copy(c, convert[float64](sum))
+}
+
+func (i inFloat64) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, a []float64, lda int, beta float64, c []float64, ldc int) {
+	sum := convert[float32](c)
+	i.Ssyrk(ul, tA, n, k, float32(alpha), convert[float32](a), lda, float32(beta), sum, ldc)
+	copy(c, convert[float64](sum))
+}
+
+func convert[To, From float32 | float64](x []From) []To {
+	y := make([]To, len(x))
+	for i, v := range x {
+		y[i] = To(v)
+	}
+	return y
+}
+
+func TestGonumsOwnTests(t *testing.T) {
+	t.Run("gemm", func(t *testing.T) { testblas.TestDgemm(t, inFloat64{}) })
+	t.Run("syrk", func(t *testing.T) { testblas.DsyrkTest(t, inFloat64{}) })
 }
 
 func panicOf(f func()) (v any) {
