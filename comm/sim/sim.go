@@ -16,6 +16,7 @@ import (
 	"iter"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -353,10 +354,43 @@ func (h *host) Sleep(ctx context.Context, d time.Duration) error {
 	return h.pause(t)
 }
 
+// computing lets d pass, or less if a frame that breaks w comes before.
+func (h *host) computing(ctx context.Context, w comm.Work, d time.Duration) error {
+	if w.Break == 0 {
+		return h.Sleep(ctx, d)
+	}
+	t, end := h.loop.cur, h.loop.now+d
+	t.from, t.tag = comm.AnyRank, w.Break
+	for {
+		switch {
+		case h.failed != nil:
+			return h.failed
+		case h.has(w.Break):
+			return comm.ErrBroken
+		case h.loop.now >= end:
+			return nil
+		}
+		t.waiting = true
+		err := h.Sleep(ctx, end-h.loop.now)
+		t.waiting = false
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// has says whether a frame with the tag is in the inbox.
+func (h *host) has(tag comm.Tag) bool {
+	return slices.ContainsFunc(h.inbox, func(f comm.Frame) bool { return f.Header.Tag == tag })
+}
+
 func (h *host) Do(ctx context.Context, w comm.Work) error {
 	l := h.loop
 	if l.ended != nil {
 		return l.ended
+	}
+	if w.Break != 0 && h.has(w.Break) {
+		return comm.ErrBroken
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -372,8 +406,13 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 		err = w.Run(func(int) error { return nil })
 	}()
 	for i, c := range w.Cost {
-		if err := h.Sleep(ctx, c); err != nil {
-			<-done
+		if err := h.computing(ctx, w, c); err != nil {
+			if w.Abort != nil {
+				w.Abort()
+			}
+			if i == 0 {
+				<-done
+			}
 			return err
 		}
 		if i == 0 {
