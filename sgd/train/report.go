@@ -44,6 +44,7 @@ type RankReport struct {
 	Steps   int               `json:"steps,omitempty"`
 	Sent    uint64            `json:"sent,omitempty"`   // gradients pushed, counted per shard
 	Zeroed  uint64            `json:"zeroed,omitempty"` // gradients with NaN or Inf, contributed as zero
+	Voided  uint64            `json:"voided,omitempty"` // gradients given up because the policy cancelled them
 	Taken   []uint64          `json:"taken,omitempty"`  // pushes that reached the shard, by worker
 	Past    uint64            `json:"past,omitempty"`   // pushes of workers that died before a resume
 	Ledger  ps.Ledger         `json:"ledger"`

@@ -34,11 +34,13 @@ type server struct {
 	waiting []comm.Header // pulls that wait for a version
 	prog    progressMeter
 	lost    []string
-	past    uint64 // pushes of workers that died, before a resume began them anew
+	voids   []uint64 // sent to each worker
+	holds   []uint64 // version of the parameters each worker was last sent
+	past    uint64   // pushes of workers that died, before a resume began them anew
 }
 
 func newServer(j *Job, id int, sh *shard, acks bool) (*server, error) {
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: acks, saved: map[int]bool{}, ended: map[int]bool{}}
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: acks, saved: map[int]bool{}, ended: map[int]bool{}, voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers)}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -95,7 +97,7 @@ func (st *store) Reset() {
 
 // Add keeps a first gradient that needs no decoding as it is: often it remains
 // the only one.
-func (st *store) Add(f comm.Frame, weight float64) error {
+func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
 	switch {
@@ -191,6 +193,7 @@ func (s *server) lose(ctx context.Context, err error) error {
 	delete(s.ended, p.Rank)
 	delete(s.saved, p.Rank)
 	s.lost = append(s.lost, fmt.Sprintf("worker %d after version %d of shard %d: %s", p.Rank, s.core.Version(), s.id, p.Cause))
+	before := s.core.Version()
 	replies, err := s.core.Leave(p.Rank)
 	if err != nil {
 		return err
@@ -198,13 +201,24 @@ func (s *server) lose(ctx context.Context, err error) error {
 	if s.core.NumLive() == 0 {
 		return fmt.Errorf("all workers are gone; the last one: %w", p)
 	}
-	if err := s.reply(ctx, replies); err != nil {
-		return err
-	}
-	if err := s.pulls(ctx); err != nil {
+	if err := s.moved(ctx, before, replies); err != nil {
 		return err
 	}
 	return s.checkpoint(ctx)
+}
+
+// moved tells everybody what the core did since version before.
+func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) error {
+	if s.core.Version() != before {
+		s.down.changed()
+		if err := s.report(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.reply(ctx, replies); err != nil {
+		return err
+	}
+	return s.pulls(ctx)
 }
 
 func (s *server) handle(ctx context.Context, f comm.Frame) error {
@@ -225,16 +239,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 		if n := s.core.Causes()[ps.CauseDropped]; n > 0 && compress.KeepsReceiver(s.job.Codec) {
 			return fmt.Errorf("policy %s dropped a push of codec %s, whose two ends then disagree: use a policy that takes every push", staleness.Policies.Spec(s.job.Policy), compress.Spec(s.job.Codec))
 		}
-		if s.core.Version() != before {
-			s.down.changed()
-			if err := s.report(ctx); err != nil {
-				return err
-			}
-		}
-		if err := s.reply(ctx, replies); err != nil {
-			return err
-		}
-		return s.pulls(ctx)
+		return s.moved(ctx, before, replies)
 	case tagPull:
 		f.Release()
 		s.waiting = append(s.waiting, h)
@@ -243,6 +248,16 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 		f.Release()
 		s.saved[int(h.From)] = true
 		s.stop = s.stop || h.Flags&flagStop != 0
+		if !s.job.synchronous() { // nobody waits for one who waits at a mark
+			before := s.core.Version()
+			replies, err := s.core.Rest(int(h.From))
+			if err == nil {
+				err = s.moved(ctx, before, replies)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if s.stop && !s.job.synchronous() {
 			if err := s.reply(ctx, s.core.ReleaseAll()); err != nil {
 				return err
@@ -308,13 +323,15 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 		cause := comm.NewBuffer(len(r.Cause))
 		copy(cause.B, r.Cause)
 		f = comm.NewFrame(hd, cause)
-	case r.Kind == ps.Void:
-		hd.Kind, hd.Code = comm.Control, codeVoid
-		f = comm.NewFrame(hd, comm.NewBuffer(0))
 	case s.acks && tag == tagAnswer:
 		hd.Kind = comm.Control
 		f = comm.NewFrame(hd, comm.NewBuffer(0))
 	default:
+		s.holds[r.Worker] = hd.Version
+		if r.Kind == ps.Void {
+			hd.Code = codeVoid
+			s.voids[r.Worker]++
+		}
 		var err error
 		if f, err = s.down.frame(hd, r.Worker, s.store.params, s.core.Version()); err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", r.Worker, err)
@@ -368,6 +385,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 			continue
 		}
 		delete(s.saved, w)
+		s.core.Wake(w)
 		if s.stop {
 			s.ended[w] = true
 		}
@@ -383,7 +401,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 // goOn lets a worker go on from a mark.
 func (s *server) goOn(ctx context.Context, w int, params bool) error {
 	hd := s.job.header(comm.Control, tagSaved)
-	hd.Shard, hd.Version = uint16(s.id), uint64(s.core.Version())
+	hd.Shard, hd.Version, hd.Seq = uint16(s.id), uint64(s.core.Version()), s.voids[w]
 	if s.stop {
 		hd.Flags |= flagStop
 	}
@@ -393,7 +411,7 @@ func (s *server) goOn(ctx context.Context, w int, params bool) error {
 	if !params {
 		return s.h.Send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
 	}
-	hd.Kind = comm.Parameters
+	hd.Kind, s.holds[w] = comm.Parameters, hd.Version
 	f, err := s.down.frame(hd, w, s.store.params, s.core.Version())
 	if err != nil {
 		return fmt.Errorf("parameters for worker %d: %w", w, err)
@@ -410,6 +428,9 @@ func (s *server) save(st *State) error {
 	}
 	st.Ints["version"] = int64(s.core.Version())
 	st.Ints[fmt.Sprintf("past/%d", s.id)] = int64(s.past)
+	for w, v := range s.holds {
+		st.Ints[fmt.Sprintf("holds/%d/%d", w, s.id)] = int64(v)
+	}
 	up, down := s.bytes()
 	st.Ints[fmt.Sprintf("bytes_up/%d", s.rank)], st.Ints[fmt.Sprintf("bytes_down/%d", s.rank)] = int64(up), int64(down)
 	if err := s.down.save(st); err != nil {
@@ -449,6 +470,9 @@ func (s *server) load(st *State) error {
 		if err := in.loadReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
 			return err
 		}
+	}
+	for w := range s.holds {
+		s.holds[w] = uint64(st.Ints[fmt.Sprintf("holds/%d/%d", w, s.id)])
 	}
 	s.past = uint64(st.Ints[fmt.Sprintf("past/%d", s.id)])
 	return loadState(st, fmt.Sprintf("core/%d", s.id), s.core)

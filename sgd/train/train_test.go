@@ -194,6 +194,13 @@ var asynchronous = map[string][]option{
 	"asp, overlap":    {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 3, true }},
 	"ssp":             {policy("ssp(slack=1)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
 	"softsync":        {policy("softsync(n=2)"), func(j *train.Job) { j.Corrector = staleness.AlphaTau{} }},
+	"ksync":           {policy("ksync(k=2)"), with("feedback(topk(keep=0.2))"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"ksync, 2 shards": {policy("ksync(k=3)"), func(j *train.Job) { j.Servers, j.Timing.Jitter = 2, 1 }},
+	"kbatchsync":      {policy("kbatchsync(k=3)"), down("topk(keep=0.5)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"dropslowest":     {policy("dropslowest(share=0.25)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"adasync":         {policy("adasync(k=1,of=kasync)")},
+	"kasync":          {policy("kasync(k=2)")},
+	"backup":          {policy("backup(b=1)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
 	"asp, delta topk": {policy("asp"), with("feedback(topk(keep=0.1))"), down("topk(keep=0.2)")},
 	"downpour":        {mode("downpour"), policy("asp"), optimizer("adagrad"), func(j *train.Job) { j.Servers = 2 }},
 	"downpour, 2, 3": {mode("downpour"), policy("asp"), func(j *train.Job) {

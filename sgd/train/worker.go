@@ -27,7 +27,12 @@ func (Server) Servers(n int) int { return n }
 func (Server) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Workers) }
 
 // Check implements Mode.
-func (Server) Check(j *Job) error { return checkServers(j) }
+func (Server) Check(j *Job) error {
+	if j.Overlap && staleness.Voids(j.Policy) {
+		return fmt.Errorf("policy %s cancels gradients that are being computed, of which with overlap a part has left already; use overlap=false", staleness.Policies.Spec(j.Policy))
+	}
+	return checkServers(j)
+}
 
 // Program implements Mode.
 func (Server) Program(j *Job, rank int) (comm.Program, error) {
@@ -80,6 +85,8 @@ type worker struct {
 	spanLeft [][]int // span → shards that contain it
 	flags    uint16  // of the answers to the last step
 	loss     float64 // of the present step, for the headers of its pushes
+	voids    bool    // the policy may cancel a gradient while it is computed
+	sent     bool    // this step's gradient was whole before that
 	stats    workerStats
 }
 
@@ -92,18 +99,21 @@ type link struct {
 	version  uint64
 	seq      uint64
 	waiting  bool       // a push is unanswered
+	done     bool       // the shard has made its updates
+	voids    uint64     // taken from it
 	payload  comm.Frame // the next push, but for its sequence number
 	fetched  comm.Frame // downpour: parameters not taken up yet
 }
 
 type workerStats struct {
 	zeroed  uint64
+	voided  uint64
 	compute time.Duration
 	wait    time.Duration
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
-	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}}
+	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: staleness.Voids(j.Policy)}
 	w.spanLeft = make([][]int, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, shard: s}
@@ -197,6 +207,14 @@ func (w *worker) plan(ctx context.Context) {
 	}
 }
 
+// do performs the work of a round.
+func (w *worker) do(ctx context.Context) error {
+	if w.voids {
+		return w.voidable(ctx)
+	}
+	return w.h.Do(ctx, w.work)
+}
+
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
 	tl := w.job.timeline(w.rank, w.step)
@@ -216,10 +234,11 @@ func (w *worker) round(ctx context.Context) error {
 		}
 		w.backward(tl)
 	}
-	if err := w.h.Do(ctx, w.work); err != nil {
+	err := w.do(ctx)
+	w.grad.release()
+	if err != nil {
 		return err
 	}
-	w.grad.release()
 	w.stats.compute += w.h.Now() - began
 	w.step++
 	return nil
@@ -382,19 +401,32 @@ func (w *worker) await(ctx context.Context, l *link) error {
 		return nil
 	}
 	began := w.h.Now()
-	f, err := w.h.Recv(ctx, l.rank, tagAnswer)
-	if err != nil {
-		return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
+	for l.waiting {
+		f, err := w.h.Recv(ctx, l.rank, tagAnswer)
+		if err != nil {
+			return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
+		}
+		l.waiting = f.Header.Code == codeVoid // it crossed with the push
+		err = w.answer(l, f)
+		f.Release()
+		if err != nil {
+			return err
+		}
 	}
 	w.stats.wait += w.h.Now() - began
-	defer f.Release()
-	l.waiting = false
-	return w.answer(l, f)
+	return nil
 }
 
 // answer takes the parameters of an answer and notes what it says.
 func (w *worker) answer(l *link, f comm.Frame) error {
-	w.flags |= f.Header.Flags
+	if f.Header.Code == codeVoid {
+		l.voids++
+	}
+	w.flags |= f.Header.Flags &^ flagDone
+	l.done = l.done || f.Header.Flags&flagDone != 0
+	if !slices.ContainsFunc(w.links, func(l *link) bool { return !l.done }) {
+		w.flags |= flagDone
+	}
 	switch {
 	case f.Header.Code == codeRejected:
 		return fmt.Errorf("worker %d, step %d: server %d refused the push: %s", w.rank, w.step, l.id, f.Body)
@@ -443,7 +475,9 @@ func (w *worker) goOn(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("worker %d, step %d, checkpoint at server %d: %w", w.rank, w.step, l.id, err)
 		}
-		err = w.answer(l, f)
+		if err = w.catchUp(ctx, l, f.Header.Seq); err == nil {
+			err = w.answer(l, f)
+		}
 		f.Release()
 		if err != nil {
 			return err
@@ -456,7 +490,6 @@ func (w *worker) save(st *State) error {
 	st.Ints[fmt.Sprintf("step/%d", w.rank)] = int64(w.step)
 	for _, l := range w.links {
 		st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)] = int64(l.seq)
-		st.Ints[fmt.Sprintf("holds/%d/%d", w.rank, l.id)] = int64(l.version)
 		if err := l.out.save(st, fmt.Sprintf("codec/up/%d/", w.rank)); err != nil {
 			return err
 		}
@@ -495,7 +528,7 @@ func (w *worker) final(ctx context.Context) error {
 	for _, l := range w.links {
 		sent += l.seq
 	}
-	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Steps: w.step,
+	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step,
 		ComputeSeconds: w.stats.compute.Seconds(), WaitSeconds: w.stats.wait.Seconds(),
 		Traffic: w.h.Traffic().Count(), Seconds: w.h.Now().Seconds()}
 	return sendJSON(ctx, w.h, w.job, tagFinal, r)

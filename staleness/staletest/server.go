@@ -39,10 +39,10 @@ type Server struct {
 	policy  staleness.Policy
 	base    []int // version each worker computes on
 	held    []Push
-	skipped int // clocks that workers were put forward by when they joined
-	talk   bool     // write out:
-	out    []string // what happened since the last call
-	err    error
+	skipped int      // clocks that workers were put forward by when they joined
+	talk    bool     // write out:
+	out     []string // what happened since the last call
+	err     error
 
 	copied staleness.View // what a policy is shown
 }
