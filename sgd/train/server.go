@@ -33,6 +33,8 @@ type server struct {
 	stop    bool
 	waiting []comm.Header // pulls that wait for a version
 	prog    progressMeter
+	meas    *measures
+	order   *orderLog
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
@@ -40,7 +42,8 @@ type server struct {
 }
 
 func newServer(j *Job, id int, sh *shard, acks bool) (*server, error) {
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: acks, saved: map[int]bool{}, ended: map[int]bool{}, voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers)}
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: acks, saved: map[int]bool{}, ended: map[int]bool{}, voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
+		meas: newMeasures(j.Workers), order: newOrderLog(j, id)}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -55,19 +58,26 @@ func newServer(j *Job, id int, sh *shard, acks bool) (*server, error) {
 		return nil, err
 	}
 	s.core = ps.New(j.Workers, j.Updates, policy, j.Corrector, s.store)
+	s.core.Applied = func(h comm.Header, _ int) { s.meas.applied(h, s.h.Now()) }
 	return s, nil
 }
 
 // store holds a shard's parameters and its part of the optimizer.
 type store struct {
-	job    *Job
-	params vector // packed; frames on their way to workers may share it
-	sum    vector // of the gradients of the next update, weighted; empty at first
-	only   []byte // in place of sum: a single raw gradient of weight 1
-	sole   bool   // nobody else reads it
-	opt    *stepper
-	in     []*packer // one decoder per worker
-	sched  lrschedule.Schedule
+	job       *Job
+	params    vector // packed; frames on their way to workers may share it
+	sum       vector // of the gradients of the next update, weighted; empty at first
+	only      []byte // in place of sum: a single raw gradient of weight 1
+	sole      bool   // nobody else reads it
+	opt       *stepper
+	in        []*packer // one decoder per worker
+	sched     lrschedule.Schedule
+	rate      float64     // of the next update
+	amend     *amending   // nil: the corrector only scales
+	sent      *sentCopies // nil: nobody compares with them
+	trainable []sgd.Range
+	gap       gauge
+	gaps      []float64 // of the next update's gradients
 }
 
 func newStore(j *Job, sh *shard) (*store, error) {
@@ -78,6 +88,14 @@ func newStore(j *Job, sh *shard) (*store, error) {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	if st.sched, err = j.schedule(); err != nil {
+		return nil, err
+	}
+	st.rate = st.sched(j.progress(0, 0))
+	st.trainable = sh.layout.Ranges(func(s sgd.Span) bool { return s.Role != sgd.Buffer })
+	if st.amend, err = newAmending(j, sh.layout, false); err != nil {
+		return nil, err
+	}
+	if st.sent, err = newSentCopies(j, st.params); err != nil {
 		return nil, err
 	}
 	for w := 0; w < j.Workers; w++ {
@@ -93,6 +111,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 func (st *store) Reset() {
 	st.sum.release()
 	st.only = nil
+	st.gaps = st.gaps[:0]
 }
 
 // Add keeps a first gradient that needs no decoding as it is: often it remains
@@ -100,6 +119,12 @@ func (st *store) Reset() {
 func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
+	if st.job.Gap {
+		st.gaps = append(st.gaps, st.distance(f.Header.Version))
+	}
+	if st.amend != nil {
+		return st.addAmended(f, weight, past, from)
+	}
 	switch {
 	case st.sum.f == nil && st.only == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
 		st.only, st.sole = f.Body, f.Buffer() != nil && f.Buffer().Sole()
@@ -137,7 +162,12 @@ func (st *store) Step(u ps.Update) error {
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	st.params.own()
 	st.opt.advance(grad, st.params.f, sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed})
+	for _, x := range st.gaps {
+		st.gap.add(x)
+	}
 	st.Reset()
+	st.rate = st.sched(st.job.progress(u.Version+1, u.Taken*st.job.perPush()))
+	st.moved()
 	return nil
 }
 
@@ -221,6 +251,69 @@ func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) erro
 	return s.pulls(ctx)
 }
 
+// rest notes that a worker is at a checkpoint mark.
+func (s *server) rest(ctx context.Context, f comm.Frame) error {
+	h := f.Header
+	f.Release()
+	s.saved[int(h.From)] = true
+	s.stop = s.stop || h.Flags&flagStop != 0
+	if !s.job.synchronous() { // nobody waits for one who waits at a mark
+		before := s.core.Version()
+		replies, err := s.core.Rest(int(h.From))
+		if err == nil {
+			err = s.moved(ctx, before, replies)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.stop && !s.job.synchronous() {
+		if err := s.reply(ctx, s.core.ReleaseAll()); err != nil {
+			return err
+		}
+		if err := s.pulls(ctx); err != nil {
+			return err
+		}
+	}
+	return s.checkpoint(ctx)
+}
+
+// asked handles a push, a pull or the word that a worker is at a mark.
+func (s *server) asked(ctx context.Context, f comm.Frame) error {
+	h := f.Header
+	if err := s.order.note(ctx, s.h, s.job, h); err != nil {
+		return err
+	}
+	switch h.Tag {
+	case tagSave:
+		return s.rest(ctx, f)
+	case tagPull:
+		f.Release()
+		s.waiting = append(s.waiting, h)
+		return s.pulls(ctx)
+	}
+	before, rejected := s.core.Version(), s.core.Ledger().Rejected
+	s.prog.add(h)
+	s.meas.pushed(h, s.h.Now())
+	replies, err := s.core.Push(f)
+	if err != nil {
+		return err
+	}
+	if n := s.core.Causes()[ps.CauseDropped]; n > 0 && compress.KeepsReceiver(s.job.Codec) {
+		return fmt.Errorf("policy %s dropped a push of codec %s, whose two ends then disagree: use a policy that takes every push", staleness.Policies.Spec(s.job.Policy), compress.Spec(s.job.Codec))
+	}
+	if s.core.Ledger().Rejected != rejected {
+		s.meas.rejected(h)
+	}
+	for _, r := range replies {
+		if r.Kind == ps.Answer {
+			s.meas.answered(r.Worker, int(h.From), s.h.Now())
+		}
+	}
+	s.store.sent.forget(s.core.Holds)
+	return s.moved(ctx, before, replies)
+}
+
 func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	h := f.Header
 	if h.Run != s.job.Run {
@@ -229,44 +322,17 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	}
 	s.stop = s.stop || s.job.IsStopping()
 	switch h.Tag {
-	case tagPush:
-		before := s.core.Version()
-		s.prog.add(h)
-		replies, err := s.core.Push(f)
-		if err != nil {
-			return err
-		}
-		if n := s.core.Causes()[ps.CauseDropped]; n > 0 && compress.KeepsReceiver(s.job.Codec) {
-			return fmt.Errorf("policy %s dropped a push of codec %s, whose two ends then disagree: use a policy that takes every push", staleness.Policies.Spec(s.job.Policy), compress.Spec(s.job.Codec))
-		}
-		return s.moved(ctx, before, replies)
-	case tagPull:
-		f.Release()
-		s.waiting = append(s.waiting, h)
-		return s.pulls(ctx)
-	case tagSave:
-		f.Release()
-		s.saved[int(h.From)] = true
-		s.stop = s.stop || h.Flags&flagStop != 0
-		if !s.job.synchronous() { // nobody waits for one who waits at a mark
-			before := s.core.Version()
-			replies, err := s.core.Rest(int(h.From))
-			if err == nil {
-				err = s.moved(ctx, before, replies)
-			}
-			if err != nil {
+	case tagPush, tagPull, tagSave:
+		for {
+			due, ok, err := s.order.next(f)
+			if err != nil || !ok {
 				return err
 			}
-		}
-		if s.stop && !s.job.synchronous() {
-			if err := s.reply(ctx, s.core.ReleaseAll()); err != nil {
+			if err := s.asked(ctx, due); err != nil || !s.order.replayed() {
 				return err
 			}
-			if err := s.pulls(ctx); err != nil {
-				return err
-			}
+			f = comm.Frame{}
 		}
-		return s.checkpoint(ctx)
 	case tagBye:
 		f.Release()
 		s.ended[int(h.From)] = true
@@ -327,13 +393,12 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 		hd.Kind = comm.Control
 		f = comm.NewFrame(hd, comm.NewBuffer(0))
 	default:
-		s.holds[r.Worker] = hd.Version
 		if r.Kind == ps.Void {
 			hd.Code = codeVoid
 			s.voids[r.Worker]++
 		}
 		var err error
-		if f, err = s.down.frame(hd, r.Worker, s.store.params, s.core.Version()); err != nil {
+		if f, err = s.down.frame(hd, r.Worker, s.dispatch(r.Worker), s.core.Version()); err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", r.Worker, err)
 		}
 	}
@@ -347,6 +412,15 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 func isGone(err error) bool {
 	var p *comm.PeerError
 	return errors.As(err, &p)
+}
+
+// dispatch is what worker w is to be sent now; it is noted down.
+func (s *server) dispatch(w int) vector {
+	v, out := uint64(s.core.Version()), s.store.outgoing()
+	s.holds[w] = v
+	s.store.sent.sent(w, v, out)
+	s.meas.sent(w, v, s.h.Now())
+	return out
 }
 
 // checkpoint completes a mark once all live workers have reached it.
@@ -411,8 +485,8 @@ func (s *server) goOn(ctx context.Context, w int, params bool) error {
 	if !params {
 		return s.h.Send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
 	}
-	hd.Kind, s.holds[w] = comm.Parameters, hd.Version
-	f, err := s.down.frame(hd, w, s.store.params, s.core.Version())
+	hd.Kind = comm.Parameters
+	f, err := s.down.frame(hd, w, s.dispatch(w), s.core.Version())
 	if err != nil {
 		return fmt.Errorf("parameters for worker %d: %w", w, err)
 	}
@@ -441,6 +515,8 @@ func (s *server) save(st *State) error {
 			return err
 		}
 	}
+	s.store.amend.save(st, fmt.Sprintf("amend/%d/", s.id))
+	s.store.sent.save(st, fmt.Sprintf("sent/%d/", s.id), s.core.Holds)
 	return saveState(st, fmt.Sprintf("core/%d", s.id), s.core)
 }
 
@@ -475,7 +551,17 @@ func (s *server) load(st *State) error {
 		s.holds[w] = uint64(st.Ints[fmt.Sprintf("holds/%d/%d", w, s.id)])
 	}
 	s.past = uint64(st.Ints[fmt.Sprintf("past/%d", s.id)])
-	return loadState(st, fmt.Sprintf("core/%d", s.id), s.core)
+	if err := s.store.amend.load(st, fmt.Sprintf("amend/%d/", s.id)); err != nil {
+		return err
+	}
+	if err := s.store.sent.load(st, fmt.Sprintf("sent/%d/", s.id), s.shard.size()); err != nil {
+		return err
+	}
+	if err := loadState(st, fmt.Sprintf("core/%d", s.id), s.core); err != nil {
+		return err
+	}
+	s.store.rate = s.store.sched(s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush()))
+	return nil
 }
 
 // report tells the observer about an update: progress now and then, a snapshot
@@ -486,6 +572,7 @@ func (s *server) report(ctx context.Context) error {
 		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
 		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
 		s.prog.fill(&m, s.core.Delays())
+		s.prog.measured(&m, &s.meas.age, &s.store.gap)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := sendJSON(ctx, s.h, s.job, tagProgress, m); err != nil {
 			return err
@@ -511,8 +598,12 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 }
 
 func (s *server) final(ctx context.Context) error {
+	if err := s.order.flush(ctx, s.h, s.job); err != nil {
+		return err
+	}
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
-		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done()}
+		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done(),
+		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits}
 	return sendJSON(ctx, s.h, s.job, tagFinal, r)
 }
 

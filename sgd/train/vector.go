@@ -44,6 +44,15 @@ func (v *vector) release() {
 	*v = vector{}
 }
 
+// share returns v with a reference of its own, or a copy where there is nothing
+// to count.
+func (v vector) share() vector {
+	if v.buf == nil {
+		return vector{f: append([]float32(nil), v.f...)}
+	}
+	return vector{v.f, v.buf.Retain()}
+}
+
 // own makes v writable: if somebody else still reads it, v becomes a copy.
 func (v *vector) own() {
 	if v.buf == nil || v.buf.Sole() {

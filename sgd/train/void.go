@@ -32,7 +32,10 @@ func (w *worker) voidable(ctx context.Context) error {
 			return err
 		},
 		Then: func(mark int) error {
-			w.sent = true
+			if !w.sent {
+				w.sent = true
+				w.finish()
+			}
 			if err := w.encode(mark, w.grad); err != nil {
 				return err
 			}
@@ -41,6 +44,12 @@ func (w *worker) voidable(ctx context.Context) error {
 			}
 			return w.push(ctx, mark)
 		},
+	}
+	if w.job.Replay != nil {
+		if w.job.voided(w.rank, w.step) {
+			return w.startOver(ctx)
+		}
+		work.Break = 0 // it was pushed
 	}
 	err := w.h.Do(ctx, work)
 	if errors.Is(err, comm.ErrBroken) {

@@ -31,6 +31,9 @@ func (Server) Check(j *Job) error {
 	if j.Overlap && staleness.Voids(j.Policy) {
 		return fmt.Errorf("policy %s cancels gradients that are being computed, of which with overlap a part has left already; use overlap=false", staleness.Policies.Spec(j.Policy))
 	}
+	if (j.LogOrder || j.Replay != nil) && j.Servers > 1 && staleness.Voids(j.Policy) {
+		return fmt.Errorf("policy %s cancels gradients, and with several servers the order of their words is not all that counts: order_log needs servers=1", staleness.Policies.Spec(j.Policy))
+	}
 	return checkServers(j)
 }
 
@@ -82,11 +85,12 @@ type worker struct {
 	// The gradient leaves in marks: shards in the order in which the backward
 	// pass completes them.
 	order    []int
-	spanLeft [][]int // span → shards that contain it
-	flags    uint16  // of the answers to the last step
-	loss     float64 // of the present step, for the headers of its pushes
-	voids    bool    // the policy may cancel a gradient while it is computed
-	sent     bool    // this step's gradient was whole before that
+	spanLeft [][]int   // span → shards that contain it
+	flags    uint16    // of the answers to the last step
+	loss     float64   // of the present step, for the headers of its pushes
+	amend    *amending // of a corrector that works here
+	voids    bool      // the policy may cancel a gradient while it is computed
+	sent     bool      // this step's gradient was whole before that
 	stats    workerStats
 }
 
@@ -131,6 +135,10 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 				w.spanLeft[pc.span] = append(k, i)
 			}
 		}
+	}
+	var err error
+	if w.amend, err = newAmending(j, j.Model.Layout(), true); err != nil {
+		return nil, err
 	}
 	_, downpour := j.Mode.(Downpour) // replicas change their parameters themselves
 	_, raw := j.DownCodec.(compress.Raw)
@@ -264,6 +272,7 @@ func (w *worker) makeAll(ctx context.Context) error {
 	if err := w.compute(ctx, d, nil, nil); err != nil {
 		return err
 	}
+	w.finish()
 	for i := range w.order {
 		if err := w.encode(i, w.grad); err != nil {
 			return err
@@ -339,6 +348,13 @@ func (w *worker) compute(ctx context.Context, d *desk, need, ready func(int) err
 	}
 	w.loss = loss
 	return err
+}
+
+// finish lets a corrector that works at the worker have the gradient.
+func (w *worker) finish() {
+	if w.amend != nil {
+		w.amend.amend(w.grad.f, w.params.f, w.params.f, staleness.Past{Worker: w.rank, Update: w.step})
+	}
 }
 
 // encode makes the payload of mark i.
@@ -487,6 +503,7 @@ func (w *worker) goOn(ctx context.Context) error {
 }
 
 func (w *worker) save(st *State) error {
+	w.amend.save(st, fmt.Sprintf("amend/worker/%d/", w.rank))
 	st.Ints[fmt.Sprintf("step/%d", w.rank)] = int64(w.step)
 	for _, l := range w.links {
 		st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)] = int64(l.seq)
@@ -502,6 +519,11 @@ func (w *worker) load(st *State) error {
 	w.step = int(step)
 	for r := 0; r < w.job.Workers && !alive; r++ { // it was dead: it begins anew, with the others
 		w.step = max(w.step, int(st.Ints[fmt.Sprintf("step/%d", r)]))
+	}
+	if alive {
+		if err := w.amend.load(st, fmt.Sprintf("amend/worker/%d/", w.rank)); err != nil {
+			return err
+		}
 	}
 	for _, l := range w.links {
 		l.seq = uint64(st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)])
