@@ -188,7 +188,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Placement: ps.Placements.MustParse(c.Placement),
 		Workers:   c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
-		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
+		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
 		Timing: train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter},
 		Run:    c.runID(), Threads: c.Threads,
 	}

@@ -124,6 +124,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	if err == nil {
 		err = rec.err
 	}
+	if rec.order != nil {
+		err = errors.Join(err, rec.order.Close())
+	}
 	if err != nil {
 		_ = rec.setState("failed", err)
 		rec.show.Done("failed: " + firstLine(err.Error()))
@@ -254,6 +257,7 @@ type recorder struct {
 	virtual   bool // the clock goes on by itself over a resume
 	evals     []train.Eval
 	trainLoss float64
+	order     *os.File // nil: nothing was logged yet
 	err       error // of the record itself
 }
 
