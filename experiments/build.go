@@ -51,6 +51,11 @@ var specs = map[string]func(text string) (string, error){
 	"corrector":  canonical(staleness.Correctors),
 	"topology":   canonical(collective.Topologies),
 	"placement":  canonical(ps.Placements),
+	"device.law": canonical(train.Laws),
+	"device.slow": func(text string) (string, error) {
+		s, err := train.ParseSlow(text)
+		return s.String(), err
+	},
 	"timing": func(text string) (string, error) {
 		if text == "model" {
 			return text, nil
@@ -179,6 +184,10 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		}
 		model = timedAs{model, flops}
 	}
+	timing, err := c.timing()
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
 	j := &train.Job{
 		Model: model, Data: ds,
 		Optimizer: sgd.Optimizers.MustParse(c.Optimizer), Schedule: lrschedule.Specs.MustParse(c.Schedule),
@@ -189,8 +198,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Workers:   c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
-		Timing: train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter},
-		Run:    c.runID(), Threads: c.Threads,
+		Timing: timing, Run: c.runID(), Threads: c.Threads,
 	}
 	if c.Net == "grpc" { // a process each
 		j.Here = 1
@@ -227,6 +235,22 @@ func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
 		return nil, fmt.Errorf("key \"loss_scale\": %w", err)
 	}
 	return net, nil
+}
+
+// timing is what the virtual clock bills for computing.
+func (c Config) timing() (train.Timing, error) {
+	slow, err := train.ParseSlow(c.DeviceSlow)
+	if err != nil {
+		return train.Timing{}, fmt.Errorf("key \"device.slow\": %w", err)
+	}
+	law := train.Laws.MustParse(c.DeviceLaw)
+	if t, ok := law.(train.Trace); ok {
+		if law, err = t.Load(); err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device.law\": %w", err)
+		}
+	}
+	return train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
+		Apply: c.DeviceApply, Codec: c.DeviceCodec}, nil
 }
 
 func (c Config) runID() uint64 {

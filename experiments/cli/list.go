@@ -35,6 +35,7 @@ func kinds() []kind {
 		{"modes", "mode", train.Modes.Entries()},
 		{"models", "model", nn.Models.Entries()},
 		{"profiles", "timing", profile.Profiles.Entries()},
+		{"laws", "device.law", train.Laws.Entries()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
 		{"studies", "gradlab reproduce", reproduce.Studies.Entries()},
@@ -68,7 +69,7 @@ func keys() []registry.Entry {
 func (e *env) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|profiles|data|recipes|studies|keys]",
+		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|profiles|laws|data|recipes|studies|keys]",
 		Short: "Everything there is, by the name it is used by",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := kinds()

@@ -10,15 +10,12 @@ package train
 
 import (
 	"fmt"
-	"math"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/registry"
-	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/staleness"
@@ -79,25 +76,6 @@ type Job struct {
 	cores  *cores
 	flops  float64   // of a sample's forward pass
 	shares []float64 // of each span in it
-}
-
-// Timing prices computing on a virtual clock. It says nothing about learning.
-type Timing struct {
-	FLOPS  float64 // of a device, floating-point operations per second
-	Jitter float64 // σ of the lognormal factor on every step's compute time
-}
-
-// Cost is the virtual time of flops operations by rank in step.
-func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
-	if t.FLOPS <= 0 {
-		return 0
-	}
-	s := flops / t.FLOPS
-	if t.Jitter > 0 { // mean 1
-		z := rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step))
-		s *= math.Exp(t.Jitter*z - t.Jitter*t.Jitter/2)
-	}
-	return time.Duration(s * 1e9)
 }
 
 // Mode is a way to spread the work: which ranks there are and what each does.
