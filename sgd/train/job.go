@@ -55,8 +55,8 @@ type Job struct {
 	// Overlap lets gradients leave during the backward pass and parameters
 	// arrive during the forward pass.
 	Overlap bool
-	// Bucket is the size in bytes at which the reduce modes close a bucket of
-	// gradients when they overlap. 0: 1 MiB.
+	// Bucket is about how many bytes of gradients travel together when they
+	// overlap: a bucket of the reduce modes, a part of a push. 0: 1 MiB.
 	Bucket int
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
@@ -68,6 +68,9 @@ type Job struct {
 	CheckpointEvery int
 
 	Timing Timing
+	// Weightless runs compute nothing: frames have the exact size of what they
+	// would carry, and nothing in them. Only time and bytes come of it.
+	Weightless bool
 
 	Run         uint64      // identity of the run, carried by every frame
 	Incarnation uint32      // of this process's ranks

@@ -219,7 +219,7 @@ func (o *Observer) snapshot(ctx context.Context, from int, f comm.Frame) error {
 // fill puts a shard's parameters in their place. Those of a shard that is the
 // whole vector are read where they arrived.
 func (o *Observer) fill(e *evalParts, sh *shard, f comm.Frame) {
-	if sh.from == 0 && sh.size() == o.layout.Size() {
+	if sh.whole.from == 0 && sh.size() == o.layout.Size() {
 		if v, ok := received(f); ok {
 			e.params = v
 			return

@@ -143,9 +143,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 func (r *reducer) cut(l sgd.Layout) {
 	limit := math.MaxInt
 	if r.job.Overlap {
-		if limit = r.job.Bucket; limit <= 0 {
-			limit = 1 << 20
-		}
+		limit = r.job.bucket()
 	}
 	hi, bytes := len(l.Spans), 0
 	for i := len(l.Spans) - 1; i >= 0; i-- {
