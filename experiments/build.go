@@ -87,6 +87,9 @@ func (c *Config) resolve() error {
 	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
 	}
+	if c.Weightless && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
+	}
 	if _, err := c.modelSpec(); err != nil {
 		errs = append(errs, err)
 	}
@@ -157,7 +160,18 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 	return errors.Join(errs...)
 }
 
+// imageNet is the number of training samples by which runs without weights count
+// their epochs.
+const imageNet = 1_281_167
+
 func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
+	if c.Weightless {
+		p, err := c.profile()
+		if err != nil {
+			return sgd.Dataset{}, &ConfigError{err}
+		}
+		return p.Samples(imageNet), nil
+	}
 	return data.Open(c.Data, data.Options{
 		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
 		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
@@ -166,23 +180,9 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 
 // assemble makes the job over a data set.
 func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
-	spec, err := c.modelSpec()
+	model, err := c.model(ds.Train)
 	if err != nil {
 		return nil, err
-	}
-	model, err := spec.New(ds.Train.Shape(), ds.Train.Classes())
-	if err != nil {
-		return nil, &ConfigError{fmt.Errorf("key \"model\": %w", err)}
-	}
-	if model, err = c.computeAs(model); err != nil {
-		return nil, &ConfigError{err}
-	}
-	if c.Timing != "model" {
-		flops, err := c.timedFLOPs(ds.Train)
-		if err != nil {
-			return nil, &ConfigError{fmt.Errorf("key \"timing\": %w", err)}
-		}
-		model = timedAs{model, flops}
 	}
 	timing, err := c.timing()
 	if err != nil {
@@ -198,7 +198,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Workers:   c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
-		Timing: timing, Run: c.runID(), Threads: c.Threads,
+		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
 	if c.Net == "grpc" { // a process each
 		j.Here = 1
@@ -212,6 +212,45 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		return nil, &ConfigError{err}
 	}
 	return j, nil
+}
+
+// model is what is trained, on samples like those of a source.
+func (c Config) model(from sgd.Source) (sgd.Model, error) {
+	if c.Weightless {
+		p, err := c.profile()
+		if err != nil {
+			return nil, &ConfigError{err}
+		}
+		return p.Model(), nil
+	}
+	spec, err := c.modelSpec()
+	if err != nil {
+		return nil, err
+	}
+	model, err := spec.New(from.Shape(), from.Classes())
+	if err != nil {
+		return nil, &ConfigError{fmt.Errorf("key \"model\": %w", err)}
+	}
+	if model, err = c.computeAs(model); err != nil {
+		return nil, &ConfigError{err}
+	}
+	if c.Timing != "model" {
+		flops, err := c.timedFLOPs(from)
+		if err != nil {
+			return nil, &ConfigError{fmt.Errorf("key \"timing\": %w", err)}
+		}
+		model = timedAs{model, flops}
+	}
+	return model, nil
+}
+
+// profile is the profile of a run without weights.
+func (c Config) profile() (*profile.Profile, error) {
+	s, err := profile.Profiles.Parse(c.Timing)
+	if err != nil {
+		return nil, fmt.Errorf("key \"weightless\": key \"timing\" must name the profile whose layers travel (gradlab list profiles), not %q", c.Timing)
+	}
+	return s.Profile(), nil
 }
 
 // computeAs applies the keys that say how a model computes.

@@ -122,6 +122,9 @@ func (j *Job) Check() error {
 	if _, err := j.schedule(); err != nil {
 		return err
 	}
+	if err := j.checkWeightless(); err != nil {
+		return err
+	}
 	return j.Mode.Check(j)
 }
 

@@ -232,7 +232,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	s.stop = s.stop || s.job.IsStopping()
 	switch h.Tag {
 	case tagPush:
-		if err := s.bill(ctx, f); err != nil {
+		if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
 			return err
 		}
 		f, whole, err := s.join(f)
@@ -282,16 +282,6 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	}
 	f.Release()
 	return fmt.Errorf("rank %d sent a frame with tag %d, which a server does not know", h.From, h.Tag)
-}
-
-// bill lets the time pass that taking up a part of a push takes, on a virtual
-// clock.
-func (s *server) bill(ctx context.Context, f comm.Frame) error {
-	d := s.job.Timing.serving(f.Billed)
-	if d == 0 || !s.h.Virtual() {
-		return nil
-	}
-	return s.h.Sleep(ctx, d)
 }
 
 // join makes one push of parts, of which the last pieces came first; whole is
@@ -565,12 +555,12 @@ func (s *server) bytes() (up, down uint64) {
 }
 
 func (s *server) snapshot(ctx context.Context, last bool) error {
-	if s.job.Weightless && !last {
-		return nil
-	}
 	up, down := s.bytes()
 	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
 	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
+	if s.job.Weightless {
+		return sendJSON(ctx, s.h, s.job, tagMark, m)
+	}
 	return sendSnapshot(ctx, s.h, s.job, m, s.store.params)
 }
 
@@ -593,7 +583,7 @@ func sendJSON(ctx context.Context, h comm.Host, j *Job, tag comm.Tag, v any) err
 // sendSnapshot announces and sends parameters. They may be shared with the
 // frame, as in packer.frame.
 func sendSnapshot(ctx context.Context, h comm.Host, j *Job, m mark, params vector) error {
-	if err := sendJSON(ctx, h, j, tagMark, m); err != nil || j.Weightless {
+	if err := sendJSON(ctx, h, j, tagMark, m); err != nil {
 		return err
 	}
 	hd := j.header(comm.Report, tagSnapshot)

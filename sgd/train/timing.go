@@ -1,12 +1,15 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
@@ -48,9 +51,22 @@ func (l Lognormal) factor(z float64) float64 { return math.Exp(l.Sigma*z - l.Sig
 // serving is the virtual time in which a server takes up bytes of gradient.
 func (t Timing) serving(bytes int) time.Duration { return at(float64(bytes), t.Apply) }
 
-// coding is the virtual time in which a device encodes, or decodes, as many
-// bytes of gradient.
-func (t Timing) coding(bytes int) time.Duration { return at(float64(bytes), t.Codec) }
+// coding is the virtual time in which a device encodes, or decodes, n values with
+// a codec.
+func (j *Job) coding(f compress.Family, n int) time.Duration {
+	if _, raw := f.(compress.Raw); raw {
+		return 0
+	}
+	return at(4*float64(n), j.Timing.Codec)
+}
+
+// bill lets d pass on a virtual clock; on a real one it has passed.
+func (j *Job) bill(ctx context.Context, h comm.Host, d time.Duration) error {
+	if d == 0 || !h.Virtual() {
+		return nil
+	}
+	return h.Sleep(ctx, d)
+}
 
 func at(bytes, rate float64) time.Duration {
 	if rate <= 0 {

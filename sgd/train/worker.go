@@ -162,7 +162,7 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	w.barrier = mode.Barrier
 	_, downpour := j.Mode.(Downpour) // replicas change their parameters themselves
 	_, raw := j.DownCodec.(compress.Raw)
-	if w.shares = raw && len(sh) == 1 && sh[0].whole.from == 0 && !j.Overlap && !downpour; !w.shares {
+	if w.shares = raw && !j.Weightless && len(sh) == 1 && sh[0].whole.from == 0 && !j.Overlap && !downpour; !w.shares {
 		w.params.f = slices.Clone(w.params.f)
 	}
 	// A part is complete once its first span is.
@@ -247,6 +247,9 @@ func (w *worker) round(ctx context.Context) error {
 	began := w.h.Now()
 	if !w.job.Overlap {
 		w.work.Cost[0] = tl.total
+		for i := range w.order {
+			w.work.Cost[0] += w.job.coding(w.job.Codec, w.order[i].part().size)
+		}
 	} else {
 		if w.h.Virtual() { // parameters arrive while the forward pass goes on
 			for span, share := range tl.span {
@@ -284,6 +287,9 @@ func (w *worker) pass(ctx context.Context, at func(int) error) error {
 }
 
 func (w *worker) makeAll(ctx context.Context) error {
+	if w.job.Weightless {
+		return w.sizeAll()
+	}
 	d := w.seat.take()
 	defer w.seat.give(d)
 	if err := w.compute(ctx, d, nil, nil); err != nil {
@@ -297,10 +303,26 @@ func (w *worker) makeAll(ctx context.Context) error {
 	return nil
 }
 
+// sizeAll makes every push without weights.
+func (w *worker) sizeAll() error {
+	for i := range w.order {
+		if err := w.encode(i, vector{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // overlapped makes every push as soon as the backward pass has completed its
 // shard. On a real clock the forward pass waits for parameters where it needs
 // them; on the virtual clock they are there.
 func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
+	if w.job.Weightless {
+		if err := w.sizeAll(); err != nil {
+			return err
+		}
+		return all(len(w.order), at)
+	}
 	d := w.seat.take()
 	defer w.seat.give(d)
 	need := func(span int) error {
@@ -337,7 +359,7 @@ func (w *worker) backward(tl timeline) {
 			sum = 1
 		}
 		at := time.Duration(2 * sum * float64(tl.forward))
-		cost[i] = max(at-done, 0)
+		cost[i] = max(at-done, 0) + w.job.coding(w.job.Codec, p.part().size)
 		done = max(at, done)
 	}
 }
@@ -442,6 +464,11 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 		f.Release()
 		if err != nil {
 			return err
+		}
+		if f.Header.Kind == comm.Parameters {
+			if err := w.job.bill(ctx, w.h, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
