@@ -112,13 +112,8 @@ func (r *runner) run(ctx context.Context) (err error) {
 		}
 	}()
 	for sent < len(sends) || got < len(recvs) {
-		for ; sent < len(sends); sent++ {
-			p := &sends[sent]
-			due := got < len(recvs) && sent < recvs[got].gone
-			if p.got > got || (p.before > got+ahead && !due) {
-				break
-			}
-			if err := r.send(ctx, p, sent); err != nil {
+		for ; r.program.may(sent, got); sent++ {
+			if err := r.send(ctx, &sends[sent], sent); err != nil {
 				return err
 			}
 		}
