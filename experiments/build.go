@@ -195,7 +195,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Mode: train.Modes.MustParse(c.Mode), Policy: staleness.Policies.MustParse(c.Policy),
 		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
 		Placement: ps.Placements.MustParse(c.Placement),
-		Workers:   c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
+		Workers:   c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,

@@ -37,6 +37,7 @@ type Job struct {
 
 	Workers int
 	Servers int // shards, one a rank; modes without servers ignore it
+	Node    int // successive workers that share a node, for topologies that care; 0: nobody knows
 	Batch   int // samples per worker and step
 	Updates int // planned number of updates of the parameters
 	Seed    uint64

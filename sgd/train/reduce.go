@@ -97,7 +97,7 @@ type bucket struct {
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
 	r := &reducer{job: j, rank: rank, shard: wholeShard(l), seat: seat{job: j}}
-	r.group.Me = rank
+	r.group.Me, r.group.Node = rank, j.Node
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
 	}

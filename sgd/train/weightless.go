@@ -114,14 +114,14 @@ func (r *reducer) paced(ctx context.Context, k int, flags uint16) (uint16, error
 			if n == 0 {
 				continue
 			}
-			if flags, err = collective.PaceAllReduce(ctx, r.net, r.group, r.job.Topology, r.header(k, flags), n, width); err != nil {
+			if flags, err = collective.Rehearse(ctx, r.net, r.group, r.job.Topology, r.header(k, flags), n, width); err != nil {
 				return flags, err
 			}
 		}
 		if gather == 0 {
 			continue
 		}
-		if flags, err = collective.PaceAllGather(ctx, r.net, r.group, r.header(k, flags), gather); err != nil {
+		if flags, err = collective.RehearseGather(ctx, r.net, r.group, r.header(k, flags), gather); err != nil {
 			return flags, err
 		}
 	}
