@@ -31,6 +31,7 @@ func kinds() []kind {
 		{"policies", "policy", staleness.Policies.Entries()},
 		{"correctors", "corrector", staleness.Correctors.Entries()},
 		{"topologies", "topology", collective.Topologies.Entries()},
+		{"graphs", "gossip", collective.Graphs.Entries()},
 		{"placements", "placement", ps.Placements.Entries()},
 		{"modes", "mode", train.Modes.Entries()},
 		{"models", "model", nn.Models.Entries()},
@@ -68,7 +69,7 @@ func keys() []registry.Entry {
 func (e *env) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|profiles|data|recipes|studies|keys]",
+		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|graphs|placements|modes|models|profiles|data|recipes|studies|keys]",
 		Short: "Everything there is, by the name it is used by",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := kinds()
