@@ -50,6 +50,8 @@ var specs = map[string]func(text string) (string, error){
 	"policy":     canonical(staleness.Policies),
 	"corrector":  canonical(staleness.Correctors),
 	"topology":   canonical(collective.Topologies),
+	"graph":      canonical(collective.Graphs),
+	"outer":      canonical(sgd.Optimizers),
 	"placement":  canonical(ps.Placements),
 	"timing": func(text string) (string, error) {
 		if text == "model" {
@@ -186,10 +188,11 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Mode: train.Modes.MustParse(c.Mode), Policy: staleness.Policies.MustParse(c.Policy),
 		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
 		Placement: ps.Placements.MustParse(c.Placement),
+		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers:   c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
-		Timing: train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter},
+		Timing: train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter, Slow: c.DeviceSlow},
 		Run:    c.runID(), Threads: c.Threads,
 	}
 	if c.Net == "grpc" { // a process each

@@ -30,10 +30,12 @@ type Config struct {
 	Schedule  string  `key:"schedule" doc:"learning rate over time"`
 	Codec     string  `key:"codec" doc:"how gradients are encoded"`
 	DownCodec string  `key:"down_codec" doc:"how parameters are encoded on their way to workers"`
-	Mode      string  `key:"mode" doc:"who adds gradients up: server, reduce, gather, downpour"`
+	Mode      string  `key:"mode" doc:"who adds gradients up, or averages parameters (gradlab list modes)"`
 	Policy    string  `key:"policy" doc:"when a server applies a gradient and answers"`
 	Corrector string  `key:"corrector" doc:"what staleness does to a gradient's learning rate"`
 	Topology  string  `key:"topology" doc:"plan of all-reduces in mode reduce"`
+	Graph     string  `key:"graph" doc:"who talks to whom in the modes that gossip"`
+	Outer     string  `key:"outer" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
 	Placement string  `key:"placement" doc:"how tensors are spread over servers"`
 	Net       string  `key:"net" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
 	Links     string  `key:"links" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
@@ -66,6 +68,7 @@ type Config struct {
 	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
+	DeviceSlow       float64 `key:"device.slow" min:"1" doc:"how many times as long the last worker's virtual device takes"`
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
 	NetworkMessage   string  `key:"network.message" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
@@ -82,9 +85,9 @@ func Default() Config {
 	return Config{
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
-		Topology: "ring", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
+		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
-		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
+		Timing: "model", DeviceFLOPS: 1e11, DeviceSlow: 1, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }

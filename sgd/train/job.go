@@ -36,6 +36,8 @@ type Job struct {
 	Policy    staleness.Spec
 	Corrector staleness.Corrector
 	Topology  collective.Topology
+	Outer     sgd.Optimizer    // localsgd: rule of the pseudo-gradients; nil: plain
+	Graph     collective.Graph // who talks to whom in the modes that gossip
 	Placement ps.Placement
 
 	Workers int
@@ -85,6 +87,7 @@ type Job struct {
 type Timing struct {
 	FLOPS  float64 // of a device, floating-point operations per second
 	Jitter float64 // σ of the lognormal factor on every step's compute time
+	Slow   float64 // how many times as long the last worker takes; 0: as long as the others
 }
 
 // Cost is the virtual time of flops operations by rank in step.
@@ -184,10 +187,16 @@ func (j *Job) progress(version, batches int) lrschedule.Progress {
 
 // perPush is the number of batches in one push.
 func (j *Job) perPush() int {
-	if _, ok := j.Mode.(Downpour); ok {
-		return max(1, j.NPush)
+	if m, ok := j.Mode.(interface{ perPush(*Job) int }); ok {
+		return m.perPush(j)
 	}
 	return 1
+}
+
+// progressOf is the progress of a run whose workers have made step steps each.
+func (j *Job) progressOf(step int) lrschedule.Progress {
+	batches := step * j.Workers
+	return j.progress(batches/j.Mode.PerUpdate(j), batches)
 }
 
 // IsStopping says whether the run was asked to stop.

@@ -72,7 +72,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	st := &store{job: j, params: newVector(sh.size())}
 	sh.gather(st.params.f, j.initial())
 	var err error
-	if st.opt, err = newStepper(j, sh.layout, par.Threads()); err != nil {
+	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	if st.sched, err = j.schedule(); err != nil {
