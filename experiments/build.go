@@ -189,7 +189,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
 		Placement: ps.Placements.MustParse(c.Placement),
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
-		Workers:   c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
+		Workers: c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
 		Timing: train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter, Slow: c.DeviceSlow},

@@ -187,11 +187,15 @@ func (j *Job) progress(version, batches int) lrschedule.Progress {
 
 // perPush is the number of batches in one push.
 func (j *Job) perPush() int {
-	if m, ok := j.Mode.(interface{ perPush(*Job) int }); ok {
+	if m, ok := j.Mode.(stepping); ok {
 		return m.perPush(j)
 	}
 	return 1
 }
+
+// stepping is implemented by modes with servers whose workers change parameters
+// of their own between pushes.
+type stepping interface{ perPush(*Job) int }
 
 // progressOf is the progress of a run whose workers have made step steps each.
 func (j *Job) progressOf(step int) lrschedule.Progress {

@@ -65,6 +65,11 @@ var apart = []struct {
 	{"post-local SGD", false, []option{mode("localsgd(h=5,start=33,inner=average)"), rate("constant(lr=0.02)")}},
 	{"SlowMo", false, []option{mode("localsgd(h=6,by_rate=true,inner=reset)"), outer("momentum(beta=0.5)"), rate("cosine(lr=0.02)")}},
 	{"DiLoCo", false, []option{mode("localsgd(h=10,lr=0.7)"), outer("nesterov(beta=0.6)"), optimizer("adam"), rate("constant(lr=0.01)")}},
+	{"EASGD, sync", false, []option{mode("easgd(tau=4)"), optimizer("sgd"), rate("constant(lr=0.1)")}},
+	{"EASGD, sync, 3 shards", false, []option{mode("easgd(tau=2)"), optimizer("sgd"), rate("constant(lr=0.1)"), func(j *train.Job) { j.Servers = 3 }}},
+	{"EASGD, codec both ways", false, []option{mode("easgd(tau=2)"), optimizer("sgd"), rate("constant(lr=0.1)"), with("topk(keep=0.3)"), down("topk(keep=0.5)")}},
+	{"EASGD", true, []option{mode("easgd(tau=4,beta=0.9)"), policy("asp"), optimizer("sgd"), rate("constant(lr=0.1)")}},
+	{"EAMSGD", true, []option{mode("easgd(tau=4)"), policy("asp"), optimizer("nesterov"), rate("constant(lr=0.02)"), func(j *train.Job) { j.Servers = 2 }}},
 }
 
 // Modes with parameters apart learn, end with the same bits on every net unless

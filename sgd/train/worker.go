@@ -122,9 +122,9 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 			}
 		}
 	}
-	_, downpour := j.Mode.(Downpour) // replicas change their parameters themselves
+	_, steps := j.Mode.(stepping)
 	_, raw := j.DownCodec.(compress.Raw)
-	if w.shares = raw && len(sh) == 1 && sh[0].from == 0 && !j.Overlap && !downpour; !w.shares {
+	if w.shares = raw && len(sh) == 1 && sh[0].from == 0 && !j.Overlap && !steps; !w.shares {
 		w.params.f = slices.Clone(w.params.f)
 	}
 	// A shard is complete once its first span is.
@@ -423,6 +423,11 @@ func (w *worker) checkpoint(ctx context.Context) error {
 	if err := w.save(st); err != nil {
 		return err
 	}
+	return w.mark(ctx, st)
+}
+
+// mark tells the worker's state and waits until all have done so.
+func (w *worker) mark(ctx context.Context, st *State) error {
 	if err := sendState(ctx, w.h, w.job, st); err != nil {
 		return err
 	}
