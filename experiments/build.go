@@ -50,6 +50,8 @@ var specs = map[string]func(text string) (string, error){
 	"policy":     canonical(staleness.Policies),
 	"corrector":  canonical(staleness.Correctors),
 	"topology":   canonical(collective.Topologies),
+	"graph":      canonical(collective.Graphs),
+	"outer":      canonical(sgd.Optimizers),
 	"placement":  canonical(ps.Placements),
 	"device.law": canonical(train.Laws),
 	"device.slow": func(text string) (string, error) {
@@ -195,7 +197,8 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Mode: train.Modes.MustParse(c.Mode), Policy: staleness.Policies.MustParse(c.Policy),
 		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
 		Placement: ps.Placements.MustParse(c.Placement),
-		Workers:   c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
+		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
+		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,

@@ -30,10 +30,12 @@ type Config struct {
 	Schedule  string  `key:"schedule" doc:"learning rate over time"`
 	Codec     string  `key:"codec" doc:"how gradients are encoded"`
 	DownCodec string  `key:"down_codec" doc:"how parameters are encoded on their way to workers"`
-	Mode      string  `key:"mode" doc:"who adds gradients up: server, reduce, gather, downpour"`
+	Mode      string  `key:"mode" doc:"who adds gradients up, or averages parameters (gradlab list modes)"`
 	Policy    string  `key:"policy" doc:"when a server applies a gradient and answers"`
 	Corrector string  `key:"corrector" doc:"what staleness does to a gradient's learning rate"`
 	Topology  string  `key:"topology" doc:"plan of all-reduces in mode reduce"`
+	Graph     string  `key:"graph" doc:"who talks to whom in the modes that gossip"`
+	Outer     string  `key:"outer" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
 	Placement string  `key:"placement" doc:"how tensors are spread over servers"`
 	Net       string  `key:"net" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
 	Links     string  `key:"links" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
@@ -68,7 +70,7 @@ type Config struct {
 	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
 	DeviceLaw        string  `key:"device.law" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
-	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the first ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
+	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
 	DeviceSpread     float64 `key:"device.spread" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceApply      float64 `key:"device.apply" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: for nothing"`
 	DeviceCodec      float64 `key:"device.codec" unit:"bandwidth" min:"0" doc:"gradients that a virtual device encodes or decodes a second, in bytes before encoding; 0: for nothing"`
@@ -88,7 +90,7 @@ func Default() Config {
 	return Config{
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
-		Topology: "ring", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
+		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
 		Timing: "model", DeviceFLOPS: 1e11, DeviceLaw: "constant", DeviceSlow: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",

@@ -36,6 +36,8 @@ func (Downpour) PerUpdate(j *Job) int {
 	return staleness.PerUpdate(j.Policy, j.Workers) * max(1, j.NPush)
 }
 
+func (Downpour) perPush(j *Job) int { return max(1, j.NPush) }
+
 // Check implements Mode.
 func (Downpour) Check(j *Job) error {
 	switch {

@@ -33,6 +33,8 @@ type Job struct {
 	Policy    staleness.Spec
 	Corrector staleness.Corrector
 	Topology  collective.Topology
+	Outer     sgd.Optimizer    // localsgd: rule of the pseudo-gradients; nil: plain
+	Graph     collective.Graph // who talks to whom in the modes that gossip
 	Placement ps.Placement
 
 	Workers int
@@ -169,10 +171,20 @@ func (j *Job) progress(version, batches int) lrschedule.Progress {
 
 // perPush is the number of batches in one push.
 func (j *Job) perPush() int {
-	if _, ok := j.Mode.(Downpour); ok {
-		return max(1, j.NPush)
+	if m, ok := j.Mode.(stepping); ok {
+		return m.perPush(j)
 	}
 	return 1
+}
+
+// stepping is implemented by modes with servers whose workers change parameters
+// of their own between pushes.
+type stepping interface{ perPush(*Job) int }
+
+// progressOf is the progress of a run whose workers have made step steps each.
+func (j *Job) progressOf(step int) lrschedule.Progress {
+	batches := step * j.Workers
+	return j.progress(batches/j.Mode.PerUpdate(j), batches)
 }
 
 // IsStopping says whether the run was asked to stop.

@@ -68,9 +68,9 @@ func TestSlow(t *testing.T) {
 	if s.String() != "1x100,2x2.5" {
 		t.Errorf("%q", s)
 	}
-	for rank, want := range []float64{100, 2.5, 2.5, 1, 1} {
-		if got := s.factor(rank); got != want {
-			t.Errorf("worker %d: %v, want %v", rank, got, want)
+	for fromLast, want := range []float64{100, 2.5, 2.5, 1, 1} {
+		if got := s.factor(fromLast); got != want {
+			t.Errorf("worker %d from the last: %v, want %v", fromLast, got, want)
 		}
 	}
 	for _, text := range []string{"", "10", "x", "0x3", "1x0", "1x-2", "1xInf", "ax2"} {

@@ -70,6 +70,7 @@ type reducer struct {
 
 	buckets []bucket // in the order the backward pass completes them
 	step    int
+	told    int // the step of the last report
 	loss    float64
 	stats   workerStats
 	prog    progressMeter
@@ -195,7 +196,11 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 			}
 		}
 		if every := r.job.CheckpointEvery; stopped || (every > 0 && r.step%every == 0 && r.step < r.job.Updates) {
-			if err := r.checkpoint(ctx); err != nil {
+			st, err := r.state()
+			if err == nil {
+				err = sendState(ctx, h, r.job, st)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -612,9 +617,10 @@ func (r *reducer) update() {
 }
 
 func (r *reducer) report(ctx context.Context) error {
-	v := r.step
+	v, told := r.step, r.told
+	r.told = v
 	r.prog.add(comm.Header{Value: r.loss})
-	if v%r.job.reportEvery() == 0 || v == r.job.Updates {
+	if crossed(r.job.reportEvery(), told, v) || v == r.job.Updates {
 		p := r.job.progress(v, v*r.job.Workers)
 		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), LR: r.sched(p)}
 		r.prog.fill(&m, nil)
@@ -623,11 +629,14 @@ func (r *reducer) report(ctx context.Context) error {
 			return err
 		}
 	}
-	if e := r.job.EvalEvery; e > 0 && v%e == 0 && v < r.job.Updates {
+	if crossed(r.job.EvalEvery, told, v) && v < r.job.Updates {
 		return r.snapshot(ctx, false)
 	}
 	return nil
 }
+
+// crossed says whether a multiple of every lies in (from, to]; 0: there are none.
+func crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
 
 // bytes estimates what all ranks have sent and received from what this one has:
 // exact on symmetric topologies with payloads of equal length.
@@ -646,7 +655,8 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	return sendSnapshot(ctx, r.h, r.job, m, r.common.params)
 }
 
-func (r *reducer) checkpoint(ctx context.Context) error {
+// state is what this rank must keep over a restart.
+func (r *reducer) state() (*State, error) {
 	st := newState()
 	st.Ints[fmt.Sprintf("step/%d", r.rank)] = int64(r.step)
 	c := r.h.Traffic().Count()
@@ -658,17 +668,22 @@ func (r *reducer) checkpoint(ctx context.Context) error {
 	}
 	for i, ex := range r.ex {
 		if err := saveState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return sendState(ctx, r.h, r.job, st)
+	return st, nil
 }
 
 func (r *reducer) load(st *State) error {
 	r.step = int(st.Ints["version"])
-	if err := r.common.load(st); err != nil {
+	r.told = r.step
+	if err := r.common.load(st, r.step); err != nil {
 		return err
 	}
+	return r.loadCodecs(st)
+}
+
+func (r *reducer) loadCodecs(st *State) error {
 	for i, ex := range r.ex {
 		if err := loadState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
 			return err

@@ -26,7 +26,7 @@ type server struct {
 	core  *ps.Core
 	down  *downlink
 	acks  bool // pushes are answered without parameters
-	own   bool // workers have parameters of their own, which only they ask to renew (downpour)
+	own   bool // workers have parameters of their own, which only they ask to renew
 
 	h       comm.Host
 	parts   [][]comm.Frame // by worker: of a push that is not whole yet
@@ -40,9 +40,9 @@ type server struct {
 }
 
 func newServer(j *Job, id int, sh *shard) (*server, error) {
-	_, downpour := j.Mode.(Downpour)
+	_, steps := j.Mode.(stepping)
 	mode, _ := j.Mode.(Server)
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: downpour || mode.Barrier, own: downpour,
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{}}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
@@ -81,7 +81,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	}
 	st.params = newVector(sh.size())
 	sh.gather(st.params.f, j.initial())
-	if st.opt, err = newStepper(j, sh.layout, par.Threads()); err != nil {
+	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	for w := 0; w < j.Workers; w++ {

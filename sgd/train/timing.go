@@ -27,12 +27,13 @@ type Timing struct {
 	Apply, Codec float64
 }
 
-// Cost is the virtual time of flops operations by rank in step.
+// Cost is the virtual time of flops operations by rank in step, on a device that
+// is not Slow.
 func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
 	if t.FLOPS <= 0 {
 		return 0
 	}
-	s := flops / t.FLOPS * t.Slow.factor(rank)
+	s := flops / t.FLOPS
 	if t.Jitter > 0 {
 		s *= Lognormal{t.Jitter}.factor(rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step)))
 	}
@@ -77,8 +78,8 @@ func at(bytes, rate float64) time.Duration {
 
 func seconds(s float64) time.Duration { return time.Duration(math.Min(s*1e9, math.MaxInt64/4)) }
 
-// Slow lists workers that are slower than the others: the first Count take
-// Factor times as long, the next ones as the next entry says.
+// Slow lists workers that are slower than the others: the last Count take Factor
+// times as long, those before them as the next entry says.
 type Slow []struct {
 	Count  int
 	Factor float64
@@ -117,12 +118,13 @@ func (s Slow) String() string {
 	return strings.Join(parts, ",")
 }
 
-func (s Slow) factor(rank int) float64 {
+// factor is how many times as long a worker takes, counted from the last one.
+func (s Slow) factor(fromLast int) float64 {
 	for _, e := range s {
-		if rank < e.Count {
+		if fromLast < e.Count {
 			return e.Factor
 		}
-		rank -= e.Count
+		fromLast -= e.Count
 	}
 	return 1
 }

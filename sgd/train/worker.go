@@ -160,9 +160,9 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	}
 	mode, _ := j.Mode.(Server)
 	w.barrier = mode.Barrier
-	_, downpour := j.Mode.(Downpour) // replicas change their parameters themselves
+	_, steps := j.Mode.(stepping)
 	_, raw := j.DownCodec.(compress.Raw)
-	if w.shares = raw && !j.Weightless && len(sh) == 1 && sh[0].whole.from == 0 && !j.Overlap && !downpour; !w.shares {
+	if w.shares = raw && !j.Weightless && len(sh) == 1 && sh[0].whole.from == 0 && !j.Overlap && !steps; !w.shares {
 		w.params.f = slices.Clone(w.params.f)
 	}
 	// A part is complete once its first span is.
@@ -527,6 +527,11 @@ func (w *worker) checkpoint(ctx context.Context) error {
 	if err := w.save(st); err != nil {
 		return err
 	}
+	return w.mark(ctx, st)
+}
+
+// mark tells the worker's state and waits until all have done so.
+func (w *worker) mark(ctx context.Context, st *State) error {
 	if err := sendState(ctx, w.h, w.job, st); err != nil {
 		return err
 	}
