@@ -36,7 +36,9 @@ type CLTK struct {
 	Chunk  int     `doc:"elements chosen among by themselves; 0: the whole block"`
 }
 
-func (f CLTK) alone() TopK { return TopK(f) }
+func (f CLTK) alone() TopK {
+	return TopK{Keep: f.Keep, Index: f.Index, Values: f.Values, Chunk: f.Chunk}
+}
 
 // Validate checks the options.
 func (f CLTK) Validate() error {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // hits is the wire format of sparsifiers that choose how many elements to send:
@@ -17,24 +18,25 @@ type hits struct {
 	unit   float32
 }
 
-// hitsMaxLen bounds a payload of any number of hits out of d, each with so many
-// bits beside its index.
-func hitsMaxLen(coding string, d, bitsEach int) int {
+// hitsMaxLen bounds a payload of up to n hits out of d, each with so many bits
+// beside its index.
+func hitsMaxLen(coding string, n, d, bitsEach int) int {
 	most := 0
 	switch coding {
 	case "bitmap":
 		most = bits.SignLen(d)
 	case "raw32":
-		most = 4 * max(0, d-1)
+		most = 4 * min(n, max(0, d-1))
 	case "varint":
-		most = bits.UvarintMaxLen(d, d)
+		most = bits.UvarintMaxLen(n, d)
 	default: // a Rice code takes 1+b bits and one for each 2ᵇ of gap: b grows as hits get fewer
-		for k := 1; k < d; k *= 2 {
-			longest, shortest := bits.RiceParam(k, d), bits.RiceParam(min(2*k, d), d)
-			most = max(most, (min(2*k, d)*(1+longest)+d>>shortest+7)/8)
+		for k := 1; k <= n && k < d; k *= 2 {
+			up := min(2*k, n)
+			longest, shortest := bits.RiceParam(k, d), bits.RiceParam(up, d)
+			most = max(most, (up*(1+longest)+d>>shortest+7)/8)
 		}
 	}
-	return bits.UvarintMaxLen(1, d) + (d*bitsEach+7)/8 + most
+	return bits.UvarintMaxLen(1, n) + (n*bitsEach+7)/8 + most
 }
 
 // append writes the elements of g at ascending positions idx.
@@ -52,6 +54,16 @@ func (c *hits) append(dst []byte, g []float32, idx []uint32) []byte {
 			dst[at+j>>3] |= byte(math.Float32bits(g[i])>>31) << uint(j&7)
 		}
 	}
+	if len(idx) == 0 {
+		return dst
+	}
+	return appendIndices(dst, c.index, idx, c.d)
+}
+
+// appendValues writes the elements val at ascending positions idx.
+func (c *hits) appendValues(dst []byte, val []float32, idx []uint32) []byte {
+	dst = bits.AppendUvarint(dst, uint32(len(idx)))
+	dst = c.values.append(dst, val, f32.MaxAbs(val))
 	if len(idx) == 0 {
 		return dst
 	}

@@ -42,7 +42,9 @@ type SparseLoCo struct {
 func (f SparseLoCo) topk() TopK { return TopK{Keep: f.Keep, Index: f.Index, Chunk: f.Chunk} }
 
 // Validate checks the options.
-func (f SparseLoCo) Validate() error { return CLTK(f.topk()).Validate() }
+func (f SparseLoCo) Validate() error {
+	return CLTK{Keep: f.Keep, Index: f.Index, Chunk: f.Chunk}.Validate()
+}
 
 // Claims: the bound above.
 func (f SparseLoCo) Claims(b Block) Claims {
