@@ -128,10 +128,8 @@ func (x *cltkExchange) Next(done Op) (Op, error) {
 	if err != nil {
 		return Op{}, err
 	}
-	x.idx = x.idx[:0]
-	for range x.in.k {
-		x.idx = append(x.idx, uint32(r.next()))
-	}
+	x.idx = resize(x.idx, x.in.k)
+	r.fill(x.idx)
 	x.asked = true
 	return x.ask(x.g), nil
 }

@@ -99,21 +99,32 @@ func (c *hits) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if k == 0 {
 		return nil
 	}
-	write, err := walkIndices(index, c.index, k, c.d)
+	walk, err := walkIndices(index, c.index, k, c.d)
 	if err != nil {
 		return err
 	}
-	for j := range k {
-		dst[write.next()] += c.value(values, j, scale)
+	var at [batch]uint32
+	var add [batch]float32
+	for first := 0; first < k; first += batch {
+		n := min(batch, k-first)
+		walk.fill(at[:n])
+		if c.values != nil {
+			c.values.read(add[:n], values[first*c.values.size:(first+n)*c.values.size])
+			addAt(dst, at[:n], scale, add[:n])
+			continue
+		}
+		one := [2]float32{float32(scale * c.unit), float32(scale * -c.unit)}
+		for j, i := range at[:n] {
+			dst[i] += one[values[(first+j)>>3]>>uint((first+j)&7)&1]
+		}
 	}
 	return nil
 }
 
-// value is scale times what hit j stands for.
-func (c *hits) value(values []byte, j int, scale float32) float32 {
-	if c.values != nil {
-		return float32(scale * c.values.get(values, j))
+// addAt adds scale times v to the elements of dst at idx.
+func addAt(dst []float32, idx []uint32, scale float32, v []float32) {
+	v = v[:len(idx)]
+	for j, i := range idx {
+		dst[i] += float32(scale * v[j])
 	}
-	sign := uint32(values[j>>3]>>uint(j&7)&1) << 31
-	return float32(scale * math.Float32frombits(math.Float32bits(c.unit)|sign))
 }

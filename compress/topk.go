@@ -198,28 +198,17 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if c.index == "block" {
 		return c.addBlocks(dst, scale, values, index)
 	}
-	r, err := readIndices(index, c.index, c.k, c.d)
+	walk, err := walkIndices(index, c.index, c.k, c.d)
 	if err != nil {
 		return err
 	}
-	write := r
-	for j := range c.k {
-		if r.next() < 0 {
-			return Corruptf("index %d of %d", j, c.k)
-		}
-	}
-	if !r.done() {
-		return Corruptf("bytes behind the last index")
-	}
 	var at [batch]uint32
+	var add [batch]float32
 	for first := 0; first < c.k; first += batch {
 		n := min(batch, c.k-first)
-		for j := range n {
-			at[j] = uint32(write.next())
-		}
-		for j, i := range at[:n] {
-			dst[i] += float32(scale * c.values.get(values, first+j))
-		}
+		walk.fill(at[:n])
+		c.values.read(add[:n], values[first*c.values.size:(first+n)*c.values.size])
+		addAt(dst, at[:n], scale, add[:n])
 	}
 	return nil
 }
