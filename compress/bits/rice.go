@@ -155,21 +155,23 @@ func (r *Reader) Rice(b uint, limit uint32) (uint32, bool) {
 func (r *Reader) RiceGaps(idx []uint32, b uint, next, limit uint32) bool {
 	p, acc, n, low := r.p, r.acc, r.n, uint64(1)<<b-1
 	for j := range idx {
-		if n < 57 && len(p) >= 8 {
-			acc |= binary.LittleEndian.Uint64(p) << n
-			took := (63 - n) >> 3
-			p = p[took:]
-			n += took * 8
-			acc &= 1<<n - 1 // n ≤ 63
+		// As many bytes as fit, whether they are needed or not: a branch on that
+		// could not be foreseen. What lies above the n bits that count is what
+		// comes next.
+		if len(p) >= 8 {
+			acc |= binary.LittleEndian.Uint64(p) << (n & 63)
+			p = p[(63-n)>>3:]
+			n |= 56
 		}
 		z := uint(bits.TrailingZeros64(acc))
-		if v := uint64(z)<<b | acc>>(z&63)>>1&low; z+1+b <= n && next < limit && v < uint64(limit-next) {
-			acc >>= z + 1
-			acc >>= b
-			n -= z + 1 + b
+		rest := acc >> (z & 63) >> 1
+		v := uint64(z)<<(b&31) | rest&low
+		if used := z + 1 + b; used <= n && next < limit && v < uint64(limit-next) {
+			acc = rest >> (b & 31)
+			n -= used
 			next += uint32(v)
 		} else { // a long run, the end, or an error
-			r.p, r.acc, r.n = p, acc, n
+			r.p, r.acc, r.n = p, acc&(1<<n-1), n
 			if next >= limit {
 				return false
 			}
@@ -183,7 +185,7 @@ func (r *Reader) RiceGaps(idx []uint32, b uint, next, limit uint32) bool {
 		idx[j] = next
 		next++
 	}
-	r.p, r.acc, r.n = p, acc, n
+	r.p, r.acc, r.n = p, acc&(1<<n-1), n
 	return true
 }
 
