@@ -134,6 +134,19 @@ func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, erro
 // CheckAll refuses runs that cannot work, all of them at once, before one has
 // begun. Data that cannot be opened are the business of the run that needs them.
 func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
+	var errs []error
+	BuildAll(runs, at, progress, func(r Run, _ *train.Job, err error) {
+		var bad *ConfigError
+		if errors.As(err, &bad) {
+			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// BuildAll makes the job of every run, one after the other, and opens each data
+// set once. The error of a configuration that cannot run is a *ConfigError.
+func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
 	type key struct {
 		data        string
 		train, test int
@@ -144,7 +157,6 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 		err error
 	}
 	sets := map[key]opened{}
-	var errs []error
 	for _, r := range runs {
 		c := r.Config
 		k := key{c.Data, c.TrainLimit, c.TestLimit, c.Augment}
@@ -154,13 +166,12 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 			sets[k] = o
 		}
 		if o.err != nil {
+			each(r, nil, o.err)
 			continue
 		}
-		if _, err := c.assemble(o.ds); err != nil {
-			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
-		}
+		j, err := c.assemble(o.ds)
+		each(r, j, err)
 	}
-	return errors.Join(errs...)
 }
 
 func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
@@ -174,7 +185,7 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 	spec, err := c.modelSpec()
 	if err != nil {
-		return nil, err
+		return nil, &ConfigError{err}
 	}
 	model, err := spec.New(ds.Train.Shape(), ds.Train.Classes())
 	if err != nil {

@@ -48,7 +48,7 @@ func result(f func(*experiments.Result) (float64, bool)) func(*Run) (any, bool) 
 	}
 }
 
-func figure(f func(*experiments.Result) float64) func(*Run) (any, bool) {
+func amount(f func(*experiments.Result) float64) func(*Run) (any, bool) {
 	return result(func(r *experiments.Result) (float64, bool) { return f(r), true })
 }
 
@@ -70,11 +70,11 @@ var facts = []Field{
 	{"updated", "when it last told something", Instant, func(r *Run) (any, bool) { return r.Updated, !r.Updated.IsZero() }},
 	{"schema", "version of the folder's format", Number, func(r *Run) (any, bool) { return float64(r.Schema), true }},
 	{"step", "updates made, so far if it is running", Number, func(r *Run) (any, bool) { return float64(r.Step), true }},
-	{"accuracy", "on the test set, at the end", Share, figure(func(r *experiments.Result) float64 { return r.Accuracy })},
-	{"loss", "on the test set, at the end", Number, figure(func(r *experiments.Result) float64 { return r.Loss })},
-	{"train_loss", "at the end", Number, figure(func(r *experiments.Result) float64 { return r.TrainLoss })},
-	{"updates", "updates made", Number, figure(func(r *experiments.Result) float64 { return float64(r.Steps) })},
-	{"samples", "samples computed on", Number, figure(func(r *experiments.Result) float64 { return float64(r.Samples) })},
+	{"accuracy", "on the test set, at the end", Share, amount(func(r *experiments.Result) float64 { return r.Accuracy })},
+	{"loss", "on the test set, at the end", Number, amount(func(r *experiments.Result) float64 { return r.Loss })},
+	{"train_loss", "at the end", Number, amount(func(r *experiments.Result) float64 { return r.TrainLoss })},
+	{"updates", "updates made", Number, amount(func(r *experiments.Result) float64 { return float64(r.Steps) })},
+	{"samples", "samples computed on", Number, amount(func(r *experiments.Result) float64 { return float64(r.Samples) })},
 	{"seconds", "on the net's clock: virtual on sim, else wall", Seconds, func(r *Run) (any, bool) { return r.Seconds(), r.Result != nil }},
 	{"step_seconds", "seconds an update", Seconds, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Steps == 0 {
@@ -88,13 +88,13 @@ var facts = []Field{
 		}
 		return float64(r.Result.Samples) / r.Seconds(), true
 	}},
-	{"wall_seconds", "on the wall clock", Seconds, figure(func(r *experiments.Result) float64 { return r.WallSeconds })},
-	{"bytes", "that crossed the network", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) })},
-	{"bytes_up", "sent by workers", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.BytesUp) })},
-	{"bytes_down", "sent to workers", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.BytesDown) })},
-	{"wire_bytes", "all that links carried; processes only", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.WireBytes) })},
-	{"staleness_mean", "mean staleness of applied gradients", Number, figure(func(r *experiments.Result) float64 { return r.StalenessMean })},
-	{"staleness_max", "largest staleness", Number, figure(func(r *experiments.Result) float64 { return float64(r.StalenessMax) })},
+	{"wall_seconds", "on the wall clock", Seconds, amount(func(r *experiments.Result) float64 { return r.WallSeconds })},
+	{"bytes", "that crossed the network", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) })},
+	{"bytes_up", "sent by workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesUp) })},
+	{"bytes_down", "sent to workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesDown) })},
+	{"wire_bytes", "all that links carried; processes only", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.WireBytes) })},
+	{"staleness_mean", "mean staleness of applied gradients", Number, amount(func(r *experiments.Result) float64 { return r.StalenessMean })},
+	{"staleness_max", "largest staleness", Number, amount(func(r *experiments.Result) float64 { return float64(r.StalenessMax) })},
 	{"reached", "whether the target was reached", Text, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Target == 0 {
 			return nil, false
@@ -103,7 +103,7 @@ var facts = []Field{
 	}},
 	{"target_seconds", "to the target, if it was reached", Seconds, result(func(r *experiments.Result) (float64, bool) { return r.TargetSeconds, r.TargetReached })},
 	{"target_bytes", "to the target, if it was reached", Bytes, result(func(r *experiments.Result) (float64, bool) { return float64(r.TargetBytes), r.TargetReached })},
-	{"params", "trainable parameters", Number, figure(func(r *experiments.Result) float64 { return float64(r.Params) })},
+	{"params", "trainable parameters", Number, amount(func(r *experiments.Result) float64 { return float64(r.Params) })},
 	{"params_sha256", "of the final parameters", Text, text(func(r *Run) string {
 		if r.Result == nil {
 			return ""

@@ -52,6 +52,7 @@ experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule com
 experiments             : *                                | *
 experiments/stats       : internal/rng                     | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : *                                | *
+experiments/sweep       : *                                | *
 experiments/reproduce   : *                                | *
 experiments/cli         : *                                | *
 internal/arch           :
