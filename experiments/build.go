@@ -69,6 +69,17 @@ var specs = map[string]func(text string) (string, error){
 	},
 }
 
+// Canonical is a key's value the way resolved configurations write it; a value
+// that cannot be read stays as it is.
+func Canonical(key, value string) string {
+	if f := specs[key]; f != nil {
+		if text, err := f(value); err == nil {
+			return text
+		}
+	}
+	return value
+}
+
 // resolve checks everything that can be checked without data, and writes spec
 // text in canonical form.
 func (c *Config) resolve() error {
@@ -133,6 +144,19 @@ func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, erro
 // CheckAll refuses runs that cannot work, all of them at once, before one has
 // begun. Data that cannot be opened are the business of the run that needs them.
 func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
+	var errs []error
+	BuildAll(runs, at, progress, func(r Run, _ *train.Job, err error) {
+		var bad *ConfigError
+		if errors.As(err, &bad) {
+			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// BuildAll makes the job of every run, one after the other, and opens each data
+// set once. The error of a configuration that cannot run is a *ConfigError.
+func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
 	type key struct {
 		data        string
 		train, test int
@@ -143,7 +167,6 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 		err error
 	}
 	sets := map[key]opened{}
-	var errs []error
 	for _, r := range runs {
 		c := r.Config
 		k := key{c.Data, c.TrainLimit, c.TestLimit, c.Augment}
@@ -153,13 +176,12 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 			sets[k] = o
 		}
 		if o.err != nil {
+			each(r, nil, o.err)
 			continue
 		}
-		if _, err := c.assemble(o.ds); err != nil {
-			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
-		}
+		j, err := c.assemble(o.ds)
+		each(r, j, err)
 	}
-	return errors.Join(errs...)
 }
 
 // imageNet is the number of training samples by which runs without weights count
@@ -184,7 +206,7 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 	model, err := c.model(ds.Train)
 	if err != nil {
-		return nil, err
+		return nil, &ConfigError{err}
 	}
 	timing, err := c.timing()
 	if err != nil {
