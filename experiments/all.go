@@ -160,7 +160,7 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 	if first == "" {
 		first = "run"
 	}
-	total := func(r *Result) float64 { return float64(r.crossed(r.BytesUp, r.BytesDown)) }
+	total := func(r *Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) }
 	// Updates differ in how many gradients they take, so compression compares
 	// bytes per gradient computed.
 	perGradient := func(r *Result) float64 {
@@ -272,7 +272,7 @@ func Plot(out string, recipe *Recipe, rs []*Result) ([]string, error) {
 	for _, g := range gs {
 		points = max(points, len(g.results[0].Evals))
 		t := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return e.Seconds })
-		by := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return float64(g.results[0].crossed(e.BytesUp, e.BytesDown)) })
+		by := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return float64(g.results[0].Crossed(e.BytesUp, e.BytesDown)) })
 		a.Series, b.Series = append(a.Series, t), append(b.Series, by)
 	}
 	if points < 2 {

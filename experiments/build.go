@@ -62,6 +62,17 @@ var specs = map[string]func(text string) (string, error){
 	},
 }
 
+// Canonical is a key's value the way resolved configurations write it; a value
+// that cannot be read stays as it is.
+func Canonical(key, value string) string {
+	if f := specs[key]; f != nil {
+		if text, err := f(value); err == nil {
+			return text
+		}
+	}
+	return value
+}
+
 // resolve checks everything that can be checked without data, and writes spec
 // text in canonical form.
 func (c *Config) resolve() error {

@@ -6,6 +6,7 @@ package experiments
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -259,11 +260,45 @@ func (c Config) Map() map[string]any {
 	return out
 }
 
-// Hash identifies the configuration: the same text in every key gives the same
-// hash.
+// Hash identifies the configuration by the keys that differ from their
+// defaults, so that a key added later leaves the hashes of earlier runs alone.
 func (c Config) Hash() string {
-	sum := sha256.Sum256(c.YAML())
+	var b strings.Builder
+	v, def := reflect.ValueOf(c), Default()
+	for _, k := range allKeys() {
+		if text := formatValue(v.Field(k.field), k.tag); text != def.Get(k.Name) {
+			fmt.Fprintf(&b, "%s=%q\n", k.Name, text)
+		}
+	}
+	sum := sha256.Sum256([]byte(b.String()))
 	return hex.EncodeToString(sum[:6])
+}
+
+// ParseConfig reads a resolved configuration, as a run's folder keeps it: keys
+// it does not have take their defaults, keys that are unknown here are returned
+// beside it, as text. Values are not checked: what was once in range may not be.
+func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
+	var keys map[string]any
+	if err := yaml.Unmarshal(b, &keys); err != nil {
+		return c, nil, err
+	}
+	c, unknown = Default(), map[string]string{}
+	var errs []error
+	for name, v := range keys {
+		text := fmt.Sprint(v)
+		if f, ok := v.(float64); ok {
+			text = strconv.FormatFloat(f, 'g', -1, 64)
+		}
+		k, ok := findKey(name)
+		if !ok {
+			unknown[name] = text
+			continue
+		}
+		if err := registry.SetScalar(reflect.ValueOf(&c).Elem().Field(k.field), text); err != nil {
+			errs = append(errs, fmt.Errorf("key %q: %w", name, err))
+		}
+	}
+	return c, unknown, errors.Join(errs...)
 }
 
 // parseScaled reads a number with an optional SI prefix and one of the units.

@@ -49,7 +49,7 @@ func TestEveryRunHasAnEventFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := parseMetrics(b)
+	lines := ParseMetrics(b)
 	if want := len(lines) + 3; len(records) != want { // version, begin, end
 		t.Errorf("%d records for %d lines of metrics", len(records), len(lines))
 	}

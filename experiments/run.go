@@ -63,7 +63,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 				var r Result
 				if err := readJSON(f.file("result.json"), &r); err == nil {
 					ms, _ := os.ReadFile(f.file("metrics.jsonl"))
-					for _, m := range parseMetrics(ms) {
+					for _, m := range ParseMetrics(ms) {
 						if m.Eval != nil {
 							r.Evals = append(r.Evals, *m.Eval)
 						}
@@ -93,7 +93,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer unlock()
-	status := Status{State: "running", Recipe: name, Run: run.Name, Hash: hash}
+	status := Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: name, Run: run.Name, Hash: hash}
 	if err := f.begin(c, opt.Args); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
@@ -273,7 +273,7 @@ func (r *recorder) Progress(p train.Progress) {
 	p.BytesDown += r.f.base.Down
 	p.Seconds = r.clock(p.Seconds)
 	r.trainLoss, r.status.Step = p.Loss, p.Step
-	r.keep(r.f.metric(metric{Kind: "progress", Progress: &p}))
+	r.keep(r.f.metric(Metric{Kind: "progress", Progress: &p}))
 	r.keep(r.events.progress(p))
 	r.show.Progress(p)
 }
@@ -284,7 +284,7 @@ func (r *recorder) Eval(e train.Eval) {
 	e.Seconds = r.clock(e.Seconds)
 	r.status.Step = e.Step
 	r.evals = append(r.evals, e)
-	r.keep(r.f.metric(metric{Kind: "eval", Eval: &e}))
+	r.keep(r.f.metric(Metric{Kind: "eval", Eval: &e}))
 	r.keep(r.events.eval(e))
 	r.show.Eval(e)
 }

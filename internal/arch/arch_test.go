@@ -51,6 +51,8 @@ experiments/tensorboard :                                  | google.golang.org/p
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments             : *                                | *
+experiments/stats       : internal/rng                     | github.com/montanaflynn/stats gonum.org/v1/gonum
+experiments/store       : *                                | *
 experiments/reproduce   : *                                | *
 experiments/cli         : *                                | *
 internal/arch           :
