@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -13,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
@@ -38,6 +40,16 @@ func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {
 	}
 }
 
+// known accepts the names there are, and none.
+func known(names func() []string) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		if text != "none" && !slices.Contains(names(), text) {
+			return text, fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names()))
+		}
+		return text, nil
+	}
+}
+
 // specs holds canonical for every key that is spec text.
 var specs = map[string]func(text string) (string, error){
 	"model":      canonical(nn.Models),
@@ -53,6 +65,8 @@ var specs = map[string]func(text string) (string, error){
 	"graph":      canonical(collective.Graphs),
 	"outer":      canonical(sgd.Optimizers),
 	"placement":  canonical(ps.Placements),
+	"cluster":    known(hardware.Clusters),
+	"device":     known(hardware.Devices),
 	"device.law": canonical(train.Laws),
 	"device.slow": func(text string) (string, error) {
 		s, err := train.ParseSlow(text)
@@ -190,9 +204,9 @@ const imageNet = 1_281_167
 
 func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
 	if c.Weightless {
-		p, err := c.profile()
+		p, err := c.timingProfile()
 		if err != nil {
-			return sgd.Dataset{}, &ConfigError{err}
+			return sgd.Dataset{}, &ConfigError{fmt.Errorf("key \"weightless\": %w", err)}
 		}
 		return p.Samples(imageNet), nil
 	}
@@ -242,9 +256,9 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 // model is what is trained, on samples like those of a source.
 func (c Config) model(from sgd.Source) (sgd.Model, error) {
 	if c.Weightless {
-		p, err := c.profile()
+		p, err := c.timingProfile()
 		if err != nil {
-			return nil, &ConfigError{err}
+			return nil, &ConfigError{fmt.Errorf("key \"weightless\": %w", err)}
 		}
 		return p.Model(), nil
 	}
@@ -269,11 +283,11 @@ func (c Config) model(from sgd.Source) (sgd.Model, error) {
 	return model, nil
 }
 
-// profile is the profile of a run without weights.
-func (c Config) profile() (*profile.Profile, error) {
+// timingProfile is the profile that key timing names.
+func (c Config) timingProfile() (*profile.Profile, error) {
 	s, err := profile.Profiles.Parse(c.Timing)
 	if err != nil {
-		return nil, fmt.Errorf("key \"weightless\": key \"timing\" must name the profile whose layers travel (gradlab list profiles), not %q", c.Timing)
+		return nil, fmt.Errorf("wants key \"timing\" to name a profile (gradlab list profiles), not %q", c.Timing)
 	}
 	return s.Profile(), nil
 }
@@ -313,7 +327,22 @@ func (c Config) timing() (train.Timing, error) {
 			return train.Timing{}, fmt.Errorf("key \"device.law\": %w", err)
 		}
 	}
-	return train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
+	flops := c.DeviceFLOPS
+	if c.Device != "none" {
+		p, err := c.timingProfile()
+		if err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+		}
+		d, err := hardware.LoadDevice(c.Device)
+		if err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+		}
+		flops, _ = d.FLOPS(p)
+	}
+	if c.Workers > 1 {
+		flops /= 1 + c.DeviceOverhead
+	}
+	return train.Timing{FLOPS: flops, Input: c.DeviceInput / float64(c.NetworkPerHost), Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
 		Apply: c.DeviceApply, Codec: c.DeviceCodec}, nil
 }
 

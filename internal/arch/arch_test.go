@@ -50,6 +50,7 @@ experiments/table       :                                  | github.com/jedib0t/
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
+experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
 experiments             : *                                | *
 experiments/stats       : internal/rng                     | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : *                                | *
