@@ -42,3 +42,26 @@ func Rehearse(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm
 	}
 	return hd.Flags, nil
 }
+
+// RehearseGather is AllGather of payloads of size bytes with nothing in them.
+func RehearseGather(ctx context.Context, h comm.Endpoint, g Group, hd comm.Header, size int) (flags uint16, err error) {
+	hd.Kind = comm.Gradient
+	p := len(g.Ranks)
+	next, prev := g.Ranks[(g.Me+1)%p], g.Ranks[(g.Me+p-1)%p]
+	for s := 0; s < p-1; s++ {
+		hd.Seq = uint64(s)
+		if err := h.Send(ctx, next, comm.Frame{Header: hd, Billed: size}); err != nil {
+			return hd.Flags, err
+		}
+		in, err := h.Recv(ctx, prev, hd.Tag)
+		if err == nil {
+			err = expect(&in.Header, &hd, in.Billed, size)
+			in.Release()
+		}
+		if err != nil {
+			return hd.Flags, fmt.Errorf("all-gather, step %d, move %d: %w", hd.Step, s, err)
+		}
+		hd.Flags |= in.Header.Flags
+	}
+	return hd.Flags, nil
+}

@@ -58,3 +58,33 @@ func TestRehearsalTakesAsLong(t *testing.T) {
 		}
 	})
 }
+
+func TestRehearsalOfAGatherTakesAsLong(t *testing.T) {
+	const p, size = 5, 1234
+	var took [2]time.Duration
+	for i := range took {
+		ps := make([]comm.Program, p)
+		g := collective.Group{Ranks: []int{0, 1, 2, 3, 4}}
+		for r := range ps {
+			ps[r] = func(ctx context.Context, h comm.Host) error {
+				g := g
+				g.Me = h.Rank()
+				if i == 1 {
+					_, err := collective.RehearseGather(ctx, h, g, comm.Header{Tag: 4}, size)
+					return err
+				}
+				_, _, release, err := collective.AllGather(ctx, h, g, comm.Header{Tag: 4}, comm.NewBuffer(size))
+				release()
+				return err
+			}
+		}
+		net := &sim.Net{Network: &sim.Fair{Bandwidth: 1e9, Latency: 20 * time.Microsecond}}
+		if err := net.Run(context.Background(), ps); err != nil {
+			t.Fatal(err)
+		}
+		took[i] = net.Now()
+	}
+	if took[0] != took[1] {
+		t.Errorf("%v, the rehearsal %v", took[0], took[1])
+	}
+}

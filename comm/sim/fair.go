@@ -59,6 +59,7 @@ type resource struct {
 	capacity float64
 	users    []*stream // active
 	dirty    bool
+	ended    float64 // least rate of the streams that ended since rates were solved
 
 	bytes uint64        // that are through
 	busy  time.Duration // with users, up to since if there are any now
@@ -142,7 +143,7 @@ func (n *Fair) reset(ranks int) {
 		capacity float64
 	}{{n.hosts, n.Bandwidth}, {n.racks, uplink}, {ranks, n.Inside}} {
 		for range 2 * k.count {
-			n.resources = append(n.resources, resource{capacity: k.capacity})
+			n.resources = append(n.resources, resource{capacity: k.capacity, ended: math.Inf(1)})
 		}
 	}
 }
@@ -294,6 +295,7 @@ func (n *Fair) advance(l *loop) {
 			if r.users = r.users[:len(r.users)-1]; len(r.users) == 0 {
 				r.busy += l.now - r.since
 			}
+			r.ended = min(r.ended, s.rate)
 			n.touch(r)
 		}
 	}
@@ -301,33 +303,34 @@ func (n *Fair) advance(l *loop) {
 
 // solve fills rates progressively: the resource with the least room per stream
 // fixes its streams, until none is left. Only what hangs together with dirty
-// resources is looked at.
+// resources is looked at, and of that only what the filling comes to once it
+// differs from the one before: see firstChange.
 func (n *Fair) solve(now time.Duration) {
 	n.epoch++
+	n.solveAlone(now)
+	from := n.firstChange()
 	todo := n.inside[:0]
 	visit := func(r *resource) {
 		if r.epoch != n.epoch {
-			r.epoch, r.room, r.count = n.epoch, r.capacity, len(r.users)
+			r.epoch = n.epoch
 			todo = append(todo, r)
 		}
 	}
 	for _, r := range n.dirty {
-		r.dirty = false
-		if len(r.users) == 1 && r.users[0].alone() {
-			s := r.users[0]
-			rate := math.Inf(1)
-			for _, p := range s.path[:s.hops] {
-				rate = min(rate, p.capacity)
-			}
-			n.setRate(s, rate, now)
-		} else if len(r.users) > 0 {
-			visit(r)
-		}
+		r.dirty, r.ended = false, math.Inf(1)
+		visit(r)
 	}
 	n.dirty = n.dirty[:0]
 	left := 0
 	for i := 0; i < len(todo); i++ {
-		for _, s := range todo[i].users {
+		r := todo[i]
+		r.room, r.count = r.capacity, 0
+		for _, s := range r.users {
+			if s.rate > 0 && s.rate < from {
+				r.room -= s.rate
+				continue
+			}
+			r.count++
 			if s.epoch == n.epoch {
 				continue
 			}
@@ -341,6 +344,7 @@ func (n *Fair) solve(now time.Duration) {
 	n.share = n.share[:0]
 	for _, r := range todo {
 		if r.count > 0 {
+			r.room = max(r.room, 0)
 			r.level = r.room / float64(r.count)
 			n.share = append(n.share, r)
 		}
@@ -361,7 +365,7 @@ func (n *Fair) solve(now time.Duration) {
 		}
 		rate := r.level
 		for _, s := range r.users {
-			if s.fixed == n.epoch {
+			if s.epoch != n.epoch || s.fixed == n.epoch {
 				continue
 			}
 			s.fixed = n.epoch
@@ -376,6 +380,27 @@ func (n *Fair) solve(now time.Duration) {
 	n.inside = todo
 }
 
+// solveAlone gives streams that share nothing their rates and leaves the other
+// resources dirty.
+func (n *Fair) solveAlone(now time.Duration) {
+	shared := n.dirty[:0]
+	for _, r := range n.dirty {
+		if len(r.users) > 1 || len(r.users) == 1 && !r.users[0].alone() {
+			shared = append(shared, r)
+			continue
+		}
+		r.dirty, r.ended = false, math.Inf(1)
+		for _, s := range r.users {
+			rate := math.Inf(1)
+			for _, p := range s.path[:s.hops] {
+				rate = min(rate, p.capacity)
+			}
+			n.setRate(s, rate, now)
+		}
+	}
+	n.dirty = shared
+}
+
 // alone says whether a stream shares nothing.
 func (s *stream) alone() bool {
 	for _, r := range s.path[:s.hops] {
@@ -384,6 +409,43 @@ func (s *stream) alone() bool {
 		}
 	}
 	return true
+}
+
+// firstChange is a level up to which filling goes as it went before, so that
+// streams of lower rates keep them. The two part where a dirty resource
+// saturates, in either: one that lost a stream did so no earlier than at that
+// stream's rate; one that gained some will when those, which nothing else is
+// known to hold back, and the others, up to the rates they had, fill it.
+func (n *Fair) firstChange() float64 {
+	first := math.Inf(1)
+	for _, r := range n.dirty {
+		first = min(first, r.ended)
+		begun := false
+		for _, s := range r.users {
+			if begun = s.rate == 0; begun {
+				break
+			}
+		}
+		if !begun {
+			continue
+		}
+		level := 0.0
+		for grown := true; grown; {
+			room, above := r.capacity, 0
+			for _, s := range r.users {
+				if s.rate > 0 && s.rate <= level {
+					room -= s.rate
+				} else {
+					above++
+				}
+			}
+			next := room / float64(above) // new streams are always above
+			grown = next > level*(1+1e-12)
+			level = max(level, next)
+		}
+		first = min(first, level)
+	}
+	return first * (1 - 1e-9) // for rounding
 }
 
 // setRate lets a stream go on at another rate.
