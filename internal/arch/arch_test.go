@@ -40,6 +40,7 @@ comm                    :
 comm/commtest           : comm
 comm/local              : comm
 comm/sim                : comm internal/rng
+comm/trace              : comm comm/sim
 comm/shm                : comm                             | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
 comm/collective         : comm internal/registry
