@@ -2951,3 +2951,381 @@ loop42:
 done42:
 	VZEROUPPER
 	RET
+
+// func eightBitAVX2(codes []byte, x []float32, inv float64, cells *[16384]uint32)
+// Requires: AVX, AVX2
+TEXT ·eightBitAVX2(SB), NOSPLIT, $0-64
+	MOVQ         codes_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VBROADCASTSD inv+48(FP), Y0
+	MOVQ         cells+56(FP), BX
+	XORQ         SI, SI
+	CMPQ         SI, DX
+	JGE          done43
+
+loop43:
+	VMOVUPS      (CX)(SI*4), Y1
+	VANDPS       table7<>+0(SB), Y1, Y2
+	VCVTPS2PD    X2, Y4
+	VEXTRACTI128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VMULPD       Y0, Y4, Y4
+	VMULPD       Y0, Y2, Y2
+	VCVTPD2PSY   Y4, X3
+	VCVTPD2PSY   Y2, X2
+	VINSERTF128  $0x01, X2, Y3, Y3
+	VPSRLD       $0x10, Y3, Y2
+	VPAND        table26<>+0(SB), Y2, Y2
+	VMOVDQU      table27<>+0(SB), Y4
+	VPGATHERDD   Y4, (BX)(Y2*4), Y5
+	VPAND        table28<>+0(SB), Y3, Y2
+	VPADDD       Y2, Y5, Y5
+	VPSRLD       $0x18, Y5, Y5
+	VPSRLD       $0x1f, Y1, Y1
+	VPSLLD       $0x07, Y1, Y1
+	VPOR         Y1, Y5, Y1
+	VMOVUPS      32(CX)(SI*4), Y2
+	VANDPS       table7<>+0(SB), Y2, Y4
+	VCVTPS2PD    X4, Y12
+	VEXTRACTI128 $0x01, Y4, X3
+	VCVTPS2PD    X3, Y4
+	VMULPD       Y0, Y12, Y12
+	VMULPD       Y0, Y4, Y4
+	VCVTPD2PSY   Y12, X6
+	VCVTPD2PSY   Y4, X3
+	VINSERTF128  $0x01, X3, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPAND        table26<>+0(SB), Y4, Y4
+	VMOVDQU      table27<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y4*4), Y7
+	VPAND        table28<>+0(SB), Y6, Y4
+	VPADDD       Y4, Y7, Y7
+	VPSRLD       $0x18, Y7, Y7
+	VPSRLD       $0x1f, Y2, Y2
+	VPSLLD       $0x07, Y2, Y2
+	VPOR         Y2, Y7, Y2
+	VPACKUSDW    Y2, Y1, Y1
+	VMOVUPS      64(CX)(SI*4), Y2
+	VANDPS       table7<>+0(SB), Y2, Y4
+	VCVTPS2PD    X4, Y12
+	VEXTRACTI128 $0x01, Y4, X3
+	VCVTPS2PD    X3, Y4
+	VMULPD       Y0, Y12, Y12
+	VMULPD       Y0, Y4, Y4
+	VCVTPD2PSY   Y12, X8
+	VCVTPD2PSY   Y4, X3
+	VINSERTF128  $0x01, X3, Y8, Y8
+	VPSRLD       $0x10, Y8, Y4
+	VPAND        table26<>+0(SB), Y4, Y4
+	VMOVDQU      table27<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y4*4), Y9
+	VPAND        table28<>+0(SB), Y8, Y4
+	VPADDD       Y4, Y9, Y9
+	VPSRLD       $0x18, Y9, Y9
+	VPSRLD       $0x1f, Y2, Y2
+	VPSLLD       $0x07, Y2, Y2
+	VPOR         Y2, Y9, Y2
+	VMOVUPS      96(CX)(SI*4), Y4
+	VANDPS       table7<>+0(SB), Y4, Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTI128 $0x01, Y12, X3
+	VCVTPS2PD    X3, Y12
+	VMULPD       Y0, Y13, Y13
+	VMULPD       Y0, Y12, Y12
+	VCVTPD2PSY   Y13, X10
+	VCVTPD2PSY   Y12, X3
+	VINSERTF128  $0x01, X3, Y10, Y10
+	VPSRLD       $0x10, Y10, Y12
+	VPAND        table26<>+0(SB), Y12, Y12
+	VMOVDQU      table27<>+0(SB), Y13
+	VPGATHERDD   Y13, (BX)(Y12*4), Y11
+	VPAND        table28<>+0(SB), Y10, Y12
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x18, Y11, Y11
+	VPSRLD       $0x1f, Y4, Y4
+	VPSLLD       $0x07, Y4, Y4
+	VPOR         Y4, Y11, Y4
+	VPACKUSDW    Y4, Y2, Y2
+	VPACKUSWB    Y2, Y1, Y1
+	VMOVDQU      table8<>+0(SB), Y2
+	VPERMD       Y1, Y2, Y1
+	VMOVDQU      Y1, (AX)(SI*1)
+	ADDQ         $0x20, SI
+	CMPQ         SI, DX
+	JLT          loop43
+
+done43:
+	VZEROUPPER
+	RET
+
+DATA table26<>+0(SB)/8, $0x00003fff00003fff
+DATA table26<>+8(SB)/8, $0x00003fff00003fff
+DATA table26<>+16(SB)/8, $0x00003fff00003fff
+DATA table26<>+24(SB)/8, $0x00003fff00003fff
+GLOBL table26<>(SB), RODATA|NOPTR, $32
+
+DATA table27<>+0(SB)/8, $0xffffffffffffffff
+DATA table27<>+8(SB)/8, $0xffffffffffffffff
+DATA table27<>+16(SB)/8, $0xffffffffffffffff
+DATA table27<>+24(SB)/8, $0xffffffffffffffff
+GLOBL table27<>(SB), RODATA|NOPTR, $32
+
+DATA table28<>+0(SB)/8, $0x0000ffff0000ffff
+DATA table28<>+8(SB)/8, $0x0000ffff0000ffff
+DATA table28<>+16(SB)/8, $0x0000ffff0000ffff
+DATA table28<>+24(SB)/8, $0x0000ffff0000ffff
+GLOBL table28<>(SB), RODATA|NOPTR, $32
+
+// func addEightBitAVX2(dst []float32, codes []byte, values *[256]float32)
+// Requires: AVX, AVX2
+TEXT ·addEightBitAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst_base+0(FP), AX
+	MOVQ codes_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	MOVQ values+48(FP), BX
+	XORQ SI, SI
+	CMPQ SI, DX
+	JGE  done44
+
+loop44:
+	VPMOVZXBD  (CX)(SI*1), Y0
+	VMOVDQU    table27<>+0(SB), Y2
+	VGATHERDPS Y2, (BX)(Y0*4), Y1
+	VADDPS     (AX)(SI*4), Y1, Y1
+	VMOVUPS    Y1, (AX)(SI*4)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DX
+	JLT        loop44
+
+done44:
+	VZEROUPPER
+	RET
+
+// func put8AVX2(dst []byte, x []float32)
+// Requires: AVX, AVX2
+TEXT ·put8AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ x_len+32(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done45
+
+loop45:
+	VCVTTPS2DQ (CX)(BX*4), Y0
+	VCVTTPS2DQ 32(CX)(BX*4), Y1
+	VCVTTPS2DQ 64(CX)(BX*4), Y2
+	VCVTTPS2DQ 96(CX)(BX*4), Y3
+	VPACKSSDW  Y1, Y0, Y0
+	VPACKSSDW  Y3, Y2, Y2
+	VPACKSSWB  Y2, Y0, Y0
+	VMOVDQU    table8<>+0(SB), Y1
+	VPERMD     Y0, Y1, Y0
+	VMOVDQU    Y0, (AX)(BX*1)
+	ADDQ       $0x20, BX
+	CMPQ       BX, DX
+	JLT        loop45
+
+done45:
+	VZEROUPPER
+	RET
+
+// func set8AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·set8AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done46
+
+loop46:
+	VPMOVSXBD (CX)(BX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop46
+
+done46:
+	VZEROUPPER
+	RET
+
+// func add8AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·add8AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done47
+
+loop47:
+	VPMOVSXBD (CX)(BX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VADDPS    (AX)(BX*4), Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop47
+
+done47:
+	VZEROUPPER
+	RET
+
+// func put16AVX2(dst []byte, x []float32)
+// Requires: AVX, AVX2
+TEXT ·put16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ x_len+32(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done48
+
+loop48:
+	VCVTTPS2DQ (CX)(BX*4), Y0
+	VCVTTPS2DQ 32(CX)(BX*4), Y1
+	VPACKSSDW  Y1, Y0, Y0
+	VPERMQ     $0xd8, Y0, Y0
+	VMOVDQU    Y0, (AX)(BX*2)
+	VCVTTPS2DQ 64(CX)(BX*4), Y0
+	VCVTTPS2DQ 96(CX)(BX*4), Y1
+	VPACKSSDW  Y1, Y0, Y0
+	VPERMQ     $0xd8, Y0, Y0
+	VMOVDQU    Y0, 32(AX)(BX*2)
+	ADDQ       $0x20, BX
+	CMPQ       BX, DX
+	JLT        loop48
+
+done48:
+	VZEROUPPER
+	RET
+
+// func set16AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·set16AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done49
+
+loop49:
+	VPMOVSXWD (CX)(BX*2), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop49
+
+done49:
+	VZEROUPPER
+	RET
+
+// func add16AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·add16AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done50
+
+loop50:
+	VPMOVSXWD (CX)(BX*2), Y0
+	VCVTDQ2PS Y0, Y0
+	VADDPS    (AX)(BX*4), Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop50
+
+done50:
+	VZEROUPPER
+	RET
+
+// func foldAVX2(sum []float64, diff []float64, x []float64, y []float64, m float64)
+// Requires: AVX
+TEXT ·foldAVX2(SB), NOSPLIT, $0-104
+	MOVQ         sum_base+0(FP), AX
+	MOVQ         diff_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         y_base+72(FP), BX
+	MOVQ         sum_len+8(FP), SI
+	VBROADCASTSD m+96(FP), Y0
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JGE          done51
+
+loop51:
+	VMOVUPD (DX)(DI*8), Y1
+	VMOVUPD (BX)(DI*8), Y2
+	VADDPD  Y2, Y1, Y3
+	VMOVUPD Y3, (AX)(DI*8)
+	VSUBPD  Y2, Y1, Y1
+	VMULPD  Y0, Y1, Y1
+	VMOVUPD Y1, (CX)(DI*8)
+	ADDQ    $0x04, DI
+	CMPQ    DI, SI
+	JLT     loop51
+
+done51:
+	VZEROUPPER
+	RET
+
+// func unfoldAVX2(x []float64, y []float64, sum []float64, diff []float64, m float64)
+// Requires: AVX
+TEXT ·unfoldAVX2(SB), NOSPLIT, $0-104
+	MOVQ         sum_base+48(FP), AX
+	MOVQ         diff_base+72(FP), CX
+	MOVQ         x_base+0(FP), DX
+	MOVQ         y_base+24(FP), BX
+	MOVQ         x_len+8(FP), SI
+	VBROADCASTSD m+96(FP), Y0
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JGE          done52
+
+loop52:
+	VMOVUPD (AX)(DI*8), Y1
+	VMULPD  (CX)(DI*8), Y0, Y2
+	VADDPD  Y2, Y1, Y3
+	VMOVUPD Y3, (DX)(DI*8)
+	VSUBPD  Y2, Y1, Y1
+	VMOVUPD Y1, (BX)(DI*8)
+	ADDQ    $0x04, DI
+	CMPQ    DI, SI
+	JLT     loop52
+
+done52:
+	VZEROUPPER
+	RET
+
+// func sumAVX2(dst []float64, x []float64, y []float64)
+// Requires: AVX
+TEXT ·sumAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	CMPQ SI, BX
+	JGE  done53
+
+loop53:
+	VMOVUPD (CX)(SI*8), Y0
+	VADDPD  (DX)(SI*8), Y0, Y0
+	VMOVUPD Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, BX
+	JLT     loop53
+
+done53:
+	VZEROUPPER
+	RET
