@@ -200,6 +200,15 @@ var kernels = []struct {
 			n := len(w.x) / 2
 			w.out = append(w.out, randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first))
 		}},
+	{"RandomFP16", false,
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, RandomFP16(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		},
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, randomFP16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		}},
 	{"Ternary", false,
 		func(w *work) { Ternary(w.c, w.x, w.reach()) },
 		func(w *work) { ternaryGo(w.c, w.x, w.reach()) }},

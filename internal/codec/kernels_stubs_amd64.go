@@ -69,6 +69,11 @@ func randomBF16AVX2(dst []byte, x []float32, start uint64) (most uint32)
 //go:noescape
 func nearestBF16AVX2(dst []byte, x []float32) (most uint32)
 
+// randomFP16AVX2 is randomFP16Go for a length that is a multiple of 16.
+//
+//go:noescape
+func randomFP16AVX2(dst []byte, x []float32, start uint64) (most uint32)
+
 // nearestFP16AVX2 is nearestFP16Go for a length that is a multiple of 16.
 //
 //go:noescape

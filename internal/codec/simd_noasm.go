@@ -23,6 +23,7 @@ func addExponentsAVX2(dst []float32, scale float32, codes, signs []byte)        
 func nearestFP16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
 func nearestBF16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
 func randomBF16AVX2(dst []byte, x []float32, start uint64) uint32                             { return 0 }
+func randomFP16AVX2(dst []byte, x []float32, start uint64) uint32                             { return 0 }
 func ternaryAVX2(codes []byte, x []float32, half float32)                                     {}
 func atLeastAVX2(mask []byte, x []float32, tau uint32) uint32                                 { return 0 }
 func countAVX2(x []float32, tau uint32) int                                                   { return 0 }
