@@ -44,17 +44,21 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 		}
 		n := float64(j.Updates)
 		if e, ok := updates[shape(jobs[len(out)].Config)]; ok {
-			out = append(out, Cost{Seconds: e.seconds * n, Bytes: e.bytes * n, Evidence: true})
+			out = append(out, Cost{Seconds: begin + e.seconds*n, Bytes: e.bytes * n, Evidence: true})
 			return
 		}
-		c := Cost{Seconds: operations(j) / coreFLOPS, Bytes: traffic(j) * n}
+		c := Cost{Seconds: begin + operations(j)/coreFLOPS, Bytes: traffic(j) * n}
 		if s, ok := samples[trained(r.Config)]; ok {
-			c.Seconds = s * n * float64(j.Samples())
+			c.Seconds = begin + s*n * float64(j.Samples())
 		}
 		out = append(out, c)
 	})
 	return out
 }
+
+// begin is what a job takes before its first update: its process starts and opens
+// the data, in seconds.
+const begin = 0.1
 
 // perUpdate is what an update took.
 type perUpdate struct{ seconds, bytes float64 }
