@@ -49,7 +49,7 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 		}
 		c := Cost{Seconds: begin + operations(j)/coreFLOPS, Bytes: traffic(j) * n}
 		if s, ok := samples[trained(r.Config)]; ok {
-			c.Seconds = begin + s*n * float64(j.Samples())
+			c.Seconds = begin + s*n*float64(j.Samples())
 		}
 		out = append(out, c)
 	})
@@ -124,7 +124,8 @@ func operations(j *train.Job) float64 {
 // upper bound where payloads depend on the data.
 func traffic(j *train.Job) float64 {
 	l := j.Model.Layout()
-	payload, asked, sum := 0.0, 0.0, true
+	_, gather := j.Mode.(train.Gather)
+	payload, asked, sum := 0.0, 0.0, !gather
 	for i, s := range l.Spans {
 		f := j.Codec
 		if s.Role == sgd.Buffer {
@@ -137,7 +138,7 @@ func traffic(j *train.Job) float64 {
 			asked += float64(c.Asked)
 		}
 		payload += size
-		if i == 0 {
+		if i == 0 && sum {
 			_, road, err := compress.NewExchange(f, b)
 			sum = err == nil && road == compress.RoadSum
 		}
@@ -158,7 +159,7 @@ func traffic(j *train.Job) float64 {
 		return pushes * (payload + down)
 	case j.Workers == 1:
 		return 0
-	case asked > 0:
+	case asked > 0 && !gather:
 		return 2 * (w - 1) * asked
 	case sum:
 		return moved(j.Topology, j.Workers, int(payload))
