@@ -50,10 +50,10 @@ func (c *Comparison) table() Table {
 			add(k, f.Kind.Numeric())
 		}
 	}
+	t.Lead = len(t.Header)
 	add("n", true)
-	repeats, tests, several := false, false, false
+	tests, several := false, false
 	for i, g := range c.Groups {
-		repeats = repeats || g.N > 1
 		several = several || i > 0
 		tests = tests || known(g.P)
 	}
@@ -72,7 +72,6 @@ func (c *Comparison) table() Table {
 	fact("bytes")
 	fact("seconds")
 	if c.Target > 0 {
-		t.Spare = append(t.Spare, len(t.Header), len(t.Header)+2)
 		add(fmt.Sprintf("updates to %.4g", c.Target), true)
 		add(fmt.Sprintf("time to %.4g", c.Target), true)
 		add(fmt.Sprintf("bytes to %.4g", c.Target), true)
