@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -55,13 +56,7 @@ type group struct {
 func groups(rs []*Result) []*group {
 	var out []*group
 	for _, r := range rs {
-		var parts []string
-		for _, p := range splitName(r.Name) {
-			if !strings.HasPrefix(p, "seed=") {
-				parts = append(parts, p)
-			}
-		}
-		name := strings.Join(parts, ",")
+		name := withoutSeed(r.Name)
 		if name == "" {
 			name = r.Recipe
 		}
@@ -78,6 +73,12 @@ func groups(rs []*Result) []*group {
 		g.results = append(g.results, r)
 	}
 	return out
+}
+
+// withoutSeed is a run's name without its seed: what its repeats share.
+func withoutSeed(name string) string {
+	parts := slices.DeleteFunc(splitName(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
+	return strings.Join(parts, ",")
 }
 
 // splitName splits a run's name at commas outside brackets.

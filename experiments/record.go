@@ -27,6 +27,7 @@ import (
 //	config.yaml      the resolved configuration; `gradlab run FOLDER/config.yaml` runs it again
 //	env.json         what it ran on
 //	metrics.jsonl    progress and evaluations, appended; a torn last line is dropped
+//	events.out.…     the same for TensorBoard
 //	status.json      running | done | stopped | failed, written by rename
 //	result.json      the Result, once there is one
 //	checkpoint/      state-….safetensors and manifest.json, written atomically

@@ -115,6 +115,10 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer f.metrics.Close()
+	if rec.events, err = openEvents(f, run, rec.from); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	defer rec.events.close()
 	if err := rec.setState("running", nil); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
@@ -128,6 +132,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	}
 	if err != nil {
 		_ = rec.setState("failed", err)
+		_ = rec.events.end(nil, err)
 		rec.show.Done("failed: " + firstLine(err.Error()))
 		return nil, fmt.Errorf("%s: %w", title, err)
 	}
@@ -140,6 +145,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	r.TrainLoss = rec.trainLoss
 	r.reach(rec.evals)
 	if err := f.finish(r, obs, job); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	if err := rec.events.end(r, nil); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	if err := rec.setState(r.Status, nil); err != nil {
@@ -246,6 +254,7 @@ func summary(r *Result) string {
 // display and into the result.
 type recorder struct {
 	f         *folder
+	events    *events
 	job       *train.Job
 	obs       *train.Observer
 	hash      string
@@ -268,6 +277,7 @@ func (r *recorder) Progress(p train.Progress) {
 	p.Seconds = r.clock(p.Seconds)
 	r.trainLoss, r.status.Step = p.Loss, p.Step
 	r.keep(r.f.metric(Metric{Kind: "progress", Progress: &p}))
+	r.keep(r.events.progress(p))
 	r.show.Progress(p)
 	if r.watch != nil {
 		r.watch(p.Step, r.job.Updates)
@@ -281,6 +291,7 @@ func (r *recorder) Eval(e train.Eval) {
 	r.status.Step = e.Step
 	r.evals = append(r.evals, e)
 	r.keep(r.f.metric(Metric{Kind: "eval", Eval: &e}))
+	r.keep(r.events.eval(e))
 	r.show.Eval(e)
 }
 
