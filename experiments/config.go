@@ -127,6 +127,14 @@ var allKeys = sync.OnceValue(func() []Key {
 	return out
 })
 
+// OneOf lists the words a key may have; none if it is no such key.
+func (k Key) OneOf() []string {
+	if one := k.tag.Get("oneof"); one != "" {
+		return strings.Split(one, ",")
+	}
+	return nil
+}
+
 func keyNames() []string {
 	var out []string
 	for _, k := range Keys() {
