@@ -74,7 +74,7 @@ func (st *store) addAmended(f comm.Frame, weight float64, past staleness.Past, f
 	if a.grad == nil {
 		a.grad = make([]float32, len(st.params.f))
 	}
-	if err := st.in[from.Rank].set(a.grad, false, 1, f.Body, from); err != nil {
+	if err := st.in[from.Rank].set(st.in[from.Rank].shard.whole, a.grad, false, 1, f.Body, from); err != nil {
 		return err
 	}
 	past.Rate = st.rate

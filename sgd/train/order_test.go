@@ -126,14 +126,14 @@ func TestMeasures(t *testing.T) {
 func TestAloneCorrectorsAreMomentum(t *testing.T) {
 	alone := func(j *train.Job) { j.Workers = 1 }
 	for text, opt := range map[string]string{"dana_slim": "nesterov", "multi_asgd": "momentum", "implicit": "momentum"} {
-		want, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer(opt), rate(0.01)), nil)
-		got, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer("sgd"), corrector(text), rate(0.01)), nil)
+		want, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer(opt), learning(0.01)), nil)
+		got, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer("sgd"), corrector(text), learning(0.01)), nil)
 		if d := distance(want.Params, got.Params); d > 1e-4 {
 			t.Errorf("%s is %g from %s", text, d, opt)
 		}
 	}
-	zero, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer("sgd"), corrector("dana"), rate(0.01)), nil)
-	slim, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer("sgd"), corrector("dana_slim"), rate(0.01)), nil)
+	zero, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer("sgd"), corrector("dana"), learning(0.01)), nil)
+	slim, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer("sgd"), corrector("dana_slim"), learning(0.01)), nil)
 	if d := distance(zero.Params, slim.Params); d > 0.05 || zero.Final.Accuracy < 0.8 {
 		t.Errorf("dana is %g from dana_slim; accuracy %g", d, zero.Final.Accuracy)
 	}

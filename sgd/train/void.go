@@ -23,9 +23,12 @@ func (w *worker) voidable(ctx context.Context) error {
 		Break: tagAnswer, // no push is unanswered: what comes is a void
 		Abort: cancel,
 		Run: func(at func(int) error) error {
-			d := w.seat.take()
-			err := w.compute(pass, d, nil, nil)
-			w.seat.give(d)
+			err := error(nil)
+			if !w.job.Weightless {
+				d := w.seat.take()
+				err = w.compute(pass, d, nil, nil)
+				w.seat.give(d)
+			}
 			for i := 0; i < len(w.order) && err == nil; i++ {
 				err = at(i)
 			}
