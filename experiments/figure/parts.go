@@ -7,7 +7,6 @@ import (
 	"image/color"
 	"strings"
 
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
@@ -79,14 +78,4 @@ func inline(c *vgsvg.Canvas) ([]byte, error) {
 		return nil, errors.New("figure: the canvas wrote no SVG")
 	}
 	return []byte(strings.TrimSpace(s[at:])), nil
-}
-
-// drawThumb draws what stands before a name in the legend.
-func (e entry) drawThumb(c draw.Canvas, x, y vg.Length) {
-	if e.line {
-		c.StrokeLine2(e.look.line, x, y, x+keyThumb, y)
-	}
-	if e.mark {
-		c.DrawGlyphNoClip(e.look.mark, vg.Point{X: x + keyThumb/2, Y: y})
-	}
 }

@@ -54,6 +54,7 @@ experiments             : *                                | *
 experiments/stats       : internal/rng                     | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : *                                | *
 experiments/reproduce   : *                                | *
+experiments/report      : experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/cli         : *                                | *
 internal/arch           :
 .                       : experiments/cli
