@@ -94,7 +94,7 @@ func TestParts(t *testing.T) {
 	if got := strings.Join(names, " "); got != "raw feedback(topk(keep=0.01)) qsgd(levels=4)" || len(panels) != 2 {
 		t.Fatalf("%d panels, legend %s", len(panels), got)
 	}
-	third := []byte("stroke:#009E73")
+	third := []byte("stroke:var(--fig-series-3,#009E73)")
 	if !bytes.Contains(panels[0].SVG, third) || !bytes.Contains(panels[1].SVG, third) || !bytes.Contains(legend[1].SVG, third) {
 		t.Error("panels and legend do not share looks")
 	}

@@ -42,7 +42,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"toFloat":   func(n uint64) float64 { return float64(n) },
 	"chance":    chance,
 	"points":    points,
-	"figures":   figures,
+	"figures":   func(s Section) (Drawing, error) { return Draw(s.Panels...) },
 	"settings":  settings,
 	"slug":      func(t *Task, s Section) string { return t.Slug() + "-" + s.Name },
 	"bare":      func(r *store.Run) string { return runLabel(r) },
@@ -71,40 +71,37 @@ func policy(script string) string {
 	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// drawing is a section's figure as the page shows it.
-type drawing struct {
-	Panels, Legend []part
+// Drawing is a figure as a page shows it: the panels, which the page's layout
+// places, and the legend.
+type Drawing struct {
+	Panels []Part `json:"panels"`
+	Legend []Part `json:"legend"`
 }
 
-type part struct {
-	Name string
-	SVG  template.HTML
+// Part is a piece of a drawing.
+type Part struct {
+	Name string        `json:"name"`
+	SVG  template.HTML `json:"svg"` // texts in it were escaped by the figure's writer
 }
 
-// recolour puts the page's colours, which follow light and dark, in place of
-// those of print.
-var recolour = func() *strings.Replacer {
-	var pairs []string
-	for name, colour := range figure.Colours() {
-		pairs = append(pairs, colour, "var(--"+name+")")
-	}
-	return strings.NewReplacer(pairs...)
-}()
-
-func figures(s Section) (drawing, error) {
-	panels, legend, err := figure.Parts(s.Panels...)
+// Draw draws panels for a page with [Style].
+func Draw(panels ...figure.Figure) (Drawing, error) {
+	ps, legend, err := figure.Parts(panels...)
 	if err != nil {
-		return drawing{}, err
+		return Drawing{}, err
 	}
-	parts := func(in []figure.Part) (out []part) {
+	parts := func(in []figure.Part) []Part {
+		out := []Part{}
 		for _, p := range in {
-			// Texts in it were escaped by the figure's writer.
-			out = append(out, part{p.Name, template.HTML(recolour.Replace(string(p.SVG)))})
+			out = append(out, Part{p.Name, template.HTML(p.SVG)})
 		}
 		return out
 	}
-	return drawing{parts(panels), parts(legend)}, nil
+	return Drawing{parts(ps), parts(legend)}, nil
 }
+
+// Style is the style sheet of the page, for light, dark and print.
+func Style() string { return styleText }
 
 // settings are the keys of a run that differ from their defaults.
 func settings(r *store.Run) (out []string) {

@@ -250,7 +250,7 @@ func TestWords(t *testing.T) {
 // The page knows every colour of its figures, in light, dark and print.
 func TestEveryColourIsDefined(t *testing.T) {
 	for name := range figure.Colours() {
-		if n := strings.Count(styleText, "--"+name+":"); n != 3 {
+		if n := strings.Count(styleText, "--fig-"+name+":"); n != 3 {
 			t.Errorf("colour %s is defined %d times", name, n)
 		}
 	}
