@@ -65,7 +65,8 @@ func (ADPSGD) Program(j *Job, rank int) (comm.Program, error) {
 	p.pace.show = func(ctx context.Context, update int, last bool) error {
 		return p.snapshot(ctx, n.model(), update, last)
 	}
-	return n.program, nil
+	p.aside = n.answer
+	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, true) }, nil
 }
 
 // pairer is an AD-PSGD worker.
@@ -74,16 +75,6 @@ type pairer struct {
 	draws rng.Key
 	mu    sync.Mutex // guards x, which two activities change
 	heard int        // averages that others asked for
-}
-
-func (n *pairer) program(ctx context.Context, h comm.Host) error {
-	h.Go("answers", n.answers)
-	if err := n.run(ctx, h, n, true); err != nil {
-		return err
-	}
-	hd := n.job.header(comm.Control, tagPeer) // let the activity end
-	hd.Flags = flagDone
-	return h.Send(ctx, n.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
 }
 
 // partner draws whom to average with.
@@ -149,41 +140,22 @@ func (n *pairer) halve(from, to comm.Frame) error {
 	return n.add(n.x.f, -0.5, from)
 }
 
-// answers is the activity that averages with those who ask.
-func (n *pairer) answers(ctx context.Context, h comm.Host) error {
-	for {
-		f, err := h.Recv(ctx, comm.AnyRank, tagPeer)
-		if err != nil {
-			return err
-		}
-		if f.Header.Flags&flagDone != 0 {
-			f.Release()
-			return nil
-		}
-		back, err := n.answer(f)
-		if err == nil {
-			err = h.Send(ctx, int(f.Header.From), back)
-		}
-		f.Release()
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// answer averages with the worker that sent f, and returns what x was before.
-func (n *pairer) answer(f comm.Frame) (comm.Frame, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// answer averages with the worker that sent f, and tells it what x was before.
+func (n *pairer) answer(ctx context.Context, f comm.Frame) error {
 	hd := n.job.header(comm.Gradient, tagReply)
 	hd.Step = f.Header.Step
+	n.mu.Lock()
 	back, err := n.codec.frame(hd, n.x, true, compress.Step{N: int(f.Header.Step), Seed: n.job.Seed})
-	if err != nil {
-		return back, err
+	if err == nil {
+		n.x.own()
+		n.heard++
+		err = n.halve(back, f)
 	}
-	n.x.own()
-	n.heard++
-	return back, n.halve(back, f)
+	n.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return n.h.Send(ctx, int(f.Header.From), back)
 }
 
 func (n *pairer) model() vector {

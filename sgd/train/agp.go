@@ -17,15 +17,27 @@ import (
 //	z = x/w;   g at z;   z ← z − rate·direction(g);   x ← w·z
 //	send (x, w) ahead along the edges of its step, keep the own share
 //
-// Departure: a worker steps on its model z, as if w were 1; where weights gather
-// at a slow worker, steps on x would grow by 1/w at the others.
+// Departures: a worker steps on its model z, as if w were 1; where weights gather
+// at a slow worker, steps on x would grow by 1/w at the others. And it does not
+// push what would leave it with less than Least: the weights of those who push
+// more often than they are pushed to would vanish otherwise.
 //
 // A message is acknowledged on receipt, by an activity that waits for nobody, and
 // a worker has at most one under way to each of its neighbours. Updates, schedules
 // and staleness are counted as in mode adpsgd.
-type AGP struct{}
+type AGP struct {
+	Least float64 `doc:"weight that a worker keeps; it pushes nothing where less would be left"`
+}
 
-var _ = Modes.Add("agp", "push-sum in which nobody waits: asynchronous gradient push", AGP{})
+var _ = Modes.Add("agp", "push-sum in which nobody waits: asynchronous gradient push", AGP{Least: 0.25})
+
+// Validate checks the options.
+func (m AGP) Validate() error {
+	if !(m.Least > 0 && m.Least < 1) {
+		return fmt.Errorf("option \"least\" is %v; want more than 0 and less than 1", m.Least)
+	}
+	return nil
+}
 
 // Servers implements Mode.
 func (AGP) Servers(int) int { return 0 }
@@ -49,17 +61,18 @@ func (AGP) Check(j *Job) error {
 }
 
 // Program implements Mode.
-func (AGP) Program(j *Job, rank int) (comm.Program, error) {
+func (m AGP) Program(j *Job, rank int) (comm.Program, error) {
 	p, err := newPeer(j, rank, j.Codec)
 	if err != nil {
 		return nil, err
 	}
-	n := &freePusher{peer: p, weight: 1}
+	n := &freePusher{peer: p, weight: 1, least: m.Least}
 	p.pace.show = func(ctx context.Context, update int, last bool) error {
 		return p.snapshot(ctx, n.model(), update, last)
 	}
 	p.pace.rest = n.rest
-	return n.program, nil
+	p.aside = n.hear
+	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, true) }, nil
 }
 
 // freePusher is an AGP worker.
@@ -67,18 +80,9 @@ type freePusher struct {
 	*peer
 	mu     sync.Mutex // guards x and weight, which two activities change
 	weight float64
+	least  float64
 	heard  int   // messages taken in
 	owed   []int // ranks that have not acknowledged the last message
-}
-
-func (n *freePusher) program(ctx context.Context, h comm.Host) error {
-	h.Go("takes in", n.takesIn)
-	if err := n.run(ctx, h, n, true); err != nil {
-		return err
-	}
-	hd := n.job.header(comm.Control, tagPeer) // let the activity end
-	hd.Flags = flagDone
-	return h.Send(ctx, n.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
 }
 
 func (n *freePusher) move(ctx context.Context) error {
@@ -103,6 +107,9 @@ func (n *freePusher) move(ctx context.Context) error {
 	n.x.release()
 	n.x = z
 	mix := n.job.Graph.Mix(n.rank, n.job.Workers, n.step)
+	if mix.Self*n.weight < n.least {
+		return nil
+	}
 	hd := n.header(tagPeer)
 	hd.Value = n.weight
 	if err := n.tell(ctx, hd, n.x, mix.Out); err != nil {
@@ -132,27 +139,12 @@ func (n *freePusher) rest(ctx context.Context) error {
 	return nil
 }
 
-// takesIn is the activity that adds what others push.
-func (n *freePusher) takesIn(ctx context.Context, h comm.Host) error {
-	for {
-		f, err := h.Recv(ctx, comm.AnyRank, tagPeer)
-		if err != nil {
-			return err
-		}
-		if f.Header.Flags&flagDone != 0 {
-			f.Release()
-			return nil
-		}
-		from := int(f.Header.From)
-		err = n.takeIn(f)
-		f.Release()
-		if err == nil {
-			err = h.Send(ctx, from, comm.NewFrame(n.job.header(comm.Control, tagReply), comm.NewBuffer(0)))
-		}
-		if err != nil {
-			return err
-		}
+// hear takes in what another worker pushed, and acknowledges it.
+func (n *freePusher) hear(ctx context.Context, f comm.Frame) error {
+	if err := n.takeIn(f); err != nil {
+		return err
 	}
+	return n.h.Send(ctx, int(f.Header.From), comm.NewFrame(n.job.header(comm.Control, tagReply), comm.NewBuffer(0)))
 }
 
 func (n *freePusher) takeIn(f comm.Frame) error {

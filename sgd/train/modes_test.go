@@ -113,11 +113,15 @@ func TestApart(t *testing.T) {
 				t.Error("two virtual runs differ")
 			}
 			for name, net := range map[string]comm.Net{"local": &local.Net{}, "grpc": processes{t}} {
+				least := 0.8
+				if c.free { // one worker may be done before the others have begun
+					least = 0.5
+				}
 				real, _ := runOn(t, net, job(t, opts...), nil)
 				if real.SHA256 != vir.SHA256 && !c.free {
 					t.Errorf("%s and sim differ in their bits", name)
 				}
-				if real.Final.Accuracy < 0.8 || real.Final.Step != real.Job.Updates {
+				if real.Final.Accuracy < least || real.Final.Step != real.Job.Updates {
 					t.Errorf("%s ended with %+v", name, real.Final)
 				}
 			}
@@ -160,10 +164,14 @@ func TestApartStops(t *testing.T) {
 	for _, c := range apart {
 		t.Run(c.name, func(t *testing.T) {
 			for name, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
+				updates := 200
+				if c.free && name == "local" { // they are quick
+					updates = 20000
+				}
 				polls := 0
 				var mu sync.Mutex
 				o, s := runOn(t, mk(), job(t, append(c.opts, func(j *train.Job) {
-					j.Updates = 200 * each(j)
+					j.Updates = updates * each(j)
 					j.Stopping = func() bool { mu.Lock(); defer mu.Unlock(); polls++; return polls > 10 }
 				})...), nil)
 				if s.last == nil || o.Final.Step >= o.Job.Updates {
@@ -177,8 +185,8 @@ func TestApartStops(t *testing.T) {
 				if !stopped {
 					t.Errorf("%s: no rank says that it was stopped", name)
 				}
-				full, _ := runOn(t, mk(), job(t, append(c.opts, func(j *train.Job) { j.Updates = 200 * each(j) })...), s.last)
-				if full.Final.Step != full.Job.Updates {
+				full, _ := runOn(t, mk(), job(t, append(c.opts, func(j *train.Job) { j.Updates = o.Final.Step + 40 })...), s.last)
+				if full.Final.Step != o.Final.Step+40 {
 					t.Errorf("%s: went on to step %d", name, full.Final.Step)
 				}
 			}

@@ -38,9 +38,19 @@ func (p *pace) begin(h comm.Host, rank, step int) {
 	h.Go("pace", p.answer)
 }
 
-// end ends it.
+// end ends it, once it has answered what it was asked.
 func (p *pace) end(ctx context.Context) error {
-	hd := p.job.header(comm.Control, tagCall)
+	if err := p.wake(ctx, tagCall); err != nil {
+		return err
+	}
+	f, err := p.h.Recv(ctx, p.rank, tagToken)
+	f.Release()
+	return err
+}
+
+// wake sends a frame to the own rank.
+func (p *pace) wake(ctx context.Context, tag comm.Tag) error {
+	hd := p.job.header(comm.Control, tag)
 	hd.Code = callQuit
 	return p.h.Send(ctx, p.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
 }
@@ -55,7 +65,7 @@ func (p *pace) answer(ctx context.Context, h comm.Host) error {
 		f.Release()
 		switch hd.Code {
 		case callQuit:
-			return nil
+			return p.wake(ctx, tagToken)
 		case callHold:
 			p.mu.Lock()
 			p.held = true

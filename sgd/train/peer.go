@@ -25,6 +25,7 @@ type peer struct {
 	shard *shard
 	codec *packer // encodes for others, decodes what others have encoded
 	pace  pace
+	aside func(ctx context.Context, f comm.Frame) error // answers, in an activity of its own, what others say; nil: move listens
 
 	h      comm.Host
 	seat   seat
@@ -95,6 +96,9 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 		}
 	}
 	p.pace.begin(h, p.rank, p.step)
+	if p.aside != nil {
+		h.Go("answers", p.answers)
+	}
 	save := func(ctx context.Context, updates int) error {
 		if !free {
 			updates = p.step
@@ -135,7 +139,31 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 	if err := p.pace.end(ctx); err != nil {
 		return err
 	}
+	if p.aside != nil { // let the activity end
+		if err := p.pace.wake(ctx, tagPeer); err != nil {
+			return err
+		}
+	}
 	return p.final(ctx, flags&flagStop != 0)
+}
+
+// answers is the activity that hears what others say at any time.
+func (p *peer) answers(ctx context.Context, h comm.Host) error {
+	for {
+		f, err := h.Recv(ctx, comm.AnyRank, tagPeer)
+		if err != nil {
+			return err
+		}
+		if f.Header.Kind == comm.Control { // by itself, at the end
+			f.Release()
+			return nil
+		}
+		err = p.aside(ctx, f)
+		f.Release()
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // gradient makes the gradient of the present step at parameters that stay as
