@@ -84,6 +84,11 @@ func (c *Config) resolve() error {
 	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
 	}
+	if m, err := train.Modes.Parse(c.Mode); err == nil {
+		if _, ok := m.(train.Hogwild); ok && c.Net != "local" {
+			errs = append(errs, fmt.Errorf("key \"mode\": workers of hogwild write to memory that they share, which net=%s does not give them; use net=local", c.Net))
+		}
+	}
 	if _, err := c.modelSpec(); err != nil {
 		errs = append(errs, err)
 	}

@@ -16,6 +16,7 @@ type cores struct {
 	threads int           // of a pass; 0: whatever the others leave idle
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
+	racy    func() *racy // of mode hogwild
 
 	mu    sync.Mutex
 	free  []*desk
@@ -37,6 +38,7 @@ func newCores(j *Job) *cores {
 		// A pass that overlaps waits for peers with its memory half full.
 		own:    workers <= n || j.Overlap,
 		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
+		racy:   sync.OnceValue(func() *racy { return newRacy(j) }),
 	}
 }
 

@@ -107,14 +107,14 @@ func (p *pace) await(ctx context.Context, tag comm.Tag) (comm.Header, error) {
 	return f.Header, nil
 }
 
-// next asks for leave to begin a step. The flags say otherwise: flagDone, or
-// flagStop after save has taken the state. Both come with the updates of a free
-// run.
+// next asks for leave to begin a step; nobody begins more than there are updates.
+// The flags say otherwise: flagDone, or flagStop after save has taken the state.
+// Both come with the updates of a free run.
 func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context, updates int) error) (flags uint16, updates int, err error) {
 	for {
 		p.mu.Lock()
 		held := p.held
-		if !held || (p.granted && step < p.limit) {
+		if (!held && step < p.job.Updates) || (p.granted && step < p.limit) {
 			p.begun = step + 1
 			p.mu.Unlock()
 			return 0, 0, nil

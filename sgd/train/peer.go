@@ -18,7 +18,7 @@ import (
 type peer struct {
 	job   *Job
 	rank  int
-	x     vector
+	x     vector // empty where all share the mode's
 	grad  []float32
 	inner *stepper
 	sched lrschedule.Schedule
@@ -321,7 +321,9 @@ func (p *peer) checkpoint(ctx context.Context, m mover, updates int) error {
 	c := p.h.Traffic().Count()
 	st.Ints[fmt.Sprintf("bytes_up/%d", p.rank)] = int64(c.SentBytes[comm.Gradient])
 	st.Ints[fmt.Sprintf("bytes_down/%d", p.rank)] = int64(c.RecvBytes[comm.Gradient])
-	st.Vectors[fmt.Sprintf("own/%d", p.rank)] = p.x.f
+	if p.x.f != nil {
+		st.Vectors[fmt.Sprintf("own/%d", p.rank)] = p.x.f
+	}
 	p.inner.save(st, fmt.Sprintf("inner/%d/", p.rank))
 	err := p.codec.save(st, fmt.Sprintf("codec/up/%d/", p.rank))
 	if err == nil {
@@ -339,8 +341,10 @@ func (p *peer) checkpoint(ctx context.Context, m mover, updates int) error {
 
 func (p *peer) load(st *State, m mover) error {
 	p.step = int(st.Ints[fmt.Sprintf("step/%d", p.rank)])
-	if err := st.vector(fmt.Sprintf("own/%d", p.rank), p.x.f); err != nil {
-		return err
+	if p.x.f != nil {
+		if err := st.vector(fmt.Sprintf("own/%d", p.rank), p.x.f); err != nil {
+			return err
+		}
 	}
 	if err := p.inner.load(st, fmt.Sprintf("inner/%d/", p.rank)); err != nil {
 		return err
