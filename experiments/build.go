@@ -117,6 +117,11 @@ func (c *Config) resolve() error {
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
+	if m, err := train.Modes.Parse(c.Mode); err == nil {
+		if _, ok := m.(train.Hogwild); ok && c.Net != "local" {
+			errs = append(errs, fmt.Errorf("key \"mode\": workers of hogwild write to memory that they share, which net=%s does not give them; use net=local", c.Net))
+		}
+	}
 	if _, err := c.modelSpec(); err != nil {
 		errs = append(errs, err)
 	}
