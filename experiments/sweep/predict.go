@@ -44,17 +44,21 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 		}
 		n := float64(j.Updates)
 		if e, ok := updates[shape(jobs[len(out)].Config)]; ok {
-			out = append(out, Cost{Seconds: e.seconds * n, Bytes: e.bytes * n, Evidence: true})
+			out = append(out, Cost{Seconds: begin + e.seconds*n, Bytes: e.bytes * n, Evidence: true})
 			return
 		}
-		c := Cost{Seconds: operations(j) / coreFLOPS, Bytes: traffic(j) * n}
+		c := Cost{Seconds: begin + operations(j)/coreFLOPS, Bytes: traffic(j) * n}
 		if s, ok := samples[trained(r.Config)]; ok {
-			c.Seconds = s * n * float64(j.Samples())
+			c.Seconds = begin + s*n*float64(j.Samples())
 		}
 		out = append(out, c)
 	})
 	return out
 }
+
+// begin is what a job takes before its first update: its process starts and opens
+// the data, in seconds.
+const begin = 0.1
 
 // perUpdate is what an update took.
 type perUpdate struct{ seconds, bytes float64 }
@@ -120,7 +124,8 @@ func operations(j *train.Job) float64 {
 // upper bound where payloads depend on the data.
 func traffic(j *train.Job) float64 {
 	l := j.Model.Layout()
-	payload, asked, sum := 0.0, 0.0, true
+	_, gather := j.Mode.(train.Gather)
+	payload, asked, sum := 0.0, 0.0, !gather
 	for i, s := range l.Spans {
 		f := j.Codec
 		if s.Role == sgd.Buffer {
@@ -133,7 +138,7 @@ func traffic(j *train.Job) float64 {
 			asked += float64(c.Asked)
 		}
 		payload += size
-		if i == 0 {
+		if i == 0 && sum {
 			_, road, err := compress.NewExchange(f, b)
 			sum = err == nil && road == compress.RoadSum
 		}
@@ -154,7 +159,7 @@ func traffic(j *train.Job) float64 {
 		return pushes * (payload + down)
 	case j.Workers == 1:
 		return 0
-	case asked > 0:
+	case asked > 0 && !gather:
 		return 2 * (w - 1) * asked
 	case sum:
 		return moved(j.Topology, j.Workers, int(payload))
