@@ -91,6 +91,7 @@ type Config struct {
 	NetworkRack      int     `key:"network.rack" min:"0" doc:"hosts in a rack; 0: no racks"`
 	NetworkOversub   float64 `key:"network.oversubscription" min:"1" doc:"NICs of a rack over its link to the core"`
 	NetworkModel     string  `key:"network.model" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
+	Trace            bool    `key:"trace" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; net=sim only"`
 }
 
 // Default is the configuration that a recipe's keys are laid over.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -145,7 +146,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	r.gather(obs, f.base)
 	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
 	if c.Net == "sim" {
-		r.VirtualSeconds = obs.Final.Seconds
+		r.VirtualSeconds, r.Network = obs.Final.Seconds, f.network
 	}
 	r.TrainLoss = rec.trainLoss
 	r.reach(rec.evals)
@@ -212,8 +213,13 @@ func runNet(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	if obs.Start != nil {
 		start = time.Duration(f.base.Now * 1e9)
 	}
-	var net comm.Net = c.net(job.World()-job.Workers, start)
-	return net.Run(ctx, ps)
+	run := func(n comm.Net) error { return n.Run(ctx, ps) }
+	switch n := c.net(job.World()-job.Workers, start).(type) {
+	case *sim.Net:
+		return runSim(c, job, n, f, run)
+	default:
+		return run(n)
+	}
 }
 
 func (f *folder) begin(c Config, args []string) error {
