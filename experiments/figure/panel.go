@@ -1,6 +1,8 @@
 package figure
 
 import (
+	"slices"
+
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -24,22 +26,11 @@ type panel struct {
 // axes' labels if panels of the sheet have any.
 func newPanel(f Figure, frame draw.Canvas, titles, xLabels bool) *panel {
 	p := &panel{Figure: f}
-	var xs, ys []float64
-	for _, s := range f.Series {
-		for i := range s.X {
-			if !f.X.has(s.X[i]) || !f.Y.has(s.Y[i]) {
-				continue
-			}
-			xs, ys = append(xs, s.X[i]), append(ys, s.Y[i])
-			if s.Lo != nil {
-				ys = append(ys, s.Lo[i], s.Hi[i])
-			}
-		}
+	if f.Rows != nil {
+		p.x, p.y = f.barScales()
+	} else {
+		p.x, p.y = f.scales()
 	}
-	if f.Target != 0 {
-		ys = append(ys, f.Target)
-	}
-	p.x, p.y = f.X.scale(xs), f.Y.scale(ys)
 
 	top := yTickText.Height("0") / 2
 	if titles {
@@ -55,6 +46,9 @@ func newPanel(f Figure, frame draw.Canvas, titles, xLabels bool) *panel {
 	p.yTicks = f.Y.ticks(p.y, func(t []tick) bool {
 		return apart(t, p.y, height, 14, func(string) vg.Length { return yTickText.Height("0") })
 	})
+	if f.Rows != nil {
+		p.yTicks = f.rowTicks((frame.Max.X - frame.Min.X) * 2 / 5)
+	}
 	left := tickLength + tickGap + widest(yTickText, p.yTicks)
 	if f.Y.Label != "" {
 		left += labelGap + yText.Height(f.Y.Label)
@@ -71,6 +65,26 @@ func newPanel(f Figure, frame draw.Canvas, titles, xLabels bool) *panel {
 	}
 	p.area = draw.Crop(p.area, 0, -over, 0, 0)
 	return p
+}
+
+// scales are the ranges of the axes: of all points, their bands and the target.
+func (f Figure) scales() (x, y scale) {
+	var xs, ys []float64
+	for _, s := range f.Series {
+		for i := range s.X {
+			if !f.X.has(s.X[i]) || !f.Y.has(s.Y[i]) {
+				continue
+			}
+			xs, ys = append(xs, s.X[i]), append(ys, s.Y[i])
+			if s.Lo != nil {
+				ys = append(ys, s.Lo[i], s.Hi[i])
+			}
+		}
+	}
+	if f.Target != 0 {
+		ys = append(ys, f.Target)
+	}
+	return f.X.scale(xs), f.Y.scale(ys)
 }
 
 // apart says whether labels keep a distance.
@@ -94,20 +108,20 @@ func widest(s text.Style, ticks []tick) (w vg.Length) {
 // draw draws the panel, the series in the looks of their names.
 func (p *panel) draw(looks []look) {
 	c := p.area
-	for _, t := range p.xTicks {
-		if x := c.X(p.x.norm(t.at)); t.label != "" {
-			c.StrokeLine2(gridLine, x, c.Min.Y, x, c.Max.Y)
-		}
-	}
+	p.drawUprights()
 	for _, t := range p.yTicks {
 		if y := c.Y(p.y.norm(t.at)); t.label != "" {
 			c.StrokeLine2(gridLine, c.Min.X, y, c.Max.X, y)
 		}
 	}
 	curves := make([]curve, len(p.Series))
+	looks = slices.Clone(looks)
 	empty := true
 	for i, s := range p.Series {
 		curves[i] = p.curve(s)
+		if s.Faded {
+			looks[i] = looks[i].faded()
+		}
 		empty = empty && len(curves[i].runs) == 0
 		curves[i].drawBand(c, looks[i])
 	}
@@ -115,10 +129,21 @@ func (p *panel) draw(looks []look) {
 	for i := range curves {
 		curves[i].draw(c, looks[i])
 	}
+	p.drawTags(curves, looks)
 	if empty {
 		c.FillText(emptyText, c.Center(), "no data")
 	}
 	p.drawAxes()
+}
+
+// drawUprights draws the grid's upright lines.
+func (p *panel) drawUprights() {
+	c := p.area
+	for _, t := range p.xTicks {
+		if x := c.X(p.x.norm(t.at)); t.label != "" {
+			c.StrokeLine2(gridLine, x, c.Min.Y, x, c.Max.Y)
+		}
+	}
 }
 
 func (p *panel) drawAxes() {
