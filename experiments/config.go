@@ -77,7 +77,7 @@ type Config struct {
 	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
 	DeviceSpread     float64 `key:"device.spread" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64 `key:"device.overhead" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
-	DeviceInput      float64 `key:"device.input" min:"0" doc:"samples a second that a virtual host reads for all its workers together, a batch ahead of each; 0: as many as they want"`
+	DeviceInput      float64 `key:"device.input" min:"0" doc:"samples a second that a virtual host reads for all its workers together, in time taken from their passes; 0: reading is hidden"`
 	DeviceApply      float64 `key:"device.apply" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: for nothing"`
 	DeviceCodec      float64 `key:"device.codec" unit:"bandwidth" min:"0" doc:"gradients that a virtual device encodes or decodes a second, in bytes before encoding; 0: for nothing"`
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`

@@ -79,7 +79,6 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(name+" "+run.Name), err)
 	}
-	job.Stopping = opt.Stopping
 	if opt.Lead != nil {
 		if err := opt.Lead.check(job); err != nil {
 			return nil, err
@@ -95,6 +94,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer unlock()
+	defer os.Remove(f.file(stopFile))
+	_ = os.Remove(f.file(stopFile)) // asked of an earlier leg
+	job.Stopping = f.stopping(opt.Stopping)
 	status := Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: name, Run: run.Name, Hash: hash}
 	if err := f.begin(c, opt.Args); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)

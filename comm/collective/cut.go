@@ -76,7 +76,7 @@ func cut(plan Plan, n, limit int) *program {
 			from = to
 		}
 	}
-	g := &program{}
+	g := &program{sends: make([]piece, 0, len(plan.Moves)*per), recvs: make([]piece, 0, len(plan.Moves)*per)}
 	for _, m := range plan.Moves {
 		first, base := len(g.sends), len(g.recvs)
 		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi

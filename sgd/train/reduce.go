@@ -78,8 +78,7 @@ type reducer struct {
 	net     comm.Endpoint // h, for collectives
 	seat    seat
 	work    comm.Work // of a round
-	feed    feed
-	stop    bool // asked for in the present round
+	stop    bool      // asked for in the present round
 }
 
 // streaming is an endpoint with its way to stream, which collectives need not
@@ -98,7 +97,7 @@ type bucket struct {
 
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
-	r := &reducer{job: j, rank: rank, shard: wholeShard(l), seat: seat{job: j}, feed: j.feed()}
+	r := &reducer{job: j, rank: rank, shard: wholeShard(l), seat: seat{job: j}}
 	r.group.Me, r.group.Node = rank, j.Node
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
@@ -241,9 +240,6 @@ func (r *reducer) plan(ctx context.Context) {
 
 // round makes one step: gradient, exchange, update.
 func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
-	if err := r.feed.take(ctx, r.h); err != nil {
-		return 0, err
-	}
 	tl := r.job.timeline(r.rank, r.step)
 	r.stop = r.rank == 0 && r.job.IsStopping()
 	r.work.Cost[0] = tl.total + r.job.coding(r.job.Codec, r.shard.size())

@@ -101,7 +101,6 @@ type worker struct {
 	h       comm.Host
 	seat    seat
 	work    comm.Work // of a round
-	feed    feed
 
 	// The gradient leaves in marks: parts of shards in the order in which the
 	// backward pass completes them.
@@ -140,7 +139,7 @@ type workerStats struct {
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
-	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, feed: j.feed()}
+	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, shard: s}
@@ -244,9 +243,6 @@ func (w *worker) plan(ctx context.Context) {
 
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
-	if err := w.feed.take(ctx, w.h); err != nil {
-		return err
-	}
 	tl := w.job.timeline(w.rank, w.step)
 	began := w.h.Now()
 	if !w.job.Overlap {
