@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -55,13 +56,7 @@ type group struct {
 func groups(rs []*Result) []*group {
 	var out []*group
 	for _, r := range rs {
-		var parts []string
-		for _, p := range splitName(r.Name) {
-			if !strings.HasPrefix(p, "seed=") {
-				parts = append(parts, p)
-			}
-		}
-		name := strings.Join(parts, ",")
+		name := withoutSeed(r.Name)
 		if name == "" {
 			name = r.Recipe
 		}
@@ -78,6 +73,12 @@ func groups(rs []*Result) []*group {
 		g.results = append(g.results, r)
 	}
 	return out
+}
+
+// withoutSeed is a run's name without its seed: what its repeats share.
+func withoutSeed(name string) string {
+	parts := slices.DeleteFunc(splitName(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
+	return strings.Join(parts, ",")
 }
 
 // splitName splits a run's name at commas outside brackets.
@@ -159,7 +160,7 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 	if first == "" {
 		first = "run"
 	}
-	total := func(r *Result) float64 { return float64(r.crossed(r.BytesUp, r.BytesDown)) }
+	total := func(r *Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) }
 	// Updates differ in how many gradients they take, so compression compares
 	// bytes per gradient computed.
 	perGradient := func(r *Result) float64 {
@@ -271,7 +272,7 @@ func Plot(out string, recipe *Recipe, rs []*Result) ([]string, error) {
 	for _, g := range gs {
 		points = max(points, len(g.results[0].Evals))
 		t := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return e.Seconds })
-		by := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return float64(g.results[0].crossed(e.BytesUp, e.BytesDown)) })
+		by := curve(g, label(g.name, prefix), func(e train.Eval) float64 { return float64(g.results[0].Crossed(e.BytesUp, e.BytesDown)) })
 		a.Series, b.Series = append(a.Series, t), append(b.Series, by)
 	}
 	if points < 2 {

@@ -6,6 +6,7 @@ package experiments
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
 )
 
@@ -66,13 +68,22 @@ type Config struct {
 	CheckpointEvery int    `key:"checkpoint_every" min:"0" doc:"worker steps between checkpoints; 0: only when stopped"`
 
 	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
+	Weightless       bool    `key:"weightless" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
+	Cluster          string  `key:"cluster" doc:"sets the keys device.* and network.* to those of a known cluster, before all others (gradlab list clusters); none"`
+	Device           string  `key:"device" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
-	DeviceSlow       float64 `key:"device.slow" min:"1" doc:"how many times as long the last worker's virtual device takes"`
+	DeviceLaw        string  `key:"device.law" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
+	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
+	DeviceSpread     float64 `key:"device.spread" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
+	DeviceOverhead   float64 `key:"device.overhead" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
+	DeviceInput      float64 `key:"device.input" min:"0" doc:"samples a second that a virtual host reads for all its workers together, a batch ahead of each; 0: as many as they want"`
+	DeviceApply      float64 `key:"device.apply" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: for nothing"`
+	DeviceCodec      float64 `key:"device.codec" unit:"bandwidth" min:"0" doc:"gradients that a virtual device encodes or decodes a second, in bytes before encoding; 0: for nothing"`
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
 	NetworkMessage   string  `key:"network.message" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
-	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each"`
+	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
 	NetworkColocate  bool    `key:"network.colocate" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64 `key:"network.inside" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
 	NetworkRack      int     `key:"network.rack" min:"0" doc:"hosts in a rack; 0: no racks"`
@@ -87,7 +98,7 @@ func Default() Config {
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
-		Timing: "model", DeviceFLOPS: 1e11, DeviceSlow: 1, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
+		Timing: "model", DeviceFLOPS: 1e11, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }
@@ -169,6 +180,9 @@ func (c *Config) Set(name, text string) error {
 	default:
 		err = registry.SetScalar(f, text)
 	}
+	if k.Name == "cluster" && err == nil {
+		err = c.join(text)
+	}
 	if check := specs[k.Name]; check != nil && err == nil {
 		_, err = check(text)
 	}
@@ -177,6 +191,23 @@ func (c *Config) Set(name, text string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("key %q: %w", k.Name, err)
+	}
+	return nil
+}
+
+// join takes over the keys of a known cluster.
+func (c *Config) join(name string) error {
+	if name == "none" {
+		return nil
+	}
+	cl, err := hardware.LoadCluster(name)
+	if err != nil {
+		return err
+	}
+	for _, a := range cl.Assignments() {
+		if err := c.Set(a[0], a[1]); err != nil {
+			return fmt.Errorf("cluster %s: %w", name, err)
+		}
 	}
 	return nil
 }
@@ -262,11 +293,45 @@ func (c Config) Map() map[string]any {
 	return out
 }
 
-// Hash identifies the configuration: the same text in every key gives the same
-// hash.
+// Hash identifies the configuration by the keys that differ from their
+// defaults, so that a key added later leaves the hashes of earlier runs alone.
 func (c Config) Hash() string {
-	sum := sha256.Sum256(c.YAML())
+	var b strings.Builder
+	v, def := reflect.ValueOf(c), Default()
+	for _, k := range allKeys() {
+		if text := formatValue(v.Field(k.field), k.tag); text != def.Get(k.Name) {
+			fmt.Fprintf(&b, "%s=%q\n", k.Name, text)
+		}
+	}
+	sum := sha256.Sum256([]byte(b.String()))
 	return hex.EncodeToString(sum[:6])
+}
+
+// ParseConfig reads a resolved configuration, as a run's folder keeps it: keys
+// it does not have take their defaults, keys that are unknown here are returned
+// beside it, as text. Values are not checked: what was once in range may not be.
+func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
+	var keys map[string]any
+	if err := yaml.Unmarshal(b, &keys); err != nil {
+		return c, nil, err
+	}
+	c, unknown = Default(), map[string]string{}
+	var errs []error
+	for name, v := range keys {
+		text := fmt.Sprint(v)
+		if f, ok := v.(float64); ok {
+			text = strconv.FormatFloat(f, 'g', -1, 64)
+		}
+		k, ok := findKey(name)
+		if !ok {
+			unknown[name] = text
+			continue
+		}
+		if err := registry.SetScalar(reflect.ValueOf(&c).Elem().Field(k.field), text); err != nil {
+			errs = append(errs, fmt.Errorf("key %q: %w", name, err))
+		}
+	}
+	return c, unknown, errors.Join(errs...)
 }
 
 // parseScaled reads a number with an optional SI prefix and one of the units.

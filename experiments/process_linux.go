@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,4 +26,14 @@ func lock(path string) (release func(), err error) {
 		return nil, fmt.Errorf("%s is in use by another process (%w)", path, err)
 	}
 	return func() { d.Close() }, nil
+}
+
+// Busy reports whether a process is writing to a run's folder.
+func Busy(path string) bool {
+	d, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	return errors.Is(syscall.Flock(int(d.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }

@@ -27,6 +27,7 @@ import (
 //	config.yaml      the resolved configuration; `gradlab run FOLDER/config.yaml` runs it again
 //	env.json         what it ran on
 //	metrics.jsonl    progress and evaluations, appended; a torn last line is dropped
+//	events.out.…     the same for TensorBoard
 //	status.json      running | done | stopped | failed, written by rename
 //	result.json      the Result, once there is one
 //	checkpoint/      state-….safetensors and manifest.json, written atomically
@@ -48,19 +49,29 @@ type counters struct {
 	Lost []string `json:"lost,omitempty"` // workers that died
 }
 
+// Schema is the version of the run folders written here. Folders of earlier
+// versions stay readable:
+//
+//	1  no number anywhere; config_hash covers every key
+//	2  status.json has schema and started; config_hash covers the keys that
+//	   differ from their defaults
+const Schema = 2
+
 // Status is the content of status.json.
 type Status struct {
-	State   string    `json:"state"`
+	Schema  int       `json:"schema,omitempty"` // 0: version 1
+	State   string    `json:"state"`            // running | done | stopped | failed
 	Recipe  string    `json:"recipe"`
 	Run     string    `json:"run"`
 	Hash    string    `json:"config_hash"`
 	Step    int       `json:"step"`
 	Error   string    `json:"error,omitempty"`
+	Started time.Time `json:"started,omitzero"` // this leg, if the run was resumed
 	Updated time.Time `json:"updated"`
 }
 
-// metric is a line of metrics.jsonl.
-type metric struct {
+// Metric is a line of metrics.jsonl.
+type Metric struct {
 	Kind     string          `json:"kind"` // progress | eval
 	Progress *train.Progress `json:"progress,omitempty"`
 	Eval     *train.Eval     `json:"eval,omitempty"`
@@ -172,7 +183,7 @@ func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
 		return nil, err
 	}
 	var keep bytes.Buffer
-	for _, m := range parseMetrics(old) {
+	for _, m := range ParseMetrics(old) {
 		step := 0
 		switch {
 		case m.Progress != nil:
@@ -196,13 +207,14 @@ func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
 	return evals, err
 }
 
-// parseMetrics reads the whole lines of a metrics file.
-func parseMetrics(b []byte) []metric {
-	var out []metric
+// ParseMetrics reads the whole lines of a metrics file; what is no such line,
+// a torn one or one of a kind from later versions, is left out.
+func ParseMetrics(b []byte) []Metric {
+	var out []Metric
 	sc := bufio.NewScanner(bytes.NewReader(b))
 	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
-		var m metric
+		var m Metric
 		if json.Unmarshal(sc.Bytes(), &m) == nil && (m.Progress != nil || m.Eval != nil) {
 			out = append(out, m)
 		}
@@ -210,7 +222,7 @@ func parseMetrics(b []byte) []metric {
 	return out
 }
 
-func (f *folder) metric(m metric) error {
+func (f *folder) metric(m Metric) error {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err

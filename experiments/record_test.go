@@ -256,7 +256,7 @@ func TestWriteFile(t *testing.T) {
 func TestTornMetrics(t *testing.T) {
 	var whole bytes.Buffer
 	for step := 10; step <= 50; step += 10 {
-		for _, m := range []metric{{Kind: "progress", Progress: &train.Progress{Step: step}}, {Kind: "eval", Eval: &train.Eval{Step: step, Accuracy: 0.5}}} {
+		for _, m := range []Metric{{Kind: "progress", Progress: &train.Progress{Step: step}}, {Kind: "eval", Eval: &train.Eval{Step: step, Accuracy: 0.5}}} {
 			b, err := json.Marshal(m)
 			if err != nil {
 				t.Fatal(err)
@@ -277,7 +277,7 @@ func TestTornMetrics(t *testing.T) {
 		if len(evals) != 4 {
 			t.Errorf("cut at %d: %d evaluations, want 4", cut, len(evals))
 		}
-		if err := f.metric(metric{Kind: "eval", Eval: &train.Eval{Step: 60}}); err != nil {
+		if err := f.metric(Metric{Kind: "eval", Eval: &train.Eval{Step: 60}}); err != nil {
 			t.Fatal(err)
 		}
 		f.metrics.Close()

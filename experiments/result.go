@@ -152,9 +152,9 @@ func (r *Result) gather(o *train.Observer, base counters) {
 	}
 }
 
-// crossed is the number of bytes that crossed the network: up and down with
+// Crossed is the number of bytes that crossed the network: up and down with
 // servers, once what workers send each other without.
-func (r *Result) crossed(up, down uint64) uint64 {
+func (r *Result) Crossed(up, down uint64) uint64 {
 	if r.Servers {
 		return up + down
 	}
@@ -166,7 +166,7 @@ func (r *Result) reach(evals []train.Eval) {
 	r.Evals = evals
 	for _, e := range evals {
 		if r.Target > 0 && e.Accuracy >= r.Target {
-			r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.crossed(e.BytesUp, e.BytesDown)
+			r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown)
 			return
 		}
 	}

@@ -26,6 +26,8 @@ type Options struct {
 	Display  *progress.Display // nil: quiet
 	Stopping func() bool       // set by the first Ctrl-C: checkpoint, then end
 	Args     []string          // the command line, for the record
+	// Watch, if set, hears how many updates have been made, of how many.
+	Watch func(done, total int)
 	// Lead, if set, hosts rank 0 beside the observer and lets the other ranks,
 	// started by somebody else, come to it; nothing is launched.
 	Lead *JoinOptions
@@ -63,7 +65,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 				var r Result
 				if err := readJSON(f.file("result.json"), &r); err == nil {
 					ms, _ := os.ReadFile(f.file("metrics.jsonl"))
-					for _, m := range parseMetrics(ms) {
+					for _, m := range ParseMetrics(ms) {
 						if m.Eval != nil {
 							r.Evals = append(r.Evals, *m.Eval)
 						}
@@ -93,11 +95,11 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer unlock()
-	status := Status{State: "running", Recipe: name, Run: run.Name, Hash: hash}
+	status := Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: name, Run: run.Name, Hash: hash}
 	if err := f.begin(c, opt.Args); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
-	rec := &recorder{f: f, job: job, hash: hash, status: status, virtual: c.Net == "sim"}
+	rec := &recorder{f: f, job: job, hash: hash, status: status, virtual: c.Net == "sim", watch: opt.Watch}
 	obs := &train.Observer{Job: job, Sink: rec}
 	rec.obs = obs
 	if resumed {
@@ -113,6 +115,10 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer f.metrics.Close()
+	if rec.events, err = openEvents(f, run, rec.from); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	defer rec.events.close()
 	if err := rec.setState("running", nil); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
@@ -126,6 +132,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	}
 	if err != nil {
 		_ = rec.setState("failed", err)
+		_ = rec.events.end(nil, err)
 		rec.show.Done("failed: " + firstLine(err.Error()))
 		return nil, fmt.Errorf("%s: %w", title, err)
 	}
@@ -138,6 +145,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	r.TrainLoss = rec.trainLoss
 	r.reach(rec.evals)
 	if err := f.finish(r, obs, job); err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	if err := rec.events.end(r, nil); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	if err := rec.setState(r.Status, nil); err != nil {
@@ -244,11 +254,13 @@ func summary(r *Result) string {
 // display and into the result.
 type recorder struct {
 	f         *folder
+	events    *events
 	job       *train.Job
 	obs       *train.Observer
 	hash      string
 	status    Status
 	show      *progress.Run
+	watch     func(done, total int)
 	start     time.Time
 	from      int  // step the run was resumed from
 	virtual   bool // the clock goes on by itself over a resume
@@ -264,8 +276,12 @@ func (r *recorder) Progress(p train.Progress) {
 	p.BytesDown += r.f.base.Down
 	p.Seconds = r.clock(p.Seconds)
 	r.trainLoss, r.status.Step = p.Loss, p.Step
-	r.keep(r.f.metric(metric{Kind: "progress", Progress: &p}))
+	r.keep(r.f.metric(Metric{Kind: "progress", Progress: &p}))
+	r.keep(r.events.progress(p))
 	r.show.Progress(p)
+	if r.watch != nil {
+		r.watch(p.Step, r.job.Updates)
+	}
 }
 
 func (r *recorder) Eval(e train.Eval) {
@@ -274,7 +290,8 @@ func (r *recorder) Eval(e train.Eval) {
 	e.Seconds = r.clock(e.Seconds)
 	r.status.Step = e.Step
 	r.evals = append(r.evals, e)
-	r.keep(r.f.metric(metric{Kind: "eval", Eval: &e}))
+	r.keep(r.f.metric(Metric{Kind: "eval", Eval: &e}))
+	r.keep(r.events.eval(e))
 	r.show.Eval(e)
 }
 

@@ -48,7 +48,7 @@ func ReadRecord(path string) (*Record, error) {
 	}
 	_ = readJSON(filepath.Join(path, "env.json"), &rec.Env)
 	m, _ := os.ReadFile(filepath.Join(path, "metrics.jsonl"))
-	for _, x := range parseMetrics(m) {
+	for _, x := range ParseMetrics(m) {
 		if x.Eval != nil {
 			rec.Evals = append(rec.Evals, *x.Eval)
 		}

@@ -27,8 +27,10 @@ func TestVerify(t *testing.T) {
 	each(t, func(t *testing.T, topo collective.Topology) {
 		for p := 1; p <= 33; p++ {
 			for _, bytes := range []int{0, 1, 4 << 10, 64 << 10, 1 << 20, 64 << 20} {
-				if err := collective.Verify(topo, p, bytes); err != nil {
-					t.Fatal(err)
+				for _, node := range []int{0, 4, 7} {
+					if err := collective.Verify(topo, collective.At{Size: p, Bytes: bytes, Node: node}); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 		}
@@ -59,7 +61,7 @@ func (b broken) Plan(at collective.At) collective.Plan {
 
 func TestVerifyCatches(t *testing.T) {
 	for _, how := range []string{"twice", "short", "deadlock", "wrong chunk", "chunks"} {
-		if collective.Verify(broken{how}, 4, 0) == nil {
+		if collective.Verify(broken{how}, collective.At{Size: 4}) == nil {
 			t.Errorf("a plan with the fault %q passed", how)
 		}
 	}
@@ -170,7 +172,7 @@ func TestPublishedCounts(t *testing.T) {
 	} {
 		for log := 1; log <= 5; log++ {
 			p := 1 << log
-			got := collective.Cost(c.topo, p, n, 4, 1e-5, 1e-9, 1e-10)
+			got := collective.Cost(c.topo, collective.At{Size: p, Bytes: 4 * n}, 4, collective.Links{Alpha: 1e-5, Beta: 1e-9, Gamma: 1e-10})
 			if got.Sent != 4*n/p*c.bytes(p) || got.Steps != c.steps(p, log) {
 				t.Errorf("%T, P %d: %d bytes in %d steps, want %d in %d", c.topo, p, got.Sent, got.Steps, 4*n/p*c.bytes(p), c.steps(p, log))
 			}
@@ -263,7 +265,7 @@ func TestRingTimeMatchesClosedForm(t *testing.T) {
 		if got := net.Now().Seconds(); math.Abs(got/want-1) > 1e-3 {
 			t.Errorf("P %d: %v s, want %v", p, got, want)
 		}
-		if c := collective.Cost(collective.Ring{}, p, n, 4, lat, 1/bw, 0); math.Abs(c.Seconds/want-1) > 1e-3 || c.Steps != 2*(p-1) {
+		if c := collective.Cost(collective.Ring{}, collective.At{Size: p, Bytes: 4 * n}, 4, collective.Links{Alpha: lat, Beta: 1 / bw}); math.Abs(c.Seconds/want-1) > 1e-3 || c.Steps != 2*(p-1) {
 			t.Errorf("P %d: cost model says %+v, want %v s", p, c, want)
 		}
 	}

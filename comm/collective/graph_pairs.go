@@ -16,7 +16,7 @@ func (g Pairs) Mix(rank, size, step int) Mix {
 		return Mix{Self: 1}
 	}
 	shift := step / bits % 2
-	peer := (rank + shift) % size ^ 1<<(step%bits)
+	peer := (rank+shift)%size ^ 1<<(step%bits)
 	if peer >= size {
 		return Mix{Self: 1}
 	}

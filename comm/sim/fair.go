@@ -59,6 +59,7 @@ type resource struct {
 	capacity float64
 	users    []*stream // active
 	dirty    bool
+	ended    float64 // least rate of the streams that ended since rates were solved
 
 	// While rates are solved.
 	epoch uint64
@@ -112,7 +113,7 @@ func (n *Fair) reset(ranks int) {
 		capacity float64
 	}{{n.hosts, n.Bandwidth}, {n.racks, uplink}, {ranks, n.Inside}} {
 		for range 2 * k.count {
-			n.resources = append(n.resources, resource{capacity: k.capacity})
+			n.resources = append(n.resources, resource{capacity: k.capacity, ended: math.Inf(1)})
 		}
 	}
 }
@@ -235,6 +236,7 @@ func (n *Fair) advance(l *loop) {
 				}
 			}
 			r.users = r.users[:len(r.users)-1]
+			r.ended = min(r.ended, s.rate)
 			n.touch(r)
 		}
 	}
@@ -242,24 +244,33 @@ func (n *Fair) advance(l *loop) {
 
 // solve fills rates progressively: the resource with the least room per stream
 // fixes its streams, until none is left. Only what hangs together with dirty
-// resources is looked at.
+// resources is looked at, and of that only what the filling comes to once it
+// differs from the one before: see firstChange.
 func (n *Fair) solve(now time.Duration) {
 	n.epoch++
+	from := n.firstChange()
 	todo := n.inside[:0]
 	visit := func(r *resource) {
 		if r.epoch != n.epoch {
-			r.epoch, r.room, r.count = n.epoch, r.capacity, len(r.users)
+			r.epoch = n.epoch
 			todo = append(todo, r)
 		}
 	}
 	for _, r := range n.dirty {
-		r.dirty = false
+		r.dirty, r.ended = false, math.Inf(1)
 		visit(r)
 	}
 	n.dirty = n.dirty[:0]
 	left := 0
 	for i := 0; i < len(todo); i++ {
-		for _, s := range todo[i].users {
+		r := todo[i]
+		r.room, r.count = r.capacity, 0
+		for _, s := range r.users {
+			if s.rate > 0 && s.rate < from {
+				r.room -= s.rate
+				continue
+			}
+			r.count++
 			if s.epoch == n.epoch {
 				continue
 			}
@@ -273,6 +284,7 @@ func (n *Fair) solve(now time.Duration) {
 	n.share = n.share[:0]
 	for _, r := range todo {
 		if r.count > 0 {
+			r.room = max(r.room, 0)
 			r.level = r.room / float64(r.count)
 			n.share = append(n.share, r)
 		}
@@ -293,7 +305,7 @@ func (n *Fair) solve(now time.Duration) {
 		}
 		rate := r.level
 		for _, s := range r.users {
-			if s.fixed == n.epoch {
+			if s.epoch != n.epoch || s.fixed == n.epoch {
 				continue
 			}
 			s.fixed = n.epoch
@@ -306,6 +318,43 @@ func (n *Fair) solve(now time.Duration) {
 		}
 	}
 	n.inside = todo
+}
+
+// firstChange is a level up to which filling goes as it went before, so that
+// streams of lower rates keep them. The two part where a dirty resource
+// saturates, in either: one that lost a stream did so no earlier than at that
+// stream's rate; one that gained some will when those, which nothing else is
+// known to hold back, and the others, up to the rates they had, fill it.
+func (n *Fair) firstChange() float64 {
+	first := math.Inf(1)
+	for _, r := range n.dirty {
+		first = min(first, r.ended)
+		begun := false
+		for _, s := range r.users {
+			if begun = s.rate == 0; begun {
+				break
+			}
+		}
+		if !begun {
+			continue
+		}
+		level := 0.0
+		for grown := true; grown; {
+			room, above := r.capacity, 0
+			for _, s := range r.users {
+				if s.rate > 0 && s.rate <= level {
+					room -= s.rate
+				} else {
+					above++
+				}
+			}
+			next := room / float64(above) // new streams are always above
+			grown = next > level*(1+1e-12)
+			level = max(level, next)
+		}
+		first = min(first, level)
+	}
+	return first * (1 - 1e-9) // for rounding
 }
 
 // setRate lets a stream go on at another rate.

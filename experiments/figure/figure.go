@@ -1,7 +1,7 @@
 // Package figure shows results: as tables, and as line figures for papers and
 // reports. A figure has curves with bands on linear or logarithmic axes of time,
-// bytes or percent, in panels side by side over one legend; it is written as SVG
-// and PNG, the same input giving the same bytes.
+// bytes or percent, or stacked bars, in panels side by side over one legend; it is
+// written as SVG, PNG and PDF, the same input giving the same bytes.
 package figure
 
 import (
@@ -19,6 +19,8 @@ type Series struct {
 	X, Y   []float64
 	Lo, Hi []float64 // optional band around Y, as error bars if Marks
 	Marks  bool      // a mark at every point. A point alone is always marked
+	Tag    string    // written beside the last point, where there is room
+	Faded  bool      // in grey
 }
 
 // Axis describes one axis of a panel.
@@ -35,6 +37,11 @@ type Figure struct {
 	X, Y   Axis
 	Series []Series
 	Target float64 // a dashed line at this Y. 0: none
+
+	// Rows makes stacked horizontal bars, a name each, the first on top. X of a
+	// series is then the length of its piece in every row; Y and the Y axis are
+	// not looked at.
+	Rows []string
 }
 
 // Save draws the panels side by side over one legend and writes base.svg and
@@ -89,6 +96,19 @@ func PNG(panels ...Figure) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// PDF is the figure as a PDF page of its size.
+func PDF(panels ...Figure) ([]byte, error) {
+	s, err := newSheet(panels)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := s.pdf(&b); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
 func check(panels []Figure) error {
 	if len(panels) == 0 {
 		return errors.New("figure: no panels")
@@ -96,6 +116,12 @@ func check(panels []Figure) error {
 	for _, p := range panels {
 		for _, s := range p.Series {
 			n := len(s.X)
+			if p.Rows != nil {
+				if n != len(p.Rows) {
+					return fmt.Errorf("figure: series %q has %d pieces for %d bars", s.Name, n, len(p.Rows))
+				}
+				continue
+			}
 			if len(s.Y) != n {
 				return fmt.Errorf("figure: series %q has %d x and %d y", s.Name, n, len(s.Y))
 			}

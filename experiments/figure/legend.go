@@ -77,12 +77,7 @@ func (l legend) draw(c draw.Canvas) {
 			x = left
 		}
 		y := c.Max.Y - keyHeight*(vg.Length(i/len(l.columns))+0.5)
-		if e.line {
-			c.StrokeLine2(e.look.line, x, y, x+keyThumb, y)
-		}
-		if e.mark {
-			c.DrawGlyphNoClip(e.look.mark, vg.Point{X: x + keyThumb/2, Y: y})
-		}
+		e.drawThumb(c, x, y)
 		c.FillText(keyText, vg.Point{X: x + keyThumb + keyGap, Y: y}, e.name)
 		x += l.columns[col] + keyApart
 	}

@@ -1,6 +1,8 @@
 package figure
 
 import (
+	"slices"
+
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -40,6 +42,9 @@ func newPanel(f Figure, frame draw.Canvas, titles, xLabels bool) *panel {
 		ys = append(ys, f.Target)
 	}
 	p.x, p.y = f.X.scale(xs), f.Y.scale(ys)
+	if f.Rows != nil {
+		p.x, p.y = f.barScales()
+	}
 
 	top := yTickText.Height("0") / 2
 	if titles {
@@ -55,6 +60,9 @@ func newPanel(f Figure, frame draw.Canvas, titles, xLabels bool) *panel {
 	p.yTicks = f.Y.ticks(p.y, func(t []tick) bool {
 		return apart(t, p.y, height, 14, func(string) vg.Length { return yTickText.Height("0") })
 	})
+	if f.Rows != nil {
+		p.yTicks = f.rowTicks((frame.Max.X - frame.Min.X) * 2 / 5)
+	}
 	left := tickLength + tickGap + widest(yTickText, p.yTicks)
 	if f.Y.Label != "" {
 		left += labelGap + yText.Height(f.Y.Label)
@@ -94,20 +102,20 @@ func widest(s text.Style, ticks []tick) (w vg.Length) {
 // draw draws the panel, the series in the looks of their names.
 func (p *panel) draw(looks []look) {
 	c := p.area
-	for _, t := range p.xTicks {
-		if x := c.X(p.x.norm(t.at)); t.label != "" {
-			c.StrokeLine2(gridLine, x, c.Min.Y, x, c.Max.Y)
-		}
-	}
+	p.drawUprights()
 	for _, t := range p.yTicks {
 		if y := c.Y(p.y.norm(t.at)); t.label != "" {
 			c.StrokeLine2(gridLine, c.Min.X, y, c.Max.X, y)
 		}
 	}
 	curves := make([]curve, len(p.Series))
+	looks = slices.Clone(looks)
 	empty := true
 	for i, s := range p.Series {
 		curves[i] = p.curve(s)
+		if s.Faded {
+			looks[i] = looks[i].faded()
+		}
 		empty = empty && len(curves[i].runs) == 0
 		curves[i].drawBand(c, looks[i])
 	}
@@ -115,10 +123,21 @@ func (p *panel) draw(looks []look) {
 	for i := range curves {
 		curves[i].draw(c, looks[i])
 	}
+	p.drawTags(curves, looks)
 	if empty {
 		c.FillText(emptyText, c.Center(), "no data")
 	}
 	p.drawAxes()
+}
+
+// drawUprights draws the grid's upright lines.
+func (p *panel) drawUprights() {
+	c := p.area
+	for _, t := range p.xTicks {
+		if x := c.X(p.x.norm(t.at)); t.label != "" {
+			c.StrokeLine2(gridLine, x, c.Min.Y, x, c.Max.Y)
+		}
+	}
 }
 
 func (p *panel) drawAxes() {

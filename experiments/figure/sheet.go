@@ -40,6 +40,7 @@ func newSheet(panels []Figure) (*sheet, error) {
 	if len(panels) > 3 {
 		s.columns = min(3, int(math.Ceil(math.Sqrt(float64(len(panels))))))
 	}
+	s.frame.Y = s.frameHeight()
 	rows := vg.Length((len(panels) + s.columns - 1) / s.columns)
 	s.width = vg.Length(s.columns)*(s.frame.X+panelGap) - panelGap + 2*margin
 	s.height = rows*(s.frame.Y+panelGap) - panelGap + 2*margin
@@ -61,6 +62,9 @@ func (s *sheet) assign() (entries []entry) {
 		var looks []look
 		for _, r := range p.Series {
 			line, mark := len(r.X) > 1, r.Marks || len(r.X) == 1
+			if p.Rows != nil {
+				line, mark = false, true
+			}
 			if i, ok := seen[r.Name]; ok && r.Name != "" {
 				looks = append(looks, entries[i].look)
 				entries[i].line = entries[i].line || line
@@ -90,16 +94,37 @@ func (s *sheet) draw(c draw.Canvas) {
 		xLabels = xLabels || p.X.Label != ""
 	}
 	left := (s.width - vg.Length(s.columns)*(s.frame.X+panelGap) + panelGap) / 2
-	for i, f := range s.panels {
+	for i := range s.panels {
 		col, row := vg.Length(i%s.columns), vg.Length(i/s.columns)
 		x, y := left+col*(s.frame.X+panelGap), s.height-margin-row*(s.frame.Y+panelGap)
 		frame := draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
 			Min: vg.Point{X: x, Y: y - s.frame.Y}, Max: vg.Point{X: x + s.frame.X, Y: y},
 		}}
-		newPanel(f, frame, titles, xLabels).draw(s.looks[i])
+		s.drawPanel(i, frame, titles, xLabels)
 	}
 	below := draw.Crop(c, 0, 0, 0, -(s.height - margin - s.key.height()))
 	s.key.draw(below)
+}
+
+func (s *sheet) drawPanel(i int, frame draw.Canvas, titles, xLabels bool) {
+	p := newPanel(s.panels[i], frame, titles, xLabels)
+	if p.Rows != nil {
+		p.drawBars(s.looks[i])
+		return
+	}
+	p.draw(s.looks[i])
+}
+
+// frameHeight is that of curves, unless there are nothing but bars.
+func (s *sheet) frameHeight() vg.Length {
+	var most vg.Length
+	for _, f := range s.panels {
+		if f.Rows == nil {
+			return s.frame.Y
+		}
+		most = max(most, barsHeight(len(f.Rows)))
+	}
+	return most
 }
 
 func (s *sheet) png(w io.Writer) error {

@@ -23,6 +23,7 @@ var (
 	yTickText = style(9, 0x22, draw.XRight, yMiddle)
 	keyText   = style(9, 0x00, draw.XLeft, yMiddle)
 	aimText   = style(8, 0x70, draw.XLeft, yMiddle)
+	tagText   = style(8, 0x22, draw.XLeft, yMiddle)
 	emptyText = style(9, 0x90, draw.XCenter, yMiddle)
 )
 
@@ -83,6 +84,16 @@ func lookAt(i int) look {
 		mark: draw.GlyphStyle{Color: c, Radius: 2.8, Shape: shapes[i%len(shapes)]},
 		band: band,
 	}
+}
+
+// faded is the look in grey.
+func (l look) faded() look {
+	grey := color.NRGBA{0xA8, 0xA8, 0xA8, 0xFF}
+	l.line.Color, l.bar.Color, l.mark.Color = grey, grey, grey
+	l.line.Width = 1
+	grey.A = l.band.A
+	l.band = grey
+	return l
 }
 
 // polygon is a filled mark given by its corners at radius 1.

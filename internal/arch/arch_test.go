@@ -45,11 +45,16 @@ comm/grpcnet            : comm comm/shm                    | google.golang.org/g
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
 sgd/train               : sgd compress staleness lrschedule comm comm/collective comm/ps internal/f32 internal/par internal/rng internal/registry internal/safetensors
-experiments/figure      :                                  | gonum.org/v1/plot github.com/jedib0t/go-pretty
+experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/table       :                                  | github.com/jedib0t/go-pretty
+experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
+experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
 experiments             : *                                | *
+experiments/stats       : internal/rng                     | github.com/montanaflynn/stats gonum.org/v1/gonum
+experiments/store       : *                                | *
+experiments/sweep       : *                                | *
 experiments/reproduce   : *                                | *
 experiments/cli         : *                                | *
 internal/arch           :

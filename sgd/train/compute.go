@@ -87,10 +87,8 @@ type timeline struct {
 
 func (j *Job) timeline(worker, step int) timeline {
 	t := timeline{span: j.shares}
-	t.forward = j.Timing.Cost(j.flops*float64(j.Batch), j.Seed, worker, step)
-	if j.Timing.Slow > 0 && worker == j.Workers-1 {
-		t.forward = time.Duration(j.Timing.Slow * float64(t.forward))
-	}
+	flops := j.flops * float64(j.Batch) * j.Timing.Slow.factor(j.Workers-1-worker)
+	t.forward = j.Timing.Cost(flops, j.Seed, worker, step)
 	t.total = 3 * t.forward
 	return t
 }

@@ -84,8 +84,8 @@ func (m EASGD) Check(j *Job) error {
 	case compress.KeepsReceiver(j.Codec):
 		return fmt.Errorf("codec %s: both ends of a force must decode it alike; use the codec inside by itself", compress.Families.Spec(j.Codec))
 	}
-	sh := shards(j.Model.Layout(), j.Placement, j.Servers)
-	if _, err := newServer(m.centre(j), 0, sh[0], true); err != nil {
+	sh := j.shards()
+	if _, err := newServer(m.centre(j), 0, sh[0]); err != nil {
 		return err
 	}
 	_, err := newElastic(j, m, 0, sh)
@@ -103,9 +103,9 @@ func (m EASGD) centre(j *Job) *Job {
 
 // Program implements Mode.
 func (m EASGD) Program(j *Job, rank int) (comm.Program, error) {
-	sh := shards(j.Model.Layout(), j.Placement, j.Servers)
+	sh := j.shards()
 	if rank >= j.Workers {
-		s, err := newServer(m.centre(j), rank-j.Workers, sh[rank-j.Workers], true)
+		s, err := newServer(m.centre(j), rank-j.Workers, sh[rank-j.Workers])
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +239,7 @@ func (e *elastic) fetch(ctx context.Context) error {
 			return fmt.Errorf("worker %d, fetch from server %d: %w", e.rank, l.id, err)
 		}
 		l.version = f.Header.Version
-		err = l.in.take(e.params.f, f)
+		err = l.in.take(e.params.f, 0, f)
 		f.Release()
 		if err != nil {
 			return fmt.Errorf("worker %d: parameters of server %d: %w", e.rank, l.id, err)
@@ -270,8 +270,9 @@ func (e *elastic) pull(ctx context.Context) error {
 		felt = newVector(len(e.x))
 		defer felt.release()
 		clear(felt.f)
-		for _, l := range e.links {
-			if err := l.out.addTo(felt.f, true, 1, l.payload.Body, compress.From{Rank: e.rank, Step: e.step}); err != nil {
+		for i := range e.order {
+			p := &e.order[i]
+			if err := p.link.out.addTo(p.part(), felt.f, true, 1, p.next.Body, compress.From{Rank: e.rank, Step: e.step}); err != nil {
 				return fmt.Errorf("worker %d, step %d: its own force: %w", e.rank, e.step, err)
 			}
 		}

@@ -105,7 +105,7 @@ func TestEASGDWithASlowWorker(t *testing.T) {
 	seconds := map[string]float64{}
 	for _, p := range []string{"bsp", "asp"} {
 		o, _ := runOn(t, simulated(0), job(t, mode("easgd(tau=4)"), policy(p), optimizer("sgd"), func(j *train.Job) {
-			j.Updates, j.Timing.Slow = 40, 50
+			j.Updates, j.Timing.Slow = 40, train.Slow{{Count: 1, Factor: 50}}
 			if p == "asp" {
 				j.Updates *= 4
 			}

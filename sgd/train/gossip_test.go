@@ -165,7 +165,7 @@ func TestGossipBytes(t *testing.T) {
 func TestSlowWorker(t *testing.T) {
 	took := func(text, g string, slow float64) float64 {
 		o, s := runOn(t, simulated(0), job(t, mode(text), graph(g), rate("constant(lr=0.02)"), func(j *train.Job) {
-			j.Timing = train.Timing{FLOPS: 1e7, Slow: slow} // a step of a worker takes some ms
+			j.Timing = train.Timing{FLOPS: 1e7, Slow: train.Slow{{Count: 1, Factor: slow}}} // a step of a worker takes some ms
 			j.Workers, j.Updates, j.EvalEvery = 8, 40*each(j)*2, 20*each(j)*2
 			if each(j) == 1 {
 				j.Updates /= 2

@@ -1,0 +1,125 @@
+package experiments
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/experiments/tensorboard"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// events writes what a run reports as TensorBoard's event file into the run's
+// folder, so that `tensorboard --logdir runs` shows all runs there are.
+type events struct {
+	file *os.File
+	w    *tensorboard.Writer
+	step int
+}
+
+// openEvents begins a file; from is the step the run goes on from. The folder of
+// a resumed run has a file a leg.
+func openEvents(f *folder, run Run, from int) (*events, error) {
+	at := time.Now()
+	file, err := createEvents(f, at)
+	if err != nil {
+		return nil, err
+	}
+	e := &events{file: file, step: from}
+	if e.w, err = tensorboard.Open(file, at); err == nil && from > 0 {
+		err = e.w.Restart(at, from+1)
+	}
+	if err == nil {
+		err = e.w.Write(at, from, tensorboard.Begin(withoutSeed(run.Name), hyperparameters(run.Config), at),
+			tensorboard.Text("config", "```yaml\n"+string(run.Config.YAML())+"```"))
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// createEvents makes a file that was not there.
+func createEvents(f *folder, at time.Time) (*os.File, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	for n := 0; ; n++ {
+		path := f.file(tensorboard.FileName(at, host, os.Getpid(), n))
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+	}
+}
+
+// hyperparameters are all keys, numbers as float64. TensorBoard itself tells
+// which ones differ between runs.
+func hyperparameters(c Config) map[string]any {
+	m := c.Map()
+	for k, v := range m {
+		switch v := reflect.ValueOf(v); {
+		case v.CanInt():
+			m[k] = float64(v.Int())
+		case v.CanUint():
+			m[k] = float64(v.Uint())
+		}
+	}
+	return m
+}
+
+func (e *events) progress(p train.Progress) error {
+	e.step = p.Step
+	return e.w.Write(time.Now(), p.Step,
+		tensorboard.Scalar("train/loss", p.Loss), tensorboard.Scalar("train/lr", p.LR), tensorboard.Scalar("train/epoch", p.Epoch),
+		tensorboard.Scalar("staleness/mean", p.StalenessMean), tensorboard.Scalar("staleness/max", float64(p.StalenessMax)),
+		tensorboard.Scalar("cost/seconds", p.Seconds))
+}
+
+func (e *events) eval(v train.Eval) error {
+	e.step = v.Step
+	return e.w.Write(time.Now(), v.Step,
+		tensorboard.Scalar("test/accuracy", v.Accuracy), tensorboard.Scalar("test/loss", v.Loss),
+		tensorboard.Scalar("cost/bytes_up", float64(v.BytesUp)), tensorboard.Scalar("cost/bytes_down", float64(v.BytesDown)))
+}
+
+// end writes what a run came to; r is nil if it failed.
+func (e *events) end(r *Result, failed error) error {
+	at := time.Now()
+	outcome := tensorboard.Success
+	var vs []tensorboard.Value
+	if r != nil {
+		vs = append(vs, tensorboard.Text("result", resultMarkdown(r)))
+		if len(r.Staleness) > 0 {
+			vs = append(vs, tensorboard.Counts("staleness/histogram", r.Staleness))
+		}
+	}
+	if failed != nil {
+		outcome = tensorboard.Failure
+		vs = append(vs, tensorboard.Text("error", failed.Error()))
+	}
+	return e.w.Write(at, e.step, append(vs, tensorboard.End(outcome, at))...)
+}
+
+func (e *events) close() error { return e.file.Close() }
+
+func resultMarkdown(r *Result) string {
+	var b strings.Builder
+	b.WriteString("| | |\n|---|---|\n")
+	for _, row := range [][2]string{
+		{"status", r.Status}, {"accuracy", fmt.Sprintf("%.4f", r.Accuracy)}, {"loss", fmt.Sprintf("%.4f", r.Loss)},
+		{"updates", fmt.Sprint(r.Steps)}, {"wall seconds", fmt.Sprintf("%.3f", r.WallSeconds)},
+		{"virtual seconds", fmt.Sprintf("%.3f", r.VirtualSeconds)}, {"bytes up", fmt.Sprint(r.BytesUp)}, {"bytes down", fmt.Sprint(r.BytesDown)},
+		{"staleness, mean and most", fmt.Sprintf("%.2f, %d", r.StalenessMean, r.StalenessMax)}, {"parameters SHA-256", r.ParamsSHA256},
+		{"lost", strings.Join(r.Lost, "; ")},
+	} {
+		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
+	}
+	return b.String()
+}

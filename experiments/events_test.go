@@ -1,0 +1,85 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// eventsOf reads the records of all event files of a run's folder.
+func eventsOf(t *testing.T, folder string) (files int, records [][]byte) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "events.out.tfevents.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for len(b) > 0 {
+			n := binary.LittleEndian.Uint64(b)
+			records, b = append(records, b[12:12+n]), b[16+n:]
+		}
+	}
+	return len(names), records
+}
+
+func containing(records [][]byte, text string) (n int) {
+	for _, r := range records {
+		if bytes.Contains(r, []byte(text)) {
+			n++
+		}
+	}
+	return n
+}
+
+// What metrics.jsonl holds, the event file holds too.
+func TestEveryRunHasAnEventFile(t *testing.T) {
+	r := mustExecute(t, "mode=server", "policy=asp", "seed=3")
+	files, records := eventsOf(t, r.Folder)
+	if files != 1 {
+		t.Fatalf("%d event files", files)
+	}
+	b, err := os.ReadFile(filepath.Join(r.Folder, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := ParseMetrics(b)
+	if want := len(lines) + 3; len(records) != want { // version, begin, end
+		t.Errorf("%d records for %d lines of metrics", len(records), len(lines))
+	}
+	for tag, want := range map[string]int{
+		"brain.Event:2": 1, "_hparams_/session_start_info": 1, "_hparams_/session_end_info": 1, "staleness/histogram": 1,
+		"train/loss": len(lines) - len(r.Evals), "test/accuracy": len(r.Evals), r.ParamsSHA256: 1,
+	} {
+		if n := containing(records, tag); n != want {
+			t.Errorf("%q in %d records, want %d", tag, n, want)
+		}
+	}
+}
+
+// A resumed run begins a file that voids what came after its checkpoint.
+func TestResumedRunHasTwoEventFiles(t *testing.T) {
+	dir := t.TempDir()
+	run := mustRuns(t, small, "checkpoint_every=4")[0]
+	stopped, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { return true }})
+	if err != ErrStopped {
+		t.Fatal(err)
+	}
+	again, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Resume: true})
+	if err != nil || again.Folder != stopped.Folder {
+		t.Fatal(again, err)
+	}
+	files, records := eventsOf(t, again.Folder)
+	if restarts := containing(records, "\x3a\x02\x08\x01"); restarts != 1 { // field 7, status START
+		t.Errorf("%d restarts", restarts)
+	}
+	if ends := containing(records, "session_end_info"); files != 2 || ends != 2 {
+		t.Errorf("%d files, %d ends", files, ends)
+	}
+}

@@ -1,0 +1,92 @@
+package figure
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image/color"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Part is a piece of a figure whose place a page finds for itself.
+type Part struct {
+	Name string // of a panel its title, of a line of the legend the series
+	SVG  []byte // without XML declaration, to stand within a page
+}
+
+// Parts are the panels of a figure one by one, and its legend, in the looks
+// they have together. Colours are written as #RRGGBB, so that a page may put
+// its own in their place; [Colours] lists them.
+func Parts(panels ...Figure) (figures, legend []Part, err error) {
+	s, err := newSheet(panels)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, f := range panels {
+		width, height := s.frame.X+2*margin, s.frame.Y+2*margin
+		c := vgsvg.New(width, height)
+		frame := draw.Crop(draw.New(c), margin, -margin, margin, -margin)
+		s.drawPanel(i, frame, f.Title != "", f.X.Label != "")
+		svg, err := inline(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		figures = append(figures, Part{f.Title, svg})
+	}
+	for _, e := range s.key.entries {
+		c := vgsvg.New(keyThumb, keyHeight)
+		area := draw.New(c)
+		e.drawThumb(area, 0, keyHeight/2)
+		svg, err := inline(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		legend = append(legend, Part{e.name, svg})
+	}
+	return figures, legend, nil
+}
+
+// Colours of figures: what each is for, and what is written.
+func Colours() map[string]string {
+	out := map[string]string{
+		"text": hex(color.Gray{0x00}), "tick": hex(xTickText.Color), "axis": hex(axisLine.Color), "grid": hex(gridLine.Color),
+		"aim": hex(aimText.Color), "faded": hex(look{}.faded().mark.Color), "aside": hex(aimLine.Color),
+	}
+	for i, c := range palette[:6] { // behind them stand black and grey
+		out[fmt.Sprintf("series-%d", i+1)] = hex(c)
+	}
+	return out
+}
+
+func hex(c color.Color) string {
+	r, g, b, _ := c.RGBA()
+	return fmt.Sprintf("#%02X%02X%02X", r>>8, g>>8, b>>8)
+}
+
+// inline is a canvas as an element of a page that scales it.
+func inline(c *vgsvg.Canvas) ([]byte, error) {
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	s := string(addFallbacks(b.Bytes()))
+	at := strings.Index(s, "<svg")
+	if at < 0 {
+		return nil, errors.New("figure: the canvas wrote no SVG")
+	}
+	return []byte(strings.TrimSpace(s[at:])), nil
+}
+
+// drawThumb draws what stands before a name in the legend.
+func (e entry) drawThumb(c draw.Canvas, x, y vg.Length) {
+	if e.line {
+		c.StrokeLine2(e.look.line, x, y, x+keyThumb, y)
+	}
+	if e.mark {
+		c.DrawGlyphNoClip(e.look.mark, vg.Point{X: x + keyThumb/2, Y: y})
+	}
+}

@@ -1,0 +1,68 @@
+package figure
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot/vg"
+)
+
+// drawTags writes the series' tags beside their last points, where they hide
+// neither a point nor another tag. Those without room stay out: the legend has
+// their names. Tags of series that are not faded come first.
+func (p *panel) drawTags(curves []curve, looks []look) {
+	var taken []vg.Rectangle
+	for _, c := range curves {
+		for _, r := range c.runs {
+			if !c.marks && len(r.at) > 1 {
+				continue
+			}
+			for _, at := range r.at {
+				taken = append(taken, around(at, 3, 3))
+			}
+		}
+	}
+	for _, faded := range []bool{false, true} {
+		for i, s := range p.Series {
+			if s.Tag == "" || s.Faded != faded || len(curves[i].runs) == 0 {
+				continue
+			}
+			last := curves[i].runs[len(curves[i].runs)-1].at
+			if box, ok := p.room(last[len(last)-1], s.Tag, taken); ok {
+				taken = append(taken, box)
+				style := tagText
+				if faded {
+					style.Color = color.Gray{0x80}
+				}
+				p.area.FillText(style, vg.Point{X: box.Min.X, Y: (box.Min.Y + box.Max.Y) / 2}, s.Tag)
+			}
+		}
+	}
+}
+
+// room finds a place for a text beside a point.
+func (p *panel) room(at vg.Point, text string, taken []vg.Rectangle) (vg.Rectangle, bool) {
+	w, h := tagText.Width(text), tagText.Height(text)
+	for _, mid := range []vg.Point{
+		{X: at.X + 6 + w/2, Y: at.Y}, {X: at.X - 6 - w/2, Y: at.Y}, {X: at.X, Y: at.Y + 4 + h}, {X: at.X, Y: at.Y - 4 - h},
+		{X: at.X + 4 + w/2, Y: at.Y + 3 + h}, {X: at.X + 4 + w/2, Y: at.Y - 3 - h}, {X: at.X - 4 - w/2, Y: at.Y + 3 + h}, {X: at.X - 4 - w/2, Y: at.Y - 3 - h},
+	} {
+		box := around(mid, w/2, h/2)
+		if inside(p.area, box.Min) && inside(p.area, box.Max) && !overlaps(box, taken) {
+			return box, true
+		}
+	}
+	return vg.Rectangle{}, false
+}
+
+func around(mid vg.Point, dx, dy vg.Length) vg.Rectangle {
+	return vg.Rectangle{Min: vg.Point{X: mid.X - dx, Y: mid.Y - dy}, Max: vg.Point{X: mid.X + dx, Y: mid.Y + dy}}
+}
+
+func overlaps(a vg.Rectangle, others []vg.Rectangle) bool {
+	for _, b := range others {
+		if a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y {
+			return true
+		}
+	}
+	return false
+}

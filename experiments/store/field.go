@@ -1,0 +1,226 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+// Field is something that can be asked of a run by name: a figure of its
+// result, a fact about it, or a key of its configuration.
+type Field struct {
+	Name, Doc string
+	Kind      Kind
+	get       func(*Run) (any, bool) // string, float64, bool or time.Time
+}
+
+// Kind says what a field holds and how it is shown.
+type Kind int
+
+// Kinds of fields: text; numbers; shares between 0 and 1; numbers of bytes;
+// seconds; instants.
+const (
+	Text Kind = iota
+	Number
+	Share
+	Bytes
+	Seconds
+	Instant
+)
+
+// Numeric reports whether values of this kind can be averaged.
+func (k Kind) Numeric() bool { return k != Text && k != Instant }
+
+func result(f func(*experiments.Result) (float64, bool)) func(*Run) (any, bool) {
+	return func(r *Run) (any, bool) {
+		if r.Result == nil {
+			return nil, false
+		}
+		x, ok := f(r.Result)
+		return x, ok && !math.IsNaN(x)
+	}
+}
+
+func amount(f func(*experiments.Result) float64) func(*Run) (any, bool) {
+	return result(func(r *experiments.Result) (float64, bool) { return f(r), true })
+}
+
+func text(f func(*Run) string) func(*Run) (any, bool) {
+	return func(r *Run) (any, bool) { s := f(r); return s, s != "" }
+}
+
+// facts are the fields that are no keys of the configuration.
+var facts = []Field{
+	{"id", "hash of the configuration", Text, text(func(r *Run) string { return r.ID })},
+	{"recipe", "recipe the run came from", Text, text(func(r *Run) string { return r.Recipe })},
+	{"run", "variant and axis values", Text, text(func(r *Run) string { return r.Name })},
+	{"folder", "where the run lies", Text, text(func(r *Run) string { return r.Folder })},
+	{"state", "running, done, stopped, failed, or lost: called running, but nobody writes", Text, text(func(r *Run) string { return r.State })},
+	{"error", "why it failed", Text, text(func(r *Run) string { return r.Error })},
+	{"host", "machine it ran on", Text, text(func(r *Run) string { s, _ := r.Env["host"].(string); return s })},
+	{"cpu", "processor it ran on", Text, text(func(r *Run) string { s, _ := r.Env["cpu"].(string); return s })},
+	{"started", "when", Instant, func(r *Run) (any, bool) { return r.Started, !r.Started.IsZero() }},
+	{"updated", "when it last told something", Instant, func(r *Run) (any, bool) { return r.Updated, !r.Updated.IsZero() }},
+	{"schema", "version of the folder's format", Number, func(r *Run) (any, bool) { return float64(r.Schema), true }},
+	{"step", "updates made, so far if it is running", Number, func(r *Run) (any, bool) { return float64(r.Step), true }},
+	{"accuracy", "on the test set, at the end", Share, amount(func(r *experiments.Result) float64 { return r.Accuracy })},
+	{"loss", "on the test set, at the end", Number, amount(func(r *experiments.Result) float64 { return r.Loss })},
+	{"train_loss", "at the end", Number, amount(func(r *experiments.Result) float64 { return r.TrainLoss })},
+	{"updates", "updates made", Number, amount(func(r *experiments.Result) float64 { return float64(r.Steps) })},
+	{"samples", "samples computed on", Number, amount(func(r *experiments.Result) float64 { return float64(r.Samples) })},
+	{"seconds", "on the net's clock: virtual on sim, else wall", Seconds, func(r *Run) (any, bool) { return r.Seconds(), r.Result != nil }},
+	{"step_seconds", "seconds an update", Seconds, func(r *Run) (any, bool) {
+		if r.Result == nil || r.Result.Steps == 0 {
+			return nil, false
+		}
+		return r.Seconds() / float64(r.Result.Steps), true
+	}},
+	{"rate", "samples a second, on the net's clock", Number, func(r *Run) (any, bool) {
+		if r.Result == nil || r.Seconds() == 0 {
+			return nil, false
+		}
+		return float64(r.Result.Samples) / r.Seconds(), true
+	}},
+	{"wall_seconds", "on the wall clock", Seconds, amount(func(r *experiments.Result) float64 { return r.WallSeconds })},
+	{"bytes", "that crossed the network", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) })},
+	{"bytes_up", "sent by workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesUp) })},
+	{"bytes_down", "sent to workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesDown) })},
+	{"wire_bytes", "all that links carried; processes only", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.WireBytes) })},
+	{"staleness_mean", "mean staleness of applied gradients", Number, amount(func(r *experiments.Result) float64 { return r.StalenessMean })},
+	{"staleness_max", "largest staleness", Number, amount(func(r *experiments.Result) float64 { return float64(r.StalenessMax) })},
+	{"reached", "whether the target was reached", Text, func(r *Run) (any, bool) {
+		if r.Result == nil || r.Result.Target == 0 {
+			return nil, false
+		}
+		return r.Result.TargetReached, true
+	}},
+	{"target_seconds", "to the target, if it was reached", Seconds, result(func(r *experiments.Result) (float64, bool) { return r.TargetSeconds, r.TargetReached })},
+	{"target_bytes", "to the target, if it was reached", Bytes, result(func(r *experiments.Result) (float64, bool) { return float64(r.TargetBytes), r.TargetReached })},
+	{"params", "trainable parameters", Number, amount(func(r *experiments.Result) float64 { return float64(r.Params) })},
+	{"params_sha256", "of the final parameters", Text, text(func(r *Run) string {
+		if r.Result == nil {
+			return ""
+		}
+		return r.Result.ParamsSHA256
+	})},
+	{"degraded", "whether something was lost", Text, func(r *Run) (any, bool) {
+		if r.Result == nil {
+			return nil, false
+		}
+		return r.Result.Degraded, true
+	}},
+}
+
+// Fields lists every field: facts and figures first, then the keys of the
+// configuration. A key that shares its name with a fact does not hide it; there
+// is none today.
+func Fields() []Field {
+	out := slices.Clone(facts)
+	for _, k := range experiments.Keys() {
+		kind := Text
+		switch k.Type {
+		case "int", "uint64", "float64", "bandwidth", "flops":
+			kind = Number
+		case "duration":
+			kind = Seconds
+		}
+		out = append(out, Field{k.Name, k.Doc, kind, func(r *Run) (any, bool) {
+			s := r.Config.Get(k.Name)
+			switch kind {
+			case Number:
+				x, err := strconv.ParseFloat(s, 64)
+				return x, err == nil
+			case Seconds:
+				d, err := time.ParseDuration(s)
+				return d.Seconds(), err == nil
+			}
+			return s, true
+		}})
+	}
+	return out
+}
+
+// FieldNamed finds a field; the error says what there is.
+func FieldNamed(name string) (Field, error) {
+	all := Fields()
+	var names []string
+	for _, f := range all {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	if n := registry.Nearest(name, names); n != "" {
+		return Field{}, fmt.Errorf("runs have no field %q; did you mean %q? `gradlab runs fields` lists all", name, n)
+	}
+	return Field{}, fmt.Errorf("runs have no field %q; `gradlab runs fields` lists all", name)
+}
+
+// Number is a field's value as a number: seconds, bytes or the number itself.
+// Text, instants and what the run does not know are not ok.
+func (f Field) Number(r *Run) (x float64, ok bool) {
+	v, ok := f.get(r)
+	if !ok {
+		return 0, false
+	}
+	x, ok = v.(float64)
+	return x, ok
+}
+
+// Value is a field's value as it is exported: string, float64, bool or
+// time.Time; nil where the run does not know it.
+func (f Field) Value(r *Run) any {
+	if v, ok := f.get(r); ok {
+		return v
+	}
+	return nil
+}
+
+// Show is a field's value for people, "" where the run does not know it.
+func (f Field) Show(r *Run) string {
+	v, ok := f.get(r)
+	if !ok {
+		return ""
+	}
+	switch v := v.(type) {
+	case float64:
+		return f.Format(v)
+	case time.Time:
+		return v.Local().Format("2006-01-02 15:04")
+	}
+	return fmt.Sprint(v)
+}
+
+// Format writes a number the way this field's values are shown.
+func (f Field) Format(x float64) string {
+	switch f.Kind {
+	case Share:
+		return fmt.Sprintf("%.4f", x)
+	case Bytes:
+		return progress.Bytes(uint64(max(0, x)))
+	case Seconds:
+		return progress.Seconds(x)
+	}
+	if x == math.Trunc(x) && math.Abs(x) < 1e7 {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// exact is a value's full text, which filters compare.
+func exact(v any) string {
+	switch v := v.(type) {
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case time.Time:
+		return v.Format(time.RFC3339)
+	}
+	return strings.TrimSpace(fmt.Sprint(v))
+}

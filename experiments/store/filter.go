@@ -1,0 +1,157 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// Condition is one filter: a field, an operator, a value. Runs that do not know
+// the field do not meet it.
+//
+//	workers=4  workers!=4   equal or not, in the text or the number; codec=raw,bf16 is either
+//	codec~topk codec!~topk  the text holds it or not, upper and lower case alike
+//	accuracy>0.9  >=  <  <= numbers; instants as 2026-11-21, or as an age such as 2h
+//	network.bandwidth>=1Gbps  keys with units read them
+type Condition struct {
+	Field Field
+	Op    string
+	Value string
+
+	any     []string // alternatives of = and !=, in the form they are compared in
+	number  float64
+	instant time.Time
+}
+
+var operators = []string{"!=", "!~", ">=", "<=", "=", "~", ">", "<"}
+
+// IsCondition reports whether a text looks like a filter.
+func IsCondition(s string) bool {
+	i := strings.IndexAny(s, "=~<>!")
+	return i > 0 && !strings.ContainsAny(s[:i], `/\`)
+}
+
+// ParseCondition reads a filter. Ages are measured from now.
+func ParseCondition(s string, now time.Time) (Condition, error) {
+	i := strings.IndexAny(s, "=~<>!")
+	if i <= 0 {
+		return Condition{}, fmt.Errorf("%q is no filter; want a field, an operator and a value, such as codec~topk, accuracy>0.9 or workers=4", s)
+	}
+	f, err := FieldNamed(strings.ToLower(strings.TrimSpace(s[:i])))
+	if err != nil {
+		return Condition{}, err
+	}
+	c := Condition{Field: f}
+	for _, op := range operators {
+		if rest, ok := strings.CutPrefix(s[i:], op); ok {
+			c.Op, c.Value = op, strings.TrimSpace(rest)
+			break
+		}
+	}
+	if c.Op == "" {
+		return c, fmt.Errorf("filter %q: no operator; there are %s", s, strings.Join(operators, " "))
+	}
+	switch c.Op {
+	case "=", "!=":
+		for _, v := range splitTop(c.Value) {
+			c.any = append(c.any, f.canonical(v))
+		}
+	case ">", "<", ">=", "<=":
+		switch f.Kind {
+		case Text:
+			err = fmt.Errorf("%s is text; use = or ~", f.Name)
+		case Instant:
+			c.instant, err = parseInstant(c.Value, now)
+		default:
+			if c.number, err = strconv.ParseFloat(f.canonical(c.Value), 64); err != nil {
+				err = fmt.Errorf("want a number, not %q", c.Value)
+			}
+		}
+		if err != nil {
+			return c, fmt.Errorf("filter %q: %w", s, err)
+		}
+	}
+	return c, nil
+}
+
+// canonical is a typed value in the form in which values are compared: keys of
+// the configuration read units and write spec text the way resolved
+// configurations do, so codec=topk(keep=.01) finds topk(keep=0.01).
+func (f Field) canonical(v string) string {
+	c := experiments.Default()
+	if c.Set(f.Name, v) == nil {
+		v = experiments.Canonical(f.Name, c.Get(f.Name))
+	}
+	if d, err := time.ParseDuration(v); err == nil && f.Kind == Seconds {
+		return exact(d.Seconds())
+	}
+	if x, err := strconv.ParseFloat(v, 64); err == nil && f.Kind.Numeric() {
+		return exact(x)
+	}
+	return v
+}
+
+func parseInstant(s string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("want a day such as 2026-11-21, or an age such as 2h, not %q", s)
+}
+
+// Meets reports whether a run meets the condition.
+func (c Condition) Meets(r *Run) bool {
+	v, ok := c.Field.get(r)
+	if !ok {
+		return false
+	}
+	switch c.Op {
+	case "=", "!=":
+		found := false
+		for _, a := range c.any {
+			found = found || exact(v) == a
+		}
+		return found == (c.Op == "=")
+	case "~", "!~":
+		return strings.Contains(strings.ToLower(exact(v)), strings.ToLower(c.Value)) == (c.Op == "~")
+	}
+	order := 0
+	switch v := v.(type) {
+	case float64:
+		order = cmp.Compare(v, c.number)
+	case time.Time:
+		order = v.Compare(c.instant)
+	}
+	switch c.Op {
+	case ">":
+		return order > 0
+	case "<":
+		return order < 0
+	case ">=":
+		return order >= 0
+	}
+	return order <= 0
+}
+
+// Filter keeps the runs that meet all conditions.
+func Filter(runs []*Run, conditions ...Condition) []*Run {
+	var out []*Run
+next:
+	for _, r := range runs {
+		for _, c := range conditions {
+			if !c.Meets(r) {
+				continue next
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}

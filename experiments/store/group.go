@@ -1,0 +1,127 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+// Group is a configuration and its repeats over seeds.
+type Group struct {
+	Label string // keys in which groups differ: "codec=raw workers=4"; the value alone if it is one key
+	Keys  map[string]string
+	Runs  []*Run // by seed
+}
+
+// repeats are the keys in which repeats of a configuration may differ.
+var repeats = []string{"seed"}
+
+// Groups joins runs that differ in their seed alone. Of several runs of one
+// configuration, the youngest that is done counts, or else the youngest. Groups
+// keep the order of their first runs; labels name only what differs.
+func Groups(runs []*Run) []*Group {
+	runs = Latest(runs)
+	names := Varying(runs)
+	byKey := map[string]*Group{}
+	var out []*Group
+	for _, r := range runs {
+		c := r.Config
+		for _, k := range repeats {
+			_ = c.Set(k, experiments.Default().Get(k))
+		}
+		g := byKey[c.Hash()]
+		if g == nil {
+			g = &Group{Keys: map[string]string{}}
+			var parts []string
+			for _, n := range names {
+				v := r.Config.Get(n)
+				g.Keys[n] = v
+				if len(names) == 1 {
+					parts = append(parts, v)
+				} else {
+					parts = append(parts, n+"="+v)
+				}
+			}
+			if g.Label = strings.Join(parts, " "); g.Label == "" {
+				g.Label = r.Recipe
+			}
+			byKey[c.Hash()] = g
+			out = append(out, g)
+		}
+		g.Runs = append(g.Runs, r)
+	}
+	for _, g := range out {
+		slices.SortStableFunc(g.Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+	}
+	return out
+}
+
+// Latest keeps one run of each configuration: the youngest that is done, or
+// else the youngest. The order stays.
+func Latest(runs []*Run) []*Run {
+	best := map[string]*Run{}
+	for _, r := range runs {
+		o := best[r.ID]
+		if o == nil || (r.State == Done) == (o.State == Done) && !r.Started.Before(o.Started) || r.State == Done && o.State != Done {
+			best[r.ID] = r
+		}
+	}
+	var out []*Run
+	for _, r := range runs {
+		if best[r.ID] == r {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Varying lists the keys in which runs differ, seeds left out, in the order of
+// the configuration.
+func Varying(runs []*Run) []string {
+	var out []string
+	for _, k := range experiments.Keys() {
+		if slices.Contains(repeats, k.Name) {
+			continue
+		}
+		for _, r := range runs {
+			if r.Config.Get(k.Name) != runs[0].Config.Get(k.Name) {
+				out = append(out, k.Name)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Values is a numeric field of the group's runs, seed by seed; runs that do not
+// know it are left out.
+func (g *Group) Values(f Field) []float64 {
+	var out []float64
+	for _, r := range g.Runs {
+		if x, ok := f.Number(r); ok {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// BySeed is a numeric field by seed, for paired comparisons.
+func (g *Group) BySeed(f Field) map[uint64]float64 {
+	out := map[uint64]float64{}
+	for _, r := range g.Runs {
+		if x, ok := f.Number(r); ok {
+			out[r.Config.Seed] = x
+		}
+	}
+	return out
+}
+
+func splitTop(s string) []string {
+	if parts := registry.SplitTop(s); len(parts) > 0 {
+		return parts
+	}
+	return []string{""}
+}

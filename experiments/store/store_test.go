@@ -1,0 +1,180 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// find reads test folders; each schema's folder was written by a gradlab of that time.
+func find(t *testing.T, schema string) []*Run {
+	t.Helper()
+	runs, err := Find(filepath.Join("testdata", schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runs
+}
+
+func filtered(t *testing.T, runs []*Run, conditions ...string) []*Run {
+	t.Helper()
+	for _, s := range conditions {
+		c, err := ParseCondition(s, time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = Filter(runs, c)
+	}
+	return runs
+}
+
+func TestEverySchemaStaysReadable(t *testing.T) {
+	for schema := 1; schema <= experiments.Schema; schema++ {
+		name := "schema" + string(rune('0'+schema))
+		runs := filtered(t, find(t, name), "state=done")
+		if len(runs) != 5 {
+			t.Fatalf("%s: %d runs, want 5", name, len(runs))
+		}
+		for _, r := range runs {
+			if r.Schema != schema || r.Recipe != "quickstart" || r.State != Done || r.Started.IsZero() || r.Result == nil {
+				t.Errorf("%s: %+v", name, r)
+			}
+			if r.Config.Workers != 2 || r.Config.Steps != 30 || r.Result.Steps != 30 || r.Result.Accuracy < 0.5 {
+				t.Errorf("%s: %d workers, %d of %d steps, accuracy %v", r.Folder, r.Config.Workers, r.Result.Steps, r.Config.Steps, r.Result.Accuracy)
+			}
+			c, err := r.Metrics()
+			if err != nil || len(c.Progress) == 0 || len(c.Evals) != 3 || c.Evals[2].Accuracy != r.Result.Accuracy {
+				t.Errorf("%s: %d reports, %d evaluations, %v", r.Folder, len(c.Progress), len(c.Evals), err)
+			}
+			ranks, err := r.Ranks()
+			if want := 2; err != nil || len(ranks) != want && r.Config.Mode == "reduce" {
+				t.Errorf("%s: %d ranks, %v", r.Folder, len(ranks), err)
+			}
+		}
+	}
+	// The same configurations have the same names, whoever wrote the folder.
+	named := map[string]string{}
+	for _, r := range find(t, "schema1") {
+		named[r.ID] = r.Name
+	}
+	for _, r := range filtered(t, find(t, "schema2"), "state=done") {
+		if name, ok := named[r.ID]; !ok || name != r.Name {
+			t.Errorf("%s is %s %s, which schema1 calls %q", r.Folder, r.ID, r.Name, name)
+		}
+	}
+}
+
+func TestTheRunsOfLaterVersionsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "status.json"), []byte(`{"schema": 99, "state": "done"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "update gradlab") {
+		t.Error(err)
+	}
+	runs, err := Find(dir, filepath.Join("testdata", "schema1"))
+	if len(runs) != 5 || err == nil {
+		t.Errorf("%d runs beside one that cannot be read, %v", len(runs), err)
+	}
+}
+
+func TestARunThatWasKilled(t *testing.T) {
+	r, err := Open(filepath.Join("testdata", "schema2", "quickstart", "torn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Foreign["a_key_of_later_versions"] != "3" || r.Config.Codec != "bf16" || r.Config.Workers != experiments.Default().Workers {
+		t.Errorf("%v %+v", r.Foreign, r.Config)
+	}
+	c, next, err := r.Follow(0)
+	if err != nil || len(c.Progress) != 1 || len(c.Evals) != 0 {
+		t.Errorf("%+v %v", c, err)
+	}
+	whole, _ := os.ReadFile(filepath.Join(r.Folder, "metrics.jsonl"))
+	if at := strings.LastIndexByte(string(whole), '\n') + 1; next != int64(at) {
+		t.Errorf("goes on at %d, want %d", next, at)
+	}
+	if c, again, err := r.Follow(next); err != nil || again != next || len(c.Progress) != 0 {
+		t.Errorf("a torn line was read: %+v, %d, %v", c, again, err)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	runs := find(t, "schema2")
+	for s, want := range map[string]int{
+		"codec=raw":                      2,
+		"codec=raw,bf16":                 4,
+		"codec!=raw":                     4,
+		"codec~TOPK":                     2,
+		"codec!~topk":                    4,
+		"codec=feedback(topk(keep=.01))": 2,
+		"workers=2":                      5,
+		"workers>2":                      1,
+		"accuracy>0.5":                   5,
+		"accuracy<=0.5":                  0,
+		"network.bandwidth=1Gbps":        6,
+		"network.bandwidth<100MB/s":      0,
+		"started>2h":                     5, // the torn one began at 13:00 sharp
+		"started<2026-11-21":             0,
+		"run~codec=raw":                  2,
+		"reached=false":                  5,
+		"state=lost":                     1,
+		"seed>=2":                        2,
+		"schedule=cosine(lr=0.05)":       5,
+		"params_sha256~zzz":              0,
+	} {
+		if got := len(filtered(t, runs, s)); got != want {
+			t.Errorf("%s: %d runs, want %d", s, got, want)
+		}
+	}
+	for s, want := range map[string]string{
+		"accurcy>1":      `did you mean "accuracy"?`,
+		"accuracy>much":  "want a number",
+		"codec>1":        "is text",
+		"started>whenev": "want a day",
+		"nothing":        "is no filter",
+	} {
+		if _, err := ParseCondition(s, time.Now()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+}
+
+func TestGroups(t *testing.T) {
+	runs := filtered(t, find(t, "schema2"), "state=done", "mode=reduce")
+	gs := Groups(runs)
+	if len(gs) != 2 || gs[0].Label != "raw" || gs[1].Label != "feedback(topk(keep=0.01))" {
+		t.Fatalf("%+v", gs)
+	}
+	acc, err := FieldNamed("accuracy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range gs {
+		if v := g.Values(acc); len(g.Runs) != 2 || len(v) != 2 || g.BySeed(acc)[2] != v[1] {
+			t.Errorf("%s: %v", g.Label, v)
+		}
+	}
+	// A configuration that ran twice counts once.
+	twice := append(runs, filtered(t, find(t, "schema1"), "mode=reduce")...)
+	if again := Groups(twice); len(again) != 2 || len(again[0].Runs) != 2 || again[0].Runs[0].Schema != 2 {
+		t.Errorf("%+v", again)
+	}
+	if all := Groups(find(t, "schema1")); len(all) != 3 || !strings.HasSuffix(all[0].Label, " mode=reduce policy=bsp net=sim") {
+		t.Errorf("%q", all[0].Label)
+	}
+}
+
+func TestNoFieldHidesAKey(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range Fields() {
+		if seen[f.Name] || f.Doc == "" {
+			t.Errorf("field %q is there twice, or says nothing", f.Name)
+		}
+		seen[f.Name] = true
+	}
+}
