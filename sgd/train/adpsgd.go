@@ -89,7 +89,7 @@ func (n *pairer) partner() (collective.Edge, bool) {
 func (n *pairer) move(ctx context.Context) error {
 	n.mu.Lock()
 	said, heard := n.x.share(), n.heard
-	own, err := n.codec.frame(n.header(tagPeer), n.codec.shard.whole, said, true, compress.Step{N: n.step, Seed: n.job.Seed})
+	own, err := n.codec.frame(n.header(tagPeer), n.shard.whole, said, true, compress.Step{N: n.step, Seed: n.job.Seed})
 	n.mu.Unlock()
 	defer said.release()
 	if err != nil {
@@ -145,7 +145,7 @@ func (n *pairer) answer(ctx context.Context, f comm.Frame) error {
 	hd := n.job.header(comm.Gradient, tagReply)
 	hd.Step = f.Header.Step
 	n.mu.Lock()
-	back, err := n.codec.frame(hd, n.codec.shard.whole, n.x, true, compress.Step{N: int(f.Header.Step), Seed: n.job.Seed})
+	back, err := n.codec.frame(hd, n.shard.whole, n.x, true, compress.Step{N: int(f.Header.Step), Seed: n.job.Seed})
 	if err == nil {
 		n.x.own()
 		n.heard++

@@ -100,7 +100,7 @@ func (n *gossip) move(ctx context.Context) error {
 	n.x.own()
 	n.descend(n.x.f)
 	f32.AxpyTo(n.diff, n.x.f, -1, n.known)
-	q, err := n.codec.encode(n.codec.shard.whole, n.diff, true, compress.Step{N: n.step, Seed: n.job.Seed})
+	q, err := n.codec.encode(n.shard.whole, n.diff, true, compress.Step{N: n.step, Seed: n.job.Seed})
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", n.rank, n.step, err)
 	}

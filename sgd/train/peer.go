@@ -206,7 +206,7 @@ func (p *peer) tell(ctx context.Context, hd comm.Header, v vector, edges []colle
 	if len(edges) == 0 {
 		return nil
 	}
-	f, err := p.codec.frame(hd, p.codec.shard.whole, v, true, compress.Step{N: p.step, Seed: p.job.Seed})
+	f, err := p.codec.frame(hd, p.shard.whole, v, true, compress.Step{N: p.step, Seed: p.job.Seed})
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
 	}
@@ -255,7 +255,7 @@ func (p *peer) listen(ctx context.Context, from, step int) (comm.Frame, error) {
 // add adds weight times what a frame holds.
 func (p *peer) add(v []float32, weight float32, f comm.Frame) error {
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
-	if err := p.codec.addTo(p.codec.shard.whole, v, true, weight, f.Body, from); err != nil {
+	if err := p.codec.addTo(p.shard.whole, v, true, weight, f.Body, from); err != nil {
 		return fmt.Errorf("worker %d, step %d: payload of worker %d: %w", p.rank, p.step, from.Rank, err)
 	}
 	return nil
