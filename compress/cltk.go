@@ -36,7 +36,9 @@ type CLTK struct {
 	Chunk  int     `doc:"elements chosen among by themselves; 0: the whole block"`
 }
 
-func (f CLTK) alone() TopK { return TopK(f) }
+func (f CLTK) alone() TopK {
+	return TopK{Keep: f.Keep, Index: f.Index, Values: f.Values, Chunk: f.Chunk}
+}
 
 // Validate checks the options.
 func (f CLTK) Validate() error {
@@ -126,10 +128,8 @@ func (x *cltkExchange) Next(done Op) (Op, error) {
 	if err != nil {
 		return Op{}, err
 	}
-	x.idx = x.idx[:0]
-	for range x.in.k {
-		x.idx = append(x.idx, uint32(r.next()))
-	}
+	x.idx = resize(x.idx, x.in.k)
+	r.fill(x.idx)
 	x.asked = true
 	return x.ask(x.g), nil
 }

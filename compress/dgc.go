@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/compress/bits"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -13,27 +14,32 @@ import (
 //	u = m·u + g;  v = v + u;  send v on its k largest entries;  u = v = 0 there
 //
 // Lin et al. 2018 (arXiv 1712.01887), algorithms 1 to 4: momentum correction,
-// momentum factor masking, local clipping and the warm-up of the ratio. In epoch
-// e < warmup the fraction kept is keep^((e+1)/(warmup+1)): for the paper's 0.001
-// and 4 epochs 25 %, 6.3 %, 1.6 %, 0.4 %, then 0.1 %.
-// Departures: an exact selection in each block, where the paper samples a
-// threshold; clipping is by the block's norm to clip/√world, where the paper
+// momentum factor masking, local clipping and the warm-up of the ratio. In stage
+// s of n, of equal length, the fraction kept is keep^((s+1)/(n+1)): for the paper's
+// 0.001 and 4 epochs, a stage each, 25 %, 6.3 %, 1.6 %, 0.4 %, then 0.1 %.
+// Departures: an exact selection in each block unless sampled=true, where the paper
+// samples a threshold; the warm-up may be of any length, in steps too, and number
+// of stages; clipping is by the block's norm to clip/√world, where the paper
 // takes the whole gradient's; indices are Rice coded.
 // Tuning: with plain sgd as optimizer, for the momentum is here; keep=0.001,
-// momentum that of the run it replaces. clip=0 leaves gradients alone.
+// momentum that of the run it replaces; warmup=200,unit=steps in runs of few epochs.
+// clip=0 leaves gradients alone.
 // Cost: as topk, and eight bytes of state an element. Payload: see hits.go.
 
 var _ = Families.Add("dgc", "deep gradient compression: momentum inside the feedback",
-	DGC{Keep: 0.001, Momentum: 0.9, Warmup: 4, Index: "rice", Values: "f32"})
+	DGC{Keep: 0.001, Momentum: 0.9, Warmup: 4, Unit: "epochs", Index: "rice", Values: "f32"})
 
 // DGC is top-k with momentum-corrected feedback.
 type DGC struct {
 	Keep     float64 `spec:",show" doc:"fraction kept after the warm-up, in (0, 1]"`
 	Momentum float64 `doc:"factor on the velocity, in [0, 1)"`
-	Warmup   int     `doc:"epochs in which the fraction falls to keep"`
+	Warmup   float64 `doc:"how long the fraction falls to keep, in unit"`
+	Unit     string  `doc:"what warmup counts: epochs or steps"`
+	Stages   int     `doc:"equal parts of the warm-up with a fraction each; 0: one an epoch, or 4 if it is in steps"`
 	Clip     float64 `doc:"largest norm of a block's gradient, times the root of the ranks; 0: no clipping"`
 	Index    string  `doc:"index coding: rice, varint, bitmap or raw32"`
 	Values   string  `doc:"value format: f32, bf16 or fp16"`
+	Sampled  bool    `doc:"about as many, from a threshold that a sample of the elements gives"`
 }
 
 // Validate checks the options.
@@ -41,10 +47,15 @@ func (f DGC) Validate() error {
 	switch {
 	case !(f.Momentum >= 0 && f.Momentum < 1):
 		return fmt.Errorf(`option "momentum": want a factor in [0, 1), not %v`, f.Momentum)
-	case f.Warmup < 0:
-		return fmt.Errorf(`option "warmup": want a number of epochs, not %d`, f.Warmup)
+	case !(f.Warmup >= 0) || math.IsInf(f.Warmup, 0):
+		return fmt.Errorf(`option "warmup": want a number of epochs or steps, not %v`, f.Warmup)
+	case f.Stages < 0:
+		return fmt.Errorf(`option "stages": want a number of parts, or 0 for one an epoch, not %d`, f.Stages)
 	case !(f.Clip >= 0) || math.IsInf(f.Clip, 0):
 		return fmt.Errorf(`option "clip": want a norm, or 0 for none, not %v`, f.Clip)
+	}
+	if err := oneOf("unit", f.Unit, "epochs", "steps"); err != nil {
+		return err
 	}
 	return TopK{Keep: f.Keep, Index: f.Index, Values: f.Values}.Validate()
 }
@@ -54,7 +65,7 @@ func (f DGC) Telescopes() bool { return f.Momentum == 0 && f.Clip == 0 }
 
 // Claims: state, and a bound on the size.
 func (f DGC) Claims(b Block) Claims {
-	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), 8*formatOf(f.Values).size), Stateful: true}
+	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 8*formatOf(f.Values).size), Stateful: true}
 }
 
 // New makes a codec whose state is velocity and accumulation.
@@ -75,17 +86,25 @@ type dgc struct {
 	clip   float64 // 0: none
 	sel    selector
 	idx    []uint32
+	val    []float32 // the elements there
 	u, v   []float32 // nil before the first step
 	nu, nv []float32 // the next ones, until they are known to be finite
 }
 
-// keep is the fraction sent in an epoch.
-func (f DGC) keep(epoch float64) float64 {
-	e := math.Floor(epoch)
-	if e >= float64(f.Warmup) {
+// keep is the fraction sent in a step.
+func (f DGC) keep(s Step) float64 {
+	at, stages := s.Epoch, math.Ceil(f.Warmup)
+	if word(f.Unit, "epochs") == "steps" {
+		at, stages = float64(s.N), 4
+	}
+	if f.Stages > 0 {
+		stages = float64(f.Stages)
+	}
+	if at >= f.Warmup {
 		return f.Keep
 	}
-	return math.Pow(f.Keep, (e+1)/float64(f.Warmup+1))
+	stage := math.Floor(at / f.Warmup * stages)
+	return math.Pow(f.Keep, (stage+1)/(stages+1))
 }
 
 func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
@@ -93,7 +112,9 @@ func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	if c.u == nil {
 		c.u, c.v = make([]float32, c.d), make([]float32, c.d)
 		c.nu, c.nv = make([]float32, c.d), make([]float32, c.d)
-		c.idx = make([]uint32, 0, c.d)
+	}
+	if c.val == nil {
+		c.idx, c.val = make([]uint32, 0, c.d), make([]float32, 0, c.d)
 	}
 	if c.d == 0 {
 		return c.append(dst, g, nil), nil
@@ -107,15 +128,19 @@ func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 		u := float32(m*c.u[i]) + float32(scale*x)
 		c.nu[i], c.nv[i] = u, c.v[i]+u
 	}
+	choose := c.sel.largest
+	if c.family.Sampled {
+		choose = c.sel.about
+	}
 	var ok bool
-	if c.idx, ok = c.sel.indices(c.idx[:0], c.nv, kept(c.family.keep(s.Epoch), c.d)); !ok || !f32.AllFinite(c.nu) {
+	if c.idx, c.val, ok = choose(c.idx[:0], c.val[:0], c.nv, kept(c.family.keep(s), c.d)); !ok || !f32.AllFinite(c.nu) {
 		return dst, ErrNotFinite
 	}
-	dst = c.append(dst, c.nv, c.idx)
-	var buf [4]byte
-	for _, i := range c.idx { // what rounding left over stays behind
-		sent := c.values.get(c.values.put(buf[:0], c.nv[i]), 0)
-		c.nu[i], c.nv[i] = 0, c.nv[i]-sent
+	at := len(dst) + bits.UvarintMaxLen(1, len(c.idx))
+	dst = c.appendValues(dst, c.val, c.idx)
+	c.values.read(c.val, dst[at:at+len(c.val)*c.values.size])
+	for j, i := range c.idx { // what rounding left over stays behind
+		c.nu[i], c.nv[i] = 0, c.nv[i]-c.val[j]
 	}
 	c.u, c.nu, c.v, c.nv = c.nu, c.u, c.nv, c.v
 	return dst, nil

@@ -7,12 +7,31 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// The paper's fractions in the warm-up, and what follows.
+// The paper's fractions in the warm-up, and what follows; then a warm-up within an
+// epoch, one in steps, and one of more stages.
 func TestDGCWarmup(t *testing.T) {
-	f := DGC{Keep: 0.001, Warmup: 4}
-	for epoch, want := range map[float64]float64{0: 0.25, 1.5: 0.0625, 2: 0.0156, 3.9: 0.004, 4: 0.001, 50: 0.001} {
-		if got := f.keep(epoch); math.Abs(got-want) > 0.02*want {
-			t.Errorf("epoch %v keeps %v, want %v", epoch, got, want)
+	paper := DGC{Keep: 0.001, Warmup: 4}
+	half := DGC{Keep: 0.01, Warmup: 0.5, Stages: 4}
+	steps := DGC{Keep: 0.001, Warmup: 200, Unit: "steps"}
+	for _, c := range []struct {
+		f    DGC
+		at   Step
+		want float64
+	}{
+		{paper, Step{}, 0.2512}, {paper, Step{Epoch: 1.5}, 0.0631}, {paper, Step{Epoch: 2}, 0.01585}, {paper, Step{Epoch: 3.9}, 0.00398},
+		{paper, Step{Epoch: 4}, 0.001}, {paper, Step{Epoch: 50}, 0.001}, {paper, Step{N: 1000}, 0.2512},
+		{half, Step{Epoch: 0.1}, 0.3981}, {half, Step{Epoch: 0.125}, 0.1585}, {half, Step{Epoch: 0.49}, 0.02512}, {half, Step{Epoch: 0.5}, 0.01},
+		{DGC{Keep: 0.01, Warmup: 0.5}, Step{Epoch: 0.4}, 0.1}, {DGC{Keep: 0.01, Warmup: 2.5}, Step{Epoch: 2.4}, 0.0316},
+		{steps, Step{}, 0.2512}, {steps, Step{N: 49}, 0.2512}, {steps, Step{N: 50}, 0.0631}, {steps, Step{N: 199, Epoch: 9}, 0.00398}, {steps, Step{N: 200}, 0.001},
+		{DGC{Keep: 0.001}, Step{}, 0.001},
+	} {
+		if got := c.f.keep(c.at); math.Abs(got-c.want) > 0.001*c.want {
+			t.Errorf("%+v keeps %v at %+v, want %v", c.f, got, c.at, c.want)
+		}
+	}
+	for _, bad := range []DGC{{Keep: 0.1, Warmup: -1}, {Keep: 0.1, Warmup: math.NaN()}, {Keep: 0.1, Stages: -1}, {Keep: 0.1, Unit: "days"}} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is allowed", bad)
 		}
 	}
 }

@@ -107,6 +107,19 @@ func (f *format) get(p []byte, i int) float32 {
 	return f.from(binary.LittleEndian.Uint16(p[2*i:]))
 }
 
+// read fills dst from values as append writes them. A switch, where a function
+// in f would make callers allocate what they read into.
+func (f *format) read(dst []float32, p []byte) {
+	switch f.wire {
+	case BF16:
+		f32.DecodeBF16(dst, p)
+	case F16:
+		f32.DecodeFP16(dst, p)
+	default:
+		f32.FromBytes(dst, p)
+	}
+}
+
 // finite reports whether all values in p are.
 func (f *format) finite(p []byte) bool {
 	switch f.wire {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // hits is the wire format of sparsifiers that choose how many elements to send:
@@ -17,24 +18,25 @@ type hits struct {
 	unit   float32
 }
 
-// hitsMaxLen bounds a payload of any number of hits out of d, each with so many
-// bits beside its index.
-func hitsMaxLen(coding string, d, bitsEach int) int {
+// hitsMaxLen bounds a payload of up to n hits out of d, each with so many bits
+// beside its index.
+func hitsMaxLen(coding string, n, d, bitsEach int) int {
 	most := 0
 	switch coding {
 	case "bitmap":
 		most = bits.SignLen(d)
 	case "raw32":
-		most = 4 * max(0, d-1)
+		most = 4 * min(n, max(0, d-1))
 	case "varint":
-		most = bits.UvarintMaxLen(d, d)
+		most = bits.UvarintMaxLen(n, d)
 	default: // a Rice code takes 1+b bits and one for each 2ᵇ of gap: b grows as hits get fewer
-		for k := 1; k < d; k *= 2 {
-			longest, shortest := bits.RiceParam(k, d), bits.RiceParam(min(2*k, d), d)
-			most = max(most, (min(2*k, d)*(1+longest)+d>>shortest+7)/8)
+		for k := 1; k <= n && k < d; k *= 2 {
+			up := min(2*k, n)
+			longest, shortest := bits.RiceParam(k, d), bits.RiceParam(up, d)
+			most = max(most, (up*(1+longest)+d>>shortest+7)/8)
 		}
 	}
-	return bits.UvarintMaxLen(1, d) + (d*bitsEach+7)/8 + most
+	return bits.UvarintMaxLen(1, n) + (n*bitsEach+7)/8 + most
 }
 
 // append writes the elements of g at ascending positions idx.
@@ -52,6 +54,16 @@ func (c *hits) append(dst []byte, g []float32, idx []uint32) []byte {
 			dst[at+j>>3] |= byte(math.Float32bits(g[i])>>31) << uint(j&7)
 		}
 	}
+	if len(idx) == 0 {
+		return dst
+	}
+	return appendIndices(dst, c.index, idx, c.d)
+}
+
+// appendValues writes the elements val at ascending positions idx.
+func (c *hits) appendValues(dst []byte, val []float32, idx []uint32) []byte {
+	dst = bits.AppendUvarint(dst, uint32(len(idx)))
+	dst = c.values.append(dst, val, f32.MaxAbs(val))
 	if len(idx) == 0 {
 		return dst
 	}
@@ -87,21 +99,32 @@ func (c *hits) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if k == 0 {
 		return nil
 	}
-	write, err := walkIndices(index, c.index, k, c.d)
+	walk, err := walkIndices(index, c.index, k, c.d)
 	if err != nil {
 		return err
 	}
-	for j := range k {
-		dst[write.next()] += c.value(values, j, scale)
+	var at [batch]uint32
+	var add [batch]float32
+	for first := 0; first < k; first += batch {
+		n := min(batch, k-first)
+		walk.fill(at[:n])
+		if c.values != nil {
+			c.values.read(add[:n], values[first*c.values.size:(first+n)*c.values.size])
+			addAt(dst, at[:n], scale, add[:n])
+			continue
+		}
+		one := [2]float32{float32(scale * c.unit), float32(scale * -c.unit)}
+		for j, i := range at[:n] {
+			dst[i] += one[values[(first+j)>>3]>>uint((first+j)&7)&1]
+		}
 	}
 	return nil
 }
 
-// value is scale times what hit j stands for.
-func (c *hits) value(values []byte, j int, scale float32) float32 {
-	if c.values != nil {
-		return float32(scale * c.values.get(values, j))
+// addAt adds scale times v to the elements of dst at idx.
+func addAt(dst []float32, idx []uint32, scale float32, v []float32) {
+	v = v[:len(idx)]
+	for j, i := range idx {
+		dst[i] += float32(scale * v[j])
 	}
-	sign := uint32(values[j>>3]>>uint(j&7)&1) << 31
-	return float32(scale * math.Float32frombits(math.Float32bits(c.unit)|sign))
 }

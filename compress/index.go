@@ -60,10 +60,7 @@ func appendIndices(dst []byte, coding string, idx []uint32, d int) []byte {
 		}
 	default:
 		w, b := bits.Writer{Buf: dst}, uint(bits.RiceParam(len(idx), d))
-		for _, i := range idx {
-			w.Rice(i-next, b)
-			next = i + 1
-		}
+		w.RiceGaps(idx, b)
 		dst = w.Flush()
 	}
 	return dst
@@ -71,14 +68,14 @@ func appendIndices(dst []byte, coding string, idx []uint32, d int) []byte {
 
 // indexReader walks k ascending positions out of d in any bytes.
 type indexReader struct {
-	coding   byte // first letter, '4' for raw32, '*' for all positions
-	d        int
-	at       int // the next position that may occur
-	p        []byte
-	rice     bits.Reader
-	b        uint
-	word     byte // bitmap: bits of the current byte still to come
-	wordBase int
+	coding string // "" for all positions
+	d      int
+	at     int // the next position that may occur
+	p      []byte
+	rice   bits.Reader
+	b      uint
+	word   uint64 // bitmap: bits of the current word still to come
+	base   int    // the position of its first
 }
 
 // readIndices starts a walk, k < d. The size claimed is the exact length or the bound: anything
@@ -88,14 +85,9 @@ func readIndices(p []byte, coding string, k, d int) (indexReader, error) {
 	if len(p) > size || exact && len(p) < size {
 		return indexReader{}, Corruptf("%d bytes of indices, want %d", len(p), size)
 	}
-	r := indexReader{coding: coding[0], d: d, p: p}
-	switch {
-	case coding == "bitmap":
-		r.wordBase = -8
-	case coding == "rice":
+	r := indexReader{coding: coding, d: d, p: p, base: -64}
+	if coding == "rice" {
 		r.rice, r.b = bits.NewReader(p), uint(bits.RiceParam(k, d))
-	case coding == "raw32":
-		r.coding = '4'
 	}
 	return r, nil
 }
@@ -107,16 +99,17 @@ func walkIndices(p []byte, coding string, k, d int) (indexReader, error) {
 		if len(p) > 0 {
 			return indexReader{}, Corruptf("%d bytes of indices, want none", len(p))
 		}
-		return indexReader{d: d, coding: '*'}, nil
+		return indexReader{d: d}, nil
 	}
 	r, err := readIndices(p, coding, k, d)
 	if err != nil {
 		return r, err
 	}
 	start := r
-	for j := range k {
-		if r.next() < 0 {
-			return r, Corruptf("index %d of %d", j, k)
+	var at [batch]uint32
+	for first := 0; first < k; first += batch {
+		if !r.fill(at[:min(batch, k-first)]) {
+			return r, Corruptf("indices %d to %d of %d", first, min(first+batch, k)-1, k)
 		}
 	}
 	if !r.done() {
@@ -125,57 +118,91 @@ func walkIndices(p []byte, coding string, k, d int) (indexReader, error) {
 	return start, nil
 }
 
-// next returns the next position, or −1 if the bytes do not hold one.
-func (r *indexReader) next() int {
-	left := r.d - r.at - 1 // the largest gap allowed
-	if left < 0 {
-		return -1
-	}
-	i := -1
+// fill reads the next positions, as many as idx holds. It returns false if the
+// bytes do not hold them.
+func (r *indexReader) fill(idx []uint32) bool {
 	switch r.coding {
-	case '*':
-		i = r.at
-	case 'r':
-		if gap, ok := r.rice.Rice(r.b, uint32(left)); ok {
-			i = r.at + int(gap)
+	case "":
+		for j := range idx {
+			idx[j] = uint32(r.at)
+			r.at++
 		}
-	case 'v':
-		if gap, n := bits.Uvarint(r.p); n > 0 && int64(gap) <= int64(left) {
-			i = r.at + int(gap)
-			r.p = r.p[n:]
+		return true
+	case "rice":
+		if !r.rice.RiceGaps(idx, r.b, uint32(r.at), uint32(r.d)) {
+			return false
 		}
-	case '4':
-		if len(r.p) >= 4 {
-			u := int64(binary.LittleEndian.Uint32(r.p))
-			if r.p = r.p[4:]; u >= int64(r.at) && u < int64(r.d) {
-				i = int(u)
+	case "varint":
+		at, p := r.at, r.p
+		for j := range idx {
+			gap, n := uint32(0), 1
+			if len(p) > 0 && p[0] < 0x80 {
+				gap = uint32(p[0])
+			} else if gap, n = bits.Uvarint(p); n <= 0 {
+				return false
 			}
+			if int64(gap) >= int64(r.d-at) {
+				return false
+			}
+			at, p = at+int(gap)+1, p[n:]
+			idx[j] = uint32(at - 1)
 		}
+		r.p = p
+	case "raw32":
+		if len(r.p) < 4*len(idx) {
+			return false
+		}
+		least := int64(r.at)
+		for j := range idx {
+			u := binary.LittleEndian.Uint32(r.p[4*j:])
+			if int64(u) < least || int64(u) >= int64(r.d) {
+				return false
+			}
+			idx[j], least = u, int64(u)+1
+		}
+		r.p = r.p[4*len(idx):]
 	default:
-		for r.word == 0 {
-			if len(r.p) == 0 {
-				return -1
+		for j := range idx {
+			for r.word == 0 {
+				if len(r.p) == 0 {
+					return false
+				}
+				r.nextWord()
 			}
-			r.word, r.p = r.p[0], r.p[1:]
-			r.wordBase += 8
-		}
-		if j := r.wordBase + mathbits.TrailingZeros8(r.word); j < r.d {
-			i = j
+			i := r.base + mathbits.TrailingZeros64(r.word)
+			if i >= r.d {
+				return false
+			}
+			idx[j] = uint32(i)
 			r.word &= r.word - 1
 		}
 	}
-	r.at = i + 1
-	return i
+	if n := len(idx); n > 0 {
+		r.at = int(idx[n-1]) + 1
+	}
+	return true
+}
+
+// nextWord takes up to eight bytes of a bitmap.
+func (r *indexReader) nextWord() {
+	r.base += 64
+	if len(r.p) >= 8 {
+		r.word, r.p = binary.LittleEndian.Uint64(r.p), r.p[8:]
+		return
+	}
+	var last [8]byte
+	copy(last[:], r.p)
+	r.word, r.p = binary.LittleEndian.Uint64(last[:]), nil
 }
 
 // done reports whether nothing but padding is left.
 func (r *indexReader) done() bool {
 	switch r.coding {
-	case 'r':
+	case "rice":
 		return r.rice.Done()
-	case 'b':
+	case "bitmap":
 		for _, b := range r.p {
-			r.word |= b
+			r.word |= uint64(b)
 		}
 		return r.word == 0
 	}

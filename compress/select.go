@@ -77,19 +77,57 @@ func (s *selector) gather(g []float32, k int) (finite bool) {
 }
 
 // guess is a magnitude that at least k elements of g are expected to have, and not
-// many more: of a sample, one element from each stretch of g, the place in it by
-// chance, it takes four standard deviations more than the share of k.
+// many more: in a sample it takes four standard deviations more than the share of k.
 func (s *selector) guess(g []float32, k int) uint32 {
-	s.sample = resize(s.sample, samples)
-	stretch := len(g) / samples
-	for i := range s.sample {
-		s.sample[i] = g[i*stretch+int(rng.Mix(uint64(i))%uint64(stretch))]
-	}
 	share := float64(k) / float64(len(g)) * samples
 	rank := int(share+4*math.Sqrt(share)) + 1
 	if rank > samples {
 		return 0
 	}
-	tau, _ := codec.Cut(s.sample, rank)
+	tau, _ := codec.Cut(s.draw(g, samples), rank)
 	return tau
+}
+
+// draw is a sample of n elements of g: one from each stretch of it, the place in it
+// by chance, always the same.
+func (s *selector) draw(g []float32, n int) []float32 {
+	s.sample = resize(s.sample, n)
+	stretch := len(g) / n
+	for i := range s.sample {
+		s.sample[i] = g[i*stretch+int(rng.Mix(uint64(i))%uint64(stretch))]
+	}
+	return s.sample
+}
+
+// samplesFor is the size of a sample of d elements in which the k largest have a
+// share of 64 or more, an eighth of which is what it is off by; 0 if looking at all
+// elements costs no more.
+func samplesFor(k, d int) int {
+	n := max(samples, 64*(d/max(1, k)))
+	if 4*n > d {
+		return 0
+	}
+	return n
+}
+
+// about appends the elements of g from a magnitude that a sample puts beside the
+// k-th largest: ⌈k/2⌉ to 2k of them, or, where the sample would have it otherwise,
+// the k largest, as largest does.
+func (s *selector) about(idx []uint32, val, g []float32, k int) ([]uint32, []float32, bool) {
+	if n := samplesFor(k, len(g)); n > 0 {
+		tau, ties := codec.Cut(s.draw(g, n), max(1, int(int64(k)*int64(n)/int64(len(g)))))
+		if ties == 0 {
+			tau++
+		}
+		first, at := len(idx), len(val)
+		var finite bool
+		if idx, val, finite = codec.AppendReaching(idx, val, g, tau); !finite {
+			return idx, val, false
+		}
+		if hits := len(idx) - first; hits >= (k+1)/2 && hits <= 2*k {
+			return idx, val, true
+		}
+		idx, val = idx[:first], val[:at]
+	}
+	return s.largest(idx, val, g, k)
 }

@@ -62,3 +62,49 @@ func TestKept(t *testing.T) {
 		}
 	}
 }
+
+// A sampled choice is the largest elements, half to twice as many as wanted, on any
+// law; where a sample cannot tell it is the exact one.
+func TestSampledChoice(t *testing.T) {
+	const d = 1 << 17
+	key := rng.New(3, "sampled")
+	laws := map[string]func(i int) float32{
+		"normal":   func(i int) float32 { return float32(key.Norm(uint64(i))) },
+		"cubed":    func(i int) float32 { x := key.Norm(uint64(i)); return float32(x * x * x) },
+		"front":    func(i int) float32 { return float32(d - i) },
+		"flat":     func(int) float32 { return -2 },
+		"periodic": func(i int) float32 { return float32(i % 8) },
+		"few":      func(i int) float32 { return float32(max(0, i-d+40)) },
+	}
+	for name, law := range laws {
+		g := make([]float32, d)
+		for i := range g {
+			g[i] = law(i)
+		}
+		for _, k := range []int{1, 130, 1311, 13107, d / 2, d} {
+			var s selector
+			idx, val, ok := s.about(nil, []float32{}, g, k)
+			exact := samplesFor(k, d) == 0 || (name == "flat" || name == "few") && 2*k < d
+			if n := len(idx); !ok || n != len(val) || n < (k+1)/2 || n > 2*k || exact && n != k {
+				t.Fatalf("%s: %d elements of %d wanted, exactly: %v", name, len(idx), k, exact)
+			}
+			least, sent := float32(math.Inf(1)), make([]bool, d)
+			for j, i := range idx {
+				if val[j] != g[i] || j > 0 && i <= idx[j-1] {
+					t.Fatalf("%s, %d wanted: position %d is out of order or has another's value", name, k, j)
+				}
+				least, sent[i] = min(least, float32(math.Abs(float64(g[i])))), true
+			}
+			for i, v := range g {
+				if !sent[i] && float32(math.Abs(float64(v))) > least {
+					t.Fatalf("%s, %d wanted: %v at %d is left out, %v is not", name, k, v, i, least)
+				}
+			}
+		}
+	}
+	g := make([]float32, d)
+	g[d-1] = float32(math.NaN())
+	if _, _, ok := new(selector).about(nil, nil, g, 1000); ok {
+		t.Error("took a NaN")
+	}
+}

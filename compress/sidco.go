@@ -59,7 +59,7 @@ func (f SIDCo) Validate() error {
 func (f SIDCo) Claims(b Block) Claims {
 	d, v := b.Len(), formatOf(f.Values)
 	return Claims{
-		Delta: (1 - v.unit*v.unit) / float64(max(1, d)), Size: hitsMaxLen(word(f.Index, "rice"), d, 8*v.size),
+		Delta: (1 - v.unit*v.unit) / float64(max(1, d)), Size: hitsMaxLen(word(f.Index, "rice"), d, d, 8*v.size),
 		Homogeneous: v != &formatFP16,
 	}
 }

@@ -42,7 +42,9 @@ type SparseLoCo struct {
 func (f SparseLoCo) topk() TopK { return TopK{Keep: f.Keep, Index: f.Index, Chunk: f.Chunk} }
 
 // Validate checks the options.
-func (f SparseLoCo) Validate() error { return CLTK(f.topk()).Validate() }
+func (f SparseLoCo) Validate() error {
+	return CLTK{Keep: f.Keep, Index: f.Index, Chunk: f.Chunk}.Validate()
+}
 
 // Claims: the bound above.
 func (f SparseLoCo) Claims(b Block) Claims {
@@ -144,8 +146,14 @@ func (c *sparseLoCo) AddTo(dst []float32, scale float32, p []byte, _ From) error
 	bits.Unpack(*space, packed, 2)
 	lo, hi := float32(scale*formatF32.get(means, 0)), float32(scale*formatF32.get(means, 1))
 	levels := [4]float32{lo, hi, -lo, -hi}
-	for _, code := range *space {
-		dst[r.next()] += levels[code]
+	var at [batch]uint32
+	for codes := *space; len(codes) > 0; {
+		n := min(batch, len(codes))
+		r.fill(at[:n])
+		for j, code := range codes[:n] {
+			dst[at[j]] += levels[code&3]
+		}
+		codes = codes[n:]
 	}
 	return nil
 }

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gradlab/gradlab/compress/bits"
 	"github.com/gradlab/gradlab/internal/codec"
-	"github.com/gradlab/gradlab/internal/f32"
 )
 
 // threshold sends the elements that reach a fixed magnitude; strom sends that
@@ -73,7 +71,7 @@ func validTau(tau float64) error {
 // Claims: an absolute error, for values that are not rounded.
 func (f Threshold) Claims(b Block) Claims {
 	d, v := b.Len(), formatOf(f.Values)
-	c := Claims{Size: hitsMaxLen(word(f.Index, "rice"), d, 8*v.size)}
+	c := Claims{Size: hitsMaxLen(word(f.Index, "rice"), d, d, 8*v.size)}
 	if v == &formatF32 {
 		c.Absolute = float64(max(1, d)) * f.Tau * f.Tau * (1 + 1e-6)
 	}
@@ -82,7 +80,7 @@ func (f Threshold) Claims(b Block) Claims {
 
 // Claims: state, and a bound on the size.
 func (f Strom) Claims(b Block) Claims {
-	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), 1), Stateful: true}
+	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 1), Stateful: true}
 }
 
 // New makes a codec without state.
@@ -122,10 +120,5 @@ func (c *threshold) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	if c.values == nil {
 		return c.append(dst, g, c.idx), nil
 	}
-	dst = bits.AppendUvarint(dst, uint32(len(c.idx)))
-	dst = c.values.append(dst, c.val, f32.MaxAbs(c.val))
-	if len(c.idx) == 0 {
-		return dst, nil
-	}
-	return appendIndices(dst, c.index, c.idx, c.d), nil
+	return c.appendValues(dst, c.val, c.idx), nil
 }

@@ -16,24 +16,25 @@ import (
 // Aji and Heafield 2017 (arXiv 1704.05021); contraction: Stich et al. 2018,
 // eq. 6: ‖C(g)−g‖² ≤ (1−k/d)‖g‖², met with equality by a flat vector.
 // Departures: exact k with ties to the lower index, where the papers cut at a
-// sampled threshold; indices are Rice coded.
+// sampled threshold (sampled=true, see sampled.go); indices are Rice coded.
 // Chunks (DeMo, arXiv 2411.19870; SparseLoCo, arXiv 2508.15706: 64 of 4096 inside
 // feedback with decay=0.95) spread what is sent over the block and bound the
 // range of an index; δ is that of the chunk that keeps least.
 // Tuning: keep=0.01 with feedback around it; index=bitmap from keep ≈ 0.15 on;
 // index=block with chunks is SparseLoCo's 12 bits, where rice takes 7.5.
 // Cost: k·(4 + 1.0) bytes at 1 %, one pass over the vector and no sort.
-// Payload: k values, then the index section (index.go).
+// Payload: k values, then the index section (index.go); for sampled see hits.go.
 
 var topKDefault = Families.Add("topk", "the k largest entries",
 	TopK{Keep: 0.01, Index: "rice", Values: "f32"})
 
 // TopK keeps the largest entries.
 type TopK struct {
-	Keep   float64 `spec:",show" doc:"fraction kept, in (0, 1]"`
-	Index  string  `doc:"index coding: rice, varint, bitmap, raw32, or block with chunks"`
-	Values string  `doc:"value format: f32, bf16 or fp16"`
-	Chunk  int     `doc:"elements chosen among by themselves; 0: the whole block"`
+	Keep    float64 `spec:",show" doc:"fraction kept, in (0, 1]"`
+	Index   string  `doc:"index coding: rice, varint, bitmap, raw32, or block with chunks"`
+	Values  string  `doc:"value format: f32, bf16 or fp16"`
+	Chunk   int     `doc:"elements chosen among by themselves; 0: the whole block"`
+	Sampled bool    `doc:"about as many, from a threshold that a sample of the elements gives"`
 }
 
 // Validate checks the options.
@@ -43,6 +44,9 @@ func (f TopK) Validate() error {
 	}
 	if f.Chunk < 0 {
 		return fmt.Errorf(`option "chunk": want a length, or 0 for the whole block, not %d`, f.Chunk)
+	}
+	if f.Sampled && f.Chunk > 0 {
+		return errors.New(`option "sampled": chunks are chosen from exactly; leave out sampled or chunk`)
 	}
 	if f.Index == "block" && f.Chunk == 0 {
 		return errors.New(`option "index": block counts from the start of a chunk: set chunk too`)
@@ -73,6 +77,9 @@ func (f TopK) total(d int) int {
 
 // Claims: Delta = k/d, times 1 − unit² for the rounding of values.
 func (f TopK) Claims(b Block) Claims {
+	if f.Sampled {
+		return f.sampledClaims(b)
+	}
 	d, v := b.Len(), formatOf(f.Values)
 	k := f.total(d)
 	size, exact := indexSize(word(f.Index, "rice"), k, d)
@@ -99,8 +106,12 @@ func (f TopK) poorest(d int) (lo, hi int) {
 	return 0, min(chunk, d)
 }
 
-// Witness is a flat chunk, at a value that rounds badly, and nothing else.
+// Witness is a flat chunk, at a value that rounds badly, and nothing else; nil
+// where a sample decides, which a flat block does not mislead.
 func (f TopK) Witness(b Block) []float32 {
+	if f.Sampled && f.least(b.Len()) < f.total(b.Len()) {
+		return nil
+	}
 	x := make([]float32, b.Len())
 	lo, hi := f.poorest(b.Len())
 	f32.Fill(x[lo:hi], 1+float32(formatOf(f.Values).unit))
@@ -111,6 +122,9 @@ func (f TopK) Witness(b Block) []float32 {
 func (f TopK) New(b Block) (Codec, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
+	}
+	if f.Sampled {
+		return f.newSampled(b), nil
 	}
 	c := &topK{d: b.Len(), k: f.total(b.Len()), index: word(f.Index, "rice"), values: formatOf(f.Values)}
 	c.chunk, c.each, c.last = f.pieces(c.d)
@@ -184,28 +198,17 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if c.index == "block" {
 		return c.addBlocks(dst, scale, values, index)
 	}
-	r, err := readIndices(index, c.index, c.k, c.d)
+	walk, err := walkIndices(index, c.index, c.k, c.d)
 	if err != nil {
 		return err
 	}
-	write := r
-	for j := range c.k {
-		if r.next() < 0 {
-			return Corruptf("index %d of %d", j, c.k)
-		}
-	}
-	if !r.done() {
-		return Corruptf("bytes behind the last index")
-	}
 	var at [batch]uint32
+	var add [batch]float32
 	for first := 0; first < c.k; first += batch {
 		n := min(batch, c.k-first)
-		for j := range n {
-			at[j] = uint32(write.next())
-		}
-		for j, i := range at[:n] {
-			dst[i] += float32(scale * c.values.get(values, first+j))
-		}
+		walk.fill(at[:n])
+		c.values.read(add[:n], values[first*c.values.size:(first+n)*c.values.size])
+		addAt(dst, at[:n], scale, add[:n])
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -13,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
@@ -38,6 +40,16 @@ func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {
 	}
 }
 
+// known accepts the names there are, and none.
+func known(names func() []string) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		if text != "none" && !slices.Contains(names(), text) {
+			return text, fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names()))
+		}
+		return text, nil
+	}
+}
+
 // specs holds canonical for every key that is spec text.
 var specs = map[string]func(text string) (string, error){
 	"model":      canonical(nn.Models),
@@ -50,7 +62,16 @@ var specs = map[string]func(text string) (string, error){
 	"policy":     canonical(staleness.Policies),
 	"corrector":  canonical(staleness.Correctors),
 	"topology":   canonical(collective.Topologies),
+	"graph":      canonical(collective.Graphs),
+	"outer":      canonical(sgd.Optimizers),
 	"placement":  canonical(ps.Placements),
+	"cluster":    known(hardware.Clusters),
+	"device":     known(hardware.Devices),
+	"device.law": canonical(train.Laws),
+	"device.slow": func(text string) (string, error) {
+		s, err := train.ParseSlow(text)
+		return s.String(), err
+	},
 	"timing": func(text string) (string, error) {
 		if text == "model" {
 			return text, nil
@@ -93,6 +114,9 @@ func (c *Config) resolve() error {
 	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
 	}
+	if c.Weightless && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
+	}
 	if _, err := c.modelSpec(); err != nil {
 		errs = append(errs, err)
 	}
@@ -134,6 +158,19 @@ func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, erro
 // CheckAll refuses runs that cannot work, all of them at once, before one has
 // begun. Data that cannot be opened are the business of the run that needs them.
 func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
+	var errs []error
+	BuildAll(runs, at, progress, func(r Run, _ *train.Job, err error) {
+		var bad *ConfigError
+		if errors.As(err, &bad) {
+			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// BuildAll makes the job of every run, one after the other, and opens each data
+// set once. The error of a configuration that cannot run is a *ConfigError.
+func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
 	type key struct {
 		data        string
 		train, test int
@@ -144,7 +181,6 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 		err error
 	}
 	sets := map[key]opened{}
-	var errs []error
 	for _, r := range runs {
 		c := r.Config
 		k := key{c.Data, c.TrainLimit, c.TestLimit, c.Augment}
@@ -154,16 +190,26 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 			sets[k] = o
 		}
 		if o.err != nil {
+			each(r, nil, o.err)
 			continue
 		}
-		if _, err := c.assemble(o.ds); err != nil {
-			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
-		}
+		j, err := c.assemble(o.ds)
+		each(r, j, err)
 	}
-	return errors.Join(errs...)
 }
 
+// imageNet is the number of training samples by which runs without weights count
+// their epochs.
+const imageNet = 1_281_167
+
 func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
+	if c.Weightless {
+		p, err := c.timingProfile()
+		if err != nil {
+			return sgd.Dataset{}, &ConfigError{fmt.Errorf("key \"weightless\": %w", err)}
+		}
+		return p.Samples(imageNet), nil
+	}
 	return data.Open(c.Data, data.Options{
 		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
 		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
@@ -172,23 +218,13 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 
 // assemble makes the job over a data set.
 func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
-	spec, err := c.modelSpec()
+	model, err := c.model(ds.Train)
 	if err != nil {
-		return nil, err
-	}
-	model, err := spec.New(ds.Train.Shape(), ds.Train.Classes())
-	if err != nil {
-		return nil, &ConfigError{fmt.Errorf("key \"model\": %w", err)}
-	}
-	if model, err = c.computeAs(model); err != nil {
 		return nil, &ConfigError{err}
 	}
-	if c.Timing != "model" {
-		flops, err := c.timedFLOPs(ds.Train)
-		if err != nil {
-			return nil, &ConfigError{fmt.Errorf("key \"timing\": %w", err)}
-		}
-		model = timedAs{model, flops}
+	timing, err := c.timing()
+	if err != nil {
+		return nil, &ConfigError{err}
 	}
 	j := &train.Job{
 		Model: model, Data: ds,
@@ -197,11 +233,11 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Mode: train.Modes.MustParse(c.Mode), Policy: staleness.Policies.MustParse(c.Policy),
 		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
 		Placement: ps.Placements.MustParse(c.Placement),
-		Workers:   c.Workers, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
+		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
+		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
-		Timing: train.Timing{FLOPS: c.DeviceFLOPS, Jitter: c.DeviceJitter},
-		Run:    c.runID(), Threads: c.Threads,
+		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
 	if c.Net == "grpc" { // a process each
 		j.Here = 1
@@ -215,6 +251,45 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		return nil, &ConfigError{err}
 	}
 	return j, nil
+}
+
+// model is what is trained, on samples like those of a source.
+func (c Config) model(from sgd.Source) (sgd.Model, error) {
+	if c.Weightless {
+		p, err := c.timingProfile()
+		if err != nil {
+			return nil, &ConfigError{fmt.Errorf("key \"weightless\": %w", err)}
+		}
+		return p.Model(), nil
+	}
+	spec, err := c.modelSpec()
+	if err != nil {
+		return nil, err
+	}
+	model, err := spec.New(from.Shape(), from.Classes())
+	if err != nil {
+		return nil, &ConfigError{fmt.Errorf("key \"model\": %w", err)}
+	}
+	if model, err = c.computeAs(model); err != nil {
+		return nil, &ConfigError{err}
+	}
+	if c.Timing != "model" {
+		flops, err := c.timedFLOPs(from)
+		if err != nil {
+			return nil, &ConfigError{fmt.Errorf("key \"timing\": %w", err)}
+		}
+		model = timedAs{model, flops}
+	}
+	return model, nil
+}
+
+// timingProfile is the profile that key timing names.
+func (c Config) timingProfile() (*profile.Profile, error) {
+	s, err := profile.Profiles.Parse(c.Timing)
+	if err != nil {
+		return nil, fmt.Errorf("wants key \"timing\" to name a profile (gradlab list profiles), not %q", c.Timing)
+	}
+	return s.Profile(), nil
 }
 
 // computeAs applies the keys that say how a model computes.
@@ -238,6 +313,37 @@ func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
 		return nil, fmt.Errorf("key \"loss_scale\": %w", err)
 	}
 	return net, nil
+}
+
+// timing is what the virtual clock bills for computing.
+func (c Config) timing() (train.Timing, error) {
+	slow, err := train.ParseSlow(c.DeviceSlow)
+	if err != nil {
+		return train.Timing{}, fmt.Errorf("key \"device.slow\": %w", err)
+	}
+	law := train.Laws.MustParse(c.DeviceLaw)
+	if t, ok := law.(train.Trace); ok {
+		if law, err = t.Load(); err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device.law\": %w", err)
+		}
+	}
+	flops := c.DeviceFLOPS
+	if c.Device != "none" {
+		p, err := c.timingProfile()
+		if err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+		}
+		d, err := hardware.LoadDevice(c.Device)
+		if err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+		}
+		flops, _ = d.FLOPS(p)
+	}
+	if c.Workers > 1 {
+		flops /= 1 + c.DeviceOverhead
+	}
+	return train.Timing{FLOPS: flops, Input: c.DeviceInput / float64(c.NetworkPerHost), Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
+		Apply: c.DeviceApply, Codec: c.DeviceCodec}, nil
 }
 
 func (c Config) runID() uint64 {

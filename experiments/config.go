@@ -18,6 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
 )
 
@@ -31,10 +32,12 @@ type Config struct {
 	Schedule  string  `key:"schedule" doc:"learning rate over time"`
 	Codec     string  `key:"codec" doc:"how gradients are encoded"`
 	DownCodec string  `key:"down_codec" doc:"how parameters are encoded on their way to workers"`
-	Mode      string  `key:"mode" doc:"who adds gradients up: server, reduce, gather, downpour"`
+	Mode      string  `key:"mode" doc:"who adds gradients up, or averages parameters (gradlab list modes)"`
 	Policy    string  `key:"policy" doc:"when a server applies a gradient and answers"`
 	Corrector string  `key:"corrector" doc:"what staleness does to a gradient's learning rate"`
 	Topology  string  `key:"topology" doc:"plan of all-reduces in mode reduce"`
+	Graph     string  `key:"graph" doc:"who talks to whom in the modes that gossip"`
+	Outer     string  `key:"outer" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
 	Placement string  `key:"placement" doc:"how tensors are spread over servers"`
 	Net       string  `key:"net" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
 	Links     string  `key:"links" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
@@ -65,12 +68,22 @@ type Config struct {
 	CheckpointEvery int    `key:"checkpoint_every" min:"0" doc:"worker steps between checkpoints; 0: only when stopped"`
 
 	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
+	Weightless       bool    `key:"weightless" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
+	Cluster          string  `key:"cluster" doc:"sets the keys device.* and network.* to those of a known cluster, before all others (gradlab list clusters); none"`
+	Device           string  `key:"device" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
+	DeviceLaw        string  `key:"device.law" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
+	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
+	DeviceSpread     float64 `key:"device.spread" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
+	DeviceOverhead   float64 `key:"device.overhead" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
+	DeviceInput      float64 `key:"device.input" min:"0" doc:"samples a second that a virtual host reads for all its workers together, in time taken from their passes; 0: reading is hidden"`
+	DeviceApply      float64 `key:"device.apply" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: for nothing"`
+	DeviceCodec      float64 `key:"device.codec" unit:"bandwidth" min:"0" doc:"gradients that a virtual device encodes or decodes a second, in bytes before encoding; 0: for nothing"`
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
 	NetworkMessage   string  `key:"network.message" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
-	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each"`
+	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
 	NetworkColocate  bool    `key:"network.colocate" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64 `key:"network.inside" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
 	NetworkRack      int     `key:"network.rack" min:"0" doc:"hosts in a rack; 0: no racks"`
@@ -83,9 +96,9 @@ func Default() Config {
 	return Config{
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
-		Topology: "ring", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
+		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
-		Timing: "model", DeviceFLOPS: 1e11, NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
+		Timing: "model", DeviceFLOPS: 1e11, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }
@@ -113,6 +126,14 @@ var allKeys = sync.OnceValue(func() []Key {
 	}
 	return out
 })
+
+// OneOf lists the words a key may have; none if it is no such key.
+func (k Key) OneOf() []string {
+	if one := k.tag.Get("oneof"); one != "" {
+		return strings.Split(one, ",")
+	}
+	return nil
+}
 
 func keyNames() []string {
 	var out []string
@@ -167,6 +188,9 @@ func (c *Config) Set(name, text string) error {
 	default:
 		err = registry.SetScalar(f, text)
 	}
+	if k.Name == "cluster" && err == nil {
+		err = c.join(text)
+	}
 	if check := specs[k.Name]; check != nil && err == nil {
 		_, err = check(text)
 	}
@@ -175,6 +199,23 @@ func (c *Config) Set(name, text string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("key %q: %w", k.Name, err)
+	}
+	return nil
+}
+
+// join takes over the keys of a known cluster.
+func (c *Config) join(name string) error {
+	if name == "none" {
+		return nil
+	}
+	cl, err := hardware.LoadCluster(name)
+	if err != nil {
+		return err
+	}
+	for _, a := range cl.Assignments() {
+		if err := c.Set(a[0], a[1]); err != nil {
+			return fmt.Errorf("cluster %s: %w", name, err)
+		}
 	}
 	return nil
 }

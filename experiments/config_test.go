@@ -36,7 +36,9 @@ func samples(k Key) (right string, wrong []string) {
 		right = map[string]string{
 			"model": "mlp(hidden=[3])", "data": "synthetic(dim=16)", "optimizer": "adam", "schedule": "cosine(lr=0.25)",
 			"codec": "feedback(topk(keep=0.5))", "down_codec": "bf16", "mode": "reduce", "policy": "asp",
-			"corrector": "alpha_tau", "topology": "direct", "placement": "round_robin", "timing": "mlp(hidden=[3])",
+			"corrector": "alpha_tau", "topology": "direct", "graph": "complete", "outer": "nesterov", "placement": "round_robin", "timing": "mlp(hidden=[3])",
+			"cluster": "piz-daint", "device": "p100",
+			"device.law": "gamma(cv=0.25)", "device.slow": "1x10,3x2.5",
 		}[k.Name]
 		return right, []string{"no_such_thing", "", "raw(", "17", "raw(no_such_option=1)"}
 	}
@@ -53,7 +55,10 @@ func samples(k Key) (right string, wrong []string) {
 	case "bool":
 		right, wrong = strconv.FormatBool(k.Default == "false"), []string{"maybe", "", "2", "1.5"}
 	case "bandwidth":
-		right, wrong = "2.5e+06", []string{"fast", "", "-1", "0", "NaN", "1Gbaud", "1e400", "bps"}
+		right, wrong = "2.5e+06", []string{"fast", "", "-1", "NaN", "1Gbaud", "1e400", "bps"}
+		if k.tag.Get("min") == "1" {
+			wrong = append(wrong, "0")
+		}
 	case "flops":
 		right, wrong = "2.5e+06", []string{"fast", "", "-1", "0", "NaN", "1Gbps"}
 	case "duration":

@@ -308,9 +308,19 @@ func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 				return nil, fmt.Errorf("recipe %s has more than %d runs", r.Name, maxRuns)
 			}
 		}
+		// A cluster sets other keys, which those given then change.
+		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b, "cluster") - first(a, "cluster") })
 		expand(keys, Run{Name: name, Config: Default()}, &out, &errs)
 	}
 	return out, errors.Join(errs...)
+}
+
+// first is 1 if an assignment is to the key.
+func first(a assignment, key string) int {
+	if a.key == key {
+		return 1
+	}
+	return 0
 }
 
 // maxRuns bounds what axes multiply to.

@@ -26,6 +26,8 @@ type Options struct {
 	Display  *progress.Display // nil: quiet
 	Stopping func() bool       // set by the first Ctrl-C: checkpoint, then end
 	Args     []string          // the command line, for the record
+	// Watch, if set, hears how many updates have been made, of how many.
+	Watch func(done, total int)
 	// Lead, if set, hosts rank 0 beside the observer and lets the other ranks,
 	// started by somebody else, come to it; nothing is launched.
 	Lead *JoinOptions
@@ -99,7 +101,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	if err := f.begin(c, opt.Args); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
-	rec := &recorder{f: f, job: job, hash: hash, status: status, virtual: c.Net == "sim"}
+	rec := &recorder{f: f, job: job, hash: hash, status: status, virtual: c.Net == "sim", watch: opt.Watch}
 	obs := &train.Observer{Job: job, Sink: rec}
 	rec.obs = obs
 	if resumed {
@@ -260,6 +262,7 @@ type recorder struct {
 	hash      string
 	status    Status
 	show      *progress.Run
+	watch     func(done, total int)
 	start     time.Time
 	from      int  // step the run was resumed from
 	virtual   bool // the clock goes on by itself over a resume
@@ -278,6 +281,9 @@ func (r *recorder) Progress(p train.Progress) {
 	r.keep(r.f.metric(Metric{Kind: "progress", Progress: &p}))
 	r.keep(r.events.progress(p))
 	r.show.Progress(p)
+	if r.watch != nil {
+		r.watch(p.Step, r.job.Updates)
+	}
 }
 
 func (r *recorder) Eval(e train.Eval) {

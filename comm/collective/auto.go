@@ -17,7 +17,7 @@ type Auto struct {
 	Gamma float64 `spec:"gamma_ns" doc:"nanoseconds a byte added"`
 }
 
-var _ = Topologies.Add("auto", "the cheapest of doubling, tree, halving and ring by the cost model", Auto{Alpha: 30, Beta: 0.5, Gamma: 0.1})
+var defaults = Topologies.Add("auto", "the cheapest of doubling, tree, halving and ring by the cost model", Auto{Alpha: 30, Beta: 0.5, Gamma: 0.1}).(Auto)
 
 // Validate checks the options.
 func (a Auto) Validate() error {

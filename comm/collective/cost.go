@@ -5,15 +5,25 @@ type Price struct {
 	Steps    int     // longest chain of dependent frames
 	Messages int     // frames sent by the busiest rank
 	Sent     int     // bytes sent by the busiest rank
+	Outside  int     // bytes that the busiest node sends to others
 	Seconds  float64 // alpha-beta-gamma time of the critical path
 }
 
-// Cost prices an all-reduce of n elements of width bytes over size ranks, with
-// alpha seconds of latency a frame, beta seconds a byte at each NIC and gamma
-// seconds a byte that is added (Hockney's model; a rank sends one frame at a
-// time, receives one at a time, and waits only for what a frame depends on).
-// Moves are priced whole; that their pieces overlap is left out.
-func Cost(t Topology, size, n, width int, alpha, beta, gamma float64) Price {
+// Links is what frames and sums cost, in seconds (Hockney's model): Alpha a
+// frame, Beta a byte at each of a rank's ends, Gamma a byte that is added. Inside
+// and InsideBeta stand for Alpha and Beta within a node.
+type Links struct {
+	Alpha, Beta        float64
+	Inside, InsideBeta float64
+	Gamma              float64
+}
+
+// Cost prices an all-reduce of at.Bytes in elements of width bytes; at.Rank does
+// not matter. A rank sends one frame at a time, receives one at a time, and waits
+// only for what a frame depends on. Moves are priced whole: that their pieces
+// overlap is left out, and so is that ranks of a node share its NIC.
+func Cost(t Topology, at At, width int, l Links) Price {
+	size, n, node := at.Size, at.Bytes/width, max(1, at.Node)
 	type frame struct {
 		ready float64
 		depth int
@@ -29,9 +39,18 @@ func Cost(t Topology, size, n, width int, alpha, beta, gamma float64) Price {
 	}
 	ranks := make([]rank, size)
 	for r := range ranks {
-		ranks[r] = rank{program: cut(t.Plan(At{r, size, n * width}), n, n), done: []float64{0}, depth: []int{0}}
+		at.Rank = r
+		p := cut(t.Plan(at), n, n)
+		ranks[r] = rank{program: p, done: make([]float64, 1, 1+len(p.recvs)), depth: make([]int, 1, 1+len(p.recvs))}
 	}
-	wires := map[[2]int][]frame{}
+	between := func(a, b int) (alpha, beta float64) {
+		if a/node == b/node && node > 1 {
+			return l.Inside, l.InsideBeta
+		}
+		return l.Alpha, l.Beta
+	}
+	outside := make([]int, (size+node-1)/node)
+	wires := map[int][]frame{} // by sender·size + receiver
 	for progress := true; progress; {
 		progress = false
 		for i := range ranks {
@@ -39,10 +58,14 @@ func Cost(t Topology, size, n, width int, alpha, beta, gamma float64) Price {
 			for ; r.sent < len(r.sends) && r.sends[r.sent].got <= r.got; r.sent++ {
 				p := r.sends[r.sent]
 				b := (p.hi - p.lo) * width
+				alpha, beta := between(i, p.peer)
 				start := max(r.tx, r.done[p.got])
 				r.tx = start + float64(b)*beta
 				r.bytes += b
-				k := [2]int{i, p.peer}
+				if i/node != p.peer/node {
+					outside[i/node] += b
+				}
+				k := i*size + p.peer
 				wires[k] = append(wires[k], frame{start + alpha, r.depth[p.got] + 1, b})
 				progress = true
 			}
@@ -50,16 +73,17 @@ func Cost(t Topology, size, n, width int, alpha, beta, gamma float64) Price {
 				continue
 			}
 			p := r.recvs[r.got]
-			k := [2]int{p.peer, i}
+			k := p.peer*size + i
 			if len(wires[k]) == 0 {
 				continue
 			}
+			_, beta := between(i, p.peer)
 			f := wires[k][0]
 			wires[k] = wires[k][1:]
 			r.rx = max(r.rx, f.ready) + float64(f.bytes)*beta
 			now := max(r.done[r.got], r.rx)
 			if p.add {
-				now += float64(f.bytes) * gamma
+				now += float64(f.bytes) * l.Gamma
 			}
 			r.done = append(r.done, now)
 			r.depth = append(r.depth, max(r.depth[r.got], f.depth))
@@ -74,6 +98,9 @@ func Cost(t Topology, size, n, width int, alpha, beta, gamma float64) Price {
 		p.Messages = max(p.Messages, r.sent)
 		p.Sent = max(p.Sent, r.bytes)
 		p.Seconds = max(p.Seconds, r.done[r.got], r.tx)
+	}
+	for _, b := range outside {
+		p.Outside = max(p.Outside, b)
 	}
 	return p
 }

@@ -26,6 +26,16 @@ type program struct {
 	settle       [][2]int // elements whose last change was a sum that was not sent on
 }
 
+// may says whether send number sent may be made after got receives.
+func (p *program) may(sent, got int) bool {
+	if sent == len(p.sends) {
+		return false
+	}
+	s := &p.sends[sent]
+	due := got < len(p.recvs) && sent < p.recvs[got].gone
+	return s.got <= got && (s.before <= got+ahead || due)
+}
+
 const (
 	// ahead is how far the sends of a rank may run ahead of its receives, in
 	// pieces. It bounds what is in flight.
@@ -66,7 +76,7 @@ func cut(plan Plan, n, limit int) *program {
 			from = to
 		}
 	}
-	g := &program{}
+	g := &program{sends: make([]piece, 0, len(plan.Moves)*per), recvs: make([]piece, 0, len(plan.Moves)*per)}
 	for _, m := range plan.Moves {
 		first, base := len(g.sends), len(g.recvs)
 		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi

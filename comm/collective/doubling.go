@@ -14,7 +14,8 @@ var _ = Topologies.Add("doubling", "recursive doubling: whole vectors, log2 P st
 // Plan implements Topology.
 func (Doubling) Plan(at At) Plan {
 	all := Part{0, 1}
-	return folded(at, 1, func(core int) (m []Move) {
+	core := core(at.Size)
+	return folded(at, core, 1, func() (m []Move) {
 		for bit := 1; bit < core; bit *= 2 {
 			peer := at.Rank ^ bit
 			m = append(m, Move{To: peer, From: peer, Send: all, Recv: all, Add: true})

@@ -14,7 +14,8 @@ var _ = Topologies.Add("halving", "recursive halving and doubling (Rabenseifner)
 
 // Plan implements Topology.
 func (Halving) Plan(at At) Plan {
-	return folded(at, core(at.Size), func(core int) (m []Move) {
+	core := core(at.Size)
+	return folded(at, core, core, func() (m []Move) {
 		mine := Part{0, core}
 		for bit := core / 2; bit > 0; bit /= 2 {
 			peer, mid := at.Rank^bit, (mine.Lo+mine.Hi)/2

@@ -74,7 +74,7 @@ func TestPiecesOverlap(t *testing.T) {
 			}
 			out[r] = x
 			ps[r] = func(ctx context.Context, h comm.Host) error {
-				flags, err := allReduce(ctx, h, Group{ranks, h.Rank()}, topo, comm.Header{Flags: 1 << h.Rank()}, x, f, limit)
+				flags, err := allReduce(ctx, h, Group{Ranks: ranks, Me: h.Rank()}, topo, comm.Header{Flags: 1 << h.Rank()}, x, f, limit)
 				if err == nil && flags != 1<<p-1 {
 					err = fmt.Errorf("flags %b on rank %d", flags, h.Rank())
 				}

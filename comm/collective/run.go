@@ -32,10 +32,16 @@ type InPlace interface {
 }
 
 // Group is the set of ranks that take part, in order; Me is the index of this
-// one.
+// one. Node is how many successive ones share a node, 0 if nobody knows.
 type Group struct {
 	Ranks []int
 	Me    int
+	Node  int
+}
+
+// at is where the group's plan for a vector of so many bytes is asked for.
+func (g Group) at(bytes int) At {
+	return At{Rank: g.Me, Size: len(g.Ranks), Bytes: bytes, Node: g.Node}
 }
 
 // pieceBytes is how much of a vector one frame carries: enough to outweigh what
@@ -65,7 +71,7 @@ func allReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd com
 	r := runners.Get().(*runner)
 	r.net, r.group, r.hd, r.x, r.format = comm.Streaming(h), g, hd, x, f
 	r.hd.Kind = comm.Gradient
-	r.program = programs.get(t, At{g.Me, len(g.Ranks), len(x) * f.Width()}, len(x), limit/f.Width())
+	r.program = programs.get(t, g.at(len(x)*f.Width()), len(x), limit/f.Width())
 	if err := r.run(ctx); err != nil {
 		return r.hd.Flags, fmt.Errorf("all-reduce, step %d: %w", hd.Step, err) // r is left to late frames
 	}
@@ -106,13 +112,8 @@ func (r *runner) run(ctx context.Context) (err error) {
 		}
 	}()
 	for sent < len(sends) || got < len(recvs) {
-		for ; sent < len(sends); sent++ {
-			p := &sends[sent]
-			due := got < len(recvs) && sent < recvs[got].gone
-			if p.got > got || (p.before > got+ahead && !due) {
-				break
-			}
-			if err := r.send(ctx, p, sent); err != nil {
+		for ; r.program.may(sent, got); sent++ {
+			if err := r.send(ctx, &sends[sent], sent); err != nil {
 				return err
 			}
 		}

@@ -6,12 +6,16 @@ package collective
 
 import "github.com/gradlab/gradlab/internal/registry"
 
-// At is where a plan is asked for: the place of one rank in a group, and the
-// length of the vector.
+// At is where a plan is asked for: the place of one rank in a group, the length
+// of the vector, and what is known of where ranks are. All but Rank is the same
+// on all ranks.
 type At struct {
 	Rank  int // 0 … Size−1
 	Size  int
-	Bytes int // of the whole vector on the wire; the same on all ranks
+	Bytes int // of the whole vector on the wire
+	// Node is the number of ranks that share a node: ranks 0 … Node−1 do, the
+	// next Node do, and so on. 0 means that nobody knows.
+	Node int
 }
 
 // Part is a range of chunks [Lo, Hi).
@@ -51,9 +55,8 @@ func Bounds(p Part, chunks, n int) (lo, hi int) {
 	return at(p.Lo), at(p.Hi)
 }
 
-// core is the largest power of two up to size. Topologies over pairs run among
-// the first core ranks; rank core+i hands its vector to rank i first and gets
-// the sum from it last.
+// core is the largest power of two up to size: topologies over pairs run among
+// so many ranks.
 func core(size int) int {
 	c := 1
 	for 2*c <= size {
@@ -62,17 +65,19 @@ func core(size int) int {
 	return c
 }
 
-// folded wraps the moves of the core with those of the ranks beyond it.
-func folded(at At, chunks int, inner func(core int) []Move) Plan {
-	c, all := core(at.Size), Part{0, chunks}
-	if at.Rank >= c {
-		host := at.Rank - c
+// folded plans for any number of ranks what inner does among the first core
+// ones, at least half of them: rank core+i hands its vector to rank i first and
+// gets the sum from it last.
+func folded(at At, core, chunks int, inner func() []Move) Plan {
+	all := Part{0, chunks}
+	if at.Rank >= core {
+		host := at.Rank - core
 		return Plan{chunks, []Move{{To: host, From: -1, Send: all}, {To: -1, From: host, Recv: all}}}
 	}
-	guest := at.Rank + c
+	guest := at.Rank + core
 	if guest >= at.Size {
-		return Plan{chunks, inner(c)}
+		return Plan{chunks, inner()}
 	}
-	m := append([]Move{{To: -1, From: guest, Recv: all, Add: true}}, inner(c)...)
+	m := append([]Move{{To: -1, From: guest, Recv: all, Add: true}}, inner()...)
 	return Plan{chunks, append(m, Move{To: guest, From: -1, Send: all})}
 }

@@ -43,7 +43,7 @@ type Fair struct {
 	hosts     int
 	racks     int
 	resources []resource
-	streams   map[[2]int]*stream
+	streams   []streams // by sender
 	active    finishes
 	dirty     []*resource // a stream of theirs began or ended
 	begun     uint64      // streams activated so far
@@ -59,6 +59,11 @@ type resource struct {
 	capacity float64
 	users    []*stream // active
 	dirty    bool
+	ended    float64 // least rate of the streams that ended since rates were solved
+
+	bytes uint64        // that are through
+	busy  time.Duration // with users, up to since if there are any now
+	since time.Duration
 
 	// While rates are solved.
 	epoch uint64
@@ -72,20 +77,46 @@ const maxPath = 4
 type stream struct {
 	latency time.Duration
 	extra   float64 // bytes a message counts for beside its own
-	queue   []comm.Frame
+	to      int
+	queue   deque[queued]
 	onWay   int // frames that have not arrived
 	path    [maxPath]*resource
 	user    [maxPath]int // where it is in users of each
 	hops    int
 
-	left   float64 // bytes of queue[0] to move at since
+	left   float64 // bytes of the first frame to move at since
+	began  time.Duration
 	since  time.Duration
 	rate   float64
-	finish time.Duration // of queue[0]
+	finish time.Duration // of the first frame
 	order  uint64        // of becoming active
 	place  int           // in active
 	epoch  uint64        // of the solution that visited it
 	fixed  uint64        // of the solution that gave it its rate
+}
+
+// queued is a frame in a stream.
+type queued struct {
+	frame comm.Frame
+	sent  time.Duration
+}
+
+// streams are those of one sender. Most ranks send to the same one again, or to
+// few.
+type streams struct {
+	last *stream
+	to   map[int]*stream
+}
+
+func (s *streams) find(to int) *stream {
+	if s.last == nil || s.last.to != to {
+		if o := s.to[to]; o != nil {
+			s.last = o
+		} else {
+			return nil
+		}
+	}
+	return s.last
 }
 
 func (n *Fair) reset(ranks int) {
@@ -98,7 +129,7 @@ func (n *Fair) reset(ranks int) {
 		}
 		n.hosts = max(n.hosts, n.host[r]+1)
 	}
-	n.streams, n.active, n.dirty, n.begun, n.epoch = map[[2]int]*stream{}, nil, nil, 0, 0
+	n.streams, n.active, n.dirty, n.begun, n.epoch = make([]streams, ranks), nil, nil, 0, 0
 
 	// Sending and receiving sides: of hosts, of racks, of ranks within hosts.
 	uplink := 0.0
@@ -112,7 +143,7 @@ func (n *Fair) reset(ranks int) {
 		capacity float64
 	}{{n.hosts, n.Bandwidth}, {n.racks, uplink}, {ranks, n.Inside}} {
 		for range 2 * k.count {
-			n.resources = append(n.resources, resource{capacity: k.capacity})
+			n.resources = append(n.resources, resource{capacity: k.capacity, ended: math.Inf(1)})
 		}
 	}
 }
@@ -120,7 +151,7 @@ func (n *Fair) reset(ranks int) {
 // newStream finds what a stream passes through; nothing, if nothing limits it.
 func (n *Fair) newStream(from, to int) *stream {
 	a, b := n.host[from], n.host[to]
-	s := &stream{latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
+	s := &stream{to: to, latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
 	through := func(r *resource) {
 		s.path[s.hops] = r
 		s.hops++
@@ -146,31 +177,37 @@ func (n *Fair) newStream(from, to int) *stream {
 }
 
 func (n *Fair) pending(from, to int) bool {
-	s := n.streams[[2]int{from, to}]
+	s := n.streams[from].find(to)
 	return s != nil && s.onWay > 0
 }
 
 func (n *Fair) start(l *loop, f comm.Frame) {
-	key := [2]int{int(f.Header.From), int(f.Header.To)}
-	s := n.streams[key]
+	from, to := int(f.Header.From), int(f.Header.To)
+	s := n.streams[from].find(to)
 	if s == nil {
-		s = n.newStream(key[0], key[1])
-		n.streams[key] = s
+		s = n.newStream(from, to)
+		if n.streams[from].to == nil {
+			n.streams[from].to = map[int]*stream{}
+		}
+		n.streams[from].to[to] = s
 	}
 	s.onWay++
-	if len(s.queue) == 0 && (f.Billed == 0 || s.hops == 0) {
-		l.arrival(s.latency, f, &s.onWay)
+	if s.queue.len() == 0 && (f.Billed == 0 || s.hops == 0) {
+		l.depart(f, passing{l.now, l.now, l.now, l.now + s.latency}, &s.onWay)
 		return
 	}
-	s.queue = append(s.queue, f)
-	if len(s.queue) > 1 {
+	s.queue.push(queued{f, l.now})
+	if s.queue.len() > 1 {
 		return
 	}
 	s.load(l.now)
 	n.begun++
 	s.order, s.rate, s.finish = n.begun, 0, math.MaxInt64
-	heap.Push(&n.active, s)
+	n.active.add(s)
 	for i, r := range s.path[:s.hops] {
+		if len(r.users) == 0 {
+			r.since = l.now
+		}
 		s.user[i] = len(r.users)
 		r.users = append(r.users, s)
 		n.touch(r)
@@ -179,7 +216,7 @@ func (n *Fair) start(l *loop, f comm.Frame) {
 
 // load makes the first frame the one that moves.
 func (s *stream) load(now time.Duration) {
-	s.left, s.since = float64(s.queue[0].Billed), now
+	s.left, s.began, s.since = float64(s.queue.at(0).frame.Billed), now, now
 	if s.left > 0 {
 		s.left += s.extra
 	}
@@ -192,10 +229,28 @@ func (n *Fair) touch(r *resource) {
 	}
 }
 
+func (n *Fair) usage(now time.Duration) (links []Link) {
+	for i := range n.resources {
+		r := &n.resources[i]
+		l := Link{Kind: "nic", Index: i / 2, Out: i%2 == 0, Capacity: r.capacity, Bytes: r.bytes, Busy: r.busy}
+		switch racks, ranks := 2*n.hosts, 2*(n.hosts+n.racks); {
+		case i >= ranks:
+			l.Kind, l.Index = "memory", (i-ranks)/2
+		case i >= racks:
+			l.Kind, l.Index = "rack", (i-racks)/2
+		}
+		if len(r.users) > 0 {
+			l.Busy += now - r.since
+		}
+		links = append(links, l)
+	}
+	return links
+}
+
 func (n *Fair) settle(l *loop) (time.Duration, bool) {
 	if len(n.dirty) > 0 {
 		// Streams that begin at this same instant join the same solution.
-		if len(l.queue) > 0 && l.queue[0].at <= l.now {
+		if next := l.queue.next(); next != nil && next.at <= l.now {
 			return 0, false
 		}
 		n.solve(l.now)
@@ -203,29 +258,31 @@ func (n *Fair) settle(l *loop) (time.Duration, bool) {
 	if len(n.active) == 0 {
 		return 0, false
 	}
-	return n.active[0].finish, true
+	return n.active[0].at, true
 }
 
 // advance completes the frames that are through at this instant.
 func (n *Fair) advance(l *loop) {
-	for len(n.active) > 0 && n.active[0].finish <= l.now {
-		s := n.active[0]
+	for len(n.active) > 0 && n.active[0].at <= l.now {
+		s := n.active[0].stream
 		for {
-			l.arrival(s.latency, s.queue[0], &s.onWay)
-			s.queue[0] = comm.Frame{}
-			s.queue = s.queue[1:]
-			if len(s.queue) == 0 || s.queue[0].Billed > 0 {
+			q := s.queue.pop()
+			for _, r := range s.path[:s.hops] {
+				r.bytes += uint64(q.frame.Billed)
+			}
+			l.depart(q.frame, passing{q.sent, s.began, l.now, l.now + s.latency}, &s.onWay)
+			if s.queue.len() == 0 || s.queue.at(0).frame.Billed > 0 {
 				break
 			}
+			s.began = l.now
 		}
-		if len(s.queue) > 0 { // the next one moves on at the same rate
+		if s.queue.len() > 0 { // the next one moves on at the same rate
 			s.load(l.now)
 			s.finish = l.now + seconds(s.left/s.rate)
-			heap.Fix(&n.active, s.place)
+			n.active.moved(s)
 			continue
 		}
-		s.queue = nil
-		heap.Remove(&n.active, s.place)
+		n.active.remove(s)
 		for i, r := range s.path[:s.hops] {
 			last := r.users[len(r.users)-1]
 			r.users[s.user[i]] = last
@@ -234,7 +291,11 @@ func (n *Fair) advance(l *loop) {
 					last.user[j] = s.user[i]
 				}
 			}
-			r.users = r.users[:len(r.users)-1]
+			r.users[len(r.users)-1] = nil
+			if r.users = r.users[:len(r.users)-1]; len(r.users) == 0 {
+				r.busy += l.now - r.since
+			}
+			r.ended = min(r.ended, s.rate)
 			n.touch(r)
 		}
 	}
@@ -242,24 +303,34 @@ func (n *Fair) advance(l *loop) {
 
 // solve fills rates progressively: the resource with the least room per stream
 // fixes its streams, until none is left. Only what hangs together with dirty
-// resources is looked at.
+// resources is looked at, and of that only what the filling comes to once it
+// differs from the one before: see firstChange.
 func (n *Fair) solve(now time.Duration) {
 	n.epoch++
+	n.solveAlone(now)
+	from := n.firstChange()
 	todo := n.inside[:0]
 	visit := func(r *resource) {
 		if r.epoch != n.epoch {
-			r.epoch, r.room, r.count = n.epoch, r.capacity, len(r.users)
+			r.epoch = n.epoch
 			todo = append(todo, r)
 		}
 	}
 	for _, r := range n.dirty {
-		r.dirty = false
+		r.dirty, r.ended = false, math.Inf(1)
 		visit(r)
 	}
 	n.dirty = n.dirty[:0]
 	left := 0
 	for i := 0; i < len(todo); i++ {
-		for _, s := range todo[i].users {
+		r := todo[i]
+		r.room, r.count = r.capacity, 0
+		for _, s := range r.users {
+			if s.rate > 0 && s.rate < from {
+				r.room -= s.rate
+				continue
+			}
+			r.count++
 			if s.epoch == n.epoch {
 				continue
 			}
@@ -273,6 +344,7 @@ func (n *Fair) solve(now time.Duration) {
 	n.share = n.share[:0]
 	for _, r := range todo {
 		if r.count > 0 {
+			r.room = max(r.room, 0)
 			r.level = r.room / float64(r.count)
 			n.share = append(n.share, r)
 		}
@@ -293,7 +365,7 @@ func (n *Fair) solve(now time.Duration) {
 		}
 		rate := r.level
 		for _, s := range r.users {
-			if s.fixed == n.epoch {
+			if s.epoch != n.epoch || s.fixed == n.epoch {
 				continue
 			}
 			s.fixed = n.epoch
@@ -308,6 +380,74 @@ func (n *Fair) solve(now time.Duration) {
 	n.inside = todo
 }
 
+// solveAlone gives streams that share nothing their rates and leaves the other
+// resources dirty.
+func (n *Fair) solveAlone(now time.Duration) {
+	shared := n.dirty[:0]
+	for _, r := range n.dirty {
+		if len(r.users) > 1 || len(r.users) == 1 && !r.users[0].alone() {
+			shared = append(shared, r)
+			continue
+		}
+		r.dirty, r.ended = false, math.Inf(1)
+		for _, s := range r.users {
+			rate := math.Inf(1)
+			for _, p := range s.path[:s.hops] {
+				rate = min(rate, p.capacity)
+			}
+			n.setRate(s, rate, now)
+		}
+	}
+	n.dirty = shared
+}
+
+// alone says whether a stream shares nothing.
+func (s *stream) alone() bool {
+	for _, r := range s.path[:s.hops] {
+		if len(r.users) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// firstChange is a level up to which filling goes as it went before, so that
+// streams of lower rates keep them. The two part where a dirty resource
+// saturates, in either: one that lost a stream did so no earlier than at that
+// stream's rate; one that gained some will when those, which nothing else is
+// known to hold back, and the others, up to the rates they had, fill it.
+func (n *Fair) firstChange() float64 {
+	first := math.Inf(1)
+	for _, r := range n.dirty {
+		first = min(first, r.ended)
+		begun := false
+		for _, s := range r.users {
+			if begun = s.rate == 0; begun {
+				break
+			}
+		}
+		if !begun {
+			continue
+		}
+		level := 0.0
+		for grown := true; grown; {
+			room, above := r.capacity, 0
+			for _, s := range r.users {
+				if s.rate > 0 && s.rate <= level {
+					room -= s.rate
+				} else {
+					above++
+				}
+			}
+			next := room / float64(above) // new streams are always above
+			grown = next > level*(1+1e-12)
+			level = max(level, next)
+		}
+		first = min(first, level)
+	}
+	return first * (1 - 1e-9) // for rounding
+}
+
 // setRate lets a stream go on at another rate.
 func (n *Fair) setRate(s *stream, rate float64, now time.Duration) {
 	if rate == s.rate {
@@ -319,33 +459,7 @@ func (n *Fair) setRate(s *stream, rate float64, now time.Duration) {
 	s.left = max(s.left-s.rate*(now-s.since).Seconds(), 0)
 	s.since, s.rate = now, rate
 	s.finish = now + seconds(s.left/rate)
-	heap.Fix(&n.active, s.place)
-}
-
-// finishes is a heap of active streams by when their first frame is through.
-type finishes []*stream
-
-func (q finishes) Len() int { return len(q) }
-func (q finishes) Less(i, j int) bool {
-	if q[i].finish != q[j].finish {
-		return q[i].finish < q[j].finish
-	}
-	return q[i].order < q[j].order
-}
-func (q finishes) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-func (q *finishes) Push(x any) {
-	s := x.(*stream)
-	s.place = len(*q)
-	*q = append(*q, s)
-}
-func (q *finishes) Pop() any {
-	o := *q
-	s := o[len(o)-1]
-	*q = o[:len(o)-1]
-	return s
+	n.active.moved(s)
 }
 
 // shares is a heap of resources by room per stream.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -202,5 +203,63 @@ func TestPackedOK(t *testing.T) {
 	}
 	if PackedOK([]byte{0x10}, 2, 2) {
 		t.Fatal("took padding")
+	}
+}
+
+// Gaps in bulk are the codes and the values one by one, and what is malformed is
+// refused.
+func TestRiceGaps(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for b := uint(0); b <= 31; b++ {
+		for _, density := range []float64{1, 0.3, 0.01, 1e-4} {
+			var idx []uint32
+			next, limit := uint32(r.Uint32()%3), uint32(1<<31)
+			for len(idx) < 300 {
+				gap := uint32(min(r.ExpFloat64()/density, 3000*math.Exp2(float64(b)), 1e6))
+				if density == 1 {
+					gap = 0
+				}
+				next += gap
+				idx = append(idx, next)
+				next++
+			}
+			one, bulk := Writer{Buf: []byte{7}}, Writer{Buf: []byte{7}}
+			one.Put(5, 3)
+			bulk.Put(5, 3)
+			at := uint32(0)
+			for _, i := range idx {
+				one.Rice(i-at, b)
+				at = i + 1
+			}
+			bulk.RiceGaps(idx[:100], b)
+			at = idx[99] + 1
+			for _, i := range idx[100:] {
+				bulk.Rice(i-at, b)
+				at = i + 1
+			}
+			p := one.Flush()
+			if !bytes.Equal(p, bulk.Flush()) {
+				t.Fatalf("b=%d: other bytes in bulk", b)
+			}
+			read := func(p []byte, limit uint32) ([]uint32, bool) {
+				rd, got := NewReader(p[1:]), make([]uint32, len(idx))
+				rd.Get(3)
+				ok := rd.RiceGaps(got[:130], b, 0, limit) && rd.RiceGaps(got[130:], b, got[129]+1, limit)
+				return got, ok && rd.Done()
+			}
+			if got, ok := read(p, limit); !ok || !slices.Equal(got, idx) {
+				t.Fatalf("b=%d, density %v: other positions (%v)", b, density, ok)
+			}
+			last := idx[len(idx)-1]
+			if _, ok := read(p, last+1); !ok {
+				t.Fatalf("b=%d: refused the last position there is", b)
+			}
+			if _, ok := read(p, last); ok {
+				t.Fatalf("b=%d: took a position beyond the end", b)
+			}
+			if _, ok := read(p[:len(p)-1], limit); ok {
+				t.Fatalf("b=%d: took a cut payload", b)
+			}
+		}
 	}
 }

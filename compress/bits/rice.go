@@ -3,6 +3,7 @@ package bits
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // Rice codes (Rice and Plaunt 1971; Golomb 1966 with a power of two): v is sent
@@ -53,6 +54,32 @@ func (w *Writer) Rice(v uint32, b uint) {
 	}
 	w.Put(1<<q, uint(q)+1)
 	w.Put(uint64(v), b)
+}
+
+// RiceGaps appends the Rice codes of what lies between ascending positions idx,
+// counted from 0: idx[0], then one less than each difference, b ≤ 31.
+func (w *Writer) RiceGaps(idx []uint32, b uint) {
+	w.Buf = slices.Grow(w.Buf, (len(idx)*int(b+2)+7)/8+4)
+	buf, acc, n, low := w.Buf, w.acc, w.n, uint64(1)<<b-1
+	next := uint32(0)
+	for _, i := range idx {
+		v := i - next
+		next = i + 1
+		q := uint(v >> b)
+		if q+1+b > 32 { // seldom: the slow way
+			w.Buf, w.acc, w.n = buf, acc, n
+			w.Rice(v, b)
+			buf, acc, n = w.Buf, w.acc, w.n
+			continue
+		}
+		acc |= ((uint64(v)&low)<<1 | 1) << (q + n)
+		if n += q + 1 + b; n >= 32 {
+			buf = binary.LittleEndian.AppendUint32(buf, uint32(acc))
+			acc >>= 32
+			n -= 32
+		}
+	}
+	w.Buf, w.acc, w.n = buf, acc, n
 }
 
 // Flush pads the last byte with zeros and returns Buf.
@@ -121,6 +148,45 @@ func (r *Reader) Rice(b uint, limit uint32) (uint32, bool) {
 	r.acc >>= b
 	r.n -= b
 	return uint32(v), v <= uint64(limit)
+}
+
+// RiceGaps reads positions as Writer.RiceGaps wrote them, the first one at least
+// next, all of them below limit. It returns false where Rice would.
+func (r *Reader) RiceGaps(idx []uint32, b uint, next, limit uint32) bool {
+	p, acc, n, low := r.p, r.acc, r.n, uint64(1)<<b-1
+	for j := range idx {
+		// As many bytes as fit, whether they are needed or not: a branch on that
+		// could not be foreseen. What lies above the n bits that count is what
+		// comes next.
+		if len(p) >= 8 {
+			acc |= binary.LittleEndian.Uint64(p) << (n & 63)
+			p = p[(63-n)>>3:]
+			n |= 56
+		}
+		z := uint(bits.TrailingZeros64(acc))
+		rest := acc >> (z & 63) >> 1
+		v := uint64(z)<<(b&31) | rest&low
+		if used := z + 1 + b; used <= n && next < limit && v < uint64(limit-next) {
+			acc = rest >> (b & 31)
+			n -= used
+			next += uint32(v)
+		} else { // a long run, the end, or an error
+			r.p, r.acc, r.n = p, acc&(1<<n-1), n
+			if next >= limit {
+				return false
+			}
+			v, ok := r.Rice(b, limit-next-1)
+			if !ok {
+				return false
+			}
+			p, acc, n = r.p, r.acc, r.n
+			next += v
+		}
+		idx[j] = next
+		next++
+	}
+	r.p, r.acc, r.n = p, acc&(1<<n-1), n
+	return true
 }
 
 // Get reads a field of width ≤ 32 bits, as Put wrote it. It returns false when

@@ -14,6 +14,7 @@ type ring struct {
 	road   compress.Road
 	sent   []int // bytes per rank in the last step
 	rounds int   // operations in the last step
+	asked  []Asked
 	log    [][]byte
 }
 
@@ -41,7 +42,7 @@ func (r *ring) step(n int, g [][]float32) error {
 	ops := make([]compress.Op, world)
 	clear(r.sent)
 	r.rounds = 0
-	r.log = r.log[:0]
+	r.log, r.asked = r.log[:0], r.asked[:0]
 	for rank, x := range r.ex {
 		var err error
 		kept := append([]float32(nil), g[rank]...)
@@ -78,6 +79,7 @@ func (r *ring) step(n int, g [][]float32) error {
 			return nil
 		}
 		r.rounds++
+		r.asked = append(r.asked, askedBy(ops[0]))
 		if round > 20 {
 			return fmt.Errorf("no end after %d rounds", round)
 		}

@@ -26,6 +26,7 @@ type codecReport struct {
 	Errors   []codecError      `json:"errors"`
 	Speed    codecSpeed        `json:"speed"`
 	Roads    map[string]string `json:"roads"` // how ranks without a server combine it
+	Exchange codecExchange     `json:"exchange"`
 }
 
 type codecClaims struct {
@@ -57,6 +58,16 @@ type codecError struct {
 	Bits  float64 `json:"bits_an_element"`
 }
 
+// codecExchange is what one rank asks for in a step of mode reduce.
+type codecExchange struct {
+	Ranks   int                  `json:"ranks"`
+	Rounds  float64              `json:"rounds"` // a step
+	Bytes   float64              `json:"bytes"`  // put in by a rank in a step
+	Claimed int                  `json:"claimed_bytes"`
+	Bound   bool                 `json:"claimed_at_most"`
+	Asked   []compresstest.Asked `json:"operations"` // of rank 0, in the last step that asked for any
+}
+
 // codecSpeed is in bytes of float32 a second, 4 an element, on one core.
 type codecSpeed struct {
 	Encode float64 `json:"encode_bytes_per_second"`
@@ -85,8 +96,9 @@ any combination, such as
   gradlab codec check 'feedback(topk(keep=0.01,index=rice,values=bf16))'
 
 and prints what the codec claims, which checks hold, the mean squared error over
-‖g‖² on vectors of several laws, bits an element and speed on one core. The exit
-code is 1 if a check fails.
+‖g‖² on vectors of several laws, bits an element and speed on one core, and what
+an exchange without a server asks for: its rounds, and the bytes a rank puts in.
+The exit code is 1 if a check fails.
 
 For a codec with state the error includes what it keeps back for later.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -160,6 +172,17 @@ func checkCodec(f compress.Family) (*codecReport, error) {
 	for _, e := range errs {
 		r.Errors = append(r.Errors, codecError(e))
 	}
+	traffic, err := compresstest.MeasureExchange(f, codecElements, codecSteps)
+	if err != nil {
+		return nil, err
+	}
+	r.Exchange = codecExchange{
+		Ranks: traffic.Ranks, Rounds: traffic.Rounds, Bytes: traffic.Bytes, Asked: traffic.Asked,
+		Claimed: c.Size, Bound: !c.Exact,
+	}
+	if road == compress.RoadOwn {
+		r.Exchange.Claimed, r.Exchange.Bound = c.Asked, c.AskedBound
+	}
 	r.Speed, err = codecRate(f)
 	return r, err
 }
@@ -231,6 +254,21 @@ func (r *codecReport) write(w io.Writer) error {
 	if err := figure.Table(w, "box", []string{"input", "squared error / ‖g‖²", "bits an element"}, rows, []bool{false, true, true}); err != nil {
 		return err
 	}
+	r.Exchange.write(w, r.Claims.Made)
 	_, err := fmt.Fprintf(w, "encodes %.2f GB/s, decodes and adds %.2f GB/s of float32 on one core\n", r.Speed.Encode/1e9, r.Speed.Decode/1e9)
 	return err
+}
+
+func (x codecExchange) write(w io.Writer, claimed bool) {
+	fmt.Fprintf(w, "an exchange of %d ranks: %.0f bytes a rank and step, rounds %.4g", x.Ranks, x.Bytes, x.Rounds)
+	switch {
+	case claimed && x.Bound:
+		fmt.Fprintf(w, " (at most %d bytes claimed)", x.Claimed)
+	case claimed:
+		fmt.Fprintf(w, " (%d bytes claimed)", x.Claimed)
+	}
+	for i, a := range x.Asked {
+		fmt.Fprint(w, map[bool]string{true: ": ", false: ", then "}[i == 0], a)
+	}
+	fmt.Fprintln(w)
 }

@@ -23,8 +23,12 @@ func TestCodecCheck(t *testing.T) {
 	if len(r.Errors) < 9 || r.Errors[0].Bits < 0.8 || r.Errors[0].Bits > 1.3 || r.Speed.Encode <= 0 || r.Speed.Decode <= 0 {
 		t.Errorf("measured %+v, %+v", r.Errors, r.Speed)
 	}
+	if x := r.Exchange; x.Ranks != 3 || x.Rounds != 1 || x.Bytes <= 0 || x.Bytes > float64(x.Claimed) || !x.Bound || len(x.Asked) != 1 || x.Asked[0].Op != "gather" {
+		t.Errorf("exchange %+v", x)
+	}
 	out.Reset()
-	if code := Main([]string{"codec", "check", "natural"}, &out, &errs); code != ExitOK || !strings.Contains(out.String(), "0.125") {
+	if code := Main([]string{"codec", "check", "natural"}, &out, &errs); code != ExitOK || !strings.Contains(out.String(), "0.125") ||
+		!strings.Contains(out.String(), "an exchange of 3 ranks: 73728 bytes a rank and step, rounds 1 (73728 bytes claimed): gathered parts of 73728 bytes\n") {
 		t.Errorf("exit %d: %s", code, &out)
 	}
 	for arg, want := range map[string]string{

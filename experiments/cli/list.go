@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -31,10 +32,12 @@ func kinds() []kind {
 		{"policies", "policy", staleness.Policies.Entries()},
 		{"correctors", "corrector", staleness.Correctors.Entries()},
 		{"topologies", "topology", collective.Topologies.Entries()},
+		{"graphs", "gossip", collective.Graphs.Entries()},
 		{"placements", "placement", ps.Placements.Entries()},
 		{"modes", "mode", train.Modes.Entries()},
 		{"models", "model", nn.Models.Entries()},
 		{"profiles", "timing", profile.Profiles.Entries()},
+		{"laws", "device.law", train.Laws.Entries()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
 		{"studies", "gradlab reproduce", reproduce.Studies.Entries()},
@@ -67,15 +70,15 @@ func keys() []registry.Entry {
 
 func (e *env) listCommand() *cobra.Command {
 	var asJSON bool
+	var words []string
+	for _, k := range kinds() {
+		words = append(words, k.name)
+	}
 	c := &cobra.Command{
-		Use:   "list [codecs|optimizers|schedules|policies|correctors|topologies|placements|modes|models|profiles|data|recipes|studies|keys]",
+		Use:   "list [" + strings.Join(words, "|") + "]",
 		Short: "Everything there is, by the name it is used by",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := kinds()
-			var names []string
-			for _, k := range all {
-				names = append(names, k.name)
-			}
 			if len(args) > 1 {
 				return usageError{fmt.Errorf("list takes one word at most")}
 			}
@@ -87,7 +90,7 @@ func (e *env) listCommand() *cobra.Command {
 					}
 				}
 				if one == nil {
-					return usageError{fmt.Errorf("nothing called %q to list; %s", args[0], registry.Suggest(args[0], names))}
+					return usageError{fmt.Errorf("nothing called %q to list; %s", args[0], registry.Suggest(args[0], words))}
 				}
 				all = one
 			}

@@ -88,6 +88,13 @@ func isTerminal(w io.Writer) bool {
 
 func (d *Display) silent() bool { return d == nil || d.style == quiet }
 
+// drawn reports whether rows are drawn, rather than told as lines.
+func (d *Display) drawn() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.bars != nil
+}
+
 // Logf writes a line, above the bars if there are any.
 func (d *Display) Logf(format string, args ...any) {
 	if d.silent() {

@@ -57,6 +57,11 @@ func (r *row) tell(after time.Duration) {
 // end leaves a line in the place of the row.
 func (r *row) end(summary string) {
 	r.d.line(r.name + "  " + summary)
+	r.close()
+}
+
+// close takes the row away.
+func (r *row) close() {
 	r.d.mu.Lock()
 	defer r.d.mu.Unlock()
 	if r.d.open[r] {

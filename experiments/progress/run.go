@@ -71,6 +71,15 @@ func (r *Run) update(change func(), share time.Duration) {
 	}
 }
 
+// steps shows how many updates have been made, of how many, where nothing else
+// is known.
+func (r *Run) steps(done, total int) {
+	r.update(func() {
+		r.step, r.total = done, total
+		r.speed.add(r.row.d.now(), float64(done))
+	}, 1)
+}
+
 // Note writes a line about the run.
 func (r *Run) Note(format string, args ...any) {
 	if r == nil {
@@ -90,6 +99,18 @@ func (r *Run) Done(summary string) {
 	r.mu.Unlock()
 	if !ended {
 		r.row.end(summary)
+	}
+}
+
+// take ends the run and leaves a line without its name.
+func (r *Run) take(line string) {
+	r.mu.Lock()
+	ended := r.ended
+	r.ended = true
+	r.mu.Unlock()
+	if !ended {
+		r.row.d.line(line)
+		r.row.close()
 	}
 }
 

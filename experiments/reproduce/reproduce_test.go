@@ -13,10 +13,10 @@ import (
 
 // TestStudies carries out what takes seconds; the others are for people.
 func TestStudies(t *testing.T) {
-	for _, name := range []string{"codec-error", "ps-vs-ring"} {
+	for _, name := range []string{"codec-error", "ps-vs-ring", "grace-bytes"} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "codec-error" {
-				t.Skip("trains")
+				t.Skip("takes seconds")
 			}
 			dir := t.TempDir()
 			r, err := Run(context.Background(), name, &Lab{Quick: true, Out: dir, Runs: experiments.Options{Recipe: name, Out: dir}})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -35,6 +36,11 @@ const (
 	Instant
 )
 
+// String names the kind.
+func (k Kind) String() string {
+	return [...]string{"text", "number", "share", "bytes", "seconds", "instant"}[k]
+}
+
 // Numeric reports whether values of this kind can be averaged.
 func (k Kind) Numeric() bool { return k != Text && k != Instant }
 
@@ -48,7 +54,7 @@ func result(f func(*experiments.Result) (float64, bool)) func(*Run) (any, bool) 
 	}
 }
 
-func figure(f func(*experiments.Result) float64) func(*Run) (any, bool) {
+func amount(f func(*experiments.Result) float64) func(*Run) (any, bool) {
 	return result(func(r *experiments.Result) (float64, bool) { return f(r), true })
 }
 
@@ -70,11 +76,11 @@ var facts = []Field{
 	{"updated", "when it last told something", Instant, func(r *Run) (any, bool) { return r.Updated, !r.Updated.IsZero() }},
 	{"schema", "version of the folder's format", Number, func(r *Run) (any, bool) { return float64(r.Schema), true }},
 	{"step", "updates made, so far if it is running", Number, func(r *Run) (any, bool) { return float64(r.Step), true }},
-	{"accuracy", "on the test set, at the end", Share, figure(func(r *experiments.Result) float64 { return r.Accuracy })},
-	{"loss", "on the test set, at the end", Number, figure(func(r *experiments.Result) float64 { return r.Loss })},
-	{"train_loss", "at the end", Number, figure(func(r *experiments.Result) float64 { return r.TrainLoss })},
-	{"updates", "updates made", Number, figure(func(r *experiments.Result) float64 { return float64(r.Steps) })},
-	{"samples", "samples computed on", Number, figure(func(r *experiments.Result) float64 { return float64(r.Samples) })},
+	{"accuracy", "on the test set, at the end", Share, amount(func(r *experiments.Result) float64 { return r.Accuracy })},
+	{"loss", "on the test set, at the end", Number, amount(func(r *experiments.Result) float64 { return r.Loss })},
+	{"train_loss", "at the end", Number, amount(func(r *experiments.Result) float64 { return r.TrainLoss })},
+	{"updates", "updates made", Number, amount(func(r *experiments.Result) float64 { return float64(r.Steps) })},
+	{"samples", "samples computed on", Number, amount(func(r *experiments.Result) float64 { return float64(r.Samples) })},
 	{"seconds", "on the net's clock: virtual on sim, else wall", Seconds, func(r *Run) (any, bool) { return r.Seconds(), r.Result != nil }},
 	{"step_seconds", "seconds an update", Seconds, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Steps == 0 {
@@ -88,13 +94,13 @@ var facts = []Field{
 		}
 		return float64(r.Result.Samples) / r.Seconds(), true
 	}},
-	{"wall_seconds", "on the wall clock", Seconds, figure(func(r *experiments.Result) float64 { return r.WallSeconds })},
-	{"bytes", "that crossed the network", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) })},
-	{"bytes_up", "sent by workers", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.BytesUp) })},
-	{"bytes_down", "sent to workers", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.BytesDown) })},
-	{"wire_bytes", "all that links carried; processes only", Bytes, figure(func(r *experiments.Result) float64 { return float64(r.WireBytes) })},
-	{"staleness_mean", "mean staleness of applied gradients", Number, figure(func(r *experiments.Result) float64 { return r.StalenessMean })},
-	{"staleness_max", "largest staleness", Number, figure(func(r *experiments.Result) float64 { return float64(r.StalenessMax) })},
+	{"wall_seconds", "on the wall clock", Seconds, amount(func(r *experiments.Result) float64 { return r.WallSeconds })},
+	{"bytes", "that crossed the network", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.Crossed(r.BytesUp, r.BytesDown)) })},
+	{"bytes_up", "sent by workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesUp) })},
+	{"bytes_down", "sent to workers", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.BytesDown) })},
+	{"wire_bytes", "all that links carried; processes only", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.WireBytes) })},
+	{"staleness_mean", "mean staleness of applied gradients", Number, amount(func(r *experiments.Result) float64 { return r.StalenessMean })},
+	{"staleness_max", "largest staleness", Number, amount(func(r *experiments.Result) float64 { return float64(r.StalenessMax) })},
 	{"reached", "whether the target was reached", Text, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Target == 0 {
 			return nil, false
@@ -103,7 +109,7 @@ var facts = []Field{
 	}},
 	{"target_seconds", "to the target, if it was reached", Seconds, result(func(r *experiments.Result) (float64, bool) { return r.TargetSeconds, r.TargetReached })},
 	{"target_bytes", "to the target, if it was reached", Bytes, result(func(r *experiments.Result) (float64, bool) { return float64(r.TargetBytes), r.TargetReached })},
-	{"params", "trainable parameters", Number, figure(func(r *experiments.Result) float64 { return float64(r.Params) })},
+	{"params", "trainable parameters", Number, amount(func(r *experiments.Result) float64 { return float64(r.Params) })},
 	{"params_sha256", "of the final parameters", Text, text(func(r *Run) string {
 		if r.Result == nil {
 			return ""
@@ -174,6 +180,28 @@ func (f Field) Number(r *Run) (x float64, ok bool) {
 	return x, ok
 }
 
+// Compare orders runs by the field; runs that do not know it come last.
+func (f Field) Compare(a, b *Run) int {
+	x, okx := f.get(a)
+	y, oky := f.get(b)
+	if !okx || !oky {
+		switch {
+		case okx:
+			return -1
+		case oky:
+			return 1
+		}
+		return 0
+	}
+	switch x := x.(type) {
+	case float64:
+		return cmp.Compare(x, y.(float64))
+	case time.Time:
+		return x.Compare(y.(time.Time))
+	}
+	return strings.Compare(exact(x), exact(y))
+}
+
 // Value is a field's value as it is exported: string, float64, bool or
 // time.Time; nil where the run does not know it.
 func (f Field) Value(r *Run) any {
@@ -218,6 +246,9 @@ func (f Field) Format(x float64) string {
 func exact(v any) string {
 	switch v := v.(type) {
 	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	case time.Time:
 		return v.Format(time.RFC3339)

@@ -33,9 +33,9 @@ type stepper struct {
 	piece     func(i, slot int)
 }
 
-// newStepper makes a stepper that uses up to threads goroutines.
-func newStepper(j *Job, l sgd.Layout, threads int) (*stepper, error) {
-	opt, err := j.Optimizer.New(l)
+// newStepper makes a stepper of rule that uses up to threads goroutines.
+func newStepper(rule sgd.Optimizer, l sgd.Layout, threads int) (*stepper, error) {
+	opt, err := rule.New(l)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +57,30 @@ func (s *stepper) advance(u, params []float32, step sgd.Step) {
 	s.u, s.params, s.step = u, params, step
 	s.team.Run(stretches(len(u)), s.threads, s.piece)
 	s.u, s.params = nil, nil
+}
+
+// slots is the optimizer's state.
+func (s *stepper) slots() []sgd.Slot {
+	if o, ok := s.opt.(sgd.Stateful); ok {
+		return o.Slots()
+	}
+	return nil
+}
+
+// save keeps the optimizer's state under prefix; load takes it up again.
+func (s *stepper) save(st *State, prefix string) {
+	for _, sl := range s.slots() {
+		st.Vectors[prefix+sl.Name] = sl.V
+	}
+}
+
+func (s *stepper) load(st *State, prefix string) error {
+	for _, sl := range s.slots() {
+		if err := st.vector(prefix+sl.Name, sl.V); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scan looks for NaN and Inf on several goroutines.

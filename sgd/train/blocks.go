@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -28,10 +30,54 @@ type shard struct {
 	pieces []piece
 	layout sgd.Layout // of the packed vector
 	split  bool       // some tensor is cut
-	from   int        // where its one stretch of the flat vector begins, −1 if it has several
+	whole  part
+	parts  []part // in which it travels, in order
 }
 
 func (s *shard) size() int { return s.layout.Size() }
+
+// part is a run of a shard's pieces that travels as one frame.
+type part struct {
+	lo, hi int // pieces
+	local  int // where it begins in the shard's packed vector
+	size   int
+	from   int // where its one stretch of the flat vector begins, −1 if it has several
+}
+
+func (s *shard) part(lo, hi int) part {
+	pt := part{lo: lo, hi: hi, from: -1}
+	if lo == hi {
+		return pt
+	}
+	first := &s.pieces[lo]
+	pt.local, pt.from = first.local, first.off
+	for i := lo; i < hi; i++ {
+		pc := &s.pieces[i]
+		if pc.off != first.off+pt.size {
+			pt.from = -1
+		}
+		pt.size += pc.len
+	}
+	return pt
+}
+
+// cut makes parts of about limit bytes of gradient, from the last piece on: the
+// backward pass completes them in that order. 0: one.
+func (s *shard) cut(limit int) {
+	if limit <= 0 || len(s.pieces) == 0 {
+		s.parts = []part{s.whole}
+		return
+	}
+	s.parts = nil
+	hi, bytes := len(s.pieces), 0
+	for lo := hi - 1; lo >= 0; lo-- {
+		if bytes += 4 * s.pieces[lo].len; bytes >= limit || lo == 0 {
+			s.parts = append(s.parts, s.part(lo, hi))
+			hi, bytes = lo, 0
+		}
+	}
+	slices.Reverse(s.parts)
+}
 
 // gather copies the shard's pieces of the flat vector full into packed.
 func (s *shard) gather(packed, full []float32) {
@@ -58,10 +104,7 @@ func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
 	}
 	out := make([]*shard, n)
 	for i, pieces := range placement.Place(sizes, n) {
-		sh := &shard{from: -1}
-		if len(pieces) > 0 {
-			sh.from = l.Spans[pieces[0].Tensor].Off + pieces[0].Off
-		}
+		sh := &shard{}
 		for _, pc := range pieces {
 			s := l.Spans[pc.Tensor]
 			p := piece{span: pc.Tensor, off: s.Off + pc.Off, local: sh.layout.Size(), len: pc.Len, raw: s.Role == sgd.Buffer}
@@ -71,12 +114,11 @@ func shards(l sgd.Layout, placement ps.Placement, n int) []*shard {
 				p.block.Name = fmt.Sprintf("%s[%d:%d]", s.Name, pc.Off, pc.Off+pc.Len)
 				p.block.Rows, p.block.Cols = 1, pc.Len
 			}
-			if p.off != sh.from+p.local {
-				sh.from = -1
-			}
 			sh.layout.Add(p.block.Name, s.Role, p.block.Rows, p.block.Cols)
 			sh.pieces = append(sh.pieces, p)
 		}
+		sh.whole = sh.part(0, len(sh.pieces))
+		sh.cut(0)
 		out[i] = sh
 	}
 	return out
@@ -95,12 +137,15 @@ type packer struct {
 	recv   []compress.Receiver // where one only decodes: in place of the codec, if not nil
 	size   []int               // exact payload length, −1 if it depends on the data
 	tmp    []byte
-	last   int // length of the last payload
+	last   float64 // bytes a value of the last payload
+	empty  bool    // payloads have their exact size and nothing in them
 }
 
+// newPacker makes the codecs of a block's pieces. b.Rank is −1 where one only
+// decodes.
 func newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
 	_, raw := f.(compress.Raw)
-	p := &packer{shard: s, raw: raw, last: s.size()}
+	p := &packer{shard: s, raw: raw, last: 4}
 	for _, pc := range s.pieces {
 		fam := f
 		if pc.raw {
@@ -130,6 +175,41 @@ func newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
 	return p, nil
 }
 
+// packer makes the packer of a shard for this job.
+func (j *Job) packer(s *shard, f compress.Family, b compress.Block) (*packer, error) {
+	if j.Weightless {
+		return newSizer(s, f, b)
+	}
+	return newPacker(s, f, b)
+}
+
+// newSizer makes a packer that knows the size of every payload and makes none.
+func newSizer(s *shard, f compress.Family, b compress.Block) (*packer, error) {
+	p := &packer{shard: s, empty: true}
+	for _, pc := range s.pieces {
+		n, err := payloadSize(f, pc, b)
+		if err != nil {
+			return nil, err
+		}
+		p.size = append(p.size, n)
+	}
+	return p, nil
+}
+
+// payloadSize is the exact size of the payload of a piece.
+func payloadSize(f compress.Family, pc piece, b compress.Block) (int, error) {
+	if pc.raw {
+		return 4 * pc.len, nil
+	}
+	blk := pc.block
+	blk.Rank, blk.World, blk.Peer, blk.Dir, blk.Seed = max(b.Rank, 0), b.World, b.Peer, b.Dir, b.Seed
+	c, ok := compress.ClaimsOf(f, blk)
+	if !ok || !c.Exact {
+		return 0, fmt.Errorf("codec %s: the size of its payloads depends on the data, so a run without weights cannot know it; take one of fixed size, such as topk(index=raw32)", compress.Spec(f))
+	}
+	return c.Size, nil
+}
+
 // at is where a piece lies in a vector: the flat one or the shard's packed one.
 func (pc *piece) at(v []float32, flat bool) []float32 {
 	off := pc.local
@@ -139,55 +219,69 @@ func (pc *piece) at(v []float32, flat bool) []float32 {
 	return v[off : off+pc.len : off+pc.len]
 }
 
-// stretch is where the pieces lie in a vector as one stretch of shard.size()
+// stretch is where a part's pieces lie in a vector as one stretch of pt.size
 // values; ok is false if they do not.
-func (s *shard) stretch(flat bool) (lo int, ok bool) {
+func (pt part) stretch(flat bool) (lo int, ok bool) {
 	if flat {
-		return s.from, s.from >= 0
+		return pt.from, pt.from >= 0
 	}
-	return 0, s.size() > 0
+	return pt.local, pt.size > 0
 }
 
-// frame makes a frame of the encoded pieces of v, the flat vector or the packed
-// one. Its body may be the memory of v itself, which then must not be written to
-// until the frame is released.
-func (p *packer) frame(hd comm.Header, v vector, flat bool, s compress.Step) (comm.Frame, error) {
-	if lo, ok := p.shard.stretch(flat); ok && p.raw {
-		if f, ok := v.frame(hd, lo, p.shard.size()); ok {
+// frame makes a frame of a part's encoded pieces of v, the flat vector or the
+// packed one. Its body may be the memory of v itself, which then must not be
+// written to until the frame is released.
+func (p *packer) frame(hd comm.Header, pt part, v vector, flat bool, s compress.Step) (comm.Frame, error) {
+	if p.empty {
+		return comm.Frame{Header: hd, Billed: p.bytes(pt)}, nil
+	}
+	if lo, ok := pt.stretch(flat); ok && p.raw {
+		if f, ok := v.frame(hd, lo, pt.size); ok {
 			return f, nil
 		}
 	}
-	buf, err := p.encode(v.f, flat, s)
+	buf, err := p.encode(pt, v.f, flat, s)
 	return comm.NewFrame(hd, buf), err
 }
 
-// encode makes the payload of the pieces of v in a buffer of its own.
-func (p *packer) encode(v []float32, flat bool, s compress.Step) (*comm.Buffer, error) {
-	buf := comm.NewBuffer(p.last)
+// bytes is the exact size of a part's payload.
+func (p *packer) bytes(pt part) (n int) {
+	for _, size := range p.size[pt.lo:pt.hi] {
+		n += size
+	}
+	return n
+}
+
+// encode makes the payload of a part's pieces of v in a buffer of its own.
+func (p *packer) encode(pt part, v []float32, flat bool, s compress.Step) (*comm.Buffer, error) {
+	buf := comm.NewBuffer(int(math.Ceil(p.last * float64(pt.size))))
 	var err error
-	if buf.B, err = p.append(buf.B[:0], v, flat, s); err != nil {
+	if buf.B, err = p.append(buf.B[:0], pt, v, flat, s); err != nil {
 		buf.Release()
 		return nil, err
 	}
-	p.last = len(buf.B)
+	if pt.size > 0 {
+		p.last = float64(len(buf.B)) / float64(pt.size)
+	}
 	return buf, nil
 }
 
-// set is addTo for a vector that holds nothing yet: the pieces of v become
+// set is addTo for a vector that holds nothing yet: the part's pieces of v become
 // scale times what body says.
-func (p *packer) set(v []float32, flat bool, scale float32, body []byte, from compress.From) error {
-	if p.raw && len(body) == 4*p.shard.size() {
-		for i := range p.shard.pieces {
-			pc := &p.shard.pieces[i]
+func (p *packer) set(pt part, v []float32, flat bool, scale float32, body []byte, from compress.From) error {
+	pieces := p.shard.pieces[pt.lo:pt.hi]
+	if p.raw && len(body) == 4*pt.size {
+		for i := range pieces {
+			pc := &pieces[i]
 			setBytes(pc.at(v, flat), scale, body[:4*pc.len])
 			body = body[4*pc.len:]
 		}
 		return nil
 	}
-	for i := range p.shard.pieces {
-		clear(p.shard.pieces[i].at(v, flat))
+	for i := range pieces {
+		clear(pieces[i].at(v, flat))
 	}
-	return p.addTo(v, flat, scale, body, from)
+	return p.addTo(pt, v, flat, scale, body, from)
 }
 
 // setBytes is dst = scale·b, b in its byte form, in one pass over memory.
@@ -202,12 +296,12 @@ func setBytes(dst []float32, scale float32, b []byte) {
 	}
 }
 
-// append encodes the shard's pieces of v, the flat vector or the packed one,
-// behind dst.
-func (p *packer) append(dst []byte, v []float32, flat bool, s compress.Step) ([]byte, error) {
+// append encodes a part's pieces of v, the flat vector or the packed one, behind
+// dst.
+func (p *packer) append(dst []byte, pt part, v []float32, flat bool, s compress.Step) ([]byte, error) {
 	var err error
-	for i, c := range p.codecs {
-		pc := &p.shard.pieces[i]
+	for i := pt.lo; i < pt.hi; i++ {
+		c, pc := p.codecs[i], &p.shard.pieces[i]
 		g := pc.at(v, flat)
 		if p.size[i] >= 0 {
 			at := len(dst)
@@ -227,11 +321,14 @@ func (p *packer) append(dst []byte, v []float32, flat bool, s compress.Step) ([]
 	return dst, nil
 }
 
-// addTo decodes body and adds scale times it to the shard's pieces of v. After
-// an error v may hold part of it.
-func (p *packer) addTo(v []float32, flat bool, scale float32, body []byte, from compress.From) error {
-	for i, c := range p.codecs {
-		pc := &p.shard.pieces[i]
+// addTo decodes body and adds scale times it to a part's pieces of v. After an
+// error v may hold some of it.
+func (p *packer) addTo(pt part, v []float32, flat bool, scale float32, body []byte, from compress.From) error {
+	if p.empty {
+		return nil
+	}
+	for i := pt.lo; i < pt.hi; i++ {
+		c, pc := p.codecs[i], &p.shard.pieces[i]
 		n := p.size[i]
 		if n < 0 {
 			l, k := binary.Uvarint(body)

@@ -22,7 +22,11 @@ type common struct {
 }
 
 func newCommon(j *Job) (*common, error) {
-	opt, err := newStepper(j, j.Model.Layout(), j.cores.limit())
+	rule := j.Optimizer
+	if m, ok := j.Mode.(interface{ outer(*Job) sgd.Optimizer }); ok {
+		rule = m.outer(j)
+	}
+	opt, err := newStepper(rule, j.Model.Layout(), j.cores.limit())
 	if err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
@@ -35,42 +39,39 @@ func newCommon(j *Job) (*common, error) {
 // update makes update s.N by the mean gradient u, unless it is made. u holds
 // nothing of use afterwards.
 func (c *common) update(u []float32, s sgd.Step) {
+	c.move(s.N, func(params []float32) { c.opt.advance(u, params, s) })
+}
+
+// move makes update number n by what by does to the parameters, unless it is
+// made.
+func (c *common) move(n int, by func(params []float32)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.version > s.N {
+	if c.version > n {
 		return
 	}
 	c.params.own() // a snapshot may share them
-	c.opt.advance(u, c.params.f, s)
-	c.version = s.N + 1
+	by(c.params.f)
+	c.version = n + 1
 }
 
 func (c *common) save(st *State) {
 	st.Vectors["param"] = c.params.f
-	if o, ok := c.opt.opt.(sgd.Stateful); ok {
-		for _, sl := range o.Slots() {
-			st.Vectors["opt/"+sl.Name] = sl.V
-		}
-	}
+	c.opt.save(st, "opt/")
 }
 
-// load takes up a state, unless another rank has.
-func (c *common) load(st *State) error {
+// load takes up the state after version updates, unless another rank has.
+func (c *common) load(st *State, version int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	version := int(st.Ints["version"])
 	if c.version == version {
 		return nil
 	}
 	if err := st.vector("param", c.params.f); err != nil {
 		return err
 	}
-	if o, ok := c.opt.opt.(sgd.Stateful); ok {
-		for _, sl := range o.Slots() {
-			if err := st.vector("opt/"+sl.Name, sl.V); err != nil {
-				return err
-			}
-		}
+	if err := c.opt.load(st, "opt/"); err != nil {
+		return err
 	}
 	c.version = version
 	return nil

@@ -16,6 +16,7 @@ type cores struct {
 	threads int           // of a pass; 0: whatever the others leave idle
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
+	asks    func() ([][]ask, error) // of a run without weights
 
 	mu    sync.Mutex
 	free  []*desk
@@ -37,6 +38,7 @@ func newCores(j *Job) *cores {
 		// A pass that overlaps waits for peers with its memory half full.
 		own:    workers <= n || j.Overlap,
 		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
+		asks:   sync.OnceValues(j.asks),
 	}
 }
 
@@ -110,8 +112,11 @@ func (s *seat) give(d *desk) {
 }
 
 // initial is the parameters that every rank begins with, to be read only: all
-// ranks of a process share them until they begin.
+// ranks of a process share them until they begin. None, in a run without weights.
 func (j *Job) initial() []float32 {
+	if j.Weightless {
+		return nil
+	}
 	c := j.cores
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ type downlink struct {
 	absolute bool
 
 	shared *packer
-	cached *comm.Buffer
+	cached []*comm.Buffer // by part; nil: not made yet
 
 	packers []*packer   // per worker
 	held    [][]float32 // per worker, packed
@@ -55,8 +55,9 @@ func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 	if compress.KeepsReceiver(j.DownCodec) {
 		return nil, fmt.Errorf("down_codec %s: what workers hold is estimate enough, differences to it are sent anyway; use the codec inside by itself", compress.Spec(j.DownCodec))
 	}
-	if d.absolute {
-		d.shared, err = newPacker(sh, j.DownCodec, d.block(0))
+	if d.absolute = d.absolute || j.Weightless; d.absolute {
+		d.shared, err = j.packer(sh, j.DownCodec, d.block(0))
+		d.cached = make([]*comm.Buffer, len(sh.parts))
 		return d, err
 	}
 	for w := 0; w < j.Workers; w++ {
@@ -78,36 +79,41 @@ func (d *downlink) block(worker int) compress.Block {
 
 // changed forgets the payload of the version before.
 func (d *downlink) changed() {
-	if d.cached != nil {
-		d.cached.Release()
-		d.cached = nil
+	for k, b := range d.cached {
+		if b != nil {
+			b.Release()
+		}
+		d.cached[k] = nil
 	}
 }
 
-// frame returns a frame that takes the worker to params. The server must not
-// write to params while somebody has such a frame: see vector.own.
-func (d *downlink) frame(hd comm.Header, worker int, params vector, version int) (comm.Frame, error) {
+// frame returns a frame that takes the worker to a part of params, part k of the
+// shard. The server must not write to params while somebody has such a frame:
+// see vector.own.
+func (d *downlink) frame(hd comm.Header, worker, k int, params vector, version int) (comm.Frame, error) {
 	s := compress.Step{N: version, Seed: d.job.Seed}
+	pt := d.shard.parts[k]
 	if d.absolute {
-		if d.shared.raw {
-			return d.shared.frame(hd, params, false, s)
+		if d.shared.raw || d.shared.empty {
+			return d.shared.frame(hd, pt, params, false, s)
 		}
-		if d.cached == nil {
+		if d.cached[k] == nil {
 			var err error
-			if d.cached, err = d.shared.encode(params.f, false, s); err != nil {
+			if d.cached[k], err = d.shared.encode(pt, params.f, false, s); err != nil {
 				return comm.Frame{}, err
 			}
 		}
-		return comm.NewFrame(hd, d.cached.Retain()), nil
+		return comm.NewFrame(hd, d.cached[k].Retain()), nil
 	}
-	f32.AxpyTo(d.diff, params.f, -1, d.held[worker])
+	lo, hi := pt.local, pt.local+pt.size
+	f32.AxpyTo(d.diff[lo:hi], params.f[lo:hi], -1, d.held[worker][lo:hi])
 	p := d.packers[worker]
-	b, err := p.encode(d.diff, false, s)
+	b, err := p.encode(pt, d.diff, false, s)
 	if err != nil {
 		return comm.Frame{}, err
 	}
 	from := compress.From{Rank: d.job.Workers + d.id, Step: version}
-	if err := p.addTo(d.held[worker], false, 1, b.B, from); err != nil {
+	if err := p.addTo(pt, d.held[worker], false, 1, b.B, from); err != nil {
 		return comm.Frame{}, err
 	}
 	return comm.NewFrame(hd, b), nil
@@ -143,14 +149,19 @@ type uplink struct {
 }
 
 func newUplink(j *Job, sh *shard, worker int) (*uplink, error) {
-	in, err := newPacker(sh, j.DownCodec, compress.Block{Rank: -1, World: 1, Peer: worker, Dir: compress.Down, Seed: j.Seed})
-	return &uplink{absolute: isCast(j.DownCodec), in: in}, err
+	in, err := j.packer(sh, j.DownCodec, compress.Block{Rank: -1, World: 1, Peer: worker, Dir: compress.Down, Seed: j.Seed})
+	return &uplink{absolute: isCast(j.DownCodec) || j.Weightless, in: in}, err
 }
 
-func (u *uplink) take(full []float32, f comm.Frame) error {
+// take takes up part k.
+func (u *uplink) take(full []float32, k int, f comm.Frame) error {
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Version)}
-	if u.absolute {
-		return u.in.set(full, true, 1, f.Body, from)
+	pt := u.in.shard.parts[k]
+	switch {
+	case u.in.empty:
+		return nil
+	case u.absolute:
+		return u.in.set(pt, full, true, 1, f.Body, from)
 	}
-	return u.in.addTo(full, true, 1, f.Body, from)
+	return u.in.addTo(pt, full, true, 1, f.Body, from)
 }

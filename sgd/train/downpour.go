@@ -36,6 +36,8 @@ func (Downpour) PerUpdate(j *Job) int {
 	return staleness.PerUpdate(j.Policy, j.Workers) * max(1, j.NPush)
 }
 
+func (Downpour) perPush(j *Job) int { return max(1, j.NPush) }
+
 // Check implements Mode.
 func (Downpour) Check(j *Job) error {
 	switch {
@@ -53,9 +55,9 @@ func (Downpour) Check(j *Job) error {
 
 // Program implements Mode.
 func (Downpour) Program(j *Job, rank int) (comm.Program, error) {
-	sh := shards(j.Model.Layout(), j.Placement, j.Servers)
+	sh := j.shards()
 	if rank >= j.Workers {
-		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers], true)
+		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
 		if err != nil {
 			return nil, err
 		}
@@ -290,7 +292,7 @@ func (r *replica) fetched(ctx context.Context) error {
 	r.flags |= hd.Flags
 	for _, l := range r.links {
 		l.version = l.fetched.Header.Version
-		err := l.in.take(r.params.f, l.fetched)
+		err := l.in.take(r.params.f, 0, l.fetched)
 		l.fetched.Release()
 		if err != nil {
 			return fmt.Errorf("worker %d: parameters of server %d: %w", r.rank, l.id, err)

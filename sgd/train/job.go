@@ -10,15 +10,12 @@ package train
 
 import (
 	"fmt"
-	"math"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/registry"
-	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/staleness"
@@ -36,10 +33,13 @@ type Job struct {
 	Policy    staleness.Spec
 	Corrector staleness.Corrector
 	Topology  collective.Topology
+	Outer     sgd.Optimizer    // localsgd: rule of the pseudo-gradients; nil: plain
+	Graph     collective.Graph // who talks to whom in the modes that gossip
 	Placement ps.Placement
 
 	Workers int
 	Servers int // shards, one a rank; modes without servers ignore it
+	Node    int // successive workers that share a node, for topologies that care; 0: nobody knows
 	Batch   int // samples per worker and step
 	Updates int // planned number of updates of the parameters
 	Seed    uint64
@@ -58,8 +58,8 @@ type Job struct {
 	// Overlap lets gradients leave during the backward pass and parameters
 	// arrive during the forward pass.
 	Overlap bool
-	// Bucket is the size in bytes at which the reduce modes close a bucket of
-	// gradients when they overlap. 0: 1 MiB.
+	// Bucket is about how many bytes of gradients travel together when they
+	// overlap: a bucket of the reduce modes, a part of a push. 0: 1 MiB.
 	Bucket int
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
@@ -71,6 +71,9 @@ type Job struct {
 	CheckpointEvery int
 
 	Timing Timing
+	// Weightless runs compute nothing: frames have the exact size of what they
+	// would carry, and nothing in them. Only time and bytes come of it.
+	Weightless bool
 
 	Run         uint64      // identity of the run, carried by every frame
 	Incarnation uint32      // of this process's ranks
@@ -79,25 +82,6 @@ type Job struct {
 	cores  *cores
 	flops  float64   // of a sample's forward pass
 	shares []float64 // of each span in it
-}
-
-// Timing prices computing on a virtual clock. It says nothing about learning.
-type Timing struct {
-	FLOPS  float64 // of a device, floating-point operations per second
-	Jitter float64 // σ of the lognormal factor on every step's compute time
-}
-
-// Cost is the virtual time of flops operations by rank in step.
-func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
-	if t.FLOPS <= 0 {
-		return 0
-	}
-	s := flops / t.FLOPS
-	if t.Jitter > 0 { // mean 1
-		z := rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step))
-		s *= math.Exp(t.Jitter*z - t.Jitter*t.Jitter/2)
-	}
-	return time.Duration(s * 1e9)
 }
 
 // Mode is a way to spread the work: which ranks there are and what each does.
@@ -139,6 +123,9 @@ func (j *Job) Check() error {
 		return fmt.Errorf("servers is %d, want at least 1 in this mode", j.Servers)
 	}
 	if _, err := j.schedule(); err != nil {
+		return err
+	}
+	if err := j.checkWeightless(); err != nil {
 		return err
 	}
 	return j.Mode.Check(j)
@@ -184,10 +171,20 @@ func (j *Job) progress(version, batches int) lrschedule.Progress {
 
 // perPush is the number of batches in one push.
 func (j *Job) perPush() int {
-	if _, ok := j.Mode.(Downpour); ok {
-		return max(1, j.NPush)
+	if m, ok := j.Mode.(stepping); ok {
+		return m.perPush(j)
 	}
 	return 1
+}
+
+// stepping is implemented by modes with servers whose workers change parameters
+// of their own between pushes.
+type stepping interface{ perPush(*Job) int }
+
+// progressOf is the progress of a run whose workers have made step steps each.
+func (j *Job) progressOf(step int) lrschedule.Progress {
+	batches := step * j.Workers
+	return j.progress(batches/j.Mode.PerUpdate(j), batches)
 }
 
 // IsStopping says whether the run was asked to stop.

@@ -35,6 +35,7 @@ const (
 const (
 	flagStop uint16 = 1 << iota // the run is being stopped: save and end
 	flagDone                    // the planned updates are made: end
+	flagMore                    // a further part follows
 )
 
 // header begins every frame this package sends.

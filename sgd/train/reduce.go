@@ -55,19 +55,22 @@ func reduceProgram(j *Job, rank int, gather bool) (comm.Program, error) {
 
 // reducer is one rank.
 type reducer struct {
-	job    *Job
-	rank   int
-	shard  *shard
-	common *common
-	grad   []float32 // of this rank, then the mean
-	sched  lrschedule.Schedule
-	plain  bool                // sums of raw float32: the gradient is summed where it lies
-	ex     []compress.Exchange // otherwise
-	size   []int               // exact payload length on the gather road, −1 if it varies
-	group  collective.Group
+	job      *Job
+	rank     int
+	shard    *shard
+	common   *common
+	grad     []float32 // of this rank, then the mean
+	sched    lrschedule.Schedule
+	plain    bool                // sums of raw float32: the gradient is summed where it lies
+	ex       []compress.Exchange // otherwise
+	gathered []bool              // by span: everybody decodes everybody's payload
+	size     []int               // exact payload length on the gather road, −1 if it varies
+	asks     [][]ask             // in a run without weights, by span
+	group    collective.Group
 
 	buckets []bucket // in the order the backward pass completes them
 	step    int
+	told    int // the step of the last report
 	loss    float64
 	stats   workerStats
 	prog    progressMeter
@@ -94,16 +97,26 @@ type bucket struct {
 
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
-	r := &reducer{job: j, rank: rank, shard: wholeShard(l), grad: make([]float32, l.Size()), seat: seat{job: j}}
-	r.group.Me = rank
+	r := &reducer{job: j, rank: rank, shard: wholeShard(l), seat: seat{job: j}}
+	r.group.Me, r.group.Node = rank, j.Node
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
 	}
 	var err error
-	if r.common, err = j.cores.common(); err != nil {
+	if r.sched, err = j.schedule(); err != nil {
 		return nil, err
 	}
-	if r.sched, err = j.schedule(); err != nil {
+	r.gathered = make([]bool, len(l.Spans))
+	if j.Weightless {
+		r.cut(l)
+		r.asks, err = j.cores.asks()
+		for i, asks := range r.asks {
+			r.gathered[i] = len(asks) == 1 && asks[0].gather > 0
+		}
+		return r, err
+	}
+	r.grad = make([]float32, l.Size())
+	if r.common, err = j.cores.common(); err != nil {
 		return nil, err
 	}
 	if _, raw := j.Codec.(compress.Raw); raw && !gather {
@@ -132,6 +145,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 		if c, ok := compress.ClaimsOf(f, b); ok && c.Exact && road != compress.RoadOwn {
 			size = c.Size
 		}
+		r.gathered[len(r.ex)] = gather || road == compress.RoadGather
 		r.ex, r.size = append(r.ex, ex), append(r.size, size)
 	}
 	r.cut(l)
@@ -143,9 +157,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 func (r *reducer) cut(l sgd.Layout) {
 	limit := math.MaxInt
 	if r.job.Overlap {
-		if limit = r.job.Bucket; limit <= 0 {
-			limit = 1 << 20
-		}
+		limit = r.job.bucket()
 	}
 	hi, bytes := len(l.Spans), 0
 	for i := len(l.Spans) - 1; i >= 0; i-- {
@@ -184,7 +196,11 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 			}
 		}
 		if every := r.job.CheckpointEvery; stopped || (every > 0 && r.step%every == 0 && r.step < r.job.Updates) {
-			if err := r.checkpoint(ctx); err != nil {
+			st, err := r.state()
+			if err == nil {
+				err = sendState(ctx, h, r.job, st)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -226,7 +242,7 @@ func (r *reducer) plan(ctx context.Context) {
 func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 	tl := r.job.timeline(r.rank, r.step)
 	r.stop = r.rank == 0 && r.job.IsStopping()
-	r.work.Cost[0] = tl.total
+	r.work.Cost[0] = tl.total + r.job.coding(r.job.Codec, r.shard.size())
 	if r.job.Overlap {
 		r.backward(tl)
 	}
@@ -252,6 +268,9 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 
 // pass makes the gradient and begins its exchange.
 func (r *reducer) pass(ctx context.Context) error {
+	if r.job.Weightless {
+		return nil
+	}
 	d := r.seat.take()
 	defer r.seat.give(d)
 	if err := r.compute(ctx, d, nil); err != nil {
@@ -263,6 +282,9 @@ func (r *reducer) pass(ctx context.Context) error {
 // overlapped lets every bucket leave as soon as the backward pass has made it:
 // tokens to the own rank wake the exchange activity.
 func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
+	if r.job.Weightless {
+		return all(len(r.buckets), at)
+	}
 	d := r.seat.take()
 	defer r.seat.give(d)
 	back, mark := newDescent(len(r.shard.pieces)), 0
@@ -283,11 +305,14 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 // backward fills in the virtual time of the backward pass up to each mark.
 func (r *reducer) backward(tl timeline) {
 	for i, b := range r.buckets {
-		part := 0.0
+		part, n := 0.0, 0
+		for _, pc := range r.shard.pieces[b.lo:b.hi] {
+			n += pc.len
+		}
 		for _, share := range tl.span[b.lo:b.hi] {
 			part += share
 		}
-		r.work.Cost[i] = time.Duration(2 * part * float64(tl.forward))
+		r.work.Cost[i] = time.Duration(2*part*float64(tl.forward)) + r.job.coding(r.job.Codec, n)
 	}
 	r.work.Cost[0] += tl.forward
 }
@@ -356,13 +381,34 @@ func (r *reducer) begin(k int) error {
 	return nil
 }
 
-// exchange performs what the exchanges of a bucket ask for, round by round, the
+// exchange performs a bucket's exchange and decodes it, which takes virtual time: of everybody's
+// payloads, where they are gathered.
+func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16, err error) {
+	if flags, err = r.perform(ctx, k, stop); err != nil {
+		return flags, err
+	}
+	n := 0
+	b := &r.buckets[k]
+	for i := b.lo; i < b.hi; i++ {
+		if r.gathered[i] {
+			n += r.job.Workers * r.shard.pieces[i].len
+		} else {
+			n += r.shard.pieces[i].len
+		}
+	}
+	return flags, r.job.bill(ctx, r.h, r.job.coding(r.job.Codec, n))
+}
+
+// perform does what the exchanges of a bucket ask for, round by round, the
 // like operations of a round fused into one collective; then it leaves the mean
 // over all ranks in grad.
-func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16, err error) {
+func (r *reducer) perform(ctx context.Context, k int, stop bool) (flags uint16, err error) {
 	b := &r.buckets[k]
 	if stop {
 		flags = flagStop
+	}
+	if r.job.Weightless {
+		return r.paced(ctx, k, flags)
 	}
 	if r.plain {
 		g := r.part(b)
@@ -563,14 +609,18 @@ func (r *reducer) scatters(ctx context.Context, k int, flags uint16, held *[]fun
 
 // update applies the mean gradient.
 func (r *reducer) update() {
+	if r.job.Weightless {
+		return
+	}
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	r.common.update(r.grad, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
 }
 
 func (r *reducer) report(ctx context.Context) error {
-	v := r.step
+	v, told := r.step, r.told
+	r.told = v
 	r.prog.add(comm.Header{Value: r.loss})
-	if v%r.job.reportEvery() == 0 || v == r.job.Updates {
+	if crossed(r.job.reportEvery(), told, v) || v == r.job.Updates {
 		p := r.job.progress(v, v*r.job.Workers)
 		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), LR: r.sched(p)}
 		r.prog.fill(&m, nil)
@@ -579,11 +629,14 @@ func (r *reducer) report(ctx context.Context) error {
 			return err
 		}
 	}
-	if e := r.job.EvalEvery; e > 0 && v%e == 0 && v < r.job.Updates {
+	if crossed(r.job.EvalEvery, told, v) && v < r.job.Updates {
 		return r.snapshot(ctx, false)
 	}
 	return nil
 }
+
+// crossed says whether a multiple of every lies in (from, to]; 0: there are none.
+func crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
 
 // bytes estimates what all ranks have sent and received from what this one has:
 // exact on symmetric topologies with payloads of equal length.
@@ -596,10 +649,14 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	up, down := r.bytes()
 	m := mark{Version: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), Up: up, Down: down, Last: last}
+	if r.job.Weightless {
+		return sendJSON(ctx, r.h, r.job, tagMark, m)
+	}
 	return sendSnapshot(ctx, r.h, r.job, m, r.common.params)
 }
 
-func (r *reducer) checkpoint(ctx context.Context) error {
+// state is what this rank must keep over a restart.
+func (r *reducer) state() (*State, error) {
 	st := newState()
 	st.Ints[fmt.Sprintf("step/%d", r.rank)] = int64(r.step)
 	c := r.h.Traffic().Count()
@@ -611,17 +668,22 @@ func (r *reducer) checkpoint(ctx context.Context) error {
 	}
 	for i, ex := range r.ex {
 		if err := saveState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return sendState(ctx, r.h, r.job, st)
+	return st, nil
 }
 
 func (r *reducer) load(st *State) error {
 	r.step = int(st.Ints["version"])
-	if err := r.common.load(st); err != nil {
+	r.told = r.step
+	if err := r.common.load(st, r.step); err != nil {
 		return err
 	}
+	return r.loadCodecs(st)
+}
+
+func (r *reducer) loadCodecs(st *State) error {
 	for i, ex := range r.ex {
 		if err := loadState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
 			return err

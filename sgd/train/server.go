@@ -25,11 +25,13 @@ type server struct {
 	store *store
 	core  *ps.Core
 	down  *downlink
-	acks  bool // pushes are answered without parameters (downpour)
+	acks  bool // pushes are answered without parameters
+	own   bool // workers have parameters of their own, which only they ask to renew
 
 	h       comm.Host
-	saved   map[int]bool // workers at the present checkpoint mark
-	ended   map[int]bool // workers that said bye or saved to stop
+	parts   [][]comm.Frame // by worker: of a push that is not whole yet
+	saved   map[int]bool   // workers at the present checkpoint mark
+	ended   map[int]bool   // workers that said bye or saved to stop
 	stop    bool
 	waiting []comm.Header // pulls that wait for a version
 	prog    progressMeter
@@ -37,8 +39,11 @@ type server struct {
 	past    uint64 // pushes of workers that died, before a resume began them anew
 }
 
-func newServer(j *Job, id int, sh *shard, acks bool) (*server, error) {
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: acks, saved: map[int]bool{}, ended: map[int]bool{}}
+func newServer(j *Job, id int, sh *shard) (*server, error) {
+	_, steps := j.Mode.(stepping)
+	mode, _ := j.Mode.(Server)
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps,
+		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{}}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -69,14 +74,15 @@ type store struct {
 }
 
 func newStore(j *Job, sh *shard) (*store, error) {
-	st := &store{job: j, params: newVector(sh.size())}
-	sh.gather(st.params.f, j.initial())
+	st := &store{job: j}
 	var err error
-	if st.opt, err = newStepper(j, sh.layout, par.Threads()); err != nil {
-		return nil, fmt.Errorf("optimizer: %w", err)
+	if st.sched, err = j.schedule(); err != nil || j.Weightless {
+		return st, err
 	}
-	if st.sched, err = j.schedule(); err != nil {
-		return nil, err
+	st.params = newVector(sh.size())
+	sh.gather(st.params.f, j.initial())
+	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	for w := 0; w < j.Workers; w++ {
 		p, err := newPacker(sh, j.Codec, compress.Block{Rank: -1, World: j.Workers, Peer: w, Dir: compress.Up, Seed: j.Seed})
@@ -96,6 +102,9 @@ func (st *store) Reset() {
 // Add keeps a first gradient that needs no decoding as it is: often it remains
 // the only one.
 func (st *store) Add(f comm.Frame, weight float64) error {
+	if st.job.Weightless {
+		return nil
+	}
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
 	switch {
@@ -106,9 +115,9 @@ func (st *store) Add(f comm.Frame, weight float64) error {
 		st.decodeOnly()
 	case st.sum.f == nil:
 		st.sum = newVector(len(st.params.f))
-		return in.set(st.sum.f, false, float32(weight), f.Body, from)
+		return in.set(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
 	}
-	return in.addTo(st.sum.f, false, float32(weight), f.Body, from)
+	return in.addTo(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
 }
 
 // decodeOnly makes the single gradient the sum.
@@ -121,6 +130,9 @@ func (st *store) decodeOnly() {
 // Step makes the update in the memory of the gradient, if that is nobody
 // else's.
 func (st *store) Step(u ps.Update) error {
+	if st.job.Weightless {
+		return nil
+	}
 	var grad []float32
 	if st.only != nil {
 		if view, ok := f32.Floats(st.only); ok && st.sole {
@@ -155,7 +167,7 @@ func (s *server) program(ctx context.Context, h comm.Host) error {
 				s.past += s.core.Received()[w]
 				s.core.Join(w, s.job.Incarnation)
 			}
-			if err := s.goOn(ctx, w, !s.acks && s.down.absolute); err != nil {
+			if err := s.goOn(ctx, w, !s.own && s.down.absolute); err != nil {
 				return err
 			}
 		}
@@ -190,6 +202,10 @@ func (s *server) lose(ctx context.Context, err error) error {
 	}
 	delete(s.ended, p.Rank)
 	delete(s.saved, p.Rank)
+	for _, f := range s.parts[p.Rank] {
+		f.Release()
+	}
+	s.parts[p.Rank] = nil
 	s.lost = append(s.lost, fmt.Sprintf("worker %d after version %d of shard %d: %s", p.Rank, s.core.Version(), s.id, p.Cause))
 	replies, err := s.core.Leave(p.Rank)
 	if err != nil {
@@ -216,6 +232,13 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	s.stop = s.stop || s.job.IsStopping()
 	switch h.Tag {
 	case tagPush:
+		if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+			return err
+		}
+		f, whole, err := s.join(f)
+		if err != nil || !whole {
+			return err
+		}
 		before := s.core.Version()
 		s.prog.add(h)
 		replies, err := s.core.Push(f)
@@ -259,6 +282,42 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	}
 	f.Release()
 	return fmt.Errorf("rank %d sent a frame with tag %d, which a server does not know", h.From, h.Tag)
+}
+
+// join makes one push of parts, of which the last pieces came first; whole is
+// false while parts are missing.
+func (s *server) join(f comm.Frame) (push comm.Frame, whole bool, err error) {
+	from := int(f.Header.From)
+	if from < 0 || from >= len(s.parts) {
+		f.Release()
+		return f, false, fmt.Errorf("rank %d, which is no worker, sent a push", from)
+	}
+	parts := s.parts[from]
+	if f.Header.Flags&flagMore != 0 {
+		s.parts[from] = append(parts, f)
+		return f, false, nil
+	}
+	if len(parts) == 0 {
+		return f, true, nil
+	}
+	s.parts[from] = parts[:0]
+	push = comm.Frame{Header: f.Header, Billed: f.Billed}
+	size := len(f.Body)
+	for _, p := range parts {
+		push.Billed += p.Billed
+		size += len(p.Body)
+	}
+	if s.job.Weightless {
+		return push, true, nil
+	}
+	buf := comm.NewBuffer(size)
+	n := copy(buf.B, f.Body)
+	f.Release()
+	for i := len(parts) - 1; i >= 0; i-- {
+		n += copy(buf.B[n:], parts[i].Body)
+		parts[i].Release()
+	}
+	return comm.NewFrame(push.Header, buf), true, nil
 }
 
 // pulls answers those who asked for parameters of a version that is there, or
@@ -315,15 +374,36 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 		hd.Kind = comm.Control
 		f = comm.NewFrame(hd, comm.NewBuffer(0))
 	default:
-		var err error
-		if f, err = s.down.frame(hd, r.Worker, s.store.params, s.core.Version()); err != nil {
-			return fmt.Errorf("parameters for worker %d: %w", r.Worker, err)
+		return s.parameters(ctx, hd, r.Worker)
+	}
+	return s.send(ctx, r.Worker, f)
+}
+
+// parameters sends a worker the parameters, part by part.
+func (s *server) parameters(ctx context.Context, hd comm.Header, worker int) error {
+	hd.Kind = comm.Parameters
+	for k := range s.shard.parts {
+		part := hd
+		if k < len(s.shard.parts)-1 {
+			part.Flags |= flagMore
+		}
+		f, err := s.down.frame(part, worker, k, s.store.params, s.core.Version())
+		if err != nil {
+			return fmt.Errorf("parameters for worker %d: %w", worker, err)
+		}
+		if err := s.send(ctx, worker, f); err != nil {
+			return err
 		}
 	}
-	if err := s.h.Send(ctx, r.Worker, f); err != nil && (s.job.synchronous() || !isGone(err)) {
+	return nil
+}
+
+// send sends a worker f. That it is dead is told in Recv.
+func (s *server) send(ctx context.Context, worker int, f comm.Frame) error {
+	if err := s.h.Send(ctx, worker, f); err != nil && (s.job.synchronous() || !isGone(err)) {
 		return err
 	}
-	return nil // a worker's death is told in Recv
+	return nil
 }
 
 // isGone says whether err is the death of a peer.
@@ -373,7 +453,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 		}
 		// At a mark of an asynchronous run all take up the present parameters,
 		// stopped or not, so that both go on alike.
-		if err := s.goOn(ctx, w, !s.stop && !s.acks && !s.job.synchronous() && s.down.absolute); err != nil {
+		if err := s.goOn(ctx, w, !s.stop && !s.own && !s.job.synchronous() && s.down.absolute); err != nil {
 			return err
 		}
 	}
@@ -393,12 +473,7 @@ func (s *server) goOn(ctx context.Context, w int, params bool) error {
 	if !params {
 		return s.h.Send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
 	}
-	hd.Kind = comm.Parameters
-	f, err := s.down.frame(hd, w, s.store.params, s.core.Version())
-	if err != nil {
-		return fmt.Errorf("parameters for worker %d: %w", w, err)
-	}
-	return s.h.Send(ctx, w, f)
+	return s.parameters(ctx, hd, w)
 }
 
 func (s *server) save(st *State) error {
@@ -483,6 +558,9 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 	up, down := s.bytes()
 	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
 	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
+	if s.job.Weightless {
+		return sendJSON(ctx, s.h, s.job, tagMark, m)
+	}
 	return sendSnapshot(ctx, s.h, s.job, m, s.store.params)
 }
 

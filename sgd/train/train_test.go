@@ -163,14 +163,20 @@ func TestThreeRoads(t *testing.T) {
 	updates := func(j *train.Job) { j.Updates = 200 }
 	one, _ := runOn(t, &local.Net{}, job(t, updates, func(j *train.Job) { j.Workers, j.Batch = 1, 32 }), nil)
 	for name, opts := range map[string][]option{
-		"server":            {},
-		"server, 3 shards":  {func(j *train.Job) { j.Servers = 3 }},
-		"server, overlap":   {func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
-		"ring":              {mode("reduce")},
-		"ring, overlap":     {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
-		"direct":            {mode("reduce"), topology("direct")},
-		"gather":            {mode("gather")},
-		"server, delta raw": {down("bysize(limit=1,small=raw,large=raw)")},
+		"server":               {},
+		"server, 3 shards":     {func(j *train.Job) { j.Servers = 3 }},
+		"server, overlap":      {func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
+		"ring":                 {mode("reduce")},
+		"ring, overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		"direct":               {mode("reduce"), topology("direct")},
+		"gather":               {mode("gather")},
+		"server, delta raw":    {down("bysize(limit=1,small=raw,large=raw)")},
+		"server, parts":        {func(j *train.Job) { j.Servers, j.Overlap, j.Bucket = 2, true, 1 }},
+		"server, parts, delta": {down("bysize(limit=1,small=raw,large=raw)"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		"server, barrier":      {mode("server(barrier=true)"), func(j *train.Job) { j.Servers = 2 }},
+		"server, barrier, parts": {mode("server(barrier=true)"), func(j *train.Job) {
+			j.Servers, j.Overlap, j.Bucket, j.Placement = 3, true, 1, ps.RoundRobin{}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loc, _ := runOn(t, &local.Net{}, job(t, append(opts, updates)...), nil)
@@ -192,6 +198,8 @@ var asynchronous = map[string][]option{
 	"asp":             {policy("asp")},
 	"asp, 2 shards":   {policy("asp"), func(j *train.Job) { j.Servers = 2 }},
 	"asp, overlap":    {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 3, true }},
+	"asp, parts":      {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap, j.Bucket = 2, true, 1 }},
+	"asp, barrier":    {mode("server(barrier=true)"), policy("asp"), func(j *train.Job) { j.Servers = 2 }},
 	"ssp":             {policy("ssp(slack=1)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
 	"softsync":        {policy("softsync(n=2)"), func(j *train.Job) { j.Corrector = staleness.AlphaTau{} }},
 	"asp, delta topk": {policy("asp"), with("feedback(topk(keep=0.1))"), down("topk(keep=0.2)")},

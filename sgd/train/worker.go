@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,7 +17,14 @@ import (
 // worker pushes the gradient of a step to every shard, and the answer to a push
 // is the next parameters. When the answer comes is the policy's business: bsp
 // holds it until all have pushed, asp answers at once.
-type Server struct{}
+//
+// With overlap a push leaves in parts of about bucket bytes, as the backward pass
+// makes them, and its answer comes in the same parts, first layers first.
+//
+// With Barrier a push is answered without parameters, and a worker asks for them
+// once all shards have answered: what TensorFlow's synchronous replicas do, whose
+// tokens come when every variable has been updated. It costs a round trip.
+type Server struct{ Barrier bool }
 
 var _ = Modes.Add("server", "parameter servers; a push is answered with the next parameters", Server{})
 
@@ -29,11 +37,30 @@ func (Server) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Wor
 // Check implements Mode.
 func (Server) Check(j *Job) error { return checkServers(j) }
 
-// Program implements Mode.
-func (Server) Program(j *Job, rank int) (comm.Program, error) {
+// shards are the shards of a job with servers, cut into parts.
+func (j *Job) shards() []*shard {
 	sh := shards(j.Model.Layout(), j.Placement, j.Servers)
+	if _, ok := j.Mode.(Server); ok && j.Overlap {
+		for _, s := range sh {
+			s.cut(j.bucket())
+		}
+	}
+	return sh
+}
+
+// bucket is about how many bytes of gradient travel together with overlap.
+func (j *Job) bucket() int {
+	if j.Bucket > 0 {
+		return j.Bucket
+	}
+	return 1 << 20
+}
+
+// Program implements Mode.
+func (m Server) Program(j *Job, rank int) (comm.Program, error) {
+	sh := j.shards()
 	if rank >= j.Workers {
-		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers], false)
+		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
 		if err != nil {
 			return nil, err
 		}
@@ -49,8 +76,8 @@ func (Server) Program(j *Job, rank int) (comm.Program, error) {
 // checkServers builds the parts of a server job once, so that what cannot work
 // is refused before anything starts.
 func checkServers(j *Job) error {
-	sh := shards(j.Model.Layout(), j.Placement, j.Servers)
-	if _, err := newServer(j, 0, sh[0], false); err != nil {
+	sh := j.shards()
+	if _, err := newServer(j, 0, sh[0]); err != nil {
 		return err
 	}
 	_, err := newWorker(j, 0, sh)
@@ -63,24 +90,32 @@ func checkServers(j *Job) error {
 // it reads the server's, which all who compute on that version share, from the
 // answer to a push until its next gradient is made.
 type worker struct {
-	job    *Job
-	rank   int
-	params vector
-	shares bool // params belong to others
-	grad   vector
-	links  []*link
-	step   int
-	h      comm.Host
-	seat   seat
-	work   comm.Work // of a round
+	job     *Job
+	rank    int
+	params  vector
+	shares  bool // params belong to others
+	barrier bool // parameters are asked for
+	grad    vector
+	links   []*link
+	step    int
+	h       comm.Host
+	seat    seat
+	work    comm.Work // of a round
 
-	// The gradient leaves in marks: shards in the order in which the backward
-	// pass completes them.
-	order    []int
-	spanLeft [][]int // span → shards that contain it
-	flags    uint16  // of the answers to the last step
-	loss     float64 // of the present step, for the headers of its pushes
-	stats    workerStats
+	// The gradient leaves in marks: parts of shards in the order in which the
+	// backward pass completes them.
+	order []parcel
+	spans [][]parcel // the parts that contain a span
+	flags uint16     // of the answers to the last step
+	loss  float64    // of the present step, for the headers of its pushes
+	stats workerStats
+}
+
+// parcel is a part of a shard.
+type parcel struct {
+	link *link
+	k    int        // in shard.parts
+	next comm.Frame // of the present push, but for its sequence number
 }
 
 // link is a worker's side of one shard.
@@ -91,8 +126,9 @@ type link struct {
 	in       *uplink
 	version  uint64
 	seq      uint64
-	waiting  bool       // a push is unanswered
-	payload  comm.Frame // the next push, but for its sequence number
+	waiting  bool       // a push, or a pull, is unanswered
+	due      comm.Tag   // of the answer
+	got      int        // parts of the answer that are there
 	fetched  comm.Frame // downpour: parameters not taken up yet
 }
 
@@ -104,40 +140,43 @@ type workerStats struct {
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}}
-	w.spanLeft = make([][]int, len(j.Model.Layout().Spans))
+	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, shard: s}
 		var err error
-		if l.out, err = newPacker(s, j.Codec, compress.Block{Rank: rank, World: j.Workers, Peer: l.rank, Dir: compress.Up, Seed: j.Seed}); err != nil {
+		if l.out, err = j.packer(s, j.Codec, compress.Block{Rank: rank, World: j.Workers, Peer: l.rank, Dir: compress.Up, Seed: j.Seed}); err != nil {
 			return nil, err
 		}
 		if l.in, err = newUplink(j, s, rank); err != nil {
 			return nil, err
 		}
 		w.links = append(w.links, l)
-		w.order = append(w.order, i)
-		for _, pc := range s.pieces {
-			if k := w.spanLeft[pc.span]; len(k) == 0 || k[len(k)-1] != i {
-				w.spanLeft[pc.span] = append(k, i)
+		for k := len(s.parts) - 1; k >= 0; k-- {
+			w.order = append(w.order, parcel{link: l, k: k})
+			for _, pc := range s.pieces[s.parts[k].lo:s.parts[k].hi] {
+				w.spans[pc.span] = append(w.spans[pc.span], parcel{link: l, k: k})
 			}
 		}
 	}
-	_, downpour := j.Mode.(Downpour) // replicas change their parameters themselves
+	mode, _ := j.Mode.(Server)
+	w.barrier = mode.Barrier
+	_, steps := j.Mode.(stepping)
 	_, raw := j.DownCodec.(compress.Raw)
-	if w.shares = raw && len(sh) == 1 && sh[0].from == 0 && !j.Overlap && !downpour; !w.shares {
+	if w.shares = raw && !j.Weightless && len(sh) == 1 && sh[0].whole.from == 0 && !j.Overlap && !steps; !w.shares {
 		w.params.f = slices.Clone(w.params.f)
 	}
-	// A shard is complete once its first span is.
-	slices.SortStableFunc(w.order, func(a, b int) int { return firstSpan(sh[b]) - firstSpan(sh[a]) })
+	// A part is complete once its first span is.
+	slices.SortStableFunc(w.order, func(a, b parcel) int { return b.firstSpan() - a.firstSpan() })
 	return w, nil
 }
 
-func firstSpan(s *shard) int {
-	first := 1 << 30 // an empty shard is complete at once
-	for _, p := range s.pieces {
-		first = min(first, p.span)
+func (p parcel) part() part { return p.link.shard.parts[p.k] }
+
+func (p parcel) firstSpan() int {
+	if pt := p.part(); pt.lo < pt.hi {
+		return p.link.shard.pieces[pt.lo].span
 	}
-	return first
+	return 1 << 30 // an empty shard is complete at once
 }
 
 func (w *worker) program(ctx context.Context, h comm.Host) error {
@@ -158,6 +197,11 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 	for w.flags&(flagDone|flagStop) == 0 {
 		if err := w.round(ctx); err != nil && !errors.Is(err, errEnded) {
 			return err
+		}
+		if w.barrier {
+			if err := w.pull(ctx); err != nil {
+				return err
+			}
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
 		if !w.job.Overlap || mark || w.flags != 0 {
@@ -203,6 +247,9 @@ func (w *worker) round(ctx context.Context) error {
 	began := w.h.Now()
 	if !w.job.Overlap {
 		w.work.Cost[0] = tl.total
+		for i := range w.order {
+			w.work.Cost[0] += w.job.coding(w.job.Codec, w.order[i].part().size)
+		}
 	} else {
 		if w.h.Virtual() { // parameters arrive while the forward pass goes on
 			for span, share := range tl.span {
@@ -240,6 +287,9 @@ func (w *worker) pass(ctx context.Context, at func(int) error) error {
 }
 
 func (w *worker) makeAll(ctx context.Context) error {
+	if w.job.Weightless {
+		return w.sizeAll()
+	}
 	d := w.seat.take()
 	defer w.seat.give(d)
 	if err := w.compute(ctx, d, nil, nil); err != nil {
@@ -253,10 +303,26 @@ func (w *worker) makeAll(ctx context.Context) error {
 	return nil
 }
 
+// sizeAll makes every push without weights.
+func (w *worker) sizeAll() error {
+	for i := range w.order {
+		if err := w.encode(i, vector{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // overlapped makes every push as soon as the backward pass has completed its
 // shard. On a real clock the forward pass waits for parameters where it needs
 // them; on the virtual clock they are there.
 func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
+	if w.job.Weightless {
+		if err := w.sizeAll(); err != nil {
+			return err
+		}
+		return all(len(w.order), at)
+	}
 	d := w.seat.take()
 	defer w.seat.give(d)
 	need := func(span int) error {
@@ -265,10 +331,10 @@ func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
 		}
 		return w.job.cores.away(func() error { return w.need(ctx, span) })
 	}
-	back, mark := newDescent(len(w.spanLeft)), 0
+	back, mark := newDescent(len(w.spans)), 0
 	return w.compute(ctx, d, need, func(span int) error {
 		back.pass(span)
-		for ; mark < len(w.order) && firstSpan(w.links[w.order[mark]].shard) >= back.left; mark++ {
+		for ; mark < len(w.order) && w.order[mark].firstSpan() >= back.left; mark++ {
 			if err := w.encode(mark, w.grad); err != nil {
 				return err
 			}
@@ -284,16 +350,16 @@ func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
 func (w *worker) backward(tl timeline) {
 	cost := w.work.Cost
 	done := time.Duration(0)
-	for i, id := range w.order {
-		sum := 0.0
-		for span := len(tl.span) - 1; span >= 0 && span >= firstSpan(w.links[id].shard); span-- {
+	sum, span := 0.0, len(tl.span)-1
+	for i, p := range w.order {
+		for ; span >= 0 && span >= p.firstSpan(); span-- {
 			sum += tl.span[span]
 		}
 		if i == len(w.order)-1 { // whatever is left of the pass
 			sum = 1
 		}
 		at := time.Duration(2 * sum * float64(tl.forward))
-		cost[i] = max(at-done, 0)
+		cost[i] = max(at-done, 0) + w.job.coding(w.job.Codec, p.part().size)
 		done = max(at, done)
 	}
 }
@@ -324,11 +390,15 @@ func (w *worker) compute(ctx context.Context, d *desk, need, ready func(int) err
 
 // encode makes the payload of mark i.
 func (w *worker) encode(i int, grad vector) error {
-	l := w.links[w.order[i]]
+	p := &w.order[i]
+	l := p.link
 	hd := w.job.header(comm.Gradient, tagPush)
 	hd.Shard, hd.Step, hd.Version, hd.Value = uint16(l.id), uint64(w.step), l.version, w.loss
+	if p.k > 0 { // parts leave last ones first
+		hd.Flags = flagMore
+	}
 	var err error
-	if l.payload, err = l.out.frame(hd, grad, true, w.codecStep()); err != nil {
+	if p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep()); err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
 	return nil
@@ -341,23 +411,28 @@ func (w *worker) codecStep() compress.Step {
 
 // push sends the payload of mark i.
 func (w *worker) push(ctx context.Context, i int) error {
-	l := w.links[w.order[i]]
-	f := l.payload
+	p := &w.order[i]
+	l, f := p.link, p.next
+	p.next = comm.Frame{}
 	f.Header.Seq = l.seq
-	l.seq++
-	l.waiting, l.payload = true, comm.Frame{}
+	if p.k == 0 {
+		l.seq++
+		l.expect(tagAnswer)
+	}
 	return w.h.Send(ctx, l.rank, f)
 }
 
+func (l *link) expect(tag comm.Tag) { l.waiting, l.due, l.got = true, tag, 0 }
+
 // lacks says whether parameters of a span are still on their way.
 func (w *worker) lacks(span int) bool {
-	return slices.ContainsFunc(w.spanLeft[span], func(id int) bool { return w.links[id].waiting })
+	return slices.ContainsFunc(w.spans[span], func(p parcel) bool { return p.link.waiting && p.link.got <= p.k })
 }
 
-// need waits for the shards that hold a span.
+// need waits for the parts that hold a span.
 func (w *worker) need(ctx context.Context, span int) error {
-	for _, id := range w.spanLeft[span] {
-		if err := w.await(ctx, w.links[id]); err != nil {
+	for _, p := range w.spans[span] {
+		if err := w.await(ctx, p.link, p.k); err != nil {
 			return err
 		}
 	}
@@ -369,37 +444,66 @@ func (w *worker) need(ctx context.Context, span int) error {
 
 func (w *worker) awaitAll(ctx context.Context) error {
 	for _, l := range w.links {
-		if err := w.await(ctx, l); err != nil {
+		if err := w.await(ctx, l, math.MaxInt); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// await takes the answer to the push that a shard still owes.
-func (w *worker) await(ctx context.Context, l *link) error {
-	if !l.waiting {
-		return nil
+// await takes the answer that a shard still owes, up to part k.
+func (w *worker) await(ctx context.Context, l *link, k int) error {
+	for l.waiting && l.got <= k {
+		began := w.h.Now()
+		f, err := w.h.Recv(ctx, l.rank, l.due)
+		if err != nil {
+			return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
+		}
+		w.stats.wait += w.h.Now() - began
+		err = w.answer(l, f)
+		f.Release()
+		if err != nil {
+			return err
+		}
+		if f.Header.Kind == comm.Parameters {
+			if err := w.job.bill(ctx, w.h, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
+				return err
+			}
+		}
 	}
-	began := w.h.Now()
-	f, err := w.h.Recv(ctx, l.rank, tagAnswer)
-	if err != nil {
-		return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
+	return nil
+}
+
+// pull asks all shards for parameters once they have all taken the push.
+func (w *worker) pull(ctx context.Context) error {
+	if err := w.awaitAll(ctx); err != nil || w.flags&flagDone != 0 {
+		return err
 	}
-	w.stats.wait += w.h.Now() - began
-	defer f.Release()
-	l.waiting = false
-	return w.answer(l, f)
+	for _, l := range w.links {
+		hd := w.job.header(comm.Control, tagPull)
+		hd.Shard, hd.Step = uint16(l.id), uint64(w.step)
+		if err := w.h.Send(ctx, l.rank, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+		l.expect(tagFetched)
+	}
+	return nil
 }
 
 // answer takes the parameters of an answer and notes what it says.
 func (w *worker) answer(l *link, f comm.Frame) error {
-	w.flags |= f.Header.Flags
+	w.flags |= f.Header.Flags &^ flagMore
+	k := l.got
+	if l.got++; f.Header.Flags&flagMore == 0 {
+		l.waiting = false
+	}
 	switch {
 	case f.Header.Code == codeRejected:
 		return fmt.Errorf("worker %d, step %d: server %d refused the push: %s", w.rank, w.step, l.id, f.Body)
 	case f.Header.Kind != comm.Parameters:
 		return nil
+	case k >= len(l.shard.parts):
+		return fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, l.id, len(l.shard.parts))
 	}
 	l.version = f.Header.Version
 	if w.shares {
@@ -411,7 +515,7 @@ func (w *worker) answer(l *link, f comm.Frame) error {
 		w.params.release()
 		w.params = newVector(l.shard.size())
 	}
-	if err := l.in.take(w.params.f, f); err != nil {
+	if err := l.in.take(w.params.f, k, f); err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
 	}
 	return nil
@@ -423,6 +527,11 @@ func (w *worker) checkpoint(ctx context.Context) error {
 	if err := w.save(st); err != nil {
 		return err
 	}
+	return w.mark(ctx, st)
+}
+
+// mark tells the worker's state and waits until all have done so.
+func (w *worker) mark(ctx context.Context, st *State) error {
 	if err := sendState(ctx, w.h, w.job, st); err != nil {
 		return err
 	}
@@ -439,17 +548,9 @@ func (w *worker) checkpoint(ctx context.Context) error {
 // goOn waits at a mark until every server lets the worker go on.
 func (w *worker) goOn(ctx context.Context) error {
 	for _, l := range w.links {
-		f, err := w.h.Recv(ctx, l.rank, tagSaved)
-		if err != nil {
-			return fmt.Errorf("worker %d, step %d, checkpoint at server %d: %w", w.rank, w.step, l.id, err)
-		}
-		err = w.answer(l, f)
-		f.Release()
-		if err != nil {
-			return err
-		}
+		l.expect(tagSaved)
 	}
-	return nil
+	return w.awaitAll(ctx)
 }
 
 func (w *worker) save(st *State) error {

@@ -1,0 +1,133 @@
+// Package hardware holds what is known of published machines, as data files with
+// their sources: devices by the rates they reached on known networks, clusters
+// by their devices and what was fitted to them.
+package hardware
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/profile"
+)
+
+//go:embed devices/*.yaml clusters/*.yaml
+var files embed.FS
+
+// Device is one processor, by the rates it trained at.
+type Device struct {
+	Name   string `yaml:"-"`
+	About  string `yaml:"about"`
+	Source string `yaml:"source"` // of the rates
+	// Rates are samples a second of forward and backward pass together, by the
+	// name of a profile.
+	Rates map[string]Rate `yaml:"rates"`
+}
+
+// Rate is how fast a device trains a network.
+type Rate struct {
+	Batch  int     `yaml:"batch"`
+	Rate   float64 `yaml:"rate"`             // samples a second
+	Source string  `yaml:"source,omitempty"` // where it differs from the device's
+}
+
+// FLOPS is the speed at which a device got through the multiply-adds of a
+// profile, two operations each, forward and backward. Where its rate on the
+// profile is unknown, known is false and FLOPS is the mean of the speeds on those
+// that are.
+func (d *Device) FLOPS(p *profile.Profile) (flops float64, known bool) {
+	if r, ok := d.Rates[p.Name]; ok {
+		return 6 * r.Rate * p.ForwardMACs(), true
+	}
+	sum, n := 0.0, 0
+	for name, r := range d.Rates {
+		if s, err := profile.Profiles.Parse(name); err == nil {
+			sum += 6 * r.Rate * s.Profile().ForwardMACs()
+			n++
+		}
+	}
+	return sum / float64(n), false
+}
+
+// Cluster is a machine room: keys of a configuration, and where they are from.
+type Cluster struct {
+	Name   string `yaml:"-"`
+	About  string `yaml:"about"`
+	Source string `yaml:"source"`
+	// Keys are what a configuration takes over, in order: device, device.* and
+	// network.*.
+	Keys yaml.Node `yaml:"keys"`
+	// Fitted says which of them were fitted, and to which points; Stated where the
+	// others are from.
+	Fitted []string `yaml:"fitted"`
+	Stated []string `yaml:"stated"`
+	// Band is the relative rms error of predicted rates on points that were not
+	// fitted, 0 if there are none.
+	Band float64 `yaml:"band"`
+}
+
+// Assignments are the keys of a cluster with their values.
+func (c *Cluster) Assignments() (out [][2]string) {
+	for i := 0; i+1 < len(c.Keys.Content); i += 2 {
+		out = append(out, [2]string{c.Keys.Content[i].Value, c.Keys.Content[i+1].Value})
+	}
+	return out
+}
+
+// Devices and Clusters list what there is.
+func Devices() []string  { return names("devices") }
+func Clusters() []string { return names("clusters") }
+
+func names(dir string) []string {
+	entries, err := fs.ReadDir(files, dir)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return out
+}
+
+// LoadDevice reads a device by name.
+func LoadDevice(name string) (*Device, error) {
+	d := &Device{Name: name}
+	if err := load("device", name, d); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// LoadCluster reads a cluster by name.
+func LoadCluster(name string) (*Cluster, error) {
+	c := &Cluster{Name: name}
+	if err := load("cluster", name, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func load(kind, name string, into any) error {
+	file := path.Join(kind+"s", name+".yaml")
+	b, err := files.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return fmt.Errorf("there is no %s called %q; %s", kind, name, registry.Suggest(name, names(kind+"s")))
+	}
+	if err != nil {
+		return err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	dec.KnownFields(true)
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Measured is what a run shows of time and bytes.
+type Measured struct {
+	Ends               []float64 // virtual seconds at which updates 1, 2, … were made, of runs of up to 400
+	BytesUp, BytesDown uint64    // by and to all workers
+	Reports            []train.RankReport
+}
+
+// Rate is the number of samples a second, per samples in an update, from behind
+// the first warm updates to the last.
+func (m *Measured) Rate(warm, samples int) float64 {
+	n := len(m.Ends)
+	if warm < 1 || n <= warm {
+		return 0
+	}
+	return float64(samples*(n-warm)) / (m.Ends[n-1] - m.Ends[warm-1])
+}
+
+// Measure performs a run on the virtual cluster and keeps no folder for it: what
+// a study of many short runs without weights wants.
+func (c Config) Measure(ctx context.Context) (*Measured, error) {
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	if c.Net != "sim" {
+		return nil, errors.New("only runs with net=sim are measured")
+	}
+	job, err := c.Build(Places{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &ends{}
+	obs := &train.Observer{Job: job, Sink: s}
+	programs, err := job.Programs(obs)
+	if err != nil {
+		return nil, err
+	}
+	net := c.net(job.World()-job.Workers, 0).(*sim.Net)
+	if err := net.Run(ctx, programs); err != nil {
+		return nil, err
+	}
+	return &Measured{Ends: s.at, BytesUp: obs.Final.BytesUp, BytesDown: obs.Final.BytesDown, Reports: obs.Reports}, nil
+}
+
+// ends notes when updates were made.
+type ends struct{ at []float64 }
+
+func (e *ends) Progress(p train.Progress)          { e.at = append(e.at, p.Seconds) }
+func (e *ends) Eval(train.Eval)                    {}
+func (e *ends) Checkpoint(int, *train.State) error { return nil }

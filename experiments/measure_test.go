@@ -1,0 +1,83 @@
+package experiments
+
+import (
+	"context"
+	"math"
+	"testing"
+)
+
+// weightless is a configuration without weights with these keys.
+func weightless(t testing.TB, keys map[string]string) Config {
+	c := Default()
+	for k, v := range map[string]string{"weightless": "true", "timing": "inception3", "batch": "64", "steps": "3", "epochs": "0"} {
+		if err := c.Set(k, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k, v := range keys {
+		if err := c.Set(k, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// A step of Inception-v3 with TensorFlow's parameter servers, a frame a tensor:
+// 128 workers, 116 servers beside them. The time is that of one step.
+func BenchmarkTFParameterServer(b *testing.B) {
+	c := weightless(b, map[string]string{"mode": "server(barrier=true)", "placement": "greedy", "servers": "116", "network.colocate": "true",
+		"overlap": "true", "bucket": "1", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.jitter": "0.02"})
+	c.Steps = b.N
+	b.ResetTimer()
+	if _, err := c.Measure(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A run without weights takes the virtual time and counts the bytes of one with
+// them, in every mode that has both.
+func TestWeightlessIsTheRun(t *testing.T) {
+	for name, keys := range map[string]map[string]string{
+		"server":          {"mode": "server", "servers": "2"},
+		"server, parts":   {"mode": "server", "servers": "2", "overlap": "true", "bucket": "1", "codec": "qsgd(bits=4)", "down_codec": "bf16"},
+		"server, barrier": {"mode": "server(barrier=true)", "servers": "3", "overlap": "true", "placement": "round_robin"},
+		"asp":             {"mode": "server", "policy": "asp", "device.jitter": "0.5"},
+		"ring":            {"mode": "reduce"},
+		"ring, overlap":   {"mode": "reduce", "overlap": "true", "bucket": "100000"},
+		"tree of bf16":    {"mode": "reduce", "topology": "tree", "codec": "bf16"},
+		"random k":        {"mode": "reduce", "codec": "feedback(randomk(keep=0.1))"},
+		"gathered signs":  {"mode": "reduce", "codec": "feedback(sign)"},
+		"gather":          {"mode": "gather", "codec": "fp16"},
+		"powersgd":        {"mode": "reduce", "codec": "feedback(powersgd(rank=2))"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("trains")
+			}
+			empty := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "workers": "3", "device.codec": "1GB/s", "device.apply": "5GB/s"})
+			for k, v := range keys {
+				if err := empty.Set(k, v); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := empty.Measure(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			full := empty
+			full.Weightless, full.Model, full.Data, full.Schedule = false, "mnistcnn(dropout=0)", "synthetic(dim=784,side=28,n=64,test=10)", "constant(lr=0.001)"
+			f, err := full.Measure(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.BytesUp != m.BytesUp || f.BytesDown != m.BytesDown {
+				t.Errorf("bytes %d up and %d down, without weights %d and %d", f.BytesUp, f.BytesDown, m.BytesUp, m.BytesDown)
+			}
+			for i, end := range m.Ends {
+				if math.Abs(end-f.Ends[i]) > 1e-9*end {
+					t.Errorf("update %d at %v, without weights at %v", i+1, f.Ends[i], end)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gradlab/gradlab/experiments/figure"
+)
+
+// Table is rows of text, with what it takes to fit them to a terminal.
+type Table struct {
+	Header []string
+	Rows   [][]string
+	Right  []bool // columns aligned on the right: numbers, which are never cut
+	// Spare lists columns that may be left out where room is short, the first
+	// to go first.
+	Spare []int
+	// Lead, if not 0, is how many columns say what a row is about. A table that
+	// is too wide becomes several below each other, which all begin with these.
+	Lead int
+}
+
+// narrow is what a column of text may be cut down to.
+const narrow = 20
+
+// Write writes the table: style is box, markdown or csv. A box is fitted to
+// width columns, 0 being any: it is folded if it has a lead; else texts are cut in
+// the middle, then spare columns left out, and a line says which.
+func (t Table) Write(w io.Writer, style string, width int) error {
+	left := ""
+	if style == "box" && width > 0 {
+		if folds := t.fold(width); len(folds) > 1 {
+			for _, f := range folds {
+				if err := f.Write(w, style, width); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		t, left = t.fit(width)
+	}
+	if err := figure.Table(w, style, t.Header, t.Rows, t.Right); err != nil {
+		return err
+	}
+	if left != "" {
+		fmt.Fprintf(w, "not shown: %s\n", left)
+	}
+	return nil
+}
+
+// fold shares the columns out among tables that each fit into width, where the
+// lead takes up to half of it.
+func (t Table) fold(width int) []Table {
+	widths := t.widths()
+	total, lead := 1, 1
+	for i, n := range widths {
+		if total += n + 3; i < t.Lead {
+			lead += n + 3
+		}
+	}
+	if t.Lead == 0 || total <= width {
+		return nil
+	}
+	lead = min(lead, width/2)
+	var out []Table
+	var take []int
+	flush := func() {
+		keep := make([]bool, len(t.Header))
+		for i := range keep {
+			keep[i] = i < t.Lead || slices.Contains(take, i)
+		}
+		out = append(out, t.cut(keep, widths))
+		take = nil
+	}
+	used := lead
+	for i := t.Lead; i < len(widths); i++ {
+		if used+widths[i]+3 > width && len(take) > 0 {
+			flush()
+			used = lead
+		}
+		take = append(take, i)
+		used += widths[i] + 3
+	}
+	flush()
+	return out
+}
+
+// fit cuts the table down to width, and names the columns it left out.
+func (t Table) fit(width int) (Table, string) {
+	keep := make([]bool, len(t.Header))
+	for i := range keep {
+		keep[i] = true
+	}
+	var left []string
+	for {
+		widths := t.widths()
+		total := 1
+		for i, n := range widths {
+			if keep[i] {
+				total += n + 3
+			}
+		}
+		// The widest texts give way first.
+		for total > width {
+			widest := -1
+			for i, n := range widths {
+				if keep[i] && !t.right(i) && n > narrow && (widest < 0 || n > widths[widest]) {
+					widest = i
+				}
+			}
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
+			total--
+		}
+		if total <= width || len(t.Spare) == 0 {
+			return t.cut(keep, widths), strings.Join(left, ", ")
+		}
+		if keep[t.Spare[0]] {
+			left = append(left, t.Header[t.Spare[0]])
+		}
+		keep[t.Spare[0]] = false
+		t.Spare = t.Spare[1:]
+	}
+}
+
+func (t Table) right(i int) bool { return i < len(t.Right) && t.Right[i] }
+
+func (t Table) widths() []int {
+	out := make([]int, len(t.Header))
+	for i, h := range t.Header {
+		out[i] = utf8.RuneCountInString(h)
+	}
+	for _, r := range t.Rows {
+		for i, c := range r {
+			out[i] = max(out[i], utf8.RuneCountInString(c))
+		}
+	}
+	return out
+}
+
+func (t Table) cut(keep []bool, widths []int) Table {
+	row := func(cells []string) (out []string) {
+		for i, c := range cells {
+			if keep[i] {
+				out = append(out, middle(c, widths[i]))
+			}
+		}
+		return out
+	}
+	out := Table{Header: row(t.Header)}
+	for i := range keep {
+		if keep[i] {
+			out.Right = append(out.Right, t.right(i))
+		}
+	}
+	for _, r := range t.Rows {
+		out.Rows = append(out.Rows, row(r))
+	}
+	return out
+}
+
+// middle cuts a text to n characters, keeping both ends.
+func middle(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	tail := (n - 1) / 2
+	return string(r[:n-1-tail]) + "…" + string(r[len(r)-tail:])
+}
+
+// List is a table of runs, a column a field. Columns in which no run knows
+// anything are left out.
+func List(runs []*Run, fields []Field) Table {
+	var t Table
+	rows := make([][]string, len(runs))
+	for _, f := range fields {
+		known := false
+		for i, r := range runs {
+			s := f.Show(r)
+			if f.Name == "id" && len(s) > shortID {
+				s = s[:shortID]
+			}
+			rows[i] = append(rows[i], s)
+			known = known || s != ""
+		}
+		if !known {
+			for i := range rows {
+				rows[i] = rows[i][:len(rows[i])-1]
+			}
+			continue
+		}
+		if spare := slices.Index(spares, f.Name); spare >= 0 {
+			t.Spare = append(t.Spare, len(t.Header))
+		}
+		t.Header, t.Right = append(t.Header, f.Name), append(t.Right, f.Kind.Numeric())
+	}
+	slices.SortStableFunc(t.Spare, func(a, b int) int {
+		return slices.Index(spares, t.Header[a]) - slices.Index(spares, t.Header[b])
+	})
+	t.Rows = rows
+	return t
+}
+
+// shortID is how many digits of an id are shown; any prefix finds a run.
+const shortID = 6
+
+// spares are fields that make room first.
+var spares = []string{"loss", "started", "recipe"}
+
+// Records are the runs' fields as they are exported, an ordered record a run.
+func Records(runs []*Run, fields []Field) []map[string]any {
+	var out []map[string]any
+	for _, r := range runs {
+		m := map[string]any{}
+		for _, f := range fields {
+			m[f.Name] = f.Value(r)
+		}
+		out = append(out, m)
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package sweep
+
+import (
+	"math"
+
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Cost is what a job is expected to take.
+type Cost struct {
+	Seconds  float64 // of one core
+	Bytes    float64 // over the network
+	Evidence bool    // from earlier runs of the configuration, scaled by updates; else counted
+	Err      error   // it cannot run, or its data cannot be opened
+}
+
+// coreFLOPS is the speed of a core before there is any evidence: half of what
+// a present one reaches in matrix products.
+const coreFLOPS = 5e10
+
+// Predict says what each job is expected to take. Where the store holds runs of
+// the same configuration, of any length and seed, they tell. Elsewhere bytes are
+// those that codecs claim, and time is that of the store's runs of the same model
+// and data, sample by sample, or else of the operations there are.
+func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func(data.Progress)) []Cost {
+	var runs []experiments.Run
+	for _, j := range jobs {
+		j.Config.Timing = "model" // what the virtual clock bills costs no time here
+		runs = append(runs, j.Run)
+	}
+	updates, samples := evidence(past)
+	var out []Cost
+	experiments.BuildAll(runs, at, progress, func(r experiments.Run, j *train.Job, err error) {
+		if err != nil {
+			out = append(out, Cost{Err: err})
+			return
+		}
+		n := float64(j.Updates)
+		if e, ok := updates[shape(jobs[len(out)].Config)]; ok {
+			out = append(out, Cost{Seconds: begin + e.seconds*n, Bytes: e.bytes * n, Evidence: true})
+			return
+		}
+		c := Cost{Seconds: begin + operations(j)/coreFLOPS, Bytes: traffic(j) * n}
+		if s, ok := samples[trained(r.Config)]; ok {
+			c.Seconds = begin + s*n*float64(j.Samples())
+		}
+		out = append(out, c)
+	})
+	return out
+}
+
+// begin is what a job takes before its first update: its process starts and opens
+// the data, in seconds.
+const begin = 0.1
+
+// perUpdate is what an update took.
+type perUpdate struct{ seconds, bytes float64 }
+
+// shape names a configuration but for its length and seed.
+func shape(c experiments.Config) string {
+	c.Seed, c.Steps, c.Epochs, c.Target, c.CheckpointEvery = 0, 0, 0, 0, 0
+	return c.Hash()
+}
+
+// trained names what decides how long a sample takes, codecs left out.
+func trained(c experiments.Config) string { return c.Model + " " + c.Data + " " + c.Precision }
+
+// evidence is, at the median, what updates of each shape took and how many
+// seconds of a core a sample of each model took.
+func evidence(past []*store.Run) (updates map[string]perUpdate, samples map[string]float64) {
+	seconds, bytes, each := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	for _, r := range past {
+		if r.State != store.Done || r.Result == nil || r.Result.Steps == 0 || r.Result.Samples == 0 {
+			continue
+		}
+		k, n := shape(r.Config), float64(r.Result.Steps)
+		busy := cores(r) * r.Result.WallSeconds
+		seconds[k] = append(seconds[k], busy/n)
+		bytes[k] = append(bytes[k], float64(r.Crossed(r.Result.BytesUp, r.Result.BytesDown))/n)
+		m := trained(r.Config)
+		each[m] = append(each[m], busy/float64(r.Result.Samples))
+	}
+	updates, samples = map[string]perUpdate{}, map[string]float64{}
+	for k := range seconds {
+		updates[k] = perUpdate{stats.Median(seconds[k]), stats.Median(bytes[k])}
+	}
+	for m := range each {
+		samples[m] = stats.Median(each[m])
+	}
+	return updates, samples
+}
+
+// cores is how many cores a run could use.
+func cores(r *store.Run) float64 {
+	if n, ok := r.Env["gomaxprocs"].(float64); ok && n >= 1 {
+		return n
+	}
+	return 1
+}
+
+// operations counts the passes of a job: a gradient is three forward passes, an
+// evaluation one of every test sample.
+func operations(j *train.Job) float64 {
+	forward := 0.0
+	for _, f := range j.Model.SpanFLOPs() {
+		forward += f
+	}
+	evals := 1.0
+	if j.EvalEvery > 0 {
+		evals += math.Floor(float64(j.Updates) / float64(j.EvalEvery))
+	}
+	samples := 3*float64(j.Updates)*float64(j.Samples()) + evals*float64(j.Data.Test.Len())
+	return forward * samples
+}
+
+// traffic is the bytes of an update over the network, by what codecs claim: an
+// upper bound where payloads depend on the data.
+func traffic(j *train.Job) float64 {
+	l := j.Model.Layout()
+	_, gather := j.Mode.(train.Gather)
+	payload, asked, sum := 0.0, 0.0, !gather
+	for i, s := range l.Spans {
+		f := j.Codec
+		if s.Role == sgd.Buffer {
+			f = compress.Raw{}
+		}
+		b := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: j.Workers, Peer: -1, Seed: j.Seed}
+		size := float64(4 * s.Len())
+		if c, ok := compress.ClaimsOf(f, b); ok {
+			size = float64(c.Size)
+			asked += float64(c.Asked)
+		}
+		payload += size
+		if i == 0 && sum {
+			_, road, err := compress.NewExchange(f, b)
+			sum = err == nil && road == compress.RoadSum
+		}
+	}
+	w := float64(j.Workers)
+	pushes := float64(j.Mode.PerUpdate(j))
+	switch {
+	case j.Mode.Servers(j.Servers) > 0:
+		down := 0.0
+		for _, s := range l.Spans {
+			b := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: j.Workers, Peer: -1, Seed: j.Seed}
+			if c, ok := compress.ClaimsOf(j.DownCodec, b); ok {
+				down += float64(c.Size)
+			} else {
+				down += float64(4 * s.Len())
+			}
+		}
+		return pushes * (payload + down)
+	case j.Workers == 1:
+		return 0
+	case asked > 0 && !gather:
+		return 2 * (w - 1) * asked
+	case sum:
+		return moved(j.Topology, j.Workers, int(payload))
+	}
+	return w * (w - 1) * payload
+}
+
+// moved is the bytes all ranks of an all-reduce send.
+func moved(t collective.Topology, size, bytes int) (sum float64) {
+	for r := range size {
+		p := t.Plan(collective.At{Rank: r, Size: size, Bytes: bytes})
+		for _, m := range p.Moves {
+			if m.To >= 0 {
+				lo, hi := collective.Bounds(m.Send, p.Chunks, bytes)
+				sum += float64(hi - lo)
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,331 @@
+// Package sweep multiplies a recipe out over dimensions, predicts what that
+// costs, and runs the jobs over the cores of a machine, each in a process of its
+// own: what one of them does, be it a panic, leaves the others alone.
+//
+// A job is named by the hash of its resolved configuration. A job whose run is
+// in the store already is not run again, so a sweep that was killed goes on where
+// it was when it is started again.
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+// Space says which jobs a sweep has.
+type Space struct {
+	Recipe  *experiments.Recipe
+	Quick   bool     // the recipe's smaller form
+	Args    []string // dimensions: "codec=raw,topk(keep=0.01)", "workers=range(1,4)"
+	Zip     []string // "workers,batch": dimensions that advance together
+	Exclude []string // "workers=8 codec~topk": jobs that meet all of these are left out
+	Repeats int      // seeds 1 … Repeats; 0: what the recipe or a dimension says
+}
+
+// Job is one run of a sweep.
+type Job struct {
+	experiments.Run
+	ID string // hash of the configuration
+}
+
+// Jobs multiplies the space out, in the order of its dimensions. What resolves
+// to the same configuration is there once.
+func (s Space) Jobs() ([]Job, error) {
+	dims, err := s.dimensions()
+	if err != nil {
+		return nil, err
+	}
+	exclude, err := exclusions(s.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	tuples, dims, err := s.zip(dims)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []Job
+	var errs []error
+	seen := map[string]bool{}
+	for _, tuple := range tuples {
+		var over, names []string
+		for _, d := range append(slices.Clone(tuple), dims...) {
+			over = append(over, d.key+"="+strings.Join(d.values, ","))
+		}
+		for _, d := range tuple {
+			names = append(names, d.key+"="+experiments.Canonical(d.key, d.values[0]))
+		}
+		runs, err := s.Recipe.Runs(over, s.Quick)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, r := range runs {
+			if r.Name != "" {
+				r.Name = strings.Join(append(names, r.Name), ",")
+			} else {
+				r.Name = strings.Join(names, ",")
+			}
+			j := Job{Run: r, ID: r.Config.Hash()}
+			if seen[j.ID] || excluded(j, exclude) {
+				continue
+			}
+			seen[j.ID] = true
+			jobs = append(jobs, j)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return nil, errors.New("the exclusions leave no job")
+	}
+	return jobs, nil
+}
+
+// dimension is a key and its values.
+type dimension struct {
+	key    string
+	values []string
+}
+
+func (s Space) dimensions() ([]dimension, error) {
+	var out []dimension
+	var errs []error
+	for _, a := range s.Args {
+		key, text, ok := strings.Cut(a, "=")
+		key = strings.ToLower(strings.TrimSpace(key))
+		if !ok || key == "" || strings.ContainsAny(key, "( ") {
+			errs = append(errs, fmt.Errorf("%q is no dimension; want key=value,value,…", a))
+			continue
+		}
+		if slices.ContainsFunc(out, func(d dimension) bool { return d.key == key }) {
+			errs = append(errs, fmt.Errorf("dimension %q is given twice", key))
+			continue
+		}
+		values, err := Values(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("dimension %q: %w", key, err))
+			continue
+		}
+		out = append(out, dimension{key, values})
+	}
+	if s.Repeats > 0 {
+		if slices.ContainsFunc(out, func(d dimension) bool { return d.key == "seed" }) {
+			errs = append(errs, errors.New("repeats are seeds: give --repeats or a dimension seed, not both"))
+		}
+		d := dimension{key: "seed"}
+		for i := range s.Repeats {
+			d.values = append(d.values, strconv.Itoa(i+1))
+		}
+		out = append(out, d)
+	}
+	return out, errors.Join(errs...)
+}
+
+// zip takes the dimensions that advance together out of dims and returns their
+// tuples: every combination of one tuple of each zip.
+func (s Space) zip(dims []dimension) (tuples [][]dimension, rest []dimension, err error) {
+	tuples, rest = [][]dimension{nil}, dims
+	for _, z := range s.Zip {
+		var paired []dimension
+		for _, key := range strings.Split(z, ",") {
+			key = strings.ToLower(strings.TrimSpace(key))
+			i := slices.IndexFunc(rest, func(d dimension) bool { return d.key == key })
+			if i < 0 {
+				return nil, nil, fmt.Errorf("--zip %s: there is no dimension %q left to pair; give it as %s=value,value,…", z, key, key)
+			}
+			paired = append(paired, rest[i])
+			rest = slices.Delete(slices.Clone(rest), i, i+1)
+		}
+		for _, d := range paired {
+			if len(d.values) != len(paired[0].values) {
+				return nil, nil, fmt.Errorf("--zip %s: %s has %d values, %s has %d", z, paired[0].key, len(paired[0].values), d.key, len(d.values))
+			}
+		}
+		var next [][]dimension
+		for _, t := range tuples {
+			for i := range paired[0].values {
+				row := slices.Clone(t)
+				for _, d := range paired {
+					row = append(row, dimension{d.key, d.values[i : i+1]})
+				}
+				next = append(next, row)
+			}
+		}
+		tuples = next
+	}
+	return tuples, rest, nil
+}
+
+// Values reads a dimension's values, separated by commas outside brackets. Of
+// these, range(1,4) and range(0,1,0.25) are numbers from … up to and with …,
+// double(1,64) are doublings, log(1e-4,1e-1,4) are so many numbers in equal
+// ratios, choice(a,b) is a list within the list.
+func Values(text string) ([]string, error) {
+	var out []string
+	for _, v := range registry.SplitTop(text) {
+		name, inner, ok := strings.Cut(v, "(")
+		gen := generators[strings.TrimSpace(name)]
+		if !ok || gen == nil || !strings.HasSuffix(inner, ")") {
+			out = append(out, v)
+			continue
+		}
+		more, err := gen(registry.SplitTop(strings.TrimSuffix(inner, ")")))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v, err)
+		}
+		if len(out)+len(more) > maxValues {
+			return nil, fmt.Errorf("%s: more than %d values", v, maxValues)
+		}
+		out = append(out, more...)
+	}
+	if len(out) == 0 || slices.Contains(out, "") {
+		return nil, fmt.Errorf("a value is missing in %q", text)
+	}
+	return out, nil
+}
+
+const maxValues = 10_000
+
+var generators = map[string]func(args []string) ([]string, error){
+	"choice": func(args []string) ([]string, error) { return args, nil },
+	"range": func(args []string) ([]string, error) {
+		x, err := numbers(args, "range(from,to) or range(from,to,step)", 2, 3)
+		if err != nil {
+			return nil, err
+		}
+		step := 1.0
+		if len(x) == 3 {
+			step = x[2]
+		}
+		if !(step > 0) || x[1] < x[0] {
+			return nil, errors.New("want a step above 0 and an end that is not below the beginning")
+		}
+		n := math.Floor((x[1]-x[0])/step*(1+1e-12) + 1e-9)
+		return spaced(n+1, func(i float64) float64 { return x[0] + i*step })
+	},
+	"double": func(args []string) ([]string, error) {
+		x, err := numbers(args, "double(from,to)", 2, 2)
+		if err != nil {
+			return nil, err
+		}
+		if !(x[0] > 0) || x[1] < x[0] {
+			return nil, errors.New("want a beginning above 0 and an end that is not below it")
+		}
+		return spaced(math.Floor(math.Log2(x[1]/x[0])+1e-9)+1, func(i float64) float64 { return x[0] * math.Exp2(i) })
+	},
+	"log": func(args []string) ([]string, error) {
+		x, err := numbers(args, "log(from,to,count)", 3, 3)
+		if err != nil {
+			return nil, err
+		}
+		if !(x[0] > 0) || !(x[1] > 0) || x[2] < 2 || x[2] != math.Trunc(x[2]) {
+			return nil, errors.New("want two numbers above 0 and a count of at least 2")
+		}
+		return spaced(x[2], func(i float64) float64 { return x[0] * math.Pow(x[1]/x[0], i/(x[2]-1)) })
+	},
+}
+
+func numbers(args []string, form string, least, most int) ([]float64, error) {
+	if len(args) < least || len(args) > most {
+		return nil, fmt.Errorf("want %s", form)
+	}
+	var out []float64
+	for _, a := range args {
+		x, err := strconv.ParseFloat(a, 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("want %s with numbers, not %q", form, a)
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// spaced writes n numbers, without the noise of their last digits.
+func spaced(n float64, at func(i float64) float64) ([]string, error) {
+	if n > maxValues {
+		return nil, fmt.Errorf("more than %d values", maxValues)
+	}
+	var out []string
+	for i := range int(n) {
+		x, _ := strconv.ParseFloat(strconv.FormatFloat(at(float64(i)), 'g', 12, 64), 64)
+		out = append(out, strconv.FormatFloat(x, 'f', -1, 64))
+	}
+	return out, nil
+}
+
+func exclusions(texts []string) ([][]store.Condition, error) {
+	var out [][]store.Condition
+	for _, text := range texts {
+		var all []store.Condition
+		for _, s := range splitSpaces(text) {
+			c, err := store.ParseCondition(s, time.Time{})
+			if err == nil && !slices.ContainsFunc(experiments.Keys(), func(k experiments.Key) bool { return k.Name == c.Field.Name }) && c.Field.Name != "run" {
+				err = fmt.Errorf("%q is not known before the run; want keys of the configuration", c.Field.Name)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("--exclude %q: %w", text, err)
+			}
+			all = append(all, c)
+		}
+		if len(all) == 0 {
+			return nil, errors.New("--exclude wants conditions, such as 'workers=8 codec~topk'")
+		}
+		out = append(out, all)
+	}
+	return out, nil
+}
+
+// splitSpaces splits at spaces outside brackets.
+func splitSpaces(s string) []string {
+	depth := 0
+	return strings.FieldsFunc(s, func(r rune) bool {
+		switch r {
+		case '(', '[':
+			depth++
+		case ')', ']':
+			depth--
+		}
+		return r == ' ' && depth == 0
+	})
+}
+
+func excluded(j Job, exclude [][]store.Condition) bool {
+	r := &store.Run{Name: j.Name, Config: j.Config, ID: j.ID}
+	for _, all := range exclude {
+		if len(store.Filter([]*store.Run{r}, all...)) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Shard is every n-th job, beginning with the i-th, 1 ≤ i ≤ n: the shards of one
+// command line share the jobs out, wherever they run.
+func Shard(jobs []Job, i, n int) []Job {
+	var out []Job
+	for k := i - 1; k < len(jobs); k += n {
+		out = append(out, jobs[k])
+	}
+	return out
+}
+
+// ParseShard reads "i/n".
+func ParseShard(s string) (i, n int, err error) {
+	a, b, ok := strings.Cut(s, "/")
+	i, err1 := strconv.Atoi(a)
+	n, err2 := strconv.Atoi(b)
+	if !ok || err1 != nil || err2 != nil || i < 1 || i > n {
+		return 0, 0, fmt.Errorf("shard %q: want i/n with 1 ≤ i ≤ n, such as 1/4", s)
+	}
+	return i, n, nil
+}

@@ -1,0 +1,315 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// EASGD is elastic averaging (Zhang, Choromanska and LeCun 2015): every worker
+// has parameters xᵢ of its own, the servers hold a centre x̄, and every Tau steps
+// an elastic force pulls the two towards each other:
+//
+//	g at xᵢ;   fᵢ = α·(x̄ − xᵢ)
+//	xᵢ ← xᵢ + fᵢ − rate·direction(g),   x̄ ← x̄ − Σ fᵢ
+//
+// Both ends use the same fᵢ: a worker fetches x̄, and what it pushes is fᵢ as the
+// codec leaves it, so elastic exchange conserves Σxᵢ + x̄ under any codec, and
+// what a codec leaves out stays in the distance and comes with a later force.
+// With policy asp each worker has a clock of its own and the centre takes every
+// force as it comes; with bsp all forces are measured against one x̄ and taken
+// together. The direction is the job's optimizer, kept by each worker: sgd is
+// EASGD, nesterov is EAMSGD (there the force acts at the look-ahead point, where
+// the gradient is taken, too).
+//
+// An update of the run is one of the centre, which is what is evaluated.
+type EASGD struct {
+	Tau   int     `doc:"steps of a worker between its exchanges"`
+	Beta  float64 `doc:"share of the way to the mean that the centre goes when all workers have pulled it: alpha = beta/workers"`
+	Alpha float64 `doc:"share of the distance that one force makes up for; 0: from beta"`
+}
+
+var _ = Modes.Add("easgd", "elastic averaging with a centre on servers: EASGD, EAMSGD, synchronous (bsp) or not (asp)", EASGD{Tau: 10, Beta: 0.9})
+
+// Validate checks the options.
+func (m EASGD) Validate() error {
+	switch {
+	case m.Tau < 1:
+		return fmt.Errorf("option \"tau\" is %d; want at least 1", m.Tau)
+	case !(m.Beta > 0 && m.Beta <= 1):
+		return fmt.Errorf("option \"beta\" is %v; want more than 0 and at most 1", m.Beta)
+	case !(m.Alpha >= 0 && m.Alpha <= 1):
+		return fmt.Errorf("option \"alpha\" is %v; want 0 to 1", m.Alpha)
+	}
+	return nil
+}
+
+func (m EASGD) alpha(j *Job) float64 {
+	if m.Alpha > 0 {
+		return m.Alpha
+	}
+	return m.Beta / float64(j.Workers)
+}
+
+// Servers implements Mode.
+func (EASGD) Servers(n int) int { return n }
+
+// PerUpdate implements Mode: a force comes after Tau gradients.
+func (m EASGD) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Workers) * m.Tau }
+
+func (m EASGD) perPush(*Job) int { return m.Tau }
+
+// Check implements Mode.
+func (m EASGD) Check(j *Job) error {
+	_, sync := j.Policy.(staleness.BSP)
+	_, async := j.Policy.(staleness.ASP)
+	_, as := j.Corrector.(staleness.None)
+	switch {
+	case !sync && !async:
+		return errors.New("mode easgd is synchronous with policy bsp or asynchronous with asp; other policies would take a force from the centre that the worker has felt")
+	case !as:
+		return errors.New("mode easgd wants corrector none: what the centre makes of a force is what the worker has felt of it")
+	case j.Overlap:
+		return errors.New("mode easgd exchanges whole parameters between steps; it has nothing to overlap")
+	case feedsBack(j.Codec):
+		return fmt.Errorf("codec %s: what a force leaves out stays in the distance, and feedback would add it a second time; use the codec inside by itself", compress.Families.Spec(j.Codec))
+	case compress.KeepsReceiver(j.Codec):
+		return fmt.Errorf("codec %s: both ends of a force must decode it alike; use the codec inside by itself", compress.Families.Spec(j.Codec))
+	}
+	sh := j.shards()
+	if _, err := newServer(m.centre(j), 0, sh[0]); err != nil {
+		return err
+	}
+	_, err := newElastic(j, m, 0, sh)
+	return err
+}
+
+// centre is the job as servers see it: forces are no gradients, and are added up
+// as they are.
+func (m EASGD) centre(j *Job) *Job {
+	c := *j
+	c.Optimizer = sgd.Plain{}
+	c.Schedule = lrschedule.Constant{LR: float64(staleness.PerUpdate(j.Policy, j.Workers))} // the store takes means
+	return &c
+}
+
+// Program implements Mode.
+func (m EASGD) Program(j *Job, rank int) (comm.Program, error) {
+	sh := j.shards()
+	if rank >= j.Workers {
+		s, err := newServer(m.centre(j), rank-j.Workers, sh[rank-j.Workers])
+		if err != nil {
+			return nil, err
+		}
+		return s.program, nil
+	}
+	e, err := newElastic(j, m, rank, sh)
+	if err != nil {
+		return nil, err
+	}
+	return e.program, nil
+}
+
+// elastic is an EASGD worker. The parameters of what it embeds are the centre,
+// as last fetched.
+type elastic struct {
+	*worker
+	mode   EASGD
+	x      []float32
+	inner  *stepper
+	sched  lrschedule.Schedule
+	losses float64
+
+	together float32     // forces in an update of the centre
+	buffers  []sgd.Range // where more than one force is taken at rate 1
+}
+
+func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
+	w, err := newWorker(j, rank, sh)
+	if err != nil {
+		return nil, err
+	}
+	e := &elastic{worker: w, mode: m, x: make([]float32, len(w.params.f))}
+	if e.inner, err = newStepper(j.Optimizer, j.Model.Layout(), j.cores.limit()); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	if n := staleness.PerUpdate(j.Policy, j.Workers); n > 1 {
+		e.together = float32(n)
+		e.buffers = j.Model.Layout().Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })
+	}
+	e.sched, err = j.schedule()
+	return e, err
+}
+
+func (e *elastic) program(ctx context.Context, h comm.Host) error {
+	e.h = h
+	e.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return e.descend(ctx) }}
+	start, err := receiveStart(ctx, h, e.job)
+	if err != nil {
+		return err
+	}
+	copy(e.x, e.params.f)
+	if start != nil {
+		if err := e.load(start); err != nil {
+			return fmt.Errorf("worker %d: %w", e.rank, err)
+		}
+		if err := e.goOn(ctx); err != nil {
+			return err
+		}
+	}
+	for e.flags&(flagDone|flagStop) == 0 {
+		if err := e.round(ctx); err != nil {
+			return err
+		}
+		mark := e.job.CheckpointEvery > 0 && e.step%e.job.CheckpointEvery == 0
+		if e.flags&flagDone == 0 && (mark || e.flags&flagStop != 0) {
+			if err := e.checkpoint(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if e.flags&flagDone != 0 {
+		for _, l := range e.links {
+			if err := h.Send(ctx, l.rank, comm.NewFrame(e.job.header(comm.Control, tagBye), comm.NewBuffer(0))); err != nil {
+				return err
+			}
+		}
+	}
+	return e.final(ctx)
+}
+
+// round makes one step, and the exchange that is due with it.
+func (e *elastic) round(ctx context.Context) error {
+	began := e.h.Now()
+	e.work.Cost[0] = e.job.timeline(e.rank, e.step).total
+	if err := e.h.Do(ctx, e.work); err != nil {
+		return err
+	}
+	e.stats.compute += e.h.Now() - began
+	e.losses += e.loss
+	if (e.step+1)%e.mode.Tau == 0 {
+		if err := e.fetch(ctx); err != nil {
+			return err
+		}
+		if err := e.pull(ctx); err != nil {
+			return err
+		}
+	}
+	p := e.job.progressOf(e.step)
+	e.inner.advance(e.grad.f, e.x, sgd.Step{N: e.step, Epoch: p.Epoch, LR: e.sched(p), Seed: e.job.Seed})
+	e.grad.release()
+	e.step++
+	return nil
+}
+
+// descend computes the gradient of a step.
+func (e *elastic) descend(ctx context.Context) error {
+	d := e.seat.take()
+	defer e.seat.give(d)
+	e.grad = newVector(len(e.x))
+	loss, bad, err := e.job.gradient(ctx, d, e.x, e.grad.f, e.rank, e.step, nil, nil)
+	if bad {
+		e.stats.zeroed++
+	}
+	e.loss = loss
+	return err
+}
+
+// fetch brings the centre.
+func (e *elastic) fetch(ctx context.Context) error {
+	began := e.h.Now()
+	for _, l := range e.links {
+		q := e.job.header(comm.Control, tagPull)
+		q.Shard, q.Step = uint16(l.id), uint64(e.step)
+		if err := e.h.Send(ctx, l.rank, comm.NewFrame(q, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+	for _, l := range e.links {
+		f, err := e.h.Recv(ctx, l.rank, tagFetched)
+		if err != nil {
+			return fmt.Errorf("worker %d, fetch from server %d: %w", e.rank, l.id, err)
+		}
+		l.version = f.Header.Version
+		err = l.in.take(e.params.f, 0, f)
+		f.Release()
+		if err != nil {
+			return fmt.Errorf("worker %d: parameters of server %d: %w", e.rank, l.id, err)
+		}
+	}
+	e.stats.wait += e.h.Now() - began
+	return nil
+}
+
+// pull lets the force act on both ends, and waits until the centre has taken it.
+func (e *elastic) pull(ctx context.Context) error {
+	e.loss, e.losses = e.losses/float64(e.mode.Tau), 0
+	alpha := float32(e.mode.alpha(e.job))
+	force := newVector(len(e.x))
+	defer force.release()
+	f32.AxpyTo(force.f, e.params.f, -1, e.x)
+	f32.Scale(force.f, alpha)
+	for _, b := range e.buffers { // the centre takes means of these
+		f32.Scale(force.f[b.Lo:b.Hi], e.together)
+	}
+	felt := force
+	for i := range e.order {
+		if err := e.encode(i, force); err != nil {
+			return err
+		}
+	}
+	if _, raw := e.job.Codec.(compress.Raw); !raw || len(e.buffers) > 0 {
+		felt = newVector(len(e.x))
+		defer felt.release()
+		clear(felt.f)
+		for i := range e.order {
+			p := &e.order[i]
+			if err := p.link.out.addTo(p.part(), felt.f, true, 1, p.next.Body, compress.From{Rank: e.rank, Step: e.step}); err != nil {
+				return fmt.Errorf("worker %d, step %d: its own force: %w", e.rank, e.step, err)
+			}
+		}
+	}
+	for _, b := range e.buffers {
+		f32.Scale(felt.f[b.Lo:b.Hi], 1/e.together)
+	}
+	for i := range e.order {
+		if err := e.push(ctx, i); err != nil {
+			return err
+		}
+	}
+	f32.Add(e.x, felt.f)
+	return e.awaitAll(ctx)
+}
+
+// checkpoint keeps what the worker has of its own, beside what it embeds.
+func (e *elastic) checkpoint(ctx context.Context) error {
+	st := newState()
+	if err := e.save(st); err != nil {
+		return err
+	}
+	st.Vectors[fmt.Sprintf("own/%d", e.rank)] = e.x
+	e.inner.save(st, fmt.Sprintf("inner/%d/", e.rank))
+	return e.mark(ctx, st)
+}
+
+func (e *elastic) load(st *State) error {
+	if err := e.worker.load(st); err != nil {
+		return err
+	}
+	own := fmt.Sprintf("own/%d", e.rank)
+	if _, alive := st.Vectors[own]; !alive { // it was dead: it begins anew at the centre
+		return st.vector("param", e.x)
+	}
+	if err := st.vector(own, e.x); err != nil {
+		return err
+	}
+	return e.inner.load(st, fmt.Sprintf("inner/%d/", e.rank))
+}

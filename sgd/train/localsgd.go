@@ -1,0 +1,280 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// LocalSGD is training in rounds: every worker makes H steps of its own, from
+// the parameters a all agree on to its xᵢ, with an optimizer of its own; then
+// the pseudo-gradients are averaged and the outer rule applied to the mean:
+//
+//	Δ = (1/W) Σ (a − xᵢ)
+//	a ← a − outer(Δ),   xᵢ ← a
+//
+// Pseudo-gradients travel as the gradients of mode reduce do, through any codec
+// and topology. What the outer rule is gives the method its name:
+//
+//	sgd at rate 1          xᵢ are averaged: local SGD (Stich 2019); with start,
+//	                       post-local SGD (Lin et al. 2020)
+//	momentum, by_rate      SlowMo (Wang et al. 2019): u ← β·u + Δ/γ, a ← a − lr·γ·u
+//	nesterov(0.9), lr=0.7  DiLoCo (Douillard et al. 2023), over an inner adam
+//
+// A step of the run is a local step of every worker. Reports, evaluations (of
+// a, the averaged model), checkpoints and stops come at the end of the round in
+// which they fall due; the last round ends with the run.
+type LocalSGD struct {
+	H      int     `doc:"local steps in a round"`
+	LR     float64 `doc:"rate of the outer rule"`
+	Start  int     `doc:"steps at first that are averaged one by one, the outer rule left out"`
+	ByRate bool    `doc:"divide pseudo-gradients by the inner rate and multiply the outer rate by it, so that outer momentum survives a change of rate"`
+	Inner  string  `doc:"what becomes of the inner optimizers' moments between rounds: keep, average, or reset"`
+}
+
+var _ = Modes.Add("localsgd", "H local steps, then the mean of pseudo-gradients through an outer rule: local and post-local SGD, SlowMo, DiLoCo",
+	LocalSGD{H: 8, LR: 1, Inner: "keep"})
+
+// Validate checks the options.
+func (m LocalSGD) Validate() error {
+	switch {
+	case m.H < 1:
+		return fmt.Errorf("option \"h\" is %d; want at least 1", m.H)
+	case !(m.LR > 0):
+		return fmt.Errorf("option \"lr\" is %v; want more than 0", m.LR)
+	case m.Start < 0:
+		return fmt.Errorf("option \"start\" is %d; want at least 0", m.Start)
+	case m.Inner != "keep" && m.Inner != "average" && m.Inner != "reset":
+		return fmt.Errorf("option \"inner\" is %q; want keep, average or reset", m.Inner)
+	}
+	return nil
+}
+
+// Servers implements Mode.
+func (LocalSGD) Servers(int) int { return 0 }
+
+// PerUpdate implements Mode: a step of the run is a gradient of every worker.
+func (LocalSGD) PerUpdate(j *Job) int { return j.Workers }
+
+// Check implements Mode.
+func (m LocalSGD) Check(j *Job) error {
+	if j.Overlap {
+		return errors.New("mode localsgd exchanges between rounds; there is no backward pass for overlap to hide it behind")
+	}
+	_, err := newLocal(j, m, 0)
+	return err
+}
+
+// Program implements Mode.
+func (m LocalSGD) Program(j *Job, rank int) (comm.Program, error) {
+	l, err := newLocal(j, m, rank)
+	if err != nil {
+		return nil, err
+	}
+	return l.program, nil
+}
+
+// outer is the rule that moves what all ranks agree on.
+func (LocalSGD) outer(j *Job) sgd.Optimizer {
+	if j.Outer == nil {
+		return sgd.Plain{}
+	}
+	return j.Outer
+}
+
+// localWorker is one rank. What it embeds exchanges pseudo-gradients and holds
+// the parameters all agree on.
+type localWorker struct {
+	*reducer
+	mode   LocalSGD
+	x      []float32 // this worker's parameters
+	inner  *stepper
+	ranges []sgd.Range // of what is trained
+	round  int         // exchanges made
+	since  int         // step of the last exchange
+	losses float64     // since then
+}
+
+func newLocal(j *Job, m LocalSGD, rank int) (*localWorker, error) {
+	r, err := newReducer(j, rank, false)
+	if err != nil {
+		return nil, err
+	}
+	layout := j.Model.Layout()
+	l := &localWorker{reducer: r, mode: m, x: make([]float32, layout.Size())}
+	l.ranges = layout.Ranges(func(s sgd.Span) bool { return s.Role != sgd.Buffer })
+	if l.inner, err = newStepper(j.Optimizer, layout, j.cores.limit()); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	return l, nil
+}
+
+func (l *localWorker) program(ctx context.Context, h comm.Host) error {
+	l.h, l.net = h, streaming{h, comm.Streaming(h)}
+	l.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return l.descend(ctx) }}
+	start, err := receiveStart(ctx, h, l.job)
+	if err != nil {
+		return err
+	}
+	if start != nil {
+		if err := l.load(start); err != nil {
+			return fmt.Errorf("worker %d: %w", l.rank, err)
+		}
+	}
+	copy(l.x, l.common.params.f)
+	stopped := false
+	for !stopped && l.step < l.job.Updates {
+		flags, err := l.rounds(ctx)
+		if err != nil {
+			return err
+		}
+		from := l.told
+		stopped = flags&flagStop != 0 && l.step < l.job.Updates
+		if l.rank == 0 {
+			if err := l.report(ctx); err != nil {
+				return err
+			}
+		}
+		l.told = l.step
+		if stopped || (crossed(l.job.CheckpointEvery, from, l.step) && l.step < l.job.Updates) {
+			st, err := l.state()
+			if err == nil {
+				err = sendState(ctx, h, l.job, st)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if l.rank == 0 {
+		if err := l.snapshot(ctx, true); err != nil {
+			return err
+		}
+	}
+	return l.final(ctx, stopped)
+}
+
+// rounds makes the local steps of one round, and its exchange.
+func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
+	began := l.h.Now()
+	for {
+		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total
+		if err := l.h.Do(ctx, l.work); err != nil {
+			return 0, err
+		}
+		l.losses += l.loss
+		l.step++
+		if l.due() {
+			break
+		}
+	}
+	l.loss, l.losses = l.losses/float64(l.step-l.since), 0
+	l.stats.compute += l.h.Now() - began
+	began = l.h.Now()
+	flags, err = l.agree(ctx)
+	l.stats.wait += l.h.Now() - began
+	l.since = l.step
+	return flags, err
+}
+
+// due says whether the round ends here.
+func (l *localWorker) due() bool {
+	return l.step <= l.mode.Start || (l.step-l.mode.Start)%l.mode.H == 0 || l.step == l.job.Updates
+}
+
+// descend is one local step.
+func (l *localWorker) descend(ctx context.Context) error {
+	d := l.seat.take()
+	defer l.seat.give(d)
+	loss, bad, err := l.job.gradient(ctx, d, l.x, l.grad, l.rank, l.step, nil, nil)
+	if err != nil {
+		return err
+	}
+	if bad {
+		l.stats.zeroed++
+	}
+	l.loss = loss
+	n := l.step
+	if l.mode.Inner == "reset" { // rules that count their steps begin again
+		n -= l.since
+	}
+	p := l.job.progressOf(l.step)
+	l.inner.advance(l.grad, l.x, sgd.Step{N: n, Epoch: p.Epoch, LR: l.sched(p), Seed: l.job.Seed})
+	return nil
+}
+
+// agree exchanges pseudo-gradients and takes up what comes of them.
+func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
+	stop := l.rank == 0 && l.job.IsStopping()
+	f32.AxpyTo(l.grad, l.common.params.f, -1, l.x)
+	if err := l.begin(0); err != nil {
+		return 0, err
+	}
+	if flags, err = l.exchange(ctx, 0, stop); err != nil {
+		return flags, err
+	}
+	if l.step <= l.mode.Start {
+		l.common.move(l.round, func(params []float32) { sgd.Update(params, l.grad) })
+	} else {
+		p := l.job.progressOf(l.step - 1)
+		s := sgd.Step{N: l.round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.job.Seed}
+		if rate := l.sched(p); l.mode.ByRate && rate > 0 {
+			for _, r := range l.ranges {
+				f32.Scale(l.grad[r.Lo:r.Hi], float32(1/rate))
+			}
+			s.LR *= rate
+		}
+		l.common.update(l.grad, s)
+	}
+	l.round++
+	copy(l.x, l.common.params.f)
+	return flags, l.moments(ctx)
+}
+
+// moments averages or forgets what the inner optimizer keeps.
+func (l *localWorker) moments(ctx context.Context) error {
+	if l.mode.Inner == "keep" {
+		return nil
+	}
+	for _, sl := range l.inner.slots() {
+		if l.mode.Inner == "reset" {
+			clear(sl.V)
+			continue
+		}
+		if _, err := l.sum(ctx, 0, formats[compress.F32], sl.V, 0); err != nil {
+			return err
+		}
+		f32.Scale(sl.V, 1/float32(l.job.Workers))
+	}
+	return nil
+}
+
+func (l *localWorker) state() (*State, error) {
+	st, err := l.reducer.state()
+	if err != nil {
+		return nil, err
+	}
+	if l.rank == 0 {
+		st.Ints["round"] = int64(l.round)
+	}
+	l.inner.save(st, fmt.Sprintf("inner/%d/", l.rank))
+	return st, nil
+}
+
+func (l *localWorker) load(st *State) error {
+	l.step, l.round = int(st.Ints["version"]), int(st.Ints["round"])
+	l.since, l.told = l.step, l.step
+	if err := l.common.load(st, l.round); err != nil {
+		return err
+	}
+	if err := l.loadCodecs(st); err != nil {
+		return err
+	}
+	return l.inner.load(st, fmt.Sprintf("inner/%d/", l.rank))
+}

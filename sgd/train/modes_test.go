@@ -1,0 +1,210 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// processes runs every rank on a net of its own, as processes would, over
+// loopback.
+type processes struct{ t testing.TB }
+
+func (p processes) Run(ctx context.Context, programs []comm.Program) error {
+	id := []grpcnet.Field{{Name: "test", Value: p.t.Name()}}
+	last := len(programs) - 1
+	lead, err := grpcnet.New(grpcnet.Config{Ranks: []int{last}, World: len(programs), Identity: id, Token: "secret", Run: 42})
+	if err != nil {
+		return err
+	}
+	nets := []*grpcnet.Net{lead}
+	for r := range last {
+		n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(programs), Coordinator: lead.Addr(), Identity: id, Token: "secret", Run: 42})
+		if err != nil {
+			return err
+		}
+		nets = append(nets, n)
+	}
+	errs := make([]error, len(nets))
+	var wg sync.WaitGroup
+	for i, n := range nets {
+		wg.Go(func() {
+			defer n.Close()
+			errs[i] = n.Run(ctx, []comm.Program{programs[(last+i)%len(programs)]})
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func rate(text string) option {
+	return func(j *train.Job) { j.Schedule = lrschedule.Specs.MustParse(text) }
+}
+func outer(text string) option {
+	return func(j *train.Job) { j.Outer = sgd.Optimizers.MustParse(text) }
+}
+
+// apart are modes whose workers step on parameters of their own.
+var apart = []struct {
+	name string
+	free bool // bits depend on who comes first
+	opts []option
+}{
+	{"local SGD", false, []option{mode("localsgd(h=4)"), rate("constant(lr=0.02)")}},
+	{"local SGD, codec", false, []option{mode("localsgd(h=3)"), with("feedback(topk(keep=0.2))"), rate("constant(lr=0.02)")}},
+	{"local SGD, powersgd", false, []option{mode("localsgd(h=3)"), with("feedback(powersgd(rank=2))"), rate("constant(lr=0.02)")}},
+	{"post-local SGD", false, []option{mode("localsgd(h=5,start=33,inner=average)"), rate("constant(lr=0.02)")}},
+	{"SlowMo", false, []option{mode("localsgd(h=6,by_rate=true,inner=reset)"), outer("momentum(beta=0.5)"), rate("cosine(lr=0.02)")}},
+	{"DiLoCo", false, []option{mode("localsgd(h=10,lr=0.7)"), outer("nesterov(beta=0.6)"), optimizer("adam"), rate("constant(lr=0.01)")}},
+	{"EASGD, sync", false, []option{mode("easgd(tau=4)"), optimizer("sgd"), rate("constant(lr=0.1)")}},
+	{"EASGD, sync, 3 shards", false, []option{mode("easgd(tau=2)"), optimizer("sgd"), rate("constant(lr=0.1)"), func(j *train.Job) { j.Servers = 3 }}},
+	{"EASGD, codec both ways", false, []option{mode("easgd(tau=2)"), optimizer("sgd"), rate("constant(lr=0.1)"), with("topk(keep=0.3)"), down("topk(keep=0.5)")}},
+	{"EASGD", true, []option{mode("easgd(tau=4,beta=0.9)"), policy("asp"), optimizer("sgd"), rate("constant(lr=0.1)")}},
+	{"EAMSGD", true, []option{mode("easgd(tau=4)"), policy("asp"), optimizer("nesterov"), rate("constant(lr=0.02)"), func(j *train.Job) { j.Servers = 2 }}},
+}
+
+// Modes with parameters apart learn, end with the same bits on every net unless
+// nobody waits for anybody, and repeat themselves on the virtual cluster.
+func TestApart(t *testing.T) {
+	for _, c := range apart {
+		t.Run(c.name, func(t *testing.T) {
+			opts := append(c.opts, func(j *train.Job) {
+				j.Updates, j.EvalEvery = 200, 50
+			})
+			vir, s := runOn(t, simulated(0), job(t, opts...), nil)
+			if vir.Final.Accuracy < 0.8 || vir.Final.Step != vir.Job.Updates {
+				t.Errorf("ended with %+v", vir.Final)
+			}
+			if len(s.evals) < 3 {
+				t.Errorf("%d evaluations", len(s.evals))
+			}
+			again, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			if again.SHA256 != vir.SHA256 || again.Final != vir.Final {
+				t.Error("two virtual runs differ")
+			}
+			for name, net := range map[string]comm.Net{"local": &local.Net{}, "grpc": processes{t}} {
+				real, _ := runOn(t, net, job(t, opts...), nil)
+				if real.SHA256 != vir.SHA256 && !c.free {
+					t.Errorf("%s and sim differ in their bits", name)
+				}
+				if real.Final.Accuracy < 0.8 || real.Final.Step != real.Job.Updates {
+					t.Errorf("%s ended with %+v", name, real.Final)
+				}
+			}
+		})
+	}
+}
+
+// A run resumed at any mark ends with the bits of one that was not stopped.
+func TestApartResumes(t *testing.T) {
+	for _, c := range apart {
+		t.Run(c.name, func(t *testing.T) {
+			opts := append(c.opts, func(j *train.Job) { j.CheckpointEvery, j.Updates, j.EvalEvery = 25, 90, 20 })
+			whole, s := runOn(t, simulated(0), job(t, opts...), nil)
+			if len(s.states) < 2 {
+				t.Fatalf("%d checkpoints were written", len(s.states))
+			}
+			for v, st := range s.states {
+				b, err := st.Encode(nil, whole.Job.Model.Layout())
+				if err != nil {
+					t.Fatal(err)
+				}
+				back, err := train.DecodeState(b, whole.Job.Model.Layout())
+				if err != nil {
+					t.Fatal(err)
+				}
+				again, _ := runOn(t, simulated(time.Duration(back.Ints["nanoseconds"])), job(t, opts...), back)
+				if again.SHA256 != whole.SHA256 {
+					t.Errorf("resumed at %d: other bits at the end (step %d, %d)", v, again.Final.Step, whole.Final.Step)
+				}
+				if len(c.opts) > 0 && again.Final.Step != whole.Final.Step {
+					t.Errorf("resumed at %d: ended at %d", v, again.Final.Step)
+				}
+			}
+		})
+	}
+}
+
+// Stopping ends every mode with a checkpoint that goes on.
+func TestApartStops(t *testing.T) {
+	for _, c := range apart {
+		t.Run(c.name, func(t *testing.T) {
+			for name, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
+				polls := 0
+				var mu sync.Mutex
+				o, s := runOn(t, mk(), job(t, append(c.opts, func(j *train.Job) {
+					j.Updates = 400
+					j.Stopping = func() bool { mu.Lock(); defer mu.Unlock(); polls++; return polls > 10 }
+				})...), nil)
+				if s.last == nil || o.Final.Step >= 400 {
+					t.Errorf("%s: no checkpoint, or not stopped: %+v", name, o.Final)
+					continue
+				}
+				stopped := false
+				for _, r := range o.Reports {
+					stopped = stopped || r.Stopped
+				}
+				if !stopped {
+					t.Errorf("%s: no rank says that it was stopped", name)
+				}
+				full, _ := runOn(t, mk(), job(t, append(c.opts, func(j *train.Job) { j.Updates = 400 })...), s.last)
+				if full.Final.Step != 400 {
+					t.Errorf("%s: went on to step %d", name, full.Final.Step)
+				}
+			}
+		})
+	}
+}
+
+// In its limits local SGD is synchronous SGD: with rounds of one step, with one
+// worker, and before its start.
+func TestLocalSGDLimits(t *testing.T) {
+	few := func(j *train.Job) { j.Updates = 120 }
+	sync, _ := runOn(t, simulated(0), job(t, mode("reduce"), few), nil)
+	one := func(j *train.Job) { j.Workers, j.Batch, j.Updates = 1, 32, 120 }
+	alone, _ := runOn(t, simulated(0), job(t, mode("reduce"), one), nil)
+	for name, c := range map[string]struct {
+		o    *train.Observer
+		opts []option
+	}{
+		"rounds of one step":     {sync, []option{mode("localsgd(h=1)"), few}},
+		"averaged until the end": {sync, []option{mode("localsgd(h=7,start=120)"), few}},
+		"averaged moments too":   {sync, []option{mode("localsgd(h=1,inner=average)"), few}},
+		"one worker":             {alone, []option{mode("localsgd(h=7)"), one}},
+	} {
+		o, _ := runOn(t, simulated(0), job(t, c.opts...), nil)
+		if d := distance(c.o.Params, o.Params); d > 1e-5 {
+			t.Errorf("%s: relative distance to synchronous SGD is %g", name, d)
+		}
+	}
+}
+
+// A round costs what one all-reduce costs, however many steps are in it.
+func TestLocalSGDBytes(t *testing.T) {
+	few := func(j *train.Job) {
+		shape := sgd.Shape{C: 1, H: 1, W: 7}
+		j.Updates = 21
+		j.Model = model(t, "logistic", shape) // 80 parameters
+		j.Data = sgd.Dataset{Train: clusters{100, shape, 3, false}, Test: clusters{20, shape, 3, true}}
+	}
+	for text, rounds := range map[string]int{"localsgd(h=1)": 21, "localsgd(h=4)": 6, "localsgd(h=4,start=5)": 9, "localsgd(h=100)": 1} {
+		o, _ := runOn(t, simulated(0), job(t, few, mode(text)), nil)
+		for _, r := range o.Reports {
+			if got, want := r.Traffic.SentBytes[comm.Gradient], uint64(2*4*80*3/4*rounds); got != want {
+				t.Errorf("%s: rank %d sent %d bytes, want %d", text, r.Rank, got, want)
+			}
+		}
+		if want := uint64(4 * 2 * 4 * 80 * 3 / 4 * rounds); o.Final.BytesUp != want {
+			t.Errorf("%s: the last evaluation says %d bytes, want %d", text, o.Final.BytesUp, want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// Timing prices computing on a virtual clock. It says nothing about learning.
+type Timing struct {
+	FLOPS  float64 // of a device, floating-point operations per second
+	Jitter float64 // σ of a lognormal factor on every step's compute time
+	Law    Law     // of a further factor; nil: none
+	Slow   Slow    // workers that are slower, for good
+	Spread float64 // σ of a lognormal factor on a worker's speed, for good
+
+	// Input is how many samples a second a worker reads, in time taken from its
+	// passes. 0: reading is hidden.
+	Input float64
+
+	// Apply is how many bytes of gradient a server decodes and adds a second, one
+	// push behind the other; Codec how many bytes of gradient (dense, float32) a
+	// device encodes or decodes. 0: they cost nothing.
+	Apply, Codec float64
+}
+
+// Cost is the virtual time of flops operations by rank in step, on a device that
+// is not Slow.
+func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
+	if t.FLOPS <= 0 {
+		return 0
+	}
+	s := flops / t.FLOPS
+	if t.Jitter > 0 {
+		s *= Lognormal{t.Jitter}.factor(rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step)))
+	}
+	if t.Law != nil {
+		s *= t.Law.Factor(rng.New(seed, "law").With(uint64(rank)).With(uint64(step)))
+	}
+	if t.Spread > 0 {
+		s *= Lognormal{t.Spread}.factor(rng.New(seed, "spread").Norm(uint64(rank)))
+	}
+	return seconds(s)
+}
+
+// factor is what a standard normal draw makes.
+func (l Lognormal) factor(z float64) float64 { return math.Exp(l.Sigma*z - l.Sigma*l.Sigma/2) }
+
+// serving is the virtual time in which a server takes up bytes of gradient.
+func (t Timing) serving(bytes int) time.Duration { return at(float64(bytes), t.Apply) }
+
+// coding is the virtual time in which a device encodes, or decodes, n values with
+// a codec.
+func (j *Job) coding(f compress.Family, n int) time.Duration {
+	if _, raw := f.(compress.Raw); raw {
+		return 0
+	}
+	return at(4*float64(n), j.Timing.Codec)
+}
+
+// bill lets d pass on a virtual clock; on a real one it has passed.
+func (j *Job) bill(ctx context.Context, h comm.Host, d time.Duration) error {
+	if d == 0 || !h.Virtual() {
+		return nil
+	}
+	return h.Sleep(ctx, d)
+}
+
+func at(bytes, rate float64) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	return seconds(bytes / rate)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(math.Min(s*1e9, math.MaxInt64/4)) }
+
+// Slow lists workers that are slower than the others: the last Count take Factor
+// times as long, those before them as the next entry says.
+type Slow []struct {
+	Count  int
+	Factor float64
+}
+
+// ParseSlow reads "1x10" (one worker, ten times as slow), "1x100,3x2" or "none".
+func ParseSlow(text string) (Slow, error) {
+	if text == "none" {
+		return nil, nil
+	}
+	var s Slow
+	for _, part := range strings.Split(text, ",") {
+		n, f, ok := strings.Cut(strings.TrimSpace(part), "x")
+		count, err1 := strconv.Atoi(n)
+		factor, err2 := strconv.ParseFloat(f, 64)
+		if !ok || err1 != nil || err2 != nil || count < 1 || !(factor > 0) || math.IsInf(factor, 0) {
+			return nil, fmt.Errorf("want none, or how many workers and how much slower, such as 1x10 or 1x100,3x2, not %q", text)
+		}
+		s = append(s, struct {
+			Count  int
+			Factor float64
+		}{count, factor})
+	}
+	return s, nil
+}
+
+// String is the text ParseSlow reads.
+func (s Slow) String() string {
+	if len(s) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, e := range s {
+		parts = append(parts, fmt.Sprintf("%dx%s", e.Count, strconv.FormatFloat(e.Factor, 'g', -1, 64)))
+	}
+	return strings.Join(parts, ",")
+}
+
+// factor is how many times as long a worker takes, counted from the last one.
+func (s Slow) factor(fromLast int) float64 {
+	for _, e := range s {
+		if fromLast < e.Count {
+			return e.Factor
+		}
+		fromLast -= e.Count
+	}
+	return 1
+}

@@ -1,0 +1,139 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// checkWeightless refuses what needs weights.
+func (j *Job) checkWeightless() error {
+	switch {
+	case !j.Weightless:
+		return nil
+	case j.CheckpointEvery > 0:
+		return errors.New("checkpoint_every: a run without weights has no state to keep; set it to 0")
+	case j.EvalEvery > 0:
+		return errors.New("eval_every: a run without weights learns nothing; set it to 0")
+	}
+	switch j.Mode.(type) {
+	case Server, Reduce, Gather:
+		return nil
+	}
+	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes server, reduce and gather", Modes.Spec(j.Mode))
+}
+
+// ask is one operation that the exchange of a block asks for, by its size: a sum
+// of n elements of width bytes, or a payload of gather bytes for everybody.
+type ask struct{ n, width, gather int }
+
+// asks lists, by piece, what the exchanges of a shard ask for in a step.
+func (j *Job) asks() (out [][]ask, err error) {
+	_, gather := j.Mode.(Gather)
+	for _, pc := range wholeShard(j.Model.Layout()).pieces {
+		b := pc.block
+		b.World, b.Peer, b.Seed = j.Workers, -1, j.Seed
+		f := j.Codec
+		if pc.raw {
+			f = compress.Raw{}
+		}
+		a, err := asksOf(f, b, gather)
+		if err != nil {
+			return nil, fmt.Errorf("codec %s on %s: %w", compress.Spec(f), b.Name, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// asksOf finds out by exchanging a gradient with nobody. Payloads that are
+// gathered have the size their codec claims.
+func asksOf(f compress.Family, b compress.Block, gather bool) ([]ask, error) {
+	if _, raw := f.(compress.Raw); raw && !gather {
+		return []ask{{n: b.Len(), width: 4}}, nil
+	}
+	claims, ok := compress.ClaimsOf(f, b)
+	exact := ok && (claims.Exact || claims.Rounds > 0 && !claims.AskedBound)
+	if !exact {
+		return nil, errors.New("how many bytes it sends depends on the data, which a run without weights cannot know; take one of fixed size, such as topk(index=raw32)")
+	}
+	if gather {
+		return []ask{{gather: claims.Size}}, nil
+	}
+	ex, road, err := compress.NewExchange(f, b)
+	switch {
+	case err != nil:
+		return nil, err
+	case road == compress.RoadGather:
+		return []ask{{gather: claims.Size}}, nil
+	}
+	g := make([]float32, b.Len())
+	k := rng.New(b.Seed, "weightless")
+	for i := range g {
+		g[i] = k.Float32(uint64(i)) - 0.5
+	}
+	var out []ask
+	op, err := ex.Begin(g, compress.Step{Seed: b.Seed})
+	for ; err == nil && op.Kind != compress.OpNone; op, err = ex.Next(op) {
+		switch op.Kind {
+		case compress.OpSum, compress.OpMax:
+			out = append(out, ask{n: len(op.Floats), width: formats[op.Wire].Width()})
+		case compress.OpGather:
+			out = append(out, ask{gather: len(op.Bytes)})
+			op.Parts = nil
+			for range b.World {
+				op.Parts = append(op.Parts, op.Bytes)
+			}
+		default:
+			return nil, errors.New("a run without weights knows sums and gathers only")
+		}
+	}
+	return out, err
+}
+
+// paced is exchange without gradients: the like operations of a round fused, as
+// exchange does.
+func (r *reducer) paced(ctx context.Context, k int, flags uint16) (uint16, error) {
+	b := &r.buckets[k]
+	for round, busy := 0, true; busy; round++ {
+		busy = false
+		n, gather := [5]int{}, 0 // elements by width
+		for _, asks := range r.asks[b.lo:b.hi] {
+			if round < len(asks) {
+				n[asks[round].width] += asks[round].n
+				gather += asks[round].gather
+				busy = true
+			}
+		}
+		var err error
+		for width, n := range n {
+			if n == 0 {
+				continue
+			}
+			if flags, err = collective.Rehearse(ctx, r.net, r.group, r.job.Topology, r.header(k, flags), n, width); err != nil {
+				return flags, err
+			}
+		}
+		if gather == 0 {
+			continue
+		}
+		if flags, err = collective.RehearseGather(ctx, r.net, r.group, r.header(k, flags), gather); err != nil {
+			return flags, err
+		}
+	}
+	return flags, nil
+}
+
+// all passes n marks.
+func all(n int, at func(int) error) error {
+	for i := range n {
+		if err := at(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
