@@ -21,6 +21,7 @@ const (
 	tagGo                           // observer → server: the checkpoint is whole
 	tagFinal                        // all → observer: JSON final report
 	tagToken                        // a rank to itself: one activity wakes another
+	tagReady                        // how many tensors a rank has ready
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 
