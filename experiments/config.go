@@ -66,6 +66,8 @@ type Config struct {
 	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
 	Cycle           string `key:"cycle" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
 	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
+	Gap             bool   `key:"gap" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
+	OrderLog        bool   `key:"order_log" doc:"keep the order in which gradients reach servers, for gradlab replay"`
 	CheckpointEvery int    `key:"checkpoint_every" min:"0" doc:"worker steps between checkpoints; 0: only when stopped"`
 
 	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`

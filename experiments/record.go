@@ -29,6 +29,7 @@ import (
 //	metrics.jsonl    progress and evaluations, appended; a torn last line is dropped
 //	events.out.…     the same for TensorBoard
 //	status.json      running | done | stopped | failed, written by rename
+//	order.log        with order_log: in which order workers' words reached the servers
 //	result.json      the Result, once there is one
 //	checkpoint/      state-….safetensors and manifest.json, written atomically
 //	model.safetensors  final parameters

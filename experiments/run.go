@@ -133,6 +133,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	if err == nil {
 		err = rec.err
 	}
+	if rec.order != nil {
+		err = errors.Join(err, rec.order.Close())
+	}
 	if err != nil {
 		_ = rec.setState("failed", err)
 		_ = rec.events.end(nil, err)
@@ -274,7 +277,8 @@ type recorder struct {
 	virtual   bool // the clock goes on by itself over a resume
 	evals     []train.Eval
 	trainLoss float64
-	err       error // of the record itself
+	order     *os.File // nil: nothing was logged yet
+	err       error    // of the record itself
 }
 
 var _ train.Sink = (*recorder)(nil)
