@@ -63,7 +63,8 @@ type Config struct {
 	NPush           int    `key:"n_push" min:"1" doc:"downpour: steps between pushes"`
 	WarmStart       int    `key:"warm_start" min:"0" doc:"downpour: updates that worker 0 makes alone"`
 	Overlap         bool   `key:"overlap" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
-	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB"`
+	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
+	Cycle           string `key:"cycle" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
 	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
 	Gap             bool   `key:"gap" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
 	OrderLog        bool   `key:"order_log" doc:"keep the order in which gradients reach servers, for gradlab replay"`
@@ -101,7 +102,7 @@ func Default() Config {
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
-		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
+		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, Cycle: "0s", NonFinite: "fail",
 		Timing: "model", DeviceFLOPS: 1e11, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
