@@ -86,24 +86,29 @@ function table() {
   $("counts").textContent = Object.entries(counts).map(([s, n]) => n + " " + s).join(", ") || "no runs yet";
 }
 
-// latest lets the last of several requests win.
-function latest(work) {
-  let turn = 0;
+// inTurn does work once at a time, and once more if it was asked for meanwhile.
+function inTurn(work) {
+  let busy = false, again = false;
   return async () => {
-    const mine = ++turn;
-    await work(() => mine === turn);
+    again = true;
+    if (busy) return;
+    busy = true;
+    while (again) {
+      again = false;
+      try { await work(); } catch { /* the connection says so itself */ }
+    }
+    busy = false;
   };
 }
 
-const curves = latest(async (current) => {
+const curves = inTurn(async () => {
   const keys = [...drawn].filter((k) => runs.has(k));
   if (!keys.length) { $("panels").replaceChildren(); $("legend").replaceChildren(); return; }
   const answer = await fetch("/api/figures?" + keys.map((k) => "run=" + k).join("&"));
-  if (!answer.ok || !current()) return;
+  if (!answer.ok) return;
   const drawing = await answer.json();
   // The drawing is the server's own; names in it are escaped there.
   const put = (parts, tag, fill) => parts.map((p) => { const e = element(tag); e.innerHTML = p.svg; fill(e, p); return e; });
-  if (!current()) return;
   $("panels").replaceChildren(...put(drawing.panels, "div", (e, p) => { e.className = "panel"; e.setAttribute("role", "img"); e.setAttribute("aria-label", p.name); }));
   $("legend").replaceChildren(...put(drawing.legend, "li", (e, p) => e.append(element("span", p.name))));
 });
@@ -115,13 +120,12 @@ function choose(key) {
   detail();
 }
 
-const detail = latest(async (current) => {
+const detail = inTurn(async () => {
   $("detail").hidden = chosen === null;
   if (chosen === null) return;
   const answer = await fetch("/api/runs/" + chosen);
-  if (!answer.ok || !current()) return;
+  if (!answer.ok) return;
   const d = await answer.json();
-  if (!current()) return;
   $("title").textContent = name(d);
   $("folder").textContent = d.folder + ", configuration " + d.id;
   $("error").textContent = [d.error, ...d.lost].filter(Boolean).join("; ");

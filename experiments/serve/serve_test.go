@@ -203,9 +203,10 @@ func TestLiveRun(t *testing.T) {
 	}
 	defer stream.Body.Close()
 
+	run := runs(t, small+"steps: 1000000\n")[0]
 	ended := make(chan error, 1)
 	go func() {
-		_, err := experiments.Execute(ctx, runs(t, small+"steps: 1000000\neval_every: 200\n")[0], experiments.Options{Recipe: "test", Out: dir})
+		_, err := experiments.Execute(ctx, run, experiments.Options{Recipe: "test", Out: dir})
 		ended <- err
 	}()
 	asked, last := false, -1
