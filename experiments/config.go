@@ -65,6 +65,8 @@ type Config struct {
 	Overlap         bool   `key:"overlap" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
 	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB"`
 	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
+	Gap             bool   `key:"gap" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
+	OrderLog        bool   `key:"order_log" doc:"keep the order in which gradients reach servers, for gradlab replay"`
 	CheckpointEvery int    `key:"checkpoint_every" min:"0" doc:"worker steps between checkpoints; 0: only when stopped"`
 
 	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
@@ -89,6 +91,7 @@ type Config struct {
 	NetworkRack      int     `key:"network.rack" min:"0" doc:"hosts in a rack; 0: no racks"`
 	NetworkOversub   float64 `key:"network.oversubscription" min:"1" doc:"NICs of a rack over its link to the core"`
 	NetworkModel     string  `key:"network.model" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
+	Trace            bool    `key:"trace" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; net=sim only"`
 }
 
 // Default is the configuration that a recipe's keys are laid over.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -132,6 +133,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	if err == nil {
 		err = rec.err
 	}
+	if rec.order != nil {
+		err = errors.Join(err, rec.order.Close())
+	}
 	if err != nil {
 		_ = rec.setState("failed", err)
 		_ = rec.events.end(nil, err)
@@ -142,7 +146,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	r.gather(obs, f.base)
 	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
 	if c.Net == "sim" {
-		r.VirtualSeconds = obs.Final.Seconds
+		r.VirtualSeconds, r.Network = obs.Final.Seconds, f.network
 	}
 	r.TrainLoss = rec.trainLoss
 	r.reach(rec.evals)
@@ -209,8 +213,13 @@ func runNet(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	if obs.Start != nil {
 		start = time.Duration(f.base.Now * 1e9)
 	}
-	var net comm.Net = c.net(job.World()-job.Workers, start)
-	return net.Run(ctx, ps)
+	run := func(n comm.Net) error { return n.Run(ctx, ps) }
+	switch n := c.net(job.World()-job.Workers, start).(type) {
+	case *sim.Net:
+		return runSim(c, job, n, f, run)
+	default:
+		return run(n)
+	}
 }
 
 func (f *folder) begin(c Config, args []string) error {
@@ -268,7 +277,8 @@ type recorder struct {
 	virtual   bool // the clock goes on by itself over a resume
 	evals     []train.Eval
 	trainLoss float64
-	err       error // of the record itself
+	order     *os.File // nil: nothing was logged yet
+	err       error    // of the record itself
 }
 
 var _ train.Sink = (*recorder)(nil)

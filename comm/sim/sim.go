@@ -311,10 +311,49 @@ func (h *host) pass(d time.Duration, doing Doing, mark int) error {
 	return nil
 }
 
+// computing lets the time up to mark i of w pass, or less if a frame that breaks
+// w comes before.
+func (h *host) computing(w comm.Work, i int) error {
+	if w.Break == 0 {
+		return h.pass(w.Cost[i], Computing, i)
+	}
+	t, end := h.loop.cur, h.loop.now+w.Cost[i]
+	t.from, t.tag = comm.AnyRank, w.Break
+	for {
+		switch {
+		case h.failed != nil:
+			return h.failed
+		case h.has(w.Break):
+			return comm.ErrBroken
+		case h.loop.now >= end:
+			return nil
+		}
+		t.waiting = true
+		err := h.pass(end-h.loop.now, Computing, i)
+		t.waiting = false
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// has says whether a frame with the tag is in the inbox.
+func (h *host) has(tag comm.Tag) bool {
+	for i := range h.inbox.len() {
+		if h.inbox.at(i).Header.Tag == tag {
+			return true
+		}
+	}
+	return false
+}
+
 func (h *host) Do(ctx context.Context, w comm.Work) error {
 	l := h.loop
 	if l.ended != nil {
 		return l.ended
+	}
+	if w.Break != 0 && h.has(w.Break) {
+		return comm.ErrBroken
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -329,9 +368,14 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 		}()
 		err = w.Run(func(int) error { return nil })
 	}()
-	for i, c := range w.Cost {
-		if err := h.pass(c, Computing, i); err != nil {
-			<-done
+	for i := range w.Cost {
+		if err := h.computing(w, i); err != nil {
+			if w.Abort != nil {
+				w.Abort()
+			}
+			if i == 0 {
+				<-done
+			}
 			return err
 		}
 		if i == 0 {

@@ -260,7 +260,7 @@ func (TFPS) fitted(ctx context.Context, lab *Lab, s tfSystem) ([]parameter, erro
 			at = append(at, p)
 		}
 	}
-	short := protocol{2, 12, 1}
+	short := protocol{2, 30, 1}
 	return fit(ctx, start, func(x []float64) ([]float64, error) {
 		out := make([]float64, len(at))
 		err := each(ctx, len(at), func(i int) error {

@@ -70,6 +70,14 @@ type Job struct {
 	// not, so that a resumed run repeats an unstopped one.
 	CheckpointEvery int
 
+	// Gap lets servers measure how far the parameters have moved since a gradient
+	// was made; it costs a copy of them an update.
+	Gap bool
+	// LogOrder lets servers tell the order in which pushes and pulls reach them.
+	// Replay makes them keep to such an order, shard by shard: nil for none.
+	LogOrder bool
+	Replay   [][]Arrival
+
 	Timing Timing
 	// Weightless runs compute nothing: frames have the exact size of what they
 	// would carry, and nothing in them. Only time and bytes come of it.
@@ -78,6 +86,8 @@ type Job struct {
 	Run         uint64      // identity of the run, carried by every frame
 	Incarnation uint32      // of this process's ranks
 	Stopping    func() bool // polled by servers and by rank 0; nil: never
+
+	replayed map[[2]int]struct{} // worker and step of the pushes in Replay
 
 	cores  *cores
 	flops  float64   // of a sample's forward pass
@@ -149,6 +159,7 @@ func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
 func (j *Job) Prepare() {
 	j.cores = newCores(j)
 	j.weigh()
+	j.index()
 }
 
 func (j *Job) schedule() (lrschedule.Schedule, error) {

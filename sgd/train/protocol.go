@@ -20,7 +20,15 @@ const (
 	tagState                        // all → observer: state at a checkpoint mark
 	tagGo                           // observer → server: the checkpoint is whole
 	tagFinal                        // all → observer: JSON final report
+	tagOrder                        // server → observer: lines of the order log
 	tagToken                        // a rank to itself: one activity wakes another
+	tagTick                         // worker → observer: a step is made
+	tagCall                         // observer → worker: see pace
+	tagBegun                        // worker → observer: how many steps it has begun
+	tagLimit                        // observer → worker: how many it may make
+	tagQuiet                        // worker → observer: it has made them
+	tagPeer                         // worker → worker: parameters, or their differences
+	tagReply                        // worker → worker: parameters, in answer to parameters
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 
@@ -29,6 +37,14 @@ const (
 	codeOK uint8 = iota
 	codeRejected
 	codeVoid
+)
+
+// Codes of calls; see pace.
+const (
+	callHold uint8 = iota // begin no further step
+	callShow              // tell the parameters
+	callLast              // the same, for the last time
+	callQuit              // to itself: the worker has ended
 )
 
 // Flags of frames.

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"slices"
+
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -42,6 +44,16 @@ func (v *vector) release() {
 		v.buf.Release()
 	}
 	*v = vector{}
+}
+
+// share is the same values as a vector with a reference of its own, for somebody
+// who reads them while v's holder goes on; own then leaves them as they are.
+func (v vector) share() vector {
+	if v.buf == nil {
+		return vector{f: slices.Clone(v.f)}
+	}
+	v.buf.Retain()
+	return v
 }
 
 // own makes v writable: if somebody else still reads it, v becomes a copy.
