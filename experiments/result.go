@@ -59,6 +59,8 @@ type Result struct {
 	Servers bool           `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
 	Config  map[string]any `json:"config"`
 
+	Network *NetworkUse `json:"network,omitempty"` // on the virtual cluster, of the last leg
+
 	Evals []train.Eval       `json:"-"`
 	Ranks []train.RankReport `json:"-"`
 }

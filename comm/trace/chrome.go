@@ -29,7 +29,7 @@ func (r *Recorder) Chrome(w io.Writer) error {
 			name += ": " + r.Names[rank]
 		}
 		c.meta("process_name", rank, 0, name)
-		c.meta("process_sort_index", rank, 0, "")
+		c.order("process_sort_index", rank, 0, rank)
 	}
 	for i := range r.spans {
 		c.span(&r.spans[i])
@@ -71,15 +71,16 @@ func (c *chrome) next() {
 	c.text("\n")
 }
 
-// meta names a rank or a lane; without a name it says at which place it stands.
+// meta names a rank or a lane.
 func (c *chrome) meta(what string, rank, thread int, name string) {
 	c.next()
-	fmt.Fprintf(c.w, `{"ph":"M","name":%q,"pid":%d,"tid":%d,"args":`, what, rank, thread)
-	if name == "" {
-		fmt.Fprintf(c.w, `{"sort_index":%d}}`, max(rank, thread))
-	} else {
-		fmt.Fprintf(c.w, `{"name":%q}}`, name)
-	}
+	fmt.Fprintf(c.w, `{"ph":"M","name":%q,"pid":%d,"tid":%d,"args":{"name":%q}}`, what, rank, thread, name)
+}
+
+// order says where a rank or a lane stands.
+func (c *chrome) order(what string, rank, thread, at int) {
+	c.next()
+	fmt.Fprintf(c.w, `{"ph":"M","name":%q,"pid":%d,"tid":%d,"args":{"sort_index":%d}}`, what, rank, thread, at)
 }
 
 // lane gives a lane's thread, naming it the first time.
@@ -97,7 +98,7 @@ func (c *chrome) lane(l lane) int {
 	}
 	c.lanes[l] = t
 	c.meta("thread_name", l.rank, t, name)
-	c.meta("thread_sort_index", l.rank, t, "")
+	c.order("thread_sort_index", l.rank, t, t)
 	return t
 }
 

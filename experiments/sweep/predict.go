@@ -32,7 +32,9 @@ const coreFLOPS = 5e10
 func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func(data.Progress)) []Cost {
 	var runs []experiments.Run
 	for _, j := range jobs {
-		j.Config.Timing = "model" // what the virtual clock bills costs no time here
+		if !j.Config.Weightless { // what the virtual clock bills costs no time here
+			j.Config.Timing, j.Config.Device = "model", "none"
+		}
 		runs = append(runs, j.Run)
 	}
 	updates, samples := evidence(past)
@@ -48,6 +50,9 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 			return
 		}
 		c := Cost{Seconds: begin + operations(j)/coreFLOPS, Bytes: traffic(j) * n}
+		if j.Weightless {
+			c.Seconds = begin + n*float64(j.Workers)*frames
+		}
 		if s, ok := samples[trained(r.Config)]; ok {
 			c.Seconds = begin + s*n*float64(j.Samples())
 		}
@@ -60,6 +65,10 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 // the data, in seconds.
 const begin = 0.1
 
+// frames is what the frames of one worker's step take where nothing is in them,
+// in seconds.
+const frames = 1e-3
+
 // perUpdate is what an update took.
 type perUpdate struct{ seconds, bytes float64 }
 
@@ -70,7 +79,12 @@ func shape(c experiments.Config) string {
 }
 
 // trained names what decides how long a sample takes, codecs left out.
-func trained(c experiments.Config) string { return c.Model + " " + c.Data + " " + c.Precision }
+func trained(c experiments.Config) string {
+	if c.Weightless {
+		return "weightless " + c.Timing
+	}
+	return c.Model + " " + c.Data + " " + c.Precision
+}
 
 // evidence is, at the median, what updates of each shape took and how many
 // seconds of a core a sample of each model took.

@@ -17,6 +17,7 @@ type cores struct {
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
 	asks    func() ([][]ask, error) // of a run without weights
+	racy    func() *racy            // of mode hogwild
 
 	mu    sync.Mutex
 	free  []*desk
@@ -39,6 +40,7 @@ func newCores(j *Job) *cores {
 		own:    workers <= n || j.Overlap,
 		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
 		asks:   sync.OnceValues(j.asks),
+		racy:   sync.OnceValue(func() *racy { return newRacy(j) }),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -45,7 +46,8 @@ type Observer struct {
 	states  map[int]*State
 	desk    *desk
 	servers int
-	over    bool // a rank has reached the end at a mark
+	over    bool       // a rank has reached the end at a mark
+	conduct *conductor // of modes without servers whose workers keep apart; else nil
 }
 
 type evalKey struct {
@@ -56,7 +58,8 @@ type evalKey struct {
 type evalParts struct {
 	params vector
 	eval   Eval
-	n      int // shards that are there
+	n      int      // shards, or models, that are there
+	models []vector // of workers that keep apart
 }
 
 // Program is what the observer's rank does.
@@ -68,6 +71,9 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		o.shards = shards(o.layout, j.Placement, o.servers)
 	} else {
 		o.shards = []*shard{wholeShard(o.layout)}
+	}
+	if m, ok := j.Mode.(conducted); ok {
+		o.conduct = newConductor(o, h, m)
 	}
 	o.marks, o.parts, o.states = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}
 	var blob []byte
@@ -111,6 +117,11 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		from := int(f.Header.From)
 		if f.Header.Tag == tagFinal {
 			ended[from] = true
+			if o.conduct != nil {
+				if err := o.conduct.left(ctx, from); err != nil {
+					return err
+				}
+			}
 		}
 		if err := o.take(ctx, h, from, f, ended); err != nil {
 			return fmt.Errorf("observer: %w", err)
@@ -165,8 +176,12 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		o.Reports = append(o.Reports, r)
 		return o.checkpoint(ctx, h, ended)
 	default:
+		hd := f.Header
 		f.Release()
-		return fmt.Errorf("rank %d sent a frame with tag %d", from, f.Header.Tag)
+		if o.conduct == nil {
+			return fmt.Errorf("rank %d sent a frame with tag %d", from, hd.Tag)
+		}
+		return o.conduct.take(ctx, hd)
 	}
 	return nil
 }
@@ -197,15 +212,22 @@ func (o *Observer) snapshot(ctx context.Context, from int, f comm.Frame) error {
 		e = &evalParts{}
 		o.parts[k] = e
 	}
-	if !o.Job.Weightless {
+	need := len(o.shards)
+	if o.conduct != nil {
+		need = o.conduct.models
+	}
+	switch e.n++; {
+	case o.Job.Weightless:
+	case need > len(o.shards):
+		o.keep(e, from, f)
+	default:
 		o.fill(e, o.shards[m.Shard], f)
 	}
-	e.n++
 	e.eval.Step, e.eval.Samples = max(e.eval.Step, m.Version), max(e.eval.Samples, m.Samples)
 	e.eval.Epoch, e.eval.Seconds = max(e.eval.Epoch, m.Epoch), max(e.eval.Seconds, m.Seconds)
 	e.eval.BytesUp += m.Up
 	e.eval.BytesDown += m.Down
-	if e.n < len(o.shards) {
+	if e.n < need {
 		return nil
 	}
 	delete(o.parts, k)
@@ -213,6 +235,7 @@ func (o *Observer) snapshot(ctx context.Context, from int, f comm.Frame) error {
 		o.Final = e.eval
 		return nil
 	}
+	e.average()
 	defer e.params.release()
 	score, err := o.evaluate(ctx, e.params.f)
 	if err != nil {
@@ -244,6 +267,43 @@ func (o *Observer) fill(e *evalParts, sh *shard, f comm.Frame) {
 	for _, p := range sh.pieces {
 		f32.FromBytes(e.params.f[p.off:p.off+p.len], f.Body[4*p.local:4*(p.local+p.len)])
 	}
+}
+
+// keep holds a worker's model until those of all are there.
+func (o *Observer) keep(e *evalParts, from int, f comm.Frame) {
+	if e.models == nil {
+		e.models = make([]vector, o.Job.Workers)
+	}
+	var ok bool
+	if e.models[from], ok = received(f); !ok {
+		e.models[from] = newVector(o.layout.Size())
+		f32.FromBytes(e.models[from].f, f.Body)
+	}
+}
+
+// average makes the mean of workers' models, in rank order, and tells how far
+// they are from it.
+func (e *evalParts) average() {
+	if e.models == nil {
+		return
+	}
+	e.params = newVector(len(e.models[0].f))
+	mean := e.params.f
+	copy(mean, e.models[0].f)
+	for _, m := range e.models[1:] {
+		f32.Add(mean, m.f)
+	}
+	f32.Scale(mean, 1/float32(len(e.models)))
+	apart, diff := 0.0, make([]float32, len(mean))
+	for i := range e.models {
+		f32.AxpyTo(diff, e.models[i].f, -1, mean)
+		apart += f32.SumSq(diff)
+		e.models[i].release()
+	}
+	if norm := f32.SumSq(mean); norm > 0 {
+		e.eval.Spread = math.Sqrt(apart / float64(len(e.models)) / norm)
+	}
+	e.models = nil
 }
 
 // Hash is the SHA-256 of a vector's little-endian bytes, in hex.
@@ -341,8 +401,12 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	return o.goOn(ctx, h, ended)
 }
 
-// goOn tells the servers that the checkpoint is whole.
+// goOn tells those who wait for it that the checkpoint is whole: servers, and
+// workers that keep apart.
 func (o *Observer) goOn(ctx context.Context, h comm.Host, ended map[int]bool) error {
+	if o.conduct != nil {
+		return o.conduct.goOn(ctx)
+	}
 	for r := o.Job.Workers; r < o.Job.World(); r++ {
 		if ended[r] {
 			continue

@@ -22,6 +22,14 @@ const (
 	tagFinal                        // all → observer: JSON final report
 	tagOrder                        // server → observer: lines of the order log
 	tagToken                        // a rank to itself: one activity wakes another
+	tagReady                        // how many tensors a rank has ready
+	tagTick                         // worker → observer: a step is made
+	tagCall                         // observer → worker: see pace
+	tagBegun                        // worker → observer: how many steps it has begun
+	tagLimit                        // observer → worker: how many it may make
+	tagQuiet                        // worker → observer: it has made them
+	tagPeer                         // worker → worker: parameters, or their differences
+	tagReply                        // worker → worker: parameters, in answer to parameters
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 
@@ -30,6 +38,14 @@ const (
 	codeOK uint8 = iota
 	codeRejected
 	codeVoid
+)
+
+// Codes of calls; see pace.
+const (
+	callHold uint8 = iota // begin no further step
+	callShow              // tell the parameters
+	callLast              // the same, for the last time
+	callQuit              // to itself: the worker has ended
 )
 
 // Flags of frames.

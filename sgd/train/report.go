@@ -35,7 +35,10 @@ type Eval struct {
 	Loss      float64 `json:"loss"`
 	BytesUp   uint64  `json:"bytes_up"`   // by all workers so far
 	BytesDown uint64  `json:"bytes_down"` // to all workers so far
-	Last      bool    `json:"last,omitempty"`
+	// Spread is how far workers with parameters of their own are from their mean,
+	// which is evaluated: root mean square, over the norm of the mean.
+	Spread float64 `json:"spread,omitempty"`
+	Last   bool    `json:"last,omitempty"`
 }
 
 // RankReport is what a rank tells at its end.

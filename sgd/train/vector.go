@@ -1,6 +1,8 @@
 package train
 
 import (
+	"slices"
+
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -44,13 +46,14 @@ func (v *vector) release() {
 	*v = vector{}
 }
 
-// share returns v with a reference of its own, or a copy where there is nothing
-// to count.
+// share is the same values as a vector with a reference of its own, for somebody
+// who reads them while v's holder goes on; own then leaves them as they are.
 func (v vector) share() vector {
 	if v.buf == nil {
-		return vector{f: append([]float32(nil), v.f...)}
+		return vector{f: slices.Clone(v.f)}
 	}
-	return vector{v.f, v.buf.Retain()}
+	v.buf.Retain()
+	return v
 }
 
 // own makes v writable: if somebody else still reads it, v becomes a copy.

@@ -1,0 +1,188 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// AGP is asynchronous gradient push (Assran and Rabbat 2020): SGP in which nobody
+// waits. A worker takes in what comes whenever it comes, and pushes behind every
+// step of its own:
+//
+//	z = x/w;   g at z;   z ← z − rate·direction(g);   x ← w·z
+//	send (x, w) ahead along the edges of its step, keep the own share
+//
+// Departures: a worker steps on its model z, as if w were 1; where weights gather
+// at a slow worker, steps on x would grow by 1/w at the others. And it does not
+// push what would leave it with less than Least: the weights of those who push
+// more often than they are pushed to would vanish otherwise.
+//
+// A message is acknowledged on receipt, by an activity that waits for nobody, and
+// a worker has at most one under way to each of its neighbours. Updates, schedules
+// and staleness are counted as in mode adpsgd.
+type AGP struct {
+	Least float64 `doc:"weight that a worker keeps; it pushes nothing where less would be left"`
+}
+
+var _ = Modes.Add("agp", "push-sum in which nobody waits: asynchronous gradient push", AGP{Least: 0.25})
+
+// Validate checks the options.
+func (m AGP) Validate() error {
+	if !(m.Least > 0 && m.Least < 1) {
+		return fmt.Errorf("option \"least\" is %v; want more than 0 and less than 1", m.Least)
+	}
+	return nil
+}
+
+// Servers implements Mode.
+func (AGP) Servers(int) int { return 0 }
+
+// PerUpdate implements Mode.
+func (AGP) PerUpdate(*Job) int { return 1 }
+
+func (AGP) free() bool        { return true }
+func (AGP) models(j *Job) int { return j.Workers }
+
+// Check implements Mode.
+func (AGP) Check(j *Job) error {
+	if err := castOnly(j, "agp"); err != nil {
+		return err
+	}
+	if err := notOverlapped(j, "agp"); err != nil {
+		return err
+	}
+	_, err := newPeer(j, 0, j.Codec)
+	return err
+}
+
+// Program implements Mode.
+func (m AGP) Program(j *Job, rank int) (comm.Program, error) {
+	p, err := newPeer(j, rank, j.Codec)
+	if err != nil {
+		return nil, err
+	}
+	n := &freePusher{peer: p, weight: 1, least: m.Least}
+	p.pace.show = func(ctx context.Context, update int, last bool) error {
+		return p.snapshot(ctx, n.model(), update, last)
+	}
+	p.pace.rest = n.rest
+	p.aside = n.hear
+	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, true) }, nil
+}
+
+// freePusher is an AGP worker.
+type freePusher struct {
+	*peer
+	mu     sync.Mutex // guards x and weight, which two activities change
+	weight float64
+	least  float64
+	heard  int   // messages taken in
+	owed   []int // ranks that have not acknowledged the last message
+}
+
+func (n *freePusher) move(ctx context.Context) error {
+	n.mu.Lock()
+	z, heard := n.ratio(), n.heard
+	n.mu.Unlock()
+	err := n.gradient(ctx, z.f)
+	z.release()
+	if err != nil {
+		return err
+	}
+	if err := n.rest(ctx); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.count(n.heard - heard)
+	z = n.ratio()
+	z.own()
+	n.descend(z.f)
+	f32.Scale(z.f, float32(n.weight))
+	n.x.release()
+	n.x = z
+	mix := n.job.Graph.Mix(n.rank, n.job.Workers, n.step)
+	if mix.Self*n.weight < n.least {
+		return nil
+	}
+	hd := n.header(tagPeer)
+	hd.Value = n.weight
+	if err := n.tell(ctx, hd, n.x, mix.Out); err != nil {
+		return err
+	}
+	for _, e := range mix.Out {
+		n.owed = append(n.owed, e.Rank)
+	}
+	n.x.own()
+	f32.Scale(n.x.f, float32(mix.Self))
+	n.weight *= mix.Self
+	return nil
+}
+
+// rest waits until what was sent has been taken in.
+func (n *freePusher) rest(ctx context.Context) error {
+	began := n.h.Now()
+	for _, r := range n.owed {
+		f, err := n.h.Recv(ctx, r, tagReply)
+		if err != nil {
+			return err
+		}
+		f.Release()
+	}
+	n.owed = n.owed[:0]
+	n.stats.wait += n.h.Now() - began
+	return nil
+}
+
+// hear takes in what another worker pushed, and acknowledges it.
+func (n *freePusher) hear(ctx context.Context, f comm.Frame) error {
+	if err := n.takeIn(f); err != nil {
+		return err
+	}
+	return n.h.Send(ctx, int(f.Header.From), comm.NewFrame(n.job.header(comm.Control, tagReply), comm.NewBuffer(0)))
+}
+
+func (n *freePusher) takeIn(f comm.Frame) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.job.Graph.Mix(int(f.Header.From), n.job.Workers, int(f.Header.Step)).Out {
+		if e.Rank == n.rank {
+			n.x.own()
+			n.heard++
+			n.weight += e.Weight * f.Header.Value
+			return n.add(n.x.f, float32(e.Weight), f)
+		}
+	}
+	return fmt.Errorf("worker %d: worker %d sent parameters along an edge that is not there", n.rank, f.Header.From)
+}
+
+// ratio is the model x/w.
+func (n *freePusher) ratio() vector {
+	z := n.x.share()
+	if n.weight != 1 {
+		z.own()
+		f32.Scale(z.f, float32(1/n.weight))
+	}
+	return z
+}
+
+func (n *freePusher) model() vector {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ratio()
+}
+
+func (n *freePusher) save(_ context.Context, st *State) error {
+	st.Ints[fmt.Sprintf("weight/%d", n.rank)] = int64(math.Float64bits(n.weight))
+	return nil
+}
+
+func (n *freePusher) load(st *State) error {
+	n.weight = math.Float64frombits(uint64(st.Ints[fmt.Sprintf("weight/%d", n.rank)]))
+	return nil
+}

@@ -1,0 +1,173 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Hogwild is SGD by threads that share one vector without a lock (Niu et al.
+// 2011): a worker reads the parameters, value by value, while others write
+// them, and subtracts its update, value by value, from what is there by then.
+// Where an update is 0 it touches nothing, so that on sparse problems threads
+// seldom meet. The published rate is constant within an epoch and falls by a
+// factor after each: schedule step.
+//
+// Every access is atomic, and a value is subtracted by compare-and-swap, so no
+// update is lost and the Go memory model has nothing to object to; what is racy
+// is the algorithm. A worker computes on a copy, which spares the model from
+// atomic loads. Moments, if the optimizer has any, are each worker's own.
+//
+// Workers must share memory: net local. Updates are counted as in mode adpsgd;
+// staleness is how many updates others made between reading and writing. Nothing
+// travels, so no bytes are billed.
+type Hogwild struct{}
+
+var _ = Modes.Add("hogwild", "workers of one process write to shared parameters without a lock; net local only", Hogwild{})
+
+// Servers implements Mode.
+func (Hogwild) Servers(int) int { return 0 }
+
+// PerUpdate implements Mode.
+func (Hogwild) PerUpdate(*Job) int { return 1 }
+
+func (Hogwild) free() bool      { return true }
+func (Hogwild) models(*Job) int { return 1 }
+
+var errNotShared = errors.New("mode hogwild: workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")
+
+// Check implements Mode.
+func (Hogwild) Check(j *Job) error {
+	if j.Here > 0 && j.Here < j.Workers {
+		return errNotShared
+	}
+	if _, raw := j.Codec.(compress.Raw); !raw {
+		return fmt.Errorf("mode hogwild sends nothing that codec %s could encode", compress.Families.Spec(j.Codec))
+	}
+	if err := notOverlapped(j, "hogwild"); err != nil {
+		return err
+	}
+	_, err := newPeer(j, 0, compress.Raw{})
+	return err
+}
+
+// Program implements Mode.
+func (Hogwild) Program(j *Job, rank int) (comm.Program, error) {
+	p, err := newPeer(j, rank, compress.Raw{})
+	if err != nil {
+		return nil, err
+	}
+	n := &hog{peer: p, shared: j.cores.racy(), read: make([]float32, len(p.x.f))}
+	p.x.release()
+	p.pace.show = func(ctx context.Context, update int, last bool) error {
+		return p.snapshot(ctx, n.model(), update, last)
+	}
+	return func(ctx context.Context, h comm.Host) error {
+		if h.Virtual() {
+			return errNotShared
+		}
+		return p.run(ctx, h, n, true)
+	}, nil
+}
+
+// racy is a vector that any number of goroutines read and write at once.
+type racy struct {
+	bits []uint32 // of the values; accessed atomically
+	made atomic.Int64
+
+	mu     sync.Mutex
+	loaded bool
+}
+
+func newRacy(j *Job) *racy {
+	initial := j.initial()
+	r := &racy{bits: make([]uint32, len(initial))}
+	r.store(initial)
+	return r
+}
+
+func (r *racy) store(x []float32) {
+	for i, v := range x {
+		atomic.StoreUint32(&r.bits[i], math.Float32bits(v))
+	}
+}
+
+// read copies the vector; values may be from different instants.
+func (r *racy) read(dst []float32) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(atomic.LoadUint32(&r.bits[i]))
+	}
+}
+
+// sub subtracts u where it is not 0.
+func (r *racy) sub(u []float32) {
+	for i, v := range u {
+		if v == 0 {
+			continue
+		}
+		for p := &r.bits[i]; ; {
+			old := atomic.LoadUint32(p)
+			if atomic.CompareAndSwapUint32(p, old, math.Float32bits(math.Float32frombits(old)-v)) {
+				break
+			}
+		}
+	}
+	r.made.Add(1)
+}
+
+// hog is a Hogwild worker.
+type hog struct {
+	*peer
+	shared *racy
+	read   []float32
+}
+
+func (n *hog) move(ctx context.Context) error {
+	made := n.shared.made.Load()
+	n.shared.read(n.read)
+	if err := n.gradient(ctx, n.read); err != nil {
+		return err
+	}
+	s := n.job.progressOf(n.step)
+	n.inner.opt.Apply(n.grad, n.read, sgd.Step{N: n.step, Epoch: s.Epoch, LR: n.sched(s), Seed: n.job.Seed})
+	n.count(int(n.shared.made.Load() - made))
+	n.shared.sub(n.grad)
+	return nil
+}
+
+func (n *hog) model() vector {
+	v := newVector(len(n.read))
+	n.shared.read(v.f)
+	return v
+}
+
+func (n *hog) save(_ context.Context, st *State) error {
+	if n.rank == 0 {
+		m := n.model()
+		st.Vectors["param"] = m.f
+	}
+	return nil
+}
+
+// load puts the vector back, once for all who share it.
+func (n *hog) load(st *State) error {
+	r := n.shared
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded {
+		return nil
+	}
+	if err := st.vector("param", n.read); err != nil {
+		return err
+	}
+	r.store(n.read)
+	r.loaded = true
+	return nil
+}

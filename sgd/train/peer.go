@@ -1,0 +1,364 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// peer is a worker that has parameters and an optimizer of its own and talks to
+// other workers, not to servers. What it says to whom is the business of the
+// mode around it. What is evaluated is the mean of all workers' parameters.
+type peer struct {
+	job   *Job
+	rank  int
+	x     vector // empty where all share the mode's
+	grad  []float32
+	inner *stepper
+	sched lrschedule.Schedule
+	shard *shard
+	codec *packer // encodes for others, decodes what others have encoded
+	pace  pace
+	aside func(ctx context.Context, f comm.Frame) error // answers, in an activity of its own, what others say; nil: move listens
+
+	h      comm.Host
+	seat   seat
+	work   comm.Work
+	at     []float32 // where the gradient is taken
+	step   int
+	loss   float64
+	stats  workerStats
+	delays []uint64 // histogram: how often others changed x while a gradient was made
+	meter  progressMeter
+}
+
+// mover is a mode around a peer.
+type mover interface {
+	// move makes one step, exchange included.
+	move(ctx context.Context) error
+	// model is what the worker would be evaluated at, to be released.
+	model() vector
+	// save and load keep what the mode has beside the peer. In save nobody makes
+	// a step, and frames may be under way only if the mode itself leaves them so.
+	save(ctx context.Context, st *State) error
+	load(st *State) error
+}
+
+func newPeer(j *Job, rank int, f compress.Family) (*peer, error) {
+	l := j.Model.Layout()
+	p := &peer{job: j, rank: rank, shard: wholeShard(l), grad: make([]float32, l.Size()), seat: seat{job: j}, pace: pace{job: j}}
+	p.x = newVector(l.Size())
+	copy(p.x.f, j.initial())
+	var err error
+	if p.inner, err = newStepper(j.Optimizer, l, j.cores.limit()); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	if p.sched, err = j.schedule(); err != nil {
+		return nil, err
+	}
+	p.codec, err = newPacker(p.shard, f, compress.Block{Rank: rank, World: j.Workers, Peer: -1, Seed: j.Seed})
+	return p, err
+}
+
+// castOnly refuses codecs that do not say every value.
+func castOnly(j *Job, mode string) error {
+	if isCast(j.Codec) {
+		return nil
+	}
+	return fmt.Errorf("mode %s averages parameters, which codec %s does not keep; use raw, bf16 or fp16, or mode choco for differences through any codec", mode, compress.Families.Spec(j.Codec))
+}
+
+// notOverlapped refuses what modes that gossip do in their own way.
+func notOverlapped(j *Job, mode string) error {
+	if j.Overlap {
+		return fmt.Errorf("mode %s exchanges whole parameters; overlap is for gradients that leave as they are made", mode)
+	}
+	return nil
+}
+
+// run is the program of a peer whose mode is m. free is that of the mode.
+func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
+	p.h = h
+	p.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return p.differentiate(ctx) }}
+	start, err := receiveStart(ctx, h, p.job)
+	if err != nil {
+		return err
+	}
+	if start != nil {
+		if err := p.load(start, m); err != nil {
+			return fmt.Errorf("worker %d: %w", p.rank, err)
+		}
+	}
+	p.pace.begin(h, p.rank, p.step)
+	if p.aside != nil {
+		h.Go("answers", p.answers)
+	}
+	save := func(ctx context.Context, updates int) error {
+		if !free {
+			updates = p.step
+		}
+		return p.checkpoint(ctx, m, updates)
+	}
+	var flags uint16
+	for free || p.step < p.job.Updates {
+		var updates int
+		if flags, updates, err = p.pace.next(ctx, p.step, save); err != nil {
+			return err
+		}
+		if flags != 0 {
+			if free && flags&flagStop != 0 {
+				err = p.snapshot(ctx, m.model(), updates, true)
+			}
+			break
+		}
+		if err := m.move(ctx); err != nil {
+			return err
+		}
+		p.step++
+		if free {
+			err = p.pace.tick(ctx, p.step, p.loss)
+		} else {
+			err = p.report(ctx, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err == nil && !free {
+		err = p.snapshot(ctx, m.model(), p.step, true)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.pace.end(ctx); err != nil {
+		return err
+	}
+	if p.aside != nil { // let the activity end
+		if err := p.pace.wake(ctx, tagPeer); err != nil {
+			return err
+		}
+	}
+	return p.final(ctx, flags&flagStop != 0)
+}
+
+// answers is the activity that hears what others say at any time.
+func (p *peer) answers(ctx context.Context, h comm.Host) error {
+	for {
+		f, err := h.Recv(ctx, comm.AnyRank, tagPeer)
+		if err != nil {
+			return err
+		}
+		if f.Header.Kind == comm.Control { // by itself, at the end
+			f.Release()
+			return nil
+		}
+		err = p.aside(ctx, f)
+		f.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// gradient makes the gradient of the present step at parameters that stay as
+// they are meanwhile.
+func (p *peer) gradient(ctx context.Context, at []float32) error {
+	began := p.h.Now()
+	p.at = at
+	p.work.Cost[0] = p.job.timeline(p.rank, p.step).total
+	err := p.h.Do(ctx, p.work)
+	p.stats.compute += p.h.Now() - began
+	return err
+}
+
+func (p *peer) differentiate(ctx context.Context) error {
+	d := p.seat.take()
+	defer p.seat.give(d)
+	loss, bad, err := p.job.gradient(ctx, d, p.at, p.grad, p.rank, p.step, nil, nil)
+	if bad {
+		p.stats.zeroed++
+	}
+	p.loss = loss
+	return err
+}
+
+// descend applies the gradient to params.
+func (p *peer) descend(params []float32) {
+	s := p.job.progressOf(p.step)
+	p.inner.advance(p.grad, params, sgd.Step{N: p.step, Epoch: s.Epoch, LR: p.sched(s), Seed: p.job.Seed})
+}
+
+// header of what this step says to other workers.
+func (p *peer) header(tag comm.Tag) comm.Header {
+	hd := p.job.header(comm.Gradient, tag)
+	hd.Step = uint64(p.step)
+	return hd
+}
+
+// tell sends v, encoded once, to the far ends of edges.
+func (p *peer) tell(ctx context.Context, hd comm.Header, v vector, edges []collective.Edge) error {
+	if len(edges) == 0 {
+		return nil
+	}
+	f, err := p.codec.frame(hd, p.shard.whole, v, true, compress.Step{N: p.step, Seed: p.job.Seed})
+	if err != nil {
+		return fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
+	}
+	return p.spread(ctx, f, edges)
+}
+
+// spread sends a frame to the far ends of edges.
+func (p *peer) spread(ctx context.Context, f comm.Frame, edges []collective.Edge) error {
+	for i, e := range edges {
+		g := f
+		if i < len(edges)-1 {
+			f.Buffer().Retain()
+		}
+		if err := p.h.Send(ctx, e.Rank, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear adds, at its weight, what the near end of an edge said in step.
+func (p *peer) hear(ctx context.Context, v []float32, e collective.Edge, step int) (comm.Header, error) {
+	f, err := p.listen(ctx, e.Rank, step)
+	if err != nil {
+		return comm.Header{}, err
+	}
+	defer f.Release()
+	return f.Header, p.add(v, float32(e.Weight), f)
+}
+
+// listen waits for what a worker said in step.
+func (p *peer) listen(ctx context.Context, from, step int) (comm.Frame, error) {
+	began := p.h.Now()
+	f, err := p.h.Recv(ctx, from, tagPeer)
+	if err != nil {
+		return f, fmt.Errorf("worker %d, step %d, waiting for worker %d: %w", p.rank, p.step, from, err)
+	}
+	p.stats.wait += p.h.Now() - began
+	if f.Header.Step != uint64(step) {
+		f.Release()
+		return f, fmt.Errorf("worker %d, step %d: worker %d is at step %d, not %d", p.rank, p.step, from, f.Header.Step, step)
+	}
+	return f, nil
+}
+
+// add adds weight times what a frame holds.
+func (p *peer) add(v []float32, weight float32, f comm.Frame) error {
+	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
+	if err := p.codec.addTo(p.shard.whole, v, true, weight, f.Body, from); err != nil {
+		return fmt.Errorf("worker %d, step %d: payload of worker %d: %w", p.rank, p.step, from.Rank, err)
+	}
+	return nil
+}
+
+// count books how often others changed x while a gradient was made.
+func (p *peer) count(times int) {
+	for len(p.delays) <= times {
+		p.delays = append(p.delays, 0)
+	}
+	p.delays[times]++
+}
+
+// report does what is due after a step that all workers make.
+func (p *peer) report(ctx context.Context, m mover) error {
+	v, j := p.step, p.job
+	if p.rank == 0 {
+		p.meter.add(comm.Header{Value: p.loss})
+		if v%j.reportEvery() == 0 || v == j.Updates {
+			s := j.progress(v, v*j.Workers)
+			pr := Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.sched(s)}
+			p.meter.fill(&pr, nil)
+			c, w := p.h.Traffic().Count(), uint64(j.Workers)
+			pr.BytesUp, pr.BytesDown = c.SentBytes[comm.Gradient]*w, c.RecvBytes[comm.Gradient]*w
+			if err := sendJSON(ctx, p.h, j, tagProgress, pr); err != nil {
+				return err
+			}
+		}
+		if err := p.pace.tick(ctx, v, p.loss); err != nil {
+			return err
+		}
+	}
+	if v == j.Updates {
+		return nil
+	}
+	if crossed(j.EvalEvery, v-1, v) {
+		if err := p.snapshot(ctx, m.model(), v, false); err != nil {
+			return err
+		}
+	}
+	if crossed(j.CheckpointEvery, v-1, v) {
+		return p.checkpoint(ctx, m, v)
+	}
+	return nil
+}
+
+// snapshot tells the observer the parameters x, which it releases, at an update.
+func (p *peer) snapshot(ctx context.Context, x vector, update int, last bool) error {
+	defer x.release()
+	s := p.job.progress(update, update*p.job.Mode.PerUpdate(p.job))
+	c := p.h.Traffic().Count()
+	return sendSnapshot(ctx, p.h, p.job, mark{
+		Version: update, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(),
+		Up: c.SentBytes[comm.Gradient], Down: c.RecvBytes[comm.Gradient], Last: last,
+	}, x)
+}
+
+// checkpoint tells the worker's state and waits until that of all is kept.
+func (p *peer) checkpoint(ctx context.Context, m mover, updates int) error {
+	st := newState()
+	st.Ints["version"] = int64(updates)
+	st.Ints[fmt.Sprintf("step/%d", p.rank)] = int64(p.step)
+	c := p.h.Traffic().Count()
+	st.Ints[fmt.Sprintf("bytes_up/%d", p.rank)] = int64(c.SentBytes[comm.Gradient])
+	st.Ints[fmt.Sprintf("bytes_down/%d", p.rank)] = int64(c.RecvBytes[comm.Gradient])
+	if p.x.f != nil {
+		st.Vectors[fmt.Sprintf("own/%d", p.rank)] = p.x.f
+	}
+	p.inner.save(st, fmt.Sprintf("inner/%d/", p.rank))
+	err := p.codec.save(st, fmt.Sprintf("codec/up/%d/", p.rank))
+	if err == nil {
+		err = m.save(ctx, st)
+	}
+	if err == nil {
+		err = sendState(ctx, p.h, p.job, st)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = p.pace.await(ctx, tagGo)
+	return err
+}
+
+func (p *peer) load(st *State, m mover) error {
+	p.step = int(st.Ints[fmt.Sprintf("step/%d", p.rank)])
+	if p.x.f != nil {
+		if err := st.vector(fmt.Sprintf("own/%d", p.rank), p.x.f); err != nil {
+			return err
+		}
+	}
+	if err := p.inner.load(st, fmt.Sprintf("inner/%d/", p.rank)); err != nil {
+		return err
+	}
+	if err := p.codec.load(st, fmt.Sprintf("codec/up/%d/", p.rank)); err != nil {
+		return err
+	}
+	return m.load(st)
+}
+
+func (p *peer) final(ctx context.Context, stopped bool) error {
+	r := RankReport{Rank: p.rank, Role: "worker", Sent: uint64(p.step), Zeroed: p.stats.zeroed, Steps: p.step, Version: p.step,
+		ComputeSeconds: p.stats.compute.Seconds(), WaitSeconds: p.stats.wait.Seconds(), Delays: p.delays,
+		Traffic: p.h.Traffic().Count(), Seconds: p.h.Now().Seconds(), Stopped: stopped}
+	r.Ledger.Applied = uint64(p.step)
+	return sendJSON(ctx, p.h, p.job, tagFinal, r)
+}

@@ -1,0 +1,197 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// SGP is stochastic gradient push (Assran et al. 2019): averaging by push-sum,
+// which needs no answers and so works on directed graphs. A worker holds a value
+// xᵢ and a weight wᵢ, 1 at first, and its model is their ratio:
+//
+//	xᵢ ← xᵢ − rate·direction(g at xᵢ/wᵢ)
+//	send (xᵢ, wᵢ) ahead along the graph's edges, keep the own share
+//	(xᵢ, wᵢ) ← Σⱼ Pᵢⱼ·(xⱼ, wⱼ)
+//
+// On one_peer, the published graph, that is one message a step. With Late it is
+// overlap-SGP: a worker goes on without what was sent in its last Late steps and
+// takes a message in exactly that many steps after it was sent, so that messages
+// travel while gradients are made and bits do not depend on the net. What is on
+// its way is missing from x and w alike.
+//
+// The weight travels in the frame's header and is not billed.
+type SGP struct {
+	Late int `doc:"steps after which a message is taken in: 0 at once, more is overlap-SGP"`
+}
+
+var _ = Modes.Add("sgp", "push-sum on directed graphs: stochastic gradient push, overlap-SGP", SGP{})
+
+// Validate checks the options.
+func (m SGP) Validate() error {
+	if m.Late < 0 || m.Late > 1000 {
+		return fmt.Errorf("option \"late\" is %d; want 0 to 1000", m.Late)
+	}
+	return nil
+}
+
+// Servers implements Mode.
+func (SGP) Servers(int) int { return 0 }
+
+// PerUpdate implements Mode.
+func (SGP) PerUpdate(j *Job) int { return j.Workers }
+
+func (SGP) free() bool        { return false }
+func (SGP) models(j *Job) int { return j.Workers }
+
+// Check implements Mode.
+func (SGP) Check(j *Job) error {
+	if err := castOnly(j, "sgp"); err != nil {
+		return err
+	}
+	if err := notOverlapped(j, "sgp"); err != nil {
+		return err
+	}
+	_, err := newPeer(j, 0, j.Codec)
+	return err
+}
+
+// Program implements Mode.
+func (m SGP) Program(j *Job, rank int) (comm.Program, error) {
+	p, err := newPeer(j, rank, j.Codec)
+	if err != nil {
+		return nil, err
+	}
+	n := &pusher{peer: p, weight: 1, late: m.Late}
+	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, false) }, nil
+}
+
+// pusher is an SGP worker. What it embeds holds x.
+type pusher struct {
+	*peer
+	weight float64
+	late   int
+	early  []message // taken from the inbox at a checkpoint, before their time
+}
+
+// message is what a worker said in a step.
+type message struct {
+	from, step int
+	weight     float64
+	x          []float32
+}
+
+func (n *pusher) move(ctx context.Context) error {
+	z := n.model()
+	err := n.gradient(ctx, z.f)
+	z.release()
+	if err != nil {
+		return err
+	}
+	n.x.own()
+	n.descend(n.x.f)
+	mix := n.job.Graph.Mix(n.rank, n.job.Workers, n.step)
+	hd := n.header(tagPeer)
+	hd.Value = n.weight
+	if err := n.tell(ctx, hd, n.x, mix.Out); err != nil {
+		return err
+	}
+	next := newVector(len(n.x.f)) // others may still read x
+	copy(next.f, n.x.f)
+	f32.Scale(next.f, float32(mix.Self))
+	n.x.release()
+	n.x, n.weight = next, mix.Self*n.weight
+	if then := n.step - n.late; then >= 0 {
+		for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, then).In {
+			if err := n.takeIn(ctx, e, then); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeIn adds what the near end of an edge said in step.
+func (n *pusher) takeIn(ctx context.Context, e collective.Edge, step int) error {
+	for i, m := range n.early {
+		if m.from == e.Rank && m.step == step {
+			n.early = append(n.early[:i], n.early[i+1:]...)
+			f32.Axpy(n.x.f, float32(e.Weight), m.x)
+			n.weight += e.Weight * m.weight
+			return nil
+		}
+	}
+	hd, err := n.hear(ctx, n.x.f, e, step)
+	n.weight += e.Weight * hd.Value
+	return err
+}
+
+// model is x/w.
+func (n *pusher) model() vector {
+	z := n.x.share()
+	if n.weight != 1 {
+		z.own()
+		f32.Scale(z.f, float32(1/n.weight))
+	}
+	return z
+}
+
+// save takes from the inbox what was sent in the steps before: others save no
+// sooner than they have sent it, and nobody sends it again.
+func (n *pusher) save(ctx context.Context, st *State) error {
+	for s := max(0, n.step-n.late); s < n.step; s++ {
+		for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, s).In {
+			if n.has(e.Rank, s) {
+				continue
+			}
+			f, err := n.listen(ctx, e.Rank, s)
+			if err != nil {
+				return err
+			}
+			m := message{e.Rank, s, f.Header.Value, make([]float32, len(n.x.f))}
+			err = n.add(m.x, 1, f)
+			f.Release()
+			if err != nil {
+				return err
+			}
+			n.early = append(n.early, m)
+		}
+	}
+	st.Ints[fmt.Sprintf("weight/%d", n.rank)] = int64(math.Float64bits(n.weight))
+	for _, m := range n.early {
+		st.Vectors[m.name(n.rank)] = m.x
+		st.Ints[m.name(n.rank)] = int64(math.Float64bits(m.weight))
+	}
+	return nil
+}
+
+// name of a message in a checkpoint.
+func (m message) name(to int) string { return fmt.Sprintf("late/%d/%d/%d", to, m.from, m.step) }
+
+func (n *pusher) has(from, step int) bool {
+	for _, m := range n.early {
+		if m.from == from && m.step == step {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *pusher) load(st *State) error {
+	n.weight = math.Float64frombits(uint64(st.Ints[fmt.Sprintf("weight/%d", n.rank)]))
+	for s := max(0, n.step-n.late); s < n.step; s++ {
+		for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, s).In {
+			m := message{from: e.Rank, step: s, x: make([]float32, len(n.x.f))}
+			if err := st.vector(m.name(n.rank), m.x); err != nil {
+				return err
+			}
+			m.weight = math.Float64frombits(uint64(st.Ints[m.name(n.rank)]))
+			n.early = append(n.early, m)
+		}
+	}
+	return nil
+}
