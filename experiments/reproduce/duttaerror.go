@@ -18,9 +18,9 @@ var _ = Studies.Add("dutta-error-runtime", "error against time for K = 1 … 8 o
 // Run implements Study.
 func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const workers = 8
-	seeds, span := 5, 6000.0 // mean compute times
+	seeds, span := 5, 8000.0 // mean compute times
 	if lab.Quick {
-		seeds, span = 3, 2000
+		seeds, span = 3, 4000
 	}
 	r := &Report{
 		Title:  "test loss against time, 8 workers of which K are waited for",
