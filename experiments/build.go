@@ -111,7 +111,7 @@ func (c *Config) resolve() error {
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
 	}
-	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkMessage != "0s") {
+	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
 	}
 	if c.Trace && c.Net != "sim" {
@@ -433,7 +433,7 @@ func (c Config) net(servers int, start time.Duration) comm.Net {
 	message, _ := time.ParseDuration(c.NetworkMessage)
 	n := &sim.Net{Start: start, Network: &sim.Fair{
 		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
-		Place: c.place(servers), Inside: c.NetworkInside, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+		Place: c.place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}
 	if c.NetworkModel == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.NetworkBandwidth, Latency: latency}

@@ -86,6 +86,7 @@ type Config struct {
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
 	NetworkMessage   string  `key:"network.message" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
+	NetworkStream    float64 `key:"network.stream" unit:"bandwidth" min:"0" doc:"what one stream between two ranks of different hosts carries at most, such as a TCP connection; 0: as much as the NICs"`
 	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
 	NetworkColocate  bool    `key:"network.colocate" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64 `key:"network.inside" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
