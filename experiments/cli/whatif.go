@@ -13,7 +13,7 @@ func (e *env) whatifCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "whatif RUN key=value…",
-		Short: "How long a recorded run would have taken with another network, codec or placement",
+		Short: "A recorded run with another network, codec or placement",
 		Long: `Whatif replays a recorded run on the virtual cluster, as it was and with keys
 changed (gradlab list keys), and compares times and bytes. A list of values makes
 one replay each. Nothing is learned: frames are empty where their sizes do not
