@@ -1,6 +1,7 @@
 package notebooks
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -17,8 +18,8 @@ const (
 )
 
 // Compare tells in what the outputs of two runs of a notebook differ, a line
-// each. Words must be the same and numbers near; of pictures only the kind is
-// compared.
+// each. Words must be the same and numbers near; of pictures, and of cells that
+// are Changing, only the kind of what they show is compared.
 func Compare(was, is *Notebook) (differences []string) {
 	if len(was.Cells) != len(is.Cells) {
 		return []string{fmt.Sprintf("%d cells, now %d", len(was.Cells), len(is.Cells))}
@@ -37,12 +38,19 @@ func Compare(was, is *Notebook) (differences []string) {
 			x, y := a.Outputs[k], b.Outputs[k]
 			if x.Type != y.Type || !slices.Equal(x.Kinds(), y.Kinds()) {
 				differences = append(differences, fmt.Sprintf("cell %d: %s %v, now %s %v", i+1, x.Type, x.Kinds(), y.Type, y.Kinds()))
-			} else if d := differs(x.text(), y.text()); d != "" {
+			} else if d := differs(x.text(), y.text()); d != "" && !b.Changing() {
 				differences = append(differences, fmt.Sprintf("cell %d: %s", i+1, d))
 			}
 		}
 	}
 	return differences
+}
+
+// Changing is true for cells with this tag: what they show follows parts of
+// gradlab that change for good reasons, such as studies.
+func (c *Cell) Changing() bool {
+	var m struct{ Tags []string }
+	return len(c.Metadata) > 0 && json.Unmarshal(c.Metadata, &m) == nil && slices.Contains(m.Tags, "changing")
 }
 
 // tokens of a text: numbers, words and signs. Blanks and rules between columns

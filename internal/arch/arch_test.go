@@ -60,6 +60,8 @@ experiments/advise      : *                                | *
 experiments/reproduce   : *                                | *
 experiments/report      : experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/serve       : comm experiments experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
+notebooks               :
+notebooks/lab           : compress compress/compresstest experiments experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store
 experiments/cli         : *                                | *
 internal/arch           :
 .                       : experiments/cli
@@ -69,7 +71,7 @@ internal/arch           :
 // display at the environment. Chance comes from internal/rng alone.
 var (
 	clocks = []string{"internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/advise" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "sgd/data"}
-	envs   = []string{"experiments/cli", "experiments/progress" /* TERM */}
+	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 
 const module = "github.com/gradlab/gradlab"
