@@ -111,7 +111,7 @@ func (c *Config) resolve() error {
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
 	}
-	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkMessage != "0s") {
+	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
 	}
 	if c.Trace && c.Net != "sim" {
@@ -234,6 +234,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
+	cycle, _ := time.ParseDuration(c.Cycle)
 	j := &train.Job{
 		Model: model, Data: ds,
 		Optimizer: sgd.Optimizers.MustParse(c.Optimizer), Schedule: lrschedule.Specs.MustParse(c.Schedule),
@@ -243,7 +244,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Placement: ps.Placements.MustParse(c.Placement),
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
-		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
+		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
@@ -432,7 +433,7 @@ func (c Config) net(servers int, start time.Duration) comm.Net {
 	message, _ := time.ParseDuration(c.NetworkMessage)
 	n := &sim.Net{Start: start, Network: &sim.Fair{
 		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
-		Place: c.place(servers), Inside: c.NetworkInside, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+		Place: c.place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}
 	if c.NetworkModel == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.NetworkBandwidth, Latency: latency}

@@ -63,7 +63,8 @@ type Config struct {
 	NPush           int    `key:"n_push" min:"1" doc:"downpour: steps between pushes"`
 	WarmStart       int    `key:"warm_start" min:"0" doc:"downpour: updates that worker 0 makes alone"`
 	Overlap         bool   `key:"overlap" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
-	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB"`
+	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
+	Cycle           string `key:"cycle" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
 	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
 	Gap             bool   `key:"gap" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
 	OrderLog        bool   `key:"order_log" doc:"keep the order in which gradients reach servers, for gradlab replay"`
@@ -85,6 +86,7 @@ type Config struct {
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
 	NetworkMessage   string  `key:"network.message" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
+	NetworkStream    float64 `key:"network.stream" unit:"bandwidth" min:"0" doc:"what one stream between two ranks of different hosts carries at most, such as a TCP connection; 0: as much as the NICs"`
 	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
 	NetworkColocate  bool    `key:"network.colocate" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64 `key:"network.inside" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
@@ -100,7 +102,7 @@ func Default() Config {
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
-		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
+		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, Cycle: "0s", NonFinite: "fail",
 		Timing: "model", DeviceFLOPS: 1e11, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}

@@ -24,6 +24,9 @@ import (
 type Fair struct {
 	Bandwidth float64       // bytes per second of a NIC, each direction; 0: unlimited
 	Latency   time.Duration // one way between hosts
+	// Stream is the most that one stream between hosts carries, whatever the NICs
+	// would: of TCP, what one connection gets out of its host. 0: as much as they.
+	Stream float64
 	// Message is how long a frame keeps its stream busy beside its bytes, as if
 	// it had that much more of them: what a call costs its host.
 	Message time.Duration
@@ -72,7 +75,7 @@ type resource struct {
 	level float64 // room/count when it was last looked at
 }
 
-const maxPath = 4
+const maxPath = 5
 
 type stream struct {
 	latency time.Duration
@@ -171,6 +174,9 @@ func (n *Fair) newStream(from, to int) *stream {
 			base := 2 * n.hosts
 			through(&n.resources[base+2*(a/n.Rack)])
 			through(&n.resources[base+2*(b/n.Rack)+1])
+		}
+		if n.Stream > 0 && n.Stream < n.Bandwidth {
+			through(&resource{capacity: n.Stream, ended: math.Inf(1)})
 		}
 	}
 	return s

@@ -40,14 +40,13 @@ func (o *Option) Compressed() bool { return o.Config.Codec != "raw" }
 // How words the option without its codec: "ring, buckets of 4 MiB", "4 servers".
 func (o *Option) How() string {
 	c := o.Config
-	if c.Mode == "server" {
-		if c.Servers == 1 {
-			return "1 server"
-		}
-		return fmt.Sprintf("%d servers", c.Servers)
-	}
 	way := c.Topology
-	if gathered(c.Codec, c.Workers) {
+	switch {
+	case c.Mode == "server" && c.Servers == 1:
+		way = "1 server"
+	case c.Mode == "server":
+		way = fmt.Sprintf("%d servers", c.Servers)
+	case gathered(c.Codec, c.Workers):
 		way = "gather"
 	}
 	if !c.Overlap {
@@ -124,7 +123,10 @@ func (q *Question) configs(codec string) (out []experiments.Config) {
 				}
 			}
 		}
-		out = append(out, r)
+		for _, bucket := range q.Buckets {
+			r.Overlap, r.Bucket = bucket > 0, bucket
+			out = append(out, r)
+		}
 	}
 	return out
 }

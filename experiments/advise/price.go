@@ -3,6 +3,7 @@ package advise
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -153,6 +154,9 @@ func (p *pricer) step(c experiments.Config) (seconds, sent float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	if c.Mode == "server" && c.Overlap {
+		return p.streamed(c)
+	}
 	if c.Mode == "server" {
 		return p.server(c)
 	}
@@ -230,23 +234,33 @@ func (p *pricer) exchange(topology string, blocks []block) (seconds, sent float6
 	return seconds, sent
 }
 
-// server is a barrier at parameter servers: pushes meet at the servers' NICs, and
-// so do the answers, which carry all parameters. Tensors that are shared out are
-// encoded as vectors, piece by piece.
-func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error) {
+// shardPart is a run of pieces of one shard that travels as one frame.
+type shardPart struct {
+	up, down float64 // bytes
+	elements int
+	first    int // the span whose gradient completes it
+	spans    []int
+}
+
+// shards cuts the tensors as the placement says, and each shard into parts of
+// about limit bytes of gradient from its last piece on; the first layers' part
+// comes first. Tensors that are shared out are encoded as vectors, piece by piece.
+func (p *pricer) shards(c experiments.Config, limit int) ([][]shardPart, error) {
 	f, err := compress.Parse(c.Codec)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	layout := p.job.Model.Layout()
 	var sizes []int
 	for _, s := range layout.Spans {
 		sizes = append(sizes, s.Len())
 	}
-	var in, out float64 // bytes of the fullest shard
+	var out [][]shardPart
 	for _, pieces := range ps.Placements.MustParse(c.Placement).Place(sizes, c.Servers) {
-		up, down := 0.0, 0.0
-		for _, pc := range pieces {
+		var parts []shardPart
+		var now shardPart
+		for i := len(pieces) - 1; i >= 0; i-- {
+			pc := pieces[i]
 			s := layout.Spans[pc.Tensor]
 			b := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: c.Workers, Peer: -1, Seed: 1}
 			if pc.Len != s.Len() {
@@ -256,12 +270,36 @@ func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error)
 			if claims, ok := compress.ClaimsOf(f, b); ok {
 				size = claims.Size
 			}
-			up += float64(size)
-			down += 4 * float64(pc.Len)
+			now.up += float64(size)
+			now.down += 4 * float64(pc.Len)
+			now.elements += pc.Len
+			now.first = pc.Tensor
+			now.spans = append(now.spans, pc.Tensor)
+			if 4*now.elements >= limit || i == 0 {
+				parts = append(parts, now)
+				now = shardPart{}
+			}
 		}
-		in, out, sent = max(in, up), max(out, down), sent+up
+		slices.Reverse(parts)
+		out = append(out, parts)
 	}
-	w, host, n := float64(c.Workers), float64(c.NetworkPerHost), layout.Size()
+	return out, nil
+}
+
+// server is a barrier at parameter servers: pushes meet at the servers' NICs, and
+// so do the answers, which carry all parameters.
+func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error) {
+	shards, err := p.shards(c, math.MaxInt)
+	if err != nil {
+		return 0, 0, err
+	}
+	var in, out float64 // bytes of the fullest shard
+	for _, parts := range shards {
+		for _, pt := range parts {
+			in, out, sent = max(in, pt.up), max(out, pt.down), sent+pt.up
+		}
+	}
+	w, host, n := float64(c.Workers), float64(c.NetworkPerHost), p.job.Model.Layout().Size()
 	servers := min(host, float64(c.Servers)) // on one host, sharing its NIC
 	push := max(w*in*servers, host*sent) * p.links.Beta
 	answer := max(w*out*servers, host*4*float64(n)) * p.links.Beta
@@ -270,4 +308,65 @@ func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error)
 		apply = max(w*in/c.DeviceApply-push, in/c.DeviceApply)
 	}
 	return 3*p.forward + p.coding(c, n) + push + answer + apply + 2*p.alpha, sent, nil
+}
+
+// streamed is server where parts of a push leave as the backward pass completes
+// them, and the next forward pass goes on as parts of the answers arrive. Streams
+// are taken to share the NICs alike all the time.
+func (p *pricer) streamed(c experiments.Config) (seconds, sent float64, err error) {
+	shards, err := p.shards(c, c.Bucket)
+	if err != nil {
+		return 0, 0, err
+	}
+	w, host := float64(c.Workers), float64(c.NetworkPerHost)
+	servers := min(host, float64(c.Servers))
+	beta := max(w*servers, host*float64(c.Servers)) * p.links.Beta // of one stream
+	type at struct{ shard, part int }
+	var order []at // as the backward pass completes them
+	for s, parts := range shards {
+		for k, pt := range parts {
+			order = append(order, at{s, k})
+			sent += pt.up
+		}
+	}
+	slices.SortStableFunc(order, func(a, b at) int { return shards[b.shard][b.part].first - shards[a.shard][a.part].first })
+	arrived := make([]float64, len(p.share))
+	now, before := 0.0, 0.0
+	const steps = 4 // the first ones are not like the others
+	for range steps {
+		before = now
+		for span, share := range p.share {
+			now = max(now, arrived[span]) + share*p.forward
+		}
+		free := make([]float64, len(shards))
+		span := len(p.share) - 1
+		for _, o := range order {
+			pt := shards[o.shard][o.part]
+			for ; span >= pt.first; span-- {
+				now += 2 * p.share[span] * p.forward
+			}
+			now += p.coding(c, pt.elements)
+			free[o.shard] = max(free[o.shard], now) + pt.up*beta
+		}
+		for ; span >= 0; span-- {
+			now += 2 * p.share[span] * p.forward
+		}
+		clear(arrived)
+		for s, parts := range shards {
+			out, up := free[s]+p.alpha, 0.0
+			for _, pt := range parts {
+				up += pt.up
+			}
+			if c.DeviceApply > 0 {
+				out += max(w*up/c.DeviceApply-up*beta, up/c.DeviceApply)
+			}
+			for _, pt := range parts {
+				out += pt.down * beta
+				for _, sp := range pt.spans {
+					arrived[sp] = max(arrived[sp], out+p.alpha)
+				}
+			}
+		}
+	}
+	return now - before, sent, nil
 }

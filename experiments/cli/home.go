@@ -18,8 +18,8 @@ var headings = []struct {
 	commands  []string
 }{
 	{"make", "Make runs", []string{"run", "sweep", "join", "data"}},
-	{"look", "Look at them", []string{"runs", "show", "report", "serve"}},
-	{"ask", "Ask and check", []string{"advise", "list", "codec", "bench", "reproduce", "notebook"}},
+	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay"}},
+	{"ask", "Ask and check", []string{"advise", "list", "codec", "topology", "graph", "bench", "reproduce", "notebook"}},
 }
 
 // home is what gradlab alone prints: the first steps, the commands, and what

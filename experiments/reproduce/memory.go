@@ -2,12 +2,13 @@ package reproduce
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 )
 
@@ -28,20 +29,15 @@ type remembered struct {
 
 const memoryFile = "measured.jsonl"
 
-// program identifies the build, as far as it can be.
-var program = sync.OnceValue(func() string {
-	revision, dirty := "unknown", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				revision = s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				dirty = "+changed"
-			}
-		}
+// program identifies the build by its bytes.
+var program = sync.OnceValues(func() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
 	}
-	return revision + dirty
+	b, err := os.ReadFile(path)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8]), err
 })
 
 // get looks up what was measured with a configuration.
@@ -50,11 +46,12 @@ func (m *memory) get(dir, config string) (float64, bool) {
 	defer m.mu.Unlock()
 	if m.known == nil {
 		m.known = map[string]float64{}
-		if f, err := os.Open(filepath.Join(dir, memoryFile)); err == nil {
+		build, err := program()
+		if f, bad := os.Open(filepath.Join(dir, memoryFile)); bad == nil {
 			defer f.Close()
 			for sc := bufio.NewScanner(f); sc.Scan(); {
 				var r remembered
-				if json.Unmarshal(sc.Bytes(), &r) == nil && r.Program == program() {
+				if json.Unmarshal(sc.Bytes(), &r) == nil && err == nil && r.Program == build {
 					m.known[r.Config] = r.Value
 				}
 			}
@@ -79,7 +76,12 @@ func (m *memory) put(dir, config string, value float64) error {
 	if err != nil {
 		return err
 	}
-	line, _ := json.Marshal(remembered{program(), config, value})
+	build, err := program()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	line, _ := json.Marshal(remembered{build, config, value})
 	if _, err := f.Write(append(line, '\n')); err != nil {
 		f.Close()
 		return err

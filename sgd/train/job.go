@@ -10,6 +10,7 @@ package train
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -61,6 +62,10 @@ type Job struct {
 	// Bucket is about how many bytes of gradients travel together when they
 	// overlap: a bucket of the reduce modes, a part of a push. 0: 1 MiB.
 	Bucket int
+	// Cycle is how often the reduce modes, when they overlap, look for tensors that
+	// are ready and fuse them, up to Bucket bytes (0: 64 MiB) at a time. 0: buckets
+	// are fixed.
+	Cycle time.Duration
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
 	// nothing; with Overlap, nothing for the spans that have them.
@@ -136,6 +141,9 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkWeightless(); err != nil {
+		return err
+	}
+	if err := j.checkFusion(); err != nil {
 		return err
 	}
 	return j.Mode.Check(j)

@@ -112,18 +112,22 @@ func TestApart(t *testing.T) {
 			if again.SHA256 != vir.SHA256 || again.Final != vir.Final {
 				t.Error("two virtual runs differ")
 			}
-			for name, net := range map[string]comm.Net{"local": &local.Net{}, "grpc": processes{t}} {
-				least := 0.8
-				if c.free { // one worker may be done before the others have begun
-					least = 0.3
-				}
-				real, _ := runOn(t, net, job(t, opts...), nil)
-				if real.SHA256 != vir.SHA256 && !c.free {
-					t.Errorf("%s and sim differ in their bits", name)
-				}
-				if real.Final.Accuracy < least || real.Final.Step != real.Job.Updates {
-					t.Errorf("%s ended with %+v", name, real.Final)
-				}
+			least := 0.8
+			if c.free { // one worker may be done before the others have begun
+				least = 0.3
+			}
+			loc, _ := runOn(t, &local.Net{}, job(t, opts...), nil)
+			if loc.Final.Accuracy < least || loc.Final.Step != loc.Job.Updates {
+				t.Errorf("local ended with %+v", loc.Final)
+			}
+			few := append(opts, func(j *train.Job) { j.Updates = 20 * each(j) })
+			short, _ := runOn(t, simulated(0), job(t, few...), nil)
+			proc, _ := runOn(t, processes{t}, job(t, few...), nil)
+			if proc.Final.Step != proc.Job.Updates {
+				t.Errorf("grpc ended with %+v", proc.Final)
+			}
+			if !c.free && (loc.SHA256 != vir.SHA256 || proc.SHA256 != short.SHA256) {
+				t.Error("local, grpc and sim differ in their bits")
 			}
 		})
 	}

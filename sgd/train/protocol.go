@@ -22,6 +22,7 @@ const (
 	tagFinal                        // all → observer: JSON final report
 	tagOrder                        // server → observer: lines of the order log
 	tagToken                        // a rank to itself: one activity wakes another
+	tagReady                        // how many tensors a rank has ready
 	tagTick                         // worker → observer: a step is made
 	tagCall                         // observer → worker: see pace
 	tagBegun                        // worker → observer: how many steps it has begun
