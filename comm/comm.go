@@ -115,11 +115,21 @@ type Endpoint interface {
 // and the rank's program sees Then(i) when Cost[i] of virtual time has passed
 // since the mark before. Marks are numbered 0 … len(Cost)−1 and must be passed
 // in order; the last one is the end of the work.
+//
+// Work with a Break is abandoned as soon as a frame with that tag is in the
+// rank's inbox, where it stays: Abort is called, from any goroutine, to make Run
+// return soon, and Do returns ErrBroken once it has.
 type Work struct {
 	Run  func(at func(mark int) error) error
 	Cost []time.Duration
 	Then func(mark int) error
+
+	Break Tag    // 0: nothing ends the work early
+	Abort func() // may be nil
 }
+
+// ErrBroken is returned by Do for work that a frame ended early.
+var ErrBroken = errors.New("the work was broken off")
 
 // Clock tells the net's time and bills computing.
 type Clock interface {

@@ -21,6 +21,8 @@ type Mailbox struct {
 	queue   []Frame
 	waiters []*Receipt
 	fed     []*Receipt // left the waiters, but their frame is not whole yet
+	watched Tag        // what seen waits for
+	seen    func()
 	gone    map[int]*PeerError
 	news    []*PeerError // deaths not yet told to an AnyRank waiter
 	closed  error
@@ -48,6 +50,9 @@ func (m *Mailbox) Put(f Frame) {
 	switch {
 	case r == nil:
 		m.queue = append(m.queue, f)
+		if m.seen != nil && f.Header.Tag == m.watched {
+			m.notice()
+		}
 		m.mu.Unlock()
 	case r.sink == nil:
 		m.mu.Unlock()
@@ -188,6 +193,29 @@ func (m *Mailbox) Close(err error) {
 		m.queue[i].Release()
 	}
 	m.queue = nil
+}
+
+// watch calls seen once, as soon as a frame with the tag is queued, unless
+// forget, which it returns, was called before. One activity of a rank may watch
+// at a time.
+func (m *Mailbox) watch(tag Tag, seen func()) (forget func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watched, m.seen = tag, seen
+	if slices.ContainsFunc(m.queue, func(f Frame) bool { return f.Header.Tag == tag }) {
+		m.notice()
+	}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.watched, m.seen = 0, nil
+	}
+}
+
+// notice tells whoever watches. Callers hold mu.
+func (m *Mailbox) notice() {
+	m.seen()
+	m.watched, m.seen = 0, nil
 }
 
 // poll takes what is there already. Callers hold mu.

@@ -18,6 +18,33 @@ func DoNow(ctx context.Context, w Work) error {
 	return w.Run(w.Then)
 }
 
+// Do is Clock.Do of a rank with this inbox.
+func (m *Mailbox) Do(ctx context.Context, w Work) error {
+	if w.Break == 0 {
+		return DoNow(ctx, w)
+	}
+	broken := make(chan struct{})
+	forget := m.watch(w.Break, func() {
+		close(broken)
+		if w.Abort != nil {
+			w.Abort()
+		}
+	})
+	err := error(nil)
+	select {
+	case <-broken: // before it began
+	default:
+		err = DoNow(ctx, w)
+	}
+	forget()
+	select {
+	case <-broken:
+		return ErrBroken
+	default:
+		return err
+	}
+}
+
 // nothing is a Work's Then that it does not have.
 func nothing(int) error { return nil }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -59,6 +60,7 @@ type adaComp struct {
 	hits hits
 	bin  int
 	idx  []uint32
+	h    []float32 // G + g of a bin
 }
 
 func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
@@ -77,10 +79,8 @@ func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		most := f32.MaxAbs(c.p[lo:hi])
 		sum += float64(most)
 		bins++
-		for i := lo; i < hi && most > 0; i++ {
-			if float32(math.Abs(float64(c.p[i]+g[i]))) >= most {
-				c.idx = append(c.idx, uint32(i))
-			}
+		if most > 0 {
+			c.choose(g, lo, hi, most)
 		}
 	}
 	s := float32(sum / float64(max(1, bins)))
@@ -91,6 +91,25 @@ func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	}
 	c.settle()
 	return dst, nil
+}
+
+// choose appends the positions from lo to hi where |G + g| is at least most.
+func (c *adaComp) choose(g []float32, lo, hi int, most float32) {
+	first := len(c.idx)
+	c.h = resize(c.h, hi-lo)
+	f32.AxpyTo(c.h, c.p[lo:hi], 1, g[lo:hi])
+	var finite bool
+	if c.idx, _, finite = codec.AppendReaching(c.idx, nil, c.h, math.Float32bits(most)); !finite { // one sum is beyond all floats
+		c.idx = c.idx[:first]
+		for i, v := range c.h {
+			if float32(math.Abs(float64(v))) >= most {
+				c.idx = append(c.idx, uint32(i))
+			}
+		}
+	}
+	for j := range c.idx[first:] {
+		c.idx[first+j] += uint32(lo)
+	}
 }
 
 func (c *adaComp) AddTo(dst []float32, scale float32, p []byte, from From) error {

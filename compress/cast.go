@@ -1,7 +1,6 @@
 package compress
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -86,7 +85,7 @@ func (f BFloat16) New(b Block) (Codec, error) {
 func (f FP16) New(b Block) (Codec, error) {
 	c := &cast{d: b.Len(), format: &formatFP16, nearest: codec.NearestFP16, saturates: !f.Stochastic, key: stream("fp16", b, true)}
 	if f.Stochastic {
-		c.random = randomFP16
+		c.random = codec.RandomFP16
 	}
 	return c, nil
 }
@@ -133,32 +132,6 @@ func (c *cast) write(dst []byte, x []float32, key rng.Key, first int) uint32 {
 
 // castBlock is how many elements are looked at and then cast, while they are near.
 const castBlock = 4096
-
-// randomFP16 does for halves what codec.RandomBF16 does for bfloat16: random bits
-// below the 11th are added and cut. Below 6e-5, where halves are evenly spaced, it
-// rounds a count of 2⁻²⁴.
-func randomFP16(dst []byte, x []float32, key rng.Key, first uint64) (most uint32) {
-	const largest, normal = 0x7bff, 0x38800000
-	for i, v := range x {
-		at := first + uint64(i)
-		b := math.Float32bits(v) & magnitude
-		most = max(most, b)
-		h := uint16(math.Float32bits(v) >> 16 & 0x8000)
-		if b < normal {
-			units := float64(math.Float32frombits(b)) * (1 << 24)
-			n := math.Floor(units)
-			if key.Float64(at|1<<40) < units-n {
-				n++
-			}
-			h |= uint16(n)
-		} else {
-			r := uint32(key.Uint64(at>>2)>>(at&3*16)) & 0x1fff
-			h |= uint16(min(largest, (b-0x38000000+r)>>13)) // saturate
-		}
-		binary.LittleEndian.PutUint16(dst[2*i:], h)
-	}
-	return most
-}
 
 func (c *cast) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	checkLen(len(dst), c.d)

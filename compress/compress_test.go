@@ -180,7 +180,7 @@ func benchSpecs() []string {
 		"qsgd(bits=8)", "qsgd(bits=6)",
 		"uniform(bits=4,round=stochastic)", "uniform(bits=8,round=stochastic)",
 		"uniform(bits=4,range=symmetric,round=stochastic)", "uniform(bits=8,range=symmetric,round=stochastic)",
-		"threshold(tau=2.6)", "strom(tau=2.6)",
+		"topk(keep=0.01,sampled=true)", "threshold(tau=2.6)", "strom(tau=2.6)",
 		"eden(bits=2)", "eden(bits=4)", "topk(keep=0.015625,index=block,chunk=4096)",
 	)
 	slices.Sort(specs)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -294,22 +295,16 @@ func (c *cosines) forward(t *tiles, x, tmp []float64, w int) {
 	// whose neighbours add up to the odd ones.
 	a, b := tmp[:half*w], tmp[half*w:c.n*w]
 	for i, m := range c.mul {
-		p, q := x[i*w:][:w], x[(c.n-1-i)*w:][:w]
-		s, d := a[i*w:][:w], b[i*w:][:w]
-		for j, v := range p {
-			s[j], d[j] = v+q[j], (v-q[j])*m
-		}
+		codec.Fold(a[i*w:][:w], b[i*w:][:w], x[i*w:][:w], x[(c.n-1-i)*w:][:w], m)
 	}
 	t.by[half].forward(t, a, x, w)
 	t.by[half].forward(t, b, x, w)
 	for i := range half {
 		copy(x[2*i*w:][:w], a[i*w:])
-		odd := x[(2*i+1)*w:][:w]
-		copy(odd, b[i*w:])
-		if i+1 < half {
-			for j, v := range b[(i+1)*w:][:w] {
-				odd[j] += v
-			}
+		if odd := x[(2*i+1)*w:][:w]; i+1 < half {
+			codec.Sum(odd, b[i*w:][:w], b[(i+1)*w:][:w])
+		} else {
+			copy(odd, b[i*w:])
 		}
 	}
 }
@@ -324,23 +319,16 @@ func (c *cosines) transpose(t *tiles, x, tmp []float64, w int) {
 	a, b := tmp[:half*w], tmp[half*w:c.n*w]
 	for i := range half {
 		copy(a[i*w:][:w], x[2*i*w:])
-		copy(b[i*w:][:w], x[(2*i+1)*w:])
-		if i > 0 {
-			d := b[i*w:][:w]
-			for j, v := range x[(2*i-1)*w:][:w] {
-				d[j] += v
-			}
+		if d := b[i*w:][:w]; i > 0 {
+			codec.Sum(d, x[(2*i+1)*w:][:w], x[(2*i-1)*w:][:w])
+		} else {
+			copy(d, x[w:])
 		}
 	}
 	t.by[half].transpose(t, a, x, w)
 	t.by[half].transpose(t, b, x, w)
 	for i, m := range c.mul {
-		p, q := x[i*w:][:w], x[(c.n-1-i)*w:][:w]
-		s, d := a[i*w:][:w], b[i*w:][:w]
-		for j, v := range s {
-			e := float64(d[j] * m)
-			p[j], q[j] = v+e, v-e
-		}
+		codec.Unfold(x[i*w:][:w], x[(c.n-1-i)*w:][:w], a[i*w:][:w], b[i*w:][:w], m)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/compress/bits"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -85,6 +86,7 @@ type dgc struct {
 	clip   float64 // 0: none
 	sel    selector
 	idx    []uint32
+	val    []float32 // the elements there
 	u, v   []float32 // nil before the first step
 	nu, nv []float32 // the next ones, until they are known to be finite
 }
@@ -110,7 +112,9 @@ func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	if c.u == nil {
 		c.u, c.v = make([]float32, c.d), make([]float32, c.d)
 		c.nu, c.nv = make([]float32, c.d), make([]float32, c.d)
-		c.idx = make([]uint32, 0, c.d)
+	}
+	if c.val == nil {
+		c.idx, c.val = make([]uint32, 0, c.d), make([]float32, 0, c.d)
 	}
 	if c.d == 0 {
 		return c.append(dst, g, nil), nil
@@ -129,14 +133,14 @@ func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 		choose = c.sel.about
 	}
 	var ok bool
-	if c.idx, _, ok = choose(c.idx[:0], nil, c.nv, kept(c.family.keep(s), c.d)); !ok || !f32.AllFinite(c.nu) {
+	if c.idx, c.val, ok = choose(c.idx[:0], c.val[:0], c.nv, kept(c.family.keep(s), c.d)); !ok || !f32.AllFinite(c.nu) {
 		return dst, ErrNotFinite
 	}
-	dst = c.append(dst, c.nv, c.idx)
-	var buf [4]byte
-	for _, i := range c.idx { // what rounding left over stays behind
-		sent := c.values.get(c.values.put(buf[:0], c.nv[i]), 0)
-		c.nu[i], c.nv[i] = 0, c.nv[i]-sent
+	at := len(dst) + bits.UvarintMaxLen(1, len(c.idx))
+	dst = c.appendValues(dst, c.val, c.idx)
+	c.values.read(c.val, dst[at:at+len(c.val)*c.values.size])
+	for j, i := range c.idx { // what rounding left over stays behind
+		c.nu[i], c.nv[i] = 0, c.nv[i]-c.val[j]
 	}
 	c.u, c.nu, c.v, c.nv = c.nu, c.u, c.nv, c.v
 	return dst, nil

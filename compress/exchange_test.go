@@ -39,8 +39,12 @@ func (xs ranks) step(t *testing.T, n int, g [][]float32) (sum []float32, credite
 	}
 	for ops[0].Kind != compress.OpNone {
 		total, parts := append([]float32(nil), ops[0].Floats...), [][]byte(nil)
+		slices := make([][][]byte, len(xs)) // by receiver
 		for r := range ops {
 			parts = append(parts, bytes.Clone(ops[r].Bytes))
+			for to, b := range ops[r].Slices {
+				slices[to] = append(slices[to], bytes.Clone(b))
+			}
 			for i, v := range ops[r].Floats {
 				switch {
 				case r == 0:
@@ -53,7 +57,9 @@ func (xs ranks) step(t *testing.T, n int, g [][]float32) (sum []float32, credite
 		}
 		for r, x := range xs {
 			copy(ops[r].Floats, total)
-			ops[r].Parts = parts
+			if ops[r].Parts = parts; ops[r].Kind == compress.OpScatter {
+				ops[r].Parts = slices[r]
+			}
 			var err error
 			if ops[r], err = x.Next(ops[r]); err != nil {
 				t.Fatal(err)
@@ -215,5 +221,48 @@ func TestSparseLoCoBits(t *testing.T) {
 	}
 	if bits := 8 * float64(len(p)) / d; bits > 0.151 {
 		t.Errorf("%.4f bits an element, want 0.149", bits)
+	}
+}
+
+// Every element goes to the side with more votes, and a tie to either, the same
+// one for all.
+func TestVoteIsTheMajority(t *testing.T) {
+	const d = 1003
+	for _, world := range []int{2, 3, 4, 7, 8} {
+		xs, g := newRanks(t, "vote", d, world), make([][]float32, world)
+		ties, ups := 0, 0
+		for step := range 3 {
+			for r := range g {
+				g[r] = gauss(d, 10*step+r)
+			}
+			sum, credited := xs.step(t, step, g)
+			for i, v := range sum {
+				votes := 0
+				for r := range g {
+					if math.Signbit(float64(g[r][i])) {
+						votes--
+					} else {
+						votes++
+					}
+				}
+				if votes == 0 {
+					ties++
+					if v > 0 {
+						ups++
+					}
+				}
+				if math.Abs(float64(v)) != float64(world) || float64(votes)*float64(v) < 0 {
+					t.Fatalf("%d ranks, element %d: %v for %d votes", world, i, v, votes)
+				}
+				for r := range credited {
+					if credited[r][i] != v/float32(world) {
+						t.Fatalf("rank %d is credited with %v of %v", r, credited[r][i], v)
+					}
+				}
+			}
+		}
+		if world%2 == 0 && (ties < 500 || ups < ties*2/5 || ups > ties*3/5) {
+			t.Errorf("%d ranks: %d of %d ties went up", world, ups, ties)
+		}
 	}
 }

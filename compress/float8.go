@@ -1,11 +1,14 @@
 package compress
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
 	"sort"
+	"sync"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -49,6 +52,15 @@ type table8 struct {
 	cuts   []float32 // cuts[i] is where magnitude i+1 begins
 	share  float64   // relative error in the normal range
 	floor  float64   // absolute error below it, for a largest value of 1
+
+	once  sync.Once
+	cells *codec.Cells // finds codes; made when first needed
+}
+
+// find makes the cells.
+func (t *table8) find() *codec.Cells {
+	t.once.Do(func() { t.cells = codec.NewCells(t.cuts) })
+	return t.cells
 }
 
 var tables8 = map[string]*table8{
@@ -120,6 +132,7 @@ func (f Float8) New(b Block) (Codec, error) {
 		return nil, err
 	}
 	c := &float8{d: b.Len(), table: tables8[word(f.Format, "e4m3")]}
+	c.cells = c.table.find()
 	c.bucket, c.buckets = bucketsOf(f.Bucket, c.d)
 	return c, nil
 }
@@ -127,6 +140,7 @@ func (f Float8) New(b Block) (Codec, error) {
 type float8 struct {
 	d, bucket, buckets int
 	table              *table8
+	cells              *codec.Cells
 }
 
 func (c *float8) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
@@ -140,29 +154,29 @@ func (c *float8) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		}
 		dst = formatF32.put(dst, m)
 	}
-	scales := dst[at:]
+	scales, codes := dst[at:], dst[len(dst):len(dst)+c.d]
 	for lo := 0; lo < c.d; lo += c.bucket {
 		var inv float64
 		if m := formatF32.get(scales, lo/c.bucket); m > 0 {
 			inv = 1 / float64(m)
 		}
-		for _, v := range g[lo:min(lo+c.bucket, c.d)] {
-			code := c.table.code(float32(math.Abs(float64(v)) * inv))
-			dst = append(dst, code|byte(math.Float32bits(v)>>31)<<7)
-		}
+		hi := min(lo+c.bucket, c.d)
+		codec.EightBit(codes[lo:hi], g[lo:hi], inv, c.cells)
 	}
-	return dst, nil
+	return dst[:len(dst)+c.d], nil
 }
 
-// code is the magnitude nearest to x in [0, 1]: a binary search of seven steps.
-func (t *table8) code(x float32) byte {
-	lo := 0
-	for step := 64; step > 0; step >>= 1 {
-		if next := lo + step; next <= len(t.cuts) && x >= t.cuts[next-1] {
-			lo = next
-		}
+// allowed reports whether all codes stand for one of n values, at most 128.
+func allowed(codes []byte, n int) bool {
+	const each = 0x0101010101010101
+	over, add := uint64(0), uint64(128-n)*each
+	for ; len(codes) >= 8; codes = codes[8:] {
+		over |= binary.LittleEndian.Uint64(codes)&(127*each) + add
 	}
-	return byte(lo)
+	for _, b := range codes {
+		over |= uint64(b&127) + uint64(128-n)
+	}
+	return over&(128*each) == 0
 }
 
 func (c *float8) AddTo(dst []float32, scale float32, p []byte, _ From) error {
@@ -175,10 +189,8 @@ func (c *float8) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 		return err
 	}
 	codes := p[n:]
-	for i, b := range codes {
-		if int(b&127) >= len(c.table.values) {
-			return Corruptf("byte %d is no number", i)
-		}
+	if !allowed(codes, len(c.table.values)) {
+		return Corruptf("a byte is no number")
 	}
 	var values [256]float32
 	for k, lo := 0, 0; lo < c.d; k, lo = k+1, lo+c.bucket {
@@ -188,9 +200,7 @@ func (c *float8) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 			values[i+128] = -values[i]
 		}
 		hi := min(lo+c.bucket, c.d)
-		for i, b := range codes[lo:hi] {
-			dst[lo+i] += values[b]
-		}
+		codec.AddEightBit(dst[lo:hi], codes[lo:hi], &values)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ package compress
 // any case, so ‖C(g)−g‖² ≤ (1 − ⌈k/2⌉/d)‖g‖².
 // Departures: both papers sample anew in each step; places here are fixed, one in
 // each stretch of the block. Their fix-ups of a bad threshold are the exact choice.
-// Tuning: as topk, which is a fifth slower and sends k to the element.
+// Tuning: as topk, which takes half as long again and sends k to the element.
 
 // least is how few of d elements travel.
 func (f TopK) least(d int) int {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -71,7 +72,7 @@ func (f SIDCo) New(b Block) (Codec, error) {
 	}
 	return &sidco{
 		hits:   hits{d: b.Len(), index: word(f.Index, "rice"), values: formatOf(f.Values)},
-		family: f, pareto: word(f.Law, "exponential") == "pareto",
+		family: f, pareto: word(f.Law, "exponential") == "pareto", val: []float32{},
 	}, nil
 }
 
@@ -81,6 +82,7 @@ type sidco struct {
 	pareto bool
 	tail   []float32 // magnitudes beyond the last threshold
 	idx    []uint32
+	val    []float32 // the elements there
 }
 
 // stagesMax ends the search on laws that no stage brings nearer to k.
@@ -92,16 +94,12 @@ func (c *sidco) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	if !(m <= math.MaxFloat32) {
 		return dst, ErrNotFinite
 	}
-	c.idx = c.idx[:0]
+	c.idx, c.val = c.idx[:0], c.val[:0]
 	if m > 0 {
 		tau := math.Float32bits(c.threshold(g, m))
-		for i, v := range g {
-			if math.Float32bits(v)&magnitude >= tau {
-				c.idx = append(c.idx, uint32(i))
-			}
-		}
+		c.idx, c.val, _ = codec.AppendReaching(c.idx, c.val, g, tau)
 	}
-	return c.append(dst, g, c.idx), nil
+	return c.appendValues(dst, c.val, c.idx), nil
 }
 
 // threshold is the magnitude from which elements are sent, above 0 and at most

@@ -179,15 +179,25 @@ func (f THC) make(b Block) *thc {
 	}
 	c.table = thcTable(c.bits, c.top, c.cut)
 	c.chunks, c.padded = rotated(c.d, f.Chunk)
-	c.lower = make([]byte, 2*c.top+1)
+	c.steps = make([]thcStep, 2*c.top+1)
 	for z, i := -c.top, 0; z <= c.top; z++ {
 		if i+1 < len(c.table) && c.table[i+1] <= z {
 			i++
 		}
-		c.lower[z+c.top] = byte(i)
+		s := thcStep{from: float64(c.table[i]), place: byte(i)}
+		if i+1 < len(c.table) {
+			s.width = float64(c.table[i+1] - c.table[i])
+		}
+		c.steps[z+c.top] = s
 	}
 	c.spaces.New = func() any { return &edenSpace{make([]float32, f.Chunk), make([]byte, f.Chunk)} }
 	return c
+}
+
+// thcStep is between two neighbours in the table.
+type thcStep struct {
+	from, width float64 // 0 wide at the end of the table
+	place       byte    // of from
 }
 
 // thc is what codec and exchange share.
@@ -196,7 +206,7 @@ type thc struct {
 	top             int // G
 	cut             float64
 	table           []int
-	lower           []byte // place in the table of the last entry ≤ z, at z + top
+	steps           []thcStep // for whole numbers z from −top to top, at z + top
 	chunks          []chunkOf
 	signs, rounding rng.Key
 	spaces          sync.Pool // *edenSpace
@@ -227,20 +237,26 @@ func (c *thc) choose(codes []byte, y []float32, norm float32, key rng.Key, at in
 	}
 	// y/√n·G/M with M = t·norm/√n
 	perUnit, top := float64(c.top)/float64(c.cut*float64(norm)), float64(c.top)
-	for i, v := range y {
+	one := func(v float32, draw uint32) byte {
 		x := max(-top, min(top, float64(float64(v)*perUnit)))
-		place := int(c.lower[int(math.Floor(x))+c.top])
-		if place+1 < len(c.table) {
-			lo, hi := float64(c.table[place]), float64(c.table[place+1])
-			draw := key.Uint64(uint64(at+i) >> 1)
-			if (at+i)&1 == 1 {
-				draw >>= 32
-			}
-			if float64(uint32(draw))*0x1p-32 < (x-lo)/(hi-lo) {
-				place++
-			}
+		step := &c.steps[int(math.Floor(x))+c.top]
+		up := byte(0)
+		if float64(draw)*0x1p-32 < (x-step.from)/step.width { // never at the end, where that is 0/0
+			up = 1
 		}
-		codes[i] = byte(place)
+		return step.place + up
+	}
+	i := 0
+	if at&1 == 1 && len(y) > 0 {
+		codes[0] = one(y[0], uint32(key.Uint64(uint64(at)>>1)>>32))
+		i = 1
+	}
+	for ; i+1 < len(y); i += 2 {
+		draw := key.Uint64(uint64(at+i) >> 1)
+		codes[i], codes[i+1] = one(y[i], uint32(draw)), one(y[i+1], uint32(draw>>32))
+	}
+	if i < len(y) {
+		codes[i] = one(y[i], uint32(key.Uint64(uint64(at+i)>>1)))
 	}
 }
 

@@ -111,16 +111,19 @@ func (c *Config) resolve() error {
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
 	}
-	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkMessage != "0s") {
+	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
+	}
+	if c.Trace && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"trace\": net=%s has no virtual clock to trace; use net=sim", c.Net))
+	}
+	if c.Weightless && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		if _, ok := m.(train.Hogwild); ok && c.Net != "local" {
 			errs = append(errs, fmt.Errorf("key \"mode\": workers of hogwild write to memory that they share, which net=%s does not give them; use net=local", c.Net))
 		}
-	}
-	if c.Weightless && c.Net != "sim" {
-		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
 	if _, err := c.modelSpec(); err != nil {
 		errs = append(errs, err)
@@ -231,6 +234,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
+	cycle, _ := time.ParseDuration(c.Cycle)
 	j := &train.Job{
 		Model: model, Data: ds,
 		Optimizer: sgd.Optimizers.MustParse(c.Optimizer), Schedule: lrschedule.Specs.MustParse(c.Schedule),
@@ -240,8 +244,8 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Placement: ps.Placements.MustParse(c.Placement),
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
-		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket,
-		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery,
+		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle,
+		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
 	if c.Net == "grpc" { // a process each
@@ -429,7 +433,7 @@ func (c Config) net(servers int, start time.Duration) comm.Net {
 	message, _ := time.ParseDuration(c.NetworkMessage)
 	n := &sim.Net{Start: start, Network: &sim.Fair{
 		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
-		Place: c.place(servers), Inside: c.NetworkInside, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+		Place: c.place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}
 	if c.NetworkModel == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.NetworkBandwidth, Latency: latency}

@@ -63,8 +63,11 @@ type Config struct {
 	NPush           int    `key:"n_push" min:"1" doc:"downpour: steps between pushes"`
 	WarmStart       int    `key:"warm_start" min:"0" doc:"downpour: updates that worker 0 makes alone"`
 	Overlap         bool   `key:"overlap" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
-	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB"`
+	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
+	Cycle           string `key:"cycle" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
 	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
+	Gap             bool   `key:"gap" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
+	OrderLog        bool   `key:"order_log" doc:"keep the order in which gradients reach servers, for gradlab replay"`
 	CheckpointEvery int    `key:"checkpoint_every" min:"0" doc:"worker steps between checkpoints; 0: only when stopped"`
 
 	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
@@ -77,18 +80,20 @@ type Config struct {
 	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
 	DeviceSpread     float64 `key:"device.spread" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64 `key:"device.overhead" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
-	DeviceInput      float64 `key:"device.input" min:"0" doc:"samples a second that a virtual host reads for all its workers together, a batch ahead of each; 0: as many as they want"`
+	DeviceInput      float64 `key:"device.input" min:"0" doc:"samples a second that a virtual host reads for all its workers together, in time taken from their passes; 0: reading is hidden"`
 	DeviceApply      float64 `key:"device.apply" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: for nothing"`
 	DeviceCodec      float64 `key:"device.codec" unit:"bandwidth" min:"0" doc:"gradients that a virtual device encodes or decodes a second, in bytes before encoding; 0: for nothing"`
 	NetworkBandwidth float64 `key:"network.bandwidth" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" unit:"duration" doc:"one way between virtual NICs"`
 	NetworkMessage   string  `key:"network.message" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
+	NetworkStream    float64 `key:"network.stream" unit:"bandwidth" min:"0" doc:"what one stream between two ranks of different hosts carries at most, such as a TCP connection; 0: as much as the NICs"`
 	NetworkPerHost   int     `key:"network.per_host" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
 	NetworkColocate  bool    `key:"network.colocate" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64 `key:"network.inside" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
 	NetworkRack      int     `key:"network.rack" min:"0" doc:"hosts in a rack; 0: no racks"`
 	NetworkOversub   float64 `key:"network.oversubscription" min:"1" doc:"NICs of a rack over its link to the core"`
 	NetworkModel     string  `key:"network.model" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
+	Trace            bool    `key:"trace" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; net=sim only"`
 }
 
 // Default is the configuration that a recipe's keys are laid over.
@@ -97,7 +102,7 @@ func Default() Config {
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
-		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, NonFinite: "fail",
+		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, Cycle: "0s", NonFinite: "fail",
 		Timing: "model", DeviceFLOPS: 1e11, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
@@ -126,6 +131,14 @@ var allKeys = sync.OnceValue(func() []Key {
 	}
 	return out
 })
+
+// OneOf lists the words a key may have; none if it is no such key.
+func (k Key) OneOf() []string {
+	if one := k.tag.Get("oneof"); one != "" {
+		return strings.Split(one, ",")
+	}
+	return nil
+}
 
 func keyNames() []string {
 	var out []string

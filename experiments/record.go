@@ -29,14 +29,19 @@ import (
 //	metrics.jsonl    progress and evaluations, appended; a torn last line is dropped
 //	events.out.…     the same for TensorBoard
 //	status.json      running | done | stopped | failed, written by rename
+//	order.log        with order_log: in which order workers' words reached the servers
 //	result.json      the Result, once there is one
 //	checkpoint/      state-….safetensors and manifest.json, written atomically
 //	model.safetensors  final parameters
+//	links.json       use of every link of the virtual network
+//	trace.json.gz    with trace=true: for ui.perfetto.dev
+//	timeline.svg     with trace=true: the same as a picture
 type folder struct {
 	path    string
 	metrics *os.File
-	base    counters // what earlier legs of a resumed run already counted
-	failed  int      // checkpoints in a row that could not be written
+	base    counters    // what earlier legs of a resumed run already counted
+	network *NetworkUse // of this leg, on a virtual network
+	failed  int         // checkpoints in a row that could not be written
 }
 
 // counters are totals that go on over a resume.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -32,6 +34,10 @@ type Result struct {
 	OverheadBytes  uint64  `json:"overhead_bytes"`  // of these, headers, HTTP/2, heartbeats, control
 	StalenessMean  float64 `json:"staleness_mean"`
 	StalenessMax   int     `json:"staleness_max"`
+	StalenessP50   float64 `json:"staleness_p50"`
+	StalenessP90   float64 `json:"staleness_p90"`
+	StalenessP99   float64 `json:"staleness_p99"`
+	UpdateRate     float64 `json:"update_rate"` // updates a second of the net's clock
 	ParamsSHA256   string  `json:"params_sha256"`
 
 	Target        float64 `json:"target,omitempty"`
@@ -39,16 +45,21 @@ type Result struct {
 	TargetSeconds float64 `json:"target_seconds,omitempty"` // on the net's clock, at the first evaluation at or above the target
 	TargetBytes   uint64  `json:"target_bytes,omitempty"`
 
-	Degraded  bool     `json:"degraded"`       // something was lost; Lost says what
-	Unchecked bool     `json:"unchecked"`      // error feedback over a codec that is no contraction
-	Lost      []string `json:"lost,omitempty"` // workers that died, gradients that never counted
-	Ledger    Ledger   `json:"ledger"`
-	Staleness []uint64 `json:"staleness,omitempty"` // histogram, all shards together
-	Note      string   `json:"note,omitempty"`      // caveat of the data set
+	Degraded  bool          `json:"degraded"`       // something was lost; Lost says what
+	Unchecked bool          `json:"unchecked"`      // error feedback over a codec that is no contraction
+	Lost      []string      `json:"lost,omitempty"` // workers that died, gradients that never counted
+	Ledger    Ledger        `json:"ledger"`
+	Staleness []uint64      `json:"staleness,omitempty"`   // histogram, all shards together
+	Age       *train.Spread `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
+	Gap       *train.Spread `json:"gap,omitempty"`         // of gradients applied, with key gap: root mean square of what the parameters moved since
+	WaitedFor []float64     `json:"waited_for,omitempty"`  // seconds the others waited for each worker, all shards together
+	Note      string        `json:"note,omitempty"`        // caveat of the data set
 
 	Params  int            `json:"params"`  // trainable parameters
 	Servers bool           `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
 	Config  map[string]any `json:"config"`
+
+	Network *NetworkUse `json:"network,omitempty"` // on the virtual cluster, of the last leg
 
 	Evals []train.Eval       `json:"-"`
 	Ranks []train.RankReport `json:"-"`
@@ -133,22 +144,45 @@ func (r *Result) gather(o *train.Observer, base counters) {
 	if got := r.Ledger.Applied + r.Ledger.Rejected; r.Ledger.Sent > got {
 		r.Ledger.Lost = r.Ledger.Sent - got
 	}
-	var sum, n uint64
-	for d, c := range r.Staleness {
-		sum += uint64(d) * c
-		n += c
-		if c > 0 {
-			r.StalenessMax = d
-		}
-	}
-	if n > 0 {
-		r.StalenessMean = float64(sum) / float64(n)
-	}
+	r.measured(o)
 	r.Lost = append(slices.Clone(base.Lost), o.Dead...)
 	r.Degraded = len(r.Lost) > 0
 	if r.Ledger.Zeroed > 0 {
 		r.Degraded = true
 		r.Lost = append(r.Lost, fmt.Sprintf("%d gradient(s) with NaN or Inf contributed nothing", r.Ledger.Zeroed))
+	}
+}
+
+// measured fills in how late gradients were, and who waited for whom.
+func (r *Result) measured(o *train.Observer) {
+	var late, weight []float64
+	for d, c := range r.Staleness {
+		if c > 0 {
+			late, weight = append(late, float64(d)), append(weight, float64(c))
+			r.StalenessMax = d
+		}
+	}
+	if len(late) > 0 {
+		r.StalenessMean = stat.Mean(late, weight)
+		q := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, late, weight) }
+		r.StalenessP50, r.StalenessP90, r.StalenessP99 = q(0.5), q(0.9), q(0.99)
+	}
+	var age, gap []*train.Spread
+	for _, rep := range o.Reports {
+		age, gap = append(age, rep.Age), append(gap, rep.Gap)
+		if rep.Waits == nil {
+			continue
+		}
+		if r.WaitedFor == nil {
+			r.WaitedFor = make([]float64, len(rep.Waits.For))
+		}
+		for w, s := range rep.Waits.For {
+			r.WaitedFor[w] += s
+		}
+	}
+	r.Age, r.Gap = train.MergeSpreads(age...), train.MergeSpreads(gap...)
+	if o.Final.Seconds > 0 {
+		r.UpdateRate = float64(r.Steps) / o.Final.Seconds
 	}
 }
 

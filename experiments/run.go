@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -79,7 +80,6 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(name+" "+run.Name), err)
 	}
-	job.Stopping = opt.Stopping
 	if opt.Lead != nil {
 		if err := opt.Lead.check(job); err != nil {
 			return nil, err
@@ -95,6 +95,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer unlock()
+	defer os.Remove(f.file(stopFile))
+	_ = os.Remove(f.file(stopFile)) // asked of an earlier leg
+	job.Stopping = f.stopping(opt.Stopping)
 	status := Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: name, Run: run.Name, Hash: hash}
 	if err := f.begin(c, opt.Args); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
@@ -130,6 +133,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	if err == nil {
 		err = rec.err
 	}
+	if rec.order != nil {
+		err = errors.Join(err, rec.order.Close())
+	}
 	if err != nil {
 		_ = rec.setState("failed", err)
 		_ = rec.events.end(nil, err)
@@ -140,7 +146,7 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	r.gather(obs, f.base)
 	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
 	if c.Net == "sim" {
-		r.VirtualSeconds = obs.Final.Seconds
+		r.VirtualSeconds, r.Network = obs.Final.Seconds, f.network
 	}
 	r.TrainLoss = rec.trainLoss
 	r.reach(rec.evals)
@@ -207,8 +213,13 @@ func runNet(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	if obs.Start != nil {
 		start = time.Duration(f.base.Now * 1e9)
 	}
-	var net comm.Net = c.net(job.World()-job.Workers, start)
-	return net.Run(ctx, ps)
+	run := func(n comm.Net) error { return n.Run(ctx, ps) }
+	switch n := c.net(job.World()-job.Workers, start).(type) {
+	case *sim.Net:
+		return runSim(c, job, n, f, run)
+	default:
+		return run(n)
+	}
 }
 
 func (f *folder) begin(c Config, args []string) error {
@@ -266,7 +277,8 @@ type recorder struct {
 	virtual   bool // the clock goes on by itself over a resume
 	evals     []train.Eval
 	trainLoss float64
-	err       error // of the record itself
+	order     *os.File // nil: nothing was logged yet
+	err       error    // of the record itself
 }
 
 var _ train.Sink = (*recorder)(nil)

@@ -327,3 +327,26 @@ func TestThreads(t *testing.T) {
 		}
 	}
 }
+
+// A run of goroutines, in whatever order they came, is made again on the virtual
+// cluster.
+func TestReplay(t *testing.T) {
+	dir := t.TempDir()
+	r, err := execute(t, dir, false, "mode=server", "policy=ssp(slack=2)", "servers=2", "net=local", "order_log=true", "steps=30")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Replay(context.Background(), r.Folder, Places{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.Equal || again.Steps != r.Steps {
+		t.Errorf("replayed %+v, the run ended at step %d", again, r.Steps)
+	}
+	if r, err = execute(t, dir, false, "mode=server", "policy=asp", "net=local", "steps=30"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Replay(context.Background(), r.Folder, Places{}); err == nil || !strings.Contains(err.Error(), "no order log") {
+		t.Errorf("without a log: %v", err)
+	}
+}

@@ -93,6 +93,11 @@ func (rec *Record) Write(w io.Writer) error {
 				progress.Bytes(r.WireBytes), progress.Bytes(r.SharedBytes), progress.Bytes(r.WireBytes-r.ReportBytes-r.OverheadBytes), progress.Bytes(r.ReportBytes),
 				progress.Bytes(r.OverheadBytes), 100*float64(r.OverheadBytes)/float64(r.WireBytes))
 		}
+		if n := r.Network; n != nil && len(n.Busiest) > 0 {
+			b := n.Busiest[0]
+			fmt.Fprintf(w, "network: %.1f %% of all NICs' capacity used; the busiest, %s, carried %s: %.1f %% of its capacity, busy %.1f %% of the time\n",
+				100*n.NICs, b.Link, progress.Bytes(b.Bytes), 100*b.Used, 100*b.Busy)
+		}
 		if len(r.Staleness) > 1 {
 			fmt.Fprintln(w, "staleness")
 			histogram(w, r.Staleness)

@@ -45,14 +45,8 @@ func (o Backup) PerUpdate(workers int) int { return max(1, workers-o.B) }
 
 type backup struct {
 	keepGoing
+	fresh
 	k int
-}
-
-func (backup) Admit(v View, _ int) Verdict {
-	if v.Delay > 0 {
-		return Drop
-	}
-	return Hold
 }
 
 func (p backup) Flush(v View) bool { return enough(v, p.k) }

@@ -15,7 +15,8 @@ func TestPolicies(t *testing.T) { staletest.Policies(t) }
 // The suite sees defaults only.
 func TestPolicyOptions(t *testing.T) {
 	for _, text := range []string{"ssp(slack=0)", "ssp(slack=1)", "softsync(n=2)", "softsync(n=100)", "kasync(k=1)", "kasync(k=100)", "kbatchasync(k=1)",
-		"kbatchasync(k=100)", "backup(b=0)", "bounded(max=0)", "bounded(max=1)"} {
+		"kbatchasync(k=100)", "backup(b=0)", "ssp(slack=2)", "ssp(slack=4)", "ksync(k=1)", "ksync(k=100)", "kbatchsync(k=1)", "kbatchsync(k=20)", "dropslowest(share=0)",
+		"dropslowest(share=0.5)", "adasync(of=ksync)", "adasync(k=3,of=kasync)", "adasync(of=kbatchsync)", "bounded(max=0)", "bounded(max=1)"} {
 		t.Run(text, func(t *testing.T) { staletest.Policy(t, staleness.Policies.MustParse(text)) })
 	}
 }
@@ -27,35 +28,6 @@ func sim(t *testing.T, text string, workers int, law staletest.Law) *staletest.S
 		t.Fatal(err)
 	}
 	return staletest.NewSim(p, workers, 1, law)
-}
-
-// Ho et al. 2013: the clocks that workers compute at never differ by more than
-// the slack, a read at clock k holds all gradients of clocks ≤ k−slack−1, and
-// nobody waits who need not.
-func TestSlack(t *testing.T) {
-	for slack := range 5 {
-		for workers := 2; workers <= 6; workers++ {
-			s := sim(t, fmt.Sprintf("ssp(slack=%d)", slack), workers, staletest.Straggler)
-			widest := 0
-			for range 2000 {
-				if err := s.Step(); err != nil {
-					t.Fatal(err)
-				}
-				v := s.View
-				for w := range v.Live {
-					ahead := v.Pushed[w] - v.MinClock()
-					if s.Runs(w) {
-						widest = max(widest, ahead)
-					} else if ahead <= slack || ahead > slack+1 {
-						t.Fatalf("slack %d: worker %d waits %d ahead; clocks %v", slack, w, ahead, v.Pushed)
-					}
-				}
-			}
-			if widest != slack {
-				t.Errorf("slack %d, %d workers: computing up to %d ahead", slack, workers, widest)
-			}
-		}
-	}
 }
 
 // Whatever the law, n-softsync with c = workers/n has mean staleness
@@ -104,6 +76,8 @@ func TestTimeOfUpdate(t *testing.T) {
 	}
 	for _, k := range []int{1, 2, 4, 6, 8} {
 		for text, want := range map[string]float64{
+			fmt.Sprintf("ksync(k=%d)", k):       harmonic(workers) - harmonic(workers-k),
+			fmt.Sprintf("kbatchsync(k=%d)", k):  float64(k) / workers,
 			fmt.Sprintf("kasync(k=%d)", k):      harmonic(workers) - harmonic(workers-k),
 			fmt.Sprintf("kbatchasync(k=%d)", k): float64(k) / workers,
 		} {
@@ -116,6 +90,23 @@ func TestTimeOfUpdate(t *testing.T) {
 			if got := s.Now() / updates; math.Abs(got-want) > 0.01*want {
 				t.Errorf("%s: an update takes %.4f, want %.4f", text, got, want)
 			}
+		}
+	}
+}
+
+// k grows with the root of the loss's fall, up to all workers.
+func TestAdaSync(t *testing.T) {
+	const workers = 8
+	for loss, want := range map[float64]int{0: 2, 1: 2, 0.5: 3, 0.25: 4, 0.06: 8, 0.001: 8} {
+		s := sim(t, "adasync(k=2,of=kbatchasync)", workers, staletest.Exponential)
+		s.View.First, s.View.Loss = 1, loss
+		s.OnUpdate = func(pushes []staletest.Push) {
+			if len(pushes) != want {
+				t.Fatalf("loss %g: an update from %d gradients, want %d", loss, len(pushes), want)
+			}
+		}
+		if err := s.Run(100); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -219,15 +210,19 @@ func TestCorrectors(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
-		"ssp(slack=-1)":    `"slack" is -1; want at least 0`,
-		"ssp(slack=many)":  `want a whole number`,
-		"softsync(n=0)":    `"n" is 0; want at least 1`,
-		"kasync(k=0)":      `"k" is 0; want at least 1`,
-		"kbatchasync(k=0)": `"k" is 0; want at least 1`,
-		"backup(b=-1)":     `"b" is -1; want at least 0`,
-		"bounded(max=-1)":  `"max" is -1; want at least 0`,
-		"ssp(stack=1)":     `did you mean "slack"`,
-		"bsp(1)":           `bsp takes 0 argument(s)`,
+		"ssp(slack=-1)":        `"slack" is -1; want at least 0`,
+		"ssp(slack=many)":      `want a whole number`,
+		"softsync(n=0)":        `"n" is 0; want at least 1`,
+		"kasync(k=0)":          `"k" is 0; want at least 1`,
+		"kbatchasync(k=0)":     `"k" is 0; want at least 1`,
+		"backup(b=-1)":         `"b" is -1; want at least 0`,
+		"bounded(max=-1)":      `"max" is -1; want at least 0`,
+		"ksync(k=0)":           `"k" is 0; want at least 1`,
+		"kbatchsync(k=0)":      `"k" is 0; want at least 1`,
+		"dropslowest(share=1)": `"share" is 1; want at least 0 and below 1`,
+		"adasync(of=bsp)":      `"of" is "bsp"; want ksync`,
+		"ssp(stack=1)":         `did you mean "slack"`,
+		"bsp(1)":               `bsp takes 0 argument(s)`,
 	} {
 		if _, err := staleness.Policies.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want …%s…", text, err, want)

@@ -36,6 +36,9 @@ func (o SSP) Validate() error {
 	return nil
 }
 
+// Lead implements Paced.
+func (o SSP) Lead() int { return o.Slack }
+
 // New makes the Policy.
 func (o SSP) New(workers int) (Policy, error) {
 	if err := o.Validate(); err != nil {

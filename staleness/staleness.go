@@ -1,6 +1,7 @@
-// Package staleness decides, from integers alone, when a parameter server
-// applies a gradient and when a worker gets its answer. Policies are pure: no
-// clock, no socket, no gradient. Correctors scale a late gradient.
+// Package staleness decides when a parameter server applies a gradient and when
+// a worker gets its answer. Policies are pure: no clock, no socket, no gradient,
+// only counts and what workers say of their loss. Correctors scale a late
+// gradient, or amend it.
 package staleness
 
 import "github.com/gradlab/gradlab/internal/registry"
@@ -25,6 +26,10 @@ type View struct {
 	Waiting []bool // has pushed and not been answered
 	Version int    // updates applied
 	Delay   int    // Admit: staleness of the push in question, Version − its version
+
+	// Loss is the training loss of late, as workers report it, and First what it
+	// was at the beginning; both 0 until a worker has told one.
+	Loss, First float64
 }
 
 // NumLive counts members.
@@ -66,7 +71,7 @@ type Policy interface {
 	Flush(v View) bool
 	Release(v View, worker int) bool
 	// Cancel lists workers whose running gradient has become void after an
-	// update (K-sync, backup workers); nil for most.
+	// update (K-sync): they start over on the new parameters. nil for most.
 	Cancel(v View) []int
 }
 
@@ -82,6 +87,19 @@ type Synchronous interface{ Synchronous() bool }
 
 // Grouping is implemented by Specs whose updates take more than one gradient.
 type Grouping interface{ PerUpdate(workers int) int }
+
+// Voiding is implemented by Specs whose Policies may Cancel.
+type Voiding interface{ Voids() bool }
+
+// Voids says whether s may cancel gradients that are being computed.
+func Voids(s Spec) bool {
+	v, ok := s.(Voiding)
+	return ok && v.Voids()
+}
+
+// Paced is implemented by Specs that bound how many clocks a worker may be ahead
+// of the slowest one while it computes.
+type Paced interface{ Lead() int }
 
 // PerUpdate is the number of gradients in one update under s: 1 unless s says
 // otherwise.
@@ -101,6 +119,7 @@ type Past struct {
 	Worker int
 	Update int     // updates applied before
 	Mean   float64 // staleness of all gradients applied before, 0 if there are none
+	Rate   float64 // the schedule's learning rate; 0 where only Scale is asked
 }
 
 // Corrector gives the factor a gradient's learning rate is multiplied by.

@@ -242,31 +242,61 @@ func TestAllGather(t *testing.T) {
 	}
 }
 
-// The virtual network takes the time the cost model says.
+// The virtual network takes the time of the closed form, 2(P−1)(α + βn/P), to a
+// thousandth, and so does the cost model.
 func TestRingTimeMatchesClosedForm(t *testing.T) {
-	const n, bw, lat = 2520 * 32, 1e9, 20e-6 // one piece a chunk
-	for _, p := range []int{2, 4, 8} {
-		ps := make([]comm.Program, p)
-		g := collective.Group{}
-		for r := range ps {
-			g.Ranks = append(g.Ranks, r)
-			ps[r] = func(ctx context.Context, h comm.Host) error {
-				g := g
-				g.Me = h.Rank()
-				_, err := collective.AllReduce(ctx, h, g, collective.Ring{}, comm.Header{}, make([]float32, n), f32{})
-				return err
-			}
-		}
+	const chunk, bw, lat = 50_000, 1e9, 20e-6 // one piece a chunk
+	sizes := []int{2, 8, 64, 256}
+	if !testing.Short() {
+		sizes = append(sizes, 1024)
+	}
+	for _, p := range sizes {
+		n := p * chunk
+		want := 2 * float64(p-1) * (4*chunk/bw + lat)
 		net := &sim.Net{Network: &sim.Fair{Bandwidth: bw, Latency: 20 * time.Microsecond}}
-		if err := net.Run(context.Background(), ps); err != nil {
-			t.Fatal(err)
-		}
-		want := 2 * float64(p-1) * (4*float64(n)/float64(p)/bw + lat)
+		rehearse(t, net, collective.Ring{}, p, n)
 		if got := net.Now().Seconds(); math.Abs(got/want-1) > 1e-3 {
 			t.Errorf("P %d: %v s, want %v", p, got, want)
+		}
+		if p > 256 {
+			continue
 		}
 		if c := collective.Cost(collective.Ring{}, collective.At{Size: p, Bytes: 4 * n}, 4, collective.Links{Alpha: lat, Beta: 1 / bw}); math.Abs(c.Seconds/want-1) > 1e-3 || c.Steps != 2*(p-1) {
 			t.Errorf("P %d: cost model says %+v, want %v s", p, c, want)
 		}
+	}
+}
+
+// rehearse runs an all-reduce of n elements over p ranks without the elements.
+func rehearse(t testing.TB, net *sim.Net, topo collective.Topology, p, n int) {
+	ps := make([]comm.Program, p)
+	g := collective.Group{Ranks: make([]int, p)}
+	for r := range ps {
+		g.Ranks[r] = r
+		ps[r] = func(ctx context.Context, h comm.Host) error {
+			g := g
+			g.Me = h.Rank()
+			_, err := collective.Rehearse(ctx, h, g, topo, comm.Header{}, n, 4)
+			return err
+		}
+	}
+	if err := net.Run(context.Background(), ps); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkRehearse is an all-reduce of 100 MB over thousands of virtual ranks.
+func BenchmarkRehearse(b *testing.B) {
+	for _, c := range []struct {
+		topo collective.Topology
+		p    int
+	}{{collective.Ring{}, 1024}, {collective.Torus{}, 4096}, {collective.Halving{}, 4096}, {collective.Tree{}, 4096}} {
+		b.Run(fmt.Sprintf("%s/%d", collective.Topologies.Spec(c.topo), c.p), func(b *testing.B) {
+			for range b.N {
+				net := &sim.Net{Network: &sim.Fair{Bandwidth: 1.25e9, Latency: 20 * time.Microsecond}}
+				rehearse(b, net, c.topo, c.p, 25e6)
+				b.ReportMetric(net.Now().Seconds(), "virtual_s/op")
+			}
+		})
 	}
 }

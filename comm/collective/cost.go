@@ -40,7 +40,8 @@ func Cost(t Topology, at At, width int, l Links) Price {
 	ranks := make([]rank, size)
 	for r := range ranks {
 		at.Rank = r
-		ranks[r] = rank{program: cut(t.Plan(at), n, n), done: []float64{0}, depth: []int{0}}
+		p := cut(t.Plan(at), n, n)
+		ranks[r] = rank{program: p, done: make([]float64, 1, 1+len(p.recvs)), depth: make([]int, 1, 1+len(p.recvs))}
 	}
 	between := func(a, b int) (alpha, beta float64) {
 		if a/node == b/node && node > 1 {
@@ -49,7 +50,7 @@ func Cost(t Topology, at At, width int, l Links) Price {
 		return l.Alpha, l.Beta
 	}
 	outside := make([]int, (size+node-1)/node)
-	wires := map[[2]int][]frame{}
+	wires := map[int][]frame{} // by sender·size + receiver
 	for progress := true; progress; {
 		progress = false
 		for i := range ranks {
@@ -64,7 +65,7 @@ func Cost(t Topology, at At, width int, l Links) Price {
 				if i/node != p.peer/node {
 					outside[i/node] += b
 				}
-				k := [2]int{i, p.peer}
+				k := i*size + p.peer
 				wires[k] = append(wires[k], frame{start + alpha, r.depth[p.got] + 1, b})
 				progress = true
 			}
@@ -72,7 +73,7 @@ func Cost(t Topology, at At, width int, l Links) Price {
 				continue
 			}
 			p := r.recvs[r.got]
-			k := [2]int{p.peer, i}
+			k := p.peer*size + i
 			if len(wires[k]) == 0 {
 				continue
 			}

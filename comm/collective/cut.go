@@ -50,8 +50,17 @@ const (
 // cut makes the program of a plan for n elements in pieces of at most limit
 // elements.
 func cut(plan Plan, n, limit int) *program {
+	return cutAt(plan, func(chunk int) int {
+		at, _ := Bounds(Part{chunk, chunk}, plan.Chunks, n)
+		return at
+	}, (n+plan.Chunks-1)/plan.Chunks, limit)
+}
+
+// cutAt is cut where chunk c begins at element begin(c), up to begin(Chunks), and
+// the longest has so many elements.
+func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 	limit = max(1, limit)
-	longest := (n + plan.Chunks - 1) / plan.Chunks
+	n := begin(plan.Chunks)
 	per := max(1, (longest+limit-1)/limit) // cells a chunk
 	cells := plan.Chunks * per
 	sent, got := make([]int, cells), make([]int, cells) // 1 + the last access of either kind, 0 without
@@ -61,7 +70,7 @@ func cut(plan Plan, n, limit int) *program {
 			return n
 		}
 		chunk := cell / per
-		lo, hi := Bounds(Part{chunk, chunk + 1}, plan.Chunks, n)
+		lo, hi := begin(chunk), begin(chunk+1)
 		at, _ := Bounds(Part{cell % per, cell % per}, per, hi-lo)
 		return lo + at
 	}
@@ -76,7 +85,7 @@ func cut(plan Plan, n, limit int) *program {
 			from = to
 		}
 	}
-	g := &program{}
+	g := &program{sends: make([]piece, 0, len(plan.Moves)*per), recvs: make([]piece, 0, len(plan.Moves)*per)}
 	for _, m := range plan.Moves {
 		first, base := len(g.sends), len(g.recvs)
 		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi

@@ -15,7 +15,10 @@ func Rehearse(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm
 	if len(g.Ranks) < 2 {
 		return hd.Flags, nil
 	}
-	p := programs.get(t, g.at(n*width), n, pieceBytes/width)
+	return rehearse(ctx, h, g, programs.get(t, g.at(n*width), n, pieceBytes/width), hd, width)
+}
+
+func rehearse(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.Header, width int) (flags uint16, err error) {
 	hd.Kind = comm.Gradient
 	for sent, got := 0, 0; sent < len(p.sends) || got < len(p.recvs); {
 		for ; p.may(sent, got); sent++ {

@@ -68,10 +68,14 @@ func allReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd com
 	if len(g.Ranks) < 2 {
 		return hd.Flags, nil
 	}
+	return execute(ctx, h, g, programs.get(t, g.at(len(x)*f.Width()), len(x), limit/f.Width()), hd, x, f)
+}
+
+// execute runs a program over x.
+func execute(ctx context.Context, h comm.Endpoint, g Group, p *program, hd comm.Header, x []float32, f Format) (flags uint16, err error) {
 	r := runners.Get().(*runner)
-	r.net, r.group, r.hd, r.x, r.format = comm.Streaming(h), g, hd, x, f
+	r.net, r.group, r.hd, r.x, r.format, r.program = comm.Streaming(h), g, hd, x, f, p
 	r.hd.Kind = comm.Gradient
-	r.program = programs.get(t, g.at(len(x)*f.Width()), len(x), limit/f.Width())
 	if err := r.run(ctx); err != nil {
 		return r.hd.Flags, fmt.Errorf("all-reduce, step %d: %w", hd.Step, err) // r is left to late frames
 	}

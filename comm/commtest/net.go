@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,6 +171,52 @@ func Net(t *testing.T, run func(ctx context.Context, programs []comm.Program) er
 			}
 			return err
 		}))
+	})
+
+	t.Run("a frame breaks work off", func(t *testing.T) {
+		const late, tag = time.Minute, 7
+		ps := all(2, nil)
+		ps[0] = func(ctx context.Context, h comm.Host) error {
+			if err := h.Sleep(ctx, time.Millisecond); err != nil {
+				return err
+			}
+			if err := h.Send(ctx, 1, frame(comm.Control, tag-1, 0, 0)); err != nil { // of no interest
+				return err
+			}
+			return h.Send(ctx, 1, frame(comm.Control, tag, 0, 0))
+		}
+		ps[1] = func(ctx context.Context, h comm.Host) error {
+			stop := make(chan struct{})
+			w := comm.Work{
+				Cost: []time.Duration{late},
+				Run: func(at func(int) error) error {
+					<-stop
+					return errors.New("cut short")
+				},
+				Then:  func(int) error { return errors.New("the work was finished") },
+				Break: tag,
+				Abort: sync.OnceFunc(func() { close(stop) }),
+			}
+			began := h.Now()
+			for range 2 { // the second time the frame is there already
+				if err := h.Do(ctx, w); !errors.Is(err, comm.ErrBroken) {
+					return fmt.Errorf("Do returned %v", err)
+				}
+			}
+			if d := h.Now() - began; d >= late {
+				return fmt.Errorf("broken off after %v", d)
+			}
+			for _, tag := range []comm.Tag{tag, tag - 1} {
+				f, err := h.Recv(ctx, 0, tag)
+				if err != nil {
+					return err
+				}
+				f.Release()
+			}
+			w.Run, w.Then, w.Cost[0] = func(at func(int) error) error { return at(0) }, nil, 0
+			return h.Do(ctx, w) // nothing is left that breaks it
+		}
+		mustRun(t, ps)
 	})
 
 	t.Run("a failing rank is told to the others", func(t *testing.T) {

@@ -284,7 +284,7 @@ func (h *host) checkAlone() {
 }
 
 // Do implements comm.Clock: the work is done at once.
-func (h *host) Do(ctx context.Context, w comm.Work) error { return comm.DoNow(ctx, w) }
+func (h *host) Do(ctx context.Context, w comm.Work) error { return h.box.Do(ctx, w) }
 
 // Sleep implements comm.Clock.
 func (h *host) Sleep(ctx context.Context, d time.Duration) error {

@@ -128,7 +128,7 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 	return f, err
 }
 
-func (h *host) Do(ctx context.Context, w comm.Work) error { return comm.DoNow(ctx, w) }
+func (h *host) Do(ctx context.Context, w comm.Work) error { return h.box.Do(ctx, w) }
 
 func (h *host) Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

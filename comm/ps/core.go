@@ -6,6 +6,7 @@ package ps
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
@@ -15,9 +16,10 @@ import (
 // Store holds a shard's parameters and optimizer. The core tells it what to
 // apply and when.
 type Store interface {
-	// Add accumulates weight · decoded(f) towards the next Step. After an error
-	// the core calls Reset and begins again without that push.
-	Add(f comm.Frame, weight float64) error
+	// Add accumulates weight · decoded(f) towards the next Step; past says how
+	// late f is. After an error the core calls Reset and begins again without
+	// that push.
+	Add(f comm.Frame, weight float64, past staleness.Past) error
 	// Step applies what was added as one update; Reset forgets it.
 	Step(u Update) error
 	Reset()
@@ -37,7 +39,7 @@ type ReplyKind uint8
 const (
 	Answer   ReplyKind = iota // the parameters, as they are now
 	Rejected                  // the push was not taken; Cause says why
-	Void                      // the gradient now being computed is void: start over
+	Void                      // the gradient now being computed is void: start over on the parameters as they are now
 )
 
 // Reply is something to say to a worker.
@@ -62,6 +64,11 @@ type Core struct {
 	store  Store
 	limit  int // updates after which nothing more is applied
 
+	// Applied, if set, is told of every gradient that went into an update, and
+	// how stale it was.
+	Applied func(h comm.Header, delay int)
+
+	member  []bool // not left; those that do not rest are live to the policy
 	view    staleness.View
 	taken   int // gradients applied
 	inc     []uint32
@@ -74,6 +81,7 @@ type Core struct {
 	delays  []uint64 // histogram of staleness at application
 	late    uint64   // their sum
 	causes  map[string]uint64
+	losses  uint64 // that the mean in view is made of
 }
 
 // New makes the core of a shard that serves workers workers (all of them
@@ -81,7 +89,8 @@ type Core struct {
 func New(workers, limit int, policy staleness.Policy, corr staleness.Corrector, store Store) *Core {
 	c := &Core{
 		policy: policy, corr: corr, store: store, limit: limit,
-		inc: make([]uint32, workers), seq: make([]uint64, workers), pending: make([]uint64, workers),
+		member: make([]bool, workers),
+		inc:    make([]uint32, workers), seq: make([]uint64, workers), pending: make([]uint64, workers),
 		causes: map[string]uint64{},
 	}
 	c.view = staleness.View{
@@ -89,7 +98,7 @@ func New(workers, limit int, policy staleness.Policy, corr staleness.Corrector, 
 		Held: make([]int, workers), Waiting: make([]bool, workers),
 	}
 	for w := range c.view.Live {
-		c.view.Live[w] = true
+		c.view.Live[w], c.member[w] = true, true
 	}
 	return c
 }
@@ -105,10 +114,18 @@ func (c *Core) Taken() int { return c.taken }
 func (c *Core) Done() bool { return c.view.Version >= c.limit }
 
 // Live says whether worker w is a member.
-func (c *Core) Live(w int) bool { return c.view.Live[w] }
+func (c *Core) Live(w int) bool { return c.member[w] }
 
 // NumLive counts members.
-func (c *Core) NumLive() int { return c.view.NumLive() }
+func (c *Core) NumLive() int {
+	n := 0
+	for _, m := range c.member {
+		if m {
+			n++
+		}
+	}
+	return n
+}
 
 // Ledger returns the account so far.
 func (c *Core) Ledger() Ledger {
@@ -151,7 +168,7 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 		return append(c.begin(), Reply{Worker: w, Kind: Rejected, Step: h.Step, Cause: cause}), nil
 	}
 	switch {
-	case !c.view.Live[w]:
+	case !c.member[w]:
 		return reject("the worker has left")
 	case h.Incarnation != c.inc[w]:
 		return reject(fmt.Sprintf("incarnation %d, not %d", h.Incarnation, c.inc[w]))
@@ -170,6 +187,7 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 		return append(c.begin(), Reply{Worker: w, Kind: Answer, Step: h.Step}), nil
 	}
 	c.view.Pushed[w]++
+	c.hear(h.Value)
 	c.view.Delay = c.view.Version - int(h.Version)
 	out := c.begin()
 	switch c.policy.Admit(c.view, w) {
@@ -190,6 +208,20 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 	return c.settle(out)
 }
 
+// hear takes up the loss that came with a push: the first from each worker, and
+// a mean that forgets all but the latest ten from each.
+func (c *Core) hear(loss float64) {
+	if !(loss > 0 && loss <= math.MaxFloat64) {
+		return
+	}
+	c.losses++
+	workers := uint64(len(c.seq))
+	c.view.Loss += (loss - c.view.Loss) / float64(min(c.losses, 10*workers))
+	if c.losses <= workers {
+		c.view.First = c.view.Loss
+	}
+}
+
 // begin returns the list of replies, empty.
 func (c *Core) begin() []Reply { return c.replies[:0] }
 
@@ -199,11 +231,26 @@ func (c *Core) Pull(w int, step uint64) Reply { return Reply{Worker: w, Kind: An
 // Leave removes a worker; what it had pushed before stays. The others may be
 // released by it.
 func (c *Core) Leave(w int) ([]Reply, error) {
-	if w < 0 || w >= len(c.seq) || !c.view.Live[w] {
+	if w < 0 || w >= len(c.seq) || !c.member[w] {
 		return nil, nil
 	}
+	c.member[w] = false
 	c.view.Live[w], c.view.Waiting[w] = false, false
 	return c.settle(c.begin())
+}
+
+// Rest says that a member pushes no more until Wake: nobody need wait for it.
+func (c *Core) Rest(w int) ([]Reply, error) {
+	c.view.Live[w] = false
+	return c.settle(c.begin())
+}
+
+// Wake ends the rest of a member.
+func (c *Core) Wake(w int) { c.view.Live[w] = c.member[w] }
+
+// Holds says whether a push that was computed on a version waits for a flush.
+func (c *Core) Holds(version uint64) bool {
+	return slices.ContainsFunc(c.held, func(f comm.Frame) bool { return f.Header.Version == version })
 }
 
 // Join makes a worker a member again under a new incarnation; sequence numbers
@@ -211,6 +258,7 @@ func (c *Core) Leave(w int) ([]Reply, error) {
 // nobody back.
 func (c *Core) Join(w int, incarnation uint32) []Reply {
 	c.view.Pushed[w] = max(c.view.Pushed[w], c.view.MinClock())
+	c.member[w] = true
 	c.view.Live[w], c.view.Waiting[w] = true, false
 	c.inc[w], c.seq[w] = incarnation, 0
 	return []Reply{{Worker: w, Kind: Answer}}
@@ -285,10 +333,10 @@ func (c *Core) add() (worst, failed int, err error) {
 	for i, f := range c.batch {
 		delay := c.view.Version - int(f.Header.Version)
 		worst = max(worst, delay)
-		scale := c.corr.Scale(staleness.Past{
+		past := staleness.Past{
 			Delay: delay, Worker: int(f.Header.From), Update: c.view.Version, Mean: float64(c.late) / float64(max(1, c.taken)),
-		})
-		if err := c.store.Add(f, scale/float64(len(c.batch))); err != nil {
+		}
+		if err := c.store.Add(f, c.corr.Scale(past)/float64(len(c.batch)), past); err != nil {
 			return 0, i, err
 		}
 	}
@@ -305,6 +353,9 @@ func (c *Core) account() {
 		c.delays[delay]++
 		c.late += uint64(delay)
 		c.ledger.Applied++
+		if c.Applied != nil {
+			c.Applied(c.batch[i].Header, delay)
+		}
 		c.batch[i].Release()
 	}
 	c.taken += len(c.batch)

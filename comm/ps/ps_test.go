@@ -44,7 +44,7 @@ type log struct {
 }
 
 func (l *log) Reset() { l.acc = nil }
-func (l *log) Add(f comm.Frame, w float64) error {
+func (l *log) Add(f comm.Frame, w float64, _ staleness.Past) error {
 	if len(f.Body) > 0 && f.Body[0] == 'x' {
 		return errors.New("corrupt")
 	}

@@ -11,7 +11,7 @@ import (
 // came, payload and all.
 type state struct {
 	Version, Taken int
-	Live           []bool
+	Live           []bool // members
 	Pushed         []int
 	Inc            []uint32
 	Seq            []uint64
@@ -19,6 +19,8 @@ type state struct {
 	Causes         map[string]uint64
 	Delays         []uint64
 	Held           []heldPush
+	Loss, First    float64
+	Losses         uint64
 }
 
 type heldPush struct {
@@ -30,8 +32,9 @@ type heldPush struct {
 // waits: unanswered pushes are not part of it.
 func (c *Core) AppendBinary(b []byte) ([]byte, error) {
 	s := state{
-		Version: c.view.Version, Taken: c.taken, Live: c.view.Live, Pushed: c.view.Pushed,
+		Version: c.view.Version, Taken: c.taken, Live: c.member, Pushed: c.view.Pushed,
 		Inc: c.inc, Seq: c.seq, Ledger: c.ledger, Causes: c.causes, Delays: c.delays,
+		Loss: c.view.Loss, First: c.view.First, Losses: c.losses,
 	}
 	for _, f := range c.held {
 		s.Held = append(s.Held, heldPush{f.Header, f.Body})
@@ -51,7 +54,9 @@ func (c *Core) UnmarshalBinary(b []byte) error {
 	if len(s.Live) != n || len(s.Pushed) != n || len(s.Inc) != n || len(s.Seq) != n {
 		return fmt.Errorf("ps: state of %d workers, want %d", len(s.Live), n)
 	}
-	c.view.Version, c.taken, c.view.Live, c.view.Pushed = s.Version, s.Taken, s.Live, s.Pushed
+	c.view.Version, c.taken, c.member, c.view.Pushed = s.Version, s.Taken, s.Live, s.Pushed
+	copy(c.view.Live, c.member)
+	c.view.Loss, c.view.First, c.losses = s.Loss, s.First, s.Losses
 	c.inc, c.seq, c.ledger, c.delays = s.Inc, s.Seq, s.Ledger, s.Delays
 	c.late = 0
 	for delay, n := range c.delays {

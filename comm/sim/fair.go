@@ -24,6 +24,9 @@ import (
 type Fair struct {
 	Bandwidth float64       // bytes per second of a NIC, each direction; 0: unlimited
 	Latency   time.Duration // one way between hosts
+	// Stream is the most that one stream between hosts carries, whatever the NICs
+	// would: of TCP, what one connection gets out of its host. 0: as much as they.
+	Stream float64
 	// Message is how long a frame keeps its stream busy beside its bytes, as if
 	// it had that much more of them: what a call costs its host.
 	Message time.Duration
@@ -43,7 +46,7 @@ type Fair struct {
 	hosts     int
 	racks     int
 	resources []resource
-	streams   map[[2]int]*stream
+	streams   []streams // by sender
 	active    finishes
 	dirty     []*resource // a stream of theirs began or ended
 	begun     uint64      // streams activated so far
@@ -61,6 +64,10 @@ type resource struct {
 	dirty    bool
 	ended    float64 // least rate of the streams that ended since rates were solved
 
+	bytes uint64        // that are through
+	busy  time.Duration // with users, up to since if there are any now
+	since time.Duration
+
 	// While rates are solved.
 	epoch uint64
 	room  float64
@@ -68,25 +75,51 @@ type resource struct {
 	level float64 // room/count when it was last looked at
 }
 
-const maxPath = 4
+const maxPath = 5
 
 type stream struct {
 	latency time.Duration
 	extra   float64 // bytes a message counts for beside its own
-	queue   []comm.Frame
+	to      int
+	queue   deque[queued]
 	onWay   int // frames that have not arrived
 	path    [maxPath]*resource
 	user    [maxPath]int // where it is in users of each
 	hops    int
 
-	left   float64 // bytes of queue[0] to move at since
+	left   float64 // bytes of the first frame to move at since
+	began  time.Duration
 	since  time.Duration
 	rate   float64
-	finish time.Duration // of queue[0]
+	finish time.Duration // of the first frame
 	order  uint64        // of becoming active
 	place  int           // in active
 	epoch  uint64        // of the solution that visited it
 	fixed  uint64        // of the solution that gave it its rate
+}
+
+// queued is a frame in a stream.
+type queued struct {
+	frame comm.Frame
+	sent  time.Duration
+}
+
+// streams are those of one sender. Most ranks send to the same one again, or to
+// few.
+type streams struct {
+	last *stream
+	to   map[int]*stream
+}
+
+func (s *streams) find(to int) *stream {
+	if s.last == nil || s.last.to != to {
+		if o := s.to[to]; o != nil {
+			s.last = o
+		} else {
+			return nil
+		}
+	}
+	return s.last
 }
 
 func (n *Fair) reset(ranks int) {
@@ -99,7 +132,7 @@ func (n *Fair) reset(ranks int) {
 		}
 		n.hosts = max(n.hosts, n.host[r]+1)
 	}
-	n.streams, n.active, n.dirty, n.begun, n.epoch = map[[2]int]*stream{}, nil, nil, 0, 0
+	n.streams, n.active, n.dirty, n.begun, n.epoch = make([]streams, ranks), nil, nil, 0, 0
 
 	// Sending and receiving sides: of hosts, of racks, of ranks within hosts.
 	uplink := 0.0
@@ -121,7 +154,7 @@ func (n *Fair) reset(ranks int) {
 // newStream finds what a stream passes through; nothing, if nothing limits it.
 func (n *Fair) newStream(from, to int) *stream {
 	a, b := n.host[from], n.host[to]
-	s := &stream{latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
+	s := &stream{to: to, latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
 	through := func(r *resource) {
 		s.path[s.hops] = r
 		s.hops++
@@ -142,36 +175,45 @@ func (n *Fair) newStream(from, to int) *stream {
 			through(&n.resources[base+2*(a/n.Rack)])
 			through(&n.resources[base+2*(b/n.Rack)+1])
 		}
+		if n.Stream > 0 && n.Stream < n.Bandwidth {
+			through(&resource{capacity: n.Stream, ended: math.Inf(1)})
+		}
 	}
 	return s
 }
 
 func (n *Fair) pending(from, to int) bool {
-	s := n.streams[[2]int{from, to}]
+	s := n.streams[from].find(to)
 	return s != nil && s.onWay > 0
 }
 
 func (n *Fair) start(l *loop, f comm.Frame) {
-	key := [2]int{int(f.Header.From), int(f.Header.To)}
-	s := n.streams[key]
+	from, to := int(f.Header.From), int(f.Header.To)
+	s := n.streams[from].find(to)
 	if s == nil {
-		s = n.newStream(key[0], key[1])
-		n.streams[key] = s
+		s = n.newStream(from, to)
+		if n.streams[from].to == nil {
+			n.streams[from].to = map[int]*stream{}
+		}
+		n.streams[from].to[to] = s
 	}
 	s.onWay++
-	if len(s.queue) == 0 && (f.Billed == 0 || s.hops == 0) {
-		l.arrival(s.latency, f, &s.onWay)
+	if s.queue.len() == 0 && (f.Billed == 0 || s.hops == 0) {
+		l.depart(f, passing{l.now, l.now, l.now, l.now + s.latency}, &s.onWay)
 		return
 	}
-	s.queue = append(s.queue, f)
-	if len(s.queue) > 1 {
+	s.queue.push(queued{f, l.now})
+	if s.queue.len() > 1 {
 		return
 	}
 	s.load(l.now)
 	n.begun++
 	s.order, s.rate, s.finish = n.begun, 0, math.MaxInt64
-	heap.Push(&n.active, s)
+	n.active.add(s)
 	for i, r := range s.path[:s.hops] {
+		if len(r.users) == 0 {
+			r.since = l.now
+		}
 		s.user[i] = len(r.users)
 		r.users = append(r.users, s)
 		n.touch(r)
@@ -180,7 +222,7 @@ func (n *Fair) start(l *loop, f comm.Frame) {
 
 // load makes the first frame the one that moves.
 func (s *stream) load(now time.Duration) {
-	s.left, s.since = float64(s.queue[0].Billed), now
+	s.left, s.began, s.since = float64(s.queue.at(0).frame.Billed), now, now
 	if s.left > 0 {
 		s.left += s.extra
 	}
@@ -193,10 +235,28 @@ func (n *Fair) touch(r *resource) {
 	}
 }
 
+func (n *Fair) usage(now time.Duration) (links []Link) {
+	for i := range n.resources {
+		r := &n.resources[i]
+		l := Link{Kind: "nic", Index: i / 2, Out: i%2 == 0, Capacity: r.capacity, Bytes: r.bytes, Busy: r.busy}
+		switch racks, ranks := 2*n.hosts, 2*(n.hosts+n.racks); {
+		case i >= ranks:
+			l.Kind, l.Index = "memory", (i-ranks)/2
+		case i >= racks:
+			l.Kind, l.Index = "rack", (i-racks)/2
+		}
+		if len(r.users) > 0 {
+			l.Busy += now - r.since
+		}
+		links = append(links, l)
+	}
+	return links
+}
+
 func (n *Fair) settle(l *loop) (time.Duration, bool) {
 	if len(n.dirty) > 0 {
 		// Streams that begin at this same instant join the same solution.
-		if len(l.queue) > 0 && l.queue[0].at <= l.now {
+		if next := l.queue.next(); next != nil && next.at <= l.now {
 			return 0, false
 		}
 		n.solve(l.now)
@@ -204,29 +264,31 @@ func (n *Fair) settle(l *loop) (time.Duration, bool) {
 	if len(n.active) == 0 {
 		return 0, false
 	}
-	return n.active[0].finish, true
+	return n.active[0].at, true
 }
 
 // advance completes the frames that are through at this instant.
 func (n *Fair) advance(l *loop) {
-	for len(n.active) > 0 && n.active[0].finish <= l.now {
-		s := n.active[0]
+	for len(n.active) > 0 && n.active[0].at <= l.now {
+		s := n.active[0].stream
 		for {
-			l.arrival(s.latency, s.queue[0], &s.onWay)
-			s.queue[0] = comm.Frame{}
-			s.queue = s.queue[1:]
-			if len(s.queue) == 0 || s.queue[0].Billed > 0 {
+			q := s.queue.pop()
+			for _, r := range s.path[:s.hops] {
+				r.bytes += uint64(q.frame.Billed)
+			}
+			l.depart(q.frame, passing{q.sent, s.began, l.now, l.now + s.latency}, &s.onWay)
+			if s.queue.len() == 0 || s.queue.at(0).frame.Billed > 0 {
 				break
 			}
+			s.began = l.now
 		}
-		if len(s.queue) > 0 { // the next one moves on at the same rate
+		if s.queue.len() > 0 { // the next one moves on at the same rate
 			s.load(l.now)
 			s.finish = l.now + seconds(s.left/s.rate)
-			heap.Fix(&n.active, s.place)
+			n.active.moved(s)
 			continue
 		}
-		s.queue = nil
-		heap.Remove(&n.active, s.place)
+		n.active.remove(s)
 		for i, r := range s.path[:s.hops] {
 			last := r.users[len(r.users)-1]
 			r.users[s.user[i]] = last
@@ -235,7 +297,10 @@ func (n *Fair) advance(l *loop) {
 					last.user[j] = s.user[i]
 				}
 			}
-			r.users = r.users[:len(r.users)-1]
+			r.users[len(r.users)-1] = nil
+			if r.users = r.users[:len(r.users)-1]; len(r.users) == 0 {
+				r.busy += l.now - r.since
+			}
 			r.ended = min(r.ended, s.rate)
 			n.touch(r)
 		}
@@ -248,6 +313,7 @@ func (n *Fair) advance(l *loop) {
 // differs from the one before: see firstChange.
 func (n *Fair) solve(now time.Duration) {
 	n.epoch++
+	n.solveAlone(now)
 	from := n.firstChange()
 	todo := n.inside[:0]
 	visit := func(r *resource) {
@@ -320,6 +386,37 @@ func (n *Fair) solve(now time.Duration) {
 	n.inside = todo
 }
 
+// solveAlone gives streams that share nothing their rates and leaves the other
+// resources dirty.
+func (n *Fair) solveAlone(now time.Duration) {
+	shared := n.dirty[:0]
+	for _, r := range n.dirty {
+		if len(r.users) > 1 || len(r.users) == 1 && !r.users[0].alone() {
+			shared = append(shared, r)
+			continue
+		}
+		r.dirty, r.ended = false, math.Inf(1)
+		for _, s := range r.users {
+			rate := math.Inf(1)
+			for _, p := range s.path[:s.hops] {
+				rate = min(rate, p.capacity)
+			}
+			n.setRate(s, rate, now)
+		}
+	}
+	n.dirty = shared
+}
+
+// alone says whether a stream shares nothing.
+func (s *stream) alone() bool {
+	for _, r := range s.path[:s.hops] {
+		if len(r.users) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // firstChange is a level up to which filling goes as it went before, so that
 // streams of lower rates keep them. The two part where a dirty resource
 // saturates, in either: one that lost a stream did so no earlier than at that
@@ -368,33 +465,7 @@ func (n *Fair) setRate(s *stream, rate float64, now time.Duration) {
 	s.left = max(s.left-s.rate*(now-s.since).Seconds(), 0)
 	s.since, s.rate = now, rate
 	s.finish = now + seconds(s.left/rate)
-	heap.Fix(&n.active, s.place)
-}
-
-// finishes is a heap of active streams by when their first frame is through.
-type finishes []*stream
-
-func (q finishes) Len() int { return len(q) }
-func (q finishes) Less(i, j int) bool {
-	if q[i].finish != q[j].finish {
-		return q[i].finish < q[j].finish
-	}
-	return q[i].order < q[j].order
-}
-func (q finishes) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-func (q *finishes) Push(x any) {
-	s := x.(*stream)
-	s.place = len(*q)
-	*q = append(*q, s)
-}
-func (q *finishes) Pop() any {
-	o := *q
-	s := o[len(o)-1]
-	*q = o[:len(o)-1]
-	return s
+	n.active.moved(s)
 }
 
 // shares is a heap of resources by room per stream.

@@ -40,6 +40,9 @@ func fluid(n *sim.Fair, flows []flow) []float64 {
 			up := float64(n.Rack) * n.Bandwidth / max(n.Oversubscription, 1)
 			p[fmt.Sprint("up", a/n.Rack)], p[fmt.Sprint("down", b/n.Rack)] = up, up
 		}
+		if n.Stream > 0 {
+			p[fmt.Sprint("stream", f.from, f.to)] = n.Stream
+		}
 		return p
 	}
 	left, done := make([]float64, len(flows)), make([]float64, len(flows))
@@ -118,6 +121,9 @@ func TestFairIsMaxMin(t *testing.T) {
 			if rapid.Bool().Draw(t, "racks") {
 				n.Rack, n.Oversubscription = rapid.IntRange(1, 3).Draw(t, "rack"), rapid.Float64Range(1, 8).Draw(t, "oversubscription")
 			}
+		}
+		if rapid.Bool().Draw(t, "streams are limited") {
+			n.Stream = rapid.Float64Range(5e7, 2e9).Draw(t, "stream")
 		}
 		var flows []flow
 		perPair := map[[2]int]time.Duration{}

@@ -14,12 +14,28 @@ type FIFO struct {
 	Bandwidth float64       // bytes per second of a NIC, each direction; 0: unlimited
 	Latency   time.Duration // one way
 
-	tx, rx []time.Duration // when each NIC direction is free again
+	tx, rx []side
 	onWay  map[[2]int]*int
 }
 
+// side is one direction of a NIC.
+type side struct {
+	free  time.Duration // when it is, again
+	busy  time.Duration
+	bytes uint64
+}
+
+// take books wire from the earliest possible instant on.
+func (s *side) take(earliest, wire time.Duration, bytes int) (begin time.Duration) {
+	begin = max(earliest, s.free)
+	s.free = begin + wire
+	s.busy += wire
+	s.bytes += uint64(bytes)
+	return begin
+}
+
 func (n *FIFO) reset(ranks int) {
-	n.tx, n.rx, n.onWay = make([]time.Duration, ranks), make([]time.Duration, ranks), map[[2]int]*int{}
+	n.tx, n.rx, n.onWay = make([]side, ranks), make([]side, ranks), map[[2]int]*int{}
 }
 
 func (n *FIFO) start(l *loop, f comm.Frame) {
@@ -28,17 +44,15 @@ func (n *FIFO) start(l *loop, f comm.Frame) {
 	if n.Bandwidth > 0 {
 		wire = seconds(float64(f.Billed) / n.Bandwidth)
 	}
-	begin := max(l.now, n.tx[from])
-	n.tx[from] = begin + wire
-	end := max(begin+n.Latency, n.rx[to]) + wire
-	n.rx[to] = end
+	begin := n.tx[from].take(l.now, wire, f.Billed)
+	end := n.rx[to].take(begin+n.Latency, wire, f.Billed) + wire
 	count := n.onWay[[2]int{from, to}]
 	if count == nil {
 		count = new(int)
 		n.onWay[[2]int{from, to}] = count
 	}
 	*count++
-	l.arrival(end-l.now, f, count)
+	l.depart(f, passing{sent: l.now, began: begin, left: begin + wire, arrived: end}, count)
 }
 
 func (n *FIFO) settle(*loop) (time.Duration, bool) { return 0, false }
@@ -47,4 +61,13 @@ func (n *FIFO) advance(*loop)                      {}
 func (n *FIFO) pending(from, to int) bool {
 	count := n.onWay[[2]int{from, to}]
 	return count != nil && *count > 0
+}
+
+func (n *FIFO) usage(time.Duration) (links []Link) {
+	for h := range n.tx {
+		for i, s := range []*side{&n.tx[h], &n.rx[h]} {
+			links = append(links, Link{Kind: "nic", Index: h, Out: i == 0, Capacity: n.Bandwidth, Bytes: s.bytes, Busy: s.busy})
+		}
+	}
+	return links
 }

@@ -19,6 +19,8 @@ type Network interface {
 	settle(l *loop) (time.Duration, bool)
 	// advance does what is due now.
 	advance(l *loop)
+	// usage says how much of its links was used up to now.
+	usage(now time.Duration) []Link
 	// pending says whether frames from → to are still on their way.
 	pending(from, to int) bool
 }
@@ -30,8 +32,11 @@ type flight struct {
 	onWay *int
 }
 
-// arrival delivers f after d and then takes it off the count.
-func (l *loop) arrival(d time.Duration, f comm.Frame, onWay *int) {
+// depart lets f arrive at p.Arrived, and then takes it off the count.
+func (l *loop) depart(f comm.Frame, p passing, onWay *int) {
+	if l.probe != nil {
+		l.probe.Frame(Passage{Header: f.Header, Billed: f.Billed, Sent: p.sent, Began: p.began, Left: p.left, Arrived: p.arrived})
+	}
 	var i int
 	if n := len(l.landed); n > 0 {
 		i, l.landed = l.landed[n-1], l.landed[:n-1]
@@ -40,8 +45,11 @@ func (l *loop) arrival(d time.Duration, f comm.Frame, onWay *int) {
 		i = len(l.flights)
 		l.flights = append(l.flights, flight{f, onWay})
 	}
-	l.at(l.now+d, event{flight: i + 1})
+	l.queue.add(arrivals, event{at: p.arrived, flight: i + 1})
 }
+
+// passing is when a frame was sent, began to move, left and arrives.
+type passing struct{ sent, began, left, arrived time.Duration }
 
 // land ends a flight.
 func (l *loop) land(i int) {

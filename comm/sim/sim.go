@@ -32,8 +32,11 @@ type Net struct {
 	// Start is the clock's reading when the run begins (a resumed run goes on
 	// where it stopped).
 	Start time.Duration
+	// Probe hears what happens; nil: nobody does.
+	Probe Probe
 
-	now time.Duration // of the last run
+	now   time.Duration // of the last run
+	links []Link
 }
 
 var _ comm.Net = (*Net)(nil)
@@ -41,10 +44,13 @@ var _ comm.Net = (*Net)(nil)
 // Now is the virtual time at which the last run ended.
 func (n *Net) Now() time.Duration { return n.now }
 
+// Links tells how much of the network the last run used.
+func (n *Net) Links() []Link { return n.links }
+
 // Run implements comm.Net. A queue without events while programs still wait is
 // a deadlock; the error lists who waits for what.
 func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
-	l := &loop{ctx: ctx, now: n.Start, net: n.Network}
+	l := &loop{ctx: ctx, now: n.Start, net: n.Network, probe: n.Probe}
 	if l.net == nil {
 		l.net = &Fair{Bandwidth: 10e9 / 8, Latency: 25 * time.Microsecond}
 	}
@@ -62,72 +68,16 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 		l.hosts[r].Go("main", p)
 	}
 	err := l.run()
-	n.now = l.now
+	n.now, n.links = l.now, l.net.usage(l.now)
 	return err
-}
-
-// event is something that happens at a virtual instant: a task goes on, or a
-// frame arrives.
-type event struct {
-	at     time.Duration
-	seq    uint64
-	task   *task
-	gen    uint64 // of the task's sleep; a stale wake-up is ignored
-	flight int    // 1 + its index; 0: a task
-}
-
-// events is a heap by time, then order of being made.
-type events []event
-
-func (q events) less(i, j int) bool {
-	if q[i].at != q[j].at {
-		return q[i].at < q[j].at
-	}
-	return q[i].seq < q[j].seq
-}
-
-func (q *events) push(e event) {
-	*q = append(*q, e)
-	h := *q
-	for i := len(h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.less(i, up) {
-			break
-		}
-		h[i], h[up] = h[up], h[i]
-		i = up
-	}
-}
-
-func (q *events) pop() event {
-	h := *q
-	e, last := h[0], len(h)-1
-	h[0], h[last] = h[last], event{}
-	h = h[:last]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= last {
-			break
-		}
-		if down+1 < last && h.less(down+1, down) {
-			down++
-		}
-		if !h.less(down, i) {
-			break
-		}
-		h[i], h[down] = h[down], h[i]
-		i = down
-	}
-	*q = h
-	return e
 }
 
 type loop struct {
 	ctx   context.Context
 	now   time.Duration
-	seq   uint64
-	queue events
+	queue agenda
 	hosts []*host
+	probe Probe
 
 	flights []flight
 	landed  []int // free places in flights
@@ -141,11 +91,8 @@ type loop struct {
 	ended error // set once the run is being torn down
 }
 
-func (l *loop) at(t time.Duration, e event) {
-	l.seq++
-	e.at, e.seq = max(t, l.now), l.seq
-	l.queue.push(e)
-}
+// wake lets a task go on now.
+func (l *loop) wake(t *task) { l.queue.add(atOnce, event{at: l.now, task: t, gen: t.gen}) }
 
 func (l *loop) run() error {
 	for n := 0; l.live > 0; n++ {
@@ -156,17 +103,19 @@ func (l *loop) run() error {
 			}
 		}
 		// The network settles what changed at this instant before time moves on.
-		if next, ok := l.net.settle(l); ok && (len(l.queue) == 0 || next < l.queue[0].at) {
-			l.now = max(next, l.now)
+		due, ok := l.net.settle(l)
+		next := l.queue.next()
+		if ok && (next == nil || due < next.at) {
+			l.now = max(due, l.now)
 			l.net.advance(l)
 			continue
 		}
-		if len(l.queue) == 0 {
+		if next == nil {
 			l.err.Add(l.deadlock())
 			l.tearDown(errTornDown)
 			break
 		}
-		e := l.queue.pop()
+		e := l.queue.take()
 		l.now = e.at
 		switch {
 		case e.flight > 0:
@@ -241,7 +190,7 @@ type host struct {
 	loop    *loop
 	rank    int
 	tasks   []*task
-	inbox   []comm.Frame
+	inbox   deque[comm.Frame]
 	gone    *comm.PeerError // what the others are told once it has ended
 	news    []*comm.PeerError
 	acts    int
@@ -275,7 +224,7 @@ func (h *host) Go(name string, p comm.Program) {
 	h.tasks = append(h.tasks, t)
 	l.live++
 	h.acts++
-	l.at(l.now, event{task: t, gen: t.gen})
+	l.wake(t)
 }
 
 func (h *host) guard(name string, p comm.Program) (err error) {
@@ -317,10 +266,10 @@ func (h *host) finish() {
 			return t.from == h.rank || (t.from == comm.AnyRank && h.failed != nil)
 		})
 	}
-	for i := range h.inbox {
-		h.inbox[i].Release()
+	for h.inbox.len() > 0 {
+		f := h.inbox.pop()
+		f.Release()
 	}
-	h.inbox = nil
 }
 
 // wakeWaiting schedules the tasks of h that wait in Recv and satisfy ok.
@@ -328,7 +277,7 @@ func (h *host) wakeWaiting(ok func(*task) bool) {
 	for _, t := range h.tasks {
 		if !t.done && t.waiting && ok(t) {
 			t.waiting = false
-			h.loop.at(h.loop.now, event{task: t, gen: t.gen})
+			h.loop.wake(t)
 		}
 	}
 }
@@ -343,20 +292,68 @@ func (h *host) pause(t *task) error {
 }
 
 func (h *host) Sleep(ctx context.Context, d time.Duration) error {
+	return h.pass(d, Sleeping, 0)
+}
+
+// pass lets d pass for the current task.
+func (h *host) pass(d time.Duration, doing Doing, mark int) error {
 	l := h.loop
 	if l.ended != nil {
 		return l.ended
 	}
-	t := l.cur
+	t, from := l.cur, l.now
 	t.gen++
-	l.at(l.now+max(d, 0), event{task: t, gen: t.gen})
-	return h.pause(t)
+	l.queue.add(anyTime, event{at: l.now + max(d, 0), task: t, gen: t.gen})
+	if err := h.pause(t); err != nil {
+		return err
+	}
+	h.span(doing, from, mark)
+	return nil
+}
+
+// computing lets the time up to mark i of w pass, or less if a frame that breaks
+// w comes before.
+func (h *host) computing(w comm.Work, i int) error {
+	if w.Break == 0 {
+		return h.pass(w.Cost[i], Computing, i)
+	}
+	t, end := h.loop.cur, h.loop.now+w.Cost[i]
+	t.from, t.tag = comm.AnyRank, w.Break
+	for {
+		switch {
+		case h.failed != nil:
+			return h.failed
+		case h.has(w.Break):
+			return comm.ErrBroken
+		case h.loop.now >= end:
+			return nil
+		}
+		t.waiting = true
+		err := h.pass(end-h.loop.now, Computing, i)
+		t.waiting = false
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// has says whether a frame with the tag is in the inbox.
+func (h *host) has(tag comm.Tag) bool {
+	for i := range h.inbox.len() {
+		if h.inbox.at(i).Header.Tag == tag {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *host) Do(ctx context.Context, w comm.Work) error {
 	l := h.loop
 	if l.ended != nil {
 		return l.ended
+	}
+	if w.Break != 0 && h.has(w.Break) {
+		return comm.ErrBroken
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -371,9 +368,14 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 		}()
 		err = w.Run(func(int) error { return nil })
 	}()
-	for i, c := range w.Cost {
-		if err := h.Sleep(ctx, c); err != nil {
-			<-done
+	for i := range w.Cost {
+		if err := h.computing(w, i); err != nil {
+			if w.Abort != nil {
+				w.Abort()
+			}
+			if i == 0 {
+				<-done
+			}
 			return err
 		}
 		if i == 0 {
@@ -423,11 +425,11 @@ func (l *loop) deliver(f comm.Frame) {
 		f.Release()
 		return
 	}
-	h.inbox = append(h.inbox, f)
+	h.inbox.push(f)
 	for _, t := range h.tasks {
 		if !t.done && t.waiting && matches(t, &f.Header) {
 			t.waiting = false
-			l.at(l.now, event{task: t, gen: t.gen})
+			l.wake(t)
 			return
 		}
 	}
@@ -442,7 +444,7 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 	if from != comm.AnyRank && (from < 0 || from >= len(l.hosts)) {
 		return comm.Frame{}, fmt.Errorf("rank %d: no rank %d to receive from", h.rank, from)
 	}
-	t := l.cur
+	t, began := l.cur, l.now
 	t.from, t.tag = from, tag
 	for {
 		if l.ended != nil {
@@ -451,13 +453,13 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 		if h.failed != nil {
 			return comm.Frame{}, h.failed
 		}
-		for i := range h.inbox {
-			if matches(t, &h.inbox[i].Header) {
-				f := h.inbox[i]
-				h.inbox = append(h.inbox[:i], h.inbox[i+1:]...)
+		for i := range h.inbox.len() {
+			if matches(t, &h.inbox.at(i).Header) {
+				f := h.inbox.take(i)
 				if int(f.Header.From) != h.rank {
 					h.traffic.Recv(f)
 				}
+				h.span(Waiting, began, 0)
 				return f, nil
 			}
 		}

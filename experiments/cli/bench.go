@@ -9,7 +9,7 @@ import (
 func (e *env) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "How fast this machine trains and talks, beside the peers that are installed",
+		Short: "Speed of this machine, beside the peers that are installed",
 		Long: `Bench measures speed, nothing else: what is computed is real, what is learned
 does not matter.
 

@@ -124,13 +124,13 @@ Then:         gradlab list            everything there is, by name
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q; see gradlab --help", args[0])}
+				return usageError{fmt.Errorf("unknown command %q; %s", args[0], nearestOr(args[0], commandNames(cmd), "gradlab help lists all"))}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.home(cmd) },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
 	f.String("data-dir", "", "folder with data sets (or GRADLAB_DATA)")
 	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE); default: the user's cache")
@@ -138,8 +138,18 @@ Then:         gradlab list            everything there is, by name
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
 	_ = e.v.BindEnv("data-dir", "GRADLAB_DATA")
 	_ = e.v.BindEnv("cache-dir", "GRADLAB_CACHE")
-	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand())
+	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.topologyCommand(), e.graphCommand(), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.adviseCommand(), e.reportCommand(), e.serveCommand(), e.replayCommand(), e.notebookCommand())
+	root.SetHelpCommand(e.helpCommand(root))
+	arrange(root)
+	complete(root)
 	return root
+}
+
+func commandNames(root *cobra.Command) (out []string) {
+	for _, c := range root.Commands() {
+		out = append(out, c.Name())
+	}
+	return out
 }
 
 // places says where data are looked for.

@@ -176,6 +176,8 @@ func checkCodec(f compress.Family) (*codecReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.World = traffic.Ranks
+	c, _ = compress.ClaimsOf(f, b)
 	r.Exchange = codecExchange{
 		Ranks: traffic.Ranks, Rounds: traffic.Rounds, Bytes: traffic.Bytes, Asked: traffic.Asked,
 		Claimed: c.Size, Bound: !c.Exact,

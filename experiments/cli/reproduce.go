@@ -50,7 +50,7 @@ Every report is also kept as JSON, with its figures, below --out.`,
 			for _, name := range args {
 				lab := &reproduce.Lab{
 					Quick: quick, Out: filepath.Join(out, name), Logf: display.Logf,
-					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Stopping: e.stop.Load},
+					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Join: e.joiner(), Stopping: e.stop.Load},
 				}
 				r, err := reproduce.Run(cmd.Context(), name, lab)
 				if err != nil {

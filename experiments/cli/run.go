@@ -3,8 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -44,21 +42,11 @@ on.`,
 			if err != nil {
 				return err
 			}
-			exe, err := os.Executable()
-			if err != nil {
-				return err
-			}
 			places := e.places()
 			opt := experiments.Options{
 				Recipe: recipe.Name, Out: out, Resume: resume, Places: places, Args: e.args,
 				Stopping: e.stop.Load,
-				Join: func(rank int, coordinator, config, token string) experiments.Command {
-					return experiments.Command{
-						Path: exe,
-						Args: []string{"join", config, "--rank", strconv.Itoa(rank), "--coordinator", coordinator, "--token-file", token,
-							"--data-dir", places.Dir, "--cache-dir", places.Cache},
-					}
-				},
+				Join:     e.joiner(),
 			}
 			show := e.out
 			if asJSON {

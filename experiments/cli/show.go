@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -13,15 +14,23 @@ func (e *env) showCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show RUN",
-		Short: "A run's record: configuration, curve, result",
+		Short: "One run: configuration, curve, result",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("show needs one run folder")}
+				return usageError{fmt.Errorf("show wants one run: its folder, or its id from gradlab runs list")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rec, err := experiments.ReadRecord(args[0])
+			path := args[0]
+			if _, err := os.Stat(path); err != nil {
+				runs, err := e.selected("runs", args)
+				if err != nil {
+					return err
+				}
+				path = runs[len(runs)-1].Folder
+			}
+			rec, err := experiments.ReadRecord(path)
 			if err != nil {
 				return usageError{err}
 			}

@@ -15,9 +15,11 @@ const (
 // entry is a line of the legend.
 type entry struct {
 	name string
-	look look
+	look look // here
+	own  look // of its series, where they are not faded
 	line bool
 	mark bool
+	bar  bool
 }
 
 // legend is laid out in columns as even as the width allows, read by rows.
@@ -80,5 +82,19 @@ func (l legend) draw(c draw.Canvas) {
 		e.drawThumb(c, x, y)
 		c.FillText(keyText, vg.Point{X: x + keyThumb + keyGap, Y: y}, e.name)
 		x += l.columns[col] + keyApart
+	}
+}
+
+// drawThumb draws what stands before a name in the legend.
+func (e entry) drawThumb(c draw.Canvas, x, y vg.Length) {
+	if e.line {
+		c.StrokeLine2(e.look.line, x, y, x+keyThumb, y)
+	}
+	if e.mark {
+		c.DrawGlyphNoClip(e.look.mark, vg.Point{X: x + keyThumb/2, Y: y})
+	}
+	if e.bar {
+		box := around(vg.Point{X: x + keyThumb/2, Y: y}, keyThumb/3, 4)
+		c.FillPolygon(e.look.mark.Color, []vg.Point{box.Min, {X: box.Max.X, Y: box.Min.Y}, box.Max, {X: box.Min.X, Y: box.Max.Y}})
 	}
 }

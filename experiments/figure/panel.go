@@ -26,24 +26,10 @@ type panel struct {
 // axes' labels if panels of the sheet have any.
 func newPanel(f Figure, frame draw.Canvas, titles, xLabels bool) *panel {
 	p := &panel{Figure: f}
-	var xs, ys []float64
-	for _, s := range f.Series {
-		for i := range s.X {
-			if !f.X.has(s.X[i]) || !f.Y.has(s.Y[i]) {
-				continue
-			}
-			xs, ys = append(xs, s.X[i]), append(ys, s.Y[i])
-			if s.Lo != nil {
-				ys = append(ys, s.Lo[i], s.Hi[i])
-			}
-		}
-	}
-	if f.Target != 0 {
-		ys = append(ys, f.Target)
-	}
-	p.x, p.y = f.X.scale(xs), f.Y.scale(ys)
 	if f.Rows != nil {
 		p.x, p.y = f.barScales()
+	} else {
+		p.x, p.y = f.scales()
 	}
 
 	top := yTickText.Height("0") / 2
@@ -79,6 +65,26 @@ func newPanel(f Figure, frame draw.Canvas, titles, xLabels bool) *panel {
 	}
 	p.area = draw.Crop(p.area, 0, -over, 0, 0)
 	return p
+}
+
+// scales are the ranges of the axes: of all points, their bands and the target.
+func (f Figure) scales() (x, y scale) {
+	var xs, ys []float64
+	for _, s := range f.Series {
+		for i := range s.X {
+			if !f.X.has(s.X[i]) || !f.Y.has(s.Y[i]) {
+				continue
+			}
+			xs, ys = append(xs, s.X[i]), append(ys, s.Y[i])
+			if s.Lo != nil {
+				ys = append(ys, s.Lo[i], s.Hi[i])
+			}
+		}
+	}
+	if f.Target != 0 {
+		ys = append(ys, f.Target)
+	}
+	return f.X.scale(xs), f.Y.scale(ys)
 }
 
 // apart says whether labels keep a distance.

@@ -7,7 +7,6 @@ import (
 	"image/color"
 	"strings"
 
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
@@ -19,8 +18,8 @@ type Part struct {
 }
 
 // Parts are the panels of a figure one by one, and its legend, in the looks
-// they have together. Colours are written as #RRGGBB, so that a page may put
-// its own in their place; [Colours] lists them.
+// they have together. A colour is written as var(--fig-NAME,#RRGGBB), so that a
+// page may put its own in its place by a style; [Colours] lists them.
 func Parts(panels ...Figure) (figures, legend []Part, err error) {
 	s, err := newSheet(panels)
 	if err != nil {
@@ -50,7 +49,7 @@ func Parts(panels ...Figure) (figures, legend []Part, err error) {
 	return figures, legend, nil
 }
 
-// Colours of figures: what each is for, and what is written.
+// Colours are what a page may choose: their names, and what they are on paper.
 func Colours() map[string]string {
 	out := map[string]string{
 		"text": hex(color.Gray{0x00}), "tick": hex(xTickText.Color), "axis": hex(axisLine.Color), "grid": hex(gridLine.Color),
@@ -67,26 +66,25 @@ func hex(c color.Color) string {
 	return fmt.Sprintf("#%02X%02X%02X", r>>8, g>>8, b>>8)
 }
 
+// chosen leaves the choice of every colour to the page.
+var chosen = func() *strings.Replacer {
+	var pairs []string
+	for name, colour := range Colours() {
+		pairs = append(pairs, colour, "var(--fig-"+name+","+colour+")")
+	}
+	return strings.NewReplacer(pairs...)
+}()
+
 // inline is a canvas as an element of a page that scales it.
 func inline(c *vgsvg.Canvas) ([]byte, error) {
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, err
 	}
-	s := string(addFallbacks(b.Bytes()))
+	s := chosen.Replace(string(addFallbacks(b.Bytes())))
 	at := strings.Index(s, "<svg")
 	if at < 0 {
 		return nil, errors.New("figure: the canvas wrote no SVG")
 	}
 	return []byte(strings.TrimSpace(s[at:])), nil
-}
-
-// drawThumb draws what stands before a name in the legend.
-func (e entry) drawThumb(c draw.Canvas, x, y vg.Length) {
-	if e.line {
-		c.StrokeLine2(e.look.line, x, y, x+keyThumb, y)
-	}
-	if e.mark {
-		c.DrawGlyphNoClip(e.look.mark, vg.Point{X: x + keyThumb/2, Y: y})
-	}
 }

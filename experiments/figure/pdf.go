@@ -2,6 +2,7 @@ package figure
 
 import (
 	"bytes"
+	"image/color"
 	"io"
 	"regexp"
 
@@ -36,10 +37,25 @@ func undated(pdf []byte) []byte {
 	})
 }
 
-// outlines is a PDF canvas that draws the outlines of texts which hold
-// characters outside Windows-1252, all that the fonts of vgpdf can name: the
-// minus and raised digits of tick labels.
+// outlines is a PDF canvas that makes up for what vgpdf lacks. It draws the
+// outlines of texts which hold characters outside Windows-1252, all that
+// vgpdf's fonts can name: the minus and raised digits of tick labels.
 type outlines struct{ *vgpdf.Canvas }
+
+// SetColor takes the colour of what is drawn next. vgpdf gives the channels of a
+// colour, which are multiplied by alpha, out as they are, beside alpha: bands
+// would come out dark.
+func (o outlines) SetColor(c color.Color) {
+	o.Canvas.SetColor(plain(color.NRGBAModel.Convert(c).(color.NRGBA)))
+}
+
+// plain is a colour that does not multiply.
+type plain color.NRGBA
+
+// RGBA gives the channels as they are.
+func (p plain) RGBA() (r, g, b, a uint32) {
+	return uint32(p.R) * 0x101, uint32(p.G) * 0x101, uint32(p.B) * 0x101, uint32(p.A) * 0x101
+}
 
 // FillString writes a text.
 func (o outlines) FillString(f font.Face, at vg.Point, text string) {

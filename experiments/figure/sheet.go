@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -61,14 +62,16 @@ func (s *sheet) assign() (entries []entry) {
 	for _, p := range s.panels {
 		var looks []look
 		for _, r := range p.Series {
-			line, mark := len(r.X) > 1, r.Marks || len(r.X) == 1
+			line, mark := len(r.X) > 1, r.Marks && len(r.X) > 0 || len(r.X) == 1
 			if p.Rows != nil {
-				line, mark = false, true
+				line, mark = false, false
 			}
+			bar := p.Rows != nil
 			if i, ok := seen[r.Name]; ok && r.Name != "" {
-				looks = append(looks, entries[i].look)
+				looks = append(looks, entries[i].own)
 				entries[i].line = entries[i].line || line
 				entries[i].mark = entries[i].mark || mark
+				entries[i].bar = entries[i].bar || bar
 				continue
 			}
 			l := lookAt(used)
@@ -76,12 +79,17 @@ func (s *sheet) assign() (entries []entry) {
 			looks = append(looks, l)
 			if r.Name != "" {
 				seen[r.Name] = len(entries)
-				entries = append(entries, entry{r.Name, l, line, mark})
+				if r.Faded {
+					l = l.faded()
+				}
+				entries = append(entries, entry{r.Name, l, looks[len(looks)-1], line, mark, bar})
 			}
 		}
 		s.looks = append(s.looks, looks)
 	}
-	return entries
+	// A series without a point keeps its look for other figures, and needs no
+	// line in the legend.
+	return slices.DeleteFunc(entries, func(e entry) bool { return !e.line && !e.mark && !e.bar })
 }
 
 func (s *sheet) draw(c draw.Canvas) {

@@ -16,8 +16,11 @@ func (p *panel) drawTags(curves []curve, looks []look) {
 			if !c.marks && len(r.at) > 1 {
 				continue
 			}
-			for _, at := range r.at {
+			for i, at := range r.at {
 				taken = append(taken, around(at, 3, 3))
+				if c.band {
+					taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 1, Y: r.lo[i].Y}, Max: vg.Point{X: at.X + 1, Y: r.hi[i].Y}})
+				}
 			}
 		}
 	}

@@ -131,3 +131,20 @@ func load(kind, name string, into any) error {
 	}
 	return nil
 }
+
+// Range is the least and the largest speed over the networks that a device's
+// rates are known on.
+func (d *Device) Range() (lo, hi float64) {
+	for name := range d.Rates {
+		s, err := profile.Profiles.Parse(name)
+		if err != nil {
+			continue
+		}
+		f, _ := d.FLOPS(s.Profile())
+		if lo == 0 || f < lo {
+			lo = f
+		}
+		hi = max(hi, f)
+	}
+	return lo, hi
+}

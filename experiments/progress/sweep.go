@@ -119,7 +119,7 @@ func (s *Sweep) show() (done float64, fields []string) {
 		done = made / s.weight
 	}
 	fields = append(fields, fmt.Sprintf("%d/%d jobs (%d %%)", s.ended, s.total, percent(done)))
-	if spent := s.d.now().Sub(s.begun).Seconds(); done > 0 && done < 1 {
+	if spent := s.d.now().Sub(s.begun).Seconds(); done > 0.02 && done < 1 { // before, nobody knows
 		fields = append(fields, "eta "+Seconds(spent*(1-done)/done))
 	}
 	if s.wrong > 0 {

@@ -28,6 +28,8 @@ type Lab struct {
 	Out   string // folder for figures and runs
 	Runs  experiments.Options
 	Logf  func(format string, args ...any) // hears how it goes; may be nil
+
+	memory memory
 }
 
 func (l *Lab) logf(format string, args ...any) {

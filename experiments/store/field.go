@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -34,6 +35,11 @@ const (
 	Seconds
 	Instant
 )
+
+// String names the kind.
+func (k Kind) String() string {
+	return [...]string{"text", "number", "share", "bytes", "seconds", "instant"}[k]
+}
 
 // Numeric reports whether values of this kind can be averaged.
 func (k Kind) Numeric() bool { return k != Text && k != Instant }
@@ -174,6 +180,28 @@ func (f Field) Number(r *Run) (x float64, ok bool) {
 	return x, ok
 }
 
+// Compare orders runs by the field; runs that do not know it come last.
+func (f Field) Compare(a, b *Run) int {
+	x, okx := f.get(a)
+	y, oky := f.get(b)
+	if !okx || !oky {
+		switch {
+		case okx:
+			return -1
+		case oky:
+			return 1
+		}
+		return 0
+	}
+	switch x := x.(type) {
+	case float64:
+		return cmp.Compare(x, y.(float64))
+	case time.Time:
+		return x.Compare(y.(time.Time))
+	}
+	return strings.Compare(exact(x), exact(y))
+}
+
 // Value is a field's value as it is exported: string, float64, bool or
 // time.Time; nil where the run does not know it.
 func (f Field) Value(r *Run) any {
@@ -218,6 +246,9 @@ func (f Field) Format(x float64) string {
 func exact(v any) string {
 	switch v := v.(type) {
 	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	case time.Time:
 		return v.Format(time.RFC3339)

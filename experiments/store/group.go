@@ -59,6 +59,40 @@ func Groups(runs []*Run) []*Group {
 	return out
 }
 
+// Arrange sorts groups by the keys in which they differ: numbers by size, texts
+// in the order of their first runs.
+func Arrange(groups []*Group) {
+	var all []*Run
+	for _, g := range groups {
+		all = append(all, g.Runs...)
+	}
+	slices.SortStableFunc(all, func(a, b *Run) int { return a.Started.Compare(b.Started) })
+	var by []func(a, b *Run) int
+	for _, name := range Varying(all) {
+		f, _ := FieldNamed(name)
+		first := map[string]int{}
+		for i, r := range all {
+			if _, ok := first[r.Config.Get(name)]; !ok {
+				first[r.Config.Get(name)] = i
+			}
+		}
+		by = append(by, func(a, b *Run) int {
+			if f.Kind.Numeric() {
+				return f.Compare(a, b)
+			}
+			return cmp.Compare(first[a.Config.Get(name)], first[b.Config.Get(name)])
+		})
+	}
+	slices.SortStableFunc(groups, func(a, b *Group) int {
+		for _, f := range by {
+			if c := f(a.Runs[0], b.Runs[0]); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+}
+
 // Latest keeps one run of each configuration: the youngest that is done, or
 // else the youngest. The order stays.
 func Latest(runs []*Run) []*Run {

@@ -18,17 +18,28 @@ type Table struct {
 	// Spare lists columns that may be left out where room is short, the first
 	// to go first.
 	Spare []int
+	// Lead, if not 0, is how many columns say what a row is about. A table that
+	// is too wide becomes several below each other, which all begin with these.
+	Lead int
 }
 
 // narrow is what a column of text may be cut down to.
-const narrow = 12
+const narrow = 20
 
 // Write writes the table: style is box, markdown or csv. A box is fitted to
-// width columns, 0 being any: texts are cut in the middle, then spare columns
-// left out, and a line says which.
+// width columns, 0 being any: it is folded if it has a lead; else texts are cut in
+// the middle, then spare columns left out, and a line says which.
 func (t Table) Write(w io.Writer, style string, width int) error {
 	left := ""
 	if style == "box" && width > 0 {
+		if folds := t.fold(width); len(folds) > 1 {
+			for _, f := range folds {
+				if err := f.Write(w, style, width); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		t, left = t.fit(width)
 	}
 	if err := figure.Table(w, style, t.Header, t.Rows, t.Right); err != nil {
@@ -38,6 +49,43 @@ func (t Table) Write(w io.Writer, style string, width int) error {
 		fmt.Fprintf(w, "not shown: %s\n", left)
 	}
 	return nil
+}
+
+// fold shares the columns out among tables that each fit into width, where the
+// lead takes up to half of it.
+func (t Table) fold(width int) []Table {
+	widths := t.widths()
+	total, lead := 1, 1
+	for i, n := range widths {
+		if total += n + 3; i < t.Lead {
+			lead += n + 3
+		}
+	}
+	if t.Lead == 0 || total <= width {
+		return nil
+	}
+	lead = min(lead, width/2)
+	var out []Table
+	var take []int
+	flush := func() {
+		keep := make([]bool, len(t.Header))
+		for i := range keep {
+			keep[i] = i < t.Lead || slices.Contains(take, i)
+		}
+		out = append(out, t.cut(keep, widths))
+		take = nil
+	}
+	used := lead
+	for i := t.Lead; i < len(widths); i++ {
+		if used+widths[i]+3 > width && len(take) > 0 {
+			flush()
+			used = lead
+		}
+		take = append(take, i)
+		used += widths[i] + 3
+	}
+	flush()
+	return out
 }
 
 // fit cuts the table down to width, and names the columns it left out.

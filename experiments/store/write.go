@@ -50,10 +50,10 @@ func (c *Comparison) table() Table {
 			add(k, f.Kind.Numeric())
 		}
 	}
+	t.Lead = len(t.Header)
 	add("n", true)
-	repeats, tests, several := false, false, false
+	tests, several := false, false
 	for i, g := range c.Groups {
-		repeats = repeats || g.N > 1
 		several = several || i > 0
 		tests = tests || known(g.P)
 	}
@@ -72,7 +72,6 @@ func (c *Comparison) table() Table {
 	fact("bytes")
 	fact("seconds")
 	if c.Target > 0 {
-		t.Spare = append(t.Spare, len(t.Header), len(t.Header)+2)
 		add(fmt.Sprintf("updates to %.4g", c.Target), true)
 		add(fmt.Sprintf("time to %.4g", c.Target), true)
 		add(fmt.Sprintf("bytes to %.4g", c.Target), true)
@@ -99,13 +98,13 @@ func (c *Comparison) table() Table {
 			row = append(row, pvalue(g.P))
 		}
 		if c.Name != "bytes" {
-			row = append(row, show(g.Bytes, bytes))
+			row = append(row, show(g.Bytes, inBytes))
 		}
 		if c.Name != "seconds" {
 			row = append(row, show(g.Seconds, progress.Seconds))
 		}
 		if c.Target > 0 {
-			row = append(row, reach(g.ToSteps, func(x float64) string { return fmt.Sprintf("%.0f", x) }), reach(g.ToTime, progress.Seconds), reach(g.ToBytes, bytes))
+			row = append(row, reach(g.ToSteps, func(x float64) string { return fmt.Sprintf("%.0f", x) }), reach(g.ToTime, progress.Seconds), reach(g.ToBytes, inBytes))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -121,7 +120,7 @@ func show(m Maybe, word func(float64) string) string {
 	return word(float64(m))
 }
 
-func bytes(x float64) string { return progress.Bytes(uint64(max(0, x))) }
+func inBytes(x float64) string { return progress.Bytes(uint64(max(0, x))) }
 
 func plusMinus(f Field, mean, half Maybe) string {
 	if !known(half) {
@@ -240,7 +239,7 @@ func laws(s Scaling) []string {
 	if name != "" {
 		name += ": "
 	}
-	if l := s.Amdahl; l != nil {
+	if l := s.Amdahl; l != nil && l.Sigma <= 1 {
 		out = append(out, fmt.Sprintf("%sAmdahl's law with a serial share of %.1f %% fits to %.1f %% (root mean square)", name, 100*l.Sigma, 100*l.RMS))
 	}
 	if l := s.USL; l != nil && l.Kappa > 0 {

@@ -32,7 +32,9 @@ const coreFLOPS = 5e10
 func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func(data.Progress)) []Cost {
 	var runs []experiments.Run
 	for _, j := range jobs {
-		j.Config.Timing = "model" // what the virtual clock bills costs no time here
+		if !j.Config.Weightless { // what the virtual clock bills costs no time here
+			j.Config.Timing, j.Config.Device = "model", "none"
+		}
 		runs = append(runs, j.Run)
 	}
 	updates, samples := evidence(past)
@@ -44,17 +46,28 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 		}
 		n := float64(j.Updates)
 		if e, ok := updates[shape(jobs[len(out)].Config)]; ok {
-			out = append(out, Cost{Seconds: e.seconds * n, Bytes: e.bytes * n, Evidence: true})
+			out = append(out, Cost{Seconds: begin + e.seconds*n, Bytes: e.bytes * n, Evidence: true})
 			return
 		}
-		c := Cost{Seconds: operations(j) / coreFLOPS, Bytes: traffic(j) * n}
+		c := Cost{Seconds: begin + operations(j)/coreFLOPS, Bytes: traffic(j) * n}
+		if j.Weightless {
+			c.Seconds = begin + n*float64(j.Workers)*frames
+		}
 		if s, ok := samples[trained(r.Config)]; ok {
-			c.Seconds = s * n * float64(j.Samples())
+			c.Seconds = begin + s*n*float64(j.Samples())
 		}
 		out = append(out, c)
 	})
 	return out
 }
+
+// begin is what a job takes before its first update: its process starts and opens
+// the data, in seconds.
+const begin = 0.1
+
+// frames is what the frames of one worker's step take where nothing is in them,
+// in seconds.
+const frames = 1e-3
 
 // perUpdate is what an update took.
 type perUpdate struct{ seconds, bytes float64 }
@@ -66,7 +79,12 @@ func shape(c experiments.Config) string {
 }
 
 // trained names what decides how long a sample takes, codecs left out.
-func trained(c experiments.Config) string { return c.Model + " " + c.Data + " " + c.Precision }
+func trained(c experiments.Config) string {
+	if c.Weightless {
+		return "weightless " + c.Timing
+	}
+	return c.Model + " " + c.Data + " " + c.Precision
+}
 
 // evidence is, at the median, what updates of each shape took and how many
 // seconds of a core a sample of each model took.
@@ -120,7 +138,8 @@ func operations(j *train.Job) float64 {
 // upper bound where payloads depend on the data.
 func traffic(j *train.Job) float64 {
 	l := j.Model.Layout()
-	payload, asked, sum := 0.0, 0.0, true
+	_, gather := j.Mode.(train.Gather)
+	payload, asked, sum := 0.0, 0.0, !gather
 	for i, s := range l.Spans {
 		f := j.Codec
 		if s.Role == sgd.Buffer {
@@ -133,7 +152,7 @@ func traffic(j *train.Job) float64 {
 			asked += float64(c.Asked)
 		}
 		payload += size
-		if i == 0 {
+		if i == 0 && sum {
 			_, road, err := compress.NewExchange(f, b)
 			sum = err == nil && road == compress.RoadSum
 		}
@@ -154,7 +173,7 @@ func traffic(j *train.Job) float64 {
 		return pushes * (payload + down)
 	case j.Workers == 1:
 		return 0
-	case asked > 0:
+	case asked > 0 && !gather:
 		return 2 * (w - 1) * asked
 	case sum:
 		return moved(j.Topology, j.Workers, int(payload))

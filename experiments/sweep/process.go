@@ -23,12 +23,11 @@ import (
 // line "stop" asks it to write a checkpoint and end; the end of the input, which
 // comes when the sweep's process dies, ends it at once.
 type Order struct {
-	Recipe string             `json:"recipe"`
-	Run    string             `json:"run"`
-	Config string             `json:"config"` // the resolved configuration, as YAML
-	Out    string             `json:"out"`
-	Places experiments.Places `json:"places"`
-	Args   []string           `json:"args"` // the sweep's command line, for the record
+	Recipe string   `json:"recipe"`
+	Run    string   `json:"run"`
+	Config string   `json:"config"` // the resolved configuration, as YAML
+	Out    string   `json:"out"`
+	Args   []string `json:"args"` // the sweep's command line, for the record
 }
 
 // report is a line a job's process writes.
@@ -160,7 +159,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, stopping func() boo
 		return enc.Encode(r)
 	}
 	var told time.Time
-	opt.Recipe, opt.Out, opt.Places, opt.Args, opt.Resume = o.Recipe, o.Out, o.Places, o.Args, true
+	opt.Recipe, opt.Out, opt.Args, opt.Resume = o.Recipe, o.Out, o.Args, true
 	opt.Stopping = func() bool { return stop.Load() || stopping() }
 	opt.Watch = func(done, total int) {
 		if now := time.Now(); now.Sub(told) > 200*time.Millisecond {

@@ -40,11 +40,12 @@ comm                    :
 comm/commtest           : comm
 comm/local              : comm
 comm/sim                : comm internal/rng
+comm/trace              : comm comm/sim
 comm/shm                : comm                             | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
-sgd/train               : sgd compress staleness lrschedule comm comm/collective comm/ps internal/f32 internal/par internal/rng internal/registry internal/safetensors
+sgd/train               : sgd compress staleness lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/table       :                                  | github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
@@ -55,7 +56,12 @@ experiments             : *                                | *
 experiments/stats       : internal/rng                     | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : *                                | *
 experiments/sweep       : *                                | *
+experiments/advise      : *                                | *
 experiments/reproduce   : *                                | *
+experiments/report      : experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
+experiments/serve       : comm experiments experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
+notebooks               :
+notebooks/lab           : compress compress/compresstest experiments experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store
 experiments/cli         : *                                | *
 internal/arch           :
 .                       : experiments/cli
@@ -64,8 +70,8 @@ internal/arch           :
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "sgd/data"}
-	envs   = []string{"experiments/cli", "experiments/progress" /* TERM */}
+	clocks = []string{"internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/advise" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "sgd/data"}
+	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 
 const module = "github.com/gradlab/gradlab"

@@ -200,6 +200,15 @@ var kernels = []struct {
 			n := len(w.x) / 2
 			w.out = append(w.out, randomBF16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first))
 		}},
+	{"RandomFP16", false,
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, RandomFP16(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		},
+		func(w *work) {
+			n := len(w.x) / 2
+			w.out = append(w.out, randomFP16Go(w.c[:2*n], w.x[:n], w.key, 4*w.first))
+		}},
 	{"Ternary", false,
 		func(w *work) { Ternary(w.c, w.x, w.reach()) },
 		func(w *work) { ternaryGo(w.c, w.x, w.reach()) }},
@@ -276,6 +285,99 @@ var kernels = []struct {
 	{"Lookup", false,
 		func(w *work) { Lookup(w.x, w.nibbles(), w.values()) },
 		func(w *work) { lookupGo(w.x, w.nibbles(), w.values()) }},
+	{"EightBit", true,
+		func(w *work) { EightBit(w.c, w.x, w.share(), w.cells()) },
+		func(w *work) { eightBitGo(w.c, w.x, w.share(), w.cells()) }},
+	{"AddEightBit", false,
+		func(w *work) { AddEightBit(w.x, w.b, w.table()) },
+		func(w *work) { addEightBitGo(w.x, w.b, w.table()) }},
+	{"PutI8", false,
+		func(w *work) { PutI8(w.c, w.whole(127)) },
+		func(w *work) { put8Go(w.c, w.whole(127)) }},
+	{"SetI8", false,
+		func(w *work) { SetI8(w.x, w.b) },
+		func(w *work) { set8Go(w.x, w.b) }},
+	{"AddI8", false,
+		func(w *work) { AddI8(w.x, w.b) },
+		func(w *work) { add8Go(w.x, w.b) }},
+	{"PutI16", false,
+		func(w *work) { n := len(w.x) / 2; PutI16(w.c[:2*n], w.whole(32767)[:n]) },
+		func(w *work) { n := len(w.x) / 2; put16Go(w.c[:2*n], w.whole(32767)[:n]) }},
+	{"SetI16", false,
+		func(w *work) { n := len(w.x) / 2; SetI16(w.x[:n], w.b[:2*n]) },
+		func(w *work) { n := len(w.x) / 2; set16Go(w.x[:n], w.b[:2*n]) }},
+	{"AddI16", false,
+		func(w *work) { n := len(w.x) / 2; AddI16(w.x[:n], w.b[:2*n]) },
+		func(w *work) { n := len(w.x) / 2; add16Go(w.x[:n], w.b[:2*n]) }},
+	{"Fold", false, func(w *work) { w.rows(Fold) }, func(w *work) { w.rows(foldGo) }},
+	{"Unfold", false, func(w *work) { w.rows(Unfold) }, func(w *work) { w.rows(unfoldGo) }},
+	{"Sum", false,
+		func(w *work) { w.rows(func(a, b, x, y []float64, _ float64) { Sum(a, x, y); Sum(b, b, y) }) },
+		func(w *work) { w.rows(func(a, b, x, y []float64, _ float64) { sumGo(a, x, y); sumGo(b, b, y) }) }},
+}
+
+// share makes the largest element 1.
+func (w *work) share() float64 {
+	if m := f32.MaxAbs(w.x); m > 0 {
+		return 1 / float64(m)
+	}
+	return 0
+}
+
+// cells are those of a few codes, some that begin where a cell does.
+func (w *work) cells() *Cells {
+	return NewCells([]float32{1e-30, 1e-6, 0.125, 0.13, 0.3, 0.5, 0.505, 0.9999, 1}[:1+w.k%9])
+}
+
+func (w *work) table() *[256]float32 {
+	var v [256]float32
+	copy(v[:], w.y)
+	return &v
+}
+
+// whole makes x whole numbers up to most.
+func (w *work) whole(most int) []float32 {
+	for i := range w.x {
+		w.x[i] = float32(int(w.key.With(5).Uint64(uint64(i))%uint64(2*most+1)) - most)
+	}
+	return w.x
+}
+
+// rows runs a kernel on rows of float64, and leaves their bits in out.
+func (w *work) rows(kernel func(a, b, x, y []float64, m float64)) {
+	var r [4][]float64
+	for h := range r {
+		r[h] = make([]float64, len(w.x)+1)[1:]
+		for i := range r[h] {
+			r[h][i] = float64(w.x[i]) * (1 + float64(h)/3)
+			if h%2 == 1 {
+				r[h][i] = float64(w.y[i]) / 3
+			}
+		}
+	}
+	kernel(r[0], r[1], r[2], r[3], w.a/3)
+	for _, row := range r {
+		for _, v := range row {
+			w.out = append(w.out, v)
+		}
+	}
+}
+
+// A share has the code of the last cut that it reaches.
+func TestCells(t *testing.T) {
+	cuts := []float32{math.SmallestNonzeroFloat32, 1e-9, 0.1, 0.25, 0.26, 0.9, 1}
+	cells := NewCells(cuts)
+	for i, cut := range cuts {
+		below := math.Nextafter32(cut, 0)
+		x, codes := []float32{below, cut, -cut}, make([]byte, 3)
+		eightBitGo(codes, x, 1, cells)
+		if want := []byte{byte(i), byte(i + 1), byte(i+1) | 128}; !bytes.Equal(codes, want) {
+			t.Errorf("beside %v: codes %v, want %v", cut, codes, want)
+		}
+	}
+	if NewCells([]float32{0.501, 0.5011}) != nil {
+		t.Error("two cuts in a cell")
+	}
 }
 
 // levels is the scale of some norm: nothing overflows with the finite elements

@@ -66,6 +66,50 @@ func randomBF16Go(dst []byte, x []float32, key rng.Key, first uint64) (most uint
 	return most
 }
 
+// RandomFP16 does for IEEE halves what RandomBF16 does for bfloat16: 13 random bits
+// are added below the last one kept, and cut off; what is too large becomes the
+// largest half. Below 2⁻¹⁴, where halves are evenly spaced, it rounds a count of
+// 2⁻²⁴ with a draw of its own, number 2⁴⁰ plus the element's. It panics unless
+// len(dst) == 2·len(x).
+func RandomFP16(dst []byte, x []float32, key rng.Key, first uint64) (most uint32) {
+	same("RandomFP16", len(dst), 2*len(x))
+	n := whole(len(x), 16)
+	most = randomFP16AVX2(dst, x[:n], start(key, first>>2))
+	for i, v := range x[:n] {
+		if u := math.Float32bits(v); u&magnitude < leastHalf {
+			smallFP16(dst[2*i:], u, key, first+uint64(i))
+		}
+	}
+	return max(most, randomFP16Go(dst[2*n:], x[n:], key, first+uint64(n)))
+}
+
+const leastHalf = 0x38800000 // the bits of 2⁻¹⁴, the least normal one
+
+func randomFP16Go(dst []byte, x []float32, key rng.Key, first uint64) (most uint32) {
+	for i, v := range x {
+		u, at := math.Float32bits(v), first+uint64(i)
+		b := u & magnitude
+		most = max(most, b)
+		if b < leastHalf {
+			smallFP16(dst[2*i:], u, key, at)
+			continue
+		}
+		random := uint32(key.Uint64(at>>2)>>(at&3*16)) & 0x1fff
+		binary.LittleEndian.PutUint16(dst[2*i:], uint16(u>>31<<15|min(0x7bff, (b-0x38000000+random)>>13)))
+	}
+	return most
+}
+
+// smallFP16 writes element number at of bits u, below the least normal half.
+func smallFP16(dst []byte, u uint32, key rng.Key, at uint64) {
+	units := float64(math.Float32frombits(u&magnitude)) * (1 << 24)
+	n := math.Floor(units)
+	if key.Float64(at|1<<40) < units-n {
+		n++
+	}
+	binary.LittleEndian.PutUint16(dst, uint16(u>>31<<15|uint32(n)))
+}
+
 // putBF16 cuts off the lower half.
 func putBF16(dst []byte, u uint32) {
 	h := uint16(u >> 16)

@@ -1000,6 +1000,103 @@ DATA table21<>+16(SB)/8, $0x00007fff00007fff
 DATA table21<>+24(SB)/8, $0x00007fff00007fff
 GLOBL table21<>(SB), RODATA|NOPTR, $32
 
+// func randomFP16AVX2(dst []byte, x []float32, start uint64) (most uint32)
+// Requires: AVX, AVX2
+TEXT ·randomFP16AVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VPBROADCASTQ start+48(FP), Y0
+	VPADDQ       table0<>+0(SB), Y0, Y0
+	VMOVDQU      table17<>+0(SB), Y1
+	XORQ         BX, BX
+	CMPQ         BX, DX
+	JGE          done14
+
+loop14:
+	VPSRLQ       $0x1e, Y0, Y2
+	VPXOR        Y0, Y2, Y2
+	VPSRLQ       $0x20, Y2, Y3
+	VPMULUDQ     table1<>+0(SB), Y3, Y3
+	VPMULUDQ     table2<>+0(SB), Y2, Y4
+	VPADDQ       Y4, Y3, Y3
+	VPMULUDQ     table1<>+0(SB), Y2, Y2
+	VPSLLQ       $0x20, Y3, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPSRLQ       $0x1b, Y2, Y3
+	VPXOR        Y2, Y3, Y2
+	VPSRLQ       $0x20, Y2, Y3
+	VPMULUDQ     table3<>+0(SB), Y3, Y3
+	VPMULUDQ     table4<>+0(SB), Y2, Y4
+	VPADDQ       Y4, Y3, Y3
+	VPMULUDQ     table3<>+0(SB), Y2, Y2
+	VPSLLQ       $0x20, Y3, Y3
+	VPADDQ       Y3, Y2, Y2
+	VPADDQ       table5<>+0(SB), Y0, Y0
+	VPSRLQ       $0x1f, Y2, Y3
+	VPXOR        Y2, Y3, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VMOVDQU      (CX)(BX*4), Y4
+	VPAND        table7<>+0(SB), Y4, Y5
+	VPMAXUD      Y5, Y1, Y1
+	VPSUBD       table22<>+0(SB), Y5, Y5
+	VPMOVZXWD    X2, Y2
+	VPAND        table23<>+0(SB), Y2, Y2
+	VPADDD       Y2, Y5, Y5
+	VPSRLD       $0x0d, Y5, Y5
+	VPMINUD      table24<>+0(SB), Y5, Y5
+	VPSRLD       $0x1f, Y4, Y2
+	VPSLLD       $0x0f, Y2, Y2
+	VPOR         Y2, Y5, Y5
+	VMOVDQU      32(CX)(BX*4), Y2
+	VPAND        table7<>+0(SB), Y2, Y4
+	VPMAXUD      Y4, Y1, Y1
+	VPSUBD       table22<>+0(SB), Y4, Y4
+	VPMOVZXWD    X3, Y3
+	VPAND        table23<>+0(SB), Y3, Y3
+	VPADDD       Y3, Y4, Y4
+	VPSRLD       $0x0d, Y4, Y4
+	VPMINUD      table24<>+0(SB), Y4, Y4
+	VPSRLD       $0x1f, Y2, Y2
+	VPSLLD       $0x0f, Y2, Y2
+	VPOR         Y2, Y4, Y4
+	VPACKUSDW    Y4, Y5, Y5
+	VPERMQ       $0xd8, Y5, Y5
+	VMOVDQU      Y5, (AX)(BX*2)
+	ADDQ         $0x10, BX
+	CMPQ         BX, DX
+	JLT          loop14
+
+done14:
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMAXUD      X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, most+56(FP)
+	VZEROUPPER
+	RET
+
+DATA table22<>+0(SB)/8, $0x3800000038000000
+DATA table22<>+8(SB)/8, $0x3800000038000000
+DATA table22<>+16(SB)/8, $0x3800000038000000
+DATA table22<>+24(SB)/8, $0x3800000038000000
+GLOBL table22<>(SB), RODATA|NOPTR, $32
+
+DATA table23<>+0(SB)/8, $0x00001fff00001fff
+DATA table23<>+8(SB)/8, $0x00001fff00001fff
+DATA table23<>+16(SB)/8, $0x00001fff00001fff
+DATA table23<>+24(SB)/8, $0x00001fff00001fff
+GLOBL table23<>(SB), RODATA|NOPTR, $32
+
+DATA table24<>+0(SB)/8, $0x00007bff00007bff
+DATA table24<>+8(SB)/8, $0x00007bff00007bff
+DATA table24<>+16(SB)/8, $0x00007bff00007bff
+DATA table24<>+24(SB)/8, $0x00007bff00007bff
+GLOBL table24<>(SB), RODATA|NOPTR, $32
+
 // func nearestFP16AVX2(dst []byte, x []float32) (most uint32)
 // Requires: AVX, AVX2, F16C
 TEXT ·nearestFP16AVX2(SB), NOSPLIT, $0-52
@@ -1009,9 +1106,9 @@ TEXT ·nearestFP16AVX2(SB), NOSPLIT, $0-52
 	VMOVDQU table17<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done14
+	JGE     done15
 
-loop14:
+loop15:
 	VMOVUPS   (CX)(BX*4), Y1
 	VPAND     table7<>+0(SB), Y1, Y2
 	VPMAXUD   Y2, Y0, Y0
@@ -1022,9 +1119,9 @@ loop14:
 	VCVTPS2PH $0x00, Y1, 16(AX)(BX*2)
 	ADDQ      $0x10, BX
 	CMPQ      BX, DX
-	JLT       loop14
+	JLT       loop15
 
-done14:
+done15:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUD      X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -1046,9 +1143,9 @@ TEXT ·ternaryAVX2(SB), NOSPLIT, $0-52
 	VXORPS       table13<>+0(SB), Y0, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done15
+	JGE          done16
 
-loop15:
+loop16:
 	VMOVUPS   (CX)(BX*4), Y2
 	VCMPPS    $0x1d, Y0, Y2, Y3
 	VCMPPS    $0x12, Y1, Y2, Y2
@@ -1077,9 +1174,9 @@ loop15:
 	VMOVDQU   Y2, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop15
+	JLT       loop16
 
-done15:
+done16:
 	VZEROUPPER
 	RET
 
@@ -1100,24 +1197,24 @@ TEXT ·signSumsAVX2(SB), NOSPLIT, $0-56
 	VMOVUPD 224(BX), Y7
 	XORQ    DI, DI
 	CMPQ    DI, DX
-	JGE     done16
+	JGE     done17
 
-loop16:
+loop17:
 	VCVTPS2PD (CX)(DI*4), Y8
 	VADDPD    Y8, Y4, Y4
-	VANDPD    table22<>+0(SB), Y8, Y8
+	VANDPD    table25<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y0, Y0
 	VCVTPS2PD 16(CX)(DI*4), Y8
 	VADDPD    Y8, Y5, Y5
-	VANDPD    table22<>+0(SB), Y8, Y8
+	VANDPD    table25<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y1, Y1
 	VCVTPS2PD 32(CX)(DI*4), Y8
 	VADDPD    Y8, Y6, Y6
-	VANDPD    table22<>+0(SB), Y8, Y8
+	VANDPD    table25<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y2, Y2
 	VCVTPS2PD 48(CX)(DI*4), Y8
 	VADDPD    Y8, Y7, Y7
-	VANDPD    table22<>+0(SB), Y8, Y8
+	VANDPD    table25<>+0(SB), Y8, Y8
 	VADDPD    Y8, Y3, Y3
 	VMOVUPS   (CX)(DI*4), Y8
 	VMOVMSKPS Y8, SI
@@ -1128,9 +1225,9 @@ loop16:
 	ADDQ      $0x02, AX
 	ADDQ      $0x10, DI
 	CMPQ      DI, DX
-	JLT       loop16
+	JLT       loop17
 
-done16:
+done17:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -1142,11 +1239,11 @@ done16:
 	VZEROUPPER
 	RET
 
-DATA table22<>+0(SB)/8, $0x7fffffffffffffff
-DATA table22<>+8(SB)/8, $0x7fffffffffffffff
-DATA table22<>+16(SB)/8, $0x7fffffffffffffff
-DATA table22<>+24(SB)/8, $0x7fffffffffffffff
-GLOBL table22<>(SB), RODATA|NOPTR, $32
+DATA table25<>+0(SB)/8, $0x7fffffffffffffff
+DATA table25<>+8(SB)/8, $0x7fffffffffffffff
+DATA table25<>+16(SB)/8, $0x7fffffffffffffff
+DATA table25<>+24(SB)/8, $0x7fffffffffffffff
+GLOBL table25<>(SB), RODATA|NOPTR, $32
 
 // func atLeastAVX2(mask []byte, x []float32, tau uint32) (most uint32)
 // Requires: AVX, AVX2
@@ -1160,9 +1257,9 @@ TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
 	VPXOR        Y2, Y2, Y2
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done17
+	JGE          done18
 
-loop17:
+loop18:
 	VMOVDQU   (CX)(BX*4), Y3
 	VPAND     table7<>+0(SB), Y3, Y3
 	VPMAXUD   Y3, Y1, Y1
@@ -1189,9 +1286,9 @@ loop17:
 	ADDQ      $0x04, AX
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop17
+	JLT       loop18
 
-done17:
+done18:
 	VPMAXUD      Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPMAXUD      X0, X1, X0
@@ -1215,9 +1312,9 @@ TEXT ·countAVX2(SB), NOSPLIT, $0-40
 	VPXOR        Y2, Y2, Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done18
+	JGE          done19
 
-loop18:
+loop19:
 	VMOVDQU  (AX)(DX*4), Y3
 	VPAND    table7<>+0(SB), Y3, Y3
 	VPCMPGTD Y0, Y3, Y3
@@ -1236,9 +1333,9 @@ loop18:
 	VPSUBD   Y3, Y2, Y2
 	ADDQ     $0x20, DX
 	CMPQ     DX, CX
-	JLT      loop18
+	JLT      loop19
 
-done18:
+done19:
 	VPADDD       Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPADDD       X0, X1, X0
@@ -1258,88 +1355,88 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done19
+	JGE  done20
 
-loop19:
+loop20:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
-	VXORPS    table23<>+0(SB), Y0, Y0
+	VXORPS    table26<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMILPS $0x4e, Y0, Y1
-	VXORPS    table24<>+0(SB), Y0, Y0
+	VXORPS    table27<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMPD   $0x4e, Y0, Y1
-	VXORPS    table25<>+0(SB), Y0, Y0
+	VXORPS    table28<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   32(AX)(DX*4), Y1
 	VPERMILPS $0xb1, Y1, Y2
-	VXORPS    table23<>+0(SB), Y1, Y1
+	VXORPS    table26<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMILPS $0x4e, Y1, Y2
-	VXORPS    table24<>+0(SB), Y1, Y1
+	VXORPS    table27<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMPD   $0x4e, Y1, Y2
-	VXORPS    table25<>+0(SB), Y1, Y1
+	VXORPS    table28<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VMOVUPS   64(AX)(DX*4), Y2
 	VPERMILPS $0xb1, Y2, Y3
-	VXORPS    table23<>+0(SB), Y2, Y2
+	VXORPS    table26<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMILPS $0x4e, Y2, Y3
-	VXORPS    table24<>+0(SB), Y2, Y2
+	VXORPS    table27<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMPD   $0x4e, Y2, Y3
-	VXORPS    table25<>+0(SB), Y2, Y2
+	VXORPS    table28<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VMOVUPS   96(AX)(DX*4), Y3
 	VPERMILPS $0xb1, Y3, Y4
-	VXORPS    table23<>+0(SB), Y3, Y3
+	VXORPS    table26<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMILPS $0x4e, Y3, Y4
-	VXORPS    table24<>+0(SB), Y3, Y3
+	VXORPS    table27<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMPD   $0x4e, Y3, Y4
-	VXORPS    table25<>+0(SB), Y3, Y3
+	VXORPS    table28<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VMOVUPS   128(AX)(DX*4), Y4
 	VPERMILPS $0xb1, Y4, Y5
-	VXORPS    table23<>+0(SB), Y4, Y4
+	VXORPS    table26<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMILPS $0x4e, Y4, Y5
-	VXORPS    table24<>+0(SB), Y4, Y4
+	VXORPS    table27<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMPD   $0x4e, Y4, Y5
-	VXORPS    table25<>+0(SB), Y4, Y4
+	VXORPS    table28<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VMOVUPS   160(AX)(DX*4), Y5
 	VPERMILPS $0xb1, Y5, Y6
-	VXORPS    table23<>+0(SB), Y5, Y5
+	VXORPS    table26<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMILPS $0x4e, Y5, Y6
-	VXORPS    table24<>+0(SB), Y5, Y5
+	VXORPS    table27<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMPD   $0x4e, Y5, Y6
-	VXORPS    table25<>+0(SB), Y5, Y5
+	VXORPS    table28<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VMOVUPS   192(AX)(DX*4), Y6
 	VPERMILPS $0xb1, Y6, Y7
-	VXORPS    table23<>+0(SB), Y6, Y6
+	VXORPS    table26<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMILPS $0x4e, Y6, Y7
-	VXORPS    table24<>+0(SB), Y6, Y6
+	VXORPS    table27<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMPD   $0x4e, Y6, Y7
-	VXORPS    table25<>+0(SB), Y6, Y6
+	VXORPS    table28<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VMOVUPS   224(AX)(DX*4), Y7
 	VPERMILPS $0xb1, Y7, Y8
-	VXORPS    table23<>+0(SB), Y7, Y7
+	VXORPS    table26<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMILPS $0x4e, Y7, Y8
-	VXORPS    table24<>+0(SB), Y7, Y7
+	VXORPS    table27<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMPD   $0x4e, Y7, Y8
-	VXORPS    table25<>+0(SB), Y7, Y7
+	VXORPS    table28<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VADDPS    Y1, Y0, Y8
 	VSUBPS    Y1, Y0, Y0
@@ -1375,29 +1472,29 @@ loop19:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop19
+	JLT       loop20
 
-done19:
+done20:
 	VZEROUPPER
 	RET
 
-DATA table23<>+0(SB)/8, $0x8000000000000000
-DATA table23<>+8(SB)/8, $0x8000000000000000
-DATA table23<>+16(SB)/8, $0x8000000000000000
-DATA table23<>+24(SB)/8, $0x8000000000000000
-GLOBL table23<>(SB), RODATA|NOPTR, $32
+DATA table26<>+0(SB)/8, $0x8000000000000000
+DATA table26<>+8(SB)/8, $0x8000000000000000
+DATA table26<>+16(SB)/8, $0x8000000000000000
+DATA table26<>+24(SB)/8, $0x8000000000000000
+GLOBL table26<>(SB), RODATA|NOPTR, $32
 
-DATA table24<>+0(SB)/8, $0x0000000000000000
-DATA table24<>+8(SB)/8, $0x8000000080000000
-DATA table24<>+16(SB)/8, $0x0000000000000000
-DATA table24<>+24(SB)/8, $0x8000000080000000
-GLOBL table24<>(SB), RODATA|NOPTR, $32
+DATA table27<>+0(SB)/8, $0x0000000000000000
+DATA table27<>+8(SB)/8, $0x8000000080000000
+DATA table27<>+16(SB)/8, $0x0000000000000000
+DATA table27<>+24(SB)/8, $0x8000000080000000
+GLOBL table27<>(SB), RODATA|NOPTR, $32
 
-DATA table25<>+0(SB)/8, $0x0000000000000000
-DATA table25<>+8(SB)/8, $0x0000000000000000
-DATA table25<>+16(SB)/8, $0x8000000080000000
-DATA table25<>+24(SB)/8, $0x8000000080000000
-GLOBL table25<>(SB), RODATA|NOPTR, $32
+DATA table28<>+0(SB)/8, $0x0000000000000000
+DATA table28<>+8(SB)/8, $0x0000000000000000
+DATA table28<>+16(SB)/8, $0x8000000080000000
+DATA table28<>+24(SB)/8, $0x8000000080000000
+GLOBL table28<>(SB), RODATA|NOPTR, $32
 
 // func butterflies8AVX2(x []float32, h int)
 // Requires: AVX
@@ -1414,9 +1511,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done20
+	JGE  done21
 
-loop20:
+loop21:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1474,9 +1571,9 @@ loop20:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop20
+	JLT     loop21
 
-done20:
+done21:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1506,9 +1603,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done21
+	JGE  done22
 
-loop21:
+loop22:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1534,9 +1631,9 @@ loop21:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop21
+	JLT     loop22
 
-done21:
+done22:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1562,9 +1659,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done22
+	JGE  done23
 
-loop22:
+loop23:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1576,9 +1673,9 @@ loop22:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop22
+	JLT     loop23
 
-done22:
+done23:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1596,9 +1693,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done23
+	JGE          done24
 
-loop23:
+loop24:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1611,9 +1708,9 @@ loop23:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop23
+	JLT          loop24
 
-done23:
+done24:
 	VZEROUPPER
 	RET
 
@@ -1626,9 +1723,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done24
+	JGE     done25
 
-loop24:
+loop25:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1637,9 +1734,9 @@ loop24:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop24
+	JLT          loop25
 
-done24:
+done25:
 	VZEROUPPER
 	RET
 
@@ -1658,9 +1755,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done25
+	JGE          done26
 
-loop25:
+loop26:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1789,9 +1886,9 @@ loop25:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop25
+	JLT          loop26
 
-done25:
+done26:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1814,9 +1911,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done26
+	JGE          done27
 
-loop26:
+loop27:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1957,9 +2054,9 @@ loop26:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop26
+	JLT          loop27
 
-done26:
+done27:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1982,9 +2079,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done27
+	JGE          done28
 
-loop27:
+loop28:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2149,9 +2246,9 @@ loop27:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop27
+	JLT          loop28
 
-done27:
+done28:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2174,9 +2271,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done28
+	JGE          done29
 
-loop28:
+loop29:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2389,9 +2486,9 @@ loop28:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop28
+	JLT          loop29
 
-done28:
+done29:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2410,9 +2507,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done29
+	JGE     done30
 
-loop29:
+loop30:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2421,9 +2518,9 @@ loop29:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop29
+	JLT       loop30
 
-done29:
+done30:
 	VZEROUPPER
 	RET
 
@@ -2438,9 +2535,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done30
+	JGE     done31
 
-loop30:
+loop31:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2450,9 +2547,9 @@ loop30:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop30
+	JLT       loop31
 
-done30:
+done31:
 	VZEROUPPER
 	RET
 
@@ -2469,9 +2566,9 @@ TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 128(AX), Y1
 	XORQ    DI, DI
 	CMPQ    DI, CX
-	JGE     done31
+	JGE     done32
 
-loop31:
+loop32:
 	VMOVUPS (DX)(DI*4), Y2
 	VMOVUPS (BX)(DI*4), Y3
 	VMOVUPS (SI)(DI*4), Y4
@@ -2481,9 +2578,9 @@ loop31:
 	VADDPS  Y2, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, CX
-	JLT     loop31
+	JLT     loop32
 
-done31:
+done32:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 128(AX)
 	VZEROUPPER
@@ -2502,9 +2599,9 @@ TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 16(BX), Y1
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done32
+	JGE          done33
 
-loop32:
+loop33:
 	VMOVUPS (CX)(BX*4), Y2
 	VMOVUPS (DX)(BX*4), Y3
 	VMULPS  Y0, Y2, Y2
@@ -2514,9 +2611,9 @@ loop32:
 	VMOVUPS Y2, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop32
+	JLT     loop33
 
-done32:
+done33:
 	VZEROUPPER
 	RET
 
@@ -2532,18 +2629,18 @@ TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS (DX), Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done33
+	JGE          done34
 
-loop33:
+loop34:
 	VMULPS  (BX)(DX*4), Y1, Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  (AX)(DX*4), Y2, Y2
 	VMOVUPS Y2, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop33
+	JLT     loop34
 
-done33:
+done34:
 	VZEROUPPER
 	RET
 
@@ -2563,9 +2660,9 @@ TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 160(AX), Y3
 	XORQ    R8, R8
 	CMPQ    R8, CX
-	JGE     done34
+	JGE     done35
 
-loop34:
+loop35:
 	VMOVUPS (DX)(R8*4), Y4
 	VMOVUPS (BX)(R8*4), Y5
 	VMOVUPS (DI)(R8*4), Y6
@@ -2580,9 +2677,9 @@ loop34:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    $0x08, R8
 	CMPQ    R8, CX
-	JLT     loop34
+	JLT     loop35
 
-done34:
+done35:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 128(AX)
@@ -2606,9 +2703,9 @@ TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 20(BX), Y3
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done35
+	JGE          done36
 
-loop35:
+loop36:
 	VMOVUPS (CX)(BX*4), Y4
 	VMOVUPS (DX)(BX*4), Y5
 	VMULPS  Y0, Y4, Y6
@@ -2623,9 +2720,9 @@ loop35:
 	VMOVUPS Y4, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop35
+	JLT     loop36
 
-done35:
+done36:
 	VZEROUPPER
 	RET
 
@@ -2643,9 +2740,9 @@ TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(DX), Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done36
+	JGE          done37
 
-loop36:
+loop37:
 	VMULPS  (SI)(DX*4), Y1, Y3
 	VMULPS  (BX)(DX*4), Y2, Y4
 	VADDPS  Y4, Y3, Y3
@@ -2654,9 +2751,9 @@ loop36:
 	VMOVUPS Y3, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop36
+	JLT     loop37
 
-done36:
+done37:
 	VZEROUPPER
 	RET
 
@@ -2679,9 +2776,9 @@ TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 192(AX), Y5
 	XORQ    R9, R9
 	CMPQ    R9, CX
-	JGE     done37
+	JGE     done38
 
-loop37:
+loop38:
 	VMOVUPS (DX)(R9*4), Y6
 	VMOVUPS (BX)(R9*4), Y7
 	VMOVUPS (DI)(R9*4), Y8
@@ -2701,9 +2798,9 @@ loop37:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop37
+	JLT     loop38
 
-done37:
+done38:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2732,9 +2829,9 @@ TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 24(BX), Y5
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done38
+	JGE          done39
 
-loop38:
+loop39:
 	VMOVUPS (CX)(BX*4), Y6
 	VMOVUPS (DX)(BX*4), Y7
 	VMULPS  Y0, Y6, Y8
@@ -2754,9 +2851,9 @@ loop38:
 	VMOVUPS Y6, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop38
+	JLT     loop39
 
-done38:
+done39:
 	VZEROUPPER
 	RET
 
@@ -2776,9 +2873,9 @@ TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 8(DX), Y3
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done39
+	JGE          done40
 
-loop39:
+loop40:
 	VMULPS  (SI)(DX*4), Y1, Y4
 	VMULPS  (DI)(DX*4), Y2, Y5
 	VADDPS  Y5, Y4, Y4
@@ -2789,9 +2886,9 @@ loop39:
 	VMOVUPS Y4, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop39
+	JLT     loop40
 
-done39:
+done40:
 	VZEROUPPER
 	RET
 
@@ -2817,9 +2914,9 @@ TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 224(AX), Y7
 	XORQ    R10, R10
 	CMPQ    R10, CX
-	JGE     done40
+	JGE     done41
 
-loop40:
+loop41:
 	VMOVUPS (DX)(R10*4), Y8
 	VMOVUPS (BX)(R10*4), Y9
 	VMOVUPS (DI)(R10*4), Y10
@@ -2844,9 +2941,9 @@ loop40:
 	VADDPS  Y8, Y7, Y7
 	ADDQ    $0x08, R10
 	CMPQ    R10, CX
-	JLT     loop40
+	JLT     loop41
 
-done40:
+done41:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2880,9 +2977,9 @@ TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 28(BX), Y7
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done41
+	JGE          done42
 
-loop41:
+loop42:
 	VMOVUPS (CX)(BX*4), Y8
 	VMOVUPS (DX)(BX*4), Y9
 	VMULPS  Y0, Y8, Y10
@@ -2907,9 +3004,9 @@ loop41:
 	VMOVUPS Y8, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop41
+	JLT     loop42
 
-done41:
+done42:
 	VZEROUPPER
 	RET
 
@@ -2931,9 +3028,9 @@ TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 12(DX), Y4
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done42
+	JGE          done43
 
-loop42:
+loop43:
 	VMULPS  (SI)(DX*4), Y1, Y5
 	VMULPS  (DI)(DX*4), Y2, Y6
 	VADDPS  Y6, Y5, Y5
@@ -2946,8 +3043,386 @@ loop42:
 	VMOVUPS Y5, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop42
+	JLT     loop43
 
-done42:
+done43:
+	VZEROUPPER
+	RET
+
+// func eightBitAVX2(codes []byte, x []float32, inv float64, cells *[16384]uint32)
+// Requires: AVX, AVX2
+TEXT ·eightBitAVX2(SB), NOSPLIT, $0-64
+	MOVQ         codes_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VBROADCASTSD inv+48(FP), Y0
+	MOVQ         cells+56(FP), BX
+	XORQ         SI, SI
+	CMPQ         SI, DX
+	JGE          done44
+
+loop44:
+	VMOVUPS      (CX)(SI*4), Y1
+	VANDPS       table7<>+0(SB), Y1, Y2
+	VCVTPS2PD    X2, Y4
+	VEXTRACTI128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VMULPD       Y0, Y4, Y4
+	VMULPD       Y0, Y2, Y2
+	VCVTPD2PSY   Y4, X3
+	VCVTPD2PSY   Y2, X2
+	VINSERTF128  $0x01, X2, Y3, Y3
+	VPSRLD       $0x10, Y3, Y2
+	VPAND        table29<>+0(SB), Y2, Y2
+	VMOVDQU      table30<>+0(SB), Y4
+	VPGATHERDD   Y4, (BX)(Y2*4), Y5
+	VPAND        table31<>+0(SB), Y3, Y2
+	VPADDD       Y2, Y5, Y5
+	VPSRLD       $0x18, Y5, Y5
+	VPSRLD       $0x1f, Y1, Y1
+	VPSLLD       $0x07, Y1, Y1
+	VPOR         Y1, Y5, Y1
+	VMOVUPS      32(CX)(SI*4), Y2
+	VANDPS       table7<>+0(SB), Y2, Y4
+	VCVTPS2PD    X4, Y12
+	VEXTRACTI128 $0x01, Y4, X3
+	VCVTPS2PD    X3, Y4
+	VMULPD       Y0, Y12, Y12
+	VMULPD       Y0, Y4, Y4
+	VCVTPD2PSY   Y12, X6
+	VCVTPD2PSY   Y4, X3
+	VINSERTF128  $0x01, X3, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPAND        table29<>+0(SB), Y4, Y4
+	VMOVDQU      table30<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y4*4), Y7
+	VPAND        table31<>+0(SB), Y6, Y4
+	VPADDD       Y4, Y7, Y7
+	VPSRLD       $0x18, Y7, Y7
+	VPSRLD       $0x1f, Y2, Y2
+	VPSLLD       $0x07, Y2, Y2
+	VPOR         Y2, Y7, Y2
+	VPACKUSDW    Y2, Y1, Y1
+	VMOVUPS      64(CX)(SI*4), Y2
+	VANDPS       table7<>+0(SB), Y2, Y4
+	VCVTPS2PD    X4, Y12
+	VEXTRACTI128 $0x01, Y4, X3
+	VCVTPS2PD    X3, Y4
+	VMULPD       Y0, Y12, Y12
+	VMULPD       Y0, Y4, Y4
+	VCVTPD2PSY   Y12, X8
+	VCVTPD2PSY   Y4, X3
+	VINSERTF128  $0x01, X3, Y8, Y8
+	VPSRLD       $0x10, Y8, Y4
+	VPAND        table29<>+0(SB), Y4, Y4
+	VMOVDQU      table30<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y4*4), Y9
+	VPAND        table31<>+0(SB), Y8, Y4
+	VPADDD       Y4, Y9, Y9
+	VPSRLD       $0x18, Y9, Y9
+	VPSRLD       $0x1f, Y2, Y2
+	VPSLLD       $0x07, Y2, Y2
+	VPOR         Y2, Y9, Y2
+	VMOVUPS      96(CX)(SI*4), Y4
+	VANDPS       table7<>+0(SB), Y4, Y12
+	VCVTPS2PD    X12, Y13
+	VEXTRACTI128 $0x01, Y12, X3
+	VCVTPS2PD    X3, Y12
+	VMULPD       Y0, Y13, Y13
+	VMULPD       Y0, Y12, Y12
+	VCVTPD2PSY   Y13, X10
+	VCVTPD2PSY   Y12, X3
+	VINSERTF128  $0x01, X3, Y10, Y10
+	VPSRLD       $0x10, Y10, Y12
+	VPAND        table29<>+0(SB), Y12, Y12
+	VMOVDQU      table30<>+0(SB), Y13
+	VPGATHERDD   Y13, (BX)(Y12*4), Y11
+	VPAND        table31<>+0(SB), Y10, Y12
+	VPADDD       Y12, Y11, Y11
+	VPSRLD       $0x18, Y11, Y11
+	VPSRLD       $0x1f, Y4, Y4
+	VPSLLD       $0x07, Y4, Y4
+	VPOR         Y4, Y11, Y4
+	VPACKUSDW    Y4, Y2, Y2
+	VPACKUSWB    Y2, Y1, Y1
+	VMOVDQU      table8<>+0(SB), Y2
+	VPERMD       Y1, Y2, Y1
+	VMOVDQU      Y1, (AX)(SI*1)
+	ADDQ         $0x20, SI
+	CMPQ         SI, DX
+	JLT          loop44
+
+done44:
+	VZEROUPPER
+	RET
+
+DATA table29<>+0(SB)/8, $0x00003fff00003fff
+DATA table29<>+8(SB)/8, $0x00003fff00003fff
+DATA table29<>+16(SB)/8, $0x00003fff00003fff
+DATA table29<>+24(SB)/8, $0x00003fff00003fff
+GLOBL table29<>(SB), RODATA|NOPTR, $32
+
+DATA table30<>+0(SB)/8, $0xffffffffffffffff
+DATA table30<>+8(SB)/8, $0xffffffffffffffff
+DATA table30<>+16(SB)/8, $0xffffffffffffffff
+DATA table30<>+24(SB)/8, $0xffffffffffffffff
+GLOBL table30<>(SB), RODATA|NOPTR, $32
+
+DATA table31<>+0(SB)/8, $0x0000ffff0000ffff
+DATA table31<>+8(SB)/8, $0x0000ffff0000ffff
+DATA table31<>+16(SB)/8, $0x0000ffff0000ffff
+DATA table31<>+24(SB)/8, $0x0000ffff0000ffff
+GLOBL table31<>(SB), RODATA|NOPTR, $32
+
+// func addEightBitAVX2(dst []float32, codes []byte, values *[256]float32)
+// Requires: AVX, AVX2
+TEXT ·addEightBitAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst_base+0(FP), AX
+	MOVQ codes_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	MOVQ values+48(FP), BX
+	XORQ SI, SI
+	CMPQ SI, DX
+	JGE  done45
+
+loop45:
+	VPMOVZXBD  (CX)(SI*1), Y0
+	VMOVDQU    table30<>+0(SB), Y2
+	VGATHERDPS Y2, (BX)(Y0*4), Y1
+	VADDPS     (AX)(SI*4), Y1, Y1
+	VMOVUPS    Y1, (AX)(SI*4)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DX
+	JLT        loop45
+
+done45:
+	VZEROUPPER
+	RET
+
+// func put8AVX2(dst []byte, x []float32)
+// Requires: AVX, AVX2
+TEXT ·put8AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ x_len+32(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done46
+
+loop46:
+	VCVTTPS2DQ (CX)(BX*4), Y0
+	VCVTTPS2DQ 32(CX)(BX*4), Y1
+	VCVTTPS2DQ 64(CX)(BX*4), Y2
+	VCVTTPS2DQ 96(CX)(BX*4), Y3
+	VPACKSSDW  Y1, Y0, Y0
+	VPACKSSDW  Y3, Y2, Y2
+	VPACKSSWB  Y2, Y0, Y0
+	VMOVDQU    table8<>+0(SB), Y1
+	VPERMD     Y0, Y1, Y0
+	VMOVDQU    Y0, (AX)(BX*1)
+	ADDQ       $0x20, BX
+	CMPQ       BX, DX
+	JLT        loop46
+
+done46:
+	VZEROUPPER
+	RET
+
+// func set8AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·set8AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done47
+
+loop47:
+	VPMOVSXBD (CX)(BX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop47
+
+done47:
+	VZEROUPPER
+	RET
+
+// func add8AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·add8AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done48
+
+loop48:
+	VPMOVSXBD (CX)(BX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VADDPS    (AX)(BX*4), Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop48
+
+done48:
+	VZEROUPPER
+	RET
+
+// func put16AVX2(dst []byte, x []float32)
+// Requires: AVX, AVX2
+TEXT ·put16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ x_len+32(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done49
+
+loop49:
+	VCVTTPS2DQ (CX)(BX*4), Y0
+	VCVTTPS2DQ 32(CX)(BX*4), Y1
+	VPACKSSDW  Y1, Y0, Y0
+	VPERMQ     $0xd8, Y0, Y0
+	VMOVDQU    Y0, (AX)(BX*2)
+	VCVTTPS2DQ 64(CX)(BX*4), Y0
+	VCVTTPS2DQ 96(CX)(BX*4), Y1
+	VPACKSSDW  Y1, Y0, Y0
+	VPERMQ     $0xd8, Y0, Y0
+	VMOVDQU    Y0, 32(AX)(BX*2)
+	ADDQ       $0x20, BX
+	CMPQ       BX, DX
+	JLT        loop49
+
+done49:
+	VZEROUPPER
+	RET
+
+// func set16AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·set16AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done50
+
+loop50:
+	VPMOVSXWD (CX)(BX*2), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop50
+
+done50:
+	VZEROUPPER
+	RET
+
+// func add16AVX2(x []float32, src []byte)
+// Requires: AVX, AVX2
+TEXT ·add16AVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ x_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done51
+
+loop51:
+	VPMOVSXWD (CX)(BX*2), Y0
+	VCVTDQ2PS Y0, Y0
+	VADDPS    (AX)(BX*4), Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop51
+
+done51:
+	VZEROUPPER
+	RET
+
+// func foldAVX2(sum []float64, diff []float64, x []float64, y []float64, m float64)
+// Requires: AVX
+TEXT ·foldAVX2(SB), NOSPLIT, $0-104
+	MOVQ         sum_base+0(FP), AX
+	MOVQ         diff_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         y_base+72(FP), BX
+	MOVQ         sum_len+8(FP), SI
+	VBROADCASTSD m+96(FP), Y0
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JGE          done52
+
+loop52:
+	VMOVUPD (DX)(DI*8), Y1
+	VMOVUPD (BX)(DI*8), Y2
+	VADDPD  Y2, Y1, Y3
+	VMOVUPD Y3, (AX)(DI*8)
+	VSUBPD  Y2, Y1, Y1
+	VMULPD  Y0, Y1, Y1
+	VMOVUPD Y1, (CX)(DI*8)
+	ADDQ    $0x04, DI
+	CMPQ    DI, SI
+	JLT     loop52
+
+done52:
+	VZEROUPPER
+	RET
+
+// func unfoldAVX2(x []float64, y []float64, sum []float64, diff []float64, m float64)
+// Requires: AVX
+TEXT ·unfoldAVX2(SB), NOSPLIT, $0-104
+	MOVQ         sum_base+48(FP), AX
+	MOVQ         diff_base+72(FP), CX
+	MOVQ         x_base+0(FP), DX
+	MOVQ         y_base+24(FP), BX
+	MOVQ         x_len+8(FP), SI
+	VBROADCASTSD m+96(FP), Y0
+	XORQ         DI, DI
+	CMPQ         DI, SI
+	JGE          done53
+
+loop53:
+	VMOVUPD (AX)(DI*8), Y1
+	VMULPD  (CX)(DI*8), Y0, Y2
+	VADDPD  Y2, Y1, Y3
+	VMOVUPD Y3, (DX)(DI*8)
+	VSUBPD  Y2, Y1, Y1
+	VMOVUPD Y1, (BX)(DI*8)
+	ADDQ    $0x04, DI
+	CMPQ    DI, SI
+	JLT     loop53
+
+done53:
+	VZEROUPPER
+	RET
+
+// func sumAVX2(dst []float64, x []float64, y []float64)
+// Requires: AVX
+TEXT ·sumAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	CMPQ SI, BX
+	JGE  done54
+
+loop54:
+	VMOVUPD (CX)(SI*8), Y0
+	VADDPD  (DX)(SI*8), Y0, Y0
+	VMOVUPD Y0, (AX)(SI*8)
+	ADDQ    $0x04, SI
+	CMPQ    SI, BX
+	JLT     loop54
+
+done54:
 	VZEROUPPER
 	RET

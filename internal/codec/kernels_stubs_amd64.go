@@ -69,6 +69,11 @@ func randomBF16AVX2(dst []byte, x []float32, start uint64) (most uint32)
 //go:noescape
 func nearestBF16AVX2(dst []byte, x []float32) (most uint32)
 
+// randomFP16AVX2 is randomFP16Go for a length that is a multiple of 16.
+//
+//go:noescape
+func randomFP16AVX2(dst []byte, x []float32, start uint64) (most uint32)
+
 // nearestFP16AVX2 is nearestFP16Go for a length that is a multiple of 16.
 //
 //go:noescape
@@ -219,3 +224,58 @@ func spread4AVX2(q []float32, stride int, m []float32, m2 []float32, a *[8]float
 //
 //go:noescape
 func combine4AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32)
+
+// eightBitAVX2 is eightBitGo for a length that is a multiple of 32.
+//
+//go:noescape
+func eightBitAVX2(codes []byte, x []float32, inv float64, cells *[16384]uint32)
+
+// addEightBitAVX2 is addEightBitGo for a length that is a multiple of 8.
+//
+//go:noescape
+func addEightBitAVX2(dst []float32, codes []byte, values *[256]float32)
+
+// put8AVX2 is put8Go for a length that is a multiple of 32.
+//
+//go:noescape
+func put8AVX2(dst []byte, x []float32)
+
+// set8AVX2 is set8Go for a length that is a multiple of 8.
+//
+//go:noescape
+func set8AVX2(x []float32, src []byte)
+
+// add8AVX2 is add8Go for a length that is a multiple of 8.
+//
+//go:noescape
+func add8AVX2(x []float32, src []byte)
+
+// put16AVX2 is put16Go for a length that is a multiple of 32.
+//
+//go:noescape
+func put16AVX2(dst []byte, x []float32)
+
+// set16AVX2 is set16Go for a length that is a multiple of 8.
+//
+//go:noescape
+func set16AVX2(x []float32, src []byte)
+
+// add16AVX2 is add16Go for a length that is a multiple of 8.
+//
+//go:noescape
+func add16AVX2(x []float32, src []byte)
+
+// foldAVX2 is foldGo for a length that is a multiple of 4.
+//
+//go:noescape
+func foldAVX2(sum []float64, diff []float64, x []float64, y []float64, m float64)
+
+// unfoldAVX2 is unfoldGo for a length that is a multiple of 4.
+//
+//go:noescape
+func unfoldAVX2(x []float64, y []float64, sum []float64, diff []float64, m float64)
+
+// sumAVX2 is sumGo for a length that is a multiple of 4.
+//
+//go:noescape
+func sumAVX2(dst []float64, x []float64, y []float64)

@@ -23,6 +23,7 @@ func addExponentsAVX2(dst []float32, scale float32, codes, signs []byte)        
 func nearestFP16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
 func nearestBF16AVX2(dst []byte, x []float32) uint32                                          { return 0 }
 func randomBF16AVX2(dst []byte, x []float32, start uint64) uint32                             { return 0 }
+func randomFP16AVX2(dst []byte, x []float32, start uint64) uint32                             { return 0 }
 func ternaryAVX2(codes []byte, x []float32, half float32)                                     {}
 func atLeastAVX2(mask []byte, x []float32, tau uint32) uint32                                 { return 0 }
 func countAVX2(x []float32, tau uint32) int                                                   { return 0 }
@@ -51,3 +52,17 @@ func combine3AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]f
 func dots4AVX2(s *[64]float32, m, m2, q []float32, stride int)                          {}
 func spread4AVX2(q []float32, stride int, m, m2 []float32, a *[8]float32)               {}
 func combine4AVX2(dst []float32, scale float32, q []float32, stride int, a *[4]float32) {}
+
+func eightBitAVX2(codes []byte, x []float32, inv float64, cells *[1 << 14]uint32) {}
+func addEightBitAVX2(dst []float32, codes []byte, values *[256]float32)           {}
+
+func put8AVX2(dst []byte, x []float32)  {}
+func set8AVX2(x []float32, src []byte)  {}
+func add8AVX2(x []float32, src []byte)  {}
+func put16AVX2(dst []byte, x []float32) {}
+func set16AVX2(x []float32, src []byte) {}
+func add16AVX2(x []float32, src []byte) {}
+
+func foldAVX2(sum, diff, x, y []float64, m float64)   {}
+func unfoldAVX2(x, y, sum, diff []float64, m float64) {}
+func sumAVX2(dst, x, y []float64)                     {}

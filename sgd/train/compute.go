@@ -79,7 +79,8 @@ func (d *descent) pass(span int) {
 }
 
 // timeline prices one step of a worker on the virtual clock: forward time and
-// backward time (twice that) of every span, in forward order.
+// backward time (twice that) of every span, in forward order. Reading goes on
+// beside both and takes its time from both.
 type timeline struct {
 	forward, total time.Duration
 	span           []float64 // shares of forward, the same in every step
@@ -89,6 +90,7 @@ func (j *Job) timeline(worker, step int) timeline {
 	t := timeline{span: j.shares}
 	flops := j.flops * float64(j.Batch) * j.Timing.Slow.factor(j.Workers-1-worker)
 	t.forward = j.Timing.Cost(flops, j.Seed, worker, step)
+	t.forward += at(float64(j.Batch)/3, j.Timing.Input)
 	t.total = 3 * t.forward
 	return t
 }

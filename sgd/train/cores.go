@@ -16,8 +16,8 @@ type cores struct {
 	threads int           // of a pass; 0: whatever the others leave idle
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
-	racy    func() *racy            // of mode hogwild
 	asks    func() ([][]ask, error) // of a run without weights
+	racy    func() *racy            // of mode hogwild
 
 	mu    sync.Mutex
 	free  []*desk
@@ -39,8 +39,8 @@ func newCores(j *Job) *cores {
 		// A pass that overlaps waits for peers with its memory half full.
 		own:    workers <= n || j.Overlap,
 		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
-		racy:   sync.OnceValue(func() *racy { return newRacy(j) }),
 		asks:   sync.OnceValues(j.asks),
+		racy:   sync.OnceValue(func() *racy { return newRacy(j) }),
 	}
 }
 

@@ -47,6 +47,10 @@ func (Downpour) Check(j *Job) error {
 		return errors.New("down_codec must be raw, fp16 or bf16 in mode downpour: replicas change their own copy between fetches")
 	case j.synchronous():
 		return errors.New("mode downpour never waits for other replicas; use policy asp or softsync, or mode server")
+	case staleness.Voids(j.Policy):
+		return fmt.Errorf("policy %s cancels gradients that are being computed, which replicas of mode downpour have applied to their own parameters already; use mode server", staleness.Policies.Spec(j.Policy))
+	case worksAtWorker(j.Corrector):
+		return fmt.Errorf("corrector %s changes what a worker pushes, which in mode downpour is a sum of gradients; use mode server", staleness.Correctors.Spec(j.Corrector))
 	case j.CheckpointEvery%j.NPush != 0 || j.CheckpointEvery%j.NFetch != 0:
 		return fmt.Errorf("checkpoint_every is %d, want a multiple of n_fetch and n_push", j.CheckpointEvery)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -53,41 +54,14 @@ func (wireMax) Add(x []float32, src []byte) {
 // wireI8 and wireI16 carry whole numbers that fit them; no sum is rounded.
 type wireI8 struct{}
 
-func (wireI8) Width() int { return 1 }
-func (wireI8) Put(dst []byte, x []float32) {
-	dst = dst[:len(x)]
-	for i, v := range x {
-		dst[i] = byte(int8(v))
-	}
-}
-func (wireI8) Add(x []float32, src []byte) {
-	src = src[:len(x)]
-	for i, b := range src {
-		x[i] += float32(int8(b))
-	}
-}
-func (wireI8) Set(x []float32, src []byte) {
-	src = src[:len(x)]
-	for i, b := range src {
-		x[i] = float32(int8(b))
-	}
-}
+func (wireI8) Width() int                  { return 1 }
+func (wireI8) Put(dst []byte, x []float32) { codec.PutI8(dst[:len(x)], x) }
+func (wireI8) Add(x []float32, src []byte) { codec.AddI8(x, src[:len(x)]) }
+func (wireI8) Set(x []float32, src []byte) { codec.SetI8(x, src[:len(x)]) }
 
 type wireI16 struct{}
 
-func (wireI16) Width() int { return 2 }
-func (wireI16) Put(dst []byte, x []float32) {
-	for i, v := range x {
-		binary.LittleEndian.PutUint16(dst[2*i:], uint16(int16(v)))
-	}
-}
-func (wireI16) Add(x []float32, src []byte) {
-	for i := range x {
-		x[i] += float32(int16(binary.LittleEndian.Uint16(src[2*i:])))
-	}
-}
-func (wireI16) Set(x []float32, src []byte) {
-	for i := range x {
-		x[i] = float32(int16(binary.LittleEndian.Uint16(src[2*i:])))
-	}
-}
+func (wireI16) Width() int                  { return 2 }
+func (wireI16) Put(dst []byte, x []float32) { codec.PutI16(dst[:2*len(x)], x) }
+func (wireI16) Add(x []float32, src []byte) { codec.AddI16(x, src[:2*len(x)]) }
+func (wireI16) Set(x []float32, src []byte) { codec.SetI16(x, src[:2*len(x)]) }

@@ -10,6 +10,7 @@ package train
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -61,6 +62,10 @@ type Job struct {
 	// Bucket is about how many bytes of gradients travel together when they
 	// overlap: a bucket of the reduce modes, a part of a push. 0: 1 MiB.
 	Bucket int
+	// Cycle is how often the reduce modes, when they overlap, look for tensors that
+	// are ready and fuse them, up to Bucket bytes (0: 64 MiB) at a time. 0: buckets
+	// are fixed.
+	Cycle time.Duration
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
 	// nothing; with Overlap, nothing for the spans that have them.
@@ -70,6 +75,14 @@ type Job struct {
 	// not, so that a resumed run repeats an unstopped one.
 	CheckpointEvery int
 
+	// Gap lets servers measure how far the parameters have moved since a gradient
+	// was made; it costs a copy of them an update.
+	Gap bool
+	// LogOrder lets servers tell the order in which pushes and pulls reach them.
+	// Replay makes them keep to such an order, shard by shard: nil for none.
+	LogOrder bool
+	Replay   [][]Arrival
+
 	Timing Timing
 	// Weightless runs compute nothing: frames have the exact size of what they
 	// would carry, and nothing in them. Only time and bytes come of it.
@@ -78,6 +91,8 @@ type Job struct {
 	Run         uint64      // identity of the run, carried by every frame
 	Incarnation uint32      // of this process's ranks
 	Stopping    func() bool // polled by servers and by rank 0; nil: never
+
+	replayed map[[2]int]struct{} // worker and step of the pushes in Replay
 
 	cores  *cores
 	flops  float64   // of a sample's forward pass
@@ -128,6 +143,9 @@ func (j *Job) Check() error {
 	if err := j.checkWeightless(); err != nil {
 		return err
 	}
+	if err := j.checkFusion(); err != nil {
+		return err
+	}
 	return j.Mode.Check(j)
 }
 
@@ -149,6 +167,7 @@ func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
 func (j *Job) Prepare() {
 	j.cores = newCores(j)
 	j.weigh()
+	j.index()
 }
 
 func (j *Job) schedule() (lrschedule.Schedule, error) {

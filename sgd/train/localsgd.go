@@ -216,7 +216,7 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if err := l.begin(0); err != nil {
 		return 0, err
 	}
-	if flags, err = l.exchange(ctx, 0, stop); err != nil {
+	if flags, err = l.exchange(ctx, &l.buckets[0], stop); err != nil {
 		return flags, err
 	}
 	if l.step <= l.mode.Start {
@@ -247,7 +247,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 			clear(sl.V)
 			continue
 		}
-		if _, err := l.sum(ctx, 0, formats[compress.F32], sl.V, 0); err != nil {
+		if _, err := l.sum(ctx, &l.buckets[0], formats[compress.F32], sl.V, 0); err != nil {
 			return err
 		}
 		f32.Scale(sl.V, 1/float32(l.job.Workers))

@@ -163,6 +163,11 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		f.Release()
 		o.states[from] = st
 		return o.checkpoint(ctx, h, ended)
+	case tagOrder:
+		defer f.Release()
+		if s, ok := o.Sink.(OrderSink); ok {
+			return s.Order(f.Body)
+		}
 	case tagFinal:
 		var r RankReport
 		if err := o.decode(f, &r); err != nil {

@@ -20,7 +20,9 @@ const (
 	tagState                        // all → observer: state at a checkpoint mark
 	tagGo                           // observer → server: the checkpoint is whole
 	tagFinal                        // all → observer: JSON final report
+	tagOrder                        // server → observer: lines of the order log
 	tagToken                        // a rank to itself: one activity wakes another
+	tagReady                        // how many tensors a rank has ready
 	tagTick                         // worker → observer: a step is made
 	tagCall                         // observer → worker: see pace
 	tagBegun                        // worker → observer: how many steps it has begun

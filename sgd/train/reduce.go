@@ -68,7 +68,9 @@ type reducer struct {
 	asks     [][]ask             // in a run without weights, by span
 	group    collective.Group
 
-	buckets []bucket // in the order the backward pass completes them
+	buckets []bucket      // in the order the backward pass completes them
+	ops     []compress.Op // of all spans
+	fusion  fusion
 	step    int
 	told    int // the step of the last report
 	loss    float64
@@ -78,8 +80,7 @@ type reducer struct {
 	net     comm.Endpoint // h, for collectives
 	seat    seat
 	work    comm.Work // of a round
-	feed    feed
-	stop    bool // asked for in the present round
+	stop    bool      // asked for in the present round
 }
 
 // streaming is an endpoint with its way to stream, which collectives need not
@@ -92,13 +93,14 @@ type streaming struct {
 // bucket is a run of spans that are exchanged together.
 type bucket struct {
 	lo, hi int // spans [lo, hi)
-	ops    []compress.Op
+	tag    comm.Tag
+	ops    []compress.Op // of these spans
 	fused  []float32
 }
 
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
-	r := &reducer{job: j, rank: rank, shard: wholeShard(l), seat: seat{job: j}, feed: j.feed()}
+	r := &reducer{job: j, rank: rank, shard: wholeShard(l), seat: seat{job: j}}
 	r.group.Me, r.group.Node = rank, j.Node
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
@@ -157,13 +159,17 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 // backward pass, runs of spans of about Bucket bytes from the last layer on.
 func (r *reducer) cut(l sgd.Layout) {
 	limit := math.MaxInt
-	if r.job.Overlap {
+	switch {
+	case r.job.fuses():
+		limit = 1 // every span by itself; fusion puts them together
+	case r.job.Overlap:
 		limit = r.job.bucket()
 	}
+	r.ops = make([]compress.Op, len(l.Spans))
 	hi, bytes := len(l.Spans), 0
 	for i := len(l.Spans) - 1; i >= 0; i-- {
 		if bytes += 4 * l.Spans[i].Len(); bytes >= limit || i == 0 {
-			r.buckets = append(r.buckets, bucket{lo: i, hi: hi, ops: make([]compress.Op, hi-i)})
+			r.buckets = append(r.buckets, bucket{lo: i, hi: hi, tag: tagReduce + comm.Tag(len(r.buckets)), ops: r.ops[i:hi]})
 			hi, bytes = i, 0
 		}
 	}
@@ -181,7 +187,10 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 			return fmt.Errorf("worker %d: %w", r.rank, err)
 		}
 	}
-	if r.job.Overlap {
+	switch {
+	case r.job.fuses():
+		h.Go("exchange", r.cycles)
+	case r.job.Overlap:
 		h.Go("exchange", r.exchanges)
 	}
 	stopped := false
@@ -230,6 +239,10 @@ func (r *reducer) plan(ctx context.Context) {
 	}
 	r.work.Run = func(at func(int) error) error { return r.overlapped(ctx, at) }
 	r.work.Then = func(mark int) error {
+		if r.job.fuses() {
+			r.fusion.ready.Add(1)
+			return nil
+		}
 		hd := r.job.header(comm.Control, tagToken)
 		hd.Step = uint64(mark)
 		if r.stop {
@@ -241,14 +254,16 @@ func (r *reducer) plan(ctx context.Context) {
 
 // round makes one step: gradient, exchange, update.
 func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
-	if err := r.feed.take(ctx, r.h); err != nil {
-		return 0, err
-	}
 	tl := r.job.timeline(r.rank, r.step)
 	r.stop = r.rank == 0 && r.job.IsStopping()
 	r.work.Cost[0] = tl.total + r.job.coding(r.job.Codec, r.shard.size())
 	if r.job.Overlap {
 		r.backward(tl)
+	}
+	if r.job.fuses() {
+		if err := r.letCycle(ctx); err != nil {
+			return 0, err
+		}
 	}
 	began := r.h.Now()
 	if err := r.h.Do(ctx, r.work); err != nil {
@@ -259,7 +274,7 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 	if r.job.Overlap {
 		flags, err = r.exchanged(ctx)
 	} else {
-		flags, err = r.exchange(ctx, 0, r.stop)
+		flags, err = r.exchange(ctx, &r.buckets[0], r.stop)
 	}
 	if err != nil {
 		return 0, err
@@ -323,7 +338,11 @@ func (r *reducer) backward(tl timeline) {
 
 // exchanged waits until the exchange activity is done with all buckets.
 func (r *reducer) exchanged(ctx context.Context) (flags uint16, err error) {
-	for range r.buckets {
+	tokens := len(r.buckets)
+	if r.job.fuses() {
+		tokens = 1
+	}
+	for range tokens {
 		f, err := r.h.Recv(ctx, r.rank, tagToken+1<<8)
 		if err != nil {
 			return 0, err
@@ -346,7 +365,7 @@ func (r *reducer) exchanges(ctx context.Context, h comm.Host) error {
 		if hd.Flags&flagDone != 0 {
 			return nil
 		}
-		flags, err := r.exchange(ctx, int(hd.Step), hd.Flags&flagStop != 0)
+		flags, err := r.exchange(ctx, &r.buckets[hd.Step], hd.Flags&flagStop != 0)
 		if err != nil {
 			return err
 		}
@@ -387,12 +406,11 @@ func (r *reducer) begin(k int) error {
 
 // exchange performs a bucket's exchange and decodes it, which takes virtual time: of everybody's
 // payloads, where they are gathered.
-func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16, err error) {
-	if flags, err = r.perform(ctx, k, stop); err != nil {
+func (r *reducer) exchange(ctx context.Context, b *bucket, stop bool) (flags uint16, err error) {
+	if flags, err = r.perform(ctx, b, stop); err != nil {
 		return flags, err
 	}
 	n := 0
-	b := &r.buckets[k]
 	for i := b.lo; i < b.hi; i++ {
 		if r.gathered[i] {
 			n += r.job.Workers * r.shard.pieces[i].len
@@ -406,17 +424,21 @@ func (r *reducer) exchange(ctx context.Context, k int, stop bool) (flags uint16,
 // perform does what the exchanges of a bucket ask for, round by round, the
 // like operations of a round fused into one collective; then it leaves the mean
 // over all ranks in grad.
-func (r *reducer) perform(ctx context.Context, k int, stop bool) (flags uint16, err error) {
-	b := &r.buckets[k]
+func (r *reducer) perform(ctx context.Context, b *bucket, stop bool) (flags uint16, err error) {
 	if stop {
 		flags = flagStop
 	}
 	if r.job.Weightless {
-		return r.paced(ctx, k, flags)
+		return r.paced(ctx, b, flags)
 	}
 	if r.plain {
 		g := r.part(b)
-		if flags, err = r.sum(ctx, k, formats[compress.F32], g, flags); err == nil && r.job.Workers > 1 {
+		if r.job.fuses() {
+			flags, err = r.sumAll(ctx, b, formats[compress.F32], r.tensors(b), flags)
+		} else {
+			flags, err = r.sum(ctx, b, formats[compress.F32], g, flags)
+		}
+		if err == nil && r.job.Workers > 1 {
 			f32.Scale(g, 1/float32(r.job.Workers))
 		}
 		return flags, err
@@ -429,18 +451,18 @@ func (r *reducer) perform(ctx context.Context, k int, stop bool) (flags uint16, 
 	}()
 	for busy := true; busy; {
 		busy = false
-		if flags, err = r.sums(ctx, k, compress.OpMax, compress.F32, wireMax{}, flags); err != nil {
+		if flags, err = r.sums(ctx, b, compress.OpMax, compress.F32, wireMax{}, flags); err != nil {
 			return flags, err
 		}
 		for wire, format := range formats {
-			if flags, err = r.sums(ctx, k, compress.OpSum, compress.Wire(wire), format, flags); err != nil {
+			if flags, err = r.sums(ctx, b, compress.OpSum, compress.Wire(wire), format, flags); err != nil {
 				return flags, err
 			}
 		}
-		if flags, err = r.gathers(ctx, k, flags, &held); err != nil {
+		if flags, err = r.gathers(ctx, b, flags, &held); err != nil {
 			return flags, err
 		}
-		if flags, err = r.scatters(ctx, k, flags, &held); err != nil {
+		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
 			return flags, err
 		}
 		for i := range b.ops {
@@ -469,16 +491,23 @@ func (r *reducer) part(b *bucket) []float32 {
 	return r.grad[l.Spans[b.lo].Off:l.Spans[b.hi-1].End()]
 }
 
+// tensors are a bucket's parts of the gradient, span by span.
+func (r *reducer) tensors(b *bucket) (xs [][]float32) {
+	for _, s := range r.job.Model.Layout().Spans[b.lo:b.hi] {
+		xs = append(xs, r.grad[s.Off:s.End()])
+	}
+	return xs
+}
+
 // header of the collectives of a bucket.
-func (r *reducer) header(k int, flags uint16) comm.Header {
-	hd := r.job.header(comm.Gradient, tagReduce+comm.Tag(k))
+func (r *reducer) header(b *bucket, flags uint16) comm.Header {
+	hd := r.job.header(comm.Gradient, b.tag)
 	hd.Step, hd.Flags = uint64(r.step), flags
 	return hd
 }
 
 // sums runs all sums, or maxima, of one wire format as one all-reduce.
-func (r *reducer) sums(ctx context.Context, k int, kind compress.OpKind, wire compress.Wire, format collective.Format, flags uint16) (uint16, error) {
-	b := &r.buckets[k]
+func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, wire compress.Wire, format collective.Format, flags uint16) (uint16, error) {
 	n, only := 0, []float32(nil)
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
@@ -489,7 +518,15 @@ func (r *reducer) sums(ctx context.Context, k int, kind compress.OpKind, wire co
 	case n == 0 || r.job.Workers == 1:
 		return flags, nil
 	case n == 1:
-		return r.sum(ctx, k, format, only, flags)
+		return r.sum(ctx, b, format, only, flags)
+	case r.job.fuses():
+		var xs [][]float32
+		for i := range b.ops {
+			if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+				xs = append(xs, op.Floats)
+			}
+		}
+		return r.sumAll(ctx, b, format, xs, flags)
 	}
 	b.fused = b.fused[:0]
 	for i := range b.ops {
@@ -497,7 +534,7 @@ func (r *reducer) sums(ctx context.Context, k int, kind compress.OpKind, wire co
 			b.fused = append(b.fused, op.Floats...)
 		}
 	}
-	flags, err := r.sum(ctx, k, format, b.fused, flags)
+	flags, err := r.sum(ctx, b, format, b.fused, flags)
 	if err != nil {
 		return flags, err
 	}
@@ -511,13 +548,17 @@ func (r *reducer) sums(ctx context.Context, k int, kind compress.OpKind, wire co
 }
 
 // sum folds x over all ranks, in place.
-func (r *reducer) sum(ctx context.Context, k int, format collective.Format, x []float32, flags uint16) (uint16, error) {
-	return collective.AllReduce(ctx, r.net, r.group, r.job.Topology, r.header(k, flags), x, format)
+func (r *reducer) sum(ctx context.Context, b *bucket, format collective.Format, x []float32, flags uint16) (uint16, error) {
+	return collective.AllReduce(ctx, r.net, r.group, r.job.Topology, r.header(b, flags), x, format)
+}
+
+// sumAll folds each of xs over all ranks, in place, in the frames of one.
+func (r *reducer) sumAll(ctx context.Context, b *bucket, format collective.Format, xs [][]float32, flags uint16) (uint16, error) {
+	return collective.AllReduceAll(ctx, r.net, r.group, r.job.Topology, r.header(b, flags), xs, format)
 }
 
 // gathers runs all gathers of a round as one.
-func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func()) (uint16, error) {
-	b := &r.buckets[k]
+func (r *reducer) gathers(ctx context.Context, b *bucket, flags uint16, held *[]func()) (uint16, error) {
 	n := 0
 	for i := range b.ops {
 		if b.ops[i].Kind == compress.OpGather {
@@ -540,7 +581,7 @@ func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func
 			own.B = append(own.B, op.Bytes...)
 		}
 	}
-	parts, flags, release, err := collective.AllGather(ctx, r.net, r.group, r.header(k, flags), own)
+	parts, flags, release, err := collective.AllGather(ctx, r.net, r.group, r.header(b, flags), own)
 	*held = append(*held, release)
 	if err != nil {
 		return flags, err
@@ -569,8 +610,7 @@ func (r *reducer) gathers(ctx context.Context, k int, flags uint16, held *[]func
 
 // scatters runs all all-to-alls of a round as one: to each rank the slices that
 // are for it, every one behind its length.
-func (r *reducer) scatters(ctx context.Context, k int, flags uint16, held *[]func()) (uint16, error) {
-	b := &r.buckets[k]
+func (r *reducer) scatters(ctx context.Context, b *bucket, flags uint16, held *[]func()) (uint16, error) {
 	var ops []*compress.Op
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == compress.OpScatter {
@@ -593,7 +633,7 @@ func (r *reducer) scatters(ctx context.Context, k int, flags uint16, held *[]fun
 			out[to].B = append(out[to].B, op.Slices[to]...)
 		}
 	}
-	parts, flags, release, err := collective.AllToAll(ctx, r.h, r.group, r.header(k, flags), out)
+	parts, flags, release, err := collective.AllToAll(ctx, r.h, r.group, r.header(b, flags), out)
 	*held = append(*held, release)
 	if err != nil {
 		return flags, err

@@ -18,7 +18,10 @@ type Progress struct {
 	LR            float64 `json:"lr"`
 	StalenessMean float64 `json:"staleness_mean"` // since the last report
 	StalenessMax  int     `json:"staleness_max"`
-	BytesUp       uint64  `json:"bytes_up"` // so far, at the lead rank
+	AgeMean       float64 `json:"age_mean"`    // seconds, since the last report
+	GapMean       float64 `json:"gap_mean"`    // since the last report; 0 unless it is measured
+	UpdateRate    float64 `json:"update_rate"` // updates a second since the last report
+	BytesUp       uint64  `json:"bytes_up"`    // so far, at the lead rank
 	BytesDown     uint64  `json:"bytes_down"`
 }
 
@@ -47,12 +50,16 @@ type RankReport struct {
 	Steps   int               `json:"steps,omitempty"`
 	Sent    uint64            `json:"sent,omitempty"`   // gradients pushed, counted per shard
 	Zeroed  uint64            `json:"zeroed,omitempty"` // gradients with NaN or Inf, contributed as zero
+	Voided  uint64            `json:"voided,omitempty"` // gradients given up because the policy cancelled them
 	Taken   []uint64          `json:"taken,omitempty"`  // pushes that reached the shard, by worker
 	Past    uint64            `json:"past,omitempty"`   // pushes of workers that died before a resume
 	Ledger  ps.Ledger         `json:"ledger"`
-	Causes  map[string]uint64 `json:"causes,omitempty"` // of rejections
-	Delays  []uint64          `json:"delays,omitempty"` // staleness histogram of a shard
-	Lost    []string          `json:"lost,omitempty"`   // workers that died
+	Causes  map[string]uint64 `json:"causes,omitempty"`      // of rejections
+	Delays  []uint64          `json:"delays,omitempty"`      // staleness histogram of a shard
+	Age     *Spread           `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
+	Gap     *Spread           `json:"gap,omitempty"`         // of gradients applied: root mean square of what the parameters moved since
+	Waits   *Waits            `json:"waits,omitempty"`       // between workers, at this shard
+	Lost    []string          `json:"lost,omitempty"`        // workers that died
 	Traffic comm.Counted      `json:"traffic"`
 	Seconds float64           `json:"seconds"`
 	Stopped bool              `json:"stopped,omitempty"`
@@ -90,6 +97,33 @@ type progressMeter struct {
 	loss   float64
 	n      int
 	before []uint64 // histogram of staleness at the last report
+	age    meanSince
+	gap    meanSince
+	step   int // and when the last report was
+	at     float64
+}
+
+// meanSince is the mean of what a gauge has taken since it was last asked.
+type meanSince struct {
+	n   uint64
+	sum float64
+}
+
+func (m *meanSince) of(g *gauge) (mean float64) {
+	if n := g.n - m.n; n > 0 {
+		mean = (g.sum - m.sum) / float64(n)
+	}
+	m.n, m.sum = g.n, g.sum
+	return mean
+}
+
+// measured fills in what else is known at a report.
+func (m *progressMeter) measured(p *Progress, age, gap *gauge) {
+	p.AgeMean, p.GapMean = m.age.of(age), m.gap.of(gap)
+	if d := p.Seconds - m.at; d > 0 {
+		p.UpdateRate = float64(p.Step-m.step) / d
+	}
+	m.step, m.at = p.Step, p.Seconds
 }
 
 func (m *progressMeter) add(h comm.Header) { m.loss += h.Value; m.n++ }

@@ -35,15 +35,21 @@ type server struct {
 	stop    bool
 	waiting []comm.Header // pulls that wait for a version
 	prog    progressMeter
+	meas    *measures
+	order   *orderLog
 	lost    []string
-	past    uint64 // pushes of workers that died, before a resume began them anew
+	voids   []uint64 // sent to each worker
+	holds   []uint64 // version of the parameters each worker was last sent
+	past    uint64   // pushes of workers that died, before a resume began them anew
 }
 
 func newServer(j *Job, id int, sh *shard) (*server, error) {
 	_, steps := j.Mode.(stepping)
 	mode, _ := j.Mode.(Server)
 	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps,
-		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{}}
+		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
+		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
+		meas: newMeasures(j.Workers), order: newOrderLog(j, id)}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -58,19 +64,26 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 		return nil, err
 	}
 	s.core = ps.New(j.Workers, j.Updates, policy, j.Corrector, s.store)
+	s.core.Applied = func(h comm.Header, _ int) { s.meas.applied(h, s.h.Now()) }
 	return s, nil
 }
 
 // store holds a shard's parameters and its part of the optimizer.
 type store struct {
-	job    *Job
-	params vector // packed; frames on their way to workers may share it
-	sum    vector // of the gradients of the next update, weighted; empty at first
-	only   []byte // in place of sum: a single raw gradient of weight 1
-	sole   bool   // nobody else reads it
-	opt    *stepper
-	in     []*packer // one decoder per worker
-	sched  lrschedule.Schedule
+	job       *Job
+	params    vector // packed; frames on their way to workers may share it
+	sum       vector // of the gradients of the next update, weighted; empty at first
+	only      []byte // in place of sum: a single raw gradient of weight 1
+	sole      bool   // nobody else reads it
+	opt       *stepper
+	in        []*packer // one decoder per worker
+	sched     lrschedule.Schedule
+	rate      float64     // of the next update
+	amend     *amending   // nil: the corrector only scales
+	sent      *sentCopies // nil: nobody compares with them
+	trainable []sgd.Range
+	gap       gauge
+	gaps      []float64 // of the next update's gradients
 }
 
 func newStore(j *Job, sh *shard) (*store, error) {
@@ -83,6 +96,14 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	sh.gather(st.params.f, j.initial())
 	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	st.rate = st.sched(j.progress(0, 0))
+	st.trainable = sh.layout.Ranges(func(s sgd.Span) bool { return s.Role != sgd.Buffer })
+	if st.amend, err = newAmending(j, sh.layout, false); err != nil {
+		return nil, err
+	}
+	if st.sent, err = newSentCopies(j, st.params); err != nil {
+		return nil, err
 	}
 	for w := 0; w < j.Workers; w++ {
 		p, err := newPacker(sh, j.Codec, compress.Block{Rank: -1, World: j.Workers, Peer: w, Dir: compress.Up, Seed: j.Seed})
@@ -97,16 +118,23 @@ func newStore(j *Job, sh *shard) (*store, error) {
 func (st *store) Reset() {
 	st.sum.release()
 	st.only = nil
+	st.gaps = st.gaps[:0]
 }
 
 // Add keeps a first gradient that needs no decoding as it is: often it remains
 // the only one.
-func (st *store) Add(f comm.Frame, weight float64) error {
+func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	if st.job.Weightless {
 		return nil
 	}
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
+	if st.job.Gap {
+		st.gaps = append(st.gaps, st.distance(f.Header.Version))
+	}
+	if st.amend != nil {
+		return st.addAmended(f, weight, past, from)
+	}
 	switch {
 	case st.sum.f == nil && st.only == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
 		st.only, st.sole = f.Body, f.Buffer() != nil && f.Buffer().Sole()
@@ -147,7 +175,12 @@ func (st *store) Step(u ps.Update) error {
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	st.params.own()
 	st.opt.advance(grad, st.params.f, sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed})
+	for _, x := range st.gaps {
+		st.gap.add(x)
+	}
 	st.Reset()
+	st.rate = st.sched(st.job.progress(u.Version+1, u.Taken*st.job.perPush()))
+	st.moved()
 	return nil
 }
 
@@ -207,6 +240,7 @@ func (s *server) lose(ctx context.Context, err error) error {
 	}
 	s.parts[p.Rank] = nil
 	s.lost = append(s.lost, fmt.Sprintf("worker %d after version %d of shard %d: %s", p.Rank, s.core.Version(), s.id, p.Cause))
+	before := s.core.Version()
 	replies, err := s.core.Leave(p.Rank)
 	if err != nil {
 		return err
@@ -214,13 +248,87 @@ func (s *server) lose(ctx context.Context, err error) error {
 	if s.core.NumLive() == 0 {
 		return fmt.Errorf("all workers are gone; the last one: %w", p)
 	}
-	if err := s.reply(ctx, replies); err != nil {
-		return err
-	}
-	if err := s.pulls(ctx); err != nil {
+	if err := s.moved(ctx, before, replies); err != nil {
 		return err
 	}
 	return s.checkpoint(ctx)
+}
+
+// moved tells everybody what the core did since version before.
+func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) error {
+	if s.core.Version() != before {
+		s.down.changed()
+		if err := s.report(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.reply(ctx, replies); err != nil {
+		return err
+	}
+	return s.pulls(ctx)
+}
+
+// rest notes that a worker is at a checkpoint mark.
+func (s *server) rest(ctx context.Context, f comm.Frame) error {
+	h := f.Header
+	f.Release()
+	s.saved[int(h.From)] = true
+	s.stop = s.stop || h.Flags&flagStop != 0
+	if !s.job.synchronous() { // nobody waits for one who waits at a mark
+		before := s.core.Version()
+		replies, err := s.core.Rest(int(h.From))
+		if err == nil {
+			err = s.moved(ctx, before, replies)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s.stop && !s.job.synchronous() {
+		if err := s.reply(ctx, s.core.ReleaseAll()); err != nil {
+			return err
+		}
+		if err := s.pulls(ctx); err != nil {
+			return err
+		}
+	}
+	return s.checkpoint(ctx)
+}
+
+// asked handles a push, a pull or the word that a worker is at a mark.
+func (s *server) asked(ctx context.Context, f comm.Frame) error {
+	h := f.Header
+	if err := s.order.note(ctx, s.h, s.job, h); err != nil {
+		return err
+	}
+	switch h.Tag {
+	case tagSave:
+		return s.rest(ctx, f)
+	case tagPull:
+		f.Release()
+		s.waiting = append(s.waiting, h)
+		return s.pulls(ctx)
+	}
+	before, rejected := s.core.Version(), s.core.Ledger().Rejected
+	s.prog.add(h)
+	s.meas.pushed(h, s.h.Now())
+	replies, err := s.core.Push(f)
+	if err != nil {
+		return err
+	}
+	if n := s.core.Causes()[ps.CauseDropped]; n > 0 && compress.KeepsReceiver(s.job.Codec) {
+		return fmt.Errorf("policy %s dropped a push of codec %s, whose two ends then disagree: use a policy that takes every push", staleness.Policies.Spec(s.job.Policy), compress.Spec(s.job.Codec))
+	}
+	if s.core.Ledger().Rejected != rejected {
+		s.meas.rejected(h)
+	}
+	for _, r := range replies {
+		if r.Kind == ps.Answer {
+			s.meas.answered(r.Worker, int(h.From), s.h.Now())
+		}
+	}
+	s.store.sent.forget(s.core.Holds)
+	return s.moved(ctx, before, replies)
 }
 
 func (s *server) handle(ctx context.Context, f comm.Frame) error {
@@ -231,50 +339,27 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	}
 	s.stop = s.stop || s.job.IsStopping()
 	switch h.Tag {
-	case tagPush:
-		if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
-			return err
-		}
-		f, whole, err := s.join(f)
-		if err != nil || !whole {
-			return err
-		}
-		before := s.core.Version()
-		s.prog.add(h)
-		replies, err := s.core.Push(f)
-		if err != nil {
-			return err
-		}
-		if n := s.core.Causes()[ps.CauseDropped]; n > 0 && compress.KeepsReceiver(s.job.Codec) {
-			return fmt.Errorf("policy %s dropped a push of codec %s, whose two ends then disagree: use a policy that takes every push", staleness.Policies.Spec(s.job.Policy), compress.Spec(s.job.Codec))
-		}
-		if s.core.Version() != before {
-			s.down.changed()
-			if err := s.report(ctx); err != nil {
+	case tagPush, tagPull, tagSave:
+		if h.Tag == tagPush {
+			if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+				return err
+			}
+			var whole bool
+			var err error
+			if f, whole, err = s.join(f); err != nil || !whole {
 				return err
 			}
 		}
-		if err := s.reply(ctx, replies); err != nil {
-			return err
-		}
-		return s.pulls(ctx)
-	case tagPull:
-		f.Release()
-		s.waiting = append(s.waiting, h)
-		return s.pulls(ctx)
-	case tagSave:
-		f.Release()
-		s.saved[int(h.From)] = true
-		s.stop = s.stop || h.Flags&flagStop != 0
-		if s.stop && !s.job.synchronous() {
-			if err := s.reply(ctx, s.core.ReleaseAll()); err != nil {
+		for {
+			due, ok, err := s.order.next(f)
+			if err != nil || !ok {
 				return err
 			}
-			if err := s.pulls(ctx); err != nil {
+			if err := s.asked(ctx, due); err != nil || !s.order.replayed() {
 				return err
 			}
+			f = comm.Frame{}
 		}
-		return s.checkpoint(ctx)
 	case tagBye:
 		f.Release()
 		s.ended[int(h.From)] = true
@@ -367,13 +452,14 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 		cause := comm.NewBuffer(len(r.Cause))
 		copy(cause.B, r.Cause)
 		f = comm.NewFrame(hd, cause)
-	case r.Kind == ps.Void:
-		hd.Kind, hd.Code = comm.Control, codeVoid
-		f = comm.NewFrame(hd, comm.NewBuffer(0))
-	case s.acks && tag == tagAnswer:
+	case s.acks && tag == tagAnswer && r.Kind != ps.Void:
 		hd.Kind = comm.Control
 		f = comm.NewFrame(hd, comm.NewBuffer(0))
 	default:
+		if r.Kind == ps.Void {
+			hd.Code = codeVoid
+			s.voids[r.Worker]++
+		}
 		return s.parameters(ctx, hd, r.Worker)
 	}
 	return s.send(ctx, r.Worker, f)
@@ -382,12 +468,13 @@ func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
 // parameters sends a worker the parameters, part by part.
 func (s *server) parameters(ctx context.Context, hd comm.Header, worker int) error {
 	hd.Kind = comm.Parameters
+	out := s.dispatch(worker)
 	for k := range s.shard.parts {
 		part := hd
 		if k < len(s.shard.parts)-1 {
 			part.Flags |= flagMore
 		}
-		f, err := s.down.frame(part, worker, k, s.store.params, s.core.Version())
+		f, err := s.down.frame(part, worker, k, out, s.core.Version())
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", worker, err)
 		}
@@ -410,6 +497,15 @@ func (s *server) send(ctx context.Context, worker int, f comm.Frame) error {
 func isGone(err error) bool {
 	var p *comm.PeerError
 	return errors.As(err, &p)
+}
+
+// dispatch is what worker w is to be sent now; it is noted down.
+func (s *server) dispatch(w int) vector {
+	v, out := uint64(s.core.Version()), s.store.outgoing()
+	s.holds[w] = v
+	s.store.sent.sent(w, v, out)
+	s.meas.sent(w, v, s.h.Now())
+	return out
 }
 
 // checkpoint completes a mark once all live workers have reached it.
@@ -448,6 +544,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 			continue
 		}
 		delete(s.saved, w)
+		s.core.Wake(w)
 		if s.stop {
 			s.ended[w] = true
 		}
@@ -463,7 +560,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 // goOn lets a worker go on from a mark.
 func (s *server) goOn(ctx context.Context, w int, params bool) error {
 	hd := s.job.header(comm.Control, tagSaved)
-	hd.Shard, hd.Version = uint16(s.id), uint64(s.core.Version())
+	hd.Shard, hd.Version, hd.Seq = uint16(s.id), uint64(s.core.Version()), s.voids[w]
 	if s.stop {
 		hd.Flags |= flagStop
 	}
@@ -485,6 +582,9 @@ func (s *server) save(st *State) error {
 	}
 	st.Ints["version"] = int64(s.core.Version())
 	st.Ints[fmt.Sprintf("past/%d", s.id)] = int64(s.past)
+	for w, v := range s.holds {
+		st.Ints[fmt.Sprintf("holds/%d/%d", w, s.id)] = int64(v)
+	}
 	up, down := s.bytes()
 	st.Ints[fmt.Sprintf("bytes_up/%d", s.rank)], st.Ints[fmt.Sprintf("bytes_down/%d", s.rank)] = int64(up), int64(down)
 	if err := s.down.save(st); err != nil {
@@ -495,6 +595,8 @@ func (s *server) save(st *State) error {
 			return err
 		}
 	}
+	s.store.amend.save(st, fmt.Sprintf("amend/%d/", s.id))
+	s.store.sent.save(st, fmt.Sprintf("sent/%d/", s.id), s.core.Holds)
 	return saveState(st, fmt.Sprintf("core/%d", s.id), s.core)
 }
 
@@ -525,8 +627,21 @@ func (s *server) load(st *State) error {
 			return err
 		}
 	}
+	for w := range s.holds {
+		s.holds[w] = uint64(st.Ints[fmt.Sprintf("holds/%d/%d", w, s.id)])
+	}
 	s.past = uint64(st.Ints[fmt.Sprintf("past/%d", s.id)])
-	return loadState(st, fmt.Sprintf("core/%d", s.id), s.core)
+	if err := s.store.amend.load(st, fmt.Sprintf("amend/%d/", s.id)); err != nil {
+		return err
+	}
+	if err := s.store.sent.load(st, fmt.Sprintf("sent/%d/", s.id), s.shard.size()); err != nil {
+		return err
+	}
+	if err := loadState(st, fmt.Sprintf("core/%d", s.id), s.core); err != nil {
+		return err
+	}
+	s.store.rate = s.store.sched(s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush()))
+	return nil
 }
 
 // report tells the observer about an update: progress now and then, a snapshot
@@ -537,6 +652,7 @@ func (s *server) report(ctx context.Context) error {
 		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
 		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
 		s.prog.fill(&m, s.core.Delays())
+		s.prog.measured(&m, &s.meas.age, &s.store.gap)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := sendJSON(ctx, s.h, s.job, tagProgress, m); err != nil {
 			return err
@@ -565,8 +681,12 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 }
 
 func (s *server) final(ctx context.Context) error {
+	if err := s.order.flush(ctx, s.h, s.job); err != nil {
+		return err
+	}
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
-		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done()}
+		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done(),
+		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits}
 	return sendJSON(ctx, s.h, s.job, tagFinal, r)
 }
 

@@ -21,8 +21,8 @@ type Timing struct {
 	Slow   Slow    // workers that are slower, for good
 	Spread float64 // σ of a lognormal factor on a worker's speed, for good
 
-	// Input is how many samples a second a worker's data come in, a batch ahead of
-	// it; 0: they are always there.
+	// Input is how many samples a second a worker reads, in time taken from its
+	// passes. 0: reading is hidden.
 	Input float64
 
 	// Apply is how many bytes of gradient a server decodes and adds a second, one
@@ -49,33 +49,6 @@ func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
 	}
 	return seconds(s)
 }
-
-// feed is a worker's supply of batches on a virtual clock: the next one is read
-// while the present one is computed on.
-type feed struct {
-	each  time.Duration // to read a batch
-	ready time.Duration // when the next one is there
-}
-
-// take waits until a batch is there, and lets the next one be read.
-func (f *feed) take(ctx context.Context, h comm.Host) error {
-	if f.each == 0 || !h.Virtual() {
-		return nil
-	}
-	if f.ready == 0 {
-		f.ready = h.Now() + f.each
-	}
-	if wait := f.ready - h.Now(); wait > 0 {
-		if err := h.Sleep(ctx, wait); err != nil {
-			return err
-		}
-	}
-	f.ready = h.Now() + f.each
-	return nil
-}
-
-// feed makes a worker's supply.
-func (j *Job) feed() feed { return feed{each: at(float64(j.Batch), j.Timing.Input)} }
 
 // factor is what a standard normal draw makes.
 func (l Lognormal) factor(z float64) float64 { return math.Exp(l.Sigma*z - l.Sigma*l.Sigma/2) }

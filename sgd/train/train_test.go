@@ -81,6 +81,13 @@ func optimizer(text string) option {
 	return func(j *train.Job) { j.Optimizer = sgd.Optimizers.MustParse(text) }
 }
 
+func corrector(text string) option {
+	return func(j *train.Job) { j.Corrector = staleness.Correctors.MustParse(text) }
+}
+func learning(lr float64) option {
+	return func(j *train.Job) { j.Schedule = lrschedule.Constant{LR: lr} }
+}
+
 func model(t testing.TB, text string, shape sgd.Shape) sgd.Model {
 	m, err := nn.Models.MustParse(text).New(shape, 10)
 	if err != nil {
@@ -202,6 +209,24 @@ var asynchronous = map[string][]option{
 	"asp, barrier":    {mode("server(barrier=true)"), policy("asp"), func(j *train.Job) { j.Servers = 2 }},
 	"ssp":             {policy("ssp(slack=1)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
 	"softsync":        {policy("softsync(n=2)"), func(j *train.Job) { j.Corrector = staleness.AlphaTau{} }},
+	"ksync":           {policy("ksync(k=2)"), with("feedback(topk(keep=0.2))"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"ksync, 2 shards": {policy("ksync(k=3)"), func(j *train.Job) { j.Servers, j.Timing.Jitter = 2, 1 }},
+	"kbatchsync":      {policy("kbatchsync(k=3)"), down("topk(keep=0.5)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"dropslowest":     {policy("dropslowest(share=0.25)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"adasync":         {policy("adasync(k=1,of=kasync)")},
+	"kasync":          {policy("kasync(k=2)")},
+	"backup":          {policy("backup(b=1)"), func(j *train.Job) { j.Timing.Jitter = 1 }},
+	"dcasgd":          {corrector("dcasgd(lambda=0.5)"), policy("softsync(n=3)"), func(j *train.Job) { j.Gap = true }},
+	"dcasgd_a":        {corrector("dcasgd_a"), policy("asp"), func(j *train.Job) { j.Servers = 2 }},
+	"gap_aware":       {corrector("gap_aware"), policy("asp"), down("bf16")},
+	"gap_bound":       {corrector("gap_bound"), policy("kasync(k=2)")},
+	"fasgd":           {corrector("fasgd"), policy("asp"), optimizer("sgd"), learning(0.002)},
+	"adadelay_each":   {corrector("adadelay_each(k=0.1)"), policy("asp")},
+	"multi_asgd":      {corrector("multi_asgd(gamma=0.5)"), policy("asp"), optimizer("sgd")},
+	"dana":            {corrector("dana"), policy("asp"), optimizer("sgd"), down("topk(keep=0.5)")},
+	"dana_slim":       {corrector("dana_slim"), policy("asp"), optimizer("sgd"), with("feedback(topk(keep=0.3))")},
+	"dana_dc":         {corrector("dana_dc"), policy("asp"), optimizer("sgd")},
+	"implicit":        {corrector("implicit"), policy("asp"), optimizer("sgd")},
 	"asp, delta topk": {policy("asp"), with("feedback(topk(keep=0.1))"), down("topk(keep=0.2)")},
 	"downpour":        {mode("downpour"), policy("asp"), optimizer("adagrad"), func(j *train.Job) { j.Servers = 2 }},
 	"downpour, 2, 3": {mode("downpour"), policy("asp"), func(j *train.Job) {
@@ -216,7 +241,9 @@ func TestAsynchronous(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts := append(opts, func(j *train.Job) {
 				j.Updates = 300
-				j.Schedule = lrschedule.Specs.MustParse("constant(lr=0.01)")
+				if j.Schedule == lrschedule.Spec(lrschedule.Constant{LR: 0.05}) {
+					j.Schedule = lrschedule.Constant{LR: 0.01}
+				}
 				j.EvalEvery = 50
 			})
 			a, sa := runOn(t, simulated(0), job(t, opts...), nil)

@@ -97,31 +97,34 @@ func asksOf(f compress.Family, b compress.Block, gather bool) ([]ask, error) {
 
 // paced is exchange without gradients: the like operations of a round fused, as
 // exchange does.
-func (r *reducer) paced(ctx context.Context, k int, flags uint16) (uint16, error) {
-	b := &r.buckets[k]
+func (r *reducer) paced(ctx context.Context, b *bucket, flags uint16) (uint16, error) {
 	for round, busy := 0, true; busy; round++ {
 		busy = false
-		n, gather := [5]int{}, 0 // elements by width
+		sizes, gather := [5][]int{}, 0 // elements by width, of every tensor where they are fused
 		for _, asks := range r.asks[b.lo:b.hi] {
 			if round < len(asks) {
-				n[asks[round].width] += asks[round].n
+				if w := &sizes[asks[round].width]; r.job.fuses() || len(*w) == 0 {
+					*w = append(*w, asks[round].n)
+				} else {
+					(*w)[0] += asks[round].n
+				}
 				gather += asks[round].gather
 				busy = true
 			}
 		}
 		var err error
-		for width, n := range n {
-			if n == 0 {
+		for width, sizes := range sizes {
+			if width == 0 || len(sizes) == 0 {
 				continue
 			}
-			if flags, err = collective.Rehearse(ctx, r.net, r.group, r.job.Topology, r.header(k, flags), n, width); err != nil {
+			if flags, err = collective.RehearseAll(ctx, r.net, r.group, r.job.Topology, r.header(b, flags), sizes, width); err != nil {
 				return flags, err
 			}
 		}
 		if gather == 0 {
 			continue
 		}
-		if flags, err = collective.RehearseGather(ctx, r.net, r.group, r.header(k, flags), gather); err != nil {
+		if flags, err = collective.RehearseGather(ctx, r.net, r.group, r.header(b, flags), gather); err != nil {
 			return flags, err
 		}
 	}

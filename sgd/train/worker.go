@@ -35,7 +35,18 @@ func (Server) Servers(n int) int { return n }
 func (Server) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Workers) }
 
 // Check implements Mode.
-func (Server) Check(j *Job) error { return checkServers(j) }
+func (m Server) Check(j *Job) error {
+	if m.Barrier && staleness.Voids(j.Policy) {
+		return fmt.Errorf("policy %s sends parameters unasked, which barrier=true does not; use mode server", staleness.Policies.Spec(j.Policy))
+	}
+	if j.Overlap && staleness.Voids(j.Policy) {
+		return fmt.Errorf("policy %s cancels gradients that are being computed, of which with overlap a part has left already; use overlap=false", staleness.Policies.Spec(j.Policy))
+	}
+	if (j.LogOrder || j.Replay != nil) && j.Servers > 1 && staleness.Voids(j.Policy) {
+		return fmt.Errorf("policy %s cancels gradients, and with several servers the order of their words is not all that counts: order_log needs servers=1", staleness.Policies.Spec(j.Policy))
+	}
+	return checkServers(j)
+}
 
 // shards are the shards of a job with servers, cut into parts.
 func (j *Job) shards() []*shard {
@@ -101,7 +112,6 @@ type worker struct {
 	h       comm.Host
 	seat    seat
 	work    comm.Work // of a round
-	feed    feed
 
 	// The gradient leaves in marks: parts of shards in the order in which the
 	// backward pass completes them.
@@ -109,6 +119,9 @@ type worker struct {
 	spans [][]parcel // the parts that contain a span
 	flags uint16     // of the answers to the last step
 	loss  float64    // of the present step, for the headers of its pushes
+	amend *amending  // of a corrector that works here
+	voids bool       // the policy may cancel a gradient while it is computed
+	sent  bool       // this step's gradient was whole before that
 	stats workerStats
 }
 
@@ -130,17 +143,20 @@ type link struct {
 	waiting  bool       // a push, or a pull, is unanswered
 	due      comm.Tag   // of the answer
 	got      int        // parts of the answer that are there
+	done     bool       // the shard has made its updates
+	voids    uint64     // taken from it
 	fetched  comm.Frame // downpour: parameters not taken up yet
 }
 
 type workerStats struct {
 	zeroed  uint64
+	voided  uint64
 	compute time.Duration
 	wait    time.Duration
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
-	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, feed: j.feed()}
+	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: staleness.Voids(j.Policy)}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, shard: s}
@@ -158,6 +174,10 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 				w.spans[pc.span] = append(w.spans[pc.span], parcel{link: l, k: k})
 			}
 		}
+	}
+	var err error
+	if w.amend, err = newAmending(j, j.Model.Layout(), true); err != nil {
+		return nil, err
 	}
 	mode, _ := j.Mode.(Server)
 	w.barrier = mode.Barrier
@@ -242,11 +262,16 @@ func (w *worker) plan(ctx context.Context) {
 	}
 }
 
+// do performs the work of a round.
+func (w *worker) do(ctx context.Context) error {
+	if w.voids {
+		return w.voidable(ctx)
+	}
+	return w.h.Do(ctx, w.work)
+}
+
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
-	if err := w.feed.take(ctx, w.h); err != nil {
-		return err
-	}
 	tl := w.job.timeline(w.rank, w.step)
 	began := w.h.Now()
 	if !w.job.Overlap {
@@ -267,10 +292,11 @@ func (w *worker) round(ctx context.Context) error {
 		}
 		w.backward(tl)
 	}
-	if err := w.h.Do(ctx, w.work); err != nil {
+	err := w.do(ctx)
+	w.grad.release()
+	if err != nil {
 		return err
 	}
-	w.grad.release()
 	w.stats.compute += w.h.Now() - began
 	w.step++
 	return nil
@@ -299,6 +325,7 @@ func (w *worker) makeAll(ctx context.Context) error {
 	if err := w.compute(ctx, d, nil, nil); err != nil {
 		return err
 	}
+	w.finish()
 	for i := range w.order {
 		if err := w.encode(i, w.grad); err != nil {
 			return err
@@ -392,6 +419,13 @@ func (w *worker) compute(ctx context.Context, d *desk, need, ready func(int) err
 	return err
 }
 
+// finish lets a corrector that works at the worker have the gradient.
+func (w *worker) finish() {
+	if w.amend != nil {
+		w.amend.amend(w.grad.f, w.params.f, w.params.f, staleness.Past{Worker: w.rank, Update: w.step})
+	}
+}
+
 // encode makes the payload of mark i.
 func (w *worker) encode(i int, grad vector) error {
 	p := &w.order[i]
@@ -464,12 +498,17 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 			return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
 		}
 		w.stats.wait += w.h.Now() - began
-		err = w.answer(l, f)
+		if l.due == tagSaved {
+			err = w.catchUp(ctx, l, f.Header.Seq)
+		}
+		if err == nil {
+			err = w.answer(l, f)
+		}
 		f.Release()
 		if err != nil {
 			return err
 		}
-		if f.Header.Kind == comm.Parameters {
+		if f.Header.Kind == comm.Parameters && f.Header.Code != codeVoid {
 			if err := w.job.bill(ctx, w.h, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
 				return err
 			}
@@ -496,7 +535,11 @@ func (w *worker) pull(ctx context.Context) error {
 
 // answer takes the parameters of an answer and notes what it says.
 func (w *worker) answer(l *link, f comm.Frame) error {
-	w.flags |= f.Header.Flags &^ flagMore
+	w.hear(l, f.Header.Flags)
+	if f.Header.Code == codeVoid { // beside what is waited for
+		l.voids++
+		return w.take(l, 0, f)
+	}
 	k := l.got
 	if l.got++; f.Header.Flags&flagMore == 0 {
 		l.waiting = false
@@ -509,6 +552,21 @@ func (w *worker) answer(l *link, f comm.Frame) error {
 	case k >= len(l.shard.parts):
 		return fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, l.id, len(l.shard.parts))
 	}
+	return w.take(l, k, f)
+}
+
+// hear notes what a frame's flags say. The run is over when all shards have made
+// their updates.
+func (w *worker) hear(l *link, flags uint16) {
+	w.flags |= flags &^ (flagMore | flagDone)
+	l.done = l.done || flags&flagDone != 0
+	if !slices.ContainsFunc(w.links, func(l *link) bool { return !l.done }) {
+		w.flags |= flagDone
+	}
+}
+
+// take takes part k of a shard's parameters.
+func (w *worker) take(l *link, k int, f comm.Frame) error {
 	l.version = f.Header.Version
 	if w.shares {
 		w.params.release()
@@ -558,10 +616,10 @@ func (w *worker) goOn(ctx context.Context) error {
 }
 
 func (w *worker) save(st *State) error {
+	w.amend.save(st, fmt.Sprintf("amend/worker/%d/", w.rank))
 	st.Ints[fmt.Sprintf("step/%d", w.rank)] = int64(w.step)
 	for _, l := range w.links {
 		st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)] = int64(l.seq)
-		st.Ints[fmt.Sprintf("holds/%d/%d", w.rank, l.id)] = int64(l.version)
 		if err := l.out.save(st, fmt.Sprintf("codec/up/%d/", w.rank)); err != nil {
 			return err
 		}
@@ -574,6 +632,11 @@ func (w *worker) load(st *State) error {
 	w.step = int(step)
 	for r := 0; r < w.job.Workers && !alive; r++ { // it was dead: it begins anew, with the others
 		w.step = max(w.step, int(st.Ints[fmt.Sprintf("step/%d", r)]))
+	}
+	if alive {
+		if err := w.amend.load(st, fmt.Sprintf("amend/worker/%d/", w.rank)); err != nil {
+			return err
+		}
 	}
 	for _, l := range w.links {
 		l.seq = uint64(st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)])
@@ -600,7 +663,7 @@ func (w *worker) final(ctx context.Context) error {
 	for _, l := range w.links {
 		sent += l.seq
 	}
-	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Steps: w.step,
+	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step,
 		ComputeSeconds: w.stats.compute.Seconds(), WaitSeconds: w.stats.wait.Seconds(),
 		Traffic: w.h.Traffic().Count(), Seconds: w.h.Now().Seconds()}
 	return sendJSON(ctx, w.h, w.job, tagFinal, r)

@@ -36,12 +36,13 @@ type Server struct {
 	// OnUpdate, if set, sees the pushes of each update, in rank order.
 	OnUpdate func(pushes []Push)
 
-	policy staleness.Policy
-	base   []int // version each worker computes on
-	held   []Push
-	talk   bool     // write out:
-	out    []string // what happened since the last call
-	err    error
+	policy  staleness.Policy
+	base    []int // version each worker computes on
+	held    []Push
+	skipped int      // clocks that workers were put forward by when they joined
+	talk    bool     // write out:
+	out     []string // what happened since the last call
+	err     error
 
 	copied staleness.View // what a policy is shown
 }
@@ -93,8 +94,13 @@ func (s *Server) Leave(w int) (started []int) {
 	return s.settle()
 }
 
-// Join makes worker w a member again; it computes on the current version.
+// Join makes worker w a member again; it computes on the current version, and
+// its clock is at least that of the slowest member.
 func (s *Server) Join(w int) {
+	if behind := s.View.MinClock() - s.View.Pushed[w]; behind > 0 {
+		s.View.Pushed[w] += behind
+		s.skipped += behind
+	}
 	s.View.Live[w], s.View.Waiting[w] = true, false
 	s.base[w] = s.View.Version
 }
@@ -181,7 +187,7 @@ func (s *Server) Check() error {
 	switch {
 	case s.err != nil:
 		return s.err
-	case s.Pushes != s.Applied+s.Dropped+len(s.held) || pushed != s.Pushes || v.NumHeld() != len(s.held):
+	case s.Pushes != s.Applied+s.Dropped+len(s.held) || pushed != s.Pushes+s.skipped || v.NumHeld() != len(s.held):
 		return fmt.Errorf("%d pushes, but %d applied, %d dropped and %d held", s.Pushes, s.Applied, s.Dropped, len(s.held))
 	case v.NumLive() == 0:
 		return nil

@@ -10,9 +10,9 @@ import (
 // Transcript plays a scenario and returns it with the answers filled in. A
 // scenario is text, one command a line:
 //
-//	policy SPEC   workers N   push W   leave W   join W
+//	policy SPEC   workers N   push W   leave W   join W   loss PERCENT
 //
-// policy and workers stand first. Comments (#) and empty lines are kept;
+// where loss sets the training loss, in percent of what it was at first. policy and workers stand first. Comments (#) and empty lines are kept;
 // indented lines are answers of an earlier playing and are replaced.
 func Transcript(text string) (string, error) {
 	var out strings.Builder
@@ -81,6 +81,8 @@ func play(line string, spec *staleness.Spec, s **Server) error {
 	switch {
 	case *s == nil:
 		return fmt.Errorf("how many workers?")
+	case verb == "loss":
+		(*s).View.First, (*s).View.Loss = 1, float64(n)/100
 	case n < 0 || n >= len((*s).View.Live):
 		return fmt.Errorf("there is no worker %d", n)
 	case verb == "push" && (*s).Runs(n):

@@ -23,6 +23,9 @@ func main() {
 	rotation()
 	centroids()
 	factors()
+	eightBit()
+	wholeNumbers()
+	cosines()
 	Generate()
 }
 

@@ -1,0 +1,160 @@
+package advise
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// Band is how far predicted steps are from simulated ones: nine out of ten on
+// configurations nothing was chosen by lie within this share, below or above.
+// Study advisor computes it again.
+const Band = 0.10
+
+// Option is one way to train.
+type Option struct {
+	Config    experiments.Config // can be run: without weights, on the virtual cluster
+	Step      float64            // predicted seconds
+	Sent      float64            // bytes a worker sends in a step
+	Simulated float64            // seconds of a step on the virtual cluster; NaN if it was not asked
+	Updates   float64            // to the accuracy, in units of those without a codec; NaN without evidence
+	Optimizer string             // the one that needed that few; "" without evidence
+}
+
+// Time is what the option takes, as far as is known.
+func (o *Option) Time() float64 {
+	if !math.IsNaN(o.Simulated) {
+		return o.Simulated
+	}
+	return o.Step
+}
+
+// Compressed reports whether the option uses a codec at all.
+func (o *Option) Compressed() bool { return o.Config.Codec != "raw" }
+
+// How words the option without its codec: "ring, buckets of 4 MiB", "4 servers".
+func (o *Option) How() string {
+	c := o.Config
+	way := c.Topology
+	switch {
+	case c.Mode == "server" && c.Servers == 1:
+		way = "1 server"
+	case c.Mode == "server":
+		way = fmt.Sprintf("%d servers", c.Servers)
+	case gathered(c.Codec, c.Workers):
+		way = "gather"
+	}
+	if !c.Overlap {
+		return way + ", all at once"
+	}
+	return fmt.Sprintf("%s, fused to %d MiB", way, c.Bucket>>20)
+}
+
+// gathered reports whether payloads of a codec cannot be summed on their way.
+func gathered(codec string, workers int) bool {
+	f, err := compress.Parse(codec)
+	if err != nil {
+		return false
+	}
+	_, road, err := compress.NewExchange(f, compress.Block{Name: "x", Role: "weight", Rows: 64, Cols: 64, World: workers, Peer: -1, Seed: 1})
+	return err == nil && road == compress.RoadGather
+}
+
+// Options prices every combination, the shortest step first. Of equals, the one
+// that is simpler comes first: without a codec, without fusion.
+func (q *Question) Options(ctx context.Context) ([]*Option, error) {
+	p, err := newPricer(q)
+	if err != nil {
+		return nil, err
+	}
+	var out []*Option
+	for _, codec := range q.Codecs {
+		for _, c := range q.configs(experiments.Canonical("codec", codec)) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			step, sent, err := p.step(c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, &Option{Config: c, Step: step, Sent: sent, Simulated: math.NaN(), Updates: math.NaN()})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Option) int { return cmp.Compare(a.Step, b.Step) })
+	return out, nil
+}
+
+// configs are the ways to use a codec.
+func (q *Question) configs(codec string) (out []experiments.Config) {
+	c := q.Base
+	c.Codec = codec
+	speed := q.Speeds[codec]
+	elements := float64(q.Profile.Parameters())
+	gather := gathered(codec, c.Workers)
+	topologies := q.Topologies
+	if gather {
+		topologies = topologies[:1] // which one does not matter
+	}
+	for _, bucket := range q.Buckets {
+		for _, t := range topologies {
+			r := c
+			r.Mode, r.Topology, r.Overlap, r.Bucket = "reduce", t, bucket > 0, bucket
+			decodes := 1.0
+			if gather {
+				decodes = float64(c.Workers)
+			}
+			r.DeviceCodec = joint(speed, decodes)
+			out = append(out, r)
+		}
+	}
+	for _, s := range q.Servers {
+		r := c
+		r.Mode, r.Policy, r.Servers, r.Placement = "server", "bsp", s, "balanced"
+		r.DeviceCodec = speed.Encode
+		if speed.Decode > 0 { // a server's speed is in bytes of payload
+			if f, err := compress.Parse(codec); err == nil {
+				if claims, ok := compress.ClaimsOf(f, compress.Block{Role: "weight", Rows: 1, Cols: int(elements), World: c.Workers, Peer: -1, Seed: 1}); ok {
+					r.DeviceApply = max(1, speed.Decode*float64(claims.Size)/(4*elements))
+				}
+			}
+		}
+		for _, bucket := range q.Buckets {
+			r.Overlap, r.Bucket = bucket > 0, bucket
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// joint is the one speed at which encoding once and decoding so many times takes
+// as long as at the two speeds.
+func joint(s Speed, decodes float64) float64 {
+	seconds := 0.0
+	if s.Encode > 0 {
+		seconds += 1 / s.Encode
+	}
+	if s.Decode > 0 {
+		seconds += decodes / s.Decode
+	}
+	if seconds == 0 {
+		return 0
+	}
+	return (1 + decodes) / seconds
+}
+
+// Simulate runs the option on the virtual cluster and notes how long a step
+// takes once it has come into its stride.
+func (o *Option) Simulate(ctx context.Context) error {
+	m, err := o.Config.Measure(ctx)
+	if err != nil {
+		return err
+	}
+	const warm = 2
+	o.Simulated = 1 / m.Rate(warm, 1)
+	return nil
+}

@@ -1,0 +1,235 @@
+package advise
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+func ask(t *testing.T, model, cluster string) *Question {
+	t.Helper()
+	q, err := Ask(model, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func options(t *testing.T, q *Question) []*Option {
+	t.Helper()
+	o, err := q.Options(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestAsk(t *testing.T) {
+	q := ask(t, "resnet50", "nodes=4, per_node=2, nic=10Gbps, latency=30us, device=V100, network.rack=2, batch=32")
+	c := q.Base
+	if c.Workers != 8 || c.NetworkPerHost != 2 || c.NetworkBandwidth != 1.25e9 || c.NetworkLatency != "30µs" || c.Device != "v100" || c.NetworkRack != 2 || c.Batch != 32 {
+		t.Errorf("%+v", c)
+	}
+	for cluster, want := range map[string]string{
+		"nic=10Gbps":           "how many nodes",
+		"nodes=1":              "nobody to talk to",
+		"nodes=4,nik=1Gbps":    `did you mean "nic"`,
+		"nodes=4,device=v1000": `did you mean "v100"`,
+		"nodes=4,nic=fast":     "bits per second",
+		"nodes=4,nodes=5":      "twice",
+		"4":                    "name=value",
+		"nodes=many":           "want 1 to 4096",
+	} {
+		if _, err := Ask("resnet50", cluster); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", cluster, err)
+		}
+	}
+	if _, err := Ask("resnet5", "nodes=4"); err == nil || !strings.Contains(err.Error(), "resnet50") {
+		t.Error(err)
+	}
+}
+
+// A step cannot be shorter than its computing, nor than its bytes take at a NIC;
+// a faster network never makes it longer.
+func TestPricesAreBounded(t *testing.T) {
+	slow, fast := ask(t, "resnet50", "nodes=8,nic=1Gbps,device=5T"), ask(t, "resnet50", "nodes=8,nic=100Gbps,device=5T")
+	compute := 6 * slow.Profile.ForwardMACs() * 64 / 5e12
+	at := map[string]float64{}
+	for _, o := range options(t, fast) {
+		at[o.Config.Codec+o.How()] = o.Step
+	}
+	for _, o := range options(t, slow) {
+		if o.Step < compute*(1-1e-9) {
+			t.Errorf("%s, %s: %v is shorter than computing, %v", o.Config.Codec, o.How(), o.Step, compute)
+		}
+		if o.Step < o.Sent/slow.Base.NetworkBandwidth*0.999 {
+			t.Errorf("%s, %s: %v for %v bytes", o.Config.Codec, o.How(), o.Step, o.Sent)
+		}
+		if f := at[o.Config.Codec+o.How()]; f > o.Step*1.0001 {
+			t.Errorf("%s, %s: %v at 100 times the bandwidth, else %v", o.Config.Codec, o.How(), f, o.Step)
+		}
+	}
+}
+
+// The virtual cluster agrees, on a small network of every kind of option.
+func TestPredictionsAreThoseOfTheVirtualCluster(t *testing.T) {
+	q := ask(t, "mnistcnn", "nodes=4,nic=1Gbps,latency=50us,device=1T")
+	q.Speeds = Speeds{"qsgd(bits=4)": {Encode: 1e9, Decode: 4e9}, "feedback(powersgd(rank=4))": {Encode: 1e9, Decode: 1e9}}
+	q.Codecs = []string{"raw", "bf16", "qsgd(bits=4)", "feedback(powersgd(rank=4))"}
+	q.Topologies, q.Buckets, q.Servers = []string{"ring", "halving"}, []int{0, 1 << 20}, []int{1, 3}
+	for _, o := range options(t, q) {
+		if err := o.Simulate(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if e := o.Step/o.Simulated - 1; math.Abs(e) > Band {
+			t.Errorf("%s, %s: predicted %v, simulated %v", o.Config.Codec, o.How(), o.Step, o.Simulated)
+		}
+	}
+}
+
+func option(codec string, step, updates float64) *Option {
+	o := &Option{Step: step, Updates: updates, Simulated: math.NaN()}
+	o.Config.Codec = codec
+	return o
+}
+
+func TestVerdicts(t *testing.T) {
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		best     []*Option
+		compress bool
+		choice   string
+		why      string
+	}{
+		"no difference":       {[]*Option{option("bf16", 1, nan), option("raw", 1.05, nan)}, false, "raw", "less of a difference"},
+		"raw is best":         {[]*Option{option("raw", 1, nan), option("bf16", 1.5, nan)}, false, "raw", "less of a difference"},
+		"nothing is known":    {[]*Option{option("topk", 1, nan), option("raw", 3, nan)}, true, "topk", "fewer than 3× the updates"},
+		"it does not learn":   {[]*Option{option("topk", 1, math.Inf(1)), option("raw", 3, 1)}, false, "raw", "none of those"},
+		"it learns slowly":    {[]*Option{option("topk", 1, 3.5), option("raw", 3, 1)}, false, "raw", "none of those"},
+		"it pays":             {[]*Option{option("topk", 1, 1.5), option("raw", 3, 1)}, true, "topk", "2× sooner"},
+		"the second pays":     {[]*Option{option("sign", 1, math.Inf(1)), option("bf16", 2, 1), option("raw", 3, 1)}, true, "bf16", "1.5× sooner"},
+		"the fastest unknown": {[]*Option{option("sign", 1, nan), option("bf16", 2, 1), option("raw", 3, 1)}, true, "bf16", "no runs know of"},
+	} {
+		v := Decide(c.best)
+		if v.Compress != c.compress || v.Choice.Config.Codec != c.choice || !strings.Contains(v.Why, c.why) {
+			t.Errorf("%s: %+v, %s", name, v, v.Why)
+		}
+	}
+}
+
+// A run whose curve is made up.
+func writeRun(t *testing.T, dir string, c experiments.Config, reached int) {
+	t.Helper()
+	folder := filepath.Join(dir, c.Hash())
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	metrics := ""
+	if reached > 0 {
+		metrics = `{"kind":"eval","eval":{"step":` + strconv.Itoa(reached) + `,"accuracy":0.95}}` + "\n"
+	}
+	for name, text := range map[string]string{
+		"config.yaml": string(c.YAML()), "metrics.jsonl": metrics, "status.json": `{"schema":2,"state":"done"}`, "result.json": `{}`,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLearned(t *testing.T) {
+	dir := t.TempDir()
+	for _, r := range []struct {
+		codec, optimizer, schedule, net string
+		seed                            uint64
+		reached                         int
+	}{
+		{"raw", "momentum", "constant(lr=0.1)", "sim", 1, 200}, {"raw", "momentum", "constant(lr=0.1)", "sim", 2, 220}, {"raw", "momentum", "constant(lr=0.1)", "sim", 3, 210},
+		{"raw", "momentum", "constant(lr=1)", "sim", 1, 0},
+		{"raw", "adam", "constant(lr=0.001)", "sim", 1, 105},
+		{"feedback(topk(keep=0.01))", "momentum", "constant(lr=0.1)", "local", 1, 420},
+		{"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 1, 0}, {"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 2, 250}, {"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 3, 0},
+	} {
+		c := experiments.Default()
+		c.Mode, c.Target, c.Codec, c.Optimizer, c.Schedule, c.Net, c.Seed = "reduce", 0.9, r.codec, r.optimizer, r.schedule, r.net, r.seed
+		writeRun(t, dir, c, r.reached)
+	}
+	runs, err := store.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evidence, err := Learned(runs, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"raw adam": 1, "raw momentum": 2, "feedback(topk(keep=0.01)) momentum": 4, "feedback(sign) momentum": math.Inf(1)}
+	if len(evidence) != len(want) {
+		t.Fatalf("%+v", evidence)
+	}
+	for _, e := range evidence {
+		if w, ok := want[e.Codec+" "+e.Optimizer]; !ok || e.Updates != w {
+			t.Errorf("%+v, want %v", e, w)
+		}
+	}
+	// How positions are written changes bytes, not learning.
+	o := []*Option{option("feedback(topk(keep=0.01,index=raw32))", 1, math.NaN()), option("raw", 1, math.NaN()), option("bf16", 1, math.NaN())}
+	Know(o, evidence)
+	if o[0].Updates != 4 || o[1].Optimizer != "adam" || !math.IsNaN(o[2].Updates) {
+		t.Errorf("%+v %+v %+v", o[0], o[1], o[2])
+	}
+	if e, err := Learned(runs, 0.99); err != nil || len(e) != 0 {
+		t.Errorf("nobody reached 0.99, but %+v, %v", e, err)
+	}
+}
+
+func TestSpeeds(t *testing.T) {
+	s, err := Measure([]string{"raw", "bf16", "feedback(topk(keep=.010))"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := s["bf16"]; len(s) != 2 || b.Encode <= 0 || b.Decode <= 0 || s["feedback(topk(keep=0.01))"].Encode <= 0 {
+		t.Errorf("%+v", s)
+	}
+	file := filepath.Join(t.TempDir(), "speeds.yaml")
+	if err := os.WriteFile(file, []byte("qsgd(bits=4): {encode: 2e9, decode: 5e9}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := LoadSpeeds(file); err != nil || s["qsgd(bits=4)"].Decode != 5e9 {
+		t.Errorf("%+v %v", s, err)
+	}
+	if err := os.WriteFile(file, []byte("qsgdd: {encode: 2e9}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadSpeeds(file); err == nil {
+		t.Error("a codec that does not exist")
+	}
+}
+
+// The slowest of n lognormal steps, beside draws.
+func TestSlowest(t *testing.T) {
+	if s := slowest(0, 8); s != 1 {
+		t.Error(s)
+	}
+	law := train.Lognormal{Sigma: 0.1}
+	sum := 0.0
+	const rounds = 2000
+	for i := range rounds {
+		most := 0.0
+		for w := range 16 {
+			most = max(most, law.Factor(rng.New(1, "test").With(uint64(i)).With(uint64(w))))
+		}
+		sum += most / rounds
+	}
+	if got := slowest(0.1, 16); math.Abs(got/sum-1) > 0.02 {
+		t.Errorf("%v, drawn %v", got, sum)
+	}
+}

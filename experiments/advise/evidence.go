@@ -1,0 +1,155 @@
+package advise
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
+)
+
+// Evidence is what runs have shown of an optimizer with a codec.
+type Evidence struct {
+	Optimizer, Codec string
+	// Updates to the accuracy, in units of those of the best optimizer without a
+	// codec, in the median over trainings; +Inf where half the seeds or more never
+	// got there.
+	Updates   float64
+	Trainings int // that were compared: model, data, batch, workers
+	Seeds     int // runs in them
+	From      string
+}
+
+// lossless are options of codecs that change bytes and not what is learned.
+var lossless = regexp.MustCompile(`,?index=\w+`)
+
+// learnsAs names a codec by what it does to learning.
+func learnsAs(codec string) string {
+	return experiments.Canonical("codec", lossless.ReplaceAllString(codec, ""))
+}
+
+// training names what is alike in runs that differ in optimizer, schedule, codec
+// and seed alone; where and how fast they ran does not matter.
+func training(c experiments.Config) string {
+	def := experiments.Default()
+	d := def
+	d.Model, d.Data, d.Workers, d.Batch, d.Dropout, d.Precision, d.EvalEvery = c.Model, c.Data, c.Workers, c.Batch, c.Dropout, c.Precision, c.EvalEvery
+	d.TrainLimit, d.TestLimit, d.Augment, d.Epochs, d.Steps = c.TrainLimit, c.TestLimit, c.Augment, c.Epochs, c.Steps
+	return d.Hash()
+}
+
+// synchronous reports whether a run's updates are those of all workers' mean
+// gradient, whoever adds them up.
+func synchronous(c experiments.Config) bool {
+	switch c.Mode {
+	case "reduce", "gather":
+		return true
+	}
+	return c.Mode == "server" && c.Policy == "bsp" && c.DownCodec == "raw"
+}
+
+// Learned collects evidence from runs: how many updates they took to an accuracy,
+// 0 being each run's own target. Only trainings that were also run without a codec
+// count.
+func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
+	type pair struct{ optimizer, codec string }
+	type ways map[pair]map[string][]float64 // updates by schedule, seed by seed
+	trainings := map[string]ways{}
+	about := map[string]string{}
+	for _, r := range store.Latest(runs) {
+		c := r.Config
+		if r.State != store.Done || c.Weightless || !synchronous(c) {
+			continue
+		}
+		goal := target
+		if goal == 0 {
+			goal = c.Target
+		}
+		if goal == 0 {
+			continue
+		}
+		d, err := r.ToTarget(goal)
+		if err != nil {
+			return nil, err
+		}
+		k := training(c) + fmt.Sprint(goal)
+		if trainings[k] == nil {
+			trainings[k] = ways{}
+		}
+		p := pair{c.Optimizer, learnsAs(c.Codec)}
+		if trainings[k][p] == nil {
+			trainings[k][p] = map[string][]float64{}
+		}
+		trainings[k][p][c.Schedule] = append(trainings[k][p][c.Schedule], d.Updates)
+		about[k] = fmt.Sprintf("%s on %s, %d × %d samples, to %.4g", c.Model, c.Data, c.Workers, c.Batch, goal)
+	}
+	found := map[pair]*Evidence{}
+	factors := map[pair][]float64{}
+	var keys []string
+	for k := range trainings {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		best := math.Inf(1)
+		median := map[pair]float64{}
+		for p, schedules := range trainings[k] {
+			median[p] = math.Inf(1)
+			for _, updates := range schedules { // the rate is chosen for each
+				median[p] = min(median[p], stats.Reaching(updates).Median)
+			}
+			if p.codec == "raw" {
+				best = min(best, median[p])
+			}
+		}
+		if math.IsInf(best, 1) || len(median) < 2 {
+			continue
+		}
+		for p, m := range median {
+			if found[p] == nil {
+				found[p] = &Evidence{Optimizer: p.optimizer, Codec: p.codec, From: about[k]}
+			} else if found[p].From != about[k] {
+				found[p].From = "several trainings"
+			}
+			e := found[p]
+			e.Trainings++
+			for _, u := range trainings[k][p] {
+				e.Seeds += len(u)
+			}
+			factors[p] = append(factors[p], m/best)
+		}
+	}
+	var out []Evidence
+	for p, e := range found {
+		e.Updates = stats.Reaching(factors[p]).Median
+		out = append(out, *e)
+	}
+	slices.SortFunc(out, func(a, b Evidence) int {
+		switch {
+		case a.Updates < b.Updates:
+			return -1
+		case a.Updates > b.Updates:
+			return 1
+		case a.Codec+a.Optimizer < b.Codec+b.Optimizer:
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+// Know notes on the options what the evidence says about their codecs, with the
+// optimizer that needed the fewest updates.
+func Know(options []*Option, evidence []Evidence) {
+	for _, o := range options {
+		for _, e := range evidence { // the best first
+			if e.Codec == learnsAs(o.Config.Codec) {
+				o.Updates, o.Optimizer = e.Updates, e.Optimizer
+				break
+			}
+		}
+	}
+}

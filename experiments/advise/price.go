@@ -1,0 +1,372 @@
+package advise
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// pricer prices steps on one cluster.
+type pricer struct {
+	q       *Question
+	job     *train.Job
+	forward float64   // seconds of a forward pass, the slowest worker's
+	share   []float64 // of each span in it
+	alpha   float64   // seconds between nodes
+	beta    float64   // seconds a byte at a NIC
+	links   collective.Links
+	memo    map[memoKey]float64
+	blocks  map[string][]block
+}
+
+type memoKey struct {
+	topology string
+	width    int
+	bytes    int
+}
+
+// block is what a codec makes of one span.
+type block struct {
+	elements int
+	payload  int // bytes
+	sum      bool
+	rounds   int
+	width    int // bytes of an element that is summed
+}
+
+func newPricer(q *Question) (*pricer, error) {
+	c := q.Base
+	c.Codec, c.Mode = "raw", "gather" // anything that can be built
+	j, err := c.Build(experiments.Places{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	latency, _ := time.ParseDuration(c.NetworkLatency)
+	message, _ := time.ParseDuration(c.NetworkMessage)
+	p := &pricer{q: q, job: j, memo: map[memoKey]float64{}, blocks: map[string][]block{}}
+	p.alpha, p.beta = (latency + message).Seconds(), 1/c.NetworkBandwidth
+	p.links = collective.Links{Alpha: p.alpha, Beta: p.beta, Inside: 0, InsideBeta: 1 / c.NetworkInside}
+	if c.NetworkRack > 0 { // whoever leaves the rack shares its link
+		p.links.Beta *= c.NetworkOversub
+	}
+	flops := 0.0
+	for _, f := range j.Model.SpanFLOPs() {
+		flops += f
+	}
+	for _, f := range j.Model.SpanFLOPs() {
+		p.share = append(p.share, f/flops)
+	}
+	p.forward = flops * float64(j.Batch) / j.Timing.FLOPS * slowest(c.DeviceJitter, c.Workers)
+	if j.Timing.Input > 0 {
+		p.forward = max(p.forward, float64(j.Batch)/j.Timing.Input/3)
+	}
+	return p, nil
+}
+
+// slowest is the factor by which the slowest of n steps exceeds the mean, where
+// they vary by a lognormal law, with Blom's rank of the largest.
+func slowest(sigma float64, n int) float64 {
+	if sigma == 0 {
+		return 1
+	}
+	z := distuv.UnitNormal.Quantile((float64(n) - 0.375) / (float64(n) + 0.25))
+	return math.Exp(sigma*z - sigma*sigma/2)
+}
+
+// of says what a codec makes of every span.
+func (p *pricer) of(codec string) ([]block, error) {
+	if b, ok := p.blocks[codec]; ok {
+		return b, nil
+	}
+	f, err := compress.Parse(codec)
+	if err != nil {
+		return nil, err
+	}
+	var out []block
+	for _, s := range p.job.Model.Layout().Spans {
+		blk := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: p.job.Workers, Peer: -1, Seed: 1}
+		b := block{elements: s.Len(), payload: 4 * s.Len(), sum: true, rounds: 1, width: 4}
+		if _, raw := f.(compress.Raw); !raw {
+			claims, ok := compress.ClaimsOf(f, blk)
+			if !ok || !claims.Exact {
+				return nil, fmt.Errorf("codec %s: how much it sends depends on the data", codec)
+			}
+			_, road, err := compress.NewExchange(f, blk)
+			if err != nil {
+				return nil, err
+			}
+			b.payload, b.sum = claims.Size, road != compress.RoadGather
+			if road == compress.RoadOwn {
+				b.payload, b.rounds = claims.Asked, claims.Rounds
+			}
+			if b.width = b.payload / s.Len(); b.width < 1 || b.width > 4 {
+				b.width = 4
+			}
+		}
+		out = append(out, b)
+	}
+	p.blocks[codec] = out
+	return out, nil
+}
+
+// allReduce is the time of one sum of bytes over all ranks.
+func (p *pricer) allReduce(topology string, bytes, width int) float64 {
+	// Costs are straight between powers of four, but for roundings of chunks.
+	lo := 256
+	for lo*4 <= bytes {
+		lo *= 4
+	}
+	hi := lo * 4
+	a, b := p.price(topology, lo, width), p.price(topology, hi, width)
+	return a + (b-a)*float64(bytes-lo)/float64(hi-lo)
+}
+
+func (p *pricer) price(topology string, bytes, width int) float64 {
+	k := memoKey{topology, width, bytes}
+	if s, ok := p.memo[k]; ok {
+		return s
+	}
+	t := collective.Topologies.MustParse(topology)
+	at := collective.At{Size: p.job.Workers, Bytes: bytes, Node: p.q.Base.NetworkPerHost}
+	c := collective.Cost(t, at, width, p.links)
+	s := max(c.Seconds, float64(c.Outside)*p.links.Beta)
+	p.memo[k] = s
+	return s
+}
+
+// gather is the time in which everybody's payload goes around the ring.
+func (p *pricer) gather(bytes int) float64 {
+	return float64(p.job.Workers-1) * (p.alpha + float64(bytes)*p.links.Beta)
+}
+
+// step is the time of a step of a configuration, and the bytes a worker sends in it.
+func (p *pricer) step(c experiments.Config) (seconds, sent float64, err error) {
+	blocks, err := p.of(c.Codec)
+	if err != nil {
+		return 0, 0, err
+	}
+	if c.Mode == "server" && c.Overlap {
+		return p.streamed(c)
+	}
+	if c.Mode == "server" {
+		return p.server(c)
+	}
+	seconds, sent = p.reduce(c, blocks)
+	return seconds, sent, nil
+}
+
+// reduce lays buckets of gradient on the timeline of the backward pass: each
+// leaves when it is complete and encoded and the one before has arrived.
+func (p *pricer) reduce(c experiments.Config, blocks []block) (seconds, sent float64) {
+	limit := math.MaxInt
+	if c.Overlap {
+		limit = c.Bucket
+	}
+	compute, wire := p.forward, 0.0
+	hi, bytes := len(blocks), 0
+	for i := len(blocks) - 1; i >= 0; i-- {
+		if bytes += 4 * blocks[i].elements; bytes < limit && i > 0 {
+			continue
+		}
+		share, n := 0.0, 0
+		for j := i; j < hi; j++ {
+			share, n = share+p.share[j], n+blocks[j].elements
+		}
+		compute += 2*share*p.forward + p.coding(c, n)
+		took, out := p.exchange(c.Topology, blocks[i:hi])
+		decoded := n
+		if !blocks[i].sum {
+			decoded *= c.Workers
+		}
+		wire = max(compute, wire) + took + p.coding(c, decoded)
+		sent += out
+		hi, bytes = i, 0
+	}
+	return max(compute, wire), sent
+}
+
+// coding is what encoding or decoding n values takes.
+func (p *pricer) coding(c experiments.Config, n int) float64 {
+	if c.Codec == "raw" || c.DeviceCodec == 0 {
+		return 0
+	}
+	return 4 * float64(n) / c.DeviceCodec
+}
+
+// exchange is the time in which a bucket's blocks are combined, round by round,
+// and the bytes a worker sends for it.
+func (p *pricer) exchange(topology string, blocks []block) (seconds, sent float64) {
+	w := float64(p.job.Workers)
+	for round, busy := 0, true; busy; round++ {
+		sum, payload := [5]int{}, 0
+		busy = false
+		for _, b := range blocks {
+			switch {
+			case round >= b.rounds:
+			case b.sum:
+				sum[b.width] += b.payload / b.rounds
+				busy = true
+			default:
+				payload += b.payload
+				busy = true
+			}
+		}
+		for width, n := range sum {
+			if n > 0 {
+				seconds += p.allReduce(topology, n, width)
+				sent += 2 * (w - 1) / w * float64(n)
+			}
+		}
+		if payload > 0 {
+			seconds += p.gather(payload)
+			sent += (w - 1) * float64(payload)
+		}
+	}
+	return seconds, sent
+}
+
+// shardPart is a run of pieces of one shard that travels as one frame.
+type shardPart struct {
+	up, down float64 // bytes
+	elements int
+	first    int // the span whose gradient completes it
+	spans    []int
+}
+
+// shards cuts the tensors as the placement says, and each shard into parts of
+// about limit bytes of gradient from its last piece on; the first layers' part
+// comes first. Tensors that are shared out are encoded as vectors, piece by piece.
+func (p *pricer) shards(c experiments.Config, limit int) ([][]shardPart, error) {
+	f, err := compress.Parse(c.Codec)
+	if err != nil {
+		return nil, err
+	}
+	layout := p.job.Model.Layout()
+	var sizes []int
+	for _, s := range layout.Spans {
+		sizes = append(sizes, s.Len())
+	}
+	var out [][]shardPart
+	for _, pieces := range ps.Placements.MustParse(c.Placement).Place(sizes, c.Servers) {
+		var parts []shardPart
+		var now shardPart
+		for i := len(pieces) - 1; i >= 0; i-- {
+			pc := pieces[i]
+			s := layout.Spans[pc.Tensor]
+			b := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: c.Workers, Peer: -1, Seed: 1}
+			if pc.Len != s.Len() {
+				b.Rows, b.Cols = 1, pc.Len
+			}
+			size := 4 * pc.Len
+			if claims, ok := compress.ClaimsOf(f, b); ok {
+				size = claims.Size
+			}
+			now.up += float64(size)
+			now.down += 4 * float64(pc.Len)
+			now.elements += pc.Len
+			now.first = pc.Tensor
+			now.spans = append(now.spans, pc.Tensor)
+			if 4*now.elements >= limit || i == 0 {
+				parts = append(parts, now)
+				now = shardPart{}
+			}
+		}
+		slices.Reverse(parts)
+		out = append(out, parts)
+	}
+	return out, nil
+}
+
+// server is a barrier at parameter servers: pushes meet at the servers' NICs, and
+// so do the answers, which carry all parameters.
+func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error) {
+	shards, err := p.shards(c, math.MaxInt)
+	if err != nil {
+		return 0, 0, err
+	}
+	var in, out float64 // bytes of the fullest shard
+	for _, parts := range shards {
+		for _, pt := range parts {
+			in, out, sent = max(in, pt.up), max(out, pt.down), sent+pt.up
+		}
+	}
+	w, host, n := float64(c.Workers), float64(c.NetworkPerHost), p.job.Model.Layout().Size()
+	servers := min(host, float64(c.Servers)) // on one host, sharing its NIC
+	push := max(w*in*servers, host*sent) * p.links.Beta
+	answer := max(w*out*servers, host*4*float64(n)) * p.links.Beta
+	apply := 0.0
+	if c.DeviceApply > 0 { // pushes are taken up as they come; the last one is behind them
+		apply = max(w*in/c.DeviceApply-push, in/c.DeviceApply)
+	}
+	return 3*p.forward + p.coding(c, n) + push + answer + apply + 2*p.alpha, sent, nil
+}
+
+// streamed is server where parts of a push leave as the backward pass completes
+// them, and the next forward pass goes on as parts of the answers arrive. Streams
+// are taken to share the NICs alike all the time.
+func (p *pricer) streamed(c experiments.Config) (seconds, sent float64, err error) {
+	shards, err := p.shards(c, c.Bucket)
+	if err != nil {
+		return 0, 0, err
+	}
+	w, host := float64(c.Workers), float64(c.NetworkPerHost)
+	servers := min(host, float64(c.Servers))
+	beta := max(w*servers, host*float64(c.Servers)) * p.links.Beta // of one stream
+	type at struct{ shard, part int }
+	var order []at // as the backward pass completes them
+	for s, parts := range shards {
+		for k, pt := range parts {
+			order = append(order, at{s, k})
+			sent += pt.up
+		}
+	}
+	slices.SortStableFunc(order, func(a, b at) int { return shards[b.shard][b.part].first - shards[a.shard][a.part].first })
+	arrived := make([]float64, len(p.share))
+	now, before := 0.0, 0.0
+	const steps = 4 // the first ones are not like the others
+	for range steps {
+		before = now
+		for span, share := range p.share {
+			now = max(now, arrived[span]) + share*p.forward
+		}
+		free := make([]float64, len(shards))
+		span := len(p.share) - 1
+		for _, o := range order {
+			pt := shards[o.shard][o.part]
+			for ; span >= pt.first; span-- {
+				now += 2 * p.share[span] * p.forward
+			}
+			now += p.coding(c, pt.elements)
+			free[o.shard] = max(free[o.shard], now) + pt.up*beta
+		}
+		for ; span >= 0; span-- {
+			now += 2 * p.share[span] * p.forward
+		}
+		clear(arrived)
+		for s, parts := range shards {
+			out, up := free[s]+p.alpha, 0.0
+			for _, pt := range parts {
+				up += pt.up
+			}
+			if c.DeviceApply > 0 {
+				out += max(w*up/c.DeviceApply-up*beta, up/c.DeviceApply)
+			}
+			for _, pt := range parts {
+				out += pt.down * beta
+				for _, sp := range pt.spans {
+					arrived[sp] = max(arrived[sp], out+p.alpha)
+				}
+			}
+		}
+	}
+	return now - before, sent, nil
+}

@@ -1,0 +1,144 @@
+// Package advise says how to train a known network on a described cluster:
+// which codec, topology, number of servers and fusion of gradients make the
+// shortest step, by cost models, and which reach an accuracy soonest, where runs
+// have shown what a codec costs in updates. It says so when no codec pays.
+package advise
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/profile"
+)
+
+// Question is a network on a cluster, and what may be done about it.
+type Question struct {
+	Base       experiments.Config // the cluster and the network, without weights
+	Profile    *profile.Profile
+	Nodes      int
+	Codecs     []string // of fixed size, raw among them
+	Topologies []string
+	Servers    []int // numbers of parameter servers
+	Buckets    []int // bytes of gradient that leave together; 0: all, after the backward pass
+	Speeds     Speeds
+}
+
+// names for keys in descriptions of clusters.
+var short = map[string]string{
+	"nic": "network.bandwidth", "bandwidth": "network.bandwidth", "latency": "network.latency",
+	"per_node": "network.per_host", "inside": "network.inside", "rack": "network.rack",
+	"oversubscription": "network.oversubscription", "message": "network.message", "flops": "device.flops", "jitter": "device.jitter",
+}
+
+// Ask makes a question of a profile's name and a description such as
+// "nodes=16,nic=10Gbps,latency=30us,device=V100": nodes, per_node (devices on a
+// node), nic, latency, inside (between devices of a node), device (a known one, or
+// its speed: 15T), batch (per device), and any key device.* or network.*. What it
+// does not say is as in experiments.Default, at one device a node and 64 samples.
+func Ask(model, cluster string) (*Question, error) {
+	spec, err := profile.Profiles.Parse(model)
+	if err != nil {
+		return nil, err
+	}
+	q := &Question{Profile: spec.Profile(), Base: experiments.Default(), Nodes: 1}
+	c := &q.Base
+	c.Weightless, c.Timing, c.Net, c.Mode, c.Target, c.EvalEvery = true, profile.Profiles.Spec(spec), "sim", "reduce", 0, 0
+	c.Batch, c.Steps, c.Epochs = 64, 6, 0
+	seen := map[string]bool{}
+	for _, part := range registry.SplitTop(cluster) {
+		name, value, ok := strings.Cut(part, "=")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if !ok {
+			return nil, fmt.Errorf("cluster: %q is not name=value, as in nodes=16,nic=10Gbps,latency=30us,device=v100", part)
+		}
+		if seen[name] {
+			return nil, fmt.Errorf("cluster: %s is given twice", name)
+		}
+		seen[name] = true
+		if err := q.assign(name, strings.TrimSpace(value)); err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+	}
+	if !seen["nodes"] {
+		return nil, errors.New("cluster: say how many nodes there are, as in nodes=16,nic=10Gbps,latency=30us,device=v100")
+	}
+	c.Workers = q.Nodes * c.NetworkPerHost
+	if c.Workers < 2 {
+		return nil, errors.New("cluster: one device has nobody to talk to; there is nothing to advise")
+	}
+	q.Codecs = []string{
+		"raw", "bf16", "intsum(bits=8)", "qsgd(bits=4)", "feedback(sign)", "feedback(onebit)", "eden(bits=1)",
+		"feedback(topk(keep=0.01,index=raw32))", "feedback(topk(keep=0.001,index=raw32))", "feedback(randomk(keep=0.01))", "feedback(powersgd(rank=4))",
+	}
+	q.Topologies = []string{"ring", "halving", "doubling", "tree", "double_tree"}
+	if c.NetworkPerHost > 1 {
+		q.Topologies = append(q.Topologies, "leaders")
+	}
+	q.Buckets = []int{0, 1 << 20, 4 << 20, 25 << 20, 64 << 20}
+	for s := 1; s <= q.Nodes; s *= 2 {
+		q.Servers = append(q.Servers, s)
+	}
+	if !slices.Contains(q.Servers, q.Nodes) {
+		q.Servers = append(q.Servers, q.Nodes)
+	}
+	return q, nil
+}
+
+func (q *Question) assign(name, value string) error {
+	c := &q.Base
+	switch name {
+	case "nodes":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > 4096 {
+			return fmt.Errorf("nodes: want 1 to 4096, not %q", value)
+		}
+		q.Nodes = n
+		return nil
+	case "batch":
+		return c.Set("batch", value)
+	case "device":
+		if slices.Contains(hardware.Devices(), strings.ToLower(value)) {
+			return c.Set("device", strings.ToLower(value))
+		}
+		if err := c.Set("device.flops", value); err != nil {
+			return fmt.Errorf("device: no known device and no speed such as 15T: %q; %s", value, registry.Suggest(strings.ToLower(value), hardware.Devices()))
+		}
+		return nil
+	}
+	key := name
+	if k, ok := short[name]; ok {
+		key = k
+	}
+	if !strings.HasPrefix(key, "network.") && !strings.HasPrefix(key, "device.") {
+		all := []string{"nodes", "batch", "device"}
+		for k := range short {
+			all = append(all, k)
+		}
+		return fmt.Errorf("there is no %q; %s, and the keys device.* and network.*", name, registry.Suggest(name, all))
+	}
+	return c.Set(key, value)
+}
+
+// Check refuses codecs and topologies that do not exist.
+func (q *Question) Check() error {
+	var errs []error
+	for _, c := range q.Codecs {
+		if _, err := compress.Parse(c); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, t := range q.Topologies {
+		if _, err := collective.Topologies.Parse(t); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,344 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/cpuid/v2"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/advise"
+	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+type adviseFlags struct {
+	model, cluster, codecs, topologies, speeds, out string
+	target                                          float64
+	simulate                                        int
+	all, asJSON, measure, free                      bool
+}
+
+func (e *env) adviseCommand() *cobra.Command {
+	var a adviseFlags
+	c := &cobra.Command{
+		Use:   "advise --model PROFILE --cluster DESCRIPTION",
+		Short: "Which codec, topology, servers and fusion on your cluster? Or none?",
+		Long: `Advise predicts the step time of a published network (gradlab list profiles) on a
+cluster you describe, for every combination of codec, topology, number of servers
+and fusion of gradients, and says which is best, or that no codec pays:
+
+  gradlab advise --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'
+  gradlab advise --model vgg16 --cluster 'nodes=8,per_node=4,nic=25Gbps,device=12T,batch=32'
+
+A cluster is nodes, per_node, nic, latency, inside (bandwidth between devices of a
+node), device (gradlab list devices, or a speed such as 12T), batch (samples a
+device and step), and any key device.* or network.* (gradlab list keys).
+
+Speeds of codecs are measured on this machine, one core, the first time; --speeds
+gives a table of your own, --free says that codecs take no time. What a codec costs
+in updates is taken from runs, where there are any to a target with it and
+without it: gradlab sweep RECIPE codec=raw,… target=0.9 makes some.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.model == "" || a.cluster == "" {
+				return usageError{errors.New("advise wants a network and a cluster, as in --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'")}
+			}
+			return e.advise(cmd.Context(), a)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&a.model, "model", "", "a profile (gradlab list profiles)")
+	f.StringVar(&a.cluster, "cluster", "", "nodes=16,nic=10Gbps,latency=30us,device=v100,…")
+	f.StringVar(&a.codecs, "codecs", "", "codecs to consider, of fixed size, beside raw")
+	f.StringVar(&a.topologies, "topologies", "", "topologies to consider")
+	f.Float64Var(&a.target, "target", 0, "accuracy that runs are asked about (default: each run's own)")
+	f.StringVar(&a.out, "out", "runs", "base folder of the runs that are asked")
+	f.StringVar(&a.speeds, "speeds", "", "YAML table of codec speeds: 'qsgd(bits=4): {encode: 2e9, decode: 5e9}', bytes of gradient a second")
+	f.BoolVar(&a.free, "free", false, "codecs take no time")
+	f.BoolVar(&a.measure, "measure", false, "measure codec speeds again")
+	f.IntVar(&a.simulate, "simulate", 3, "run so many of the best on the virtual cluster as well")
+	f.BoolVar(&a.all, "all", false, "every combination, not the best way of each codec")
+	f.BoolVar(&a.asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func (e *env) advise(ctx context.Context, a adviseFlags) error {
+	q, err := advise.Ask(a.model, a.cluster)
+	if err != nil {
+		return usageError{err}
+	}
+	if a.codecs != "" {
+		q.Codecs = append([]string{"raw"}, slices.DeleteFunc(registry.SplitTop(a.codecs), func(s string) bool { return s == "raw" })...)
+	}
+	if a.topologies != "" {
+		q.Topologies = registry.SplitTop(a.topologies)
+	}
+	if err := q.Check(); err != nil {
+		return usageError{err}
+	}
+	from, err := e.codecSpeeds(q, a)
+	if err != nil {
+		return err
+	}
+	options, err := q.Options(ctx)
+	if err != nil {
+		return usageError{err}
+	}
+	runs, err := pastRuns(a.out)
+	if err != nil {
+		fmt.Fprintln(e.err, "note:", oneLine(err))
+	}
+	evidence, err := advise.Learned(runs, a.target)
+	if err != nil {
+		return err
+	}
+	advise.Know(options, evidence)
+	best := advise.Best(options)
+	if err := simulate(ctx, best, a.simulate); err != nil {
+		return err
+	}
+	best = advise.Best(best)
+	v := advise.Decide(best)
+	show := best
+	if a.all {
+		show = options
+	}
+	if a.asJSON {
+		return e.writeJSON(adviceJSON(q, v, show, evidence))
+	}
+	return e.writeAdvice(q, v, show, evidence, from)
+}
+
+// simulate asks the virtual cluster about the first n, and about the best without
+// a codec.
+func simulate(ctx context.Context, best []*advise.Option, n int) error {
+	if n <= 0 {
+		return nil
+	}
+	raw := false
+	for i, o := range best {
+		if i >= n && (raw || o.Compressed()) {
+			continue
+		}
+		raw = raw || !o.Compressed()
+		if err := o.Simulate(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// codecSpeeds fills in the speeds of codecs and says where they are from.
+func (e *env) codecSpeeds(q *advise.Question, a adviseFlags) (from string, err error) {
+	switch {
+	case a.free:
+		return "Codecs take no time here (--free).", nil
+	case a.speeds != "":
+		q.Speeds, err = advise.LoadSpeeds(a.speeds)
+		if err != nil {
+			return "", usageError{err}
+		}
+		return "Codec speeds are those of " + a.speeds + "; codecs that are not in it take no time.", nil
+	}
+	sum := sha256.Sum256([]byte(cpuid.CPU.BrandName))
+	file := filepath.Join(e.places().Cache, fmt.Sprintf("codec-speeds-%x.yaml", sum[:4]))
+	known := advise.Speeds{}
+	if !a.measure {
+		if k, err := advise.LoadSpeeds(file); err == nil {
+			known = k
+		}
+	}
+	var missing []string
+	for _, c := range q.Codecs {
+		if _, ok := known[experiments.Canonical("codec", c)]; !ok {
+			missing = append(missing, c)
+		}
+	}
+	measured, err := advise.Measure(missing)
+	if err != nil {
+		return "", usageError{err}
+	}
+	for k, s := range measured {
+		known[k] = s
+	}
+	q.Speeds = known
+	if len(measured) > 0 {
+		if b, err := yaml.Marshal(known); err == nil {
+			_ = os.MkdirAll(filepath.Dir(file), 0o755)
+			_ = os.WriteFile(file, b, 0o644) // to be measured again if it cannot be kept
+		}
+	}
+	return fmt.Sprintf("Codec speeds were measured on one core of this machine (%s); a device that encodes faster wants --speeds FILE, or --free for the limit.", strings.TrimSpace(cpuid.CPU.BrandName)), nil
+}
+
+func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence, from string) error {
+	c := q.Base
+	fmt.Fprintf(e.out, "%s (%s of gradient) on %d × %d %s, %s a NIC, %s one way, %d samples each\n\n",
+		q.Profile.Name, progress.Bytes(uint64(q.Profile.Bytes())), q.Nodes, c.NetworkPerHost, deviceName(c), bits(c.NetworkBandwidth), c.NetworkLatency, c.Batch)
+	t := store.Table{
+		Lead:   1,
+		Header: []string{"codec", "how", "step", "speed-up", "sent a step"}, Right: []bool{false, false, true, true, true},
+	}
+	simulated, known := false, false
+	for _, o := range show {
+		simulated = simulated || !math.IsNaN(o.Simulated)
+		known = known || !math.IsNaN(o.Updates)
+	}
+	add := func(header string) { t.Header, t.Right = append(t.Header, header), append(t.Right, true) }
+	if simulated {
+		add("simulated")
+	}
+	if known {
+		add("updates")
+		add("to accuracy")
+		t.Header, t.Right = append(t.Header, "optimizer"), append(t.Right, false)
+	}
+	for _, o := range show {
+		row := []string{o.Config.Codec, o.How(), millis(o.Step), fmt.Sprintf("%.2f×", v.Raw.Time()/o.Time()), progress.Bytes(uint64(o.Sent))}
+		if simulated {
+			row = append(row, orDash(o.Simulated, millis))
+		}
+		if known {
+			row = append(row, orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", x) }),
+				orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", o.Time()*x/v.Raw.Time()) }), o.Optimizer)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if err := t.Write(e.out, "box", width(e.out)); err != nil {
+		return err
+	}
+	head := "Do not compress"
+	if v.Compress {
+		head = "Compress"
+	}
+	fmt.Fprintf(e.out, "\n%s: %s\n", head, v.Why)
+	fmt.Fprintf(e.out, "Best: codec=%s, %s.\n\n", v.Choice.Config.Codec, v.Choice.How())
+	fmt.Fprintf(e.out, "Predicted steps lie within %.0f %% of simulated ones, nine in ten (gradlab reproduce advisor).\n", 100*advise.Band)
+	fmt.Fprintln(e.out, deviceBand(q))
+	fmt.Fprintln(e.out, from)
+	if known {
+		for _, ev := range evidence {
+			if ev.Codec != "raw" {
+				fmt.Fprintf(e.out, "Updates are those of %d runs (%s) and more; ratios carry over to other networks as far as experience goes, and no further.\n", ev.Seeds, ev.From)
+				break
+			}
+		}
+	} else {
+		fmt.Fprintf(e.out, "No runs say what codecs cost in updates. To find out: gradlab sweep quickstart 'codec=raw,%s' --repeats 3\n", fastest(show))
+	}
+	fmt.Fprintf(e.out, "To see the best on the virtual cluster:\n  gradlab run quickstart %s\n", commandLine(v.Choice.Config))
+	return nil
+}
+
+func fastest(show []*advise.Option) string {
+	for _, o := range show {
+		if o.Compressed() {
+			return o.Config.Codec
+		}
+	}
+	return "bf16"
+}
+
+func orDash(x float64, word func(float64) string) string {
+	switch {
+	case math.IsNaN(x):
+		return "-"
+	case math.IsInf(x, 1):
+		return "never"
+	}
+	return word(x)
+}
+
+func millis(s float64) string { return fmt.Sprintf("%.1f ms", 1e3*s) }
+
+func bits(bytes float64) string {
+	if b := 8 * bytes; b >= 1e9 {
+		return fmt.Sprintf("%.4g Gb/s", b/1e9)
+	}
+	return fmt.Sprintf("%.4g Mb/s", 8*bytes/1e6)
+}
+
+func deviceName(c experiments.Config) string {
+	if c.Device != "none" {
+		return c.Device
+	}
+	return fmt.Sprintf("devices of %.4g TFLOP/s", c.DeviceFLOPS/1e12)
+}
+
+// deviceBand says how sure the device's speed is.
+func deviceBand(q *advise.Question) string {
+	if q.Base.Device == "none" {
+		return "The device's speed is as you stated it: that of training, not of a data sheet."
+	}
+	d, err := hardware.LoadDevice(q.Base.Device)
+	if err != nil {
+		return err.Error()
+	}
+	if _, known := d.FLOPS(q.Profile); known {
+		return fmt.Sprintf("%s was measured on %s itself: %s.", d.Name, q.Profile.Name, d.Source)
+	}
+	lo, hi := d.Range()
+	return fmt.Sprintf("%s was not measured on %s; its speed is the mean over other networks, which differ by %.1f× (%s).", d.Name, q.Profile.Name, hi/lo, d.Source)
+}
+
+// commandLine writes what differs from the defaults.
+func commandLine(c experiments.Config) string {
+	parts := []string{}
+	def := experiments.Default()
+	for _, k := range experiments.Keys() {
+		v := c.Get(k.Name)
+		keep := v != def.Get(k.Name)
+		switch k.Name {
+		case "epochs":
+			continue
+		case "device.flops":
+			if c.Device != "none" {
+				continue
+			}
+			keep = true
+		case "codec", "mode", "topology", "target", "eval_every", "workers", "batch", "device.jitter", "network.bandwidth", "network.latency":
+			keep = true // recipe quickstart says something else
+		}
+		if !keep {
+			continue
+		}
+		if strings.ContainsAny(v, "(),") {
+			v = "'" + v + "'"
+		}
+		parts = append(parts, k.Name+"="+v)
+	}
+	return strings.Join(parts, " ")
+}
+
+func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence) any {
+	option := func(o *advise.Option) map[string]any {
+		return map[string]any{
+			"codec": o.Config.Codec, "how": o.How(), "mode": o.Config.Mode, "topology": o.Config.Topology, "servers": o.Config.Servers,
+			"overlap": o.Config.Overlap, "bucket": o.Config.Bucket, "step_seconds": o.Step, "sent_bytes": o.Sent,
+			"simulated_seconds": store.Maybe(o.Simulated), "updates": store.Maybe(o.Updates), "optimizer": o.Optimizer,
+		}
+	}
+	var all, known []map[string]any
+	for _, o := range show {
+		all = append(all, option(o))
+	}
+	for _, ev := range evidence {
+		known = append(known, map[string]any{"optimizer": ev.Optimizer, "codec": ev.Codec, "updates": store.Maybe(ev.Updates), "trainings": ev.Trainings, "seeds": ev.Seeds, "from": ev.From})
+	}
+	return map[string]any{
+		"model": q.Profile.Name, "gradient_bytes": q.Profile.Bytes(), "cluster": q.Base.Map(), "compress": v.Compress, "why": v.Why,
+		"best": option(v.Choice), "best_raw": option(v.Raw), "band": advise.Band, "options": all, "evidence": known, "codec_speeds": q.Speeds,
+	}
+}

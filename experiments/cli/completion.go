@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/reproduce"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+type completer = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
+
+// complete gives commands what the shell offers behind them.
+func complete(root *cobra.Command) {
+	for path, f := range map[string]completer{
+		"run":          completeRun,
+		"sweep":        completeRun,
+		"list":         words(kindNames),
+		"show":         completeRuns,
+		"reproduce":    words(func() []string { return append(reproduce.Studies.Names(), "all") }),
+		"data":         words(func() []string { return names("data") }),
+		"codec check":  words(func() []string { return names("codecs") }),
+		"runs list":    completeRuns,
+		"runs compare": completeRuns,
+		"runs diff":    completeRuns,
+		"runs rm":      completeRuns,
+		"runs export":  completeRuns,
+	} {
+		if c, _, err := root.Find(strings.Fields(path)); err == nil && c.ValidArgsFunction == nil {
+			c.ValidArgsFunction = f
+		}
+	}
+}
+
+func words(f func() []string) completer {
+	return func(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return f(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func kindNames() (out []string) {
+	for _, k := range kinds() {
+		out = append(out, k.name)
+	}
+	return out
+}
+
+func names(kind string) (out []string) {
+	for _, k := range kinds() {
+		if k.name == kind {
+			for _, en := range k.entries {
+				out = append(out, en.Name)
+			}
+		}
+	}
+	return out
+}
+
+// completeRun offers recipes (and files), then keys, then what stands behind a
+// key.
+func completeRun(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return experiments.RecipeNames(), cobra.ShellCompDirectiveDefault
+	}
+	return completeKey(word)
+}
+
+func completeKey(word string) (out []string, d cobra.ShellCompDirective) {
+	d = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	key, value, ok := strings.Cut(word, "=")
+	if !ok {
+		for _, k := range experiments.Keys() {
+			out = append(out, k.Name+"=")
+		}
+		return out, d
+	}
+	before := "" // what stands before the last value of the list, or the last bracket
+	if i := strings.LastIndexAny(value, ",("); i >= 0 {
+		before = value[:i+1]
+	}
+	for _, v := range valuesOf(key) {
+		out = append(out, key+"="+before+v)
+	}
+	return out, d
+}
+
+// valuesOf are the names that a key's values begin with.
+func valuesOf(key string) []string {
+	for _, k := range kinds() {
+		if k.name != "keys" && strings.Contains(", "+k.used+",", ", "+key+",") {
+			return names(k.name)
+		}
+	}
+	for _, k := range experiments.Keys() {
+		switch {
+		case k.Name == key && k.Type == "bool":
+			return []string{"true", "false"}
+		case k.Name == key:
+			return k.OneOf()
+		}
+	}
+	return nil
+}
+
+// completeRuns offers ids of runs, fields to filter by, and folders.
+func completeRuns(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	if f, _, ok := strings.Cut(word, "="); ok {
+		var out []string
+		for _, v := range valuesOf(f) {
+			out = append(out, f+"="+v)
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	if runs, _ := store.Find("runs"); word != "" {
+		for _, r := range runs {
+			if strings.HasPrefix(r.ID, word) {
+				out = append(out, r.ID+"\t"+r.Recipe+" "+r.Name)
+			}
+		}
+	}
+	for _, f := range store.Fields() {
+		if strings.HasPrefix(f.Name, word) && word != "" {
+			out = append(out, f.Name+"=\t"+f.Doc)
+		}
+	}
+	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
+}
+
+// flagError words a mistake in a flag with the next step.
+func flagError(cmd *cobra.Command, err error) error {
+	step := "see " + cmd.CommandPath() + " --help"
+	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok {
+		return usageError{wrapped{err, step}}
+	}
+	var all []string
+	for _, line := range strings.Fields(cmd.Flags().FlagUsages()) {
+		if f, ok := strings.CutPrefix(line, "--"); ok {
+			all = append(all, f)
+		}
+	}
+	if n := registry.Nearest(name, all); n != "" {
+		step = "did you mean --" + n + "? " + step
+	}
+	return usageError{wrapped{err, step}}
+}
+
+// wrapped is an error and the next step to take.
+type wrapped struct {
+	error
+	step string
+}
+
+func (w wrapped) Error() string { return w.error.Error() + "; " + w.step }
+func (w wrapped) Unwrap() error { return w.error }

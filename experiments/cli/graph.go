@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/experiments/figure"
+)
+
+// mostRanks is the number of ranks whose neighbours are listed.
+const mostRanks = 16
+
+func (e *env) graphCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "graph NAME RANKS",
+		Short: "A gossip graph's neighbours, weights and spectral gap, beside those of the others",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageError{fmt.Errorf("graph wants a name and a number of ranks, not %d arguments", len(args))}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			g, err := collective.Graphs.Parse(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			size, err := strconv.Atoi(args[1])
+			if err != nil || size < 1 || size > 4096 {
+				return usageError{fmt.Errorf("ranks: want 1 … 4096, not %q", args[1])}
+			}
+			return writeGraph(e.out, g, size)
+		},
+	}
+}
+
+func writeGraph(w io.Writer, g collective.Graph, size int) error {
+	period := g.Period(size)
+	fmt.Fprintf(w, "%s: %d ranks, repeats after %d step(s)\n\n", collective.Graphs.Spec(g), size, period)
+	var rows [][]string
+	for step := range period {
+		for r := range min(size, mostRanks) {
+			m := g.Mix(r, size, step)
+			rows = append(rows, []string{strconv.Itoa(step), strconv.Itoa(r), fmt.Sprintf("%.4g", m.Self), edges(m.Out), edges(m.In)})
+		}
+	}
+	if err := figure.Table(w, "box", []string{"step", "rank", "keeps", "sends to", "hears from"}, rows, []bool{true, true, true}); err != nil {
+		return err
+	}
+	if size > mostRanks {
+		fmt.Fprintf(w, "and so on for ranks %d … %d\n", mostRanks, size-1)
+	}
+	rows = nil
+	for _, name := range collective.Graphs.Names() {
+		o, _ := collective.Graphs.Proto(name)
+		if collective.Graphs.Name(g) == name {
+			o = g
+		}
+		messages := 0
+		for step := range o.Period(size) {
+			messages = max(messages, len(o.Mix(0, size, step).Out))
+		}
+		rows = append(rows, []string{collective.Graphs.Spec(o), strconv.Itoa(o.Period(size)), strconv.Itoa(messages),
+			strconv.FormatBool(o.Symmetric()), fmt.Sprintf("%.4f", collective.Gap(o, size))})
+	}
+	fmt.Fprintln(w, "\nthe spectral gap of a step, 1 − ρ, of all graphs:")
+	return figure.Table(w, "box", []string{"graph", "period", "messages a rank", "symmetric", "gap"}, rows, []bool{false, true, true, false, true})
+}
+
+func edges(es []collective.Edge) string {
+	s := ""
+	for i, e := range es {
+		if i == 6 {
+			return s + fmt.Sprintf(" and %d more", len(es)-i)
+		}
+		if i > 0 {
+			s += ", "
+		}
+		s += fmt.Sprintf("%d at %.4g", e.Rank, e.Weight)
+	}
+	return s
+}

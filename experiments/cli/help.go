@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+//go:embed help/*.txt
+var helpFiles embed.FS
+
+// topic is a page of help. Its first line is its title.
+type topic struct{ name, title, text string }
+
+func topics() []topic {
+	files, _ := fs.ReadDir(helpFiles, "help")
+	var out []topic
+	for _, f := range files {
+		b, _ := helpFiles.ReadFile("help/" + f.Name())
+		title, text, _ := strings.Cut(string(b), "\n")
+		out = append(out, topic{strings.TrimSuffix(f.Name(), ".txt"), title, strings.TrimSpace(text)})
+	}
+	return out
+}
+
+// helpCommand explains a command, a topic, or anything that has a name: a codec, a
+// policy, a key, a recipe.
+func (e *env) helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND|TOPIC|NAME]",
+		Short: "Topics, commands, and anything that has a name",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				e.helpIndex(root)
+				return nil
+			}
+			if c, rest, err := root.Find(args); err == nil && c != root && len(rest) == 0 {
+				c.InitDefaultHelpFlag()
+				return c.Help()
+			}
+			name := strings.Join(args, " ")
+			for _, t := range topics() {
+				if t.name == name {
+					fmt.Fprintf(e.out, "%s\n\n%s\n", t.title, t.text)
+					return nil
+				}
+			}
+			if e.helpNamed(name) {
+				return nil
+			}
+			return usageError{fmt.Errorf("no help on %q; %s", name, nearestOr(name, helpWords(root), "gradlab help lists the topics"))}
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return helpWords(root), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+func (e *env) helpIndex(root *cobra.Command) {
+	fmt.Fprint(e.out, "gradlab help WORD explains a topic, a command, or anything that has a name:\ngradlab help topk, gradlab help eval_every, gradlab help quickstart\n\nTopics\n")
+	for _, t := range topics() {
+		fmt.Fprintf(e.out, "  %-11s %s\n", t.name, t.title)
+	}
+	fmt.Fprintln(e.out, "\nCommands")
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "help" {
+			fmt.Fprintf(e.out, "  %-11s %s\n", c.Name(), c.Short)
+		}
+	}
+}
+
+// helpNamed explains every entry of that name; a name may be in several lists.
+func (e *env) helpNamed(name string) (found bool) {
+	for _, k := range kinds() {
+		for _, en := range k.entries {
+			if en.Name != name {
+				continue
+			}
+			if found {
+				fmt.Fprintln(e.out)
+			}
+			found = true
+			e.helpEntry(k, en)
+		}
+	}
+	return found
+}
+
+func (e *env) helpEntry(k kind, en registry.Entry) {
+	fmt.Fprintf(e.out, "%s: %s\n", en.Name, en.About)
+	switch k.name {
+	case "keys":
+		key := experiments.Default()
+		fmt.Fprintf(e.out, "\nA key of configurations; its default is %s.\n  gradlab run quickstart %s=…\n", key.Get(en.Name), en.Name)
+		for _, other := range kinds() {
+			if other.name != "keys" && strings.Contains(", "+other.used+",", ", "+en.Name+",") {
+				fmt.Fprintf(e.out, "  gradlab list %s\n", other.name)
+			}
+		}
+		return
+	case "recipes":
+		fmt.Fprintf(e.out, "\nA recipe.\n  gradlab run %s\n", en.Name)
+		return
+	case "studies":
+		fmt.Fprintf(e.out, "\nA study.\n  gradlab reproduce %s\n", en.Name)
+		return
+	}
+	key, _, _ := strings.Cut(k.used, ",")
+	fmt.Fprintf(e.out, "\nOne of the %s.\n  gradlab run quickstart '%s=%s'\n", k.name, key, en.Spec)
+	if k.name == "codecs" {
+		fmt.Fprintf(e.out, "  gradlab codec check '%s'\n", en.Spec)
+	}
+	if len(en.Params) == 0 {
+		return
+	}
+	fmt.Fprintln(e.out, "\nOptions, with their defaults:")
+	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+	for _, p := range en.Params {
+		fmt.Fprintf(w, "  %s=%s\t%s\t%s\n", p.Key, p.Default, p.Type, p.Doc)
+	}
+	w.Flush()
+}
+
+// helpWords is everything there is help on.
+func helpWords(root *cobra.Command) []string {
+	var out []string
+	for _, t := range topics() {
+		out = append(out, t.name)
+	}
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			out = append(out, c.Name())
+		}
+	}
+	for _, k := range kinds() {
+		for _, en := range k.entries {
+			out = append(out, en.Name)
+		}
+	}
+	return out
+}
+
+// nearestOr words the nearest spelling, or else a next step.
+func nearestOr(s string, from []string, step string) string {
+	if n := registry.Nearest(s, from); n != "" {
+		return fmt.Sprintf("did you mean %q? %s", n, step)
+	}
+	return step
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+func (e *env) replayCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "replay RUN",
+		Short: "Make an asynchronous run again, in the order in which it happened",
+		Long: `Replay takes the order log of a finished run (key order_log=true), wherever the run
+took place, and makes it again on the virtual cluster: gradients reach every
+server in the same order, so the parameters come out with the same bits. The exit
+code is 1 if they do not.
+
+  gradlab run gcp-mnist net=local order_log=true
+  gradlab replay runs/gcp-mnist/…`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New("replay needs one run folder")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := experiments.Replay(cmd.Context(), args[0], e.places())
+			if err != nil {
+				return fmt.Errorf("replay of %s: %w", args[0], err)
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				if err := enc.Encode(r); err != nil {
+					return err
+				}
+			} else {
+				fmt.Fprintf(e.out, "%d steps\nthe run's parameters: %s\nthe replay's:         %s\n", r.Steps, r.Was, r.Is)
+			}
+			if !r.Equal {
+				return errors.New("the replay ended with other bits")
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as one JSON object")
+	return c
+}

@@ -1,0 +1,179 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// sweepArgs is a small sweep: four jobs.
+func sweepArgs(t *testing.T, out string, more ...string) []string {
+	return append([]string{"sweep", recipe(t, quick), "codec=raw,bf16", "--repeats", "2", "--out", out}, more...)
+}
+
+func TestSweep(t *testing.T) {
+	out := t.TempDir()
+	p := finish(t, 0, sweepArgs(t, out, "--dry-run")...)
+	if s := p.out.String(); !strings.Contains(s, "codec=bf16,seed=2") || !strings.Contains(s, "4 jobs, 0 of them done") {
+		t.Error(p.says())
+	}
+	if _, err := os.ReadDir(filepath.Join(out, "recipe")); err == nil {
+		t.Error("a dry run left something behind")
+	}
+	p = finish(t, 0, sweepArgs(t, out, "--shard", "1/2")...)
+	plain(t, p)
+	p = finish(t, 0, sweepArgs(t, out, "--json")...)
+	if lines := strings.Count(p.out.String(), "\n"); lines != 4 || !strings.Contains(p.err.String(), "2 of 4 jobs are there already") {
+		t.Errorf("%d lines\n%s", lines, p.says())
+	}
+	// What gradlab run made counts as well, and the other way round.
+	if folders, _ := filepath.Glob(filepath.Join(out, "*", "*", "result.json")); len(folders) != 4 {
+		t.Errorf("%d results of 4 jobs", len(folders))
+	}
+	p = finish(t, 0, sweepArgs(t, out)...)
+	if s := p.out.String(); !strings.Contains(s, "difference") || !strings.Contains(s, "±") || !strings.Contains(p.err.String(), "4 of 4") {
+		t.Error(p.says())
+	}
+}
+
+func TestSweepTellsFailures(t *testing.T) {
+	p := finish(t, 1, "sweep", recipe(t, quick), "codec=raw,feedback(qsgd(bits=2))", "--out", t.TempDir())
+	if s := p.err.String(); !strings.Contains(s, "1 of 2 jobs failed") || !strings.Contains(s, "contraction") || !strings.Contains(p.out.String(), "accuracy") {
+		t.Error(p.says())
+	}
+	for _, args := range [][]string{
+		{"sweep"},
+		{"sweep", "quickstart", "codex=raw"},
+		{"sweep", "quickstart", "--zip", "workers,batch"},
+		{"sweep", "quickstart", "--shard", "3/2"},
+		{"sweep", "quickstart", "--exclude", "accuracy>1"},
+		{"sweep", "nothing"},
+	} {
+		finish(t, 2, args...)
+	}
+}
+
+func TestRuns(t *testing.T) {
+	out := t.TempDir()
+	finish(t, 0, sweepArgs(t, out, "--quiet")...)
+	with := func(args ...string) []string { return append(append([]string{"runs"}, args...), "--out", out) }
+	p := finish(t, 0, with("list", "codec=bf16")...)
+	plain(t, p)
+	if !strings.Contains(p.out.String(), "2 runs: 2 done") {
+		t.Error(p.says())
+	}
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(finish(t, 0, with("list", "--format", "json", "--sort", "-accuracy")...).out.String()), &list); err != nil || len(list) != 4 {
+		t.Fatal(err, len(list))
+	}
+	if list[0]["accuracy"].(float64) < list[3]["accuracy"].(float64) {
+		t.Error("not sorted")
+	}
+	p = finish(t, 0, with("compare", "--baseline", "codec=bf16", "--field", "loss", "--format", "markdown")...)
+	if rows := strings.Split(p.out.String(), "\n"); !strings.HasPrefix(rows[2], "| bf16 | 2 |") || !strings.HasPrefix(rows[3], "| raw | 2 |") {
+		t.Error(p.says())
+	}
+	a, b := list[0]["id"].(string), list[1]["id"].(string)
+	finish(t, 0, with("diff", a[:6], b)...)
+	finish(t, 0, "show", list[0]["folder"].(string))
+
+	file := filepath.Join(t.TempDir(), "runs.parquet")
+	finish(t, 0, with("export", "-o", file)...)
+	if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "PAR1") {
+		t.Error(err)
+	}
+	if s := finish(t, 0, with("export", "--rows", "evals")...).out.String(); strings.Count(s, "\n") != 1+4*2 {
+		t.Errorf("%d lines of evaluations", strings.Count(s, "\n"))
+	}
+
+	finish(t, 0, with("rm", "seed=2")...)
+	if n := len(find(t, out)); n != 4 {
+		t.Errorf("%d runs are left without --yes", n)
+	}
+	finish(t, 0, with("rm", "seed=2", "--yes")...)
+	if n := len(find(t, out)); n != 2 {
+		t.Errorf("%d runs are left", n)
+	}
+	for _, args := range [][]string{
+		{"list", "acuracy>1"}, {"list", "nothing/here"}, {"list", "accuracy>2"}, {"diff", a}, {"rm"}, {"export", "--rows", "x"},
+		{"list", "--format", "xml"}, {"compare", "--field", "codec"}, {"compare", "--baseline", "codec=qsgd"}, {"what"},
+	} {
+		finish(t, 2, with(args...)...)
+	}
+}
+
+func find(t *testing.T, out string) []string {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(out, "*", "*", "status.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folders
+}
+
+func TestHomeAndHelp(t *testing.T) {
+	p := finish(t, 0)
+	plain(t, p)
+	for _, word := range []string{"gradlab run quickstart", "sweep", "runs", "Data here: digits"} {
+		if !strings.Contains(p.out.String(), word) {
+			t.Errorf("the first screen does not tell %q", word)
+		}
+	}
+	for _, line := range strings.Split(p.out.String(), "\n") {
+		if utf8.RuneCountInString(line) > 80 {
+			t.Errorf("wider than a terminal: %s", line)
+		}
+	}
+	index := finish(t, 0, "help").out.String()
+	for _, topic := range []string{"spec", "sweeps", "filters", "statistics", "nets", "folders", "shell"} {
+		if !strings.Contains(index, "  "+topic+" ") {
+			t.Errorf("the index does not tell %q", topic)
+		}
+		for _, line := range strings.Split(finish(t, 0, "help", topic).out.String(), "\n") {
+			if utf8.RuneCountInString(line) > 84 {
+				t.Errorf("%s is wider than a terminal: %s", topic, line)
+			}
+		}
+	}
+	for name, want := range map[string]string{"topk": "keep=0.01", "eval_every": "A key", "quickstart": "A recipe", "run": "Usage:", "runs list": "Usage:", "asp": "policies"} {
+		if p := finish(t, 0, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(p.out.String(), want) {
+			t.Errorf("help %s\n%s", name, p.says())
+		}
+	}
+	for args, want := range map[string]string{
+		"help topkk":            `did you mean "topk"`,
+		"rnu":                   `did you mean "run"`,
+		"run quickstart --quik": "did you mean --quick?",
+	} {
+		if p := finish(t, 2, strings.Fields(args)...); !strings.Contains(p.err.String(), want) {
+			t.Errorf("%s\n%s", args, p.says())
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"run quick":                         "quickstart",
+		"run quickstart work":               "workers=",
+		"run quickstart codec=raw,fe":       "codec=raw,feedback",
+		"run quickstart codec=feedback(top": "codec=feedback(topk",
+		"sweep quickstart net=":             "net=sim",
+		"list cod":                          "codecs",
+		"reproduce cod":                     "codec-error",
+		"runs list accu":                    "accuracy=",
+		"help fil":                          "filters",
+	} {
+		p := finish(t, 0, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		if !strings.Contains("\n"+p.out.String(), "\n"+want) {
+			t.Errorf("%s\n%s", line, p.says())
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if s := finish(t, 0, "completion", shell).out.String(); !strings.Contains(s, "gradlab") {
+			t.Errorf("no script for %s", shell)
+		}
+	}
+}

@@ -1,0 +1,329 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/experiments/sweep"
+)
+
+func (e *env) sweepCommand() *cobra.Command {
+	var space sweep.Space
+	var out, shard string
+	var atOnce int
+	var dryRun, asJSON, quiet bool
+	c := &cobra.Command{
+		Use:   "sweep RECIPE|FILE key=value,value,… …",
+		Short: "Many runs of a recipe, over dimensions, with repeats",
+		Long: `Sweep runs every combination of the values given, in parallel over the cores of
+this machine, and sets the results beside each other:
+
+  gradlab sweep quickstart 'codec=raw,topk(keep=0.01)' workers=1,2,4,8 --repeats 5
+  gradlab sweep quickstart 'schedule=constant(lr=0.1),cosine(lr=0.05)' 'workers=double(1,16)'
+  gradlab sweep quickstart workers=1,2,4 batch=64,32,16 --zip workers,batch
+  gradlab sweep quickstart codec=raw,bf16 workers=1,8 --exclude 'codec=bf16 workers=1'
+
+Values are split at commas outside brackets. Of these, range(1,4) and
+range(0,1,0.25) count up to and with the end, double(1,16) doubles, log(1e-4,1,5)
+takes equal ratios, choice(a,b) is a list.
+
+Run it with --dry-run first: it lists the jobs with the time and bytes each is
+expected to take. A sweep that was stopped or killed goes on when the same command
+is given again; what has been run, by a sweep or by gradlab run, is not run again.
+Each job has a process of its own: one that fails leaves the others alone, is
+told at the end, and makes the exit code 1. Runs on the virtual cluster come out
+the same to the last bit however many go on at once; those on the wall clock (net
+local or grpc) run after the others, one at a time.
+
+Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("sweep needs a recipe; see gradlab list recipes")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			recipe, err := experiments.LoadRecipe(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			space.Recipe, space.Args = recipe, args[1:]
+			jobs, err := space.Jobs()
+			if err != nil {
+				return usageError{err}
+			}
+			if shard != "" {
+				i, n, err := sweep.ParseShard(shard)
+				if err != nil {
+					return usageError{err}
+				}
+				jobs = sweep.Shard(jobs, i, n)
+			}
+			places := e.places()
+			var display *progress.Display
+			if !quiet {
+				display = progress.New(e.err)
+				defer display.Close()
+			}
+			past, err := pastRuns(out)
+			if err != nil {
+				display.Logf("note: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+			}
+			todo, done := sweep.Missing(jobs, past)
+			costs := sweep.Predict(todo, past, places, experiments.Downloads(display))
+			if dryRun {
+				return e.dryRun(jobs, todo, costs, done, asJSON, atOnce)
+			}
+			if n := len(done); n > 0 {
+				display.Logf("%d of %d jobs are there already (gradlab runs rm removes runs)", n, len(jobs))
+			}
+			for i, c := range costs {
+				if c.Err != nil {
+					display.Logf("job %s cannot run: %s", todo[i].Name, oneLine(c.Err))
+				}
+			}
+			exe, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			plan := sweep.Plan{
+				Jobs: todo, Costs: costs, Cores: runtime.NumCPU(), AtOnce: atOnce, Display: display, Stop: e.stopped(cmd.Context()),
+				Runner: sweep.Processes{
+					Command: func(ctx context.Context) *exec.Cmd {
+						return exec.CommandContext(ctx, exe, "sweep-job", "--data-dir", places.Dir, "--cache-dir", places.Cache)
+					},
+					Order: sweep.Order{Recipe: recipe.Name, Out: out, Args: e.args},
+				},
+			}
+			outcomes := plan.Execute(cmd.Context())
+			display.Close()
+			return e.sweepReport(jobs, done, outcomes, out, asJSON, quiet)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&space.Repeats, "repeats", 0, "run everything with seeds 1 … n")
+	f.StringArrayVar(&space.Zip, "zip", nil, "dimensions that advance together: workers,batch (may be repeated)")
+	f.StringArrayVar(&space.Exclude, "exclude", nil, "leave out jobs that meet all of these: 'workers=8 codec~topk' (may be repeated)")
+	f.BoolVar(&space.Quick, "quick", false, "the recipe's smaller form")
+	f.BoolVar(&dryRun, "dry-run", false, "list the jobs with predicted time and bytes, run nothing")
+	f.IntVar(&atOnce, "jobs", 0, "jobs at a time; the cores are shared out among them (default: one a core)")
+	f.StringVar(&shard, "shard", "", "only the i-th of n shares of the jobs: 1/4, for a sweep over several machines")
+	f.StringVar(&out, "out", "runs", "base folder of run folders")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object a job, or with --dry-run a job's prediction")
+	f.BoolVar(&quiet, "quiet", false, "no progress, no table")
+	return c
+}
+
+// sweepJobCommand is the process of one job; see sweep.Serve.
+func (e *env) sweepJobCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "sweep-job", Hidden: true, Short: "One job of a sweep, read from the input",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return sweep.Serve(cmd.Context(), os.Stdin, e.out, e.stop.Load, experiments.Options{Places: e.places(), Join: e.joiner()})
+		},
+	}
+}
+
+// pastRuns are the runs below out, if it is there.
+func pastRuns(out string) ([]*store.Run, error) {
+	if _, err := os.Stat(out); err != nil {
+		return nil, nil
+	}
+	return store.Find(out)
+}
+
+// stopped is closed at the first Ctrl-C.
+func (e *env) stopped(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{})
+	go func() {
+		t := time.NewTicker(50 * time.Millisecond)
+		defer t.Stop()
+		for !e.stop.Load() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+		}
+		close(ch)
+	}()
+	return ch
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// dryRun lists what would be run.
+func (e *env) dryRun(jobs, todo []sweep.Job, costs []sweep.Cost, done map[string]*store.Run, asJSON bool, atOnce int) error {
+	cost := map[string]sweep.Cost{}
+	for i, j := range todo {
+		cost[j.ID] = costs[i]
+	}
+	if asJSON {
+		enc := json.NewEncoder(e.out)
+		for _, j := range jobs {
+			c, missing := cost[j.ID]
+			line := map[string]any{"run": j.Name, "id": j.ID, "done": !missing, "seconds": c.Seconds, "bytes": c.Bytes, "evidence": c.Evidence, "config": j.Config.Map()}
+			if c.Err != nil {
+				line["error"] = c.Err.Error()
+			}
+			if err := enc.Encode(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := store.Table{Header: []string{"job", "id", "run", "core time", "bytes", "from"}, Right: []bool{true, false, false, true, true, false}, Spare: []int{1}}
+	total, bytes := 0.0, 0.0
+	impossible := 0
+	for i, j := range jobs {
+		row := []string{fmt.Sprint(i + 1), j.ID[:6], j.Name, "", "", "done"}
+		if c, ok := cost[j.ID]; ok && c.Err != nil {
+			row[5] = "cannot run"
+			impossible++
+		} else if ok {
+			row[3], row[4], row[5] = progress.Seconds(c.Seconds), progress.Bytes(uint64(c.Bytes)), "count"
+			if c.Evidence {
+				row[5] = "runs"
+			}
+			total, bytes = total+c.Seconds, bytes+c.Bytes
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if err := t.Write(e.out, "box", width(e.out)); err != nil {
+		return err
+	}
+	cores := runtime.NumCPU()
+	if atOnce > 0 {
+		cores = min(cores, max(atOnce, 1))
+	}
+	fmt.Fprintf(e.out, "%d jobs, %d of them done; about %s on %d cores, %s over the networks\n",
+		len(jobs), len(done), progress.Seconds(total/math.Max(1, float64(min(cores, max(1, len(todo)))))), cores, progress.Bytes(uint64(bytes)))
+	for _, j := range jobs {
+		if c := cost[j.ID]; c.Err != nil {
+			fmt.Fprintf(e.out, "cannot run %s: %s\n", j.Name, oneLine(c.Err))
+		}
+	}
+	if impossible > 0 {
+		fmt.Fprintln(e.out, "jobs that cannot run are left out and told at the end; --exclude takes them out of the sweep")
+	}
+	return nil
+}
+
+// sweepReport tells what came out.
+func (e *env) sweepReport(jobs []sweep.Job, done map[string]*store.Run, outcomes []sweep.Outcome, out string, asJSON, quiet bool) error {
+	stopped := 0
+	for _, o := range outcomes {
+		if errors.Is(o.Err, experiments.ErrStopped) {
+			stopped++
+		}
+	}
+	failed := sweep.Failed(outcomes)
+	if asJSON {
+		if err := e.writeOutcomes(jobs, done, outcomes); err != nil {
+			return err
+		}
+	}
+	show := e.out
+	if asJSON {
+		show = e.err
+	}
+	if !quiet {
+		if err := compareJobs(show, jobs, out); err != nil {
+			return err
+		}
+	}
+	for _, o := range failed {
+		fmt.Fprintf(e.err, "failed: %s: %v\n", o.Job.Name, o.Err)
+	}
+	switch {
+	case stopped > 0:
+		return fmt.Errorf("%d of %d jobs are left; the same command goes on: %w", stopped, len(jobs), experiments.ErrStopped)
+	case len(failed) > 0:
+		return fmt.Errorf("%d of %d jobs failed; the same command runs these again", len(failed), len(jobs))
+	}
+	return nil
+}
+
+func (e *env) writeOutcomes(jobs []sweep.Job, done map[string]*store.Run, outcomes []sweep.Outcome) error {
+	made := map[string]sweep.Outcome{}
+	for _, o := range outcomes {
+		made[o.Job.ID] = o
+	}
+	enc := json.NewEncoder(e.out)
+	for _, j := range jobs {
+		line := map[string]any{"run": j.Name, "id": j.ID}
+		if r := done[j.ID]; r != nil {
+			line["result"] = r.Result
+		} else if o := made[j.ID]; o.Err != nil {
+			line["error"] = o.Err.Error()
+		} else {
+			line["result"] = o.Result
+		}
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareJobs sets the runs of a sweep's jobs beside each other.
+func compareJobs(w io.Writer, jobs []sweep.Job, out string) error {
+	all, err := pastRuns(out)
+	if err != nil {
+		return err
+	}
+	byID := map[string]*store.Run{}
+	for _, r := range store.Latest(all) {
+		byID[r.ID] = r
+	}
+	var runs []*store.Run
+	for _, j := range jobs {
+		if r := byID[j.ID]; r != nil && r.Result != nil {
+			runs = append(runs, r)
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	f, err := store.FieldNamed("accuracy")
+	if err != nil {
+		return err
+	}
+	c, err := store.Compare(store.Groups(runs), 0, f, 0)
+	if err != nil {
+		return err
+	}
+	return c.Write(w, "box", width(w))
+}
+
+// joiner gives the command that starts one rank of a grpc run.
+func (e *env) joiner() func(rank int, coordinator, config, token string) experiments.Command {
+	exe, err := os.Executable()
+	if err != nil {
+		exe = filepath.Clean(os.Args[0])
+	}
+	places := e.places()
+	return func(rank int, coordinator, config, token string) experiments.Command {
+		return experiments.Command{
+			Path: exe,
+			Args: []string{"join", config, "--rank", fmt.Sprint(rank), "--coordinator", coordinator, "--token-file", token,
+				"--data-dir", places.Dir, "--cache-dir", places.Cache},
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
+)
+
+func (e *env) topologyCommand() *cobra.Command {
+	var q experiments.TopologyQuestion
+	var svg, adding string
+	var asJSON bool
+	var moves int
+	c := &cobra.Command{
+		Use:   "topology NAME RANKS BYTES",
+		Short: "A topology's plan, its proof, its cost, and where others are better",
+		Long: `Topology says what an all-reduce over a topology (gradlab list topologies) does
+with a vector of so many bytes: the moves of a rank, the proof that they add up,
+what all topologies cost, and at which lengths this one and the others change
+places.
+
+  gradlab topology double_tree 16 64MB
+  gradlab topology 'leaders(halving)' 32 100MB --per-host 8 --bandwidth 10Gbps
+
+Times are those of the alpha-beta-gamma model, frame by frame along the critical
+path, and of a run on the virtual cluster, where pieces of a move overlap and
+ranks of a host share its NIC.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 3 {
+				return usageError{fmt.Errorf("topology wants a name, a number of ranks and bytes, not %d arguments", len(args))}
+			}
+			return nil
+		},
+	}
+	// The network's flags are keys of a configuration.
+	keys := map[string]*string{}
+	for _, f := range []struct{ flag, key string }{
+		{"bandwidth", "network.bandwidth"}, {"latency", "network.latency"}, {"message", "network.message"},
+		{"per-host", "network.per_host"}, {"inside", "network.inside"},
+		{"rack", "network.rack"}, {"oversubscription", "network.oversubscription"},
+	} {
+		for _, k := range experiments.Keys() {
+			if k.Name == f.key {
+				keys[f.key] = c.Flags().String(f.flag, k.Default, k.Doc)
+			}
+		}
+	}
+	c.Flags().StringVar(&adding, "adding", "10GB/s", "bytes of sums a rank makes per second; 0: for nothing")
+	c.Flags().IntVar(&q.Rank, "rank", 0, "whose moves are shown")
+	c.Flags().IntVar(&moves, "moves", 20, "how many moves are shown")
+	c.Flags().BoolVar(&q.Prove, "prove", false, "prove the plan however long it takes")
+	c.Flags().StringVar(&svg, "svg", "", "file for a figure of time over length, a curve a topology")
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON document")
+	c.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if q.Topology, err = collective.Topologies.Parse(args[0]); err != nil {
+			return usageError{err}
+		}
+		if q.Ranks, err = strconv.Atoi(args[1]); err != nil {
+			return usageError{fmt.Errorf("ranks: want a number, not %q", args[1])}
+		}
+		if q.Bytes, err = experiments.ParseBytes(args[2]); err != nil {
+			return usageError{err}
+		}
+		q.Config = experiments.Default()
+		for key, text := range keys {
+			if err := q.Config.Set(key, *text); err != nil {
+				return usageError{err}
+			}
+		}
+		speed, err := experiments.ParseBytes(strings.TrimSuffix(adding, "/s"))
+		if err != nil {
+			return usageError{fmt.Errorf("--adding: %w", err)}
+		}
+		q.Adding = float64(speed)
+		r, err := experiments.AnswerTopology(cmd.Context(), q)
+		if err != nil {
+			return err
+		}
+		if svg != "" {
+			b, err := figure.SVG(r.Figure())
+			if err == nil {
+				err = os.WriteFile(svg, b, 0o644)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if asJSON {
+			enc := json.NewEncoder(e.out)
+			enc.SetIndent("", "  ")
+			return enc.Encode(r)
+		}
+		return r.Write(e.out, "box", moves)
+	}
+	return c
+}

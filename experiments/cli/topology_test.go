@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTopologyAndGraph(t *testing.T) {
+	svg := filepath.Join(t.TempDir(), "t.svg")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"topology", "double_tree", "6", "1MB", "--svg", svg}, ExitOK, "→ double_tree"},
+		{[]string{"topology", "rings", "8", "64kB", "--per-host", "4", "--json"}, ExitOK, `"ranks_a_node": 4`},
+		{[]string{"topology", "rings"}, ExitConfig, "not 1 arguments"},
+		{[]string{"topology", "rinks", "8", "64kB"}, ExitConfig, "ring"},
+		{[]string{"topology", "ring", "8", "many"}, ExitConfig, "64MB"},
+		{[]string{"topology", "ring", "8", "1MB", "--latency", "5"}, ExitConfig, "network.latency"},
+		{[]string{"graph", "one_peer", "8"}, ExitOK, "1.0000"},
+		{[]string{"graph", "one_peer", "0"}, ExitConfig, "1 … 4096"},
+	} {
+		var out, err bytes.Buffer
+		if code := Main(c.args, &out, &err); code != c.code || !strings.Contains(out.String()+err.String(), c.want) {
+			t.Errorf("%v: exit %d, want %d and %q in\n%s%s", c.args, code, c.code, c.want, out.String(), err.String())
+		}
+	}
+	if b, err := os.ReadFile(svg); err != nil || !bytes.Contains(b, []byte("<svg")) {
+		t.Errorf("%d bytes of figure, %v", len(b), err)
+	}
+}

@@ -1,0 +1,120 @@
+package figure
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+)
+
+func shares() Figure {
+	return Figure{
+		Title: "where the time goes", X: Axis{Label: "time of a step", Unit: Seconds},
+		Rows: []string{"raw", "feedback(topk(keep=0.01,values=bf16,index=rice,selection=exact))", "qsgd"},
+		Series: []Series{
+			{Name: "compute", X: []float64{1, 1, 1}}, {Name: "wait", X: []float64{4, 0.25, math.NaN()}}, {Name: "encode", X: []float64{0, 0.5, -1}},
+		},
+	}
+}
+
+func TestBarsStackUp(t *testing.T) {
+	f := shares()
+	x, y := f.barScales()
+	if x.min != 0 || x.max < 5 || x.max > 5.5 || y.max != 3 {
+		t.Errorf("scales %v and %v", x, y)
+	}
+	svg, err := SVG(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := string(svg)
+	if strings.Contains(s, "NaN") {
+		t.Error("a coordinate is not a number")
+	}
+	// Three pieces of compute, two of wait, one of encode, and a line of the
+	// legend each.
+	for colour, want := range map[string]int{"#0072B2": 4, "#D55E00": 3, "#009E73": 2} {
+		if n := strings.Count(s, "fill:"+colour); n != want {
+			t.Errorf("%d pieces in %s, want %d", n, colour, want)
+		}
+	}
+	for _, want := range []string{">raw<", ">5 s<", "…"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no text %s", want)
+		}
+	}
+	f.Series[0].X = f.Series[0].X[1:]
+	if _, err := SVG(f); err == nil {
+		t.Error("a series with fewer pieces than bars")
+	}
+	if _, err := SVG(Figure{Rows: []string{}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTagsHideNothing(t *testing.T) {
+	var f Figure
+	for i := range 40 { // far more than there is room for
+		f.Series = append(f.Series, Series{Name: "a", Tag: "a tag", Marks: true, X: []float64{1 + float64(i%5)/50}, Y: []float64{float64(i) / 40}})
+	}
+	f.Series = append(f.Series, Series{Name: "alone", Tag: "far away", Marks: true, X: []float64{9}, Y: []float64{0.5}})
+	svg, err := SVG(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(svg, []byte(">a tag<")); n == 0 || n > 20 {
+		t.Errorf("%d of 40 tags", n)
+	}
+	if !bytes.Contains(svg, []byte(">far away<")) {
+		t.Error("a tag with room is missing")
+	}
+}
+
+func TestFadedSeriesAreGrey(t *testing.T) {
+	svg, err := SVG(Figure{Series: []Series{{Name: "a", Faded: true, X: []float64{1, 2}, Y: []float64{1, 2}}}})
+	if err != nil || bytes.Contains(svg, []byte("#0072B2")) || !bytes.Contains(svg, []byte(Colours()["faded"])) {
+		t.Errorf("%v\n%s", err, svg)
+	}
+}
+
+// Parts have the looks of the whole, and what has no point has no line in the
+// legend.
+func TestParts(t *testing.T) {
+	a, b := accuracyFigures()[0], accuracyFigures()[1]
+	a.Series[1].X, a.Series[1].Y, a.Series[1].Lo, a.Series[1].Hi = nil, nil, nil, nil
+	b.Series = b.Series[2:]
+	panels, legend, err := Parts(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, l := range legend {
+		names = append(names, l.Name)
+	}
+	if got := strings.Join(names, " "); got != "raw feedback(topk(keep=0.01)) qsgd(levels=4)" || len(panels) != 2 {
+		t.Fatalf("%d panels, legend %s", len(panels), got)
+	}
+	third := []byte("stroke:var(--fig-series-3,#009E73)")
+	if !bytes.Contains(panels[0].SVG, third) || !bytes.Contains(panels[1].SVG, third) || !bytes.Contains(legend[1].SVG, third) {
+		t.Error("panels and legend do not share looks")
+	}
+	if !bytes.HasPrefix(panels[0].SVG, []byte("<svg")) || bytes.Contains(panels[0].SVG, []byte("qsgd")) {
+		t.Error("a panel is not the panel alone")
+	}
+}
+
+func TestPDF(t *testing.T) {
+	a := accuracyFigures()
+	a[0].Y.Log, a[0].Series[0].Y[0] = true, 1e-5 // raised digits and a minus, which no code page of PDF fonts has
+	one, err := PDF(a...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := PDF(a...)
+	if err != nil || !bytes.Equal(one, two) {
+		t.Errorf("the PDF differs from itself: %v", err)
+	}
+	if !bytes.HasPrefix(one, []byte("%PDF-1.")) || !bytes.Contains(one, []byte("(D:20000101000000)")) {
+		t.Error("no PDF, or a dated one")
+	}
+}

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/experiments/stats"
+)
+
+// Answer is what the task's runs say, in sentences, the most important first.
+func (t *Task) Answer() []string {
+	if len(t.Configs) == 1 {
+		c := t.Configs[0]
+		return []string{fmt.Sprintf("One configuration: %s reaches an accuracy of %s in %s and %s.",
+			c.Label, words(c.Accuracy, percent), progress.Seconds(c.Seconds.Mean), bytesText(c.Bytes.Mean))}
+	}
+	var out []string
+	if t.Target > 0 {
+		out = append(out, t.first("Soonest", "in", func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds))
+		if t.crossing() {
+			out = append(out, t.first("With the fewest bytes", "with", func(c *Config) stats.Reach { return c.ToBytes }, bytesText))
+		}
+	}
+	best := t.best()
+	s := fmt.Sprintf("Most accurate at the end: %s, %s.", best.Label, words(best.Accuracy, percent))
+	var same, worse []string
+	for _, c := range t.Configs {
+		switch {
+		case c == best || math.IsNaN(c.P):
+		case c.P < 0.05:
+			worse = append(worse, c.Label)
+		default:
+			same = append(same, c.Label)
+		}
+	}
+	switch {
+	case len(same)+len(worse) == 0 && !t.repeated():
+		s += " With one seed each, nothing says which differences would come again."
+	case len(same)+len(worse) == 0:
+	case len(same) == 0:
+		s += " All others are behind it for sure (paired by seed, Holm, α = 0.05)."
+	case len(worse) == 0:
+		s += " The seeds do not tell it from any other (paired by seed, Holm, α = 0.05)."
+	default:
+		s += fmt.Sprintf(" The seeds do not tell it from %s (paired by seed, Holm, α = 0.05).", list(same))
+	}
+	out = append(out, s)
+	front := t.front()
+	var names []string
+	for _, c := range front {
+		names = append(names, c.Label)
+	}
+	switch {
+	case len(front) == len(t.Configs):
+		out = append(out, fmt.Sprintf("No configuration dominates another: all %d are on the Pareto front of accuracy, time and bytes.", len(front)))
+	default:
+		out = append(out, fmt.Sprintf("On the Pareto front of accuracy, time and bytes %s %d of %d: %s.", are(len(front)), len(front), len(t.Configs), list(names)))
+	}
+	return out
+}
+
+func (t *Task) repeated() bool {
+	return slices.ContainsFunc(t.Configs, func(c *Config) bool { return len(c.Trials) > 1 })
+}
+
+// first words which configuration reaches the target first, and by how much.
+func (t *Task) first(how, preposition string, reach func(*Config) stats.Reach, word func(float64) string) string {
+	cs := slices.Clone(t.Configs)
+	slices.SortStableFunc(cs, func(a, b *Config) int { return cmp.Compare(reach(a).Median, reach(b).Median) })
+	target := percent(t.Target)
+	a := reach(cs[0])
+	if math.IsInf(a.Median, 1) || math.IsNaN(a.Median) {
+		return fmt.Sprintf("No configuration reaches %s in most of its runs.", target)
+	}
+	s := fmt.Sprintf("%s at %s: %s, %s %s", how, target, cs[0].Label, preposition, word(a.Median))
+	if a.N > 1 {
+		s += fmt.Sprintf(" (median of %d seeds)", a.N)
+	}
+	next := reach(cs[1])
+	switch {
+	case math.IsInf(next.Median, 1) || math.IsNaN(next.Median):
+		s += "; no other gets there in most of its runs"
+	case a.Median > 0:
+		s += fmt.Sprintf("; next is %s, %s %s", cs[1].Label, preposition, word(next.Median))
+		if ratio := next.Median / a.Median; ratio >= 1.05 {
+			s += fmt.Sprintf(", %.1f times", ratio)
+		} else {
+			s += ", all but level"
+		}
+	}
+	return s + "."
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func list(names []string) string {
+	if n := len(names); n > 5 {
+		return strings.Join(names[:4], ", ") + fmt.Sprintf(" and %d more", n-4)
+	} else if n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
+func percent(x float64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.2f", 100*x), ".00") + " %"
+}
+
+func bytesText(x float64) string { return progress.Bytes(uint64(max(0, x))) }
+
+// words is a mean with half its 95 % interval, or the range of two values.
+func words(s stats.Summary, word func(float64) string) string {
+	switch {
+	case s.N == 2 && s.Min < s.Max:
+		return fmt.Sprintf("%s (%s to %s)", word(s.Mean), word(s.Min), word(s.Max))
+	case s.N > 2 && s.Half > 0:
+		return word(s.Mean) + " ± " + word(s.Half)
+	}
+	return word(s.Mean)
+}
+
+// reached words how far it was to the target.
+func reached(r stats.Reach, word func(float64) string) string {
+	switch {
+	case r.N == 0:
+		return ""
+	case r.Reached == 0:
+		return "never"
+	case math.IsInf(r.Median, 1):
+		return fmt.Sprintf("%d of %d seeds", r.Reached, r.N)
+	case r.Reached < r.N:
+		return fmt.Sprintf("%s (%d of %d)", word(r.Median), r.Reached, r.N)
+	}
+	return word(r.Median)
+}

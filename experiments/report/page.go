@@ -1,0 +1,180 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var styleText string
+
+//go:embed page.js
+var scriptText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"percent":   percent,
+	"seconds":   progress.Seconds,
+	"bytes":     bytesText,
+	"share":     func(s stats.Summary) string { return words(s, percent) },
+	"duration":  func(s stats.Summary) string { return words(s, progress.Seconds) },
+	"volume":    func(s stats.Summary) string { return words(s, bytesText) },
+	"toSeconds": func(r stats.Reach) string { return reached(r, progress.Seconds) },
+	"toBytes":   func(r stats.Reach) string { return reached(r, bytesText) },
+	"sortable":  sortable,
+	"toFloat":   func(n uint64) float64 { return float64(n) },
+	"chance":    chance,
+	"points":    points,
+	"figures":   func(s Section) (Drawing, error) { return Draw(s.Panels...) },
+	"settings":  settings,
+	"slug":      func(t *Task, s Section) string { return t.Slug() + "-" + s.Name },
+	"bare":      func(r *store.Run) string { return runLabel(r) },
+}).Parse(pageText))
+
+// HTML writes the page.
+func (r *Report) HTML(w io.Writer) error {
+	var b bytes.Buffer
+	err := page.Execute(&b, struct {
+		*Report
+		Style  template.CSS
+		Script template.JS
+		Policy string
+		Where  []string
+	}{r, template.CSS(styleText), template.JS(scriptText), policy(scriptText), r.where()})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// policy lets the page load nothing and run its one script.
+func policy(script string) string {
+	sum := sha256.Sum256([]byte(script))
+	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// Drawing is a figure as a page shows it: the panels, which the page's layout
+// places, and the legend.
+type Drawing struct {
+	Panels []Part `json:"panels"`
+	Legend []Part `json:"legend"`
+}
+
+// Part is a piece of a drawing.
+type Part struct {
+	Name string        `json:"name"`
+	SVG  template.HTML `json:"svg"` // texts in it were escaped by the figure's writer
+}
+
+// Draw draws panels for a page with [Style].
+func Draw(panels ...figure.Figure) (Drawing, error) {
+	ps, legend, err := figure.Parts(panels...)
+	if err != nil {
+		return Drawing{}, err
+	}
+	parts := func(in []figure.Part) []Part {
+		out := []Part{}
+		for _, p := range in {
+			out = append(out, Part{p.Name, template.HTML(p.SVG)})
+		}
+		return out
+	}
+	return Drawing{parts(ps), parts(legend)}, nil
+}
+
+// Style is the style sheet of the page, for light, dark and print.
+func Style() string { return styleText }
+
+// settings are the keys of a run that differ from their defaults.
+func settings(r *store.Run) (out []string) {
+	def := experiments.Default()
+	for _, k := range experiments.Keys() {
+		if v := r.Config.Get(k.Name); v != def.Get(k.Name) {
+			out = append(out, k.Name+": "+v)
+		}
+	}
+	for k, v := range r.Foreign {
+		out = append(out, k+": "+v+" (unknown here)")
+	}
+	slices.Sort(out)
+	return out
+}
+
+func runLabel(r *store.Run) string {
+	if r.Name == "" {
+		return r.Recipe
+	}
+	return r.Name
+}
+
+// where are the machines and versions the runs were made with.
+func (r *Report) where() (out []string) {
+	for _, run := range r.Runs {
+		word := func(key string) string {
+			if v := run.Env[key]; v != nil {
+				return fmt.Sprint(v)
+			}
+			return "?"
+		}
+		s := fmt.Sprintf("%s, %s cores, %s/%s, %s", strings.TrimSpace(word("cpu")), word("cores"), word("os"), word("arch"), word("go"))
+		if rev := word("vcs.revision"); rev != "?" {
+			s += ", gradlab " + rev[:min(12, len(rev))]
+			if word("vcs.modified") == "true" {
+				s += " with changes"
+			}
+		}
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// sortable is a number as a table's cell is sorted by.
+func sortable(x float64) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}
+
+// chance words a p-value.
+func chance(p float64) string {
+	switch {
+	case math.IsNaN(p):
+		return ""
+	case p < 0.001:
+		return "< 0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
+}
+
+// points words a difference of accuracies in points of a percent.
+func points(d stats.Difference) string {
+	if d.N == 0 || math.IsNaN(d.Mean) {
+		return ""
+	}
+	s := strings.Replace(fmt.Sprintf("%+.2f", 100*d.Mean), "-", "−", 1)
+	if d.N > 2 {
+		s += fmt.Sprintf(" ± %.2f", 100*d.Half)
+	}
+	return s
+}

@@ -1,0 +1,257 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
+)
+
+// sample is runs of two codecs, three numbers of workers and two seeds.
+var sample []*store.Run
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "gradlab-report-")
+	if err == nil {
+		sample, err = makeSample(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func makeSample(dir string) ([]*store.Run, error) {
+	recipe, err := experiments.ParseRecipe("sample", "sample.yaml", []byte(
+		"data: digits\nmodel: mlp(hidden=[16])\nsteps: 12\nbatch: 8\nnet: sim\neval_every: 4\ntarget: 0.1\nmode: server\npolicy: asp\n"+
+			"codec: [raw, topk(keep=0.1)]\nworkers: [1, 2, 4]\nseed: [1, 2]\n"))
+	if err != nil {
+		return nil, err
+	}
+	runs, err := recipe.Runs(nil, false)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := experiments.ExecuteAll(context.Background(), runs, experiments.Options{Recipe: "sample", Out: dir}); err != nil {
+		return nil, err
+	}
+	return store.Find(dir)
+}
+
+func mustNew(t testing.TB, runs []*store.Run) *Report {
+	t.Helper()
+	r, err := New(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func html(t testing.TB, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestReport(t *testing.T) {
+	r := mustNew(t, sample)
+	if len(r.Tasks) != 1 || len(r.Tasks[0].Configs) != 6 || len(r.Notes) != 0 {
+		t.Fatalf("%d tasks, notes %v", len(r.Tasks), r.Notes)
+	}
+	task := r.Tasks[0]
+	if got := strings.Join(task.Varying, " "); got != "codec workers" {
+		t.Errorf("configurations differ in %s", got)
+	}
+	var names []string
+	for _, s := range task.Sections {
+		names = append(names, s.Name)
+	}
+	if got := strings.Join(names, " "); got != "pareto curves staleness traffic time scaling" {
+		t.Errorf("sections %s", got)
+	}
+	page := html(t, r)
+	for _, run := range sample {
+		for _, want := range []string{run.ID, run.Folder + "/config.yaml"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page lacks %s", want)
+			}
+		}
+	}
+	for _, s := range task.Answer() {
+		if strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
+			t.Errorf("answer: %s", s)
+		}
+	}
+	if page := strings.ReplaceAll(page, scriptText, ""); strings.Contains(page, "NaN") || strings.Contains(page, "ZgotmplZ") {
+		t.Error("the page has a NaN, or something the template refused")
+	}
+}
+
+// The page fetches nothing: it has no address of a resource, and a policy that
+// would not let it.
+func TestPageIsSelfContained(t *testing.T) {
+	page := html(t, mustNew(t, sample))
+	if m := regexp.MustCompile(`(?i)\b(src|href|action|data|poster)\s*=|url\(|@import|<(link|iframe|object|embed|base)\b`).FindString(page); m != "" {
+		t.Errorf("the page refers to something: %q", m)
+	}
+	if !strings.Contains(page, `content="default-src &#39;none&#39;;`) {
+		t.Error("no policy")
+	}
+	if html(t, mustNew(t, sample)) != page {
+		t.Error("the same runs give another page")
+	}
+}
+
+// Names and settings of runs come from files that others may have written.
+func TestHostileRunsStayText(t *testing.T) {
+	const evil = `<script>alert(1)</script><img src=x onerror=alert(2)>"'`
+	run := *sample[0]
+	run.Recipe, run.Name, run.Error, run.Foreign = evil, evil, evil, map[string]string{evil: evil}
+	run.Folder = sample[0].Folder
+	run.Config.Model, run.Config.Codec = evil, evil
+	run.Env = map[string]any{"cpu": evil, "vcs.revision": evil}
+	failed := run
+	failed.State, failed.Result = store.Failed, nil
+	page := html(t, mustNew(t, []*store.Run{&run, sample[1], &failed}))
+	if n := strings.Count(page, "<script"); n != 1 {
+		t.Errorf("%d scripts", n)
+	}
+	if strings.Contains(page, "<img") || !strings.Contains(page, "&lt;script&gt;alert(1)") {
+		t.Error("a run's text became an element")
+	}
+}
+
+func TestUnfinishedRunsAreListed(t *testing.T) {
+	running, failed := *sample[0], *sample[1]
+	running.State, running.Result = store.Running, nil
+	failed.State, failed.Result, failed.Error = store.Failed, nil, "out of luck"
+	r := mustNew(t, []*store.Run{&running, &failed})
+	if len(r.Tasks) != 0 || len(r.Notes) != 2 {
+		t.Errorf("%d tasks, notes %v", len(r.Tasks), r.Notes)
+	}
+	if page := html(t, r); !strings.Contains(page, "out of luck") {
+		t.Error("the page does not say why a run failed")
+	}
+	if _, err := New(nil); err == nil {
+		t.Error("a report on nothing")
+	}
+}
+
+// Runs that cannot be compared are not compared.
+func TestTasksAreApart(t *testing.T) {
+	other := *sample[0]
+	other.Config.Net = "local"
+	r := mustNew(t, append(slices.Clone(sample), &other))
+	if len(r.Tasks) != 2 || r.Tasks[0].Slug() == r.Tasks[1].Slug() || len(r.Tasks[1].Configs) != 1 {
+		t.Fatalf("%d tasks", len(r.Tasks))
+	}
+	files, err := r.Figures(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, f := range files {
+		names[filepath.Base(f)] = true
+		if info, err := os.Stat(f); err != nil || info.Size() == 0 {
+			t.Error(f, err)
+		}
+	}
+	if !names["digits-mlp-hidden-16-sim-pareto.pdf"] || !names["digits-mlp-hidden-16-wall-curves.svg"] || len(names) != len(files) {
+		t.Errorf("files %v", files)
+	}
+}
+
+func TestParetoFront(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		few := rapid.Float64Range(0, 3)
+		var task Task
+		for i := range rapid.IntRange(1, 12).Draw(t, "n") {
+			mean := func(name string) stats.Summary {
+				return stats.Summary{Mean: math.Round(few.Draw(t, name))}
+			}
+			task.Configs = append(task.Configs, &Config{Label: fmt.Sprint(i), Accuracy: mean("accuracy"), Seconds: mean("seconds"), Bytes: mean("bytes")})
+		}
+		task.compare()
+		front := task.front()
+		if len(front) == 0 {
+			t.Fatal("nobody is on the front")
+		}
+		at := func(c *Config) [3]float64 { return [3]float64{-c.Accuracy.Mean, c.Seconds.Mean, c.Bytes.Mean} }
+		under := func(a, b [3]float64) bool { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] && a != b }
+		for _, c := range task.Configs {
+			behind := slices.ContainsFunc(front, func(f *Config) bool { return under(at(f), at(c)) })
+			if c.Front == behind { // on the front, or behind somebody who is
+				t.Fatalf("configuration %s: front %v, behind one of the front %v", c.Label, c.Front, behind)
+			}
+		}
+	})
+}
+
+func TestScalingKnowsItsLadders(t *testing.T) {
+	task := mustNew(t, sample).Tasks[0]
+	ls := task.ladders()
+	if len(ls) != 2 || ls[0].label != "raw" || ls[1].label != "topk(keep=0.1)" {
+		t.Fatalf("%d ladders", len(ls))
+	}
+	for _, l := range ls {
+		var workers []int
+		for _, p := range l.points() {
+			workers = append(workers, p.N)
+			if !(p.Throughput > 0) {
+				t.Errorf("throughput %g", p.Throughput)
+			}
+		}
+		if !slices.Equal(workers, []int{1, 2, 4}) {
+			t.Errorf("workers %v", workers)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	seconds := func(x float64) string { return fmt.Sprint(x) }
+	inf := math.Inf(1)
+	for _, c := range []struct{ got, want string }{
+		{reached(stats.Reaching([]float64{1, 3, inf}), seconds), "3 (2 of 3)"},
+		{reached(stats.Reaching([]float64{1, inf, inf}), seconds), "1 of 3 seeds"},
+		{reached(stats.Reaching([]float64{inf}), seconds), "never"},
+		{reached(stats.Reach{}, seconds), ""},
+		{words(stats.Summarize([]float64{1, 2}), seconds), "1.5 (1 to 2)"},
+		{words(stats.Summarize([]float64{2}), seconds), "2"},
+		{percent(0.95), "95 %"}, {percent(0.98333), "98.33 %"},
+		{chance(0.0001), "< 0.001"}, {chance(math.NaN()), ""},
+		{points(stats.Difference{N: 3, Mean: -0.01, Half: 0.002}), "−1.00 ± 0.20"},
+		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"}, {list(strings.Fields("a b c d e f")), "a, b, c, d and 2 more"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// The page knows every colour of its figures, in light, dark and print.
+func TestEveryColourIsDefined(t *testing.T) {
+	for name := range figure.Colours() {
+		if n := strings.Count(styleText, "--fig-"+name+":"); n != 3 {
+			t.Errorf("colour %s is defined %d times", name, n)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// many is the number of configurations from which on curves of the dominated
+// ones are greyed too.
+const many = 10
+
+func (t *Task) pareto() Section {
+	accuracy := figure.Axis{Label: "test accuracy at the end", Unit: figure.Percent}
+	seconds := figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}
+	bytes := figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}
+	s := Section{Name: "pareto", Title: "Accuracy, time and bytes",
+		Text: "Each mark is a configuration at its end, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). Grey ones are dominated: another is at least as good in all three and better in one."}
+	sa := figure.Figure{Title: "accuracy and time", X: seconds, Y: accuracy}
+	ba := figure.Figure{Title: "accuracy and bytes", X: bytes, Y: accuracy}
+	bs := figure.Figure{Title: "time and bytes", X: bytes, Y: seconds}
+	for _, c := range t.Configs {
+		mark := func(x, y, lo, hi float64) figure.Series {
+			m := figure.Series{Name: c.Label, Tag: c.Label, Marks: true, Faded: !c.Front, X: []float64{x}, Y: []float64{y}}
+			if lo < hi {
+				m.Lo, m.Hi = []float64{lo}, []float64{hi}
+			}
+			return m
+		}
+		a, sec, b := c.Accuracy, c.Seconds, c.Bytes
+		lo, hi := band(a, 0, 1)
+		slo, shi := band(sec, 0, math.Inf(1))
+		sa.Series = append(sa.Series, mark(sec.Mean, a.Mean, lo, hi))
+		ba.Series = append(ba.Series, mark(b.Mean, a.Mean, lo, hi))
+		bs.Series = append(bs.Series, mark(b.Mean, sec.Mean, slo, shi))
+	}
+	s.Panels = append(s.Panels, sa)
+	if t.crossing() {
+		s.Panels = append(s.Panels, ba, bs)
+	}
+	return s
+}
+
+// crossing is true if anything crossed a network.
+func (t *Task) crossing() bool {
+	for _, c := range t.Configs {
+		if c.Bytes.Max > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// band is the 95 % interval of a mean, the range of two values, kept within
+// what there can be.
+func band(s stats.Summary, least, most float64) (lo, hi float64) {
+	switch {
+	case s.N < 2:
+		return s.Mean, s.Mean
+	case s.N == 2:
+		return s.Min, s.Max
+	}
+	return max(least, s.Mean-s.Half), min(most, s.Mean+s.Half)
+}
+
+func (t *Task) curves() Section {
+	s := Section{Name: "curves", Title: "Learning curves",
+		Text: "Means over seeds at each evaluation; bands are 95 % intervals of the mean, for two seeds the range. Training loss is averaged over some steps, and over seeds by its logarithm."}
+	accuracy := figure.Axis{Label: "test accuracy", Unit: figure.Percent}
+	evals := func(title string, x figure.Axis, at func(*Trial, train.Eval) float64) {
+		f := figure.Figure{Title: title, X: x, Y: accuracy, Target: t.Target}
+		for _, c := range t.Configs {
+			f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) {
+				for _, e := range tr.Curve.Evals {
+					xs, ys = append(xs, at(tr, e)), append(ys, e.Accuracy)
+				}
+				return xs, ys
+			}, straight))
+		}
+		s.Panels = append(s.Panels, f)
+	}
+	evals("accuracy over updates", figure.Axis{Label: "updates"}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
+	evals("accuracy over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(_ *Trial, e train.Eval) float64 { return e.Seconds })
+	if t.crossing() {
+		evals("accuracy over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
+	}
+	f := figure.Figure{Title: "training loss over updates", X: figure.Axis{Label: "updates"}, Y: figure.Axis{Label: "training loss", Log: true}}
+	for _, c := range t.Configs {
+		f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) { return thinned(tr.Curve.Progress) }, logarithmic))
+	}
+	s.Panels = append(s.Panels, f)
+	return s
+}
+
+// thinned is the training loss, averaged over pieces so that some sixty points
+// are left: single steps are noise.
+func thinned(ps []train.Progress) (xs, ys []float64) {
+	every := max(1, (len(ps)+59)/60)
+	for at := 0; at < len(ps); at += every {
+		piece := ps[at:min(at+every, len(ps))]
+		sum := 0.0
+		for _, p := range piece {
+			sum += p.Loss
+		}
+		xs, ys = append(xs, float64(piece[len(piece)-1].Step)), append(ys, sum/float64(len(piece)))
+	}
+	return xs, ys
+}
+
+// Means of shares are taken as they are, those of what is drawn on a
+// logarithmic axis over logarithms.
+type averaging struct {
+	to, from    func(float64) float64
+	least, most float64
+}
+
+var (
+	same        = func(x float64) float64 { return x }
+	straight    = averaging{same, same, 0, 1}
+	logarithmic = averaging{math.Log, math.Exp, math.Inf(-1), math.Inf(1)}
+)
+
+// curve averages what points gives of each seed, point by point, as far as
+// there are at least two seeds, or one if there is but one.
+func (c *Config) curve(configs int, points func(*Trial) (xs, ys []float64), by averaging) figure.Series {
+	s := figure.Series{Name: c.Label}
+	if configs > many && !c.Front {
+		s.Name, s.Faded = "", true
+	}
+	var xs, ys [][]float64
+	for _, t := range c.Trials {
+		x, y := points(t)
+		xs, ys = append(xs, x), append(ys, y)
+	}
+	for i := 0; ; i++ {
+		var x, y []float64
+		for k := range xs {
+			if i < len(xs[k]) {
+				x, y = append(x, xs[k][i]), append(y, by.to(ys[k][i]))
+			}
+		}
+		if len(y) < min(2, len(c.Trials)) {
+			return s
+		}
+		sum := stats.Summarize(y)
+		s.X, s.Y = append(s.X, stats.Summarize(x).Mean), append(s.Y, by.from(sum.Mean))
+		if len(c.Trials) > 1 {
+			lo, hi := band(sum, by.least, by.most)
+			s.Lo, s.Hi = append(s.Lo, by.from(lo)), append(s.Hi, by.from(hi))
+		}
+	}
+}
+
+func (t *Task) staleness() Section {
+	s := Section{Name: "staleness", Title: "Staleness",
+		Text: "How many updates the parameters had gone on by when a gradient computed on older ones was applied: the share of all gradients, all shards and seeds together."}
+	f := figure.Figure{Title: "staleness of gradients", X: figure.Axis{Label: "staleness (updates)"}, Y: figure.Axis{Label: "share of gradients", Unit: figure.Percent}}
+	stale := false
+	for _, c := range t.Configs {
+		line := figure.Series{Name: c.Label, Marks: true}
+		var counts []uint64
+		total := uint64(0)
+		for _, tr := range c.Trials {
+			for d, n := range tr.Result.Staleness {
+				for len(counts) <= d {
+					counts = append(counts, 0)
+				}
+				counts[d] += n
+				total += n
+			}
+		}
+		if len(counts) > 1 {
+			stale = true
+			for d, n := range counts {
+				line.X, line.Y = append(line.X, float64(d)), append(line.Y, float64(n)/float64(total))
+			}
+			s.Notes = append(s.Notes, fmt.Sprintf("%s: mean %.2f, largest %d", c.Label, c.Staleness.Mean, len(counts)-1))
+		}
+		f.Series = append(f.Series, line)
+	}
+	if stale {
+		s.Panels = []figure.Figure{f}
+	}
+	return s
+}
+
+// bars makes a panel of stacked bars, a row for each configuration: pieces are
+// means over seeds, and those that are nowhere stay out.
+func (t *Task) bars(title string, x figure.Axis, names []string, pieces func(*Trial) []float64) (figure.Figure, bool) {
+	f := figure.Figure{Title: title, X: x}
+	values := make([][]float64, len(names))
+	for _, c := range t.Configs {
+		f.Rows = append(f.Rows, c.Label)
+		sums := make([]float64, len(names))
+		for _, tr := range c.Trials {
+			for i, v := range pieces(tr) {
+				sums[i] += v / float64(len(c.Trials))
+			}
+		}
+		for i, v := range sums {
+			values[i] = append(values[i], v)
+		}
+	}
+	for i, name := range names {
+		for _, v := range values[i] {
+			if v > 0 {
+				f.Series = append(f.Series, figure.Series{Name: name, X: values[i]})
+				break
+			}
+		}
+	}
+	return f, len(f.Series) > 0
+}
+
+func (t *Task) traffic() Section {
+	s := Section{Name: "traffic", Title: "Traffic",
+		Text: "Bytes of a whole run, the mean over seeds. Encoded bytes are counted, not estimated; headers, HTTP/2, heartbeats and reports are known where there are sockets."}
+	unit := figure.Axis{Label: "bytes", Unit: figure.Bytes}
+	kind, ok := t.bars("by kind", unit, []string{"gradients", "parameters", "reports and snapshots", "headers and control"}, func(tr *Trial) []float64 {
+		r := tr.Result
+		down := float64(r.BytesDown)
+		if !r.Servers {
+			down = 0
+		}
+		return []float64{float64(r.BytesUp), down, float64(r.ReportBytes), float64(r.OverheadBytes)}
+	})
+	if !ok {
+		return Section{}
+	}
+	link, _ := t.bars("by link", unit, []string{"virtual network", "within the process", "sockets", "shared memory"}, func(tr *Trial) []float64 {
+		r := tr.Result
+		crossed := float64(r.Crossed(r.BytesUp, r.BytesDown))
+		switch tr.Run.Config.Net {
+		case "sim":
+			return []float64{crossed, 0, 0, 0}
+		case "local":
+			return []float64{0, crossed, 0, 0}
+		}
+		return []float64{0, 0, float64(r.WireBytes - r.SharedBytes), float64(r.SharedBytes)}
+	})
+	busiest, _ := t.bars("of the busiest rank", unit, []string{"sends", "receives"}, func(tr *Trial) []float64 {
+		var sent, received uint64
+		for _, r := range tr.Ranks {
+			var s, v uint64
+			for k := range r.Traffic.SentBytes {
+				s, v = s+r.Traffic.SentBytes[k], v+r.Traffic.RecvBytes[k]
+			}
+			if s+v > sent+received {
+				sent, received = s, v
+			}
+		}
+		return []float64{float64(sent), float64(received)}
+	})
+	s.Panels = []figure.Figure{kind, link, busiest}
+	return s
+}
+
+func (t *Task) time() Section {
+	s := Section{Name: "time", Title: "Where the time goes",
+		Text: "Of a worker's step, the mean over workers and seeds: computing the gradient; waiting for others and for the wire; and the rest, which is encoding, decoding and applying. On the virtual clock encoding is free."}
+	f, ok := t.bars("time of a step", figure.Axis{Label: t.Clock() + " of a step", Unit: figure.Seconds}, []string{"compute", "wait and wire", "encode, decode, apply"}, func(tr *Trial) []float64 {
+		var compute, wait, rest float64
+		n := 0.0
+		for _, r := range tr.Ranks {
+			if r.Role != "worker" || r.Steps == 0 {
+				continue
+			}
+			steps := float64(r.Steps)
+			compute, wait = compute+r.ComputeSeconds/steps, wait+r.WaitSeconds/steps
+			rest += max(0, r.Seconds-r.ComputeSeconds-r.WaitSeconds) / steps
+			n++
+		}
+		if n == 0 {
+			return []float64{0, 0, 0}
+		}
+		return []float64{compute / n, wait / n, rest / n}
+	})
+	if ok {
+		s.Panels = []figure.Figure{f}
+	}
+	return s
+}

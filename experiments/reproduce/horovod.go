@@ -1,0 +1,79 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+)
+
+// Horovod is the scaling of Horovod's ring all-reduce to 128 GPUs over RDMA and
+// TCP, and of TensorFlow's parameter servers beside it.
+type Horovod struct{}
+
+var _ = Studies.Add("horovod", "Horovod on 128 GPUs: three networks, RDMA and TCP, beside TensorFlow's parameter servers", Horovod{})
+
+// Run implements Study.
+func (Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
+	r := &Report{
+		Title:  "128 GPUs in 32 servers, batch 64 a GPU",
+		Source: "Sergeev and Del Balso 2018, Horovod, as quoted in COMS E6998 (2019); Horovod's documentation",
+		Stated: []string{
+			"clusters uber-rdma and uber-tcp: a GPU makes 142 (Inception-v3), 154 (VGG-16; both TensorFlow's benchmarks on P100) and 103.6 images/s (ResNet-101, of a published run on 16 GPUs); 10 GB/s between the GPUs of a server",
+			"fitted: jitter, sigma 0.03, to Inception-v3 over RDMA; what a NIC carries of 25 Gb/s, 2.9 GB/s, to VGG-16 over RDMA; what one TCP connection carries, 2 GB/s, to the 30 % that RDMA gained on VGG-16. Parameter servers have many connections",
+			"ring over all GPUs, tensors fused up to 64 MB as the backward pass makes them (bucket=64000000); parameter servers as in tf-ps, a worker a GPU, over TCP, the best of 32 and 128 servers",
+		},
+	}
+	pr := lab.protocol()
+	if lab.Quick {
+		pr.warm, pr.steps = 1, 6
+	}
+	models := []struct {
+		name, profile string
+		one           float64
+		published     float64 // efficiency over RDMA, per cent
+		kind          Kind
+	}{
+		{"Inception-v3", "inception3", 142, 90, Fitted}, {"ResNet-101", "resnet101", 103.6, 90, HeldOut}, {"VGG-16", "vgg16", 154, 79, Fitted},
+	}
+	const roads = 4
+	rates := make([]float64, len(models)*roads)
+	err := each(ctx, len(rates), func(i int) error {
+		m, road := models[i/roads], i%roads
+		keys := []string{"timing=" + m.profile, "batch=64", "workers=128", "overlap=true"}
+		switch road {
+		case 0:
+			keys = append(keys, "cluster=uber-rdma", "topology=ring", "bucket=64000000")
+		case 1:
+			keys = append(keys, "cluster=uber-tcp", "topology=ring", "bucket=64000000")
+		default:
+			if m.profile == "vgg16" {
+				return nil // nothing is published
+			}
+			keys = append(keys, "cluster=uber-tcp", "network.colocate=true", "mode=server(barrier=true)", "placement=greedy", "bucket=1", fmt.Sprintf("servers=%d", []int{32, 128}[road-2]))
+		}
+		// A cluster sets keys that others change: it goes first.
+		for j, k := range keys {
+			if len(k) > 8 && k[:8] == "cluster=" {
+				keys[0], keys[j] = keys[j], keys[0]
+			}
+		}
+		got, err := lab.simulate(ctx, pr, keys...)
+		rates[i] = got.mean
+		lab.logf("%s, road %d: %.0f images/s", m.name, road, got.mean)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range models {
+		rdma, tcp, ps := rates[i*roads], rates[i*roads+1], max(rates[i*roads+2], rates[i*roads+3])
+		r.between(m.kind, m.name+", RDMA: efficiency", "%", m.published, 100*rdma/(128*m.one), m.published-3, m.published+3)
+		gain := 100 * (rdma/tcp - 1)
+		if m.profile == "vgg16" {
+			r.between(Fitted, m.name+": RDMA over TCP", "%", 30, gain, 25, 35)
+			continue
+		}
+		r.between(HeldOut, m.name+": RDMA over TCP", "%", 2.5, gain, 1, 4)
+		r.between(HeldOut, m.name+": Horovod over parameter servers, both TCP", "times", 2, tcp/ps, 1.5, 2.2)
+	}
+	return r, nil
+}

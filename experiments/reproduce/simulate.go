@@ -1,0 +1,111 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// protocol is how a rate is measured on the virtual cluster: as the benchmarks
+// measured that the studies compare with, where there is the time for it.
+type protocol struct{ warm, steps, repeats int }
+
+// protocol is that of Bugliarello 2017 (10 steps of warm-up, 100 measured, 5
+// times), or a shorter one.
+func (l *Lab) protocol() protocol {
+	if l.Quick {
+		return protocol{2, 8, 1}
+	}
+	return protocol{10, 100, 5}
+}
+
+// rate is a measured rate: mean and standard deviation over the repeats, in
+// samples a second.
+type rate struct{ mean, spread float64 }
+
+// simulate measures the rate of runs without weights that have these keys, each
+// "key=value", in samples a second: the mean over repeats, which differ in their
+// seed. What was measured before by the same program into the same folder is not
+// measured again.
+func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, error) {
+	c := experiments.Default()
+	base := []string{"weightless=true", "net=sim", "mode=reduce", fmt.Sprintf("steps=%d", p.warm+p.steps), "epochs=0"}
+	for _, kv := range append(base, keys...) {
+		k, v, _ := strings.Cut(kv, "=")
+		if err := c.Set(k, v); err != nil {
+			return rate{}, err
+		}
+	}
+	var rates []float64
+	for seed := range p.repeats {
+		c.Seed = uint64(1 + seed)
+		r, ok := l.memory.get(l.Out, c.Hash())
+		if !ok {
+			m, err := c.Measure(ctx)
+			if err != nil {
+				return rate{}, fmt.Errorf("%s: %w", strings.Join(keys, " "), err)
+			}
+			r = m.Rate(p.warm, c.Workers*c.Batch)
+			if err := l.memory.put(l.Out, c.Hash(), r); err != nil {
+				return rate{}, err
+			}
+		}
+		rates = append(rates, r)
+	}
+	r := rate{mean: stat.Mean(rates, nil)}
+	if len(rates) > 1 {
+		r.spread = stat.StdDev(rates, nil)
+	}
+	return r, nil
+}
+
+// each calls do for 0 … n−1, as many at once as there are cores, and returns the
+// first error.
+func each(ctx context.Context, n int, do func(i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var wait sync.WaitGroup
+	for i := range n {
+		wait.Add(1)
+		slots <- struct{}{}
+		go func() {
+			defer func() { <-slots; wait.Done() }()
+			if ctx.Err() != nil {
+				return
+			}
+			if err := do(i); err != nil {
+				cancel(err)
+			}
+		}()
+	}
+	wait.Wait()
+	return context.Cause(ctx)
+}
+
+// errs sums up relative errors.
+type errs []float64
+
+func (e *errs) add(ours, published float64) { *e = append(*e, ours/published-1) }
+
+func (e errs) rms() float64 {
+	sum := 0.0
+	for _, x := range e {
+		sum += x * x
+	}
+	return math.Sqrt(sum / math.Max(1, float64(len(e))))
+}
+
+func (e errs) worst() (w float64) {
+	for _, x := range e {
+		w = math.Max(w, math.Abs(x))
+	}
+	return w
+}

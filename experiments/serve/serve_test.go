@@ -1,0 +1,268 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const small = "data: digits\nmodel: logistic\nbatch: 8\nworkers: 2\nnet: sim\neval_every: 5\nmode: server\npolicy: asp\n"
+
+func runs(t *testing.T, text string) []experiments.Run {
+	t.Helper()
+	r, err := experiments.ParseRecipe("test", "test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs, err := r.Runs(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rs
+}
+
+// finished makes two runs and a server of them.
+func finished(t *testing.T) (dir string, w *Watch, s *httptest.Server) {
+	t.Helper()
+	dir = t.TempDir()
+	_, err := experiments.ExecuteAll(context.Background(), runs(t, small+"steps: 20\ncodec: [raw, sign]\n"), experiments.Options{Recipe: "test", Out: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = NewWatch(dir)
+	w.Refresh()
+	s = httptest.NewServer(New(w, "secret"))
+	t.Cleanup(s.Close)
+	return dir, w, s
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+func fetch[T any](t *testing.T, url string) (v T) {
+	t.Helper()
+	code, body := get(t, url)
+	if code != http.StatusOK {
+		t.Fatalf("%s: %d %s", url, code, body)
+	}
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestFinishedRuns(t *testing.T) {
+	_, _, s := finished(t)
+	rows := fetch[[]Row](t, s.URL+"/api/runs")
+	if len(rows) != 2 || rows[0].Name != "codec=sign" || rows[0].State != "done" || rows[0].Step != 20 || rows[0].Accuracy == nil || rows[0].Bytes == 0 {
+		t.Fatalf("%+v", rows)
+	}
+	d := fetch[Detail](t, s.URL+"/api/runs/"+rows[0].Key)
+	if d.Settings["codec"] != "sign" || len(d.Ranks) != 3 || len(d.Staleness) == 0 {
+		t.Errorf("%+v", d)
+	}
+	type drawing struct{ Panels, Legend []struct{ Name, SVG string } }
+	f := fetch[drawing](t, s.URL+"/api/figures?run="+rows[0].Key+"&run="+rows[1].Key)
+	if len(f.Panels) != 6 || len(f.Legend) != 2 || !strings.HasPrefix(f.Panels[0].SVG, "<svg") {
+		t.Errorf("%d panels, legend %v", len(f.Panels), f.Legend)
+	}
+	for path, want := range map[string]string{"/": "<title>gradlab", "/style.css": "--paper", "/serve.js": "EventSource", "/report": "codec=sign"} {
+		if code, body := get(t, s.URL+path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	_, _, s := finished(t)
+	code, body := get(t, s.URL+"/metrics")
+	if code != http.StatusOK {
+		t.Fatal(code)
+	}
+	row := fetch[[]Row](t, s.URL+"/api/runs")[0]
+	for _, want := range []string{
+		fmt.Sprintf(`gradlab_run_updates{name="codec=sign",recipe="test",run=%q} 20`, row.Key),
+		fmt.Sprintf(`gradlab_run_state{name="codec=sign",recipe="test",run=%q,state="done"} 1`, row.Key),
+		fmt.Sprintf(`gradlab_run_accuracy{name="codec=sign",recipe="test",run=%q} %v`, row.Key, *row.Accuracy),
+		"# TYPE gradlab_run_training_loss gauge",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no line %s in\n%s", want, body)
+		}
+	}
+}
+
+// Nothing that a request names reaches the file system, and other sites, other
+// hosts and other methods are refused.
+func TestHostileRequests(t *testing.T) {
+	dir, _, s := finished(t)
+	secret := filepath.Join(dir, "secret.txt")
+	if err := os.WriteFile(secret, []byte("do not tell"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{
+		"/api/runs/..%2f..%2fsecret.txt", "/api/runs/%2e%2e%2fsecret.txt", "/api/runs/" + strings.ReplaceAll(secret, "/", "%2f"),
+		"/../secret.txt", "/api/figures?run=../../etc/passwd", "/api/figures", "/etc/passwd", "/%2e%2e/secret.txt", "/api/runs/%00", "/runs/",
+	} {
+		if code, body := get(t, s.URL+path); code == http.StatusOK || strings.Contains(body, "do not tell") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	for _, host := range []string{"evil.example", "10.0.0.1:7788", "localhost.evil.example", ""} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/api/runs", nil)
+		r.Host = host
+		s.Config.Handler.ServeHTTP(w, r)
+		if w.Code != http.StatusMisdirectedRequest {
+			t.Errorf("host %q: %d", host, w.Code)
+		}
+	}
+	for _, host := range []string{"localhost", "localhost:1", "127.0.0.1:7788", "[::1]:7788", "127.9.9.9"} {
+		if !loopback(host) {
+			t.Errorf("host %q is refused", host)
+		}
+	}
+	for _, address := range []string{"0.0.0.0:0", ":0", "192.168.1.1:80", "example.com:80", "nonsense"} {
+		if l, err := Listen(address); err == nil {
+			l.Close()
+			t.Errorf("listens on %s", address)
+		}
+	}
+	key := fetch[[]Row](t, s.URL+"/api/runs")[0].Key
+	for token, want := range map[string]int{"": http.StatusForbidden, "guess": http.StatusForbidden, "secret": http.StatusConflict} {
+		if code := stop(t, s.URL, key, token); code != want {
+			t.Errorf("stop with token %q: %d, want %d", token, code, want)
+		}
+	}
+	if code := stop(t, s.URL, "none", "secret"); code != http.StatusNotFound {
+		t.Errorf("stop of nothing: %d", code)
+	}
+	if code, _ := get(t, s.URL+"/api/runs/"+key+"/stop"); code != http.StatusMethodNotAllowed {
+		t.Errorf("stop by GET: %d", code)
+	}
+}
+
+func stop(t *testing.T, url, key, token string) int {
+	t.Helper()
+	r, err := http.NewRequest("POST", url+"/api/runs/"+key+"/stop", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Gradlab-Token", token)
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Body.Close()
+	return a.StatusCode
+}
+
+// A run is seen from its begin, its curve grows, and the button stops it.
+func TestLiveRun(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWatch(dir)
+	s := httptest.NewServer(New(w, "secret"))
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	go w.Run(ctx, 20*time.Millisecond)
+
+	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/api/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+
+	run := runs(t, small+"steps: 1000000\n")[0]
+	ended := make(chan error, 1)
+	go func() {
+		_, err := experiments.Execute(ctx, run, experiments.Options{Recipe: "test", Out: dir})
+		ended <- err
+	}()
+	asked, last := false, -1
+	lines := bufio.NewScanner(stream.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var rows []Row
+		if err := json.Unmarshal([]byte(data), &rows); err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		row := rows[0]
+		if row.Step < last {
+			t.Fatalf("updates go back from %d to %d", last, row.Step)
+		}
+		last = row.Step
+		if row.State == "running" && row.Accuracy != nil && !asked {
+			asked = true
+			if code := stop(t, s.URL, row.Key, "secret"); code != http.StatusAccepted {
+				t.Fatalf("stop: %d", code)
+			}
+		}
+		if row.State == "stopped" {
+			break
+		}
+	}
+	if !asked {
+		t.Error("the run was never seen running with an accuracy")
+	}
+	if err := <-ended; err != experiments.ErrStopped {
+		t.Error(err)
+	}
+}
+
+// What is gone is told as such.
+func TestRemovedRuns(t *testing.T) {
+	dir, w, _ := finished(t)
+	rows, all, version, _ := w.Rows(0)
+	if len(rows) != 2 || !all {
+		t.Fatal(rows)
+	}
+	if rows, all, _, _ := w.Rows(version); len(rows) != 0 || all {
+		t.Errorf("news without any: %v", rows)
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, "test", "codec=raw*"))
+	if err := os.RemoveAll(found[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.Refresh()
+	if rows, all, _, _ := w.Rows(version); len(rows) != 1 || !all {
+		t.Errorf("after a removal: %v", rows)
+	}
+}

@@ -1,0 +1,48 @@
+package experiments
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+)
+
+// stopFile in a run's folder asks the process that makes the run to stop it.
+const stopFile = "stop"
+
+// RequestStop asks for what the first Ctrl-C does: the run in this folder stops
+// after a checkpoint, and the command that makes it ends. It does not wait.
+func RequestStop(folder string) error {
+	var s Status
+	if err := readJSON(filepath.Join(folder, "status.json"), &s); err != nil {
+		return err
+	}
+	if s.State != "running" || !Busy(folder) {
+		return fmt.Errorf("%s is not running", folder)
+	}
+	return os.WriteFile(filepath.Join(folder, stopFile), nil, 0o644)
+}
+
+// stopLook is how often a run looks for a request to stop; it is asked at
+// every step.
+const stopLook = 100 * time.Millisecond
+
+// stopping adds requests to stop, made through the folder, to another reason.
+func (f *folder) stopping(other func() bool) func() bool {
+	var asked atomic.Bool
+	var next atomic.Int64
+	return func() bool {
+		if asked.Load() || other != nil && other() {
+			return true
+		}
+		now, at := time.Now().UnixNano(), next.Load()
+		if now < at || !next.CompareAndSwap(at, now+int64(stopLook)) {
+			return false
+		}
+		if _, err := os.Stat(f.file(stopFile)); err == nil {
+			asked.Store(true)
+		}
+		return asked.Load()
+	}
+}

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Frame is a table of typed columns, to be read by other programs.
+type Frame struct {
+	Columns []Column
+	Rows    int
+}
+
+// Column is one column: numbers (float64), instants (time.Time) or text, nil
+// where a row knows nothing.
+type Column struct {
+	Name   string
+	Kind   Kind
+	Values []any
+}
+
+// Export makes a frame of runs. rows says what a row is: "runs", with every
+// field; "evals" or "progress", a point of a curve, with the run's id, recipe, seed
+// and the keys in which the runs differ.
+func Export(runs []*Run, rows string) (*Frame, error) {
+	t := &Frame{}
+	switch rows {
+	case "runs":
+		for _, f := range Fields() {
+			c := Column{Name: f.Name, Kind: f.Kind}
+			for _, r := range runs {
+				c.Values = append(c.Values, f.Value(r))
+			}
+			t.Columns = append(t.Columns, c)
+		}
+		t.Rows = len(runs)
+		return t, nil
+	case "evals", "progress":
+	default:
+		return nil, fmt.Errorf("rows %q: want runs, evals or progress", rows)
+	}
+	var about []Field
+	for _, n := range append([]string{"id", "recipe", "run", "seed"}, Varying(runs)...) {
+		f, err := FieldNamed(n)
+		if err != nil {
+			return nil, err
+		}
+		about = append(about, f)
+	}
+	for _, f := range about {
+		t.Columns = append(t.Columns, Column{Name: f.Name, Kind: f.Kind})
+	}
+	if rows == "evals" {
+		t.number("step", "samples", "epoch", "at_seconds", "accuracy", "loss", "bytes", "bytes_up", "bytes_down")
+	} else {
+		t.number("step", "samples", "epoch", "at_seconds", "loss", "lr", "staleness_mean", "staleness_max", "bytes_up", "bytes_down")
+	}
+	for _, r := range runs {
+		c, err := r.Metrics()
+		if err != nil {
+			return nil, err
+		}
+		var own []any
+		for _, f := range about {
+			own = append(own, f.Value(r))
+		}
+		if rows == "evals" {
+			for _, e := range c.Evals {
+				t.append(own, float64(e.Step), float64(e.Samples), e.Epoch, e.Seconds, e.Accuracy, e.Loss, float64(r.Crossed(e.BytesUp, e.BytesDown)), float64(e.BytesUp), float64(e.BytesDown))
+			}
+			continue
+		}
+		for _, p := range c.Progress {
+			t.append(own, float64(p.Step), float64(p.Samples), p.Epoch, p.Seconds, p.Loss, p.LR, p.StalenessMean, float64(p.StalenessMax), float64(p.BytesUp), float64(p.BytesDown))
+		}
+	}
+	return t, nil
+}
+
+func (t *Frame) number(names ...string) {
+	for _, n := range names {
+		t.Columns = append(t.Columns, Column{Name: n, Kind: Number})
+	}
+}
+
+func (t *Frame) append(own []any, numbers ...float64) {
+	for i, v := range own {
+		t.Columns[i].Values = append(t.Columns[i].Values, v)
+	}
+	for i, x := range numbers {
+		c := &t.Columns[len(own)+i]
+		c.Values = append(c.Values, x)
+	}
+	t.Rows++
+}
+
+// WriteCSV writes a header and the rows. Numbers are written so that they read
+// back to the last bit, instants by RFC 3339.
+func (t *Frame) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	line := make([]string, len(t.Columns))
+	for i := range t.Columns {
+		line[i] = t.Columns[i].Name
+	}
+	_ = c.Write(line)
+	for r := range t.Rows {
+		for i := range t.Columns {
+			line[i] = ""
+			if v := t.Columns[i].Values[r]; v != nil {
+				line[i] = exact(v)
+			}
+		}
+		_ = c.Write(line)
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// WriteParquet writes the frame as a Parquet file of optional columns: doubles,
+// UTF-8 strings, and instants in microseconds, compressed by zstd. Columns are in
+// the order of their names, as the format's library sorts them.
+func (t *Frame) WriteParquet(w io.Writer) error {
+	group := parquet.Group{}
+	for _, c := range t.Columns {
+		var n parquet.Node
+		switch {
+		case c.Kind == Instant:
+			n = parquet.Timestamp(parquet.Microsecond)
+		case c.Kind.Numeric():
+			n = parquet.Leaf(parquet.DoubleType)
+		default:
+			n = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
+		}
+		group[c.Name] = parquet.Optional(n)
+	}
+	columns := slices.Clone(t.Columns)
+	slices.SortFunc(columns, func(a, b Column) int { return cmp.Compare(a.Name, b.Name) })
+	out := parquet.NewWriter(w, parquet.NewSchema("runs", group), parquet.Compression(&parquet.Zstd))
+	row := make(parquet.Row, len(columns))
+	for r := range t.Rows {
+		for i, c := range columns {
+			v, defined := parquet.NullValue(), 0
+			if x := c.Values[r]; x != nil {
+				v, defined = parquetValue(x), 1
+			}
+			row[i] = v.Level(0, defined, i)
+		}
+		if _, err := out.WriteRows([]parquet.Row{row}); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func parquetValue(x any) parquet.Value {
+	switch x := x.(type) {
+	case float64:
+		return parquet.DoubleValue(x)
+	case time.Time:
+		return parquet.Int64Value(x.UnixMicro())
+	}
+	return parquet.ByteArrayValue([]byte(exact(x)))
+}

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+func TestTablesFitTheTerminal(t *testing.T) {
+	runs := find(t, "schema2")
+	var fields []Field
+	for _, n := range []string{"id", "recipe", "run", "state", "accuracy", "loss", "bytes", "seconds", "started"} {
+		f, err := FieldNamed(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields = append(fields, f)
+	}
+	for _, width := range []int{80, 100, 160} {
+		var b strings.Builder
+		if err := List(runs, fields).Write(&b, "box", width); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(b.String(), "\n") {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("a line of %d characters on a terminal of %d:\n%s", n, width, line)
+			}
+		}
+		if !strings.Contains(b.String(), "state") || !strings.Contains(b.String(), "accuracy") {
+			t.Errorf("on a terminal of %d:\n%s", width, b.String())
+		}
+	}
+	if got := middle("codec=feedback(topk)", 12); got != "codec=…topk)" {
+		t.Errorf("%q", got)
+	}
+}
+
+func compared(t *testing.T) *Comparison {
+	t.Helper()
+	acc, err := FieldNamed("accuracy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gs := Groups(filtered(t, find(t, "schema2"), "mode=reduce", "state=done"))
+	c, err := Compare(gs, 0, acc, 0.8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestCompare(t *testing.T) {
+	c := compared(t)
+	g := c.Groups[1]
+	if len(c.Groups) != 2 || g.N != 2 || g.Paired != 2 || !known(g.P) || g.P <= 0 || g.P > 1 {
+		t.Fatalf("%+v", g)
+	}
+	if d := float64(g.Mean - c.Groups[0].Mean); d-float64(g.Diff) > 1e-12 || d-float64(g.Diff) < -1e-12 {
+		t.Errorf("the difference %v is not that of the means, %v", g.Diff, d)
+	}
+	if c.Groups[0].ToTime.N != 2 || known(c.Groups[0].Diff) {
+		t.Errorf("%+v", c.Groups[0])
+	}
+	b, err := json.Marshal(c)
+	if err != nil || !strings.Contains(string(b), `"diff":null`) {
+		t.Errorf("%s %v", b, err)
+	}
+	for _, width := range []int{0, 80, 160} {
+		var out strings.Builder
+		if err := c.Write(&out, "box", width); err != nil || !strings.Contains(out.String(), "difference") {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	runs := filtered(t, find(t, "schema2"), "mode=reduce", "seed=1", "state=done")
+	d := Diff(runs[0], runs[1])
+	if d.Rows[0][0] != "codec" || d.Rows[0][1] != "raw" || d.Rows[0][2] != "feedback(topk(keep=0.01))" {
+		t.Errorf("%v", d.Rows)
+	}
+	if same := Diff(runs[0], runs[0]); len(same.Rows) != 0 {
+		t.Errorf("a run differs from itself: %v", same.Rows)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	base := "testdata/schema2"
+	for _, c := range []struct {
+		args string
+		want int
+		err  string
+	}{
+		{"", 6, ""},
+		{"codec=raw", 2, ""},
+		{"testdata/schema1", 5, ""},
+		{"testdata/schema1 testdata/schema2 state=done", 10, ""},
+		{"3ae954 92a7", 2, ""},
+		{"3ae954 codec~topk", 0, ""},
+		{"abcdef", 0, "no run"},
+		{"nowhere/else", 0, "is no folder"},
+		{"acuracy>1", 0, `did you mean "accuracy"`},
+	} {
+		runs, err := Select(base, strings.Fields(c.args), time.Now())
+		if len(runs) != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q: %d runs, %v", c.args, len(runs), err)
+		}
+	}
+	if _, err := Select("testdata/none", nil, time.Now()); err == nil || !strings.Contains(err.Error(), "gradlab run quickstart") {
+		t.Error(err)
+	}
+}
+
+// What is exported reads back as it was, by another reader of the format.
+func TestExport(t *testing.T) {
+	runs := find(t, "schema2")
+	for _, rows := range []string{"runs", "evals", "progress"} {
+		f, err := Export(runs, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text, binary bytes.Buffer
+		if err := errors.Join(f.WriteCSV(&text), f.WriteParquet(&binary)); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := csv.NewReader(&text).ReadAll()
+		if err != nil || len(lines) != f.Rows+1 {
+			t.Fatalf("%s: %d lines of %d rows, %v", rows, len(lines), f.Rows, err)
+		}
+		r := parquet.NewReader(bytes.NewReader(binary.Bytes()))
+		index := map[string]int{}
+		for i, c := range lines[0] {
+			index[c] = i
+		}
+		for i := 0; ; i++ {
+			row := map[string]any{}
+			if err := r.Read(&row); err == io.EOF {
+				if i != f.Rows {
+					t.Errorf("%s: %d rows, want %d", rows, i, f.Rows)
+				}
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range f.Columns {
+				want, got := lines[i+1][index[c.Name]], row[c.Name]
+				switch {
+				case got == nil && want == "":
+				case c.Kind == Instant && got != nil:
+				case got == nil || exact(unbyte(got)) != want:
+					t.Fatalf("%s row %d, %s: %v in Parquet, %q in CSV", rows, i, c.Name, got, want)
+				}
+			}
+		}
+	}
+	if _, err := Export(runs, "columns"); err == nil {
+		t.Error("rows of columns")
+	}
+}
+
+func unbyte(v any) any {
+	if b, ok := v.([]byte); ok {
+		return string(b)
+	}
+	return v
+}

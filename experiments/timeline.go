@@ -1,0 +1,137 @@
+package experiments
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/comm/trace"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// mostTraced bounds a trace: what browsers can still open.
+const mostTraced = 1 << 20
+
+// NetworkUse says how much of a virtual network a run used; links.json holds
+// every link.
+type NetworkUse struct {
+	Seconds float64   `json:"seconds"` // of virtual time that it is about
+	NICs    float64   `json:"nics"`    // used of all NICs' capacity, both directions
+	Racks   float64   `json:"racks,omitempty"`
+	Memory  float64   `json:"memory,omitempty"`
+	Busiest []LinkUse `json:"busiest"` // at most eight, by what was used
+}
+
+// LinkUse is one link, in one direction.
+type LinkUse struct {
+	Link  string  `json:"link"` // nic 3 out
+	Bytes uint64  `json:"bytes"`
+	Busy  float64 `json:"busy"` // share of the time with a frame under way
+	Used  float64 `json:"used"` // bytes over capacity and time; 0 if that is unlimited
+}
+
+// useOf sums up the links of workers and servers, so many hosts and ranks, over
+// a run of so much virtual time; those of the observer carry nothing.
+func useOf(links []sim.Link, hosts, ranks int, took time.Duration) (all []LinkUse, sum *NetworkUse) {
+	sum = &NetworkUse{Seconds: took.Seconds()}
+	count := map[string]float64{}
+	for _, l := range links {
+		if l.Kind == "nic" && l.Index >= hosts || l.Kind == "memory" && l.Index >= ranks {
+			continue
+		}
+		u := LinkUse{Link: fmt.Sprintf("%s %d in", l.Kind, l.Index), Bytes: l.Bytes}
+		if l.Out {
+			u.Link = fmt.Sprintf("%s %d out", l.Kind, l.Index)
+		}
+		if took > 0 {
+			u.Busy = l.Busy.Seconds() / took.Seconds()
+			if l.Capacity > 0 {
+				u.Used = float64(l.Bytes) / l.Capacity / took.Seconds()
+			}
+		}
+		count[l.Kind]++
+		switch l.Kind {
+		case "nic":
+			sum.NICs += u.Used
+		case "rack":
+			sum.Racks += u.Used
+		case "memory":
+			sum.Memory += u.Used
+		}
+		all = append(all, u)
+	}
+	for kind, share := range map[string]*float64{"nic": &sum.NICs, "rack": &sum.Racks, "memory": &sum.Memory} {
+		*share /= max(1, count[kind])
+	}
+	busiest := slices.Clone(all)
+	sort.SliceStable(busiest, func(i, j int) bool { return busiest[i].Used > busiest[j].Used })
+	for _, u := range busiest[:min(8, len(busiest))] {
+		if u.Bytes > 0 {
+			sum.Busiest = append(sum.Busiest, u)
+		}
+	}
+	return all, sum
+}
+
+// recorder is what a run is traced with; nil if it is not.
+func (c Config) recorder(job *train.Job) *trace.Recorder {
+	if !c.Trace {
+		return nil
+	}
+	r := &trace.Recorder{Limit: mostTraced}
+	for i := range job.World() {
+		name := fmt.Sprintf("worker %d", i)
+		if i >= job.Workers {
+			name = fmt.Sprintf("server %d", i-job.Workers)
+		}
+		r.Names = append(r.Names, name)
+	}
+	return r
+}
+
+// runSim runs programs on a virtual network, and keeps what there is to see of
+// it: also of a run that failed.
+func runSim(c Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net) error) error {
+	rec := c.recorder(job)
+	if rec != nil {
+		net.Probe = rec
+	}
+	err := run(net)
+	var all []LinkUse
+	hosts := 1 + slices.Max(c.place(job.World()-job.Workers))
+	all, f.network = useOf(net.Links(), hosts, job.World(), net.Now()-net.Start)
+	if keep := writeJSON(f.file("links.json"), all); err == nil {
+		err = keep
+	}
+	if rec != nil {
+		if keep := f.keepTrace(rec); err == nil {
+			err = keep
+		}
+	}
+	return err
+}
+
+// keepTrace writes trace.json.gz and timeline.svg.
+func (f *folder) keepTrace(r *trace.Recorder) error {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := r.Chrome(z); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	if err := writeFile(f.file("trace.json.gz"), b.Bytes()); err != nil {
+		return err
+	}
+	b.Reset()
+	if err := r.SVG(&b, trace.Window{}); err != nil {
+		return err
+	}
+	return writeFile(f.file("timeline.svg"), b.Bytes())
+}

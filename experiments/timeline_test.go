@@ -1,0 +1,79 @@
+package experiments
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A traced run leaves what it did in its folder, changes nothing by that, and
+// its links carried its bytes.
+func TestTrace(t *testing.T) {
+	keys := []string{"servers=2", "model=logistic", "steps=4", "eval_every=0"}
+	plain := mustExecute(t, keys...)
+	r := mustExecute(t, append(keys, "trace=true")...)
+	if r.ParamsSHA256 != plain.ParamsSHA256 || r.VirtualSeconds != plain.VirtualSeconds {
+		t.Errorf("%s after %v s; without a trace %s after %v s", r.ParamsSHA256, r.VirtualSeconds, plain.ParamsSHA256, plain.VirtualSeconds)
+	}
+	f, err := os.Open(filepath.Join(r.Folder, "trace.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		TraceEvents []struct {
+			Ph, Name string
+			Pid      int
+			Args     struct{ Bytes uint64 }
+		}
+	}
+	if err := json.NewDecoder(z).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	sent, computed := uint64(0), 0
+	for _, e := range doc.TraceEvents {
+		if e.Ph == "X" && e.Name == "compute" {
+			computed++
+		}
+		sent += e.Args.Bytes
+	}
+	if computed != 3*4 || sent != r.BytesUp+r.BytesDown {
+		t.Errorf("%d passes and %d bytes in the trace, want 12 and %d", computed, sent, r.BytesUp+r.BytesDown)
+	}
+	if b, err := os.ReadFile(filepath.Join(r.Folder, "timeline.svg")); err != nil || !strings.Contains(string(b), ">server 1<") {
+		t.Errorf("a picture of %d bytes: %v", len(b), err)
+	}
+	var links []LinkUse
+	if err := readJSON(filepath.Join(r.Folder, "links.json"), &links); err != nil {
+		t.Fatal(err)
+	}
+	in, out := uint64(0), uint64(0)
+	for _, l := range links {
+		switch {
+		case strings.HasPrefix(l.Link, "nic") && strings.HasSuffix(l.Link, "out"):
+			out += l.Bytes
+		case strings.HasPrefix(l.Link, "nic"):
+			in += l.Bytes
+		}
+		if l.Used > l.Busy+1e-9 || l.Busy > 1 {
+			t.Errorf("%+v", l)
+		}
+	}
+	if n := r.Network; in != out || out != r.BytesUp+r.BytesDown || n == nil || n.NICs <= 0 || len(n.Busiest) == 0 ||
+		math.Abs(n.Seconds/r.VirtualSeconds-1) > 0.5 {
+		t.Errorf("%d bytes went in, %d out, want %d; %+v after %v s", in, out, r.BytesUp+r.BytesDown, r.Network, r.VirtualSeconds)
+	}
+	c := Default()
+	c.Trace, c.Net = true, "local"
+	if err := c.resolve(); err == nil || !strings.Contains(err.Error(), `"trace"`) {
+		t.Errorf("a trace on a real clock: %v", err)
+	}
+}

@@ -1,0 +1,63 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/comm/collective"
+)
+
+// The report prices what the closed forms price, tries it out on the virtual
+// cluster, and finds crossovers where the model says they are.
+func TestAnswerTopology(t *testing.T) {
+	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 16, Bytes: 1 << 20, Config: Default()}
+	for key, text := range map[string]string{"network.bandwidth": "1GB/s", "network.latency": "10us"} {
+		if err := q.Config.Set(key, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := AnswerTopology(context.Background(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Moves) != 30 || r.Chunks != 16 || !strings.Contains(r.Proof, "exactly once") {
+		t.Errorf("%d moves of %d chunks, %s", len(r.Moves), r.Chunks, r.Proof)
+	}
+	const alpha, beta, P = 10e-6, 1e-9, 16.0
+	for _, c := range r.Costs {
+		if c.Topology != "ring" {
+			continue
+		}
+		want := 2 * (P - 1) * (alpha + float64(q.Bytes)/P*beta)
+		if math.Abs(c.Price.Seconds/want-1) > 1e-6 || math.Abs(c.Virtual/want-1) > 1e-3 {
+			t.Errorf("ring: %v s by the model and %v s on the virtual cluster, want %v", c.Price.Seconds, c.Virtual, want)
+		}
+	}
+	// Against recursive doubling: 2(P−1)(α + nβ/P) = log2 P·(α + nβ).
+	want := alpha * (2*(P-1) - 4) / (beta * (4 - 2*(P-1)/P))
+	for _, c := range r.Against {
+		if c.Other != "doubling" {
+			continue
+		}
+		if c.Faster || len(c.At) != 1 || math.Abs(c.At[0]/want-1) > 0.02 {
+			t.Errorf("%+v, want one crossover at %v", c, want)
+		}
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, "markdown", 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"  … 27 more", "| → ring ", "  doubling       no faster up to 12"} {
+		if !strings.Contains(b.String(), line) {
+			t.Errorf("no %q in\n%s", line, b.String())
+		}
+	}
+	for _, bad := range []TopologyQuestion{{Ranks: 0}, {Ranks: 2, Bytes: -1}, {Ranks: 2, Rank: 2}} {
+		if _, err := AnswerTopology(context.Background(), bad); err == nil {
+			t.Errorf("%+v was answered", bad)
+		}
+	}
+}

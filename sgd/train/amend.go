@@ -1,0 +1,245 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// amending is a shard's side of a corrector that changes gradients: they are
+// decoded one by one, amended, and only then added up. Buffers pass through it
+// as they are: their "gradient" is a difference of statistics.
+type amending struct {
+	amender staleness.Amender
+	ahead   staleness.Ahead // nil: workers get the parameters
+	buffers []sgd.Range
+	grad    []float32
+	keep    []float32 // the buffers of grad
+	front   vector    // what is ahead of the present parameters; empty: not made yet
+}
+
+// newAmending returns nil for correctors that only scale, and for those that
+// work elsewhere.
+func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
+	c, ok := j.Corrector.(staleness.Amending)
+	if !ok {
+		return nil, nil
+	}
+	if worksAtWorker(c) != atWorker {
+		return nil, nil
+	}
+	switch {
+	case j.synchronous():
+		return nil, fmt.Errorf("corrector %s amends late gradients, and with policy %s none is late; use none", staleness.Correctors.Spec(c), staleness.Policies.Spec(j.Policy))
+	case c.Compares() && !isCast(j.DownCodec):
+		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16 or bf16", staleness.Correctors.Spec(c))
+	case atWorker && j.Overlap:
+		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
+	}
+	a := &amending{amender: c.Amender(l.Size(), j.Workers)}
+	a.ahead, _ = a.amender.(staleness.Ahead)
+	a.buffers = l.Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })
+	return a, nil
+}
+
+func worksAtWorker(c staleness.Corrector) bool {
+	at, ok := c.(staleness.AtWorker)
+	return ok && at.AtWorker()
+}
+
+// amend changes g in place.
+func (a *amending) amend(g, now, sent []float32, p staleness.Past) {
+	a.keep = a.keep[:0]
+	for _, r := range a.buffers {
+		a.keep = append(a.keep, g[r.Lo:r.Hi]...)
+	}
+	a.amender.Amend(g, now, sent, p)
+	keep := a.keep
+	for _, r := range a.buffers {
+		keep = keep[copy(g[r.Lo:r.Hi], keep):]
+	}
+}
+
+// addAmended is store.Add for gradients that are amended first.
+func (st *store) addAmended(f comm.Frame, weight float64, past staleness.Past, from compress.From) error {
+	a := st.amend
+	if a.grad == nil {
+		a.grad = make([]float32, len(st.params.f))
+	}
+	if err := st.in[from.Rank].set(st.in[from.Rank].shard.whole, a.grad, false, 1, f.Body, from); err != nil {
+		return err
+	}
+	past.Rate = st.rate
+	now := st.params.f
+	a.amend(a.grad, now, st.sent.of(f.Header.Version, now), past)
+	if st.sum.f == nil {
+		st.sum = newVector(len(now))
+		clear(st.sum.f)
+	}
+	f32.Axpy(st.sum.f, float32(weight), a.grad)
+	return nil
+}
+
+// outgoing is what workers are sent now: the parameters, or what is ahead of
+// them.
+func (st *store) outgoing() vector {
+	if st.amend == nil || st.amend.ahead == nil {
+		return st.params
+	}
+	a := st.amend
+	if a.front.f == nil {
+		a.front = newVector(len(st.params.f))
+		a.ahead.Ahead(a.front.f, st.params.f, st.rate)
+		for _, r := range a.buffers {
+			copy(a.front.f[r.Lo:r.Hi], st.params.f[r.Lo:r.Hi])
+		}
+	}
+	return a.front
+}
+
+// distance is the root mean square of what the trainable parameters moved since
+// a version was sent.
+func (st *store) distance(version uint64) float64 {
+	now, sum, n := st.params.f, 0.0, 0
+	then := st.sent.of(version, now)
+	for _, r := range st.trainable {
+		for i := r.Lo; i < r.Hi; i++ {
+			d := float64(now[i] - then[i])
+			sum += d * d
+		}
+		n += r.Hi - r.Lo
+	}
+	return math.Sqrt(sum / float64(max(1, n)))
+}
+
+// moved forgets what was ahead of the parameters before an update.
+func (st *store) moved() {
+	if st.amend != nil {
+		st.amend.front.release()
+	}
+}
+
+// save and load keep the amender's state, and at a server what held pushes were
+// computed on.
+func (a *amending) save(st *State, prefix string) {
+	if a == nil {
+		return
+	}
+	for name, v := range a.amender.State() {
+		st.Bytes[prefix+name] = f32.AppendBytes(nil, v)
+	}
+}
+
+func (a *amending) load(st *State, prefix string) error {
+	if a == nil {
+		return nil
+	}
+	for name, v := range a.amender.State() {
+		b := st.Bytes[prefix+name]
+		if len(b) != 4*len(v) {
+			return fmt.Errorf("the checkpoint's %q has %d bytes, want %d", prefix+name, len(b), 4*len(v))
+		}
+		f32.FromBytes(v, b)
+	}
+	return nil
+}
+
+// sentCopies keeps the parameters that gradients may still come from, by
+// version. nil keeps none.
+type sentCopies struct {
+	at map[uint64]vector
+	by [][2]uint64 // versions each worker was last sent, the latest first
+}
+
+func newSentCopies(j *Job, initial vector) (*sentCopies, error) {
+	c, ok := j.Corrector.(staleness.Amending)
+	if !j.Gap && !(ok && c.Compares()) {
+		return nil, nil
+	}
+	if !isCast(j.DownCodec) {
+		return nil, errors.New("gap compares with the parameters a worker was sent: down_codec must be raw, fp16 or bf16")
+	}
+	return &sentCopies{map[uint64]vector{0: initial.share()}, make([][2]uint64, j.Workers)}, nil
+}
+
+// sent notes that a worker was sent params at a version.
+func (c *sentCopies) sent(worker int, version uint64, params vector) {
+	if c == nil {
+		return
+	}
+	if by := &c.by[worker]; by[0] != version {
+		by[0], by[1] = version, by[0]
+	}
+	if _, ok := c.at[version]; !ok {
+		c.at[version] = params.share()
+	}
+}
+
+// of is what was sent at a version; now, if that is not known any more.
+func (c *sentCopies) of(version uint64, now []float32) []float32 {
+	if c != nil {
+		if v, ok := c.at[version]; ok {
+			return v.f
+		}
+	}
+	return now
+}
+
+// forget drops what no gradient can come from any more: held says whether one is
+// held that does.
+func (c *sentCopies) forget(held func(version uint64) bool) {
+	if c == nil {
+		return
+	}
+	for version, v := range c.at {
+		used := slices.ContainsFunc(c.by, func(by [2]uint64) bool { return by[0] == version || by[1] == version })
+		if !used && !held(version) {
+			v.release()
+			delete(c.at, version)
+		}
+	}
+}
+
+// save keeps what held pushes were computed on.
+func (c *sentCopies) save(st *State, prefix string, held func(version uint64) bool) {
+	if c == nil {
+		return
+	}
+	for version, v := range c.at {
+		if held(version) {
+			st.Bytes[fmt.Sprint(prefix, version)] = f32.AppendBytes(nil, v.f)
+		}
+	}
+}
+
+func (c *sentCopies) load(st *State, prefix string, size int) error {
+	if c == nil {
+		return nil
+	}
+	for version, v := range c.at {
+		v.release()
+		delete(c.at, version)
+	}
+	for name, b := range st.Bytes {
+		text, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		var version uint64
+		if _, err := fmt.Sscan(text, &version); err != nil || len(b) != 4*size {
+			return fmt.Errorf("the checkpoint's %q has %d bytes, want %d", name, len(b), 4*size)
+		}
+		v := newVector(size)
+		f32.FromBytes(v.f, b)
+		c.at[version] = v
+	}
+	return nil
+}

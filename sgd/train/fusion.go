@@ -1,0 +1,130 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+)
+
+// Tensor fusion in the manner of Horovod (Sergeev and Del Balso 2018). During the
+// backward pass a second activity wakes up every Cycle. The ranks agree on how
+// many tensors all of them have ready, and exchange these in the order in which
+// they were made, as many at once as fit into Bucket bytes. A short cycle sends
+// soon, a long one in few frames.
+//
+// What is ready when depends on the clock, and so does what travels together;
+// what the sums come to does not: collective.AllReduceAll adds every tensor up as
+// if it were alone.
+
+// fusedBytes is the default of Bucket with fusion, Horovod's.
+const fusedBytes = 64 << 20
+
+// fuses says whether ranks without servers fuse tensors as they become ready.
+func (j *Job) fuses() bool { return j.Overlap && j.Cycle > 0 }
+
+// fusion is a rank's state of it.
+type fusion struct {
+	ready atomic.Int32 // spans whose gradient is there, in the order of buckets
+	group bucket       // what is exchanged
+}
+
+// letCycle begins a step of the exchange activity.
+func (r *reducer) letCycle(ctx context.Context) error {
+	r.fusion.ready.Store(0)
+	hd := r.job.header(comm.Control, tagToken)
+	hd.Step = uint64(r.step)
+	if r.stop {
+		hd.Flags = flagStop
+	}
+	return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// cycles is the second activity of a rank that fuses.
+func (r *reducer) cycles(ctx context.Context, h comm.Host) error {
+	for {
+		f, err := h.Recv(ctx, r.rank, tagToken)
+		if err != nil {
+			return err
+		}
+		flags := f.Header.Flags
+		f.Release()
+		if flags&flagDone != 0 {
+			return nil
+		}
+		if flags, err = r.cycle(ctx, h, flags); err != nil {
+			return err
+		}
+		back := r.job.header(comm.Control, tagToken+1<<8)
+		back.Flags = flags
+		if err := h.Send(ctx, r.rank, comm.NewFrame(back, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+}
+
+// cycle exchanges the tensors of a step.
+func (r *reducer) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16, error) {
+	next := h.Now() + r.job.Cycle
+	for done := 0; done < len(r.buckets); {
+		if err := h.Sleep(ctx, max(0, next-h.Now())); err != nil {
+			return flags, err
+		}
+		next = max(h.Now(), next) + r.job.Cycle
+		hd := r.job.header(comm.Control, tagReady)
+		hd.Step, hd.Flags = uint64(r.step), flags
+		ready, seen, err := collective.Least(ctx, r.net, r.group, hd, float64(r.fusion.ready.Load()))
+		if err != nil {
+			return flags, err
+		}
+		for flags |= seen; done < int(ready); {
+			b, n := r.fuse(done, int(ready))
+			seen, err := r.exchange(ctx, b, flags&flagStop != 0)
+			if err != nil {
+				return flags, err
+			}
+			flags |= seen
+			done += n
+		}
+	}
+	return flags, nil
+}
+
+// fuse makes one bucket of as many of buckets first … ready−1 as there is room
+// for, and says how many.
+func (r *reducer) fuse(first, ready int) (b *bucket, n int) {
+	limit, bytes := r.job.Bucket, 0
+	if limit <= 0 {
+		limit = fusedBytes
+	}
+	for ; first+n < ready; n++ {
+		if bytes += 4 * r.shard.pieces[r.buckets[first+n].lo].len; bytes > limit && n > 0 {
+			break
+		}
+	}
+	b = &r.fusion.group
+	b.lo, b.hi, b.tag = r.buckets[first+n-1].lo, r.buckets[first].hi, r.buckets[first].tag
+	b.ops = r.ops[b.lo:b.hi]
+	return b, n
+}
+
+// checkFusion refuses what makes no sense.
+func (j *Job) checkFusion() error {
+	switch {
+	case j.Cycle == 0:
+		return nil
+	case j.Cycle < time.Microsecond:
+		return fmt.Errorf("cycle is %v, want 0 or at least 1µs", j.Cycle)
+	case !j.Overlap:
+		return errors.New("cycle: tensors become ready one by one only with overlap=true")
+	}
+	switch j.Mode.(type) {
+	case Reduce, Gather:
+		return nil
+	}
+	return errors.New("cycle: tensors are fused in modes reduce and gather only; set it to 0")
+}
