@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/experiments/hardware"
 )
 
 // mustRuns parses a recipe and resolves its runs.
@@ -303,5 +305,32 @@ func TestHashIsOfTheMeaning(t *testing.T) {
 	b := mustRuns(t, "codec: feedback(topk(0.01))\nsteps: 3\nnetwork.latency: 0.05ms")[0].Config
 	if a.Hash() != b.Hash() || a.Codec != b.Codec {
 		t.Errorf("%q and %q", a.Codec, b.Codec)
+	}
+}
+
+// Every cluster's keys are keys of a configuration, and keys given beside a
+// cluster win, wherever they stand.
+func TestClusters(t *testing.T) {
+	for _, name := range hardware.Clusters() {
+		c := Default()
+		if err := c.Set("cluster", name); err != nil {
+			t.Error(err)
+		}
+		if c.NetworkBandwidth == Default().NetworkBandwidth {
+			t.Errorf("cluster %s sets no bandwidth", name)
+		}
+	}
+	r, err := ParseRecipe("test", "test.yaml", []byte("about: a test\nsteps: 1\ntiming: inception3\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := r.Runs([]string{"network.bandwidth=1e6", "cluster=piz-daint,p2-xlarge"}, false)
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("%d runs, %v", len(runs), err)
+	}
+	for _, run := range runs {
+		if run.Config.NetworkBandwidth != 1e6 || run.Config.Device == "none" {
+			t.Errorf("%s: bandwidth %g, device %s", run.Name, run.Config.NetworkBandwidth, run.Config.Device)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/lrschedule"
@@ -38,6 +39,8 @@ func kinds() []kind {
 		{"models", "model", nn.Models.Entries()},
 		{"profiles", "timing", profile.Profiles.Entries()},
 		{"laws", "device.law", train.Laws.Entries()},
+		{"devices", "device", devices()},
+		{"clusters", "cluster", clusters()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
 		{"studies", "gradlab reproduce", reproduce.Studies.Entries()},
@@ -55,6 +58,26 @@ func recipes() []registry.Entry {
 	for _, n := range experiments.RecipeNames() {
 		if r, err := experiments.LoadRecipe(n); err == nil {
 			out = append(out, registry.Entry{Name: n, About: r.About, Spec: n})
+		}
+	}
+	return out
+}
+
+func devices() []registry.Entry {
+	var out []registry.Entry
+	for _, n := range hardware.Devices() {
+		if d, err := hardware.LoadDevice(n); err == nil {
+			out = append(out, registry.Entry{Name: n, About: d.About, Spec: n})
+		}
+	}
+	return out
+}
+
+func clusters() []registry.Entry {
+	var out []registry.Entry
+	for _, n := range hardware.Clusters() {
+		if c, err := hardware.LoadCluster(n); err == nil {
+			out = append(out, registry.Entry{Name: n, About: c.About, Spec: n})
 		}
 	}
 	return out

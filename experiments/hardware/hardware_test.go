@@ -1,0 +1,44 @@
+package hardware
+
+import (
+	"testing"
+
+	"github.com/gradlab/gradlab/sgd/profile"
+)
+
+// Every file can be read, says where it is from, and names only what exists.
+func TestFiles(t *testing.T) {
+	for _, name := range Devices() {
+		d, err := LoadDevice(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if d.About == "" || d.Source == "" || len(d.Rates) == 0 {
+			t.Errorf("device %s: about, source and rates must be given: %+v", name, d)
+		}
+		for p, r := range d.Rates {
+			spec, err := profile.Profiles.Parse(p)
+			if err != nil || r.Batch < 1 || !(r.Rate > 0) {
+				t.Errorf("device %s, %s: %+v (%v)", name, p, r, err)
+				continue
+			}
+			if flops, known := d.FLOPS(spec.Profile()); !known || flops < 1e10 || flops > 1e15 {
+				t.Errorf("device %s makes %g FLOP/s on %s", name, flops, p)
+			}
+		}
+	}
+	for _, name := range Clusters() {
+		c, err := LoadCluster(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if c.About == "" || c.Source == "" || len(c.Assignments()) == 0 {
+			t.Errorf("cluster %s: about, source and keys must be given: %+v", name, c)
+		}
+	}
+	if _, err := LoadCluster("piz-dant"); err == nil {
+		t.Error("a cluster that does not exist was read")
+	}
+}
