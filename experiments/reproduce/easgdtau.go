@@ -1,0 +1,82 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+)
+
+// EASGDTau compares what rare communication does to DOWNPOUR and to elastic
+// averaging.
+type EASGDTau struct{}
+
+var _ = Studies.Add("easgd-tau", "DOWNPOUR degrades where workers talk every 16 or 64 steps, elastic averaging does not", EASGDTau{})
+
+// Run implements Study.
+func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
+	r := &Report{
+		Title:  "accuracy over the communication period τ",
+		Source: "Zhang, Choromanska and LeCun 2015 (figures as recalled): DOWNPOUR unstable at τ = 16 and 64, EASGD not; EAMSGD best of all",
+		Stated: []string{
+			"task: mlp(hidden=[64]) on the first samples of MNIST, tested on all 10,000; 4 asynchronous workers, batch 32 each, the same number of gradients in every run",
+			"DOWNPOUR: n_fetch = n_push = τ, plain SGD on replicas and server; EASGD: β = 0.9, plain SGD; EAMSGD: the same with Nesterov momentum 0.9",
+			"the rate of a method at a τ is the one of its grid with the best mean over the seeds reported, which favours all alike",
+		},
+	}
+	limit, seeds, taus := "12000", 5, []int{1, 4, 16, 64}
+	if lab.Quick {
+		limit, seeds, taus = "6000", 3, []int{1, 16, 64}
+	}
+	methods := []struct {
+		name  string
+		keys  func(tau int) []string
+		rates []string
+	}{
+		{"DOWNPOUR", func(tau int) []string {
+			return []string{"mode=downpour", fmt.Sprintf("n_fetch=%d", tau), fmt.Sprintf("n_push=%d", tau)}
+		}, []string{"0.001", "0.003", "0.01", "0.03", "0.1"}},
+		{"EASGD", func(tau int) []string { return []string{fmt.Sprintf("mode=easgd(tau=%d)", tau)} }, []string{"0.03", "0.1", "0.3"}},
+		{"EAMSGD", func(tau int) []string {
+			return []string{fmt.Sprintf("mode=easgd(tau=%d)", tau), "optimizer=nesterov(beta=0.9)"}
+		}, []string{"0.003", "0.01", "0.03"}},
+	}
+	table := Table{Title: "test accuracy, mean and 95 % interval over seeds", Header: []string{"method", "τ"}}
+	best := map[string]map[int]*trial{}
+	most := 0
+	for _, m := range methods {
+		most = max(most, len(m.rates))
+		best[m.name] = map[int]*trial{}
+		for _, tau := range taus {
+			row := []string{m.name, fmt.Sprint(tau)}
+			for _, rate := range m.rates {
+				keys := append([]string{"data=mnist", "model=mlp(hidden=[64])", "train_limit=" + limit, "workers=4", "batch=32", "epochs=4",
+					"policy=asp", "nonfinite=zero", "device.jitter=0.2", "schedule=constant(lr=" + rate + ")"}, m.keys(tau)...)
+				t, err := lab.try(ctx, fmt.Sprintf("%s,tau=%d,lr=%s", m.name, tau, rate), seeds, keys...)
+				if err != nil {
+					return nil, err
+				}
+				if b := best[m.name][tau]; b == nil || t.mean() > b.mean() {
+					best[m.name][tau] = t
+				}
+				row = append(row, fmt.Sprintf("%s at %s", t, rate))
+			}
+			table.Rows = append(table.Rows, row)
+		}
+	}
+	for i := range most {
+		table.Header = append(table.Header, fmt.Sprintf("rate %d", i+1))
+	}
+	for i := range table.Rows {
+		for len(table.Rows[i]) < len(table.Header) {
+			table.Rows[i] = append(table.Rows[i], "")
+		}
+	}
+	r.Tables = append(r.Tables, table)
+	loss := func(method string, tau int) float64 { return best[method][1].mean() - best[method][tau].mean() }
+	for _, tau := range []int{16, 64} {
+		r.between(Claim, fmt.Sprintf("EASGD: accuracy lost from τ = 1 to %d, at most 0.03", tau), "", 0, loss("EASGD", tau), -1, 0.03)
+		r.holds(Claim, fmt.Sprintf("τ = %d: EASGD is better than DOWNPOUR, each at its best rate, beyond the 95 %% interval", tau), best["EASGD"][tau].beats(best["DOWNPOUR"][tau]))
+		r.holds(Claim, fmt.Sprintf("τ = %d: DOWNPOUR has lost more than twice what EASGD has", tau), loss("DOWNPOUR", tau) > 2*max(0, loss("EASGD", tau)))
+	}
+	r.holds(Derived, "τ = 64: EAMSGD is better than EASGD, beyond the 95 % interval", best["EAMSGD"][64].beats(best["EASGD"][64]))
+	return r, nil
+}
