@@ -177,6 +177,10 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 	header := []string{first, "accuracy", "steps", "bytes", "compression", clock}
 	right := []bool{false, true, true, true, true, true}
 	target := rs[0].Target
+	learns := slices.ContainsFunc(rs, func(r *Result) bool { return !r.Weightless() })
+	if !learns { // there is speed in place of what is learned
+		header[1], target = "samples/s", 0
+	}
 	if target > 0 {
 		header = append(header, fmt.Sprintf("time to %.4g", target), fmt.Sprintf("bytes to %.4g", target))
 		right = append(right, true, true)
@@ -197,6 +201,9 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 			fmt.Sprintf("%.0f", g.mean(func(r *Result) float64 { return float64(r.Steps) })),
 			progress.Bytes(uint64(g.mean(total))), "",
 			progress.Seconds(g.mean((*Result).seconds)),
+		}
+		if !learns {
+			row[1] = g.pm("%.4g", func(r *Result) float64 { return float64(r.Samples) / r.VirtualSeconds })
 		}
 		if b := g.mean(perGradient); b > 0 && base > 0 {
 			row[4] = fmt.Sprintf("%.1f×", base/b)

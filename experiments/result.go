@@ -65,6 +65,9 @@ type Result struct {
 	Ranks []train.RankReport `json:"-"`
 }
 
+// Weightless says whether the run computed nothing.
+func (r *Result) Weightless() bool { w, _ := r.Config["weightless"].(bool); return w }
+
 // Ledger accounts for every gradient pushed, per shard:
 // Sent = Applied + Rejected + Lost.
 type Ledger struct {

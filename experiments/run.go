@@ -231,6 +231,12 @@ func (f *folder) begin(c Config, args []string) error {
 
 // finish writes the result and the final parameters.
 func (f *folder) finish(r *Result, obs *train.Observer, job *train.Job) error {
+	if r.Weightless() {
+		if err := writeJSON(f.file("ranks.json"), obs.Reports); err != nil {
+			return err
+		}
+		return writeJSON(f.file("result.json"), r)
+	}
 	s := train.State{Vectors: map[string][]float32{"param": obs.Params}, Ints: map[string]int64{"version": int64(r.Steps)}}
 	b, err := s.Encode(nil, job.Model.Layout())
 	if err != nil {
@@ -249,6 +255,10 @@ func summary(r *Result) string {
 	clock := fmt.Sprintf("%s wall", progress.Seconds(r.WallSeconds))
 	if r.VirtualSeconds > 0 {
 		clock = fmt.Sprintf("%s virtual, %s", progress.Seconds(r.VirtualSeconds), clock)
+	}
+	if r.Weightless() {
+		return fmt.Sprintf("%s: %.4g samples/s, %d steps, up %s, down %s, %s", r.Status, float64(r.Samples)/r.VirtualSeconds, r.Steps,
+			progress.Bytes(r.BytesUp), progress.Bytes(r.BytesDown), clock)
 	}
 	s := fmt.Sprintf("%s: accuracy %.4f, loss %.4f, %d steps, up %s, down %s, %s",
 		r.Status, r.Accuracy, r.Loss, r.Steps, progress.Bytes(r.BytesUp), progress.Bytes(r.BytesDown), clock)

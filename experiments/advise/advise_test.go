@@ -110,8 +110,8 @@ func TestVerdicts(t *testing.T) {
 		choice   string
 		why      string
 	}{
-		"no difference":       {[]*Option{option("bf16", 1, nan), option("raw", 1.05, nan)}, false, "raw", "less of a difference"},
-		"raw is best":         {[]*Option{option("raw", 1, nan), option("bf16", 1.5, nan)}, false, "raw", "less of a difference"},
+		"no difference":       {[]*Option{option("bf16", 1, nan), option("raw", 1.05, nan)}, false, "raw", "would have to gain more"},
+		"raw is best":         {[]*Option{option("raw", 1, nan), option("bf16", 1.5, nan)}, false, "raw", "would have to gain more"},
 		"nothing is known":    {[]*Option{option("topk", 1, nan), option("raw", 3, nan)}, true, "topk", "fewer than 3× the updates"},
 		"it does not learn":   {[]*Option{option("topk", 1, math.Inf(1)), option("raw", 3, 1)}, false, "raw", "none of those"},
 		"it learns slowly":    {[]*Option{option("topk", 1, 3.5), option("raw", 3, 1)}, false, "raw", "none of those"},

@@ -55,9 +55,6 @@ func newPricer(q *Question) (*pricer, error) {
 	p := &pricer{q: q, job: j, memo: map[memoKey]float64{}, blocks: map[string][]block{}}
 	p.alpha, p.beta = (latency + message).Seconds(), 1/c.NetworkBandwidth
 	p.links = collective.Links{Alpha: p.alpha, Beta: p.beta, Inside: 0, InsideBeta: 1 / c.NetworkInside}
-	if c.NetworkRack > 0 { // whoever leaves the rack shares its link
-		p.links.Beta *= c.NetworkOversub
-	}
 	flops := 0.0
 	for _, f := range j.Model.SpanFLOPs() {
 		flops += f
@@ -138,14 +135,19 @@ func (p *pricer) price(topology string, bytes, width int) float64 {
 	t := collective.Topologies.MustParse(topology)
 	at := collective.At{Size: p.job.Workers, Bytes: bytes, Node: p.q.Base.NetworkPerHost}
 	c := collective.Cost(t, at, width, p.links)
-	s := max(c.Seconds, float64(c.Outside)*p.links.Beta)
+	s := max(c.Seconds, float64(c.Outside)*p.beta)
+	if rack := p.q.Base.NetworkRack; rack > 0 { // all that leaves a rack shares its link
+		at.Node *= rack
+		out := collective.Cost(t, at, width, p.links).Outside
+		s = max(s, float64(out)*p.beta*p.q.Base.NetworkOversub/float64(rack))
+	}
 	p.memo[k] = s
 	return s
 }
 
 // gather is the time in which everybody's payload goes around the ring.
 func (p *pricer) gather(bytes int) float64 {
-	return float64(p.job.Workers-1) * (p.alpha + float64(bytes)*p.links.Beta)
+	return float64(p.job.Workers-1) * (p.alpha + float64(bytes)*p.beta)
 }
 
 // step is the time of a step of a configuration, and the bytes a worker sends in it.
@@ -301,13 +303,25 @@ func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error)
 	}
 	w, host, n := float64(c.Workers), float64(c.NetworkPerHost), p.job.Model.Layout().Size()
 	servers := min(host, float64(c.Servers)) // on one host, sharing its NIC
-	push := max(w*in*servers, host*sent) * p.links.Beta
-	answer := max(w*out*servers, host*4*float64(n)) * p.links.Beta
+	inward, outward := p.racks(c)
+	push := max(w*in*servers*inward, host*sent*outward) * p.beta
+	answer := max(w*out*servers*inward, host*4*float64(n)*outward) * p.beta
 	apply := 0.0
 	if c.DeviceApply > 0 { // pushes are taken up as they come; the last one is behind them
 		apply = max(w*in/c.DeviceApply-push, in/c.DeviceApply)
 	}
 	return 3*p.forward + p.coding(c, n) + push + answer + apply + 2*p.alpha, sent, nil
+}
+
+// racks are the factors by which the links of racks slow the NICs of servers and
+// of workers down. Servers stand in racks of their own.
+func (p *pricer) racks(c experiments.Config) (servers, workers float64) {
+	rack := float64(c.NetworkRack)
+	if rack == 0 {
+		return 1, 1
+	}
+	hosts := math.Ceil(float64(c.Servers) / float64(c.NetworkPerHost))
+	return max(1, min(hosts, rack)*c.NetworkOversub/rack), max(1, c.NetworkOversub)
 }
 
 // streamed is server where parts of a push leave as the backward pass completes
@@ -320,7 +334,8 @@ func (p *pricer) streamed(c experiments.Config) (seconds, sent float64, err erro
 	}
 	w, host := float64(c.Workers), float64(c.NetworkPerHost)
 	servers := min(host, float64(c.Servers))
-	beta := max(w*servers, host*float64(c.Servers)) * p.links.Beta // of one stream
+	inward, outward := p.racks(c)
+	beta := max(w*servers*inward, host*float64(c.Servers)*outward) * p.beta // of one stream
 	type at struct{ shard, part int }
 	var order []at // as the backward pass completes them
 	for s, parts := range shards {

@@ -61,8 +61,12 @@ func Decide(best []*Option) Verdict {
 	v := Verdict{Choice: raw, Raw: raw}
 	gain := raw.Time() / fast.Time()
 	if gain <= 1+Band {
-		v.Why = fmt.Sprintf("the best without a codec takes %s a step, the best with one %s: less of a difference than these predictions are sure of (%.0f %%).",
-			progress.Seconds(raw.Time()), progress.Seconds(fast.Time()), 100*Band)
+		if i := slices.IndexFunc(best, (*Option).Compressed); i >= 0 {
+			v.Why = fmt.Sprintf("the best without a codec takes %s a step, the best with one %s; a codec would have to gain more than predictions are sure of (%.0f %%).",
+				progress.Seconds(raw.Time()), progress.Seconds(best[i].Time()), 100*Band)
+		} else {
+			v.Why = "no codec was considered."
+		}
 		return v
 	}
 	known := false

@@ -189,7 +189,7 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 		q.Profile.Name, progress.Bytes(uint64(q.Profile.Bytes())), q.Nodes, c.NetworkPerHost, deviceName(c), bits(c.NetworkBandwidth), c.NetworkLatency, c.Batch)
 	t := store.Table{
 		Lead:   1,
-		Header: []string{"codec", "how", "step", "speed-up", "sent a step"}, Right: []bool{false, false, true, true, true},
+		Header: []string{"codec", "step", "speed-up", "sent a step"}, Right: []bool{false, true, true, true},
 	}
 	simulated, known := false, false
 	for _, o := range show {
@@ -205,8 +205,9 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 		add("to accuracy")
 		t.Header, t.Right = append(t.Header, "optimizer"), append(t.Right, false)
 	}
+	t.Header, t.Right = append(t.Header, "how"), append(t.Right, false)
 	for _, o := range show {
-		row := []string{o.Config.Codec, o.How(), millis(o.Step), fmt.Sprintf("%.2f×", v.Raw.Time()/o.Time()), progress.Bytes(uint64(o.Sent))}
+		row := []string{o.Config.Codec, millis(o.Step), fmt.Sprintf("%.2f×", v.Raw.Time()/o.Time()), progress.Bytes(uint64(o.Sent))}
 		if simulated {
 			row = append(row, orDash(o.Simulated, millis))
 		}
@@ -214,7 +215,7 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 			row = append(row, orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", x) }),
 				orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", o.Time()*x/v.Raw.Time()) }), o.Optimizer)
 		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, append(row, o.How()))
 	}
 	if err := t.Write(e.out, "box", width(e.out)); err != nil {
 		return err

@@ -138,7 +138,7 @@ Then:         gradlab list            everything there is, by name
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
 	_ = e.v.BindEnv("data-dir", "GRADLAB_DATA")
 	_ = e.v.BindEnv("cache-dir", "GRADLAB_CACHE")
-	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.topologyCommand(), e.graphCommand(), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.adviseCommand(), e.reportCommand(), e.serveCommand(), e.replayCommand(), e.notebookCommand())
+	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.topologyCommand(), e.graphCommand(), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.adviseCommand(), e.reportCommand(), e.serveCommand(), e.replayCommand(), e.whatifCommand(), e.notebookCommand())
 	root.SetHelpCommand(e.helpCommand(root))
 	arrange(root)
 	complete(root)

@@ -17,7 +17,7 @@ const mostRanks = 16
 func (e *env) graphCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "graph NAME RANKS",
-		Short: "A gossip graph's neighbours, weights and spectral gap, beside those of the others",
+		Short: "A gossip graph's neighbours, weights and spectral gap",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return usageError{fmt.Errorf("graph wants a name and a number of ranks, not %d arguments", len(args))}

@@ -13,6 +13,9 @@ import (
 
 // Answer is what the task's runs say, in sentences, the most important first.
 func (t *Task) Answer() []string {
+	if !t.Learned() {
+		return t.cheapest()
+	}
 	if len(t.Configs) == 1 {
 		c := t.Configs[0]
 		return []string{fmt.Sprintf("One configuration: %s reaches an accuracy of %s in %s and %s.",
@@ -49,16 +52,39 @@ func (t *Task) Answer() []string {
 		s += fmt.Sprintf(" The seeds do not tell it from %s (paired by seed, Holm, α = 0.05).", list(same))
 	}
 	out = append(out, s)
+	return append(out, t.onFront("accuracy, time and bytes"))
+}
+
+// onFront words who is on the Pareto front.
+func (t *Task) onFront(of string) string {
 	front := t.front()
+	if len(front) == len(t.Configs) {
+		return fmt.Sprintf("No configuration dominates another: all %d are on the Pareto front of %s.", len(front), of)
+	}
 	var names []string
 	for _, c := range front {
 		names = append(names, c.Label)
 	}
-	switch {
-	case len(front) == len(t.Configs):
-		out = append(out, fmt.Sprintf("No configuration dominates another: all %d are on the Pareto front of accuracy, time and bytes.", len(front)))
-	default:
-		out = append(out, fmt.Sprintf("On the Pareto front of accuracy, time and bytes %s %d of %d: %s.", are(len(front)), len(front), len(t.Configs), list(names)))
+	return fmt.Sprintf("On the Pareto front of %s %s %d of %d: %s.", of, are(len(front)), len(front), len(t.Configs), list(names))
+}
+
+// cheapest words the answer where nothing was learned.
+func (t *Task) cheapest() []string {
+	least := func(what string, of func(*Config) float64, word func(float64) string) string {
+		cs := slices.Clone(t.Configs)
+		slices.SortStableFunc(cs, func(a, b *Config) int { return cmp.Compare(of(a), of(b)) })
+		s := fmt.Sprintf("%s: %s, %s", what, cs[0].Label, word(of(cs[0])))
+		if len(cs) > 1 && of(cs[0]) > 0 {
+			s += fmt.Sprintf("; next is %s, %s, %.1f times", cs[1].Label, word(of(cs[1])), of(cs[1])/of(cs[0]))
+		}
+		return s + "."
+	}
+	out := []string{least("Fastest", func(c *Config) float64 { return c.Seconds.Mean }, progress.Seconds)}
+	if t.crossing() {
+		out = append(out, least("Fewest bytes", func(c *Config) float64 { return c.Bytes.Mean }, bytesText))
+	}
+	if len(t.Configs) > 1 {
+		out = append(out, t.onFront("time and bytes"))
 	}
 	return out
 }

@@ -175,8 +175,44 @@ func TestTasksAreApart(t *testing.T) {
 			t.Error(f, err)
 		}
 	}
-	if !names["digits-mlp-hidden-16-sim-pareto.pdf"] || !names["digits-mlp-hidden-16-wall-curves.svg"] || len(names) != len(files) {
+	if !names["mlp-hidden-16-on-digits-sim-pareto.pdf"] || !names["mlp-hidden-16-on-digits-wall-curves.svg"] || len(names) != len(files) {
 		t.Errorf("files %v", files)
+	}
+}
+
+// Runs without weights are compared in time and bytes.
+func TestWeightlessRuns(t *testing.T) {
+	recipe, err := experiments.ParseRecipe("sizes", "sizes.yaml", []byte(
+		"data: synthetic\nmodel: logistic\ntiming: resnet20\nweightless: true\nsteps: 2\nbatch: 8\nworkers: 2\nnet: sim\nmode: reduce\ncodec: [raw, bf16]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := recipe.Runs(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := experiments.ExecuteAll(context.Background(), runs, experiments.Options{Recipe: "sizes", Out: dir}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := store.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := mustNew(t, found).Tasks[0]
+	if got := strings.Join(task.Answer(), " "); !strings.HasPrefix(got, "Fastest: bf16") || strings.Contains(got, "ccura") {
+		t.Error(got)
+	}
+	if got := task.What(); got != "resnet20 without weights" {
+		t.Error(got)
+	}
+	for _, s := range task.Sections {
+		if s.Name == "curves" || s.Name == "pareto" && len(s.Panels) != 1 {
+			t.Errorf("section %s with %d panels", s.Name, len(s.Panels))
+		}
+	}
+	if page := html(t, mustNew(t, found)); strings.Contains(page, "behind the best") {
+		t.Error("the page compares accuracies")
 	}
 }
 

@@ -37,9 +37,14 @@ func (t *Task) pareto() Section {
 		ba.Series = append(ba.Series, mark(b.Mean, a.Mean, lo, hi))
 		bs.Series = append(bs.Series, mark(b.Mean, sec.Mean, slo, shi))
 	}
-	s.Panels = append(s.Panels, sa)
+	if t.Learned() {
+		s.Panels = append(s.Panels, sa)
+	}
 	if t.crossing() {
-		s.Panels = append(s.Panels, ba, bs)
+		if t.Learned() {
+			s.Panels = append(s.Panels, ba)
+		}
+		s.Panels = append(s.Panels, bs)
 	}
 	return s
 }
@@ -67,6 +72,9 @@ func band(s stats.Summary, least, most float64) (lo, hi float64) {
 }
 
 func (t *Task) curves() Section {
+	if !t.Learned() {
+		return Section{}
+	}
 	s := Section{Name: "curves", Title: "Learning curves",
 		Text: "Means over seeds at each evaluation; bands are 95 % intervals of the mean, for two seeds the range. Training loss is averaged over some steps, and over seeds by its logarithm."}
 	accuracy := figure.Axis{Label: "test accuracy", Unit: figure.Percent}

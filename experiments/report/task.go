@@ -55,8 +55,11 @@ type Trial struct {
 // Crossing is the bytes that had crossed the network at an evaluation.
 func (t *Trial) Crossing(e train.Eval) float64 { return float64(t.Crossed(e.BytesUp, e.BytesDown)) }
 
+// Learned is false for runs without weights, which have times and bytes alone.
+func (t *Task) Learned() bool { return !t.Configs[0].Trials[0].Config.Weightless }
+
 func taskKey(r *store.Run) string {
-	return fmt.Sprint(r.Config.Model, "\x00", r.Config.Data, "\x00", r.Virtual())
+	return fmt.Sprint(r.Config.Model, "\x00", r.Config.Data, "\x00", r.Virtual(), r.Config.Weightless)
 }
 
 // Slug names the task in file names.
@@ -71,11 +74,19 @@ func (t *Task) Slug() string {
 			return r
 		}
 		return '-'
-	}, t.Data+"-"+t.Model+"-"+clock)
+	}, t.What()+"-"+clock)
 	for strings.Contains(s, "--") {
 		s = strings.ReplaceAll(s, "--", "-")
 	}
 	return strings.ToLower(s)
+}
+
+// What is computed: a model on data, or a profile without weights.
+func (t *Task) What() string {
+	if !t.Learned() {
+		return t.Configs[0].Trials[0].Config.Timing + " without weights"
+	}
+	return t.Model + " on " + t.Data
 }
 
 // Clock is what its seconds are of.

@@ -3,7 +3,6 @@ package reproduce
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 
 	"github.com/gradlab/gradlab/experiments/figure"
@@ -52,7 +51,7 @@ func (s DuttaRuntime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		kth  func(k int) float64 // expected k-th smallest of P
 	}{
 		{"Exp(1)", staletest.Exponential, func(k int) float64 { return harmonic(p) - harmonic(p-k) }},
-		{"0.5 + Exp(mean 0.5)", func(r *rand.Rand, _ int) float64 { return shift + (1-shift)*r.ExpFloat64() },
+		{"0.5 + Exp(mean 0.5)", staletest.Shifted(shift),
 			func(k int) float64 { return shift + (1-shift)*(harmonic(p)-harmonic(p-k)) }},
 	}
 	ks := []int{1, 2, 4, 6, 8}

@@ -51,6 +51,9 @@ const (
 	Fitted Kind = "fitted"
 	// Derived rests on figures of the same row of the source. It is not judged.
 	Derived Kind = "derived"
+	// Hypothesis is an ordering that rests on recalled figures. It is answered
+	// either way and not judged.
+	Hypothesis Kind = "hypothesis"
 )
 
 // Judged says whether a point of this kind can fail a study.

@@ -3,8 +3,6 @@ package reproduce
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"path/filepath"
 
 	"github.com/gradlab/gradlab/experiments/figure"
@@ -50,11 +48,8 @@ func (s Softsync) staleness(r *Report, lab *Lab) error {
 		law  staletest.Law
 	}{
 		{"normal, CV 0.05", staletest.Even},
-		{"normal, CV 0.1", func(r *rand.Rand, _ int) float64 { return math.Max(0.01, 1+0.1*r.NormFloat64()) }},
-		{"lognormal, CV 0.2", func(r *rand.Rand, _ int) float64 {
-			sigma := math.Sqrt(math.Log(1 + 0.2*0.2))
-			return math.Exp(sigma*r.NormFloat64() - sigma*sigma/2)
-		}},
+		{"normal, CV 0.1", staletest.Normal(0.1)},
+		{"lognormal, CV 0.2", staletest.Lognormal(0.2)},
 		{"exponential", staletest.Exponential},
 	}
 	table := Table{Title: "staleness τ", Header: []string{"compute times", "n", "mean", "largest", "P(τ > 2n)"}}

@@ -20,6 +20,8 @@ func (r *Report) Write(w io.Writer, style string) error {
 	for _, p := range r.Points {
 		verdict := "holds"
 		switch {
+		case p.Kind == Hypothesis:
+			verdict = map[bool]string{true: "yes", false: "no"}[p.OK]
 		case !p.Kind.Judged():
 			verdict = "–"
 		case !p.OK:

@@ -11,7 +11,7 @@ import (
 )
 
 // Spread is how a measured quantity is distributed: exact mean and extremes,
-// quantiles to 5 %.
+// quantiles to 5 %. Values that are not finite are left out.
 type Spread struct {
 	N    uint64  `json:"n"`
 	Mean float64 `json:"mean"`
@@ -42,6 +42,9 @@ type gauge struct {
 const binsPerOctave = 16
 
 func (g *gauge) add(x float64) {
+	if math.IsNaN(x) || math.IsInf(x, 0) { // of parameters that have diverged
+		return
+	}
 	if g.n == 0 {
 		g.min, g.max, g.bins = x, x, map[int]uint64{}
 	}

@@ -18,6 +18,22 @@ func Exponential(r *rand.Rand, _ int) float64 { return r.ExpFloat64() }
 // Even is close to 1, with a standard deviation of 5 %: a homogeneous cluster.
 func Even(r *rand.Rand, _ int) float64 { return math.Max(0.01, 1+0.05*r.NormFloat64()) }
 
+// Normal is close to 1, with a coefficient of variation of cv.
+func Normal(cv float64) Law {
+	return func(r *rand.Rand, _ int) float64 { return math.Max(0.01, 1+cv*r.NormFloat64()) }
+}
+
+// Lognormal has mean 1 and a coefficient of variation of cv.
+func Lognormal(cv float64) Law {
+	sigma := math.Sqrt(math.Log(1 + cv*cv))
+	return func(r *rand.Rand, _ int) float64 { return math.Exp(sigma*r.NormFloat64() - sigma*sigma/2) }
+}
+
+// Shifted is shift and an exponential rest, mean 1.
+func Shifted(shift float64) Law {
+	return func(r *rand.Rand, _ int) float64 { return shift + (1-shift)*r.ExpFloat64() }
+}
+
 // Straggler makes worker 0 ten times slower than the others.
 func Straggler(r *rand.Rand, w int) float64 {
 	x := r.ExpFloat64()

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+func (e *env) whatifCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "whatif RUN key=value…",
+		Short: "A recorded run with another network, codec or placement",
+		Long: `Whatif replays a recorded run on the virtual cluster, as it was and with keys
+changed (gradlab list keys), and compares times and bytes. A list of values makes
+one replay each. Nothing is learned: frames are empty where their sizes do not
+depend on gradients, so a replay takes seconds.
+
+  gradlab whatif runs/quickstart/… network.bandwidth=100Mbps,1Gbps,10Gbps
+  gradlab whatif runs/quickstart/… 'codec=qsgd(bits=4)' mode=reduce overlap=true`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usageError{errors.New("whatif needs a run folder and what to change, such as network.bandwidth=10Gbps")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := experiments.AskWhatIf(cmd.Context(), args[0], args[1:], e.places())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(w)
+			}
+			return w.Write(e.out, "box")
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as one JSON object")
+	return c
+}

@@ -1,0 +1,165 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/internal/rng"
+)
+
+// BackupWorkers is synchronous SGD with backup workers: how many of 100 to spare,
+// and what asynchrony costs in accuracy (Chen et al. 2016).
+type BackupWorkers struct{}
+
+var _ = Studies.Add("backup-workers", "the best number of backup workers of 100, and sync against async accuracy", BackupWorkers{})
+
+// arrival is how long one of Chen's workers takes for a gradient, in seconds:
+// most by 2 s, and with probability slow much longer.
+func arrival(k rng.Key, draw uint64) float64 {
+	const slow = 0.0135
+	if k.Float64(2*draw) < slow {
+		return 2 * math.Pow(1-k.Float64(2*draw+1), -1/1.5) // Pareto from 2 s on
+	}
+	return 1.4 * math.Exp(0.07*k.With(1).Norm(draw))
+}
+
+// Run implements Study.
+func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
+	const total = 100
+	r := &Report{
+		Title:  "synchronous SGD on 100 workers of which b are spare",
+		Source: "Chen, Pan, Monga, Bengio and Jozefowicz 2016: N = 96, b = 4; arrival quantiles as recalled",
+		Stated: []string{
+			"arrival law: 1.4 s × lognormal(σ = 0.07), with probability 0.0135 instead Pareto(1.5) from 2 s on",
+			"learning: MNIST, mlp(hidden=[64]), 2 samples a worker, momentum 0.9, rate 0.02·N/100 for sync as the paper scales it; test set of 10,000",
+			"sync against async: each the best of three rates, for about the same time; device.law=pareto(alpha=3), a network that takes no time",
+		},
+	}
+	// E[X_N:100], and how much of the law is like what was published.
+	steps := 60_000
+	if lab.Quick {
+		steps = 20_000
+	}
+	mean := make([]float64, total+1) // by N
+	within := map[int]int{}
+	times := make([]float64, total)
+	for step := range steps {
+		for w := range times {
+			times[w] = arrival(rng.New(1, "arrival").With(uint64(w)), uint64(step))
+		}
+		slices.Sort(times)
+		for n := 1; n <= total; n++ {
+			mean[n] += times[n-1] / float64(steps)
+		}
+		for _, n := range []int{98, 100} {
+			if times[n-1] <= 2 {
+				within[n]++
+			}
+		}
+	}
+	r.within(Fitted, "98th gradient within 2 s", "%", 80, 100*float64(within[98])/float64(steps), 0.1)
+	r.within(Fitted, "100th gradient within 2 s", "%", 30, 100*float64(within[100])/float64(steps), 0.2)
+
+	// Updates to the target with N gradients each.
+	target, size := 0.95, []string{"epochs=3"}
+	if lab.Quick {
+		target, size = 0.92, []string{"train_limit=20000", "epochs=4"}
+	}
+	common := append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "batch=2", "workers=100", "nonfinite=zero",
+		"device.law=pareto(alpha=3)", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
+	table := Table{Title: fmt.Sprintf("updates to %g %% (3 seeds)", 100*target), Header: []string{"N", "updates", "least", "most"}}
+	var inverse, updates []float64
+	for _, n := range []int{50, 70, 100} {
+		x, err := lab.seeds(ctx, 3, fmt.Sprintf("N = %d", n), append([]string{fmt.Sprintf("policy=backup(b=%d)", total-n),
+			fmt.Sprintf("schedule=constant(lr=%g)", 0.02*float64(n)/total), "eval_every=10", fmt.Sprintf("target=%g", target)}, common...)...)
+		if err != nil {
+			return nil, err
+		}
+		var at []float64
+		for _, run := range x.runs {
+			for _, e := range run.Evals {
+				if e.Accuracy >= target {
+					at = append(at, float64(e.Step))
+					inverse, updates = append(inverse, 1/float64(n)), append(updates, float64(e.Step))
+					break
+				}
+			}
+		}
+		if len(at) == 0 {
+			return nil, fmt.Errorf("N = %d never reached %g", n, target)
+		}
+		table.Rows = append(table.Rows, []string{fmt.Sprint(n), fmt.Sprintf("%.0f", stat.Mean(at, nil)), fmt.Sprint(slices.Min(at)), fmt.Sprint(slices.Max(at))})
+	}
+	r.Tables = append(r.Tables, table)
+	a, c := stat.LinearRegression(inverse, updates, nil, false)
+	r.Stated = append(r.Stated, fmt.Sprintf("updates(N) = %.3g + %.3g/N, fitted to N = 50, 70, 100", a, c))
+
+	best, shortest := 0, math.Inf(1)
+	costs := Table{Title: "time to the target, of 100 workers", Header: []string{"b", "E[X_N:100], s", "updates", "s"}}
+	line := figure.Series{Name: "time to the target", Marks: true}
+	for b := 0; b <= 12; b++ {
+		n := total - b
+		u := a + c/float64(n)
+		t := mean[n] * u
+		if t < shortest {
+			best, shortest = b, t
+		}
+		line.X, line.Y = append(line.X, float64(b)), append(line.Y, t)
+		costs.Rows = append(costs.Rows, []string{fmt.Sprint(b), fmt.Sprintf("%.3f", mean[n]), fmt.Sprintf("%.1f", u), fmt.Sprintf("%.1f", t)})
+	}
+	r.Tables = append(r.Tables, costs)
+	r.between(Claim, "the best b", "", 4, float64(best), 2, 6)
+	r.between(Claim, "no backup over the best b: time", "×", 1, mean[total]*(a+c/total)/shortest, 1.02, math.MaxFloat64)
+
+	if err := s.accuracy(ctx, r, lab, common); err != nil {
+		return nil, err
+	}
+	files, err := figure.Save(filepath.Join(lab.Out, "backup-workers"), figure.Figure{
+		Title: "100 workers, b of them spare", X: figure.Axis{Label: "b"}, Y: figure.Axis{Label: "seconds to the target"}, Series: []figure.Series{line}})
+	r.Figures = append(r.Figures, files...)
+	return r, err
+}
+
+// accuracy compares sync with backups to async in the same virtual time.
+func (s BackupWorkers) accuracy(ctx context.Context, r *Report, lab *Lab, common []string) error {
+	updates := 1500
+	if lab.Quick {
+		updates = 150
+	}
+	keep := slices.DeleteFunc(slices.Clone(common), func(k string) bool { return k[:6] == "epochs" })
+	table := Table{Title: "test accuracy in % (3 seeds, 95 % intervals)", Header: []string{"", "rate", "accuracy", "virtual s"}}
+	row := func(name string, rate float64, x *sample) {
+		table.Rows = append(table.Rows, []string{name, fmt.Sprint(rate), plusMinus(x.accuracy()), fmt.Sprintf("%.4f", x.runs[0].VirtualSeconds)})
+	}
+	best := map[string]*sample{}
+	for _, c := range []struct {
+		name, policy string
+		rates        []float64
+		steps        int
+	}{
+		{"sync, b = 4", "backup(b=4)", []float64{0.02, 0.06, 0.12}, updates},
+		{"async", "asp", []float64{1e-4, 2e-4, 4e-4}, 150 * updates},
+	} {
+		for _, rate := range c.rates {
+			x, err := lab.seeds(ctx, 3, fmt.Sprintf("%s, rate %g", c.name, rate), append([]string{"policy=" + c.policy, fmt.Sprintf("schedule=constant(lr=%g)", rate), fmt.Sprintf("steps=%d", c.steps)}, keep...)...)
+			if err != nil {
+				return err
+			}
+			row(c.name, rate, x)
+			if b := best[c.name]; b == nil || x.accuracy().Mean > b.accuracy().Mean {
+				best[c.name] = x
+			}
+		}
+	}
+	r.Tables = append(r.Tables, table)
+	d := stats.Paired(best["async"].bySeed(), best["sync, b = 4"].bySeed())
+	r.between(Hypothesis, "sync with backups is more accurate than async, beyond the interval", "points", 0.5, d.Mean, d.Half, 100)
+	return nil
+}
