@@ -16,9 +16,12 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// processes runs every rank on a net of its own, as processes would, over
-// loopback.
-type processes struct{ t testing.TB }
+// processes runs every rank on a net of its own, and with a job of its own, as
+// processes would, over loopback.
+type processes struct {
+	t    testing.TB
+	opts []option
+}
 
 func (p processes) Run(ctx context.Context, programs []comm.Program) error {
 	id := []grpcnet.Field{{Name: "test", Value: p.t.Name()}}
@@ -29,6 +32,10 @@ func (p processes) Run(ctx context.Context, programs []comm.Program) error {
 	}
 	nets := []*grpcnet.Net{lead}
 	for r := range last {
+		j := job(p.t, append(p.opts[:len(p.opts):len(p.opts)], func(j *train.Job) { j.Here = 1 })...)
+		if programs[r], err = j.Mode.Program(j, r); err != nil {
+			return err
+		}
 		n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(programs), Coordinator: lead.Addr(), Identity: id, Token: "secret", Run: 42})
 		if err != nil {
 			return err
@@ -122,7 +129,7 @@ func TestApart(t *testing.T) {
 			}
 			few := append(opts, func(j *train.Job) { j.Updates = 20 * each(j) })
 			short, _ := runOn(t, simulated(0), job(t, few...), nil)
-			proc, _ := runOn(t, processes{t}, job(t, few...), nil)
+			proc, _ := runOn(t, processes{t, few}, job(t, few...), nil)
 			if proc.Final.Step != proc.Job.Updates {
 				t.Errorf("grpc ended with %+v", proc.Final)
 			}
