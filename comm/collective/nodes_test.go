@@ -79,6 +79,9 @@ func TestPublishedCountsOfHierarchies(t *testing.T) {
 
 // The number of chunks that trees choose is close to the best there is.
 func TestPipelinesChooseTheirChunks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds")
+	}
 	links := collective.Links{Alpha: 30e-6, Beta: 0.5e-9}
 	for name, with := range map[string]func(k int) collective.Topology{
 		"pipelined":   func(k int) collective.Topology { return collective.Pipelined{Chunks: k} },

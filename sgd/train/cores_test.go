@@ -102,6 +102,9 @@ func TestGateOfCores(t *testing.T) {
 // of its programs at all: everywhere on the virtual cluster, and on real clocks
 // if it is synchronous.
 func TestBitsDoNotDependOnCores(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds")
+	}
 	nets := map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }}
 	for _, c := range []struct {
 		name, net string
