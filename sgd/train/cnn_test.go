@@ -13,6 +13,9 @@ import (
 // by 1e-8 until, once in a hundred steps or so, a rounding error takes some value
 // across the corner of a ReLU or another one leads a maximum, and by 1e-2 after.
 func TestThreeRoadsCNN(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds")
+	}
 	cnn := func(j *train.Job) {
 		shape := sgd.Shape{C: 1, H: 28, W: 28}
 		j.Model = model(t, "mnistcnn", shape)
