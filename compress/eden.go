@@ -211,19 +211,8 @@ func (c *eden) fits(scale float32, n int) bool {
 func (c *eden) AddTo(dst []float32, scale float32, p []byte, from From) error {
 	checkLen(len(dst), c.d)
 	n := 4 * len(c.chunks)
-	if want := n + bits.PackedLen(c.padded, c.bits); len(p) != want {
-		return Corruptf("%d bytes, want %d", len(p), want)
-	}
-	if err := checkNorms(p[:n]); err != nil {
+	if err := checkRotated(p, c.chunks, c.padded, c.bits, c.fits); err != nil {
 		return err
-	}
-	for i, ch := range c.chunks {
-		if v := formatF32.get(p, i); !c.fits(v, ch.padded) {
-			return Corruptf("scale %v is too large", v)
-		}
-	}
-	if tail := c.padded * c.bits % 8; tail != 0 && p[len(p)-1]>>tail != 0 {
-		return Corruptf("padding is not zero")
 	}
 	key, packed := c.at(from.Rank, from.Step), p[n:]
 	w := c.spaces.Get().(*edenSpace)

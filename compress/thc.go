@@ -84,6 +84,27 @@ func (f THC) Claims(b Block) Claims {
 	return sharedClaims(c, b, len(chunks), padded, f.Grid/2)
 }
 
+// checkRotated checks the payload of a codec that rotates: a scale for every
+// chunk, of which nothing decoded may overflow, and padded codes of so many bits.
+func checkRotated(p []byte, chunks []chunkOf, padded, width int, fits func(scale float32, n int) bool) error {
+	n := 4 * len(chunks)
+	if want := n + bits.PackedLen(padded, width); len(p) != want {
+		return Corruptf("%d bytes, want %d", len(p), want)
+	}
+	if err := checkNorms(p[:n]); err != nil {
+		return err
+	}
+	for i, ch := range chunks {
+		if v := formatF32.get(p, i); !fits(v, ch.padded) {
+			return Corruptf("scale %v is too large", v)
+		}
+	}
+	if tail := padded * width % 8; tail != 0 && p[len(p)-1]>>tail != 0 {
+		return Corruptf("padding is not zero")
+	}
+	return nil
+}
+
 // rotated cuts d elements into chunks and counts what they are padded to.
 func rotated(d, chunk int) (chunks []chunkOf, padded int) {
 	chunks = chunksOf(d, chunk)
@@ -305,19 +326,8 @@ func (c *thc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 func (c *thc) AddTo(dst []float32, scale float32, p []byte, from From) error {
 	checkLen(len(dst), c.d)
 	n := 4 * len(c.chunks)
-	if want := n + bits.PackedLen(c.padded, c.bits); len(p) != want {
-		return Corruptf("%d bytes, want %d", len(p), want)
-	}
-	if err := checkNorms(p[:n]); err != nil {
+	if err := checkRotated(p, c.chunks, c.padded, c.bits, c.fits); err != nil {
 		return err
-	}
-	for i, ch := range c.chunks {
-		if v := formatF32.get(p, i); !c.fits(v, ch.padded) {
-			return Corruptf("norm %v is too large", v)
-		}
-	}
-	if tail := c.padded * c.bits % 8; tail != 0 && p[len(p)-1]>>tail != 0 {
-		return Corruptf("padding is not zero")
 	}
 	signs, packed := c.signs.With(uint64(from.Step)), p[n:]
 	w := c.spaces.Get().(*edenSpace)
