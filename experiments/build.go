@@ -151,6 +151,7 @@ func (c Config) modelSpec() (nn.Spec, error) {
 type Places struct {
 	Dir   string // --data-dir or GRADLAB_DATA
 	Cache string // the user's cache; "": the default
+	Shelf *Shelf // data sets opened before; nil: none
 }
 
 // Build makes the job of a configuration: data opened, model built, everything
@@ -179,29 +180,11 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 // BuildAll makes the job of every run, one after the other, and opens each data
 // set once. The error of a configuration that cannot run is a *ConfigError.
 func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
-	type key struct {
-		data        string
-		train, test int
-		augment     bool
+	if at.Shelf == nil {
+		at.Shelf = &Shelf{}
 	}
-	type opened struct {
-		ds  sgd.Dataset
-		err error
-	}
-	sets := map[key]opened{}
 	for _, r := range runs {
-		c := r.Config
-		k := key{c.Data, c.TrainLimit, c.TestLimit, c.Augment}
-		o, ok := sets[k]
-		if !ok {
-			o.ds, o.err = c.open(at, progress)
-			sets[k] = o
-		}
-		if o.err != nil {
-			each(r, nil, o.err)
-			continue
-		}
-		j, err := c.assemble(o.ds)
+		j, err := r.Config.Build(at, progress)
 		each(r, j, err)
 	}
 }
@@ -218,9 +201,11 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 		}
 		return p.Samples(imageNet), nil
 	}
-	return data.Open(c.Data, data.Options{
-		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
-		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+	return at.Shelf.get(c, func() (sgd.Dataset, error) {
+		return data.Open(c.Data, data.Options{
+			Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
+			Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+		})
 	})
 }
 
