@@ -70,7 +70,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	// Updates to the target with N gradients each.
 	target, size := 0.95, []string{"epochs=3"}
 	if lab.Quick {
-		target, size = 0.92, []string{"train_limit=20000", "epochs=4"}
+		target, size = 0.92, []string{"train_limit=20000", "epochs=2"}
 	}
 	common := append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "batch=2", "workers=100", "nonfinite=zero",
 		"device.law=pareto(alpha=3)", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
@@ -136,7 +136,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 func (s BackupWorkers) accuracy(runs *plan, lab *Lab, common []string) func(*Report) {
 	updates := 1500
 	if lab.Quick {
-		updates = 150
+		updates = 100
 	}
 	keep := slices.DeleteFunc(slices.Clone(common), func(k string) bool { return k[:6] == "epochs" })
 	type tried struct {

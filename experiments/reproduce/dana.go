@@ -19,7 +19,7 @@ var _ = Studies.Add("dana", "momentum under asynchrony, 4 … 32 workers: NAG-AS
 func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	seeds, size := 5, []string{"epochs=5"}
 	if lab.Quick {
-		seeds, size = 3, []string{"train_limit=12000", "epochs=4"}
+		seeds, size = 3, []string{"train_limit=9000", "epochs=4"}
 	}
 	r := &Report{
 		Title:  "momentum 0.9 and asynchronous workers on MNIST",

@@ -20,7 +20,7 @@ func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const workers = 8
 	seeds, span := 5, 8000.0 // mean compute times
 	if lab.Quick {
-		seeds, span = 3, 4000
+		seeds, span = 3, 2500
 	}
 	r := &Report{
 		Title:  "test loss against time, 8 workers of which K are waited for",
