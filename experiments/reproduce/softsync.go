@@ -117,7 +117,7 @@ func (s Softsync) staleness(r *Report, lab *Lab) error {
 func (s Softsync) learning(ctx context.Context, r *Report, lab *Lab) error {
 	seeds, size := 5, []string{"epochs=10"}
 	if lab.Quick {
-		seeds, size = 3, []string{"epochs=10", "train_limit=12000"}
+		seeds, size = 3, []string{"epochs=10", "train_limit=9000"}
 	}
 	common := append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "workers=30", "batch=4",
 		fmt.Sprintf("schedule=warmup(cosine(lr=%g),epochs=1)", s.Rate), "nonfinite=zero",
