@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,12 +19,12 @@ import (
 // When a Work is computed, and by whom, changes wall time only.
 type ahead struct {
 	cores chan struct{} // holds a token for every Work being computed
-	limit int           // results under way or waiting for their time
+	limit int           // errands begun that are due before the next one to begin
 
-	mu    sync.Mutex
+	mu    sync.Mutex // of all errands' begun, and of what follows
 	seq   uint64
 	queue queue
-	busy  int // of the limit
+	begun []*errand // by spare cores, whose time has not come
 }
 
 // errand is one Work.
@@ -31,8 +32,8 @@ type errand struct {
 	run   func() error
 	due   time.Duration
 	seq   uint64
-	begun bool       // or given up
-	done  chan error // has the outcome, once begun by a spare core
+	begun bool       // or taken out of the queue
+	done  chan error // has the outcome, if a spare core began it
 }
 
 func newAhead(cores int) *ahead {
@@ -46,38 +47,75 @@ func newAhead(cores int) *ahead {
 // submit has run computed by the virtual instant due.
 func (a *ahead) submit(due time.Duration, run func() error) *errand {
 	e := &errand{run: run, due: due}
-	if a.limit == 0 {
-		return e
+	if a.limit > 0 {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.seq++
+		e.seq = a.seq
+		heap.Push(&a.queue, e)
 	}
-	e.done = make(chan error, 1)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.seq++
-	e.seq = a.seq
-	heap.Push(&a.queue, e)
-	a.fill()
 	return e
 }
 
-// fill begins what there is room for. The lock is held.
+// join returns the outcome of an errand whose time has come. What is due next is
+// begun meanwhile: by now all that compute at this instant have said so.
+func (a *ahead) join(e *errand) error {
+	if a.take(e) {
+		a.cores <- struct{}{}
+		a.fill()
+		return a.compute(e)
+	}
+	a.fill()
+	return <-e.done
+}
+
+// drop gives an errand up; it is not being computed afterwards.
+func (a *ahead) drop(e *errand) {
+	if !a.take(e) {
+		<-e.done
+	}
+}
+
+// take makes an errand the caller's; ok is false if a spare core has begun it.
+func (a *ahead) take(e *errand) (ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if i := slices.Index(a.begun, e); i >= 0 {
+		a.begun = slices.Delete(a.begun, i, i+1)
+		return false
+	}
+	e.begun = true
+	return true
+}
+
+// fill begins what may be begun.
 func (a *ahead) fill() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for len(a.queue) > 0 {
-		if !a.queue[0].begun {
-			if a.busy == a.limit {
+		if e := a.queue[0]; !e.begun {
+			sooner := 0
+			for _, o := range a.begun {
+				if o.due <= e.due {
+					sooner++
+				}
+			}
+			if sooner >= a.limit {
 				return
 			}
-			a.busy++
-			e := a.queue[0]
-			e.begun = true
-			go func() { e.done <- a.compute(e) }()
+			e.begun, e.done = true, make(chan error, 1)
+			a.begun = append(a.begun, e)
+			go func() {
+				a.cores <- struct{}{}
+				e.done <- a.compute(e)
+			}()
 		}
 		heap.Pop(&a.queue)
 	}
 }
 
-// compute runs an errand on a core.
+// compute runs an errand on a core that the caller has entered, and leaves it.
 func (a *ahead) compute(e *errand) (err error) {
-	a.cores <- struct{}{}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -85,39 +123,6 @@ func (a *ahead) compute(e *errand) (err error) {
 		<-a.cores
 	}()
 	return e.run()
-}
-
-// join returns the outcome of an errand.
-func (a *ahead) join(e *errand) error {
-	if a.take(e) {
-		return a.compute(e)
-	}
-	return a.finish(e)
-}
-
-// drop gives an errand up; it is not computing any more afterwards.
-func (a *ahead) drop(e *errand) {
-	if !a.take(e) {
-		_ = a.finish(e)
-	}
-}
-
-// take keeps the spare cores from an errand; ok is false if one has begun it.
-func (a *ahead) take(e *errand) (ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	ok, e.begun = !e.begun, true
-	return ok
-}
-
-// finish waits for an errand that a spare core has begun.
-func (a *ahead) finish(e *errand) error {
-	err := <-e.done
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.busy--
-	a.fill()
-	return err
 }
 
 // queue is a heap of errands, those due first on top.
