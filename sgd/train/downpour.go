@@ -234,16 +234,22 @@ func (r *replica) gradient(ctx context.Context) error {
 	return err
 }
 
-// descend computes a gradient, applies it to the replica's own parameters and
-// adds it to the sum.
+// descend computes a gradient, applies it to the replica's own parameters, unless
+// others take their place before they are read again, and adds it to the sum.
 func (r *replica) descend(ctx context.Context) error {
 	d := r.seat.take()
 	defer r.seat.give(d)
 	if err := r.compute(ctx, d, nil, nil); err != nil {
 		return err
 	}
-	p := r.job.progress(r.step, r.step*r.job.Workers)
-	f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+	renewed := (r.step+1)%r.job.NFetch == 0 && (r.fetching || !r.job.Overlap)
+	if !renewed {
+		r.params.own()
+		p := r.job.progress(r.step, r.step*r.job.Workers)
+		f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+	} else if r.shares {
+		r.params.release()
+	}
 	if r.sum.f == nil {
 		r.sum, r.grad = r.grad, vector{}
 		return nil
@@ -295,11 +301,10 @@ func (r *replica) fetched(ctx context.Context) error {
 	r.stats.wait += r.h.Now() - began
 	r.flags |= hd.Flags
 	for _, l := range r.links {
-		l.version = l.fetched.Header.Version
-		err := l.in.take(r.params.f, 0, l.fetched)
+		err := r.take(l, 0, l.fetched)
 		l.fetched.Release()
 		if err != nil {
-			return fmt.Errorf("worker %d: parameters of server %d: %w", r.rank, l.id, err)
+			return err
 		}
 	}
 	return nil
