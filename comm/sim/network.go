@@ -29,6 +29,7 @@ type Network interface {
 // their way between these two.
 type flight struct {
 	frame comm.Frame
+	sent  time.Duration
 	onWay *int
 }
 
@@ -40,10 +41,10 @@ func (l *loop) depart(f comm.Frame, p passing, onWay *int) {
 	var i int
 	if n := len(l.landed); n > 0 {
 		i, l.landed = l.landed[n-1], l.landed[:n-1]
-		l.flights[i] = flight{f, onWay}
+		l.flights[i] = flight{f, p.sent, onWay}
 	} else {
 		i = len(l.flights)
-		l.flights = append(l.flights, flight{f, onWay})
+		l.flights = append(l.flights, flight{f, p.sent, onWay})
 	}
 	l.queue.add(arrivals, event{at: p.arrived, flight: i + 1})
 }
@@ -58,7 +59,7 @@ func (l *loop) land(i int) {
 	l.landed = append(l.landed, i)
 	*f.onWay--
 	to, from := l.hosts[f.frame.Header.To], int(f.frame.Header.From)
-	l.deliver(f.frame)
+	l.deliver(f.frame, f.sent)
 	to.wakeGone(from)
 }
 

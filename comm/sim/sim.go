@@ -190,7 +190,7 @@ type host struct {
 	loop    *loop
 	rank    int
 	tasks   []*task
-	inbox   deque[comm.Frame]
+	inbox   deque[queued]
 	gone    *comm.PeerError // what the others are told once it has ended
 	news    []*comm.PeerError
 	acts    int
@@ -267,8 +267,8 @@ func (h *host) finish() {
 		})
 	}
 	for h.inbox.len() > 0 {
-		f := h.inbox.pop()
-		f.Release()
+		q := h.inbox.pop()
+		q.frame.Release()
 	}
 }
 
@@ -340,7 +340,7 @@ func (h *host) computing(w comm.Work, i int) error {
 // has says whether a frame with the tag is in the inbox.
 func (h *host) has(tag comm.Tag) bool {
 	for i := range h.inbox.len() {
-		if h.inbox.at(i).Header.Tag == tag {
+		if h.inbox.at(i).frame.Header.Tag == tag {
 			return true
 		}
 	}
@@ -406,26 +406,26 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 	}
 	f.Header.From, f.Header.To = int32(h.rank), int32(to)
 	if to == h.rank {
-		l.deliver(f)
+		l.deliver(f, l.now)
 		return nil
 	}
 	h.traffic.Sent(f)
 	if f.Header.Kind == comm.Report {
-		l.deliver(f) // observation costs no virtual time
+		l.deliver(f, l.now) // observation costs no virtual time
 		return nil
 	}
 	l.net.start(l, f)
 	return nil
 }
 
-// deliver puts a frame into its receiver's inbox now.
-func (l *loop) deliver(f comm.Frame) {
+// deliver puts a frame, sent at an instant, into its receiver's inbox now.
+func (l *loop) deliver(f comm.Frame, sent time.Duration) {
 	h := l.hosts[f.Header.To]
 	if h.acts == 0 {
 		f.Release()
 		return
 	}
-	h.inbox.push(f)
+	h.inbox.push(queued{f, sent})
 	for _, t := range h.tasks {
 		if !t.done && t.waiting && matches(t, &f.Header) {
 			t.waiting = false
@@ -454,10 +454,13 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 			return comm.Frame{}, h.failed
 		}
 		for i := range h.inbox.len() {
-			if matches(t, &h.inbox.at(i).Header) {
-				f := h.inbox.take(i)
+			if matches(t, &h.inbox.at(i).frame.Header) {
+				q := h.inbox.take(i)
+				f := q.frame
 				if int(f.Header.From) != h.rank {
 					h.traffic.Recv(f)
+					wait := max(0, q.sent-began)
+					h.traffic.Block(l.now-began-wait, wait)
 				}
 				h.span(Waiting, began, 0)
 				return f, nil
