@@ -346,7 +346,7 @@ func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
 	began := time.Now()
 	select {
 	case d := <-r.done:
-		m.count(began, d)
+		m.count(ctx, began, d)
 		return d
 	case <-ctx.Done():
 		late = context.Cause(ctx)
@@ -360,8 +360,8 @@ func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
 }
 
 // count books a wait that began at an instant and has ended with d.
-func (m *Mailbox) count(began time.Time, d delivery) {
-	if m.blocked == nil || d.err != nil || int(d.f.Header.From) == m.rank {
+func (m *Mailbox) count(ctx context.Context, began time.Time, d delivery) {
+	if m.blocked == nil || d.err != nil || !Blocks(ctx, m.rank, d.f.Header) {
 		return
 	}
 	all, wire := time.Since(began), time.Duration(0)

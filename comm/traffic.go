@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,18 +119,33 @@ func (t *Traffic) Peers() (out []PeerBytes) {
 
 // Block counts time in which an activity of the rank could not go on: wire,
 // because bytes were moving, and wait, because those it waited for had not been
-// sent. A receive that goes on at once, and one from the own rank, count nothing.
+// sent. What Blocks does not name counts nothing, nor does a receive that goes on
+// at once.
 //
-// The virtual network knows when a frame was sent, and so the two apart. Within a
+// The virtual network knows when a frame was sent, and so the two apart; until the
+// peer has got what this rank had sent it, bytes were moving too. Within a
 // process a frame is there as soon as it is sent: all is wait. Between processes
 // no clock is shared. There wire is from the instant that the begin of a frame
 // was seen until it was whole (if it is long enough to take any time), and what a
-// send was held up by those before it; a frame's way up to then looks like a
-// peer that has not sent, and counts as wait.
+// send was held up by those before it; the way of its first bytes, and of the
+// request it answers, look like a peer that has not sent, and count as wait.
 func (t *Traffic) Block(wire, wait time.Duration) {
 	t.blockedWire.Add(int64(wire))
 	t.blockedWait.Add(int64(wait))
 }
+
+// Blocks says whether a receive of a rank that ended with a frame counts as
+// blocked: not for one from itself, nor for the observer's, nor in an activity
+// that is Idle.
+func Blocks(ctx context.Context, rank int, h Header) bool {
+	return int(h.From) != rank && h.Kind != Report && ctx.Value(idle{}) == nil
+}
+
+type idle struct{}
+
+// Idle marks the receives of an activity that only answers others: the rank is
+// not held up while nobody asks.
+func Idle(ctx context.Context) context.Context { return context.WithValue(ctx, idle{}, true) }
 
 // Blocked is what Block has counted.
 func (t *Traffic) Blocked() (wire, wait time.Duration) {

@@ -56,9 +56,8 @@ func Net(t *testing.T, run func(ctx context.Context, programs []comm.Program) er
 			if want := uint64(37 * msgs * (msgs - 1) / 2); c.SentBytes[comm.Gradient] != want || c.RecvBytes[comm.Gradient] != want {
 				return fmt.Errorf("traffic %d sent, %d received, want %d", c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient], want)
 			}
-			next, before := (h.Rank()+1)%h.Size(), (h.Rank()+h.Size()-1)%h.Size()
 			for _, p := range h.Traffic().Peers() {
-				if (p.Rank == next) != (p.SentBytes == c.SentBytes) || (p.Rank == before) != (p.RecvBytes == c.RecvBytes) {
+				if (p.Rank == next) != (p.SentBytes == c.SentBytes) || (p.Rank == prev) != (p.RecvBytes == c.RecvBytes) {
 					return fmt.Errorf("%v with rank %d, in all %v sent, %v received", p, p.Rank, c.SentBytes, c.RecvBytes)
 				}
 			}

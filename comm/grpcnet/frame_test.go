@@ -53,7 +53,9 @@ func messages(f comm.Frame, checked bool) [][]byte {
 }
 
 // noSinks is the claim of an inbox that nobody waits for.
-func noSinks(*comm.Header, int, int, time.Time) (c comm.Claim, ok bool, err error) { return c, false, nil }
+func noSinks(*comm.Header, int, int, time.Time) (c comm.Claim, ok bool, err error) {
+	return c, false, nil
+}
 
 func newInbox(limit int, checked bool) *inbox {
 	return &inbox{max: limit, checked: checked, claim: noSinks}

@@ -439,6 +439,15 @@ func matches(t *task, h *comm.Header) bool {
 	return (t.from == comm.AnyRank || int32(t.from) == h.From) && (t.tag == comm.AnyTag || t.tag == h.Tag)
 }
 
+// waited is how much of a receive that began at an instant was for a peer that
+// sent at another: from when it had what this rank had sent it.
+func (h *host) waited(began time.Duration, peer int, sent time.Duration) time.Duration {
+	if r := h.loop.net.road(h.rank, peer); r != nil && r.onWay == 0 {
+		began = max(began, r.landed)
+	}
+	return max(0, sent-began)
+}
+
 func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
 	l := h.loop
 	if from != comm.AnyRank && (from < 0 || from >= len(l.hosts)) {
@@ -459,7 +468,9 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 				f := q.frame
 				if int(f.Header.From) != h.rank {
 					h.traffic.Recv(f)
-					wait := max(0, q.sent-began)
+				}
+				if l.now > began && comm.Blocks(ctx, h.rank, f.Header) {
+					wait := h.waited(began, int(f.Header.From), q.sent)
 					h.traffic.Block(l.now-began-wait, wait)
 				}
 				h.span(Waiting, began, 0)
@@ -471,7 +482,7 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 			h.news = h.news[1:]
 			return comm.Frame{}, e
 		}
-		if from != comm.AnyRank && from != h.rank && l.hosts[from].gone != nil && !l.net.pending(from, h.rank) {
+		if from != comm.AnyRank && from != h.rank && l.hosts[from].gone != nil && !l.pending(from, h.rank) {
 			return comm.Frame{}, l.hosts[from].gone
 		}
 		t.gen++

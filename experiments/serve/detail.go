@@ -44,7 +44,7 @@ func detail(e entry) (Detail, error) {
 		return d, err
 	}
 	for _, r := range ranks {
-		out := Rank{Rank: r.Rank, Role: r.Role, Steps: max(r.Steps, r.Version), Seconds: r.Seconds, Compute: r.ComputeSeconds, Wait: r.WaitSeconds,
+		out := Rank{Rank: r.Rank, Role: r.Role, Steps: max(r.Steps, r.Version), Seconds: r.Seconds, Time: r.Spent(),
 			Pushes: r.Sent + r.Ledger.Applied, Refused: r.Ledger.Rejected}
 		for _, k := range []comm.Kind{comm.Gradient, comm.Parameters} {
 			out.Sent += r.Traffic.SentBytes[k]

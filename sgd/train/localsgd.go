@@ -122,6 +122,7 @@ func (l *localWorker) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	l.times.begin(h, false)
 	if start != nil {
 		if err := l.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", l.rank, err)
@@ -162,7 +163,7 @@ func (l *localWorker) program(ctx context.Context, h comm.Host) error {
 
 // rounds makes the local steps of one round, and its exchange.
 func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
-	began := l.h.Now()
+	began := l.times.read()
 	for {
 		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total
 		if err := l.h.Do(ctx, l.work); err != nil {
@@ -175,10 +176,8 @@ func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
 		}
 	}
 	l.loss, l.losses = l.losses/float64(l.step-l.since), 0
-	l.stats.compute += l.h.Now() - began
-	began = l.h.Now()
+	l.times.computed(began)
 	flags, err = l.agree(ctx)
-	l.stats.wait += l.h.Now() - began
 	l.since = l.step
 	return flags, err
 }

@@ -123,6 +123,7 @@ type worker struct {
 	voids bool       // the policy may cancel a gradient while it is computed
 	sent  bool       // this step's gradient was whole before that
 	stats workerStats
+	times timer
 }
 
 // parcel is a part of a shard.
@@ -149,10 +150,8 @@ type link struct {
 }
 
 type workerStats struct {
-	zeroed  uint64
-	voided  uint64
-	compute time.Duration
-	wait    time.Duration
+	zeroed uint64
+	voided uint64
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
@@ -207,6 +206,7 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	w.times.begin(h, false)
 	if start != nil {
 		if err := w.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", w.rank, err)
@@ -273,12 +273,13 @@ func (w *worker) do(ctx context.Context) error {
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
 	tl := w.job.timeline(w.rank, w.step)
-	began := w.h.Now()
+	began := w.times.read()
+	coding := time.Duration(0)
+	for i := range w.order {
+		coding += w.job.coding(w.job.Codec, w.order[i].part().size)
+	}
 	if !w.job.Overlap {
-		w.work.Cost[0] = tl.total
-		for i := range w.order {
-			w.work.Cost[0] += w.job.coding(w.job.Codec, w.order[i].part().size)
-		}
+		w.work.Cost[0] = tl.total + coding
 	} else {
 		if w.h.Virtual() { // parameters arrive while the forward pass goes on
 			for span, share := range tl.span {
@@ -297,7 +298,8 @@ func (w *worker) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.stats.compute += w.h.Now() - began
+	w.times.price(coding)
+	w.times.computed(began)
 	w.step++
 	return nil
 }
@@ -435,8 +437,11 @@ func (w *worker) encode(i int, grad vector) error {
 	if p.k > 0 { // parts leave last ones first
 		hd.Flags = flagMore
 	}
+	began := w.times.start()
 	var err error
-	if p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep()); err != nil {
+	p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep())
+	w.times.encoded(began)
+	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
 	return nil
@@ -492,12 +497,10 @@ func (w *worker) awaitAll(ctx context.Context) error {
 // await takes the answer that a shard still owes, up to part k.
 func (w *worker) await(ctx context.Context, l *link, k int) error {
 	for l.waiting && l.got <= k {
-		began := w.h.Now()
 		f, err := w.h.Recv(ctx, l.rank, l.due)
 		if err != nil {
 			return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
 		}
-		w.stats.wait += w.h.Now() - began
 		if l.due == tagSaved {
 			err = w.catchUp(ctx, l, f.Header.Seq)
 		}
@@ -509,7 +512,7 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 			return err
 		}
 		if f.Header.Kind == comm.Parameters && f.Header.Code != codeVoid {
-			if err := w.job.bill(ctx, w.h, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
+			if err := w.times.decoding(ctx, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
 				return err
 			}
 		}
@@ -577,7 +580,10 @@ func (w *worker) take(l *link, k int, f comm.Frame) error {
 		w.params.release()
 		w.params = newVector(l.shard.size())
 	}
-	if err := l.in.take(w.params.f, k, f); err != nil {
+	began := w.times.start()
+	err := l.in.take(w.params.f, k, f)
+	w.times.decoded(began)
+	if err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
 	}
 	return nil
@@ -663,8 +669,6 @@ func (w *worker) final(ctx context.Context) error {
 	for _, l := range w.links {
 		sent += l.seq
 	}
-	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step,
-		ComputeSeconds: w.stats.compute.Seconds(), WaitSeconds: w.stats.wait.Seconds(),
-		Traffic: w.h.Traffic().Count(), Seconds: w.h.Now().Seconds()}
-	return sendJSON(ctx, w.h, w.job, tagFinal, r)
+	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step}
+	return r.send(ctx, w.h, w.job, &w.times)
 }
