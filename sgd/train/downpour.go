@@ -232,7 +232,10 @@ func (r *replica) gradient(ctx context.Context) error {
 	r.losses += r.loss
 	r.times.computed(began)
 	r.step++
-	return err
+	if err != nil {
+		return err
+	}
+	return r.times.tell(ctx, r.job, r.rank, r.step, r.stats.stale)
 }
 
 // descend computes a gradient, applies it to the replica's own parameters and
@@ -298,7 +301,7 @@ func (r *replica) fetched(ctx context.Context) error {
 	r.times.stood(began)
 	r.flags |= hd.Flags
 	for _, l := range r.links {
-		l.version = l.fetched.Header.Version
+		r.renewed(l, l.fetched.Header.Version)
 		began := r.times.start()
 		err := l.in.take(r.params.f, 0, l.fetched)
 		r.times.taken(began)

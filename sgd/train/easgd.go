@@ -208,7 +208,7 @@ func (e *elastic) round(ctx context.Context) error {
 	e.inner.advance(e.grad.f, e.x, sgd.Step{N: e.step, Epoch: p.Epoch, LR: e.sched(p), Seed: e.job.Seed})
 	e.grad.release()
 	e.step++
-	return nil
+	return e.times.tell(ctx, e.job, e.rank, e.step, e.stats.stale)
 }
 
 // descend computes the gradient of a step.
@@ -238,7 +238,7 @@ func (e *elastic) fetch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("worker %d, fetch from server %d: %w", e.rank, l.id, err)
 		}
-		l.version = f.Header.Version
+		e.renewed(l, f.Header.Version)
 		began := e.times.start()
 		err = l.in.take(e.params.f, 0, f)
 		e.times.decoded(began)

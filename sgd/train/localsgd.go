@@ -177,9 +177,11 @@ func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
 	}
 	l.loss, l.losses = l.losses/float64(l.step-l.since), 0
 	l.times.computed(began)
-	flags, err = l.agree(ctx)
+	if flags, err = l.agree(ctx); err != nil {
+		return flags, err
+	}
 	l.since = l.step
-	return flags, err
+	return flags, l.times.tell(ctx, l.job, l.rank, l.step, 0)
 }
 
 // due says whether the round ends here.

@@ -123,6 +123,9 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 			return err
 		}
 		p.step++
+		if err := p.times.tell(ctx, p.job, p.rank, p.step, p.stats.stale); err != nil {
+			return err
+		}
 		if free {
 			err = p.pace.tick(ctx, p.step, p.loss)
 		} else {
@@ -267,6 +270,7 @@ func (p *peer) add(v []float32, weight float32, f comm.Frame) error {
 
 // count books how often others changed x while a gradient was made.
 func (p *peer) count(times int) {
+	p.stats.stale = times
 	for len(p.delays) <= times {
 		p.delays = append(p.delays, 0)
 	}

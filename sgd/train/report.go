@@ -24,6 +24,8 @@ type Progress struct {
 	UpdateRate    float64 `json:"update_rate"` // updates a second since the last report
 	BytesUp       uint64  `json:"bytes_up"`    // so far, at the lead rank
 	BytesDown     uint64  `json:"bytes_down"`
+
+	Workers []WorkerState `json:"workers,omitempty"` // how they do, now and then; nil with more than MaxWorkerStates
 }
 
 // Eval is an evaluation on the test set.

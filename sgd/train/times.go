@@ -45,6 +45,7 @@ type timer struct {
 	encode, decode atomic.Int64 // so far, by all activities
 	base           reading
 	spent          reading // at: computing. The others only if beside
+	told           tells
 }
 
 // reading is what had been spent at an instant.

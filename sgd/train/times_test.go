@@ -98,3 +98,49 @@ func TestTimesOnRealClocks(t *testing.T) {
 		})
 	}
 }
+
+// watcher keeps what workers told last.
+type watcher struct {
+	sink
+	workers []train.WorkerState
+	with    int // reports that came with workers
+}
+
+func (w *watcher) Progress(p train.Progress) {
+	if p.Workers != nil {
+		w.workers, w.with = p.Workers, w.with+1
+	}
+}
+
+// Workers tell how they do while a run goes on: the slow one computes, the
+// others wait for it, or leave it behind.
+func TestWorkerStates(t *testing.T) {
+	slow := func(j *train.Job) { j.Timing.Slow = train.Slow{{Count: 1, Factor: 50}}; j.Updates = 300 }
+	for name, opts := range map[string][]option{
+		"server": {slow}, "reduce": {mode("reduce"), slow}, "asp": {policy("asp"), slow, learning(0.01)},
+		"adpsgd": {mode("adpsgd"), graph("ring"), slow, learning(0.01)}, "localsgd": {mode("localsgd"), slow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := job(t, opts...)
+			w := &watcher{}
+			observeOn(t, simulated(0), j, nil, w)
+			if len(w.workers) != 4 || w.with > 110 {
+				t.Fatalf("%d workers, told %d times", len(w.workers), w.with)
+			}
+			fast, last := w.workers[0], w.workers[3]
+			if fast.Rank != 0 || last.Rank != 3 || fast.Step < last.Step || fast.Rate <= 0 || last.State == train.StateWaiting {
+				t.Errorf("%+v, %+v", fast, last)
+			}
+			switch name {
+			case "asp", "adpsgd":
+				if last.Staleness <= fast.Staleness || fast.Step <= last.Step {
+					t.Errorf("%+v, %+v", fast, last)
+				}
+			default:
+				if fast.State != train.StateWaiting || fast.Lately.Wait <= fast.Lately.Compute {
+					t.Errorf("%+v, %+v", fast, last)
+				}
+			}
+		})
+	}
+}

@@ -152,6 +152,7 @@ type link struct {
 type workerStats struct {
 	zeroed uint64
 	voided uint64
+	stale  int // updates that others made between its last two answers
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
@@ -223,6 +224,9 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 			if err := w.pull(ctx); err != nil {
 				return err
 			}
+		}
+		if err := w.times.tell(ctx, w.job, w.rank, w.step, w.stats.stale); err != nil {
+			return err
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
 		if !w.job.Overlap || mark || w.flags != 0 {
@@ -568,9 +572,17 @@ func (w *worker) hear(l *link, flags uint16) {
 	}
 }
 
+// renewed notes the version that a shard's parameters now have.
+func (w *worker) renewed(l *link, version uint64) {
+	if l.id == 0 && version > l.version {
+		w.stats.stale = int(version-l.version) - 1
+	}
+	l.version = version
+}
+
 // take takes part k of a shard's parameters.
 func (w *worker) take(l *link, k int, f comm.Frame) error {
-	l.version = f.Header.Version
+	w.renewed(l, f.Header.Version)
 	if w.shares {
 		w.params.release()
 		var ok bool
