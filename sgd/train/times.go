@@ -149,6 +149,6 @@ func (t *timer) times() Times {
 		parts.decode, parts.wire, parts.wait = t.spent.decode, t.spent.wire, t.spent.wait
 	}
 	x := Times{Compute: parts.at.Seconds(), Encode: parts.encode.Seconds(), Decode: parts.decode.Seconds(), Wire: parts.wire.Seconds(), Wait: parts.wait.Seconds()}
-	x.Rest = max(0, d.at.Seconds()-x.Busy())
+	x.Rest = max(0, d.at-parts.at-parts.encode-parts.decode-parts.wire-parts.wait).Seconds()
 	return x
 }
