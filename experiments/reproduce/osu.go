@@ -74,7 +74,7 @@ func (l *Lab) threadsHere(ctx context.Context, r *Report) error {
 					return err
 				}
 				for _, rank := range res.Ranks {
-					at[i] = math.Max(at[i], rank.ComputeSeconds+rank.WaitSeconds)
+					at[i] = math.Max(at[i], rank.Spent().Busy())
 				}
 			}
 			row = append(row, fmt.Sprintf("%.0f", float64((n-n/2)*batch)/(at[1]-at[0])))

@@ -47,7 +47,8 @@ type Observer struct {
 	desk    *desk
 	test    []*sgd.Batch // pieces of a small test set
 	servers int
-	over    bool       // a rank has reached the end at a mark
+	over    bool // a rank has reached the end at a mark
+	census  census
 	conduct *conductor // of modes without servers whose workers keep apart; else nil
 }
 
@@ -103,6 +104,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 				return err
 			}
 			ended[p.Rank] = true
+			o.census.left(j, p.Rank, StateDead)
 			o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
 			if len(o.Dead) == j.Workers {
 				return fmt.Errorf("all workers are gone; the last one: %w", p)
@@ -118,6 +120,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		from := int(f.Header.From)
 		if f.Header.Tag == tagFinal {
 			ended[from] = true
+			o.census.left(j, from, StateEnded)
 			if o.conduct != nil {
 				if err := o.conduct.left(ctx, from); err != nil {
 					return err
@@ -138,7 +141,13 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &p); err != nil {
 			return err
 		}
-		o.Sink.Progress(p)
+		o.progress(p)
+	case tagWorker:
+		var s WorkerState
+		if err := o.decode(f, &s); err != nil {
+			return err
+		}
+		o.census.hear(o.Job, s)
 	case tagMark:
 		var m mark
 		if err := o.decode(f, &m); err != nil {
