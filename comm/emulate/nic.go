@@ -43,10 +43,16 @@ type nic struct {
 // outgoing is the stream to a rank.
 type outgoing struct {
 	rank   int
-	frames []float64 // bytes of each that have not left, the first being served
+	frames []leaving // the first being served
 	credit int
-	ready  instant // since when the first could be served
+	open   instant // since when there is credit
 	gone   bool
+}
+
+// leaving is a frame that has not left.
+type leaving struct {
+	bytes float64 // of it that have not
+	sent  instant
 }
 
 // incoming is the stream from a rank.
@@ -98,44 +104,45 @@ func (x *nic) send(now instant, rank, bytes int) {
 	if bytes > 0 {
 		size += x.Message.Seconds() * x.Bandwidth
 	}
-	s.frames = append(s.frames, size)
+	s.frames = append(s.frames, leaving{size, now})
 	if len(s.frames) > 1 {
 		return
 	}
-	s.ready = now
 	x.pass(s, now)
-	x.want(s)
-	x.step(now)
-}
-
-// want puts a stream in the row if it may be served.
-func (x *nic) want(s *outgoing) {
-	if len(s.frames) > 0 && s.credit > 0 {
+	if s.wants() {
 		x.out.queue(s)
+		x.step(now)
 	}
 }
+
+// wants says whether a stream may be served.
+func (s *outgoing) wants() bool { return len(s.frames) > 0 && s.credit > 0 }
 
 // leave serves a stream once.
 func (x *nic) leave(s *outgoing) {
-	if len(s.frames) == 0 { // its receiver has gone
+	if s.gone {
 		return
 	}
-	q := quantum{bytes: min(x.quantum, int(s.frames[0]+0.5))}
-	s.frames[0] -= float64(q.bytes)
-	q.last = s.frames[0] < 1
-	q.left = x.out.serve(float64(q.bytes), s.ready)
+	f := &s.frames[0]
+	q := quantum{bytes: min(x.quantum, int(f.bytes+0.5))}
+	f.bytes -= float64(q.bytes)
+	q.last = f.bytes < 1
+	q.left = x.out.serve(float64(q.bytes), max(f.sent, s.open))
 	s.credit--
 	x.wire.announce(s.rank, q)
 	if q.last {
 		s.frames = s.frames[:copy(s.frames, s.frames[1:])]
 		x.pass(s, q.left)
 	}
-	x.want(s)
+	if s.wants() {
+		x.out.requeue(s)
+	}
 }
 
 // pass lets frames without bytes go that have come to the front.
 func (x *nic) pass(s *outgoing, at instant) {
-	for len(s.frames) > 0 && s.frames[0] == 0 {
+	for len(s.frames) > 0 && s.frames[0].bytes == 0 {
+		at = max(at, s.frames[0].sent)
 		s.frames = s.frames[:copy(s.frames, s.frames[1:])]
 		x.wire.announce(s.rank, quantum{left: at, last: true})
 	}
@@ -145,9 +152,11 @@ func (x *nic) pass(s *outgoing, at instant) {
 func (x *nic) credited(now instant, rank, n int) {
 	s := &x.to[rank]
 	blocked := s.credit == 0
-	if s.credit += n; blocked {
-		s.ready = now
-		x.want(s)
+	if s.credit += n; !blocked {
+		return
+	}
+	if s.open = now; s.wants() {
+		x.out.queue(s)
 		x.step(now)
 	}
 }
@@ -169,11 +178,8 @@ func (x *nic) announced(now instant, rank int, q quantum) {
 
 // take lets a stream's next quantum in, and those without bytes behind it.
 func (x *nic) take(s *incoming) {
-	at, q := instant(0), s.quanta[0]
-	if q.bytes > 0 { // an idle NIC takes bytes in as they leave
-		at = x.in.serve(float64(q.bytes), q.left-x.in.takes(float64(q.bytes)))
-		s.taken++
-	}
+	size := float64(s.quanta[0].bytes)
+	at := x.in.serve(size, s.quanta[0].left-x.in.takes(size)) // an idle NIC takes bytes in as they leave
 	n := 0
 	for n < len(s.quanta) && (n == 0 || s.quanta[n].bytes == 0) {
 		if s.quanta[n].last {
@@ -182,12 +188,12 @@ func (x *nic) take(s *incoming) {
 		n++
 	}
 	s.quanta = s.quanta[:copy(s.quanta, s.quanta[n:])]
-	if s.taken >= window/2 {
+	if s.taken++; s.taken == window/2 {
 		x.wire.credit(s.rank, s.taken)
 		s.taken = 0
 	}
 	if len(s.quanta) > 0 {
-		x.in.queue(s)
+		x.in.requeue(s)
 	}
 }
 

@@ -358,7 +358,7 @@ func (p *peer) load(st *State, m mover) error {
 func (p *peer) final(ctx context.Context, stopped bool) error {
 	r := RankReport{Rank: p.rank, Role: "worker", Sent: uint64(p.step), Zeroed: p.stats.zeroed, Steps: p.step, Version: p.step,
 		ComputeSeconds: p.stats.compute.Seconds(), WaitSeconds: p.stats.wait.Seconds(), Delays: p.delays,
-		Traffic: p.h.Traffic().Count(), Seconds: p.h.Now().Seconds(), Stopped: stopped}
+		Traffic: p.h.Traffic().Count(), Seconds: p.h.Now().Seconds(), Stopped: stopped, Strain: strainOf(p.h)}
 	r.Ledger.Applied = uint64(p.step)
 	return sendJSON(ctx, p.h, p.job, tagFinal, r)
 }

@@ -739,7 +739,7 @@ func (r *reducer) loadCodecs(st *State) error {
 func (r *reducer) final(ctx context.Context, stopped bool) error {
 	rep := RankReport{Rank: r.rank, Role: "worker", Sent: uint64(r.step), Zeroed: r.stats.zeroed, Steps: r.step, Version: r.step,
 		ComputeSeconds: r.stats.compute.Seconds(), WaitSeconds: r.stats.wait.Seconds(),
-		Traffic: r.h.Traffic().Count(), Seconds: r.h.Now().Seconds(), Stopped: stopped}
+		Traffic: r.h.Traffic().Count(), Seconds: r.h.Now().Seconds(), Stopped: stopped, Strain: strainOf(r.h)}
 	rep.Ledger.Applied = uint64(r.step)
 	return sendJSON(ctx, r.h, r.job, tagFinal, rep)
 }

@@ -64,8 +64,20 @@ type RankReport struct {
 	Seconds float64           `json:"seconds"`
 	Stopped bool              `json:"stopped,omitempty"`
 
+	Strain *comm.Strain `json:"strain,omitempty"` // on an emulated device
+
 	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty"`
+}
+
+// strainOf is how well an emulated device kept to its times; nil: h is none.
+func strainOf(h comm.Host) *comm.Strain {
+	e, ok := h.(comm.Strained)
+	if !ok {
+		return nil
+	}
+	s := e.Strain()
+	return &s
 }
 
 // mark announces a snapshot of one shard's parameters, which follows as a frame

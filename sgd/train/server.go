@@ -686,7 +686,7 @@ func (s *server) final(ctx context.Context) error {
 	}
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
 		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done(),
-		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits}
+		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits, Strain: strainOf(s.h)}
 	return sendJSON(ctx, s.h, s.job, tagFinal, r)
 }
 

@@ -65,7 +65,7 @@ func (j *Job) coding(f compress.Family, n int) time.Duration {
 	return at(4*float64(n), j.Timing.Codec)
 }
 
-// bill lets d pass on a virtual clock; on a real one it has passed.
+// bill lets d pass where devices are virtual; on real ones it has passed.
 func (j *Job) bill(ctx context.Context, h comm.Host, d time.Duration) error {
 	if d == 0 || !h.Virtual() {
 		return nil

@@ -665,6 +665,6 @@ func (w *worker) final(ctx context.Context) error {
 	}
 	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step,
 		ComputeSeconds: w.stats.compute.Seconds(), WaitSeconds: w.stats.wait.Seconds(),
-		Traffic: w.h.Traffic().Count(), Seconds: w.h.Now().Seconds()}
+		Traffic: w.h.Traffic().Count(), Seconds: w.h.Now().Seconds(), Strain: strainOf(w.h)}
 	return sendJSON(ctx, w.h, w.job, tagFinal, r)
 }
