@@ -117,6 +117,9 @@ func (c *Config) resolve() error {
 	if c.Trace && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"trace\": net=%s has no virtual clock to trace; use net=sim", c.Net))
 	}
+	if err := c.checkEmulate(); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
@@ -412,10 +415,9 @@ func (c Config) place(servers int) []int {
 // net makes the net of a configuration whose ranks all run in this process.
 func (c Config) net(servers int, start time.Duration) comm.Net {
 	if c.Net == "local" {
-		return &local.Net{}
+		return c.emulated(&local.Net{})
 	}
-	latency, _ := time.ParseDuration(c.NetworkLatency)
-	message, _ := time.ParseDuration(c.NetworkMessage)
+	latency, message := c.delays()
 	n := &sim.Net{Start: start, Network: &sim.Fair{
 		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
 		Place: c.place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
