@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -37,6 +38,7 @@ type server struct {
 	prog    progressMeter
 	meas    *measures
 	order   *orderLog
+	trunk   *trunk // nil: workers come without a tree
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
@@ -46,7 +48,8 @@ type server struct {
 func newServer(j *Job, id int, sh *shard) (*server, error) {
 	_, steps := j.Mode.(stepping)
 	mode, _ := j.Mode.(Server)
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps,
+	trunk := newTrunk(j)
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
 		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
 		meas: newMeasures(j.Workers), order: newOrderLog(j, id)}
@@ -76,7 +79,7 @@ type store struct {
 	only      []byte // in place of sum: a single raw gradient of weight 1
 	sole      bool   // nobody else reads it
 	opt       *stepper
-	in        []*packer // one decoder per worker
+	in        []*packer // one decoder per worker; nil: it pushes to somebody else
 	sched     lrschedule.Schedule
 	rate      float64     // of the next update
 	amend     *amending   // nil: the corrector only scales
@@ -105,8 +108,17 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	if st.sent, err = newSentCopies(j, st.params); err != nil {
 		return nil, err
 	}
+	tree := j.tree()
 	for w := 0; w < j.Workers; w++ {
-		p, err := newPacker(sh, j.Codec, compress.Block{Rank: -1, World: j.Workers, Peer: w, Dir: compress.Up, Seed: j.Seed})
+		var relay *branch
+		if tree != nil {
+			if !slices.Contains(tree.top, w) {
+				st.in = append(st.in, nil)
+				continue
+			}
+			relay = tree.relay(w, servers)
+		}
+		p, err := newPacker(sh, j.Codec, j.sender(relay, w))
 		if err != nil {
 			return nil, err
 		}
@@ -233,6 +245,9 @@ func (s *server) lose(ctx context.Context, err error) error {
 	if !s.core.Live(p.Rank) {
 		return nil
 	}
+	if err := s.trunk.cut(p); err != nil {
+		return err
+	}
 	delete(s.ended, p.Rank)
 	delete(s.saved, p.Rank)
 	for _, f := range s.parts[p.Rank] {
@@ -261,22 +276,26 @@ func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) erro
 		if err := s.report(ctx); err != nil {
 			return err
 		}
+		if s.trunk != nil {
+			s.trunk.halt = s.stop
+		}
 	}
 	if err := s.reply(ctx, replies); err != nil {
 		return err
 	}
-	return s.pulls(ctx)
+	if err := s.pulls(ctx); err != nil {
+		return err
+	}
+	return s.feed(ctx)
 }
 
 // rest notes that a worker is at a checkpoint mark.
-func (s *server) rest(ctx context.Context, f comm.Frame) error {
-	h := f.Header
-	f.Release()
-	s.saved[int(h.From)] = true
-	s.stop = s.stop || h.Flags&flagStop != 0
+func (s *server) rest(ctx context.Context, worker int, flags uint16) error {
+	s.saved[worker] = true
+	s.stop = s.stop || flags&flagStop != 0
 	if !s.job.synchronous() { // nobody waits for one who waits at a mark
 		before := s.core.Version()
-		replies, err := s.core.Rest(int(h.From))
+		replies, err := s.core.Rest(worker)
 		if err == nil {
 			err = s.moved(ctx, before, replies)
 		}
@@ -303,7 +322,8 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 	}
 	switch h.Tag {
 	case tagSave:
-		return s.rest(ctx, f)
+		f.Release()
+		return s.rest(ctx, int(h.From), h.Flags)
 	case tagPull:
 		f.Release()
 		s.waiting = append(s.waiting, h)
@@ -360,6 +380,8 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 			}
 			f = comm.Frame{}
 		}
+	case tagRelay:
+		return s.word(ctx, f)
 	case tagBye:
 		f.Release()
 		s.ended[int(h.From)] = true
@@ -591,6 +613,9 @@ func (s *server) save(st *State) error {
 		return err
 	}
 	for w, in := range s.store.in {
+		if in == nil {
+			continue
+		}
 		if err := in.saveReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
 			return err
 		}
@@ -623,6 +648,9 @@ func (s *server) load(st *State) error {
 		return err
 	}
 	for w, in := range s.store.in {
+		if in == nil {
+			continue
+		}
 		if err := in.loadReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
 			return err
 		}
