@@ -338,6 +338,10 @@ func (l *learner) race(ctx context.Context) error {
 		l.h.Go("pull", func(ctx context.Context, _ comm.Host) error { return l.pullActivity(ctx, k, have) })
 	}
 	l.h.Go("push", l.pushActivity)
+	var coding time.Duration
+	for i := range l.order {
+		coding += l.job.coding(l.job.Codec, l.order[i].part().size)
+	}
 	for {
 		if err := l.renew(); err != nil {
 			return err
@@ -346,10 +350,7 @@ func (l *learner) race(ctx context.Context) error {
 			break
 		}
 		began := l.h.Now()
-		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total
-		for i := range l.order {
-			l.work.Cost[0] += l.job.coding(l.job.Codec, l.order[i].part().size)
-		}
+		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total + coding
 		if err := l.h.Do(ctx, l.work); err != nil {
 			return err
 		}
