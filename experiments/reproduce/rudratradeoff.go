@@ -203,8 +203,8 @@ func (s RudraTradeoff) tradeoff(ctx context.Context, r *Report, lab *Lab) error 
 		}
 	}
 	if lab.Quick {
-		limit = "train_limit=3200"
-		settings = []setting{{0, 128, 1}, {0, 4, 30}, {0, 8, 30}, {0, 128, 4}, {0, 16, 30}, {0, 128, 30}, {1, 32, 4}, {1, 4, 30}, {1, 128, 4}, {1, 16, 30}, {1, 128, 30},
+		limit = "train_limit=4000"
+		settings = []setting{{0, 128, 1}, {0, 4, 30}, {0, 8, 30}, {0, 16, 30}, {0, 128, 30}, {1, 4, 30}, {1, 128, 4}, {1, 16, 30}, {1, 128, 30},
 			{18, 8, 18}, {30, 4, 30}, {4, 128, 4}, {30, 16, 30}, {30, 128, 30}}
 	}
 	var all []outcome
