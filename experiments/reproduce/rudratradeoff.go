@@ -80,14 +80,16 @@ func (s RudraTradeoff) hidden(ctx context.Context, r *Report, lab *Lab) error {
 		if err != nil {
 			return 0, 0, err
 		}
-		var compute, wait, late, n float64
+		var compute, total, late, n float64
 		for _, rank := range m.Reports {
-			compute, wait = compute+rank.ComputeSeconds, wait+rank.WaitSeconds
+			if t := rank.Spent(); rank.Role == "worker" {
+				compute, total = compute+t.Compute, total+t.Busy()+t.Rest
+			}
 			for tau, k := range rank.Delays {
 				late, n = late+float64(tau)*float64(k), n+float64(k)
 			}
 		}
-		return 100 * compute / (compute + wait), late / n, nil
+		return 100 * compute / total, late / n, nil
 	}
 	curves := make([]figure.Series, len(architectures))
 	for _, apply := range []string{"2GB/s", "5GB/s", "20GB/s"} {

@@ -31,6 +31,7 @@ const (
 	tagPeer                         // worker → worker: parameters, or their differences
 	tagReply                        // worker → worker: parameters, in answer to parameters
 	tagRelay                        // any → relay or its servers: a word on a tree
+	tagWorker                       // worker → observer: JSON, how it does
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
@@ -239,7 +240,7 @@ func (s *stem) push(ctx context.Context, f comm.Frame, of []comm.Header) error {
 		f.Release()
 		return fmt.Errorf("rank %d sent a sum without a roll", from)
 	}
-	if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+	if err := s.bill(ctx, s.job.Timing.serving(f.Billed)); err != nil {
 		return err
 	}
 	if k := len(s.waiting); k < cap(s.waiting) { // with the memory of one before
@@ -322,7 +323,7 @@ func (s *stem) pass(ctx context.Context) error {
 	if err := s.fold(); err != nil {
 		return err
 	}
-	if err := s.job.bill(ctx, s.h, s.job.coding(s.job.Codec, s.shard.size())); err != nil {
+	if err := s.bill(ctx, s.job.coding(s.job.Codec, s.shard.size())); err != nil {
 		return err
 	}
 	hd := s.job.header(comm.Gradient, tagRelay)
@@ -396,11 +397,8 @@ func (s *stem) give(ctx context.Context, p wanted) error {
 		return s.tell(ctx, p.child, comm.NewFrame(hd, comm.NewBuffer(0)))
 	}
 	hd.Kind, hd.Version = comm.Parameters, s.has-1
-	f := comm.Frame{Header: hd}
-	if b := s.params.Buffer(); b != nil {
-		f = comm.NewFrame(hd, b.Retain())
-	}
-	f.Body, f.Billed = s.params.Body, s.params.Billed
+	f := s.params.Share()
+	f.Header = hd
 	return s.tell(ctx, p.child, f)
 }
 
@@ -410,6 +408,15 @@ func (s *stem) tell(ctx context.Context, child int, f comm.Frame) error {
 		return err
 	}
 	return nil
+}
+
+// bill lets d pass on a virtual clock; on a real one it has passed. It is not in
+// the learner's times.
+func (s *stem) bill(ctx context.Context, d time.Duration) error {
+	if d == 0 || !s.h.Virtual() {
+		return nil
+	}
+	return s.h.Sleep(ctx, d)
 }
 
 // advance passes on what is due.

@@ -123,7 +123,9 @@ func (m Rudra) Program(j *Job, rank int) (comm.Program, error) {
 	}
 	t := j.tree()
 	l := &learner{worker: w, told: make([]uint16, len(sh))}
-	w.keeps = true
+	if w.keeps = true; len(sh) > 1 {
+		w.keep() // one may have newer parameters when the other has none
+	}
 	for _, k := range w.links {
 		if t.parent[rank] != servers {
 			k.rank = t.parent[rank]
@@ -156,6 +158,7 @@ func (l *learner) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	l.times.begin(h, true)
 	if start != nil {
 		if err := l.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", l.rank, err)
@@ -255,7 +258,12 @@ func (l *learner) train(ctx context.Context) error {
 		if err := l.round(ctx); err != nil {
 			return err
 		}
+		began := l.times.read()
 		if err := l.awaitAll(ctx); err != nil {
+			return err
+		}
+		l.times.stood(began)
+		if err := l.times.tell(ctx, l.job, l.rank, l.step, l.stats.stale); err != nil {
 			return err
 		}
 		if l.flags&flagDone != 0 {
@@ -349,12 +357,13 @@ func (l *learner) race(ctx context.Context) error {
 		if l.flags != 0 {
 			break
 		}
-		began := l.h.Now()
+		began := l.times.read()
 		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total + coding
 		if err := l.h.Do(ctx, l.work); err != nil {
 			return err
 		}
-		l.stats.compute += l.h.Now() - began
+		l.times.price(coding)
+		l.times.computed(began)
 		if err := l.pushed(ctx); err != nil {
 			return err
 		}
@@ -365,6 +374,9 @@ func (l *learner) race(ctx context.Context) error {
 		}
 		l.grad.release()
 		l.step++
+		if err := l.times.tell(ctx, l.job, l.rank, l.step, l.stats.stale); err != nil {
+			return err
+		}
 		l.pushing = true
 		if err := l.token(ctx, tokenPush, comm.Header{}); err != nil {
 			return err
@@ -487,9 +499,9 @@ func (l *learner) pushed(ctx context.Context) error {
 		return nil
 	}
 	l.pushing = false
-	began := l.h.Now()
+	began := l.times.read()
 	_, err := l.wait(ctx, tokenPushed)
-	l.stats.wait += l.h.Now() - began
+	l.times.stood(began)
 	return err
 }
 
@@ -554,7 +566,7 @@ func (s *server) word(ctx context.Context, f comm.Frame) error {
 // sum handles a gradient, or the sum of several.
 func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error {
 	from := int(f.Header.From)
-	if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+	if err := s.times.decoding(ctx, s.job.Timing.serving(f.Billed)); err != nil {
 		return err
 	}
 	for _, h := range of {
