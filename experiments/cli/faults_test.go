@@ -107,6 +107,7 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 		{"policy=asp", "servers=2", "codec=feedback(topk(keep=0.1))"},
 		{"policy=ssp(slack=3)"},
 		{"mode=downpour", "policy=asp"},
+		{"mode=rudra(tree=2)", "policy=asp"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			p, out := running(t, over...)
@@ -153,6 +154,7 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 		{"policy=asp", "codec=feedback(topk(keep=0.1))"},
 		{"policy=asp", "servers=2", "down_codec=topk(keep=0.2)"},
 		{"mode=downpour", "policy=asp"},
+		{"mode=rudra(tree=2,threads=true)", "policy=asp"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			t.Parallel()
@@ -189,6 +191,7 @@ func TestF1F4F9SynchronousRunsEnd(t *testing.T) {
 		{"ring, worker stopped", 2, syscall.SIGSTOP, []string{"mode=reduce"}},
 		{"bsp, worker killed", 1, syscall.SIGKILL, []string{"policy=bsp"}},
 		{"bsp, worker stopped", 1, syscall.SIGSTOP, []string{"policy=bsp"}},
+		{"relay killed", 0, syscall.SIGKILL, []string{"mode=rudra(tree=2)", "policy=asp"}},
 		{"F5, server killed", 3, syscall.SIGKILL, []string{"policy=asp"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
