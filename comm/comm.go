@@ -146,7 +146,9 @@ type Clock interface {
 	Do(ctx context.Context, w Work) error
 	// Sleep lets d pass on the net's clock.
 	Sleep(ctx context.Context, d time.Duration) error
-	// Virtual says whether time is simulated.
+	// Virtual says whether time is that of a device of its own: computing then takes
+	// what it is said to cost, on a virtual clock or an emulated device, and whoever
+	// computes outside of Do must Sleep for it.
 	Virtual() bool
 }
 

@@ -120,6 +120,7 @@ func (r *replica) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	r.times.begin(h, true)
 	if start != nil {
 		if err := r.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", r.rank, err)
@@ -225,13 +226,16 @@ func (r *replica) settle(ctx context.Context) error {
 
 // gradient makes one gradient and puts it to use.
 func (r *replica) gradient(ctx context.Context) error {
-	began := r.h.Now()
+	began := r.times.read()
 	r.work.Cost[0] = r.job.timeline(r.rank, r.step).total
 	err := r.h.Do(ctx, r.work)
 	r.losses += r.loss
-	r.stats.compute += r.h.Now() - began
+	r.times.computed(began)
 	r.step++
-	return err
+	if err != nil {
+		return err
+	}
+	return r.times.tell(ctx, r.job, r.rank, r.step, r.stats.stale)
 }
 
 // descend computes a gradient, applies it to the replica's own parameters, unless
@@ -282,7 +286,9 @@ func (r *replica) pushed(ctx context.Context) error {
 		return nil
 	}
 	r.pushing = false
+	began := r.times.read()
 	hd, err := r.wait(ctx, tokenPushed)
+	r.times.stood(began)
 	r.flags |= hd.Flags
 	return err
 }
@@ -293,15 +299,17 @@ func (r *replica) fetched(ctx context.Context) error {
 		return nil
 	}
 	r.fetching = false
-	began := r.h.Now()
+	began := r.times.read()
 	hd, err := r.wait(ctx, tokenFetched)
 	if err != nil {
 		return err
 	}
-	r.stats.wait += r.h.Now() - began
+	r.times.stood(began)
 	r.flags |= hd.Flags
 	for _, l := range r.links {
+		began := r.times.start()
 		err := r.take(l, 0, l.fetched)
+		r.times.taken(began)
 		l.fetched.Release()
 		if err != nil {
 			return err

@@ -30,6 +30,7 @@ const (
 	tagQuiet                        // worker → observer: it has made them
 	tagPeer                         // worker → worker: parameters, or their differences
 	tagReply                        // worker → worker: parameters, in answer to parameters
+	tagWorker                       // worker → observer: JSON, how it does
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 

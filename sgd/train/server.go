@@ -37,6 +37,7 @@ type server struct {
 	prog    progressMeter
 	meas    *measures
 	order   *orderLog
+	times   timer
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
@@ -60,6 +61,7 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 	if s.store, err = newStore(j, sh); err != nil {
 		return nil, err
 	}
+	s.store.times = &s.times
 	if s.down, err = newDownlink(j, id, sh); err != nil {
 		return nil, err
 	}
@@ -82,6 +84,7 @@ type store struct {
 	amend     *amending   // nil: the corrector only scales
 	sent      *sentCopies // nil: nobody compares with them
 	trainable []sgd.Range
+	times     *timer
 	gap       gauge
 	gaps      []float64 // of the next update's gradients
 }
@@ -127,6 +130,7 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	if st.job.Weightless {
 		return nil
 	}
+	defer st.times.decoded(st.times.start())
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
 	if st.job.Gap {
@@ -180,6 +184,7 @@ func (st *store) Step(u ps.Update) error {
 	if st.job.Weightless {
 		return nil
 	}
+	defer st.times.updated(st.times.start())
 	grad := st.gradient()
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
@@ -206,6 +211,7 @@ func (s *server) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	s.times.begin(h, false)
 	if start != nil {
 		if err := s.load(start); err != nil {
 			return fmt.Errorf("server %d: %w", s.id, err)
@@ -356,7 +362,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	switch h.Tag {
 	case tagPush, tagPull, tagSave:
 		if h.Tag == tagPush {
-			if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+			if err := s.times.decoding(ctx, s.job.Timing.serving(f.Billed)); err != nil {
 				return err
 			}
 			var whole bool
@@ -489,7 +495,9 @@ func (s *server) parameters(ctx context.Context, hd comm.Header, worker int) err
 		if k < len(s.shard.parts)-1 {
 			part.Flags |= flagMore
 		}
+		began := s.times.start()
 		f, err := s.down.frame(part, worker, k, out, s.core.Version())
+		s.times.encoded(began)
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", worker, err)
 		}
@@ -700,9 +708,9 @@ func (s *server) final(ctx context.Context) error {
 		return err
 	}
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
-		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done(),
+		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Stopped: s.stop && !s.core.Done(),
 		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits}
-	return sendJSON(ctx, s.h, s.job, tagFinal, r)
+	return r.send(ctx, s.h, s.job, &s.times)
 }
 
 func sendJSON(ctx context.Context, h comm.Host, j *Job, tag comm.Tag, v any) error {

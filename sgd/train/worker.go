@@ -123,6 +123,7 @@ type worker struct {
 	voids bool       // the policy may cancel a gradient while it is computed
 	sent  bool       // this step's gradient was whole before that
 	stats workerStats
+	times timer
 }
 
 // parcel is a part of a shard.
@@ -150,10 +151,9 @@ type link struct {
 }
 
 type workerStats struct {
-	zeroed  uint64
-	voided  uint64
-	compute time.Duration
-	wait    time.Duration
+	zeroed uint64
+	voided uint64
+	stale  int // updates that others made between its last two answers
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
@@ -218,6 +218,7 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	w.times.begin(h, false)
 	if start != nil {
 		if err := w.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", w.rank, err)
@@ -234,6 +235,9 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 			if err := w.pull(ctx); err != nil {
 				return err
 			}
+		}
+		if err := w.times.tell(ctx, w.job, w.rank, w.step, w.stats.stale); err != nil {
+			return err
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
 		if !w.job.Overlap || mark || w.flags != 0 {
@@ -284,12 +288,13 @@ func (w *worker) do(ctx context.Context) error {
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
 	tl := w.job.timeline(w.rank, w.step)
-	began := w.h.Now()
+	began := w.times.read()
+	coding := time.Duration(0)
+	for i := range w.order {
+		coding += w.job.coding(w.job.Codec, w.order[i].part().size)
+	}
 	if !w.job.Overlap {
-		w.work.Cost[0] = tl.total
-		for i := range w.order {
-			w.work.Cost[0] += w.job.coding(w.job.Codec, w.order[i].part().size)
-		}
+		w.work.Cost[0] = tl.total + coding
 	} else {
 		if w.h.Virtual() { // parameters arrive while the forward pass goes on
 			for span, share := range tl.span {
@@ -308,7 +313,8 @@ func (w *worker) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.stats.compute += w.h.Now() - began
+	w.times.price(coding)
+	w.times.computed(began)
 	w.step++
 	return nil
 }
@@ -447,8 +453,11 @@ func (w *worker) encode(i int, grad vector) error {
 	if p.k > 0 { // parts leave last ones first
 		hd.Flags = flagMore
 	}
+	began := w.times.start()
 	var err error
-	if p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep()); err != nil {
+	p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep())
+	w.times.encoded(began)
+	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
 	return nil
@@ -504,12 +513,10 @@ func (w *worker) awaitAll(ctx context.Context) error {
 // await takes the answer that a shard still owes, up to part k.
 func (w *worker) await(ctx context.Context, l *link, k int) error {
 	for l.waiting && l.got <= k {
-		began := w.h.Now()
 		f, err := w.h.Recv(ctx, l.rank, l.due)
 		if err != nil {
 			return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
 		}
-		w.stats.wait += w.h.Now() - began
 		if l.due == tagSaved {
 			err = w.catchUp(ctx, l, f.Header.Seq)
 		}
@@ -521,7 +528,7 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 			return err
 		}
 		if f.Header.Kind == comm.Parameters && f.Header.Code != codeVoid {
-			if err := w.job.bill(ctx, w.h, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
+			if err := w.times.decoding(ctx, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
 				return err
 			}
 		}
@@ -577,16 +584,27 @@ func (w *worker) hear(l *link, flags uint16) {
 	}
 }
 
+// renewed notes the version that a shard's parameters now have.
+func (w *worker) renewed(l *link, version uint64) {
+	if l.id == 0 && version > l.version {
+		w.stats.stale = int(version-l.version) - 1
+	}
+	l.version = version
+}
+
 // take takes part k of a shard's parameters.
 func (w *worker) take(l *link, k int, f comm.Frame) error {
-	l.version = f.Header.Version
+	w.renewed(l, f.Header.Version)
 	if w.shares {
 		w.params.release()
 		l.fresh[k].Release()
 		l.fresh[k] = f.Share()
 		return nil
 	}
-	if err := l.in.take(w.params.f, k, f); err != nil {
+	began := w.times.start()
+	err := l.in.take(w.params.f, k, f)
+	w.times.decoded(began)
+	if err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
 	}
 	return nil
@@ -688,8 +706,6 @@ func (w *worker) final(ctx context.Context) error {
 	for _, l := range w.links {
 		sent += l.seq
 	}
-	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step,
-		ComputeSeconds: w.stats.compute.Seconds(), WaitSeconds: w.stats.wait.Seconds(),
-		Traffic: w.h.Traffic().Count(), Seconds: w.h.Now().Seconds()}
-	return sendJSON(ctx, w.h, w.job, tagFinal, r)
+	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step}
+	return r.send(ctx, w.h, w.job, &w.times)
 }
