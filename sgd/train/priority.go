@@ -36,6 +36,7 @@ type first struct {
 	left   int    // buckets whose parameters are still old
 	there  []bool // by bucket: its sum is
 	flags  uint16 // heard so far
+	stood  time.Duration
 }
 
 // exchangesFirst is the second activity of a rank with priority, from a step on.
@@ -95,7 +96,7 @@ func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) err
 
 // roundFirst is a round in which the update of the step before is finished. The
 // flags are those of that step: all ranks have all of them.
-func (r *reducer) roundFirst(ctx context.Context, tl timeline) (flags uint16, err error) {
+func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Duration) (flags uint16, err error) {
 	if r.h.Virtual() {
 		for k := len(r.buckets) - 1; k >= 0; k-- {
 			if err := r.need(ctx, k); err != nil {
@@ -105,22 +106,25 @@ func (r *reducer) roundFirst(ctx context.Context, tl timeline) (flags uint16, er
 			for _, s := range tl.span[r.buckets[k].lo:r.buckets[k].hi] {
 				share += s
 			}
-			forward := time.Duration(share * float64(tl.forward))
-			if err := r.h.Sleep(ctx, forward); err != nil {
+			began := r.times.read()
+			if err := r.h.Sleep(ctx, time.Duration(share*float64(tl.forward))); err != nil {
 				return 0, err
 			}
-			r.stats.compute += forward
+			r.times.computed(began)
 		}
 	}
-	began, waited := r.h.Now(), r.stats.wait
+	f := &r.first
+	began, stood := r.times.read(), f.stood
 	if err := r.h.Do(ctx, r.work); err != nil {
 		return 0, err
 	}
-	r.stats.compute += r.h.Now() - began - (r.stats.wait - waited)
-	r.first.update, r.first.left = r.present(), len(r.buckets)
-	r.first.there = append(r.first.there[:0], make([]bool, len(r.buckets))...)
+	r.times.price(coding)
+	r.times.computed(began)
+	r.times.spent.at -= f.stood - stood
+	f.update, f.left = r.present(), len(r.buckets)
+	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
 	r.step++
-	return r.first.flags, nil
+	return f.flags, r.times.tell(ctx, r.job, r.rank, r.step, 0)
 }
 
 // needs is what the forward pass calls before it reads the parameters of a span.
@@ -145,12 +149,12 @@ func (r *reducer) need(ctx context.Context, k int) error {
 	f := &r.first
 	for ; f.left > k; f.left-- {
 		for b := f.left - 1; !f.there[b]; {
-			began := r.h.Now()
+			began := r.times.read()
 			token, err := r.h.Recv(ctx, r.rank, tagToken+1<<8)
 			if err != nil {
 				return err
 			}
-			r.stats.wait += r.h.Now() - began
+			f.stood += r.times.stood(began)
 			f.there[token.Header.Step] = true
 			f.flags |= token.Header.Flags
 			token.Release()

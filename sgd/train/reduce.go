@@ -280,7 +280,7 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 		r.backward(tl)
 	}
 	if r.job.Priority {
-		return r.roundFirst(ctx, tl)
+		return r.roundFirst(ctx, tl, coding)
 	}
 	if r.job.fuses() {
 		if err := r.letCycle(ctx); err != nil {
