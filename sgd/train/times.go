@@ -127,6 +127,17 @@ func (t *timer) taken(began time.Duration) {
 	}
 }
 
+// within books a decoding that the main activity began at an instant, in a time
+// that will be told to computed.
+func (t *timer) within(began time.Duration) {
+	if !t.beside {
+		t.decoded(began)
+	} else if !t.h.Virtual() {
+		d := t.h.Now() - began
+		t.spent.decode, t.spent.at = t.spent.decode+d, t.spent.at-d
+	}
+}
+
 // stood books the time since r, in which the main activity waited for the others
 // of its rank, as they spent it. A block is counted when it ends, so what they
 // counted may have begun before, and is then scaled to fit. It returns that time.
