@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/internal/f32"
@@ -97,7 +98,7 @@ func (j *Job) timeline(worker, step int) timeline {
 
 // weigh fills in what a sample's forward pass costs, and each span's share.
 func (j *Job) weigh() {
-	j.flops, j.shares = 0, j.Model.SpanFLOPs()
+	j.flops, j.shares = 0, slices.Clone(j.Model.SpanFLOPs())
 	for _, f := range j.shares {
 		j.flops += f
 	}

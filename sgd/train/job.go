@@ -66,6 +66,10 @@ type Job struct {
 	// are ready and fuse them, up to Bucket bytes (0: 64 MiB) at a time. 0: buckets
 	// are fixed.
 	Cycle time.Duration
+	// Priority lets the reduce modes, when they overlap, exchange buckets of early
+	// layers first, and begin the next forward pass while those of late layers are
+	// under way. Optimizers must be sgd.Local.
+	Priority bool
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
 	// nothing; with Overlap, nothing for the spans that have them.
@@ -144,6 +148,9 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkFusion(); err != nil {
+		return err
+	}
+	if err := j.checkPriority(); err != nil {
 		return err
 	}
 	return j.Mode.Check(j)

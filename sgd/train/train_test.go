@@ -354,7 +354,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 
 // Stopping ends every mode at a whole step, with a checkpoint that goes on.
 func TestStop(t *testing.T) {
-	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
+	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {mode("reduce"), prior(500)}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
 		for netName, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 			polls := 0
 			j := job(t, append(opts, func(j *train.Job) {

@@ -620,7 +620,9 @@ func (w *worker) take(l *link, k int, f comm.Frame) error {
 // takeUp makes what has come the parameters, before they are read.
 func (w *worker) takeUp() (err error) {
 	if w.params.f == nil {
+		began := w.times.start()
 		w.params, err = w.job.cores.assemble(w.links)
+		w.times.within(began)
 		for _, l := range w.links {
 			for k := range l.fresh {
 				l.fresh[k].Release()
