@@ -50,8 +50,8 @@ var parts = [...]string{"compute", "encode", "decode", "wire", "wait", "rest"}
 func metrics(w *Watch) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(&collector{
-		watch: w,
-		state: prometheus.NewDesc("gradlab_run_state", "1 for the state the run is in.", []string{"run", "recipe", "name", "state"}, nil),
+		watch:       w,
+		state:       prometheus.NewDesc("gradlab_run_state", "1 for the state the run is in.", []string{"run", "recipe", "name", "state"}, nil),
 		workerState: prometheus.NewDesc("gradlab_worker_state", "1 for the state that a worker of a running run is in.", append(workerLabels[:4:4], "state"), nil),
 		workerTime:  prometheus.NewDesc("gradlab_worker_time_share", "Share of a worker's time since it told before.", append(workerLabels[:4:4], "part"), nil),
 		workers: []workerGauge{
