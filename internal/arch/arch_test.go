@@ -60,6 +60,7 @@ experiments/sweep       : *                                | *
 experiments/advise      : *                                | *
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
+experiments/mlflow      : experiments experiments/store
 experiments/serve       : comm experiments experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
 notebooks               :
 notebooks/lab           : compress compress/compresstest experiments experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store
