@@ -59,7 +59,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	if cores <= 0 {
 		cores = runtime.GOMAXPROCS(0)
 	}
-	l.slots = make(chan struct{}, cores)
+	l.ahead = newAhead(cores)
 	l.hosts = make([]*host, len(programs))
 	for r := range l.hosts {
 		l.hosts[r] = &host{loop: l, rank: r}
@@ -85,7 +85,7 @@ type loop struct {
 	tasks []*task
 	live  int
 	net   Network
-	slots chan struct{}
+	ahead *ahead
 	err   comm.FirstError
 	cur   *task
 	ended error // set once the run is being torn down
@@ -355,31 +355,26 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 	if w.Break != 0 && h.has(w.Break) {
 		return comm.ErrBroken
 	}
-	done := make(chan error, 1)
-	go func() {
-		l.slots <- struct{}{}
-		var err error
-		defer func() {
-			if r := recover(); r != nil {
-				err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-			}
-			<-l.slots
-			done <- err
-		}()
-		err = w.Run(func(int) error { return nil })
-	}()
+	due := l.now
+	if len(w.Cost) > 0 {
+		due += max(w.Cost[0], 0)
+	}
+	e := l.ahead.submit(due, func() error { return w.Run(func(int) error { return nil }) })
+	if len(w.Cost) == 0 {
+		return l.ahead.join(e)
+	}
 	for i := range w.Cost {
 		if err := h.computing(w, i); err != nil {
 			if w.Abort != nil {
 				w.Abort()
 			}
 			if i == 0 {
-				<-done
+				l.ahead.drop(e)
 			}
 			return err
 		}
 		if i == 0 {
-			if err := <-done; err != nil {
+			if err := l.ahead.join(e); err != nil {
 				return err
 			}
 		}
@@ -388,9 +383,6 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 				return err
 			}
 		}
-	}
-	if len(w.Cost) == 0 {
-		return <-done
 	}
 	return nil
 }

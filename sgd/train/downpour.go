@@ -238,16 +238,22 @@ func (r *replica) gradient(ctx context.Context) error {
 	return r.times.tell(ctx, r.job, r.rank, r.step, r.stats.stale)
 }
 
-// descend computes a gradient, applies it to the replica's own parameters and
-// adds it to the sum.
+// descend computes a gradient, applies it to the replica's own parameters, unless
+// others take their place before they are read again, and adds it to the sum.
 func (r *replica) descend(ctx context.Context) error {
 	d := r.seat.take()
 	defer r.seat.give(d)
 	if err := r.compute(ctx, d, nil, nil); err != nil {
 		return err
 	}
-	p := r.job.progress(r.step, r.step*r.job.Workers)
-	f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+	renewed := (r.step+1)%r.job.NFetch == 0 && (r.fetching || !r.job.Overlap)
+	if !renewed {
+		r.params.own()
+		p := r.job.progress(r.step, r.step*r.job.Workers)
+		f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+	} else if r.shares {
+		r.params.release()
+	}
 	if r.sum.f == nil {
 		r.sum, r.grad = r.grad, vector{}
 		return nil
@@ -301,13 +307,12 @@ func (r *replica) fetched(ctx context.Context) error {
 	r.times.stood(began)
 	r.flags |= hd.Flags
 	for _, l := range r.links {
-		r.renewed(l, l.fetched.Header.Version)
 		began := r.times.start()
-		err := l.in.take(r.params.f, 0, l.fetched)
+		err := r.take(l, 0, l.fetched)
 		r.times.taken(began)
 		l.fetched.Release()
 		if err != nil {
-			return fmt.Errorf("worker %d: parameters of server %d: %w", r.rank, l.id, err)
+			return err
 		}
 	}
 	return nil

@@ -137,6 +137,7 @@ func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.keep()
 	e := &elastic{worker: w, mode: m, x: make([]float32, len(w.params.f))}
 	if e.inner, err = newStepper(j.Optimizer, j.Model.Layout(), j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)

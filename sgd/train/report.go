@@ -67,7 +67,8 @@ type RankReport struct {
 	Peers   []comm.PeerBytes  `json:"peers,omitempty"` // traffic by peer; nil with more than MaxPeers
 	Seconds float64           `json:"seconds"`
 	Stopped bool              `json:"stopped,omitempty"`
-	Time    *Times            `json:"time,omitempty"` // nil in folders of before it was told
+	Time    *Times            `json:"time,omitempty"`   // nil in folders of before it was told
+	Strain  *comm.Strain      `json:"strain,omitempty"` // on an emulated device
 
 	// In folders from before Time: passes with their encoding, and waiting with
 	// the wire. Read Spent.
@@ -93,6 +94,10 @@ func (r RankReport) Spent() Times {
 func (r *RankReport) send(ctx context.Context, h comm.Host, j *Job, t *timer) error {
 	spent := t.times()
 	r.Time, r.Traffic, r.Seconds = &spent, h.Traffic().Count(), h.Now().Seconds()
+	if e, ok := h.(comm.Strained); ok {
+		strain := e.Strain()
+		r.Strain = &strain
+	}
 	if ps := h.Traffic().Peers(); len(ps) <= MaxPeers {
 		r.Peers = ps
 	}

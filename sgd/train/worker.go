@@ -97,14 +97,14 @@ func checkServers(j *Job) error {
 
 // worker is one replica: its parameters, and a link to every shard.
 //
-// Where parameters come raw and from one shard a worker keeps none of its own:
-// it reads the server's, which all who compute on that version share, from the
-// answer to a push until its next gradient is made.
+// A worker keeps no parameters of its own if it can do without: from the answer to
+// a push until its next gradient is made it reads what all share who compute on
+// that version. See cores.assemble.
 type worker struct {
 	job     *Job
 	rank    int
 	params  vector
-	shares  bool // params belong to others
+	shares  bool // params are read only
 	barrier bool // parameters are asked for
 	grad    vector
 	links   []*link
@@ -141,12 +141,13 @@ type link struct {
 	in       *uplink
 	version  uint64
 	seq      uint64
-	waiting  bool       // a push, or a pull, is unanswered
-	due      comm.Tag   // of the answer
-	got      int        // parts of the answer that are there
-	done     bool       // the shard has made its updates
-	voids    uint64     // taken from it
-	fetched  comm.Frame // downpour: parameters not taken up yet
+	waiting  bool         // a push, or a pull, is unanswered
+	due      comm.Tag     // of the answer
+	got      int          // parts of the answer that are there
+	done     bool         // the shard has made its updates
+	voids    uint64       // taken from it
+	fresh    []comm.Frame // by part: parameters not taken up yet, of a worker that shares
+	fetched  comm.Frame   // downpour: parameters that no one has waited for yet
 }
 
 type workerStats struct {
@@ -159,7 +160,7 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: staleness.Voids(j.Policy)}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
-		l := &link{id: i, rank: j.Workers + i, shard: s}
+		l := &link{id: i, rank: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
 		var err error
 		if l.out, err = j.packer(s, j.Codec, compress.Block{Rank: rank, World: j.Workers, Peer: l.rank, Dir: compress.Up, Seed: j.Seed}); err != nil {
 			return nil, err
@@ -181,14 +182,21 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	}
 	mode, _ := j.Mode.(Server)
 	w.barrier = mode.Barrier
-	_, steps := j.Mode.(stepping)
-	_, raw := j.DownCodec.(compress.Raw)
-	if w.shares = raw && !j.Weightless && len(sh) == 1 && sh[0].whole.from == 0 && !j.Overlap && !steps; !w.shares {
-		w.params.f = slices.Clone(w.params.f)
+	// An answer that voids a gradient renews one shard's parameters and no other's;
+	// what a difference is to is each worker's own.
+	alone := j.Workers == 1 || j.Here == 1
+	w.shares = !j.Weightless && isCast(j.DownCodec) && (whole(w.links) || !alone && (len(sh) == 1 || !w.voids))
+	if !w.shares {
+		w.keep()
 	}
 	// A part is complete once its first span is.
 	slices.SortStableFunc(w.order, func(a, b parcel) int { return b.firstSpan() - a.firstSpan() })
 	return w, nil
+}
+
+// keep gives the worker parameters of its own.
+func (w *worker) keep() {
+	w.shares, w.params = false, vector{f: slices.Clone(w.params.f)}
 }
 
 func (p parcel) part() part { return p.link.shard.parts[p.k] }
@@ -202,6 +210,9 @@ func (p parcel) firstSpan() int {
 
 func (w *worker) program(ctx context.Context, h comm.Host) error {
 	w.h = h
+	if w.shares && w.job.Overlap && !h.Virtual() {
+		w.keep() // a pass begins before all parameters are there
+	}
 	w.plan(ctx)
 	start, err := receiveStart(ctx, h, w.job)
 	if err != nil {
@@ -368,6 +379,7 @@ func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
 		}
 		return w.job.cores.away(func() error { return w.need(ctx, span) })
 	}
+	defer w.computed()
 	back, mark := newDescent(len(w.spans)), 0
 	return w.compute(ctx, d, need, func(span int) error {
 		back.pass(span)
@@ -413,8 +425,8 @@ func (w *worker) computed() {
 
 // compute runs the forward and backward pass of the present step.
 func (w *worker) compute(ctx context.Context, d *desk, need, ready func(int) error) error {
-	if w.params.f == nil {
-		return fmt.Errorf("worker %d, step %d: no server has sent parameters", w.rank, w.step)
+	if err := w.takeUp(); err != nil {
+		return err
 	}
 	w.grad = newVector(len(w.params.f))
 	loss, bad, err := w.job.gradient(ctx, d, w.params.f, w.grad.f, w.rank, w.step, need, ready)
@@ -585,18 +597,31 @@ func (w *worker) take(l *link, k int, f comm.Frame) error {
 	w.renewed(l, f.Header.Version)
 	if w.shares {
 		w.params.release()
-		var ok bool
-		if w.params, ok = received(f); ok && len(f.Body) == 4*l.shard.size() {
-			return nil
-		}
-		w.params.release()
-		w.params = newVector(l.shard.size())
+		l.fresh[k].Release()
+		l.fresh[k] = f.Share()
+		return nil
 	}
 	began := w.times.start()
 	err := l.in.take(w.params.f, k, f)
 	w.times.decoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
+	}
+	return nil
+}
+
+// takeUp makes what has come the parameters, before they are read.
+func (w *worker) takeUp() (err error) {
+	if w.params.f == nil {
+		w.params, err = w.job.cores.assemble(w.links)
+		for _, l := range w.links {
+			for k := range l.fresh {
+				l.fresh[k].Release()
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
 	return nil
 }
