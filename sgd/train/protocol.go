@@ -30,6 +30,11 @@ const (
 	tagQuiet                        // worker → observer: it has made them
 	tagPeer                         // worker → worker: parameters, or their differences
 	tagReply                        // worker → worker: parameters, in answer to parameters
+	tagCommand                      // coordinator → server: see Sandblaster
+	tagDots                         // server → coordinator: the command is carried out
+	tagIdle                         // worker → coordinator: asks for work
+	tagPortion                      // coordinator → worker: a portion of the batch
+	tagRecall                       // coordinator → worker: it is no longer wanted
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 
