@@ -163,6 +163,8 @@ func (c Config) modelSpec() (nn.Spec, error) {
 type Places struct {
 	Dir   string // --data-dir or GRADLAB_DATA
 	Cache string // the user's cache; "": the default
+
+	Memory *data.Memory // of the set read last; nil: none
 }
 
 // Build makes the job of a configuration: data opened, model built, everything
@@ -232,7 +234,7 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 	}
 	return data.Open(c.Data, data.Options{
 		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
-		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Memory: at.Memory, Progress: progress,
 	})
 }
 

@@ -17,18 +17,18 @@ type deaths []struct {
 }
 
 // parseDeaths reads "5@2s" (five workers, two seconds into the run),
-// "1@500ms,2@1s" or "none". Times must rise.
+// "1@500ms+2@1s" or "none". Times must rise.
 func parseDeaths(text string) (deaths, error) {
 	if text == "none" {
 		return nil, nil
 	}
 	var d deaths
-	for _, part := range strings.Split(text, ",") {
+	for _, part := range strings.Split(text, "+") {
 		n, when, ok := strings.Cut(strings.TrimSpace(part), "@")
 		count, err1 := strconv.Atoi(n)
 		at, err2 := time.ParseDuration(when)
 		if !ok || err1 != nil || err2 != nil || count < 1 || at < 0 || (len(d) > 0 && at <= d[len(d)-1].at) {
-			return nil, fmt.Errorf("want none, or how many workers are killed when, in order of time, such as 5@2s or 1@500ms,2@1s, not %q", text)
+			return nil, fmt.Errorf("want none, or how many workers are killed when, in order of time, such as 5@2s or 1@500ms+2@1s, not %q", text)
 		}
 		d = append(d, struct {
 			count int
@@ -47,7 +47,7 @@ func (d deaths) String() string {
 	for _, e := range d {
 		parts = append(parts, fmt.Sprintf("%d@%v", e.count, e.at))
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(parts, "+")
 }
 
 // of says which of the ranks 0 … workers−1 die when.

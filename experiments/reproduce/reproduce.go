@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/data"
 )
 
 // Study computes a result again.
@@ -30,6 +31,7 @@ type Lab struct {
 	Logf  func(format string, args ...any) // hears how it goes; may be nil
 
 	memory memory
+	data   data.Memory // runs of a study have their data in common
 }
 
 func (l *Lab) logf(format string, args ...any) {
