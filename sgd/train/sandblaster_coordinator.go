@@ -33,6 +33,7 @@ type coordinator struct {
 	idle    []int     // workers without work, in the order they asked
 	waiting []uint64  // portions of this evaluation that nobody has, in order
 	loss    []float64 // of the portions that are there, else NaN
+	copies  []int     // of each portion: how many workers are at it
 	first   uint64    // portion of the batch
 	missing int
 }
@@ -187,9 +188,9 @@ func (c *coordinator) Evaluate(ctx context.Context) (float64, error) {
 	if c.first = 0; c.mode.Portions > 0 {
 		c.first = uint64(c.iter) * uint64(n)
 	}
-	c.waiting, c.loss, c.missing = c.waiting[:0], c.loss[:0], n
+	c.waiting, c.loss, c.copies, c.missing = c.waiting[:0], c.loss[:0], c.copies[:0], n
 	for p := range n {
-		c.waiting, c.loss = append(c.waiting, c.first+uint64(p)), append(c.loss, math.NaN())
+		c.waiting, c.loss, c.copies = append(c.waiting, c.first+uint64(p)), append(c.loss, math.NaN()), append(c.copies, 0)
 	}
 	for c.missing > 0 {
 		if err := c.assign(ctx); err != nil {
@@ -228,30 +229,29 @@ func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
 	case hd.Tag != tagIdle || w < 0 || w >= len(c.work) || hd.Code != idleNew && hd.Seq != c.work[w].id:
 		return 0, fmt.Errorf("rank %d sent the coordinator a frame with tag %d, which it did not ask for", w, hd.Tag)
 	}
-	was := c.work[w]
 	if hd.Code == idleNew {
-		if was.id == 0 && !slices.Contains(c.idle, w) { // else it asked before a mark, too
+		if c.work[w].id == 0 && !slices.Contains(c.idle, w) { // else it asked before a mark, too
 			c.idle = append(c.idle, w)
 		}
 		return 0, nil
 	}
-	c.work[w] = errand{}
+	was, current := c.back(w)
 	c.idle = append(c.idle, w)
-	if was.eval != c.eval {
+	if !current {
 		return 0, nil
 	}
-	at := &c.loss[was.portion-c.first]
+	at := was.portion - c.first
 	switch {
+	case !math.IsNaN(c.loss[at]): // a copy
+		return 0, nil
 	case hd.Code == idleGaveUp:
 		c.again(was)
 		return 0, nil
-	case !math.IsNaN(*at): // a copy
-		return 0, nil
 	}
-	*at = hd.Value
+	c.loss[at] = hd.Value
 	c.missing--
-	for o, e := range c.work { // the copies
-		if e.id > 0 && e.eval == c.eval && e.portion == was.portion {
+	for o, e := range c.work {
+		if c.copies[at] > 0 && e.id > 0 && e.eval == c.eval && e.portion == was.portion {
 			if err := c.callOff(ctx, o); err != nil {
 				return 0, err
 			}
@@ -260,23 +260,22 @@ func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
 	return hd.Value, nil
 }
 
-// again puts a portion back that a worker will not make, unless it is there or
-// another makes it.
-func (c *coordinator) again(was errand) {
-	if was.id == 0 || was.eval != c.eval || c.missing == 0 || !math.IsNaN(c.loss[was.portion-c.first]) || c.copies(was.portion) > 0 {
-		return
+// back takes a worker from its errand; current says whether that is of this
+// evaluation.
+func (c *coordinator) back(w int) (was errand, current bool) {
+	was, c.work[w] = c.work[w], errand{}
+	if current = was.id > 0 && was.eval == c.eval; current {
+		c.copies[was.portion-c.first]--
 	}
-	c.waiting = slices.Insert(c.waiting, 0, was.portion)
+	return was, current
 }
 
-// copies is how many workers are at a portion of this evaluation.
-func (c *coordinator) copies(portion uint64) (n int) {
-	for _, e := range c.work {
-		if e.id > 0 && e.eval == c.eval && e.portion == portion {
-			n++
-		}
+// again puts a portion of this evaluation that a worker will not make back to
+// those that nobody has, unless another makes it.
+func (c *coordinator) again(was errand) {
+	if at := was.portion - c.first; c.copies[at] == 0 && math.IsNaN(c.loss[at]) {
+		c.waiting = slices.Insert(c.waiting, 0, was.portion)
 	}
-	return n
 }
 
 // lose copes with the death of a worker: its portion is for another one.
@@ -285,13 +284,14 @@ func (c *coordinator) lose(err error) error {
 	if !errors.As(err, &p) || p.Rank >= c.job.Workers {
 		return err
 	}
-	was := c.work[p.Rank]
-	c.live[p.Rank], c.work[p.Rank] = false, errand{}
+	c.live[p.Rank] = false
 	c.idle = slices.DeleteFunc(c.idle, func(w int) bool { return w == p.Rank })
+	if was, current := c.back(p.Rank); current {
+		c.again(was)
+	}
 	if !slices.Contains(c.live, true) {
 		return fmt.Errorf("all workers are gone; the last one: %w", p)
 	}
-	c.again(was)
 	return nil
 }
 
@@ -306,6 +306,7 @@ func (c *coordinator) assign(ctx context.Context) error {
 		c.idle = c.idle[1:]
 		c.handed++
 		c.work[w] = errand{c.handed, c.eval, portion}
+		c.copies[portion-c.first]++
 		hd := c.job.header(comm.Control, tagPortion)
 		hd.Step, hd.Seq, hd.Version = portion, c.handed, c.eval
 		if err := c.send(ctx, w, hd); err != nil {
@@ -327,7 +328,7 @@ func (c *coordinator) next() (portion uint64, ok bool) {
 		if e.id == 0 || e.eval != c.eval || !math.IsNaN(c.loss[e.portion-c.first]) {
 			continue
 		}
-		if n := c.copies(e.portion); n < fewest || n == fewest && ok && e.id < oldest {
+		if n := c.copies[e.portion-c.first]; n < fewest || n == fewest && ok && e.id < oldest {
 			portion, ok, fewest, oldest = e.portion, true, n, e.id
 		}
 	}
