@@ -86,6 +86,14 @@ func NewFrame(h Header, buf *Buffer) Frame {
 // Buffer returns the counted buffer under the body, nil if it has none.
 func (f Frame) Buffer() *Buffer { return f.buf }
 
+// Share is the same frame for one more holder, who releases it, too.
+func (f Frame) Share() Frame {
+	if f.buf != nil {
+		f.buf.Retain()
+	}
+	return f
+}
+
 // Release gives the body back. The frame must not be used afterwards.
 func (f *Frame) Release() {
 	if f.buf != nil {
@@ -138,7 +146,9 @@ type Clock interface {
 	Do(ctx context.Context, w Work) error
 	// Sleep lets d pass on the net's clock.
 	Sleep(ctx context.Context, d time.Duration) error
-	// Virtual says whether time is simulated.
+	// Virtual says whether time is that of a device of its own: computing then takes
+	// what it is said to cost, on a virtual clock or an emulated device, and whoever
+	// computes outside of Do must Sleep for it.
 	Virtual() bool
 }
 

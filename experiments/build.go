@@ -121,6 +121,9 @@ func (c *Config) resolve() error {
 	if c.Trace && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"trace\": net=%s has no virtual clock to trace; use net=sim", c.Net))
 	}
+	if err := c.checkEmulate(); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
@@ -163,8 +166,7 @@ func (c Config) modelSpec() (nn.Spec, error) {
 type Places struct {
 	Dir   string // --data-dir or GRADLAB_DATA
 	Cache string // the user's cache; "": the default
-
-	Memory *data.Memory // of the set read last; nil: none
+	Shelf *Shelf // data sets opened before; nil: none
 }
 
 // Build makes the job of a configuration: data opened, model built, everything
@@ -193,29 +195,11 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 // BuildAll makes the job of every run, one after the other, and opens each data
 // set once. The error of a configuration that cannot run is a *ConfigError.
 func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
-	type key struct {
-		data        string
-		train, test int
-		augment     bool
+	if at.Shelf == nil {
+		at.Shelf = &Shelf{}
 	}
-	type opened struct {
-		ds  sgd.Dataset
-		err error
-	}
-	sets := map[key]opened{}
 	for _, r := range runs {
-		c := r.Config
-		k := key{c.Data, c.TrainLimit, c.TestLimit, c.Augment}
-		o, ok := sets[k]
-		if !ok {
-			o.ds, o.err = c.open(at, progress)
-			sets[k] = o
-		}
-		if o.err != nil {
-			each(r, nil, o.err)
-			continue
-		}
-		j, err := c.assemble(o.ds)
+		j, err := r.Config.Build(at, progress)
 		each(r, j, err)
 	}
 }
@@ -232,9 +216,11 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 		}
 		return p.Samples(imageNet), nil
 	}
-	return data.Open(c.Data, data.Options{
-		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
-		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Memory: at.Memory, Progress: progress,
+	return at.Shelf.get(c, func() (sgd.Dataset, error) {
+		return data.Open(c.Data, data.Options{
+			Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
+			Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+		})
 	})
 }
 
@@ -441,10 +427,9 @@ func (c Config) place(servers int) []int {
 // net makes the net of a configuration whose ranks all run in this process.
 func (c Config) net(servers int, start time.Duration) comm.Net {
 	if c.Net == "local" {
-		return &local.Net{}
+		return c.emulated(&local.Net{})
 	}
-	latency, _ := time.ParseDuration(c.NetworkLatency)
-	message, _ := time.ParseDuration(c.NetworkMessage)
+	latency, message := c.delays()
 	dies, _ := parseDeaths(c.DeviceDie)
 	killed, _ := dies.of(c.Workers)
 	n := &sim.Net{Start: start, Deaths: killed, Network: &sim.Fair{

@@ -49,7 +49,7 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 		return err
 	}
 	defer net.Close()
-	return net.Run(ctx, []comm.Program{p})
+	return c.emulated(net).Run(ctx, []comm.Program{p})
 }
 
 // check compares what the launcher says with what the job needs.

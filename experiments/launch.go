@@ -109,7 +109,7 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 		close(joined)
 		return obs.Program(ctx, h)
 	}
-	err = net.Run(ctx, []comm.Program{program})
+	err = c.emulated(net).Run(ctx, []comm.Program{program})
 	if err != nil {
 		procs.kill(2 * time.Second)
 		if early := procs.failure(); early != "" {
@@ -139,7 +139,7 @@ func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, o 
 		return err
 	}
 	defer net.Close()
-	return net.Run(ctx, []comm.Program{p, obs.Program})
+	return c.emulated(net).Run(ctx, []comm.Program{p, obs.Program})
 }
 
 // processes are the ranks of one launch.

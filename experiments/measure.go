@@ -11,8 +11,10 @@ import (
 // Measured is what a run shows of time and bytes.
 type Measured struct {
 	Ends               []float64 // virtual seconds at which updates 1, 2, … were made, of runs of up to 400
+	Updates            []int     // how many were made by then
 	BytesUp, BytesDown uint64    // by and to all workers
 	Reports            []train.RankReport
+	Links              []sim.Link // how much of the network was used
 }
 
 // Rate is the number of samples a second, per samples in an update, from behind
@@ -48,12 +50,17 @@ func (c Config) Measure(ctx context.Context) (*Measured, error) {
 	if err := net.Run(ctx, programs); err != nil {
 		return nil, err
 	}
-	return &Measured{Ends: s.at, BytesUp: obs.Final.BytesUp, BytesDown: obs.Final.BytesDown, Reports: obs.Reports}, nil
+	return &Measured{Ends: s.at, Updates: s.made, BytesUp: obs.Final.BytesUp, BytesDown: obs.Final.BytesDown, Reports: obs.Reports, Links: net.Links()}, nil
 }
 
 // ends notes when updates were made.
-type ends struct{ at []float64 }
+type ends struct {
+	at   []float64
+	made []int
+}
 
-func (e *ends) Progress(p train.Progress)          { e.at = append(e.at, p.Seconds) }
+func (e *ends) Progress(p train.Progress) {
+	e.at, e.made = append(e.at, p.Seconds), append(e.made, p.Step)
+}
 func (e *ends) Eval(train.Eval)                    {}
 func (e *ends) Checkpoint(int, *train.State) error { return nil }

@@ -59,7 +59,8 @@ type Result struct {
 	Servers bool           `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
 	Config  map[string]any `json:"config"`
 
-	Network *NetworkUse `json:"network,omitempty"` // on the virtual cluster, of the last leg
+	Strain  *comm.Strain `json:"strain,omitempty"`  // with key emulate, of all ranks
+	Network *NetworkUse  `json:"network,omitempty"` // on the virtual cluster, of the last leg
 
 	Evals []train.Eval       `json:"-"`
 	Ranks []train.RankReport `json:"-"`
@@ -172,6 +173,12 @@ func (r *Result) measured(o *train.Observer) {
 	}
 	var age, gap []*train.Spread
 	for _, rep := range o.Reports {
+		if rep.Strain != nil {
+			if r.Strain == nil {
+				r.Strain = &comm.Strain{}
+			}
+			r.Strain.Add(*rep.Strain)
+		}
 		age, gap = append(age, rep.Age), append(gap, rep.Gap)
 		if rep.Waits == nil {
 			continue

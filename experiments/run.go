@@ -265,6 +265,9 @@ func summary(r *Result) string {
 	if r.StalenessMax > 0 {
 		s += fmt.Sprintf(", staleness %.1f mean %d max", r.StalenessMean, r.StalenessMax)
 	}
+	if r.Strain != nil && r.Strain.Overruns > 0 {
+		s += fmt.Sprintf(", OVERRUN: %d of %d computations took longer than stated, by %s in all", r.Strain.Overruns, r.Strain.Works, progress.Seconds(r.Strain.OverSeconds))
+	}
 	if r.Degraded {
 		s += ", DEGRADED: " + strings.Join(r.Lost, "; ")
 	}

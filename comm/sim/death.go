@@ -37,7 +37,7 @@ func (h *host) die() {
 // are there; nil, if there is none.
 func (h *host) told() *comm.PeerError {
 	for i, e := range h.news {
-		if !h.loop.net.pending(e.Rank, h.rank) {
+		if !h.loop.pending(e.Rank, h.rank) {
 			h.news = slices.Delete(h.news, i, i+1)
 			return e
 		}

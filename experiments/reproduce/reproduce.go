@@ -10,7 +10,6 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/internal/registry"
-	"github.com/gradlab/gradlab/sgd/data"
 )
 
 // Study computes a result again.
@@ -31,7 +30,6 @@ type Lab struct {
 	Logf  func(format string, args ...any) // hears how it goes; may be nil
 
 	memory memory
-	data   data.Memory // runs of a study have their data in common
 }
 
 func (l *Lab) logf(format string, args ...any) {
@@ -133,6 +131,9 @@ func Run(ctx context.Context, name string, lab *Lab) (*Report, error) {
 	s, err := Studies.Parse(name)
 	if err != nil {
 		return nil, err
+	}
+	if lab.Runs.Places.Shelf == nil {
+		lab.Runs.Places.Shelf = &experiments.Shelf{}
 	}
 	r, err := s.Run(ctx, lab)
 	if err != nil {

@@ -20,7 +20,6 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 	}
 	opt := l.Runs
 	opt.Resume = true
-	opt.Places.Memory = &l.data
 	r, err := experiments.Execute(ctx, experiments.Run{Name: name, Config: runs[0].Config}, opt)
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", name, err)

@@ -40,6 +40,7 @@ sgd/data                : sgd internal/f32 internal/par internal/rng internal/re
 comm                    :
 comm/commtest           : comm
 comm/local              : comm
+comm/emulate            : comm                             | golang.org/x/sys
 comm/sim                : comm internal/rng
 comm/trace              : comm comm/sim
 comm/shm                : comm                             | golang.org/x/sys
@@ -59,7 +60,7 @@ experiments/store       : *                                | *
 experiments/sweep       : *                                | *
 experiments/advise      : *                                | *
 experiments/reproduce   : *                                | *
-experiments/report      : experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
+experiments/report      : comm experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/serve       : comm experiments experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
 notebooks               :
 notebooks/lab           : compress compress/compresstest experiments experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store
@@ -71,7 +72,7 @@ internal/arch           :
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/advise" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "notebooks" /* likewise */, "sgd/data"}
+	clocks = []string{"internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/advise" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "notebooks" /* likewise */, "sgd/data"}
 	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 

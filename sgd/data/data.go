@@ -34,8 +34,6 @@ type Options struct {
 	// KeepDecoded stores decoded image folders in Cache/decoded, so that the
 	// next Open reads bytes instead of decoding JPEGs.
 	KeepDecoded bool
-	// Memory, if not nil, keeps the set in memory for those who open it again.
-	Memory *Memory
 
 	// Seed addresses the shuffle and the augmentation: the seed of the run.
 	Seed uint64

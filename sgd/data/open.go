@@ -27,24 +27,22 @@ func (r *recipe) open(o Options) (sgd.Dataset, error) {
 	if err != nil {
 		return sgd.Dataset{}, err
 	}
-	l, hash, err := o.Memory.recall(loc.Path, func() (loaded, error) {
-		t, err := openTree(loc.Path, false)
-		if err != nil {
-			return loaded{}, err
-		}
-		defer t.Close()
-		keep := ""
-		if o.KeepDecoded && o.Cache != "" {
-			keep = filepath.Join(o.Cache, "decoded")
-		}
-		return t.load(r, keep)
-	})
+	t, err := openTree(loc.Path, false)
+	if err != nil {
+		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
+	}
+	defer t.Close()
+	keep := ""
+	if o.KeepDecoded && o.Cache != "" {
+		keep = filepath.Join(o.Cache, "decoded")
+	}
+	l, err := t.load(r, keep)
 	if err != nil {
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
 	sc := newScale(l.parts[0].sh.C, 255, r.mean, r.std)
 	train := &held{images: l.parts[0], scale: sc, pad: r.pad, flip: r.flip}
 	ds := dataset(train, &held{images: l.parts[1], scale: sc}, o, false)
-	ds.Name, ds.Hash, ds.Note = r.name, hash, strings.Join(l.notes, "; ")
+	ds.Name, ds.Hash, ds.Note = r.name, digest(l.parts[:]...), strings.Join(l.notes, "; ")
 	return ds, nil
 }

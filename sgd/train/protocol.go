@@ -30,6 +30,7 @@ const (
 	tagQuiet                        // worker → observer: it has made them
 	tagPeer                         // worker → worker: parameters, or their differences
 	tagReply                        // worker → worker: parameters, in answer to parameters
+	tagWorker                       // worker → observer: JSON, how it does
 	tagCommand                      // coordinator → server: see Sandblaster
 	tagDots                         // server → coordinator: the command is carried out
 	tagIdle                         // worker → coordinator: asks for work

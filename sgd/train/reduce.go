@@ -75,6 +75,7 @@ type reducer struct {
 	told    int // the step of the last report
 	loss    float64
 	stats   workerStats
+	times   timer
 	prog    progressMeter
 	h       comm.Host
 	net     comm.Endpoint // h, for collectives
@@ -182,6 +183,7 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	r.times.begin(h, r.job.Overlap)
 	if start != nil {
 		if err := r.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", r.rank, err)
@@ -256,7 +258,8 @@ func (r *reducer) plan(ctx context.Context) {
 func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 	tl := r.job.timeline(r.rank, r.step)
 	r.stop = r.rank == 0 && r.job.IsStopping()
-	r.work.Cost[0] = tl.total + r.job.coding(r.job.Codec, r.shard.size())
+	coding := r.job.coding(r.job.Codec, r.shard.size())
+	r.work.Cost[0] = tl.total + coding
 	if r.job.Overlap {
 		r.backward(tl)
 	}
@@ -265,24 +268,25 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 			return 0, err
 		}
 	}
-	began := r.h.Now()
+	began := r.times.read()
 	if err := r.h.Do(ctx, r.work); err != nil {
 		return 0, err
 	}
-	r.stats.compute += r.h.Now() - began
-	began = r.h.Now()
+	r.times.price(coding)
+	r.times.computed(began)
 	if r.job.Overlap {
+		began = r.times.read()
 		flags, err = r.exchanged(ctx)
+		r.times.stood(began)
 	} else {
 		flags, err = r.exchange(ctx, &r.buckets[0], r.stop)
 	}
 	if err != nil {
 		return 0, err
 	}
-	r.stats.wait += r.h.Now() - began
 	r.update()
 	r.step++
-	return flags, nil
+	return flags, r.times.tell(ctx, r.job, r.rank, r.step, 0)
 }
 
 // pass makes the gradient and begins its exchange.
@@ -391,6 +395,7 @@ func (r *reducer) begin(k int) error {
 	if r.plain {
 		return nil
 	}
+	defer r.times.encoded(r.times.start())
 	b := &r.buckets[k]
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
@@ -418,7 +423,7 @@ func (r *reducer) exchange(ctx context.Context, b *bucket, stop bool) (flags uin
 			n += r.shard.pieces[i].len
 		}
 	}
-	return flags, r.job.bill(ctx, r.h, r.job.coding(r.job.Codec, n))
+	return flags, r.times.decoding(ctx, r.job.coding(r.job.Codec, n))
 }
 
 // perform does what the exchanges of a bucket ask for, round by round, the
@@ -465,6 +470,7 @@ func (r *reducer) perform(ctx context.Context, b *bucket, stop bool) (flags uint
 		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
 			return flags, err
 		}
+		began := r.times.start()
 		for i := range b.ops {
 			if b.ops[i].Kind == compress.OpNone {
 				continue
@@ -474,7 +480,9 @@ func (r *reducer) perform(ctx context.Context, b *bucket, stop bool) (flags uint
 			}
 			busy = busy || b.ops[i].Kind != compress.OpNone
 		}
+		r.times.decoded(began)
 	}
+	defer r.times.decoded(r.times.start())
 	for i := b.lo; i < b.hi; i++ {
 		g := r.shard.pieces[i].at(r.grad, true)
 		f32.Fill(g, 0)
@@ -737,9 +745,7 @@ func (r *reducer) loadCodecs(st *State) error {
 }
 
 func (r *reducer) final(ctx context.Context, stopped bool) error {
-	rep := RankReport{Rank: r.rank, Role: "worker", Sent: uint64(r.step), Zeroed: r.stats.zeroed, Steps: r.step, Version: r.step,
-		ComputeSeconds: r.stats.compute.Seconds(), WaitSeconds: r.stats.wait.Seconds(),
-		Traffic: r.h.Traffic().Count(), Seconds: r.h.Now().Seconds(), Stopped: stopped}
+	rep := RankReport{Rank: r.rank, Role: "worker", Sent: uint64(r.step), Zeroed: r.stats.zeroed, Steps: r.step, Version: r.step, Stopped: stopped}
 	rep.Ledger.Applied = uint64(r.step)
-	return sendJSON(ctx, r.h, r.job, tagFinal, rep)
+	return rep.send(ctx, r.h, r.job, &r.times)
 }

@@ -21,6 +21,7 @@ type coordinator struct {
 	rank     int
 	min      *lbfgs.Minimizer
 	h        comm.Host
+	times    timer
 	iter     int    // iterations made
 	eval     uint64 // evaluations begun
 	samples  uint64 // that were evaluated
@@ -61,6 +62,7 @@ func (c *coordinator) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	c.times.begin(h, false)
 	if start != nil {
 		if err := c.load(start); err != nil {
 			return fmt.Errorf("coordinator: %w", err)
@@ -97,8 +99,8 @@ func (c *coordinator) program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-	r := RankReport{Rank: c.rank, Role: "coordinator", Version: c.iter, Traffic: h.Traffic().Count(), Seconds: h.Now().Seconds(), Stopped: stopped}
-	return sendJSON(ctx, h, c.job, tagFinal, r)
+	r := RankReport{Rank: c.rank, Role: "coordinator", Version: c.iter, Stopped: stopped}
+	return r.send(ctx, h, c.job, &c.times)
 }
 
 // made does what is due after an iteration.

@@ -36,6 +36,7 @@ func (w *hand) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	w.times.begin(h, false)
 	if start != nil {
 		if err := w.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", w.rank, err)
@@ -44,18 +45,18 @@ func (w *hand) program(ctx context.Context, h comm.Host) error {
 		return err
 	}
 	for {
-		began := h.Now()
 		f, err := h.Recv(ctx, w.boss, comm.AnyTag)
 		if err != nil {
 			return fmt.Errorf("worker %d, waiting for work: %w", w.rank, err)
 		}
-		w.stats.wait += h.Now() - began
 		hd := f.Header
 		f.Release()
 		switch hd.Tag {
 		case tagRecall: // of what it has pushed meanwhile
 		case tagPortion:
-			err = w.portion(ctx, hd)
+			if err = w.portion(ctx, hd); err == nil {
+				err = w.times.tell(ctx, w.job, w.rank, w.step, 0)
+			}
 		case tagSave:
 			st := newState()
 			if err = w.save(st); err == nil {
@@ -130,7 +131,6 @@ func (w *hand) portion(ctx context.Context, hd comm.Header) error {
 
 // fetch brings the point of an evaluation, if it is still there.
 func (w *hand) fetch(ctx context.Context, eval uint64) (there bool, err error) {
-	began := w.h.Now()
 	for _, l := range w.links {
 		q := w.job.header(comm.Control, tagPull)
 		q.Shard, q.Step, q.Version = uint16(l.id), uint64(w.step), eval
@@ -154,7 +154,6 @@ func (w *hand) fetch(ctx context.Context, eval uint64) (there bool, err error) {
 	if there {
 		w.holds = eval
 	}
-	w.stats.wait += w.h.Now() - began
 	return there, nil
 }
 
@@ -163,9 +162,9 @@ func (w *hand) fetch(ctx context.Context, eval uint64) (there bool, err error) {
 func (w *hand) compute(ctx context.Context, hd comm.Header) (whole bool, err error) {
 	draw, _ := w.mode.draw(w.job, hd.Step)
 	cost := w.job.timeline(w.rank, w.step).total
-	began := w.h.Now()
+	began := w.times.read()
 	defer func() {
-		w.stats.compute += w.h.Now() - began
+		w.times.computed(began)
 		w.step++
 	}()
 	for {
@@ -194,6 +193,9 @@ func (w *hand) compute(ctx context.Context, hd comm.Header) (whole bool, err err
 func (w *hand) descend(ctx context.Context, draw sgd.Draw) error {
 	d := w.seat.take()
 	defer w.seat.give(d)
+	if err := w.takeUp(); err != nil {
+		return err
+	}
 	w.grad.release()
 	w.grad = newVector(len(w.params.f))
 	loss, bad, err := w.job.gradientOf(ctx, d, w.params.f, w.grad.f, draw, nil, nil, nil)

@@ -28,6 +28,7 @@ type slice struct {
 	down   *downlink
 
 	h       comm.Host
+	times   timer
 	eval    uint64          // evaluation under way
 	open    bool            // its point has not been left
 	counted map[uint64]bool // portions of it
@@ -62,6 +63,7 @@ func (s *slice) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	s.times.begin(h, false)
 	if start != nil {
 		if err := s.load(start); err != nil {
 			return fmt.Errorf("server %d: %w", s.id, err)
@@ -82,8 +84,8 @@ func (s *slice) program(ctx context.Context, h comm.Host) error {
 		}
 	}
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.version, Ledger: s.ledger, Taken: s.taken, Past: s.past, Causes: s.causes,
-		Lost: s.lost, Traffic: h.Traffic().Count(), Seconds: h.Now().Seconds(), Stopped: s.stop}
-	return sendJSON(ctx, h, s.job, tagFinal, r)
+		Lost: s.lost, Stopped: s.stop}
+	return r.send(ctx, h, s.job, &s.times)
 }
 
 // finished says whether the run is over and no worker has anything under way.
@@ -127,7 +129,9 @@ func (s *slice) handle(ctx context.Context, f comm.Frame) error {
 		if hd.Shard = uint16(s.id); s.open {
 			hd.Version = s.eval
 		}
+		began := s.times.start()
 		out, err := s.down.frame(hd, from, 0, s.params, int(s.eval))
+		s.times.encoded(began)
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", from, err)
 		}
@@ -150,12 +154,14 @@ func (s *slice) send(ctx context.Context, worker int, f comm.Frame) error {
 // push counts a portion, unless it was counted before, and says that it has come.
 func (s *slice) push(ctx context.Context, f comm.Frame) error {
 	h := f.Header
-	if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+	if err := s.times.decoding(ctx, s.job.Timing.serving(f.Billed)); err != nil {
 		return err
 	}
 	hd := s.job.header(comm.Control, tagAnswer)
 	hd.Shard, hd.Step = uint16(s.id), h.Step
+	began := s.times.start()
 	cause, err := s.count(f)
+	s.times.decoded(began)
 	switch {
 	case err != nil:
 		return fmt.Errorf("server %d, portion %d of worker %d: %w", s.id, h.Step, h.From, err)
@@ -207,9 +213,13 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 			s.down.changed()
 			s.open = false
 		}
+		began := s.times.start()
 		s.dots = s.mem.Do(s.dots[:0], ops)
-		if err := s.job.bill(ctx, s.h, s.job.Timing.serving(4*s.shard.size()*len(ops))); err != nil {
-			return err
+		s.times.updated(began)
+		if d := s.job.Timing.serving(4 * s.shard.size() * len(ops)); d > 0 && s.h.Virtual() {
+			if err := s.h.Sleep(ctx, d); err != nil {
+				return err
+			}
 		}
 		return s.answer(ctx)
 	case commandBegin:

@@ -37,6 +37,7 @@ type server struct {
 	prog    progressMeter
 	meas    *measures
 	order   *orderLog
+	times   timer
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
@@ -60,6 +61,7 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 	if s.store, err = newStore(j, sh); err != nil {
 		return nil, err
 	}
+	s.store.times = &s.times
 	if s.down, err = newDownlink(j, id, sh); err != nil {
 		return nil, err
 	}
@@ -73,8 +75,8 @@ type store struct {
 	job       *Job
 	params    vector // packed; frames on their way to workers may share it
 	sum       vector // of the gradients of the next update, weighted; empty at first
-	only      []byte // in place of sum: a single raw gradient of weight 1
-	sole      bool   // nobody else reads it
+	only      vector // in place of sum: a single raw gradient of weight 1
+	sole      bool   // but for its frame, nobody else reads it, and it is all of its buffer
 	opt       *stepper
 	in        []*packer // one decoder per worker
 	sched     lrschedule.Schedule
@@ -82,6 +84,7 @@ type store struct {
 	amend     *amending   // nil: the corrector only scales
 	sent      *sentCopies // nil: nobody compares with them
 	trainable []sgd.Range
+	times     *timer
 	gap       gauge
 	gaps      []float64 // of the next update's gradients
 }
@@ -117,7 +120,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 
 func (st *store) Reset() {
 	st.sum.release()
-	st.only = nil
+	st.only.release()
 	st.gaps = st.gaps[:0]
 }
 
@@ -127,6 +130,7 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	if st.job.Weightless {
 		return nil
 	}
+	defer st.times.decoded(st.times.start())
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
 	if st.job.Gap {
@@ -136,45 +140,61 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 		return st.addAmended(f, weight, past, from)
 	}
 	switch {
-	case st.sum.f == nil && st.only == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
-		st.only, st.sole = f.Body, f.Buffer() != nil && f.Buffer().Sole()
-		return nil
-	case st.only != nil:
-		st.decodeOnly()
-	case st.sum.f == nil:
+	case st.sum.f == nil && st.only.f == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
+		sole := f.Buffer() != nil && f.Buffer().Sole() && len(f.Buffer().B) == len(f.Body)
+		if v, ok := received(f); ok {
+			st.only, st.sole = v, sole
+			return nil
+		}
+	case st.only.f != nil:
+		st.copyOnly()
+	}
+	if st.sum.f == nil {
 		st.sum = newVector(len(st.params.f))
 		return in.set(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
 	}
 	return in.addTo(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
 }
 
-// decodeOnly makes the single gradient the sum.
-func (st *store) decodeOnly() {
+// copyOnly makes the single gradient the sum.
+func (st *store) copyOnly() {
 	st.sum = newVector(len(st.params.f))
-	f32.FromBytes(st.sum.f, st.only)
-	st.only = nil
+	copy(st.sum.f, st.only.f)
+	st.only.release()
 }
 
-// Step makes the update in the memory of the gradient, if that is nobody
-// else's.
+// gradient is the sum, with the reference that was the store's. Nobody else
+// reads it, but for the frame of a gradient that is the only one.
+func (st *store) gradient() (g vector) {
+	if st.only.f != nil && !st.sole {
+		st.copyOnly()
+	}
+	if st.only.f != nil {
+		g, st.only = st.only, g
+	} else {
+		g, st.sum = st.sum, g
+	}
+	return g
+}
+
+// Step makes the update in the memory of the gradient. Where others read the
+// parameters, as they were or are on their way to workers, the new ones come to
+// lie there too; else they take the place of the old.
 func (st *store) Step(u ps.Update) error {
 	if st.job.Weightless {
 		return nil
 	}
-	var grad []float32
-	if st.only != nil {
-		if view, ok := f32.Floats(st.only); ok && st.sole {
-			grad, st.only = view, nil
-		} else {
-			st.decodeOnly()
-		}
-	}
-	if grad == nil {
-		grad = st.sum.f
-	}
+	defer st.times.updated(st.times.start())
+	grad := st.gradient()
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
-	st.params.own()
-	st.opt.advance(grad, st.params.f, sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed})
+	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
+	if st.params.shared() {
+		st.opt.renew(grad.f, st.params.f, s)
+		grad, st.params = st.params, grad
+	} else {
+		st.opt.advance(grad.f, st.params.f, s)
+	}
+	grad.release()
 	for _, x := range st.gaps {
 		st.gap.add(x)
 	}
@@ -191,6 +211,7 @@ func (s *server) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	s.times.begin(h, false)
 	if start != nil {
 		if err := s.load(start); err != nil {
 			return fmt.Errorf("server %d: %w", s.id, err)
@@ -341,7 +362,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	switch h.Tag {
 	case tagPush, tagPull, tagSave:
 		if h.Tag == tagPush {
-			if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+			if err := s.times.decoding(ctx, s.job.Timing.serving(f.Billed)); err != nil {
 				return err
 			}
 			var whole bool
@@ -474,7 +495,9 @@ func (s *server) parameters(ctx context.Context, hd comm.Header, worker int) err
 		if k < len(s.shard.parts)-1 {
 			part.Flags |= flagMore
 		}
+		began := s.times.start()
 		f, err := s.down.frame(part, worker, k, out, s.core.Version())
+		s.times.encoded(began)
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", worker, err)
 		}
@@ -685,9 +708,9 @@ func (s *server) final(ctx context.Context) error {
 		return err
 	}
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
-		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done(),
+		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Stopped: s.stop && !s.core.Done(),
 		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits}
-	return sendJSON(ctx, s.h, s.job, tagFinal, r)
+	return r.send(ctx, s.h, s.job, &s.times)
 }
 
 func sendJSON(ctx context.Context, h comm.Host, j *Job, tag comm.Tag, v any) error {

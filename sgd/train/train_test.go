@@ -142,6 +142,11 @@ func simulated(start time.Duration) comm.Net {
 func runOn(t testing.TB, net comm.Net, j *train.Job, start *train.State) (*train.Observer, *sink) {
 	t.Helper()
 	s := &sink{}
+	return observeOn(t, net, j, start, s), s
+}
+
+func observeOn(t testing.TB, net comm.Net, j *train.Job, start *train.State, s train.Sink) *train.Observer {
+	t.Helper()
 	o := &train.Observer{Job: j, Sink: s, Start: start}
 	programs, err := j.Programs(o)
 	if err != nil {
@@ -152,7 +157,7 @@ func runOn(t testing.TB, net comm.Net, j *train.Job, start *train.State) (*train
 	if err := net.Run(ctx, programs); err != nil {
 		t.Fatal(err)
 	}
-	return o, s
+	return o
 }
 
 func distance(a, b []float32) float64 {
