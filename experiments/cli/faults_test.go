@@ -147,6 +147,26 @@ func TestF2WarmUpKilled(t *testing.T) {
 	noneLeft(t, out)
 }
 
+// F2, F10: whose portions others make may die too, and begin anew.
+func TestF2SandblasterWorkerKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	p, out := running(t, "mode=sandblaster(portions=8)", "servers=2", "optimizer=sgd", "steps=150")
+	p.hit(1, syscall.SIGKILL)
+	evaluated(t, p, out, 4)
+	p.signal(syscall.SIGTERM)
+	p.expect(143)
+	again := start(t, nil, append(p.cmd.Args[1:], "--resume")...)
+	again.expect(0)
+	r := again.result()
+	if l := r.Ledger; !r.Degraded || len(r.Lost) != 1 || r.Steps != 150 || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 {
+		t.Errorf("%+v", r)
+	}
+	noneLeft(t, out)
+}
+
 // F2, F10: a run that has lost a worker can be stopped and resumed. The worker
 // begins anew; what was lost stays told, and the ledger balances over both legs.
 func TestF2ResumeAfterLoss(t *testing.T) {

@@ -32,6 +32,11 @@ const (
 	tagReply                        // worker → worker: parameters, in answer to parameters
 	tagRelay                        // any → relay or its servers: a word on a tree
 	tagWorker                       // worker → observer: JSON, how it does
+	tagCommand                      // coordinator → server: see Sandblaster
+	tagDots                         // server → coordinator: the command is carried out
+	tagIdle                         // worker → coordinator: asks for work
+	tagPortion                      // coordinator → worker: a portion of the batch
+	tagRecall                       // coordinator → worker: it is no longer wanted
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 
