@@ -57,6 +57,7 @@ func newHost(ctx context.Context, below comm.Host, n NIC, deadline time.Duration
 		below: below, box: comm.NewMailbox(below.Rank(), deadline), alarm: a,
 		sending: make([]sync.Mutex, below.Size()), arrived: make([][]event, below.Size()),
 	}
+	h.box.Meter(below.Traffic())
 	h.nic = newNIC(n, below.Size(), h)
 	ctx, h.end = context.WithCancel(ctx)
 	h.ended = ctx.Done()
@@ -194,8 +195,9 @@ func (h *host) until(ctx context.Context, at instant) error {
 // pump takes what comes from the net below.
 func (h *host) pump(ctx context.Context) error {
 	defer h.close()
+	idle := comm.Idle(ctx) // the program's own receives are what counts
 	for {
-		f, err := h.below.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		f, err := h.below.Recv(idle, comm.AnyRank, comm.AnyTag)
 		var gone *comm.PeerError
 		switch {
 		case err == nil:
