@@ -86,6 +86,14 @@ func NewFrame(h Header, buf *Buffer) Frame {
 // Buffer returns the counted buffer under the body, nil if it has none.
 func (f Frame) Buffer() *Buffer { return f.buf }
 
+// Share is the same frame for one more holder, who releases it, too.
+func (f Frame) Share() Frame {
+	if f.buf != nil {
+		f.buf.Retain()
+	}
+	return f
+}
+
 // Release gives the body back. The frame must not be used afterwards.
 func (f *Frame) Release() {
 	if f.buf != nil {

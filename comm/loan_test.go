@@ -14,7 +14,7 @@ func TestLoan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		b := l.Lend([]byte("bytes"))
+		b := l.Lend([]byte("bytes"), nil)
 		f := NewFrame(Header{}, b.Retain())
 		if string(f.Body) != "bytes" || f.Billed != 5 {
 			t.Fatalf("%+v", f)
@@ -31,11 +31,11 @@ func TestLoan(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l.Lend(nil)
+	l.Lend(nil, nil)
 	defer func() {
 		if recover() == nil {
 			t.Error("lent twice")
 		}
 	}()
-	l.Lend(nil)
+	l.Lend(nil, nil)
 }

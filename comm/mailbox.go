@@ -26,6 +26,8 @@ type Mailbox struct {
 	gone    map[int]*PeerError
 	news    []*PeerError // deaths not yet told to an AnyRank waiter
 	closed  error
+
+	blocked *Traffic // counts how long waits took; nil: nobody does
 }
 
 // NewMailbox returns the inbox of rank. A Recv that waits longer than deadline
@@ -34,12 +36,20 @@ func NewMailbox(rank int, deadline time.Duration) *Mailbox {
 	return &Mailbox{rank: rank, deadline: deadline, gone: map[int]*PeerError{}}
 }
 
+// Meter lets t count how long receives were blocked. It must be called before
+// anybody receives.
+func (m *Mailbox) Meter(t *Traffic) { m.blocked = t }
+
 func matches(from int, tag Tag, h *Header) bool {
 	return (from == AnyRank || int32(from) == h.From) && (tag == AnyTag || tag == h.Tag)
 }
 
 // Put delivers a frame. It never blocks. After Close frames are released.
-func (m *Mailbox) Put(f Frame) {
+func (m *Mailbox) Put(f Frame) { m.PutSince(f, time.Time{}) }
+
+// PutSince is Put of a frame whose first bytes were seen at an instant; zero: it
+// came at once.
+func (m *Mailbox) PutSince(f Frame, since time.Time) {
 	m.mu.Lock()
 	if m.closed != nil {
 		m.mu.Unlock()
@@ -56,8 +66,9 @@ func (m *Mailbox) Put(f Frame) {
 		m.mu.Unlock()
 	case r.sink == nil:
 		m.mu.Unlock()
-		r.done <- delivery{f: f}
+		r.done <- delivery{f: f, since: since}
 	default:
+		r.since = since
 		c := m.begin(r, f.Header, len(f.Body), f.Billed, true)
 		m.mu.Unlock()
 		c.whole(f)
@@ -96,8 +107,9 @@ type Claim struct {
 
 // Claim looks for a sink that waits for a frame with header h and a body of
 // size bytes, billed at billed. Without one, ok is false and the frame is to be
-// Put when it is whole. Otherwise its body is fed to the claim.
-func (m *Mailbox) Claim(h Header, size, billed int) (c Claim, ok bool) {
+// Put when it is whole. Otherwise its body is fed to the claim. since is as for
+// PutSince.
+func (m *Mailbox) Claim(h Header, size, billed int, since time.Time) (c Claim, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, r := range m.waiters {
@@ -106,6 +118,7 @@ func (m *Mailbox) Claim(h Header, size, billed int) (c Claim, ok bool) {
 				return Claim{}, false
 			}
 			m.waiters = slices.Delete(m.waiters, i, i+1)
+			r.since = since
 			return m.begin(r, h, size, billed, false), true
 		}
 	}
@@ -132,7 +145,7 @@ func (c Claim) End(err error) {
 	}
 	c.box.fed = slices.Delete(c.box.fed, i, i+1)
 	c.box.mu.Unlock()
-	c.r.done <- delivery{f: Frame{Header: c.r.taken, Billed: c.r.bill}, err: err}
+	c.r.done <- delivery{f: Frame{Header: c.r.taken, Billed: c.r.bill}, err: err, since: c.r.since}
 }
 
 // whole feeds a frame that is all there.
@@ -281,6 +294,7 @@ func (m *Mailbox) Post(r *Receipt, from int, tag Tag, sink Sink) {
 		r.done <- d
 		return
 	}
+	r.since = time.Time{}
 	c := m.begin(r, d.f.Header, len(d.f.Body), d.f.Billed, true)
 	m.mu.Unlock()
 	c.whole(d.f)
@@ -329,8 +343,10 @@ func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
 		timeout = r.late.C
 	}
 	var late error
+	began := time.Now()
 	select {
 	case d := <-r.done:
+		m.count(ctx, began, d)
 		return d
 	case <-ctx.Done():
 		late = context.Cause(ctx)
@@ -341,6 +357,18 @@ func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
 		return delivery{err: late}
 	}
 	return <-r.done // delivered meanwhile: take it, lose nothing
+}
+
+// count books a wait that began at an instant and has ended with d.
+func (m *Mailbox) count(ctx context.Context, began time.Time, d delivery) {
+	if m.blocked == nil || d.err != nil || !Blocks(ctx, m.rank, d.f.Header) {
+		return
+	}
+	all, wire := time.Since(began), time.Duration(0)
+	if !d.since.IsZero() {
+		wire = min(all, time.Since(d.since))
+	}
+	m.blocked.Block(wire, all-wire)
 }
 
 // Wanted words what a Recv waits for.

@@ -50,7 +50,7 @@ func TestDeathWhileFeeding(t *testing.T) {
 		g.out <- struct{}{}
 		var r Receipt
 		m.Post(&r, AnyRank, 7, g)
-		c, ok := m.Claim(Header{From: 1, Tag: 7}, 20, 20)
+		c, ok := m.Claim(Header{From: 1, Tag: 7}, 20, 20, time.Time{})
 		if !ok {
 			t.Fatalf("%s: nobody waits", name)
 		}
@@ -79,7 +79,7 @@ func TestPostsInOrder(t *testing.T) {
 		g[i].out <- struct{}{}
 		m.Post(&r[i], 1, 5, g[i])
 	}
-	if _, ok := m.Claim(Header{From: 1, Tag: 6}, 0, 0); ok {
+	if _, ok := m.Claim(Header{From: 1, Tag: 6}, 0, 0, time.Time{}); ok {
 		t.Error("claimed by who waits for another tag")
 	}
 	for i := range r {

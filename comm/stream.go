@@ -116,11 +116,13 @@ type Receipt struct {
 	taken Header     // of the frame that is being fed
 	bill  int
 	whole bool // the frame was all there before
+	since time.Time
 }
 
 type delivery struct {
-	f   Frame
-	err error
+	f     Frame
+	err   error
+	since time.Time // when its first bytes were seen; zero: it came at once
 }
 
 // feed gives the sink a piece unless the wait is over.

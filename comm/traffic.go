@@ -1,15 +1,36 @@
 package comm
 
-import "sync/atomic"
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
-// Traffic counts a rank's frames and billed bytes by kind. Frames to the own
-// rank are not counted. Safe for concurrent use.
+// Traffic counts a rank's frames and billed bytes by kind and by peer, and the
+// time its activities were blocked. Frames to the own rank are not counted. Safe
+// for concurrent use.
 type Traffic struct {
 	sentFrames, recvFrames, sentBytes, recvBytes [NumKinds]atomic.Uint64
 	sentBody                                     [NumKinds]atomic.Uint64
 	wireSent, wireRecv                           atomic.Uint64
 	sharedSent, sharedRecv                       atomic.Uint64
+	blockedWire, blockedWait                     atomic.Int64
 	below                                        *Traffic // nil: none
+
+	growing sync.Mutex
+	peers   atomic.Pointer[[]*peerTraffic] // by rank, as far as any was met
+}
+
+// peerTraffic is what crossed between a rank and another.
+type peerTraffic struct{ sent, recv [NumKinds]atomic.Uint64 }
+
+// PeerBytes are the billed bytes that a rank sent to another and received from
+// it, by kind.
+type PeerBytes struct {
+	Rank      int              `json:"rank"`
+	SentBytes [NumKinds]uint64 `json:"sent_bytes"`
+	RecvBytes [NumKinds]uint64 `json:"recv_bytes"`
 }
 
 // TrafficOver is a Traffic that counts frames by itself and takes what sockets and
@@ -39,6 +60,9 @@ func (t *Traffic) Recv(f Frame) {
 	if k := f.Header.Kind; k < numKinds {
 		t.recvFrames[k].Add(1)
 		t.recvBytes[k].Add(uint64(f.Billed))
+		if f.Billed > 0 {
+			t.peer(int(f.Header.From)).recv[k].Add(uint64(f.Billed))
+		}
 	}
 }
 
@@ -48,7 +72,89 @@ func (t *Traffic) SentBody(f Frame, size int) {
 		t.sentFrames[k].Add(1)
 		t.sentBytes[k].Add(uint64(f.Billed))
 		t.sentBody[k].Add(uint64(size))
+		if f.Billed > 0 {
+			t.peer(int(f.Header.To)).sent[k].Add(uint64(f.Billed))
+		}
 	}
+}
+
+// peer is what is counted of a rank.
+func (t *Traffic) peer(rank int) *peerTraffic {
+	if rank < 0 { // of no net: nobody asks for it
+		return new(peerTraffic)
+	}
+	if all := t.peers.Load(); all != nil && rank < len(*all) && (*all)[rank] != nil {
+		return (*all)[rank]
+	}
+	t.growing.Lock()
+	defer t.growing.Unlock()
+	var old []*peerTraffic
+	if all := t.peers.Load(); all != nil {
+		old = *all
+	}
+	if rank < len(old) && old[rank] != nil {
+		return old[rank]
+	}
+	grown := make([]*peerTraffic, max(len(old), rank+1))
+	copy(grown, old)
+	grown[rank] = new(peerTraffic)
+	t.peers.Store(&grown)
+	return grown[rank]
+}
+
+// Peers tells what crossed between this rank and each other one that there was
+// billed traffic with, by rank.
+func (t *Traffic) Peers() (out []PeerBytes) {
+	all := t.peers.Load()
+	if all == nil {
+		return nil
+	}
+	for rank, p := range *all {
+		if p == nil {
+			continue
+		}
+		b := PeerBytes{Rank: rank}
+		for k := range b.SentBytes {
+			b.SentBytes[k], b.RecvBytes[k] = p.sent[k].Load(), p.recv[k].Load()
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// Block counts time in which an activity of the rank could not go on: wire,
+// because bytes were moving, and wait, because those it waited for had not been
+// sent. What Blocks does not name counts nothing, nor does a receive that goes on
+// at once.
+//
+// The virtual network knows when a frame was sent, and so the two apart; until the
+// peer has got what this rank had sent it, bytes were moving too. Within a
+// process a frame is there as soon as it is sent: all is wait. Between processes
+// no clock is shared. There wire is from the instant that the begin of a frame
+// was seen until it was whole (if it is long enough to take any time), and what a
+// send was held up by those before it; the way of its first bytes, and of the
+// request it answers, look like a peer that has not sent, and count as wait.
+func (t *Traffic) Block(wire, wait time.Duration) {
+	t.blockedWire.Add(int64(wire))
+	t.blockedWait.Add(int64(wait))
+}
+
+// Blocks says whether a receive of a rank that ended with a frame counts as
+// blocked: not for one from itself, nor for the observer's, nor in an activity
+// that is Idle.
+func Blocks(ctx context.Context, rank int, h Header) bool {
+	return int(h.From) != rank && h.Kind != Report && ctx.Value(idle{}) == nil
+}
+
+type idle struct{}
+
+// Idle marks the receives of an activity that only answers others: the rank is
+// not held up while nobody asks.
+func Idle(ctx context.Context) context.Context { return context.WithValue(ctx, idle{}, true) }
+
+// Blocked is what Block has counted.
+func (t *Traffic) Blocked() (wire, wait time.Duration) {
+	return time.Duration(t.blockedWire.Load()), time.Duration(t.blockedWait.Load())
 }
 
 // Wire counts bytes that crossed a socket.

@@ -72,6 +72,10 @@ var specs = map[string]func(text string) (string, error){
 		s, err := train.ParseSlow(text)
 		return s.String(), err
 	},
+	"device.die": func(text string) (string, error) {
+		d, err := parseDeaths(text)
+		return d.String(), err
+	},
 	"timing": func(text string) (string, error) {
 		if text == "model" {
 			return text, nil
@@ -123,6 +127,14 @@ func (c *Config) resolve() error {
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
+	if d, err := parseDeaths(c.DeviceDie); err == nil && len(d) > 0 {
+		if _, err := d.of(c.Workers); err != nil {
+			errs = append(errs, fmt.Errorf("key \"device.die\": %w", err))
+		}
+		if c.Net != "sim" {
+			errs = append(errs, fmt.Errorf("key \"device.die\": on net=%s workers die for real, or not at all; use net=sim", c.Net))
+		}
+	}
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		if _, ok := m.(train.Hogwild); ok && c.Net != "local" {
 			errs = append(errs, fmt.Errorf("key \"mode\": workers of hogwild write to memory that they share, which net=%s does not give them; use net=local", c.Net))
@@ -154,6 +166,7 @@ func (c Config) modelSpec() (nn.Spec, error) {
 type Places struct {
 	Dir   string // --data-dir or GRADLAB_DATA
 	Cache string // the user's cache; "": the default
+	Shelf *Shelf // data sets opened before; nil: none
 }
 
 // Build makes the job of a configuration: data opened, model built, everything
@@ -182,29 +195,11 @@ func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 // BuildAll makes the job of every run, one after the other, and opens each data
 // set once. The error of a configuration that cannot run is a *ConfigError.
 func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
-	type key struct {
-		data        string
-		train, test int
-		augment     bool
+	if at.Shelf == nil {
+		at.Shelf = &Shelf{}
 	}
-	type opened struct {
-		ds  sgd.Dataset
-		err error
-	}
-	sets := map[key]opened{}
 	for _, r := range runs {
-		c := r.Config
-		k := key{c.Data, c.TrainLimit, c.TestLimit, c.Augment}
-		o, ok := sets[k]
-		if !ok {
-			o.ds, o.err = c.open(at, progress)
-			sets[k] = o
-		}
-		if o.err != nil {
-			each(r, nil, o.err)
-			continue
-		}
-		j, err := c.assemble(o.ds)
+		j, err := r.Config.Build(at, progress)
 		each(r, j, err)
 	}
 }
@@ -221,9 +216,11 @@ func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 		}
 		return p.Samples(imageNet), nil
 	}
-	return data.Open(c.Data, data.Options{
-		Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
-		Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+	return at.Shelf.get(c, func() (sgd.Dataset, error) {
+		return data.Open(c.Data, data.Options{
+			Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
+			Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+		})
 	})
 }
 
@@ -247,7 +244,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Placement: ps.Placements.MustParse(c.Placement),
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
-		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle,
+		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
@@ -433,7 +430,9 @@ func (c Config) net(servers int, start time.Duration) comm.Net {
 		return c.emulated(&local.Net{})
 	}
 	latency, message := c.delays()
-	n := &sim.Net{Start: start, Network: &sim.Fair{
+	dies, _ := parseDeaths(c.DeviceDie)
+	killed, _ := dies.of(c.Workers)
+	n := &sim.Net{Start: start, Deaths: killed, Network: &sim.Fair{
 		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
 		Place: c.place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}

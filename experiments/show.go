@@ -21,6 +21,8 @@ type Record struct {
 	Env    map[string]any `json:"env"`
 	Evals  []train.Eval   `json:"evals"`
 	Result *Result        `json:"result,omitempty"`
+
+	Ranks []train.RankReport `json:"-"`
 }
 
 // ReadRecord reads a run's folder.
@@ -57,7 +59,33 @@ func ReadRecord(path string) (*Record, error) {
 	if err := readJSON(filepath.Join(path, "result.json"), &r); err == nil {
 		rec.Result = &r
 	}
+	_ = readJSON(filepath.Join(path, "ranks.json"), &rec.Ranks)
 	return rec, nil
+}
+
+// step words where the time of a worker's step went, on average.
+func (rec *Record) step() string {
+	var sum [6]float64
+	workers := 0.0
+	for _, r := range rec.Ranks {
+		if r.Role != "worker" || r.Steps == 0 || r.Time == nil {
+			continue
+		}
+		for i, part := range []float64{r.Time.Compute, r.Time.Encode, r.Time.Decode, r.Time.Wire, r.Time.Wait, r.Time.Rest} {
+			sum[i] += part / float64(r.Steps)
+		}
+		workers++
+	}
+	if workers == 0 {
+		return ""
+	}
+	var parts []string
+	for i, name := range []string{"compute", "encode", "decode", "wire", "wait", "rest"} {
+		if x := sum[i] / workers; x > 0 {
+			parts = append(parts, name+" "+progress.Seconds(x))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Write prints the record for people: what differs from the defaults, the
@@ -92,6 +120,9 @@ func (rec *Record) Write(w io.Writer) error {
 			fmt.Fprintf(w, "links carried %s, %s of them through shared memory: %s of gradients and parameters, %s of reports, %s (%.2f %%) of headers, HTTP/2 and control\n",
 				progress.Bytes(r.WireBytes), progress.Bytes(r.SharedBytes), progress.Bytes(r.WireBytes-r.ReportBytes-r.OverheadBytes), progress.Bytes(r.ReportBytes),
 				progress.Bytes(r.OverheadBytes), 100*float64(r.OverheadBytes)/float64(r.WireBytes))
+		}
+		if s := rec.step(); s != "" {
+			fmt.Fprintf(w, "a worker's step: %s\n", s)
 		}
 		if n := r.Network; n != nil && len(n.Busiest) > 0 {
 			b := n.Busiest[0]

@@ -79,10 +79,11 @@ type dcasgdA struct {
 
 func (o *dcasgdA) Amend(g, now, sent []float32, _ Past) {
 	mu, lambda := float32(o.Mu), float32(o.Lambda)
+	square, now, sent := o.square[:len(g)], now[:len(g)], sent[:len(g)]
 	for i, x := range g {
-		m := mu*o.square[i] + (1-mu)*x*x
-		o.square[i] = m
-		g[i] = x + lambda/float32(math.Sqrt(float64(m)+1e-7))*x*x*(now[i]-sent[i])
+		m := mu*square[i] + (1-mu)*x*x
+		square[i] = m
+		g[i] = x + lambda*x*x*(now[i]-sent[i])/float32(math.Sqrt(float64(m+1e-7)))
 	}
 }
 

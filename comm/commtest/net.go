@@ -56,6 +56,32 @@ func Net(t *testing.T, run func(ctx context.Context, programs []comm.Program) er
 			if want := uint64(37 * msgs * (msgs - 1) / 2); c.SentBytes[comm.Gradient] != want || c.RecvBytes[comm.Gradient] != want {
 				return fmt.Errorf("traffic %d sent, %d received, want %d", c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient], want)
 			}
+			for _, p := range h.Traffic().Peers() {
+				if (p.Rank == next) != (p.SentBytes == c.SentBytes) || (p.Rank == prev) != (p.RecvBytes == c.RecvBytes) {
+					return fmt.Errorf("%v with rank %d, in all %v sent, %v received", p, p.Rank, c.SentBytes, c.RecvBytes)
+				}
+			}
+			return nil
+		}))
+	})
+
+	t.Run("what blocked is counted", func(t *testing.T) {
+		const late = 20 * time.Millisecond
+		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
+			if h.Rank() == 0 {
+				if err := h.Sleep(ctx, late); err != nil {
+					return err
+				}
+				return h.Send(ctx, 1, frame(comm.Gradient, 3, 9, 100))
+			}
+			f, err := h.Recv(ctx, 0, 3)
+			if err != nil {
+				return err
+			}
+			f.Release()
+			if wire, wait := h.Traffic().Blocked(); wait < late/2 || wire < 0 || wire+wait > h.Now() {
+				return fmt.Errorf("%v on the wire and %v of waiting for a rank that is %v late", wire, wait, late)
+			}
 			return nil
 		}))
 	})

@@ -58,6 +58,7 @@ func newHost(ctx context.Context, below comm.Host, n NIC, deadline time.Duration
 		below: below, traffic: comm.TrafficOver(below.Traffic()), box: comm.NewMailbox(below.Rank(), deadline), alarm: a,
 		sending: make([]sync.Mutex, below.Size()), arrived: make([][]event, below.Size()),
 	}
+	h.box.Meter(h.traffic)
 	h.nic = newNIC(n, below.Size(), h)
 	ctx, h.end = context.WithCancel(ctx)
 	h.ended = ctx.Done()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/mem"
 
@@ -52,7 +53,9 @@ func messages(f comm.Frame, checked bool) [][]byte {
 }
 
 // noSinks is the claim of an inbox that nobody waits for.
-func noSinks(*comm.Header, int, int) (c comm.Claim, ok bool, err error) { return c, false, nil }
+func noSinks(*comm.Header, int, int, time.Time) (c comm.Claim, ok bool, err error) {
+	return c, false, nil
+}
 
 func newInbox(limit int, checked bool) *inbox {
 	return &inbox{max: limit, checked: checked, claim: noSinks}
@@ -176,8 +179,8 @@ func TestF14NothingDamagedIsSummed(t *testing.T) {
 	var r comm.Receipt
 	box.Post(&r, comm.AnyRank, comm.AnyTag, &s)
 	a := newInbox(1<<20, true)
-	a.claim = func(h *comm.Header, size, billed int) (comm.Claim, bool, error) {
-		c, ok := box.Claim(*h, size, billed)
+	a.claim = func(h *comm.Header, size, billed int, since time.Time) (comm.Claim, bool, error) {
+		c, ok := box.Claim(*h, size, billed, since)
 		return c, ok, nil
 	}
 	wire := messages(sample(5000), true)[0]

@@ -35,7 +35,9 @@ var (
 )
 
 func newHost(r *run, rank int) *host {
-	return &host{run: r, rank: rank, box: comm.NewMailbox(rank, r.cfg.Deadline), anyone: map[*context.CancelCauseFunc]struct{}{}}
+	h := &host{run: r, rank: rank, box: comm.NewMailbox(rank, r.cfg.Deadline), anyone: map[*context.CancelCauseFunc]struct{}{}}
+	h.box.Meter(&h.traffic)
+	return h
 }
 
 func (h *host) Rank() int              { return h.rank }
@@ -69,10 +71,11 @@ func (h *host) fail(err error) {
 	h.box.Close(err)
 }
 
-// put delivers a frame. It never waits.
-func (h *host) put(f comm.Frame) {
+// put delivers a frame, of which the first bytes were seen at an instant. It
+// never waits.
+func (h *host) put(f comm.Frame, since time.Time) {
 	h.moves.Add(1)
-	h.box.Put(f)
+	h.box.PutSince(f, since)
 }
 
 // Send implements comm.Endpoint. It takes the frame over even when it fails.
@@ -92,13 +95,13 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 	case err != nil:
 		return err
 	case there.host == h:
-		h.put(f)
+		h.put(f, time.Time{})
 		return nil
 	case there.gone != nil:
 		return h.refused(there.gone, f)
 	case there.host != nil:
 		h.traffic.Sent(f)
-		there.host.put(f)
+		there.host.put(f, time.Time{})
 		return nil
 	}
 	counted := f // the frame may be released as soon as it is sent
@@ -106,7 +109,7 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 		h.traffic.Sent(counted)
 		return nil
 	}
-	err = there.link.order.push(ctx, f, h.run.cfg.Deadline)
+	err = there.link.order.push(ctx, f, h.run.cfg.Deadline, &h.traffic)
 	if err != nil {
 		return h.unsent(err, to, f, len(f.Body))
 	}
@@ -127,7 +130,7 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 	if there.link == nil || there.link.lane == nil {
 		return h.Send(ctx, to, comm.Filled(f.Header, size, src))
 	}
-	switch ok, err := there.link.lane.sendFrom(ctx, f, size, src); {
+	switch ok, err := there.link.lane.sendFrom(ctx, f, size, src, &h.traffic); {
 	case ok:
 		h.traffic.SentBody(f, size)
 		return nil
@@ -141,7 +144,7 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 func (h *host) SendLent(ctx context.Context, to int, hd comm.Header, b []byte, l *comm.Loan) error {
 	if to >= 0 && to < h.run.cfg.World && h.run.hosts[to] == nil {
 		if p := h.run.links[h.run.owner[to]].Load(); p != nil && p.lane == nil {
-			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b)))
+			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, &h.traffic)))
 		}
 	}
 	src := comm.Copied(b)

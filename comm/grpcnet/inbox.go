@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 )
@@ -12,6 +13,10 @@ import (
 // firstAlloc is the most a header alone makes us allocate; a longer body grows
 // as its bytes come in.
 const firstAlloc = 64 << 20
+
+// timed is the least size of a body of which it is noted when it began to come:
+// shorter ones are there at once.
+const timed = 32 << 10
 
 var errTruncated = errors.New("frame is cut short")
 
@@ -21,7 +26,7 @@ type inbox struct {
 	max     int  // bytes of body accepted
 	checked bool // messages carry checksums
 	// claim looks for a sink; an error says that the frame has no business here.
-	claim func(h *comm.Header, size, billed int) (c comm.Claim, ok bool, err error)
+	claim func(h *comm.Header, size, billed int, since time.Time) (c comm.Claim, ok bool, err error)
 
 	open    bool
 	frame   comm.Frame // header and billing
@@ -30,6 +35,7 @@ type inbox struct {
 	buf     *comm.Buffer
 	sink    comm.Claim
 	claimed bool
+	since   time.Time // when the header was seen, of bodies that take time
 }
 
 // message takes one that begins or continues a frame and says whether the frame
@@ -94,7 +100,11 @@ func (a *inbox) begin(hdr []byte) error {
 	if err != nil {
 		return err
 	}
-	if a.sink, a.claimed, err = a.claim(&h, size, billed); err != nil {
+	a.since = time.Time{}
+	if size >= timed {
+		a.since = time.Now()
+	}
+	if a.sink, a.claimed, err = a.claim(&h, size, billed, a.since); err != nil {
 		return err
 	}
 	a.open, a.frame, a.size, a.got = true, comm.Frame{Header: h, Billed: billed}, size, 0

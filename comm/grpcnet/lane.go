@@ -104,8 +104,8 @@ func (n *lane) enter(ctx context.Context, size int, wait bool) (ok bool, err err
 func (n *lane) leave() { n.turn <- struct{}{} }
 
 // sendFrom writes a frame whose body comes from src. It waits until the other
-// process has made room, no longer than the net's deadline.
-func (n *lane) sendFrom(ctx context.Context, f comm.Frame, size int, src comm.Source) (ok bool, err error) {
+// process has made room, no longer than the net's deadline; t counts that.
+func (n *lane) sendFrom(ctx context.Context, f comm.Frame, size int, src comm.Source, t *comm.Traffic) (ok bool, err error) {
 	if size > wholeLimit {
 		return false, nil
 	}
@@ -113,7 +113,10 @@ func (n *lane) sendFrom(ctx context.Context, f comm.Frame, size int, src comm.So
 	if ok, err = n.enter(ctx, total, false); !ok {
 		ctx, cancel := context.WithTimeoutCause(ctx, n.link.run.cfg.Deadline, errQueueFull)
 		defer cancel()
-		if ok, err = n.enter(ctx, total, true); !ok {
+		began := monotonic()
+		ok, err = n.enter(ctx, total, true)
+		t.Block(monotonic()-began, 0)
+		if !ok {
 			return false, err
 		}
 	}

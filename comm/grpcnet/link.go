@@ -232,7 +232,7 @@ func (l *link) notice(kind byte, b []byte) error {
 }
 
 // claim looks for a sink that waits for a frame that begins.
-func (l *link) claim(h *comm.Header, size, billed int) (c comm.Claim, ok bool, err error) {
+func (l *link) claim(h *comm.Header, size, billed int, since time.Time) (c comm.Claim, ok bool, err error) {
 	to := l.run.hosts[int(h.To)]
 	if to == nil || !slices.Contains(l.run.table[l.peer].Ranks, int(h.From)) {
 		return c, false, fmt.Errorf("a frame from rank %d to rank %d on this link", h.From, h.To)
@@ -242,7 +242,7 @@ func (l *link) claim(h *comm.Header, size, billed int) (c comm.Claim, ok bool, e
 	if l.state != alive { // given up meanwhile: nothing of it may count
 		return c, false, nil
 	}
-	c, ok = to.box.Claim(*h, size, billed)
+	c, ok = to.box.Claim(*h, size, billed, since)
 	return c, ok, nil
 }
 
@@ -262,7 +262,7 @@ func (l *link) deliver(in *inbox) error {
 		f.Release()
 		return nil
 	}
-	to.put(f)
+	to.put(f, in.since)
 	return nil
 }
 

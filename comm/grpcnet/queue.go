@@ -57,16 +57,18 @@ func newQueue(maxBytes int) *queue {
 	return &queue{maxBytes: maxBytes, wake: make(chan struct{}, 1)}
 }
 
-// push adds a frame, waiting for room no longer than wait. On an error the frame
-// is still the caller's.
-func (q *queue) push(ctx context.Context, f comm.Frame, wait time.Duration) error {
+// push adds a frame, waiting for room no longer than wait, which t counts. On an
+// error the frame is still the caller's.
+func (q *queue) push(ctx context.Context, f comm.Frame, wait time.Duration, t *comm.Traffic) error {
 	ok, err := q.try(f, nil)
 	if ok || err != nil {
 		return err
 	}
 	h := hopers.Get().(*hoper)
 	h.late.Reset(wait)
+	began := monotonic()
 	defer func() {
+		t.Block(monotonic()-began, 0)
 		h.late.Stop()
 		hopers.Put(h)
 	}()

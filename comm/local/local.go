@@ -34,6 +34,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	hosts := make([]*host, len(programs))
 	for r := range hosts {
 		hosts[r] = &host{rank: r, all: hosts, start: start, ctx: ctx, box: comm.NewMailbox(r, deadline)}
+		hosts[r].box.Meter(&hosts[r].traffic)
 	}
 	for r, p := range programs {
 		hosts[r].Go("main", p)

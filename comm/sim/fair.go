@@ -82,7 +82,7 @@ type stream struct {
 	extra   float64 // bytes a message counts for beside its own
 	to      int
 	queue   deque[queued]
-	onWay   int // frames that have not arrived
+	road    road
 	path    [maxPath]*resource
 	user    [maxPath]int // where it is in users of each
 	hops    int
@@ -182,9 +182,11 @@ func (n *Fair) newStream(from, to int) *stream {
 	return s
 }
 
-func (n *Fair) pending(from, to int) bool {
-	s := n.streams[from].find(to)
-	return s != nil && s.onWay > 0
+func (n *Fair) road(from, to int) *road {
+	if s := n.streams[from].find(to); s != nil {
+		return &s.road
+	}
+	return nil
 }
 
 func (n *Fair) start(l *loop, f comm.Frame) {
@@ -197,9 +199,9 @@ func (n *Fair) start(l *loop, f comm.Frame) {
 		}
 		n.streams[from].to[to] = s
 	}
-	s.onWay++
+	s.road.onWay++
 	if s.queue.len() == 0 && (f.Billed == 0 || s.hops == 0) {
-		l.depart(f, passing{l.now, l.now, l.now, l.now + s.latency}, &s.onWay)
+		l.depart(f, passing{l.now, l.now, l.now, l.now + s.latency}, &s.road)
 		return
 	}
 	s.queue.push(queued{f, l.now})
@@ -276,7 +278,7 @@ func (n *Fair) advance(l *loop) {
 			for _, r := range s.path[:s.hops] {
 				r.bytes += uint64(q.frame.Billed)
 			}
-			l.depart(q.frame, passing{q.sent, s.began, l.now, l.now + s.latency}, &s.onWay)
+			l.depart(q.frame, passing{q.sent, s.began, l.now, l.now + s.latency}, &s.road)
 			if s.queue.len() == 0 || s.queue.at(0).frame.Billed > 0 {
 				break
 			}

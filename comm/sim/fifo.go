@@ -15,7 +15,7 @@ type FIFO struct {
 	Latency   time.Duration // one way
 
 	tx, rx []side
-	onWay  map[[2]int]*int
+	roads  map[[2]int]*road
 }
 
 // side is one direction of a NIC.
@@ -35,7 +35,7 @@ func (s *side) take(earliest, wire time.Duration, bytes int) (begin time.Duratio
 }
 
 func (n *FIFO) reset(ranks int) {
-	n.tx, n.rx, n.onWay = make([]side, ranks), make([]side, ranks), map[[2]int]*int{}
+	n.tx, n.rx, n.roads = make([]side, ranks), make([]side, ranks), map[[2]int]*road{}
 }
 
 func (n *FIFO) start(l *loop, f comm.Frame) {
@@ -46,22 +46,19 @@ func (n *FIFO) start(l *loop, f comm.Frame) {
 	}
 	begin := n.tx[from].take(l.now, wire, f.Billed)
 	end := n.rx[to].take(begin+n.Latency, wire, f.Billed) + wire
-	count := n.onWay[[2]int{from, to}]
-	if count == nil {
-		count = new(int)
-		n.onWay[[2]int{from, to}] = count
+	r := n.roads[[2]int{from, to}]
+	if r == nil {
+		r = new(road)
+		n.roads[[2]int{from, to}] = r
 	}
-	*count++
-	l.depart(f, passing{sent: l.now, began: begin, left: begin + wire, arrived: end}, count)
+	r.onWay++
+	l.depart(f, passing{sent: l.now, began: begin, left: begin + wire, arrived: end}, r)
 }
 
 func (n *FIFO) settle(*loop) (time.Duration, bool) { return 0, false }
 func (n *FIFO) advance(*loop)                      {}
 
-func (n *FIFO) pending(from, to int) bool {
-	count := n.onWay[[2]int{from, to}]
-	return count != nil && *count > 0
-}
+func (n *FIFO) road(from, to int) *road { return n.roads[[2]int{from, to}] }
 
 func (n *FIFO) usage(time.Duration) (links []Link) {
 	for h := range n.tx {

@@ -21,29 +21,41 @@ type Network interface {
 	advance(l *loop)
 	// usage says how much of its links was used up to now.
 	usage(now time.Duration) []Link
-	// pending says whether frames from → to are still on their way.
-	pending(from, to int) bool
+	// road is what is known of frames from → to; nil: there were none.
+	road(from, to int) *road
 }
 
-// flight is a frame that has left its sender's NIC, and the count of frames on
-// their way between these two.
+// road is what the frames from one rank to another have in common.
+type road struct {
+	onWay  int           // frames that have not arrived
+	landed time.Duration // when the last one did
+}
+
+// pending says whether frames from → to are still on their way.
+func (l *loop) pending(from, to int) bool {
+	r := l.net.road(from, to)
+	return r != nil && r.onWay > 0
+}
+
+// flight is a frame that has left its sender's NIC.
 type flight struct {
 	frame comm.Frame
-	onWay *int
+	sent  time.Duration
+	road  *road
 }
 
-// depart lets f arrive at p.Arrived, and then takes it off the count.
-func (l *loop) depart(f comm.Frame, p passing, onWay *int) {
+// depart lets f arrive at p.Arrived, and then takes it off the road's count.
+func (l *loop) depart(f comm.Frame, p passing, r *road) {
 	if l.probe != nil {
 		l.probe.Frame(Passage{Header: f.Header, Billed: f.Billed, Sent: p.sent, Began: p.began, Left: p.left, Arrived: p.arrived})
 	}
 	var i int
 	if n := len(l.landed); n > 0 {
 		i, l.landed = l.landed[n-1], l.landed[:n-1]
-		l.flights[i] = flight{f, onWay}
+		l.flights[i] = flight{f, p.sent, r}
 	} else {
 		i = len(l.flights)
-		l.flights = append(l.flights, flight{f, onWay})
+		l.flights = append(l.flights, flight{f, p.sent, r})
 	}
 	l.queue.add(arrivals, event{at: p.arrived, flight: i + 1})
 }
@@ -56,9 +68,10 @@ func (l *loop) land(i int) {
 	f := l.flights[i]
 	l.flights[i] = flight{}
 	l.landed = append(l.landed, i)
-	*f.onWay--
+	f.road.onWay--
+	f.road.landed = l.now
 	to, from := l.hosts[f.frame.Header.To], int(f.frame.Header.From)
-	l.deliver(f.frame)
+	l.deliver(f.frame, f.sent)
 	to.wakeGone(from)
 }
 
@@ -66,7 +79,7 @@ func (l *loop) land(i int) {
 // were still on their way.
 func (h *host) wakeGone(from int) {
 	if h.loop.hosts[from].gone != nil {
-		h.wakeWaiting(func(t *task) bool { return t.from == from })
+		h.wakeWaiting(func(t *task) bool { return t.from == from || t.from == comm.AnyRank })
 	}
 }
 

@@ -34,6 +34,8 @@ type Net struct {
 	Start time.Duration
 	// Probe hears what happens; nil: nobody does.
 	Probe Probe
+	// Deaths end ranks as if their processes were killed.
+	Deaths []Death
 
 	now   time.Duration // of the last run
 	links []Link
@@ -59,13 +61,18 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	if cores <= 0 {
 		cores = runtime.GOMAXPROCS(0)
 	}
-	l.slots = make(chan struct{}, cores)
+	l.ahead = newAhead(cores)
 	l.hosts = make([]*host, len(programs))
 	for r := range l.hosts {
 		l.hosts[r] = &host{loop: l, rank: r}
 	}
 	for r, p := range programs {
 		l.hosts[r].Go("main", p)
+	}
+	for _, d := range n.Deaths {
+		if d.Rank >= 0 && d.Rank < len(l.hosts) && d.At >= n.Start {
+			l.queue.add(anyTime, event{at: d.At, dies: l.hosts[d.Rank]})
+		}
 	}
 	err := l.run()
 	n.now, n.links = l.now, l.net.usage(l.now)
@@ -85,7 +92,7 @@ type loop struct {
 	tasks []*task
 	live  int
 	net   Network
-	slots chan struct{}
+	ahead *ahead
 	err   comm.FirstError
 	cur   *task
 	ended error // set once the run is being torn down
@@ -118,6 +125,8 @@ func (l *loop) run() error {
 		e := l.queue.take()
 		l.now = e.at
 		switch {
+		case e.dies != nil:
+			e.dies.die()
 		case e.flight > 0:
 			l.land(e.flight - 1)
 		case e.task.gen == e.gen && !e.task.done:
@@ -190,7 +199,7 @@ type host struct {
 	loop    *loop
 	rank    int
 	tasks   []*task
-	inbox   deque[comm.Frame]
+	inbox   deque[queued]
 	gone    *comm.PeerError // what the others are told once it has ended
 	news    []*comm.PeerError
 	acts    int
@@ -236,6 +245,9 @@ func (h *host) guard(name string, p comm.Program) (err error) {
 	if h.loop.ended != nil {
 		return h.loop.ended
 	}
+	if h.failed != nil {
+		return h.failed
+	}
 	return p(h.loop.ctx, h)
 }
 
@@ -267,8 +279,8 @@ func (h *host) finish() {
 		})
 	}
 	for h.inbox.len() > 0 {
-		f := h.inbox.pop()
-		f.Release()
+		q := h.inbox.pop()
+		q.frame.Release()
 	}
 }
 
@@ -288,7 +300,7 @@ func (h *host) pause(t *task) error {
 	if l := h.loop; l.ended != nil {
 		return l.ended
 	}
-	return nil
+	return h.failed
 }
 
 func (h *host) Sleep(ctx context.Context, d time.Duration) error {
@@ -340,7 +352,7 @@ func (h *host) computing(w comm.Work, i int) error {
 // has says whether a frame with the tag is in the inbox.
 func (h *host) has(tag comm.Tag) bool {
 	for i := range h.inbox.len() {
-		if h.inbox.at(i).Header.Tag == tag {
+		if h.inbox.at(i).frame.Header.Tag == tag {
 			return true
 		}
 	}
@@ -355,31 +367,26 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 	if w.Break != 0 && h.has(w.Break) {
 		return comm.ErrBroken
 	}
-	done := make(chan error, 1)
-	go func() {
-		l.slots <- struct{}{}
-		var err error
-		defer func() {
-			if r := recover(); r != nil {
-				err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-			}
-			<-l.slots
-			done <- err
-		}()
-		err = w.Run(func(int) error { return nil })
-	}()
+	due := l.now
+	if len(w.Cost) > 0 {
+		due += max(w.Cost[0], 0)
+	}
+	e := l.ahead.submit(due, func() error { return w.Run(func(int) error { return nil }) })
+	if len(w.Cost) == 0 {
+		return l.ahead.join(e)
+	}
 	for i := range w.Cost {
 		if err := h.computing(w, i); err != nil {
 			if w.Abort != nil {
 				w.Abort()
 			}
 			if i == 0 {
-				<-done
+				l.ahead.drop(e)
 			}
 			return err
 		}
 		if i == 0 {
-			if err := <-done; err != nil {
+			if err := l.ahead.join(e); err != nil {
 				return err
 			}
 		}
@@ -388,9 +395,6 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 				return err
 			}
 		}
-	}
-	if len(w.Cost) == 0 {
-		return <-done
 	}
 	return nil
 }
@@ -401,31 +405,35 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 		f.Release()
 		return l.ended
 	}
+	if h.failed != nil {
+		f.Release()
+		return h.failed
+	}
 	if to < 0 || to >= len(l.hosts) {
 		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
 	}
 	f.Header.From, f.Header.To = int32(h.rank), int32(to)
 	if to == h.rank {
-		l.deliver(f)
+		l.deliver(f, l.now)
 		return nil
 	}
 	h.traffic.Sent(f)
 	if f.Header.Kind == comm.Report {
-		l.deliver(f) // observation costs no virtual time
+		l.deliver(f, l.now) // observation costs no virtual time
 		return nil
 	}
 	l.net.start(l, f)
 	return nil
 }
 
-// deliver puts a frame into its receiver's inbox now.
-func (l *loop) deliver(f comm.Frame) {
+// deliver puts a frame, sent at an instant, into its receiver's inbox now.
+func (l *loop) deliver(f comm.Frame, sent time.Duration) {
 	h := l.hosts[f.Header.To]
 	if h.acts == 0 {
 		f.Release()
 		return
 	}
-	h.inbox.push(f)
+	h.inbox.push(queued{f, sent})
 	for _, t := range h.tasks {
 		if !t.done && t.waiting && matches(t, &f.Header) {
 			t.waiting = false
@@ -437,6 +445,15 @@ func (l *loop) deliver(f comm.Frame) {
 
 func matches(t *task, h *comm.Header) bool {
 	return (t.from == comm.AnyRank || int32(t.from) == h.From) && (t.tag == comm.AnyTag || t.tag == h.Tag)
+}
+
+// waited is how much of a receive that began at an instant was for a peer that
+// sent at another: from when it had what this rank had sent it.
+func (h *host) waited(began time.Duration, peer int, sent time.Duration) time.Duration {
+	if r := h.loop.net.road(h.rank, peer); r != nil && r.onWay == 0 {
+		began = max(began, r.landed)
+	}
+	return max(0, sent-began)
 }
 
 func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
@@ -454,21 +471,26 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 			return comm.Frame{}, h.failed
 		}
 		for i := range h.inbox.len() {
-			if matches(t, &h.inbox.at(i).Header) {
-				f := h.inbox.take(i)
+			if matches(t, &h.inbox.at(i).frame.Header) {
+				q := h.inbox.take(i)
+				f := q.frame
 				if int(f.Header.From) != h.rank {
 					h.traffic.Recv(f)
+				}
+				if l.now > began && comm.Blocks(ctx, h.rank, f.Header) {
+					wait := h.waited(began, int(f.Header.From), q.sent)
+					h.traffic.Block(l.now-began-wait, wait)
 				}
 				h.span(Waiting, began, 0)
 				return f, nil
 			}
 		}
-		if from == comm.AnyRank && len(h.news) > 0 {
-			e := h.news[0]
-			h.news = h.news[1:]
-			return comm.Frame{}, e
+		if from == comm.AnyRank {
+			if e := h.told(); e != nil {
+				return comm.Frame{}, e
+			}
 		}
-		if from != comm.AnyRank && from != h.rank && l.hosts[from].gone != nil && !l.net.pending(from, h.rank) {
+		if from != comm.AnyRank && from != h.rank && l.hosts[from].gone != nil && !l.pending(from, h.rank) {
 			return comm.Frame{}, l.hosts[from].gone
 		}
 		t.gen++

@@ -189,3 +189,43 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// A receive is blocked for the sender until it sends, and from then on for the
+// wire; one that finds its frame there is not blocked.
+func TestBlocked(t *testing.T) {
+	for name, mk := range networks() {
+		t.Run(name, func(t *testing.T) {
+			run(t, &sim.Net{Network: mk()}, 2, func(ctx context.Context, h comm.Host) error {
+				if h.Rank() == 0 {
+					for range 2 {
+						if err := h.Sleep(ctx, 5*time.Millisecond); err != nil {
+							return err
+						}
+						if err := h.Send(ctx, 1, comm.NewFrame(comm.Header{Kind: comm.Gradient}, comm.NewBuffer(1e6))); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+				var wires, waits []time.Duration
+				for range 2 {
+					f, err := h.Recv(ctx, 0, comm.AnyTag)
+					if err != nil {
+						return err
+					}
+					f.Release()
+					wire, wait := h.Traffic().Blocked()
+					wires, waits = append(wires, wire.Round(time.Microsecond)), append(waits, wait.Round(time.Microsecond))
+					if err := h.Sleep(ctx, 20*time.Millisecond); err != nil {
+						return err
+					}
+				}
+				// 1 MB at 1 GB/s and a millisecond of latency.
+				if wires[0] != 2*time.Millisecond || waits[0] != 5*time.Millisecond || wires[1] != wires[0] || waits[1] != waits[0] {
+					t.Errorf("on the wire %v, waited %v", wires, waits)
+				}
+				return nil
+			})
+		})
+	}
+}

@@ -88,6 +88,23 @@ func TestReport(t *testing.T) {
 	if got := strings.Join(names, " "); got != "pareto curves staleness traffic time scaling" {
 		t.Errorf("sections %s", got)
 	}
+	panels := map[string][]string{}
+	for _, s := range task.Sections {
+		for _, f := range s.Panels {
+			for _, x := range f.Series {
+				panels[f.Title] = append(panels[f.Title], x.Name)
+			}
+		}
+	}
+	for title, want := range map[string]string{
+		"time of a step":                 "compute wire",
+		"by link":                        "workers to servers servers to workers",
+		"of the busiest link, both ways": "gradients parameters",
+	} {
+		if got := strings.Join(panels[title], " "); got != want {
+			t.Errorf("panel %q shows %q, want %q", title, got, want)
+		}
+	}
 	page := html(t, r)
 	for _, run := range sample {
 		for _, want := range []string{run.ID, run.Folder + "/config.yaml"} {

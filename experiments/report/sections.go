@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -238,7 +239,7 @@ func (t *Task) traffic() Section {
 	if !ok {
 		return Section{}
 	}
-	link, _ := t.bars("by link", unit, []string{"virtual network", "within the process", "sockets", "shared memory"}, func(tr *Trial) []float64 {
+	carrier, _ := t.bars("by what carried it", unit, []string{"virtual network", "within the process", "sockets", "shared memory"}, func(tr *Trial) []float64 {
 		r := tr.Result
 		crossed := float64(r.Crossed(r.BytesUp, r.BytesDown))
 		switch tr.Run.Config.Net {
@@ -262,32 +263,47 @@ func (t *Task) traffic() Section {
 		}
 		return []float64{float64(sent), float64(received)}
 	})
-	s.Panels = []figure.Figure{kind, link, busiest}
+	link, linked := t.bars("by link", unit, linkNames, func(tr *Trial) []float64 { return byLink(tr.Ranks) })
+	pair, _ := t.bars("of the busiest link, both ways", unit, []string{"gradients", "parameters"}, func(tr *Trial) []float64 {
+		b := busiestLink(tr.Ranks)
+		return []float64{float64(b.kinds[comm.Gradient]), float64(b.kinds[comm.Parameters])}
+	})
+	s.Panels = []figure.Figure{kind, carrier, busiest}
+	if linked {
+		s.Panels = append(s.Panels, link, pair)
+	}
+	s.Notes = t.linkNotes()
 	return s
 }
 
 func (t *Task) time() Section {
 	s := Section{Name: "time", Title: "Where the time goes",
-		Text: "Of a worker's step, the mean over workers and seeds: computing the gradient; waiting for others and for the wire; and the rest, which is encoding, decoding and applying. On the virtual clock encoding is free."}
-	f, ok := t.bars("time of a step", figure.Axis{Label: t.Clock() + " of a step", Unit: figure.Seconds}, []string{"compute", "wait and wire", "encode, decode, apply"}, func(tr *Trial) []float64 {
-		var compute, wait, rest float64
+		Text: "Of a worker's step, the mean over workers and seeds: computing the gradient; encoding and decoding; on the wire, blocked while bytes moved; waiting, blocked for somebody who had not sent yet; and the rest, such as adding up and applying. What goes on beside something else counts where the worker stood still. The virtual network knows wire and waiting apart; between processes only the part of a long frame's way that its receiver sees, and what a send was held up, counts as wire. On the virtual clock coding is free unless device.codec says otherwise."}
+	f, ok := t.bars("time of a step", figure.Axis{Label: t.Clock() + " of a step", Unit: figure.Seconds}, []string{"compute", "encode", "decode", "wire", "wait", "rest"}, func(tr *Trial) []float64 {
+		sums := make([]float64, 6)
 		n := 0.0
 		for _, r := range tr.Ranks {
 			if r.Role != "worker" || r.Steps == 0 {
 				continue
 			}
-			steps := float64(r.Steps)
-			compute, wait = compute+r.ComputeSeconds/steps, wait+r.WaitSeconds/steps
-			rest += max(0, r.Seconds-r.ComputeSeconds-r.WaitSeconds) / steps
+			x, steps := r.Spent(), float64(r.Steps)
+			for i, part := range []float64{x.Compute, x.Encode, x.Decode, x.Wire, x.Wait, x.Rest} {
+				sums[i] += part / steps
+			}
 			n++
 		}
-		if n == 0 {
-			return []float64{0, 0, 0}
+		for i := range sums {
+			sums[i] /= max(n, 1)
 		}
-		return []float64{compute / n, wait / n, rest / n}
+		return sums
 	})
 	if ok {
 		s.Panels = []figure.Figure{f}
+	}
+	for _, c := range t.Configs {
+		if len(c.Trials) > 0 && len(c.Trials[0].Ranks) > 0 && c.Trials[0].Ranks[0].Time == nil {
+			s.Notes = append(s.Notes, c.Label+": from before encoding and the wire were told; compute has encoding in it, and wait the wire")
+		}
 	}
 	return s
 }

@@ -70,18 +70,24 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	// Updates to the target with N gradients each.
 	target, size := 0.95, []string{"epochs=3"}
 	if lab.Quick {
-		target, size = 0.92, []string{"train_limit=20000", "epochs=4"}
+		target, size = 0.92, []string{"train_limit=20000", "epochs=2"}
 	}
 	common := append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "batch=2", "workers=100", "nonfinite=zero",
 		"device.law=pareto(alpha=3)", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
 	table := Table{Title: fmt.Sprintf("updates to %g %% (3 seeds)", 100*target), Header: []string{"N", "updates", "least", "most"}}
 	var inverse, updates []float64
-	for _, n := range []int{50, 70, 100} {
-		x, err := lab.seeds(ctx, 3, fmt.Sprintf("N = %d", n), append([]string{fmt.Sprintf("policy=backup(b=%d)", total-n),
-			fmt.Sprintf("schedule=constant(lr=%g)", 0.02*float64(n)/total), "eval_every=10", fmt.Sprintf("target=%g", target)}, common...)...)
-		if err != nil {
-			return nil, err
-		}
+	runs, waited := lab.plan(3), []int{50, 70, 100}
+	var learned []*sample
+	for _, n := range waited {
+		learned = append(learned, runs.add(fmt.Sprintf("N = %d", n), append([]string{fmt.Sprintf("policy=backup(b=%d)", total-n),
+			fmt.Sprintf("schedule=constant(lr=%g)", 0.02*float64(n)/total), "eval_every=10", fmt.Sprintf("target=%g", target)}, common...)...))
+	}
+	accuracy := s.accuracy(runs, lab, common)
+	if err := runs.make(ctx); err != nil {
+		return nil, err
+	}
+	for i, n := range waited {
+		x := learned[i]
 		var at []float64
 		for _, run := range x.runs {
 			for _, e := range run.Evals {
@@ -118,27 +124,27 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r.between(Claim, "the best b", "", 4, float64(best), 2, 6)
 	r.between(Claim, "no backup over the best b: time", "×", 1, mean[total]*(a+c/total)/shortest, 1.02, math.MaxFloat64)
 
-	if err := s.accuracy(ctx, r, lab, common); err != nil {
-		return nil, err
-	}
+	accuracy(r)
 	files, err := figure.Save(filepath.Join(lab.Out, "backup-workers"), figure.Figure{
 		Title: "100 workers, b of them spare", X: figure.Axis{Label: "b"}, Y: figure.Axis{Label: "seconds to the target"}, Series: []figure.Series{line}})
 	r.Figures = append(r.Figures, files...)
 	return r, err
 }
 
-// accuracy compares sync with backups to async in the same virtual time.
-func (s BackupWorkers) accuracy(ctx context.Context, r *Report, lab *Lab, common []string) error {
+// accuracy plans runs that compare sync with backups to async in the same virtual
+// time; what it returns reports on them.
+func (s BackupWorkers) accuracy(runs *plan, lab *Lab, common []string) func(*Report) {
 	updates := 1500
 	if lab.Quick {
-		updates = 150
+		updates = 100
 	}
 	keep := slices.DeleteFunc(slices.Clone(common), func(k string) bool { return k[:6] == "epochs" })
-	table := Table{Title: "test accuracy in % (3 seeds, 95 % intervals)", Header: []string{"", "rate", "accuracy", "virtual s"}}
-	row := func(name string, rate float64, x *sample) {
-		table.Rows = append(table.Rows, []string{name, fmt.Sprint(rate), plusMinus(x.accuracy()), fmt.Sprintf("%.4f", x.runs[0].VirtualSeconds)})
+	type tried struct {
+		name string
+		rate float64
+		*sample
 	}
-	best := map[string]*sample{}
+	var all []tried
 	for _, c := range []struct {
 		name, policy string
 		rates        []float64
@@ -148,18 +154,21 @@ func (s BackupWorkers) accuracy(ctx context.Context, r *Report, lab *Lab, common
 		{"async", "asp", []float64{1e-4, 2e-4, 4e-4}, 150 * updates},
 	} {
 		for _, rate := range c.rates {
-			x, err := lab.seeds(ctx, 3, fmt.Sprintf("%s, rate %g", c.name, rate), append([]string{"policy=" + c.policy, fmt.Sprintf("schedule=constant(lr=%g)", rate), fmt.Sprintf("steps=%d", c.steps)}, keep...)...)
-			if err != nil {
-				return err
-			}
-			row(c.name, rate, x)
-			if b := best[c.name]; b == nil || x.accuracy().Mean > b.accuracy().Mean {
-				best[c.name] = x
-			}
+			all = append(all, tried{c.name, rate, runs.add(fmt.Sprintf("%s, rate %g", c.name, rate),
+				append([]string{"policy=" + c.policy, fmt.Sprintf("schedule=constant(lr=%g)", rate), fmt.Sprintf("steps=%d", c.steps)}, keep...)...)})
 		}
 	}
-	r.Tables = append(r.Tables, table)
-	d := stats.Paired(best["async"].bySeed(), best["sync, b = 4"].bySeed())
-	r.between(Hypothesis, "sync with backups is more accurate than async, beyond the interval", "points", 0.5, d.Mean, d.Half, 100)
-	return nil
+	return func(r *Report) {
+		table := Table{Title: "test accuracy in % (3 seeds, 95 % intervals)", Header: []string{"", "rate", "accuracy", "virtual s"}}
+		best := map[string]*sample{}
+		for _, t := range all {
+			table.Rows = append(table.Rows, []string{t.name, fmt.Sprint(t.rate), plusMinus(t.accuracy()), fmt.Sprintf("%.4f", t.runs[0].VirtualSeconds)})
+			if b := best[t.name]; b == nil || t.accuracy().Mean > b.accuracy().Mean {
+				best[t.name] = t.sample
+			}
+		}
+		r.Tables = append(r.Tables, table)
+		d := stats.Paired(best["async"].bySeed(), best["sync, b = 4"].bySeed())
+		r.between(Hypothesis, "sync with backups is more accurate than async, beyond the interval", "points", 0.5, d.Mean, d.Half, 100)
+	}
 }

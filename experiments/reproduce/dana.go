@@ -19,7 +19,7 @@ var _ = Studies.Add("dana", "momentum under asynchrony, 4 … 32 workers: NAG-AS
 func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	seeds, size := 5, []string{"epochs=5"}
 	if lab.Quick {
-		seeds, size = 3, []string{"train_limit=12000", "epochs=4"}
+		seeds, size = 3, []string{"train_limit=9000", "epochs=4"}
 	}
 	r := &Report{
 		Title:  "momentum 0.9 and asynchronous workers on MNIST",
@@ -41,18 +41,24 @@ func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	survives := map[string]int{} // largest number of workers before the collapse
 	accuracy := map[string]map[int]float64{}
 	gap := map[string]float64{}
+	runs, got := lab.plan(seeds), map[string][]*sample{}
+	for _, rule := range rules {
+		for _, workers := range counts {
+			got[rule.name] = append(got[rule.name], runs.add(fmt.Sprintf("%s, %d workers", rule.name, workers), append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=" + rule.optimizer, "corrector=" + rule.corrector,
+				"schedule=warmup(cosine(lr=0.02),epochs=1)", fmt.Sprintf("workers=%d", workers), "batch=16", "policy=asp", "device.jitter=0.2", "nonfinite=zero", "gap=true",
+				"network.bandwidth=10Tbps", "network.latency=0s"}, size...)...))
+		}
+	}
+	if err := runs.make(ctx); err != nil {
+		return nil, err
+	}
 	for _, rule := range rules {
 		row, wide := []string{rule.name}, []string{rule.name}
 		line := figure.Series{Name: rule.name, Marks: true}
 		accuracy[rule.name] = map[int]float64{}
 		fallen := false
-		for _, workers := range counts {
-			x, err := lab.seeds(ctx, seeds, fmt.Sprintf("%s, %d workers", rule.name, workers), append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=" + rule.optimizer, "corrector=" + rule.corrector,
-				"schedule=warmup(cosine(lr=0.02),epochs=1)", fmt.Sprintf("workers=%d", workers), "batch=16", "policy=asp", "device.jitter=0.2", "nonfinite=zero", "gap=true",
-				"network.bandwidth=10Tbps", "network.latency=0s"}, size...)...)
-			if err != nil {
-				return nil, err
-			}
+		for i, workers := range counts {
+			x := got[rule.name][i]
 			a := x.accuracy()
 			accuracy[rule.name][workers] = a.Mean
 			row = append(row, plusMinus(a))

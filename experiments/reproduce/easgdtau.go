@@ -40,20 +40,31 @@ func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		}, []string{"0.003", "0.01", "0.03"}},
 	}
 	table := Table{Title: "test accuracy, mean and 95 % interval over seeds", Header: []string{"method", "τ"}}
-	best := map[string]map[int]*trial{}
+	best := map[string]map[int]*sample{}
 	most := 0
+	runs, got := lab.plan(seeds), map[string]*sample{}
+	name := func(method string, tau int, rate string) string {
+		return fmt.Sprintf("%s,tau=%d,lr=%s", method, tau, rate)
+	}
+	for _, m := range methods {
+		for _, tau := range taus {
+			for _, rate := range m.rates {
+				n := name(m.name, tau, rate)
+				got[n] = runs.add(n, append([]string{"data=mnist", "model=mlp(hidden=[64])", "train_limit=" + limit, "workers=4", "batch=32", "epochs=4",
+					"policy=asp", "nonfinite=zero", "device.jitter=0.2", "schedule=constant(lr=" + rate + ")"}, m.keys(tau)...)...)
+			}
+		}
+	}
+	if err := runs.make(ctx); err != nil {
+		return nil, err
+	}
 	for _, m := range methods {
 		most = max(most, len(m.rates))
-		best[m.name] = map[int]*trial{}
+		best[m.name] = map[int]*sample{}
 		for _, tau := range taus {
 			row := []string{m.name, fmt.Sprint(tau)}
 			for _, rate := range m.rates {
-				keys := append([]string{"data=mnist", "model=mlp(hidden=[64])", "train_limit=" + limit, "workers=4", "batch=32", "epochs=4",
-					"policy=asp", "nonfinite=zero", "device.jitter=0.2", "schedule=constant(lr=" + rate + ")"}, m.keys(tau)...)
-				t, err := lab.try(ctx, fmt.Sprintf("%s,tau=%d,lr=%s", m.name, tau, rate), seeds, keys...)
-				if err != nil {
-					return nil, err
-				}
+				t := got[name(m.name, tau, rate)]
 				if b := best[m.name][tau]; b == nil || t.mean() > b.mean() {
 					best[m.name][tau] = t
 				}

@@ -3,6 +3,7 @@ package reproduce
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
@@ -30,38 +31,24 @@ func (LocalSGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	const workers, batch, epochs, parameters = 8, 16, 3, 784*64 + 64 + 64*10 + 10
 	longest := hs[len(hs)-1]
-	trials := map[string]*trial{}
-	table := Table{Title: "mean and 95 % interval over seeds", Header: []string{"run", "H", "test accuracy", "bytes", "virtual time"}}
-	run := func(name string, h int, keys ...string) (*trial, error) {
-		t, err := lab.try(ctx, fmt.Sprintf("%s,H=%d", name, h), seeds, append([]string{
+	type entry struct {
+		name string
+		h    int
+		*sample
+	}
+	runs := lab.plan(seeds)
+	var entries []entry
+	add := func(name string, h int, keys ...string) {
+		entries = append(entries, entry{name, h, runs.add(fmt.Sprintf("%s,H=%d", name, h), append([]string{
 			"data=mnist", "model=mlp(hidden=[64])", "train_limit=" + limit, fmt.Sprintf("workers=%d", workers), fmt.Sprintf("batch=%d", batch),
-			fmt.Sprintf("epochs=%d", epochs), "nonfinite=zero"}, keys...)...)
-		if err != nil {
-			return nil, err
-		}
-		trials[fmt.Sprintf("%s,%d", name, h)] = t
-		bytes := t.of(func(r *experiments.Result) float64 { return float64(r.BytesUp) })
-		took := t.of(func(r *experiments.Result) float64 { return r.VirtualSeconds })
-		table.Rows = append(table.Rows, []string{name, fmt.Sprint(h), t.String(), progress.Bytes(uint64(bytes.Mean)), progress.Seconds(took.Mean)})
-		return t, nil
+			fmt.Sprintf("epochs=%d", epochs), "nonfinite=zero"}, keys...)...)})
 	}
 	for _, rate := range []string{"0.2", "0.05"} {
 		inner := "schedule=constant(lr=" + rate + ")"
 		for _, h := range hs {
 			mode := fmt.Sprintf("mode=localsgd(h=%d)", h)
-			t, err := run("averaging, inner "+rate, h, mode, inner)
-			if err != nil {
-				return nil, err
-			}
-			if rate == "0.2" {
-				steps := t.runs[0].Steps
-				rounds := (steps + h - 1) / h
-				r.exactly(Claim, fmt.Sprintf("H = %d: bytes of %d rounds, 2·4N(P−1) each", h, rounds), "bytes",
-					float64(rounds)*2*4*parameters*(workers-1), float64(t.runs[0].BytesUp))
-			}
-			if _, err := run("outer Nesterov 0.9, inner "+rate, h, mode, inner, "outer=nesterov(beta=0.9)"); err != nil {
-				return nil, err
-			}
+			add("averaging, inner "+rate, h, mode, inner)
+			add("outer Nesterov 0.9, inner "+rate, h, mode, inner, "outer=nesterov(beta=0.9)")
 		}
 	}
 	half := map[bool]string{true: "140", false: "281"}[lab.Quick]
@@ -72,12 +59,27 @@ func (LocalSGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		{"DiLoCo", fmt.Sprintf("mode=localsgd(h=%d,lr=0.7)", longest), "outer=nesterov(beta=0.9)", "optimizer=adam", "schedule=constant(lr=0.001)"},
 		{"adam, outer adam", fmt.Sprintf("mode=localsgd(h=%d,lr=0.01)", longest), "outer=adam", "optimizer=adam", "schedule=constant(lr=0.001)"},
 	} {
-		if _, err := run(v[0], longest, v[1:]...); err != nil {
-			return nil, err
-		}
+		add(v[0], longest, v[1:]...)
+	}
+	if err := runs.make(ctx); err != nil {
+		return nil, err
+	}
+	table := Table{Title: "mean and 95 % interval over seeds", Header: []string{"run", "H", "test accuracy", "bytes", "virtual time"}}
+	for _, e := range entries {
+		bytes := e.of(func(r *experiments.Result) float64 { return float64(r.BytesUp) })
+		took := e.of(func(r *experiments.Result) float64 { return r.VirtualSeconds })
+		table.Rows = append(table.Rows, []string{e.name, fmt.Sprint(e.h), e.String(), progress.Bytes(uint64(bytes.Mean)), progress.Seconds(took.Mean)})
 	}
 	r.Tables = append(r.Tables, table)
-	of := func(name string, h int) *trial { return trials[fmt.Sprintf("%s,%d", name, h)] }
+	of := func(name string, h int) *sample {
+		return entries[slices.IndexFunc(entries, func(e entry) bool { return e.name == name && e.h == h })].sample
+	}
+	for _, h := range hs {
+		made := of("averaging, inner 0.2", h).runs[0]
+		rounds := (made.Steps + h - 1) / h
+		r.exactly(Claim, fmt.Sprintf("H = %d: bytes of %d rounds, 2·4N(P−1) each", h, rounds), "bytes",
+			float64(rounds)*2*4*parameters*(workers-1), float64(made.BytesUp))
+	}
 	plain := of("averaging, inner 0.2", 1)
 	r.between(Claim, "averaging, inner 0.2: accuracy lost from H = 1 to 8, at most 0.015", "", 0, plain.mean()-of("averaging, inner 0.2", 8).mean(), -1, 0.015)
 	r.between(Claim, fmt.Sprintf("averaging, inner 0.2: accuracy lost from H = 1 to %d, at most 0.03", longest), "", 0, plain.mean()-of("averaging, inner 0.2", longest).mean(), -1, 0.03)

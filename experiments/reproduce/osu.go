@@ -54,7 +54,7 @@ func (l *Lab) threadsHere(ctx context.Context, r *Report) error {
 	cores := runtime.GOMAXPROCS(0)
 	steps := 120
 	if l.Quick {
-		steps = 24
+		steps = 12
 	}
 	table := Table{Title: fmt.Sprintf("this machine, %d cores: images/s of ResNet-20, all processes together", cores),
 		Header: []string{"processes x threads", "batch 16 in all", "batch 64 in all", "batch 256 in all"}}
@@ -74,7 +74,7 @@ func (l *Lab) threadsHere(ctx context.Context, r *Report) error {
 					return err
 				}
 				for _, rank := range res.Ranks {
-					at[i] = math.Max(at[i], rank.ComputeSeconds+rank.WaitSeconds)
+					at[i] = math.Max(at[i], rank.Spent().Busy())
 				}
 			}
 			row = append(row, fmt.Sprintf("%.0f", float64((n-n/2)*batch)/(at[1]-at[0])))

@@ -132,6 +132,9 @@ func Run(ctx context.Context, name string, lab *Lab) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if lab.Runs.Places.Shelf == nil {
+		lab.Runs.Places.Shelf = &experiments.Shelf{}
+	}
 	r, err := s.Run(ctx, lab)
 	if err != nil {
 		return nil, fmt.Errorf("study %s: %w", name, err)

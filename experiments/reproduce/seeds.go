@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
@@ -13,22 +17,60 @@ import (
 // sample is one configuration over seeds.
 type sample struct {
 	name string
-	runs []*experiments.Result
+	runs []*experiments.Result // by seed, from 1 on
+}
+
+// plan is a set of configurations, each over the same seeds, that are run
+// together: as many runs at once as there are cores.
+type plan struct {
+	lab     *Lab
+	seeds   int
+	samples []*sample
+	keys    [][]string
+}
+
+// plan begins an empty one, with seeds 1 … n.
+func (l *Lab) plan(n int) *plan { return &plan{lab: l, seeds: n} }
+
+// add enters a configuration. The sample is there once the plan has been made.
+func (p *plan) add(name string, keys ...string) *sample {
+	s := &sample{name: name, runs: make([]*experiments.Result, p.seeds)}
+	p.samples, p.keys = append(p.samples, s), append(p.keys, keys)
+	return s
+}
+
+// make runs everything. After an error no more runs begin, and those under way
+// come to their end, or to their checkpoint if that is what was asked for.
+func (p *plan) make(ctx context.Context) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	var failed atomic.Bool
+	for i, s := range p.samples {
+		for seed := 1; seed <= p.seeds; seed++ {
+			group.Go(func() error {
+				if failed.Load() {
+					return nil
+				}
+				label := fmt.Sprintf("%s, seed %d", s.name, seed)
+				r, err := p.lab.run(ctx, label, append(slices.Clone(p.keys[i]), fmt.Sprintf("seed=%d", seed))...)
+				if err != nil {
+					failed.Store(true)
+					return err
+				}
+				p.lab.logf("%s: accuracy %.4f", label, r.Accuracy)
+				s.runs[seed-1] = r
+				return nil
+			})
+		}
+	}
+	return group.Wait()
 }
 
 // seeds makes one configuration with seeds 1 … n.
 func (l *Lab) seeds(ctx context.Context, n int, name string, keys ...string) (*sample, error) {
-	s := &sample{name: name}
-	for seed := 1; seed <= n; seed++ {
-		label := fmt.Sprintf("%s, seed %d", name, seed)
-		r, err := l.run(ctx, label, append(slices.Clone(keys), fmt.Sprintf("seed=%d", seed))...)
-		if err != nil {
-			return nil, err
-		}
-		l.logf("%s: accuracy %.4f", label, r.Accuracy)
-		s.runs = append(s.runs, r)
-	}
-	return s, nil
+	p := l.plan(n)
+	s := p.add(name, keys...)
+	return s, p.make(ctx)
 }
 
 // accuracy is the test accuracy at the end, in per cent.
@@ -92,4 +134,20 @@ func (s *sample) curve() (x, y []float64) {
 		}
 		x, y = append(x, at/float64(len(s.runs))), append(y, 100*sum/float64(len(s.runs)))
 	}
+}
+
+// mean is the mean test accuracy at the end, as a fraction.
+func (s *sample) mean() float64 { return s.accuracy().Mean / 100 }
+
+// String words the mean accuracy, as a fraction, and its 95 % interval.
+func (s *sample) String() string {
+	a := s.accuracy()
+	return fmt.Sprintf("%.4f ± %.4f", a.Mean/100, a.Half/100)
+}
+
+// beats says whether s is more accurate than o on the same seeds, beyond the
+// 95 % interval of the difference.
+func (s *sample) beats(o *sample) bool {
+	d := stats.Paired(o.bySeed(), s.bySeed())
+	return d.Mean-d.Half > 0
 }

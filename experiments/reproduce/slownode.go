@@ -49,21 +49,27 @@ func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		{"EASGD, async", false, 4, 0.02, []string{"mode=easgd(tau=4)", "policy=asp"}},
 	}
 	table := Table{Title: "mean and 95 % interval over seeds", Header: []string{"method", "slow", "accuracy", "time of all gradients", "time to 0.88"}}
+	runs, got, slows := lab.plan(seeds), map[string][]*sample{}, []int{1, 10, 100}
 	for _, m := range methods {
-		var even *trial
-		base := 0.0
-		for _, slow := range []int{1, 10, 100} {
+		for _, slow := range slows {
 			law := "none"
 			if slow > 1 {
 				law = fmt.Sprintf("1x%d", slow)
 			}
-			t, err := lab.try(ctx, fmt.Sprintf("%s,slow=%d", m.name, slow), seeds, append([]string{
+			got[m.name] = append(got[m.name], runs.add(fmt.Sprintf("%s,slow=%d", m.name, slow), append([]string{
 				"data=mnist", "model=mlp(hidden=[64])", "train_limit=" + limit, fmt.Sprintf("workers=%d", workers), "batch=16", "epochs=3", "target=0.88",
 				fmt.Sprintf("eval_every=%d", 32*workers/m.each), "schedule=constant(lr=0.1)", "device.flops=1e9", "network.bandwidth=10Gbps", "device.jitter=0.1", "device.slow=" + law,
-			}, m.keys...)...)
-			if err != nil {
-				return nil, err
-			}
+			}, m.keys...)...))
+		}
+	}
+	if err := runs.make(ctx); err != nil {
+		return nil, err
+	}
+	for _, m := range methods {
+		var even *sample
+		base := 0.0
+		for i, slow := range slows {
+			t := got[m.name][i]
 			took := t.of(func(r *experiments.Result) float64 { return r.TargetSeconds })
 			for _, run := range t.runs {
 				if !run.TargetReached {

@@ -117,39 +117,36 @@ func (s Softsync) staleness(r *Report, lab *Lab) error {
 func (s Softsync) learning(ctx context.Context, r *Report, lab *Lab) error {
 	seeds, size := 5, []string{"epochs=10"}
 	if lab.Quick {
-		seeds, size = 3, []string{"epochs=10", "train_limit=12000"}
+		seeds, size = 3, []string{"epochs=10", "train_limit=9000"}
 	}
 	common := append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "workers=30", "batch=4",
 		fmt.Sprintf("schedule=warmup(cosine(lr=%g),epochs=1)", s.Rate), "nonfinite=zero",
 		"device.jitter=0.1", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
-	of := func(policy, corrector string) (*sample, error) {
-		return lab.seeds(ctx, seeds, policy+" "+corrector, append([]string{"policy=" + policy, "corrector=" + corrector}, common...)...)
+	runs := lab.plan(seeds)
+	of := func(policy, corrector string) *sample {
+		return runs.add(policy+" "+corrector, append([]string{"policy=" + policy, "corrector=" + corrector}, common...)...)
 	}
-	hard, err := of("bsp", "none")
-	if err != nil {
+	hard, ns := of("bsp", "none"), []int{1, 15, 30}
+	var fixed, divided []*sample
+	for _, n := range ns {
+		policy := fmt.Sprintf("softsync(n=%d)", n)
+		fixed, divided = append(fixed, of(policy, "none")), append(divided, of(policy, "alpha_tau"))
+	}
+	if err := runs.make(ctx); err != nil {
 		return err
 	}
 	best := hard.accuracy().Mean
 	table := Table{Title: fmt.Sprintf("test accuracy in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"protocol", "α0", "α0/τ", "mean τ"},
 		Rows: [][]string{{"hardsync", plusMinus(hard.accuracy()), "", "0"}}}
 	low, high := best, best
-	for _, n := range []int{1, 15, 30} {
-		policy := fmt.Sprintf("softsync(n=%d)", n)
-		fixed, err := of(policy, "none")
-		if err != nil {
-			return err
-		}
-		divided, err := of(policy, "alpha_tau")
-		if err != nil {
-			return err
-		}
-		f, d := fixed.accuracy(), divided.accuracy()
+	for i, n := range ns {
+		f, d := fixed[i].accuracy(), divided[i].accuracy()
 		if n > 1 {
 			r.between(Claim, fmt.Sprintf("n = %d with α0 fails to learn: accuracy", n), "%", 10, f.Mean, 0, 20)
 		}
 		r.between(Claim, fmt.Sprintf("n = %d with α0/τ: accuracy of hardsync, to a point", n), "%", best, d.Mean, best-1, best+1)
 		low, high = min(low, d.Mean), max(high, d.Mean)
-		table.Rows = append(table.Rows, []string{policy, plusMinus(f), plusMinus(d), fmt.Sprintf("%.2f", divided.runs[0].StalenessMean)})
+		table.Rows = append(table.Rows, []string{fmt.Sprintf("softsync(n=%d)", n), plusMinus(f), plusMinus(d), fmt.Sprintf("%.2f", divided[i].runs[0].StalenessMean)})
 	}
 	r.between(Claim, "spread of hardsync and all n with α0/τ", "points", 0, high-low, 0, 1)
 	r.Tables = append(r.Tables, table)

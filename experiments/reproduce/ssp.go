@@ -37,14 +37,20 @@ func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	table := Table{Title: fmt.Sprintf("to %g %% test accuracy (%d seeds)", 100*target, seeds),
 		Header: []string{"stragglers", "policy", "time an update, µs", "staleness", "updates", "time, ms", "final accuracy"}}
 	fig := figure.Figure{Title: "SSP under stragglers", X: figure.Axis{Label: "virtual seconds"}, Y: figure.Axis{Label: "test accuracy, %"}}
-	for _, law := range []string{"pareto(alpha=2)", "constant"} {
-		var pace, updates, times []float64
+	runs, laws, got := lab.plan(seeds), []string{"pareto(alpha=2)", "constant"}, map[string][]*sample{}
+	for _, law := range laws {
 		for _, policy := range policies {
-			x, err := lab.seeds(ctx, seeds, law+" "+policy, append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "schedule=constant(lr=0.003)",
-				"workers=16", "batch=8", "eval_every=100", "policy=" + policy, "device.law=" + law, "network.bandwidth=10Tbps", "network.latency=0s"}, size...)...)
-			if err != nil {
-				return nil, err
-			}
+			got[law] = append(got[law], runs.add(law+" "+policy, append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "schedule=constant(lr=0.003)",
+				"workers=16", "batch=8", "eval_every=100", "policy=" + policy, "device.law=" + law, "network.bandwidth=10Tbps", "network.latency=0s"}, size...)...))
+		}
+	}
+	if err := runs.make(ctx); err != nil {
+		return nil, err
+	}
+	for _, law := range laws {
+		var pace, updates, times []float64
+		for i, policy := range policies {
+			x := got[law][i]
 			p := x.of(func(r *experiments.Result) float64 { return 1e6 * r.VirtualSeconds / float64(r.Steps) }).Mean
 			u := x.reached(target, func(step int, _ float64) float64 { return float64(step) }).Median
 			t := x.reached(target, func(_ int, seconds float64) float64 { return 1000 * seconds }).Median

@@ -42,6 +42,18 @@ function ago(time) {
   return s < 2 ? "now" : seconds(s) + " ago";
 }
 
+// shares is a bar of the parts of a rank's time, in the server's order.
+function shares(time) {
+  const bar = element("div", undefined, "share"), parts = ["compute", "encode", "decode", "wire", "wait", "rest"];
+  for (const part of time) {
+    const piece = element("i");
+    piece.style.width = 100 * part + "%";
+    bar.append(piece);
+  }
+  bar.title = time.map((part, i) => parts[i] + " " + (100 * part).toFixed(1) + " %").join(", ");
+  return bar;
+}
+
 const name = (r) => (r.name ? r.recipe + " " + r.name : r.recipe);
 
 function table() {
@@ -133,20 +145,21 @@ const detail = inTurn(async () => {
   $("stop").disabled = !sessionStorage.getItem("token");
   $("stop").title = $("stop").disabled ? "open the address that gradlab serve printed" : "";
   $("settings").textContent = Object.entries(d.settings).map(([k, v]) => k + ": " + v).join("\n");
+  $("live-workers").hidden = !d.workers.length;
+  $("tiles").replaceChildren(...d.workers.map((w) => {
+    const tile = element("li"), head = element("b");
+    head.append(element("span", "worker " + w.rank), element("span", w.state, "state " + w.state));
+    tile.append(head, element("div", `step ${w.step}, ${w.rate.toPrecision(3)} a second`), element("div", `staleness ${w.staleness}, told at ${seconds(w.seconds)}`), shares(w.time));
+    return tile;
+  }));
   $("noranks").hidden = d.ranks.length > 0;
   $("ranks").hidden = !d.ranks.length;
   $("ranks").tBodies[0].replaceChildren(...d.ranks.sort((a, b) => a.rank - b.rank).map((r) => {
     const row = element("tr");
     row.append(element("td", r.rank, "n"), element("td", r.role));
     for (const text of [r.steps, r.pushes, r.refused, bytes(r.sent), bytes(r.received), seconds(r.seconds)]) row.append(element("td", text, "n"));
-    const cell = element("td"), share = element("div", undefined, "share");
-    for (const part of [r.compute, r.wait, Math.max(0, r.seconds - r.compute - r.wait)]) {
-      const piece = element("i");
-      piece.style.width = r.role === "worker" && r.seconds > 0 ? (100 * part) / r.seconds + "%" : "0";
-      share.append(piece);
-    }
-    share.title = `compute ${seconds(r.compute)}, wait ${seconds(r.wait)}`;
-    cell.append(share);
+    const cell = element("td");
+    cell.append(shares(r.time));
     row.append(cell);
     return row;
   }));

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -203,7 +205,7 @@ func TestLiveRun(t *testing.T) {
 	}
 	defer stream.Body.Close()
 
-	run := runs(t, small+"steps: 1000000\n")[0]
+	run := runs(t, small+"steps: 100000\n")[0]
 	ended := make(chan error, 1)
 	go func() {
 		_, err := experiments.Execute(ctx, run, experiments.Options{Recipe: "test", Out: dir})
@@ -229,8 +231,9 @@ func TestLiveRun(t *testing.T) {
 			t.Fatalf("updates go back from %d to %d", last, row.Step)
 		}
 		last = row.Step
-		if row.State == "running" && row.Accuracy != nil && !asked {
+		if d := fetch[Detail](t, s.URL+"/api/runs/"+row.Key); row.State == "running" && row.Accuracy != nil && len(d.Workers) > 0 && !asked {
 			asked = true
+			told(t, s.URL, row.Key, d.Workers)
 			if code := stop(t, s.URL, row.Key, "secret"); code != http.StatusAccepted {
 				t.Fatalf("stop: %d", code)
 			}
@@ -240,10 +243,34 @@ func TestLiveRun(t *testing.T) {
 		}
 	}
 	if !asked {
-		t.Error("the run was never seen running with an accuracy")
+		t.Error("the run was never seen running with an accuracy and workers")
 	}
 	if err := <-ended; err != experiments.ErrStopped {
 		t.Error(err)
+	}
+}
+
+// told checks what workers of a running run tell, in the page and to Prometheus.
+func told(t *testing.T, url, key string, workers []Worker) {
+	t.Helper()
+	for i, w := range workers {
+		sum := 0.0
+		for _, share := range w.Time {
+			sum += share
+		}
+		if w.Rank != i || w.Step == 0 || math.Abs(sum-1) > 1e-9 || w.State != train.StateComputing && w.State != train.StateWaiting {
+			t.Errorf("%+v", w)
+		}
+	}
+	_, body := get(t, url+"/metrics")
+	for _, want := range []string{
+		fmt.Sprintf(`gradlab_worker_steps{name="",recipe="test",run=%q,worker="1"}`, key),
+		fmt.Sprintf(`gradlab_worker_time_share{name="",part="wire",recipe="test",run=%q,worker="0"}`, key),
+		fmt.Sprintf(`gradlab_worker_state{name="",recipe="test",run=%q,state=%q,worker="0"} 1`, key, workers[0].State),
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no line %s in\n%s", want, body)
+		}
 	}
 }
 

@@ -58,6 +58,15 @@ func amount(f func(*experiments.Result) float64) func(*Run) (any, bool) {
 	return result(func(r *experiments.Result) (float64, bool) { return f(r), true })
 }
 
+// learned is an amount that runs without weights do not have.
+func learned(f func(*experiments.Result) float64) func(*Run) (any, bool) {
+	get := amount(f)
+	return func(r *Run) (any, bool) {
+		x, ok := get(r)
+		return x, ok && !r.Config.Weightless
+	}
+}
+
 func text(f func(*Run) string) func(*Run) (any, bool) {
 	return func(r *Run) (any, bool) { s := f(r); return s, s != "" }
 }
@@ -76,9 +85,9 @@ var facts = []Field{
 	{"updated", "when it last told something", Instant, func(r *Run) (any, bool) { return r.Updated, !r.Updated.IsZero() }},
 	{"schema", "version of the folder's format", Number, func(r *Run) (any, bool) { return float64(r.Schema), true }},
 	{"step", "updates made, so far if it is running", Number, func(r *Run) (any, bool) { return float64(r.Step), true }},
-	{"accuracy", "on the test set, at the end", Share, amount(func(r *experiments.Result) float64 { return r.Accuracy })},
-	{"loss", "on the test set, at the end", Number, amount(func(r *experiments.Result) float64 { return r.Loss })},
-	{"train_loss", "at the end", Number, amount(func(r *experiments.Result) float64 { return r.TrainLoss })},
+	{"accuracy", "on the test set, at the end", Share, learned(func(r *experiments.Result) float64 { return r.Accuracy })},
+	{"loss", "on the test set, at the end", Number, learned(func(r *experiments.Result) float64 { return r.Loss })},
+	{"train_loss", "at the end", Number, learned(func(r *experiments.Result) float64 { return r.TrainLoss })},
 	{"updates", "updates made", Number, amount(func(r *experiments.Result) float64 { return float64(r.Steps) })},
 	{"samples", "samples computed on", Number, amount(func(r *experiments.Result) float64 { return float64(r.Samples) })},
 	{"seconds", "on the net's clock: virtual on sim, else wall", Seconds, func(r *Run) (any, bool) { return r.Seconds(), r.Result != nil }},

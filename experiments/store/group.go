@@ -19,7 +19,29 @@ type Group struct {
 // repeats are the keys in which repeats of a configuration may differ.
 var repeats = []string{"seed"}
 
-// Groups joins runs that differ in their seed alone. Of several runs of one
+// silent are keys that change what a run tells of itself, not what it comes to.
+var silent = []string{"trace", "order_log", "gap"}
+
+// plain is a configuration without some keys.
+func plain(c experiments.Config, without []string) experiments.Config {
+	def := experiments.Default()
+	for _, k := range without {
+		_ = c.Set(k, def.Get(k))
+	}
+	return c
+}
+
+// identity is the same for runs that differ in silent keys alone.
+func (r *Run) identity() string {
+	c := plain(r.Config, silent)
+	if h := c.Hash(); h != r.Config.Hash() {
+		return h
+	}
+	return r.ID // which has more in it: keys unknown here
+}
+
+// Groups joins runs that differ in their seed alone, and in keys that change
+// nothing. Of several runs of one
 // configuration, the youngest that is done counts, or else the youngest. Groups
 // keep the order of their first runs; labels name only what differs.
 func Groups(runs []*Run) []*Group {
@@ -28,10 +50,7 @@ func Groups(runs []*Run) []*Group {
 	byKey := map[string]*Group{}
 	var out []*Group
 	for _, r := range runs {
-		c := r.Config
-		for _, k := range repeats {
-			_ = c.Set(k, experiments.Default().Get(k))
-		}
+		c := plain(plain(r.Config, repeats), silent)
 		g := byKey[c.Hash()]
 		if g == nil {
 			g = &Group{Keys: map[string]string{}}
@@ -98,26 +117,26 @@ func Arrange(groups []*Group) {
 func Latest(runs []*Run) []*Run {
 	best := map[string]*Run{}
 	for _, r := range runs {
-		o := best[r.ID]
+		o := best[r.identity()]
 		if o == nil || (r.State == Done) == (o.State == Done) && !r.Started.Before(o.Started) || r.State == Done && o.State != Done {
-			best[r.ID] = r
+			best[r.identity()] = r
 		}
 	}
 	var out []*Run
 	for _, r := range runs {
-		if best[r.ID] == r {
+		if best[r.identity()] == r {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// Varying lists the keys in which runs differ, seeds left out, in the order of
-// the configuration.
+// Varying lists the keys in which runs differ, without seeds and keys that change
+// nothing, in the order of the configuration.
 func Varying(runs []*Run) []string {
 	var out []string
 	for _, k := range experiments.Keys() {
-		if slices.Contains(repeats, k.Name) {
+		if slices.Contains(repeats, k.Name) || slices.Contains(silent, k.Name) {
 			continue
 		}
 		for _, r := range runs {

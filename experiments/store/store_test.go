@@ -169,6 +169,37 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// What changes nothing that a run comes to makes no configuration of its own.
+func TestSilentKeys(t *testing.T) {
+	runs := filtered(t, find(t, "schema2"), "mode=reduce", "state=done")
+	before := Groups(runs)
+	again := *runs[0]
+	again.Config.Trace, again.Config.OrderLog, again.ID = true, true, "another"
+	gs := Groups(append(runs[:len(runs):len(runs)], &again))
+	if len(gs) != len(before) || len(gs[0].Runs) != len(before[0].Runs) || gs[0].Label != before[0].Label {
+		t.Errorf("%d groups, the first %q of %d; without a traced run %d, %q of %d", len(gs), gs[0].Label, len(gs[0].Runs), len(before), before[0].Label, len(before[0].Runs))
+	}
+	if v := Varying([]*Run{runs[0], &again}); len(v) != 0 {
+		t.Errorf("a run and the same with a trace differ in %v", v)
+	}
+}
+
+// A run without weights has no accuracy, which is not one of nought.
+func TestWeightlessRunsLearnNothing(t *testing.T) {
+	run := *find(t, "schema2")[0]
+	run.Config.Weightless = true
+	f, err := FieldNamed("accuracy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Value(&run) != nil {
+		t.Errorf("accuracy %v", f.Value(&run))
+	}
+	if rows := List([]*Run{&run, find(t, "schema2")[1]}, []Field{f}).Rows; rows[0][0] != "–" || rows[1][0] == "–" {
+		t.Errorf("listed as %q", rows)
+	}
+}
+
 func TestNoFieldHidesAKey(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Fields() {

@@ -186,8 +186,11 @@ func List(runs []*Run, fields []Field) Table {
 			if f.Name == "id" && len(s) > shortID {
 				s = s[:shortID]
 			}
-			rows[i] = append(rows[i], s)
 			known = known || s != ""
+			if s == "" && f.Kind.Numeric() {
+				s = "–"
+			}
+			rows[i] = append(rows[i], s)
 		}
 		if !known {
 			for i := range rows {

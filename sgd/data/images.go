@@ -95,6 +95,7 @@ func (h *held) read(i int, j jitter, x []float32) (int32, error) {
 		from, to := src[c*plane:(c+1)*plane], x[c*plane:(c+1)*plane]
 		if dx == 0 && dy == 0 && !flip {
 			t := &h.scale[c]
+			to = to[:len(from)]
 			for k, v := range from {
 				to[k] = t[v]
 			}

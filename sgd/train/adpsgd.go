@@ -88,8 +88,10 @@ func (n *pairer) partner() (collective.Edge, bool) {
 
 func (n *pairer) move(ctx context.Context) error {
 	n.mu.Lock()
+	began := n.times.start()
 	said, heard := n.x.share(), n.heard
 	own, err := n.codec.frame(n.header(tagPeer), n.shard.whole, said, true, compress.Step{N: n.step, Seed: n.job.Seed})
+	n.times.encoded(began)
 	n.mu.Unlock()
 	defer said.release()
 	if err != nil {
@@ -113,18 +115,19 @@ func (n *pairer) move(ctx context.Context) error {
 		n.descend(n.x.f)
 		return nil
 	}
-	began := n.h.Now()
 	f, err := n.h.Recv(ctx, to.Rank, tagReply)
 	if err != nil {
 		return err
 	}
 	defer f.Release()
-	n.stats.wait += n.h.Now() - began
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.count(n.heard - heard)
 	n.x.own()
-	if err := n.halve(own, f); err != nil {
+	began = n.times.start()
+	err = n.halve(own, f)
+	n.times.decoded(began)
+	if err != nil {
 		return err
 	}
 	n.descend(n.x.f)

@@ -126,7 +126,6 @@ func (n *freePusher) move(ctx context.Context) error {
 
 // rest waits until what was sent has been taken in.
 func (n *freePusher) rest(ctx context.Context) error {
-	began := n.h.Now()
 	for _, r := range n.owed {
 		f, err := n.h.Recv(ctx, r, tagReply)
 		if err != nil {
@@ -135,7 +134,6 @@ func (n *freePusher) rest(ctx context.Context) error {
 		f.Release()
 	}
 	n.owed = n.owed[:0]
-	n.stats.wait += n.h.Now() - began
 	return nil
 }
 

@@ -110,10 +110,13 @@ func (st *store) outgoing() vector {
 func (st *store) distance(version uint64) float64 {
 	now, sum, n := st.params.f, 0.0, 0
 	then := st.sent.of(version, now)
+	var block [2048]float32
 	for _, r := range st.trainable {
-		for i := r.Lo; i < r.Hi; i++ {
-			d := float64(now[i] - then[i])
-			sum += d * d
+		for lo := r.Lo; lo < r.Hi; lo += len(block) {
+			hi := min(lo+len(block), r.Hi)
+			d := block[:copy(block[:], now[lo:hi])]
+			f32.Sub(d, then[lo:hi])
+			sum += f32.SumSq(d)
 		}
 		n += r.Hi - r.Lo
 	}

@@ -100,7 +100,9 @@ func (n *gossip) move(ctx context.Context) error {
 	n.x.own()
 	n.descend(n.x.f)
 	f32.AxpyTo(n.diff, n.x.f, -1, n.known)
+	began := n.times.start()
 	q, err := n.codec.encode(n.shard.whole, n.diff, true, compress.Step{N: n.step, Seed: n.job.Seed})
+	n.times.encoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", n.rank, n.step, err)
 	}

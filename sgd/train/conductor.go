@@ -102,7 +102,7 @@ func (c *conductor) update(ctx context.Context, before int) error {
 		if sched, err := j.schedule(); err == nil {
 			m.LR = sched(p)
 		}
-		c.o.Sink.Progress(m)
+		c.o.progress(m)
 	}
 	switch {
 	case c.over:

@@ -18,6 +18,7 @@ type cores struct {
 	common  func() (*common, error)
 	asks    func() ([][]ask, error) // of a run without weights
 	racy    func() *racy            // of mode hogwild
+	latest  assembly
 
 	mu    sync.Mutex
 	free  []*desk

@@ -88,28 +88,6 @@ type replica struct {
 	losses   float64
 }
 
-// Tokens by which the activities of a replica wake each other.
-const (
-	tokenFetch comm.Tag = tagToken + (iota+1)<<8
-	tokenFetched
-	tokenPush
-	tokenPushed
-)
-
-func (r *replica) token(ctx context.Context, tag comm.Tag, hd comm.Header) error {
-	hd.Run, hd.Kind, hd.Tag = r.job.Run, comm.Control, tag
-	return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
-}
-
-func (r *replica) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
-	f, err := r.h.Recv(ctx, r.rank, tag)
-	if err != nil {
-		return comm.Header{}, err
-	}
-	defer f.Release()
-	return f.Header, nil
-}
-
 func (r *replica) program(ctx context.Context, h comm.Host) error {
 	r.h = h
 	r.work = comm.Work{
@@ -120,6 +98,7 @@ func (r *replica) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	r.times.begin(h, true)
 	if start != nil {
 		if err := r.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", r.rank, err)
@@ -225,25 +204,34 @@ func (r *replica) settle(ctx context.Context) error {
 
 // gradient makes one gradient and puts it to use.
 func (r *replica) gradient(ctx context.Context) error {
-	began := r.h.Now()
+	began := r.times.read()
 	r.work.Cost[0] = r.job.timeline(r.rank, r.step).total
 	err := r.h.Do(ctx, r.work)
 	r.losses += r.loss
-	r.stats.compute += r.h.Now() - began
+	r.times.computed(began)
 	r.step++
-	return err
+	if err != nil {
+		return err
+	}
+	return r.times.tell(ctx, r.job, r.rank, r.step, r.stats.stale)
 }
 
-// descend computes a gradient, applies it to the replica's own parameters and
-// adds it to the sum.
+// descend computes a gradient, applies it to the replica's own parameters, unless
+// others take their place before they are read again, and adds it to the sum.
 func (r *replica) descend(ctx context.Context) error {
 	d := r.seat.take()
 	defer r.seat.give(d)
 	if err := r.compute(ctx, d, nil, nil); err != nil {
 		return err
 	}
-	p := r.job.progress(r.step, r.step*r.job.Workers)
-	f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+	renewed := (r.step+1)%r.job.NFetch == 0 && (r.fetching || !r.job.Overlap)
+	if !renewed {
+		r.params.own()
+		p := r.job.progress(r.step, r.step*r.job.Workers)
+		f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+	} else if r.shares {
+		r.params.release()
+	}
 	if r.sum.f == nil {
 		r.sum, r.grad = r.grad, vector{}
 		return nil
@@ -276,7 +264,9 @@ func (r *replica) pushed(ctx context.Context) error {
 		return nil
 	}
 	r.pushing = false
+	began := r.times.read()
 	hd, err := r.wait(ctx, tokenPushed)
+	r.times.stood(began)
 	r.flags |= hd.Flags
 	return err
 }
@@ -287,19 +277,20 @@ func (r *replica) fetched(ctx context.Context) error {
 		return nil
 	}
 	r.fetching = false
-	began := r.h.Now()
+	began := r.times.read()
 	hd, err := r.wait(ctx, tokenFetched)
 	if err != nil {
 		return err
 	}
-	r.stats.wait += r.h.Now() - began
+	r.times.stood(began)
 	r.flags |= hd.Flags
 	for _, l := range r.links {
-		l.version = l.fetched.Header.Version
-		err := l.in.take(r.params.f, 0, l.fetched)
+		began := r.times.start()
+		err := r.take(l, 0, l.fetched)
+		r.times.taken(began)
 		l.fetched.Release()
 		if err != nil {
-			return fmt.Errorf("worker %d: parameters of server %d: %w", r.rank, l.id, err)
+			return err
 		}
 	}
 	return nil

@@ -137,6 +137,7 @@ func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.keep()
 	e := &elastic{worker: w, mode: m, x: make([]float32, len(w.params.f))}
 	if e.inner, err = newStepper(j.Optimizer, j.Model.Layout(), j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
@@ -156,6 +157,7 @@ func (e *elastic) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	e.times.begin(h, false)
 	copy(e.x, e.params.f)
 	if start != nil {
 		if err := e.load(start); err != nil {
@@ -188,12 +190,12 @@ func (e *elastic) program(ctx context.Context, h comm.Host) error {
 
 // round makes one step, and the exchange that is due with it.
 func (e *elastic) round(ctx context.Context) error {
-	began := e.h.Now()
+	began := e.times.read()
 	e.work.Cost[0] = e.job.timeline(e.rank, e.step).total
 	if err := e.h.Do(ctx, e.work); err != nil {
 		return err
 	}
-	e.stats.compute += e.h.Now() - began
+	e.times.computed(began)
 	e.losses += e.loss
 	if (e.step+1)%e.mode.Tau == 0 {
 		if err := e.fetch(ctx); err != nil {
@@ -207,7 +209,7 @@ func (e *elastic) round(ctx context.Context) error {
 	e.inner.advance(e.grad.f, e.x, sgd.Step{N: e.step, Epoch: p.Epoch, LR: e.sched(p), Seed: e.job.Seed})
 	e.grad.release()
 	e.step++
-	return nil
+	return e.times.tell(ctx, e.job, e.rank, e.step, e.stats.stale)
 }
 
 // descend computes the gradient of a step.
@@ -225,7 +227,6 @@ func (e *elastic) descend(ctx context.Context) error {
 
 // fetch brings the centre.
 func (e *elastic) fetch(ctx context.Context) error {
-	began := e.h.Now()
 	for _, l := range e.links {
 		q := e.job.header(comm.Control, tagPull)
 		q.Shard, q.Step = uint16(l.id), uint64(e.step)
@@ -238,14 +239,15 @@ func (e *elastic) fetch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("worker %d, fetch from server %d: %w", e.rank, l.id, err)
 		}
-		l.version = f.Header.Version
+		e.renewed(l, f.Header.Version)
+		began := e.times.start()
 		err = l.in.take(e.params.f, 0, f)
+		e.times.decoded(began)
 		f.Release()
 		if err != nil {
 			return fmt.Errorf("worker %d: parameters of server %d: %w", e.rank, l.id, err)
 		}
 	}
-	e.stats.wait += e.h.Now() - began
 	return nil
 }
 

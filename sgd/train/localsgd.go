@@ -122,6 +122,7 @@ func (l *localWorker) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	l.times.begin(h, false)
 	if start != nil {
 		if err := l.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", l.rank, err)
@@ -162,7 +163,7 @@ func (l *localWorker) program(ctx context.Context, h comm.Host) error {
 
 // rounds makes the local steps of one round, and its exchange.
 func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
-	began := l.h.Now()
+	began := l.times.read()
 	for {
 		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total
 		if err := l.h.Do(ctx, l.work); err != nil {
@@ -175,12 +176,12 @@ func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
 		}
 	}
 	l.loss, l.losses = l.losses/float64(l.step-l.since), 0
-	l.stats.compute += l.h.Now() - began
-	began = l.h.Now()
-	flags, err = l.agree(ctx)
-	l.stats.wait += l.h.Now() - began
+	l.times.computed(began)
+	if flags, err = l.agree(ctx); err != nil {
+		return flags, err
+	}
 	l.since = l.step
-	return flags, err
+	return flags, l.times.tell(ctx, l.job, l.rank, l.step, 0)
 }
 
 // due says whether the round ends here.
@@ -216,7 +217,7 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if err := l.begin(0); err != nil {
 		return 0, err
 	}
-	if flags, err = l.exchange(ctx, &l.buckets[0], stop); err != nil {
+	if flags, err = l.exchange(ctx, &l.buckets[0], l.step, l.stopping(stop)); err != nil {
 		return flags, err
 	}
 	if l.step <= l.mode.Start {

@@ -45,8 +45,10 @@ type Observer struct {
 	parts   map[evalKey]*evalParts
 	states  map[int]*State
 	desk    *desk
+	test    []*sgd.Batch // pieces of a small test set
 	servers int
-	over    bool       // a rank has reached the end at a mark
+	over    bool // a rank has reached the end at a mark
+	census  census
 	conduct *conductor // of modes without servers whose workers keep apart; else nil
 }
 
@@ -66,7 +68,7 @@ type evalParts struct {
 func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	j := o.Job
 	o.layout, o.now = j.Model.Layout(), h.Now
-	o.servers = j.World() - j.Workers
+	o.servers = j.numShards()
 	if o.servers > 0 {
 		o.shards = shards(o.layout, j.Placement, o.servers)
 	} else {
@@ -98,10 +100,11 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			if ended[p.Rank] {
 				continue
 			}
-			if p.Rank >= j.Workers || o.servers == 0 || j.synchronous() {
+			if p.Rank >= j.Workers || !j.outlives() {
 				return err
 			}
 			ended[p.Rank] = true
+			o.census.left(j, p.Rank, StateDead)
 			o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
 			if len(o.Dead) == j.Workers {
 				return fmt.Errorf("all workers are gone; the last one: %w", p)
@@ -117,6 +120,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		from := int(f.Header.From)
 		if f.Header.Tag == tagFinal {
 			ended[from] = true
+			o.census.left(j, from, StateEnded)
 			if o.conduct != nil {
 				if err := o.conduct.left(ctx, from); err != nil {
 					return err
@@ -137,7 +141,13 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &p); err != nil {
 			return err
 		}
-		o.Sink.Progress(p)
+		o.progress(p)
+	case tagWorker:
+		var s WorkerState
+		if err := o.decode(f, &s); err != nil {
+			return err
+		}
+		o.census.hear(o.Job, s)
 	case tagMark:
 		var m mark
 		if err := o.decode(f, &m); err != nil {
@@ -317,8 +327,7 @@ func Hash(v []float32) string {
 }
 
 // evaluate scores params on the whole test set, piece by piece, each a pass
-// like any other: it waits for a core and uses those that are idle. The next
-// piece is drawn meanwhile.
+// like any other: it waits for a core and uses those that are idle.
 func (o *Observer) evaluate(ctx context.Context, params []float32) (sum sgd.Score, err error) {
 	j, n := o.Job, o.Job.Data.Test.Len()
 	if o.desk == nil {
@@ -328,17 +337,13 @@ func (o *Observer) evaluate(ctx context.Context, params []float32) (sum sgd.Scor
 	if size <= 0 {
 		size = 500
 	}
-	draw := func(at int) sgd.Draw { return sgd.Draw{First: uint64(at), N: min(size, n-at)} }
 	for at := 0; at < n; at += size {
 		if ctx.Err() != nil {
 			return sum, context.Cause(ctx)
 		}
-		b, err := o.desk.batches.batch(draw(at))
+		b, err := o.samples(at, size)
 		if err != nil {
 			return sum, err
-		}
-		if at+size < n {
-			o.desk.batches.ahead(draw(at + size))
 		}
 		s, err := o.score(params, b)
 		if err != nil {
@@ -347,6 +352,34 @@ func (o *Observer) evaluate(ctx context.Context, params []float32) (sum sgd.Scor
 		sum.Add(s)
 	}
 	return sum, nil
+}
+
+// keepBytes is how large a test set may be, decoded, to be kept for the next
+// evaluation: of a small model, decoding takes as long as the passes.
+const keepBytes = 48 << 20
+
+// samples returns the piece of the test set that begins at a sample: one that was
+// kept, or one drawn now, and the next one meanwhile.
+func (o *Observer) samples(at, size int) (*sgd.Batch, error) {
+	test := o.Job.Data.Test
+	n := test.Len()
+	draw := func(at int) sgd.Draw { return sgd.Draw{First: uint64(at), N: min(size, n-at)} }
+	if 4*n*test.Shape().Len() <= keepBytes {
+		i := at / size
+		if i == len(o.test) {
+			b := new(sgd.Batch)
+			if err := test.Batch(draw(at), b); err != nil {
+				return nil, err
+			}
+			o.test = append(o.test, b)
+		}
+		return o.test[i], nil
+	}
+	b, err := o.desk.batches.batch(draw(at))
+	if err == nil && at+size < n {
+		o.desk.batches.ahead(draw(at + size))
+	}
+	return b, err
 }
 
 func (o *Observer) score(params []float32, b *sgd.Batch) (sgd.Score, error) {
@@ -372,8 +405,8 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	}
 	all := newState()
 	for r, st := range o.states {
-		if o.servers > 0 && r >= o.Job.Workers {
-			sh := o.shards[r-o.Job.Workers]
+		if id := r - o.Job.Workers; id >= 0 && id < o.servers {
+			sh := o.shards[id]
 			for name, v := range st.Vectors {
 				if len(name) > 5 && name[:5] == "held/" {
 					continue

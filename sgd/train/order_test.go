@@ -90,7 +90,7 @@ func TestMeasures(t *testing.T) {
 	var workers float64
 	for _, r := range o.Reports {
 		if r.Role == "worker" {
-			workers += r.WaitSeconds
+			workers += r.Time.Wire + r.Time.Wait
 			continue
 		}
 		if r.Gap == nil || r.Gap.Max != 0 || r.Gap.N != 240 {

@@ -34,6 +34,7 @@ type peer struct {
 	step   int
 	loss   float64
 	stats  workerStats
+	times  timer
 	delays []uint64 // histogram: how often others changed x while a gradient was made
 	meter  progressMeter
 }
@@ -90,6 +91,7 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 	if err != nil {
 		return err
 	}
+	p.times.begin(h, false)
 	if start != nil {
 		if err := p.load(start, m); err != nil {
 			return fmt.Errorf("worker %d: %w", p.rank, err)
@@ -121,6 +123,9 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 			return err
 		}
 		p.step++
+		if err := p.times.tell(ctx, p.job, p.rank, p.step, p.stats.stale); err != nil {
+			return err
+		}
 		if free {
 			err = p.pace.tick(ctx, p.step, p.loss)
 		} else {
@@ -149,8 +154,9 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 
 // answers is the activity that hears what others say at any time.
 func (p *peer) answers(ctx context.Context, h comm.Host) error {
+	idle := comm.Idle(ctx)
 	for {
-		f, err := h.Recv(ctx, comm.AnyRank, tagPeer)
+		f, err := h.Recv(idle, comm.AnyRank, tagPeer)
 		if err != nil {
 			return err
 		}
@@ -169,11 +175,11 @@ func (p *peer) answers(ctx context.Context, h comm.Host) error {
 // gradient makes the gradient of the present step at parameters that stay as
 // they are meanwhile.
 func (p *peer) gradient(ctx context.Context, at []float32) error {
-	began := p.h.Now()
+	began := p.times.read()
 	p.at = at
 	p.work.Cost[0] = p.job.timeline(p.rank, p.step).total
 	err := p.h.Do(ctx, p.work)
-	p.stats.compute += p.h.Now() - began
+	p.times.computed(began)
 	return err
 }
 
@@ -206,7 +212,9 @@ func (p *peer) tell(ctx context.Context, hd comm.Header, v vector, edges []colle
 	if len(edges) == 0 {
 		return nil
 	}
+	began := p.times.start()
 	f, err := p.codec.frame(hd, p.shard.whole, v, true, compress.Step{N: p.step, Seed: p.job.Seed})
+	p.times.encoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
 	}
@@ -234,17 +242,16 @@ func (p *peer) hear(ctx context.Context, v []float32, e collective.Edge, step in
 		return comm.Header{}, err
 	}
 	defer f.Release()
+	defer p.times.decoded(p.times.start())
 	return f.Header, p.add(v, float32(e.Weight), f)
 }
 
 // listen waits for what a worker said in step.
 func (p *peer) listen(ctx context.Context, from, step int) (comm.Frame, error) {
-	began := p.h.Now()
 	f, err := p.h.Recv(ctx, from, tagPeer)
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d, waiting for worker %d: %w", p.rank, p.step, from, err)
 	}
-	p.stats.wait += p.h.Now() - began
 	if f.Header.Step != uint64(step) {
 		f.Release()
 		return f, fmt.Errorf("worker %d, step %d: worker %d is at step %d, not %d", p.rank, p.step, from, f.Header.Step, step)
@@ -263,6 +270,7 @@ func (p *peer) add(v []float32, weight float32, f comm.Frame) error {
 
 // count books how often others changed x while a gradient was made.
 func (p *peer) count(times int) {
+	p.stats.stale = times
 	for len(p.delays) <= times {
 		p.delays = append(p.delays, 0)
 	}
@@ -357,8 +365,7 @@ func (p *peer) load(st *State, m mover) error {
 
 func (p *peer) final(ctx context.Context, stopped bool) error {
 	r := RankReport{Rank: p.rank, Role: "worker", Sent: uint64(p.step), Zeroed: p.stats.zeroed, Steps: p.step, Version: p.step,
-		ComputeSeconds: p.stats.compute.Seconds(), WaitSeconds: p.stats.wait.Seconds(), Delays: p.delays,
-		Traffic: p.h.Traffic().Count(), Seconds: p.h.Now().Seconds(), Stopped: stopped, Strain: strainOf(p.h)}
+		Delays: p.delays, Stopped: stopped}
 	r.Ledger.Applied = uint64(p.step)
-	return sendJSON(ctx, p.h, p.job, tagFinal, r)
+	return r.send(ctx, p.h, p.job, &p.times)
 }

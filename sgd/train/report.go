@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"math"
 
 	"github.com/gradlab/gradlab/comm"
@@ -23,6 +24,8 @@ type Progress struct {
 	UpdateRate    float64 `json:"update_rate"` // updates a second since the last report
 	BytesUp       uint64  `json:"bytes_up"`    // so far, at the lead rank
 	BytesDown     uint64  `json:"bytes_down"`
+
+	Workers []WorkerState `json:"workers,omitempty"` // how they do, now and then; nil with more than MaxWorkerStates
 }
 
 // Eval is an evaluation on the test set.
@@ -61,23 +64,44 @@ type RankReport struct {
 	Waits   *Waits            `json:"waits,omitempty"`       // between workers, at this shard
 	Lost    []string          `json:"lost,omitempty"`        // workers that died
 	Traffic comm.Counted      `json:"traffic"`
+	Peers   []comm.PeerBytes  `json:"peers,omitempty"` // traffic by peer; nil with more than MaxPeers
 	Seconds float64           `json:"seconds"`
 	Stopped bool              `json:"stopped,omitempty"`
+	Time    *Times            `json:"time,omitempty"`   // nil in folders of before it was told
+	Strain  *comm.Strain      `json:"strain,omitempty"` // on an emulated device
 
-	Strain *comm.Strain `json:"strain,omitempty"` // on an emulated device
-
+	// In folders from before Time: passes with their encoding, and waiting with
+	// the wire. Read Spent.
 	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty"`
 }
 
-// strainOf is how well an emulated device kept to its times; nil: h is none.
-func strainOf(h comm.Host) *comm.Strain {
-	e, ok := h.(comm.Strained)
-	if !ok {
-		return nil
+// MaxPeers is up to how many peers a rank tells its traffic with each.
+const MaxPeers = 128
+
+// Spent is where the rank's time went. Folders written before that was told know
+// of computing and waiting only, each with more in it.
+func (r RankReport) Spent() Times {
+	if r.Time != nil {
+		return *r.Time
 	}
-	s := e.Strain()
-	return &s
+	t := Times{Compute: r.ComputeSeconds, Wait: r.WaitSeconds}
+	t.Rest = max(0, r.Seconds-t.Busy())
+	return t
+}
+
+// send fills in what every rank has to tell and sends the report.
+func (r *RankReport) send(ctx context.Context, h comm.Host, j *Job, t *timer) error {
+	spent := t.times()
+	r.Time, r.Traffic, r.Seconds = &spent, h.Traffic().Count(), h.Now().Seconds()
+	if e, ok := h.(comm.Strained); ok {
+		strain := e.Strain()
+		r.Strain = &strain
+	}
+	if ps := h.Traffic().Peers(); len(ps) <= MaxPeers {
+		r.Peers = ps
+	}
+	return sendJSON(ctx, h, j, tagFinal, r)
 }
 
 // mark announces a snapshot of one shard's parameters, which follows as a frame

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -37,6 +38,8 @@ type server struct {
 	prog    progressMeter
 	meas    *measures
 	order   *orderLog
+	trunk   *trunk // nil: workers come without a tree
+	times   timer
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
@@ -46,7 +49,8 @@ type server struct {
 func newServer(j *Job, id int, sh *shard) (*server, error) {
 	_, steps := j.Mode.(stepping)
 	mode, _ := j.Mode.(Server)
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps,
+	trunk := newTrunk(j)
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
 		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
 		meas: newMeasures(j.Workers), order: newOrderLog(j, id)}
@@ -60,6 +64,7 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 	if s.store, err = newStore(j, sh); err != nil {
 		return nil, err
 	}
+	s.store.times = &s.times
 	if s.down, err = newDownlink(j, id, sh); err != nil {
 		return nil, err
 	}
@@ -73,15 +78,16 @@ type store struct {
 	job       *Job
 	params    vector // packed; frames on their way to workers may share it
 	sum       vector // of the gradients of the next update, weighted; empty at first
-	only      []byte // in place of sum: a single raw gradient of weight 1
-	sole      bool   // nobody else reads it
+	only      vector // in place of sum: a single raw gradient of weight 1
+	sole      bool   // but for its frame, nobody else reads it, and it is all of its buffer
 	opt       *stepper
-	in        []*packer // one decoder per worker
+	in        []*packer // one decoder per worker; nil: it pushes to somebody else
 	sched     lrschedule.Schedule
 	rate      float64     // of the next update
 	amend     *amending   // nil: the corrector only scales
 	sent      *sentCopies // nil: nobody compares with them
 	trainable []sgd.Range
+	times     *timer
 	gap       gauge
 	gaps      []float64 // of the next update's gradients
 }
@@ -105,8 +111,17 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	if st.sent, err = newSentCopies(j, st.params); err != nil {
 		return nil, err
 	}
+	tree := j.tree()
 	for w := 0; w < j.Workers; w++ {
-		p, err := newPacker(sh, j.Codec, compress.Block{Rank: -1, World: j.Workers, Peer: w, Dir: compress.Up, Seed: j.Seed})
+		var relay *branch
+		if tree != nil {
+			if !slices.Contains(tree.top, w) {
+				st.in = append(st.in, nil)
+				continue
+			}
+			relay = tree.relay(w, servers)
+		}
+		p, err := newPacker(sh, j.Codec, j.sender(relay, w))
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +132,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 
 func (st *store) Reset() {
 	st.sum.release()
-	st.only = nil
+	st.only.release()
 	st.gaps = st.gaps[:0]
 }
 
@@ -127,6 +142,7 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	if st.job.Weightless {
 		return nil
 	}
+	defer st.times.decoded(st.times.start())
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	in := st.in[from.Rank]
 	if st.job.Gap {
@@ -136,45 +152,61 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 		return st.addAmended(f, weight, past, from)
 	}
 	switch {
-	case st.sum.f == nil && st.only == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
-		st.only, st.sole = f.Body, f.Buffer() != nil && f.Buffer().Sole()
-		return nil
-	case st.only != nil:
-		st.decodeOnly()
-	case st.sum.f == nil:
+	case st.sum.f == nil && st.only.f == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
+		sole := f.Buffer() != nil && f.Buffer().Sole() && len(f.Buffer().B) == len(f.Body)
+		if v, ok := received(f); ok {
+			st.only, st.sole = v, sole
+			return nil
+		}
+	case st.only.f != nil:
+		st.copyOnly()
+	}
+	if st.sum.f == nil {
 		st.sum = newVector(len(st.params.f))
 		return in.set(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
 	}
 	return in.addTo(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
 }
 
-// decodeOnly makes the single gradient the sum.
-func (st *store) decodeOnly() {
+// copyOnly makes the single gradient the sum.
+func (st *store) copyOnly() {
 	st.sum = newVector(len(st.params.f))
-	f32.FromBytes(st.sum.f, st.only)
-	st.only = nil
+	copy(st.sum.f, st.only.f)
+	st.only.release()
 }
 
-// Step makes the update in the memory of the gradient, if that is nobody
-// else's.
+// gradient is the sum, with the reference that was the store's. Nobody else
+// reads it, but for the frame of a gradient that is the only one.
+func (st *store) gradient() (g vector) {
+	if st.only.f != nil && !st.sole {
+		st.copyOnly()
+	}
+	if st.only.f != nil {
+		g, st.only = st.only, g
+	} else {
+		g, st.sum = st.sum, g
+	}
+	return g
+}
+
+// Step makes the update in the memory of the gradient. Where others read the
+// parameters, as they were or are on their way to workers, the new ones come to
+// lie there too; else they take the place of the old.
 func (st *store) Step(u ps.Update) error {
 	if st.job.Weightless {
 		return nil
 	}
-	var grad []float32
-	if st.only != nil {
-		if view, ok := f32.Floats(st.only); ok && st.sole {
-			grad, st.only = view, nil
-		} else {
-			st.decodeOnly()
-		}
-	}
-	if grad == nil {
-		grad = st.sum.f
-	}
+	defer st.times.updated(st.times.start())
+	grad := st.gradient()
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
-	st.params.own()
-	st.opt.advance(grad, st.params.f, sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed})
+	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
+	if st.params.shared() {
+		st.opt.renew(grad.f, st.params.f, s)
+		grad, st.params = st.params, grad
+	} else {
+		st.opt.advance(grad.f, st.params.f, s)
+	}
+	grad.release()
 	for _, x := range st.gaps {
 		st.gap.add(x)
 	}
@@ -191,6 +223,7 @@ func (s *server) program(ctx context.Context, h comm.Host) error {
 	if err != nil {
 		return err
 	}
+	s.times.begin(h, false)
 	if start != nil {
 		if err := s.load(start); err != nil {
 			return fmt.Errorf("server %d: %w", s.id, err)
@@ -233,6 +266,9 @@ func (s *server) lose(ctx context.Context, err error) error {
 	if !s.core.Live(p.Rank) {
 		return nil
 	}
+	if err := s.trunk.cut(p); err != nil {
+		return err
+	}
 	delete(s.ended, p.Rank)
 	delete(s.saved, p.Rank)
 	for _, f := range s.parts[p.Rank] {
@@ -261,22 +297,26 @@ func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) erro
 		if err := s.report(ctx); err != nil {
 			return err
 		}
+		if s.trunk != nil {
+			s.trunk.halt = s.stop
+		}
 	}
 	if err := s.reply(ctx, replies); err != nil {
 		return err
 	}
-	return s.pulls(ctx)
+	if err := s.pulls(ctx); err != nil {
+		return err
+	}
+	return s.feed(ctx)
 }
 
 // rest notes that a worker is at a checkpoint mark.
-func (s *server) rest(ctx context.Context, f comm.Frame) error {
-	h := f.Header
-	f.Release()
-	s.saved[int(h.From)] = true
-	s.stop = s.stop || h.Flags&flagStop != 0
+func (s *server) rest(ctx context.Context, worker int, flags uint16) error {
+	s.saved[worker] = true
+	s.stop = s.stop || flags&flagStop != 0
 	if !s.job.synchronous() { // nobody waits for one who waits at a mark
 		before := s.core.Version()
-		replies, err := s.core.Rest(int(h.From))
+		replies, err := s.core.Rest(worker)
 		if err == nil {
 			err = s.moved(ctx, before, replies)
 		}
@@ -303,7 +343,8 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 	}
 	switch h.Tag {
 	case tagSave:
-		return s.rest(ctx, f)
+		f.Release()
+		return s.rest(ctx, int(h.From), h.Flags)
 	case tagPull:
 		f.Release()
 		s.waiting = append(s.waiting, h)
@@ -341,7 +382,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	switch h.Tag {
 	case tagPush, tagPull, tagSave:
 		if h.Tag == tagPush {
-			if err := s.job.bill(ctx, s.h, s.job.Timing.serving(f.Billed)); err != nil {
+			if err := s.times.decoding(ctx, s.job.Timing.serving(f.Billed)); err != nil {
 				return err
 			}
 			var whole bool
@@ -360,6 +401,8 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 			}
 			f = comm.Frame{}
 		}
+	case tagRelay:
+		return s.word(ctx, f)
 	case tagBye:
 		f.Release()
 		s.ended[int(h.From)] = true
@@ -474,7 +517,9 @@ func (s *server) parameters(ctx context.Context, hd comm.Header, worker int) err
 		if k < len(s.shard.parts)-1 {
 			part.Flags |= flagMore
 		}
+		began := s.times.start()
 		f, err := s.down.frame(part, worker, k, out, s.core.Version())
+		s.times.encoded(began)
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", worker, err)
 		}
@@ -591,6 +636,9 @@ func (s *server) save(st *State) error {
 		return err
 	}
 	for w, in := range s.store.in {
+		if in == nil {
+			continue
+		}
 		if err := in.saveReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
 			return err
 		}
@@ -623,6 +671,9 @@ func (s *server) load(st *State) error {
 		return err
 	}
 	for w, in := range s.store.in {
+		if in == nil {
+			continue
+		}
 		if err := in.loadReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
 			return err
 		}
@@ -685,9 +736,9 @@ func (s *server) final(ctx context.Context) error {
 		return err
 	}
 	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
-		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Traffic: s.h.Traffic().Count(), Seconds: s.h.Now().Seconds(), Stopped: s.stop && !s.core.Done(),
-		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits, Strain: strainOf(s.h)}
-	return sendJSON(ctx, s.h, s.job, tagFinal, r)
+		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Stopped: s.stop && !s.core.Done(),
+		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits}
+	return r.send(ctx, s.h, s.job, &s.times)
 }
 
 func sendJSON(ctx context.Context, h comm.Host, j *Job, tag comm.Tag, v any) error {

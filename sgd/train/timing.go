@@ -1,14 +1,12 @@
 package train
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -63,14 +61,6 @@ func (j *Job) coding(f compress.Family, n int) time.Duration {
 		return 0
 	}
 	return at(4*float64(n), j.Timing.Codec)
-}
-
-// bill lets d pass where devices are virtual; on real ones it has passed.
-func (j *Job) bill(ctx context.Context, h comm.Host, d time.Duration) error {
-	if d == 0 || !h.Virtual() {
-		return nil
-	}
-	return h.Sleep(ctx, d)
 }
 
 func at(bytes, rate float64) time.Duration {

@@ -142,6 +142,11 @@ func simulated(start time.Duration) comm.Net {
 func runOn(t testing.TB, net comm.Net, j *train.Job, start *train.State) (*train.Observer, *sink) {
 	t.Helper()
 	s := &sink{}
+	return observeOn(t, net, j, start, s), s
+}
+
+func observeOn(t testing.TB, net comm.Net, j *train.Job, start *train.State, s train.Sink) *train.Observer {
+	t.Helper()
 	o := &train.Observer{Job: j, Sink: s, Start: start}
 	programs, err := j.Programs(o)
 	if err != nil {
@@ -152,7 +157,7 @@ func runOn(t testing.TB, net comm.Net, j *train.Job, start *train.State) (*train
 	if err := net.Run(ctx, programs); err != nil {
 		t.Fatal(err)
 	}
-	return o, s
+	return o
 }
 
 func distance(a, b []float32) float64 {
@@ -352,7 +357,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 
 // Stopping ends every mode at a whole step, with a checkpoint that goes on.
 func TestStop(t *testing.T) {
-	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
+	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {mode("reduce"), prior(500)}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
 		for netName, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 			polls := 0
 			j := job(t, append(opts, func(j *train.Job) {

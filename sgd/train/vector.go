@@ -56,9 +56,12 @@ func (v vector) share() vector {
 	return v
 }
 
+// shared says whether somebody else still reads v.
+func (v vector) shared() bool { return v.buf != nil && !v.buf.Sole() }
+
 // own makes v writable: if somebody else still reads it, v becomes a copy.
 func (v *vector) own() {
-	if v.buf == nil || v.buf.Sole() {
+	if !v.shared() {
 		return
 	}
 	c := newVector(len(v.f))

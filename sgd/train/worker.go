@@ -97,14 +97,15 @@ func checkServers(j *Job) error {
 
 // worker is one replica: its parameters, and a link to every shard.
 //
-// Where parameters come raw and from one shard a worker keeps none of its own:
-// it reads the server's, which all who compute on that version share, from the
-// answer to a push until its next gradient is made.
+// A worker keeps no parameters of its own if it can do without: from the answer to
+// a push until its next gradient is made it reads what all share who compute on
+// that version. See cores.assemble.
 type worker struct {
 	job     *Job
 	rank    int
 	params  vector
-	shares  bool // params belong to others
+	shares  bool // params are read only
+	keeps   bool // params until newer ones come
 	barrier bool // parameters are asked for
 	grad    vector
 	links   []*link
@@ -123,6 +124,7 @@ type worker struct {
 	voids bool       // the policy may cancel a gradient while it is computed
 	sent  bool       // this step's gradient was whole before that
 	stats workerStats
+	times timer
 }
 
 // parcel is a part of a shard.
@@ -134,32 +136,34 @@ type parcel struct {
 
 // link is a worker's side of one shard.
 type link struct {
-	id, rank int
-	shard    *shard
-	out      *packer
-	in       *uplink
-	version  uint64
-	seq      uint64
-	waiting  bool       // a push, or a pull, is unanswered
-	due      comm.Tag   // of the answer
-	got      int        // parts of the answer that are there
-	done     bool       // the shard has made its updates
-	voids    uint64     // taken from it
-	fetched  comm.Frame // downpour: parameters not taken up yet
+	id      int
+	rank    int // pushes and pulls go there
+	server  int // of the shard
+	shard   *shard
+	out     *packer
+	in      *uplink
+	version uint64
+	seq     uint64
+	waiting bool         // a push, or a pull, is unanswered
+	due     comm.Tag     // of the answer
+	got     int          // parts of the answer that are there
+	done    bool         // the shard has made its updates
+	voids   uint64       // taken from it
+	fresh   []comm.Frame // by part: parameters not taken up yet, of a worker that shares
+	fetched comm.Frame   // downpour: parameters that no one has waited for yet
 }
 
 type workerStats struct {
-	zeroed  uint64
-	voided  uint64
-	compute time.Duration
-	wait    time.Duration
+	zeroed uint64
+	voided uint64
+	stale  int // updates that others made between its last two answers
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: staleness.Voids(j.Policy)}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
-		l := &link{id: i, rank: j.Workers + i, shard: s}
+		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
 		var err error
 		if l.out, err = j.packer(s, j.Codec, compress.Block{Rank: rank, World: j.Workers, Peer: l.rank, Dir: compress.Up, Seed: j.Seed}); err != nil {
 			return nil, err
@@ -181,14 +185,21 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	}
 	mode, _ := j.Mode.(Server)
 	w.barrier = mode.Barrier
-	_, steps := j.Mode.(stepping)
-	_, raw := j.DownCodec.(compress.Raw)
-	if w.shares = raw && !j.Weightless && len(sh) == 1 && sh[0].whole.from == 0 && !j.Overlap && !steps; !w.shares {
-		w.params.f = slices.Clone(w.params.f)
+	// An answer that voids a gradient renews one shard's parameters and no other's;
+	// what a difference is to is each worker's own.
+	alone := j.Workers == 1 || j.Here == 1
+	w.shares = !j.Weightless && isCast(j.DownCodec) && (whole(w.links) || !alone && (len(sh) == 1 || !w.voids))
+	if !w.shares {
+		w.keep()
 	}
 	// A part is complete once its first span is.
 	slices.SortStableFunc(w.order, func(a, b parcel) int { return b.firstSpan() - a.firstSpan() })
 	return w, nil
+}
+
+// keep gives the worker parameters of its own.
+func (w *worker) keep() {
+	w.shares, w.params = false, vector{f: slices.Clone(w.params.f)}
 }
 
 func (p parcel) part() part { return p.link.shard.parts[p.k] }
@@ -202,11 +213,15 @@ func (p parcel) firstSpan() int {
 
 func (w *worker) program(ctx context.Context, h comm.Host) error {
 	w.h = h
+	if w.shares && w.job.Overlap && !h.Virtual() {
+		w.keep() // a pass begins before all parameters are there
+	}
 	w.plan(ctx)
 	start, err := receiveStart(ctx, h, w.job)
 	if err != nil {
 		return err
 	}
+	w.times.begin(h, false)
 	if start != nil {
 		if err := w.load(start); err != nil {
 			return fmt.Errorf("worker %d: %w", w.rank, err)
@@ -223,6 +238,9 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 			if err := w.pull(ctx); err != nil {
 				return err
 			}
+		}
+		if err := w.times.tell(ctx, w.job, w.rank, w.step, w.stats.stale); err != nil {
+			return err
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
 		if !w.job.Overlap || mark || w.flags != 0 {
@@ -273,12 +291,13 @@ func (w *worker) do(ctx context.Context) error {
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
 	tl := w.job.timeline(w.rank, w.step)
-	began := w.h.Now()
+	began := w.times.read()
+	coding := time.Duration(0)
+	for i := range w.order {
+		coding += w.job.coding(w.job.Codec, w.order[i].part().size)
+	}
 	if !w.job.Overlap {
-		w.work.Cost[0] = tl.total
-		for i := range w.order {
-			w.work.Cost[0] += w.job.coding(w.job.Codec, w.order[i].part().size)
-		}
+		w.work.Cost[0] = tl.total + coding
 	} else {
 		if w.h.Virtual() { // parameters arrive while the forward pass goes on
 			for span, share := range tl.span {
@@ -297,7 +316,8 @@ func (w *worker) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.stats.compute += w.h.Now() - began
+	w.times.price(coding)
+	w.times.computed(began)
 	w.step++
 	return nil
 }
@@ -362,6 +382,7 @@ func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
 		}
 		return w.job.cores.away(func() error { return w.need(ctx, span) })
 	}
+	defer w.computed()
 	back, mark := newDescent(len(w.spans)), 0
 	return w.compute(ctx, d, need, func(span int) error {
 		back.pass(span)
@@ -400,15 +421,15 @@ func (w *worker) backward(tl timeline) {
 // to itself.
 func (w *worker) computed() {
 	w.grad.release()
-	if w.shares {
+	if w.shares && !w.keeps {
 		w.params.release()
 	}
 }
 
 // compute runs the forward and backward pass of the present step.
 func (w *worker) compute(ctx context.Context, d *desk, need, ready func(int) error) error {
-	if w.params.f == nil {
-		return fmt.Errorf("worker %d, step %d: no server has sent parameters", w.rank, w.step)
+	if err := w.takeUp(); err != nil {
+		return err
 	}
 	w.grad = newVector(len(w.params.f))
 	loss, bad, err := w.job.gradient(ctx, d, w.params.f, w.grad.f, w.rank, w.step, need, ready)
@@ -435,8 +456,11 @@ func (w *worker) encode(i int, grad vector) error {
 	if p.k > 0 { // parts leave last ones first
 		hd.Flags = flagMore
 	}
+	began := w.times.start()
 	var err error
-	if p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep()); err != nil {
+	p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep())
+	w.times.encoded(began)
+	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
 	return nil
@@ -492,12 +516,14 @@ func (w *worker) awaitAll(ctx context.Context) error {
 // await takes the answer that a shard still owes, up to part k.
 func (w *worker) await(ctx context.Context, l *link, k int) error {
 	for l.waiting && l.got <= k {
-		began := w.h.Now()
-		f, err := w.h.Recv(ctx, l.rank, l.due)
-		if err != nil {
-			return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
+		from := l.rank
+		if l.due == tagSaved {
+			from = l.server
 		}
-		w.stats.wait += w.h.Now() - began
+		f, err := w.h.Recv(ctx, from, l.due)
+		if err != nil {
+			return fmt.Errorf("worker %d, step %d, waiting for shard %d: %w", w.rank, w.step, l.id, err)
+		}
 		if l.due == tagSaved {
 			err = w.catchUp(ctx, l, f.Header.Seq)
 		}
@@ -509,7 +535,7 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 			return err
 		}
 		if f.Header.Kind == comm.Parameters && f.Header.Code != codeVoid {
-			if err := w.job.bill(ctx, w.h, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
+			if err := w.times.decoding(ctx, w.job.coding(w.job.DownCodec, l.shard.parts[l.got-1].size)); err != nil {
 				return err
 			}
 		}
@@ -565,20 +591,46 @@ func (w *worker) hear(l *link, flags uint16) {
 	}
 }
 
+// renewed notes the version that a shard's parameters now have.
+func (w *worker) renewed(l *link, version uint64) {
+	if l.id == 0 && version > l.version {
+		w.stats.stale = int(version-l.version) - 1
+	}
+	l.version = version
+}
+
 // take takes part k of a shard's parameters.
 func (w *worker) take(l *link, k int, f comm.Frame) error {
-	l.version = f.Header.Version
+	w.renewed(l, f.Header.Version)
 	if w.shares {
 		w.params.release()
-		var ok bool
-		if w.params, ok = received(f); ok && len(f.Body) == 4*l.shard.size() {
-			return nil
-		}
-		w.params.release()
-		w.params = newVector(l.shard.size())
+		l.fresh[k].Release()
+		l.fresh[k] = f.Share()
+		return nil
 	}
-	if err := l.in.take(w.params.f, k, f); err != nil {
+	began := w.times.start()
+	err := l.in.take(w.params.f, k, f)
+	w.times.decoded(began)
+	if err != nil {
 		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
+	}
+	return nil
+}
+
+// takeUp makes what has come the parameters, before they are read.
+func (w *worker) takeUp() (err error) {
+	if w.params.f == nil {
+		began := w.times.start()
+		w.params, err = w.job.cores.assemble(w.links)
+		w.times.within(began)
+		for _, l := range w.links {
+			for k := range l.fresh {
+				l.fresh[k].Release()
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
 	return nil
 }
@@ -663,8 +715,31 @@ func (w *worker) final(ctx context.Context) error {
 	for _, l := range w.links {
 		sent += l.seq
 	}
-	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step,
-		ComputeSeconds: w.stats.compute.Seconds(), WaitSeconds: w.stats.wait.Seconds(),
-		Traffic: w.h.Traffic().Count(), Seconds: w.h.Now().Seconds(), Strain: strainOf(w.h)}
-	return sendJSON(ctx, w.h, w.job, tagFinal, r)
+	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step}
+	return r.send(ctx, w.h, w.job, &w.times)
+}
+
+// Tokens by which the activities of a rank wake each other.
+const (
+	tokenFetch comm.Tag = tagToken + (iota+1)<<8
+	tokenFetched
+	tokenPush
+	tokenPushed
+	tokenRelay // the relay beside a learner has ended
+)
+
+// token wakes another activity.
+func (w *worker) token(ctx context.Context, tag comm.Tag, hd comm.Header) error {
+	hd.Run, hd.Kind, hd.Tag = w.job.Run, comm.Control, tag
+	return w.h.Send(ctx, w.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// wait waits for a token.
+func (w *worker) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
+	f, err := w.h.Recv(ctx, w.rank, tag)
+	if err != nil {
+		return comm.Header{}, err
+	}
+	defer f.Release()
+	return f.Header, nil
 }

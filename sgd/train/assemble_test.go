@@ -1,0 +1,82 @@
+package train_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// wherefrom is a model that notes where the parameters lie that passes read in
+// each step of so many samples.
+type wherefrom struct {
+	sgd.Model
+	samples uint64
+	mu      *sync.Mutex
+	seen    map[place]bool
+}
+
+type place struct {
+	step uint64
+	at   *float32
+}
+
+func (m wherefrom) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	m.mu.Lock()
+	m.seen[place{b.First / m.samples, &p.Params[0]}] = true
+	m.mu.Unlock()
+	return m.Model.Grad(ctx, p, b)
+}
+
+// Workers who compute on the same versions read the same memory, however these
+// came to them, and the bits are those of workers with parameters of their own.
+func TestWorkersShareParameters(t *testing.T) {
+	const workers = 12
+	shards := func(j *train.Job) { j.Servers = 3 }
+	overlap := func(j *train.Job) { j.Overlap, j.Bucket = true, 256 }
+	for name, opts := range map[string][]option{
+		"one shard":           nil,
+		"shards":              {shards},
+		"shards, asp":         {shards, policy("asp")},
+		"shards, ksync":       {shards, policy("ksync(k=3)")},
+		"overlap":             {overlap},
+		"shards, overlap":     {shards, overlap},
+		"fp16":                {down("fp16")},
+		"barrier":             {shards, mode("server(barrier=true)")},
+		"downpour":            {mode("downpour"), policy("softsync(n=12)")},
+		"downpour, shards":    {mode("downpour"), policy("softsync(n=12)"), shards},
+		"downpour, fetch 3":   {mode("downpour"), policy("asp"), func(j *train.Job) { j.NFetch = 3 }},
+		"downpour, 2 shards":  {mode("downpour"), policy("asp"), func(j *train.Job) { j.NFetch, j.Servers, j.NPush = 4, 2, 2 }},
+		"downpour, alongside": {mode("downpour"), policy("asp"), shards, func(j *train.Job) { j.NFetch, j.Overlap = 2, true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var hashes [3]string
+			for i := range hashes {
+				m := wherefrom{mu: new(sync.Mutex), seen: map[place]bool{}}
+				j := job(t, append(opts, func(j *train.Job) {
+					j.Workers, j.Updates, j.Timing.Jitter = workers, 20, 0
+					if i == 1 {
+						j.Here = 1 // as if all were processes of their own
+					}
+					m.Model, m.samples = j.Model, uint64(j.Workers*j.Batch)
+					j.Model = m
+				})...)
+				o, _ := runOn(t, &sim.Net{Cores: []int{2, 2, 1}[i]}, j, nil)
+				hashes[i] = o.SHA256
+				if _, together := j.Policy.(staleness.BSP); i == 0 && together && len(m.seen) > j.Updates {
+					t.Errorf("in %d steps %d workers read parameters at %d places", j.Updates, workers, len(m.seen))
+				}
+			}
+			if hashes[0] != hashes[1] {
+				t.Errorf("with shared parameters the bits differ: %s, %s", hashes[0], hashes[1])
+			}
+			if hashes[0] != hashes[2] {
+				t.Errorf("on two cores the bits differ: %s, %s", hashes[0], hashes[2])
+			}
+		})
+	}
+}
