@@ -141,8 +141,8 @@ func (h *host) leave(ctx context.Context) error {
 // Send implements comm.Endpoint. Reports, and frames to the own rank, cost no
 // time.
 func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
+	f.Header.From, f.Header.To = int32(h.Rank()), int32(to)
 	if to == h.Rank() {
-		f.Header.From, f.Header.To = int32(to), int32(to)
 		h.box.Put(f)
 		return nil
 	}
