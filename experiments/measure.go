@@ -14,6 +14,7 @@ type Measured struct {
 	Updates            []int     // how many were made by then
 	BytesUp, BytesDown uint64    // by and to all workers
 	Reports            []train.RankReport
+	Links              []sim.Link // how much of the network was used
 }
 
 // Rate is the number of samples a second, per samples in an update, from behind
@@ -49,7 +50,7 @@ func (c Config) Measure(ctx context.Context) (*Measured, error) {
 	if err := net.Run(ctx, programs); err != nil {
 		return nil, err
 	}
-	return &Measured{Ends: s.at, Updates: s.made, BytesUp: obs.Final.BytesUp, BytesDown: obs.Final.BytesDown, Reports: obs.Reports}, nil
+	return &Measured{Ends: s.at, Updates: s.made, BytesUp: obs.Final.BytesUp, BytesDown: obs.Final.BytesDown, Reports: obs.Reports, Links: net.Links()}, nil
 }
 
 // ends notes when updates were made.

@@ -42,6 +42,8 @@ func TestWeightlessIsTheRun(t *testing.T) {
 		"server, parts":   {"mode": "server", "servers": "2", "overlap": "true", "bucket": "1", "codec": "qsgd(bits=4)", "down_codec": "bf16"},
 		"server, barrier": {"mode": "server(barrier=true)", "servers": "3", "overlap": "true", "placement": "round_robin"},
 		"asp":             {"mode": "server", "policy": "asp", "device.jitter": "0.5"},
+		"tree":            {"mode": "rudra(tree=2)", "codec": "qsgd(bits=4)"},
+		"tree, threads":   {"mode": "rudra(tree=2,threads=true)", "policy": "asp", "device.jitter": "0.5"},
 		"ring":            {"mode": "reduce"},
 		"ring, overlap":   {"mode": "reduce", "overlap": "true", "bucket": "100000"},
 		"ring, fused":     {"mode": "reduce", "overlap": "true", "cycle": "1ms", "bucket": "1000000"},

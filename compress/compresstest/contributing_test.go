@@ -23,3 +23,30 @@ func TestContributingQuotesTheToyCodec(t *testing.T) {
 		t.Error("the example in CONTRIBUTING.md is not the one in toy_test.go")
 	}
 }
+
+// README.md shows examples/codec/own, which is built and put through the suite
+// where it lies, as it stands.
+func TestReadmeQuotesTheOwnCodec(t *testing.T) {
+	src, err := os.ReadFile("../../examples/codec/own/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, ok := strings.Cut(string(src), "\npackage main\n")
+	if !ok || !strings.Contains(string(page), "```go\npackage main\n"+program+"```") {
+		t.Error("the program in README.md is not examples/codec/own/main.go")
+	}
+	_, codec, _ := strings.Cut(program, "\n)\n")
+	lines := 0
+	for _, l := range strings.Split(codec, "\n") {
+		if strings.TrimSpace(l) != "" {
+			lines++
+		}
+	}
+	if lines > 40 {
+		t.Errorf("a codec in %d lines", lines)
+	}
+}

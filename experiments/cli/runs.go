@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradlab/gradlab/experiments/mlflow"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
@@ -350,11 +352,30 @@ func (e *env) runsFieldsCommand() *cobra.Command {
 	}
 }
 
+// toMLflow copies runs to a tracking server.
+func (e *env) toMLflow(ctx context.Context, address, experiment string, runs []*store.Run) error {
+	c := &mlflow.Client{URL: address, Token: os.Getenv("MLFLOW_TRACKING_TOKEN"), User: os.Getenv("MLFLOW_TRACKING_USERNAME"), Password: os.Getenv("MLFLOW_TRACKING_PASSWORD")}
+	counts := map[mlflow.Outcome]int{}
+	for _, r := range runs {
+		name := experiment
+		if name == "" {
+			name = r.Recipe
+		}
+		outcome, err := c.Export(ctx, name, r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Folder, err)
+		}
+		counts[outcome]++
+	}
+	fmt.Fprintf(e.err, "%d exported to %s, %d were there, %d not finished\n", counts[mlflow.Exported], address, counts[mlflow.There], counts[mlflow.Going])
+	return nil
+}
+
 func (e *env) runsExportCommand(out *string) *cobra.Command {
-	var file, format, rows string
+	var file, format, rows, address, experiment string
 	c := &cobra.Command{
 		Use:   "export [FOLDER|ID|FILTER …]",
-		Short: "Runs as CSV or Parquet, for pandas and others",
+		Short: "Runs as CSV or Parquet, for pandas and others, or to MLflow",
 		Long: `Export writes runs as a table: a row a run with every field, or with --rows evals a
 row an evaluation, with --rows progress a row a progress report, each with its run's
 id and configuration.
@@ -362,8 +383,27 @@ id and configuration.
   gradlab runs export -o runs.csv
   gradlab runs export runs/quickstart --rows evals -o evals.parquet
 
-Numbers are bare (seconds, bytes); what a run does not know is empty.`,
+Numbers are bare (seconds, bytes); what a run does not know is empty.
+
+With --mlflow finished runs go to an MLflow tracking server instead: configuration,
+curves and result. Those it has are left alone, so the same command may be given
+again.
+
+  gradlab runs export runs/quickstart --mlflow http://localhost:5000
+
+MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, say
+who asks, where the server wants to know.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if address != "" {
+				if file != "" || format != "" {
+					return usageError{errors.New("--mlflow writes no file; leave -o and --format out")}
+				}
+				runs, err := e.selected(*out, args)
+				if err != nil {
+					return err
+				}
+				return e.toMLflow(cmd.Context(), address, experiment, runs)
+			}
 			if format == "" {
 				format = "csv"
 				if strings.HasSuffix(file, ".parquet") {
@@ -406,5 +446,7 @@ Numbers are bare (seconds, bytes); what a run does not know is empty.`,
 	f.StringVarP(&file, "output", "o", "", "file to write; without one, CSV goes to the output")
 	f.StringVar(&format, "format", "", "csv or parquet (default: by the file's name)")
 	f.StringVar(&rows, "rows", "runs", "a row each: runs, evals or progress")
+	f.StringVar(&address, "mlflow", "", "address of an MLflow tracking server to copy finished runs to")
+	f.StringVar(&experiment, "experiment", "", "MLflow's experiment (default: the runs' recipe)")
 	return c
 }

@@ -52,7 +52,7 @@ func (t *Task) Answer() []string {
 		s += fmt.Sprintf(" The seeds do not tell it from %s (paired by seed, Holm, α = 0.05).", list(same))
 	}
 	out = append(out, s)
-	return append(out, t.onFront("accuracy, time and bytes"))
+	return slices.Compact(append(out, t.onFront("accuracy, time and bytes"))) // that nobody reaches the target is said once
 }
 
 // onFront words who is on the Pareto front.

@@ -36,7 +36,7 @@ func (Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	const roads = 4
 	rates := make([]float64, len(models)*roads)
-	err := each(ctx, len(rates), func(i int) error {
+	measure := func(pr protocol, i int) error {
 		m, road := models[i/roads], i%roads
 		keys := []string{"timing=" + m.profile, "batch=64", "workers=128", "overlap=true"}
 		switch road {
@@ -60,7 +60,19 @@ func (Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		rates[i] = got.mean
 		lab.logf("%s, road %d: %.0f images/s", m.name, road, got.mean)
 		return err
-	})
+	}
+	// A few steps tell which number of servers is better.
+	err := each(ctx, 2*len(models), func(i int) error { return measure(protocol{1, 6, 1}, i/2*roads+2+i%2) })
+	if err != nil {
+		return nil, err
+	}
+	var long []int
+	for i := range rates {
+		if i%roads < 2 || rates[i] >= rates[i^1] {
+			long = append(long, i)
+		}
+	}
+	err = each(ctx, len(long), func(i int) error { return measure(pr, long[i]) })
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,9 @@ type rate struct{ mean, spread float64 }
 // seed. What was measured before by the same program into the same folder is not
 // measured again.
 func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, error) {
-	c := experiments.Default()
-	base := []string{"weightless=true", "net=sim", "mode=reduce", fmt.Sprintf("steps=%d", p.warm+p.steps), "epochs=0"}
-	for _, kv := range append(base, keys...) {
-		k, v, _ := strings.Cut(kv, "=")
-		if err := c.Set(k, v); err != nil {
-			return rate{}, err
-		}
+	c, err := weightless(p.warm+p.steps, keys...)
+	if err != nil {
+		return rate{}, err
 	}
 	var rates []float64
 	for seed := range p.repeats {
@@ -64,6 +60,19 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 		r.spread = stat.StdDev(rates, nil)
 	}
 	return r, nil
+}
+
+// weightless is the configuration of a run without weights that has these keys.
+func weightless(steps int, keys ...string) (experiments.Config, error) {
+	c := experiments.Default()
+	base := []string{"weightless=true", "net=sim", "mode=reduce", fmt.Sprintf("steps=%d", steps), "epochs=0"}
+	for _, kv := range append(base, keys...) {
+		k, v, _ := strings.Cut(kv, "=")
+		if err := c.Set(k, v); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
 }
 
 // each calls do for 0 … n−1, as many at once as there are cores, and returns the

@@ -139,6 +139,9 @@ func (study TFPS) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := study.cures(ctx, lab, r, pr); err != nil {
 		return nil, err
 	}
+	if err := study.pattern(ctx, r); err != nil {
+		return nil, err
+	}
 	r.Notes = append(r.Notes,
 		"readers: with one GPU a node real data cost 10 to 12 % in mode parameter_server where the network was not the limit, and 1 to 2 % in distributed_replicated; the readers' rate is therefore applied in the former only. With eight GPUs a node they cost 17 % in any mode once all eight read",
 		"readers: that they take their time from the passes was chosen after looking at all points; that they hold the forward pass up, or bound the rate, was tried before and misses more (Piz Daint: 6 and 5 % rms)",

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -32,6 +33,7 @@ compress/bits           : internal/codec internal/f32                     | gith
 compress                : compress/bits internal/codec internal/f32 internal/rng internal/registry
 compress/compresstest   : compress compress/bits internal/f32 internal/rng internal/registry
 sgd                     : lrschedule internal/f32 internal/rng internal/registry
+sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng internal/f32
 sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
@@ -46,7 +48,7 @@ comm/shm                : comm                             | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
-sgd/train               : sgd compress staleness lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
+sgd/train               : sgd sgd/lbfgs compress staleness lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/table       :                                  | github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
@@ -60,6 +62,7 @@ experiments/sweep       : *                                | *
 experiments/advise      : *                                | *
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
+experiments/mlflow      : experiments experiments/store
 experiments/serve       : comm experiments experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
 notebooks               :
 notebooks/lab           : compress compress/compresstest experiments experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store
@@ -162,15 +165,58 @@ func TestImports(t *testing.T) {
 }
 
 func TestEveryPackageIsDocumented(t *testing.T) {
-	doc := map[string]bool{}
+	documented := map[string]bool{}
 	for _, f := range sources(t) {
 		if !f.test {
-			doc[f.pkg] = doc[f.pkg] || f.ast.Doc != nil
+			documented[f.pkg] = documented[f.pkg] || f.ast.Doc != nil
 		}
 	}
-	for pkg, ok := range doc {
+	for pkg, ok := range documented {
 		if !ok {
 			t.Errorf("package %s has no comment that says what it is for", pkg)
+		}
+	}
+}
+
+// withoutExample are public packages that a runnable example would say nothing of.
+var withoutExample = map[string]string{
+	".":                     "the program",
+	"experiments/cli":       "the command line: the README is its example",
+	"notebooks":             "what runs notebooks, which are examples themselves",
+	"experiments/bench":     "prints what it measures on this machine",
+	"comm/shm":              "memory that grpcnet moves frames through; nobody else imports it",
+	"comm/commtest":         "a suite, run by the tests of every net",
+	"compress/compresstest": "a suite; CONTRIBUTING and examples/codec show it",
+	"sgd/sgdtest":           "a suite, run by the tests of package sgd",
+	"staleness/staletest":   "a suite, run by its own tests",
+}
+
+// Who reads a package's documentation finds code that runs, and what it prints.
+func TestEveryPackageHasAnExample(t *testing.T) {
+	examples, public := map[string]bool{}, map[string]bool{}
+	for _, f := range sources(t) {
+		if strings.HasPrefix(f.pkg, "internal/") {
+			continue
+		}
+		if !f.test {
+			public[f.pkg] = true
+			continue
+		}
+		for _, e := range doc.Examples(f.ast) {
+			examples[f.pkg] = examples[f.pkg] || e.Output != ""
+		}
+	}
+	for pkg := range public {
+		switch _, spared := withoutExample[pkg]; {
+		case !spared && !examples[pkg]:
+			t.Errorf("package %s has no Example with an output", pkg)
+		case spared && examples[pkg]:
+			t.Errorf("package %s has an Example and needs no excuse", pkg)
+		}
+	}
+	for pkg := range withoutExample {
+		if !public[pkg] {
+			t.Errorf("there is no package %s to excuse", pkg)
 		}
 	}
 }

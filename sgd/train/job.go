@@ -124,6 +124,40 @@ func (j *Job) World() int { return j.Workers + j.Mode.Servers(j.Servers) }
 // Observer is the rank of the observer.
 func (j *Job) Observer() int { return j.World() }
 
+// coordinated is implemented by modes whose last server rank holds no shard.
+type coordinated interface{ coordinated() }
+
+// numShards is the number of ranks that hold a shard of the parameters.
+func (j *Job) numShards() int {
+	n := j.World() - j.Workers
+	if _, ok := j.Mode.(coordinated); ok {
+		n--
+	}
+	return n
+}
+
+// coordinator is the rank of a coordinated mode that holds no shard.
+func (j *Job) coordinator() int { return j.Workers + j.numShards() }
+
+// RankName words what a rank is: worker 2, server 0, coordinator, observer.
+func (j *Job) RankName(rank int) string {
+	switch {
+	case rank < j.Workers:
+		return fmt.Sprintf("worker %d", rank)
+	case rank < j.coordinator():
+		return fmt.Sprintf("server %d", rank-j.Workers)
+	case rank < j.World():
+		return "coordinator"
+	}
+	return "observer"
+}
+
+// outlives says whether the run goes on without a worker that died.
+func (j *Job) outlives() bool {
+	_, ok := j.Mode.(coordinated)
+	return ok || j.numShards() > 0 && !j.synchronous()
+}
+
 // Samples is the number of samples in one update.
 func (j *Job) Samples() int { return j.Mode.PerUpdate(j) * j.Batch }
 

@@ -1,0 +1,29 @@
+package advise_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradlab/gradlab/experiments/advise"
+)
+
+// Is it worth compressing ResNet-50's gradients between 16 V100 at 10 Gb/s, if a
+// core encodes half a gigabyte a second?
+func Example() {
+	q, err := advise.Ask("resnet50", "nodes=16,nic=10Gbps,latency=30us,device=v100")
+	if err != nil {
+		panic(err)
+	}
+	q.Codecs = []string{"raw", "qsgd(bits=4)"}
+	q.Speeds = advise.Speeds{"qsgd(bits=4)": {Encode: 0.5e9, Decode: 1e9}}
+	options, err := q.Options(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	v := advise.Decide(advise.Best(options))
+	fmt.Println("compress:", v.Compress)
+	fmt.Printf("best with %s, a step of about %.1f s\n", v.Choice.Config.Codec, v.Choice.Step)
+	// Output:
+	// compress: false
+	// best with raw, a step of about 0.2 s
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/viper"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// Everything that README's vocabulary says is called so here is a configuration
+// that can be run, or a command that there is.
+func TestVocabulary(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## From PyTorch, Horovod and TensorFlow to here\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	recipe, err := experiments.LoadRecipe("quickstart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := 0
+	for _, line := range strings.Split(section, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2]+cells[3], -1) {
+			words := strings.Fields(m[1])
+			entries++
+			switch {
+			case words[0] == "gradlab":
+				if c, _, err := (&env{v: viper.New()}).root().Find(words[1:2]); err != nil || c.Name() != words[1] {
+					t.Errorf("%s: no such command", m[1])
+				}
+			case strings.HasSuffix(m[1], "="):
+				c := experiments.Default()
+				if c.Get(strings.TrimSuffix(m[1], "=")) == "" {
+					t.Errorf("%s: no such key", m[1])
+				}
+			default:
+				about := []string{"codec=raw"}
+				if strings.Contains(line, "cycle=") || strings.Contains(line, "localsgd") {
+					about = append(about, "mode=reduce")
+				}
+				runs, err := recipe.Runs(append(about, words...), false)
+				if err == nil {
+					err = experiments.CheckAll(runs, experiments.Places{}, nil)
+				}
+				if err != nil {
+					t.Errorf("%s: %v", m[1], err)
+				}
+			}
+		}
+	}
+	if entries < 20 {
+		t.Errorf("%d entries found", entries)
+	}
+}
