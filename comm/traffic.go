@@ -16,6 +16,7 @@ type Traffic struct {
 	wireSent, wireRecv                           atomic.Uint64
 	sharedSent, sharedRecv                       atomic.Uint64
 	blockedWire, blockedWait                     atomic.Int64
+	below                                        *Traffic // nil: none
 
 	growing sync.Mutex
 	peers   atomic.Pointer[[]*peerTraffic] // by rank, as far as any was met
@@ -31,6 +32,10 @@ type PeerBytes struct {
 	SentBytes [NumKinds]uint64 `json:"sent_bytes"`
 	RecvBytes [NumKinds]uint64 `json:"recv_bytes"`
 }
+
+// TrafficOver is a Traffic that counts frames by itself and takes what sockets and
+// shared memory carried from the one below.
+func TrafficOver(below *Traffic) *Traffic { return &Traffic{below: below} }
 
 // Counted is a snapshot of a Traffic. Bytes are billed ones; SentBody is the
 // length of the bodies, those of unbilled kinds too. Wire counts what sockets
@@ -172,6 +177,9 @@ func (t *Traffic) Count() Counted {
 		c.SentFrames[k], c.RecvFrames[k] = t.sentFrames[k].Load(), t.recvFrames[k].Load()
 		c.SentBody[k] = t.sentBody[k].Load()
 		c.SentBytes[k], c.RecvBytes[k] = t.sentBytes[k].Load(), t.recvBytes[k].Load()
+	}
+	for t.below != nil {
+		t = t.below
 	}
 	c.WireSent, c.WireRecv = t.wireSent.Load(), t.wireRecv.Load()
 	c.SharedSent, c.SharedRecv = t.sharedSent.Load(), t.sharedRecv.Load()

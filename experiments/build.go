@@ -72,6 +72,10 @@ var specs = map[string]func(text string) (string, error){
 		s, err := train.ParseSlow(text)
 		return s.String(), err
 	},
+	"device.die": func(text string) (string, error) {
+		d, err := parseDeaths(text)
+		return d.String(), err
+	},
 	"timing": func(text string) (string, error) {
 		if text == "model" {
 			return text, nil
@@ -122,6 +126,14 @@ func (c *Config) resolve() error {
 	}
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
+	}
+	if d, err := parseDeaths(c.DeviceDie); err == nil && len(d) > 0 {
+		if _, err := d.of(c.Workers); err != nil {
+			errs = append(errs, fmt.Errorf("key \"device.die\": %w", err))
+		}
+		if c.Net != "sim" {
+			errs = append(errs, fmt.Errorf("key \"device.die\": on net=%s workers die for real, or not at all; use net=sim", c.Net))
+		}
 	}
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		if _, ok := m.(train.Hogwild); ok && c.Net != "local" {
@@ -232,7 +244,7 @@ func (c Config) assemble(ds sgd.Dataset) (*train.Job, error) {
 		Placement: ps.Placements.MustParse(c.Placement),
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
-		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle,
+		NFetch: c.NFetch, NPush: c.NPush, WarmStart: c.WarmStart, Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
@@ -418,7 +430,9 @@ func (c Config) net(servers int, start time.Duration) comm.Net {
 		return c.emulated(&local.Net{})
 	}
 	latency, message := c.delays()
-	n := &sim.Net{Start: start, Network: &sim.Fair{
+	dies, _ := parseDeaths(c.DeviceDie)
+	killed, _ := dies.of(c.Workers)
+	n := &sim.Net{Start: start, Deaths: killed, Network: &sim.Fair{
 		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
 		Place: c.place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}

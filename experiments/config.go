@@ -65,6 +65,7 @@ type Config struct {
 	Overlap         bool   `key:"overlap" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
 	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
 	Cycle           string `key:"cycle" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
+	Priority        bool   `key:"priority" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
 	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
 	Gap             bool   `key:"gap" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
 	OrderLog        bool   `key:"order_log" doc:"keep the order in which gradients reach servers, for gradlab replay"`
@@ -77,7 +78,8 @@ type Config struct {
 	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
 	DeviceLaw        string  `key:"device.law" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
-	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
+	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
+	DeviceDie        string  `key:"device.die" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
 	DeviceSpread     float64 `key:"device.spread" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64 `key:"device.overhead" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
 	DeviceInput      float64 `key:"device.input" min:"0" doc:"samples a second that a virtual host reads for all its workers together, in time taken from their passes; 0: reading is hidden"`
@@ -104,7 +106,7 @@ func Default() Config {
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, Cycle: "0s", NonFinite: "fail",
-		Timing: "model", DeviceFLOPS: 1e11, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
+		Timing: "model", DeviceFLOPS: 1e11, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }

@@ -265,8 +265,11 @@ func summary(r *Result) string {
 	if r.StalenessMax > 0 {
 		s += fmt.Sprintf(", staleness %.1f mean %d max", r.StalenessMean, r.StalenessMax)
 	}
-	if r.Strain != nil && r.Strain.Overruns > 0 {
-		s += fmt.Sprintf(", OVERRUN: %d of %d computations took longer than stated, by %s in all", r.Strain.Overruns, r.Strain.Works, progress.Seconds(r.Strain.OverSeconds))
+	if t := r.Strain; t != nil {
+		s += fmt.Sprintf(", frames came %.2f ms late", 1e3*t.LateSeconds/float64(max(1, t.Frames)))
+		if t.Overruns > 0 {
+			s += fmt.Sprintf(", OVERRUN: %d of %d computations took longer than stated, by %s in all", t.Overruns, t.Works, progress.Seconds(t.OverSeconds))
+		}
 	}
 	if r.Degraded {
 		s += ", DEGRADED: " + strings.Join(r.Lost, "; ")

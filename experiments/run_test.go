@@ -110,6 +110,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 		{"mode=server", "down_codec=topk(keep=0.2)", "codec=qsgd"},
 		{"mode=server", "policy=asp", "checkpoint_every=4"},
 		{"mode=downpour", "policy=asp", "checkpoint_every=4", "servers=2"},
+		{"mode=rudra(tree=2)", "policy=softsync(n=2)", "checkpoint_every=4", "codec=feedback(topk(keep=0.1))"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			over := append(over, "steps=60", "device.jitter=0.2")
@@ -210,6 +211,7 @@ func TestLocalAndSimAgree(t *testing.T) {
 func TestSimRepeats(t *testing.T) {
 	for _, over := range [][]string{
 		{"policy=asp"}, {"policy=ssp(slack=2)", "servers=2", "codec=qsgd"}, {"mode=downpour", "policy=asp", "n_push=2", "n_fetch=3"},
+		{"mode=rudra(tree=2,threads=true)", "policy=asp"},
 	} {
 		over := append(over, "device.jitter=0.3", "workers=5", "steps=60")
 		var results []*Result

@@ -85,11 +85,7 @@ func (c Config) recorder(job *train.Job) *trace.Recorder {
 	}
 	r := &trace.Recorder{Limit: mostTraced}
 	for i := range job.World() {
-		name := fmt.Sprintf("worker %d", i)
-		if i >= job.Workers {
-			name = fmt.Sprintf("server %d", i-job.Workers)
-		}
-		r.Names = append(r.Names, name)
+		r.Names = append(r.Names, job.RankName(i))
 	}
 	return r
 }

@@ -25,6 +25,7 @@ const flagLast = 1
 // host is a rank behind a NIC, over a host of the net below.
 type host struct {
 	below   comm.Host
+	traffic *comm.Traffic
 	box     *comm.Mailbox
 	sending []sync.Mutex // by rank: frames leave in the order in which they are announced
 	acts    atomic.Int32
@@ -54,10 +55,10 @@ func newHost(ctx context.Context, below comm.Host, n NIC, deadline time.Duration
 		return nil, err
 	}
 	h := &host{
-		below: below, box: comm.NewMailbox(below.Rank(), deadline), alarm: a,
+		below: below, traffic: comm.TrafficOver(below.Traffic()), box: comm.NewMailbox(below.Rank(), deadline), alarm: a,
 		sending: make([]sync.Mutex, below.Size()), arrived: make([][]event, below.Size()),
 	}
-	h.box.Meter(below.Traffic())
+	h.box.Meter(h.traffic)
 	h.nic = newNIC(n, below.Size(), h)
 	ctx, h.end = context.WithCancel(ctx)
 	h.ended = ctx.Done()
@@ -71,7 +72,7 @@ func now() instant { return instant(time.Now().UnixNano()) }
 
 func (h *host) Rank() int              { return h.below.Rank() }
 func (h *host) Size() int              { return h.below.Size() }
-func (h *host) Traffic() *comm.Traffic { return h.below.Traffic() }
+func (h *host) Traffic() *comm.Traffic { return h.traffic }
 func (h *host) Now() time.Duration     { return h.below.Now() }
 
 // Virtual implements comm.Clock: computing takes what it is said to cost.
@@ -140,30 +141,38 @@ func (h *host) leave(ctx context.Context) error {
 // Send implements comm.Endpoint. Reports, and frames to the own rank, cost no
 // time.
 func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
+	f.Header.From, f.Header.To = int32(h.Rank()), int32(to)
 	if to == h.Rank() {
-		f.Header.From, f.Header.To = int32(to), int32(to)
 		h.box.Put(f)
 		return nil
 	}
-	if to < 0 || to >= h.Size() || f.Header.Kind == comm.Report {
-		return h.below.Send(ctx, to, f)
+	shaped := to >= 0 && to < h.Size() && f.Header.Kind != comm.Report
+	if shaped {
+		h.sending[to].Lock()
+		defer h.sending[to].Unlock()
 	}
-	h.sending[to].Lock()
-	defer h.sending[to].Unlock()
-	billed := f.Billed
+	counted := f // the frame is the net's once it is sent
 	if err := h.below.Send(ctx, to, f); err != nil {
 		return err
 	}
+	h.traffic.Sent(counted)
+	if !shaped {
+		return nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.nic.send(now(), to, billed)
+	h.nic.send(now(), to, counted.Billed)
 	h.look()
 	return h.failed
 }
 
 // Recv implements comm.Endpoint.
 func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
-	return h.box.Recv(ctx, from, tag)
+	f, err := h.box.Recv(ctx, from, tag)
+	if err == nil && int(f.Header.From) != h.Rank() {
+		h.traffic.Recv(f)
+	}
+	return f, err
 }
 
 // Sleep implements comm.Clock.

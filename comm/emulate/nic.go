@@ -161,10 +161,11 @@ func (x *nic) credited(now instant, rank, n int) {
 	}
 }
 
-// announced notes a quantum that is leaving a rank. It cannot have begun to leave
-// later than now.
+// announced notes a quantum that is leaving a rank. It is none larger than a
+// quantum, and cannot have begun to leave later than now.
 func (x *nic) announced(now instant, rank int, q quantum) {
-	q.left = min(q.left, now+x.in.takes(float64(q.bytes)))
+	q.bytes = min(max(q.bytes, 0), x.quantum)
+	q.left = min(max(q.left, 0), now+x.in.takes(float64(q.bytes)))
 	s := &x.from[rank]
 	if q.bytes == 0 && len(s.quanta) == 0 {
 		x.there(s, q.left)

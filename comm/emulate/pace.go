@@ -51,10 +51,13 @@ func compute(ctx context.Context, w comm.Work) *computation {
 			}
 		}()
 		c.err = w.Run(func(mark int) error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			if mark < len(w.Cost) {
 				c.marks <- struct{}{}
 			}
-			return context.Cause(ctx)
+			return nil
 		})
 	}()
 	return c

@@ -5,6 +5,7 @@ package ps
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -74,14 +75,38 @@ type Core struct {
 	inc     []uint32
 	seq     []uint64 // next sequence number expected of each worker
 	pending []uint64 // step of the unanswered push of each worker
-	held    []comm.Frame
-	batch   []comm.Frame // of the update being made
-	replies []Reply      // of the call being made
+	held    []push
+	batch   []push  // of the update being made
+	replies []Reply // of the call being made
 	ledger  Ledger
 	delays  []uint64 // histogram of staleness at application
 	late    uint64   // their sum
 	causes  map[string]uint64
 	losses  uint64 // that the mean in view is made of
+}
+
+// push is a frame with a gradient, or with the sum of several.
+type push struct {
+	comm.Frame
+	of []comm.Header // the gradients in a sum; nil: the frame is one
+}
+
+// gradients is how many there are in p, and at the header of one of them.
+func (p *push) gradients() int { return max(1, len(p.of)) }
+
+func (p *push) at(i int) *comm.Header {
+	if p.of == nil {
+		return &p.Header
+	}
+	return &p.of[i]
+}
+
+// count is the number of gradients in a list of pushes.
+func count(list []push) (n int) {
+	for i := range list {
+		n += list[i].gradients()
+	}
+	return n
 }
 
 // New makes the core of a shard that serves workers workers (all of them
@@ -130,7 +155,7 @@ func (c *Core) NumLive() int {
 // Ledger returns the account so far.
 func (c *Core) Ledger() Ledger {
 	l := c.ledger
-	l.Held = uint64(len(c.held))
+	l.Held = uint64(count(c.held))
 	return l
 }
 
@@ -196,16 +221,88 @@ func (c *Core) Push(f comm.Frame) ([]Reply, error) {
 		c.ledger.Rejected++
 		c.causes[CauseDropped]++
 	case staleness.Apply:
-		c.batch = append(c.batch[:0], f)
+		c.batch = append(c.batch[:0], push{Frame: f})
 		var err error
 		if out, err = c.update(out); err != nil {
 			return nil, err
 		}
 	default:
-		c.held = append(c.held, f)
+		c.held = append(c.held, push{Frame: f})
 		c.view.Held[w]++
 	}
 	return c.settle(out)
+}
+
+// PushSum takes a frame that holds the sum of several gradients, made by several
+// workers on any versions: of says which, as headers of their pushes. Each of
+// them counts, to the policy, the corrector and the ledger, as if it had come
+// alone; but a sum cannot be taken apart. It is held, applied or rejected as a
+// whole: an update may take more gradients than the policy waits for, and all in
+// a sum are scaled by the mean of their corrections. Gradients of workers that
+// have left meanwhile still count.
+//
+// The workers get no replies, nobody is waiting for one; a sum that is refused
+// is an error. A policy that may drop a push is the caller's error.
+func (c *Core) PushSum(f comm.Frame, of []comm.Header) ([]Reply, error) {
+	refuse := func(err error) ([]Reply, error) {
+		f.Release()
+		return nil, err
+	}
+	if len(of) == 0 {
+		return refuse(errors.New("ps: a sum of no gradients"))
+	}
+	for i := range of {
+		h := &of[i]
+		switch w := int(h.From); {
+		case w < 0 || w >= len(c.seq):
+			return refuse(fmt.Errorf("ps: a gradient of rank %d, which is no worker", w))
+		case h.Incarnation != c.inc[w]:
+			return refuse(fmt.Errorf("ps: a gradient of worker %d of incarnation %d, not %d", w, h.Incarnation, c.inc[w]))
+		case h.Seq != c.seq[w]:
+			return refuse(fmt.Errorf("ps: gradient %d of worker %d, where its gradient %d is due", h.Seq, w, c.seq[w]))
+		case h.Version > uint64(c.view.Version):
+			return refuse(fmt.Errorf("ps: a gradient of worker %d computed on version %d, but the shard is at %d", w, h.Version, c.view.Version))
+		}
+		c.seq[h.From] = h.Seq + 1
+	}
+	if c.Done() {
+		f.Release()
+		c.ledger.Rejected += uint64(len(of))
+		c.causes["the run is over"] += uint64(len(of))
+		return nil, nil
+	}
+	now := false
+	for i := range of {
+		w := int(of[i].From)
+		c.view.Pushed[w]++
+		c.hear(of[i].Value)
+		c.view.Delay = c.view.Version - int(of[i].Version)
+		switch c.policy.Admit(c.view, w) {
+		case staleness.Drop:
+			return refuse(fmt.Errorf("ps: the policy drops a gradient of worker %d, which is in a sum", w))
+		case staleness.Apply:
+			now = true
+		}
+	}
+	p := push{Frame: f, of: of}
+	if !now {
+		c.held = append(c.held, p)
+		c.hold(&p)
+		return c.settle(c.begin())
+	}
+	c.batch = append(c.batch[:0], p)
+	out, err := c.update(c.begin())
+	if err != nil {
+		return nil, err
+	}
+	return c.settle(out)
+}
+
+// hold tells the policy of a push that is held.
+func (c *Core) hold(p *push) {
+	for i := range p.gradients() {
+		c.view.Held[p.at(i).From]++
+	}
 }
 
 // hear takes up the loss that came with a push: the first from each worker, and
@@ -250,7 +347,14 @@ func (c *Core) Wake(w int) { c.view.Live[w] = c.member[w] }
 
 // Holds says whether a push that was computed on a version waits for a flush.
 func (c *Core) Holds(version uint64) bool {
-	return slices.ContainsFunc(c.held, func(f comm.Frame) bool { return f.Header.Version == version })
+	return slices.ContainsFunc(c.held, func(p push) bool {
+		for i := range p.gradients() {
+			if p.at(i).Version == version {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // Join makes a worker a member again under a new incarnation; sequence numbers
@@ -273,7 +377,7 @@ func (c *Core) settle(out []Reply) ([]Reply, error) {
 	for len(c.held) > 0 && !c.Done() && c.policy.Flush(c.view) {
 		c.batch, c.held = c.held, c.batch[:0]
 		clear(c.view.Held)
-		slices.SortStableFunc(c.batch, func(a, b comm.Frame) int { return cmp.Compare(a.Header.From, b.Header.From) })
+		slices.SortStableFunc(c.batch, func(a, b push) int { return cmp.Compare(a.Header.From, b.Header.From) })
 		var err error
 		if out, err = c.update(out); err != nil {
 			return nil, err
@@ -307,12 +411,16 @@ func (c *Core) update(out []Reply) ([]Reply, error) {
 	for len(c.batch) > 0 {
 		worst, failed, err := c.add()
 		if err == nil {
-			u := Update{Version: c.view.Version, Pushes: len(c.batch), Taken: c.taken + len(c.batch), Delay: worst}
+			n := count(c.batch)
+			u := Update{Version: c.view.Version, Pushes: n, Taken: c.taken + n, Delay: worst}
 			if err := c.store.Step(u); err != nil {
 				return nil, err
 			}
 			c.account()
 			break
+		}
+		if p := &c.batch[failed]; p.of != nil {
+			return nil, fmt.Errorf("ps: the sum that rank %d sent: %w", p.Header.From, err)
 		}
 		w := int(c.batch[failed].Header.From)
 		out = append(out, Reply{Worker: w, Kind: Rejected, Step: c.pending[w],
@@ -330,13 +438,21 @@ func (c *Core) update(out []Reply) ([]Reply, error) {
 // comes the place of the push at fault.
 func (c *Core) add() (worst, failed int, err error) {
 	c.store.Reset()
-	for i, f := range c.batch {
-		delay := c.view.Version - int(f.Header.Version)
-		worst = max(worst, delay)
-		past := staleness.Past{
-			Delay: delay, Worker: int(f.Header.From), Update: c.view.Version, Mean: float64(c.late) / float64(max(1, c.taken)),
+	total := float64(count(c.batch))
+	for i := range c.batch {
+		p, n := &c.batch[i], c.batch[i].gradients()
+		scale := 0.0
+		var past staleness.Past
+		for k := range n {
+			h := p.at(k)
+			delay := c.view.Version - int(h.Version)
+			worst = max(worst, delay)
+			past = staleness.Past{
+				Delay: delay, Worker: int(h.From), Update: c.view.Version, Mean: float64(c.late) / float64(max(1, c.taken)),
+			}
+			scale += c.corr.Scale(past)
 		}
-		if err := c.store.Add(f, c.corr.Scale(past)/float64(len(c.batch)), past); err != nil {
+		if err := c.store.Add(p.Frame, scale/float64(n)/total, past); err != nil {
 			return 0, i, err
 		}
 	}
@@ -346,18 +462,22 @@ func (c *Core) add() (worst, failed int, err error) {
 // account books the batch as applied, and lets go of it.
 func (c *Core) account() {
 	for i := range c.batch {
-		delay := c.view.Version - int(c.batch[i].Header.Version)
-		for len(c.delays) <= delay {
-			c.delays = append(c.delays, 0)
+		p := &c.batch[i]
+		for k := range p.gradients() {
+			h := p.at(k)
+			delay := c.view.Version - int(h.Version)
+			for len(c.delays) <= delay {
+				c.delays = append(c.delays, 0)
+			}
+			c.delays[delay]++
+			c.late += uint64(delay)
+			c.ledger.Applied++
+			if c.Applied != nil {
+				c.Applied(*h, delay)
+			}
 		}
-		c.delays[delay]++
-		c.late += uint64(delay)
-		c.ledger.Applied++
-		if c.Applied != nil {
-			c.Applied(c.batch[i].Header, delay)
-		}
-		c.batch[i].Release()
+		c.taken += p.gradients()
+		p.Release()
 	}
-	c.taken += len(c.batch)
 	c.view.Version++
 }

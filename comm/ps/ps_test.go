@@ -222,6 +222,70 @@ func TestLedgerAndState(t *testing.T) {
 	}
 }
 
+func sum(from int, of ...comm.Frame) (comm.Frame, []comm.Header) {
+	var headers []comm.Header
+	for _, f := range of {
+		headers = append(headers, f.Header)
+	}
+	return comm.NewFrame(comm.Header{From: int32(from)}, comm.NewBuffer(0)), headers
+}
+
+// A sum counts as what it is made of: to the policy, by staleness, in the ledger
+// and in the mean; it is applied as a whole, and survives in the state.
+func TestSums(t *testing.T) {
+	c, l := core(t, "kbatchasync(k=3)", 4)
+	call(t, func() ([]ps.Reply, error) { return c.PushSum(sum(0, push(0, 0, 0, ""), push(1, 0, 0, ""))) })
+	if len(l.lines) != 0 || c.Ledger().Held != 2 {
+		t.Fatalf("log %v, ledger %+v", l.lines, c.Ledger())
+	}
+	b, err := c.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, ld := core(t, "kbatchasync(k=3)", 4)
+	if err := d.UnmarshalBinary(b); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		c *ps.Core
+		l *log
+	}{{c, l}, {d, ld}} {
+		if rs := call(t, func() ([]ps.Reply, error) { return x.c.PushSum(sum(3, push(2, 0, 0, ""), push(3, 0, 0, ""))) }); len(rs) != 0 {
+			t.Errorf("replies %v", rs)
+		}
+		call(t, func() ([]ps.Reply, error) {
+			return x.c.PushSum(sum(0, push(1, 1, 0, ""), push(0, 1, 1, ""), push(1, 2, 1, "")))
+		})
+		// The sums of two are in one update of four, each entry weighing a quarter.
+		if !slices.Equal(x.l.lines, []string{"v0 [0@0*0.25 3@0*0.25]", "v1 [0@0*0.33]"}) {
+			t.Errorf("log %v", x.l.lines)
+		}
+		if g := x.c.Ledger(); g.Applied != 7 || g.Held != 0 || !slices.Equal(x.c.Delays(), []uint64{6, 1}) || x.c.Taken() != 7 {
+			t.Errorf("ledger %+v, delays %v, taken %d", g, x.c.Delays(), x.c.Taken())
+		}
+	}
+	for _, bad := range [][]comm.Frame{{}, {push(9, 0, 0, "")}, {push(0, 0, 0, "")}, {push(2, 1, 99, "")}} {
+		f, of := sum(0, bad...)
+		if _, err := c.PushSum(f, of); err == nil {
+			t.Errorf("%v was taken", of)
+		}
+	}
+}
+
+// A sum is scaled by the mean of its gradients' corrections.
+func TestSumsAreCorrectedByTheMean(t *testing.T) {
+	p, _ := staleness.ASP{}.New(2)
+	l := &log{}
+	c := ps.New(2, 100, p, staleness.AlphaTau{}, l)
+	for seq := range uint64(4) {
+		call(t, func() ([]ps.Reply, error) { return c.Push(push(0, seq, seq, "")) })
+	}
+	call(t, func() ([]ps.Reply, error) { return c.PushSum(sum(0, push(0, 4, 4, ""), push(1, 0, 0, ""))) })
+	if got := l.lines[4]; got != "v4 [0@0*0.31]" { // (1 + 1/4)/2 over two gradients
+		t.Errorf("log %v", got)
+	}
+}
+
 func FuzzState(f *testing.F) {
 	p, _ := staleness.BSP{}.New(2)
 	b, _ := ps.New(2, 10, p, staleness.None{}, &log{}).AppendBinary(nil)

@@ -26,6 +26,7 @@ type state struct {
 type heldPush struct {
 	Header comm.Header
 	Body   []byte
+	Of     []comm.Header `json:",omitempty"` // the gradients in a sum
 }
 
 // AppendBinary implements encoding.BinaryAppender. Take it only while no worker
@@ -36,8 +37,8 @@ func (c *Core) AppendBinary(b []byte) ([]byte, error) {
 		Inc: c.inc, Seq: c.seq, Ledger: c.ledger, Causes: c.causes, Delays: c.delays,
 		Loss: c.view.Loss, First: c.view.First, Losses: c.losses,
 	}
-	for _, f := range c.held {
-		s.Held = append(s.Held, heldPush{f.Header, f.Body})
+	for _, p := range c.held {
+		s.Held = append(s.Held, heldPush{p.Header, p.Body, p.of})
 	}
 	j, err := json.Marshal(s)
 	return append(b, j...), err
@@ -67,14 +68,17 @@ func (c *Core) UnmarshalBinary(b []byte) error {
 	}
 	c.held = nil
 	for _, h := range s.Held {
-		w := int(h.Header.From)
-		if w < 0 || w >= n {
-			return fmt.Errorf("ps: state holds a push of worker %d of %d", w, n)
+		p := push{Frame: comm.Frame{Header: h.Header}, of: h.Of}
+		for i := range p.gradients() {
+			if w := int(p.at(i).From); w < 0 || w >= n {
+				return fmt.Errorf("ps: state holds a push of worker %d of %d", w, n)
+			}
 		}
 		buf := comm.NewBuffer(len(h.Body))
 		copy(buf.B, h.Body)
-		c.held = append(c.held, comm.NewFrame(h.Header, buf))
-		c.view.Held[w]++
+		p.Frame = comm.NewFrame(h.Header, buf)
+		c.held = append(c.held, p)
+		c.hold(&p)
 	}
 	return nil
 }

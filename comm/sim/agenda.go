@@ -2,14 +2,15 @@ package sim
 
 import "time"
 
-// event is something that happens at a virtual instant: a task goes on, or a
-// frame arrives.
+// event is something that happens at a virtual instant: a task goes on, a frame
+// arrives, or a rank dies.
 type event struct {
 	at     time.Duration
 	seq    uint64
 	task   *task
 	gen    uint64 // of the task's sleep; a stale wake-up is ignored
 	flight int    // 1 + its index; 0: a task
+	dies   *host  // nil: nobody
 }
 
 func (e *event) before(o *event) bool {

@@ -79,7 +79,7 @@ func (l *loop) land(i int) {
 // were still on their way.
 func (h *host) wakeGone(from int) {
 	if h.loop.hosts[from].gone != nil {
-		h.wakeWaiting(func(t *task) bool { return t.from == from })
+		h.wakeWaiting(func(t *task) bool { return t.from == from || t.from == comm.AnyRank })
 	}
 }
 

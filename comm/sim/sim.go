@@ -34,6 +34,8 @@ type Net struct {
 	Start time.Duration
 	// Probe hears what happens; nil: nobody does.
 	Probe Probe
+	// Deaths end ranks as if their processes were killed.
+	Deaths []Death
 
 	now   time.Duration // of the last run
 	links []Link
@@ -66,6 +68,11 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	}
 	for r, p := range programs {
 		l.hosts[r].Go("main", p)
+	}
+	for _, d := range n.Deaths {
+		if d.Rank >= 0 && d.Rank < len(l.hosts) && d.At >= n.Start {
+			l.queue.add(anyTime, event{at: d.At, dies: l.hosts[d.Rank]})
+		}
 	}
 	err := l.run()
 	n.now, n.links = l.now, l.net.usage(l.now)
@@ -118,6 +125,8 @@ func (l *loop) run() error {
 		e := l.queue.take()
 		l.now = e.at
 		switch {
+		case e.dies != nil:
+			e.dies.die()
 		case e.flight > 0:
 			l.land(e.flight - 1)
 		case e.task.gen == e.gen && !e.task.done:
@@ -236,6 +245,9 @@ func (h *host) guard(name string, p comm.Program) (err error) {
 	if h.loop.ended != nil {
 		return h.loop.ended
 	}
+	if h.failed != nil {
+		return h.failed
+	}
 	return p(h.loop.ctx, h)
 }
 
@@ -288,7 +300,7 @@ func (h *host) pause(t *task) error {
 	if l := h.loop; l.ended != nil {
 		return l.ended
 	}
-	return nil
+	return h.failed
 }
 
 func (h *host) Sleep(ctx context.Context, d time.Duration) error {
@@ -393,6 +405,10 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 		f.Release()
 		return l.ended
 	}
+	if h.failed != nil {
+		f.Release()
+		return h.failed
+	}
 	if to < 0 || to >= len(l.hosts) {
 		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
 	}
@@ -469,10 +485,10 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 				return f, nil
 			}
 		}
-		if from == comm.AnyRank && len(h.news) > 0 {
-			e := h.news[0]
-			h.news = h.news[1:]
-			return comm.Frame{}, e
+		if from == comm.AnyRank {
+			if e := h.told(); e != nil {
+				return comm.Frame{}, e
+			}
 		}
 		if from != comm.AnyRank && from != h.rank && l.hosts[from].gone != nil && !l.pending(from, h.rank) {
 			return comm.Frame{}, l.hosts[from].gone

@@ -107,6 +107,7 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 		{"policy=asp", "servers=2", "codec=feedback(topk(keep=0.1))"},
 		{"policy=ssp(slack=3)"},
 		{"mode=downpour", "policy=asp"},
+		{"mode=rudra(tree=2)", "policy=asp"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			p, out := running(t, over...)
@@ -146,6 +147,26 @@ func TestF2WarmUpKilled(t *testing.T) {
 	noneLeft(t, out)
 }
 
+// F2, F10: whose portions others make may die too, and begin anew.
+func TestF2SandblasterWorkerKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	p, out := running(t, "mode=sandblaster(portions=8)", "servers=2", "optimizer=sgd", "steps=150")
+	p.hit(1, syscall.SIGKILL)
+	evaluated(t, p, out, 4)
+	p.signal(syscall.SIGTERM)
+	p.expect(143)
+	again := start(t, nil, append(p.cmd.Args[1:], "--resume")...)
+	again.expect(0)
+	r := again.result()
+	if l := r.Ledger; !r.Degraded || len(r.Lost) != 1 || r.Steps != 150 || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 {
+		t.Errorf("%+v", r)
+	}
+	noneLeft(t, out)
+}
+
 // F2, F10: a run that has lost a worker can be stopped and resumed. The worker
 // begins anew; what was lost stays told, and the ledger balances over both legs.
 func TestF2ResumeAfterLoss(t *testing.T) {
@@ -153,6 +174,7 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 		{"policy=asp", "codec=feedback(topk(keep=0.1))"},
 		{"policy=asp", "servers=2", "down_codec=topk(keep=0.2)"},
 		{"mode=downpour", "policy=asp"},
+		{"mode=rudra(tree=2,threads=true)", "policy=asp"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			t.Parallel()
@@ -189,6 +211,7 @@ func TestF1F4F9SynchronousRunsEnd(t *testing.T) {
 		{"ring, worker stopped", 2, syscall.SIGSTOP, []string{"mode=reduce"}},
 		{"bsp, worker killed", 1, syscall.SIGKILL, []string{"policy=bsp"}},
 		{"bsp, worker stopped", 1, syscall.SIGSTOP, []string{"policy=bsp"}},
+		{"relay killed", 0, syscall.SIGKILL, []string{"mode=rudra(tree=2)", "policy=asp"}},
 		{"F5, server killed", 3, syscall.SIGKILL, []string{"policy=asp"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ var _ = Studies.Add("dc-asgd", "delay compensation against asynchronous and sync
 func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	seeds, size := 5, []string{"epochs=6"}
 	if lab.Quick {
-		seeds, size = 3, []string{"train_limit=12000", "epochs=6"}
+		seeds, size = 3, []string{"train_limit=8000", "epochs=5"}
 	}
 	r := &Report{
 		Title:  "DC-ASGD on MNIST",
@@ -37,7 +37,7 @@ func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		got := map[string]*sample{}
 		for _, rule := range rules {
 			x, err := lab.seeds(ctx, seeds, fmt.Sprintf("%s M = %d", rule.name, workers), append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=sgd", "schedule=cosine(lr=0.05)",
-				fmt.Sprintf("workers=%d", workers), "batch=16", "policy=" + rule.policy, "corrector=" + rule.corrector, "device.jitter=0.2", "nonfinite=zero", "gap=" + fmt.Sprint(rule.policy == "asp"),
+				fmt.Sprintf("workers=%d", workers), "batch=16", "policy=" + rule.policy, "corrector=" + rule.corrector, "device.jitter=0.2", "nonfinite=zero",
 				"network.bandwidth=10Tbps", "network.latency=0s"}, size...)...)
 			if err != nil {
 				return nil, err

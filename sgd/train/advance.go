@@ -29,6 +29,7 @@ type stepper struct {
 
 	// The step in progress.
 	u, params       []float32
+	at              sgd.Range // in both
 	step            sgd.Step
 	inPlace, beside func(i, slot int)
 }
@@ -42,12 +43,12 @@ func newStepper(rule sgd.Optimizer, l sgd.Layout, threads int) (*stepper, error)
 	s := &stepper{opt: opt, threads: threads}
 	s.local, _ = opt.(sgd.Local)
 	s.inPlace = func(i, _ int) {
-		r := stretch(i, len(s.u))
+		r := s.stretch(i)
 		s.local.ApplyRange(s.u, s.params, r, s.step)
 		f32.Sub(s.params[r.Lo:r.Hi], s.u[r.Lo:r.Hi])
 	}
 	s.beside = func(i, _ int) {
-		r := stretch(i, len(s.u))
+		r := s.stretch(i)
 		s.local.ApplyRange(s.u, s.params, r, s.step)
 		u := s.u[r.Lo:r.Hi]
 		f32.AxpyTo(u, s.params[r.Lo:r.Hi], -1, u)
@@ -61,7 +62,12 @@ func (s *stepper) advance(u, params []float32, step sgd.Step) {
 		sgd.Advance(s.opt, u, params, step)
 		return
 	}
-	s.take(u, params, step, s.inPlace)
+	s.take(u, params, sgd.Range{Hi: len(u)}, step, s.inPlace)
+}
+
+// advancePart is advance for a part of both vectors. The optimizer must be local.
+func (s *stepper) advancePart(u, params []float32, at sgd.Range, step sgd.Step) {
+	s.take(u, params, at, step, s.inPlace)
 }
 
 // renew takes the same step in the memory of the gradient: u becomes the new
@@ -72,13 +78,19 @@ func (s *stepper) renew(u, params []float32, step sgd.Step) {
 		f32.AxpyTo(u, params, -1, u)
 		return
 	}
-	s.take(u, params, step, s.beside)
+	s.take(u, params, sgd.Range{Hi: len(u)}, step, s.beside)
 }
 
-func (s *stepper) take(u, params []float32, step sgd.Step, piece func(i, slot int)) {
-	s.u, s.params, s.step = u, params, step
-	s.team.Run(stretches(len(u)), s.threads, piece)
+func (s *stepper) take(u, params []float32, at sgd.Range, step sgd.Step, piece func(i, slot int)) {
+	s.u, s.params, s.at, s.step = u, params, at, step
+	s.team.Run(stretches(at.Hi-at.Lo), s.threads, piece)
 	s.u, s.params = nil, nil
+}
+
+// stretch is the i-th piece of the step in progress.
+func (s *stepper) stretch(i int) sgd.Range {
+	r := stretch(i, s.at.Hi-s.at.Lo)
+	return sgd.Range{Lo: s.at.Lo + r.Lo, Hi: s.at.Lo + r.Hi}
 }
 
 // slots is the optimizer's state.

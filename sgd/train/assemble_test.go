@@ -54,7 +54,7 @@ func TestWorkersShareParameters(t *testing.T) {
 		"downpour, alongside": {mode("downpour"), policy("asp"), shards, func(j *train.Job) { j.NFetch, j.Overlap = 2, true }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var hashes [2]string
+			var hashes [3]string
 			for i := range hashes {
 				m := wherefrom{mu: new(sync.Mutex), seen: map[place]bool{}}
 				j := job(t, append(opts, func(j *train.Job) {
@@ -65,7 +65,7 @@ func TestWorkersShareParameters(t *testing.T) {
 					m.Model, m.samples = j.Model, uint64(j.Workers*j.Batch)
 					j.Model = m
 				})...)
-				o, _ := runOn(t, &sim.Net{Cores: 2}, j, nil)
+				o, _ := runOn(t, &sim.Net{Cores: []int{2, 2, 1}[i]}, j, nil)
 				hashes[i] = o.SHA256
 				if _, together := j.Policy.(staleness.BSP); i == 0 && together && len(m.seen) > j.Updates {
 					t.Errorf("in %d steps %d workers read parameters at %d places", j.Updates, workers, len(m.seen))
@@ -73,6 +73,9 @@ func TestWorkersShareParameters(t *testing.T) {
 			}
 			if hashes[0] != hashes[1] {
 				t.Errorf("with shared parameters the bits differ: %s, %s", hashes[0], hashes[1])
+			}
+			if hashes[0] != hashes[2] {
+				t.Errorf("on two cores the bits differ: %s, %s", hashes[0], hashes[2])
 			}
 		})
 	}

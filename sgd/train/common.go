@@ -18,7 +18,8 @@ type common struct {
 
 	mu      sync.Mutex
 	params  vector
-	version int // updates made
+	version int   // updates made
+	parts   []int // the same, by part, where they are made part by part
 }
 
 func newCommon(j *Job) (*common, error) {
@@ -40,6 +41,29 @@ func newCommon(j *Job) (*common, error) {
 // nothing of use afterwards.
 func (c *common) update(u []float32, s sgd.Step) {
 	c.move(s.N, func(params []float32) { c.opt.advance(u, params, s) })
+}
+
+// updatePart makes a part of update s.N by the mean gradient u, unless it is made.
+// Parts are numbered against the order in which they are made.
+func (c *common) updatePart(part, parts int, at sgd.Range, u []float32, s sgd.Step) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parts == nil {
+		c.parts = make([]int, parts)
+		for i := range c.parts {
+			c.parts[i] = c.version
+		}
+	}
+	if c.parts[part] > s.N {
+		return
+	}
+	if part == parts-1 {
+		c.params.own()
+	}
+	c.opt.advancePart(u, c.params.f, at, s)
+	if c.parts[part] = s.N + 1; part == 0 {
+		c.version = s.N + 1
+	}
 }
 
 // move makes update number n by what by does to the parameters, unless it is

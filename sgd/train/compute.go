@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/internal/f32"
@@ -14,12 +15,26 @@ import (
 // by span where spans leave as they get ready. bad says that there were some and
 // that they were made zero.
 func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
-	b, err := d.batches.batch(j.draw(worker, step))
+	loss, bad, err = j.gradientOf(ctx, d, params, grad, j.draw(worker, step), func() {
+		if j.cores.own {
+			d.batches.ahead(j.draw(worker, step+1))
+		}
+	}, need, ready)
 	if err != nil {
-		return 0, false, fmt.Errorf("batch of step %d: %w", step, err)
+		err = fmt.Errorf("worker %d, gradient of step %d: %w", worker, step, err)
 	}
-	if j.cores.own {
-		d.batches.ahead(j.draw(worker, step+1))
+	return loss, bad, err
+}
+
+// gradientOf computes the gradient of given samples, as gradient does. drawn, if
+// not nil, is called once they are there.
+func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, samples sgd.Draw, drawn func(), need, ready func(int) error) (loss float64, bad bool, err error) {
+	b, err := d.batches.batch(samples)
+	if err != nil {
+		return 0, false, fmt.Errorf("batch: %w", err)
+	}
+	if drawn != nil {
+		drawn()
 	}
 	d.spoilt = false
 	p := sgd.Pass{Params: params, Grad: grad, Need: need, Scratch: d.scratch, Threads: j.cores.threads}
@@ -37,7 +52,7 @@ func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, wor
 	}
 	switch {
 	case err != nil:
-		return 0, false, fmt.Errorf("worker %d, gradient of step %d: %w", worker, step, err)
+		return 0, false, err
 	case d.spoilt:
 		return 0, true, nil
 	}
@@ -97,7 +112,7 @@ func (j *Job) timeline(worker, step int) timeline {
 
 // weigh fills in what a sample's forward pass costs, and each span's share.
 func (j *Job) weigh() {
-	j.flops, j.shares = 0, j.Model.SpanFLOPs()
+	j.flops, j.shares = 0, slices.Clone(j.Model.SpanFLOPs())
 	for _, f := range j.shares {
 		j.flops += f
 	}

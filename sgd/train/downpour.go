@@ -88,28 +88,6 @@ type replica struct {
 	losses   float64
 }
 
-// Tokens by which the activities of a replica wake each other.
-const (
-	tokenFetch comm.Tag = tagToken + (iota+1)<<8
-	tokenFetched
-	tokenPush
-	tokenPushed
-)
-
-func (r *replica) token(ctx context.Context, tag comm.Tag, hd comm.Header) error {
-	hd.Run, hd.Kind, hd.Tag = r.job.Run, comm.Control, tag
-	return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
-}
-
-func (r *replica) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
-	f, err := r.h.Recv(ctx, r.rank, tag)
-	if err != nil {
-		return comm.Header{}, err
-	}
-	defer f.Release()
-	return f.Header, nil
-}
-
 func (r *replica) program(ctx context.Context, h comm.Host) error {
 	r.h = h
 	r.work = comm.Work{

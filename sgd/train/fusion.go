@@ -83,7 +83,7 @@ func (r *reducer) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16,
 		}
 		for flags |= seen; done < int(ready); {
 			b, n := r.fuse(done, int(ready))
-			seen, err := r.exchange(ctx, b, flags&flagStop != 0)
+			seen, err := r.exchange(ctx, b, r.step, flags&flagStop)
 			if err != nil {
 				return flags, err
 			}

@@ -66,6 +66,10 @@ type Job struct {
 	// are ready and fuse them, up to Bucket bytes (0: 64 MiB) at a time. 0: buckets
 	// are fixed.
 	Cycle time.Duration
+	// Priority lets the reduce modes, when they overlap, exchange buckets of early
+	// layers first, and begin the next forward pass while those of late layers are
+	// under way. Optimizers must be sgd.Local.
+	Priority bool
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
 	// nothing; with Overlap, nothing for the spans that have them.
@@ -120,6 +124,40 @@ func (j *Job) World() int { return j.Workers + j.Mode.Servers(j.Servers) }
 // Observer is the rank of the observer.
 func (j *Job) Observer() int { return j.World() }
 
+// coordinated is implemented by modes whose last server rank holds no shard.
+type coordinated interface{ coordinated() }
+
+// numShards is the number of ranks that hold a shard of the parameters.
+func (j *Job) numShards() int {
+	n := j.World() - j.Workers
+	if _, ok := j.Mode.(coordinated); ok {
+		n--
+	}
+	return n
+}
+
+// coordinator is the rank of a coordinated mode that holds no shard.
+func (j *Job) coordinator() int { return j.Workers + j.numShards() }
+
+// RankName words what a rank is: worker 2, server 0, coordinator, observer.
+func (j *Job) RankName(rank int) string {
+	switch {
+	case rank < j.Workers:
+		return fmt.Sprintf("worker %d", rank)
+	case rank < j.coordinator():
+		return fmt.Sprintf("server %d", rank-j.Workers)
+	case rank < j.World():
+		return "coordinator"
+	}
+	return "observer"
+}
+
+// outlives says whether the run goes on without a worker that died.
+func (j *Job) outlives() bool {
+	_, ok := j.Mode.(coordinated)
+	return ok || j.numShards() > 0 && !j.synchronous()
+}
+
 // Samples is the number of samples in one update.
 func (j *Job) Samples() int { return j.Mode.PerUpdate(j) * j.Batch }
 
@@ -144,6 +182,9 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkFusion(); err != nil {
+		return err
+	}
+	if err := j.checkPriority(); err != nil {
 		return err
 	}
 	return j.Mode.Check(j)

@@ -217,7 +217,7 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if err := l.begin(0); err != nil {
 		return 0, err
 	}
-	if flags, err = l.exchange(ctx, &l.buckets[0], stop); err != nil {
+	if flags, err = l.exchange(ctx, &l.buckets[0], l.step, l.stopping(stop)); err != nil {
 		return flags, err
 	}
 	if l.step <= l.mode.Start {

@@ -68,7 +68,7 @@ type evalParts struct {
 func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	j := o.Job
 	o.layout, o.now = j.Model.Layout(), h.Now
-	o.servers = j.World() - j.Workers
+	o.servers = j.numShards()
 	if o.servers > 0 {
 		o.shards = shards(o.layout, j.Placement, o.servers)
 	} else {
@@ -100,7 +100,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			if ended[p.Rank] {
 				continue
 			}
-			if p.Rank >= j.Workers || o.servers == 0 || j.synchronous() {
+			if p.Rank >= j.Workers || !j.outlives() {
 				return err
 			}
 			ended[p.Rank] = true
@@ -405,8 +405,8 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	}
 	all := newState()
 	for r, st := range o.states {
-		if o.servers > 0 && r >= o.Job.Workers {
-			sh := o.shards[r-o.Job.Workers]
+		if id := r - o.Job.Workers; id >= 0 && id < o.servers {
+			sh := o.shards[id]
 			for name, v := range st.Vectors {
 				if len(name) > 5 && name[:5] == "held/" {
 					continue

@@ -30,7 +30,13 @@ const (
 	tagQuiet                        // worker → observer: it has made them
 	tagPeer                         // worker → worker: parameters, or their differences
 	tagReply                        // worker → worker: parameters, in answer to parameters
+	tagRelay                        // any → relay or its servers: a word on a tree
 	tagWorker                       // worker → observer: JSON, how it does
+	tagCommand                      // coordinator → server: see Sandblaster
+	tagDots                         // server → coordinator: the command is carried out
+	tagIdle                         // worker → coordinator: asks for work
+	tagPortion                      // coordinator → worker: a portion of the batch
+	tagRecall                       // coordinator → worker: it is no longer wanted
 	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
 )
 
@@ -39,6 +45,20 @@ const (
 	codeOK uint8 = iota
 	codeRejected
 	codeVoid
+)
+
+// Codes of words on a tree; see relay.
+const (
+	codePush   uint8 = iota // up: a learner's gradient
+	codeRoll                // up: which gradients the sum behind it is made of
+	codeSum                 // up: the sum of gradients
+	codePull                // up: asks for parameters; Seq is the version there is, plus one
+	codeRest                // up: learner Seq is at a checkpoint mark
+	codeBye                 // up: learner Seq pushes no more
+	codeTaken               // down: a push, or a sum, has been taken
+	codeParams              // down: parameters, or none if there are no newer ones
+	codeHand                // to itself: the learner beside the relay has left its state
+	codeQuit                // to itself: the learner beside the relay has ended
 )
 
 // Codes of calls; see pace.

@@ -71,6 +71,7 @@ type reducer struct {
 	buckets []bucket      // in the order the backward pass completes them
 	ops     []compress.Op // of all spans
 	fusion  fusion
+	first   first
 	step    int
 	told    int // the step of the last report
 	loss    float64
@@ -95,6 +96,7 @@ type streaming struct {
 type bucket struct {
 	lo, hi int // spans [lo, hi)
 	tag    comm.Tag
+	step   int           // of the exchange
 	ops    []compress.Op // of these spans
 	fused  []float32
 }
@@ -122,6 +124,9 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	r.grad = make([]float32, l.Size())
 	if r.common, err = j.cores.common(); err != nil {
 		return nil, err
+	}
+	if j.Priority && r.common.opt.local == nil {
+		return nil, fmt.Errorf("optimizer %s needs the whole gradient before any of it is applied; use priority=false, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer))
 	}
 	if _, raw := j.Codec.(compress.Raw); raw && !gather {
 		r.plain = true
@@ -192,6 +197,9 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 	switch {
 	case r.job.fuses():
 		h.Go("exchange", r.cycles)
+	case r.job.Priority:
+		from := r.step
+		h.Go("exchange", func(ctx context.Context, h comm.Host) error { return r.exchangesFirst(ctx, h, from) })
 	case r.job.Overlap:
 		h.Go("exchange", r.exchanges)
 	}
@@ -202,12 +210,19 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 		stopped = flags&flagStop != 0 && r.step < r.job.Updates
+		every := r.job.CheckpointEvery
+		mark := stopped || (every > 0 && r.step%every == 0 && r.step < r.job.Updates)
+		if mark || r.step == r.job.Updates || r.rank == 0 && crossed(r.job.EvalEvery, r.told, r.step) {
+			if err := r.settle(ctx); err != nil {
+				return err
+			}
+		}
 		if r.rank == 0 {
 			if err := r.report(ctx); err != nil {
 				return err
 			}
 		}
-		if every := r.job.CheckpointEvery; stopped || (every > 0 && r.step%every == 0 && r.step < r.job.Updates) {
+		if mark {
 			st, err := r.state()
 			if err == nil {
 				err = sendState(ctx, h, r.job, st)
@@ -245,6 +260,7 @@ func (r *reducer) plan(ctx context.Context) {
 			r.fusion.ready.Add(1)
 			return nil
 		}
+		r.first.made.Add(1)
 		hd := r.job.header(comm.Control, tagToken)
 		hd.Step = uint64(mark)
 		if r.stop {
@@ -263,6 +279,9 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 	if r.job.Overlap {
 		r.backward(tl)
 	}
+	if r.job.Priority {
+		return r.roundFirst(ctx, tl, coding)
+	}
 	if r.job.fuses() {
 		if err := r.letCycle(ctx); err != nil {
 			return 0, err
@@ -279,7 +298,7 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 		flags, err = r.exchanged(ctx)
 		r.times.stood(began)
 	} else {
-		flags, err = r.exchange(ctx, &r.buckets[0], r.stop)
+		flags, err = r.exchange(ctx, &r.buckets[0], r.step, r.stopping(r.stop))
 	}
 	if err != nil {
 		return 0, err
@@ -296,7 +315,7 @@ func (r *reducer) pass(ctx context.Context) error {
 	}
 	d := r.seat.take()
 	defer r.seat.give(d)
-	if err := r.compute(ctx, d, nil); err != nil {
+	if err := r.compute(ctx, d, nil, nil); err != nil {
 		return err
 	}
 	return r.begin(0)
@@ -310,8 +329,15 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 	}
 	d := r.seat.take()
 	defer r.seat.give(d)
+	var need func(int) error
+	if r.job.Priority {
+		var err error
+		if need, err = r.needs(ctx); err != nil {
+			return err
+		}
+	}
 	back, mark := newDescent(len(r.shard.pieces)), 0
-	return r.compute(ctx, d, func(span int) error {
+	return r.compute(ctx, d, need, func(span int) error {
 		back.pass(span)
 		for ; mark < len(r.buckets) && r.buckets[mark].lo >= back.left; mark++ {
 			if err := r.begin(mark); err != nil {
@@ -327,7 +353,8 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 
 // backward fills in the virtual time of the backward pass up to each mark.
 func (r *reducer) backward(tl timeline) {
-	for i, b := range r.buckets {
+	for i := range r.buckets {
+		b := &r.buckets[i]
 		part, n := 0.0, 0
 		for _, pc := range r.shard.pieces[b.lo:b.hi] {
 			n += pc.len
@@ -337,7 +364,9 @@ func (r *reducer) backward(tl timeline) {
 		}
 		r.work.Cost[i] = time.Duration(2*part*float64(tl.forward)) + r.job.coding(r.job.Codec, n)
 	}
-	r.work.Cost[0] += tl.forward
+	if !r.job.Priority { // else it waits for parameters
+		r.work.Cost[0] += tl.forward
+	}
 }
 
 // exchanged waits until the exchange activity is done with all buckets.
@@ -369,7 +398,7 @@ func (r *reducer) exchanges(ctx context.Context, h comm.Host) error {
 		if hd.Flags&flagDone != 0 {
 			return nil
 		}
-		flags, err := r.exchange(ctx, &r.buckets[hd.Step], hd.Flags&flagStop != 0)
+		flags, err := r.exchange(ctx, &r.buckets[hd.Step], r.step, hd.Flags&flagStop)
 		if err != nil {
 			return err
 		}
@@ -381,8 +410,8 @@ func (r *reducer) exchanges(ctx context.Context, h comm.Host) error {
 	}
 }
 
-func (r *reducer) compute(ctx context.Context, d *desk, ready func(int) error) error {
-	loss, bad, err := r.job.gradient(ctx, d, r.common.params.f, r.grad, r.rank, r.step, nil, ready)
+func (r *reducer) compute(ctx context.Context, d *desk, need, ready func(int) error) error {
+	loss, bad, err := r.job.gradient(ctx, d, r.common.params.f, r.grad, r.rank, r.step, need, ready)
 	if bad {
 		r.stats.zeroed++
 	}
@@ -409,10 +438,20 @@ func (r *reducer) begin(k int) error {
 	return nil
 }
 
-// exchange performs a bucket's exchange and decodes it, which takes virtual time: of everybody's
+// stopping is the flag that asks all ranks to stop, if they should.
+func (r *reducer) stopping(stop bool) uint16 {
+	if stop {
+		return flagStop
+	}
+	return 0
+}
+
+// exchange performs the exchange of a bucket of a step and decodes it, which takes virtual time: of everybody's
 // payloads, where they are gathered.
-func (r *reducer) exchange(ctx context.Context, b *bucket, stop bool) (flags uint16, err error) {
-	if flags, err = r.perform(ctx, b, stop); err != nil {
+func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint16) (uint16, error) {
+	b.step = step
+	flags, err := r.perform(ctx, b, flags)
+	if err != nil {
 		return flags, err
 	}
 	n := 0
@@ -429,10 +468,7 @@ func (r *reducer) exchange(ctx context.Context, b *bucket, stop bool) (flags uin
 // perform does what the exchanges of a bucket ask for, round by round, the
 // like operations of a round fused into one collective; then it leaves the mean
 // over all ranks in grad.
-func (r *reducer) perform(ctx context.Context, b *bucket, stop bool) (flags uint16, err error) {
-	if stop {
-		flags = flagStop
-	}
+func (r *reducer) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, err error) {
 	if r.job.Weightless {
 		return r.paced(ctx, b, flags)
 	}
@@ -476,7 +512,7 @@ func (r *reducer) perform(ctx context.Context, b *bucket, stop bool) (flags uint
 				continue
 			}
 			if b.ops[i], err = r.ex[b.lo+i].Next(b.ops[i]); err != nil {
-				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, r.shard.pieces[b.lo+i].block.Name, err)
+				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[b.lo+i].block.Name, err)
 			}
 			busy = busy || b.ops[i].Kind != compress.OpNone
 		}
@@ -487,7 +523,7 @@ func (r *reducer) perform(ctx context.Context, b *bucket, stop bool) (flags uint
 		g := r.shard.pieces[i].at(r.grad, true)
 		f32.Fill(g, 0)
 		if err := r.ex[i].Output(g, 1/float32(r.job.Workers)); err != nil {
-			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, r.shard.pieces[i].block.Name, err)
+			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[i].block.Name, err)
 		}
 	}
 	return flags, nil
@@ -495,8 +531,14 @@ func (r *reducer) perform(ctx context.Context, b *bucket, stop bool) (flags uint
 
 // part is a bucket's part of the gradient.
 func (r *reducer) part(b *bucket) []float32 {
+	s := r.stretch(b)
+	return r.grad[s.Lo:s.Hi]
+}
+
+// stretch is where a bucket's part of a vector lies.
+func (r *reducer) stretch(b *bucket) sgd.Range {
 	l := r.job.Model.Layout()
-	return r.grad[l.Spans[b.lo].Off:l.Spans[b.hi-1].End()]
+	return sgd.Range{Lo: l.Spans[b.lo].Off, Hi: l.Spans[b.hi-1].End()}
 }
 
 // tensors are a bucket's parts of the gradient, span by span.
@@ -510,7 +552,7 @@ func (r *reducer) tensors(b *bucket) (xs [][]float32) {
 // header of the collectives of a bucket.
 func (r *reducer) header(b *bucket, flags uint16) comm.Header {
 	hd := r.job.header(comm.Gradient, b.tag)
-	hd.Step, hd.Flags = uint64(r.step), flags
+	hd.Step, hd.Flags = uint64(b.step), flags
 	return hd
 }
 
@@ -664,8 +706,13 @@ func (r *reducer) update() {
 	if r.job.Weightless {
 		return
 	}
+	r.common.update(r.grad, r.present())
+}
+
+// present is the update of the present step.
+func (r *reducer) present() sgd.Step {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
-	r.common.update(r.grad, sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed})
+	return sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
 }
 
 func (r *reducer) report(ctx context.Context) error {

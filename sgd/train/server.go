@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -37,6 +38,7 @@ type server struct {
 	prog    progressMeter
 	meas    *measures
 	order   *orderLog
+	trunk   *trunk // nil: workers come without a tree
 	times   timer
 	lost    []string
 	voids   []uint64 // sent to each worker
@@ -47,7 +49,8 @@ type server struct {
 func newServer(j *Job, id int, sh *shard) (*server, error) {
 	_, steps := j.Mode.(stepping)
 	mode, _ := j.Mode.(Server)
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps,
+	trunk := newTrunk(j)
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
 		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
 		meas: newMeasures(j.Workers), order: newOrderLog(j, id)}
@@ -78,7 +81,7 @@ type store struct {
 	only      vector // in place of sum: a single raw gradient of weight 1
 	sole      bool   // but for its frame, nobody else reads it, and it is all of its buffer
 	opt       *stepper
-	in        []*packer // one decoder per worker
+	in        []*packer // one decoder per worker; nil: it pushes to somebody else
 	sched     lrschedule.Schedule
 	rate      float64     // of the next update
 	amend     *amending   // nil: the corrector only scales
@@ -108,8 +111,17 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	if st.sent, err = newSentCopies(j, st.params); err != nil {
 		return nil, err
 	}
+	tree := j.tree()
 	for w := 0; w < j.Workers; w++ {
-		p, err := newPacker(sh, j.Codec, compress.Block{Rank: -1, World: j.Workers, Peer: w, Dir: compress.Up, Seed: j.Seed})
+		var relay *branch
+		if tree != nil {
+			if !slices.Contains(tree.top, w) {
+				st.in = append(st.in, nil)
+				continue
+			}
+			relay = tree.relay(w, servers)
+		}
+		p, err := newPacker(sh, j.Codec, j.sender(relay, w))
 		if err != nil {
 			return nil, err
 		}
@@ -254,6 +266,9 @@ func (s *server) lose(ctx context.Context, err error) error {
 	if !s.core.Live(p.Rank) {
 		return nil
 	}
+	if err := s.trunk.cut(p); err != nil {
+		return err
+	}
 	delete(s.ended, p.Rank)
 	delete(s.saved, p.Rank)
 	for _, f := range s.parts[p.Rank] {
@@ -282,22 +297,26 @@ func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) erro
 		if err := s.report(ctx); err != nil {
 			return err
 		}
+		if s.trunk != nil {
+			s.trunk.halt = s.stop
+		}
 	}
 	if err := s.reply(ctx, replies); err != nil {
 		return err
 	}
-	return s.pulls(ctx)
+	if err := s.pulls(ctx); err != nil {
+		return err
+	}
+	return s.feed(ctx)
 }
 
 // rest notes that a worker is at a checkpoint mark.
-func (s *server) rest(ctx context.Context, f comm.Frame) error {
-	h := f.Header
-	f.Release()
-	s.saved[int(h.From)] = true
-	s.stop = s.stop || h.Flags&flagStop != 0
+func (s *server) rest(ctx context.Context, worker int, flags uint16) error {
+	s.saved[worker] = true
+	s.stop = s.stop || flags&flagStop != 0
 	if !s.job.synchronous() { // nobody waits for one who waits at a mark
 		before := s.core.Version()
-		replies, err := s.core.Rest(int(h.From))
+		replies, err := s.core.Rest(worker)
 		if err == nil {
 			err = s.moved(ctx, before, replies)
 		}
@@ -324,7 +343,8 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 	}
 	switch h.Tag {
 	case tagSave:
-		return s.rest(ctx, f)
+		f.Release()
+		return s.rest(ctx, int(h.From), h.Flags)
 	case tagPull:
 		f.Release()
 		s.waiting = append(s.waiting, h)
@@ -381,6 +401,8 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 			}
 			f = comm.Frame{}
 		}
+	case tagRelay:
+		return s.word(ctx, f)
 	case tagBye:
 		f.Release()
 		s.ended[int(h.From)] = true
@@ -614,6 +636,9 @@ func (s *server) save(st *State) error {
 		return err
 	}
 	for w, in := range s.store.in {
+		if in == nil {
+			continue
+		}
 		if err := in.saveReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
 			return err
 		}
@@ -646,6 +671,9 @@ func (s *server) load(st *State) error {
 		return err
 	}
 	for w, in := range s.store.in {
+		if in == nil {
+			continue
+		}
 		if err := in.loadReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
 			return err
 		}

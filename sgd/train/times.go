@@ -127,10 +127,21 @@ func (t *timer) taken(began time.Duration) {
 	}
 }
 
+// within books a decoding that the main activity began at an instant, in a time
+// that will be told to computed.
+func (t *timer) within(began time.Duration) {
+	if !t.beside {
+		t.decoded(began)
+	} else if !t.h.Virtual() {
+		d := t.h.Now() - began
+		t.spent.decode, t.spent.at = t.spent.decode+d, t.spent.at-d
+	}
+}
+
 // stood books the time since r, in which the main activity waited for the others
 // of its rank, as they spent it. A block is counted when it ends, so what they
-// counted may have begun before, and is then scaled to fit.
-func (t *timer) stood(r reading) {
+// counted may have begun before, and is then scaled to fit. It returns that time.
+func (t *timer) stood(r reading) time.Duration {
 	d := t.read().since(r)
 	share := 1.0
 	if sum := d.decode + d.wire + d.wait; sum > d.at {
@@ -139,6 +150,7 @@ func (t *timer) stood(r reading) {
 	t.spent.decode += time.Duration(share * float64(d.decode))
 	t.spent.wire += time.Duration(share * float64(d.wire))
 	t.spent.wait += time.Duration(share * float64(d.wait))
+	return d.at
 }
 
 // times tells all up to now.

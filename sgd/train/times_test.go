@@ -20,6 +20,7 @@ func TestTimes(t *testing.T) {
 		"server, asp":      {with("sign"), policy("asp"), slow, learning(0.01)},
 		"reduce":           {with("bf16"), mode("reduce"), slow},
 		"reduce, overlap":  {with("bf16"), mode("reduce"), slow, overlap},
+		"reduce, priority": {with("bf16"), mode("reduce"), slow, prior(500)},
 		"gather":           {with("sign"), mode("gather"), slow},
 		"downpour":         {with("sign"), mode("downpour"), policy("asp"), slow, learning(0.01)},
 		"downpour, beside": {with("sign"), mode("downpour"), policy("asp"), slow, learning(0.01), func(j *train.Job) { j.Overlap = true }},

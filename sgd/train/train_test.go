@@ -169,27 +169,30 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(d / n)
 }
 
+// roads are synchronous training on joint batches.
+var roads = map[string][]option{
+	"server":               {},
+	"server, 3 shards":     {func(j *train.Job) { j.Servers = 3 }},
+	"server, overlap":      {func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
+	"ring":                 {mode("reduce")},
+	"ring, overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+	"direct":               {mode("reduce"), topology("direct")},
+	"gather":               {mode("gather")},
+	"server, delta raw":    {down("bysize(limit=1,small=raw,large=raw)")},
+	"server, parts":        {func(j *train.Job) { j.Servers, j.Overlap, j.Bucket = 2, true, 1 }},
+	"server, parts, delta": {down("bysize(limit=1,small=raw,large=raw)"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+	"server, barrier":      {mode("server(barrier=true)"), func(j *train.Job) { j.Servers = 2 }},
+	"server, barrier, parts": {mode("server(barrier=true)"), func(j *train.Job) {
+		j.Servers, j.Overlap, j.Bucket, j.Placement = 3, true, 1, ps.RoundRobin{}
+	}},
+}
+
 // Three roads, one answer: one worker on the joint batch, a barrier server and
 // both collectives.
 func TestThreeRoads(t *testing.T) {
 	updates := func(j *train.Job) { j.Updates = 200 }
 	one, _ := runOn(t, &local.Net{}, job(t, updates, func(j *train.Job) { j.Workers, j.Batch = 1, 32 }), nil)
-	for name, opts := range map[string][]option{
-		"server":               {},
-		"server, 3 shards":     {func(j *train.Job) { j.Servers = 3 }},
-		"server, overlap":      {func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
-		"ring":                 {mode("reduce")},
-		"ring, overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
-		"direct":               {mode("reduce"), topology("direct")},
-		"gather":               {mode("gather")},
-		"server, delta raw":    {down("bysize(limit=1,small=raw,large=raw)")},
-		"server, parts":        {func(j *train.Job) { j.Servers, j.Overlap, j.Bucket = 2, true, 1 }},
-		"server, parts, delta": {down("bysize(limit=1,small=raw,large=raw)"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
-		"server, barrier":      {mode("server(barrier=true)"), func(j *train.Job) { j.Servers = 2 }},
-		"server, barrier, parts": {mode("server(barrier=true)"), func(j *train.Job) {
-			j.Servers, j.Overlap, j.Bucket, j.Placement = 3, true, 1, ps.RoundRobin{}
-		}},
-	} {
+	for name, opts := range roads {
 		t.Run(name, func(t *testing.T) {
 			loc, _ := runOn(t, &local.Net{}, job(t, append(opts, updates)...), nil)
 			if d := distance(one.Params, loc.Params); d > 1e-4 {
@@ -354,7 +357,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 
 // Stopping ends every mode at a whole step, with a checkpoint that goes on.
 func TestStop(t *testing.T) {
-	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
+	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {mode("reduce"), prior(500)}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
 		for netName, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 			polls := 0
 			j := job(t, append(opts, func(j *train.Job) {

@@ -21,10 +21,10 @@ func (j *Job) checkWeightless() error {
 		return errors.New("eval_every: a run without weights learns nothing; set it to 0")
 	}
 	switch j.Mode.(type) {
-	case Server, Reduce, Gather:
+	case Server, Rudra, Reduce, Gather:
 		return nil
 	}
-	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes server, reduce and gather", Modes.Spec(j.Mode))
+	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes server, rudra, reduce and gather", Modes.Spec(j.Mode))
 }
 
 // ask is one operation that the exchange of a block asks for, by its size: a sum

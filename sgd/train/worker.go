@@ -105,6 +105,7 @@ type worker struct {
 	rank    int
 	params  vector
 	shares  bool // params are read only
+	keeps   bool // params until newer ones come
 	barrier bool // parameters are asked for
 	grad    vector
 	links   []*link
@@ -135,19 +136,21 @@ type parcel struct {
 
 // link is a worker's side of one shard.
 type link struct {
-	id, rank int
-	shard    *shard
-	out      *packer
-	in       *uplink
-	version  uint64
-	seq      uint64
-	waiting  bool         // a push, or a pull, is unanswered
-	due      comm.Tag     // of the answer
-	got      int          // parts of the answer that are there
-	done     bool         // the shard has made its updates
-	voids    uint64       // taken from it
-	fresh    []comm.Frame // by part: parameters not taken up yet, of a worker that shares
-	fetched  comm.Frame   // downpour: parameters that no one has waited for yet
+	id      int
+	rank    int // pushes and pulls go there
+	server  int // of the shard
+	shard   *shard
+	out     *packer
+	in      *uplink
+	version uint64
+	seq     uint64
+	waiting bool         // a push, or a pull, is unanswered
+	due     comm.Tag     // of the answer
+	got     int          // parts of the answer that are there
+	done    bool         // the shard has made its updates
+	voids   uint64       // taken from it
+	fresh   []comm.Frame // by part: parameters not taken up yet, of a worker that shares
+	fetched comm.Frame   // downpour: parameters that no one has waited for yet
 }
 
 type workerStats struct {
@@ -160,7 +163,7 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: staleness.Voids(j.Policy)}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
-		l := &link{id: i, rank: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
+		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
 		var err error
 		if l.out, err = j.packer(s, j.Codec, compress.Block{Rank: rank, World: j.Workers, Peer: l.rank, Dir: compress.Up, Seed: j.Seed}); err != nil {
 			return nil, err
@@ -418,7 +421,7 @@ func (w *worker) backward(tl timeline) {
 // to itself.
 func (w *worker) computed() {
 	w.grad.release()
-	if w.shares {
+	if w.shares && !w.keeps {
 		w.params.release()
 	}
 }
@@ -513,9 +516,13 @@ func (w *worker) awaitAll(ctx context.Context) error {
 // await takes the answer that a shard still owes, up to part k.
 func (w *worker) await(ctx context.Context, l *link, k int) error {
 	for l.waiting && l.got <= k {
-		f, err := w.h.Recv(ctx, l.rank, l.due)
+		from := l.rank
+		if l.due == tagSaved {
+			from = l.server
+		}
+		f, err := w.h.Recv(ctx, from, l.due)
 		if err != nil {
-			return fmt.Errorf("worker %d, step %d, waiting for server %d: %w", w.rank, w.step, l.id, err)
+			return fmt.Errorf("worker %d, step %d, waiting for shard %d: %w", w.rank, w.step, l.id, err)
 		}
 		if l.due == tagSaved {
 			err = w.catchUp(ctx, l, f.Header.Seq)
@@ -613,7 +620,9 @@ func (w *worker) take(l *link, k int, f comm.Frame) error {
 // takeUp makes what has come the parameters, before they are read.
 func (w *worker) takeUp() (err error) {
 	if w.params.f == nil {
+		began := w.times.start()
 		w.params, err = w.job.cores.assemble(w.links)
+		w.times.within(began)
 		for _, l := range w.links {
 			for k := range l.fresh {
 				l.fresh[k].Release()
@@ -708,4 +717,29 @@ func (w *worker) final(ctx context.Context) error {
 	}
 	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step}
 	return r.send(ctx, w.h, w.job, &w.times)
+}
+
+// Tokens by which the activities of a rank wake each other.
+const (
+	tokenFetch comm.Tag = tagToken + (iota+1)<<8
+	tokenFetched
+	tokenPush
+	tokenPushed
+	tokenRelay // the relay beside a learner has ended
+)
+
+// token wakes another activity.
+func (w *worker) token(ctx context.Context, tag comm.Tag, hd comm.Header) error {
+	hd.Run, hd.Kind, hd.Tag = w.job.Run, comm.Control, tag
+	return w.h.Send(ctx, w.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// wait waits for a token.
+func (w *worker) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
+	f, err := w.h.Recv(ctx, w.rank, tag)
+	if err != nil {
+		return comm.Header{}, err
+	}
+	defer f.Release()
+	return f.Header, nil
 }

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// Death is the end of a rank at a virtual instant, as of a process that is
+// killed: its activities stop where they are, what it has sent arrives, what is
+// sent to it is lost, and the others are told that it is gone. That is no error
+// of the run unless the others make it one. One from before the run's Start has
+// happened already.
+type Death struct {
+	Rank int
+	At   time.Duration
+}
+
+// die ends h's activities at this instant, unless they have ended.
+func (h *host) die() {
+	if h.acts == 0 || h.failed != nil {
+		return
+	}
+	h.failed = fmt.Errorf("killed at virtual %v", h.loop.now)
+	for _, t := range h.tasks {
+		if !t.done {
+			t.gen++ // whatever it slept for
+			t.waiting = false
+			h.loop.wake(t)
+		}
+	}
+}
+
+// told takes the first death that h has not been told of and whose last frames
+// are there; nil, if there is none.
+func (h *host) told() *comm.PeerError {
+	for i, e := range h.news {
+		if !h.loop.pending(e.Rank, h.rank) {
+			h.news = slices.Delete(h.news, i, i+1)
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// First layers first, in the manner of P3 (Jayarajan et al. 2019) and
+// ByteScheduler (Peng et al. 2019). The backward pass makes the gradients of the
+// last layers first, but the next forward pass wants the first layers' parameters
+// first. So of the buckets that all ranks have made, the one with the earliest
+// layers is exchanged next; and a bucket's parameters are updated as soon as its
+// sum is there and the next forward pass, which has begun meanwhile, comes to it.
+//
+// All ranks must choose alike, so before an exchange they agree on how many
+// buckets all of them have made (collective.Least), until that is all. It costs
+// latency where a rank waits for its gradients anyway, and little where exchanges
+// take longer than passes: then all are soon made.
+//
+// Buckets are the unit: a tensor is not cut, so a large one holds up the others.
+// Bits are those of the run without.
+
+// first is a rank's state of it.
+type first struct {
+	made atomic.Int64 // buckets this rank has made since it began
+
+	// Of the step before, which the main activity finishes in its forward pass,
+	// from the last bucket to the first: the order of layers.
+	update sgd.Step
+	left   int    // buckets whose parameters are still old
+	there  []bool // by bucket: its sum is
+	flags  uint16 // heard so far
+	stood  time.Duration
+}
+
+// exchangesFirst is the second activity of a rank with priority, from a step on.
+func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) error {
+	done := make([]bool, len(r.buckets))
+	for before := int64(0); ; step, before = step+1, before+int64(len(done)) {
+		clear(done)
+		flags := uint16(0)
+		all, own := 0, 0 // buckets that all ranks have made; that this one has told of
+		for n := range done {
+			for ; own <= n && n == all; own++ { // there is none to exchange
+				f, err := h.Recv(ctx, r.rank, tagToken)
+				if err != nil {
+					return err
+				}
+				hd := f.Header
+				f.Release()
+				if hd.Flags&flagDone != 0 {
+					return nil
+				}
+				flags |= hd.Flags & flagStop
+			}
+			if all < len(done) {
+				hd := r.job.header(comm.Control, tagReady)
+				hd.Step, hd.Flags = uint64(step), flags
+				least, seen, err := collective.Least(ctx, r.net, r.group, hd, float64(r.first.made.Load()-before))
+				if err != nil {
+					return err
+				}
+				all, flags = int(least), flags|seen
+			}
+			k := all - 1
+			for done[k] {
+				k--
+			}
+			seen, err := r.exchange(ctx, &r.buckets[k], step, flags)
+			if err != nil {
+				return err
+			}
+			done[k] = true
+			flags |= seen
+			back := r.job.header(comm.Control, tagToken+1<<8)
+			back.Step, back.Flags = uint64(k), flags
+			if err := h.Send(ctx, r.rank, comm.NewFrame(back, comm.NewBuffer(0))); err != nil {
+				return err
+			}
+		}
+		for ; own < len(done); own++ { // words of what is exchanged already
+			f, err := h.Recv(ctx, r.rank, tagToken)
+			if err != nil {
+				return err
+			}
+			f.Release()
+		}
+	}
+}
+
+// roundFirst is a round in which the update of the step before is finished. The
+// flags are those of that step: all ranks have all of them.
+func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Duration) (flags uint16, err error) {
+	if r.h.Virtual() {
+		for k := len(r.buckets) - 1; k >= 0; k-- {
+			if err := r.need(ctx, k); err != nil {
+				return 0, err
+			}
+			share := 0.0
+			for _, s := range tl.span[r.buckets[k].lo:r.buckets[k].hi] {
+				share += s
+			}
+			began := r.times.read()
+			if err := r.h.Sleep(ctx, time.Duration(share*float64(tl.forward))); err != nil {
+				return 0, err
+			}
+			r.times.computed(began)
+		}
+	}
+	f := &r.first
+	began, stood := r.times.read(), f.stood
+	if err := r.h.Do(ctx, r.work); err != nil {
+		return 0, err
+	}
+	r.times.price(coding)
+	r.times.computed(began)
+	r.times.spent.at -= f.stood - stood
+	f.update, f.left = r.present(), len(r.buckets)
+	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
+	r.step++
+	return f.flags, r.times.tell(ctx, r.job, r.rank, r.step, 0)
+}
+
+// needs is what the forward pass calls before it reads the parameters of a span.
+func (r *reducer) needs(ctx context.Context) (need func(span int) error, err error) {
+	k := len(r.buckets) // the last one that was needed
+	need = func(span int) error {
+		for k > 0 && (k == len(r.buckets) || r.buckets[k].hi <= span) {
+			k--
+		}
+		if r.first.left <= k {
+			return nil
+		}
+		return r.job.cores.away(func() error { return r.need(ctx, k) })
+	}
+	return need, need(0)
+}
+
+// need waits for the sums of the buckets of the step before from the last to k,
+// and updates their parameters. Once the sum of the last one is there, all ranks
+// have made all of their gradients, so nobody reads the old parameters any more.
+func (r *reducer) need(ctx context.Context, k int) error {
+	f := &r.first
+	for ; f.left > k; f.left-- {
+		for b := f.left - 1; !f.there[b]; {
+			began := r.times.read()
+			token, err := r.h.Recv(ctx, r.rank, tagToken+1<<8)
+			if err != nil {
+				return err
+			}
+			f.stood += r.times.stood(began)
+			f.there[token.Header.Step] = true
+			f.flags |= token.Header.Flags
+			token.Release()
+		}
+		if !r.job.Weightless {
+			r.common.updatePart(f.left-1, len(r.buckets), r.stretch(&r.buckets[f.left-1]), r.grad, f.update)
+		}
+	}
+	return nil
+}
+
+// settle finishes the update of the last step.
+func (r *reducer) settle(ctx context.Context) error {
+	if !r.job.Priority {
+		return nil
+	}
+	return r.need(ctx, 0)
+}
+
+// checkPriority refuses what makes no sense.
+func (j *Job) checkPriority() error {
+	switch {
+	case !j.Priority:
+		return nil
+	case !j.Overlap:
+		return errors.New("priority: buckets wait for each other only with overlap=true")
+	case j.Cycle > 0:
+		return errors.New("priority: with cycle tensors are exchanged in the order in which they were made; set one of the two")
+	}
+	switch j.Mode.(type) {
+	case Reduce, Gather:
+		return nil
+	}
+	return errors.New("priority: in modes reduce and gather only; parameters from servers come first layers first anyway")
+}

@@ -1,0 +1,487 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// relay is an inner server of a tree, an activity of the rank of a learner below
+// it. Up go gradients: it decodes what its children send, adds it up, and passes
+// the sum on, encoded anew, with a roll of the gradients in it. Down come
+// parameters: it asks its parent for newer ones when a child wants some, and
+// gives all its children the payload that comes, so that no version crosses an
+// edge of the tree twice.
+//
+// With a barrier a sum is passed on when it holds a gradient of every learner
+// below, added in rank order; else when it holds as many as an update takes, or
+// as there are learners below if these are fewer, and the sum before has been
+// taken: what comes meanwhile goes into the next one, so that a slow way up makes
+// sums longer and not queues.
+type relay struct {
+	job    *Job
+	tree   *tree
+	at     *branch
+	h      comm.Host
+	stems  []*stem
+	handed chan *State // by the learner beside it
+	hand   *State      // of that learner, who is at a mark
+	quit   bool        // that learner has ended
+}
+
+// stem is a relay's part of one shard.
+type stem struct {
+	*relay
+	id      int
+	up      int // rank of the parent
+	shard   *shard
+	in      map[int]*packer // by child
+	out     *packer
+	rolls   map[int][]comm.Header // by child: of the sum that is on its way
+	waiting []parcelled           // not added up yet
+	sum     vector                // of the gradients in of; empty at first
+	of      []comm.Header
+	n       int  // gradients here, waiting or in the sum
+	sent    int  // sums
+	busy    bool // the last one has not been taken
+
+	params comm.Frame // newest parameters, as they came
+	has    uint64     // their version plus one; 0: none
+	newest uint64     // version the parent was at, plus one
+	flags  uint16     // that the run is stopped, or over
+	pulls  []wanted
+	asking bool
+
+	phase   []phase // of the learners below
+	words   []comm.Header
+	drained bool // all below rest, or have ended, and the words are passed on
+}
+
+// parcelled is a payload and the gradients in it.
+type parcelled struct {
+	comm.Frame
+	of []comm.Header
+}
+
+// wanted is a child's wish for parameters newer than have−1; 0: any.
+type wanted struct {
+	child int
+	have  uint64
+}
+
+// phase is what a learner is about.
+type phase uint8
+
+const (
+	active phase = iota
+	resting
+	gone
+)
+
+// newRelay makes the relay at a place.
+func newRelay(j *Job, t *tree, at *branch, sh []*shard) (*relay, error) {
+	r := &relay{job: j, tree: t, at: at, handed: make(chan *State, 1)}
+	for i, shard := range sh {
+		s := &stem{relay: r, id: i, up: at.parent, shard: shard, in: map[int]*packer{}, rolls: map[int][]comm.Header{},
+			phase: make([]phase, at.hi-at.lo)}
+		if s.up == servers {
+			s.up = j.Workers + i
+		}
+		for _, c := range at.children {
+			p, err := j.packer(shard, j.Codec, j.sender(t.relay(c, at.rank), c))
+			if err != nil {
+				return nil, err
+			}
+			s.in[c] = p
+		}
+		block := j.sender(at, s.up)
+		block.Rank = at.rank
+		var err error
+		if s.out, err = j.packer(shard, j.Codec, block); err != nil {
+			return nil, err
+		}
+		r.stems = append(r.stems, s)
+	}
+	return r, nil
+}
+
+// program is what the relay does until nobody below needs it.
+func (r *relay) program(ctx context.Context, h comm.Host) error {
+	r.h = h
+	for !r.over() {
+		f, err := h.Recv(ctx, comm.AnyRank, tagRelay)
+		if err != nil {
+			err = r.lose(err)
+		} else {
+			err = r.take(ctx, f)
+		}
+		if err != nil {
+			return fmt.Errorf("relay of workers %d to %d: %w", r.at.lo, r.at.hi-1, err)
+		}
+		for _, s := range r.stems {
+			if err := s.advance(ctx); err != nil {
+				return err
+			}
+		}
+		if err := r.keep(ctx); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.stems {
+		s.params.Release()
+	}
+	return h.Send(ctx, r.at.rank, comm.NewFrame(r.job.header(comm.Control, tokenRelay), comm.NewBuffer(0)))
+}
+
+// over says whether all below have ended, or will send nothing more as the
+// learner beside the relay has: it ends when a checkpoint lets it, at which all
+// rest.
+func (r *relay) over() bool {
+	return !slices.ContainsFunc(r.stems, func(s *stem) bool {
+		return len(s.words) > 0 || slices.ContainsFunc(s.phase, func(p phase) bool { return p != gone }) && !(r.quit && len(s.pulls) == 0)
+	})
+}
+
+// lose copes with the death of a peer: that of a learner below is as elsewhere,
+// that of whoever passes on for others ends the run.
+func (r *relay) lose(err error) error {
+	var p *comm.PeerError
+	if !errors.As(err, &p) || r.job.synchronous() || r.tree.relays[p.Rank] != nil || p.Rank >= r.job.Workers {
+		return err
+	}
+	if p.Rank < r.at.lo || p.Rank >= r.at.hi {
+		return nil
+	}
+	for _, s := range r.stems {
+		s.phase[p.Rank-r.at.lo] = gone
+		s.pulls = slices.DeleteFunc(s.pulls, func(w wanted) bool { return w.child == p.Rank })
+	}
+	return nil
+}
+
+// take handles a word.
+func (r *relay) take(ctx context.Context, f comm.Frame) error {
+	hd := f.Header
+	from := int(hd.From)
+	if hd.Run != r.job.Run || int(hd.Shard) >= len(r.stems) {
+		f.Release()
+		return fmt.Errorf("rank %d speaks of shard %d of run %x; there are %d in run %x", from, hd.Shard, hd.Run, len(r.stems), r.job.Run)
+	}
+	s := r.stems[hd.Shard]
+	var known bool
+	switch hd.Code {
+	case codeTaken, codeParams:
+		known = from == s.up
+	case codeHand, codeQuit:
+		known = from == r.at.rank
+	default:
+		known = s.in[from] != nil
+	}
+	if !known {
+		f.Release()
+		return fmt.Errorf("rank %d, which is no neighbour, sent word %d", from, hd.Code)
+	}
+	switch hd.Code {
+	case codePush:
+		return s.push(ctx, f, append(s.rolls[from][:0], hd))
+	case codeRoll:
+		lo, hi := from, from+1
+		if b := r.tree.relay(from, r.at.rank); b != nil {
+			lo, hi = b.lo, b.hi
+		}
+		var err error
+		s.rolls[from], err = readRoll(s.rolls[from][:0], f, lo, hi)
+		f.Release()
+		return err
+	case codeSum:
+		return s.push(ctx, f, s.rolls[from])
+	case codeParams:
+		return s.supply(ctx, f)
+	}
+	f.Release()
+	switch hd.Code {
+	case codePull:
+		s.pulls = append(s.pulls, wanted{from, hd.Seq})
+		return s.serve(ctx, false)
+	case codeTaken:
+		s.busy = false
+	case codeQuit:
+		r.quit = true
+	case codeHand:
+		r.hand = <-r.handed
+	case codeRest, codeBye:
+		w := int(hd.Seq) - r.at.lo
+		if w < 0 || w >= len(s.phase) {
+			return fmt.Errorf("rank %d speaks for learner %d", from, hd.Seq)
+		}
+		if s.phase[w] = gone; hd.Code == codeRest {
+			s.phase[w] = resting
+		}
+		s.words = append(s.words, hd)
+	default:
+		return fmt.Errorf("rank %d sent word %d, which a relay does not know", from, hd.Code)
+	}
+	return nil
+}
+
+// push takes a payload of a child: of is what it is made of, good until the next
+// one comes.
+func (s *stem) push(ctx context.Context, f comm.Frame, of []comm.Header) error {
+	from := int(f.Header.From)
+	s.rolls[from] = of[:0]
+	if len(of) == 0 {
+		f.Release()
+		return fmt.Errorf("rank %d sent a sum without a roll", from)
+	}
+	if err := s.bill(ctx, s.job.Timing.serving(f.Billed)); err != nil {
+		return err
+	}
+	if k := len(s.waiting); k < cap(s.waiting) { // with the memory of one before
+		s.waiting = s.waiting[:k+1]
+	} else {
+		s.waiting = append(s.waiting, parcelled{})
+	}
+	p := &s.waiting[len(s.waiting)-1]
+	p.Frame, p.of = f, append(p.of[:0], of...)
+	s.n += len(of)
+	s.drained = false
+	if s.job.synchronous() { // all are there before the first is added
+		return nil
+	}
+	if err := s.fold(); err != nil {
+		return err
+	}
+	return s.acknowledge(ctx, from)
+}
+
+// acknowledge tells a child that may have one push under way that it is taken.
+func (s *stem) acknowledge(ctx context.Context, child int) error {
+	hd := s.job.header(comm.Control, tagRelay)
+	hd.Shard, hd.Code = uint16(s.id), codeTaken
+	if s.tree.relay(child, s.at.rank) == nil {
+		if !s.job.threaded() {
+			return nil
+		}
+		hd.Tag, hd.Code = ofShard(tagAnswer, s.id), codeOK
+	}
+	return s.tell(ctx, child, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// fold adds up what waits, in rank order.
+func (s *stem) fold() error {
+	slices.SortStableFunc(s.waiting, func(a, b parcelled) int { return cmp.Compare(a.Header.From, b.Header.From) })
+	for i := range s.waiting {
+		p := &s.waiting[i]
+		s.of = append(s.of, p.of...)
+		err := s.add(p.Frame)
+		p.Frame.Release()
+		if err != nil {
+			return fmt.Errorf("shard %d, payload of rank %d: %w", s.id, p.Header.From, err)
+		}
+	}
+	s.waiting = s.waiting[:0]
+	return nil
+}
+
+func (s *stem) add(f comm.Frame) error {
+	if s.job.Weightless {
+		return nil
+	}
+	in := s.in[int(f.Header.From)]
+	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
+	if s.sum.f == nil {
+		s.sum = newVector(s.shard.size())
+		return in.set(s.shard.whole, s.sum.f, false, 1, f.Body, from)
+	}
+	return in.addTo(s.shard.whole, s.sum.f, false, 1, f.Body, from)
+}
+
+// due says whether the sum is to be passed on.
+func (s *stem) due() bool {
+	if s.job.synchronous() {
+		return s.n == len(s.phase)
+	}
+	at := 0
+	for _, p := range s.phase {
+		if p == active {
+			at++
+		}
+	}
+	enough := s.n >= min(at, staleness.PerUpdate(s.job.Policy, s.job.Workers))
+	return s.n > 0 && (at == 0 || !s.busy && enough)
+}
+
+// pass sends the sum up.
+func (s *stem) pass(ctx context.Context) error {
+	if err := s.fold(); err != nil {
+		return err
+	}
+	if err := s.bill(ctx, s.job.coding(s.job.Codec, s.shard.size())); err != nil {
+		return err
+	}
+	hd := s.job.header(comm.Gradient, tagRelay)
+	hd.Shard, hd.Code, hd.Step = uint16(s.id), codeSum, uint64(s.sent)
+	step := int(s.of[0].Step)
+	f, err := s.out.frame(hd, s.shard.whole, s.sum, false,
+		compress.Step{N: s.sent, Epoch: s.job.progressOf(step).Epoch, Seed: s.job.sender(s.at, 0).Seed})
+	if err != nil {
+		return fmt.Errorf("sum %d: %w", s.sent, err)
+	}
+	s.sum.release()
+	hd.Code = codeRoll
+	if err := s.h.Send(ctx, s.up, comm.NewFrame(hd, roll(s.of))); err != nil {
+		return err
+	}
+	s.of, s.n, s.busy = s.of[:0], 0, true
+	s.sent++
+	return s.h.Send(ctx, s.up, f)
+}
+
+// supply takes up the parent's answer.
+func (s *stem) supply(ctx context.Context, f comm.Frame) error {
+	hd := f.Header
+	s.asking, s.newest = false, hd.Version+1
+	s.flags |= hd.Flags & (flagStop | flagDone)
+	if hd.Kind == comm.Parameters {
+		s.params.Release()
+		s.params, s.has = f, s.newest
+	} else {
+		f.Release()
+	}
+	return s.serve(ctx, true)
+}
+
+// serve gives children what they wait for, as far as it is there, and asks for
+// the rest. fresh says that the parent has just answered.
+func (s *stem) serve(ctx context.Context, fresh bool) error {
+	keep := s.pulls[:0]
+	least := uint64(0)
+	for _, p := range s.pulls {
+		none := s.flags != 0 || fresh && !s.job.lasting() && p.have == s.newest
+		if s.has <= p.have && !none {
+			if len(keep) == 0 || p.have < least {
+				least = p.have
+			}
+			keep = append(keep, p)
+			continue
+		}
+		if err := s.give(ctx, p); err != nil {
+			return err
+		}
+	}
+	if s.pulls = keep; len(keep) == 0 || s.asking {
+		return nil
+	}
+	s.asking, s.drained = true, false
+	hd := s.job.header(comm.Control, tagRelay)
+	hd.Shard, hd.Code, hd.Seq = uint16(s.id), codePull, max(s.has, least)
+	return s.h.Send(ctx, s.up, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// give answers a child's wish: with the parameters, if they are newer.
+func (s *stem) give(ctx context.Context, p wanted) error {
+	hd := s.job.header(comm.Control, ofShard(tagFetched, s.id))
+	if s.tree.relay(p.child, s.at.rank) != nil {
+		hd.Tag, hd.Code = tagRelay, codeParams
+	}
+	hd.Shard, hd.Flags = uint16(s.id), s.flags
+	if s.has <= p.have {
+		hd.Version = s.newest - 1
+		return s.tell(ctx, p.child, comm.NewFrame(hd, comm.NewBuffer(0)))
+	}
+	hd.Kind, hd.Version = comm.Parameters, s.has-1
+	f := s.params.Share()
+	f.Header = hd
+	return s.tell(ctx, p.child, f)
+}
+
+// tell sends a child f. That it is dead is told in Recv.
+func (s *stem) tell(ctx context.Context, child int, f comm.Frame) error {
+	if err := s.h.Send(ctx, child, f); err != nil && (s.job.synchronous() || !isGone(err)) {
+		return err
+	}
+	return nil
+}
+
+// bill lets d pass on a virtual clock; on a real one it has passed. It is not in
+// the learner's times.
+func (s *stem) bill(ctx context.Context, d time.Duration) error {
+	if d == 0 || !s.h.Virtual() {
+		return nil
+	}
+	return s.h.Sleep(ctx, d)
+}
+
+// advance passes on what is due.
+func (s *stem) advance(ctx context.Context) error {
+	if s.due() {
+		if err := s.pass(ctx); err != nil {
+			return err
+		}
+	}
+	if len(s.words) == 0 || slices.Contains(s.phase, active) {
+		return nil
+	}
+	for _, hd := range s.words {
+		up := s.job.header(comm.Control, tagRelay)
+		up.Shard, up.Code, up.Seq, up.Flags = hd.Shard, hd.Code, hd.Seq, hd.Flags
+		if err := s.h.Send(ctx, s.up, comm.NewFrame(up, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+	s.words, s.drained = s.words[:0], true
+	for w, p := range s.phase {
+		if p == resting { // until the servers let it go on
+			s.phase[w] = active
+		}
+	}
+	if !s.job.synchronous() { // as a run does that is resumed from here
+		s.params.Release()
+		s.has = 0
+	}
+	return nil
+}
+
+// keep adds what the relay has to remember to the state of the learner beside it,
+// once nothing is under way.
+func (r *relay) keep(ctx context.Context) error {
+	if r.hand == nil || slices.ContainsFunc(r.stems, func(s *stem) bool { return !s.drained }) {
+		return nil
+	}
+	st := r.hand
+	r.hand = nil
+	for _, s := range r.stems {
+		st.Ints[fmt.Sprintf("relay/%d/%d", r.at.rank, s.id)] = int64(s.sent)
+		if err := s.out.save(st, fmt.Sprintf("codec/relay/%d/", r.at.rank)); err != nil {
+			return err
+		}
+		for c, in := range s.in {
+			if err := in.saveReceivers(st, fmt.Sprintf("codec/relay/%d/%d/", r.at.rank, c)); err != nil {
+				return err
+			}
+		}
+	}
+	return sendState(ctx, r.h, r.job, st)
+}
+
+func (r *relay) load(st *State) error {
+	for _, s := range r.stems {
+		s.sent = int(st.Ints[fmt.Sprintf("relay/%d/%d", r.at.rank, s.id)])
+		if err := s.out.load(st, fmt.Sprintf("codec/relay/%d/", r.at.rank)); err != nil {
+			return err
+		}
+		for c, in := range s.in {
+			if err := in.loadReceivers(st, fmt.Sprintf("codec/relay/%d/%d/", r.at.rank, c)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,647 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// Rudra is parameter servers behind a tree (Gupta, Zhang and Wang 2016):
+// Rudra-adv, and with Threads Rudra-adv*. Rudra-base is mode server.
+//
+// Learners push to a relay that sits with one of them, relays add up what comes
+// from Tree children each and pass the sums up, and the servers, which have no
+// more than Tree children either, apply them. A sum carries the version that each
+// gradient in it was computed on, so policies and correctors know every one's
+// staleness; but they scale a sum as a whole, by the mean of its gradients'
+// corrections, and an update may take more gradients than the policy waits for, as
+// sums are not taken apart. Parameters come down the same way, one payload a
+// version and edge, and only to who has an older one.
+//
+// A learner of Rudra-adv pushes, asks for parameters and waits for them. With
+// Threads it has three activities: one computes, on whatever parameters came
+// last, one pushes meanwhile, and one for each shard keeps asking for a version
+// newer than the last, so that parameters are broadcast down the tree as they are
+// made. A gradient waits for the one before to be taken.
+//
+// Codecs work on every edge: a relay decodes, adds and encodes anew, with a
+// residual of its own. What is counted as up and down is what the servers got and
+// sent; each rank's traffic is in its report.
+type Rudra struct {
+	Tree    int  `spec:",show" doc:"children of a relay and of the servers, at least 2"`
+	Threads bool `doc:"learners push and pull while they compute: Rudra-adv*"`
+}
+
+var _ = Modes.Add("rudra", "parameter servers behind a tree of relays that add gradients up: Rudra-adv, adv* (Gupta et al. 2016)", Rudra{Tree: 4})
+
+// Validate checks the options.
+func (m Rudra) Validate() error {
+	if m.Tree < 2 {
+		return fmt.Errorf("option \"tree\" is %d; want at least 2", m.Tree)
+	}
+	return nil
+}
+
+// Servers implements Mode.
+func (Rudra) Servers(n int) int { return n }
+
+// PerUpdate implements Mode.
+func (Rudra) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Workers) }
+
+// Check implements Mode.
+func (m Rudra) Check(j *Job) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	switch j.Policy.(type) {
+	case staleness.BSP, staleness.ASP, staleness.Softsync, staleness.KBatchAsync:
+	default:
+		return fmt.Errorf("policy %s holds workers up, drops gradients or cancels them one by one, which sums do not allow; mode rudra wants bsp, softsync, kbatchasync or asp", staleness.Policies.Spec(j.Policy))
+	}
+	_, amends := j.Corrector.(staleness.Amending)
+	switch {
+	case m.Threads && j.synchronous():
+		return errors.New("rudra(threads=true) computes without waiting for parameters, and with policy bsp all wait; use softsync or asp")
+	case m.Threads && j.CheckpointEvery > 0:
+		return errors.New("checkpoint_every: learners of rudra(threads=true) are never at rest, so that a run cannot go on alike from a mark; set it to 0 (a run that is stopped leaves a checkpoint all the same)")
+	case amends:
+		return fmt.Errorf("corrector %s changes gradients one by one, and in mode rudra the servers get sums; use one that scales, or mode server", staleness.Correctors.Spec(j.Corrector))
+	case j.Gap:
+		return errors.New("gap compares with what each gradient was computed on, and in mode rudra the servers get sums; use mode server")
+	case j.LogOrder || j.Replay != nil:
+		return errors.New("order_log tells who pushed when, and in mode rudra the servers get sums; use mode server")
+	case j.Overlap:
+		return errors.New("mode rudra pushes whole gradients; what it has for overlap is rudra(threads=true)")
+	case !isCast(j.DownCodec):
+		return errors.New("down_codec must be raw, fp16 or bf16 in mode rudra: relays give all below them the same payload")
+	}
+	if err := checkServers(j); err != nil {
+		return err
+	}
+	t := j.tree()
+	if at := t.relays[0]; at != nil { // there is none elsewhere without it
+		_, err := newRelay(j, t, at, j.shards())
+		return err
+	}
+	return nil
+}
+
+// tree is the tree of a job in mode rudra; nil in others.
+func (j *Job) tree() *tree {
+	if m, ok := j.Mode.(Rudra); ok {
+		return newTree(j.Workers, m.Tree)
+	}
+	return nil
+}
+
+// threaded says whether learners of mode rudra push and pull while they compute.
+func (j *Job) threaded() bool { m, ok := j.Mode.(Rudra); return ok && m.Threads }
+
+// lasting says whether who asks for parameters on a tree waits until there are
+// newer ones.
+func (j *Job) lasting() bool { return j.synchronous() || j.threaded() }
+
+// Program implements Mode.
+func (m Rudra) Program(j *Job, rank int) (comm.Program, error) {
+	sh := j.shards()
+	if rank >= j.Workers {
+		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
+		if err != nil {
+			return nil, err
+		}
+		return s.program, nil
+	}
+	w, err := newWorker(j, rank, sh)
+	if err != nil {
+		return nil, err
+	}
+	t := j.tree()
+	l := &learner{worker: w, told: make([]uint16, len(sh))}
+	if w.keeps = true; len(sh) > 1 {
+		w.keep() // one may have newer parameters when the other has none
+	}
+	for _, k := range w.links {
+		if t.parent[rank] != servers {
+			k.rank = t.parent[rank]
+		}
+	}
+	if at := t.relays[rank]; at != nil {
+		if l.relay, err = newRelay(j, t, at, sh); err != nil {
+			return nil, err
+		}
+	}
+	return l.program, nil
+}
+
+// learner is a worker of mode rudra. Its links go to its parent on the tree.
+type learner struct {
+	*worker
+	relay *relay // that sits with it; nil: none
+
+	// With threads.
+	pushing bool
+	mu      sync.Mutex
+	told    []uint16 // flags, by shard; guarded by mu, as is what links fetched
+	closing bool     // ask no more; guarded by mu
+}
+
+func (l *learner) program(ctx context.Context, h comm.Host) error {
+	l.h = h
+	l.plan(ctx)
+	start, err := receiveStart(ctx, h, l.job)
+	if err != nil {
+		return err
+	}
+	l.times.begin(h, true)
+	if start != nil {
+		if err := l.load(start); err != nil {
+			return fmt.Errorf("worker %d: %w", l.rank, err)
+		}
+	}
+	if l.relay != nil {
+		h.Go("relay", l.relay.program)
+	}
+	end := false
+	if start != nil {
+		if err := l.goOn(ctx, true); err != nil {
+			return err
+		}
+		end, err = l.ended(ctx)
+	}
+	switch {
+	case end:
+	case l.job.threaded():
+		err = l.race(ctx)
+	default:
+		err = l.train(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if l.relay != nil { // others may still need it
+		if _, err := l.wait(ctx, tokenRelay); err != nil {
+			return err
+		}
+	}
+	return l.final(ctx)
+}
+
+// plan makes the work of a round.
+func (l *learner) plan(ctx context.Context) {
+	if l.job.threaded() {
+		l.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return l.descend(ctx) }}
+		return
+	}
+	l.worker.plan(ctx)
+	l.work.Then = func(mark int) error {
+		if err := l.push(ctx, mark); err != nil || mark < len(l.order)-1 {
+			return err
+		}
+		for _, k := range l.links {
+			if err := l.pull(ctx, k, k.version+1); err != nil {
+				return err
+			}
+			k.expect(ofShard(tagFetched, k.id))
+		}
+		return nil
+	}
+}
+
+// push sends the payload of mark i.
+func (l *learner) push(ctx context.Context, i int) error {
+	p := &l.order[i]
+	f := p.next
+	p.next = comm.Frame{}
+	f.Header.Tag, f.Header.Code, f.Header.Seq = tagRelay, codePush, p.link.seq
+	p.link.seq++
+	return l.h.Send(ctx, p.link.rank, f)
+}
+
+// pull asks for parameters of version have or later; 0: whichever there are.
+func (l *learner) pull(ctx context.Context, k *link, have uint64) error {
+	hd := l.job.header(comm.Control, tagRelay)
+	hd.Shard, hd.Code, hd.Seq = uint16(k.id), codePull, have
+	return l.h.Send(ctx, k.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// word says on every tree what the learner is about.
+func (l *learner) word(ctx context.Context, code uint8) error {
+	for _, k := range l.links {
+		hd := l.job.header(comm.Control, tagRelay)
+		hd.Shard, hd.Code, hd.Seq, hd.Flags = uint16(k.id), code, uint64(l.rank), l.flags&flagStop
+		if err := l.h.Send(ctx, k.rank, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ring says something to the relay beside the learner, if there is one.
+func (l *learner) ring(ctx context.Context, code uint8) error {
+	if l.relay == nil {
+		return nil
+	}
+	hd := l.job.header(comm.Control, tagRelay)
+	hd.Code = code
+	return l.h.Send(ctx, l.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// train is all that a learner without threads does.
+func (l *learner) train(ctx context.Context) error {
+	for {
+		if err := l.round(ctx); err != nil {
+			return err
+		}
+		began := l.times.read()
+		if err := l.awaitAll(ctx); err != nil {
+			return err
+		}
+		l.times.stood(began)
+		if err := l.times.tell(ctx, l.job, l.rank, l.step, l.stats.stale); err != nil {
+			return err
+		}
+		if l.flags&flagDone != 0 {
+			return l.word(ctx, codeBye)
+		}
+		if every := l.job.CheckpointEvery; l.flags&flagStop == 0 && (every == 0 || l.step%every != 0) {
+			continue
+		}
+		if err := l.rest(ctx); err != nil {
+			return err
+		}
+		if err := l.goOn(ctx, false); err != nil {
+			return err
+		}
+		if end, err := l.ended(ctx); end {
+			return err
+		}
+	}
+}
+
+// ended says goodbye if the run was over, or stopped, at a mark.
+func (l *learner) ended(ctx context.Context) (bool, error) {
+	switch {
+	case l.flags&flagDone != 0:
+		return true, l.word(ctx, codeBye)
+	case l.flags&flagStop != 0:
+		return true, l.ring(ctx, codeQuit)
+	}
+	return false, nil
+}
+
+// rest says that the learner is at a mark. Its state it leaves to the relay beside
+// it, which has something to add.
+func (l *learner) rest(ctx context.Context) error {
+	st := newState()
+	if err := l.save(st); err != nil {
+		return err
+	}
+	if l.relay == nil {
+		if err := sendState(ctx, l.h, l.job, st); err != nil {
+			return err
+		}
+	} else {
+		l.relay.handed <- st
+		if err := l.ring(ctx, codeHand); err != nil {
+			return err
+		}
+	}
+	return l.word(ctx, codeRest)
+}
+
+// goOn waits at a mark until every server lets the learner go on, and takes up the
+// present parameters where others may have gone on meanwhile, or has none.
+func (l *learner) goOn(ctx context.Context, bare bool) error {
+	if err := l.worker.goOn(ctx); err != nil || l.flags != 0 || l.job.synchronous() && !bare {
+		return err
+	}
+	for _, k := range l.links {
+		if err := l.pull(ctx, k, 0); err != nil {
+			return err
+		}
+		k.expect(ofShard(tagFetched, k.id))
+	}
+	return l.awaitAll(ctx)
+}
+
+func (l *learner) load(st *State) error {
+	if l.relay != nil {
+		if err := l.relay.load(st); err != nil {
+			return err
+		}
+	}
+	return l.worker.load(st)
+}
+
+// race is what the computing activity of a learner with threads does.
+func (l *learner) race(ctx context.Context) error {
+	for _, k := range l.links {
+		have := k.version + 1
+		l.h.Go("pull", func(ctx context.Context, _ comm.Host) error { return l.pullActivity(ctx, k, have) })
+	}
+	l.h.Go("push", l.pushActivity)
+	var coding time.Duration
+	for i := range l.order {
+		coding += l.job.coding(l.job.Codec, l.order[i].part().size)
+	}
+	for {
+		if err := l.renew(); err != nil {
+			return err
+		}
+		if l.flags != 0 {
+			break
+		}
+		began := l.times.read()
+		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total + coding
+		if err := l.h.Do(ctx, l.work); err != nil {
+			return err
+		}
+		l.times.price(coding)
+		l.times.computed(began)
+		if err := l.pushed(ctx); err != nil {
+			return err
+		}
+		for i := range l.order {
+			if err := l.encode(i, l.grad); err != nil {
+				return err
+			}
+		}
+		l.grad.release()
+		l.step++
+		if err := l.times.tell(ctx, l.job, l.rank, l.step, l.stats.stale); err != nil {
+			return err
+		}
+		l.pushing = true
+		if err := l.token(ctx, tokenPush, comm.Header{}); err != nil {
+			return err
+		}
+	}
+	if err := l.pushed(ctx); err != nil {
+		return err
+	}
+	if err := l.token(ctx, tokenPush, comm.Header{Flags: flagDone}); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	stop := l.flags&flagDone == 0
+	if stop {
+		if err := l.rest(ctx); err != nil {
+			return err
+		}
+	}
+	for range l.links { // let the activities end
+		if _, err := l.wait(ctx, tokenFetched); err != nil {
+			return err
+		}
+	}
+	if stop {
+		if err := l.worker.goOn(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := l.ended(ctx)
+	return err
+}
+
+// descend computes a gradient.
+func (l *learner) descend(ctx context.Context) error {
+	if l.job.Weightless {
+		return nil
+	}
+	d := l.seat.take()
+	defer l.seat.give(d)
+	return l.compute(ctx, d, nil, nil)
+}
+
+// renew takes up what the pull activities have brought since.
+func (l *learner) renew() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, k := range l.links {
+		l.hear(k, l.told[i])
+		f := k.fetched
+		if f.Header.Kind != comm.Parameters {
+			continue
+		}
+		k.fetched = comm.Frame{}
+		err := l.worker.take(k, 0, f)
+		f.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pullActivity keeps asking for parameters newer than those it brought last.
+func (l *learner) pullActivity(ctx context.Context, k *link, have uint64) error {
+	for {
+		l.mu.Lock()
+		end := l.closing || l.told[k.id] != 0
+		l.mu.Unlock()
+		if end {
+			return l.token(ctx, tokenFetched, comm.Header{})
+		}
+		if err := l.pull(ctx, k, have); err != nil {
+			return err
+		}
+		f, err := l.h.Recv(ctx, k.rank, ofShard(tagFetched, k.id))
+		if err != nil {
+			return fmt.Errorf("worker %d, fetch of shard %d: %w", l.rank, k.id, err)
+		}
+		l.mu.Lock()
+		l.told[k.id] |= f.Header.Flags
+		if f.Header.Kind == comm.Parameters {
+			have = f.Header.Version + 1
+			k.fetched, f = f, k.fetched // the older one, never taken up
+		}
+		l.mu.Unlock()
+		f.Release()
+	}
+}
+
+// pushActivity takes gradients to the parent and waits until they are taken.
+func (l *learner) pushActivity(ctx context.Context, h comm.Host) error {
+	for {
+		hd, err := l.wait(ctx, tokenPush)
+		if err != nil || hd.Flags&flagDone != 0 {
+			return err
+		}
+		for i := range l.order {
+			if err := l.push(ctx, i); err != nil {
+				return err
+			}
+		}
+		for _, k := range l.links {
+			f, err := h.Recv(ctx, k.rank, ofShard(tagAnswer, k.id))
+			if err != nil {
+				return fmt.Errorf("worker %d, receipt of shard %d: %w", l.rank, k.id, err)
+			}
+			f.Release()
+		}
+		if err := l.token(ctx, tokenPushed, comm.Header{}); err != nil {
+			return err
+		}
+	}
+}
+
+// pushed waits until the gradient before is taken.
+func (l *learner) pushed(ctx context.Context) error {
+	if !l.pushing {
+		return nil
+	}
+	l.pushing = false
+	began := l.times.read()
+	_, err := l.wait(ctx, tokenPushed)
+	l.times.stood(began)
+	return err
+}
+
+// trunk is a server's side of a tree.
+type trunk struct {
+	tree  *tree
+	rolls map[int][]comm.Header // by child: of the sum that is on its way
+	pulls []wanted
+	halt  bool // the present version is the last before a stop
+}
+
+func newTrunk(j *Job) *trunk {
+	t := j.tree()
+	if t == nil {
+		return nil
+	}
+	return &trunk{tree: t, rolls: map[int][]comm.Header{}}
+}
+
+// word handles what a child on the tree says.
+func (s *server) word(ctx context.Context, f comm.Frame) error {
+	hd, t := f.Header, s.trunk
+	from := int(hd.From)
+	if t == nil || !slices.Contains(t.tree.top, from) {
+		f.Release()
+		return fmt.Errorf("rank %d, which is no child of a server, sent word %d of a tree", from, hd.Code)
+	}
+	switch hd.Code {
+	case codePush:
+		return s.sum(ctx, f, []comm.Header{hd})
+	case codeRoll:
+		lo, hi := from, from+1
+		if b := t.tree.relay(from, servers); b != nil {
+			lo, hi = b.lo, b.hi
+		}
+		of, err := readRoll(nil, f, lo, hi)
+		t.rolls[from] = of
+		f.Release()
+		return err
+	case codeSum:
+		of := t.rolls[from]
+		delete(t.rolls, from)
+		return s.sum(ctx, f, of)
+	}
+	f.Release()
+	if hd.Code == codePull {
+		t.pulls = append(t.pulls, wanted{from, hd.Seq})
+		return s.feed(ctx)
+	}
+	w := int(hd.Seq)
+	switch {
+	case w < 0 || w >= s.job.Workers:
+	case hd.Code == codeRest:
+		return s.rest(ctx, w, hd.Flags)
+	case hd.Code == codeBye:
+		s.ended[w] = true
+		return s.checkpoint(ctx)
+	}
+	return fmt.Errorf("rank %d sent word %d of learner %d, which a server does not know", from, hd.Code, hd.Seq)
+}
+
+// sum handles a gradient, or the sum of several.
+func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error {
+	from := int(f.Header.From)
+	if err := s.times.decoding(ctx, s.job.Timing.serving(f.Billed)); err != nil {
+		return err
+	}
+	for _, h := range of {
+		s.prog.add(h)
+	}
+	before := s.core.Version()
+	replies, err := s.core.PushSum(f, of)
+	if err != nil {
+		return err
+	}
+	if relay := s.trunk.tree.relay(from, servers) != nil; relay || s.job.threaded() {
+		hd := s.job.header(comm.Control, ofShard(tagAnswer, s.id))
+		if hd.Shard = uint16(s.id); relay {
+			hd.Tag, hd.Code = tagRelay, codeTaken
+		}
+		if err := s.send(ctx, from, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+	return s.moved(ctx, before, replies)
+}
+
+// feed answers children who wait for parameters, if there are newer ones or they
+// are to hear something else. With a barrier all who take up a version hear alike
+// that the run is being stopped: it was decided when the version was made.
+func (s *server) feed(ctx context.Context) error {
+	if s.trunk == nil {
+		return nil
+	}
+	version := uint64(s.core.Version())
+	var flags uint16
+	if s.stop && !s.job.synchronous() || s.trunk.halt {
+		flags |= flagStop
+	}
+	if s.core.Done() {
+		flags |= flagDone
+	}
+	keep := s.trunk.pulls[:0]
+	for _, p := range s.trunk.pulls {
+		newer := version >= p.have
+		if !newer && flags == 0 && s.job.lasting() {
+			keep = append(keep, p)
+			continue
+		}
+		hd := s.job.header(comm.Control, ofShard(tagFetched, s.id))
+		if s.trunk.tree.relay(p.child, servers) != nil {
+			hd.Tag, hd.Code = tagRelay, codeParams
+		}
+		hd.Shard, hd.Version, hd.Flags = uint16(s.id), version, flags
+		f := comm.NewFrame(hd, comm.NewBuffer(0))
+		if newer {
+			f.Release()
+			hd.Kind = comm.Parameters
+			var err error
+			if f, err = s.down.frame(hd, p.child, 0, s.store.outgoing(), s.core.Version()); err != nil {
+				return fmt.Errorf("parameters for rank %d: %w", p.child, err)
+			}
+		}
+		if err := s.send(ctx, p.child, f); err != nil {
+			return err
+		}
+	}
+	s.trunk.pulls = keep
+	return nil
+}
+
+// cut forgets a child that is dead. A relay's death is the end of what it passed
+// on, and of the run.
+func (t *trunk) cut(p *comm.PeerError) error {
+	if t == nil {
+		return nil
+	}
+	if b := t.tree.relays[p.Rank]; b != nil {
+		return fmt.Errorf("worker %d, which passed on what workers %d to %d sent: %w", p.Rank, b.lo, b.hi-1, p)
+	}
+	t.pulls = slices.DeleteFunc(t.pulls, func(w wanted) bool { return w.child == p.Rank })
+	return nil
+}

@@ -1,0 +1,154 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// Sandblaster is Sandblaster L-BFGS (Dean et al. 2012, §4.2): a batch method on
+// parameter servers, whose coordinator never holds the parameters. The shards
+// hold the point, its gradient and the history, each its slice of every vector,
+// and the coordinator, one further rank, sends them short commands (copy, axpy,
+// scale, dot) and adds up their partial dot products; the rest is package lbfgs.
+//
+// A gradient is that of a batch cut into portions of `batch` samples, meant to be
+// many more than there are workers. A worker asks for one, fetches the point if
+// it has not got it, pushes the portion's gradient to the shards, which add it up,
+// and asks for the next one, so that fast workers take more. When none is left,
+// workers without work are given copies of those that are still out, up to Backup
+// of each: the first answer counts, a shard rejects what it has counted already,
+// and who still computes a copy is called off. A worker that dies merely leaves
+// its portion to others.
+//
+// An update of the run is an iteration, with as many evaluations as its line
+// search takes. The line search, which the paper does not specify, is that of
+// package lbfgs. Where the batch is not the training set, every iteration draws
+// its own: it evaluates the point once more, on the new batch, so that a pair of
+// the history always is of one function. Further departures: a portion is pushed
+// by itself, where the paper adds several up before, since a copy can then be
+// told from what it copies; and nothing is prefetched nor kept near a worker, as
+// samples are drawn by address.
+//
+// Optimizer and schedule have no say. Bits depend on the order of arrival on real
+// clocks, and repeat on the virtual one. A marked point of the run
+// (checkpoint_every) comes every so many iterations.
+type Sandblaster struct {
+	Portions int `doc:"portions of a batch; 0: as many as the training set has, which then is the batch of every iteration"`
+	History  int `doc:"pairs of steps and changes of the gradient to learn from"`
+	Backup   int `doc:"copies at most of a portion that is still out when none is left to hand out"`
+}
+
+var _ = Modes.Add("sandblaster", "Sandblaster L-BFGS: portions of a batch for whoever is idle, a coordinator without parameters (Dean et al. 2012)", Sandblaster{History: 10, Backup: 1})
+
+// Validate checks the options.
+func (m Sandblaster) Validate() error {
+	switch {
+	case m.Portions < 0:
+		return fmt.Errorf("option \"portions\" is %d; want at least 0", m.Portions)
+	case m.History < 1 || m.History > 1000:
+		return fmt.Errorf("option \"history\" is %d; want 1 to 1000", m.History)
+	case m.Backup < 0:
+		return fmt.Errorf("option \"backup\" is %d; want at least 0", m.Backup)
+	}
+	return nil
+}
+
+// Servers implements Mode: the last one is the coordinator.
+func (Sandblaster) Servers(n int) int { return n + 1 }
+
+func (Sandblaster) coordinated() {}
+
+// PerUpdate implements Mode. It does not count the evaluations of a line search.
+func (m Sandblaster) PerUpdate(j *Job) int { return m.portions(j) }
+
+// Check implements Mode.
+func (m Sandblaster) Check(j *Job) error {
+	_, plain := j.Optimizer.(sgd.Plain)
+	_, bsp := j.Policy.(staleness.BSP)
+	_, as := j.Corrector.(staleness.None)
+	switch {
+	case !plain:
+		return errors.New("mode sandblaster has an update rule of its own, L-BFGS with a line search; leave optimizer=sgd")
+	case !bsp || !as:
+		return errors.New("mode sandblaster adds up gradients of one point, none of which is late; leave policy=bsp and corrector=none")
+	case !isCast(j.Codec) || !isCast(j.DownCodec):
+		return errors.New("codec and down_codec must be raw, fp16 or bf16 in mode sandblaster: it takes differences of gradients for curvature, errors of a codec included")
+	case j.Overlap:
+		return errors.New("mode sandblaster pushes whole portions; it has nothing to overlap")
+	case j.LogOrder || j.Replay != nil || j.Gap:
+		return errors.New("mode sandblaster has no late gradients whose order or gap could be told; set order_log=false and gap=false")
+	case len(j.Model.Layout().Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })) > 0:
+		return errors.New("mode sandblaster: the model keeps statistics (batch norm) beside its parameters, and a line search would average those of points it leaves; take a model without")
+	}
+	sh := j.shards()
+	if _, err := newSlice(j, m, 0, sh[0]); err != nil {
+		return err
+	}
+	_, err := newHand(j, m, 0, sh)
+	return err
+}
+
+// Program implements Mode.
+func (m Sandblaster) Program(j *Job, rank int) (comm.Program, error) {
+	sh := j.shards()
+	switch id := rank - j.Workers; {
+	case id == len(sh):
+		return newCoordinator(j, m, rank).program, nil
+	case id >= 0:
+		s, err := newSlice(j, m, id, sh[id])
+		if err != nil {
+			return nil, err
+		}
+		return s.program, nil
+	}
+	w, err := newHand(j, m, rank, sh)
+	if err != nil {
+		return nil, err
+	}
+	return w.program, nil
+}
+
+// portions is the number of portions of a batch.
+func (m Sandblaster) portions(j *Job) int {
+	if m.Portions > 0 {
+		return m.Portions
+	}
+	return max(1, (j.Data.Train.Len()+j.Batch-1)/j.Batch)
+}
+
+// samples is the number of samples of a batch.
+func (m Sandblaster) samples(j *Job) int {
+	if m.Portions > 0 {
+		return m.Portions * j.Batch
+	}
+	return j.Data.Train.Len()
+}
+
+// draw is the samples of a portion, and weight their share of the batch. Portions
+// are numbered through the batches of a run.
+func (m Sandblaster) draw(j *Job, portion uint64) (d sgd.Draw, weight float64) {
+	d = sgd.Draw{First: portion * uint64(j.Batch), N: j.Batch}
+	if m.Portions == 0 {
+		d.N = min(d.N, j.Data.Train.Len()-int(d.First))
+	}
+	return d, float64(d.N) / float64(m.samples(j))
+}
+
+// Codes of the coordinator's commands to the shards.
+const (
+	commandDo    uint8 = iota // carry out the ops in the body and answer their dot products
+	commandBegin              // the gradient is 0; count portions of evaluation Version
+	commandShow               // tell the observer the parameters of iteration Step, after Seq samples
+	commandSave               // tell the observer the state
+)
+
+// Codes of what workers say to the coordinator, with which they ask for work.
+const (
+	idleNew    uint8 = iota // nothing was asked of it
+	idleDone                // the shards have portion Step of evaluation Version, with loss Value
+	idleGaveUp              // it was called off, or the point was not there any more
+)

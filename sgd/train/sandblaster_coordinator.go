@@ -1,0 +1,463 @@
+package train
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/lbfgs"
+)
+
+// coordinator is the rank of mode sandblaster that commands the shards, hands out
+// portions and holds no vector.
+type coordinator struct {
+	job      *Job
+	mode     Sandblaster
+	rank     int
+	min      *lbfgs.Minimizer
+	h        comm.Host
+	times    timer
+	iter     int    // iterations made
+	eval     uint64 // evaluations begun
+	samples  uint64 // that were evaluated
+	up, down []uint64
+	meter    progressMeter
+
+	live    []bool
+	handed  uint64    // portions handed out in the run
+	work    []errand  // of each worker
+	idle    []int     // workers without work, in the order they asked
+	waiting []uint64  // portions of this evaluation that nobody has, in order
+	loss    []float64 // of the portions that are there, else NaN
+	copies  []int     // of each portion: how many workers are at it
+	first   uint64    // portion of the batch
+	missing int
+}
+
+// errand is what a worker is at.
+type errand struct {
+	id      uint64 // 0: nothing
+	eval    uint64
+	portion uint64
+}
+
+func newCoordinator(j *Job, m Sandblaster, rank int) *coordinator {
+	c := &coordinator{job: j, mode: m, rank: rank, up: make([]uint64, j.Servers), down: make([]uint64, j.Servers),
+		live: make([]bool, j.Workers), work: make([]errand, j.Workers)}
+	for w := range c.live {
+		c.live[w] = true
+	}
+	c.min = lbfgs.New(c, m.History)
+	return c
+}
+
+func (c *coordinator) program(ctx context.Context, h comm.Host) error {
+	c.h = h
+	start, err := receiveStart(ctx, h, c.job)
+	if err != nil {
+		return err
+	}
+	c.times.begin(h, false)
+	if start != nil {
+		if err := c.load(start); err != nil {
+			return fmt.Errorf("coordinator: %w", err)
+		}
+		if err := c.goOn(ctx, 0); err != nil {
+			return err
+		}
+	}
+	stopped := false
+	for c.iter < c.job.Updates && !stopped {
+		if c.mode.Portions > 0 {
+			c.min.Changed()
+		}
+		st, err := c.min.Iterate(ctx)
+		if errors.Is(err, lbfgs.ErrConverged) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("iteration %d: %w", c.iter, err)
+		}
+		c.iter++
+		if stopped, err = c.made(ctx, st); err != nil {
+			return err
+		}
+	}
+	if err := c.command(ctx, commandShow, flagDone, nil); err != nil {
+		return err
+	}
+	if !stopped {
+		if err := c.rest(ctx); err != nil {
+			return err
+		}
+		if err := c.tell(ctx, tagBye, 0); err != nil {
+			return err
+		}
+	}
+	r := RankReport{Rank: c.rank, Role: "coordinator", Version: c.iter, Stopped: stopped}
+	return r.send(ctx, h, c.job, &c.times)
+}
+
+// made does what is due after an iteration.
+func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, err error) {
+	j := c.job
+	over := c.iter == j.Updates
+	if c.iter%j.reportEvery() == 0 || over {
+		m := Progress{Step: c.iter, Samples: c.samples, Epoch: float64(c.samples) / float64(j.Data.Train.Len()), Seconds: c.h.Now().Seconds(), Loss: recordable(c.min.Loss), LR: st.Length}
+		c.meter.measured(&m, &gauge{}, &gauge{})
+		for i := range c.up {
+			m.BytesUp, m.BytesDown = m.BytesUp+c.up[i], m.BytesDown+c.down[i]
+		}
+		if err := sendJSON(ctx, c.h, j, tagProgress, m); err != nil {
+			return false, err
+		}
+	}
+	if over {
+		return false, nil
+	}
+	if e := j.EvalEvery; e > 0 && c.iter%e == 0 {
+		if err := c.command(ctx, commandShow, 0, nil); err != nil {
+			return false, err
+		}
+	}
+	stopped = j.IsStopping()
+	if stopped || j.CheckpointEvery > 0 && c.iter%j.CheckpointEvery == 0 {
+		return stopped, c.checkpoint(ctx, stopped)
+	}
+	return false, nil
+}
+
+// command sends every shard a command.
+func (c *coordinator) command(ctx context.Context, code uint8, flags uint16, body []byte) error {
+	for i := range c.up {
+		hd := c.job.header(comm.Control, tagCommand)
+		hd.Code, hd.Flags, hd.Shard, hd.Step, hd.Seq, hd.Version = code, flags, uint16(i), uint64(c.iter), c.samples, c.eval
+		buf := comm.NewBuffer(len(body))
+		copy(buf.B, body)
+		if err := c.h.Send(ctx, c.job.Workers+i, comm.NewFrame(hd, buf)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers adds up what the shards answer, in their order.
+func (c *coordinator) answers(ctx context.Context) (sum []float64, err error) {
+	for i := range c.up {
+		f, err := c.h.Recv(ctx, c.job.Workers+i, tagDots)
+		if err != nil {
+			return nil, fmt.Errorf("coordinator, answer of server %d: %w", i, err)
+		}
+		c.up[i], c.down[i] = f.Header.Seq, f.Header.Version
+		if i == 0 {
+			sum = make([]float64, len(f.Body)/8)
+		}
+		if len(f.Body) != 8*len(sum) {
+			f.Release()
+			return nil, fmt.Errorf("coordinator: server %d answers %d bytes, want %d", i, len(f.Body), 8*len(sum))
+		}
+		for k := range sum {
+			sum[k] += math.Float64frombits(binary.LittleEndian.Uint64(f.Body[8*k:]))
+		}
+		f.Release()
+	}
+	return sum, nil
+}
+
+// Do implements lbfgs.Space.
+func (c *coordinator) Do(ctx context.Context, ops ...lbfgs.Op) ([]float64, error) {
+	if err := c.command(ctx, commandDo, 0, lbfgs.AppendOps(nil, ops)); err != nil {
+		return nil, err
+	}
+	return c.answers(ctx)
+}
+
+// Evaluate implements lbfgs.Space: it hands out the batch.
+func (c *coordinator) Evaluate(ctx context.Context) (float64, error) {
+	c.eval++
+	if err := c.command(ctx, commandBegin, 0, nil); err != nil {
+		return 0, err
+	}
+	if _, err := c.answers(ctx); err != nil {
+		return 0, err
+	}
+	n := c.mode.portions(c.job)
+	if c.first = 0; c.mode.Portions > 0 {
+		c.first = uint64(c.iter) * uint64(n)
+	}
+	c.waiting, c.loss, c.copies, c.missing = c.waiting[:0], c.loss[:0], c.copies[:0], n
+	for p := range n {
+		c.waiting, c.loss, c.copies = append(c.waiting, c.first+uint64(p)), append(c.loss, math.NaN()), append(c.copies, 0)
+	}
+	for c.missing > 0 {
+		if err := c.assign(ctx); err != nil {
+			return 0, err
+		}
+		loss, err := c.hear(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if math.IsInf(loss, 1) { // no need to know the rest
+			return loss, c.recall(ctx)
+		}
+	}
+	c.samples += uint64(c.mode.samples(c.job))
+	sum := 0.0
+	for p, loss := range c.loss {
+		_, weight := c.mode.draw(c.job, c.first+uint64(p))
+		sum += weight * loss
+	}
+	return sum, nil
+}
+
+// hear takes what a worker says; loss is that of a portion of this evaluation, if
+// it is the first to come.
+func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
+	f, err := c.h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+	if err != nil {
+		return 0, c.lose(err)
+	}
+	hd := f.Header
+	f.Release()
+	w := int(hd.From)
+	switch {
+	case hd.Run != c.job.Run:
+		return 0, fmt.Errorf("rank %d belongs to run %x, not %x", w, hd.Run, c.job.Run)
+	case hd.Tag != tagIdle || w < 0 || w >= len(c.work) || hd.Code != idleNew && hd.Seq != c.work[w].id:
+		return 0, fmt.Errorf("rank %d sent the coordinator a frame with tag %d, which it did not ask for", w, hd.Tag)
+	}
+	if hd.Code == idleNew {
+		if c.work[w].id == 0 && !slices.Contains(c.idle, w) { // else it asked before a mark, too
+			c.idle = append(c.idle, w)
+		}
+		return 0, nil
+	}
+	was, current := c.back(w)
+	c.idle = append(c.idle, w)
+	if !current {
+		return 0, nil
+	}
+	at := was.portion - c.first
+	switch {
+	case !math.IsNaN(c.loss[at]): // a copy
+		return 0, nil
+	case hd.Code == idleGaveUp:
+		c.again(was)
+		return 0, nil
+	}
+	c.loss[at] = hd.Value
+	c.missing--
+	for o, e := range c.work {
+		if c.copies[at] > 0 && e.id > 0 && e.eval == c.eval && e.portion == was.portion {
+			if err := c.callOff(ctx, o); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return hd.Value, nil
+}
+
+// back takes a worker from its errand; current says whether that is of this
+// evaluation.
+func (c *coordinator) back(w int) (was errand, current bool) {
+	was, c.work[w] = c.work[w], errand{}
+	if current = was.id > 0 && was.eval == c.eval; current {
+		c.copies[was.portion-c.first]--
+	}
+	return was, current
+}
+
+// again puts a portion of this evaluation that a worker will not make back to
+// those that nobody has, unless another makes it.
+func (c *coordinator) again(was errand) {
+	if at := was.portion - c.first; c.copies[at] == 0 && math.IsNaN(c.loss[at]) {
+		c.waiting = slices.Insert(c.waiting, 0, was.portion)
+	}
+}
+
+// lose copes with the death of a worker: its portion is for another one.
+func (c *coordinator) lose(err error) error {
+	var p *comm.PeerError
+	if !errors.As(err, &p) || p.Rank >= c.job.Workers {
+		return err
+	}
+	c.live[p.Rank] = false
+	c.idle = slices.DeleteFunc(c.idle, func(w int) bool { return w == p.Rank })
+	if was, current := c.back(p.Rank); current {
+		c.again(was)
+	}
+	if !slices.Contains(c.live, true) {
+		return fmt.Errorf("all workers are gone; the last one: %w", p)
+	}
+	return nil
+}
+
+// assign gives those who are idle work, as long as there is any.
+func (c *coordinator) assign(ctx context.Context) error {
+	for len(c.idle) > 0 {
+		portion, ok := c.next()
+		if !ok {
+			return nil
+		}
+		w := c.idle[0]
+		c.idle = c.idle[1:]
+		c.handed++
+		c.work[w] = errand{c.handed, c.eval, portion}
+		c.copies[portion-c.first]++
+		hd := c.job.header(comm.Control, tagPortion)
+		hd.Step, hd.Seq, hd.Version = portion, c.handed, c.eval
+		if err := c.send(ctx, w, hd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next is a portion that nobody has or, without any, one to copy: of those that
+// are still out the one with the fewest copies, among these the one out longest.
+func (c *coordinator) next() (portion uint64, ok bool) {
+	if len(c.waiting) > 0 {
+		portion, c.waiting = c.waiting[0], c.waiting[1:]
+		return portion, true
+	}
+	fewest, oldest := 1+c.mode.Backup, uint64(math.MaxUint64)
+	for _, e := range c.work {
+		if e.id == 0 || e.eval != c.eval || !math.IsNaN(c.loss[e.portion-c.first]) {
+			continue
+		}
+		if n := c.copies[e.portion-c.first]; n < fewest || n == fewest && ok && e.id < oldest {
+			portion, ok, fewest, oldest = e.portion, true, n, e.id
+		}
+	}
+	return portion, ok
+}
+
+// callOff tells a worker that its portion is no longer wanted.
+func (c *coordinator) callOff(ctx context.Context, w int) error {
+	hd := c.job.header(comm.Control, tagRecall)
+	hd.Seq = c.work[w].id
+	return c.send(ctx, w, hd)
+}
+
+// recall calls off all that are at work.
+func (c *coordinator) recall(ctx context.Context) error {
+	for w, e := range c.work {
+		if e.id == 0 {
+			continue
+		}
+		if err := c.callOff(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest brings the workers to rest.
+func (c *coordinator) rest(ctx context.Context) error {
+	if err := c.recall(ctx); err != nil {
+		return err
+	}
+	for slices.ContainsFunc(c.work, func(e errand) bool { return e.id > 0 }) {
+		if _, err := c.hear(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends a worker a frame. That it is dead is told in Recv.
+func (c *coordinator) send(ctx context.Context, w int, hd comm.Header) error {
+	if err := c.h.Send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil && !isGone(err) {
+		return err
+	}
+	return nil
+}
+
+// tell sends all workers that live a word.
+func (c *coordinator) tell(ctx context.Context, tag comm.Tag, flags uint16) error {
+	for w, live := range c.live {
+		if !live {
+			continue
+		}
+		hd := c.job.header(comm.Control, tag)
+		hd.Flags = flags
+		if err := c.send(ctx, w, hd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkpoint lets everybody tell their state, the workers being at rest.
+func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
+	if err := c.rest(ctx); err != nil {
+		return err
+	}
+	flags := uint16(0)
+	if stop {
+		flags = flagStop
+	}
+	if err := c.tell(ctx, tagSave, 0); err != nil {
+		return err
+	}
+	if err := c.command(ctx, commandSave, flags, nil); err != nil {
+		return err
+	}
+	st := newState()
+	if err := c.save(st); err != nil {
+		return err
+	}
+	if err := sendState(ctx, c.h, c.job, st); err != nil {
+		return err
+	}
+	f, err := c.h.Recv(ctx, c.job.Observer(), tagGo)
+	if err != nil {
+		return err
+	}
+	f.Release()
+	return c.goOn(ctx, flags)
+}
+
+// goOn lets the workers go on from a mark.
+func (c *coordinator) goOn(ctx context.Context, flags uint16) error {
+	c.idle = nil // they ask again
+	return c.tell(ctx, tagSaved, flags)
+}
+
+// coordinatorState is what a coordinator keeps over a restart.
+type coordinatorState struct {
+	Iter      int
+	Eval      uint64
+	Samples   uint64
+	Handed    uint64
+	Minimizer *lbfgs.Minimizer
+}
+
+func (c *coordinator) state() *coordinatorState {
+	return &coordinatorState{c.iter, c.eval, c.samples, c.handed, c.min}
+}
+
+func (c *coordinator) save(st *State) error {
+	b, err := json.Marshal(c.state())
+	st.Bytes["coordinator"] = b
+	st.Ints["version"] = int64(c.iter)
+	return err
+}
+
+func (c *coordinator) load(st *State) error {
+	b, ok := st.Bytes["coordinator"]
+	if !ok {
+		return errNoState
+	}
+	s := c.state()
+	if err := json.Unmarshal(b, s); err != nil {
+		return err
+	}
+	c.iter, c.eval, c.samples, c.handed = s.Iter, s.Eval, s.Samples, s.Handed
+	return nil
+}

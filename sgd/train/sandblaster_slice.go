@@ -1,0 +1,316 @@
+package train
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/lbfgs"
+)
+
+// slice is a shard of mode sandblaster: its part of every vector there is. It
+// adds up gradients and does what the coordinator commands.
+type slice struct {
+	job    *Job
+	mode   Sandblaster
+	id     int
+	rank   int
+	shard  *shard
+	params vector // lbfgs.X; frames on their way to workers may share it
+	mem    lbfgs.Memory
+	in     *packer
+	down   *downlink
+
+	h       comm.Host
+	times   timer
+	eval    uint64          // evaluation under way
+	open    bool            // its point has not been left
+	counted map[uint64]bool // portions of it
+	version int             // iterations made, as last heard
+	ledger  ps.Ledger
+	causes  map[string]uint64
+	taken   []uint64 // pushes that reached it, by worker
+	past    uint64   // of workers that died before a resume
+	ended   []bool   // workers that push no more
+	over    bool     // the coordinator has said so
+	stop    bool
+	lost    []string
+	dots    []float64
+}
+
+func newSlice(j *Job, m Sandblaster, id int, sh *shard) (*slice, error) {
+	s := &slice{job: j, mode: m, id: id, rank: j.Workers + id, shard: sh, params: newVector(sh.size()), mem: lbfgs.NewMemory(m.History, sh.size()),
+		counted: map[uint64]bool{}, causes: map[string]uint64{}, taken: make([]uint64, j.Workers), ended: make([]bool, j.Workers)}
+	sh.gather(s.params.f, j.initial())
+	s.mem[lbfgs.X] = s.params.f
+	var err error
+	if s.down, err = newDownlink(j, id, sh); err != nil {
+		return nil, err
+	}
+	s.in, err = newPacker(sh, j.Codec, compress.Block{Rank: -1, World: j.Workers, Peer: 0, Dir: compress.Up, Seed: j.Seed})
+	return s, err
+}
+
+func (s *slice) program(ctx context.Context, h comm.Host) error {
+	s.h = h
+	start, err := receiveStart(ctx, h, s.job)
+	if err != nil {
+		return err
+	}
+	s.times.begin(h, false)
+	if start != nil {
+		if err := s.load(start); err != nil {
+			return fmt.Errorf("server %d: %w", s.id, err)
+		}
+	}
+	for !s.finished() {
+		f, err := h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		if err != nil {
+			if err := s.lose(err); err != nil {
+				return err
+			}
+			continue
+		}
+		err = s.handle(ctx, f)
+		f.Release()
+		if err != nil {
+			return err
+		}
+	}
+	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.version, Ledger: s.ledger, Taken: s.taken, Past: s.past, Causes: s.causes,
+		Lost: s.lost, Stopped: s.stop}
+	return r.send(ctx, h, s.job, &s.times)
+}
+
+// finished says whether the run is over and no worker has anything under way.
+func (s *slice) finished() bool {
+	for _, ended := range s.ended {
+		if !ended && !s.stop {
+			return false
+		}
+	}
+	return s.over
+}
+
+// lose copes with the death of a worker: others do its work.
+func (s *slice) lose(err error) error {
+	var p *comm.PeerError
+	if !errors.As(err, &p) || p.Rank >= s.job.Workers {
+		return err
+	}
+	s.ended[p.Rank] = true
+	s.lost = append(s.lost, fmt.Sprintf("worker %d after iteration %d: %s", p.Rank, s.version, p.Cause))
+	return nil
+}
+
+func (s *slice) handle(ctx context.Context, f comm.Frame) error {
+	h := f.Header
+	if h.Run != s.job.Run {
+		return fmt.Errorf("rank %d belongs to run %x, not %x", h.From, h.Run, s.job.Run)
+	}
+	from := int(h.From)
+	if h.Tag == tagCommand {
+		return s.command(ctx, h, f.Body)
+	}
+	if from < 0 || from >= s.job.Workers {
+		return fmt.Errorf("rank %d, which is no worker, sent a frame with tag %d", from, h.Tag)
+	}
+	switch h.Tag {
+	case tagPush:
+		return s.push(ctx, f)
+	case tagPull:
+		hd := s.job.header(comm.Parameters, tagFetched)
+		if hd.Shard = uint16(s.id); s.open {
+			hd.Version = s.eval
+		}
+		began := s.times.start()
+		out, err := s.down.frame(hd, from, 0, s.params, int(s.eval))
+		s.times.encoded(began)
+		if err != nil {
+			return fmt.Errorf("parameters for worker %d: %w", from, err)
+		}
+		return s.send(ctx, from, out)
+	case tagBye:
+		s.ended[from] = true
+		return nil
+	}
+	return fmt.Errorf("rank %d sent a frame with tag %d, which a server of mode sandblaster does not know", from, h.Tag)
+}
+
+// send sends a worker f. That it is dead is told in Recv.
+func (s *slice) send(ctx context.Context, worker int, f comm.Frame) error {
+	if err := s.h.Send(ctx, worker, f); err != nil && !isGone(err) {
+		return err
+	}
+	return nil
+}
+
+// push counts a portion, unless it was counted before, and says that it has come.
+func (s *slice) push(ctx context.Context, f comm.Frame) error {
+	h := f.Header
+	if err := s.times.decoding(ctx, s.job.Timing.serving(f.Billed)); err != nil {
+		return err
+	}
+	hd := s.job.header(comm.Control, tagAnswer)
+	hd.Shard, hd.Step = uint16(s.id), h.Step
+	began := s.times.start()
+	cause, err := s.count(f)
+	s.times.decoded(began)
+	switch {
+	case err != nil:
+		return fmt.Errorf("server %d, portion %d of worker %d: %w", s.id, h.Step, h.From, err)
+	case cause != "":
+		s.ledger.Rejected++
+		s.causes[cause]++
+	default:
+		s.ledger.Applied++
+	}
+	return s.send(ctx, int(h.From), comm.NewFrame(hd, comm.NewBuffer(0)))
+}
+
+// count adds a portion to the gradient, or says why it is rejected.
+func (s *slice) count(f comm.Frame) (cause string, err error) {
+	h := f.Header
+	w := int(h.From)
+	if h.Incarnation != s.job.Incarnation || h.Seq != s.taken[w] {
+		return "incarnation or sequence number of another push", nil
+	}
+	s.taken[w]++
+	switch {
+	case !s.open || h.Version != s.eval:
+		return "its evaluation is over", nil
+	case s.counted[h.Step]:
+		return "a copy came first", nil
+	case s.mode.Portions == 0 && h.Step >= uint64(s.mode.portions(s.job)):
+		return "", errors.New("there is no such portion")
+	}
+	s.counted[h.Step] = true
+	_, weight := s.mode.draw(s.job, h.Step)
+	return "", s.in.addTo(s.shard.whole, s.mem[lbfgs.G], false, float32(weight), f.Body, compress.From{Rank: w, Step: int(h.Step)})
+}
+
+// command does what the coordinator wants.
+func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
+	if want := s.job.coordinator(); int(h.From) != want {
+		return fmt.Errorf("rank %d sent a command; the coordinator is %d", h.From, want)
+	}
+	s.version = int(h.Step)
+	switch h.Code {
+	case commandDo:
+		ops, err := lbfgs.ParseOps(body, len(s.mem))
+		if err != nil {
+			return err
+		}
+		if lbfgs.Writes(ops, lbfgs.X) {
+			s.params.own()
+			s.mem[lbfgs.X] = s.params.f
+			s.down.changed()
+			s.open = false
+		}
+		began := s.times.start()
+		s.dots = s.mem.Do(s.dots[:0], ops)
+		s.times.updated(began)
+		if d := s.job.Timing.serving(4 * s.shard.size() * len(ops)); d > 0 && s.h.Virtual() {
+			if err := s.h.Sleep(ctx, d); err != nil {
+				return err
+			}
+		}
+		return s.answer(ctx)
+	case commandBegin:
+		s.eval, s.open, s.dots = h.Version, true, s.dots[:0]
+		clear(s.mem[lbfgs.G])
+		clear(s.counted)
+		return s.answer(ctx)
+	case commandShow:
+		last := h.Flags&flagDone != 0
+		s.over = s.over || last
+		up, down := s.bytes()
+		m := mark{Shard: s.id, Version: s.version, Samples: h.Seq, Epoch: float64(h.Seq) / float64(s.job.Data.Train.Len()), Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
+		return sendSnapshot(ctx, s.h, s.job, m, s.params)
+	case commandSave:
+		st := newState()
+		s.save(st)
+		if err := sendState(ctx, s.h, s.job, st); err != nil {
+			return err
+		}
+		f, err := s.h.Recv(ctx, s.job.Observer(), tagGo)
+		f.Release()
+		s.stop = h.Flags&flagStop != 0
+		return err
+	}
+	return fmt.Errorf("server %d: unknown command %d", s.id, h.Code)
+}
+
+// answer sends the coordinator the dot products.
+func (s *slice) answer(ctx context.Context) error {
+	hd := s.job.header(comm.Control, tagDots)
+	hd.Seq, hd.Version = s.bytes()
+	buf := comm.NewBuffer(8 * len(s.dots))
+	for i, d := range s.dots {
+		binary.LittleEndian.PutUint64(buf.B[8*i:], math.Float64bits(d))
+	}
+	return s.h.Send(ctx, s.job.coordinator(), comm.NewFrame(hd, buf))
+}
+
+func (s *slice) bytes() (up, down uint64) {
+	c := s.h.Traffic().Count()
+	return c.RecvBytes[comm.Gradient], c.SentBytes[comm.Parameters]
+}
+
+// name of a vector in a checkpoint.
+func (s *slice) name(v int) string {
+	if lbfgs.Vec(v) == lbfgs.X {
+		return "param"
+	}
+	return fmt.Sprintf("lbfgs/%d", v)
+}
+
+func (s *slice) save(st *State) {
+	for i, v := range s.mem {
+		st.Vectors[s.name(i)] = v
+	}
+	up, down := s.bytes()
+	st.Ints[fmt.Sprintf("bytes_up/%d", s.rank)], st.Ints[fmt.Sprintf("bytes_down/%d", s.rank)] = int64(up), int64(down)
+	st.Ints["version"] = int64(s.version)
+	key := fmt.Sprintf("slice/%d/", s.id)
+	st.Ints[key+"applied"], st.Ints[key+"rejected"], st.Ints[key+"past"] = int64(s.ledger.Applied), int64(s.ledger.Rejected), int64(s.past)
+	for w, n := range s.taken {
+		st.Ints[fmt.Sprintf("%staken/%d", key, w)] = int64(n)
+	}
+	for cause, n := range s.causes {
+		st.Ints[key+"cause/"+cause] = int64(n)
+	}
+}
+
+func (s *slice) load(st *State) error {
+	full := make([]float32, s.job.Model.Layout().Size())
+	for i, v := range s.mem {
+		if err := st.vector(s.name(i), full); err != nil {
+			return err
+		}
+		s.shard.gather(v, full)
+	}
+	s.version = int(st.Ints["version"])
+	key := fmt.Sprintf("slice/%d/", s.id)
+	s.ledger.Applied, s.ledger.Rejected, s.past = uint64(st.Ints[key+"applied"]), uint64(st.Ints[key+"rejected"]), uint64(st.Ints[key+"past"])
+	for w := range s.taken {
+		n := uint64(st.Ints[fmt.Sprintf("%staken/%d", key, w)])
+		if _, alive := st.Ints[fmt.Sprintf("step/%d", w)]; alive {
+			s.taken[w] = n
+		} else { // it was dead, and begins anew
+			s.past += n
+		}
+	}
+	for name, n := range st.Ints {
+		if cause, ok := strings.CutPrefix(name, key+"cause/"); ok {
+			s.causes[cause] = uint64(n)
+		}
+	}
+	return nil
+}
