@@ -115,8 +115,9 @@ func newRelay(j *Job, t *tree, at *branch, sh []*shard) (*relay, error) {
 // program is what the relay does until nobody below needs it.
 func (r *relay) program(ctx context.Context, h comm.Host) error {
 	r.h = h
+	idle := comm.Idle(ctx) // it holds nobody up while nothing comes
 	for !r.over() {
-		f, err := h.Recv(ctx, comm.AnyRank, tagRelay)
+		f, err := h.Recv(idle, comm.AnyRank, tagRelay)
 		if err != nil {
 			err = r.lose(err)
 		} else {
