@@ -133,7 +133,8 @@ func (t *Traffic) Peers() (out []PeerBytes) {
 // no clock is shared. There wire is from the instant that the begin of a frame
 // was seen until it was whole (if it is long enough to take any time), and what a
 // send was held up by those before it; the way of its first bytes, and of the
-// request it answers, look like a peer that has not sent, and count as wait.
+// request it answers, look like a peer that has not sent, and count as wait, as
+// does all that emulated NICs hold back.
 func (t *Traffic) Block(wire, wait time.Duration) {
 	t.blockedWire.Add(int64(wire))
 	t.blockedWait.Add(int64(wait))

@@ -78,7 +78,7 @@ type Config struct {
 	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
 	DeviceLaw        string  `key:"device.law" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
-	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100,3x2 four; none"`
+	DeviceSlow       string  `key:"device.slow" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
 	DeviceDie        string  `key:"device.die" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
 	DeviceSpread     float64 `key:"device.spread" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64 `key:"device.overhead" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`

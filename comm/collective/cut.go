@@ -1,9 +1,16 @@
 package collective
 
+import "slices"
+
 // A plan's moves are cut into pieces of at most so many bytes, and a piece
 // waits only for what it depends on: pieces of the next move leave while those
 // of this one still arrive. Two accesses of a rank to the same elements keep the
 // order of the plan unless both read.
+//
+// But a rank that swaps with one peer and then, with what came of it, with another
+// does not turn to that one before the swap is over: two streams would share its
+// NIC, and the first swap, which all wait for, take longer. Where swaps are long
+// that costs less than a NIC, or on one host a core, that has nothing to do.
 
 // piece is what one frame carries.
 type piece struct {
@@ -43,6 +50,8 @@ const (
 	// window is how many receives a rank is posted for at most: what comes when
 	// nobody waits for it is copied once more, and peers may be ahead of us.
 	window = 4 * ahead
+	// brief is how many pieces a swap has that is waited for before the next.
+	brief = 2 * ahead
 	// lent is how many sends may be under way from where they lie.
 	lent = 2 * ahead
 )
@@ -86,8 +95,11 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 		}
 	}
 	g := &program{sends: make([]piece, 0, len(plan.Moves)*per), recvs: make([]piece, 0, len(plan.Moves)*per)}
+	turn, behind := -1, 0 // of the move before: its peer, and the receives before it
 	for _, m := range plan.Moves {
 		first, base := len(g.sends), len(g.recvs)
+		turns := m.To >= 0 && m.From >= 0 && turn >= 0 && turn != m.To && m.Send.Lo < m.Send.Hi && slices.Max(got[m.Send.Lo*per:m.Send.Hi*per]) > behind
+		turn, behind = m.To, base
 		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi
 		if m.To >= 0 {
 			run(m.Send, func(from, to int) {
@@ -98,6 +110,11 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 				}
 				g.sends = append(g.sends, p)
 			})
+			if turns && len(g.sends)-first <= brief {
+				for i := first; i < len(g.sends); i++ {
+					g.sends[i].got = base
+				}
+			}
 		}
 		if m.From >= 0 {
 			run(m.Recv, func(from, to int) {

@@ -204,8 +204,9 @@ func (h *host) until(ctx context.Context, at instant) error {
 // pump takes what comes from the net below.
 func (h *host) pump(ctx context.Context) error {
 	defer h.close()
+	idle := comm.Idle(ctx) // the program's own receives are what counts
 	for {
-		f, err := h.below.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		f, err := h.below.Recv(idle, comm.AnyRank, comm.AnyTag)
 		var gone *comm.PeerError
 		switch {
 		case err == nil:

@@ -65,7 +65,7 @@ func TestSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.String() != "1x100,2x2.5" {
+	if s.String() != "1x100+2x2.5" {
 		t.Errorf("%q", s)
 	}
 	for fromLast, want := range []float64{100, 2.5, 2.5, 1, 1} {

@@ -116,7 +116,7 @@ func (w *watcher) Progress(p train.Progress) {
 // Workers tell how they do while a run goes on: the slow one computes, the
 // others wait for it, or leave it behind.
 func TestWorkerStates(t *testing.T) {
-	slow := func(j *train.Job) { j.Timing.Slow = train.Slow{{Count: 1, Factor: 50}}; j.Updates = 300 }
+	slow := func(j *train.Job) { j.Timing.Slow = train.Slow{{Count: 1, Factor: 50}}; j.Updates = 200 }
 	for name, opts := range map[string][]option{
 		"server": {slow}, "reduce": {mode("reduce"), slow}, "asp": {policy("asp"), slow, learning(0.01)},
 		"adpsgd": {mode("adpsgd"), graph("ring"), slow, learning(0.01)}, "localsgd": {mode("localsgd"), slow},

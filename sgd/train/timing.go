@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -79,23 +80,28 @@ type Slow []struct {
 	Factor float64
 }
 
-// ParseSlow reads "1x10" (one worker, ten times as slow), "1x100,3x2" or "none".
+// ParseSlow reads "1x10" (one worker, ten times as slow), "1x100+3x2" or "none".
+// Folders of before the plus have a comma, which on a command line begins another
+// run.
 func ParseSlow(text string) (Slow, error) {
 	if text == "none" {
 		return nil, nil
 	}
 	var s Slow
-	for _, part := range strings.Split(text, ",") {
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '+' || r == ',' }) {
 		n, f, ok := strings.Cut(strings.TrimSpace(part), "x")
 		count, err1 := strconv.Atoi(n)
 		factor, err2 := strconv.ParseFloat(f, 64)
 		if !ok || err1 != nil || err2 != nil || count < 1 || !(factor > 0) || math.IsInf(factor, 0) {
-			return nil, fmt.Errorf("want none, or how many workers and how much slower, such as 1x10 or 1x100,3x2, not %q", text)
+			return nil, fmt.Errorf("want none, or how many workers and how much slower, such as 1x10 or 1x100+3x2, not %q", text)
 		}
 		s = append(s, struct {
 			Count  int
 			Factor float64
 		}{count, factor})
+	}
+	if s == nil {
+		return nil, errors.New("want none, or how many workers and how much slower, such as 1x10 or 1x100+3x2")
 	}
 	return s, nil
 }
@@ -107,9 +113,9 @@ func (s Slow) String() string {
 	}
 	var parts []string
 	for _, e := range s {
-		parts = append(parts, fmt.Sprintf("%dx%s", e.Count, strconv.FormatFloat(e.Factor, 'g', -1, 64)))
+		parts = append(parts, fmt.Sprintf("%dx%s", e.Count, strconv.FormatFloat(e.Factor, 'f', -1, 64)))
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(parts, "+")
 }
 
 // factor is how many times as long a worker takes, counted from the last one.
