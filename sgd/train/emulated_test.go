@@ -34,6 +34,9 @@ func TestEmulated(t *testing.T) {
 		runs[c.name] = run{c.free, c.opts}
 	}
 	for name, r := range runs {
+		if r.free && testing.Short() {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			opts := append(r.opts, func(j *train.Job) { j.Updates, j.Timing.FLOPS = 8*each(j), 5e7 })
 			vir, _ := runOn(t, simulated(0), job(t, opts...), nil)
