@@ -38,7 +38,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Source: "Chen, Pan, Monga, Bengio and Jozefowicz 2016: N = 96, b = 4; arrival quantiles as recalled",
 		Stated: []string{
 			"arrival law: 1.4 s × lognormal(σ = 0.07), with probability 0.0135 instead Pareto(1.5) from 2 s on",
-			"learning: MNIST, mlp(hidden=[64]), 2 samples a worker, momentum 0.9, rate 0.02·N/100 for sync as the paper scales it; test set of 10,000",
+			"learning: MNIST, " + lab.mlp() + ", 2 samples a worker, momentum 0.9, rate 0.02·N/100 for sync as the paper scales it; test set of 10,000",
 			"sync against async: each the best of three rates, for about the same time; device.law=pareto(alpha=3), a network that takes no time",
 		},
 	}
@@ -72,7 +72,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if lab.Quick {
 		target, size = 0.92, []string{"train_limit=20000", "epochs=2"}
 	}
-	common := append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "batch=2", "workers=100", "nonfinite=zero",
+	common := append([]string{"data=mnist", "model=" + lab.mlp(), "optimizer=momentum", "batch=2", "workers=100", "nonfinite=zero",
 		"device.law=pareto(alpha=3)", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
 	table := Table{Title: fmt.Sprintf("updates to %g %% (3 seeds)", 100*target), Header: []string{"N", "updates", "least", "most"}}
 	var inverse, updates []float64
@@ -136,7 +136,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 func (s BackupWorkers) accuracy(runs *plan, lab *Lab, common []string) func(*Report) {
 	updates := 1500
 	if lab.Quick {
-		updates = 100
+		updates = 60
 	}
 	keep := slices.DeleteFunc(slices.Clone(common), func(k string) bool { return k[:6] == "epochs" })
 	type tried struct {

@@ -19,13 +19,13 @@ var _ = Studies.Add("dana", "momentum under asynchrony, 4 … 32 workers: NAG-AS
 func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	seeds, size := 5, []string{"epochs=5"}
 	if lab.Quick {
-		seeds, size = 3, []string{"train_limit=9000", "epochs=4"}
+		seeds, size = 3, []string{"train_limit=7500", "epochs=4"}
 	}
 	r := &Report{
 		Title:  "momentum 0.9 and asynchronous workers on MNIST",
 		Source: "Hakimi et al. 2019 (CIFAR-10, ResNet-20), from secondary notes: NAG-ASGD fails at 16 workers, Multi-ASGD and DC-ASGD at 20, DANA at none of up to 32",
 		Stated: []string{
-			"mlp(hidden=[64]), 16 samples a worker, momentum 0.9, one epoch of warm-up to 0.02 and a cosine, the same for all; test set of 10,000",
+			lab.mlp() + ", 16 samples a worker, momentum 0.9, one epoch of warm-up to 0.02 and a cosine, the same for all; test set of 10,000",
 			"time model: lognormal jitter of 20 %, a network that takes no time",
 			"a run has collapsed if its accuracy is more than 5 points below that of the same rule with 4 workers",
 		},
@@ -44,7 +44,7 @@ func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	runs, got := lab.plan(seeds), map[string][]*sample{}
 	for _, rule := range rules {
 		for _, workers := range counts {
-			got[rule.name] = append(got[rule.name], runs.add(fmt.Sprintf("%s, %d workers", rule.name, workers), append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=" + rule.optimizer, "corrector=" + rule.corrector,
+			got[rule.name] = append(got[rule.name], runs.add(fmt.Sprintf("%s, %d workers", rule.name, workers), append([]string{"data=mnist", "model=" + lab.mlp(), "optimizer=" + rule.optimizer, "corrector=" + rule.corrector,
 				"schedule=warmup(cosine(lr=0.02),epochs=1)", fmt.Sprintf("workers=%d", workers), "batch=16", "policy=asp", "device.jitter=0.2", "nonfinite=zero", "gap=true",
 				"network.bandwidth=10Tbps", "network.latency=0s"}, size...)...))
 		}

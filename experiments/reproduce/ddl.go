@@ -42,7 +42,7 @@ func (DDL) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		err := each(ctx, len(all), func(i int) error {
 			p := pr
 			if lab.Quick && all[i] <= 32 {
-				p.steps *= 10 // few ranks: the mean of a longer run
+				p.steps *= 80 / max(8, all[i]) // few ranks: the mean of a longer run
 			}
 			m, err := lab.simulate(ctx, p, append([]string{"cluster=minsky", "timing=resnet50", "batch=32", "topology=rings", fmt.Sprintf("workers=%d", all[i])}, c.keys...)...)
 			rates[i] = m.mean

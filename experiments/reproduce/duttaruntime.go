@@ -58,29 +58,36 @@ func (s DuttaRuntime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if p != 8 {
 		ks = []int{1, p}
 	}
+	rules := []string{"ksync", "kbatchsync", "kasync", "kbatchasync"}
+	times := make([]float64, len(laws)*len(ks)*len(rules)) // of an update
+	err := each(ctx, len(times), func(i int) error {
+		law, k, rule := laws[i/len(rules)/len(ks)].law, ks[i/len(rules)%len(ks)], rules[i%len(rules)]
+		policy, err := staleness.Policies.MustParse(fmt.Sprintf("%s(k=%d)", rule, k)).New(p)
+		if err != nil {
+			return err
+		}
+		sim := staletest.NewSim(policy, p, uint64(k), law)
+		for sim.View.Version < updates {
+			if err := sim.Step(); err != nil {
+				return err
+			}
+		}
+		times[i] = sim.Now() / float64(updates)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	var panels []figure.Figure
-	for _, law := range laws {
+	for l, law := range laws {
 		table := Table{Title: law.name, Header: []string{"K", "K-sync", "K-batch-sync", "K-async", "K-batch-async"}}
 		fig := figure.Figure{Title: law.name, X: figure.Axis{Label: "K"}, Y: figure.Axis{Label: "time of an update"}}
 		curves := map[string]*figure.Series{}
-		for _, k := range ks {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
+		for j, k := range ks {
 			row := []string{fmt.Sprint(k)}
 			got := map[string]float64{}
-			for _, rule := range []string{"ksync", "kbatchsync", "kasync", "kbatchasync"} {
-				policy, err := staleness.Policies.MustParse(fmt.Sprintf("%s(k=%d)", rule, k)).New(p)
-				if err != nil {
-					return nil, err
-				}
-				sim := staletest.NewSim(policy, p, uint64(k), law.law)
-				for sim.View.Version < updates {
-					if err := sim.Step(); err != nil {
-						return nil, err
-					}
-				}
-				got[rule] = sim.Now() / float64(updates)
+			for n, rule := range rules {
+				got[rule] = times[(l*len(ks)+j)*len(rules)+n]
 				row = append(row, fmt.Sprintf("%.4f", got[rule]))
 				if curves[rule] == nil {
 					curves[rule] = &figure.Series{Name: rule, Marks: true}
@@ -103,7 +110,7 @@ func (s DuttaRuntime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 				r.within(Claim, "full sync over async: P·E[X_P:P]/E[X], "+law.name, "×", float64(p)*law.kth(p), got["ksync"]*float64(p), 0.01)
 			}
 		}
-		for _, rule := range []string{"ksync", "kbatchsync", "kasync", "kbatchasync"} {
+		for _, rule := range rules {
 			fig.Series = append(fig.Series, *curves[rule])
 		}
 		panels = append(panels, fig)

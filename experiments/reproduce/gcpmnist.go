@@ -99,7 +99,7 @@ func (l *Lab) trainMNIST(ctx context.Context, r *Report) error {
 		steps, least, most = 3000, 0.985, 1
 	}
 	res, err := l.run(ctx, fmt.Sprintf("four-workers,steps=%d", steps), "data=mnist(scale=unit)", "model=mnistcnn", "optimizer=adam", "schedule=constant(lr=1e-3)",
-		"mode=server", "policy=asp", "workers=5", "servers=1", "batch=100", fmt.Sprintf("steps=%d", steps), "net=sim",
+		"mode=server", "policy=asp", "workers=5", "servers=1", "batch=100", fmt.Sprintf("steps=%d", steps), fmt.Sprintf("eval_every=%d", steps/2), "net=sim",
 		"device.flops=17.5e9", "device.jitter=0.1", "network.bandwidth=2Gbps", "network.latency=200us")
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ package reproduce
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 
@@ -69,6 +70,25 @@ type Point struct {
 	Most      float64 `json:"most"`  // to here
 	Kind      Kind    `json:"kind"`
 	OK        bool    `json:"ok"`
+}
+
+// MarshalJSON writes figures that are not finite, of what never came about, as
+// null.
+func (p Point) MarshalJSON() ([]byte, error) {
+	type plain Point
+	number := func(x float64) *float64 {
+		if math.IsInf(x, 0) || math.IsNaN(x) {
+			return nil
+		}
+		return &x
+	}
+	return json.Marshal(struct {
+		plain
+		Published *float64 `json:"published"`
+		Ours      *float64 `json:"ours"`
+		Least     *float64 `json:"least"`
+		Most      *float64 `json:"most"`
+	}{plain(p), number(p.Published), number(p.Ours), number(p.Least), number(p.Most)})
 }
 
 // Report is the outcome of a study.

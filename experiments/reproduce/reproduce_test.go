@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -89,5 +90,19 @@ func squeeze(s string) string {
 func TestUnknownStudy(t *testing.T) {
 	if _, err := Run(context.Background(), "codec-eror", &Lab{}); err == nil || !strings.Contains(err.Error(), "codec-error") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestPointsThatAreNotFinite(t *testing.T) {
+	b, err := json.Marshal(Point{Name: "never", Unit: "s", Published: 1, Ours: math.Inf(1), Least: 0, Most: math.NaN(), Kind: Claim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct {
+		Name, Kind      string
+		Published, Ours *float64
+	}
+	if err := json.Unmarshal(b, &p); err != nil || p.Name != "never" || p.Kind != "claim" || p.Published == nil || *p.Published != 1 || p.Ours != nil {
+		t.Errorf("%s: %v", b, err)
 	}
 }

@@ -75,14 +75,15 @@ func weightless(steps int, keys ...string) (experiments.Config, error) {
 	return c, nil
 }
 
-// each calls do for 0 … n−1, as many at once as there are cores, and returns the
-// first error.
+// each calls do for n−1 … 0, as many at once as there are cores, and returns the
+// first error. Studies list their runs from small to large, and what takes longest
+// should begin first.
 func each(ctx context.Context, n int, do func(i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup
-	for i := range n {
+	for i := n - 1; i >= 0; i-- {
 		wait.Add(1)
 		slots <- struct{}{}
 		go func() {

@@ -21,7 +21,7 @@ func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Source: "Lian et al. 2018 (as recalled): slowing one of 16 workers 10 or 100 times hardly hurts AD-PSGD and stalls all-reduce and D-PSGD; " +
 			"Assran and Rabbat 2020: gradient push need not wait either",
 		Stated: []string{
-			"task: mlp(hidden=[64]) on the first samples of MNIST, tested on all 10,000; batch 16 a worker, plain SGD at 0.1, the same number of gradients in every run",
+			"task: " + lab.mlp() + " on the first samples of MNIST, tested on all 10,000; batch 16 a worker, plain SGD at 0.1, the same number of gradients in every run",
 			"virtual devices of 1 GFLOP/s, lognormal jitter of 0.1, 10 Gb/s: about 5 ms a gradient, beside which a message takes 0.2 ms; the last worker takes 10 or 100 times as long a gradient",
 			"time is that to a test accuracy of 0.88, looked at after every 32 gradients a worker; a method stalls if it takes at least half as many times as long as the slow worker does",
 			"accuracy is that of the mean of all workers' models, the slow one's included, or of the server's",
@@ -29,7 +29,7 @@ func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	workers, limit, seeds := 16, "24000", 5
 	if lab.Quick {
-		workers, limit, seeds = 8, "12000", 3
+		workers, limit, seeds = 8, "9000", 3
 	}
 	methods := []struct {
 		name   string
@@ -57,7 +57,7 @@ func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 				law = fmt.Sprintf("1x%d", slow)
 			}
 			got[m.name] = append(got[m.name], runs.add(fmt.Sprintf("%s,slow=%d", m.name, slow), append([]string{
-				"data=mnist", "model=mlp(hidden=[64])", "train_limit=" + limit, fmt.Sprintf("workers=%d", workers), "batch=16", "epochs=3", "target=0.88",
+				"data=mnist", "model=" + lab.mlp(), "train_limit=" + limit, fmt.Sprintf("workers=%d", workers), "batch=16", "epochs=3", "target=0.88",
 				fmt.Sprintf("eval_every=%d", 32*workers/m.each), "schedule=constant(lr=0.1)", "device.flops=1e9", "network.bandwidth=10Gbps", "device.jitter=0.1", "device.slow=" + law,
 			}, m.keys...)...))
 		}

@@ -26,18 +26,18 @@ func (s Softsync) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Source: "Zhang, Gupta, Lian and Liu 2016; Gupta, Zhang and Wang 2016; the mean (λ−1)/c and the tail of exponential times follow from renewal theory",
 		Stated: []string{
 			"staleness: compute times normal, lognormal or exponential with mean 1, messages take none; no training",
-			"learning: MNIST, mlp(hidden=[64]), momentum 0.9 at the server, 1 epoch of warm-up to α0, then a cosine; test set of 10,000",
+			"learning: MNIST, " + lab.mlp() + ", momentum 0.9 at the server, 1 epoch of warm-up to α0, then a cosine; test set of 10,000",
 			"time model of the training runs: equal devices with lognormal jitter of 10 %, a network that takes no time",
 		},
 	}
-	if err := s.staleness(r, lab); err != nil {
+	if err := s.staleness(ctx, r, lab); err != nil {
 		return nil, err
 	}
 	return r, s.learning(ctx, r, lab)
 }
 
 // staleness runs the policy alone, without parameters.
-func (s Softsync) staleness(r *Report, lab *Lab) error {
+func (s Softsync) staleness(ctx context.Context, r *Report, lab *Lab) error {
 	const workers = 30
 	gradients := 2_000_000
 	if lab.Quick {
@@ -54,25 +54,33 @@ func (s Softsync) staleness(r *Report, lab *Lab) error {
 	}
 	table := Table{Title: "staleness τ", Header: []string{"compute times", "n", "mean", "largest", "P(τ > 2n)"}}
 	fig := figure.Figure{Title: "staleness, n = 30", X: figure.Axis{Label: "τ"}, Y: figure.Axis{Label: "share of gradients"}}
-	for _, law := range laws {
-		for _, n := range []int{1, 15, 30} {
-			p, err := staleness.Softsync{N: n}.New(workers)
-			if err != nil {
-				return err
-			}
-			sim := staletest.NewSim(p, workers, 1, law.law)
-			var hist []int
-			sim.OnUpdate = func(pushes []staletest.Push) {
-				for _, p := range pushes {
-					for len(hist) <= p.Delay {
-						hist = append(hist, 0)
-					}
-					hist[p.Delay]++
+	ns := []int{1, 15, 30}
+	hists := make([][]int, len(laws)*len(ns)) // how often each τ was seen
+	err := each(ctx, len(hists), func(i int) error {
+		p, err := staleness.Softsync{N: ns[i%len(ns)]}.New(workers)
+		if err != nil {
+			return err
+		}
+		sim := staletest.NewSim(p, workers, 1, laws[i/len(ns)].law)
+		var hist []int
+		sim.OnUpdate = func(pushes []staletest.Push) {
+			for _, p := range pushes {
+				for len(hist) <= p.Delay {
+					hist = append(hist, 0)
 				}
+				hist[p.Delay]++
 			}
-			if err := sim.Run(gradients); err != nil {
-				return err
-			}
+		}
+		err = sim.Run(gradients)
+		hists[i] = hist
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, law := range laws {
+		for j, n := range ns {
+			hist := hists[i*len(ns)+j]
 			sum, total, beyond := 0, 0, 0
 			for tau, k := range hist {
 				sum, total = sum+tau*k, total+k
@@ -117,9 +125,9 @@ func (s Softsync) staleness(r *Report, lab *Lab) error {
 func (s Softsync) learning(ctx context.Context, r *Report, lab *Lab) error {
 	seeds, size := 5, []string{"epochs=10"}
 	if lab.Quick {
-		seeds, size = 3, []string{"epochs=10", "train_limit=9000"}
+		seeds, size = 3, []string{"epochs=10", "train_limit=7500"}
 	}
-	common := append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "workers=30", "batch=4",
+	common := append([]string{"data=mnist", "model=" + lab.mlp(), "optimizer=momentum", "workers=30", "batch=4",
 		fmt.Sprintf("schedule=warmup(cosine(lr=%g),epochs=1)", s.Rate), "nonfinite=zero",
 		"device.jitter=0.1", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
 	runs := lab.plan(seeds)

@@ -21,9 +21,9 @@ var _ = Studies.Add("ssp", "the slack of stale synchronous parallel, with stragg
 // Run implements Study.
 func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const target = 0.93
-	seeds, size := 5, []string{"epochs=3"}
+	seeds, size := 5, []string{"epochs=3", "eval_every=100"}
 	if lab.Quick {
-		seeds, size = 3, []string{"train_limit=12000", "epochs=4"}
+		seeds, size = 3, []string{"train_limit=12000", "epochs=4", "eval_every=200"}
 	}
 	r := &Report{
 		Title:  "SSP with 16 workers on MNIST",
@@ -41,7 +41,7 @@ func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	for _, law := range laws {
 		for _, policy := range policies {
 			got[law] = append(got[law], runs.add(law+" "+policy, append([]string{"data=mnist", "model=mlp(hidden=[64])", "optimizer=momentum", "schedule=constant(lr=0.003)",
-				"workers=16", "batch=8", "eval_every=100", "policy=" + policy, "device.law=" + law, "network.bandwidth=10Tbps", "network.latency=0s"}, size...)...))
+				"workers=16", "batch=8", "policy=" + policy, "device.law=" + law, "network.bandwidth=10Tbps", "network.latency=0s"}, size...)...))
 		}
 	}
 	if err := runs.make(ctx); err != nil {

@@ -26,3 +26,12 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 	}
 	return r, nil
 }
+
+// mlp is the net that studies of asynchrony train: one layer of 64, in a quick
+// study of 32.
+func (l *Lab) mlp() string {
+	if l.Quick {
+		return "mlp(hidden=[32])"
+	}
+	return "mlp(hidden=[64])"
+}
