@@ -17,7 +17,7 @@ func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Title:  "accuracy over the communication period τ",
 		Source: "Zhang, Choromanska and LeCun 2015 (figures as recalled): DOWNPOUR unstable at τ = 16 and 64, EASGD not; EAMSGD best of all",
 		Stated: []string{
-			"task: mlp(hidden=[64]) on the first samples of MNIST, tested on all 10,000; 4 asynchronous workers, batch 32 each, the same number of gradients in every run",
+			"task: " + lab.mlp() + " on the first samples of MNIST, tested on all 10,000; 4 asynchronous workers, batch 32 each, the same number of gradients in every run",
 			"DOWNPOUR: n_fetch = n_push = τ, plain SGD on replicas and server; EASGD: β = 0.9, plain SGD; EAMSGD: the same with Nesterov momentum 0.9",
 			"the rate of a method at a τ is the one of its grid with the best mean over the seeds reported, which favours all alike",
 		},
@@ -50,7 +50,7 @@ func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		for _, tau := range taus {
 			for _, rate := range m.rates {
 				n := name(m.name, tau, rate)
-				got[n] = runs.add(n, append([]string{"data=mnist", "model=mlp(hidden=[64])", "train_limit=" + limit, "workers=4", "batch=32", "epochs=4",
+				got[n] = runs.add(n, append([]string{"data=mnist", "model=" + lab.mlp(), "train_limit=" + limit, "workers=4", "batch=32", "epochs=4",
 					"policy=asp", "nonfinite=zero", "device.jitter=0.2", "schedule=constant(lr=" + rate + ")"}, m.keys(tau)...)...)
 			}
 		}
