@@ -67,6 +67,9 @@ func TestMeanStaleness(t *testing.T) {
 // Dutta et al. 2018, sections 3 and 4: the mean time of an update of 8 workers
 // whose compute times are exponential with mean 1.
 func TestTimeOfUpdate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const workers, updates = 8, 60000
 	harmonic := func(n int) (h float64) {
 		for i := 1; i <= n; i++ {

@@ -47,11 +47,15 @@ func balanced(t *testing.T, o *train.Observer) {
 // The tree learns on all nets, with the same bits where nobody is free, repeats
 // itself on the virtual cluster, and loses no gradient.
 func TestRudra(t *testing.T) {
+	updates, right := 100, 0.8
+	if testing.Short() { // that they run, not that they learn
+		updates, right = 20, 0
+	}
 	for _, c := range rudra {
 		t.Run(c.name, func(t *testing.T) {
-			opts := append(c.opts, func(j *train.Job) { j.Updates, j.EvalEvery = 100*each(j), 50*each(j) })
+			opts := append(c.opts, func(j *train.Job) { j.Updates, j.EvalEvery = updates*each(j), updates/2*each(j) })
 			vir, _ := runOn(t, simulated(0), job(t, opts...), nil)
-			if vir.Final.Accuracy < 0.8 || vir.Final.Step != vir.Job.Updates {
+			if vir.Final.Accuracy < right || vir.Final.Step != vir.Job.Updates {
 				t.Errorf("ended with %+v", vir.Final)
 			}
 			balanced(t, vir)
