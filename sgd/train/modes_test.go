@@ -146,6 +146,9 @@ func TestApart(t *testing.T) {
 
 // A run resumed at any mark ends with the bits of one that was not stopped.
 func TestApartResumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, c := range apart {
 		t.Run(c.name, func(t *testing.T) {
 			opts := append(c.opts, func(j *train.Job) { j.CheckpointEvery, j.Updates, j.EvalEvery = 25, 90*each(j), 20 })
