@@ -61,11 +61,7 @@ func (Downpour) Check(j *Job) error {
 func (Downpour) Program(j *Job, rank int) (comm.Program, error) {
 	sh := j.shards()
 	if rank >= j.Workers {
-		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
-		if err != nil {
-			return nil, err
-		}
-		return s.program, nil
+		return j.serve(rank, sh)
 	}
 	w, err := newWorker(j, rank, sh)
 	if err != nil {
@@ -84,7 +80,6 @@ type replica struct {
 	sum      vector // gradients since the last push; empty behind one
 	sched    lrschedule.Schedule
 	fetching bool
-	pushing  bool
 	losses   float64
 }
 
@@ -256,19 +251,6 @@ func (r *replica) push(ctx context.Context) error {
 	r.sum.release()
 	r.pushing = true
 	return r.token(ctx, tokenPush, comm.Header{})
-}
-
-// pushed waits until the push under way is acknowledged.
-func (r *replica) pushed(ctx context.Context) error {
-	if !r.pushing {
-		return nil
-	}
-	r.pushing = false
-	began := r.times.read()
-	hd, err := r.wait(ctx, tokenPushed)
-	r.times.stood(began)
-	r.flags |= hd.Flags
-	return err
 }
 
 // fetched waits for the fetch under way and takes up its parameters.

@@ -111,11 +111,7 @@ func (j *Job) lasting() bool { return j.synchronous() || j.threaded() }
 func (m Rudra) Program(j *Job, rank int) (comm.Program, error) {
 	sh := j.shards()
 	if rank >= j.Workers {
-		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
-		if err != nil {
-			return nil, err
-		}
-		return s.program, nil
+		return j.serve(rank, sh)
 	}
 	w, err := newWorker(j, rank, sh)
 	if err != nil {
@@ -145,7 +141,6 @@ type learner struct {
 	relay *relay // that sits with it; nil: none
 
 	// With threads.
-	pushing bool
 	mu      sync.Mutex
 	told    []uint16 // flags, by shard; guarded by mu, as is what links fetched
 	closing bool     // ask no more; guarded by mu
@@ -491,18 +486,6 @@ func (l *learner) pushActivity(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-}
-
-// pushed waits until the gradient before is taken.
-func (l *learner) pushed(ctx context.Context) error {
-	if !l.pushing {
-		return nil
-	}
-	l.pushing = false
-	began := l.times.read()
-	_, err := l.wait(ctx, tokenPushed)
-	l.times.stood(began)
-	return err
 }
 
 // trunk is a server's side of a tree.

@@ -216,6 +216,15 @@ func (st *store) Step(u ps.Update) error {
 	return nil
 }
 
+// serve is the program of a server's rank.
+func (j *Job) serve(rank int, sh []*shard) (comm.Program, error) {
+	s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
+	if err != nil {
+		return nil, err
+	}
+	return s.program, nil
+}
+
 // program is what the server's rank does.
 func (s *server) program(ctx context.Context, h comm.Host) error {
 	s.h = h

@@ -71,11 +71,7 @@ func (j *Job) bucket() int {
 func (m Server) Program(j *Job, rank int) (comm.Program, error) {
 	sh := j.shards()
 	if rank >= j.Workers {
-		s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
-		if err != nil {
-			return nil, err
-		}
-		return s.program, nil
+		return j.serve(rank, sh)
 	}
 	w, err := newWorker(j, rank, sh)
 	if err != nil {
@@ -106,6 +102,7 @@ type worker struct {
 	params  vector
 	shares  bool // params are read only
 	keeps   bool // params until newer ones come
+	pushing bool // beside computing, by another activity
 	barrier bool // parameters are asked for
 	grad    vector
 	links   []*link
@@ -742,4 +739,17 @@ func (w *worker) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
 	}
 	defer f.Release()
 	return f.Header, nil
+}
+
+// pushed waits until the push under way, which another activity makes, is taken.
+func (w *worker) pushed(ctx context.Context) error {
+	if !w.pushing {
+		return nil
+	}
+	w.pushing = false
+	began := w.times.read()
+	hd, err := w.wait(ctx, tokenPushed)
+	w.times.stood(began)
+	w.flags |= hd.Flags
+	return err
 }
