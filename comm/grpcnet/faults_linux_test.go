@@ -76,9 +76,29 @@ func child(coordinator string) int {
 	return 1
 }
 
+// kid is a running child.
+type kid struct {
+	*os.Process
+	ended <-chan struct{} // closed when it will say no more
+}
+
+// wake lets a stopped child go on, and waits until it has heard what became of
+// it: to a process that has ended it would only find the connection lost.
+func (k *kid) wake() error {
+	if err := k.Signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	select {
+	case <-k.ended:
+		return nil
+	case <-time.After(20 * time.Second):
+		return errors.New("the child goes on as if nothing had been")
+	}
+}
+
 // runWithChild runs p beside a child, which is the coordinator or joins. It gives
-// the child's process to who asks on the channel once the child is ready.
-func runWithChild(t *testing.T, coordinator bool, ready chan<- *os.Process, p comm.Program) (output func() string) {
+// the child to who asks on the channel once the child is ready.
+func runWithChild(t *testing.T, coordinator bool, ready chan<- *kid, p comm.Program) (output func() string) {
 	t.Helper()
 	var n *Net
 	var err error
@@ -112,7 +132,7 @@ func runWithChild(t *testing.T, coordinator bool, ready chan<- *os.Process, p co
 		defer close(read)
 		line, _ := r.ReadString('\n')
 		if line == "ready\n" {
-			ready <- cmd.Process
+			ready <- &kid{cmd.Process, read}
 		} else {
 			rest.WriteString(line)
 		}
@@ -164,9 +184,9 @@ func hurt(t *testing.T, child *os.Process, sig os.Signal, what string, within ti
 // F2: kill -9.
 func TestF2KilledPeer(t *testing.T) {
 	for _, coordinator := range []bool{false, true} {
-		ready := make(chan *os.Process, 1)
+		ready := make(chan *kid, 1)
 		runWithChild(t, coordinator, ready, func(ctx context.Context, h comm.Host) error {
-			return hurt(t, <-ready, syscall.SIGKILL, "connection lost", 10*time.Second)(ctx, h)
+			return hurt(t, (<-ready).Process, syscall.SIGKILL, "connection lost", 10*time.Second)(ctx, h)
 		})()
 	}
 }
@@ -179,16 +199,13 @@ func TestF9StoppedPeer(t *testing.T) {
 }
 
 func stopped(t *testing.T, coordinator bool) {
-	ready := make(chan *os.Process, 1)
+	ready := make(chan *kid, 1)
 	output := runWithChild(t, coordinator, ready, func(ctx context.Context, h comm.Host) error {
 		p := <-ready
-		if err := hurt(t, p, syscall.SIGSTOP, "silent for", lease+20*time.Second)(ctx, h); err != nil {
+		if err := hurt(t, p.Process, syscall.SIGSTOP, "silent for", lease+20*time.Second)(ctx, h); err != nil {
 			return err
 		}
-		if err := p.Signal(syscall.SIGCONT); err != nil {
-			return err
-		}
-		return h.Sleep(ctx, 500*time.Millisecond)
+		return p.wake()
 	})
 	if s := output(); !strings.Contains(s, "fenced: ") || !strings.Contains(s, "its lease is 1.5s") {
 		t.Errorf("the child said %q", s)
@@ -198,7 +215,7 @@ func stopped(t *testing.T, coordinator bool) {
 // F27: a reader that has stopped blocks a sender no longer than its lease, and
 // what waits for it is bounded.
 func TestF27StoppedReader(t *testing.T) {
-	ready := make(chan *os.Process, 1)
+	ready := make(chan *kid, 1)
 	output := runWithChild(t, false, ready, func(ctx context.Context, h comm.Host) error {
 		p := <-ready
 		for range 2 {
@@ -230,7 +247,7 @@ func TestF27StoppedReader(t *testing.T) {
 		if slowest > lease+2*time.Second {
 			return fmt.Errorf("a send took %v", slowest)
 		}
-		return p.Signal(syscall.SIGCONT)
+		return p.wake()
 	})
 	if s := output(); !strings.Contains(s, "fenced: ") {
 		t.Errorf("the child said %q", s)

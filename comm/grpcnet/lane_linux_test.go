@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -60,7 +59,7 @@ func TestLanes(t *testing.T) {
 // the news of its death.
 func TestF2LastWordsInMemory(t *testing.T) {
 	overMemory(t, "", func(t *testing.T) {
-		ready := make(chan *os.Process, 1)
+		ready := make(chan *kid, 1)
 		runWithChild(t, false, ready, func(ctx context.Context, h comm.Host) error {
 			child := <-ready // has sent two frames
 			if err := child.Signal(syscall.SIGKILL); err != nil {
