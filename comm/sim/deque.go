@@ -31,13 +31,3 @@ func (d *deque[T]) pop() T {
 	d.head, d.n = (d.head+1)&(len(d.buf)-1), d.n-1
 	return v
 }
-
-// take removes the i-th element from the front.
-func (d *deque[T]) take(i int) T {
-	v := *d.at(i)
-	for ; i > 0; i-- { // those in front move back by one
-		*d.at(i) = *d.at(i - 1)
-	}
-	d.pop()
-	return v
-}

@@ -199,7 +199,7 @@ type host struct {
 	loop    *loop
 	rank    int
 	tasks   []*task
-	inbox   deque[queued]
+	inbox   inbox
 	gone    *comm.PeerError // what the others are told once it has ended
 	news    []*comm.PeerError
 	acts    int
@@ -278,8 +278,7 @@ func (h *host) finish() {
 			return t.from == h.rank || (t.from == comm.AnyRank && h.failed != nil)
 		})
 	}
-	for h.inbox.len() > 0 {
-		q := h.inbox.pop()
+	for q, ok := h.inbox.take(comm.AnyRank, comm.AnyTag); ok; q, ok = h.inbox.take(comm.AnyRank, comm.AnyTag) {
 		q.frame.Release()
 	}
 }
@@ -335,7 +334,7 @@ func (h *host) computing(w comm.Work, i int) error {
 		switch {
 		case h.failed != nil:
 			return h.failed
-		case h.has(w.Break):
+		case h.inbox.has(w.Break):
 			return comm.ErrBroken
 		case h.loop.now >= end:
 			return nil
@@ -349,22 +348,12 @@ func (h *host) computing(w comm.Work, i int) error {
 	}
 }
 
-// has says whether a frame with the tag is in the inbox.
-func (h *host) has(tag comm.Tag) bool {
-	for i := range h.inbox.len() {
-		if h.inbox.at(i).frame.Header.Tag == tag {
-			return true
-		}
-	}
-	return false
-}
-
 func (h *host) Do(ctx context.Context, w comm.Work) error {
 	l := h.loop
 	if l.ended != nil {
 		return l.ended
 	}
-	if w.Break != 0 && h.has(w.Break) {
+	if w.Break != 0 && h.inbox.has(w.Break) {
 		return comm.ErrBroken
 	}
 	due := l.now
@@ -470,20 +459,17 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 		if h.failed != nil {
 			return comm.Frame{}, h.failed
 		}
-		for i := range h.inbox.len() {
-			if matches(t, &h.inbox.at(i).frame.Header) {
-				q := h.inbox.take(i)
-				f := q.frame
-				if int(f.Header.From) != h.rank {
-					h.traffic.Recv(f)
-				}
-				if l.now > began && comm.Blocks(ctx, h.rank, f.Header) {
-					wait := h.waited(began, int(f.Header.From), q.sent)
-					h.traffic.Block(l.now-began-wait, wait)
-				}
-				h.span(Waiting, began, 0)
-				return f, nil
+		if q, ok := h.inbox.take(from, tag); ok {
+			f := q.frame
+			if int(f.Header.From) != h.rank {
+				h.traffic.Recv(f)
 			}
+			if l.now > began && comm.Blocks(ctx, h.rank, f.Header) {
+				wait := h.waited(began, int(f.Header.From), q.sent)
+				h.traffic.Block(l.now-began-wait, wait)
+			}
+			h.span(Waiting, began, 0)
+			return f, nil
 		}
 		if from == comm.AnyRank {
 			if e := h.told(); e != nil {
