@@ -74,20 +74,20 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 	cells := plan.Chunks * per
 	sent, got := make([]int, cells), make([]int, cells) // 1 + the last access of either kind, 0 without
 	summed := make([]bool, cells)
-	edge := func(cell int) int { // where a cell begins
-		if cell == cells {
-			return n
-		}
-		chunk := cell / per
+	edge := make([]int, cells+1) // where a cell begins
+	for chunk := range plan.Chunks {
 		lo, hi := begin(chunk), begin(chunk+1)
-		at, _ := Bounds(Part{cell % per, cell % per}, per, hi-lo)
-		return lo + at
+		for cell := range per {
+			at, _ := Bounds(Part{cell, cell}, per, hi-lo)
+			edge[chunk*per+cell] = lo + at
+		}
 	}
+	edge[cells] = n
 	// run calls do for the pieces of a part: as many cells as fit.
 	run := func(p Part, do func(from, to int)) {
 		for from, end := p.Lo*per, p.Hi*per; from < end; {
 			to := from + 1
-			for to < end && edge(to+1)-edge(from) <= limit {
+			for to < end && edge[to+1]-edge[from] <= limit {
 				to++
 			}
 			do(from, to)
@@ -103,7 +103,7 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi
 		if m.To >= 0 {
 			run(m.Send, func(from, to int) {
-				p := piece{peer: m.To, lo: edge(from), hi: edge(to), soon: soon, before: base + len(g.sends) - first}
+				p := piece{peer: m.To, lo: edge[from], hi: edge[to], soon: soon, before: base + len(g.sends) - first}
 				for c := from; c < to; c++ {
 					p.got = max(p.got, got[c])
 					sent[c], summed[c] = len(g.sends)+1, false
@@ -118,7 +118,7 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 		}
 		if m.From >= 0 {
 			run(m.Recv, func(from, to int) {
-				p := piece{peer: m.From, lo: edge(from), hi: edge(to), add: m.Add}
+				p := piece{peer: m.From, lo: edge[from], hi: edge[to], add: m.Add}
 				for c := from; c < to; c++ {
 					p.got, p.gone = max(p.got, got[c]), max(p.gone, sent[c])
 					got[c], summed[c] = len(g.recvs)+1, m.Add
@@ -131,7 +131,7 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 		}
 	}
 	for c := range cells {
-		if lo, hi := edge(c), edge(c+1); summed[c] && lo < hi {
+		if lo, hi := edge[c], edge[c+1]; summed[c] && lo < hi {
 			if k := len(g.settle) - 1; k >= 0 && g.settle[k][1] == lo {
 				g.settle[k][1] = hi
 			} else {
