@@ -101,8 +101,15 @@ func TestShow(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.out.String()), &rec); err != nil || rec["result"] == nil {
 		t.Errorf("%v\n%s", err, p.says())
 	}
-	if p := finish(t, 2, "show", out); !strings.Contains(p.err.String(), r.Folder) {
+	if p := finish(t, 0, "show", out); !strings.Contains(p.out.String(), r.SHA256) {
+		t.Errorf("the only run in a folder is not shown\n%s", p.says())
+	}
+	finish(t, 0, "run", recipe(t, quick), "seed=2", "--quiet", "--out", out)
+	if p := finish(t, 2, "show", out); !strings.Contains(p.err.String(), "names 2 runs, such as "+r.Folder) {
 		t.Errorf("the run folders below are not named\n%s", p.says())
+	}
+	if p := finish(t, 2, "whatif", "network.bandwidth=1Gbps", "workers=2"); !strings.Contains(p.err.String(), "is no run") {
+		t.Error(p.says())
 	}
 	finish(t, 2, "show", t.TempDir())
 	finish(t, 2, "show")

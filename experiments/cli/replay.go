@@ -24,12 +24,16 @@ code is 1 if they do not.
   gradlab replay runs/gcp-mnist/…`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{errors.New("replay needs one run folder")}
+				return usageError{errors.New("replay needs one run: its folder, or its id from gradlab runs list")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := experiments.Replay(cmd.Context(), args[0], e.places())
+			run, err := e.one("runs", args[0])
+			if err != nil {
+				return err
+			}
+			r, err := experiments.Replay(cmd.Context(), run.Folder, e.places())
 			if err != nil {
 				return fmt.Errorf("replay of %s: %w", args[0], err)
 			}

@@ -63,6 +63,21 @@ func (e *env) selected(out string, args []string) ([]*store.Run, error) {
 	return runs, nil
 }
 
+// one finds the run that an argument names: its folder, or its id.
+func (e *env) one(out, arg string) (*store.Run, error) {
+	if _, err := os.Stat(arg); err != nil && store.IsCondition(arg) {
+		return nil, usageError{fmt.Errorf("%s is no run: want a run's folder, or its id from gradlab runs list, first", arg)}
+	}
+	runs, err := e.selected(out, []string{arg})
+	if err != nil {
+		return nil, err
+	}
+	if runs = store.Latest(runs); len(runs) > 1 {
+		return nil, usageError{fmt.Errorf("%s names %d runs, such as %s; want one", arg, len(runs), runs[0].Folder)}
+	}
+	return runs[0], nil
+}
+
 // style reads the --format flag of tables.
 func style(format string) (string, error) {
 	switch format {
@@ -275,14 +290,11 @@ func (e *env) runsDiffCommand(out *string) *cobra.Command {
 			}
 			var two []*store.Run
 			for _, a := range args {
-				runs, err := e.selected(*out, []string{a})
+				r, err := e.one(*out, a)
 				if err != nil {
 					return err
 				}
-				if runs = store.Latest(runs); len(runs) > 1 {
-					return usageError{fmt.Errorf("%s names %d runs; diff wants one", a, len(runs))}
-				}
-				two = append(two, runs[0])
+				two = append(two, r)
 			}
 			t := store.Diff(two[0], two[1])
 			if st == "json" {

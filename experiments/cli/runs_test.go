@@ -37,6 +37,11 @@ func TestSweep(t *testing.T) {
 	if s := p.out.String(); !strings.Contains(s, "difference") || !strings.Contains(s, "±") || !strings.Contains(p.err.String(), "4 of 4") {
 		t.Error(p.says())
 	}
+	// A younger run that was traced, and is the same but for that, hides none.
+	finish(t, 0, "run", recipe(t, quick), "codec=raw", "seed=1", "trace=true", "--out", out)
+	if s := finish(t, 0, sweepArgs(t, out)...).out.String(); !strings.Contains(s, "│ raw   │ 2 │") {
+		t.Error(s)
+	}
 }
 
 func TestSweepTellsFailures(t *testing.T) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -22,15 +21,11 @@ func (e *env) showCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := args[0]
-			if _, err := os.Stat(path); err != nil {
-				runs, err := e.selected("runs", args)
-				if err != nil {
-					return err
-				}
-				path = runs[len(runs)-1].Folder
+			r, err := e.one("runs", args[0])
+			if err != nil {
+				return err
 			}
-			rec, err := experiments.ReadRecord(path)
+			rec, err := experiments.ReadRecord(r.Folder)
 			if err != nil {
 				return usageError{err}
 			}

@@ -288,15 +288,15 @@ func compareJobs(w io.Writer, jobs []sweep.Job, out string) error {
 	if err != nil {
 		return err
 	}
-	byID := map[string]*store.Run{}
-	for _, r := range store.Latest(all) {
-		byID[r.ID] = r
+	byID := map[string][]*store.Run{}
+	for _, r := range all {
+		if r.Result != nil {
+			byID[r.ID] = append(byID[r.ID], r)
+		}
 	}
 	var runs []*store.Run
 	for _, j := range jobs {
-		if r := byID[j.ID]; r != nil && r.Result != nil {
-			runs = append(runs, r)
-		}
+		runs = append(runs, byID[j.ID]...)
 	}
 	if len(runs) == 0 {
 		return nil

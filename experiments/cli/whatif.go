@@ -23,12 +23,16 @@ depend on gradients, so a replay takes seconds.
   gradlab whatif runs/quickstart/… 'codec=qsgd(bits=4)' mode=reduce overlap=true`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usageError{errors.New("whatif needs a run folder and what to change, such as network.bandwidth=10Gbps")}
+				return usageError{errors.New("whatif needs a run (its folder, or its id from gradlab runs list) and what to change, such as network.bandwidth=10Gbps")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := experiments.AskWhatIf(cmd.Context(), args[0], args[1:], e.places())
+			r, err := e.one("runs", args[0])
+			if err != nil {
+				return err
+			}
+			w, err := experiments.AskWhatIf(cmd.Context(), r.Folder, args[1:], e.places())
 			if err != nil {
 				return err
 			}

@@ -5,12 +5,21 @@ import (
 	"time"
 )
 
-// meter measures a speed, smoothed over some ten seconds.
+const (
+	memory = 10.0 // seconds over which a meter smooths
+	settle = 0.5  // seconds after which it forgets its first measurement
+)
+
+// meter measures a speed: what was counted over the time it took, both fading
+// with age, so that counts that come in a bunch weigh no more than their time.
 type meter struct {
 	rate  float64 // per second
 	at    time.Time
 	count float64
-	n     int // of measurements
+
+	n          int     // of measurements
+	gain, span float64 // faded sums
+	early      [2]float64
 }
 
 // add tells the meter a count. One that went back starts it anew.
@@ -23,14 +32,17 @@ func (m *meter) add(now time.Time, count float64) {
 	case dt <= 0:
 		return
 	}
-	rate := (count - m.count) / dt
-	if m.n < 2 { // the first includes what came before the work
-		m.rate = rate
-	} else {
-		m.rate += (1 - math.Exp(-dt/10)) * (rate - m.rate)
-	}
+	gain := count - m.count
 	m.at, m.count = now, count
-	m.n++
+	if m.n++; m.n == 1 { // includes what came before the work
+		m.early = [2]float64{gain, dt}
+	} else {
+		fade := math.Exp(-dt / memory)
+		m.gain, m.span = fade*m.gain+gain, fade*m.span+dt
+	}
+	if m.rate = m.gain / m.span; m.span < settle {
+		m.rate = (m.early[0] + m.gain) / (m.early[1] + m.span)
+	}
 }
 
 func (m *meter) known() bool { return m.n > 0 }

@@ -246,3 +246,23 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+// Counts that come in a bunch, as they do when who reports was kept waiting, do
+// not look like speed.
+func TestMeterIsNotFooledByBunches(t *testing.T) {
+	var m meter
+	now := time.Unix(1, 0)
+	m.add(now, 0)
+	count := 0.0
+	for range 50 {
+		now = now.Add(200 * time.Millisecond)
+		for range 4 { // twenty at once, every fifth of a second
+			count += 5
+			now = now.Add(time.Microsecond)
+			m.add(now, count)
+			if m.rate < 20 || m.rate > 130 {
+				t.Fatalf("%v a second after %v", m.rate, count)
+			}
+		}
+	}
+}
