@@ -21,6 +21,7 @@ type Task struct {
 	Target      float64 // test accuracy that all runs aim at; 0: they differ, or aim at none
 	Configs     []*Config
 	Varying     []string // keys in which configurations differ
+	Usual       []string // what their names leave out, as "key=value"
 	Sections    []Section
 }
 
@@ -105,7 +106,9 @@ func newTask(runs []*store.Run) (*Task, error) {
 			t.Target = 0
 		}
 	}
-	for _, g := range store.Groups(runs) {
+	groups := store.Groups(runs)
+	t.Usual = store.Usual(groups)
+	for _, g := range groups {
 		c, err := newConfig(g, t.Target)
 		if err != nil {
 			return nil, err

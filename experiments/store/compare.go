@@ -49,8 +49,9 @@ type Comparison struct {
 	Field   Field       `json:"-"`
 	Name    string      `json:"field"`
 	Target  float64     `json:"target,omitempty"`
-	Varying []string    `json:"varying"` // keys in which the groups differ
-	Groups  []*Compared `json:"groups"`  // the baseline first
+	Varying []string    `json:"varying"`         // keys in which the groups differ
+	Usual   []string    `json:"usual,omitempty"` // what labels leave out
+	Groups  []*Compared `json:"groups"`          // the baseline first
 	Scaling []Scaling   `json:"scaling,omitempty"`
 }
 
@@ -66,7 +67,7 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 	for _, g := range groups {
 		all = append(all, g.Runs...)
 	}
-	c.Varying = Varying(all)
+	c.Varying, c.Usual = Varying(all), Usual(groups)
 	if target == 0 {
 		c.Target = commonTarget(all)
 	}

@@ -11,7 +11,7 @@ import (
 
 // Group is a configuration and its repeats over seeds.
 type Group struct {
-	Label string // keys in which groups differ: "codec=raw workers=4"; the value alone if it is one key
+	Label string // keys in which groups differ: "codec=raw workers=4"; the value alone if it is one key; see Usual
 	Keys  map[string]string
 	Runs  []*Run // by seed
 }
@@ -54,26 +54,59 @@ func Groups(runs []*Run) []*Group {
 		g := byKey[c.Hash()]
 		if g == nil {
 			g = &Group{Keys: map[string]string{}}
-			var parts []string
 			for _, n := range names {
-				v := r.Config.Get(n)
-				g.Keys[n] = v
-				if len(names) == 1 {
-					parts = append(parts, v)
-				} else {
-					parts = append(parts, n+"="+v)
-				}
-			}
-			if g.Label = strings.Join(parts, " "); g.Label == "" {
-				g.Label = r.Recipe
+				g.Keys[n] = r.Config.Get(n)
 			}
 			byKey[c.Hash()] = g
 			out = append(out, g)
 		}
 		g.Runs = append(g.Runs, r)
 	}
+	usual := Usual(out)
 	for _, g := range out {
 		slices.SortStableFunc(g.Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+		g.Label = g.label(names, usual)
+	}
+	return out
+}
+
+func (g *Group) label(names, usual []string) string {
+	if len(names) == 1 {
+		return g.Keys[names[0]]
+	}
+	var parts []string
+	for _, n := range names {
+		if kv := n + "=" + g.Keys[n]; !slices.Contains(usual, kv) {
+			parts = append(parts, kv)
+		}
+	}
+	if len(parts) == 0 {
+		return g.Runs[0].Recipe
+	}
+	return strings.Join(parts, " ")
+}
+
+// Usual lists the "key=value" that two of three groups or more have in common,
+// of the keys in which groups differ. Labels leave them out, or those of runs of
+// all kinds would be long and alike. Fewer than four groups have none.
+func Usual(groups []*Group) (out []string) {
+	if len(groups) < 4 {
+		return nil
+	}
+	count := map[string]int{}
+	for _, g := range groups {
+		for k, v := range g.Keys {
+			count[k+"="+v]++
+		}
+	}
+	for _, k := range experiments.Keys() {
+		for _, g := range groups {
+			v, ok := g.Keys[k.Name]
+			if kv := k.Name + "=" + v; ok && 3*count[kv] >= 2*len(groups) {
+				out = append(out, kv)
+				break
+			}
+		}
 	}
 	return out
 }

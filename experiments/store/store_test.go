@@ -1,8 +1,10 @@
 package store
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +168,37 @@ func TestGroups(t *testing.T) {
 	}
 	if all := Groups(find(t, "schema1")); len(all) != 3 || !strings.HasSuffix(all[0].Label, " mode=reduce policy=bsp net=sim") {
 		t.Errorf("%q", all[0].Label)
+	}
+}
+
+// Labels of many runs leave out what most have in common, and stay apart.
+func TestLabelsLeaveOutTheUsual(t *testing.T) {
+	base := *find(t, "schema2")[0]
+	var runs []*Run
+	for i, kv := range [][]string{{"workers=1"}, {"workers=2"}, {"workers=4"}, {"workers=4", "net=grpc"}, {"workers=4", "mode=server", "policy=asp"}} {
+		r := base
+		r.ID = fmt.Sprint(i)
+		for _, s := range append([]string{"mode=reduce", "net=sim", "policy=bsp", "codec=raw"}, kv...) {
+			k, v, _ := strings.Cut(s, "=")
+			if err := r.Config.Set(k, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runs = append(runs, &r)
+	}
+	gs := Groups(runs)
+	var got []string
+	for _, g := range gs {
+		got = append(got, g.Label)
+	}
+	if want := []string{"workers=1", "workers=2", "workers=4", "net=grpc workers=4", "mode=server policy=asp workers=4"}; !slices.Equal(got, want) {
+		t.Errorf("labels %q", got)
+	}
+	if got, want := Usual(gs), []string{"mode=reduce", "policy=bsp", "net=sim"}; !slices.Equal(got, want) {
+		t.Errorf("usual is %q", got)
+	}
+	if got := Usual(gs[:3]); got != nil {
+		t.Errorf("of three, %q is usual", got)
 	}
 }
 

@@ -38,10 +38,12 @@ func (c *Comparison) Write(w io.Writer, style string, width int) error {
 // most keys that get a column each; more become one column of labels.
 const columns = 4
 
+func (c *Comparison) labelled() bool { return len(c.Varying) > columns || len(c.Varying) == 0 }
+
 func (c *Comparison) table() Table {
 	var t Table
 	add := func(header string, right bool) { t.Header, t.Right = append(t.Header, header), append(t.Right, right) }
-	labels := len(c.Varying) > columns || len(c.Varying) == 0
+	labels := c.labelled()
 	if labels {
 		add("runs", false)
 	} else {
@@ -190,6 +192,9 @@ func (c *Comparison) notes() []string {
 		if c.Target > 0 && g.ToTime.N > 1 {
 			add("Times, bytes and updates to the target are medians over seeds with their range; a seed that never got there counts as never.")
 		}
+	}
+	if c.labelled() && len(c.Usual) > 0 {
+		add("Where a row does not say: " + strings.Join(c.Usual, " "))
 	}
 	single := len(c.Groups) > 1
 	for _, g := range c.Groups {
