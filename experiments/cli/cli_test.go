@@ -136,6 +136,22 @@ func TestListAndData(t *testing.T) {
 	if p := finish(t, 0, "data", "digits"); p.out.String() != "digits: built in\n" {
 		t.Error(p.says())
 	}
+	// What somebody put into the data folder is not fetched again.
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "mnist"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	images := append([]byte{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28}, make([]byte, 28*28)...)
+	for name, body := range map[string][]byte{"images-idx3-ubyte": images, "labels-idx1-ubyte": {0, 0, 8, 1, 0, 0, 0, 1, 7}} {
+		for _, part := range []string{"train-", "t10k-"} {
+			if err := os.WriteFile(filepath.Join(dir, "mnist", part+name), body, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if p := finish(t, 0, "data", "mnist", "--fetch", "--data-dir", dir, "--cache-dir", t.TempDir()); !strings.Contains(p.out.String(), "data folder "+dir) {
+		t.Error(p.says())
+	}
 	if p := finish(t, 0, "data", "mnist", "--cache-dir", t.TempDir()); !strings.Contains(p.out.String(), "mnist: ") || !strings.HasSuffix(p.out.String(), "\n") {
 		t.Error(p.says())
 	}

@@ -49,6 +49,7 @@ func (e *env) dataCommand() *cobra.Command {
 				return usageError{err}
 			}
 			switch {
+			case fetch && loc.Found && loc.Origin != data.Cached: // somebody put it there
 			case fetch:
 				loc, err = data.Fetch(cmd.Context(), args[0], opt)
 			case verify:
