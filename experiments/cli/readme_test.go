@@ -1,0 +1,100 @@
+package cli_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/reproduce"
+	"github.com/gradlab/gradlab/experiments/sweep"
+)
+
+// words splits a command as a shell would, up to a comment.
+func words(line string) (out []string) {
+	for _, m := range regexp.MustCompile(`#.*|(?:'[^']*'|[^\s'])+`).FindAllString(line, -1) {
+		if strings.HasPrefix(m, "#") {
+			break
+		}
+		out = append(out, strings.ReplaceAll(m, "'", ""))
+	}
+	return out
+}
+
+// Every command that README shows is one: recipes and keys of runs and sweeps are
+// resolved, studies are there, lists are listed.
+func TestReadmeCommands(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valued := map[string]bool{"--repeats": true, "--shard": true, "--zip": true, "--exclude": true, "--net": true}
+	checked := map[string]int{}
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
+		for line := range strings.Lines(string(block[1])) {
+			w := words(line)
+			if len(w) < 2 || w[0] != "gradlab" {
+				continue
+			}
+			command, args, flags := w[1], []string(nil), map[string]string{}
+			for i := 2; i < len(w); i++ {
+				switch {
+				case valued[w[i]] && i+1 < len(w):
+					flags[w[i]] = w[i+1]
+					i++
+				case strings.HasPrefix(w[i], "--"):
+					flags[w[i]] = ""
+				default:
+					args = append(args, w[i])
+				}
+			}
+			if len(args) > 0 && (strings.HasPrefix(args[0], "FOLDER") || args[0] == "…") {
+				continue
+			}
+			_, quick := flags["--quick"]
+			checked[command]++
+			switch command {
+			case "run":
+				r, err := experiments.LoadRecipe(args[0])
+				if err == nil {
+					_, err = r.Runs(args[1:], quick)
+				}
+				if err != nil {
+					t.Errorf("%s\n%v", line, err)
+				}
+			case "sweep":
+				r, err := experiments.LoadRecipe(args[0])
+				if err != nil {
+					t.Errorf("%s\n%v", line, err)
+					continue
+				}
+				s := sweep.Space{Recipe: r, Args: args[1:], Quick: quick}
+				if z, ok := flags["--zip"]; ok {
+					s.Zip = []string{z}
+				}
+				if e, ok := flags["--exclude"]; ok {
+					s.Exclude = []string{e}
+				}
+				if jobs, err := s.Jobs(); err != nil || len(jobs) == 0 {
+					t.Errorf("%s\n%d jobs, %v", line, len(jobs), err)
+				}
+			case "reproduce":
+				for _, a := range args {
+					if _, err := reproduce.Studies.Parse(a); err != nil && a != "all" {
+						t.Errorf("%s\n%v", line, err)
+					}
+				}
+			case "list":
+				finish(t, 0, w[1:]...)
+			default:
+				finish(t, 0, command, "--help")
+			}
+		}
+	}
+	for command, least := range map[string]int{"run": 12, "sweep": 3, "reproduce": 8, "runs": 5} {
+		if checked[command] < least {
+			t.Errorf("%d commands begin with gradlab %s, want %d", checked[command], command, least)
+		}
+	}
+}
