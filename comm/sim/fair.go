@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
 	"time"
@@ -57,45 +56,46 @@ type Fair struct {
 }
 
 // resource is something streams share: a direction of a NIC, of a rack's link or
-// of a rank's memory.
+// of a rank's memory. What solving looks at comes first, in one line of cache.
 type resource struct {
 	capacity float64
 	users    []*stream // active
-	dirty    bool
-	ended    float64 // least rate of the streams that ended since rates were solved
+	epoch    uint64    // of the solution that visited it
+	room     float64   // while rates are solved
+	count    int       // users without a rate yet
+	level    float64   // room/count when it was last looked at
 
+	ended float64 // least rate of the streams that ended since rates were solved
+	dirty bool
 	bytes uint64        // that are through
 	busy  time.Duration // with users, up to since if there are any now
 	since time.Duration
-
-	// While rates are solved.
-	epoch uint64
-	room  float64
-	count int     // users without a rate yet
-	level float64 // room/count when it was last looked at
 }
 
-const maxPath = 5
+const maxPath = 4
 
+// stream is what goes from one rank to another. What solving looks at comes
+// first, in one line of cache.
 type stream struct {
+	rate  float64
+	epoch uint64 // of the solution that visited it
+	fixed uint64 // of the solution that gave it its rate
+	hops  int
+	path  [maxPath]*resource
+
+	user    [maxPath]int // where it is in users of each
+	cap     float64      // the most it carries; +Inf: as much as there is
+	left    float64      // bytes of the first frame to move at since
+	since   time.Duration
+	finish  time.Duration // of the first frame
+	order   uint64        // of becoming active
+	place   int           // in active
+	began   time.Duration
 	latency time.Duration
 	extra   float64 // bytes a message counts for beside its own
 	to      int
 	queue   deque[queued]
 	road    road
-	path    [maxPath]*resource
-	user    [maxPath]int // where it is in users of each
-	hops    int
-
-	left   float64 // bytes of the first frame to move at since
-	began  time.Duration
-	since  time.Duration
-	rate   float64
-	finish time.Duration // of the first frame
-	order  uint64        // of becoming active
-	place  int           // in active
-	epoch  uint64        // of the solution that visited it
-	fixed  uint64        // of the solution that gave it its rate
 }
 
 // queued is a frame in a stream.
@@ -154,7 +154,7 @@ func (n *Fair) reset(ranks int) {
 // newStream finds what a stream passes through; nothing, if nothing limits it.
 func (n *Fair) newStream(from, to int) *stream {
 	a, b := n.host[from], n.host[to]
-	s := &stream{to: to, latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
+	s := &stream{to: to, cap: math.Inf(1), latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
 	through := func(r *resource) {
 		s.path[s.hops] = r
 		s.hops++
@@ -175,8 +175,8 @@ func (n *Fair) newStream(from, to int) *stream {
 			through(&n.resources[base+2*(a/n.Rack)])
 			through(&n.resources[base+2*(b/n.Rack)+1])
 		}
-		if n.Stream > 0 && n.Stream < n.Bandwidth {
-			through(&resource{capacity: n.Stream, ended: math.Inf(1)})
+		if n.Stream > 0 {
+			s.cap = n.Stream
 		}
 	}
 	return s
@@ -357,23 +357,27 @@ func (n *Fair) solve(now time.Duration) {
 			n.share = append(n.share, r)
 		}
 	}
-	heap.Init(&n.share)
+	n.share.init()
 	for left > 0 {
 		r := n.share[0]
 		// Levels only rise as streams are fixed elsewhere: one that has not is
 		// the least.
 		if r.count == 0 {
-			heap.Pop(&n.share)
+			n.share.pop()
 			continue
 		}
 		if level := r.room / float64(r.count); level > r.level {
 			r.level = level
-			heap.Fix(&n.share, 0)
+			n.share.down(0)
 			continue
 		}
+		// Streams that carry less than the least level were full before.
 		rate := r.level
+		if n.Stream > 0 && n.Stream < rate && r.capped(n.epoch) {
+			rate = n.Stream
+		}
 		for _, s := range r.users {
-			if s.epoch != n.epoch || s.fixed == n.epoch {
+			if s.epoch != n.epoch || s.fixed == n.epoch || rate < r.level && s.cap > rate {
 				continue
 			}
 			s.fixed = n.epoch
@@ -388,6 +392,16 @@ func (n *Fair) solve(now time.Duration) {
 	n.inside = todo
 }
 
+// capped says whether a stream without a rate carries less than the level.
+func (r *resource) capped(epoch uint64) bool {
+	for _, s := range r.users {
+		if s.cap < r.level && s.epoch == epoch && s.fixed != epoch {
+			return true
+		}
+	}
+	return false
+}
+
 // solveAlone gives streams that share nothing their rates and leaves the other
 // resources dirty.
 func (n *Fair) solveAlone(now time.Duration) {
@@ -399,7 +413,7 @@ func (n *Fair) solveAlone(now time.Duration) {
 		}
 		r.dirty, r.ended = false, math.Inf(1)
 		for _, s := range r.users {
-			rate := math.Inf(1)
+			rate := s.cap
 			for _, p := range s.path[:s.hops] {
 				rate = min(rate, p.capacity)
 			}
@@ -473,13 +487,38 @@ func (n *Fair) setRate(s *stream, rate float64, now time.Duration) {
 // shares is a heap of resources by room per stream.
 type shares []*resource
 
-func (q shares) Len() int           { return len(q) }
-func (q shares) Less(i, j int) bool { return q[i].level < q[j].level }
-func (q shares) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *shares) Push(x any)        { *q = append(*q, x.(*resource)) }
-func (q *shares) Pop() any {
+func (q shares) init() {
+	for i := len(q)/2 - 1; i >= 0; i-- {
+		q.down(i)
+	}
+}
+
+func (q *shares) pop() {
 	o := *q
-	r := o[len(o)-1]
-	*q = o[:len(o)-1]
-	return r
+	last := len(o) - 1
+	o[0] = o[last]
+	*q = o[:last]
+	q.down(0)
+}
+
+// down lets the resource at i sink to where it belongs.
+func (q shares) down(i int) {
+	if i >= len(q) {
+		return
+	}
+	r := q[i]
+	for {
+		j := 2*i + 1
+		if j >= len(q) {
+			break
+		}
+		if k := j + 1; k < len(q) && q[k].level < q[j].level {
+			j = k
+		}
+		if !(q[j].level < r.level) {
+			break
+		}
+		q[i], i = q[j], j
+	}
+	q[i] = r
 }
