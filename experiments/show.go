@@ -72,7 +72,7 @@ func (rec *Record) step() string {
 			continue
 		}
 		for i, part := range []float64{r.Time.Compute, r.Time.Encode, r.Time.Decode, r.Time.Wire, r.Time.Wait, r.Time.Rest} {
-			sum[i] += part / float64(r.Steps)
+			sum[i] += part / float64(r.TimedSteps())
 		}
 		workers++
 	}

@@ -286,7 +286,7 @@ func (t *Task) time() Section {
 			if r.Role != "worker" || r.Steps == 0 {
 				continue
 			}
-			x, steps := r.Spent(), float64(r.Steps)
+			x, steps := r.Spent(), float64(r.TimedSteps())
 			for i, part := range []float64{x.Compute, x.Encode, x.Decode, x.Wire, x.Wait, x.Rest} {
 				sums[i] += part / steps
 			}

@@ -270,6 +270,7 @@ func (l *localWorker) state() (*State, error) {
 
 func (l *localWorker) load(st *State) error {
 	l.step, l.round = int(st.Ints["version"]), int(st.Ints["round"])
+	l.times.earlier = l.step
 	l.since, l.told = l.step, l.step
 	if err := l.common.load(st, l.round); err != nil {
 		return err

@@ -169,6 +169,7 @@ func TestApartResumes(t *testing.T) {
 				if again.SHA256 != whole.SHA256 {
 					t.Errorf("resumed at %d: other bits at the end (step %d, %d)", v, again.Final.Step, whole.Final.Step)
 				}
+				sameSteps(t, whole, again)
 				if len(c.opts) > 0 && again.Final.Step != whole.Final.Step {
 					t.Errorf("resumed at %d: ended at %d", v, again.Final.Step)
 				}

@@ -349,6 +349,7 @@ func (p *peer) checkpoint(ctx context.Context, m mover, updates int) error {
 
 func (p *peer) load(st *State, m mover) error {
 	p.step = int(st.Ints[fmt.Sprintf("step/%d", p.rank)])
+	p.times.earlier = p.step
 	if p.x.f != nil {
 		if err := st.vector(fmt.Sprintf("own/%d", p.rank), p.x.f); err != nil {
 			return err

@@ -775,6 +775,7 @@ func (r *reducer) state() (*State, error) {
 
 func (r *reducer) load(st *State) error {
 	r.step = int(st.Ints["version"])
+	r.times.earlier = r.step
 	r.told = r.step
 	if err := r.common.load(st, r.step); err != nil {
 		return err

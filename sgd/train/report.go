@@ -68,6 +68,7 @@ type RankReport struct {
 	Seconds float64           `json:"seconds"`
 	Stopped bool              `json:"stopped,omitempty"`
 	Time    *Times            `json:"time,omitempty"`   // nil in folders of before it was told
+	Timed   int               `json:"timed,omitempty"`  // steps that Time is of, where it is not all: since the run was resumed
 	Strain  *comm.Strain      `json:"strain,omitempty"` // on an emulated device
 
 	// In folders from before Time: passes with their encoding, and waiting with
@@ -90,9 +91,20 @@ func (r RankReport) Spent() Times {
 	return t
 }
 
+// TimedSteps is how many steps Spent is the time of.
+func (r RankReport) TimedSteps() int {
+	if r.Timed > 0 {
+		return r.Timed
+	}
+	return r.Steps
+}
+
 // send fills in what every rank has to tell and sends the report.
 func (r *RankReport) send(ctx context.Context, h comm.Host, j *Job, t *timer) error {
 	spent := t.times()
+	if r.Steps > 0 && t.earlier > 0 {
+		r.Timed = r.Steps - t.earlier
+	}
 	r.Time, r.Traffic, r.Seconds = &spent, h.Traffic().Count(), h.Now().Seconds()
 	if e, ok := h.(comm.Strained); ok {
 		strain := e.Strain()

@@ -46,6 +46,7 @@ type timer struct {
 	base           reading
 	spent          reading // at: computing. The others only if beside
 	told           tells
+	earlier        int // steps of earlier legs of the run
 }
 
 // reading is what had been spent at an instant.

@@ -352,8 +352,27 @@ func TestResumeIsBitEqual(t *testing.T) {
 				if again.SHA256 != whole.SHA256 {
 					t.Errorf("resumed at %d: other bits at the end (step %d, %d)", v, again.Final.Step, whole.Final.Step)
 				}
+				sameSteps(t, whole, again)
 			}
 		})
+	}
+}
+
+// sameSteps expects steps of a leg of a run to take as long as those of the whole.
+func sameSteps(t *testing.T, whole, leg *train.Observer) {
+	t.Helper()
+	computing := func(o *train.Observer) (all float64) {
+		n := 0
+		for _, r := range o.Reports {
+			if r.Role == "worker" && r.TimedSteps() > 0 {
+				all += r.Spent().Compute / float64(r.TimedSteps())
+				n++
+			}
+		}
+		return all / float64(max(n, 1))
+	}
+	if a, b := computing(whole), computing(leg); b < 0.5*a || b > 2*a {
+		t.Errorf("a step computes for %.3g s, after resuming for %.3g s", a, b)
 	}
 }
 

@@ -682,6 +682,7 @@ func (w *worker) load(st *State) error {
 	for r := 0; r < w.job.Workers && !alive; r++ { // it was dead: it begins anew, with the others
 		w.step = max(w.step, int(st.Ints[fmt.Sprintf("step/%d", r)]))
 	}
+	w.times.earlier = w.step
 	if alive {
 		if err := w.amend.load(st, fmt.Sprintf("amend/worker/%d/", w.rank)); err != nil {
 			return err
