@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -17,7 +19,7 @@ import (
 
 func (e *env) reproduceCommand() *cobra.Command {
 	var quick, asJSON bool
-	var out string
+	var out, format string
 	c := &cobra.Command{
 		Use:   "reproduce NAME…|all",
 		Short: "Published tables and laws, computed again point by point",
@@ -28,7 +30,7 @@ is a claim or was fitted. The exit code is 1 if a claim fails.
   gradlab reproduce codec-error
   gradlab reproduce all --quick
 
-Every report is also kept as JSON, with its figures, below --out.`,
+Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("reproduce wants the name of a study, or all; see gradlab list studies")}
@@ -36,6 +38,13 @@ Every report is also kept as JSON, with its figures, below --out.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			st, err := style(format)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				st = "json"
+			}
 			if len(args) == 1 && args[0] == "all" {
 				args = reproduce.Studies.Names()
 			}
@@ -58,6 +67,7 @@ Every report is also kept as JSON, with its figures, below --out.`,
 					Quick: quick, Out: filepath.Join(out, name), Logf: display.Logf,
 					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Join: e.joiner(), Stopping: e.stop.Load},
 				}
+				began := time.Now()
 				r, err := reproduce.Run(cmd.Context(), name, lab)
 				if err != nil {
 					failed = append(failed, err)
@@ -66,12 +76,13 @@ Every report is also kept as JSON, with its figures, below --out.`,
 					}
 					continue
 				}
+				r.Seconds = time.Since(began).Seconds()
 				reports = append(reports, r)
 				if err := keepReport(lab.Out, r); err != nil {
 					return err
 				}
-				if !asJSON {
-					if err := r.Write(e.out, "box"); err != nil {
+				if st != "json" {
+					if err := r.Write(e.out, st); err != nil {
 						return err
 					}
 				}
@@ -80,7 +91,12 @@ Every report is also kept as JSON, with its figures, below --out.`,
 				}
 			}
 			display.Close()
-			if asJSON {
+			if len(reports) > 1 && st != "json" {
+				if err := reproduce.Summary(e.out, st, reports); err != nil {
+					return err
+				}
+			}
+			if st == "json" {
 				enc := json.NewEncoder(e.out)
 				enc.SetIndent("", "  ")
 				if err := enc.Encode(reports); err != nil {
@@ -93,16 +109,25 @@ Every report is also kept as JSON, with its figures, below --out.`,
 	f := c.Flags()
 	f.BoolVar(&quick, "quick", false, "the same claims at a smaller size")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document with every figure")
+	f.StringVar(&format, "format", "table", "table, markdown or json")
 	f.StringVar(&out, "out", "runs", "base folder of reports")
 	return c
 }
 
+// keepReport leaves a report as JSON, and as a section of a page.
 func keepReport(dir string, r *reproduce.Report) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
+	var page bytes.Buffer
+	if err := r.Write(&page, "markdown"); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "report.md"), page.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "report.json"), append(b, '\n'), 0o644)

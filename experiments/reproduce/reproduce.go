@@ -102,6 +102,7 @@ type Report struct {
 	Tables  []Table  `json:"tables,omitempty"`
 	Figures []string `json:"figures,omitempty"` // files
 	Notes   []string `json:"notes,omitempty"`
+	Seconds float64  `json:"seconds"` // that it took, since it was last begun; for who runs it to fill in
 }
 
 // Table is figures beside the points.

@@ -7,38 +7,33 @@ import (
 	"strconv"
 
 	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/progress"
 )
 
 // Write prints the report for people: what is compared with what, a line a
-// point, and the tables. style is box, markdown or csv.
+// point, and the tables. style is box, csv, or markdown, which makes a section of
+// a page of it.
 func (r *Report) Write(w io.Writer, style string) error {
-	fmt.Fprintf(w, "%s: %s\nsource: %s\n", r.Study, r.Title, r.Source)
+	page := style == "markdown"
+	say := func(plain, marked string, args ...any) {
+		if page {
+			plain = marked
+		}
+		fmt.Fprintf(w, plain, args...)
+	}
+	say("%s: %s\n", "## %s: %s\n\n", r.Study, r.Title)
+	say("source: %s\n", "Source: %s.\n\n", r.Source)
 	for _, s := range r.Stated {
-		fmt.Fprintf(w, "stated: %s\n", s)
+		say("stated: %s\n", "- %s\n", s)
 	}
-	var rows [][]string
-	for _, p := range r.Points {
-		verdict := "holds"
-		switch {
-		case p.Kind == Hypothesis:
-			verdict = map[bool]string{true: "yes", false: "no"}[p.OK]
-		case !p.Kind.Judged():
-			verdict = "–"
-		case !p.OK:
-			verdict = "MISSED"
-		}
-		off := ""
-		if p.Unit != "true" && p.Published != 0 {
-			off = fmt.Sprintf("%+.1f %%", 100*(p.Ours/p.Published-1))
-		}
-		rows = append(rows, []string{p.Name, p.word(p.Published), p.word(p.Ours), off, p.allowed(), string(p.Kind), verdict})
-	}
+	say("", "\n")
 	header := []string{"point", "published", "ours", "error", "allowed", "kind", "verdict"}
-	if err := figure.Table(w, style, header, rows, []bool{false, true, true, true, true, false, false}); err != nil {
+	if err := figure.Table(w, style, header, r.rows(), []bool{false, true, true, true, true, false, false}); err != nil {
 		return err
 	}
+	say("", "\n")
 	for _, t := range r.Tables {
-		fmt.Fprintln(w, t.Title)
+		say("%s\n", "%s:\n\n", t.Title)
 		right := make([]bool, len(t.Header))
 		for i := range right {
 			right[i] = i > 0
@@ -46,14 +41,67 @@ func (r *Report) Write(w io.Writer, style string) error {
 		if err := figure.Table(w, style, t.Header, t.Rows, right); err != nil {
 			return err
 		}
+		say("", "\n")
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintln(w, "note:", n)
+		say("note: %s\n", "- %s\n", n)
+	}
+	if page {
+		_, err := fmt.Fprintln(w)
+		return err
 	}
 	for _, f := range r.Figures {
 		fmt.Fprintln(w, "wrote", f)
 	}
 	return nil
+}
+
+// Summary prints a line a study: how many points are judged, and how many of them
+// do not hold.
+func Summary(w io.Writer, style string, reports []*Report) error {
+	var rows [][]string
+	judged, missed := 0, 0
+	for _, r := range reports {
+		n := 0
+		for _, p := range r.Points {
+			if p.Kind.Judged() {
+				n++
+			}
+		}
+		rows = append(rows, []string{r.Study, strconv.Itoa(len(r.Points)), strconv.Itoa(n), strconv.Itoa(r.Failed()), progress.Seconds(r.Seconds)})
+		judged, missed = judged+n, missed+r.Failed()
+	}
+	if err := figure.Table(w, style, []string{"study", "points", "judged", "missed", "took"}, rows, []bool{false, true, true, true, true}); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d studies: %d points judged, %d missed\n", len(reports), judged, missed)
+	return err
+}
+
+// rows is a line for each point.
+func (r *Report) rows() (rows [][]string) {
+	for _, p := range r.Points {
+		off := ""
+		if p.Unit != "true" && p.Published != 0 {
+			off = fmt.Sprintf("%+.1f %%", 100*(p.Ours/p.Published-1))
+		}
+		rows = append(rows, []string{p.Name, p.word(p.Published), p.word(p.Ours), off, p.allowed(), string(p.Kind), p.verdict()})
+	}
+	return rows
+}
+
+func (p Point) verdict() string {
+	switch {
+	case p.Kind == Hypothesis:
+		return map[bool]string{true: "yes", false: "no"}[p.OK]
+	case p.Kind.Judged() && p.OK:
+		return "holds"
+	case p.Kind.Judged():
+		return "MISSED"
+	case p.OK:
+		return "not judged"
+	}
+	return "missed, not judged"
 }
 
 // word is a value with its unit.
