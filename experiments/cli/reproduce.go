@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 
