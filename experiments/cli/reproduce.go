@@ -60,34 +60,36 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 			}
 			display := progress.New(e.err)
 			defer display.Close()
-			var reports []*reproduce.Report
+			kept := map[string]*reproduce.Report{}
+			began := map[string]time.Time{}
 			var failed []error
-			for _, name := range args {
-				lab := &reproduce.Lab{
+			equip := func(name string) *reproduce.Lab {
+				began[name] = time.Now()
+				return &reproduce.Lab{
 					Quick: quick, Out: filepath.Join(out, name), Logf: display.Logf,
 					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Join: e.joiner(), Stopping: e.stop.Load},
 				}
-				began := time.Now()
-				r, err := reproduce.Run(cmd.Context(), name, lab)
+			}
+			reproduce.All(cmd.Context(), args, equip, func(name string, r *reproduce.Report, err error) {
+				if err == nil {
+					r.Seconds = time.Since(began[name]).Seconds()
+					kept[name] = r
+					err = keepReport(filepath.Join(out, name), r)
+				}
+				if err == nil && st != "json" {
+					err = r.Write(e.out, st)
+				}
+				if err == nil && r.Failed() > 0 {
+					err = fmt.Errorf("study %s: %d of %d points do not hold", name, r.Failed(), len(r.Points))
+				}
 				if err != nil {
 					failed = append(failed, err)
-					if cmd.Context().Err() != nil || e.stop.Load() {
-						break
-					}
-					continue
 				}
-				r.Seconds = time.Since(began).Seconds()
-				reports = append(reports, r)
-				if err := keepReport(lab.Out, r); err != nil {
-					return err
-				}
-				if st != "json" {
-					if err := r.Write(e.out, st); err != nil {
-						return err
-					}
-				}
-				if n := r.Failed(); n > 0 {
-					failed = append(failed, fmt.Errorf("study %s: %d of %d points do not hold", name, n, len(r.Points)))
+			})
+			var reports []*reproduce.Report
+			for _, name := range args {
+				if r := kept[name]; r != nil {
+					reports = append(reports, r)
 				}
 			}
 			display.Close()

@@ -51,6 +51,8 @@ type emulation struct {
 // with few workers.
 func (e *emulation) fitted() bool { return e.workers < 8 && !emulatedModes[e.mode].apart }
 
+func (Emulated) alone() {}
+
 // Run implements Study.
 func (Emulated) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const latency = 2 * time.Millisecond

@@ -31,6 +31,7 @@ type Lab struct {
 	Logf  func(format string, args ...any) // hears how it goes; may be nil
 
 	memory memory
+	slots  chan struct{} // cores, where studies share them
 }
 
 func (l *Lab) logf(format string, args ...any) {

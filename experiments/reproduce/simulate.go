@@ -44,7 +44,12 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 		c.Seed = uint64(1 + seed)
 		r, ok := l.memory.get(l.Out, c.Hash())
 		if !ok {
+			release, err := l.turn(ctx)
+			if err != nil {
+				return rate{}, err
+			}
 			m, err := c.Measure(ctx)
+			release()
 			if err != nil {
 				return rate{}, fmt.Errorf("%s: %w", strings.Join(keys, " "), err)
 			}

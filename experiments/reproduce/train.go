@@ -20,6 +20,11 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 	}
 	opt := l.Runs
 	opt.Resume = true
+	release, err := l.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	r, err := experiments.Execute(ctx, experiments.Run{Name: name, Config: runs[0].Config}, opt)
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", name, err)
