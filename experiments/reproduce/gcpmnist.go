@@ -94,12 +94,12 @@ func (GCPMNIST) Run(ctx context.Context, lab *Lab) (*Report, error) {
 
 // trainMNIST trains for real, on the virtual cluster.
 func (l *Lab) trainMNIST(ctx context.Context, r *Report) error {
-	steps, least, most := 10000, 0.988, 0.992
+	steps, evals, least, most := 10000, 2, 0.988, 0.992
 	if l.Quick {
-		steps, least, most = 3000, 0.985, 1
+		steps, evals, least, most = 3000, 1, 0.985, 1
 	}
 	res, err := l.run(ctx, fmt.Sprintf("four-workers,steps=%d", steps), "data=mnist(scale=unit)", "model=mnistcnn", "optimizer=adam", "schedule=constant(lr=1e-3)",
-		"mode=server", "policy=asp", "workers=5", "servers=1", "batch=100", fmt.Sprintf("steps=%d", steps), fmt.Sprintf("eval_every=%d", steps/2), "net=sim",
+		"mode=server", "policy=asp", "workers=5", "servers=1", "batch=100", fmt.Sprintf("steps=%d", steps), fmt.Sprintf("eval_every=%d", steps/evals), "net=sim",
 		"device.flops=17.5e9", "device.jitter=0.1", "network.bandwidth=2Gbps", "network.latency=200us")
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func (l *Lab) threadsHere(ctx context.Context, r *Report) error {
 	cores := runtime.GOMAXPROCS(0)
 	steps := 120
 	if l.Quick {
-		steps = 12
+		steps = 8
 	}
 	ways, batches := [][2]int{{1, 1}, {1, cores}, {cores, 1}, {2 * cores, 1}}, []int{16, 64, 256}
 	if l.Quick {
@@ -70,8 +70,8 @@ func (l *Lab) threadsHere(ctx context.Context, r *Report) error {
 		row := []string{fmt.Sprintf("%d x %d", way[0], way[1])}
 		for _, batch := range batches {
 			n := max(4, steps*64/batch)
-			if batch == 16 {
-				n = steps
+			if batch == 16 { // short steps
+				n = max(24, steps)
 			}
 			var at [2]float64
 			for i, s := range []int{n / 2, n} { // what starting costs falls out of the difference
