@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -152,26 +151,11 @@ func TestApartResumes(t *testing.T) {
 	for _, c := range apart {
 		t.Run(c.name, func(t *testing.T) {
 			opts := append(c.opts, func(j *train.Job) { j.CheckpointEvery, j.Updates, j.EvalEvery = 25, 90*each(j), 20 })
-			whole, s := runOn(t, simulated(0), job(t, opts...), nil)
-			if len(s.states) < 2 {
-				t.Fatalf("%d checkpoints were written", len(s.states))
-			}
-			for v, st := range s.states {
-				b, err := st.Encode(nil, whole.Job.Model.Layout())
-				if err != nil {
-					t.Fatal(err)
-				}
-				back, err := train.DecodeState(b, whole.Job.Model.Layout())
-				if err != nil {
-					t.Fatal(err)
-				}
-				again, _ := runOn(t, simulated(time.Duration(back.Ints["nanoseconds"])), job(t, opts...), back)
-				if again.SHA256 != whole.SHA256 {
-					t.Errorf("resumed at %d: other bits at the end (step %d, %d)", v, again.Final.Step, whole.Final.Step)
-				}
-				sameSteps(t, whole, again)
-				if len(c.opts) > 0 && again.Final.Step != whole.Final.Step {
-					t.Errorf("resumed at %d: ended at %d", v, again.Final.Step)
+			whole, _, again := resumes(t, 2, opts...)
+			for _, o := range again {
+				sameSteps(t, whole, o)
+				if len(c.opts) > 0 && o.Final.Step != whole.Final.Step {
+					t.Errorf("ended at step %d, not %d", o.Final.Step, whole.Final.Step)
 				}
 			}
 		})

@@ -335,27 +335,39 @@ func TestResumeIsBitEqual(t *testing.T) {
 	for name, opts := range cases {
 		t.Run(name, func(t *testing.T) {
 			opts := append(opts, func(j *train.Job) { j.CheckpointEvery = 12 })
-			whole, s := runOn(t, simulated(0), job(t, opts...), nil)
-			if len(s.states) == 0 {
-				t.Fatal("no checkpoint was written")
-			}
-			for v, st := range s.states {
-				b, err := st.Encode(nil, whole.Job.Model.Layout())
-				if err != nil {
-					t.Fatal(err)
-				}
-				back, err := train.DecodeState(b, whole.Job.Model.Layout())
-				if err != nil {
-					t.Fatal(err)
-				}
-				again, _ := runOn(t, simulated(time.Duration(back.Ints["nanoseconds"])), job(t, opts...), back)
-				if again.SHA256 != whole.SHA256 {
-					t.Errorf("resumed at %d: other bits at the end (step %d, %d)", v, again.Final.Step, whole.Final.Step)
-				}
-				sameSteps(t, whole, again)
+			whole, _, again := resumes(t, 1, opts...)
+			for _, o := range again {
+				sameSteps(t, whole, o)
 			}
 		})
 	}
+}
+
+// resumes makes a run on the virtual cluster, and again from each of its
+// checkpoints, as a file would keep it, to the same bits at the end. It returns
+// the run, what its sink heard, and what followed the checkpoints.
+func resumes(t *testing.T, least int, opts ...option) (whole *train.Observer, s *sink, again []*train.Observer) {
+	t.Helper()
+	whole, s = runOn(t, simulated(0), job(t, opts...), nil)
+	if len(s.states) < least {
+		t.Fatalf("%d checkpoints were written, want %d", len(s.states), least)
+	}
+	for v, st := range s.states {
+		b, err := st.Encode(nil, whole.Job.Model.Layout())
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := train.DecodeState(b, whole.Job.Model.Layout())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _ := runOn(t, simulated(time.Duration(back.Ints["nanoseconds"])), job(t, opts...), back)
+		if o.SHA256 != whole.SHA256 {
+			t.Errorf("resumed at %d: other bits at the end (step %d, %d)", v, o.Final.Step, whole.Final.Step)
+		}
+		again = append(again, o)
+	}
+	return whole, s, again
 }
 
 // sameSteps expects steps of a leg of a run to take as long as those of the whole.
