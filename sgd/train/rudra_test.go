@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
