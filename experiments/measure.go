@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"errors"
+	"sort"
 
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -10,7 +11,7 @@ import (
 
 // Measured is what a run shows of time and bytes.
 type Measured struct {
-	Ends               []float64 // virtual seconds at which updates 1, 2, … were made, of runs of up to 400
+	Ends               []float64 // virtual seconds at which updates were made: all of up to 799, else some hundreds
 	Updates            []int     // how many were made by then
 	BytesUp, BytesDown uint64    // by and to all workers
 	Reports            []train.RankReport
@@ -20,11 +21,11 @@ type Measured struct {
 // Rate is the number of samples a second, per samples in an update, from behind
 // the first warm updates to the last.
 func (m *Measured) Rate(warm, samples int) float64 {
-	n := len(m.Ends)
-	if warm < 1 || n <= warm {
+	first, last := sort.SearchInts(m.Updates, warm), len(m.Updates)-1
+	if warm < 1 || first >= last {
 		return 0
 	}
-	return float64(samples*(n-warm)) / (m.Ends[n-1] - m.Ends[warm-1])
+	return float64(samples*(m.Updates[last]-m.Updates[first])) / (m.Ends[last] - m.Ends[first])
 }
 
 // Measure performs a run on the virtual cluster and keeps no folder for it: what

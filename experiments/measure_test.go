@@ -85,3 +85,23 @@ func TestWeightlessIsTheRun(t *testing.T) {
 		})
 	}
 }
+
+// Long runs tell of every few updates; their rate is the same.
+func TestRateOfLongRuns(t *testing.T) {
+	short, long := Measured{}, Measured{}
+	for i := 1; i <= 1200; i++ {
+		at := float64(i) * 0.5
+		short.Ends, short.Updates = append(short.Ends, at), append(short.Updates, i)
+		if i%3 == 0 {
+			long.Ends, long.Updates = append(long.Ends, at), append(long.Updates, i)
+		}
+	}
+	for _, m := range []Measured{short, long} {
+		if r := m.Rate(10, 32); math.Abs(r-64) > 1e-9 {
+			t.Errorf("%v samples a second, want 64, of %d reports", r, len(m.Ends))
+		}
+		if m.Rate(0, 32) != 0 || m.Rate(1200, 32) != 0 {
+			t.Error("a rate of nothing")
+		}
+	}
+}
