@@ -98,3 +98,21 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 }
+
+// The command at the end of README's codec in 40 lines is the one that the
+// example's own test resolves.
+func TestReadmeRunsTheExample(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	test, err := os.ReadFile("../../examples/codec/own/main_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`go run \./own run (\w+) '([^']*)'`).FindSubmatch(page)
+	tested := regexp.MustCompile(`recipe = "(\w+)"\s+codecs = "([^"]*)"`).FindSubmatch(test)
+	if command == nil || tested == nil || string(command[1]) != string(tested[1]) || string(command[2]) != string(tested[2]) {
+		t.Errorf("README says %q, the test resolves %q", command, tested)
+	}
+}
