@@ -145,10 +145,10 @@ func TestApart(t *testing.T) {
 
 // A run resumed at any mark ends with the bits of one that was not stopped.
 func TestApartResumes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	for _, c := range apart {
+	for i, c := range apart {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			opts := append(c.opts, func(j *train.Job) { j.CheckpointEvery, j.Updates, j.EvalEvery = 25, 90*each(j), 20 })
 			whole, _, again := resumes(t, 2, opts...)
