@@ -40,8 +40,10 @@ func NewMailbox(rank int, deadline time.Duration) *Mailbox {
 // anybody receives.
 func (m *Mailbox) Meter(t *Traffic) { m.blocked = t }
 
-func matches(from int, tag Tag, h *Header) bool {
-	return (from == AnyRank || int32(from) == h.From) && (tag == AnyTag || tag == h.Tag)
+// Matches says whether a receive from a rank with a tag, either of which may be
+// any, takes a frame of that sender with that tag.
+func Matches(from int, tag Tag, sender int32, its Tag) bool {
+	return (from == AnyRank || int32(from) == sender) && (tag == AnyTag || tag == its)
 }
 
 // Put delivers a frame. It never blocks. After Close frames are released.
@@ -79,7 +81,7 @@ func (m *Mailbox) PutSince(f Frame, since time.Time) {
 // mu.
 func (m *Mailbox) first(h *Header) *Receipt {
 	for i, r := range m.waiters {
-		if matches(r.from, r.tag, h) {
+		if Matches(r.from, r.tag, h.From, h.Tag) {
 			m.waiters = slices.Delete(m.waiters, i, i+1)
 			return r
 		}
@@ -113,7 +115,7 @@ func (m *Mailbox) Claim(h Header, size, billed int, since time.Time) (c Claim, o
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, r := range m.waiters {
-		if matches(r.from, r.tag, &h) {
+		if Matches(r.from, r.tag, h.From, h.Tag) {
 			if r.sink == nil {
 				return Claim{}, false
 			}
@@ -234,7 +236,7 @@ func (m *Mailbox) notice() {
 // poll takes what is there already. Callers hold mu.
 func (m *Mailbox) poll(from int, tag Tag) (delivery, bool) {
 	for i := range m.queue {
-		if matches(from, tag, &m.queue[i].Header) {
+		if Matches(from, tag, m.queue[i].Header.From, m.queue[i].Header.Tag) {
 			f := m.queue[i]
 			m.queue = slices.Delete(m.queue, i, i+1)
 			return delivery{f: f}, true

@@ -20,10 +20,6 @@ type ticket struct {
 	slot int32
 }
 
-func (t *ticket) matches(from int, tag comm.Tag) bool {
-	return (from == comm.AnyRank || int32(from) == t.from) && (tag == comm.AnyTag || tag == t.tag)
-}
-
 func (b *inbox) push(q queued) {
 	slot := int32(len(b.slots))
 	if n := len(b.free); n > 0 {
@@ -43,7 +39,7 @@ func (b *inbox) push(q queued) {
 func (b *inbox) take(from int, tag comm.Tag) (q queued, ok bool) {
 	for i := b.first; i < len(b.order); i++ {
 		t := &b.order[i]
-		if !t.matches(from, tag) {
+		if !comm.Matches(from, tag, t.from, t.tag) {
 			continue
 		}
 		slot := t.slot
@@ -61,7 +57,7 @@ func (b *inbox) take(from int, tag comm.Tag) (q queued, ok bool) {
 // has says whether a frame with the tag is there.
 func (b *inbox) has(tag comm.Tag) bool {
 	for i := b.first; i < len(b.order); i++ {
-		if b.order[i].matches(comm.AnyRank, tag) {
+		if tag == b.order[i].tag {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ func TestInbox(t *testing.T) {
 			for i, q := range want {
 				h := q.frame.Header
 				same := tag == comm.AnyTag || h.Tag == tag
-				has = has || same
+				has = has || h.Tag == tag
 				if found < 0 && same && (from == comm.AnyRank || h.From == int32(from)) {
 					found = i
 				}

@@ -424,16 +424,12 @@ func (l *loop) deliver(f comm.Frame, sent time.Duration) {
 	}
 	h.inbox.push(queued{f, sent})
 	for _, t := range h.tasks {
-		if !t.done && t.waiting && matches(t, &f.Header) {
+		if !t.done && t.waiting && comm.Matches(t.from, t.tag, f.Header.From, f.Header.Tag) {
 			t.waiting = false
 			l.wake(t)
 			return
 		}
 	}
-}
-
-func matches(t *task, h *comm.Header) bool {
-	return (t.from == comm.AnyRank || int32(t.from) == h.From) && (t.tag == comm.AnyTag || t.tag == h.Tag)
 }
 
 // waited is how much of a receive that began at an instant was for a peer that

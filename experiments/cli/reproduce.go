@@ -70,7 +70,9 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Join: e.joiner(), Stopping: e.stop.Load},
 				}
 			}
+			heard := 0
 			reproduce.All(cmd.Context(), args, equip, func(name string, r *reproduce.Report, err error) {
+				heard++
 				if err == nil {
 					r.Seconds = time.Since(began[name]).Seconds()
 					kept[name] = r
@@ -86,6 +88,9 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 					failed = append(failed, err)
 				}
 			})
+			if left := len(args) - heard; left > 0 {
+				failed = append(failed, fmt.Errorf("%d of %d studies were not begun; the same command goes on: %w", left, len(args), experiments.ErrStopped))
+			}
 			var reports []*reproduce.Report
 			for _, name := range args {
 				if r := kept[name]; r != nil {
