@@ -18,7 +18,7 @@ func (GoyalTime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Source: "Goyal et al. 2017, figures 7 and 8, as quoted in COMS E6998 (2019); 256 GPUs: an hour for 90 epochs",
 		Stated: []string{
 			"cluster big-basin: 50 Gb/s Ethernet of which 80 % carry payload (the paper's 12.8 of 15 Gb/s), 15 µs, NVLink 40 GB/s each way",
-			"two parameters are fitted: a GPU's rate, so that a server of eight makes the 8·138 images/s of the 8 P100 of He et al. in the same source (29 h), and the jitter, sigma 0.075, so that 256 GPUs take an hour; that is more than the 0.0245 of PowerAI DDL's P100, and stands for whatever else made servers wait",
+			"two parameters are fitted: a GPU's rate, so that a server of eight makes the 8·138 images/s of the 8 P100 of He et al. in the same source (29 h), and the jitter, sigma 0.064, so that 256 GPUs take an hour; that is more than the 0.0245 of PowerAI DDL's P100, and stands for whatever else made servers wait",
 			"three phases as published: sums in a server, all-reduce between servers by halving and doubling or around a ring, whichever is cheaper, and back (topology=leaders(auto)); with overlap every tensor leaves by itself when its gradient is there (bucket=1)",
 		},
 	}
