@@ -66,6 +66,7 @@ type Config struct {
 	Bucket          int    `key:"bucket" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
 	Cycle           string `key:"cycle" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
 	Priority        bool   `key:"priority" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
+	Partition       int    `key:"partition" min:"0" doc:"bytes above which a tensor is cut, where ranks overlap without servers, into pieces that are exchanged by themselves; 0: never"`
 	NonFinite       string `key:"nonfinite" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
 	Gap             bool   `key:"gap" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
 	OrderLog        bool   `key:"order_log" doc:"keep the order in which gradients reach servers, for gradlab replay"`

@@ -47,6 +47,7 @@ func TestWeightlessIsTheRun(t *testing.T) {
 		"ring":            {"mode": "reduce"},
 		"ring, overlap":   {"mode": "reduce", "overlap": "true", "bucket": "100000"},
 		"ring, fused":     {"mode": "reduce", "overlap": "true", "cycle": "1ms", "bucket": "1000000"},
+		"ring, cut":       {"mode": "reduce", "overlap": "true", "priority": "true", "bucket": "100000", "partition": "30000"},
 		"ring, priority":  {"mode": "reduce", "overlap": "true", "priority": "true", "bucket": "100000"},
 		"tree of bf16":    {"mode": "reduce", "topology": "tree", "codec": "bf16"},
 		"random k":        {"mode": "reduce", "codec": "feedback(randomk(keep=0.1))"},

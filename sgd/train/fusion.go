@@ -29,7 +29,7 @@ func (j *Job) fuses() bool { return j.Overlap && j.Cycle > 0 }
 
 // fusion is a rank's state of it.
 type fusion struct {
-	ready atomic.Int32 // spans whose gradient is there, in the order of buckets
+	ready atomic.Int32 // pieces whose gradient is there, in the order of buckets
 	group bucket       // what is exchanged
 }
 

@@ -70,6 +70,9 @@ type Job struct {
 	// layers first, and begin the next forward pass while those of late layers are
 	// under way. Optimizers must be sgd.Local.
 	Priority bool
+	// Partition cuts tensors into pieces of at most so many bytes, which the reduce
+	// modes, when they overlap, exchange by themselves. 0: tensors stay whole.
+	Partition int
 	// NonFinite says what happens to a gradient with NaN or Inf: "fail" ends
 	// the run with the step and tensor named, "zero" counts it and contributes
 	// nothing; with Overlap, nothing for the spans that have them.
@@ -185,6 +188,9 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkPriority(); err != nil {
+		return err
+	}
+	if err := j.checkPartition(); err != nil {
 		return err
 	}
 	return j.Mode.Check(j)

@@ -23,8 +23,8 @@ import (
 // latency where a rank waits for its gradients anyway, and little where exchanges
 // take longer than passes: then all are soon made.
 //
-// Buckets are the unit: a tensor is not cut, so a large one holds up the others.
-// Bits are those of the run without.
+// Buckets are the unit, so a large tensor holds up the others unless Partition
+// cuts it. Bits are those of the run without.
 
 // first is a rank's state of it.
 type first struct {
@@ -102,12 +102,8 @@ func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Durat
 			if err := r.need(ctx, k); err != nil {
 				return 0, err
 			}
-			share := 0.0
-			for _, s := range tl.span[r.buckets[k].lo:r.buckets[k].hi] {
-				share += s
-			}
 			began := r.times.read()
-			if err := r.h.Sleep(ctx, time.Duration(share*float64(tl.forward))); err != nil {
+			if err := r.h.Sleep(ctx, time.Duration(r.share(&r.buckets[k], tl)*float64(tl.forward))); err != nil {
 				return 0, err
 			}
 			r.times.computed(began)
@@ -131,7 +127,7 @@ func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Durat
 func (r *reducer) needs(ctx context.Context) (need func(span int) error, err error) {
 	k := len(r.buckets) // the last one that was needed
 	need = func(span int) error {
-		for k > 0 && (k == len(r.buckets) || r.buckets[k].hi <= span) {
+		for k > 0 && (k == len(r.buckets) || !r.holds(k, span)) {
 			k--
 		}
 		if r.first.left <= k {
@@ -142,11 +138,23 @@ func (r *reducer) needs(ctx context.Context) (need func(span int) error, err err
 	return need, need(0)
 }
 
+// holds says whether buckets from k on, those of earlier layers, hold all of a
+// tensor.
+func (r *reducer) holds(k, span int) bool {
+	hi := r.buckets[k].hi
+	last := r.shard.pieces[hi-1].span
+	return last > span || last == span && r.shard.ends(hi-1)
+}
+
 // need waits for the sums of the buckets of the step before from the last to k,
 // and updates their parameters. Once the sum of the last one is there, all ranks
 // have made all of their gradients, so nobody reads the old parameters any more.
+// Who comes to the first one has made the update, and reports.
 func (r *reducer) need(ctx context.Context, k int) error {
 	f := &r.first
+	if f.left == 0 {
+		return nil
+	}
 	for ; f.left > k; f.left-- {
 		for b := f.left - 1; !f.there[b]; {
 			began := r.times.read()
@@ -162,6 +170,9 @@ func (r *reducer) need(ctx context.Context, k int) error {
 		if !r.job.Weightless {
 			r.common.updatePart(f.left-1, len(r.buckets), r.stretch(&r.buckets[f.left-1]), r.grad, f.update)
 		}
+	}
+	if f.left == 0 {
+		return r.report(ctx)
 	}
 	return nil
 }

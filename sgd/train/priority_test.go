@@ -35,19 +35,20 @@ func TestPriorityIsTheRoadWithout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := append([]option{mode("reduce"), deep}, opts...)
-			var one *train.Observer
-			for _, bucket := range []int{1000, 1} {
-				one, _ = runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Overlap, j.Bucket = true, bucket })...), nil)
-				v, s := runOn(t, simulated(0), job(t, append(opts, prior(bucket))...), nil)
+			for _, cut := range []struct{ bucket, partition int }{{1000, 0}, {1, 0}, {1000, 300}, {1, 300}} {
+				run := append(opts, func(j *train.Job) { j.Overlap, j.Bucket, j.Partition = true, cut.bucket, cut.partition })
+				one, _ := runOn(t, simulated(0), job(t, run...), nil)
+				run = append(run, func(j *train.Job) { j.Priority = true })
+				v, s := runOn(t, simulated(0), job(t, run...), nil)
 				if v.SHA256 != one.SHA256 {
-					t.Errorf("bucket=%d: the virtual run ends with other bits", bucket)
+					t.Errorf("%+v: the virtual run ends with other bits", cut)
 				}
-				if r, _ := runOn(t, simulated(0), job(t, append(opts, prior(bucket))...), s.last); r.SHA256 != one.SHA256 {
-					t.Errorf("bucket=%d: resumed, the virtual run ends with other bits", bucket)
+				if r, _ := runOn(t, simulated(0), job(t, run...), s.last); r.SHA256 != one.SHA256 {
+					t.Errorf("%+v: resumed, the virtual run ends with other bits", cut)
 				}
-			}
-			if l, _ := runOn(t, &local.Net{}, job(t, append(opts, prior(1))...), nil); l.SHA256 != one.SHA256 {
-				t.Error("on the real clock the run ends with other bits")
+				if l, _ := runOn(t, &local.Net{}, job(t, run...), nil); l.SHA256 != one.SHA256 {
+					t.Errorf("%+v: on the real clock the run ends with other bits", cut)
+				}
 			}
 		})
 	}
@@ -121,13 +122,69 @@ func TestPriorityHidesLateLayers(t *testing.T) {
 	}
 }
 
-// Priority is refused where it means nothing or cannot be had.
+// The same three layers with the last one cut in ten. The pieces of C that leave
+// while B and A are computed go first, five times agreed on, then A, B and the rest
+// of C, behind which the forward passes of A and B are hidden.
+func TestPartitionHidesMore(t *testing.T) {
+	const (
+		rate    = 1e6 // bytes a second
+		latency = 10 * time.Microsecond
+		steps   = 20
+	)
+	sizes, f := []int{2000, 6000, 50000}, []float64{0.030, 0.010, 0.020}
+	m := layers{}
+	for i, n := range sizes {
+		m.layout.Add(string(rune('A'+i)), sgd.Weight, 1, n)
+		m.flops = append(m.flops, f[i]*1e9)
+	}
+	j := job(t, mode("reduce"), topology("halving"), prior(1), func(j *train.Job) {
+		j.Model, j.Workers, j.Batch, j.Updates, j.Weightless, j.Timing.Jitter, j.Partition = m, 2, 1, steps, true, 0, 24000
+	})
+	n := &sim.Net{Network: &sim.Fair{Bandwidth: rate, Latency: latency}}
+	runOn(t, n, j, nil)
+	exchanges := 4*58000/rate + (1+1+9)*2*latency.Seconds()
+	want := steps*(3*f[2]+exchanges+5*latency.Seconds()) + f[0] + f[1]
+	if got := n.Now().Seconds(); math.Abs(got/want-1) > 1e-4 {
+		t.Errorf("%d steps take %v s, want %v", steps, got, want)
+	}
+}
+
+// Where every value is summed in the order of ranks, or of a tree of them, a cut
+// tensor comes to the same bits; and a codec that works value by value is not
+// affected either.
+func TestPartitionIsTheRoadWithout(t *testing.T) {
+	for name, opts := range map[string][]option{
+		"tree":   {topology("tree")},
+		"fp16":   {topology("tree"), with("fp16")},
+		"gather": {mode("gather"), with("bf16")},
+		"fused":  {topology("tree"), fused(time.Millisecond, 1000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := append([]option{mode("reduce"), func(j *train.Job) { j.Updates = 8 }}, opts...)
+			var want string
+			for _, bytes := range []int{0, 4, 100, 1000, 1 << 20} {
+				o, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Overlap, j.Partition = true, bytes })...), nil)
+				if want == "" {
+					want = o.SHA256
+				}
+				if o.SHA256 != want {
+					t.Errorf("partition=%d: other bits", bytes)
+				}
+			}
+		})
+	}
+}
+
+// Priority, and partition, are refused where they mean nothing or cannot be had.
 func TestPriorityIsRefused(t *testing.T) {
 	for name, o := range map[string]option{
-		"no overlap": func(j *train.Job) { j.Mode, j.Priority = train.Reduce{}, true },
-		"servers":    func(j *train.Job) { j.Overlap, j.Priority = true, true },
-		"fused":      func(j *train.Job) { fused(time.Second, 0)(j); j.Mode, j.Priority = train.Reduce{}, true },
-		"norms":      func(j *train.Job) { prior(0)(j); mode("reduce")(j); optimizer("chain(parts=[clip,momentum])")(j) },
+		"no overlap":   func(j *train.Job) { j.Mode, j.Priority = train.Reduce{}, true },
+		"servers":      func(j *train.Job) { j.Overlap, j.Priority = true, true },
+		"fused":        func(j *train.Job) { fused(time.Second, 0)(j); j.Mode, j.Priority = train.Reduce{}, true },
+		"cut":          func(j *train.Job) { j.Mode, j.Partition = train.Reduce{}, 1000 },
+		"cut small":    func(j *train.Job) { j.Mode, j.Overlap, j.Partition = train.Reduce{}, true, 3 },
+		"cut, servers": func(j *train.Job) { j.Overlap, j.Partition = true, 1000 },
+		"norms":        func(j *train.Job) { prior(0)(j); mode("reduce")(j); optimizer("chain(parts=[clip,momentum])")(j) },
 	} {
 		j := job(t)
 		o(j)

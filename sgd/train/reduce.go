@@ -62,14 +62,14 @@ type reducer struct {
 	grad     []float32 // of this rank, then the mean
 	sched    lrschedule.Schedule
 	plain    bool                // sums of raw float32: the gradient is summed where it lies
-	ex       []compress.Exchange // otherwise
-	gathered []bool              // by span: everybody decodes everybody's payload
+	ex       []compress.Exchange // otherwise, by piece
+	gathered []bool              // by piece: everybody decodes everybody's payload
 	size     []int               // exact payload length on the gather road, −1 if it varies
-	asks     [][]ask             // in a run without weights, by span
+	asks     [][]ask             // in a run without weights, by piece
 	group    collective.Group
 
 	buckets []bucket      // in the order the backward pass completes them
-	ops     []compress.Op // of all spans
+	ops     []compress.Op // of all pieces
 	fusion  fusion
 	first   first
 	step    int
@@ -92,18 +92,18 @@ type streaming struct {
 	comm.Streamer
 }
 
-// bucket is a run of spans that are exchanged together.
+// bucket is a run of pieces that are exchanged together.
 type bucket struct {
-	lo, hi int // spans [lo, hi)
+	lo, hi int // pieces [lo, hi)
 	tag    comm.Tag
 	step   int           // of the exchange
-	ops    []compress.Op // of these spans
+	ops    []compress.Op // of these pieces
 	fused  []float32
 }
 
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
-	r := &reducer{job: j, rank: rank, shard: wholeShard(l), seat: seat{job: j}}
+	r := &reducer{job: j, rank: rank, shard: j.exchanged(), seat: seat{job: j}}
 	r.group.Me, r.group.Node = rank, j.Node
 	for i := 0; i < j.Workers; i++ {
 		r.group.Ranks = append(r.group.Ranks, i)
@@ -112,9 +112,9 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	if r.sched, err = j.schedule(); err != nil {
 		return nil, err
 	}
-	r.gathered = make([]bool, len(l.Spans))
+	r.gathered = make([]bool, len(r.shard.pieces))
 	if j.Weightless {
-		r.cut(l)
+		r.cut()
 		r.asks, err = j.cores.asks()
 		for i, asks := range r.asks {
 			r.gathered[i] = len(asks) == 1 && asks[0].gather > 0
@@ -130,7 +130,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	}
 	if _, raw := j.Codec.(compress.Raw); raw && !gather {
 		r.plain = true
-		r.cut(l)
+		r.cut()
 		return r, nil
 	}
 	for _, pc := range r.shard.pieces {
@@ -157,24 +157,24 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 		r.gathered[len(r.ex)] = gather || road == compress.RoadGather
 		r.ex, r.size = append(r.ex, ex), append(r.size, size)
 	}
-	r.cut(l)
+	r.cut()
 	return r, nil
 }
 
 // cut makes the buckets: one of everything, or, when the exchange overlaps the
-// backward pass, runs of spans of about Bucket bytes from the last layer on.
-func (r *reducer) cut(l sgd.Layout) {
+// backward pass, runs of pieces of about Bucket bytes from the last layer on.
+func (r *reducer) cut() {
 	limit := math.MaxInt
 	switch {
 	case r.job.fuses():
-		limit = 1 // every span by itself; fusion puts them together
+		limit = 1 // every piece by itself; fusion puts them together
 	case r.job.Overlap:
 		limit = r.job.bucket()
 	}
-	r.ops = make([]compress.Op, len(l.Spans))
-	hi, bytes := len(l.Spans), 0
-	for i := len(l.Spans) - 1; i >= 0; i-- {
-		if bytes += 4 * l.Spans[i].Len(); bytes >= limit || i == 0 {
+	r.ops = make([]compress.Op, len(r.shard.pieces))
+	hi, bytes := len(r.ops), 0
+	for i := hi - 1; i >= 0; i-- {
+		if bytes += 4 * r.shard.pieces[i].len; bytes >= limit || i == 0 {
 			r.buckets = append(r.buckets, bucket{lo: i, hi: hi, tag: tagReduce + comm.Tag(len(r.buckets)), ops: r.ops[i:hi]})
 			hi, bytes = i, 0
 		}
@@ -217,7 +217,7 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 				return err
 			}
 		}
-		if r.rank == 0 {
+		if !r.job.Priority { // else it has, or will when the update is finished
 			if err := r.report(ctx); err != nil {
 				return err
 			}
@@ -336,10 +336,10 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 			return err
 		}
 	}
-	back, mark := newDescent(len(r.shard.pieces)), 0
+	back, mark := newDescent(len(r.job.Model.Layout().Spans)), 0
 	return r.compute(ctx, d, need, func(span int) error {
 		back.pass(span)
-		for ; mark < len(r.buckets) && r.buckets[mark].lo >= back.left; mark++ {
+		for ; mark < len(r.buckets) && r.shard.pieces[r.buckets[mark].lo].span >= back.left; mark++ {
 			if err := r.begin(mark); err != nil {
 				return err
 			}
@@ -355,18 +355,27 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 func (r *reducer) backward(tl timeline) {
 	for i := range r.buckets {
 		b := &r.buckets[i]
-		part, n := 0.0, 0
+		n := 0
 		for _, pc := range r.shard.pieces[b.lo:b.hi] {
 			n += pc.len
 		}
-		for _, share := range tl.span[b.lo:b.hi] {
-			part += share
-		}
-		r.work.Cost[i] = time.Duration(2*part*float64(tl.forward)) + r.job.coding(r.job.Codec, n)
+		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.forward)) + r.job.coding(r.job.Codec, n)
 	}
 	if !r.job.Priority { // else it waits for parameters
 		r.work.Cost[0] += tl.forward
 	}
+}
+
+// share is a bucket's share of a pass. That of a tensor belongs to its last piece:
+// the backward pass makes all pieces at once, and the last one leaves first; the
+// forward pass needs all of them, and the last one comes last.
+func (r *reducer) share(b *bucket, tl timeline) (share float64) {
+	for i := b.lo; i < b.hi; i++ {
+		if r.shard.ends(i) {
+			share += tl.span[r.shard.pieces[i].span]
+		}
+	}
+	return share
 }
 
 // exchanged waits until the exchange activity is done with all buckets.
@@ -537,14 +546,14 @@ func (r *reducer) part(b *bucket) []float32 {
 
 // stretch is where a bucket's part of a vector lies.
 func (r *reducer) stretch(b *bucket) sgd.Range {
-	l := r.job.Model.Layout()
-	return sgd.Range{Lo: l.Spans[b.lo].Off, Hi: l.Spans[b.hi-1].End()}
+	last := &r.shard.pieces[b.hi-1]
+	return sgd.Range{Lo: r.shard.pieces[b.lo].off, Hi: last.off + last.len}
 }
 
-// tensors are a bucket's parts of the gradient, span by span.
+// tensors are a bucket's parts of the gradient, piece by piece.
 func (r *reducer) tensors(b *bucket) (xs [][]float32) {
-	for _, s := range r.job.Model.Layout().Spans[b.lo:b.hi] {
-		xs = append(xs, r.grad[s.Off:s.End()])
+	for i := b.lo; i < b.hi; i++ {
+		xs = append(xs, r.shard.pieces[i].at(r.grad, true))
 	}
 	return xs
 }
@@ -715,7 +724,11 @@ func (r *reducer) present() sgd.Step {
 	return sgd.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
 }
 
+// report tells of the update made last.
 func (r *reducer) report(ctx context.Context) error {
+	if r.rank != 0 {
+		return nil
+	}
 	v, told := r.step, r.told
 	r.told = v
 	r.prog.add(comm.Header{Value: r.loss})

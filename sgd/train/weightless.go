@@ -34,7 +34,7 @@ type ask struct{ n, width, gather int }
 // asks lists, by piece, what the exchanges of a shard ask for in a step.
 func (j *Job) asks() (out [][]ask, err error) {
 	_, gather := j.Mode.(Gather)
-	for _, pc := range wholeShard(j.Model.Layout()).pieces {
+	for _, pc := range j.exchanged().pieces {
 		b := pc.block
 		b.World, b.Peer, b.Seed = j.Workers, -1, j.Seed
 		f := j.Codec

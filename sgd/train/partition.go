@@ -1,0 +1,63 @@
+package train
+
+import (
+	"errors"
+
+	"github.com/gradlab/gradlab/comm/ps"
+)
+
+// Tensor partitioning in the manner of P3 (Jayarajan et al. 2019) and
+// ByteScheduler (Peng et al. 2019): ranks without servers cut large tensors, so
+// that a bucket holds part of one, and one with priority waits for no more than
+// the piece that is under way. A codec takes each piece for a block of its own, a
+// vector, as it does where servers share a tensor.
+//
+// A small piece waits little and pays the latencies of its collective all the
+// same: the cost model of gradlab topology says from what size on bandwidth rules.
+
+// partitioned is a Placement for one shard that cuts tensors into equal pieces of
+// at most so many values.
+type partitioned int
+
+// Place implements ps.Placement.
+func (limit partitioned) Place(sizes []int, _ int) [][]ps.Piece {
+	var out []ps.Piece
+	for i, n := range sizes {
+		pieces := max(1, (n+int(limit)-1)/int(limit))
+		for k := range pieces {
+			lo, hi := k*n/pieces, (k+1)*n/pieces
+			out = append(out, ps.Piece{Tensor: i, Off: lo, Len: hi - lo})
+		}
+	}
+	return [][]ps.Piece{out}
+}
+
+// exchanged is the whole vector in the pieces that ranks without servers exchange.
+func (j *Job) exchanged() *shard {
+	if j.Partition == 0 {
+		return wholeShard(j.Model.Layout())
+	}
+	return shards(j.Model.Layout(), partitioned(j.Partition/4), 1)[0]
+}
+
+// ends says whether piece i is the last of its tensor.
+func (s *shard) ends(i int) bool {
+	return i == len(s.pieces)-1 || s.pieces[i+1].span != s.pieces[i].span
+}
+
+// checkPartition refuses what makes no sense.
+func (j *Job) checkPartition() error {
+	switch {
+	case j.Partition == 0:
+		return nil
+	case j.Partition < 4:
+		return errors.New("partition: a value has 4 bytes; set 0, which cuts no tensor, or more")
+	case !j.Overlap:
+		return errors.New("partition: pieces of a tensor travel by themselves only with overlap=true")
+	}
+	switch j.Mode.(type) {
+	case Reduce, Gather:
+		return nil
+	}
+	return errors.New("partition: in modes reduce and gather only; placement=balanced cuts tensors over servers")
+}
