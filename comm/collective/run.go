@@ -262,14 +262,18 @@ func expect(in, hd *comm.Header, size, want int) error {
 // take longer than running it.
 var programs = memory{by: map[question]*program{}}
 
+// One process may be all ranks of a virtual cluster, and exchange vectors of many
+// lengths in a step: 256 ranks with the tensors of ResNet-50 have 7,000 programs
+// of 10 pieces.
 const (
-	shortProgram  = 64  // pieces
-	programMemory = 256 // programs
+	shortProgram  = 64      // pieces
+	programMemory = 1 << 18 // pieces, of all programs
 )
 
 type memory struct {
-	mu sync.RWMutex
-	by map[question]*program
+	mu     sync.RWMutex
+	by     map[question]*program
+	pieces int
 }
 
 type question struct {
@@ -290,10 +294,11 @@ func (m *memory) get(t Topology, at At, n, limit int) *program {
 		return p
 	}
 	p = cut(t.Plan(at), n, limit)
-	if len(p.sends)+len(p.recvs) <= shortProgram {
+	if n := len(p.sends) + len(p.recvs); n <= shortProgram {
 		m.mu.Lock()
-		if len(m.by) >= programMemory {
+		if m.pieces += n; m.pieces > programMemory {
 			clear(m.by)
+			m.pieces = n
 		}
 		m.by[q] = p
 		m.mu.Unlock()
