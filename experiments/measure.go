@@ -29,8 +29,9 @@ func (m *Measured) Rate(warm, samples int) float64 {
 }
 
 // Measure performs a run on the virtual cluster and keeps no folder for it: what
-// a study of many short runs without weights wants.
-func (c Config) Measure(ctx context.Context) (*Measured, error) {
+// a study of many short runs without weights wants. Once stopping, if there is
+// one, says so, the run ends after the step it is in, with ErrStopped.
+func (c Config) Measure(ctx context.Context, stopping func() bool) (*Measured, error) {
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
@@ -41,6 +42,7 @@ func (c Config) Measure(ctx context.Context) (*Measured, error) {
 	if err != nil {
 		return nil, err
 	}
+	job.Stopping = stopping
 	s := &ends{}
 	obs := &train.Observer{Job: job, Sink: s}
 	programs, err := job.Programs(obs)
@@ -50,6 +52,11 @@ func (c Config) Measure(ctx context.Context) (*Measured, error) {
 	net := c.net(job.World()-job.Workers, 0).(*sim.Net)
 	if err := net.Run(ctx, programs); err != nil {
 		return nil, err
+	}
+	for _, r := range obs.Reports {
+		if r.Stopped {
+			return nil, Stopped("what is measured in part is not kept")
+		}
 	}
 	return &Measured{Ends: s.at, Updates: s.made, BytesUp: obs.Final.BytesUp, BytesDown: obs.Final.BytesDown, Reports: obs.Reports, Links: net.Links()}, nil
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 )
@@ -29,7 +30,7 @@ func BenchmarkTFParameterServer(b *testing.B) {
 		"overlap": "true", "bucket": "1", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.jitter": "0.02"})
 	c.Steps = b.N
 	b.ResetTimer()
-	if _, err := c.Measure(context.Background()); err != nil {
+	if _, err := c.Measure(context.Background(), nil); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -65,13 +66,13 @@ func TestWeightlessIsTheRun(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			m, err := empty.Measure(context.Background())
+			m, err := empty.Measure(context.Background(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			full := empty
 			full.Weightless, full.Model, full.Data, full.Schedule = false, "mnistcnn(dropout=0)", "synthetic(dim=784,side=28,n=64,test=10)", "constant(lr=0.001)"
-			f, err := full.Measure(context.Background())
+			f, err := full.Measure(context.Background(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,5 +105,15 @@ func TestRateOfLongRuns(t *testing.T) {
 		if m.Rate(0, 32) != 0 || m.Rate(1200, 32) != 0 {
 			t.Error("a rate of nothing")
 		}
+	}
+}
+
+// A measurement that is asked to stop does so at once, and gives nothing.
+func TestMeasureStops(t *testing.T) {
+	c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "mode": "reduce", "workers": "3", "steps": "1000000"})
+	polls := 0
+	m, err := c.Measure(context.Background(), func() bool { polls++; return polls > 5 })
+	if m != nil || !errors.Is(err, ErrStopped) {
+		t.Errorf("%v, %v", m, err)
 	}
 }

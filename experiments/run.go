@@ -41,6 +41,15 @@ type Options struct {
 // written a checkpoint.
 var ErrStopped = errors.New("stopped; the checkpoint is written, --resume goes on")
 
+// Stopped is an error that is ErrStopped, and says how to go on in words of its
+// own.
+type Stopped string
+
+func (s Stopped) Error() string { return "stopped; " + string(s) }
+
+// Is implements what errors.Is asks for.
+func (Stopped) Is(target error) bool { return target == ErrStopped }
+
 // Execute makes one run: folder, job, net, record, result. On ErrStopped the
 // result is that of the steps made.
 func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
@@ -161,6 +170,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	}
 	rec.show.Done(summary(r))
 	if r.Status == "stopped" {
+		if job.Weightless {
+			return r, Stopped("a run without weights keeps no checkpoint, --resume begins it anew")
+		}
 		return r, ErrStopped
 	}
 	return r, nil

@@ -84,6 +84,9 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 				if err == nil && r.Failed() > 0 {
 					err = fmt.Errorf("study %s: %d of %d points do not hold", name, r.Failed(), len(r.Points))
 				}
+				if errors.Is(err, experiments.ErrStopped) { // of a run, whatever it says of itself
+					err = fmt.Errorf("study %s: %w", name, experiments.Stopped("the same command goes on"))
+				}
 				if err != nil {
 					failed = append(failed, err)
 				}

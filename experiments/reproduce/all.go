@@ -82,7 +82,7 @@ func (l *Lab) turn(ctx context.Context) (release func(), err error) {
 	}
 	if l.stopping() {
 		release()
-		return nil, experiments.ErrStopped
+		return nil, experiments.Stopped("the same command goes on")
 	}
 	return release, nil
 }

@@ -45,8 +45,9 @@ func (DDL) Run(ctx context.Context, lab *Lab) (*Report, error) {
 				p.steps *= 80 / max(8, all[i]) // few ranks: the mean of a longer run
 			}
 			m, err := lab.simulate(ctx, p, append([]string{"cluster=minsky", "timing=resnet50", "batch=32", "topology=rings", fmt.Sprintf("workers=%d", all[i])}, c.keys...)...)
-			rates[i] = m.mean
-			lab.logf("%s, %d GPUs: %.0f images/s", c.name, all[i], m.mean)
+			if rates[i] = m.mean; err == nil {
+				lab.logf("%s, %d GPUs: %.0f images/s", c.name, all[i], m.mean)
+			}
 			return err
 		})
 		if err != nil {

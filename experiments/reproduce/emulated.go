@@ -87,7 +87,7 @@ func (Emulated) Run(ctx context.Context, lab *Lab) (*Report, error) {
 				fitted = append(fitted, e)
 			}
 		}
-		ts, err := virtual(ctx, fitted, latency+time.Duration(x[0]*1e9))
+		ts, err := lab.virtual(ctx, fitted, latency+time.Duration(x[0]*1e9))
 		for i, e := range fitted {
 			ts[i] = math.Log(ts[i] / median(e.measured))
 		}
@@ -102,11 +102,11 @@ func (Emulated) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		note += "; weakly identified"
 	}
 	r.Stated = append(r.Stated, note)
-	stated, err := virtual(ctx, all, latency)
+	stated, err := lab.virtual(ctx, all, latency)
 	if err != nil {
 		return nil, err
 	}
-	predicted, err := virtual(ctx, all, way)
+	predicted, err := lab.virtual(ctx, all, way)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (l *Lab) emulate(ctx context.Context, mode, workers int, p protocol) (*emul
 // virtual is what the virtual cluster with this latency says a step of each
 // configuration takes, in seconds: the median over the same runs, where nobody
 // waits with latencies close by.
-func virtual(ctx context.Context, all []*emulation, latency time.Duration) ([]float64, error) {
+func (l *Lab) virtual(ctx context.Context, all []*emulation, latency time.Duration) ([]float64, error) {
 	type twin struct {
 		which, run int
 		latency    time.Duration
@@ -231,7 +231,7 @@ func virtual(ctx context.Context, all []*emulation, latency time.Duration) ([]fl
 		e := all[twins[i].which]
 		c := e.configs[twins[i].run]
 		c.NetworkLatency = twins[i].latency.String()
-		m, err := c.Measure(ctx)
+		m, err := c.Measure(ctx, l.stopping)
 		if err != nil {
 			return err
 		}

@@ -57,8 +57,9 @@ func (Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			}
 		}
 		got, err := lab.simulate(ctx, pr, keys...)
-		rates[i] = got.mean
-		lab.logf("%s, road %d: %.0f images/s", m.name, road, got.mean)
+		if rates[i] = got.mean; err == nil {
+			lab.logf("%s, %s: %.0f images/s", m.name, []string{"ring over RDMA", "ring over TCP", "32 servers", "128 servers"}[road], got.mean)
+		}
 		return err
 	}
 	// A few steps tell which number of servers is better.

@@ -70,7 +70,7 @@ func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			p = protocol{1, 5, 2}
 		}
 		m, err := lab.simulate(ctx, p, append(append([]string{}, row.keys...), "timing=resnet50", fmt.Sprintf("batch=%d", row.batch/row.devices), fmt.Sprintf("workers=%d", n))...)
-		if *out = m.mean; i%2 == 1 {
+		if *out = m.mean; err == nil && i%2 == 1 {
 			lab.logf("%s, %d devices: %.0f images/s", row.work, n, m.mean)
 		}
 		return err

@@ -48,7 +48,7 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 			if err != nil {
 				return rate{}, err
 			}
-			m, err := c.Measure(ctx)
+			m, err := c.Measure(ctx, l.stopping)
 			release()
 			if err != nil {
 				return rate{}, fmt.Errorf("%s: %w", strings.Join(keys, " "), err)

@@ -13,7 +13,7 @@ import (
 // pattern is who carries how much, and who waits: the profile of the
 // communication pattern that the source leaves to future work, of its runs on
 // Piz Daint.
-func (TFPS) pattern(ctx context.Context, r *Report) error {
+func (TFPS) pattern(ctx context.Context, l *Lab, r *Report) error {
 	const steps = 5
 	s := tfSystems[0]
 	table := Table{Title: "Piz Daint: the pattern of communication, a step",
@@ -26,7 +26,7 @@ func (TFPS) pattern(ctx context.Context, r *Report) error {
 		if err != nil {
 			return err
 		}
-		m, err := c.Measure(ctx)
+		m, err := c.Measure(ctx, l.stopping)
 		if err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (study TFPS) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := study.cures(ctx, lab, r, pr); err != nil {
 		return nil, err
 	}
-	if err := study.pattern(ctx, r); err != nil {
+	if err := study.pattern(ctx, lab, r); err != nil {
 		return nil, err
 	}
 	r.Notes = append(r.Notes,
@@ -180,8 +180,9 @@ func (study TFPS) system(ctx context.Context, lab *Lab, r *Report, pr protocol, 
 	ours = make([]float64, len(s.points))
 	err = each(ctx, len(s.points), func(i int) error {
 		m, err := lab.simulate(ctx, pr, point(s.points[i])...)
-		ours[i] = m.mean
-		lab.logf("%s, %d GPUs: %.1f images/s, published %.1f", s.name, s.points[i].gpus, m.mean, s.points[i].synthetic)
+		if ours[i] = m.mean; err == nil {
+			lab.logf("%s, %d GPUs: %.1f images/s, published %.1f", s.name, s.points[i].gpus, m.mean, s.points[i].synthetic)
+		}
 		return err
 	})
 	if err != nil {

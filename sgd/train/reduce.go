@@ -767,8 +767,11 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	return sendSnapshot(ctx, r.h, r.job, m, r.common.params)
 }
 
-// state is what this rank must keep over a restart.
+// state is what this rank must keep over a restart; nil: nothing.
 func (r *reducer) state() (*State, error) {
+	if r.job.Weightless {
+		return nil, nil
+	}
 	st := newState()
 	st.Ints[fmt.Sprintf("step/%d", r.rank)] = int64(r.step)
 	c := r.h.Traffic().Count()

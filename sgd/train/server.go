@@ -576,8 +576,8 @@ func (s *server) checkpoint(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	var st *State // none: the run is over, there is nothing to go on from
-	if !s.core.Done() {
+	var st *State // none: the run is over, or there is nothing to go on from
+	if !s.core.Done() && !s.job.Weightless {
 		st = newState()
 		if err := s.save(st); err != nil {
 			return err
@@ -775,11 +775,11 @@ func sendSnapshot(ctx context.Context, h comm.Host, j *Job, m mark, params vecto
 	return h.Send(ctx, j.Observer(), f)
 }
 
-// sendState tells the observer a rank's state at a mark; nil: it has none to go
-// on from.
+// sendState tells the observer a rank's state at a mark; nil, or without weights:
+// it has none to go on from.
 func sendState(ctx context.Context, h comm.Host, j *Job, st *State) error {
 	var b []byte
-	if st != nil {
+	if st != nil && !j.Weightless {
 		var err error
 		if b, err = st.Encode(nil, sgd.Layout{}); err != nil {
 			return err

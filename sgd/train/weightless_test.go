@@ -1,0 +1,40 @@
+package train_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// A run without weights that is asked to stop ends after the step it is in. It
+// has nothing to keep, and no checkpoint is written.
+func TestWeightlessStops(t *testing.T) {
+	for name, opts := range map[string][]option{
+		"reduce":   {mode("reduce")},
+		"overlap":  {mode("reduce"), func(j *train.Job) { j.Overlap = true }},
+		"priority": {mode("reduce"), prior(500)},
+		"gather":   {mode("gather"), with("qsgd")},
+		"bsp":      {mode("server"), policy("bsp")},
+		"asp":      {mode("server"), policy("asp"), func(j *train.Job) { j.Servers, j.Placement = 2, ps.Balanced{} }},
+		"softsync": {mode("server"), policy("softsync(n=2)")},
+		"rudra":    {mode("rudra(tree=2)"), workers(8), policy("softsync(n=2)")},
+		"adv*":     {mode("rudra(tree=2,threads=true)"), workers(8), policy("softsync(n=2)")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var polls atomic.Int64
+			j := job(t, append(opts, func(j *train.Job) {
+				j.Weightless, j.EvalEvery, j.CheckpointEvery, j.Updates = true, 0, 0, 1000
+				j.Stopping = func() bool { return polls.Add(1) > 20 }
+			})...)
+			o, s := runOn(t, simulated(0), j, nil)
+			if len(s.states) > 0 {
+				t.Error("a checkpoint was written")
+			}
+			if o.Final.Step == 0 || o.Final.Step >= j.Updates {
+				t.Errorf("ended after %d updates", o.Final.Step)
+			}
+		})
+	}
+}
