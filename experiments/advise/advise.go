@@ -37,7 +37,8 @@ func (o *Option) Time() float64 {
 // Compressed reports whether the option uses a codec at all.
 func (o *Option) Compressed() bool { return o.Config.Codec != "raw" }
 
-// How words the option without its codec: "ring, buckets of 4 MiB", "4 servers".
+// How words the option without its codec: "ring, fused to 4 MiB, first layers
+// first", "4 servers, all at once".
 func (o *Option) How() string {
 	c := o.Config
 	way := c.Topology
@@ -52,7 +53,11 @@ func (o *Option) How() string {
 	if !c.Overlap {
 		return way + ", all at once"
 	}
-	return fmt.Sprintf("%s, fused to %d MiB", way, c.Bucket>>20)
+	way = fmt.Sprintf("%s, fused to %d MiB", way, c.Bucket>>20)
+	if c.Priority {
+		way += ", first layers first"
+	}
+	return way
 }
 
 // gathered reports whether payloads of a codec cannot be summed on their way.
@@ -110,6 +115,10 @@ func (q *Question) configs(codec string) (out []experiments.Config) {
 			}
 			r.DeviceCodec = joint(speed, decodes)
 			out = append(out, r)
+			if r.Overlap {
+				r.Priority = true
+				out = append(out, r)
+			}
 		}
 	}
 	for _, s := range q.Servers {

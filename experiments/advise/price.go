@@ -166,14 +166,20 @@ func (p *pricer) step(c experiments.Config) (seconds, sent float64, err error) {
 	return seconds, sent, nil
 }
 
-// reduce lays buckets of gradient on the timeline of the backward pass: each
-// leaves when it is complete and encoded and the one before has arrived.
-func (p *pricer) reduce(c experiments.Config, blocks []block) (seconds, sent float64) {
+// leg is a bucket of gradient, in seconds.
+type leg struct {
+	forward  float64 // pass of its layers; the backward pass takes twice that
+	encode   float64
+	exchange float64 // and decoding
+}
+
+// legs are the buckets in the order in which the backward pass makes them, and
+// the bytes a worker sends for all of them.
+func (p *pricer) legs(c experiments.Config, blocks []block) (legs []leg, sent float64) {
 	limit := math.MaxInt
 	if c.Overlap {
 		limit = c.Bucket
 	}
-	compute, wire := p.forward, 0.0
 	hi, bytes := len(blocks), 0
 	for i := len(blocks) - 1; i >= 0; i-- {
 		if bytes += 4 * blocks[i].elements; bytes < limit && i > 0 {
@@ -183,17 +189,73 @@ func (p *pricer) reduce(c experiments.Config, blocks []block) (seconds, sent flo
 		for j := i; j < hi; j++ {
 			share, n = share+p.share[j], n+blocks[j].elements
 		}
-		compute += 2*share*p.forward + p.coding(c, n)
 		took, out := p.exchange(c.Topology, blocks[i:hi])
 		decoded := n
 		if !blocks[i].sum {
 			decoded *= c.Workers
 		}
-		wire = max(compute, wire) + took + p.coding(c, decoded)
+		legs = append(legs, leg{share * p.forward, p.coding(c, n), took + p.coding(c, decoded)})
 		sent += out
 		hi, bytes = i, 0
 	}
+	return legs, sent
+}
+
+// reduce lays buckets of gradient on the timeline of the backward pass: each
+// leaves when it is complete and encoded and the one before has arrived.
+func (p *pricer) reduce(c experiments.Config, blocks []block) (seconds, sent float64) {
+	legs, sent := p.legs(c, blocks)
+	if c.Priority {
+		return p.first(legs), sent
+	}
+	compute, wire := p.forward, 0.0
+	for _, l := range legs {
+		compute += 2*l.forward + l.encode
+		wire = max(compute, wire) + l.exchange
+	}
 	return max(compute, wire), sent
+}
+
+// first is reduce where, of the buckets that all ranks have made, the one with the
+// earliest layers leaves next, and the next forward pass goes on as sums arrive.
+// Until all buckets are made, ranks agree on how many there are before each
+// exchange, in as many rounds as collective.Least takes.
+func (p *pricer) first(legs []leg) float64 {
+	agree := math.Ceil(math.Log2(float64(p.job.Workers))) * p.alpha
+	arrived, made := make([]float64, len(legs)), make([]float64, len(legs))
+	done := make([]bool, len(legs))
+	now, wire, before := 0.0, 0.0, 0.0
+	const steps = 4 // the first ones are not like the others
+	for range steps {
+		before = now
+		for k := len(legs) - 1; k >= 0; k-- {
+			now = max(now, arrived[k]) + legs[k].forward
+		}
+		for k, l := range legs {
+			now += 2*l.forward + l.encode
+			made[k] = now
+		}
+		clear(done)
+		all := 0
+		for n := range legs {
+			if all < len(legs) {
+				if all == n {
+					wire = max(wire, made[n])
+				}
+				for all < len(legs) && made[all] <= wire {
+					all++
+				}
+				wire += agree
+			}
+			k := all - 1
+			for done[k] {
+				k--
+			}
+			wire += legs[k].exchange
+			done[k], arrived[k] = true, wire
+		}
+	}
+	return now - before
 }
 
 // coding is what encoding or decoding n values takes.

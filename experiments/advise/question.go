@@ -1,5 +1,5 @@
 // Package advise says how to train a known network on a described cluster:
-// which codec, topology, number of servers and fusion of gradients make the
+// which codec, topology, number of servers, fusion and order of gradients make the
 // shortest step, by cost models, and which reach an accuracy soonest, where runs
 // have shown what a codec costs in updates. It says so when no codec pays.
 package advise

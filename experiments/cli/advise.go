@@ -36,8 +36,8 @@ func (e *env) adviseCommand() *cobra.Command {
 		Use:   "advise --model PROFILE --cluster DESCRIPTION",
 		Short: "Which codec, topology, servers and fusion on your cluster? Or none?",
 		Long: `Advise predicts the step time of a published network (gradlab list profiles) on a
-cluster you describe, for every combination of codec, topology, number of servers
-and fusion of gradients, and says which is best, or that no codec pays:
+cluster you describe, for every combination of codec, topology, number of servers,
+fusion and order of gradients, and says which is best, or that no codec pays:
 
   gradlab advise --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'
   gradlab advise --model vgg16 --cluster 'nodes=8,per_node=4,nic=25Gbps,device=12T,batch=32'
@@ -327,7 +327,7 @@ func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, evi
 	option := func(o *advise.Option) map[string]any {
 		return map[string]any{
 			"codec": o.Config.Codec, "how": o.How(), "mode": o.Config.Mode, "topology": o.Config.Topology, "servers": o.Config.Servers,
-			"overlap": o.Config.Overlap, "bucket": o.Config.Bucket, "step_seconds": o.Step, "sent_bytes": o.Sent,
+			"overlap": o.Config.Overlap, "bucket": o.Config.Bucket, "priority": o.Config.Priority, "step_seconds": o.Step, "sent_bytes": o.Sent,
 			"simulated_seconds": store.Maybe(o.Simulated), "updates": store.Maybe(o.Updates), "optimizer": o.Optimizer,
 		}
 	}

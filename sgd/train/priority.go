@@ -37,6 +37,8 @@ type first struct {
 	there  []bool // by bucket: its sum is
 	flags  uint16 // heard so far
 	stood  time.Duration
+
+	whole time.Duration // when the last sum of a step was there; read behind its token
 }
 
 // exchangesFirst is the second activity of a rank with priority, from a step on.
@@ -78,6 +80,7 @@ func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) err
 			}
 			done[k] = true
 			flags |= seen
+			r.first.whole = h.Now()
 			back := r.job.header(comm.Control, tagToken+1<<8)
 			back.Step, back.Flags = uint64(k), flags
 			if err := h.Send(ctx, r.rank, comm.NewFrame(back, comm.NewBuffer(0))); err != nil {

@@ -729,12 +729,15 @@ func (r *reducer) report(ctx context.Context) error {
 	if r.rank != 0 {
 		return nil
 	}
-	v, told := r.step, r.told
+	v, told, now := r.step, r.told, r.h.Now()
+	if r.job.Priority { // it may be made later, of what was there then
+		now = r.first.whole
+	}
 	r.told = v
 	r.prog.add(comm.Header{Value: r.loss})
 	if crossed(r.job.reportEvery(), told, v) || v == r.job.Updates {
 		p := r.job.progress(v, v*r.job.Workers)
-		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), LR: r.sched(p)}
+		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: now.Seconds(), LR: r.sched(p)}
 		r.prog.fill(&m, nil)
 		m.BytesUp, m.BytesDown = r.bytes()
 		if err := sendJSON(ctx, r.h, r.job, tagProgress, m); err != nil {
