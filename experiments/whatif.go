@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/figure"
@@ -80,18 +81,18 @@ func AskWhatIf(ctx context.Context, folder string, changes []string, at Places) 
 		if c.Data != own.Data || c.TrainLimit != own.TrainLimit || c.Weightless != own.Weightless {
 			return nil, &ConfigError{fmt.Errorf("what if the run had been on other data is a question for gradlab run")}
 		}
-		side, err := c.shadow(ctx, ds, w.Was.Updates)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.Name, err)
-		}
+		var changed []string
 		for _, k := range Keys() {
 			if v := c.Get(k.Name); v != own.Get(k.Name) {
-				if side.Name != "" {
-					side.Name += " "
-				}
-				side.Name += k.Name + "=" + v
+				changed = append(changed, k.Name+"="+v)
 			}
 		}
+		name := strings.Join(changed, " ")
+		side, err := c.shadow(ctx, ds, w.Was.Updates)
+		if err != nil {
+			return nil, fmt.Errorf("with %s: %w", name, err)
+		}
+		side.Name = name
 		w.Is = append(w.Is, side)
 	}
 	return w, nil
