@@ -117,3 +117,23 @@ func TestMeasureStops(t *testing.T) {
 		t.Errorf("%v, %v", m, err)
 	}
 }
+
+// With priority an update ends while the next pass is under way. Whether passes or
+// exchanges take longer, few steps show the same rate as many.
+func TestRateWithPriority(t *testing.T) {
+	for _, bandwidth := range []string{"1Gbps", "100Gbps"} {
+		var rates []float64
+		for _, steps := range []string{"8", "40"} {
+			c := weightless(t, map[string]string{"timing": "resnet50", "batch": "16", "mode": "reduce", "workers": "4", "overlap": "true", "priority": "true",
+				"bucket": "8000000", "network.bandwidth": bandwidth, "device.flops": "5e12", "steps": steps})
+			m, err := c.Measure(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rates = append(rates, m.Rate(3, 64))
+		}
+		if math.Abs(rates[0]/rates[1]-1) > 1e-3 {
+			t.Errorf("%s: %v images/s", bandwidth, rates)
+		}
+	}
+}
