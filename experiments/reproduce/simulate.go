@@ -39,26 +39,31 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 	if err != nil {
 		return rate{}, err
 	}
-	var rates []float64
-	for seed := range p.repeats {
-		c.Seed = uint64(1 + seed)
+	rates := make([]float64, p.repeats)
+	err = each(ctx, p.repeats, func(i int) error {
+		c := c
+		c.Seed = uint64(1 + i)
 		r, ok := l.memory.get(l.Out, c.Hash())
 		if !ok {
 			release, err := l.turn(ctx)
 			if err != nil {
-				return rate{}, err
+				return err
 			}
 			m, err := c.Measure(ctx, l.stopping)
 			release()
 			if err != nil {
-				return rate{}, fmt.Errorf("%s: %w", strings.Join(keys, " "), err)
+				return fmt.Errorf("%s: %w", strings.Join(keys, " "), err)
 			}
 			r = m.Rate(p.warm, c.Workers*c.Batch)
 			if err := l.memory.put(l.Out, c.Hash(), r); err != nil {
-				return rate{}, err
+				return err
 			}
 		}
-		rates = append(rates, r)
+		rates[i] = r
+		return nil
+	})
+	if err != nil {
+		return rate{}, err
 	}
 	r := rate{mean: stat.Mean(rates, nil)}
 	if len(rates) > 1 {
