@@ -296,12 +296,15 @@ func (m *memory) get(t Topology, at At, n, limit int) *program {
 	p = cut(t.Plan(at), n, limit)
 	if n := len(p.sends) + len(p.recvs); n <= shortProgram {
 		m.mu.Lock()
+		defer m.mu.Unlock()
+		if known := m.by[q]; known != nil { // another goroutine was faster
+			return known
+		}
 		if m.pieces += n; m.pieces > programMemory {
 			clear(m.by)
 			m.pieces = n
 		}
 		m.by[q] = p
-		m.mu.Unlock()
 	}
 	return p
 }

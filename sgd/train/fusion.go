@@ -122,8 +122,7 @@ func (j *Job) checkFusion() error {
 	case !j.Overlap:
 		return errors.New("cycle: tensors become ready one by one only with overlap=true")
 	}
-	switch j.Mode.(type) {
-	case Reduce, Gather:
+	if j.sums() {
 		return nil
 	}
 	return errors.New("cycle: tensors are fused in modes reduce and gather only; set it to 0")

@@ -122,7 +122,7 @@ func TestPriorityHidesLateLayers(t *testing.T) {
 	}
 }
 
-// The same three layers with the last one cut in ten. The pieces of C that leave
+// The same three layers with the last one cut in nine. The pieces of C that leave
 // while B and A are computed go first, five times agreed on, then A, B and the rest
 // of C, behind which the forward passes of A and B are hidden.
 func TestPartitionHidesMore(t *testing.T) {

@@ -29,6 +29,15 @@ var (
 	_ = Modes.Add("gather", "all-gather of payloads, no servers", Gather{})
 )
 
+// sums says whether the workers sum their gradients themselves.
+func (j *Job) sums() bool {
+	switch j.Mode.(type) {
+	case Reduce, Gather:
+		return true
+	}
+	return false
+}
+
 // Servers implements Mode.
 func (Reduce) Servers(int) int { return 0 }
 func (Gather) Servers(int) int { return 0 }
