@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gradlab/gradlab/comm/ps"
 )
@@ -45,13 +46,20 @@ func (s *shard) ends(i int) bool {
 	return i == len(s.pieces)-1 || s.pieces[i+1].span != s.pieces[i].span
 }
 
+// mostPieces is how many pieces a model may be cut in: each is a collective, or a
+// part of one, with a codec of its own.
+const mostPieces = 1 << 16
+
 // checkPartition refuses what makes no sense.
 func (j *Job) checkPartition() error {
+	size := j.Model.Layout().Size()
 	switch {
 	case j.Partition == 0:
 		return nil
 	case j.Partition < 4:
 		return errors.New("partition: a value has 4 bytes; set 0, which cuts no tensor, or more")
+	case size/(j.Partition/4) > mostPieces:
+		return fmt.Errorf("partition: %d bytes would cut %d values in more than %d pieces; want at least %d", j.Partition, size, mostPieces, 4*(size/mostPieces+1))
 	case !j.Overlap:
 		return errors.New("partition: pieces of a tensor travel by themselves only with overlap=true")
 	}
