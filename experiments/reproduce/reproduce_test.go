@@ -49,6 +49,8 @@ func TestVerdicts(t *testing.T) {
 	r.within(Claim, "far", "ms", 100, 106, 0.05)
 	r.within(Fitted, "fitted", "ms", 100, 200, 0.05)
 	r.between(HeldOut, "between", "", 2, 1.6, 1.5, 2.2)
+	r.between(Claim, "faster", "×", 1, 1.3, 1.2, math.MaxFloat64)
+	r.between(Claim, "fails to learn", "%", 10, 16, 0, 20)
 	r.holds(Claim, "so it is", true)
 	r.exactly(Claim, "the same", "bytes", 12, 12)
 	if r.Failed() != 1 {
@@ -60,6 +62,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	for _, want := range []string{"| near | 100 ms | 104 ms | +4.0 % | ± 5 % | claim | holds |", "| far | 100 ms | 106 ms | +6.0 % | ± 5 % | claim | MISSED |",
 		"| fitted | 100 ms | 200 ms | +100.0 % |  | fitted | missed, not judged |", "| between | 2 | 1.6 | -20.0 % | 1.5 to 2.2 | held out | holds |",
+		"| faster | 1 × | 1.3 × | +30.0 % | 1.2 or more | claim | holds |", "| fails to learn | 10 % | 16 % | +60.0 % | 0 to 20 | claim | holds |",
 		"| so it is | true | true |  |  | claim | holds |", "| the same | 12 bytes | 12 bytes | +0.0 % | exact | claim | holds |"} {
 		if !strings.Contains(squeeze(text.String()), want) {
 			t.Errorf("no line %q in\n%s", want, &text)

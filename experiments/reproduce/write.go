@@ -125,9 +125,11 @@ func (p Point) allowed() string {
 		return ""
 	case p.Least == p.Most:
 		return "exact"
+	case p.Most == math.MaxFloat64:
+		return fmt.Sprintf("%.4g or more", p.Least)
 	}
 	low, high := (p.Published-p.Least)/math.Abs(p.Published), (p.Most-p.Published)/math.Abs(p.Published)
-	if math.Abs(low-high) < 1e-9 {
+	if math.Abs(low-high) < 1e-9 && high < 1 {
 		return fmt.Sprintf("± %.3g %%", 100*high)
 	}
 	return fmt.Sprintf("%.4g to %.4g", p.Least, p.Most)
