@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments"
-	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/registry"
 )
@@ -20,7 +19,7 @@ func complete(root *cobra.Command) {
 		"sweep":        completeRun,
 		"list":         words(kindNames),
 		"show":         completeRuns,
-		"reproduce":    words(func() []string { return append(reproduce.Studies.Names(), "all") }),
+		"reproduce":    words(func() []string { return names("studies") }),
 		"data":         words(func() []string { return names("data") }),
 		"codec check":  words(func() []string { return names("codecs") }),
 		"runs list":    completeRuns,

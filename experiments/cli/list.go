@@ -43,7 +43,7 @@ func kinds() []kind {
 		{"clusters", "cluster", clusters()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
-		{"studies", "gradlab reproduce", reproduce.Studies.Entries()},
+		{"studies", "gradlab reproduce", studies()},
 		{"keys", "key=value", keys()},
 	}
 }
@@ -81,6 +81,15 @@ func clusters() []registry.Entry {
 		}
 	}
 	return out
+}
+
+// studies are the studies, then the names of groups of them.
+func studies() []registry.Entry {
+	out := reproduce.Studies.Entries()
+	for _, g := range reproduce.Groups {
+		out = append(out, registry.Entry{Name: g.Name, About: g.Doc + ": " + strings.Join(g.Studies, ", "), Spec: g.Name})
+	}
+	return append(out, registry.Entry{Name: "all", About: "every study", Spec: "all"})
 }
 
 func keys() []registry.Entry {

@@ -80,10 +80,8 @@ func TestReadmeCommands(t *testing.T) {
 					t.Errorf("%s\n%d jobs, %v", line, len(jobs), err)
 				}
 			case "reproduce":
-				for _, a := range args {
-					if _, err := reproduce.Studies.Parse(a); err != nil && a != "all" {
-						t.Errorf("%s\n%v", line, err)
-					}
+				if _, err := reproduce.Named(args...); err != nil {
+					t.Errorf("%s\n%v", line, err)
 				}
 			case "list":
 				finish(t, 0, w[1:]...)

@@ -21,19 +21,21 @@ func (e *env) reproduceCommand() *cobra.Command {
 	var quick, asJSON bool
 	var out, format string
 	c := &cobra.Command{
-		Use:   "reproduce NAME…|all",
+		Use:   "reproduce NAME…",
 		Short: "Published tables and laws, computed again point by point",
 		Long: `Reproduce runs studies (gradlab list studies) and prints, for each point, what is
 published, what comes out here, the error, what is allowed, and whether the point
-is a claim or was fitted. The exit code is 1 if a claim fails.
+is a claim or was fitted. The exit code is 1 if a claim fails. A name is that of
+a study, of a group (codecs, scaling, asynchrony), or all.
 
   gradlab reproduce codec-error
+  gradlab reproduce asynchrony --quick
   gradlab reproduce all --quick
 
 Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("reproduce wants the name of a study, or all; see gradlab list studies")}
+				return usageError{errors.New("reproduce wants the name of a study, or a group of them (codecs, scaling, asynchrony), or all; see gradlab list studies")}
 			}
 			return nil
 		},
@@ -45,13 +47,8 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 			if asJSON {
 				st = "json"
 			}
-			if len(args) == 1 && args[0] == "all" {
-				args = reproduce.Studies.Names()
-			}
-			for _, name := range args {
-				if _, err := reproduce.Studies.Parse(name); err != nil {
-					return usageError{err}
-				}
+			if args, err = reproduce.Named(args...); err != nil {
+				return usageError{err}
 			}
 			if os.Getenv("GOGC") == "" {
 				// Virtual clusters are many small objects that live for a run: on
