@@ -112,7 +112,7 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		fmt.Fprintf(e.out, "\nA recipe.\n  gradlab run %s\n", en.Name)
 		return
 	case "studies":
-		fmt.Fprintf(e.out, "\nA study.\n  gradlab reproduce %s\n", en.Name)
+		fmt.Fprintf(e.out, "\n  gradlab reproduce %s\n", en.Name)
 		return
 	}
 	key, _, _ := strings.Cut(k.used, ",")
