@@ -25,14 +25,18 @@ type aloner interface{ alone() }
 func All(ctx context.Context, names []string, lab func(name string) *Lab, done func(name string, r *Report, err error)) {
 	var one sync.Mutex
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var known *memory
 	schedule(names, wantsAll, func(name string) {
 		one.Lock()
 		l := lab(name)
+		if known == nil {
+			known = &memory{dir: l.Runs.Out}
+		}
 		one.Unlock()
 		if ctx.Err() != nil || l.stopping() {
 			return
 		}
-		l.slots = slots
+		l.slots, l.memory = slots, known
 		r, err := Run(ctx, name, l)
 		one.Lock()
 		defer one.Unlock()

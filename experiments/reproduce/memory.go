@@ -12,9 +12,11 @@ import (
 	"sync"
 )
 
-// memory keeps what was measured in a file, so that a study that was interrupted
-// goes on where it was.
+// memory keeps what was measured in a file of a folder, or with none only as long
+// as it lives, so that a study that was interrupted goes on where it was, and one
+// has what another measured.
 type memory struct {
+	dir   string
 	mu    sync.Mutex
 	known map[string]float64
 }
@@ -41,13 +43,13 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 // get looks up what was measured with a configuration.
-func (m *memory) get(dir, config string) (float64, bool) {
+func (m *memory) get(config string) (float64, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.known == nil {
 		m.known = map[string]float64{}
 		build, err := program()
-		if f, bad := os.Open(filepath.Join(dir, memoryFile)); bad == nil {
+		if f, bad := os.Open(filepath.Join(m.dir, memoryFile)); bad == nil {
 			defer f.Close()
 			for sc := bufio.NewScanner(f); sc.Scan(); {
 				var r remembered
@@ -62,17 +64,17 @@ func (m *memory) get(dir, config string) (float64, bool) {
 }
 
 // put remembers it.
-func (m *memory) put(dir, config string, value float64) error {
+func (m *memory) put(config string, value float64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.known[config] = value
-	if dir == "" {
+	if m.dir == "" {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(m.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, memoryFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(filepath.Join(m.dir, memoryFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type Lab struct {
 	Runs  experiments.Options
 	Logf  func(format string, args ...any) // hears how it goes; may be nil
 
-	memory memory
+	memory *memory       // of what was measured, where studies share it
 	slots  chan struct{} // cores, where studies share them
 }
 
@@ -153,6 +153,9 @@ func Run(ctx context.Context, name string, lab *Lab) (*Report, error) {
 	s, err := Studies.Parse(name)
 	if err != nil {
 		return nil, err
+	}
+	if lab.memory == nil {
+		lab.memory = &memory{dir: lab.Out}
 	}
 	if lab.Runs.Places.Shelf == nil {
 		lab.Runs.Places.Shelf = &experiments.Shelf{}

@@ -43,7 +43,8 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 	err = each(ctx, p.repeats, func(i int) error {
 		c := c
 		c.Seed = uint64(1 + i)
-		r, ok := l.memory.get(l.Out, c.Hash())
+		key := fmt.Sprintf("%s from step %d", c.Hash(), p.warm)
+		r, ok := l.memory.get(key)
 		if !ok {
 			release, err := l.turn(ctx)
 			if err != nil {
@@ -55,7 +56,7 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 				return fmt.Errorf("%s: %w", strings.Join(keys, " "), err)
 			}
 			r = m.Rate(p.warm, c.Workers*c.Batch)
-			if err := l.memory.put(l.Out, c.Hash(), r); err != nil {
+			if err := l.memory.put(key, r); err != nil {
 				return err
 			}
 		}
