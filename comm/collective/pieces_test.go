@@ -145,20 +145,23 @@ func TestStrangeFramesAreRefused(t *testing.T) {
 
 // Short programs are made once, and no more are kept than there is room for.
 func TestProgramsAreRemembered(t *testing.T) {
-	m := memory{by: map[question]*program{}}
+	m := memory{by: map[question]*program{}, most: 1 << 16}
 	at := At{Rank: 1, Size: 4, Bytes: 400}
 	a, b := m.get(Ring{}, at, 100, 10), m.get(Ring{}, at, 100, 10)
 	if a != b {
 		t.Error("made twice")
 	}
-	for n := range programMemory / 4 { // each has a dozen pieces
+	if m.get(Tree{}, At{Rank: 0, Size: 2, Bytes: 400}, 100, 1); m.pieces > 100 {
+		t.Error("a long program is kept")
+	}
+	for n := range 1 << 14 { // each has a dozen pieces
 		m.get(Ring{}, at, n, 1000)
 	}
 	pieces := 0
 	for _, p := range m.by {
 		pieces += len(p.sends) + len(p.recvs)
 	}
-	if pieces > programMemory || pieces != m.pieces {
+	if pieces > m.most || pieces < m.most/2 || pieces != m.pieces {
 		t.Errorf("%d pieces are kept, %d counted", pieces, m.pieces)
 	}
 }

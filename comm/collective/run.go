@@ -258,19 +258,15 @@ func expect(in, hd *comm.Header, size, want int) error {
 	return nil
 }
 
-// programs remembers the short programs: for small vectors, making one would
-// take longer than running it.
-var programs = memory{by: map[question]*program{}}
-
-// One process may be all ranks of a virtual cluster, and exchange vectors of many
-// lengths in a step: 256 ranks with the tensors of ResNet-50 have 7,000 programs
-// of 10 pieces.
-const (
-	shortProgram  = 64      // pieces
-	programMemory = 1 << 18 // pieces, of all programs
-)
+// programs remembers programs: for small vectors, making one would take longer
+// than running it. One process may be all ranks of a virtual cluster, and exchange
+// vectors of many lengths in a step: 256 ranks with the tensors of ResNet-50 have
+// 7,000 programs of 10 pieces, with its buckets of 4 MB in rings 6,000 of 300. The
+// pieces of all programs take 50 MB at most.
+var programs = memory{by: map[question]*program{}, most: 1 << 21}
 
 type memory struct {
+	most   int // pieces
 	mu     sync.RWMutex
 	by     map[question]*program
 	pieces int
@@ -294,13 +290,13 @@ func (m *memory) get(t Topology, at At, n, limit int) *program {
 		return p
 	}
 	p = cut(t.Plan(at), n, limit)
-	if n := len(p.sends) + len(p.recvs); n <= shortProgram {
+	if n := len(p.sends) + len(p.recvs); n <= m.most/1024 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if known := m.by[q]; known != nil { // another goroutine was faster
 			return known
 		}
-		if m.pieces += n; m.pieces > programMemory {
+		if m.pieces += n; m.pieces > m.most {
 			clear(m.by)
 			m.pieces = n
 		}
