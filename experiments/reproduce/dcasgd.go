@@ -24,12 +24,12 @@ func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Source: "Zheng et al. 2017, table 1: on CIFAR-10 with ResNet-20 the errors are ordered DC-ASGD-a < DC-ASGD-c < SSGD ≤ ASGD at 4 and 8 workers",
 		Stated: []string{
 			"mlp(hidden=[64]), 16 samples a worker, plain SGD as in the paper; rate 0.05 falling along a cosine, the same for all",
-			"λ = 1 for -c (the best of 0.04 and 1 at 16 workers on one seed; the paper has 0.04 on CIFAR-10), 2 for -a with μ = 0.95 as in the paper",
+			"λ = 0.04 for -c, 2 for -a with μ = 0.95, as in the paper",
 			"time model: lognormal jitter of 20 %, a network that takes no time; test set of 10,000",
 		},
 	}
 	rules := []struct{ name, policy, corrector string }{
-		{"SSGD", "bsp", "none"}, {"ASGD", "asp", "none"}, {"DC-ASGD-c", "asp", "dcasgd(lambda=1)"}, {"DC-ASGD-a", "asp", "dcasgd_a(lambda=2,mu=0.95)"},
+		{"SSGD", "bsp", "none"}, {"ASGD", "asp", "none"}, {"DC-ASGD-c", "asp", "dcasgd(lambda=0.04)"}, {"DC-ASGD-a", "asp", "dcasgd_a(lambda=2,mu=0.95)"},
 	}
 	table := Table{Title: fmt.Sprintf("test error in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"M", "SSGD", "ASGD", "DC-ASGD-c", "DC-ASGD-a"}}
 	counts := []int{4, 8, 16}
@@ -59,11 +59,12 @@ func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		at := fmt.Sprintf(", M = %d", workers)
 		for _, dc := range []string{"DC-ASGD-c", "DC-ASGD-a"} {
 			d := stats.Paired(got["ASGD"].bySeed(), got[dc].bySeed())
-			r.between(Claim, dc+" is no worse than ASGD to its interval: gain in accuracy"+at, "points", 0, d.Mean, -max(d.Half, 0.05), 100)
+			r.between(Claim, dc+" is no worse than ASGD to its interval or half a point: gain in accuracy"+at, "points", 0, d.Mean, -min(max(d.Half, 0.05), 0.5), 100)
 			r.between(Hypothesis, dc+" is better than ASGD: gain in accuracy"+at, "points", 0.6, d.Mean, d.Half, 100)
 		}
 		r.between(Hypothesis, "DC-ASGD-a is no worse than DC-ASGD-c: gain in accuracy"+at, "points", 0.5, got["DC-ASGD-a"].accuracy().Mean-got["DC-ASGD-c"].accuracy().Mean, 0, 100)
 	}
 	r.Tables = append(r.Tables, table)
+	r.Notes = append(r.Notes, "λ = 1 for -c was tried as well: with 16 workers and 6 epochs of all of MNIST three of five seeds end at 4.5 % error, better than with 0.04 or 0.2 (5.1 and 5.0 %), and two at no number at all. The compensation grows with the square of a gradient.")
 	return r, nil
 }
