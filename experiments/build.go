@@ -351,7 +351,7 @@ func (c Config) timing() (train.Timing, error) {
 	if c.Workers > 1 {
 		flops /= 1 + c.DeviceOverhead
 	}
-	return train.Timing{FLOPS: flops, Input: c.DeviceInput / float64(c.NetworkPerHost), Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
+	return train.Timing{FLOPS: flops, Input: c.DeviceInput, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
 		Apply: c.DeviceApply, Codec: c.DeviceCodec}, nil
 }
 

@@ -154,14 +154,14 @@ func (n *Fair) reset(ranks int) {
 // newStream finds what a stream passes through; nothing, if nothing limits it.
 func (n *Fair) newStream(from, to int) *stream {
 	a, b := n.host[from], n.host[to]
-	s := &stream{to: to, cap: math.Inf(1), latency: n.Latency, extra: n.Message.Seconds() * n.Bandwidth}
+	s := &stream{to: to, cap: math.Inf(1), latency: n.Latency}
 	through := func(r *resource) {
 		s.path[s.hops] = r
 		s.hops++
 	}
 	switch {
 	case a == b:
-		s.latency, s.extra = n.InsideLatency, 0
+		s.latency = n.InsideLatency
 		if n.Inside > 0 {
 			base := 2 * (n.hosts + n.racks)
 			through(&n.resources[base+2*from])
@@ -178,6 +178,7 @@ func (n *Fair) newStream(from, to int) *stream {
 		if n.Stream > 0 {
 			s.cap = n.Stream
 		}
+		s.extra = n.Message.Seconds() * min(n.Bandwidth, s.cap)
 	}
 	return s
 }

@@ -204,6 +204,8 @@ func TestPlaces(t *testing.T) {
 		"racks": {sim.Fair{Bandwidth: 1e9, Place: []int{0, 1, 2, 3}, Rack: 2, Oversubscription: 8},
 			map[int]float64{0: 0.008, 1: 0.008, 2: 1e6 / 0.75e9}},
 		"messages": {sim.Fair{Bandwidth: 1e9, Message: time.Millisecond}, map[int]float64{0: 0.006, 1: 0.006, 2: 0.006}},
+		// A call keeps a stream busy as long however slow the stream is.
+		"messages of slow streams": {sim.Fair{Bandwidth: 1e9, Stream: 2.5e8, Message: time.Millisecond}, map[int]float64{0: 0.005, 1: 0.005, 2: 0.005}},
 	} {
 		at := map[int]time.Duration{}
 		run(t, &sim.Net{Network: &c.net}, 4, incast(sizes, 3, at))

@@ -105,9 +105,16 @@ func (j *Job) timeline(worker, step int) timeline {
 	t := timeline{span: j.shares}
 	flops := j.flops * float64(j.Batch) * j.Timing.Slow.factor(j.Workers-1-worker)
 	t.forward = j.Timing.Cost(flops, j.Seed, worker, step)
-	t.forward += at(float64(j.Batch)/3, j.Timing.Input)
+	t.forward += at(float64(j.Batch)/3, j.Timing.Input/float64(j.beside(worker)))
 	t.total = 3 * t.forward
 	return t
+}
+
+// beside counts the workers of a worker's node, itself included: the last node may
+// have fewer than others.
+func (j *Job) beside(worker int) int {
+	node := max(j.Node, 1)
+	return min(node, j.Workers-worker/node*node)
 }
 
 // weigh fills in what a sample's forward pass costs, and each span's share.

@@ -20,8 +20,8 @@ type Timing struct {
 	Slow   Slow    // workers that are slower, for good
 	Spread float64 // σ of a lognormal factor on a worker's speed, for good
 
-	// Input is how many samples a second a worker reads, in time taken from its
-	// passes. 0: reading is hidden.
+	// Input is how many samples a second the workers of a node read together, in
+	// time taken from their passes. 0: reading is hidden.
 	Input float64
 
 	// Apply is how many bytes of gradient a server decodes and adds a second, one
