@@ -83,4 +83,5 @@ func (h *host) wakeGone(from int) {
 	}
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s*1e9 + 0.5) }
+// seconds are a duration, of what is beyond the horizon one that is, too.
+func seconds(s float64) time.Duration { return time.Duration(min(s*1e9+0.5, 2*float64(horizon))) }

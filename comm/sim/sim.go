@@ -112,6 +112,11 @@ func (l *loop) run() error {
 		// The network settles what changed at this instant before time moves on.
 		due, ok := l.net.settle(l)
 		next := l.queue.next()
+		if ok && due > horizon || next != nil && (next.at > horizon || next.at < l.now) {
+			l.err.Add(errHorizon)
+			l.tearDown(errTornDown)
+			break
+		}
 		if ok && (next == nil || due < next.at) {
 			l.now = max(due, l.now)
 			l.net.advance(l)
@@ -135,6 +140,11 @@ func (l *loop) run() error {
 	}
 	return l.err.Err()
 }
+
+// horizon is the end of virtual time: far below where sums of durations overflow.
+const horizon = time.Duration(1) << 60
+
+var errHorizon = fmt.Errorf("the virtual clock would pass %.0f years: look for a device or a network that is all too slow, and for durations in the wrong unit", horizon.Hours()/24/365)
 
 var errTornDown = errors.New("the virtual run has ended")
 

@@ -229,3 +229,45 @@ func TestBlocked(t *testing.T) {
 		})
 	}
 }
+
+// What would take longer than durations can say ends in an error, however the
+// time is taken, and not in a clock that goes backwards.
+func TestHorizon(t *testing.T) {
+	const long = time.Duration(math.MaxInt64)
+	for name, c := range map[string]struct {
+		net   sim.Fair
+		work  time.Duration
+		frame int
+	}{
+		"work":      {sim.Fair{Bandwidth: 1e9}, long, 1},
+		"latency":   {sim.Fair{Bandwidth: 1e9, Latency: long}, time.Hour, 1},
+		"message":   {sim.Fair{Bandwidth: 1e9, Message: long}, time.Hour, 1},
+		"bandwidth": {sim.Fair{Bandwidth: 1e-9}, time.Hour, 1e9},
+	} {
+		ps := []comm.Program{
+			func(ctx context.Context, h comm.Host) error {
+				for range 3 {
+					if err := h.Do(ctx, sleep(c.work)); err != nil {
+						return err
+					}
+					if err := h.Send(ctx, 1, comm.Frame{Header: comm.Header{Kind: comm.Gradient}, Billed: c.frame}); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			func(ctx context.Context, h comm.Host) error {
+				for range 3 {
+					if _, err := h.Recv(ctx, 0, 0); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}
+		n := &sim.Net{Network: &c.net}
+		if err := n.Run(context.Background(), ps); err == nil || !strings.Contains(err.Error(), "virtual clock") || n.Now() < 0 {
+			t.Errorf("%s: %v after %v", name, err, n.Now())
+		}
+	}
+}
