@@ -74,7 +74,7 @@ type Config struct {
 
 	Timing           string  `key:"timing" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool    `key:"weightless" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
-	Cluster          string  `key:"cluster" doc:"sets the keys device.* and network.* to those of a known cluster, before all others (gradlab list clusters); none"`
+	Cluster          string  `key:"cluster" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
 	Device           string  `key:"device" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64 `key:"device.flops" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`

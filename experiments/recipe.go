@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
 )
 
@@ -246,7 +247,7 @@ func (a assignment) check() error {
 func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 	layer := slices.Clone(r.keys)
 	if quick {
-		layer = overlay(layer, r.quick)
+		layer = layOver(layer, r.quick)
 	}
 	var errs []error
 	var over []assignment
@@ -272,7 +273,8 @@ func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 		}
 		over = overlay(over, []assignment{a})
 	}
-	if err := errors.Join(errs...); err != nil {
+	over, err := speedOfItsOwn(over)
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
 	chosen := []int{-1} // indices of variants; −1: the common keys alone
@@ -296,19 +298,19 @@ func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 	for _, i := range chosen {
 		keys, name := layer, ""
 		if i >= 0 {
-			keys, name = overlay(keys, r.runs[i]), r.names[i]
+			keys, name = layOver(keys, r.runs[i]), r.names[i]
 			if quick {
-				keys = overlay(keys, r.small[i])
+				keys = layOver(keys, r.small[i])
 			}
 		}
-		keys = overlay(keys, over)
+		keys = layOver(keys, over)
 		n := 1
 		for _, a := range keys {
 			if n *= len(a.values); len(out)+n > maxRuns {
 				return nil, fmt.Errorf("recipe %s has more than %d runs", r.Name, maxRuns)
 			}
 		}
-		// A cluster sets other keys, which those given then change.
+		// A cluster sets other keys, which those of its layer and above change.
 		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b, "cluster") - first(a, "cluster") })
 		expand(keys, Run{Name: name, Config: Default()}, &out, &errs)
 	}
@@ -325,6 +327,45 @@ func first(a assignment, key string) int {
 
 // maxRuns bounds what axes multiply to.
 const maxRuns = 10_000
+
+// layOver is overlay for layers that are complete: a cluster in the top one takes
+// away what the base says of the keys that it sets, or the base's cluster set.
+func layOver(base, top []assignment) []assignment {
+	is := func(a assignment) bool { return a.key == "cluster" }
+	if i := slices.IndexFunc(top, is); i >= 0 {
+		names := top[i].values
+		if j := slices.IndexFunc(base, is); j >= 0 {
+			names = slices.Concat(names, base[j].values)
+		}
+		set := map[string]bool{}
+		for _, name := range names {
+			if c, err := hardware.LoadCluster(name); err == nil {
+				for _, a := range c.Assignments() {
+					set[a[0]] = true
+				}
+			}
+		}
+		base = slices.DeleteFunc(slices.Clone(base), func(a assignment) bool { return set[a.key] })
+	}
+	return overlay(base, top)
+}
+
+// speedOfItsOwn sees that device.flops, given on the command line, is not that of
+// a device which a recipe or a cluster names.
+func speedOfItsOwn(over []assignment) ([]assignment, error) {
+	find := func(key string) int { return slices.IndexFunc(over, func(a assignment) bool { return a.key == key }) }
+	flops, device := find("device.flops"), find("device")
+	if flops < 0 {
+		return over, nil
+	}
+	if device < 0 {
+		return append(over, assignment{"device", []string{"none"}, over[flops].where}), nil
+	}
+	if !slices.Equal(over[device].values, []string{"none"}) {
+		return nil, fmt.Errorf("%s: device and device.flops exclude each other: a device has its own speed", over[flops].where)
+	}
+	return over, nil
+}
 
 // overlay lays top over base: a key keeps its place and takes the new values.
 // steps and epochs exclude each other, so the later one resets the other.

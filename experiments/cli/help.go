@@ -116,7 +116,11 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		return
 	}
 	key, _, _ := strings.Cut(k.used, ",")
-	fmt.Fprintf(e.out, "\nOne of the %s.\n  gradlab run quickstart '%s=%s'\n", k.name, key, en.Spec)
+	recipe := "quickstart"
+	if k.name == "clusters" || k.name == "devices" { // whose models have profiles
+		recipe = "scaling run=ring"
+	}
+	fmt.Fprintf(e.out, "\nOne of the %s.\n  gradlab run %s '%s=%s'\n", k.name, recipe, key, en.Spec)
 	if k.name == "codecs" {
 		fmt.Fprintf(e.out, "  gradlab codec check '%s'\n", en.Spec)
 	}

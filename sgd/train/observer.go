@@ -131,7 +131,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			return fmt.Errorf("observer: %w", err)
 		}
 	}
-	if j.Weightless && j.sums() { // of which only the time counts: until the last worker has the sums
+	if j.sums() { // it lasts until the last worker has the sums
 		for _, r := range o.Reports {
 			o.Final.Seconds = max(o.Final.Seconds, r.Seconds)
 		}
