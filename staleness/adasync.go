@@ -61,6 +61,12 @@ func (o AdaSync) New(workers int) (Policy, error) {
 // PerUpdate implements Grouping: of the first update.
 func (o AdaSync) PerUpdate(workers int) int { return min(o.K, workers) }
 
+// Drops implements Dropping.
+func (o AdaSync) Drops() bool { return o.Voids() }
+
+// Waitless implements Waitless.
+func (o AdaSync) Waitless() bool { return o.Of == "kbatchsync" || o.Of == "kbatchasync" }
+
 // Voids implements Voiding.
 func (o AdaSync) Voids() bool { return o.Of == "ksync" || o.Of == "kbatchsync" }
 

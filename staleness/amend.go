@@ -30,6 +30,10 @@ type Ahead interface {
 	Ahead(dst, now []float32, rate float64)
 }
 
+// Momentous is implemented by Amending correctors that bring a momentum of their
+// own, behind which the optimizer must have none.
+type Momentous interface{ Momentous() bool }
+
 // AtWorker is implemented by Amending correctors whose Amender works at the
 // worker, one for each, on the gradient before it is encoded. Update is then
 // the worker's step, and sent and now are the same.

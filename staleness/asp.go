@@ -16,6 +16,9 @@ var _ = Policies.Add("asp", "apply at once, never wait (Downpour)", ASP{})
 // New makes the Policy.
 func (ASP) New(workers int) (Policy, error) { return serve(workers, asp{}) }
 
+// Waitless implements Waitless.
+func (ASP) Waitless() bool { return true }
+
 type asp struct{ keepGoing }
 
 func (asp) Admit(View, int) Verdict { return Apply }

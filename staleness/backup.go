@@ -40,6 +40,9 @@ func (o Backup) New(workers int) (Policy, error) {
 	return serve(workers, backup{k: o.PerUpdate(workers)})
 }
 
+// Drops implements Dropping.
+func (Backup) Drops() bool { return true }
+
 // PerUpdate implements Grouping.
 func (o Backup) PerUpdate(workers int) int { return max(1, workers-o.B) }
 

@@ -33,6 +33,12 @@ func (o Bounded) New(workers int) (Policy, error) {
 	return serve(workers, bounded{max: o.Max})
 }
 
+// Waitless implements Waitless.
+func (Bounded) Waitless() bool { return true }
+
+// Drops implements Dropping.
+func (Bounded) Drops() bool { return true }
+
 type bounded struct {
 	asp
 	max int

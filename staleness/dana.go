@@ -19,7 +19,8 @@ type MultiASGD struct {
 //	v_i ← γv_i + g      w ← w − ηv_i      send ŵ = w − ηγ·Σ_j v_j
 //
 // Σ_j v_j is kept as a running sum. The optimizer behind it is sgd; evaluated
-// and reported is w.
+// and reported is w. η is the rate of one gradient: an update that is the mean of c
+// moves on by a c-th of it for each.
 type DANA struct {
 	Gamma float64 `doc:"momentum, from 0 to below 1"`
 }
@@ -71,6 +72,21 @@ func fraction(option string, v float64) error {
 	}
 	return nil
 }
+
+// Momentous implements Momentous.
+func (MultiASGD) Momentous() bool { return true }
+
+// Momentous implements Momentous.
+func (DANA) Momentous() bool { return true }
+
+// Momentous implements Momentous.
+func (DANASlim) Momentous() bool { return true }
+
+// Momentous implements Momentous.
+func (DANADC) Momentous() bool { return true }
+
+// Momentous implements Momentous.
+func (Implicit) Momentous() bool { return true }
 
 // Validate checks the range of Gamma.
 func (o MultiASGD) Validate() error { return fraction("gamma", o.Gamma) }

@@ -39,6 +39,9 @@ func (o DropSlowest) New(workers int) (Policy, error) {
 	return serve(workers, dropSlowest{share: o.Share})
 }
 
+// Drops implements Dropping.
+func (DropSlowest) Drops() bool { return true }
+
 // PerUpdate implements Grouping.
 func (o DropSlowest) PerUpdate(workers int) int { return keep(workers, o.Share) }
 

@@ -61,6 +61,9 @@ func (o KBatchAsync) New(workers int) (Policy, error) {
 	return serve(workers, softsync{c: o.PerUpdate(workers)})
 }
 
+// Waitless implements Waitless.
+func (KBatchAsync) Waitless() bool { return true }
+
 // PerUpdate implements Grouping.
 func (o KAsync) PerUpdate(workers int) int { return min(o.K, workers) }
 

@@ -63,6 +63,15 @@ func (o KBatchSync) New(workers int) (Policy, error) {
 	return serve(workers, kbatchsync{k: o.PerUpdate(workers)})
 }
 
+// Drops implements Dropping.
+func (KSync) Drops() bool { return true }
+
+// Drops implements Dropping.
+func (KBatchSync) Drops() bool { return true }
+
+// Waitless implements Waitless.
+func (KBatchSync) Waitless() bool { return true }
+
 // PerUpdate implements Grouping.
 func (o KSync) PerUpdate(workers int) int { return min(o.K, workers) }
 

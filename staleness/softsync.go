@@ -36,6 +36,9 @@ func (o Softsync) New(workers int) (Policy, error) {
 	return serve(workers, softsync{c: o.PerUpdate(workers)})
 }
 
+// Waitless implements Waitless.
+func (Softsync) Waitless() bool { return true }
+
 // PerUpdate implements Grouping.
 func (o Softsync) PerUpdate(workers int) int { return max(1, workers/o.N) }
 

@@ -97,6 +97,25 @@ func Voids(s Spec) bool {
 	return ok && v.Voids()
 }
 
+// Waitless is implemented by Specs under which a worker that has pushed goes on at
+// once, whatever the others do.
+type Waitless interface{ Waitless() bool }
+
+// Waits says whether a worker may have to wait for others under s.
+func Waits(s Spec) bool {
+	w, ok := s.(Waitless)
+	return !ok || !w.Waitless()
+}
+
+// Dropping is implemented by Specs whose Policies may Drop a push.
+type Dropping interface{ Drops() bool }
+
+// Drops says whether s may drop a push.
+func Drops(s Spec) bool {
+	d, ok := s.(Dropping)
+	return ok && d.Drops()
+}
+
 // Paced is implemented by Specs that bound how many clocks a worker may be ahead
 // of the slowest one while it computes.
 type Paced interface{ Lead() int }

@@ -39,6 +39,8 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 	switch {
 	case j.synchronous():
 		return nil, fmt.Errorf("corrector %s amends late gradients, and with policy %s none is late; use none", staleness.Correctors.Spec(c), staleness.Policies.Spec(j.Policy))
+	case hasMomentum(j.Optimizer) && isMomentous(c):
+		return nil, fmt.Errorf("corrector %s brings its own momentum, and optimizer %s has one too; use optimizer=sgd", staleness.Correctors.Spec(c), sgd.Optimizers.Spec(j.Optimizer))
 	case c.Compares() && !isCast(j.DownCodec):
 		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16 or bf16", staleness.Correctors.Spec(c))
 	case atWorker && j.Overlap:
@@ -48,6 +50,20 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 	a.ahead, _ = a.amender.(staleness.Ahead)
 	a.buffers = l.Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })
 	return a, nil
+}
+
+func isMomentous(c staleness.Corrector) bool {
+	m, ok := c.(staleness.Momentous)
+	return ok && m.Momentous()
+}
+
+// hasMomentum says whether a rule keeps a running mean of gradients.
+func hasMomentum(rule sgd.Optimizer) bool {
+	t, err := rule.New(sgd.Layout{})
+	s, ok := t.(sgd.Stateful)
+	return err == nil && ok && slices.ContainsFunc(s.Slots(), func(s sgd.Slot) bool {
+		return strings.HasPrefix(s.Name, "velocity") || strings.HasPrefix(s.Name, "mean")
+	})
 }
 
 func worksAtWorker(c staleness.Corrector) bool {
@@ -97,7 +113,7 @@ func (st *store) outgoing() vector {
 	a := st.amend
 	if a.front.f == nil {
 		a.front = newVector(len(st.params.f))
-		a.ahead.Ahead(a.front.f, st.params.f, st.rate)
+		a.ahead.Ahead(a.front.f, st.params.f, st.rate/float64(staleness.PerUpdate(st.job.Policy, st.job.Workers)))
 		for _, r := range a.buffers {
 			copy(a.front.f[r.Lo:r.Hi], st.params.f[r.Lo:r.Hi])
 		}

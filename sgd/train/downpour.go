@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -45,10 +46,10 @@ func (Downpour) Check(j *Job) error {
 		return fmt.Errorf("n_fetch is %d and n_push is %d, want at least 1", j.NFetch, j.NPush)
 	case !isCast(j.DownCodec):
 		return errors.New("down_codec must be raw, fp16 or bf16 in mode downpour: replicas change their own copy between fetches")
-	case j.synchronous():
-		return errors.New("mode downpour never waits for other replicas; use policy asp or softsync, or mode server")
 	case staleness.Voids(j.Policy):
 		return fmt.Errorf("policy %s cancels gradients that are being computed, which replicas of mode downpour have applied to their own parameters already; use mode server", staleness.Policies.Spec(j.Policy))
+	case staleness.Waits(j.Policy):
+		return fmt.Errorf("replicas of mode downpour never wait for others, as they may with policy %s; use asp, bounded, softsync, kbatchasync or adasync(of=kbatchasync), or mode server", staleness.Policies.Spec(j.Policy))
 	case worksAtWorker(j.Corrector):
 		return fmt.Errorf("corrector %s changes what a worker pushes, which in mode downpour is a sum of gradients; use mode server", staleness.Correctors.Spec(j.Corrector))
 	case j.CheckpointEvery%j.NPush != 0 || j.CheckpointEvery%j.NFetch != 0:
@@ -68,6 +69,7 @@ func (Downpour) Program(j *Job, rank int) (comm.Program, error) {
 		return nil, err
 	}
 	r := &replica{worker: w}
+	r.trainable, r.buffers = byRole(j.Model.Layout())
 	if r.sched, err = j.schedule(); err != nil {
 		return nil, err
 	}
@@ -81,6 +83,8 @@ type replica struct {
 	sched    lrschedule.Schedule
 	fetching bool
 	losses   float64
+
+	trainable, buffers []sgd.Range
 }
 
 func (r *replica) program(ctx context.Context, h comm.Host) error {
@@ -222,8 +226,13 @@ func (r *replica) descend(ctx context.Context) error {
 	renewed := (r.step+1)%r.job.NFetch == 0 && (r.fetching || !r.job.Overlap)
 	if !renewed {
 		r.params.own()
-		p := r.job.progress(r.step, r.step*r.job.Workers)
-		f32.Axpy(r.params.f, -float32(r.sched(p)), r.grad.f)
+		rate := r.sched(r.job.progressOf(r.step))
+		for _, t := range r.trainable {
+			f32.Axpy(r.params.f[t.Lo:t.Hi], -float32(rate), r.grad.f[t.Lo:t.Hi])
+		}
+		for _, b := range r.buffers { // whose differences are applied at rate 1
+			f32.Sub(r.params.f[b.Lo:b.Hi], r.grad.f[b.Lo:b.Hi])
+		}
 	} else if r.shares {
 		r.params.release()
 	}

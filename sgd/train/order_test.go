@@ -145,8 +145,8 @@ func TestCorrectorsRefused(t *testing.T) {
 	for want, opts := range map[string][]option{
 		"none is late":          {corrector("dcasgd")},
 		"must be raw":           {corrector("dcasgd"), policy("asp"), down("topk(keep=0.5)")},
-		"use overlap=false":     {corrector("dana_slim"), policy("asp"), func(j *train.Job) { j.Overlap = true }},
-		"use mode server":       {corrector("dana_slim"), policy("asp"), mode("downpour")},
+		"use overlap=false":     {corrector("dana_slim"), optimizer("sgd"), policy("asp"), func(j *train.Job) { j.Overlap = true }},
+		"use mode server":       {corrector("dana_slim"), optimizer("sgd"), policy("asp"), mode("downpour")},
 		"has left already":      {policy("ksync"), func(j *train.Job) { j.Overlap = true }},
 		"have applied to their": {policy("ksync"), mode("downpour")},
 		"gap compares with":     {policy("asp"), down("topk(keep=0.5)"), func(j *train.Job) { j.Gap = true }},

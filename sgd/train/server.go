@@ -58,6 +58,9 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
+	if compress.KeepsReceiver(j.Codec) && staleness.Drops(j.Policy) {
+		return nil, fmt.Errorf("policy %s may drop a push, and the two ends of codec %s would then disagree; use a policy that takes every push", staleness.Policies.Spec(j.Policy), compress.Spec(j.Codec))
+	}
 	if w, ok := j.Optimizer.(sgd.Whole); ok && w.NeedsWhole() && j.Servers > 1 {
 		return nil, fmt.Errorf("optimizer %s needs norms over all tensors and cannot be split over %d servers; use servers=1 or clipvalue", sgd.Optimizers.Spec(j.Optimizer), j.Servers)
 	}
@@ -75,21 +78,21 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 
 // store holds a shard's parameters and its part of the optimizer.
 type store struct {
-	job       *Job
-	params    vector // packed; frames on their way to workers may share it
-	sum       vector // of the gradients of the next update, weighted; empty at first
-	only      vector // in place of sum: a single raw gradient of weight 1
-	sole      bool   // but for its frame, nobody else reads it, and it is all of its buffer
-	opt       *stepper
-	in        []*packer // one decoder per worker; nil: it pushes to somebody else
-	sched     lrschedule.Schedule
-	rate      float64     // of the next update
-	amend     *amending   // nil: the corrector only scales
-	sent      *sentCopies // nil: nobody compares with them
-	trainable []sgd.Range
-	times     *timer
-	gap       gauge
-	gaps      []float64 // of the next update's gradients
+	job                *Job
+	params             vector // packed; frames on their way to workers may share it
+	sum                vector // of the gradients of the next update, weighted; empty at first
+	only               vector // in place of sum: a single raw gradient of weight 1
+	sole               bool   // but for its frame, nobody else reads it, and it is all of its buffer
+	opt                *stepper
+	in                 []*packer // one decoder per worker; nil: it pushes to somebody else
+	sched              lrschedule.Schedule
+	rate               float64     // of the next update
+	amend              *amending   // nil: the corrector only scales
+	sent               *sentCopies // nil: nobody compares with them
+	trainable, buffers []sgd.Range
+	times              *timer
+	gap                gauge
+	gaps               []float64 // of the next update's gradients
 }
 
 func newStore(j *Job, sh *shard) (*store, error) {
@@ -104,7 +107,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	st.rate = st.sched(j.progress(0, 0))
-	st.trainable = sh.layout.Ranges(func(s sgd.Span) bool { return s.Role != sgd.Buffer })
+	st.trainable, st.buffers = byRole(sh.layout)
 	if st.amend, err = newAmending(j, sh.layout, false); err != nil {
 		return nil, err
 	}
@@ -198,6 +201,9 @@ func (st *store) Step(u ps.Update) error {
 	}
 	defer st.times.updated(st.times.start())
 	grad := st.gradient()
+	if u.Delay > 0 {
+		st.calm(grad.f, u.Delay)
+	}
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
 	if st.params.shared() {
@@ -214,6 +220,21 @@ func (st *store) Step(u ps.Update) error {
 	st.rate = st.sched(st.job.progress(u.Version+1, u.Taken*st.job.perPush()))
 	st.moved()
 	return nil
+}
+
+// calm shares what late workers say of buffers out among as many as said it: each
+// tells how far the statistics were from those of its batch when it began, and if
+// τ of them, one behind the other, moved the whole way, they would swing.
+func (st *store) calm(grad []float32, delay int) {
+	for _, b := range st.buffers {
+		f32.Scale(grad[b.Lo:b.Hi], 1/float32(1+delay))
+	}
+}
+
+// byRole are the ranges of a layout that are trained, and the others.
+func byRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
+	is := func(s sgd.Span) bool { return s.Role == sgd.Buffer }
+	return l.Ranges(func(s sgd.Span) bool { return !is(s) }), l.Ranges(is)
 }
 
 // serve is the program of a server's rank.

@@ -33,7 +33,9 @@ func Policies(t *testing.T) {
 //     worker, none late, and the result does not depend on arrival order;
 //   - if it is Paced: nobody computes further ahead than that, or waits who is
 //     not, and who computes has read all gradients of clocks that far back;
-//   - if it is Voiding: nothing late is applied; otherwise it cancels nothing.
+//   - if it is Voiding: nothing late is applied; otherwise it cancels nothing;
+//   - if it is Waitless: nobody ever waits;
+//   - if it is not Dropping: no push is dropped.
 func Policy(t *testing.T, spec staleness.Spec) {
 	t.Run("spec", func(t *testing.T) {
 		text := staleness.Policies.Spec(spec)
@@ -53,7 +55,7 @@ func Policy(t *testing.T, spec staleness.Spec) {
 		check func(staleness.Spec) error
 	}{
 		{"progress", Progress}, {"leave and rejoin", Leaves}, {"any live set", Subsets}, {"churn", Churn}, {"fair", Fair},
-		{"synchronous", Synchronous}, {"paced", Paced}, {"voiding", Voiding},
+		{"synchronous", Synchronous}, {"paced", Paced}, {"voiding", Voiding}, {"waitless", Waitless}, {"dropping", Dropping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := c.check(spec); err != nil {
@@ -310,6 +312,50 @@ func Voiding(spec staleness.Spec) error {
 		}
 		if odd != nil {
 			return odd
+		}
+	}
+	return nil
+}
+
+// Waitless checks the claim of that name; specs that do not make it pass.
+func Waitless(spec staleness.Spec) error {
+	if staleness.Waits(spec) {
+		return nil
+	}
+	for workers := 1; workers <= maxWorkers; workers++ {
+		s, err := newSim(spec, workers, 1, Straggler)
+		if err != nil {
+			return err
+		}
+		for range 50 * workers {
+			if err := s.Step(); err != nil {
+				return err
+			}
+			for w := range workers {
+				if !s.Runs(w) {
+					return fmt.Errorf("%d workers: worker %d waits after %d pushes", workers, w, s.Pushes)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Dropping checks that a policy drops pushes only if its spec says so.
+func Dropping(spec staleness.Spec) error {
+	if staleness.Drops(spec) {
+		return nil
+	}
+	for workers := 1; workers <= maxWorkers; workers++ {
+		s, err := newSim(spec, workers, 1, Straggler)
+		if err != nil {
+			return err
+		}
+		if err := s.Run(200 * workers); err != nil {
+			return err
+		}
+		if s.Dropped > 0 {
+			return fmt.Errorf("%d workers: %d pushes were dropped, but the spec does not say so", workers, s.Dropped)
 		}
 	}
 	return nil
