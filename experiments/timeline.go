@@ -35,13 +35,14 @@ type LinkUse struct {
 	Used  float64 `json:"used"` // bytes over capacity and time; 0 if that is unlimited
 }
 
-// useOf sums up the links of workers and servers, so many hosts and ranks, over
-// a run of so much virtual time; those of the observer carry nothing.
-func useOf(links []sim.Link, hosts, ranks int, took time.Duration) (all []LinkUse, sum *NetworkUse) {
+// useOf sums up the links of workers and servers, so many hosts, in racks of
+// rack, and ranks, over a run of so much virtual time; those of the observer carry
+// nothing.
+func useOf(links []sim.Link, hosts, rack, ranks int, took time.Duration) (all []LinkUse, sum *NetworkUse) {
 	sum = &NetworkUse{Seconds: took.Seconds()}
 	count := map[string]float64{}
 	for _, l := range links {
-		if l.Kind == "nic" && l.Index >= hosts || l.Kind == "memory" && l.Index >= ranks {
+		if l.Kind == "nic" && l.Index >= hosts || l.Kind == "rack" && l.Index*rack >= hosts || l.Kind == "memory" && l.Index >= ranks {
 			continue
 		}
 		u := LinkUse{Link: fmt.Sprintf("%s %d in", l.Kind, l.Index), Bytes: l.Bytes}
@@ -100,7 +101,7 @@ func runSim(c Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net
 	err := run(net)
 	var all []LinkUse
 	hosts := 1 + slices.Max(c.place(job.World()-job.Workers))
-	all, f.network = useOf(net.Links(), hosts, job.World(), net.Now()-net.Start)
+	all, f.network = useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
 	if keep := writeJSON(f.file("links.json"), all); err == nil {
 		err = keep
 	}

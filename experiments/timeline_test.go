@@ -77,3 +77,21 @@ func TestTrace(t *testing.T) {
 		t.Errorf("a trace on a real clock: %v", err)
 	}
 }
+
+// A rack with nothing but the observer's host in it is no rack of the run.
+func TestRacksOfTheRun(t *testing.T) {
+	r := mustExecute(t, "workers=8", "mode=reduce", "model=logistic", "steps=4", "eval_every=0", "network.rack=2", "network.oversubscription=4")
+	var links []LinkUse
+	if err := readJSON(filepath.Join(r.Folder, "links.json"), &links); err != nil {
+		t.Fatal(err)
+	}
+	used, racks := 0.0, 0.0
+	for _, l := range links {
+		if strings.HasPrefix(l.Link, "rack") {
+			used, racks = used+l.Used, racks+1
+		}
+	}
+	if racks != 2*4 || used == 0 || math.Abs(r.Network.Racks-used/racks) > 1e-12 {
+		t.Errorf("%v of %v directions of racks, %v in all", used, racks, r.Network.Racks)
+	}
+}

@@ -195,7 +195,7 @@ func (c Config) shadow(ctx context.Context, ds sgd.Dataset, updates int) (side W
 	var r Result
 	r.gather(obs, counters{})
 	side.BytesUp, side.BytesDown = part*float64(r.BytesUp), part*float64(r.BytesDown)
-	_, side.Network = useOf(net.Links(), 1+slices.Max(c.place(servers)), job.World(), net.Now())
+	_, side.Network = useOf(net.Links(), 1+slices.Max(c.place(servers)), c.NetworkRack, job.World(), net.Now())
 	return side, nil
 }
 
