@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -113,7 +114,7 @@ func runSim(c Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net
 	return err
 }
 
-// keepTrace writes trace.json.gz and timeline.svg.
+// keepTrace writes trace.json.gz and timeline.svg, and notes what they leave out.
 func (f *folder) keepTrace(r *trace.Recorder) error {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -130,5 +131,18 @@ func (f *folder) keepTrace(r *trace.Recorder) error {
 	if err := r.SVG(&b, trace.Window{}); err != nil {
 		return err
 	}
+	f.cut = cutOff(r)
 	return writeFile(f.file("timeline.svg"), b.Bytes())
+}
+
+// cutOff says what a trace and its picture leave out; nothing if they show it all.
+func cutOff(r *trace.Recorder) string {
+	var parts []string
+	if n := r.Dropped(); n > 0 {
+		parts = append(parts, fmt.Sprintf("trace.json.gz holds %s: %d spans and frames came after the first %d, which are all it keeps (fewer steps or workers leave less)", r.Kept().Of(r.All()), n, r.Limit))
+	}
+	if part := r.Overview().Of(r.All()); part != "" {
+		parts = append(parts, "timeline.svg shows "+part)
+	}
+	return strings.Join(parts, "; ")
 }

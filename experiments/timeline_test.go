@@ -1,13 +1,21 @@
 package experiments
 
 import (
+	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/comm/trace"
+	"github.com/gradlab/gradlab/experiments/progress"
 )
 
 // A traced run leaves what it did in its folder, changes nothing by that, and
@@ -75,6 +83,32 @@ func TestTrace(t *testing.T) {
 	c.Trace, c.Net = true, "local"
 	if err := c.resolve(); err == nil || !strings.Contains(err.Error(), `"trace"`) {
 		t.Errorf("a trace on a real clock: %v", err)
+	}
+}
+
+// A trace that leaves something out says so when the run ends.
+func TestTraceCutOff(t *testing.T) {
+	for steps, want := range map[string]string{"steps=4": "", "steps=3000": "timeline.svg shows the first "} {
+		var b bytes.Buffer
+		d := progress.New(&b, progress.Plain)
+		run := mustRuns(t, small, "model=logistic", "batch=1", "eval_every=0", "trace=true", steps)[0]
+		if _, err := Execute(context.Background(), run, Options{Out: t.TempDir(), Display: d}); err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		if said := strings.Contains(b.String(), "timeline.svg"); said != (want != "") || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: no %q in\n%s", steps, want, b.String())
+		}
+	}
+	r := &trace.Recorder{Limit: 2}
+	for i := range 10 {
+		r.Span(sim.Span{Doing: sim.Computing, From: time.Duration(i), To: time.Duration(i + 1)})
+	}
+	if said := cutOff(r); !strings.Contains(said, "trace.json.gz holds the first 2ns of 10ns: 8 spans") {
+		t.Error(said)
+	}
+	if trace, _ := findKey("trace"); !strings.Contains(strings.ReplaceAll(trace.Doc, ",", ""), fmt.Sprint(mostTraced)) {
+		t.Errorf("key trace does not name its limit: %s", trace.Doc)
 	}
 }
 
