@@ -97,7 +97,7 @@ type Config struct {
 	NetworkOversub   float64 `key:"network.oversubscription" min:"1" doc:"NICs of a rack over its link to the core"`
 	NetworkModel     string  `key:"network.model" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
 	Emulate          bool    `key:"emulate" doc:"net=local and net=grpc: every rank gets a NIC and a device of its own on the real clock: network.bandwidth, latency and message, timing and device.* hold as on the virtual cluster; processes of one machine only"`
-	Trace            bool    `key:"trace" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; net=sim only"`
+	Trace            bool    `key:"trace" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; no more than the first 1,048,576 spans and frames, in the picture the first 4,000, of 64 ranks; net=sim only"`
 }
 
 // Default is the configuration that a recipe's keys are laid over.

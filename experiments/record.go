@@ -41,6 +41,7 @@ type folder struct {
 	metrics *os.File
 	base    counters    // what earlier legs of a resumed run already counted
 	network *NetworkUse // of this leg, on a virtual network
+	cut     string      // what a trace of it leaves out; "": nothing, or there is none
 	failed  int         // checkpoints in a row that could not be written
 }
 

@@ -139,6 +139,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 
 	rec.start = time.Now()
 	err = runNet(ctx, c, job, obs, f, opt)
+	if f.cut != "" {
+		rec.show.Note("%s", f.cut)
+	}
 	if err == nil {
 		err = rec.err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -35,13 +36,14 @@ type LinkUse struct {
 	Used  float64 `json:"used"` // bytes over capacity and time; 0 if that is unlimited
 }
 
-// useOf sums up the links of workers and servers, so many hosts and ranks, over
-// a run of so much virtual time; those of the observer carry nothing.
-func useOf(links []sim.Link, hosts, ranks int, took time.Duration) (all []LinkUse, sum *NetworkUse) {
+// useOf sums up the links of workers and servers, so many hosts, in racks of
+// rack, and ranks, over a run of so much virtual time; those of the observer carry
+// nothing.
+func useOf(links []sim.Link, hosts, rack, ranks int, took time.Duration) (all []LinkUse, sum *NetworkUse) {
 	sum = &NetworkUse{Seconds: took.Seconds()}
 	count := map[string]float64{}
 	for _, l := range links {
-		if l.Kind == "nic" && l.Index >= hosts || l.Kind == "memory" && l.Index >= ranks {
+		if l.Kind == "nic" && l.Index >= hosts || l.Kind == "rack" && l.Index*rack >= hosts || l.Kind == "memory" && l.Index >= ranks {
 			continue
 		}
 		u := LinkUse{Link: fmt.Sprintf("%s %d in", l.Kind, l.Index), Bytes: l.Bytes}
@@ -100,7 +102,7 @@ func runSim(c Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net
 	err := run(net)
 	var all []LinkUse
 	hosts := 1 + slices.Max(c.place(job.World()-job.Workers))
-	all, f.network = useOf(net.Links(), hosts, job.World(), net.Now()-net.Start)
+	all, f.network = useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
 	if keep := writeJSON(f.file("links.json"), all); err == nil {
 		err = keep
 	}
@@ -112,7 +114,7 @@ func runSim(c Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net
 	return err
 }
 
-// keepTrace writes trace.json.gz and timeline.svg.
+// keepTrace writes trace.json.gz and timeline.svg, and notes what they leave out.
 func (f *folder) keepTrace(r *trace.Recorder) error {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -129,5 +131,18 @@ func (f *folder) keepTrace(r *trace.Recorder) error {
 	if err := r.SVG(&b, trace.Window{}); err != nil {
 		return err
 	}
+	f.cut = cutOff(r)
 	return writeFile(f.file("timeline.svg"), b.Bytes())
+}
+
+// cutOff says what a trace and its picture leave out; nothing if they show it all.
+func cutOff(r *trace.Recorder) string {
+	var parts []string
+	if n := r.Dropped(); n > 0 {
+		parts = append(parts, fmt.Sprintf("trace.json.gz holds %s: %d spans and frames came after the first %d, which are all it keeps (fewer steps or workers leave less)", r.Kept().Of(r.All()), n, r.Limit))
+	}
+	if part := r.Overview().Of(r.All()); part != "" {
+		parts = append(parts, "timeline.svg shows "+part)
+	}
+	return strings.Join(parts, "; ")
 }

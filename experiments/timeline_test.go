@@ -1,13 +1,21 @@
 package experiments
 
 import (
+	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/comm/trace"
+	"github.com/gradlab/gradlab/experiments/progress"
 )
 
 // A traced run leaves what it did in its folder, changes nothing by that, and
@@ -75,5 +83,49 @@ func TestTrace(t *testing.T) {
 	c.Trace, c.Net = true, "local"
 	if err := c.resolve(); err == nil || !strings.Contains(err.Error(), `"trace"`) {
 		t.Errorf("a trace on a real clock: %v", err)
+	}
+}
+
+// A trace that leaves something out says so when the run ends.
+func TestTraceCutOff(t *testing.T) {
+	for steps, want := range map[string]string{"steps=4": "", "steps=3000": "timeline.svg shows the first "} {
+		var b bytes.Buffer
+		d := progress.New(&b, progress.Plain)
+		run := mustRuns(t, small, "model=logistic", "batch=1", "eval_every=0", "trace=true", steps)[0]
+		if _, err := Execute(context.Background(), run, Options{Out: t.TempDir(), Display: d}); err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		if said := strings.Contains(b.String(), "timeline.svg"); said != (want != "") || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: no %q in\n%s", steps, want, b.String())
+		}
+	}
+	r := &trace.Recorder{Limit: 2}
+	for i := range 10 {
+		r.Span(sim.Span{Doing: sim.Computing, From: time.Duration(i), To: time.Duration(i + 1)})
+	}
+	if said := cutOff(r); !strings.Contains(said, "trace.json.gz holds the first 2ns of 10ns: 8 spans") {
+		t.Error(said)
+	}
+	if trace, _ := findKey("trace"); !strings.Contains(strings.ReplaceAll(trace.Doc, ",", ""), fmt.Sprint(mostTraced)) {
+		t.Errorf("key trace does not name its limit: %s", trace.Doc)
+	}
+}
+
+// A rack with nothing but the observer's host in it is no rack of the run.
+func TestRacksOfTheRun(t *testing.T) {
+	r := mustExecute(t, "workers=8", "mode=reduce", "model=logistic", "steps=4", "eval_every=0", "network.rack=2", "network.oversubscription=4")
+	var links []LinkUse
+	if err := readJSON(filepath.Join(r.Folder, "links.json"), &links); err != nil {
+		t.Fatal(err)
+	}
+	used, racks := 0.0, 0.0
+	for _, l := range links {
+		if strings.HasPrefix(l.Link, "rack") {
+			used, racks = used+l.Used, racks+1
+		}
+	}
+	if racks != 2*4 || used == 0 || math.Abs(r.Network.Racks-used/racks) > 1e-12 {
+		t.Errorf("%v of %v directions of racks, %v in all", used, racks, r.Network.Racks)
 	}
 }

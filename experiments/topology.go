@@ -39,6 +39,7 @@ type TopologyReport struct {
 	Moves    []TopologyMove   `json:"moves"` // of that rank
 	Proof    string           `json:"proof"` // what was proved, or why nothing was
 	Costs    []TopologyCost   `json:"costs"` // of every topology, the fastest first
+	LeftOut  []LeftOut        `json:"left_out,omitempty"`
 	Against  []Crossover      `json:"against"`
 	Curves   []TopologyCurve  `json:"curves"`
 }
@@ -58,6 +59,12 @@ type TopologyCost struct {
 	Topology string           `json:"topology"`
 	Price    collective.Price `json:"price"`
 	Virtual  float64          `json:"virtual_seconds,omitempty"` // 0: too many frames to try
+}
+
+// LeftOut is a topology that was not priced.
+type LeftOut struct {
+	Topology string `json:"topology"`
+	Why      string `json:"why"`
 }
 
 // Crossover says where two topologies change places.
@@ -80,6 +87,8 @@ const (
 	mostProved  = 1 << 20 // moves that are proved without being asked to
 	mostTried   = 1 << 18 // frames that are sent on the virtual cluster
 	mostPriced  = 1 << 22 // moves that are priced
+	mostCut     = 1 << 26 // chunks of all ranks that are
+	mostAsked   = 1 << 16 // ranks, as many as key workers may have
 	leastVector = 64.0
 	mostVector  = 1 << 30
 )
@@ -96,8 +105,8 @@ func ParseBytes(text string) (int, error) {
 // AnswerTopology plans, proves and prices.
 func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, error) {
 	switch {
-	case q.Ranks < 1:
-		return nil, &ConfigError{fmt.Errorf("%d ranks: want at least 1", q.Ranks)}
+	case q.Ranks < 1 || q.Ranks > mostAsked:
+		return nil, &ConfigError{fmt.Errorf("%d ranks: want 1 … %d", q.Ranks, mostAsked)}
 	case q.Bytes < 0:
 		return nil, &ConfigError{fmt.Errorf("%d bytes: want at least 0", q.Bytes)}
 	case q.Rank < 0 || q.Rank >= q.Ranks:
@@ -113,8 +122,9 @@ func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, e
 	for _, m := range plan.Moves {
 		r.Moves = append(r.Moves, TopologyMove{m.To, [2]int{m.Send.Lo, m.Send.Hi}, m.From, [2]int{m.Recv.Lo, m.Recv.Hi}, m.Add})
 	}
-	if n := len(plan.Moves) * q.Ranks; n > mostProved && !q.Prove {
-		r.Proof = fmt.Sprintf("not tried, for about %d moves; --prove does", n)
+	// What is followed of each chunk of each rank is a set of ranks.
+	if n, sets := len(plan.Moves)*q.Ranks, plan.Chunks*q.Ranks*((q.Ranks+63)/64); (n > mostProved || sets > mostCut) && !q.Prove {
+		r.Proof = fmt.Sprintf("not tried, for about %d moves and %d chunks of %d ranks; --prove does", n, plan.Chunks, q.Ranks)
 	} else if err := collective.Verify(q.Topology, at); err != nil {
 		return nil, err
 	} else {
@@ -127,15 +137,21 @@ func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, e
 		}
 	}
 	for spec, t := range topologies {
+		if why := unpriced(t.Plan(at), at.Size); why != "" {
+			r.LeftOut = append(r.LeftOut, LeftOut{spec, why})
+			continue
+		}
 		cost, err := r.cost(ctx, t, at, q.Config)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", spec, err)
 		}
-		if cost != nil {
-			r.Costs = append(r.Costs, *cost)
-			r.Curves = append(r.Curves, r.curve(t, at))
+		curve, err := r.curve(ctx, t, at)
+		if err != nil {
+			return nil, err
 		}
+		r.Costs, r.Curves = append(r.Costs, cost), append(r.Curves, curve)
 	}
+	sort.Slice(r.LeftOut, func(i, j int) bool { return r.LeftOut[i].Topology < r.LeftOut[j].Topology })
 	sort.Slice(r.Costs, func(i, j int) bool {
 		a, b := r.Costs[i], r.Costs[j]
 		if a.Price.Seconds != b.Price.Seconds {
@@ -158,13 +174,23 @@ func links(c Config, adding float64) collective.Links {
 	return l
 }
 
-// cost prices a topology and tries it out; nil, if it has too many moves.
-func (r *TopologyReport) cost(ctx context.Context, t collective.Topology, at collective.At, c Config) (*TopologyCost, error) {
-	moves := len(t.Plan(at).Moves) * at.Size
-	if moves > mostPriced {
-		return nil, nil
+// unpriced says why a plan is too long to be priced; nothing if it is not.
+func unpriced(p collective.Plan, size int) string {
+	switch moves, chunks := len(p.Moves)*size, p.Chunks*size; {
+	case moves > mostPriced:
+		return fmt.Sprintf("its plan has about %d moves; at most %d are priced", moves, mostPriced)
+	case chunks > mostCut:
+		return fmt.Sprintf("its plan cuts %d chunks at each of %d ranks; at most %d are priced in all", p.Chunks, size, mostCut)
 	}
-	cost := &TopologyCost{Topology: collective.Topologies.Spec(t), Price: collective.Cost(t, at, 4, r.Links)}
+	return ""
+}
+
+// cost prices a topology and tries it out.
+func (r *TopologyReport) cost(ctx context.Context, t collective.Topology, at collective.At, c Config) (TopologyCost, error) {
+	if err := ctx.Err(); err != nil {
+		return TopologyCost{}, err
+	}
+	cost := TopologyCost{Topology: collective.Topologies.Spec(t), Price: collective.Cost(t, at, 4, r.Links)}
 	if cost.Price.Messages*at.Size > mostTried || at.Bytes/pieces*at.Size > mostTried {
 		return cost, nil
 	}
@@ -182,7 +208,7 @@ func (r *TopologyReport) cost(ctx context.Context, t collective.Topology, at col
 		}
 	}
 	if err := net.Run(ctx, ps); err != nil {
-		return nil, err
+		return cost, err
 	}
 	cost.Virtual = net.Now().Seconds()
 	return cost, nil
@@ -191,7 +217,7 @@ func (r *TopologyReport) cost(ctx context.Context, t collective.Topology, at col
 const pieces = 256 << 10 // bytes a frame carries at most
 
 // curve prices a topology for vectors of all lengths.
-func (r *TopologyReport) curve(t collective.Topology, at collective.At) TopologyCurve {
+func (r *TopologyReport) curve(ctx context.Context, t collective.Topology, at collective.At) (TopologyCurve, error) {
 	c := TopologyCurve{Topology: collective.Topologies.Spec(t)}
 	step := 2.0
 	if at.Size > 64 { // time of thousands of moves hardly bends between
@@ -199,13 +225,16 @@ func (r *TopologyReport) curve(t collective.Topology, at collective.At) Topology
 	}
 	for bytes := leastVector; bytes <= mostVector; bytes *= step {
 		at.Bytes = int(bytes)
-		if len(t.Plan(at).Moves)*at.Size > mostPriced/32 {
+		if err := ctx.Err(); err != nil {
+			return c, err
+		}
+		if p := t.Plan(at); len(p.Moves)*at.Size > mostPriced/32 || p.Chunks*at.Size > mostCut/8 {
 			break
 		}
 		c.Bytes = append(c.Bytes, bytes)
 		c.Seconds = append(c.Seconds, collective.Cost(t, at, 4, r.Links).Seconds)
 	}
-	return c
+	return c, nil
 }
 
 // cross finds where the curves of the topology asked for and of the others cross.
@@ -285,6 +314,12 @@ func (r *TopologyReport) Write(w io.Writer, style string, most int) error {
 	header := []string{"topology", "steps", "frames", "sent by a rank", "out of a node", "time", "virtual cluster"}
 	if err := figure.Table(w, style, header, rows, []bool{false, true, true, true, true, true, true}); err != nil {
 		return err
+	}
+	for i, l := range r.LeftOut {
+		if i == 0 {
+			fmt.Fprintln(w, "left out:")
+		}
+		fmt.Fprintf(w, "  %-14s %s\n", l.Topology, l.Why)
 	}
 	if len(r.Against) == 0 {
 		return nil

@@ -3,6 +3,7 @@ package experiments
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -55,9 +56,37 @@ func TestAnswerTopology(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, b.String())
 		}
 	}
-	for _, bad := range []TopologyQuestion{{Ranks: 0}, {Ranks: 2, Bytes: -1}, {Ranks: 2, Rank: 2}} {
+	for _, bad := range []TopologyQuestion{{Ranks: 0}, {Ranks: 100_000}, {Ranks: 2, Bytes: -1}, {Ranks: 2, Rank: 2}} {
 		if _, err := AnswerTopology(context.Background(), bad); err == nil {
 			t.Errorf("%+v was answered", bad)
 		}
+	}
+}
+
+// Topologies that are too long to be priced are named, with the reason, and a
+// question that is taken back ends.
+func TestAnswerTopologyOfManyRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("prices plans of millions of moves")
+	}
+	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 1500, Bytes: 4, Config: Default()}
+	r, err := AnswerTopology(context.Background(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, "markdown", 3); err != nil || !strings.Contains(b.String(), "left out:\n  direct ") || !strings.Contains(b.String(), "  ring           its plan has about 4497000 moves") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	if n := len(collective.Topologies.Names()) - 1; len(r.Costs)+len(r.LeftOut) != n { // without auto
+		t.Errorf("%d priced and %d left out of %d", len(r.Costs), len(r.LeftOut), n)
+	}
+	if why := unpriced(collective.Halving{}.Plan(collective.At{Size: mostAsked}), mostAsked); !strings.Contains(why, "65536 chunks") {
+		t.Errorf("halving: %q", why)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := AnswerTopology(ctx, q); !errors.Is(err, context.Canceled) {
+		t.Errorf("a question that was taken back: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,11 +11,13 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // WhatIf is a recorded run, made again with other keys.
@@ -38,14 +41,18 @@ type WhatIfSide struct {
 	Network    *NetworkUse `json:"network"`
 }
 
-// mostReplayed is the number of updates that are replayed at most.
+// mostReplayed is the number of updates that are replayed at most, of runs whose
+// updates are all alike.
 const mostReplayed = 200
 
 // AskWhatIf replays the run in a folder on the virtual cluster, as it was and
-// with keys changed, a list of values making one replay each. Frames carry
-// nothing where their sizes are known without (key weightless), whatever the
-// model; what the run learned is not asked.
+// with keys changed, a list of values making one replay each, over as many
+// updates as the run made. Frames carry nothing where their sizes are known
+// without (key weightless), whatever the model; what the run learned is not asked.
 func AskWhatIf(ctx context.Context, folder string, changes []string, at Places) (*WhatIf, error) {
+	if err := changeable(changes); err != nil {
+		return nil, &ConfigError{err}
+	}
 	text, err := os.ReadFile(filepath.Join(folder, "config.yaml"))
 	if err != nil {
 		return nil, err
@@ -72,15 +79,12 @@ func AskWhatIf(ctx context.Context, folder string, changes []string, at Places) 
 	if err != nil {
 		return nil, err
 	}
-	if w.Was, err = own.shadow(ctx, ds, 0); err != nil {
+	if w.Was, err = own.shadow(ctx, ds, was.Steps); err != nil {
 		return nil, err
 	}
 	w.Was.Name = "as it was"
 	for _, r := range others {
 		c := r.Config
-		if c.Data != own.Data || c.TrainLimit != own.TrainLimit || c.Weightless != own.Weightless {
-			return nil, &ConfigError{fmt.Errorf("what if the run had been on other data is a question for gradlab run")}
-		}
 		var changed []string
 		for _, k := range Keys() {
 			if v := c.Get(k.Name); v != own.Get(k.Name) {
@@ -98,6 +102,60 @@ func AskWhatIf(ctx context.Context, folder string, changes []string, at Places) 
 	return w, nil
 }
 
+// fixed says of keys that a replay takes no notice of why that is.
+var fixed = map[string]string{
+	"steps": asMany, "epochs": asMany,
+	"net": virtually, "links": virtually, "emulate": virtually, "threads": virtually, "winograd": virtually,
+	"eval_every": unrecorded, "target": unrecorded, "test_limit": unrecorded, "gap": unrecorded,
+	"checkpoint_every": unrecorded, "order_log": unrecorded, "trace": unrecorded,
+	"data": sameData, "train_limit": sameData, "augment": sameData,
+	"weightless": "a replay computes gradients where the sizes of frames depend on them, and nowhere else",
+}
+
+const (
+	asMany     = "a replay makes as many updates as the run made"
+	virtually  = "a replay is always on the virtual cluster, whose clock does not ask how this machine computes"
+	unrecorded = "a replay evaluates nothing and keeps no record"
+	sameData   = "what if the run had been on other data is a question for gradlab run"
+)
+
+// changeable refuses changes that a replay would take no notice of.
+func changeable(changes []string) error {
+	var errs []error
+	for _, change := range changes {
+		key, _, _ := strings.Cut(change, "=")
+		key = strings.ToLower(strings.TrimSpace(key))
+		if why := fixed[key]; why != "" {
+			errs = append(errs, fmt.Errorf("key %q: %s; whatif changes what times and bytes depend on: network.*, device.*, cluster, timing, workers, servers, batch, model, codec, mode, policy, topology, graph, overlap and the like", key, why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unsteady says whether later updates of a run take another time, or other
+// bytes, than its first, so that these say nothing about all of them.
+func (c Config) unsteady(j *train.Job) bool {
+	switch m := j.Mode.(type) {
+	case train.LocalSGD: // nor is a part of a round in proportion
+		return m.H > 1
+	case train.Downpour:
+		if c.WarmStart > 0 {
+			return true
+		}
+	}
+	_, byLoss := j.Policy.(staleness.AdaSync)
+	return byLoss || c.DeviceDie != "none" || warmsUp(j.Codec) || warmsUp(j.DownCodec)
+}
+
+// warmsUp says whether a codec, or one inside it, sends more at first.
+func warmsUp(f compress.Family) bool {
+	if d, ok := f.(compress.DGC); ok {
+		return d.Warmup > 0
+	}
+	outer, ok := f.(compress.Wrapper)
+	return ok && slices.ContainsFunc(outer.Inner(), warmsUp)
+}
+
 // shadow makes the run of a configuration for its times and bytes alone, over so
 // many updates, or as many as it has.
 func (c Config) shadow(ctx context.Context, ds sgd.Dataset, updates int) (side WhatIfSide, err error) {
@@ -109,7 +167,10 @@ func (c Config) shadow(ctx context.Context, ds sgd.Dataset, updates int) (side W
 	if updates == 0 {
 		updates = job.Updates
 	}
-	side.Updates, side.Replayed = updates, min(updates, mostReplayed)
+	side.Updates, side.Replayed = updates, updates
+	if !c.unsteady(job) {
+		side.Replayed = min(updates, mostReplayed)
+	}
 	job.Updates = side.Replayed
 	full := *job
 	job.Weightless, job.Model = true, shell(job.Model, ds.Train.Shape())
@@ -134,7 +195,7 @@ func (c Config) shadow(ctx context.Context, ds sgd.Dataset, updates int) (side W
 	var r Result
 	r.gather(obs, counters{})
 	side.BytesUp, side.BytesDown = part*float64(r.BytesUp), part*float64(r.BytesDown)
-	_, side.Network = useOf(net.Links(), 1+slices.Max(c.place(servers)), job.World(), net.Now())
+	_, side.Network = useOf(net.Links(), 1+slices.Max(c.place(servers)), c.NetworkRack, job.World(), net.Now())
 	return side, nil
 }
 
@@ -145,6 +206,23 @@ func shell(m sgd.Model, input sgd.Shape) sgd.Model {
 		p.MACs = append(p.MACs, flops/2)
 	}
 	return p.Model()
+}
+
+// note says what stands behind numbers of more updates than were replayed.
+func (w *WhatIf) note() string {
+	short, computed := false, false
+	for _, s := range append([]WhatIfSide{w.Was}, w.Is...) {
+		if s.Replayed < s.Updates {
+			short, computed = true, computed || !s.Weightless
+		}
+	}
+	switch {
+	case computed:
+		return "times and bytes of all updates are those of the first in proportion, though gradients, and with them the sizes of frames, may change later"
+	case short:
+		return "times and bytes of all updates are those of the first in proportion"
+	}
+	return ""
 }
 
 // Write prints the answer for people.
@@ -168,6 +246,9 @@ func (w *WhatIf) Write(out io.Writer, style string) error {
 	header := []string{"", "virtual time", "as fast", "an update", "up", "down", "busiest link", "replay"}
 	if err := figure.Table(out, style, header, rows, []bool{false, true, true, true, true, true}); err != nil {
 		return err
+	}
+	if note := w.note(); note != "" {
+		fmt.Fprintln(out, "note:", note)
 	}
 	if w.Recorded > 0 {
 		fmt.Fprintf(out, "the run recorded %s; its replay is off by %+.2f %%\n", progress.Seconds(w.Recorded), 100*(w.Was.Seconds/w.Recorded-1))

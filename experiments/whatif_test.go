@@ -48,3 +48,64 @@ func TestWhatIf(t *testing.T) {
 		})
 	}
 }
+
+// A run that was stopped is replayed over the updates that it made.
+func TestWhatIfOfAStoppedRun(t *testing.T) {
+	asked := 0
+	run := mustRuns(t, small, "mode=server", "model=logistic", "steps=300", "eval_every=0")[0]
+	r, err := Execute(context.Background(), run, Options{Out: t.TempDir(), Stopping: func() bool { asked++; return asked > 60 }})
+	if !errors.Is(err, ErrStopped) || r.Steps >= 300 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	w, err := AskWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=10Mbps"}, Places{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Was.Updates != r.Steps || math.Abs(w.Was.Seconds/r.VirtualSeconds-1) > 0.02 {
+		t.Errorf("replayed as %d updates in %v s, made %d in %v s", w.Was.Updates, w.Was.Seconds, r.Steps, r.VirtualSeconds)
+	}
+}
+
+// Runs that change on their way are replayed to their end.
+func TestWhatIfOfRunsThatChange(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"localsgd": {"mode=localsgd(h=16,start=100)"},
+		"dgc":      {"mode=gather", "codec=bysize(dgc(keep=0.01,warmup=200,unit=steps))"},
+		"deaths":   {"mode=server", "policy=asp", "device.die=1@100ms"},
+		"downpour": {"mode=downpour", "policy=asp", "warm_start=100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := mustExecute(t, append(keys, "model=logistic", "batch=8", "steps=400", "eval_every=0")...)
+			w, err := AskWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=100Mbps"}, Places{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if off := w.Was.Seconds/r.VirtualSeconds - 1; w.Was.Replayed != 400 || math.Abs(off) > 0.01 {
+				t.Errorf("%d of %d updates replayed, off by %+.2f %%", w.Was.Replayed, w.Was.Updates, 100*off)
+			}
+			if w.note() != "" {
+				t.Errorf("note of a whole replay: %s", w.note())
+			}
+		})
+	}
+}
+
+// Keys that a replay takes no notice of are refused, with what it does instead.
+func TestWhatIfRefuses(t *testing.T) {
+	for change, want := range map[string]string{
+		"steps=10": "as many updates", "epochs=2": "as many updates", "net=local": "virtual cluster", "emulate=true": "virtual cluster",
+		"eval_every=5": "no record", "target=0.9": "no record", "Trace=true": "no record", "weightless=true": "sizes of frames", "data=mnist": "other data",
+	} {
+		var config *ConfigError
+		_, err := AskWhatIf(context.Background(), t.TempDir(), []string{change}, Places{})
+		key, _, _ := strings.Cut(strings.ToLower(change), "=")
+		if !errors.As(err, &config) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"`+key+`"`) || !strings.Contains(err.Error(), "network.*") {
+			t.Errorf("%s: %v, want %q", change, err, want)
+		}
+	}
+	for key := range fixed {
+		if _, ok := findKey(key); !ok {
+			t.Errorf("%q is no key", key)
+		}
+	}
+}

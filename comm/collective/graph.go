@@ -1,8 +1,6 @@
 package collective
 
 import (
-	"math"
-
 	"github.com/gradlab/gradlab/internal/registry"
 )
 
@@ -41,6 +39,13 @@ type Graph interface {
 	Symmetric() bool
 }
 
+// alike is implemented by graphs in which every rank does what rank 0 does, as
+// many ranks further on: their mixing matrices are circulant.
+type alike interface {
+	Graph
+	alike()
+}
+
 // Graphs holds every gossip graph by name.
 var Graphs = registry.New[Graph]("graph")
 
@@ -67,79 +72,4 @@ next:
 		m.Out, m.In = append(m.Out, Edge{to, weight}), append(m.In, Edge{from, weight})
 	}
 	return m
-}
-
-// Gap is the spectral gap 1 − ρ of a graph over size ranks: ρ is the factor by
-// which a round shrinks the distance of all values from what they end at, in the
-// Euclidean norm and in the geometric mean over a period,
-//
-//	ρ = ‖W(T−1)···W(0)·(I − 11ᵀ/P)‖₂ ^ (1/T)
-//
-// which for one symmetric W is its second largest |eigenvalue|. 1 is agreement
-// within a period. Power iteration; the cost is Period·edges for each of at most
-// a few thousand products.
-func Gap(g Graph, size int) float64 {
-	if size < 2 {
-		return 1
-	}
-	period := g.Period(size)
-	mixes := make([][]Mix, period)
-	for t := range mixes {
-		mixes[t] = make([]Mix, size)
-		for r := range mixes[t] {
-			mixes[t][r] = g.Mix(r, size, t)
-		}
-	}
-	x, y := make([]float64, size), make([]float64, size)
-	for i := range x { // of no symmetry that a graph could share
-		x[i] = math.Sin(1 + float64(i)*float64(i))
-	}
-	// deviation takes the mean away and returns the norm of what is left.
-	deviation := func(x []float64) float64 {
-		mean, sum := 0.0, 0.0
-		for _, v := range x {
-			mean += v / float64(size)
-		}
-		for i := range x {
-			x[i] -= mean
-			sum += x[i] * x[i]
-		}
-		return math.Sqrt(sum)
-	}
-	round := func(mixes []Mix, transposed bool) {
-		for i, m := range mixes {
-			y[i] = m.Self * x[i]
-			edges := m.In
-			if transposed {
-				edges = m.Out
-			}
-			for _, e := range edges {
-				y[i] += e.Weight * x[e.Rank]
-			}
-		}
-		x, y = y, x
-	}
-	const most, enough, nothing = 2000, 1e-12, 1e-9
-	largest := 0.0 // eigenvalue of AᵀA, A the product over a period off the mean
-	for range most {
-		norm := deviation(x)
-		for i := range x {
-			x[i] /= norm
-		}
-		for t := range mixes {
-			round(mixes[t], false)
-		}
-		deviation(x)
-		for t := len(mixes) - 1; t >= 0; t-- {
-			round(mixes[t], true)
-		}
-		last := largest
-		if largest = deviation(x); largest < nothing*nothing {
-			return 1
-		}
-		if math.Abs(largest-last) <= enough*largest {
-			break
-		}
-	}
-	return 1 - math.Pow(largest, 0.5/float64(period))
 }

@@ -21,3 +21,5 @@ func (RingGraph) Period(int) int { return 1 }
 
 // Symmetric implements Graph.
 func (RingGraph) Symmetric() bool { return true }
+
+func (RingGraph) alike() {}

@@ -124,3 +124,32 @@ func TestGaps(t *testing.T) {
 		near(collective.ExponentialGraph{}, p, 2/(1+log)) // Ying et al. 2021, theorem 1
 	}
 }
+
+// Gaps of many ranks are as exact as those of few.
+func TestGapsOfManyRanks(t *testing.T) {
+	for _, p := range []int{1000, 4095, 4096} {
+		sine := math.Sin(math.Pi / float64(p))
+		for g, want := range map[collective.Graph]float64{
+			collective.RingGraph{}:     4. / 3 * sine * sine, // 2/3·(1 − cos 2π/P)
+			collective.CompleteGraph{}: 1,
+		} {
+			if got := collective.Gap(g, p); math.Abs(got/want-1) > 1e-6 {
+				t.Errorf("%T, P %d: gap %v, want %v", g, p, got, want)
+			}
+		}
+	}
+}
+
+// named hides that a graph is circulant.
+type named struct{ collective.Graph }
+
+// The closed form and the iteration agree.
+func TestGapWays(t *testing.T) {
+	eachGraph(t, func(t *testing.T, g collective.Graph) {
+		for size := 2; size <= 33; size++ {
+			if a, b := collective.Gap(g, size), collective.Gap(named{g}, size); math.Abs(a-b) > 1e-6 {
+				t.Errorf("P %d: gap %v, by iteration %v", size, a, b)
+			}
+		}
+	})
+}

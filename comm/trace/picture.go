@@ -16,6 +16,24 @@ import (
 // Window is a stretch of virtual time.
 type Window struct{ From, To time.Duration }
 
+// Of says in words that this is the beginning of a longer stretch: the first
+// 70ms of 897ms. It says nothing if it is all of it.
+func (w Window) Of(all Window) string {
+	if w.To >= all.To {
+		return ""
+	}
+	return fmt.Sprintf("the first %s of %s", brief(w.To-all.From), brief(all.To-all.From))
+}
+
+// brief leaves three digits of a time.
+func brief(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
 const (
 	mostRows  = 64
 	mostItems = 4000 // in a picture that was not told its window
@@ -32,7 +50,7 @@ var colours = map[string]string{"compute": "#4477aa", "sleep": "#ccbb44", "wait"
 // zero Window is all of it, or as much from the beginning on as can be looked at.
 func (r *Recorder) SVG(out io.Writer, win Window) error {
 	if win.From >= win.To {
-		win = r.overview()
+		win = r.Overview()
 	}
 	rows := min(r.ranks(), mostRows)
 	height := topEdge + float64(rows)*rowHeight + 40
@@ -46,6 +64,9 @@ func (r *Recorder) SVG(out io.Writer, win Window) error {
 	}
 	if n := r.ranks() - rows; n > 0 {
 		fmt.Fprintf(w, `<text x="%g" y="17">and %d more ranks</text>`+"\n", x, n)
+	}
+	if part := win.Of(r.All()); part != "" && win.From <= r.All().From {
+		fmt.Fprintf(w, `<text x="%g" y="17" text-anchor="end">%s</text>`+"\n", leftEdge+width, part)
 	}
 	for i := range rows {
 		name := "rank " + strconv.Itoa(i)
@@ -75,11 +96,11 @@ func (r *Recorder) SVG(out io.Writer, win Window) error {
 	return w.Flush()
 }
 
-// overview is the longest window from the beginning on without too many items.
-func (r *Recorder) overview() Window {
-	from, to := r.bounds()
+// Overview is the longest window from the beginning on without too many items.
+func (r *Recorder) Overview() Window {
+	kept := r.Kept()
 	if len(r.spans)+len(r.frames) <= mostItems {
-		return Window{from, to}
+		return kept
 	}
 	ends := make([]time.Duration, 0, len(r.spans)+len(r.frames))
 	for _, s := range r.spans {
@@ -89,7 +110,7 @@ func (r *Recorder) overview() Window {
 		ends = append(ends, f.Left)
 	}
 	sort.Slice(ends, func(i, j int) bool { return ends[i] < ends[j] })
-	return Window{from, max(ends[mostItems], from+1)}
+	return Window{kept.From, max(ends[mostItems], kept.From+1)}
 }
 
 type picture struct {

@@ -21,28 +21,30 @@ type Recorder struct {
 	spans   []sim.Span
 	frames  []sim.Passage
 	dropped int
+	end     time.Duration // of the last one, kept or not
 }
 
 var _ sim.Probe = (*Recorder)(nil)
 
 // Span implements sim.Probe.
 func (r *Recorder) Span(s sim.Span) {
-	if r.keeps(s.Rank) {
+	if r.keeps(s.Rank, s.To) {
 		r.spans = append(r.spans, s)
 	}
 }
 
 // Frame implements sim.Probe.
 func (r *Recorder) Frame(p sim.Passage) {
-	if r.keeps(int(p.Header.From)) {
+	if r.keeps(int(p.Header.From), p.Arrived) {
 		r.frames = append(r.frames, p)
 	}
 }
 
-func (r *Recorder) keeps(rank int) bool {
+func (r *Recorder) keeps(rank int, to time.Duration) bool {
 	if r.Names != nil && rank >= len(r.Names) {
 		return false
 	}
+	r.end = max(r.end, to)
 	if r.Limit > 0 && len(r.spans)+len(r.frames) >= r.Limit {
 		r.dropped++
 		return false
@@ -53,16 +55,22 @@ func (r *Recorder) keeps(rank int) bool {
 // Dropped is how many spans and frames came after the limit.
 func (r *Recorder) Dropped() int { return r.dropped }
 
-// bounds is the stretch of time that was recorded.
-func (r *Recorder) bounds() (from, to time.Duration) {
-	from = 1<<63 - 1
+// All is the stretch of time in which something happened, kept or not.
+func (r *Recorder) All() Window {
+	w := r.Kept()
+	return Window{w.From, max(w.To, r.end)}
+}
+
+// Kept is the stretch of time of what was kept.
+func (r *Recorder) Kept() Window {
+	w := Window{From: 1<<63 - 1}
 	for _, s := range r.spans {
-		from, to = min(from, s.From), max(to, s.To)
+		w.From, w.To = min(w.From, s.From), max(w.To, s.To)
 	}
 	for _, p := range r.frames {
-		from, to = min(from, p.Sent), max(to, p.Arrived)
+		w.From, w.To = min(w.From, p.Sent), max(w.To, p.Arrived)
 	}
-	return min(from, to), to
+	return Window{min(w.From, w.To), w.To}
 }
 
 // ranks is the number of ranks with something to show, counted from 0.

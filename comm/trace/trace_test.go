@@ -124,6 +124,31 @@ func TestSVG(t *testing.T) {
 	}
 }
 
+// A picture of the beginning says of how much it is the beginning, one of
+// everything says nothing.
+func TestPictureOfTheBeginning(t *testing.T) {
+	whole, short := &Recorder{}, &Recorder{Limit: 3} // 5.1 ms
+	pass(t, whole)
+	pass(t, short)
+	many := &Recorder{}
+	for i := range 2 * mostItems {
+		from := time.Duration(i) * time.Millisecond
+		many.Span(sim.Span{Doing: sim.Computing, From: from, To: from + time.Millisecond})
+	}
+	for _, c := range []struct {
+		r    *Recorder
+		want string
+	}{{whole, ""}, {short, ">the first 4ms of 5.1ms<"}, {many, ">the first 4s of 8s<"}} {
+		var b bytes.Buffer
+		if err := c.r.SVG(&b, Window{}); err != nil {
+			t.Fatal(err)
+		}
+		if c.want == "" && strings.Contains(b.String(), "the first") || !strings.Contains(b.String(), c.want) {
+			t.Errorf("no %q in\n%s", c.want, b.String())
+		}
+	}
+}
+
 // The first ones are kept, and the others are counted.
 func TestLimit(t *testing.T) {
 	r := &Recorder{Limit: 3}

@@ -27,7 +27,7 @@ const (
 	ExitFailed  = 1   // the run failed; running it again will not help
 	ExitConfig  = 2   // what was asked for cannot be
 	ExitJoin    = 3   // cannot bind, or was refused by the other ranks
-	ExitStopped = 143 // stopped by a signal, after a checkpoint
+	ExitStopped = 143 // stopped by a signal; a run, after a checkpoint
 )
 
 // usageError is a mistake in what was typed: exit 2.
@@ -40,6 +40,7 @@ type env struct {
 	out, err io.Writer
 	v        *viper.Viper
 	stop     atomic.Bool
+	brief    atomic.Bool // the command has no steps between which it could stop
 	args     []string
 }
 
@@ -63,6 +64,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	var refused *grpcnet.RefusedError
 	var addr *grpcnet.AddressError
 	switch {
+	case e.brief.Load() && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "gradlab: stopped")
+		return ExitStopped
 	case errors.Is(err, experiments.ErrStopped), errors.Is(err, errBenchStopped):
 		fmt.Fprintln(stderr, "gradlab:", err)
 		return ExitStopped
@@ -77,36 +81,54 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return ExitFailed
 }
 
-// atOnce is how long a run may take to end at the second signal.
+// atOnce is how long a command may take to end when it is told to end at once.
 const atOnce = time.Second
 
 // onSignals asks the run to stop at the first SIGINT or SIGTERM and ends it at
-// the second.
+// the second. A command without steps ends at the first.
 func (e *env) onSignals(cancel func()) (undo func()) {
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
+	end := func(code int) {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(atOnce): // a long computation hears of nothing
+			os.Exit(code)
+		}
+	}
 	go func() {
 		for n := 0; ; n++ {
 			select {
 			case <-done:
 				return
 			case <-ch:
-				if n > 0 {
-					cancel()
-					select {
-					case <-done:
-					case <-time.After(atOnce): // a long computation hears of nothing
-						os.Exit(ExitFailed)
-					}
+				e.stop.Store(true)
+				switch {
+				case e.brief.Load():
+					end(ExitStopped)
+					return
+				case n > 0:
+					end(ExitFailed)
 					return
 				}
-				e.stop.Store(true)
 				fmt.Fprintln(e.err, "gradlab: stopping at the next step; once more ends at once")
 			}
 		}
 	}()
 	return func() { signal.Stop(ch); close(done) }
+}
+
+// atFirst makes a command end at the first signal: it has no steps, and nothing
+// to keep.
+func (e *env) atFirst(c *cobra.Command) *cobra.Command {
+	run := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		e.brief.Store(true)
+		return run(cmd, args)
+	}
+	return c
 }
 
 func (e *env) root() *cobra.Command {
@@ -138,7 +160,7 @@ Then:         gradlab list            everything there is, by name
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
 	_ = e.v.BindEnv("data-dir", "GRADLAB_DATA")
 	_ = e.v.BindEnv("cache-dir", "GRADLAB_CACHE")
-	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.topologyCommand(), e.graphCommand(), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.adviseCommand(), e.reportCommand(), e.serveCommand(), e.replayCommand(), e.whatifCommand(), e.notebookCommand())
+	root.AddCommand(e.runCommand(), e.listCommand(), e.showCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.atFirst(e.graphCommand()), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand())
 	root.SetHelpCommand(e.helpCommand(root))
 	arrange(root)
 	complete(root)

@@ -65,7 +65,7 @@ func writeGraph(w io.Writer, g collective.Graph, size int) error {
 			messages = max(messages, len(o.Mix(0, size, step).Out))
 		}
 		rows = append(rows, []string{collective.Graphs.Spec(o), strconv.Itoa(o.Period(size)), strconv.Itoa(messages),
-			strconv.FormatBool(o.Symmetric()), fmt.Sprintf("%.4f", collective.Gap(o, size))})
+			strconv.FormatBool(o.Symmetric()), fmt.Sprintf("%.3g", collective.Gap(o, size))})
 	}
 	fmt.Fprintln(w, "\nthe spectral gap of a step, 1 − ρ, of all graphs:")
 	return figure.Table(w, "box", []string{"graph", "period", "messages a rank", "symmetric", "gap"}, rows, []bool{false, true, true, false, true})

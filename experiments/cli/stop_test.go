@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // long is a run that can be hit in the middle.
@@ -203,4 +204,20 @@ func TestEarlySignal(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	noneLeft(t, out)
+}
+
+// A command without steps ends at the first signal.
+func TestSignalWithoutSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long commands")
+	}
+	t.Parallel()
+	p := start(t, nil, "topology", "doubling", "65536", "1GB", "--prove")
+	time.Sleep(time.Second)
+	began := time.Now()
+	p.signal(syscall.SIGINT)
+	p.expect(143)
+	if took := time.Since(began); took > 5*time.Second || strings.Contains(p.err.String(), "next step") {
+		t.Errorf("ended after %v\n%s", took, p.says())
+	}
 }

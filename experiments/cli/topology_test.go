@@ -21,7 +21,8 @@ func TestTopologyAndGraph(t *testing.T) {
 		{[]string{"topology", "rinks", "8", "64kB"}, ExitConfig, "ring"},
 		{[]string{"topology", "ring", "8", "many"}, ExitConfig, "64MB"},
 		{[]string{"topology", "ring", "8", "1MB", "--latency", "5"}, ExitConfig, "network.latency"},
-		{[]string{"graph", "one_peer", "8"}, ExitOK, "1.0000"},
+		{[]string{"graph", "one_peer", "8"}, ExitOK, "   1 │"},
+		{[]string{"graph", "ring", "1000"}, ExitOK, "1.32e-05"},
 		{[]string{"graph", "one_peer", "0"}, ExitConfig, "1 … 4096"},
 	} {
 		var out, err bytes.Buffer

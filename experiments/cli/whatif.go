@@ -17,7 +17,10 @@ func (e *env) whatifCommand() *cobra.Command {
 		Long: `Whatif replays a recorded run on the virtual cluster, as it was and with keys
 changed (gradlab list keys), and compares times and bytes. A list of values makes
 one replay each. Nothing is learned: frames are empty where their sizes do not
-depend on gradients, so a replay takes seconds.
+depend on gradients, and of runs whose updates are all alike the first 200 stand
+for the rest, so most replays take seconds. All updates are replayed where later
+ones differ: in mode localsgd, with downpour's warm_start, with dgc's warm-up, with
+policy adasync and with device.die.
 
   gradlab whatif runs/quickstart/… network.bandwidth=100Mbps,1Gbps,10Gbps
   gradlab whatif runs/quickstart/… 'codec=qsgd(bits=4)' mode=reduce overlap=true`,
