@@ -21,7 +21,9 @@ import (
 // gradient in it was computed on, so policies and correctors know every one's
 // staleness; but they scale a sum as a whole, by the mean of its gradients'
 // corrections, and an update may take more gradients than the policy waits for, as
-// sums are not taken apart. Parameters come down the same way, one payload a
+// sums are not taken apart: epochs, which counts what the policy waits for, are then
+// too few (with Threads, up to one for every learner), so compare by steps or by the
+// samples told at the end. Parameters come down the same way, one payload a
 // version and edge, and only to who has an older one.
 //
 // A learner of Rudra-adv pushes, asks for parameters and waits for them. With
