@@ -1,5 +1,7 @@
 package collective
 
+import "slices"
+
 // Price is what a plan costs.
 type Price struct {
 	Steps    int     // longest chain of dependent frames
@@ -12,16 +14,25 @@ type Price struct {
 // Links is what frames and sums cost, in seconds (Hockney's model): Alpha a
 // frame, Beta a byte at each of a rank's ends, Gamma a byte that is added. Inside
 // and InsideBeta stand for Alpha and Beta within a node.
+//
+// What ranks share bounds the time from below: NIC is what a byte takes into or
+// out of a node, whichever ranks it is between, and Uplink what it takes into or
+// out of a rack of so many nodes. Extra is how many bytes each piece of a frame
+// counts for between nodes, beside its own: what a call costs. All may be 0.
 type Links struct {
 	Alpha, Beta        float64
 	Inside, InsideBeta float64
 	Gamma              float64
+	NIC, Uplink        float64
+	Rack               int
+	Extra              float64
 }
 
 // Cost prices an all-reduce of at.Bytes in elements of width bytes; at.Rank does
 // not matter. A rank sends one frame at a time, receives one at a time, and waits
 // only for what a frame depends on. Moves are priced whole: that their pieces
-// overlap is left out, and so is that ranks of a node share its NIC.
+// overlap is left out. What ranks share is a bound, not a queue: the time is at
+// least what the busiest NIC and the busiest rack take for all their bytes.
 func Cost(t Topology, at At, width int, l Links) Price {
 	size, n, node := at.Size, at.Bytes/width, max(1, at.Node)
 	type frame struct {
@@ -43,13 +54,17 @@ func Cost(t Topology, at At, width int, l Links) Price {
 		p := cut(t.Plan(at), n, n)
 		ranks[r] = rank{program: p, done: make([]float64, 1, 1+len(p.recvs)), depth: make([]int, 1, 1+len(p.recvs))}
 	}
-	between := func(a, b int) (alpha, beta float64) {
-		if a/node == b/node && node > 1 {
-			return l.Inside, l.InsideBeta
+	// between is what b bytes take from rank i to rank j: until the first is there,
+	// and at the ends.
+	between := func(i, j, b int) (alpha, wire float64) {
+		if i/node == j/node && node > 1 {
+			return l.Inside, float64(b) * l.InsideBeta
 		}
-		return l.Alpha, l.Beta
+		return l.Alpha, l.weight(b) * l.Beta
 	}
 	outside := make([]int, (size+node-1)/node)
+	rack := max(1, l.Rack) * node
+	out, uplink := make([]float64, len(outside)), make([]float64, (size+rack-1)/rack)
 	wires := map[int][]frame{} // by sender·size + receiver
 	for progress := true; progress; {
 		progress = false
@@ -58,12 +73,16 @@ func Cost(t Topology, at At, width int, l Links) Price {
 			for ; r.sent < len(r.sends) && r.sends[r.sent].got <= r.got; r.sent++ {
 				p := r.sends[r.sent]
 				b := (p.hi - p.lo) * width
-				alpha, beta := between(i, p.peer)
+				alpha, wire := between(i, p.peer, b)
 				start := max(r.tx, r.done[p.got])
-				r.tx = start + float64(b)*beta
+				r.tx = start + wire
 				r.bytes += b
 				if i/node != p.peer/node {
 					outside[i/node] += b
+					out[i/node] += l.weight(b)
+				}
+				if i/rack != p.peer/rack {
+					uplink[i/rack] += l.weight(b)
 				}
 				k := i*size + p.peer
 				wires[k] = append(wires[k], frame{start + alpha, r.depth[p.got] + 1, b})
@@ -77,10 +96,10 @@ func Cost(t Topology, at At, width int, l Links) Price {
 			if len(wires[k]) == 0 {
 				continue
 			}
-			_, beta := between(i, p.peer)
 			f := wires[k][0]
 			wires[k] = wires[k][1:]
-			r.rx = max(r.rx, f.ready) + float64(f.bytes)*beta
+			_, wire := between(i, p.peer, f.bytes)
+			r.rx = max(r.rx, f.ready) + wire
 			now := max(r.done[r.got], r.rx)
 			if p.add {
 				now += float64(f.bytes) * l.Gamma
@@ -102,5 +121,11 @@ func Cost(t Topology, at At, width int, l Links) Price {
 	for _, b := range outside {
 		p.Outside = max(p.Outside, b)
 	}
+	p.Seconds = max(p.Seconds, slices.Max(out)*l.NIC, slices.Max(uplink)*l.Uplink)
 	return p
+}
+
+// weight is how many bytes a frame of b bytes counts for between nodes.
+func (l Links) weight(b int) float64 {
+	return float64(b) + float64((b+pieceBytes-1)/pieceBytes)*l.Extra
 }

@@ -30,9 +30,11 @@ places.
   gradlab topology double_tree 16 64MB
   gradlab topology 'leaders(halving)' 32 100MB --per-host 8 --bandwidth 10Gbps
 
-Times are those of the alpha-beta-gamma model, frame by frame along the critical
-path, and of a run on the virtual cluster, where pieces of a move overlap and
-ranks of a host share its NIC.`,
+Time is that of the alpha-beta-gamma model, frame by frame along the critical path,
+and no less than what the busiest NIC and the busiest rack take for their bytes; the
+crossovers and the figure are made of it. Virtual cluster is the time of a run there,
+where pieces of a move overlap and streams share NICs and racks at every instant: it
+is the one to believe, and rows are in its order if all topologies could be tried.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 3 {
 				return usageError{fmt.Errorf("topology wants a name, a number of ranks and bytes, not %d arguments", len(args))}
