@@ -157,13 +157,13 @@ func (c Config) Hockney(adding float64) collective.Links {
 	message, _ := time.ParseDuration(c.NetworkMessage)
 	l := collective.Links{
 		Alpha: latency.Seconds(), Beta: 1 / c.NetworkBandwidth, InsideBeta: 1 / c.NetworkInside,
-		NIC: 1 / c.NetworkBandwidth, Extra: message.Seconds() * c.NetworkBandwidth,
+		Extra: message.Seconds() * c.NetworkBandwidth,
 	}
 	if c.NetworkStream > 0 {
-		l.Beta = max(l.Beta, 1/c.NetworkStream)
+		l.Stream = 1 / c.NetworkStream
 	}
 	if c.NetworkRack > 0 {
-		l.Rack, l.Uplink = c.NetworkRack, l.NIC*c.NetworkOversub/float64(c.NetworkRack)
+		l.Rack, l.Uplink = c.NetworkRack, l.Beta*c.NetworkOversub/float64(c.NetworkRack)
 	}
 	if adding > 0 {
 		l.Gamma = 1 / adding
@@ -286,7 +286,7 @@ func (r *TopologyReport) Write(w io.Writer, style string, most int) error {
 	if r.Links.Extra > 0 {
 		fmt.Fprintf(w, ", %s a message of up to %s", short(r.Links.Extra*r.Links.Beta), progress.Bytes(pieces))
 	}
-	if r.Links.Uplink > r.Links.NIC {
+	if r.Links.Uplink > r.Links.Beta {
 		fmt.Fprintf(w, ", %s a byte out of a rack", short(r.Links.Uplink))
 	}
 	fmt.Fprintln(w, ":")

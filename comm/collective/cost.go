@@ -15,15 +15,15 @@ type Price struct {
 // frame, Beta a byte at each of a rank's ends, Gamma a byte that is added. Inside
 // and InsideBeta stand for Alpha and Beta within a node.
 //
-// What ranks share bounds the time from below: NIC is what a byte takes into or
-// out of a node, whichever ranks it is between, and Uplink what it takes into or
-// out of a rack of so many nodes. Extra is how many bytes each piece of a frame
-// counts for between nodes, beside its own: what a call costs. All may be 0.
+// Between nodes a byte may take longer than at the ends: Stream from one rank to
+// another, whatever goes to others beside it, and Uplink out of a rack of Rack
+// nodes, which all in it share. Extra is how many bytes each piece of a frame
+// counts for there beside its own: what a call costs. All four may be 0.
 type Links struct {
 	Alpha, Beta        float64
 	Inside, InsideBeta float64
 	Gamma              float64
-	NIC, Uplink        float64
+	Stream, Uplink     float64
 	Rack               int
 	Extra              float64
 }
@@ -36,9 +36,13 @@ type Links struct {
 func Cost(t Topology, at At, width int, l Links) Price {
 	size, n, node := at.Size, at.Bytes/width, max(1, at.Node)
 	type frame struct {
-		ready float64
-		depth int
-		bytes int
+		ready, last float64 // when its first byte is there, and its last may be
+		depth       int
+		bytes       int
+	}
+	type wire struct {
+		frames []frame
+		free   float64 // when it may take another
 	}
 	type rank struct {
 		*program
@@ -55,17 +59,17 @@ func Cost(t Topology, at At, width int, l Links) Price {
 		ranks[r] = rank{program: p, done: make([]float64, 1, 1+len(p.recvs)), depth: make([]int, 1, 1+len(p.recvs))}
 	}
 	// between is what b bytes take from rank i to rank j: until the first is there,
-	// and at the ends.
-	between := func(i, j, b int) (alpha, wire float64) {
+	// at the ends, and on the way.
+	between := func(i, j, b int) (alpha, end, way float64) {
 		if i/node == j/node && node > 1 {
-			return l.Inside, float64(b) * l.InsideBeta
+			return l.Inside, float64(b) * l.InsideBeta, 0
 		}
-		return l.Alpha, l.weight(b) * l.Beta
+		return l.Alpha, l.weight(b) * l.Beta, l.weight(b) * l.Stream
 	}
 	outside := make([]int, (size+node-1)/node)
 	rack := max(1, l.Rack) * node
 	out, uplink := make([]float64, len(outside)), make([]float64, (size+rack-1)/rack)
-	wires := map[int][]frame{} // by sender·size + receiver
+	wires := map[int]*wire{} // by sender·size + receiver
 	for progress := true; progress; {
 		progress = false
 		for i := range ranks {
@@ -73,9 +77,13 @@ func Cost(t Topology, at At, width int, l Links) Price {
 			for ; r.sent < len(r.sends) && r.sends[r.sent].got <= r.got; r.sent++ {
 				p := r.sends[r.sent]
 				b := (p.hi - p.lo) * width
-				alpha, wire := between(i, p.peer, b)
-				start := max(r.tx, r.done[p.got])
-				r.tx = start + wire
+				k := i*size + p.peer
+				if wires[k] == nil {
+					wires[k] = &wire{}
+				}
+				alpha, end, way := between(i, p.peer, b)
+				start := max(r.tx, r.done[p.got], wires[k].free)
+				r.tx, wires[k].free = start+end, start+way
 				r.bytes += b
 				if i/node != p.peer/node {
 					outside[i/node] += b
@@ -84,23 +92,22 @@ func Cost(t Topology, at At, width int, l Links) Price {
 				if i/rack != p.peer/rack {
 					uplink[i/rack] += l.weight(b)
 				}
-				k := i*size + p.peer
-				wires[k] = append(wires[k], frame{start + alpha, r.depth[p.got] + 1, b})
+				wires[k].frames = append(wires[k].frames, frame{start + alpha, start + alpha + way, r.depth[p.got] + 1, b})
 				progress = true
 			}
 			if r.got == len(r.recvs) || r.recvs[r.got].gone > r.sent {
 				continue
 			}
 			p := r.recvs[r.got]
-			k := p.peer*size + i
-			if len(wires[k]) == 0 {
+			k := wires[p.peer*size+i]
+			if k == nil || len(k.frames) == 0 {
 				continue
 			}
-			f := wires[k][0]
-			wires[k] = wires[k][1:]
-			_, wire := between(i, p.peer, f.bytes)
-			r.rx = max(r.rx, f.ready) + wire
-			now := max(r.done[r.got], r.rx)
+			f := k.frames[0]
+			k.frames = k.frames[1:]
+			_, end, _ := between(p.peer, i, f.bytes)
+			r.rx = max(r.rx, f.ready) + end
+			now := max(r.done[r.got], r.rx, f.last)
 			if p.add {
 				now += float64(f.bytes) * l.Gamma
 			}
@@ -121,7 +128,7 @@ func Cost(t Topology, at At, width int, l Links) Price {
 	for _, b := range outside {
 		p.Outside = max(p.Outside, b)
 	}
-	p.Seconds = max(p.Seconds, slices.Max(out)*l.NIC, slices.Max(uplink)*l.Uplink)
+	p.Seconds = max(p.Seconds, slices.Max(out)*l.Beta, slices.Max(uplink)*l.Uplink)
 	return p
 }
 
