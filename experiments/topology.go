@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ type TopologyReport struct {
 	Chunks   int              `json:"chunks"`
 	Moves    []TopologyMove   `json:"moves"` // of that rank
 	Proof    string           `json:"proof"` // what was proved, or why nothing was
-	Costs    []TopologyCost   `json:"costs"` // of every topology, the fastest first
+	Costs    []TopologyCost   `json:"costs"` // of every topology, the fastest first: on the virtual cluster if all were tried
 	LeftOut  []LeftOut        `json:"left_out,omitempty"`
 	Against  []Crossover      `json:"against"`
 	Curves   []TopologyCurve  `json:"curves"`
@@ -115,7 +116,7 @@ func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, e
 	at := collective.At{Rank: q.Rank, Size: q.Ranks, Bytes: q.Bytes / 4 * 4, Node: q.Config.NetworkPerHost}
 	r := &TopologyReport{
 		Topology: collective.Topologies.Spec(q.Topology), Ranks: q.Ranks, Bytes: at.Bytes, Node: at.Node, Rank: q.Rank,
-		Links: links(q.Config, q.Adding),
+		Links: q.Config.Hockney(q.Adding),
 	}
 	plan := q.Topology.Plan(at)
 	r.Chunks = plan.Chunks
@@ -152,22 +153,35 @@ func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, e
 		r.Costs, r.Curves = append(r.Costs, cost), append(r.Curves, curve)
 	}
 	sort.Slice(r.LeftOut, func(i, j int) bool { return r.LeftOut[i].Topology < r.LeftOut[j].Topology })
-	sort.Slice(r.Costs, func(i, j int) bool {
-		a, b := r.Costs[i], r.Costs[j]
-		if a.Price.Seconds != b.Price.Seconds {
-			return a.Price.Seconds < b.Price.Seconds
+	tried := !slices.ContainsFunc(r.Costs, func(c TopologyCost) bool { return c.Virtual == 0 })
+	slices.SortFunc(r.Costs, func(a, b TopologyCost) int {
+		by := cmp.Compare(a.Price.Seconds, b.Price.Seconds)
+		if tried {
+			by = cmp.Or(cmp.Compare(a.Virtual, b.Virtual), by)
 		}
-		return a.Topology < b.Topology
+		return cmp.Or(by, cmp.Compare(a.Topology, b.Topology))
 	})
 	sort.Slice(r.Curves, func(i, j int) bool { return r.Curves[i].Topology < r.Curves[j].Topology })
 	r.cross()
 	return r, nil
 }
 
-// links are those of the virtual network.
-func links(c Config, adding float64) collective.Links {
+// Hockney is the virtual network as the cost model of collectives sees it, where
+// ranks add so many bytes a second; 0: for nothing.
+func (c Config) Hockney(adding float64) collective.Links {
 	latency, _ := time.ParseDuration(c.NetworkLatency)
-	l := collective.Links{Alpha: latency.Seconds(), Beta: 1 / c.NetworkBandwidth, InsideBeta: 1 / c.NetworkInside}
+	message, _ := time.ParseDuration(c.NetworkMessage)
+	l := collective.Links{
+		Alpha: latency.Seconds(), Beta: 1 / c.NetworkBandwidth, InsideBeta: 1 / c.NetworkInside,
+	}
+	fastest := c.NetworkBandwidth
+	if c.NetworkStream > 0 {
+		l.Stream, fastest = 1/c.NetworkStream, min(fastest, c.NetworkStream)
+	}
+	l.Extra = message.Seconds() * fastest
+	if c.NetworkRack > 0 {
+		l.Rack, l.Uplink = c.NetworkRack, l.Beta*c.NetworkOversub/float64(c.NetworkRack)
+	}
 	if adding > 0 {
 		l.Gamma = 1 / adding
 	}
@@ -297,8 +311,15 @@ func (r *TopologyReport) Write(w io.Writer, style string, most int) error {
 		fmt.Fprintf(w, "  %3d  %s\n", i+1, m.word())
 	}
 	fmt.Fprintf(w, "\nproof: %s\n", r.Proof)
-	fmt.Fprintf(w, "\ncost, at %s a frame and %s a byte between nodes, %s a byte within, %s a byte added:\n",
+	fmt.Fprintf(w, "\ncost, at %s a frame and %s a byte between nodes, %s a byte within, %s a byte added",
 		short(r.Links.Alpha), short(r.Links.Beta), short(r.Links.InsideBeta), short(r.Links.Gamma))
+	if r.Links.Extra > 0 {
+		fmt.Fprintf(w, ", %s a message of up to %s", short(r.Links.Extra*r.Links.Beta), progress.Bytes(pieces))
+	}
+	if r.Links.Uplink > r.Links.Beta {
+		fmt.Fprintf(w, ", %s a byte out of a rack", short(r.Links.Uplink))
+	}
+	fmt.Fprintln(w, ":")
 	var rows [][]string
 	for _, c := range r.Costs {
 		name, virtual := c.Topology, "–"

@@ -90,3 +90,37 @@ func TestAnswerTopologyOfManyRanks(t *testing.T) {
 		t.Errorf("a question that was taken back: %v", err)
 	}
 }
+
+// What a message costs and what a rack lets through count in the time of the model
+// as they do on the virtual cluster, whose order rows are in.
+func TestTopologyUnderMessagesAndRacks(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys map[string]string
+		ring float64 // seconds
+	}{
+		"messages":            {map[string]string{"network.message": "10ms"}, 14 * (50e-6 + 1e6*8e-9 + 4*10e-3)}, // 1 MB is four pieces
+		"racks":               {map[string]string{"network.rack": "2", "network.oversubscription": "8"}, 14e6 * 32e-9},
+		"messages of streams": {map[string]string{"network.message": "10ms", "network.stream": "25MB/s"}, 14 * (50e-6 + 1e6*40e-9 + 4*10e-3)},
+		"streams":             {map[string]string{"network.stream": "25MB/s"}, 14 * (50e-6 + 1e6*40e-9)},
+		"hosts":               {map[string]string{"network.per_host": "8"}, 14 * 1e6 * 1e-10},
+	} {
+		q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 8, Bytes: 8e6, Config: Default()}
+		for key, text := range c.keys {
+			if err := q.Config.Set(key, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := AnswerTopology(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range r.Costs {
+			if row.Topology == "ring" && (math.Abs(row.Price.Seconds/c.ring-1) > 0.01 || math.Abs(row.Virtual/c.ring-1) > 0.01) {
+				t.Errorf("%s: %v s by the model and %v s on the virtual cluster, want %v", name, row.Price.Seconds, row.Virtual, c.ring)
+			}
+			if i > 0 && r.Costs[i-1].Virtual > row.Virtual {
+				t.Errorf("%s: %s, %v s, comes before %s, %v s", name, r.Costs[i-1].Topology, r.Costs[i-1].Virtual, row.Topology, row.Virtual)
+			}
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package collective
 
+import "slices"
+
 // Price is what a plan costs.
 type Price struct {
 	Steps    int     // longest chain of dependent frames
@@ -12,22 +14,35 @@ type Price struct {
 // Links is what frames and sums cost, in seconds (Hockney's model): Alpha a
 // frame, Beta a byte at each of a rank's ends, Gamma a byte that is added. Inside
 // and InsideBeta stand for Alpha and Beta within a node.
+//
+// Between nodes a byte may take longer than at the ends: Stream from one rank to
+// another, whatever goes to others beside it, and Uplink out of a rack of Rack
+// nodes, which all in it share. Extra is how many bytes each piece of a frame
+// counts for there beside its own: what a call costs. All four may be 0.
 type Links struct {
 	Alpha, Beta        float64
 	Inside, InsideBeta float64
 	Gamma              float64
+	Stream, Uplink     float64
+	Rack               int
+	Extra              float64
 }
 
 // Cost prices an all-reduce of at.Bytes in elements of width bytes; at.Rank does
 // not matter. A rank sends one frame at a time, receives one at a time, and waits
 // only for what a frame depends on. Moves are priced whole: that their pieces
-// overlap is left out, and so is that ranks of a node share its NIC.
+// overlap is left out. What ranks share is a bound, not a queue: the time is at
+// least what the busiest NIC and the busiest rack take for all their bytes.
 func Cost(t Topology, at At, width int, l Links) Price {
 	size, n, node := at.Size, at.Bytes/width, max(1, at.Node)
 	type frame struct {
-		ready float64
-		depth int
-		bytes int
+		ready, last float64 // when its first byte is there, and its last may be
+		depth       int
+		bytes       int
+	}
+	type wire struct {
+		frames []frame
+		free   float64 // when it may take another
 	}
 	type rank struct {
 		*program
@@ -43,14 +58,18 @@ func Cost(t Topology, at At, width int, l Links) Price {
 		p := cut(t.Plan(at), n, n)
 		ranks[r] = rank{program: p, done: make([]float64, 1, 1+len(p.recvs)), depth: make([]int, 1, 1+len(p.recvs))}
 	}
-	between := func(a, b int) (alpha, beta float64) {
-		if a/node == b/node && node > 1 {
-			return l.Inside, l.InsideBeta
+	// between is what b bytes take from rank i to rank j: until the first is there,
+	// at the ends, and on the way.
+	between := func(i, j, b int) (alpha, end, way float64) {
+		if i/node == j/node && node > 1 {
+			return l.Inside, float64(b) * l.InsideBeta, 0
 		}
-		return l.Alpha, l.Beta
+		return l.Alpha, l.weight(b) * l.Beta, l.weight(b) * l.Stream
 	}
 	outside := make([]int, (size+node-1)/node)
-	wires := map[int][]frame{} // by sender·size + receiver
+	rack := max(1, l.Rack) * node
+	out, uplink := make([]float64, len(outside)), make([]float64, (size+rack-1)/rack)
+	wires := map[int]*wire{} // by sender·size + receiver
 	for progress := true; progress; {
 		progress = false
 		for i := range ranks {
@@ -58,30 +77,37 @@ func Cost(t Topology, at At, width int, l Links) Price {
 			for ; r.sent < len(r.sends) && r.sends[r.sent].got <= r.got; r.sent++ {
 				p := r.sends[r.sent]
 				b := (p.hi - p.lo) * width
-				alpha, beta := between(i, p.peer)
-				start := max(r.tx, r.done[p.got])
-				r.tx = start + float64(b)*beta
+				k := i*size + p.peer
+				if wires[k] == nil {
+					wires[k] = &wire{}
+				}
+				alpha, end, way := between(i, p.peer, b)
+				start := max(r.tx, r.done[p.got], wires[k].free)
+				r.tx, wires[k].free = start+end, start+way
 				r.bytes += b
 				if i/node != p.peer/node {
 					outside[i/node] += b
+					out[i/node] += l.weight(b)
 				}
-				k := i*size + p.peer
-				wires[k] = append(wires[k], frame{start + alpha, r.depth[p.got] + 1, b})
+				if i/rack != p.peer/rack {
+					uplink[i/rack] += l.weight(b)
+				}
+				wires[k].frames = append(wires[k].frames, frame{start + alpha, start + alpha + way, r.depth[p.got] + 1, b})
 				progress = true
 			}
 			if r.got == len(r.recvs) || r.recvs[r.got].gone > r.sent {
 				continue
 			}
 			p := r.recvs[r.got]
-			k := p.peer*size + i
-			if len(wires[k]) == 0 {
+			k := wires[p.peer*size+i]
+			if k == nil || len(k.frames) == 0 {
 				continue
 			}
-			_, beta := between(i, p.peer)
-			f := wires[k][0]
-			wires[k] = wires[k][1:]
-			r.rx = max(r.rx, f.ready) + float64(f.bytes)*beta
-			now := max(r.done[r.got], r.rx)
+			f := k.frames[0]
+			k.frames = k.frames[1:]
+			_, end, _ := between(p.peer, i, f.bytes)
+			r.rx = max(r.rx, f.ready) + end
+			now := max(r.done[r.got], r.rx, f.last)
 			if p.add {
 				now += float64(f.bytes) * l.Gamma
 			}
@@ -102,5 +128,11 @@ func Cost(t Topology, at At, width int, l Links) Price {
 	for _, b := range outside {
 		p.Outside = max(p.Outside, b)
 	}
+	p.Seconds = max(p.Seconds, slices.Max(out)*l.Beta, slices.Max(uplink)*l.Uplink)
 	return p
+}
+
+// weight is how many bytes a frame of b bytes counts for between nodes.
+func (l Links) weight(b int) float64 {
+	return float64(b) + float64((b+pieceBytes-1)/pieceBytes)*l.Extra
 }

@@ -113,7 +113,9 @@ func (q *Question) configs(codec string) (out []experiments.Config) {
 			if gather {
 				decodes = float64(c.Workers)
 			}
-			r.DeviceCodec = joint(speed, decodes)
+			if !q.Said("device.codec") {
+				r.DeviceCodec = joint(speed, decodes)
+			}
 			out = append(out, r)
 			if r.Overlap {
 				r.Priority = true
@@ -124,8 +126,10 @@ func (q *Question) configs(codec string) (out []experiments.Config) {
 	for _, s := range q.Servers {
 		r := c
 		r.Mode, r.Policy, r.Servers, r.Placement = "server", "bsp", s, "balanced"
-		r.DeviceCodec = speed.Encode
-		if speed.Decode > 0 { // a server's speed is in bytes of payload
+		if !q.Said("device.codec") {
+			r.DeviceCodec = speed.Encode
+		}
+		if speed.Decode > 0 && !q.Said("device.apply") { // a server's speed is in bytes of payload
 			if f, err := compress.Parse(codec); err == nil {
 				if claims, ok := compress.ClaimsOf(f, compress.Block{Role: "weight", Rows: 1, Cols: int(elements), World: c.Workers, Peer: -1, Seed: 1}); ok {
 					r.DeviceApply = max(1, speed.Decode*float64(claims.Size)/(4*elements))

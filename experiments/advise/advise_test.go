@@ -2,6 +2,7 @@ package advise
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,8 +12,6 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/internal/rng"
-	"github.com/gradlab/gradlab/sgd/train"
 )
 
 func ask(t *testing.T, model, cluster string) *Question {
@@ -92,6 +91,69 @@ func TestPredictionsAreThoseOfTheVirtualCluster(t *testing.T) {
 		}
 		if e := o.Step/o.Simulated - 1; math.Abs(e) > Band {
 			t.Errorf("%s, %s: predicted %v, simulated %v", o.Config.Codec, o.How(), o.Step, o.Simulated)
+		}
+	}
+}
+
+// Predictions follow the keys of the description, whatever makes steps long: nine in
+// ten lie within the band.
+func TestPredictionsFollowTheDescription(t *testing.T) {
+	asked, outside := 0, []string{}
+	for _, cluster := range []string{
+		"nodes=8,device.slow=1x10", "nodes=8,device.spread=0.5", "nodes=8,network.stream=100MB/s", "nodes=8,message=500us",
+		"nodes=4,device.input=200", "nodes=2,per_node=2,device.input=200", "nodes=8,device.codec=1GB/s,device.apply=2GB/s",
+	} {
+		q := ask(t, "resnet50", "device=v100,nic=10Gbps,"+cluster)
+		q.Codecs, q.Topologies, q.Buckets, q.Servers = []string{"raw"}, []string{"ring", "halving"}, []int{0, 25 << 20}, []int{1, q.Nodes}
+		if doubts, err := q.Doubts(); err != nil || doubts != nil {
+			t.Errorf("%s: %v, %v", cluster, doubts, err)
+		}
+		for _, o := range options(t, q) {
+			if o.Config.Priority {
+				continue
+			}
+			if err := o.Simulate(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			asked++
+			if e := o.Step/o.Simulated - 1; math.Abs(e) > Band {
+				outside = append(outside, fmt.Sprintf("%s: %s: predicted %.4g, simulated %.4g", cluster, o.How(), o.Step, o.Simulated))
+			}
+		}
+	}
+	if len(outside) > asked/10 {
+		t.Errorf("%d of %d are outside:\n%s", len(outside), asked, strings.Join(outside, "\n"))
+	}
+}
+
+// What predictions do not follow, and steps that a few do not tell the mean of, are
+// reasons for doubt.
+func TestDoubts(t *testing.T) {
+	for cluster, want := range map[string]string{
+		"network.colocate=true,device.die=1@2s": "Not in the prediction: device.die=1@2s, network.colocate=true.",
+		"network.model=fifo":                    "Not in the prediction: network.model=fifo.",
+		"device.law=pareto":                     "varies by",
+		"jitter=0.03":                           "",
+	} {
+		doubts, err := ask(t, "resnet50", "nodes=8,device=v100,"+cluster).Doubts()
+		if got := strings.Join(doubts, " "); err != nil || !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q; %v", cluster, got, want, err)
+		}
+	}
+}
+
+// Speeds of codecs that the description states stand before measured ones.
+func TestStatedCodecSpeedsStay(t *testing.T) {
+	q := ask(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s,device.apply=2GB/s")
+	q.Speeds = Speeds{"bf16": {Encode: 7e9, Decode: 7e9}}
+	for _, c := range q.configs("bf16") {
+		if c.DeviceCodec != 1e9 || c.DeviceApply != 2e9 {
+			t.Errorf("%s, %d servers: codec %v, apply %v", c.Mode, c.Servers, c.DeviceCodec, c.DeviceApply)
+		}
+	}
+	for _, c := range ask(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s").configs("raw") {
+		if c.DeviceCodec != 1e9 {
+			t.Errorf("%s: codec %v", c.Mode, c.DeviceCodec)
 		}
 	}
 }
@@ -206,30 +268,47 @@ func TestSpeeds(t *testing.T) {
 	if s, err := LoadSpeeds(file); err != nil || s["qsgd(bits=4)"].Decode != 5e9 {
 		t.Errorf("%+v %v", s, err)
 	}
-	if err := os.WriteFile(file, []byte("qsgdd: {encode: 2e9}\n"), 0o644); err != nil {
+	for text, want := range map[string]string{
+		"qsgdd: {encode: 2e9}": "qsgd", "bf16: {encode: .nan}": "encode is NaN", "bf16: {decode: .inf}": "decode is +Inf",
+		"bf16: {encode: -1}": "encode is -1", "bf16: {encod: 2e9}": "encode and decode", "bf16: 3": "encode and decode",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadSpeeds(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadSpeeds(file); err == nil {
-		t.Error("a codec that does not exist")
+	if s, err := LoadSpeeds(file); err != nil || len(s) != 0 {
+		t.Errorf("an empty file: %+v %v", s, err)
 	}
 }
 
-// The slowest of n lognormal steps, beside draws.
-func TestSlowest(t *testing.T) {
-	if s := slowest(0, 8); s != 1 {
-		t.Error(s)
-	}
-	law := train.Lognormal{Sigma: 0.1}
-	sum := 0.0
-	const rounds = 2000
-	for i := range rounds {
-		most := 0.0
-		for w := range 16 {
-			most = max(most, law.Factor(rng.New(1, "test").With(uint64(i)).With(uint64(w))))
+// The slowest of workers that differ, and of steps that vary.
+func TestPasses(t *testing.T) {
+	at := func(cluster string) pass {
+		p, err := newPricer(ask(t, "resnet50", "nodes=16,device=10T,"+cluster))
+		if err != nil {
+			t.Fatal(err)
 		}
-		sum += most / rounds
+		return p.pass
 	}
-	if got := slowest(0.1, 16); math.Abs(got/sum-1) > 0.02 {
-		t.Errorf("%v, drawn %v", got, sum)
+	base := at("jitter=0")
+	for cluster, want := range map[string]struct{ slowest, varies float64 }{ // in units of a pass without
+		"device.slow=1x3+2x2":       {3, 0},
+		"jitter=0.1":                {math.Exp(0.1*1.766 - 0.005), 0.05}, // 1.766: the largest of 16 normal values
+		"device.law=exponential":    {3.381, 0.375},                      // harmonic numbers: 1 + 1/2 + … + 1/16; from 1/9 on
+		"device.input=1e9":          {1, 0},
+		"device.overhead=0.5":       {1.5, 0},
+		"device.law=uniform":        {1 + 0.5*15.0/17, 0.037},
+		"device.slow=16x2,batch=32": {1, 0},
+	} {
+		got := at(cluster)
+		if math.Abs(got.slowest()/base.slowest()/want.slowest-1) > 0.02 || math.Abs(got.varies-want.varies) > 0.02 {
+			t.Errorf("%s: %v, %v; want %+v", cluster, got.slowest()/base.slowest(), got.varies, want)
+		}
 	}
 }

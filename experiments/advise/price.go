@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -19,10 +16,13 @@ import (
 type pricer struct {
 	q       *Question
 	job     *train.Job
+	pass    pass
 	forward float64   // seconds of a forward pass, the slowest worker's
 	share   []float64 // of each span in it
 	alpha   float64   // seconds between nodes
 	beta    float64   // seconds a byte at a NIC
+	stream  float64   // seconds a byte of one stream between nodes
+	extra   float64   // bytes a frame counts for between nodes, beside its own
 	links   collective.Links
 	memo    map[memoKey]float64
 	blocks  map[string][]block
@@ -50,11 +50,9 @@ func newPricer(q *Question) (*pricer, error) {
 	if err != nil {
 		return nil, err
 	}
-	latency, _ := time.ParseDuration(c.NetworkLatency)
-	message, _ := time.ParseDuration(c.NetworkMessage)
 	p := &pricer{q: q, job: j, memo: map[memoKey]float64{}, blocks: map[string][]block{}}
-	p.alpha, p.beta = (latency + message).Seconds(), 1/c.NetworkBandwidth
-	p.links = collective.Links{Alpha: p.alpha, Beta: p.beta, Inside: 0, InsideBeta: 1 / c.NetworkInside}
+	p.links = c.Hockney(0)
+	p.alpha, p.beta, p.stream, p.extra = p.links.Alpha, p.links.Beta, max(p.links.Beta, p.links.Stream), p.links.Extra
 	flops := 0.0
 	for _, f := range j.Model.SpanFLOPs() {
 		flops += f
@@ -62,21 +60,9 @@ func newPricer(q *Question) (*pricer, error) {
 	for _, f := range j.Model.SpanFLOPs() {
 		p.share = append(p.share, f/flops)
 	}
-	p.forward = flops * float64(j.Batch) / j.Timing.FLOPS * slowest(c.DeviceJitter, c.Workers)
-	if j.Timing.Input > 0 {
-		p.forward = max(p.forward, float64(j.Batch)/j.Timing.Input/3)
-	}
+	p.pass = passes(j)
+	p.forward = p.pass.slowest()
 	return p, nil
-}
-
-// slowest is the factor by which the slowest of n steps exceeds the mean, where
-// they vary by a lognormal law, with Blom's rank of the largest.
-func slowest(sigma float64, n int) float64 {
-	if sigma == 0 {
-		return 1
-	}
-	z := distuv.UnitNormal.Quantile((float64(n) - 0.375) / (float64(n) + 0.25))
-	return math.Exp(sigma*z - sigma*sigma/2)
 }
 
 // of says what a codec makes of every span.
@@ -117,7 +103,11 @@ func (p *pricer) of(codec string) ([]block, error) {
 
 // allReduce is the time of one sum of bytes over all ranks.
 func (p *pricer) allReduce(topology string, bytes, width int) float64 {
-	// Costs are straight between powers of four, but for roundings of chunks.
+	// Costs are straight between powers of four, but for roundings of chunks, and
+	// for those of pieces where each costs something: few ranks are quickly asked.
+	if p.extra > 0 && p.job.Workers <= 64 {
+		return p.price(topology, bytes, width)
+	}
 	lo := 256
 	for lo*4 <= bytes {
 		lo *= 4
@@ -134,20 +124,14 @@ func (p *pricer) price(topology string, bytes, width int) float64 {
 	}
 	t := collective.Topologies.MustParse(topology)
 	at := collective.At{Size: p.job.Workers, Bytes: bytes, Node: p.q.Base.NetworkPerHost}
-	c := collective.Cost(t, at, width, p.links)
-	s := max(c.Seconds, float64(c.Outside)*p.beta)
-	if rack := p.q.Base.NetworkRack; rack > 0 { // all that leaves a rack shares its link
-		at.Node *= rack
-		out := collective.Cost(t, at, width, p.links).Outside
-		s = max(s, float64(out)*p.beta*p.q.Base.NetworkOversub/float64(rack))
-	}
+	s := collective.Cost(t, at, width, p.links).Seconds
 	p.memo[k] = s
 	return s
 }
 
 // gather is the time in which everybody's payload goes around the ring.
 func (p *pricer) gather(bytes int) float64 {
-	return float64(p.job.Workers-1) * (p.alpha + float64(bytes)*p.beta)
+	return float64(p.job.Workers-1) * (p.alpha + (float64(bytes)+p.extra)*p.stream)
 }
 
 // step is the time of a step of a configuration, and the bytes a worker sends in it.
@@ -363,16 +347,27 @@ func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error)
 			in, out, sent = max(in, pt.up), max(out, pt.down), sent+pt.up
 		}
 	}
+	in, out = in+p.extra, out+p.extra
 	w, host, n := float64(c.Workers), float64(c.NetworkPerHost), p.job.Model.Layout().Size()
 	servers := min(host, float64(c.Servers)) // on one host, sharing its NIC
 	inward, outward := p.racks(c)
-	push := max(w*in*servers*inward, host*sent*outward) * p.beta
-	answer := max(w*out*servers*inward, host*4*float64(n)*outward) * p.beta
-	apply := 0.0
-	if c.DeviceApply > 0 { // pushes are taken up as they come; the last one is behind them
-		apply = max(w*in/c.DeviceApply-push, in/c.DeviceApply)
+	calls := float64(c.Servers) * p.extra
+	push := func(share float64) float64 { // of so many of the workers
+		return max(max(share*w*in*servers*inward, max(1, share*host)*(sent+calls)*outward)*p.beta, in*p.stream)
 	}
-	return 3*p.forward + p.coding(c, n) + push + answer + apply + 2*p.alpha, sent, nil
+	answer := max(max(w*out*servers*inward, host*(4*float64(n)+calls)*outward)*p.beta, out*p.stream)
+	// Whoever is behind finds pushes of others made; those that meet arrive together,
+	// and are then taken up one behind the other.
+	pushed, applied := 0.0, 0.0
+	for i, forward := range p.pass.order {
+		left := w - float64(i)
+		at := 3*forward + push(left/w)
+		pushed = max(pushed, at)
+		if c.DeviceApply > 0 {
+			applied = max(applied, at+left*in/c.DeviceApply)
+		}
+	}
+	return p.coding(c, n) + max(pushed, applied) + answer + 2*p.alpha, sent, nil
 }
 
 // racks are the factors by which the links of racks slow the NICs of servers and
@@ -397,7 +392,7 @@ func (p *pricer) streamed(c experiments.Config) (seconds, sent float64, err erro
 	w, host := float64(c.Workers), float64(c.NetworkPerHost)
 	servers := min(host, float64(c.Servers))
 	inward, outward := p.racks(c)
-	beta := max(w*servers*inward, host*float64(c.Servers)*outward) * p.beta // of one stream
+	beta := max(max(w*servers*inward, host*float64(c.Servers)*outward)*p.beta, p.stream) // of one stream
 	type at struct{ shard, part int }
 	var order []at // as the backward pass completes them
 	for s, parts := range shards {
@@ -415,7 +410,7 @@ func (p *pricer) streamed(c experiments.Config) (seconds, sent float64, err erro
 		for span, share := range p.share {
 			now = max(now, arrived[span]) + share*p.forward
 		}
-		free := make([]float64, len(shards))
+		free, applied := make([]float64, len(shards)), make([]float64, len(shards))
 		span := len(p.share) - 1
 		for _, o := range order {
 			pt := shards[o.shard][o.part]
@@ -423,22 +418,19 @@ func (p *pricer) streamed(c experiments.Config) (seconds, sent float64, err erro
 				now += 2 * p.share[span] * p.forward
 			}
 			now += p.coding(c, pt.elements)
-			free[o.shard] = max(free[o.shard], now) + pt.up*beta
+			free[o.shard] = max(free[o.shard], now) + (pt.up+p.extra)*beta
+			if applied[o.shard] = max(applied[o.shard], free[o.shard]); c.DeviceApply > 0 {
+				applied[o.shard] += w * pt.up / c.DeviceApply
+			}
 		}
 		for ; span >= 0; span-- {
 			now += 2 * p.share[span] * p.forward
 		}
 		clear(arrived)
 		for s, parts := range shards {
-			out, up := free[s]+p.alpha, 0.0
+			out := applied[s] + p.alpha
 			for _, pt := range parts {
-				up += pt.up
-			}
-			if c.DeviceApply > 0 {
-				out += max(w*up/c.DeviceApply-up*beta, up/c.DeviceApply)
-			}
-			for _, pt := range parts {
-				out += pt.down * beta
+				out += (pt.down + p.extra) * beta
 				for _, sp := range pt.spans {
 					arrived[sp] = max(arrived[sp], out+p.alpha)
 				}

@@ -29,7 +29,12 @@ type Question struct {
 	Servers    []int // numbers of parameter servers
 	Buckets    []int // bytes of gradient that leave together; 0: all, after the backward pass
 	Speeds     Speeds
+
+	said map[string]bool // keys that the description gives
 }
+
+// Said reports whether the description of the cluster gives a key.
+func (q *Question) Said(key string) bool { return q.said[key] }
 
 // names for keys in descriptions of clusters.
 var short = map[string]string{
@@ -41,14 +46,14 @@ var short = map[string]string{
 // Ask makes a question of a profile's name and a description such as
 // "nodes=16,nic=10Gbps,latency=30us,device=V100": nodes, per_node (devices on a
 // node), nic, latency, inside (between devices of a node), device (a known one, or
-// its speed: 15T), batch (per device), and any key device.* or network.*. What it
-// does not say is as in experiments.Default, at one device a node and 64 samples.
+// its speed: 15T), batch (per device), and any key device.* or network.*. Its
+// device.codec and device.apply stand before Speeds. What it does not say is as in experiments.Default, at one device a node and 64 samples.
 func Ask(model, cluster string) (*Question, error) {
 	spec, err := profile.Profiles.Parse(model)
 	if err != nil {
 		return nil, err
 	}
-	q := &Question{Profile: spec.Profile(), Base: experiments.Default(), Nodes: 1}
+	q := &Question{Profile: spec.Profile(), Base: experiments.Default(), Nodes: 1, said: map[string]bool{}}
 	c := &q.Base
 	c.Weightless, c.Timing, c.Net, c.Mode, c.Target, c.EvalEvery = true, profile.Profiles.Spec(spec), "sim", "reduce", 0, 0
 	c.Batch, c.Steps, c.Epochs = 64, 6, 0
@@ -124,6 +129,7 @@ func (q *Question) assign(name, value string) error {
 		}
 		return fmt.Errorf("there is no %q; %s, and the keys device.* and network.*", name, registry.Suggest(name, all))
 	}
+	q.said[key] = true
 	return c.Set(key, value)
 }
 

@@ -1,7 +1,11 @@
 package advise
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -33,16 +37,20 @@ func LoadSpeeds(file string) (Speeds, error) {
 		return nil, err
 	}
 	var read Speeds
-	if err := yaml.Unmarshal(b, &read); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&read); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w; want codecs with encode and decode, as in 'qsgd(bits=4): {encode: 2e9, decode: 5e9}'", file, err)
 	}
 	out := Speeds{}
 	for spec, s := range read {
 		if _, err := compress.Parse(spec); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if s.Encode < 0 || s.Decode < 0 {
-			return nil, fmt.Errorf("%s: %s: want speeds of at least 0, in bytes a second", file, spec)
+		for field, x := range map[string]float64{"encode": s.Encode, "decode": s.Decode} {
+			if !(x >= 0) || math.IsInf(x, 0) {
+				return nil, fmt.Errorf("%s: %s: %s is %v; want bytes a second, finite, or 0 for no time", file, spec, field, x)
+			}
 		}
 		out[experiments.Canonical("codec", spec)] = s
 	}

@@ -44,12 +44,14 @@ fusion and order of gradients, and says which is best, or that no codec pays:
 
 A cluster is nodes, per_node, nic, latency, inside (bandwidth between devices of a
 node), device (gradlab list devices, or a speed such as 12T), batch (samples a
-device and step), and any key device.* or network.* (gradlab list keys).
+device and step), and any key device.* or network.* (gradlab list keys). Keys that
+predictions do not follow are told beside the answer.
 
 Speeds of codecs are measured on this machine, one core, the first time; --speeds
-gives a table of your own, --free says that codecs take no time. What a codec costs
-in updates is taken from runs, where there are any to a target with it and
-without it: gradlab sweep RECIPE codec=raw,… target=0.9 makes some.`,
+gives a table of your own, --free says that codecs take no time; device.codec and
+device.apply in the cluster stand before all of them. What a codec costs in updates
+is taken from runs, where there are any to a target with it and without it:
+gradlab sweep RECIPE codec=raw,… target=0.9 makes some.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.model == "" || a.cluster == "" {
@@ -115,10 +117,14 @@ func (e *env) advise(ctx context.Context, a adviseFlags) error {
 	if a.all {
 		show = options
 	}
-	if a.asJSON {
-		return e.writeJSON(adviceJSON(q, v, show, evidence))
+	doubts, err := q.Doubts()
+	if err != nil {
+		return err
 	}
-	return e.writeAdvice(q, v, show, evidence, from)
+	if a.asJSON {
+		return e.writeJSON(adviceJSON(q, v, show, evidence, doubts))
+	}
+	return e.writeAdvice(q, v, show, evidence, doubts, from)
 }
 
 // simulate asks the virtual cluster about the first n, and about the best without
@@ -143,6 +149,10 @@ func simulate(ctx context.Context, best []*advise.Option, n int) error {
 // codecSpeeds fills in the speeds of codecs and says where they are from.
 func (e *env) codecSpeeds(q *advise.Question, a adviseFlags) (from string, err error) {
 	switch {
+	case q.Said("device.codec") && q.Base.DeviceCodec == 0:
+		return "Codecs take no time, as the cluster's description says (device.codec=0).", nil
+	case q.Said("device.codec"):
+		return fmt.Sprintf("Codecs work at device.codec=%s, as the cluster's description says, and at no other speed.", q.Base.Get("device.codec")), nil
 	case a.free:
 		return "Codecs take no time here (--free).", nil
 	case a.speeds != "":
@@ -183,7 +193,7 @@ func (e *env) codecSpeeds(q *advise.Question, a adviseFlags) (from string, err e
 	return fmt.Sprintf("Codec speeds were measured on one core of this machine (%s); a device that encodes faster wants --speeds FILE, or --free for the limit.", strings.TrimSpace(cpuid.CPU.BrandName)), nil
 }
 
-func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence, from string) error {
+func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence, doubts []string, from string) error {
 	c := q.Base
 	fmt.Fprintf(e.out, "%s (%s of gradient) on %d × %d %s, %s a NIC, %s one way, %d samples each\n\n",
 		q.Profile.Name, progress.Bytes(uint64(q.Profile.Bytes())), q.Nodes, c.NetworkPerHost, deviceName(c), bits(c.NetworkBandwidth), c.NetworkLatency, c.Batch)
@@ -226,7 +236,12 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 	}
 	fmt.Fprintf(e.out, "\n%s: %s\n", head, v.Why)
 	fmt.Fprintf(e.out, "Best: codec=%s, %s.\n\n", v.Choice.Config.Codec, v.Choice.How())
-	fmt.Fprintf(e.out, "Predicted steps lie within %.0f %% of simulated ones, nine in ten (gradlab reproduce advisor).\n", 100*advise.Band)
+	for _, d := range doubts {
+		fmt.Fprintln(e.out, d)
+	}
+	if doubts == nil {
+		fmt.Fprintf(e.out, "Predicted steps lie within %.0f %% of simulated ones, nine in ten (gradlab reproduce advisor).\n", 100*advise.Band)
+	}
 	fmt.Fprintln(e.out, deviceBand(q))
 	fmt.Fprintln(e.out, from)
 	if known {
@@ -323,7 +338,11 @@ func commandLine(c experiments.Config) string {
 	return strings.Join(parts, " ")
 }
 
-func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence) any {
+func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence, doubts []string) any {
+	band := advise.Band
+	if doubts != nil {
+		band = math.NaN()
+	}
 	option := func(o *advise.Option) map[string]any {
 		return map[string]any{
 			"codec": o.Config.Codec, "how": o.How(), "mode": o.Config.Mode, "topology": o.Config.Topology, "servers": o.Config.Servers,
@@ -340,6 +359,6 @@ func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, evi
 	}
 	return map[string]any{
 		"model": q.Profile.Name, "gradient_bytes": q.Profile.Bytes(), "cluster": q.Base.Map(), "compress": v.Compress, "why": v.Why,
-		"best": option(v.Choice), "best_raw": option(v.Raw), "band": advise.Band, "options": all, "evidence": known, "codec_speeds": q.Speeds,
+		"best": option(v.Choice), "best_raw": option(v.Raw), "band": store.Maybe(band), "doubts": doubts, "options": all, "evidence": known, "codec_speeds": q.Speeds,
 	}
 }

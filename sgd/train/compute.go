@@ -117,6 +117,10 @@ func (j *Job) beside(worker int) int {
 	return min(node, j.Workers-worker/node*node)
 }
 
+// Forward is the virtual time of a worker's forward pass in a step; the backward
+// pass takes twice that.
+func (j *Job) Forward(worker, step int) time.Duration { return j.timeline(worker, step).forward }
+
 // weigh fills in what a sample's forward pass costs, and each span's share.
 func (j *Job) weigh() {
 	j.flops, j.shares = 0, slices.Clone(j.Model.SpanFLOPs())

@@ -1,0 +1,39 @@
+package advise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/experiments"
+)
+
+// priced are the keys of a cluster that predictions follow.
+var priced = []string{
+	"device.flops", "device.jitter", "device.law", "device.slow", "device.spread", "device.overhead", "device.input", "device.apply", "device.codec",
+	"network.bandwidth", "network.latency", "network.message", "network.stream", "network.per_host", "network.inside", "network.rack", "network.oversubscription",
+}
+
+// Doubts are the reasons, a sentence each, for which predictions may be further
+// from simulated steps than Band.
+func (q *Question) Doubts() ([]string, error) {
+	var out, unpriced []string
+	def := experiments.Default()
+	for _, k := range experiments.Keys() {
+		cluster := strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")
+		if v := q.Base.Get(k.Name); cluster && v != def.Get(k.Name) && !slices.Contains(priced, k.Name) {
+			unpriced = append(unpriced, k.Name+"="+v)
+		}
+	}
+	if unpriced != nil {
+		out = append(out, "Not in the prediction: "+strings.Join(unpriced, ", ")+".")
+	}
+	p, err := newPricer(q)
+	if err != nil {
+		return nil, err
+	}
+	if v := p.pass.varies; v > Band { // some four steps are simulated
+		out = append(out, fmt.Sprintf("Predicted steps are means over many: the slowest device's pass varies by %.0f %% of its mean from step to step, and so do simulated steps, of which there are few.", 100*v))
+	}
+	return out, nil
+}
