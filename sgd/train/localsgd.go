@@ -225,17 +225,25 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	} else {
 		p := l.job.progressOf(l.step - 1)
 		s := sgd.Step{N: l.round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.job.Seed}
-		if rate := l.sched(p); l.mode.ByRate && rate > 0 {
-			for _, r := range l.ranges {
-				f32.Scale(l.grad[r.Lo:r.Hi], float32(1/rate))
-			}
-			s.LR *= rate
+		if l.mode.ByRate {
+			l.byRate(&s, l.sched(p))
 		}
 		l.common.update(l.grad, s)
 	}
 	l.round++
 	copy(l.x, l.common.params.f)
 	return flags, l.moments(ctx)
+}
+
+// byRate divides the pseudo-gradient by the inner rate and multiplies the outer
+// rate by it. At rate 0 there is nothing to divide by, and the parameters rest.
+func (l *localWorker) byRate(s *sgd.Step, inner float64) {
+	s.LR *= inner
+	if inner > 0 {
+		for _, r := range l.ranges {
+			f32.Scale(l.grad[r.Lo:r.Hi], float32(1/inner))
+		}
+	}
 }
 
 // moments averages or forgets what the inner optimizer keeps.

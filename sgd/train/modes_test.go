@@ -220,6 +220,19 @@ func TestLocalSGDLimits(t *testing.T) {
 	}
 }
 
+// At an inner rate of 0 SlowMo stands still: its outer rate is a multiple of the
+// inner one.
+func TestSlowMoRestsAtRateZero(t *testing.T) {
+	slowmo := func(updates int) *train.Observer {
+		o, _ := runOn(t, simulated(0), job(t, mode("localsgd(h=5,by_rate=true)"), outer("momentum(beta=0.5)"), optimizer("sgd"),
+			rate("step(lr=0.1,at=[1],factor=0)"), func(j *train.Job) { j.Batch, j.Updates = 25, updates }), nil) // ten steps an epoch
+		return o
+	}
+	if d := distance(slowmo(10).Params, slowmo(30).Params); d != 0 {
+		t.Errorf("twenty steps at rate 0 move the parameters by %g of their length", d)
+	}
+}
+
 // A round costs what one all-reduce costs, however many steps are in it.
 func TestLocalSGDBytes(t *testing.T) {
 	few := func(j *train.Job) {
