@@ -34,7 +34,7 @@ import (
 type EASGD struct {
 	Tau   int     `doc:"steps of a worker between its exchanges"`
 	Beta  float64 `doc:"share of the way to the mean that the centre goes when all workers have pulled it: alpha = beta/workers"`
-	Alpha float64 `doc:"share of the distance that one force makes up for; 0: from beta"`
+	Alpha float64 `doc:"share of the distance that one force makes up for; 0: from beta; with policy bsp at most 1/workers"`
 }
 
 var _ = Modes.Add("easgd", "elastic averaging with a centre on servers: EASGD, EAMSGD, synchronous (bsp) or not (asp)", EASGD{Tau: 10, Beta: 0.9})
@@ -72,7 +72,10 @@ func (m EASGD) Check(j *Job) error {
 	_, sync := j.Policy.(staleness.BSP)
 	_, async := j.Policy.(staleness.ASP)
 	_, as := j.Corrector.(staleness.None)
+	together := m.Alpha * float64(j.Workers)
 	switch {
+	case sync && together > 1:
+		return fmt.Errorf("option \"alpha\" is %v, and with policy bsp %d workers pull the centre at once: beta = workers·alpha is %.3g, and more than 1 throws it past their mean; set alpha to at most 1/%d, or set beta in its place", m.Alpha, j.Workers, together, j.Workers)
 	case !sync && !async:
 		return errors.New("mode easgd is synchronous with policy bsp or asynchronous with asp; other policies would take a force from the centre that the worker has felt")
 	case !as:

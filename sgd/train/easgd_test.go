@@ -117,6 +117,24 @@ func TestEASGDWithASlowWorker(t *testing.T) {
 	}
 }
 
+// With a barrier all forces act on the centre at once: more than 1/workers each
+// would throw it past the workers' mean.
+func TestEASGDRefusesToOvershoot(t *testing.T) {
+	for text, ok := range map[string]bool{"alpha=0.25": true, "alpha=0.26": false, "beta=1": true} {
+		j := job(t)
+		mode("easgd(tau=3," + text + ")")(j)
+		j.Prepare()
+		err := j.Check()
+		if ok != (err == nil) || !ok && !strings.Contains(err.Error(), "beta = workers·alpha is 1.04") {
+			t.Errorf("%s, bsp, 4 workers: %v", text, err)
+		}
+		policy("asp")(j)
+		if err := j.Check(); err != nil {
+			t.Errorf("%s, asp: %v", text, err)
+		}
+	}
+}
+
 // What would break the symmetry of a force is refused.
 func TestEASGDRefuses(t *testing.T) {
 	for want, opt := range map[string]option{

@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,35 @@ func TestHogwild(t *testing.T) {
 	j.Here = 1
 	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "net=local") {
 		t.Errorf("in processes: %v", err)
+	}
+}
+
+// The longer overlap-SGP goes without messages, the less weight it is left with and
+// the longer its steps: late has an end, which says why.
+func TestLateHasAnEnd(t *testing.T) {
+	for text, ok := range map[string]bool{"sgp(late=0)": true, "sgp(late=8)": true, "sgp(late=9)": false, "sgp(late=-1)": false} {
+		_, err := train.Modes.Parse(text)
+		if ok != (err == nil) || !ok && !strings.Contains(err.Error(), "want 0 to 8: until the first message arrives") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// On a graph that keeps less it ends sooner.
+func TestLateEndsByTheGraph(t *testing.T) {
+	for _, c := range []struct {
+		graph string
+		most  int
+	}{{"one_peer", 6}, {"ring", 3}, {"complete", 2}, {"exponential", 3}} {
+		for _, late := range []int{c.most, c.most + 1, 8} {
+			j := job(t, graph(c.graph), func(j *train.Job) { j.Workers = 8 })
+			j.Mode = train.SGP{Late: late}
+			j.Prepare()
+			err := j.Check()
+			if ok := late <= c.most; ok != (err == nil) || !ok && !strings.HasSuffix(err.Error(), fmt.Sprintf("want at most %d", c.most)) {
+				t.Errorf("late=%d on %s: %v", late, c.graph, err)
+			}
+		}
 	}
 }
 

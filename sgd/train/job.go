@@ -181,6 +181,9 @@ func (j *Job) Check() error {
 	if _, err := j.schedule(); err != nil {
 		return err
 	}
+	if err := j.checkServerless(); err != nil {
+		return err
+	}
 	if err := j.checkWeightless(); err != nil {
 		return err
 	}

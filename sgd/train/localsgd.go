@@ -35,7 +35,7 @@ type LocalSGD struct {
 	LR     float64 `doc:"rate of the outer rule"`
 	Start  int     `doc:"steps at first that are averaged one by one, the outer rule left out"`
 	ByRate bool    `doc:"divide pseudo-gradients by the inner rate and multiply the outer rate by it, so that outer momentum survives a change of rate"`
-	Inner  string  `doc:"what becomes of the inner optimizers' moments between rounds: keep, average, or reset"`
+	Inner  string  `doc:"what becomes of the inner optimizers' moments between rounds: keep, average, or reset (not before start)"`
 }
 
 var _ = Modes.Add("localsgd", "H local steps, then the mean of pseudo-gradients through an outer rule: local and post-local SGD, SlowMo, DiLoCo",
@@ -202,7 +202,7 @@ func (l *localWorker) descend(ctx context.Context) error {
 	}
 	l.loss = loss
 	n := l.step
-	if l.mode.Inner == "reset" { // rules that count their steps begin again
+	if l.resets() { // rules that count their steps begin again
 		n -= l.since
 	}
 	p := l.job.progressOf(l.step)
@@ -225,11 +225,8 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	} else {
 		p := l.job.progressOf(l.step - 1)
 		s := sgd.Step{N: l.round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.job.Seed}
-		if rate := l.sched(p); l.mode.ByRate && rate > 0 {
-			for _, r := range l.ranges {
-				f32.Scale(l.grad[r.Lo:r.Hi], float32(1/rate))
-			}
-			s.LR *= rate
+		if l.mode.ByRate {
+			l.byRate(&s, l.sched(p))
 		}
 		l.common.update(l.grad, s)
 	}
@@ -238,13 +235,28 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	return flags, l.moments(ctx)
 }
 
+// byRate divides the pseudo-gradient by the inner rate and multiplies the outer
+// rate by it. At rate 0 there is nothing to divide by, and the parameters rest.
+func (l *localWorker) byRate(s *sgd.Step, inner float64) {
+	s.LR *= inner
+	if inner > 0 {
+		for _, r := range l.ranges {
+			f32.Scale(l.grad[r.Lo:r.Hi], float32(1/inner))
+		}
+	}
+}
+
+// resets says whether rounds begin without moments by now. Up to start the steps
+// are those of minibatch SGD, which keeps them.
+func (l *localWorker) resets() bool { return l.mode.Inner == "reset" && l.step >= l.mode.Start }
+
 // moments averages or forgets what the inner optimizer keeps.
 func (l *localWorker) moments(ctx context.Context) error {
-	if l.mode.Inner == "keep" {
+	if l.mode.Inner == "keep" || l.mode.Inner == "reset" && !l.resets() {
 		return nil
 	}
 	for _, sl := range l.inner.slots() {
-		if l.mode.Inner == "reset" {
+		if l.resets() {
 			clear(sl.V)
 			continue
 		}

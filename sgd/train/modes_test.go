@@ -208,15 +208,45 @@ func TestLocalSGDLimits(t *testing.T) {
 		o    *train.Observer
 		opts []option
 	}{
-		"rounds of one step":     {sync, []option{mode("localsgd(h=1)"), few}},
-		"averaged until the end": {sync, []option{mode("localsgd(h=7,start=120)"), few}},
-		"averaged moments too":   {sync, []option{mode("localsgd(h=1,inner=average)"), few}},
-		"one worker":             {alone, []option{mode("localsgd(h=7)"), one}},
+		"rounds of one step":      {sync, []option{mode("localsgd(h=1)"), few}},
+		"averaged until the end":  {sync, []option{mode("localsgd(h=7,start=120)"), few}},
+		"reset from its start on": {sync, []option{mode("localsgd(h=7,start=120,inner=reset)"), few}},
+		"averaged moments too":    {sync, []option{mode("localsgd(h=1,inner=average)"), few}},
+		"one worker":              {alone, []option{mode("localsgd(h=7)"), one}},
 	} {
 		o, _ := runOn(t, simulated(0), job(t, c.opts...), nil)
 		if d := distance(c.o.Params, o.Params); d > 1e-5 {
 			t.Errorf("%s: relative distance to synchronous SGD is %g", name, d)
 		}
+	}
+}
+
+// At an inner rate of 0 SlowMo stands still: its outer rate is a multiple of the
+// inner one.
+func TestSlowMoRestsAtRateZero(t *testing.T) {
+	slowmo := func(updates int) *train.Observer {
+		o, _ := runOn(t, simulated(0), job(t, mode("localsgd(h=5,by_rate=true)"), outer("momentum(beta=0.5)"), optimizer("sgd"),
+			rate("step(lr=0.1,at=[1],factor=0)"), func(j *train.Job) { j.Batch, j.Updates = 25, updates }), nil) // ten steps an epoch
+		return o
+	}
+	if d := distance(slowmo(10).Params, slowmo(30).Params); d != 0 {
+		t.Errorf("twenty steps at rate 0 move the parameters by %g of their length", d)
+	}
+}
+
+// With inner=reset the moments, and the steps that adam counts, go on through the
+// start phase; the first round of several steps begins without them.
+func TestLocalSGDResetsFromItsStart(t *testing.T) {
+	adam := func(inner string, updates int) string {
+		o, _ := runOn(t, simulated(0), job(t, mode("localsgd(h=5,start=20,inner="+inner+")"), optimizer("adam"), rate("constant(lr=0.01)"),
+			func(j *train.Job) { j.Updates = updates }), nil)
+		return o.SHA256
+	}
+	if adam("reset", 20) != adam("keep", 20) {
+		t.Error("moments are lost in the start phase")
+	}
+	if adam("reset", 21) == adam("keep", 21) {
+		t.Error("moments of the start phase live on in the first round")
 	}
 }
 

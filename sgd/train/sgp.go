@@ -22,19 +22,22 @@ import (
 // overlap-SGP: a worker goes on without what was sent in its last Late steps and
 // takes a message in exactly that many steps after it was sent, so that messages
 // travel while gradients are made and bits do not depend on the net. What is on
-// its way is missing from x and w alike.
+// its way is missing from x and w alike: until the first message arrives w falls to
+// Self^Late, 2^−Late on one_peer, and a step on x is one of rate/w on the model.
+// So Late is at most 8, and less on graphs that keep less than half: a worker may
+// be left with no less than 1/64.
 //
 // The weight travels in the frame's header and is not billed.
 type SGP struct {
-	Late int `doc:"steps after which a message is taken in: 0 at once, more is overlap-SGP"`
+	Late int `doc:"steps after which a message is taken in: 0 at once, more (up to 8) is overlap-SGP"`
 }
 
 var _ = Modes.Add("sgp", "push-sum on directed graphs: stochastic gradient push, overlap-SGP", SGP{})
 
 // Validate checks the options.
 func (m SGP) Validate() error {
-	if m.Late < 0 || m.Late > 1000 {
-		return fmt.Errorf("option \"late\" is %d; want 0 to 1000", m.Late)
+	if m.Late < 0 || m.Late > 8 {
+		return fmt.Errorf("option \"late\" is %d; want 0 to 8: until the first message arrives a worker gives weight away with every step, and its steps on the model grow as the weight shrinks", m.Late)
 	}
 	return nil
 }
@@ -48,8 +51,33 @@ func (SGP) PerUpdate(j *Job) int { return j.Workers }
 func (SGP) free() bool        { return false }
 func (SGP) models(j *Job) int { return j.Workers }
 
+// leastWeight is what a worker may be left with before the first message arrives.
+const leastWeight = 1. / 64
+
+// unheard is the least weight of a worker after so many steps in which it says but
+// hears nothing.
+func unheard(j *Job, steps int) float64 {
+	least := 1.
+	for rank := range j.Workers {
+		weight := 1.
+		for s := range steps {
+			weight *= j.Graph.Mix(rank, j.Workers, s).Self
+		}
+		least = min(least, weight)
+	}
+	return least
+}
+
 // Check implements Mode.
-func (SGP) Check(j *Job) error {
+func (m SGP) Check(j *Job) error {
+	if w := unheard(j, m.Late); w < leastWeight {
+		most := m.Late - 1
+		for unheard(j, most) < leastWeight {
+			most--
+		}
+		return fmt.Errorf("option \"late\" is %d, and on graph %s with %d workers the weight of a worker falls to 1/%.0f before the first message arrives, its steps on the model growing as much; want at most %d",
+			m.Late, collective.Graphs.Spec(j.Graph), j.Workers, 1/w, most)
+	}
 	if err := castOnly(j, "sgp"); err != nil {
 		return err
 	}

@@ -1,0 +1,35 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// checkServerless refuses what only servers give a meaning, in modes that have
+// none: runs that differ in nothing else would be the same run under two names.
+// An order log is refused where a replay would need what it cannot tell.
+func (j *Job) checkServerless() error {
+	if j.Mode.Servers(max(1, j.Servers)) > 0 {
+		return nil
+	}
+	mode := Modes.Spec(j.Mode)
+	if _, bsp := j.Policy.(staleness.BSP); j.Policy != nil && !bsp {
+		return fmt.Errorf("policy %s says when servers apply a gradient and answer, and mode %s has no servers; set policy=bsp, or use mode server, rudra, downpour or easgd", staleness.Policies.Spec(j.Policy), mode)
+	}
+	if _, none := j.Corrector.(staleness.None); j.Corrector != nil && !none {
+		return fmt.Errorf("corrector %s is what servers do to late gradients, and mode %s has no servers; set corrector=none, or use mode server, rudra or downpour", staleness.Correctors.Spec(j.Corrector), mode)
+	}
+	if _, raw := j.DownCodec.(compress.Raw); j.DownCodec != nil && !raw {
+		return fmt.Errorf("down_codec %s encodes parameters on their way from servers, and mode %s has no servers; set down_codec=raw (codec is for what workers send), or use mode server, rudra, downpour, easgd or sandblaster", compress.Families.Spec(j.DownCodec), mode)
+	}
+	if j.Gap {
+		return fmt.Errorf("gap=true lets servers measure how far the parameters have moved, and mode %s has no servers; set gap=false, or use mode server or downpour", mode)
+	}
+	if m, ok := j.Mode.(interface{ free() bool }); ok && m.free() && j.LogOrder {
+		return errors.New("order_log=true keeps the order in which words reach servers, and mode " + mode + ", whose bits depend on which worker comes first, has no servers: it could not be replayed; set order_log=false, or use mode server or downpour")
+	}
+	return nil
+}
