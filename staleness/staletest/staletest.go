@@ -1,6 +1,7 @@
 package staletest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -322,23 +323,14 @@ func Waitless(spec staleness.Spec) error {
 	if staleness.Waits(spec) {
 		return nil
 	}
-	for workers := 1; workers <= maxWorkers; workers++ {
-		s, err := newSim(spec, workers, 1, Straggler)
-		if err != nil {
-			return err
-		}
-		for range 50 * workers {
-			if err := s.Step(); err != nil {
-				return err
-			}
-			for w := range workers {
-				if !s.Runs(w) {
-					return fmt.Errorf("%d workers: worker %d waits after %d pushes", workers, w, s.Pushes)
-				}
+	return beside(spec, func(s *Sim) error {
+		for w := range s.View.Live {
+			if !s.Runs(w) {
+				return fmt.Errorf("worker %d waits", w)
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Dropping checks that a policy drops pushes only if its spec says so.
@@ -346,16 +338,25 @@ func Dropping(spec staleness.Spec) error {
 	if staleness.Drops(spec) {
 		return nil
 	}
+	return beside(spec, func(s *Sim) error {
+		if s.Dropped > 0 {
+			return errors.New("a push is dropped, but the spec does not say so")
+		}
+		return nil
+	})
+}
+
+// beside looks at runs beside a straggler after each push.
+func beside(spec staleness.Spec, look func(*Sim) error) error {
 	for workers := 1; workers <= maxWorkers; workers++ {
 		s, err := newSim(spec, workers, 1, Straggler)
 		if err != nil {
 			return err
 		}
-		if err := s.Run(200 * workers); err != nil {
-			return err
-		}
-		if s.Dropped > 0 {
-			return fmt.Errorf("%d workers: %d pushes were dropped, but the spec does not say so", workers, s.Dropped)
+		for range 200 * workers {
+			if err := errors.Join(s.Step(), look(s)); err != nil {
+				return fmt.Errorf("%d workers, after %d pushes: %w", workers, s.Pushes, err)
+			}
 		}
 	}
 	return nil
