@@ -48,7 +48,7 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 	}
 	a := &amending{amender: c.Amender(l.Size(), j.Workers)}
 	a.ahead, _ = a.amender.(staleness.Ahead)
-	a.buffers = l.Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })
+	_, a.buffers = byRole(l)
 	return a, nil
 }
 

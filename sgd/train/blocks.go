@@ -425,3 +425,9 @@ func loadState(st *State, name string, v any) error {
 	}
 	return nil
 }
+
+// byRole are the ranges of a layout that are trained, and the others.
+func byRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
+	is := func(s sgd.Span) bool { return s.Role == sgd.Buffer }
+	return l.Ranges(func(s sgd.Span) bool { return !is(s) }), l.Ranges(is)
+}

@@ -147,7 +147,7 @@ func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
 	}
 	if n := staleness.PerUpdate(j.Policy, j.Workers); n > 1 {
 		e.together = float32(n)
-		e.buffers = j.Model.Layout().Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })
+		_, e.buffers = byRole(j.Model.Layout())
 	}
 	e.sched, err = j.schedule()
 	return e, err

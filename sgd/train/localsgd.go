@@ -108,7 +108,7 @@ func newLocal(j *Job, m LocalSGD, rank int) (*localWorker, error) {
 	}
 	layout := j.Model.Layout()
 	l := &localWorker{reducer: r, mode: m, x: make([]float32, layout.Size())}
-	l.ranges = layout.Ranges(func(s sgd.Span) bool { return s.Role != sgd.Buffer })
+	l.ranges, _ = byRole(layout)
 	if l.inner, err = newStepper(j.Optimizer, layout, j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}

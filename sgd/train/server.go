@@ -231,12 +231,6 @@ func (st *store) calm(grad []float32, delay int) {
 	}
 }
 
-// byRole are the ranges of a layout that are trained, and the others.
-func byRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
-	is := func(s sgd.Span) bool { return s.Role == sgd.Buffer }
-	return l.Ranges(func(s sgd.Span) bool { return !is(s) }), l.Ranges(is)
-}
-
 // serve is the program of a server's rank.
 func (j *Job) serve(rank int, sh []*shard) (comm.Program, error) {
 	s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
