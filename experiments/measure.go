@@ -28,10 +28,15 @@ func (m *Measured) Rate(warm, samples int) float64 {
 	return float64(samples*(m.Updates[last]-m.Updates[first])) / (m.Ends[last] - m.Ends[first])
 }
 
+// Watch is who looks on while a run is measured; either may be nil.
+type Watch struct {
+	Stopping func() bool           // once it says so, the run ends after the step it is in, with ErrStopped
+	Steps    func(done, total int) // hears how many updates have been made, of how many, as often as Measured.Ends notes them
+}
+
 // Measure performs a run on the virtual cluster and keeps no folder for it: what
-// a study of many short runs without weights wants. Once stopping, if there is
-// one, says so, the run ends after the step it is in, with ErrStopped.
-func (c Config) Measure(ctx context.Context, stopping func() bool) (*Measured, error) {
+// a study of many short runs without weights wants.
+func (c Config) Measure(ctx context.Context, w Watch) (*Measured, error) {
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
@@ -42,8 +47,8 @@ func (c Config) Measure(ctx context.Context, stopping func() bool) (*Measured, e
 	if err != nil {
 		return nil, err
 	}
-	job.Stopping = stopping
-	s := &ends{}
+	job.Stopping = w.Stopping
+	s := &ends{steps: w.Steps, total: job.Updates}
 	obs := &train.Observer{Job: job, Sink: s}
 	programs, err := job.Programs(obs)
 	if err != nil {
@@ -63,12 +68,17 @@ func (c Config) Measure(ctx context.Context, stopping func() bool) (*Measured, e
 
 // ends notes when updates were made.
 type ends struct {
-	at   []float64
-	made []int
+	at    []float64
+	made  []int
+	steps func(done, total int)
+	total int
 }
 
 func (e *ends) Progress(p train.Progress) {
 	e.at, e.made = append(e.at, p.Seconds), append(e.made, p.Step)
+	if e.steps != nil {
+		e.steps(p.Step, e.total)
+	}
 }
 func (e *ends) Eval(train.Eval)                    {}
 func (e *ends) Checkpoint(int, *train.State) error { return nil }

@@ -163,7 +163,7 @@ func joint(s Speed, decodes float64) float64 {
 // Simulate runs the option on the virtual cluster and notes how long a step
 // takes once it has come into its stride.
 func (o *Option) Simulate(ctx context.Context) error {
-	m, err := o.Config.Measure(ctx, nil)
+	m, err := o.Config.Measure(ctx, experiments.Watch{})
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 				// collecting them less often goyal-time takes a tenth less.
 				debug.SetGCPercent(200)
 			}
-			display := progress.New(e.err)
+			display := progress.New(e.err, progress.Every(30*time.Second)) // of hours
 			defer display.Close()
 			kept := map[string]*reproduce.Report{}
 			began := map[string]time.Time{}
@@ -63,7 +63,8 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 			equip := func(name string) *reproduce.Lab {
 				began[name] = time.Now()
 				return &reproduce.Lab{
-					Quick: quick, Out: filepath.Join(out, name), Logf: display.Logf,
+					Quick: quick, Out: filepath.Join(out, name),
+					Logf: func(format string, args ...any) { display.Logf("%s: %s", name, fmt.Sprintf(format, args...)) },
 					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Join: e.joiner(), Stopping: e.stop.Load},
 				}
 			}
@@ -73,6 +74,7 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 				if err == nil {
 					r.Seconds = time.Since(began[name]).Seconds()
 					kept[name] = r
+					display.Logf("%s: %d points, %d missed, after %s; %d of %d studies done", name, len(r.Points), r.Failed(), progress.Seconds(r.Seconds), heard, len(args))
 					err = keepReport(filepath.Join(out, name), r)
 				}
 				if err == nil && st != "json" {

@@ -60,6 +60,24 @@ func TestPlainLines(t *testing.T) {
 	}
 }
 
+// A run that is dropped leaves what was told of it on the way, and nothing more.
+func TestDroppedRun(t *testing.T) {
+	d, out, c := plainDisplay()
+	r := d.Run("ddl: resnet50", 110, 0)
+	r.Steps(1, 110)
+	c.forward(10 * time.Second)
+	r.Steps(11, 110)
+	r.Drop()
+	c.forward(10 * time.Second)
+	r.Steps(12, 110)
+	r.Done("too late")
+	d.Close()
+	if got := out.String(); got != "ddl: resnet50  step 11/110 (10 %)  1.1 steps/s  eta 1m30s\n" {
+		t.Errorf("%q", got)
+	}
+	(*Run)(nil).Drop()
+}
+
 func TestPlainLinesKeepTheirDistance(t *testing.T) {
 	d, out, c := plainDisplay(Every(10 * time.Second))
 	r := d.Run("run", 0, 0)

@@ -71,9 +71,9 @@ func (r *Run) update(change func(), share time.Duration) {
 	}
 }
 
-// steps shows how many updates have been made, of how many, where nothing else
+// Steps shows how many updates have been made, of how many, where nothing else
 // is known.
-func (r *Run) steps(done, total int) {
+func (r *Run) Steps(done, total int) {
 	r.update(func() {
 		r.step, r.total = done, total
 		r.speed.add(r.row.d.now(), float64(done))
@@ -93,25 +93,33 @@ func (r *Run) Done(summary string) {
 	if r == nil {
 		return
 	}
-	r.mu.Lock()
-	ended := r.ended
-	r.ended = true
-	r.mu.Unlock()
-	if !ended {
+	if r.last() {
 		r.row.end(summary)
 	}
 }
 
 // take ends the run and leaves a line without its name.
 func (r *Run) take(line string) {
-	r.mu.Lock()
-	ended := r.ended
-	r.ended = true
-	r.mu.Unlock()
-	if !ended {
+	if r.last() {
 		r.row.d.line(line)
 		r.row.close()
 	}
+}
+
+// Drop ends the run and leaves nothing.
+func (r *Run) Drop() {
+	if r != nil && r.last() {
+		r.row.close()
+	}
+}
+
+// last ends the run, if it has not ended.
+func (r *Run) last() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ended := r.ended
+	r.ended = true
+	return !ended
 }
 
 // show is the row's state, the least important last.

@@ -68,7 +68,7 @@ func (j *SweepJob) Update(done, total int) {
 	j.s.mu.Lock()
 	j.share = float64(done) / float64(total)
 	j.s.mu.Unlock()
-	j.run.steps(done, total)
+	j.run.Steps(done, total)
 	j.s.row.tell(j.s.d.every)
 }
 

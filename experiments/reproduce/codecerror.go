@@ -79,7 +79,7 @@ func (s CodecError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	rows := map[string][]string{}
 	var order []string
 	for _, law := range laws {
-		lab.logf("codec-error: %s", law.name)
+		lab.logf("%s", law.name)
 		table.Header = append(table.Header, law.name)
 		fig := figure.Figure{
 			Title: law.name, X: figure.Axis{Label: "bits an element", Log: true}, Y: figure.Axis{Label: "error", Log: true},

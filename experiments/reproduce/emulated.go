@@ -231,7 +231,7 @@ func (l *Lab) virtual(ctx context.Context, all []*emulation, latency time.Durati
 		e := all[twins[i].which]
 		c := e.configs[twins[i].run]
 		c.NetworkLatency = twins[i].latency.String()
-		m, err := c.Measure(ctx, l.stopping)
+		m, err := l.measured(ctx, c)
 		if err != nil {
 			return err
 		}

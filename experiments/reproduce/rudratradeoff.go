@@ -54,7 +54,7 @@ func (l *Lab) measure(ctx context.Context, keys ...string) (*experiments.Measure
 			return nil, err
 		}
 	}
-	m, err := c.Measure(ctx, l.stopping)
+	m, err := l.measured(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(keys, " "), err)
 	}

@@ -50,7 +50,7 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 			if err != nil {
 				return err
 			}
-			m, err := c.Measure(ctx, l.stopping)
+			m, err := l.measured(ctx, c)
 			release()
 			if err != nil {
 				return fmt.Errorf("%s: %w", strings.Join(keys, " "), err)
@@ -71,6 +71,13 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 		r.spread = stat.StdDev(rates, nil)
 	}
 	return r, nil
+}
+
+// measured measures a run, and shows how far it has come.
+func (l *Lab) measured(ctx context.Context, c experiments.Config) (*experiments.Measured, error) {
+	show := l.Runs.Display.Run(fmt.Sprintf("%s: %s, %d workers, seed %d", l.Runs.Recipe, c.Timing, c.Workers, c.Seed), c.Steps, 0)
+	defer show.Drop()
+	return c.Measure(ctx, experiments.Watch{Stopping: l.stopping, Steps: show.Steps})
 }
 
 // weightless is the configuration of a run without weights that has these keys.

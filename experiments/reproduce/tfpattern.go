@@ -26,7 +26,7 @@ func (TFPS) pattern(ctx context.Context, l *Lab, r *Report) error {
 		if err != nil {
 			return err
 		}
-		m, err := c.Measure(ctx, l.stopping)
+		m, err := l.measured(ctx, c)
 		if err != nil {
 			return err
 		}
