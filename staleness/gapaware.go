@@ -23,7 +23,7 @@ type GapAware struct {
 //	η = min{C/‖w − w_sent‖², η_max}
 //
 // with the schedule's rate as η_max: a gradient counts in full until the
-// parameters of the shard have moved further than √(C/η_max).
+// trainable parameters of the shard have moved further than √(C/η_max).
 type GapBound struct {
 	C float64 `spec:"c,show" doc:"rate × squared distance that is allowed, above 0"`
 }

@@ -15,15 +15,17 @@ import (
 )
 
 // amending is a shard's side of a corrector that changes gradients: they are
-// decoded one by one, amended, and only then added up. Buffers pass through it
-// as they are: their "gradient" is a difference of statistics.
+// decoded one by one, amended, and only then added up. Buffers are kept from it:
+// their "gradient" is a difference of statistics, and how far they moved tells
+// nothing of the loss.
 type amending struct {
 	amender staleness.Amender
 	ahead   staleness.Ahead // nil: workers get the parameters
-	buffers []sgd.Range
+	all     bool            // there are no buffers
+	trained []sgd.Range
+	packed  [3][]float32 // what is trained of gradient, parameters and those that were sent, unless that is all
 	grad    []float32
-	keep    []float32 // the buffers of grad
-	front   vector    // what is ahead of the present parameters; empty: not made yet
+	front   vector // what is ahead of the present parameters; empty: not made yet
 }
 
 // newAmending returns nil for correctors that only scale, and for those that
@@ -46,9 +48,14 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 	case atWorker && j.Overlap:
 		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
 	}
-	a := &amending{amender: c.Amender(l.Size(), j.Workers)}
+	trained, buffers := byRole(l)
+	a := &amending{amender: c.Amender(l.Trainable(), j.Workers), all: len(buffers) == 0, trained: trained}
 	a.ahead, _ = a.amender.(staleness.Ahead)
-	_, a.buffers = byRole(l)
+	if !a.all {
+		for i := range a.packed {
+			a.packed[i] = make([]float32, l.Trainable())
+		}
+	}
 	return a, nil
 }
 
@@ -73,14 +80,42 @@ func worksAtWorker(c staleness.Corrector) bool {
 
 // amend changes g in place.
 func (a *amending) amend(g, now, sent []float32, p staleness.Past) {
-	a.keep = a.keep[:0]
-	for _, r := range a.buffers {
-		a.keep = append(a.keep, g[r.Lo:r.Hi]...)
+	if a.all {
+		a.amender.Amend(g, now, sent, p)
+		return
 	}
-	a.amender.Amend(g, now, sent, p)
-	keep := a.keep
-	for _, r := range a.buffers {
-		keep = keep[copy(g[r.Lo:r.Hi], keep):]
+	then := a.pack(1, now)
+	if &sent[0] != &now[0] {
+		then = a.pack(2, sent)
+	}
+	a.amender.Amend(a.pack(0, g), a.packed[1], then, p)
+	a.unpack(g, a.packed[0])
+}
+
+// lookAhead writes what workers are to compute on to dst.
+func (a *amending) lookAhead(dst, now []float32, rate float64) {
+	if a.all {
+		a.ahead.Ahead(dst, now, rate)
+		return
+	}
+	a.ahead.Ahead(a.packed[0], a.pack(1, now), rate)
+	copy(dst, now)
+	a.unpack(dst, a.packed[0])
+}
+
+// pack copies what is trained of v to the i-th of the packed vectors.
+func (a *amending) pack(i int, v []float32) []float32 {
+	to := a.packed[i]
+	for _, r := range a.trained {
+		to = to[copy(to, v[r.Lo:r.Hi]):]
+	}
+	return a.packed[i]
+}
+
+// unpack copies it back.
+func (a *amending) unpack(v, packed []float32) {
+	for _, r := range a.trained {
+		packed = packed[copy(v[r.Lo:r.Hi], packed):]
 	}
 }
 
@@ -113,10 +148,7 @@ func (st *store) outgoing() vector {
 	a := st.amend
 	if a.front.f == nil {
 		a.front = newVector(len(st.params.f))
-		a.ahead.Ahead(a.front.f, st.params.f, st.rate/float64(staleness.PerUpdate(st.job.Policy, st.job.Workers)))
-		for _, r := range a.buffers {
-			copy(a.front.f[r.Lo:r.Hi], st.params.f[r.Lo:r.Hi])
-		}
+		a.lookAhead(a.front.f, st.params.f, st.rate/float64(staleness.PerUpdate(st.job.Policy, st.job.Workers)))
 	}
 	return a.front
 }

@@ -1,0 +1,48 @@
+package train
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// What correctors see is trained: statistics that moved do not make a gradient
+// late, and pass them by.
+func TestCorrectorsSeeNoBuffers(t *testing.T) {
+	var l sgd.Layout
+	l.Add("weight", sgd.Weight, 1, 2)
+	l.Add("mean", sgd.Buffer, 1, 2)
+	l.Add("bias", sgd.Bias, 1, 1)
+	made := func(corrector string) *amending {
+		a, err := newAmending(&Job{Workers: 2, Policy: staleness.Policies.MustParse("asp"), Corrector: staleness.Correctors.MustParse(corrector),
+			Optimizer: sgd.Optimizers.MustParse("sgd"), Codec: compress.Raw{}, DownCodec: compress.Raw{}}, l, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+
+	bound := made("gap_bound(c=1)")
+	g := []float32{3, 3, 9, 9, 3}
+	now, sent := []float32{0, 0, 100, 100, 0}, []float32{1, 1, 0, 0, 1} // ‖w − w_sent‖² = 3
+	bound.amend(g, now, sent, staleness.Past{Rate: 1})
+	if want := []float32{1, 1, 9, 9, 1}; !slices.Equal(g, want) {
+		t.Errorf("gap_bound: %v, want %v", g, want)
+	}
+
+	ahead := made("dana(gamma=0.5)")
+	ahead.amend([]float32{1, 2, 7, 7, 3}, now, now, staleness.Past{Rate: 1})
+	front := make([]float32, 5)
+	ahead.lookAhead(front, now, 1)
+	if want := []float32{-0.5, -1, 100, 100, -1.5}; !slices.Equal(front, want) {
+		t.Errorf("dana looks at %v, want %v", front, want)
+	}
+	for name, v := range ahead.amender.State() {
+		if len(v) != 3 && len(v) != 6 {
+			t.Errorf("dana keeps %d values of %s, for 3 that are trained", len(v), name)
+		}
+	}
+}
