@@ -21,8 +21,10 @@ import (
 // shared=true is their scale sharing (section 3.3): the ranks agree on the
 // largest scale of a bucket first, and sum −1, 0 and +1 as whole numbers.
 // Departures: five trits a byte (1.6 bits), where the paper counts log₂ 3 and
-// others send a byte an element; bucket=0 is the paper's scale per layer. Shared,
-// a sum takes one byte up to 127 ranks. Behind a server, which has no round for
+// others send a byte an element; bucket=0 is the paper's scale per layer. Nothing
+// is clipped below the bucket's mean: c·σ of a single element, or of elements that
+// are nearly equal, is 0 or nearly so, and they would never be sent. Shared, a sum
+// takes one byte up to 127 ranks. Behind a server, which has no round for
 // scales, shared changes nothing.
 // Tuning: clip=2.5 without feedback. Feedback needs ω < 1, so clip=0 and
 // bucket ≤ 8: prefer qsgd there.
@@ -148,8 +150,8 @@ func appendTrits(dst, codes []byte) []byte {
 	return dst
 }
 
-// scale is max|x|, or clip·σ if that is less; NaN or Inf if x has one. Sums are
-// taken piece by piece, so that x is read once.
+// scale is max|x|, or clip·σ if that is less, but not less than |mean|; NaN or Inf
+// if x has one. Sums are taken piece by piece, so that x is read once.
 func (f TernGrad) scale(x []float32) float32 {
 	if f.Clip == 0 {
 		return f32.MaxAbs(x)
@@ -165,7 +167,7 @@ func (f TernGrad) scale(x []float32) float32 {
 	}
 	mean := sum / n
 	sigma := math.Sqrt(max(0, square/n-float64(mean*mean)))
-	if cut := float32(f.Clip * sigma); m <= math.MaxFloat32 && cut < m {
+	if cut := float32(max(f.Clip*sigma, math.Abs(mean))); m <= math.MaxFloat32 && cut < m {
 		return cut
 	}
 	return m

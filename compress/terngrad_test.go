@@ -29,3 +29,30 @@ func TestTernGradSendsWhatItClips(t *testing.T) {
 		}
 	}
 }
+
+// A bucket without spread, such as a single element, is sent as it is: c·σ is 0
+// there, and what is clipped to it would never be learned.
+func TestTernGradSendsWhatHasNoSpread(t *testing.T) {
+	for _, x := range [][]float32{{0.3}, {-0.3}, {0.3, 0.3, 0.3}, {-1e-30, -1e-30}} {
+		for _, bucket := range []int{0, 1} {
+			c, err := TernGrad{Clip: 2.5, Bucket: bucket}.New(Block{Rows: 1, Cols: len(x), World: 1, Seed: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := c.Append(nil, x, Step{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := make([]float32, len(x))
+			if err := c.AddTo(out, 1, p, From{}); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range out {
+				if v != x[i] {
+					t.Errorf("%v in buckets of %d became %v", x, bucket, out)
+					break
+				}
+			}
+		}
+	}
+}
