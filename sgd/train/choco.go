@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
@@ -61,7 +60,7 @@ func (m Choco) Check(j *Job) error {
 	case j.Graph.Period(j.Workers) != 1:
 		return fmt.Errorf("mode choco keeps what it knows of all neighbours in one sum and wants a graph that is the same in every step, such as ring or complete; %s changes", collective.Graphs.Spec(j.Graph))
 	case feedsBack(j.Codec):
-		return errors.New("mode choco sends differences to what others know, which are their own feedback; use the codec inside by itself")
+		return fmt.Errorf("codec %s: mode choco sends differences to what others know, which are their own feedback, and a codec that keeps what it leaves out would add it a second time; use the codec inside by itself, or one without memory", compress.Families.Spec(j.Codec))
 	case compress.KeepsReceiver(j.Codec):
 		return fmt.Errorf("codec %s: what others know is estimate enough; use the codec inside by itself", compress.Families.Spec(j.Codec))
 	}

@@ -87,6 +87,27 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// Differences to what the other end holds bring back what was left out, so codecs
+// that keep it themselves are refused there: parameters would diverge.
+func TestMemoriesAreRefusedDown(t *testing.T) {
+	for _, codec := range []string{"feedback(topk)", "strom", "adacomp", "dgc", "accumulate(raw,every=2)", "bysize(dgc,raw)", "entropy(strom)"} {
+		for key, change := range map[string]option{"down_codec": down(codec), "codec": func(j *train.Job) {
+			mode("easgd(tau=2)")(j)
+			with(codec)(j)
+		}} {
+			j := job(t, optimizer("sgd"))
+			change(j)
+			if err := j.Check(); err == nil || !strings.Contains(err.Error(), key+" ") || !strings.Contains(err.Error(), "without memory") {
+				t.Errorf("%s %s: %v", key, codec, err)
+			}
+		}
+	}
+	j := job(t)
+	if down("feedback(topk,unchecked=true)")(j); j.Check() != nil {
+		t.Errorf("unchecked feedback: %v", j.Check())
+	}
+}
+
 // Codecs whose two ends must agree are refused where they would part.
 func TestReceiversAreRefusedDown(t *testing.T) {
 	j := job(t)

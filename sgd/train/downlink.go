@@ -37,10 +37,14 @@ func isCast(f compress.Family) bool {
 	return false
 }
 
-// feedsBack says whether a codec has error feedback, anywhere inside.
+// feedsBack says whether a codec keeps what it has not sent for a later step,
+// anywhere inside.
 func feedsBack(f compress.Family) bool {
-	if fb, ok := f.(compress.Feedback); ok {
-		return !fb.Unchecked
+	switch f := f.(type) {
+	case compress.Feedback:
+		return !f.Unchecked
+	case compress.Accumulate, compress.AdaComp, compress.DGC, compress.Strom:
+		return true
 	}
 	w, ok := f.(compress.Wrapper)
 	return ok && slices.ContainsFunc(w.Inner(), feedsBack)
@@ -50,7 +54,7 @@ func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 	d := &downlink{job: j, id: id, shard: sh, absolute: isCast(j.DownCodec)}
 	var err error
 	if feedsBack(j.DownCodec) {
-		return nil, fmt.Errorf("down_codec %s: the next difference makes up for what the codec leaves out, and feedback would add it a second time, until the parameters diverge; use the codec inside by itself (unchecked=true permits it)", compress.Families.Spec(j.DownCodec))
+		return nil, fmt.Errorf("down_codec %s: the next difference makes up for what the codec leaves out, and a codec that keeps it would add it a second time, until the parameters diverge; use the codec inside by itself, or one without memory (feedback permits it with unchecked=true)", compress.Families.Spec(j.DownCodec))
 	}
 	if compress.KeepsReceiver(j.DownCodec) {
 		return nil, fmt.Errorf("down_codec %s: what workers hold is estimate enough, differences to it are sent anyway; use the codec inside by itself", compress.Spec(j.DownCodec))

@@ -83,7 +83,7 @@ func (m EASGD) Check(j *Job) error {
 	case j.Overlap:
 		return errors.New("mode easgd exchanges whole parameters between steps; it has nothing to overlap")
 	case feedsBack(j.Codec):
-		return fmt.Errorf("codec %s: what a force leaves out stays in the distance, and feedback would add it a second time; use the codec inside by itself", compress.Families.Spec(j.Codec))
+		return fmt.Errorf("codec %s: what a force leaves out stays in the distance, and a codec that keeps it would add it a second time; use the codec inside by itself, or one without memory", compress.Families.Spec(j.Codec))
 	case compress.KeepsReceiver(j.Codec):
 		return fmt.Errorf("codec %s: both ends of a force must decode it alike; use the codec inside by itself", compress.Families.Spec(j.Codec))
 	}

@@ -276,6 +276,7 @@ func TestGossipRefuses(t *testing.T) {
 		{"choco", "pairs", "topk(keep=0.1)", "changes"},
 		{"choco", "ring", "feedback(topk(keep=0.1))", "feedback"},
 		{"choco", "ring", "ef21(topk(keep=0.1))", "codec inside"},
+		{"choco", "ring", "dgc", "without memory"},
 		{"hogwild", "ring", "sign", "nothing"},
 	} {
 		j := job(t)
