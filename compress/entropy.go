@@ -52,6 +52,7 @@ func (f Entropy) Claims(b Block) Claims {
 		c.Size, c.Allocs = coder.MaxLen(c.Size), c.Allocs+coder.Allocs(c.Size)
 	}
 	c.Exact, c.Linear = false, NotLinear
+	c.Rounds, c.Asked, c.AskedBound = 0, 0, false // its payloads are gathered
 	return c
 }
 

@@ -159,6 +159,7 @@ var combinations = []string{
 	"eden(bits=3,chunk=64)",
 	"eden(bits=4,scale=mse)",
 	"entropy(terngrad(clip=0,bucket=64),coder=fse)",
+	"entropy(intsum(bits=4,bucket=16))",
 	"entropy(qsgd(bits=2,bucket=0),coder=zstd)",
 	"entropy(feedback(topk(keep=0.1,index=bitmap)),coder=s2)",
 	"feedback(entropy(sign))",

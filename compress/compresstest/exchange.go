@@ -152,6 +152,9 @@ func checkExchange(f compress.Family) error {
 		if want := map[bool]compress.Road{true: compress.RoadSum, false: compress.RoadGather}[claims.Linear == compress.FloatSum]; claimed && r.road != want && r.road != compress.RoadOwn {
 			return fmt.Errorf("%d elements: takes the road %q, claims %q", d, r.road, want)
 		}
+		if claimed && r.road != compress.RoadOwn && claims.Rounds+claims.Asked > 0 {
+			return fmt.Errorf("%d elements: claims %d bytes in %d rounds of its own, but takes the road %q", d, claims.Asked, claims.Rounds, r.road)
+		}
 		var again *ring
 		for n := range 6 {
 			g := make([][]float32, world)

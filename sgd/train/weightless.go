@@ -56,18 +56,23 @@ func asksOf(f compress.Family, b compress.Block, gather bool) ([]ask, error) {
 	if _, raw := f.(compress.Raw); raw && !gather {
 		return []ask{{n: b.Len(), width: 4}}, nil
 	}
-	claims, ok := compress.ClaimsOf(f, b)
-	exact := ok && (claims.Exact || claims.Rounds > 0 && !claims.AskedBound)
-	if !exact {
-		return nil, errors.New("how many bytes it sends depends on the data, which a run without weights cannot know; take one of fixed size, such as topk(index=raw32)")
+	var ex compress.Exchange
+	road := compress.RoadGather
+	if !gather {
+		var err error
+		if ex, road, err = compress.NewExchange(f, b); err != nil {
+			return nil, err
+		}
 	}
-	if gather {
-		return []ask{{gather: claims.Size}}, nil
+	claims, exact := compress.ClaimsOf(f, b)
+	if road == compress.RoadOwn { // what it asks for counts, and on all ranks alike
+		exact = exact && (claims.Exact || claims.Rounds > 0) && !claims.AskedBound
+	} else {
+		exact = exact && claims.Exact
 	}
-	ex, road, err := compress.NewExchange(f, b)
 	switch {
-	case err != nil:
-		return nil, err
+	case !exact:
+		return nil, errors.New("how many bytes it sends depends on the data or on the rank, which a run without weights cannot know; take one of fixed size, such as topk(index=raw32)")
 	case road == compress.RoadGather:
 		return []ask{{gather: claims.Size}}, nil
 	}

@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -36,5 +37,30 @@ func TestWeightlessStops(t *testing.T) {
 				t.Errorf("ended after %d updates", o.Final.Step)
 			}
 		})
+	}
+}
+
+// A run without weights knows what every rank sends, or is refused.
+func TestWeightlessWantsExactSizes(t *testing.T) {
+	for _, c := range []struct {
+		mode, codec string
+		ok          bool
+	}{
+		{"reduce", "topk(keep=0.1,index=raw32)", true},
+		{"reduce", "topk(keep=0.1)", false},
+		{"gather", "feedback(powersgd(rank=1,gain=1))", true},
+		{"reduce", "sketch(keep=0.05,rows=1,width=2)", true},
+		{"gather", "sketch(keep=0.05,rows=1,width=2)", false}, // there it is topk
+		{"reduce", "entropy(intsum)", false},                  // its payloads are gathered
+		{"reduce", "feedback(entropy(powersgd(gain=1)))", false},
+		{"reduce", "cltk(keep=0.1,index=raw32)", false}, // one rank sends positions
+		{"gather", "cltk(keep=0.1,index=raw32)", true},
+	} {
+		j := job(t, mode(c.mode), func(j *train.Job) { j.Weightless, j.EvalEvery = true, 0 })
+		with(c.codec)(j)
+		j.Prepare()
+		if err := j.Check(); (err == nil) != c.ok || !c.ok && !strings.Contains(err.Error(), "depends on the data") {
+			t.Errorf("mode %s, %s: %v", c.mode, c.codec, err)
+		}
 	}
 }
