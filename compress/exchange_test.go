@@ -266,3 +266,28 @@ func TestVoteIsTheMajority(t *testing.T) {
 		}
 	}
 }
+
+// Owners encode the sum in the same step as the ranks their slices: a warm-up of
+// DGC ends for both.
+func TestScatterEncodesSumsInTheirStep(t *testing.T) {
+	const d, world = 300, 3
+	xs := newRanks(t, "scatter(dgc(keep=0.01,momentum=0,warmup=1))", d, world)
+	for r, x := range xs {
+		op, err := x.Begin(gauss(d, r), compress.Step{N: 7, Epoch: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for from := range xs {
+			op.Parts = append(op.Parts, nil)
+			if from != r {
+				op.Parts[from] = op.Slices[from] // all slices are of 100
+			}
+		}
+		if op, err = x.Next(op); err != nil {
+			t.Fatal(err)
+		}
+		if hits := op.Bytes[0]; hits != 1 {
+			t.Errorf("rank %d sends %d sums of its slice, want 1", r, hits)
+		}
+	}
+}

@@ -124,7 +124,7 @@ type scatterExchange struct {
 	d, rank, world int
 	up, down       []Codec // by slice
 
-	step   int
+	step   Step
 	summed bool
 	slices [][]byte // payloads of this rank, by owner; its own is empty
 	total  []byte   // payload of the sum of its own slice
@@ -140,7 +140,7 @@ func (x *scatterExchange) Begin(g []float32, s Step) (Op, error) {
 	if !f32.AllFinite(g) {
 		return Op{}, ErrNotFinite
 	}
-	x.step, x.summed, x.out = s.N, false, resize(x.out, x.d)
+	x.step, x.summed, x.out = s, false, resize(x.out, x.d)
 	for j, c := range x.up {
 		lo, hi := x.bounds(j)
 		if j == x.rank {
@@ -164,7 +164,7 @@ func (x *scatterExchange) Next(done Op) (Op, error) {
 		clear(x.out)
 		for j, part := range done.Parts {
 			lo, hi := x.bounds(j)
-			if err := x.down[j].AddTo(x.out[lo:hi], 1, part, From{Rank: j, Step: x.step}); err != nil {
+			if err := x.down[j].AddTo(x.out[lo:hi], 1, part, From{Rank: j, Step: x.step.N}); err != nil {
 				return Op{}, fmt.Errorf("sum of rank %d: %w", j, err)
 			}
 		}
@@ -175,12 +175,12 @@ func (x *scatterExchange) Next(done Op) (Op, error) {
 		if rank == x.rank {
 			continue
 		}
-		if err := x.up[x.rank].AddTo(x.sum, 1, part, From{Rank: rank, Step: x.step}); err != nil {
+		if err := x.up[x.rank].AddTo(x.sum, 1, part, From{Rank: rank, Step: x.step.N}); err != nil {
 			return Op{}, fmt.Errorf("payload of rank %d: %w", rank, err)
 		}
 	}
 	var err error
-	if x.total, err = x.down[x.rank].Append(x.total[:0], x.sum, Step{N: x.step}); err != nil {
+	if x.total, err = x.down[x.rank].Append(x.total[:0], x.sum, x.step); err != nil {
 		return Op{}, fmt.Errorf("the sum over the ranks: %w", err)
 	}
 	x.summed = true
@@ -196,7 +196,7 @@ func (x *scatterExchange) Credited(dst []float32, scale float32) error {
 	for j, c := range x.up {
 		lo, hi := x.bounds(j)
 		if j != x.rank {
-			if err := c.AddTo(dst[lo:hi], scale, x.slices[j], From{Rank: x.rank, Step: x.step}); err != nil {
+			if err := c.AddTo(dst[lo:hi], scale, x.slices[j], From{Rank: x.rank, Step: x.step.N}); err != nil {
 				return err
 			}
 			continue
