@@ -24,7 +24,8 @@ import (
 //
 // An element is off by a share of itself, 2⁻⁴ (e4m3) or 2⁻³ (e5m2), or below the
 // smallest normal value by a share of m: at most 2⁻¹⁸ and 2⁻³². Dynamic steps
-// are finest near powers of ten from above.
+// are finest near powers of ten from above: 2⁻³ of an element from m/100 on, 2⁻¹¹
+// of m below.
 // Departures: scales are float32 and not powers of two, so the largest element
 // is exact up to rounding; buckets of 4096, as 8-bit optimizers have them.
 // Tuning: e4m3 or dynamic, bucket=4096, feedback only for small learning rates.
@@ -51,7 +52,7 @@ type table8 struct {
 	values []float32 // by magnitude code
 	cuts   []float32 // cuts[i] is where magnitude i+1 begins
 	share  float64   // relative error in the normal range
-	floor  float64   // absolute error below it, for a largest value of 1
+	floor  float64   // absolute error below that, for a largest value of 1
 
 	once  sync.Once
 	cells *codec.Cells // finds codes; made when first needed
@@ -110,17 +111,23 @@ func dynamicTable() *table8 {
 	}
 	sort.Slice(t.values, func(i, j int) bool { return t.values[i] < t.values[j] })
 	for i := range t.values[1:] {
-		t.cuts = append(t.cuts, float32((float64(t.values[i])+float64(t.values[i+1]))/2))
+		lo, hi := float64(t.values[i]), float64(t.values[i+1])
+		cut := (lo + hi) / 2
+		t.cuts = append(t.cuts, float32(cut))
+		if half := (hi - lo) / 2; cut < 0.01 {
+			t.floor = max(t.floor, half)
+		} else {
+			t.share = max(t.share, half/cut)
+		}
 	}
 	return t
 }
 
-// Claims: Delta for the float formats.
+// Claims: ‖error‖² ≤ share²‖g‖² + n·floor²·m², and ‖g‖² ≥ m².
 func (f Float8) Claims(b Block) Claims {
 	bucket, buckets := bucketsOf(f.Bucket, b.Len())
 	c := Claims{Size: 4*buckets + b.Len(), Exact: true, Homogeneous: true}
-	if t := tables8[word(f.Format, "e4m3")]; t.share > 0 {
-		// ‖error‖² ≤ share²‖g‖² + n·floor²·m², and ‖g‖² ≥ m².
+	if t := tables8[word(f.Format, "e4m3")]; t != nil {
 		c.Delta = max(0, 1-t.share*t.share-float64(bucket)*t.floor*t.floor-1e-6)
 	}
 	return c

@@ -45,3 +45,37 @@ func TestFloat8Allowed(t *testing.T) {
 		}
 	}
 }
+
+// All formats are contractions, so feedback takes them: the bound holds where every
+// element but the largest lies beside a cut.
+func TestFloat8InFeedback(t *testing.T) {
+	for name, table := range tables8 {
+		f := Float8{Format: name, Bucket: 4096}
+		b := Block{Rows: 1, Cols: 4096, World: 1, Seed: 1}
+		if _, err := (Feedback{In: f, Decay: 1}).New(b); err != nil {
+			t.Error(err)
+		}
+		c, err := f.New(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delta, worst := f.Claims(b).Delta, 0.0
+		for _, cut := range table.cuts {
+			g := constant(b.Len(), math.Nextafter32(cut, 0))
+			g[0] = 1
+			p, err := c.Append(nil, g, Step{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := norm(g)
+			if err := c.AddTo(g, -1, p, From{}); err != nil {
+				t.Fatal(err)
+			}
+			share := norm(g) / all
+			worst = max(worst, share*share)
+		}
+		if worst > 1-delta {
+			t.Errorf("%s: error of %.4g of the squared norm, claims at most %.4g", name, worst, 1-delta)
+		}
+	}
+}
