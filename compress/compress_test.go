@@ -94,6 +94,8 @@ func TestRefusals(t *testing.T) {
 	}
 	for _, f := range []compress.Family{
 		compress.Feedback{}, compress.Feedback{In: compress.Raw{}}, compress.BySize{}, compress.TopK{}, compress.QSGD{},
+		compress.Feedback{In: compress.IntSum{}, Decay: 1}, compress.EF21{In: compress.IntSum{}}, compress.Contraction{In: compress.IntSum{}},
+		compress.Contraction{},
 	} {
 		if _, err := f.New(on(5)); err == nil {
 			t.Errorf("%#v makes a codec", f)

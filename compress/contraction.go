@@ -70,7 +70,7 @@ func (f Contraction) Witness(b Block) []float32 {
 
 // New makes a codec without state.
 func (f Contraction) New(b Block) (Codec, error) {
-	if err := f.Validate(); err != nil {
+	if err := errors.Join(f.Validate(), validate(f.In)); err != nil {
 		return nil, err
 	}
 	omega, err := f.omega(b)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/internal/f32"
-	"github.com/gradlab/gradlab/internal/registry"
 )
 
 // Road is the way a block's encodings are combined over the ranks.
@@ -35,10 +34,8 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 	if b.Rank < 0 || b.Rank >= b.World {
 		return nil, "", fmt.Errorf("exchange of %q: rank %d of %d", b.Name, b.Rank, b.World)
 	}
-	if v, ok := f.(registry.Validator); ok {
-		if err := v.Validate(); err != nil {
-			return nil, "", err
-		}
+	if err := validate(f); err != nil {
+		return nil, "", err
 	}
 	switch f := f.(type) {
 	case Feedback:

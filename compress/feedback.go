@@ -97,6 +97,9 @@ func (f Feedback) check(b Block) error {
 
 // checkContraction refuses a memory over a codec that bounds no error.
 func checkContraction(memory string, in Family, b Block, unchecked bool) error {
+	if err := validate(in); err != nil {
+		return err
+	}
 	if c, _ := ClaimsOf(in, b); c.Delta <= 0 && c.Absolute <= 0 && !unchecked {
 		return fmt.Errorf("%s over %s, which is no contraction on %q (%d elements): the residual may grow "+
 			"without bound; choose another codec or state unchecked=true", memory, Spec(in), b.Name, b.Len())

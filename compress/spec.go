@@ -56,6 +56,15 @@ func Unchecked(f Family) bool {
 	return ok && slices.ContainsFunc(w.Inner(), Unchecked)
 }
 
+// validate checks the options of f alone: spec text has been checked, literals have
+// not.
+func validate(f Family) error {
+	if v, ok := f.(registry.Validator); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
 // oneOf checks the word given for an option; "" stands for the first allowed
 // one, so that a struct literal may leave it out.
 func oneOf(key, word string, allowed ...string) error {
