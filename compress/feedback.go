@@ -21,6 +21,8 @@ import (
 // Departures: a codec that claims neither a contraction nor a bound on its
 // absolute error is refused unless unchecked=true, because the residual then need not stay bounded: QSGD with
 // whole-layer norms and memory scored 0 % in GRACE's own data.
+// What is sent counts as arrived: a push that a policy drops (backup, dropslowest,
+// bounded) takes with it what it made up for of earlier gradients.
 // Tuning: feedback lengthens the delay by about 1/δ: scale the rate accordingly.
 // Cost: four bytes of state an element, one decoding of one's own payload.
 

@@ -22,8 +22,9 @@ import (
 // P̂P̂ᵀMᵢ, an orthogonal projection of its own matrix.
 // Departures: feedback takes off what the rank contributed, where the paper
 // takes off the mean over ranks; both telescope. A column of Q that has died is
-// drawn anew. Blocks that would not shrink to 1/gain of their size (vectors
-// among them) are summed as they are. Behind a server (no second round with the
+// drawn anew. Blocks that would not shrink to 1/gain of their size are summed as
+// they are; vectors are among them, and so are the pieces of a tensor that a
+// placement or a partition cuts, and all that scatter and dct hand on. Behind a server (no second round with the
 // other ranks) each rank sends its own P̂ and Q.
 // Tuning: feedback(powersgd(rank=4)), rank 1 to 4 for convolutional nets, 32 for
 // language models; PyTorch starts it after 1,000 steps and asks for gain=2.
