@@ -15,9 +15,9 @@ import (
 // accumulation, and it is what strom and top-k do element by element. Nothing is
 // left out but what the codec inside leaves out.
 // What is counted is encodings, so a worker that encodes every other step (mode
-// downpour) sends every n-th of those. Steps in between cost nothing on any road,
-// and move parameters by momentum and decay alone. feedback belongs inside: outside it would give back what is only
-// being kept.
+// downpour) sends every n-th of those. Steps in between cost nothing (a byte a
+// block behind a server), and move parameters by momentum and decay alone. feedback
+// belongs inside: outside it would give back what is only being kept.
 // Tuning: accumulate(feedback(topk),every=4), and a rate as for a batch that is
 // larger and a gradient that is not a mean: what comes is the sum of n.
 // Cost: that of the codec inside, divided by n; four bytes of state an element.

@@ -85,7 +85,7 @@ func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	}
 	s := float32(sum / float64(max(1, bins)))
 	dst = formatF32.put(dst, s)
-	dst = c.hits.append(dst, c.p, c.idx)
+	dst = c.hits.appendSigns(dst, c.p, c.idx)
 	for _, i := range c.idx {
 		c.p[i] -= float32(math.Copysign(float64(s), float64(c.p[i])))
 	}

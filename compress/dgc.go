@@ -117,7 +117,7 @@ func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 		c.idx, c.val = make([]uint32, 0, c.d), make([]float32, 0, c.d)
 	}
 	if c.d == 0 {
-		return c.append(dst, g, nil), nil
+		return c.appendValues(dst, nil, nil), nil
 	}
 	scale := float32(1)
 	if norm := norm(g); c.clip > 0 && norm > c.clip {

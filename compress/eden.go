@@ -68,12 +68,8 @@ var lloydMax = [5][]float32{
 
 // Claims: Delta as above for scale=mse.
 func (f Eden) Claims(b Block) Claims {
-	padded, chunks := 0, 0
-	for _, c := range chunksOf(b.Len(), f.Chunk) {
-		padded += c.padded
-		chunks++
-	}
-	c := Claims{Size: 4*chunks + bits.PackedLen(padded, f.Bits), Exact: true, Homogeneous: true}
+	chunks, padded := rotated(b.Len(), f.Chunk)
+	c := Claims{Size: 4*len(chunks) + bits.PackedLen(padded, f.Bits), Exact: true, Homogeneous: true}
 	if word(f.Scale, "unbiased") == "mse" {
 		levels := lloydMax[f.Bits]
 		lo, hi := float64(levels[0]), float64(levels[len(levels)-1])
@@ -116,11 +112,9 @@ func (f Eden) New(b Block) (Codec, error) {
 	}
 	c := &eden{
 		d: b.Len(), bits: f.Bits, scale: word(f.Scale, "unbiased"), rank: b.Rank,
-		key: stream("eden", b, false), chunks: chunksOf(b.Len(), f.Chunk),
+		key: stream("eden", b, false),
 	}
-	for _, ch := range c.chunks {
-		c.padded += ch.padded
-	}
+	c.chunks, c.padded = rotated(c.d, f.Chunk)
 	half := lloydMax[f.Bits]
 	for i, v := range half {
 		c.levels[i], c.levels[i+len(half)] = v, -v

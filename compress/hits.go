@@ -39,20 +39,14 @@ func hitsMaxLen(coding string, n, d, bitsEach int) int {
 	return bits.UvarintMaxLen(1, n) + (n*bitsEach+7)/8 + most
 }
 
-// append writes the elements of g at ascending positions idx.
-func (c *hits) append(dst []byte, g []float32, idx []uint32) []byte {
+// appendSigns writes the signs of the elements of g at ascending positions idx.
+func (c *hits) appendSigns(dst []byte, g []float32, idx []uint32) []byte {
 	dst = bits.AppendUvarint(dst, uint32(len(idx)))
-	if c.values != nil {
-		for _, i := range idx {
-			dst = c.values.put(dst, g[i])
-		}
-	} else {
-		at, n := len(dst), bits.SignLen(len(idx))
-		dst = slices.Grow(dst, n)[:at+n]
-		clear(dst[at:])
-		for j, i := range idx {
-			dst[at+j>>3] |= byte(math.Float32bits(g[i])>>31) << uint(j&7)
-		}
+	at, n := len(dst), bits.SignLen(len(idx))
+	dst = slices.Grow(dst, n)[:at+n]
+	clear(dst[at:])
+	for j, i := range idx {
+		dst[at+j>>3] |= byte(math.Float32bits(g[i])>>31) << uint(j&7)
 	}
 	if len(idx) == 0 {
 		return dst

@@ -56,20 +56,11 @@ func (f QSGD) Validate() error {
 	return oneOf("norm", f.Norm, "max", "l2")
 }
 
-// sizes returns the bucket's length on b and the number of buckets.
-func (f QSGD) sizes(b Block) (bucket, buckets int) {
-	d := b.Len()
-	if bucket = f.Bucket; bucket == 0 || bucket > d {
-		bucket = max(1, d)
-	}
-	return bucket, (d + bucket - 1) / bucket
-}
-
 func (f QSGD) levels() int { return 1<<uint(f.Bits-1) - 1 }
 
 // Claims: the bounds above; a contraction when ω < 1.
 func (f QSGD) Claims(b Block) Claims {
-	bucket, buckets := f.sizes(b)
+	bucket, buckets := bucketsOf(f.Bucket, b.Len())
 	n, s := float64(bucket), float64(f.levels())
 	omega := n / (4 * s * s)
 	switch {
@@ -86,7 +77,7 @@ func (f QSGD) Claims(b Block) Claims {
 
 // Witness attains the bound in every full bucket: see the head of the file.
 func (f QSGD) Witness(b Block) []float32 {
-	bucket, _ := f.sizes(b)
+	bucket, _ := bucketsOf(f.Bucket, b.Len())
 	n, s := float64(bucket), float64(f.levels())
 	first, other := 1.0, 1.0 // l2, n ≥ 4s²: flat
 	switch {
@@ -112,7 +103,7 @@ func (f QSGD) New(b Block) (Codec, error) {
 		return nil, err
 	}
 	c := &qsgd{d: b.Len(), bits: f.Bits, s: f.levels(), l2: word(f.Norm, "max") == "l2", key: stream("qsgd", b, true)}
-	c.bucket, c.buckets = f.sizes(b)
+	c.bucket, c.buckets = bucketsOf(f.Bucket, b.Len())
 	return c, nil
 }
 

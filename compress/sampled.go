@@ -55,7 +55,7 @@ type sampledTopK struct {
 func (c *sampledTopK) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
 	if c.k == 0 {
-		return c.hits.append(dst, g, nil), nil
+		return c.appendValues(dst, nil, nil), nil
 	}
 	if c.val == nil {
 		c.idx, c.val = make([]uint32, 0, 2*c.k), make([]float32, 0, 2*c.k)

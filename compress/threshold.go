@@ -118,7 +118,7 @@ func (c *threshold) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		return dst, ErrNotFinite
 	}
 	if c.values == nil {
-		return c.append(dst, g, c.idx), nil
+		return c.appendSigns(dst, g, c.idx), nil
 	}
 	return c.appendValues(dst, c.val, c.idx), nil
 }
