@@ -106,19 +106,26 @@ func newFactors(b Block, r int, private bool) factors {
 	return factors{rows: b.Rows, cols: b.Cols, r: r, key: stream("powersgd", b, private)}
 }
 
-// start draws Q, or the columns of it that have died.
+// start draws Q, or the columns of it that have died, and takes the scale of the
+// last gradient off the others, by a power of two: P̂ does not depend on it.
 func (f *factors) start(step int) {
 	if f.q == nil {
 		f.p, f.q = make([]float32, f.rows*f.r), make([]float32, f.cols*f.r)
 	}
 	key := f.key.With(uint64(step))
 	for k := range f.r {
-		alive := false
+		var most float64
 		for j := k; j < len(f.q) && f.started; j += f.r {
-			alive = alive || f.q[j] != 0
+			most = max(most, math.Abs(float64(f.q[j])))
 		}
-		for j := k; j < len(f.q) && !alive; j += f.r {
-			f.q[j] = float32(key.Norm(uint64(j)))
+		_, e := math.Frexp(most)
+		unit := math.Ldexp(1, -e)
+		for j := k; j < len(f.q); j += f.r {
+			if most == 0 {
+				f.q[j] = float32(key.Norm(uint64(j)))
+			} else {
+				f.q[j] = float32(float64(f.q[j]) * unit)
+			}
 		}
 	}
 	f.started = true
