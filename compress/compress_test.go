@@ -33,6 +33,7 @@ func TestRoads(t *testing.T) {
 		"randomk": compress.RoadSum, "feedback(randomk)": compress.RoadSum, "feedback(bf16)": compress.RoadSum,
 		"topk": compress.RoadGather, "qsgd": compress.RoadGather, "feedback(topk)": compress.RoadGather,
 		"bysize(topk,raw,limit=100)": compress.RoadSum, "bysize(topk,raw,limit=10)": compress.RoadGather,
+		"strom": compress.RoadGather, "adacomp": compress.RoadGather, "dgc": compress.RoadGather,
 	} {
 		f, err := compress.Parse(spec)
 		if err != nil {
@@ -44,7 +45,8 @@ func TestRoads(t *testing.T) {
 		}
 		_, residual := x.(compress.Residualer)
 		_, state := x.(compress.Stateful)
-		if want := strings.HasPrefix(spec, "feedback"); residual != want || state != want {
+		name, _, _ := strings.Cut(spec, "(")
+		if want := slices.Contains([]string{"feedback", "strom", "adacomp", "dgc"}, name); residual != want || state != want {
 			t.Errorf("%s: residual %v, state %v, want %v", spec, residual, state, want)
 		}
 		if x, err = compress.NewGather(f, on(50)); err != nil {

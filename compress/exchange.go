@@ -85,15 +85,23 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 	return withState(&gatherExchange{c: c, rank: b.Rank, world: b.World}, c), RoadGather, nil
 }
 
-// withState makes the codec's state that of the exchange.
+// withState makes the codec's state that of the exchange, and its residual.
 func withState(x Exchange, c Codec) Exchange {
-	if s, ok := c.(Stateful); ok {
+	s, ok := c.(Stateful)
+	if !ok {
+		return x
+	}
+	if r, ok := c.(Residualer); ok {
 		return struct {
 			Exchange
 			Stateful
-		}{x, s}
+			Residualer
+		}{x, s, r}
 	}
-	return x
+	return struct {
+		Exchange
+		Stateful
+	}{x, s}
 }
 
 // sumExchange sends the wire vector of a linear codec through one sum.
