@@ -20,7 +20,8 @@ import (
 // belongs inside: outside it would give back what is only being kept.
 // Tuning: accumulate(feedback(topk),every=4), and a rate as for a batch that is
 // larger and a gradient that is not a mean: what comes is the sum of n.
-// Cost: that of the codec inside, divided by n; four bytes of state an element.
+// Cost: that of the codec inside, divided by n; four bytes of state an element,
+// eight in memory.
 // Payload: that of the codec inside, or none.
 
 var _ = Families.Add("accumulate", "the sum of several steps' gradients in the last one of them",
@@ -41,7 +42,7 @@ func (f Accumulate) Validate() error {
 		return errors.New("want a codec inside")
 	}
 	if f.Every < 1 {
-		return fmt.Errorf(`option "every": want a number of steps, not %d`, f.Every)
+		return fmt.Errorf(`option "every": want at least 1 step, not %d`, f.Every)
 	}
 	return noReceiver("accumulate", f.In)
 }

@@ -68,9 +68,6 @@ func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 		return dst, err
 	}
 	d := c.memory.d
-	if c.idx == nil {
-		c.idx = make([]uint32, 0, d)
-	}
 	c.idx = c.idx[:0]
 	var sum float64
 	bins := 0

@@ -23,7 +23,8 @@ import (
 // memory of their own, and a policy that drops a push ends the run.
 // Departures: h begins at 0, where the paper sends the first gradient in full.
 // Tuning: ef21(topk(keep=0.01)); the rate needs the same δ as with feedback.
-// Cost: that of the codec inside; 8 bytes of state an element at either end.
+// Cost: that of the codec inside; four bytes of state an element at
+// either end, eight in memory.
 
 var _ = Families.Add("ef21", "compressed differences to an estimate kept at both ends", EF21{In: topKDefault})
 

@@ -24,7 +24,8 @@ import (
 // What is sent counts as arrived: a push that a policy drops (backup, dropslowest,
 // bounded) takes with it what it made up for of earlier gradients.
 // Tuning: feedback lengthens the delay by about 1/δ: scale the rate accordingly.
-// Cost: four bytes of state an element, one decoding of one's own payload.
+// Cost: four bytes of state an element, eight in memory; one decoding of one's own
+// payload.
 
 var _ = Families.Add("feedback", "error feedback around a codec", Feedback{In: topKDefault, Decay: 1})
 
