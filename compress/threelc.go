@@ -151,15 +151,14 @@ func (c *threeLC) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	left := c.d
 	for i, b := range p {
 		switch {
+		case left == 0:
+			return Corruptf("bytes behind the last trit")
 		case b >= 243:
 			left -= 5 * (int(b) - 243 + shortRun)
-		case left < 5 && int(b) >= pow3[max(0, left)]:
+		case left < 5 && int(b) >= pow3[left]:
 			return Corruptf("byte %d holds trits beyond the last", i)
 		default:
 			left -= min(5, left)
-			if left == 0 && i+1 < len(p) {
-				return Corruptf("bytes behind the last trit")
-			}
 		}
 		if left < 0 {
 			return Corruptf("a run of zeros beyond the last element")
