@@ -17,7 +17,9 @@ import (
 // gradients leave no trace, and for a contraction ‖g − h‖ falls by √(1−δ) a step
 // while g stands still.
 // Without a server every rank keeps its own h and the sum of all, so the codec
-// inside may take any road: what it sums is summed. A server keeps an h for each
+// inside may take any road: what it sums is summed, in float32 or whole numbers. In
+// halves, which are rounded on every hop, the sum of all would drift away from what
+// the ranks keep (by a fifth of it in 3,000 steps of noise in bf16), and is refused. A server keeps an h for each
 // worker and block. Every payload must arrive, once and in order, or the two ends
 // part: the codec is refused for parameters on their way down, which have a
 // memory of their own, and a policy that drops a push ends the run.

@@ -55,6 +55,9 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 		if err != nil {
 			return nil, "", err
 		}
+		if w := wireOf(in); w == F16 || w == BF16 {
+			return nil, "", fmt.Errorf("ef21 over %s: its sums travel in two bytes and are rounded on the way, so that the estimate of the sum would part from those of the ranks step by step; use values of f32, mode gather, or feedback", Spec(f.In))
+		}
 		return &ef21Exchange{own: estimate{d: b.Len()}, all: estimate{d: b.Len()}, in: in}, road, nil
 	case Accumulate:
 		in, road, err := newExchange(f.In, b, gather)
@@ -83,6 +86,21 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 		return withState(&sumExchange{c: l}, c), RoadSum, nil
 	}
 	return withState(&gatherExchange{c: c, rank: b.Rank, world: b.World}, c), RoadGather, nil
+}
+
+// wireOf is the format in which an exchange sums values of the gradient.
+func wireOf(x Exchange) Wire {
+	switch x := x.(type) {
+	case *sumExchange:
+		return x.c.Wire()
+	case *cltkExchange:
+		return x.values.wire
+	case *accumulateExchange:
+		return wireOf(x.in)
+	case *feedbackExchange:
+		return wireOf(x.in)
+	}
+	return F32
 }
 
 // withState makes the codec's state that of the exchange, and its residual.

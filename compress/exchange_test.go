@@ -3,6 +3,7 @@ package compress_test
 import (
 	"bytes"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/gradlab/gradlab/compress"
@@ -170,6 +171,24 @@ func TestSharedScalesSumInBytes(t *testing.T) {
 	b.World = 300
 	if _, _, err := compress.NewExchange(compress.IntSum{Bits: 8, Bucket: 64}, b); err == nil {
 		t.Error("sums of 300 ranks in 8 bits do not fit two bytes")
+	}
+}
+
+// Estimates must not be moved by what is lost on the way: ef21 refuses sums that
+// are rounded on every hop, and takes the same codecs where they are not.
+func TestEF21RefusesSumsOfHalves(t *testing.T) {
+	for spec, ok := range map[string]bool{
+		"ef21(bf16)": false, "ef21(fp16)": false, "ef21(cltk(keep=0.1,values=bf16))": false,
+		"ef21(accumulate(fp16,every=2),unchecked=true)": false, "ef21(feedback(bf16),unchecked=true)": false, "bysize(ef21(bf16),raw,limit=10)": false,
+		"ef21(raw)": true, "ef21(topk(keep=0.1,values=bf16))": true, "ef21(cltk(keep=0.1))": true, "ef21(intsum(bits=4,bucket=16))": true,
+	} {
+		f := compress.Families.MustParse(spec)
+		if _, _, err := compress.NewExchange(f, on(50)); (err == nil) != ok || !ok && !strings.Contains(err.Error(), "mode gather") {
+			t.Errorf("%s: %v", spec, err)
+		}
+		if _, err := compress.NewGather(f, on(50)); err != nil {
+			t.Errorf("%s, gathered: %v", spec, err)
+		}
 	}
 }
 
