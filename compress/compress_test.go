@@ -125,8 +125,12 @@ func TestFeedbackRefusesNoContraction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.New(on(4096)); err == nil || !strings.Contains(err.Error(), "unchecked=true") {
+		_, err = f.New(on(4096))
+		if err == nil || !strings.Contains(err.Error(), "unchecked=true") {
 			t.Errorf("%s: %v", spec, err)
+		}
+		if way := "contraction(qsgd(bits=4,bucket=0,norm=l2))"; strings.Contains(spec, "qsgd") != strings.Contains(err.Error(), way) {
+			t.Errorf("%s: %v, want a way out for what has no bias: %s", spec, err, way)
 		}
 		if _, _, err := compress.NewExchange(f, on(4096)); err == nil {
 			t.Errorf("%s has an exchange", spec)

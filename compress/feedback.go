@@ -104,8 +104,12 @@ func checkContraction(memory string, in Family, b Block, unchecked bool) error {
 		return err
 	}
 	if c, _ := ClaimsOf(in, b); c.Delta <= 0 && c.Absolute <= 0 && !unchecked {
+		way := ""
+		if _, err := (Contraction{In: in}).omega(b); err == nil {
+			way = fmt.Sprintf("put contraction(%s) there, ", Spec(in))
+		}
 		return fmt.Errorf("%s over %s, which is no contraction on %q (%d elements): the residual may grow "+
-			"without bound; choose another codec or state unchecked=true", memory, Spec(in), b.Name, b.Len())
+			"without bound; %schoose another codec or state unchecked=true", memory, Spec(in), b.Name, b.Len(), way)
 	}
 	return nil
 }
