@@ -47,12 +47,12 @@ type Block struct {
 // Len is the number of elements in the block.
 func (b Block) Len() int { return b.Rows * b.Cols }
 
-// Step is the context of one encoding.
+// Step is the context of one encoding. What whoever encodes does not know is 0.
 type Step struct {
-	N     int
-	Epoch float64
-	LR    float64
-	Seed  uint64
+	N     int     // steps the sender has made, or updates of what a server sends
+	Epoch float64 // passes over the data; of gradients, not of parameters
+	LR    float64 // learning rate; known in modes without servers that sum gradients
+	Seed  uint64  // the run's seed
 }
 
 // From says who encoded a payload and when: shared-seed decoders need it.

@@ -17,16 +17,16 @@ import (
 // gradients leave no trace, and for a contraction ‖g − h‖ falls by √(1−δ) a step
 // while g stands still.
 // Without a server every rank keeps its own h and the sum of all, so the codec
-// inside may take any road: what it sums is summed, in float32 or whole numbers. In
-// halves, which are rounded on every hop, the sum of all would drift away from what
-// the ranks keep (by a fifth of it in 3,000 steps of noise in bf16), and is refused. A server keeps an h for each
-// worker and block. Every payload must arrive, once and in order, or the two ends
-// part: the codec is refused for parameters on their way down, which have a
-// memory of their own, and a policy that drops a push ends the run.
+// inside may take any road: what it sums is summed, in float32 or whole numbers.
+// Halves, which are rounded on every hop, are refused: the sum of all would drift
+// away from what the ranks keep (by a fifth of it in 3,000 steps of noise in bf16).
+// A server keeps an h for each worker and block. Every payload must arrive, once
+// and in order, or the two ends part: the codec is refused for parameters on their
+// way down, which have a memory of their own, and beside a policy that drops pushes.
 // Departures: h begins at 0, where the paper sends the first gradient in full.
 // Tuning: ef21(topk(keep=0.01)); the rate needs the same δ as with feedback.
-// Cost: that of the codec inside; four bytes of state an element at
-// either end, eight in memory.
+// Cost: that of the codec inside; four bytes of state an element at either end,
+// eight in memory.
 
 var _ = Families.Add("ef21", "compressed differences to an estimate kept at both ends", EF21{In: topKDefault})
 

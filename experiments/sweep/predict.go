@@ -139,22 +139,25 @@ func operations(j *train.Job) float64 {
 func traffic(j *train.Job) float64 {
 	l := j.Model.Layout()
 	_, gather := j.Mode.(train.Gather)
-	payload, asked, sum := 0.0, 0.0, !gather
-	for i, s := range l.Spans {
+	var payload, asked, summed, gathered float64
+	for _, s := range l.Spans {
 		f := j.Codec
 		if s.Role == sgd.Buffer {
 			f = compress.Raw{}
 		}
 		b := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: j.Workers, Peer: -1, Seed: j.Seed}
-		size := float64(4 * s.Len())
-		if c, ok := compress.ClaimsOf(f, b); ok {
-			size = float64(c.Size)
-			asked += float64(c.Asked)
+		c, ok := compress.ClaimsOf(f, b)
+		if !ok {
+			c.Size = 4 * s.Len()
 		}
-		payload += size
-		if i == 0 && sum {
-			_, road, err := compress.NewExchange(f, b)
-			sum = err == nil && road == compress.RoadSum
+		payload += float64(c.Size)
+		switch {
+		case !gather && c.Asked > 0:
+			asked += float64(c.Asked)
+		case !gather && c.Linear == compress.FloatSum:
+			summed += float64(c.Size)
+		default:
+			gathered += float64(c.Size)
 		}
 	}
 	w := float64(j.Workers)
@@ -173,12 +176,8 @@ func traffic(j *train.Job) float64 {
 		return pushes * (payload + down)
 	case j.Workers == 1:
 		return 0
-	case asked > 0 && !gather:
-		return 2 * (w - 1) * asked
-	case sum:
-		return moved(j.Topology, j.Workers, int(payload))
 	}
-	return w * (w - 1) * payload
+	return 2*(w-1)*asked + moved(j.Topology, j.Workers, int(summed)) + w*(w-1)*gathered
 }
 
 // moved is the bytes all ranks of an all-reduce send.

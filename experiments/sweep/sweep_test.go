@@ -258,7 +258,7 @@ func TestParallelRunsAreBitEqual(t *testing.T) {
 
 // What codecs claim is what runs without evidence are predicted to send.
 func TestCountedBytesAreThoseOfTheRun(t *testing.T) {
-	jobs, err := space(t, "codec=raw,bf16,topk(keep=0.1)", "mode=reduce,gather,server", "workers=3").Jobs()
+	jobs, err := space(t, "codec=raw,bf16,topk(keep=0.1),feedback(powersgd(rank=4))", "mode=reduce,gather,server", "workers=3").Jobs()
 	if err != nil {
 		t.Fatal(err)
 	}
