@@ -30,8 +30,8 @@ type Report struct {
 }
 
 // New compares runs. Runs that are not done are listed and left out of the
-// figures; beside others of their configuration, those that failed count as never
-// having reached the target. It fails if there are no runs at all.
+// figures; beside others of their configuration, those that failed count on the way
+// to the target, as never unless they had reached it. It fails if there are no runs at all.
 func New(runs []*store.Run) (*Report, error) {
 	if len(runs) == 0 {
 		return nil, errors.New("no runs to report on")

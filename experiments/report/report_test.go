@@ -181,7 +181,7 @@ func trial(codec string, seed uint64, state string, accuracy float64) *store.Run
 	res.Accuracy, res.TargetReached = accuracy, accuracy >= run.Config.Target
 	run.Result = &res
 	if state == store.Failed {
-		run.Result, run.Error = nil, "out of luck"
+		run.Result, run.Error, run.Folder = nil, "out of luck", "nowhere"
 	}
 	return &run
 }

@@ -143,7 +143,11 @@ func newConfig(g *store.Group, target float64) (*Config, error) {
 	for _, r := range g.Runs {
 		if !isDone(r) {
 			c.Failed++
-			toSeconds, toBytes = append(toSeconds, math.Inf(1)), append(toBytes, math.Inf(1))
+			d, err := r.ToTarget(target)
+			if err != nil {
+				return nil, err
+			}
+			toSeconds, toBytes = append(toSeconds, d.Seconds), append(toBytes, d.Bytes)
 			continue
 		}
 		t := &Trial{Run: r}

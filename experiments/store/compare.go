@@ -27,6 +27,7 @@ type Compared struct {
 	Label   string            `json:"label"`
 	Keys    map[string]string `json:"keys"`
 	N       int               `json:"n"`       // repeats that know the field
+	Of      int               `json:"of"`      // repeats
 	Mean    Maybe             `json:"mean"`    // of the field
 	Half    Maybe             `json:"half"`    // half its 95 % interval, by Student's t
 	Diff    Maybe             `json:"diff"`    // against the baseline
@@ -55,6 +56,17 @@ type Comparison struct {
 	Scaling []Scaling   `json:"scaling,omitempty"`
 }
 
+// Comparable keeps the runs that came to something: those with a result, and those
+// that failed.
+func Comparable(runs []*Run) (out []*Run) {
+	for _, r := range runs {
+		if r.Result != nil || r.State == Failed {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // Compare sets groups beside one of them. Differences are paired by seed where
 // two seeds or more are common, and p-values are corrected for their number by
 // Holm's method. target is an accuracy, 0: that of the runs, if they agree.
@@ -79,7 +91,7 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 	for _, g := range order {
 		v := g.Values(f)
 		s := stats.Summarize(v)
-		x := &Compared{Group: g, Label: g.Label, Keys: g.Keys, N: s.N, Mean: Maybe(s.Mean), Half: Maybe(s.Half), P: Maybe(math.NaN()), Diff: Maybe(math.NaN()), DHalf: Maybe(math.NaN())}
+		x := &Compared{Group: g, Label: g.Label, Keys: g.Keys, N: s.N, Of: len(g.Runs), Mean: Maybe(s.Mean), Half: Maybe(s.Half), P: Maybe(math.NaN()), Diff: Maybe(math.NaN()), DHalf: Maybe(math.NaN())}
 		x.Bytes = Maybe(stats.Summarize(g.Values(bytes)).Mean)
 		x.Seconds = Maybe(stats.Summarize(g.Values(seconds)).Mean)
 		if g != base {
