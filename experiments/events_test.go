@@ -73,13 +73,18 @@ func TestRunBegunAnewVoidsItsEvents(t *testing.T) {
 	if _, err := Execute(ctx, run, Options{Recipe: "test", Out: dir, Watch: func(int, int) { cancel() }}); err == nil {
 		t.Fatal("it was broken off")
 	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "status.json"))
+	var s Status
+	if err != nil || len(files) != 1 || readJSON(files[0], &s) != nil || s.State != "stopped" {
+		t.Errorf("%v, %v: the run is %s, not stopped", files, err, s.State)
+	}
 	r, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Resume: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, records := eventsOf(t, r.Folder)
-	if restarts := containing(records, "\x3a\x02\x08\x01"); files != 2 || restarts != 1 {
-		t.Errorf("%d files, %d restarts", files, restarts)
+	n, records := eventsOf(t, r.Folder)
+	if restarts := containing(records, "\x3a\x02\x08\x01"); n != 2 || restarts != 1 {
+		t.Errorf("%d files, %d restarts", n, restarts)
 	}
 }
 

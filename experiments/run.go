@@ -155,7 +155,11 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		err = errors.Join(err, rec.order.Close())
 	}
 	if err != nil {
-		_ = rec.setState("failed", err)
+		state := "failed"
+		if ctx.Err() != nil { // it was ended, and has nothing to do with the configuration
+			state = "stopped"
+		}
+		_ = rec.setState(state, err)
 		_ = rec.events.end(nil, err)
 		rec.show.Done("failed: " + firstLine(err.Error()))
 		return nil, fmt.Errorf("%s: %w", title, err)
