@@ -82,6 +82,8 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 	c.Varying, c.Usual = Varying(all), Usual(groups)
 	if target == 0 {
 		c.Target = commonTarget(all)
+	} else {
+		f = f.to(target)
 	}
 	base := groups[baseline]
 	order := append([]*Group{base}, slices.Delete(slices.Clone(groups), baseline, baseline+1)...)
@@ -159,6 +161,22 @@ func (r *Run) ToTarget(accuracy float64) (Distance, error) {
 	}
 	nan := math.NaN()
 	return Distance{nan, nan, nan}, nil
+}
+
+// to is the field, of which the way to a target is that to this accuracy and not to
+// each run's own.
+func (f Field) to(accuracy float64) Field {
+	way := map[string]func(Distance) float64{
+		"target_seconds": func(d Distance) float64 { return d.Seconds },
+		"target_bytes":   func(d Distance) float64 { return d.Bytes },
+	}[f.Name]
+	if way != nil {
+		f.get = func(r *Run) (any, bool) {
+			d, err := r.ToTarget(accuracy)
+			return way(d), err == nil && !math.IsNaN(way(d))
+		}
+	}
+	return f
 }
 
 // Scaling is throughput over workers for groups that are otherwise alike.

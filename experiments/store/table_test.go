@@ -120,6 +120,34 @@ func TestCompareTellsFailures(t *testing.T) {
 	}
 }
 
+// A target that is asked for is that of the fields that tell the way to it.
+func TestCompareByTheTargetAskedFor(t *testing.T) {
+	f, err := FieldNamed("target_seconds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gs := Groups(filtered(t, find(t, "schema2"), "mode=reduce", "state=done"))
+	for _, target := range []float64{0.3, 0.6} {
+		c, err := Compare(gs, 0, f, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range c.Groups {
+			var sum float64
+			for _, r := range g.Runs {
+				d, err := r.ToTarget(target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += d.Seconds
+			}
+			if want := sum / float64(len(g.Runs)); g.N != len(g.Runs) || float64(g.Mean) != want {
+				t.Errorf("%s to %v: mean %v of %d, want %v", g.Label, target, g.Mean, g.N, want)
+			}
+		}
+	}
+}
+
 func TestDiff(t *testing.T) {
 	runs := filtered(t, find(t, "schema2"), "mode=reduce", "seed=1", "state=done")
 	d := Diff(runs[0], runs[1])
