@@ -138,18 +138,47 @@ func (g *group) pm(format string, f func(*Result) float64) string {
 	return s
 }
 
+// virtual says whether the run's clock was that of a virtual cluster.
+func (r *Result) virtual() bool { return r.VirtualSeconds > 0 }
+
 func (r *Result) seconds() float64 {
-	if r.VirtualSeconds > 0 {
+	if r.virtual() {
 		return r.VirtualSeconds
 	}
 	return r.WallSeconds
 }
 
+// clocks words what the times of results are of; mixed, if they are of both clocks.
+func clocks(rs []*Result) (word string, mixed bool) {
+	n := 0
+	for _, r := range rs {
+		if r.virtual() {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return "wall time", false
+	case len(rs):
+		return "virtual time", false
+	}
+	return "time", true
+}
+
+// targets is the highest target of results, and whether it is that of all.
+func targets(rs []*Result) (most float64, common bool) {
+	common = true
+	for _, r := range rs {
+		most, common = max(most, r.Target), common && r.Target == rs[0].Target
+	}
+	return most, common
+}
+
 // WriteTable compares results: accuracy, bytes, compression (bytes per gradient
 // computed) against the first row, time, and time and bytes to the target.
 // Repeats over seeds are one row, mean ± standard deviation; a median of the
-// seeds that reached the target is marked when some did not. style is box,
-// markdown or csv.
+// seeds that reached the target is marked when some did not. Times of different
+// clocks say which they are of. style is box, markdown or csv.
 func WriteTable(w io.Writer, style string, rs []*Result) error {
 	gs := groups(rs)
 	if len(gs) == 0 {
@@ -170,19 +199,20 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 		}
 		return total(r) * batch / float64(r.Samples)
 	}
-	clock := "wall time"
-	if rs[0].VirtualSeconds > 0 {
-		clock = "virtual time"
-	}
+	clock, mixed := clocks(rs)
 	header := []string{first, "accuracy", "steps", "bytes", "compression", clock}
 	right := []bool{false, true, true, true, true, true}
-	target := rs[0].Target
+	target, common := targets(rs)
+	aim := "target" // each its own
+	if common {
+		aim = fmt.Sprintf("%.4g", target)
+	}
 	learns := slices.ContainsFunc(rs, func(r *Result) bool { return !r.Weightless() })
 	if !learns { // there is speed in place of what is learned
 		header[1], target = "samples/s", 0
 	}
 	if target > 0 {
-		header = append(header, fmt.Sprintf("time to %.4g", target), fmt.Sprintf("bytes to %.4g", target))
+		header = append(header, "time to "+aim, "bytes to "+aim)
 		right = append(right, true, true)
 	}
 	stale := false
@@ -196,11 +226,19 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 	var rows [][]string
 	var notes []string
 	for _, g := range gs {
+		seconds := progress.Seconds
+		if mixed {
+			of, _ := clocks(g.results)
+			seconds = func(s float64) string { return progress.Seconds(s) + " " + strings.TrimSuffix(of, " time") }
+		}
+		if len(g.results) > 1 {
+			notes = append(notes, "± is the standard deviation over seeds; gradlab runs compare has intervals and tests")
+		}
 		row := []string{
 			label(g.name, prefix), g.pm("%.4f", func(r *Result) float64 { return r.Accuracy }),
 			fmt.Sprintf("%.0f", g.mean(func(r *Result) float64 { return float64(r.Steps) })),
 			progress.Bytes(uint64(g.mean(total))), "",
-			progress.Seconds(g.mean((*Result).seconds)),
+			seconds(g.mean((*Result).seconds)),
 		}
 		if !learns {
 			row[1] = g.pm("%.4g", func(r *Result) float64 { return float64(r.Samples) / r.VirtualSeconds })
@@ -209,7 +247,7 @@ func WriteTable(w io.Writer, style string, rs []*Result) error {
 			row[4] = fmt.Sprintf("%.1f×", base/b)
 		}
 		if target > 0 {
-			row = append(row, g.toTarget(func(r *Result) float64 { return r.TargetSeconds }, progress.Seconds),
+			row = append(row, g.toTarget(func(r *Result) float64 { return r.TargetSeconds }, seconds),
 				g.toTarget(func(r *Result) float64 { return float64(r.TargetBytes) }, func(b float64) string { return progress.Bytes(uint64(b)) }))
 		}
 		if stale {
@@ -268,10 +306,11 @@ func (g *group) toTarget(f func(*Result) float64, word func(float64) string) str
 func Plot(out string, recipe *Recipe, rs []*Result) ([]string, error) {
 	gs := groups(rs)
 	prefix := commonPrefix(gs)
-	when, bytes := figure.Axis{Label: "time", Log: true, Unit: figure.Seconds}, figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}
-	if len(rs) > 0 && rs[0].VirtualSeconds > 0 {
-		when.Label = "virtual time"
+	clock, mixed := clocks(rs)
+	if mixed {
+		clock = "time, wall or virtual"
 	}
+	when, bytes := figure.Axis{Label: clock, Log: true, Unit: figure.Seconds}, figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}
 	acc := figure.Axis{Label: "test accuracy", Unit: figure.Percent}
 	a := figure.Figure{Title: recipe.Name + ": accuracy over time", X: when, Y: acc}
 	b := figure.Figure{Title: recipe.Name + ": accuracy over bytes", X: bytes, Y: acc}
@@ -285,8 +324,8 @@ func Plot(out string, recipe *Recipe, rs []*Result) ([]string, error) {
 	if points < 2 {
 		return nil, nil // nothing to see in single points
 	}
-	if len(rs) > 0 && rs[0].Target > 0 {
-		a.Target, b.Target = rs[0].Target, rs[0].Target
+	if target, common := targets(rs); common {
+		a.Target, b.Target = target, target
 	}
 	return figure.Save(filepath.Join(outOr(out), recipe.Name, recipe.Name), a, b)
 }

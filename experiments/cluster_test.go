@@ -53,6 +53,17 @@ func TestClusterOverRecipe(t *testing.T) {
 			}
 		}
 	}
+	// A variant that gives a speed, and a quick form, are not held to the device of
+	// what they are laid over.
+	for _, c := range []struct{ text, want string }{
+		{"cluster: piz-daint\nruns:\n  - {name: a, device: {flops: 5e9}}\n", "none"},
+		{"cluster: piz-daint\nruns:\n  - {name: a, device: k80-p2, device.flops: 5e9}\n", "k80-p2"},
+		{"cluster: piz-daint\nruns:\n  - {name: a, device.jitter: 0.5}\n", "p100-daint"},
+	} {
+		if got, err := of("timing: resnet50\n" + c.text); err != nil || got.Device != c.want {
+			t.Errorf("%s: device %s, want %s, %v", c.text, got.Device, c.want, err)
+		}
+	}
 	if _, err := of(recipe, "device=p100", "device.flops=1e12"); err == nil || !strings.Contains(err.Error(), "exclude each other") {
 		t.Errorf("two speeds: %v", err)
 	}

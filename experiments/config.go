@@ -55,8 +55,8 @@ type Config struct {
 	Winograd  bool    `key:"winograd" doc:"3×3 convolutions by Winograd's algorithm where it is faster; its rounding errors are about twice as large"`
 	Threads   int     `key:"threads" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
 
-	TrainLimit int  `key:"train_limit" min:"0" doc:"use only the first samples of the training set; 0: all"`
-	TestLimit  int  `key:"test_limit" min:"0" doc:"use only the first samples of the test set; 0: all"`
+	TrainLimit int  `key:"train_limit" min:"0" doc:"use only so many samples of the training set, the same for every seed; 0: all"`
+	TestLimit  int  `key:"test_limit" min:"0" doc:"use only so many samples of the test set, the same for every seed; 0: all"`
 	Augment    bool `key:"augment" doc:"random crops and flips of training images"`
 
 	NFetch          int    `key:"n_fetch" min:"1" doc:"downpour: steps between fetches"`

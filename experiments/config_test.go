@@ -162,6 +162,7 @@ func TestRecipeErrors(t *testing.T) {
 		{"variant without a name", "runs:\n  - {batch: 2}\n", []string{"test.yaml:2: a variant needs a name"}},
 		{"variant of no kind", "runs:\n  - fast\n", []string{"test.yaml:2:"}},
 		{"runs of no kind", "runs: 3\n", []string{`test.yaml:1: key "runs": want a list`}},
+		{"variant twice", "runs:\n  - {name: a, batch: 2}\n  - {name: a, batch: 4}\n", []string{`test.yaml:3: there are two variants named "a"`}},
 		{"no mapping", "- a\n- b\n", []string{"test.yaml:1: want keys and values at the top"}},
 		{"no YAML", "model: [mlp\n", []string{"test.yaml"}},
 		{"all at once", "bach: 1\nworkers: x\nquick: {sead: 1}\nruns:\n  - {name: a, target: -1}\n",

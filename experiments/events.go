@@ -23,14 +23,14 @@ type events struct {
 
 // openEvents begins a file; from is the step the run goes on from. The folder of
 // a resumed run has a file a leg.
-func openEvents(f *folder, run Run, from int) (*events, error) {
+func openEvents(f *folder, run Run, from int, resumed bool) (*events, error) {
 	at := time.Now()
 	file, err := createEvents(f, at)
 	if err != nil {
 		return nil, err
 	}
 	e := &events{file: file, step: from}
-	if e.w, err = tensorboard.Open(file, at); err == nil && from > 0 {
+	if e.w, err = tensorboard.Open(file, at); err == nil && resumed {
 		err = e.w.Restart(at, from+1)
 	}
 	if err == nil {

@@ -63,6 +63,31 @@ func TestEveryRunHasAnEventFile(t *testing.T) {
 	}
 }
 
+// A run that is begun anew in its folder, for want of a checkpoint, voids all of
+// what came before.
+func TestRunBegunAnewVoidsItsEvents(t *testing.T) {
+	dir := t.TempDir()
+	run := mustRuns(t, small, "mode=server", "policy=asp")[0]
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if _, err := Execute(ctx, run, Options{Recipe: "test", Out: dir, Watch: func(int, int) { cancel() }}); err == nil {
+		t.Fatal("it was broken off")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "status.json"))
+	var s Status
+	if err != nil || len(files) != 1 || readJSON(files[0], &s) != nil || s.State != "stopped" {
+		t.Errorf("%v, %v: the run is %s, not stopped", files, err, s.State)
+	}
+	r, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, records := eventsOf(t, r.Folder)
+	if restarts := containing(records, "\x3a\x02\x08\x01"); n != 2 || restarts != 1 {
+		t.Errorf("%d files, %d restarts", n, restarts)
+	}
+}
+
 // A resumed run begins a file that voids what came after its checkpoint.
 func TestResumedRunHasTwoEventFiles(t *testing.T) {
 	dir := t.TempDir()

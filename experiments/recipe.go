@@ -141,6 +141,8 @@ func ParseRecipe(name, file string, b []byte) (*Recipe, error) {
 				}
 				if label == "" {
 					errs = append(errs, fmt.Errorf("%s:%d: a variant needs a name", file, item.Line))
+				} else if slices.Contains(r.names, label) { // they would pass for repeats of each other
+					errs = append(errs, fmt.Errorf("%s:%d: there are two variants named %q", file, item.Line, label))
 				}
 				as, err := assignments(file, rest)
 				errs = append(errs, err...)
@@ -247,7 +249,7 @@ func (a assignment) check() error {
 func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 	layer := slices.Clone(r.keys)
 	if quick {
-		layer = layOver(layer, r.quick)
+		layer = layOver(layer, speed(r.quick))
 	}
 	var errs []error
 	var over []assignment
@@ -298,9 +300,9 @@ func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
 	for _, i := range chosen {
 		keys, name := layer, ""
 		if i >= 0 {
-			keys, name = layOver(keys, r.runs[i]), r.names[i]
+			keys, name = layOver(keys, speed(r.runs[i])), r.names[i]
 			if quick {
-				keys = layOver(keys, r.small[i])
+				keys = layOver(keys, speed(r.small[i]))
 			}
 		}
 		keys = layOver(keys, over)
@@ -350,21 +352,24 @@ func layOver(base, top []assignment) []assignment {
 	return overlay(base, top)
 }
 
-// speedOfItsOwn sees that device.flops, given on the command line, is not that of
-// a device which a recipe or a cluster names.
+// speed sees that device.flops in a layer is not that of a device which a layer
+// below, or its cluster, names.
+func speed(layer []assignment) []assignment {
+	flops := slices.IndexFunc(layer, func(a assignment) bool { return a.key == "device.flops" })
+	if flops < 0 || slices.ContainsFunc(layer, func(a assignment) bool { return a.key == "device" }) {
+		return layer
+	}
+	return append(slices.Clone(layer), assignment{"device", []string{"none"}, layer[flops].where})
+}
+
+// speedOfItsOwn is speed for the command line, which cannot give both.
 func speedOfItsOwn(over []assignment) ([]assignment, error) {
 	find := func(key string) int { return slices.IndexFunc(over, func(a assignment) bool { return a.key == key }) }
 	flops, device := find("device.flops"), find("device")
-	if flops < 0 {
-		return over, nil
-	}
-	if device < 0 {
-		return append(over, assignment{"device", []string{"none"}, over[flops].where}), nil
-	}
-	if !slices.Equal(over[device].values, []string{"none"}) {
+	if flops >= 0 && device >= 0 && !slices.Equal(over[device].values, []string{"none"}) {
 		return nil, fmt.Errorf("%s: device and device.flops exclude each other: a device has its own speed", over[flops].where)
 	}
-	return over, nil
+	return speed(over), nil
 }
 
 // overlay lays top over base: a key keeps its place and takes the new values.

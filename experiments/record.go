@@ -104,16 +104,21 @@ func createFolder(base string) (*folder, error) {
 // latestFolder finds the newest of base, base-2, … that holds this
 // configuration, "" if there is none.
 func latestFolder(base, hash string) string {
-	found, path := "", base
-	for i := 2; ; i++ {
-		var s Status
-		if err := readJSON(filepath.Join(path, "status.json"), &s); err == nil && s.Hash == hash {
-			found = path
-		} else if _, err := os.Stat(path); err != nil {
-			return found
+	var found string
+	var newest time.Time
+	dir, name := filepath.Split(base)
+	entries, _ := os.ReadDir(dir) // some of them may have been removed
+	for _, e := range entries {
+		if n, ok := strings.CutPrefix(e.Name(), name); !ok || n != "" && strings.Trim(n, "0123456789") != "-" {
+			continue
 		}
-		path = fmt.Sprintf("%s-%d", base, i)
+		var s Status
+		path := filepath.Join(dir, e.Name())
+		if err := readJSON(filepath.Join(path, "status.json"), &s); err == nil && s.Hash == hash && !s.Started.Before(newest) {
+			found, newest = path, s.Started
+		}
 	}
+	return found
 }
 
 func (f *folder) file(parts ...string) string {

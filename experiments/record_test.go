@@ -329,4 +329,21 @@ func TestFolders(t *testing.T) {
 	if got := latestFolder(base, "other"); got != "" {
 		t.Errorf("found %q for another configuration", got)
 	}
+	// Folders that were removed hide none, and the newest may take their place.
+	if err := os.RemoveAll(base); err != nil {
+		t.Fatal(err)
+	}
+	if got := latestFolder(base, "h"); got != paths[1] {
+		t.Errorf("found %q beside a gap", got)
+	}
+	f, err := createFolder(base)
+	if err != nil || f.path != base {
+		t.Fatal(f, err)
+	}
+	if err := writeJSON(f.file("status.json"), Status{Hash: "h", Started: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if got := latestFolder(base, "h"); got != base {
+		t.Errorf("found %q, not the newest", got)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,10 +128,15 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer f.metrics.Close()
-	if rec.events, err = openEvents(f, run, rec.from); err != nil {
+	if rec.events, err = openEvents(f, run, rec.from, resumed); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	defer rec.events.close()
+	for _, name := range []string{"result.json", "ranks.json"} { // of an earlier leg
+		if err := os.Remove(f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("run folder: %w", err)
+		}
+	}
 	if err := rec.setState("running", nil); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
@@ -149,7 +155,11 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		err = errors.Join(err, rec.order.Close())
 	}
 	if err != nil {
-		_ = rec.setState("failed", err)
+		state := "failed"
+		if ctx.Err() != nil { // it was ended, and has nothing to do with the configuration
+			state = "stopped"
+		}
+		_ = rec.setState(state, err)
 		_ = rec.events.end(nil, err)
 		rec.show.Done("failed: " + firstLine(err.Error()))
 		return nil, fmt.Errorf("%s: %w", title, err)

@@ -99,6 +99,26 @@ func TestResumeOfAFinishedRun(t *testing.T) {
 	}
 }
 
+// What an earlier leg came to is not taken for the outcome of one that fails.
+func TestResumeHidesTheResultOfAPart(t *testing.T) {
+	dir := t.TempDir()
+	run := mustRuns(t, small, "mode=reduce", "steps=60")[0]
+	r, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { return true }})
+	if !errors.Is(err, ErrStopped) {
+		t.Fatal(r, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if r, err := Execute(ctx, run, Options{Recipe: "test", Out: dir, Resume: true, Watch: func(int, int) { cancel() }}); err == nil {
+		t.Fatalf("it was broken off: %+v", r)
+	}
+	for _, name := range []string{"result.json", "ranks.json"} {
+		if _, err := os.Stat(filepath.Join(r.Folder, name)); err == nil {
+			t.Errorf("%s of the first leg is still there", name)
+		}
+	}
+}
+
 // A stopped run goes on to the bits of one that was not stopped; so does an
 // asynchronous one that was broken off, from its last mark.
 func TestResumeIsBitEqual(t *testing.T) {

@@ -229,6 +229,11 @@ func TestLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, r := range runs { // whoever fails never gets there
+		if r.Config.Codec == "feedback(sign)" && r.Config.Seed != 2 {
+			r.State, r.Result = store.Failed, nil
+		}
+	}
 	evidence, err := Learned(runs, 0)
 	if err != nil {
 		t.Fatal(err)

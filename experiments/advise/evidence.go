@@ -52,7 +52,7 @@ func synchronous(c experiments.Config) bool {
 }
 
 // Learned collects evidence from runs: how many updates they took to an accuracy,
-// 0 being each run's own target. Only trainings that were also run without a codec
+// 0 being each run's own target; those that failed before never did. Only trainings that were also run without a codec
 // count.
 func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
 	type pair struct{ optimizer, codec string }
@@ -61,7 +61,7 @@ func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
 	about := map[string]string{}
 	for _, r := range store.Latest(runs) {
 		c := r.Config
-		if r.State != store.Done || c.Weightless || !synchronous(c) {
+		if r.State != store.Done && r.State != store.Failed || c.Weightless || !synchronous(c) {
 			continue
 		}
 		goal := target

@@ -130,8 +130,11 @@ func TestListAndData(t *testing.T) {
 	if len(codecs) != 1 || len(codecs["codecs"]) < 5 || codecs["codecs"][0].Name == "" || codecs["codecs"][0].Spec == "" {
 		t.Errorf("%v", codecs)
 	}
-	if p := finish(t, 0, "data"); !strings.Contains(p.out.String(), "digits") || !strings.Contains(p.out.String(), "built in") {
-		t.Error(p.says())
+	p = finish(t, 0, "data", "--cache-dir", t.TempDir(), "--data-dir", t.TempDir())
+	for _, word := range []string{"digits", "built in", "gradlab data mnist --fetch downloads 11.6 MB", "gradlab data cifar100 --fetch downloads it"} {
+		if !strings.Contains(p.out.String(), word) {
+			t.Errorf("no %q\n%s", word, p.says())
+		}
 	}
 	if p := finish(t, 0, "data", "digits"); p.out.String() != "digits: built in\n" {
 		t.Error(p.says())

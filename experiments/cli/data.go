@@ -32,8 +32,12 @@ func (e *env) dataCommand() *cobra.Command {
 							where = loc.Path
 						} else {
 							where = "not here"
-							if in.Download > 0 {
-								where += fmt.Sprintf("; gradlab data %s --fetch downloads %s", in.Name, progress.Bytes(uint64(in.Download)))
+							if in.Public {
+								what := "it"
+								if in.Download > 0 {
+									what = progress.Bytes(uint64(in.Download))
+								}
+								where += fmt.Sprintf("; gradlab data %s --fetch downloads %s", in.Name, what)
 							}
 						}
 					}

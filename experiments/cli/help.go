@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -96,6 +97,14 @@ func (e *env) helpNamed(name string) (found bool) {
 	return found
 }
 
+// wants is what recipe quickstart lacks for kinds of things, or single ones, to be
+// tried in it.
+var wants = map[string]string{
+	"policies": " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
+	"graphs":         " codec=raw mode=sgp",
+	"modes downpour": " policy=asp", "modes hogwild": " net=local", "modes sandblaster": " optimizer=sgd",
+}
+
 func (e *env) helpEntry(k kind, en registry.Entry) {
 	fmt.Fprintf(e.out, "%s: %s\n", en.Name, en.About)
 	switch k.name {
@@ -116,11 +125,15 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		return
 	}
 	key, _, _ := strings.Cut(k.used, ",")
-	recipe := "quickstart"
+	recipe, beside := "quickstart", wants[k.name]+wants[k.name+" "+en.Name]
 	if k.name == "clusters" || k.name == "devices" { // whose models have profiles
 		recipe = "scaling run=ring"
 	}
-	fmt.Fprintf(e.out, "\nOne of the %s.\n  gradlab run %s '%s=%s'\n", k.name, recipe, key, en.Spec)
+	value := en.Spec
+	if k.name == "optimizers" && slices.Contains([]string{"clip", "clipvalue", "decay"}, en.Name) { // filters of a rule behind them
+		value = "chain(" + value + ",sgd)"
+	}
+	fmt.Fprintf(e.out, "\nOne of the %s.\n  gradlab run %s%s '%s=%s'\n", k.name, recipe, beside, key, value)
 	if k.name == "codecs" {
 		fmt.Fprintf(e.out, "  gradlab codec check '%s'\n", en.Spec)
 	}

@@ -75,7 +75,7 @@ func (e *env) here(w io.Writer) {
 	}
 	fmt.Fprintf(w, "Data here: %s.\n", strings.Join(there, ", "))
 	if len(missing) > 0 {
-		fmt.Fprintf(w, "Not here: %s (gradlab data).\n", strings.Join(missing, ", "))
+		fmt.Fprintf(w, "Not here: %s.\ngradlab data tells how to get them.\n", strings.Join(missing, ", "))
 	}
 }
 

@@ -28,12 +28,12 @@ import (
 func kinds() []kind {
 	return []kind{
 		{"codecs", "codec, down_codec", compress.Families.Entries()},
-		{"optimizers", "optimizer", sgd.Optimizers.Entries()},
+		{"optimizers", "optimizer, outer", sgd.Optimizers.Entries()},
 		{"schedules", "schedule", lrschedule.Specs.Entries()},
 		{"policies", "policy", staleness.Policies.Entries()},
 		{"correctors", "corrector", staleness.Correctors.Entries()},
 		{"topologies", "topology", collective.Topologies.Entries()},
-		{"graphs", "gossip", collective.Graphs.Entries()},
+		{"graphs", "graph", collective.Graphs.Entries()},
 		{"placements", "placement", ps.Placements.Entries()},
 		{"modes", "mode", train.Modes.Entries()},
 		{"models", "model", nn.Models.Entries()},

@@ -207,6 +207,13 @@ target. Where the number of workers varies, scaling and the laws fitted to it fo
 			if err != nil {
 				return err
 			}
+			runs, err := e.selected(*out, args)
+			if err != nil {
+				return err
+			}
+			if field == "" {
+				field = usualField(runs)
+			}
 			f, err := store.FieldNamed(field)
 			if err == nil && !f.Kind.Numeric() {
 				err = fmt.Errorf("field %s is no number", f.Name)
@@ -214,15 +221,10 @@ target. Where the number of workers varies, scaling and the laws fitted to it fo
 			if err != nil {
 				return usageError{err}
 			}
-			runs, err := e.selected(*out, args)
-			if err != nil {
-				return err
-			}
-			runs = slices.DeleteFunc(runs, func(r *store.Run) bool { return r.Result == nil })
-			if len(runs) == 0 {
+			if !slices.ContainsFunc(runs, hasResult) {
 				return usageError{errors.New("none of these runs has a result yet; gradlab runs list shows their state")}
 			}
-			groups := store.Groups(runs)
+			groups := store.Groups(store.Comparable(runs))
 			store.Arrange(groups)
 			base, err := baselineOf(groups, baseline)
 			if err != nil {
@@ -240,16 +242,27 @@ target. Where the number of workers varies, scaling and the laws fitted to it fo
 	}
 	f := c.Flags()
 	f.StringVar(&format, "format", "table", "table, markdown or json")
-	f.StringVar(&field, "field", "accuracy", "what is compared (gradlab runs fields)")
+	f.StringVar(&field, "field", "", "what is compared (gradlab runs fields; default: accuracy, of runs without weights step_seconds)")
 	f.StringVar(&baseline, "baseline", "", "filters that name the configuration the others are set against (default: the first)")
 	f.Float64Var(&target, "target", 0, "accuracy to reach (default: that of the runs)")
 	return c
 }
 
-// baselineOf finds the group that filters name.
+// usualField is what runs are compared by: accuracy, where anything is learned.
+func usualField(runs []*store.Run) string {
+	if slices.ContainsFunc(runs, func(r *store.Run) bool { return !r.Config.Weightless }) {
+		return "accuracy"
+	}
+	return "step_seconds"
+}
+
+func hasResult(r *store.Run) bool { return r.Result != nil }
+
+// baselineOf finds the group that filters name, the first that has a result if
+// they are empty.
 func baselineOf(groups []*store.Group, filters string) (int, error) {
 	if filters == "" {
-		return 0, nil
+		return max(0, slices.IndexFunc(groups, func(g *store.Group) bool { return slices.ContainsFunc(g.Runs, hasResult) })), nil
 	}
 	var conditions []store.Condition
 	for _, s := range strings.Fields(filters) {

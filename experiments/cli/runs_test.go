@@ -166,6 +166,8 @@ func TestCompletion(t *testing.T) {
 		"run quickstart codec=raw,fe":       "codec=raw,feedback",
 		"run quickstart codec=feedback(top": "codec=feedback(topk",
 		"sweep quickstart net=":             "net=sim",
+		"run quickstart graph=one":          "graph=one_peer",
+		"run quickstart outer=ne":           "outer=nesterov",
 		"list cod":                          "codecs",
 		"reproduce cod":                     "codec-error",
 		"runs list accu":                    "accuracy=",

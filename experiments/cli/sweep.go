@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -289,23 +290,26 @@ func compareJobs(w io.Writer, jobs []sweep.Job, out string) error {
 		return err
 	}
 	byID := map[string][]*store.Run{}
-	for _, r := range all {
-		if r.Result != nil {
-			byID[r.ID] = append(byID[r.ID], r)
-		}
+	for _, r := range store.Comparable(all) {
+		byID[r.ID] = append(byID[r.ID], r)
 	}
 	var runs []*store.Run
 	for _, j := range jobs {
 		runs = append(runs, byID[j.ID]...)
 	}
-	if len(runs) == 0 {
+	if !slices.ContainsFunc(runs, hasResult) {
 		return nil
 	}
-	f, err := store.FieldNamed("accuracy")
+	f, err := store.FieldNamed(usualField(runs))
 	if err != nil {
 		return err
 	}
-	c, err := store.Compare(store.Groups(runs), 0, f, 0)
+	groups := store.Groups(runs)
+	base, err := baselineOf(groups, "")
+	if err != nil {
+		return err
+	}
+	c, err := store.Compare(groups, base, f, 0)
 	if err != nil {
 		return err
 	}

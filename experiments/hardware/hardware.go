@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -47,9 +49,9 @@ func (d *Device) FLOPS(p *profile.Profile) (flops float64, known bool) {
 		return 6 * r.Rate * p.ForwardMACs(), true
 	}
 	sum, n := 0.0, 0
-	for name, r := range d.Rates {
+	for _, name := range slices.Sorted(maps.Keys(d.Rates)) { // sums depend on their order
 		if s, err := profile.Profiles.Parse(name); err == nil {
-			sum += 6 * r.Rate * s.Profile().ForwardMACs()
+			sum += 6 * d.Rates[name].Rate * s.Profile().ForwardMACs()
 			n++
 		}
 	}

@@ -42,3 +42,22 @@ func TestFiles(t *testing.T) {
 		t.Error("a cluster that does not exist was read")
 	}
 }
+
+// The mean over networks is the same to the last bit, however often it is taken:
+// the times of virtual clusters follow from it.
+func TestMeanSpeedIsAlwaysTheSame(t *testing.T) {
+	p := &profile.Profile{Name: "none of them"}
+	for _, name := range Devices() {
+		d, err := LoadDevice(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, known := d.FLOPS(p)
+		for range 200 {
+			if again, _ := d.FLOPS(p); known || again != first {
+				t.Errorf("%s: %v, then %v", name, first, again)
+				break
+			}
+		}
+	}
+}

@@ -30,11 +30,13 @@ func (t *Task) Answer() []string {
 	}
 	best := t.best()
 	s := fmt.Sprintf("Most accurate at the end: %s, %s.", best.Label, words(best.Accuracy, percent))
-	var same, worse []string
+	var same, worse, unknown []string
 	for _, c := range t.Configs {
 		switch {
-		case c == best || math.IsNaN(c.P):
-		case c.P < 0.05:
+		case c == best:
+		case math.IsNaN(c.P):
+			unknown = append(unknown, c.Label)
+		case c.P < 0.05 && c.Behind.Mean < 0: // on the seeds in common
 			worse = append(worse, c.Label)
 		default:
 			same = append(same, c.Label)
@@ -44,9 +46,11 @@ func (t *Task) Answer() []string {
 	case len(same)+len(worse) == 0 && !t.repeated():
 		s += " With one seed each, nothing says which differences would come again."
 	case len(same)+len(worse) == 0:
-	case len(same) == 0:
+	case len(same) == 0 && len(unknown) == 0:
 		s += " All others are behind it for sure (paired by seed, Holm, α = 0.05)."
-	case len(worse) == 0:
+	case len(same) == 0:
+		s += fmt.Sprintf(" %s %s behind it for sure (paired by seed, Holm, α = 0.05); of %s there are too few seeds.", list(worse), are(len(worse)), list(unknown))
+	case len(worse) == 0 && len(unknown) == 0:
 		s += " The seeds do not tell it from any other (paired by seed, Holm, α = 0.05)."
 	default:
 		s += fmt.Sprintf(" The seeds do not tell it from %s (paired by seed, Holm, α = 0.05).", list(same))

@@ -153,6 +153,9 @@ func sortable(x float64) string {
 	if math.IsNaN(x) {
 		return ""
 	}
+	if math.IsInf(x, 1) {
+		return "Infinity" // as the page's script reads it
+	}
 	return strconv.FormatFloat(x, 'g', 6, 64)
 }
 

@@ -30,31 +30,36 @@ type Report struct {
 }
 
 // New compares runs. Runs that are not done are listed and left out of the
-// figures. It fails if there are no runs at all.
+// figures; beside others of their configuration, those that failed count on the way
+// to the target, as never unless they had reached it. It fails if there are no runs at all.
 func New(runs []*store.Run) (*Report, error) {
 	if len(runs) == 0 {
 		return nil, errors.New("no runs to report on")
 	}
 	r := &Report{Runs: runs}
 	var recipes []string
-	finished := map[string][]*store.Run{}
+	ended := map[string][]*store.Run{}
 	var keys []string
 	for _, run := range runs {
 		if !slices.Contains(recipes, run.Recipe) {
 			recipes = append(recipes, run.Recipe)
 		}
-		if run.Result == nil {
+		if !isDone(run) && run.State != store.Failed {
 			continue
 		}
 		k := taskKey(run)
-		if finished[k] == nil {
+		if ended[k] == nil {
 			keys = append(keys, k)
 		}
-		finished[k] = append(finished[k], run)
+		ended[k] = append(ended[k], run)
 	}
 	r.Title = strings.Join(recipes, ", ")
 	for _, k := range keys {
-		t, err := newTask(finished[k])
+		done := withResult(ended[k])
+		if len(done) == 0 {
+			continue
+		}
+		t, err := newTask(done)
 		if err != nil {
 			return nil, err
 		}
@@ -68,6 +73,20 @@ func New(runs []*store.Run) (*Report, error) {
 	return r, nil
 }
 
+// isDone is false for runs whose result, if they have one, is that of a part: one
+// that was stopped, or goes on after a stop.
+func isDone(r *store.Run) bool { return r.State == store.Done && r.Result != nil }
+
+// withResult keeps the runs of configurations of which at least one run is done.
+func withResult(runs []*store.Run) (out []*store.Run) {
+	for _, g := range store.Groups(runs) {
+		if slices.ContainsFunc(g.Runs, isDone) {
+			out = append(out, g.Runs...)
+		}
+	}
+	return out
+}
+
 // caveats are what a reader of a run's figures must know.
 func caveats(run *store.Run) (out []string) {
 	name := run.Name
@@ -78,7 +97,7 @@ func caveats(run *store.Run) (out []string) {
 	case store.Failed:
 		out = append(out, name+" failed: "+run.Error)
 	case store.Stopped:
-		out = append(out, name+" was stopped before its end")
+		out = append(out, name+" was stopped before its end and is not in the figures")
 	case store.Lost:
 		out = append(out, name+" was lost: nobody writes to its folder any more")
 	case store.Running:

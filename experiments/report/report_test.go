@@ -173,6 +173,77 @@ func TestUnfinishedRunsAreListed(t *testing.T) {
 	}
 }
 
+// trial is a copy of a run of the sample with another outcome.
+func trial(codec string, seed uint64, state string, accuracy float64) *store.Run {
+	run, res := *sample[0], *sample[0].Result
+	run.Config.Codec, run.Config.Seed, run.Config.Workers = codec, seed, 4
+	run.Name, run.ID, run.State = fmt.Sprintf("codec=%s,seed=%d", codec, seed), run.Config.Hash(), state
+	res.Accuracy, res.TargetReached = accuracy, accuracy >= run.Config.Target
+	run.Result = &res
+	if state == store.Failed {
+		run.Result, run.Error, run.Folder = nil, "out of luck", "nowhere"
+	}
+	return &run
+}
+
+// Only runs that are done are in the figures: one that was stopped, or goes on
+// after a stop, has a result that is not its last. Those that failed never reach
+// a target.
+func TestOnlyRunsThatAreDoneCount(t *testing.T) {
+	r := mustNew(t, []*store.Run{
+		trial("raw", 1, store.Done, 0.9), trial("raw", 2, store.Done, 0.92),
+		trial("bf16", 1, store.Done, 0.8), trial("bf16", 2, store.Stopped, 0.2), trial("bf16", 3, store.Running, 0.1),
+		trial("sign", 1, store.Done, 0.7), trial("sign", 2, store.Failed, 0), trial("sign", 3, store.Failed, 0),
+		trial("onebit", 1, store.Failed, 0), trial("natural", 1, store.Stopped, 0.99),
+	})
+	got := map[string]string{}
+	for _, c := range r.Tasks[0].Configs {
+		got[c.Label] = fmt.Sprintf("%s seeds, %.2f, target: %s", c.Seeds(), c.Accuracy.Mean, reached(c.ToSeconds, func(float64) string { return "reached" }))
+	}
+	for label, want := range map[string]string{
+		"raw": "2 seeds, 0.91, target: reached", "bf16": "1 seeds, 0.80, target: reached", "sign": "1 of 3 seeds, 0.70, target: 1 of 3 seeds",
+	} {
+		if got[label] != want {
+			t.Errorf("%s: %q, want %q", label, got[label], want)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("configurations %v", got)
+	}
+	page := html(t, r)
+	for _, want := range []string{"codec=bf16,seed=2 was stopped before its end and is not in the figures", "codec=onebit,seed=1 failed: out of luck", "is still running and not in the figures"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not tell that %s", want)
+		}
+	}
+}
+
+// Nothing is said for sure of configurations that cannot be told apart by seeds.
+func TestAnswerKnowsWhatItCannotTell(t *testing.T) {
+	var runs []*store.Run
+	for i, noise := range []float64{0, 0.01, 0.03} {
+		seed := uint64(i) + 1
+		runs = append(runs, trial("raw", seed, store.Done, 0.9+noise), trial("bf16", seed, store.Done, 0.5+1.1*noise))
+	}
+	last := func(more ...*store.Run) string {
+		return strings.Join(mustNew(t, append(slices.Clone(runs), more...)).Tasks[0].Answer(), " ")
+	}
+	if s := last(); !strings.Contains(s, "All others are behind it for sure") {
+		t.Error(s)
+	}
+	if s := last(trial("sign", 1, store.Done, 0.4)); strings.Contains(s, "All others") || !strings.Contains(s, "bf16 is behind it for sure (paired by seed, Holm, α = 0.05); of sign there are too few seeds.") {
+		t.Error(s)
+	}
+	// On the seeds that both have, eden is ahead of raw, whose mean a fourth seed lifts.
+	ahead := []*store.Run{trial("raw", 4, store.Done, 1)}
+	for i, noise := range []float64{0, 0.01, 0.03} {
+		ahead = append(ahead, trial("eden", uint64(i)+1, store.Done, 0.901+1.01*noise))
+	}
+	if s := last(ahead...); !strings.Contains(s, "Most accurate at the end: raw") || !strings.Contains(s, "do not tell it from eden") {
+		t.Error(s)
+	}
+}
+
 // Runs that cannot be compared are not compared.
 func TestTasksAreApart(t *testing.T) {
 	other := *sample[0]
@@ -230,6 +301,11 @@ func TestWeightlessRuns(t *testing.T) {
 	}
 	if page := html(t, mustNew(t, found)); strings.Contains(page, "behind the best") {
 		t.Error("the page compares accuracies")
+	}
+	other := *found[0]
+	other.Config.Timing = "vgg16"
+	if tasks := mustNew(t, append(found, &other)).Tasks; len(tasks) != 2 || tasks[1].What() != "vgg16 without weights" {
+		t.Errorf("steps of two networks are %d tasks", len(tasks))
 	}
 }
 
@@ -290,6 +366,7 @@ func TestWords(t *testing.T) {
 		{words(stats.Summarize([]float64{1, 2}), seconds), "1.5 (1 to 2)"},
 		{words(stats.Summarize([]float64{2}), seconds), "2"},
 		{percent(0.95), "95 %"}, {percent(0.98333), "98.33 %"},
+		{sortable(inf), "Infinity"}, {sortable(0.5), "0.5"},
 		{chance(0.0001), "< 0.001"}, {chance(math.NaN()), ""},
 		{points(stats.Difference{N: 3, Mean: -0.01, Half: 0.002}), "−1.00 ± 0.20"},
 		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"}, {list(strings.Fields("a b c d e f")), "a, b, c, d and 2 more"},

@@ -41,6 +41,7 @@ type Config struct {
 	Accuracy, Seconds, Bytes stats.Summary
 	ToSeconds, ToBytes       stats.Reach // to the task's target
 	Staleness                stats.Summary
+	Failed                   int              // seeds beside the trials whose run failed
 	Front                    bool             // no other configuration is at least as good in accuracy, time and bytes and better in one
 	Behind                   stats.Difference // in accuracy, to the best configuration, paired by seed
 	P                        float64          // of that difference, corrected for the number of configurations; NaN if it cannot be told
@@ -60,7 +61,19 @@ func (t *Trial) Crossing(e train.Eval) float64 { return float64(t.Crossed(e.Byte
 func (t *Task) Learned() bool { return !t.Configs[0].Trials[0].Config.Weightless }
 
 func taskKey(r *store.Run) string {
-	return fmt.Sprint(r.Config.Model, "\x00", r.Config.Data, "\x00", r.Virtual(), r.Config.Weightless)
+	what := r.Config.Model + "\x00" + r.Config.Data
+	if r.Config.Weightless {
+		what = r.Config.Timing
+	}
+	return fmt.Sprint(what, "\x00", r.Virtual(), r.Config.Weightless)
+}
+
+// Seeds is the number of trials, of how many runs if some failed.
+func (c *Config) Seeds() string {
+	if c.Failed == 0 {
+		return fmt.Sprint(len(c.Trials))
+	}
+	return fmt.Sprintf("%d of %d", len(c.Trials), len(c.Trials)+c.Failed)
 }
 
 // Slug names the task in file names.
@@ -128,6 +141,15 @@ func newConfig(g *store.Group, target float64) (*Config, error) {
 	c := &Config{Label: g.Label}
 	var accuracy, seconds, bytes, stale, toSeconds, toBytes []float64
 	for _, r := range g.Runs {
+		if !isDone(r) {
+			c.Failed++
+			d, err := r.ToTarget(target)
+			if err != nil {
+				return nil, err
+			}
+			toSeconds, toBytes = append(toSeconds, d.Seconds), append(toBytes, d.Bytes)
+			continue
+		}
 		t := &Trial{Run: r}
 		var err error
 		if t.Curve, err = r.Metrics(); err != nil {

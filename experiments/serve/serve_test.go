@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +100,29 @@ func TestFinishedRuns(t *testing.T) {
 		if code, body := get(t, s.URL+path); code != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d", path, code)
 		}
+	}
+}
+
+// A run that goes on after a stop writes its metrics anew: what was read before is
+// not kept beside them.
+func TestCurveOfAResumedRun(t *testing.T) {
+	dir := t.TempDir()
+	rs := runs(t, small+"steps: 40\ncheckpoint_every: 8\n")
+	asked := 0
+	_, err := experiments.ExecuteAll(context.Background(), rs, experiments.Options{Recipe: "test", Out: dir, Stopping: func() bool { asked++; return asked > 15 }})
+	if !errors.Is(err, experiments.ErrStopped) {
+		t.Fatal(err)
+	}
+	w := NewWatch(dir)
+	w.Refresh()
+	if _, err := experiments.ExecuteAll(context.Background(), rs, experiments.Options{Recipe: "test", Out: dir, Resume: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.Refresh()
+	e := w.all()[0]
+	c, err := e.run.Metrics()
+	if err != nil || !reflect.DeepEqual(e.curve, c) {
+		t.Errorf("%v\nwatched %d reports, evaluations %v\nin the folder %d, %v", err, len(e.curve.Progress), e.curve.Evals, len(c.Progress), c.Evals)
 	}
 }
 

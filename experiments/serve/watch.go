@@ -116,6 +116,9 @@ func (w *Watch) Refresh() {
 
 // follow reads what the run told since.
 func (e *entry) follow(old entry) {
+	if old.run != nil && !e.run.Started.Equal(old.run.Started) {
+		old = entry{} // a new leg, which wrote the file anew
+	}
 	c, next, err := e.run.Follow(old.next)
 	if err != nil {
 		e.curve, e.next = old.curve, old.next

@@ -27,6 +27,7 @@ type Compared struct {
 	Label   string            `json:"label"`
 	Keys    map[string]string `json:"keys"`
 	N       int               `json:"n"`       // repeats that know the field
+	Of      int               `json:"of"`      // repeats
 	Mean    Maybe             `json:"mean"`    // of the field
 	Half    Maybe             `json:"half"`    // half its 95 % interval, by Student's t
 	Diff    Maybe             `json:"diff"`    // against the baseline
@@ -55,6 +56,17 @@ type Comparison struct {
 	Scaling []Scaling   `json:"scaling,omitempty"`
 }
 
+// Comparable keeps the runs that came to something: those with a result, and those
+// that failed.
+func Comparable(runs []*Run) (out []*Run) {
+	for _, r := range runs {
+		if r.Result != nil || r.State == Failed {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // Compare sets groups beside one of them. Differences are paired by seed where
 // two seeds or more are common, and p-values are corrected for their number by
 // Holm's method. target is an accuracy, 0: that of the runs, if they agree.
@@ -70,6 +82,8 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 	c.Varying, c.Usual = Varying(all), Usual(groups)
 	if target == 0 {
 		c.Target = commonTarget(all)
+	} else {
+		f = f.to(target)
 	}
 	base := groups[baseline]
 	order := append([]*Group{base}, slices.Delete(slices.Clone(groups), baseline, baseline+1)...)
@@ -79,7 +93,7 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 	for _, g := range order {
 		v := g.Values(f)
 		s := stats.Summarize(v)
-		x := &Compared{Group: g, Label: g.Label, Keys: g.Keys, N: s.N, Mean: Maybe(s.Mean), Half: Maybe(s.Half), P: Maybe(math.NaN()), Diff: Maybe(math.NaN()), DHalf: Maybe(math.NaN())}
+		x := &Compared{Group: g, Label: g.Label, Keys: g.Keys, N: s.N, Of: len(g.Runs), Mean: Maybe(s.Mean), Half: Maybe(s.Half), P: Maybe(math.NaN()), Diff: Maybe(math.NaN()), DHalf: Maybe(math.NaN())}
 		x.Bytes = Maybe(stats.Summarize(g.Values(bytes)).Mean)
 		x.Seconds = Maybe(stats.Summarize(g.Values(seconds)).Mean)
 		if g != base {
@@ -147,6 +161,22 @@ func (r *Run) ToTarget(accuracy float64) (Distance, error) {
 	}
 	nan := math.NaN()
 	return Distance{nan, nan, nan}, nil
+}
+
+// to is the field, of which the way to a target is that to this accuracy and not to
+// each run's own.
+func (f Field) to(accuracy float64) Field {
+	way := map[string]func(Distance) float64{
+		"target_seconds": func(d Distance) float64 { return d.Seconds },
+		"target_bytes":   func(d Distance) float64 { return d.Bytes },
+	}[f.Name]
+	if way != nil {
+		f.get = func(r *Run) (any, bool) {
+			d, err := r.ToTarget(accuracy)
+			return way(d), err == nil && !math.IsNaN(way(d))
+		}
+	}
+	return f
 }
 
 // Scaling is throughput over workers for groups that are otherwise alike.

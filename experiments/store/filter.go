@@ -16,7 +16,7 @@ import (
 //	workers=4  workers!=4   equal or not, in the text or the number; codec=raw,bf16 is either
 //	codec~topk codec!~topk  the text holds it or not, upper and lower case alike
 //	accuracy>0.9  >=  <  <= numbers; instants as 2026-11-21, or as an age such as 2h
-//	network.bandwidth>=1Gbps  keys with units read them
+//	network.bandwidth>=1Gbps  keys with units read them, as do bytes>1GB and seconds<2ms
 type Condition struct {
 	Field Field
 	Op    string
@@ -89,10 +89,26 @@ func (f Field) canonical(v string) string {
 	if d, err := time.ParseDuration(v); err == nil && f.Kind == Seconds {
 		return exact(d.Seconds())
 	}
-	if x, err := strconv.ParseFloat(v, 64); err == nil && f.Kind.Numeric() {
-		return exact(x)
+	scale, text := 1.0, v
+	if f.Kind == Bytes {
+		scale, text = bytesIn(v)
+	}
+	if x, err := strconv.ParseFloat(text, 64); err == nil && f.Kind.Numeric() {
+		return exact(scale * x)
 	}
 	return v
+}
+
+// bytesIn cuts the unit off a number of bytes, such as 1.5 GB.
+func bytesIn(v string) (unit float64, number string) {
+	unit = 1e15
+	for _, suffix := range []string{"PB", "TB", "GB", "MB", "kB", "B"} {
+		if number, ok := strings.CutSuffix(v, suffix); ok {
+			return unit, strings.TrimSpace(number)
+		}
+		unit /= 1000
+	}
+	return 1, v
 }
 
 func parseInstant(s string, now time.Time) (time.Time, error) {

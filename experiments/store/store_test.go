@@ -120,6 +120,9 @@ func TestConditions(t *testing.T) {
 		"accuracy<=0.5":                  0,
 		"network.bandwidth=1Gbps":        6,
 		"network.bandwidth<100MB/s":      0,
+		"bytes>1kB":                      5,
+		"bytes_up<=1 TB":                 5,
+		"bytes>1TB":                      0,
 		"started>2h":                     5, // the torn one began at 13:00 sharp
 		"started<2026-11-21":             0,
 		"run~codec=raw":                  2,
@@ -136,6 +139,7 @@ func TestConditions(t *testing.T) {
 	for s, want := range map[string]string{
 		"accurcy>1":      `did you mean "accuracy"?`,
 		"accuracy>much":  "want a number",
+		"bytes>1XB":      "want a number",
 		"codec>1":        "is text",
 		"started>whenev": "want a day",
 		"nothing":        "is no filter",

@@ -81,6 +81,73 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// A configuration does not look better for its runs that failed: they are told,
+// and count as never having reached the target.
+func TestCompareTellsFailures(t *testing.T) {
+	acc, err := FieldNamed("accuracy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := filtered(t, find(t, "schema2"), "mode=reduce", "state=done")
+	fail := func(r *Run, seed uint64) *Run {
+		f := *r
+		f.Config.Seed, f.State, f.Result, f.Step, f.Error, f.Folder = seed, Failed, nil, 7, "worker 1: fc1.weight has NaN\nand more", t.TempDir()
+		f.ID, f.Name = f.Config.Hash(), "codec=raw,seed=9"
+		return &f
+	}
+	raw := filtered(t, runs, "codec=raw")[0]
+	lost := fail(raw, 1)
+	lost.Config.Codec, lost.State = "sign", Lost
+	worse := fail(raw, 1)
+	worse.Config.Codec = "onebit"
+	worse.ID = worse.Config.Hash()
+	runs = Comparable(append(runs, fail(raw, 8), fail(raw, 9), lost, worse))
+	if len(runs) != 7 {
+		t.Fatalf("%d runs can be compared", len(runs))
+	}
+	c, err := Compare(Groups(runs), 0, acc, 0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := c.Write(&out, "markdown", 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| raw | 2 of 4 |", "for 2 of 4 |", "| onebit | 0 of 1 | - |", "| never |", "codec=raw,seed=9 failed at step 7 and is in no mean: worker 1: fc1.weight has NaN\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// A target that is asked for is that of the fields that tell the way to it.
+func TestCompareByTheTargetAskedFor(t *testing.T) {
+	f, err := FieldNamed("target_seconds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gs := Groups(filtered(t, find(t, "schema2"), "mode=reduce", "state=done"))
+	for _, target := range []float64{0.3, 0.6} {
+		c, err := Compare(gs, 0, f, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range c.Groups {
+			var sum float64
+			for _, r := range g.Runs {
+				d, err := r.ToTarget(target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += d.Seconds
+			}
+			if want := sum / float64(len(g.Runs)); g.N != len(g.Runs) || float64(g.Mean) != want {
+				t.Errorf("%s to %v: mean %v of %d, want %v", g.Label, target, g.Mean, g.N, want)
+			}
+		}
+	}
+}
+
 func TestDiff(t *testing.T) {
 	runs := filtered(t, find(t, "schema2"), "mode=reduce", "seed=1", "state=done")
 	d := Diff(runs[0], runs[1])

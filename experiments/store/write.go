@@ -88,7 +88,11 @@ func (c *Comparison) table() Table {
 				row = append(row, f.Show(g.Runs[0]))
 			}
 		}
-		row = append(row, fmt.Sprint(g.N), plusMinus(c.Field, g.Mean, g.Half))
+		n := fmt.Sprint(g.N)
+		if g.N < g.Of {
+			n += fmt.Sprintf(" of %d", g.Of)
+		}
+		row = append(row, n, plusMinus(c.Field, g.Mean, g.Half))
 		if several {
 			d := ""
 			if known(g.Diff) {
@@ -214,7 +218,9 @@ func (c *Comparison) notes() []string {
 			if r.Result != nil && r.Result.Note != "" {
 				add(r.Result.Note)
 			}
-			if r.State != Done {
+			if why, _, _ := strings.Cut(r.Error, "\n"); r.State == Failed && r.Result == nil {
+				add(fmt.Sprintf("%s failed at step %d and is in no mean: %s", r.Name, r.Step, why))
+			} else if r.State != Done {
 				add(fmt.Sprintf("%s is %s at step %d", r.Name, r.State, r.Step))
 			}
 		}

@@ -156,6 +156,10 @@ func (p Plan) one(ctx context.Context, o *Outcome, c Cost, cores int, view *prog
 	case o.Err != nil:
 		show.End("failed: "+o.Err.Error(), true)
 	default:
-		show.End(fmt.Sprintf("accuracy %.4f in %s", o.Result.Accuracy, progress.Seconds(time.Since(start).Seconds())), false)
+		what := fmt.Sprintf("accuracy %.4f", o.Result.Accuracy)
+		if o.Result.Weightless() {
+			what = fmt.Sprintf("%.4g samples/s", float64(o.Result.Samples)/o.Result.VirtualSeconds)
+		}
+		show.End(what+" in "+progress.Seconds(time.Since(start).Seconds()), false)
 	}
 }

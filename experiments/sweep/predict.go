@@ -38,8 +38,14 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 		runs = append(runs, j.Run)
 	}
 	updates, samples := evidence(past)
+	if at.Shelf == nil {
+		at.Shelf = &experiments.Shelf{}
+	}
 	var out []Cost
 	experiments.BuildAll(runs, at, progress, func(r experiments.Run, j *train.Job, err error) {
+		if own := jobs[len(out)].Config; err == nil && own != r.Config {
+			_, err = own.Build(at, progress) // the keys left out above may be what is wrong
+		}
 		if err != nil {
 			out = append(out, Cost{Err: err})
 			return

@@ -256,6 +256,18 @@ func TestParallelRunsAreBitEqual(t *testing.T) {
 	}
 }
 
+// Jobs that cannot run are told before any has begun, whichever key is wrong.
+func TestPredictTellsWhatCannotRun(t *testing.T) {
+	jobs, err := space(t, "device=none,v100").Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := Predict(jobs, nil, experiments.Places{}, nil)
+	if costs[0].Err != nil || costs[1].Err == nil || !strings.Contains(costs[1].Err.Error(), `key "device"`) {
+		t.Errorf("%v, %v", costs[0].Err, costs[1].Err)
+	}
+}
+
 // What codecs claim is what runs without evidence are predicted to send.
 func TestCountedBytesAreThoseOfTheRun(t *testing.T) {
 	jobs, err := space(t, "codec=raw,bf16,topk(keep=0.1),feedback(powersgd(rank=4))", "mode=reduce,gather,server", "workers=3").Jobs()

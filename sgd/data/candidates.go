@@ -35,7 +35,7 @@ func (r *recipe) inside(dir string, from Origin) (out []Location) {
 	for _, wantDir := range []bool{true, false} {
 		for _, e := range entries {
 			p := filepath.Join(dir, e.Name())
-			if !r.claims(e.Name()) || strings.HasSuffix(e.Name(), ".part") {
+			if !r.claims(e.Name()) || strings.HasSuffix(e.Name(), partSuffix) {
 				continue
 			}
 			if st, err := os.Stat(p); err == nil && st.IsDir() == wantDir {

@@ -21,7 +21,7 @@ func TestOpenCIFAR(t *testing.T) {
 		{"cifar100", []entry{{"CIFAR100/c.tar", tarBytes(hundred...)}}},
 	} {
 		ds := open(t, c.set, Options{Dir: put(t, c.files...)})
-		if ds.Train.Len() != 30 || ds.Test.Len() != 15 || ds.Train.Shape() != cifarShape || ds.Note != "" {
+		if ds.Train.Len() != 30 || ds.Test.Len() != 15 || ds.Train.Shape() != cifarShape || ds.Note != "30 training samples instead of 50000; 15 test samples instead of 10000" {
 			t.Errorf("%s: %d + %d of %s, %q", c.set, ds.Train.Len(), ds.Test.Len(), ds.Train.Shape(), ds.Note)
 		}
 		if b := batch(t, ds.Test, 13, 1); b.Y[0] != 3 || b.X[0] == b.X[1024] {
@@ -42,6 +42,31 @@ func TestCorruptCIFARIsNamed(t *testing.T) {
 	_, err := Open("cifar10", Options{Dir: put(t, entry{"cifar10/data_batch_1.bin", bad})})
 	if err == nil || !strings.Contains(err.Error(), "data_batch_1.bin: record 3 has label 10") {
 		t.Error(err)
+	}
+}
+
+// A batch that is missing, or cut off so that nothing recognises it, does not
+// pass for the whole set.
+func TestIncompleteCIFARIsNoted(t *testing.T) {
+	old := recipes["cifar10"]
+	r := *old
+	r.train, r.test = 30, 15
+	recipes["cifar10"] = &r
+	defer func() { recipes["cifar10"] = old }()
+	first, second, test := cifarBytes(cifar10Rec, 20), cifarBytes(cifar10Rec, 10), entry{"cifar10/test_batch.bin", cifarBytes(cifar10Rec, 15)}
+	for _, c := range []struct {
+		second []byte
+		note   string
+	}{
+		{second, ""},
+		{second[:7*cifar10Rec], "27 training samples instead of 30"},
+		{second[:7*cifar10Rec+5], "20 training samples instead of 30"},
+		{nil, "20 training samples instead of 30"},
+	} {
+		ds := open(t, "cifar10", Options{Dir: put(t, entry{"cifar10/data_batch_1.bin", first}, entry{"cifar10/data_batch_2.bin", c.second}, test)})
+		if ds.Note != c.note {
+			t.Errorf("%d bytes of the second batch: note %q, want %q", len(c.second), ds.Note, c.note)
+		}
 	}
 }
 

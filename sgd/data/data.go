@@ -101,7 +101,8 @@ type Info struct {
 	Shape                sgd.Shape
 	Classes, Train, Test int
 	BuiltIn              bool  // needs no files
-	Download             int64 // bytes to fetch, 0 if there is nothing to fetch
+	Public               bool  // Fetch downloads it
+	Download             int64 // bytes to fetch, 0 if that is not known
 }
 
 // List describes every set, by name.
@@ -111,7 +112,7 @@ func List() []Info {
 		in := Info{Name: e.Name, About: e.About, BuiltIn: true}
 		if r, ok := recipes[e.Name]; ok {
 			in.Licence, in.Shape, in.Classes = r.licence, r.shape, r.classes
-			in.Train, in.Test, in.BuiltIn = r.train, r.test, false
+			in.Train, in.Test, in.BuiltIn, in.Public = r.train, r.test, false, len(r.files) > 0
 			for _, f := range r.files {
 				in.Download += f.size
 			}

@@ -73,7 +73,11 @@ func (d *download) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (d *download) part() string { return d.dst + ".part" }
+// partSuffix is what a file is called that has not come whole. It counts for
+// nothing where sets are looked for and read.
+const partSuffix = ".part"
+
+func (d *download) part() string { return d.dst + partSuffix }
 
 // have is the number of bytes there already.
 func (d *download) have() int64 {

@@ -149,7 +149,7 @@ func TestOpenDownloads(t *testing.T) {
 	seen := map[string]bool{}
 	o := Options{Cache: t.TempDir(), Mirror: srv.URL + "/mirror", Progress: func(p Progress) { seen[p.Set+"/"+p.File] = true }}
 	var missing *MissingError
-	if _, err := Open("mnist", o); !errors.As(err, &missing) || requests.Load() != 0 {
+	if _, err := Open("mnist", o); !errors.As(err, &missing) || requests.Load() != 0 || !strings.Contains(err.Error(), "gradlab data mnist --fetch") {
 		t.Fatalf("without leave to download: %v", err)
 	}
 	o.Download = true
@@ -176,6 +176,49 @@ func TestOpenDownloads(t *testing.T) {
 	loc, err = Fetch(t.Context(), "mnist", o)
 	if err != nil || requests.Load() != 5 || loc.Files[2].State != Verified {
 		t.Errorf("%d requests, %v", requests.Load(), err)
+	}
+}
+
+// A download that was broken off, between two files or within one, is gone on with
+// when the set is opened again.
+func TestOpenGoesOnWithADownload(t *testing.T) {
+	files := fake(t)
+	cifar := tarBytes(entry{"data_batch_1.bin", cifarBytes(cifar10Rec, 20)}, entry{"test_batch.bin", cifarBytes(cifar10Rec, 10)})
+	packed := gz(cifar)
+	old := recipes["cifar10"]
+	r := *old
+	r.mirrors, r.files = nil, []remote{{name: "cifar-10-binary.tar.gz", size: int64(len(packed)), raw: sum(packed)}}
+	recipes["cifar10"] = &r
+	defer func() { recipes["cifar10"] = old }()
+
+	var requests atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		b := packed
+		if name, ok := strings.CutPrefix(r.URL.Path, "/mnist/"); ok {
+			b = files[name]
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
+	}))
+	defer srv.Close()
+	for _, c := range []struct {
+		set      string
+		there    []entry
+		samples  int
+		requests int32
+	}{
+		{"mnist", []entry{{"mnist/train-images", files["train-images"]}}, 30, 3},
+		{"mnist", []entry{{"mnist/train-images", files["train-images"]}, {"mnist/train-labels.part", files["train-labels"][:10]}}, 30, 3},
+		{"mnist", []entry{{"mnist/train-images.part", files["train-images"][:40]}}, 30, 4},
+		{"cifar10", []entry{{"cifar10/cifar-10-binary.tar.gz.part", packed[:len(packed)/2]}}, 20, 1},
+	} {
+		requests.Store(0)
+		ds, err := Open(c.set, Options{Cache: put(t, c.there...), Mirror: srv.URL, Download: true})
+		if err != nil {
+			t.Errorf("%s with %d files: %v", c.set, len(c.there), err)
+		} else if ds.Train.Len() != c.samples || requests.Load() != c.requests {
+			t.Errorf("%s with %d files: %d samples, %d requests", c.set, len(c.there), ds.Train.Len(), requests.Load())
+		}
 	}
 }
 

@@ -42,6 +42,11 @@ func (t *tree) load(r *recipe, keep string) (l loaded, err error) {
 	if a, b := l.parts[0], l.parts[1]; a.sh != b.sh {
 		return l, fmt.Errorf("%s: training samples are %s, test samples %s", t.root, a.sh, b.sh)
 	}
+	for p, want := range []int{r.train, r.test} {
+		if n := len(l.parts[p].label); want > 0 && n != want {
+			l.notes = append(l.notes, fmt.Sprintf("%d %s samples instead of %d", n, [2]string{"training", "test"}[p], want))
+		}
+	}
 	if c := l.parts[0].cls; r.classes > 0 && c != r.classes {
 		l.notes = append(l.notes, fmt.Sprintf("%d classes instead of %d", c, r.classes))
 	}

@@ -36,7 +36,7 @@ func (e *MissingError) Error() string {
 			put = filepath.Join("DIR", e.Name)
 		}
 		if e.Attempt == nil {
-			fmt.Fprintf(&b, "\n  - let gradlab download it: gradlab data %s", e.Name)
+			fmt.Fprintf(&b, "\n  - let gradlab download it: gradlab data %s --fetch", e.Name)
 		}
 		fmt.Fprintf(&b, "\n  - put %s into %s", strings.Join(e.Files, ", "), put)
 		for i, u := range e.URLs {

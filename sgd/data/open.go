@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -12,13 +13,27 @@ import (
 // find locates the set, downloading it if that is wanted and needed.
 func (r *recipe) find(o Options) (Location, error) {
 	loc := r.locate(o)
-	if loc.Found {
-		return loc, nil
-	}
-	if o.Download && len(r.files) > 0 {
+	if o.Download && len(r.files) > 0 && (!loc.Found || loc.Path == r.home(o) && r.cutOff(loc.Path)) {
 		return r.fetch(context.Background(), o)
 	}
-	return loc, r.missing(o, nil)
+	if !loc.Found {
+		return loc, r.missing(o, nil)
+	}
+	return loc, nil
+}
+
+// cutOff tells whether a download to dir ended between two files.
+func (r *recipe) cutOff(dir string) bool {
+	n := 0
+	for _, f := range r.files {
+		for _, name := range []string{f.name, strings.TrimSuffix(f.name, ".gz")} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				n++
+				break
+			}
+		}
+	}
+	return n > 0 && n < len(r.files)
 }
 
 // open reads the set into memory and serves it.

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // probe tells whether there is anything recognisable at path, looking at no
@@ -35,6 +36,9 @@ func probe(path string) bool {
 
 // kindOf recognises a file on disk, looking through compression.
 func kindOf(path string) (kind, error) {
+	if strings.HasSuffix(path, partSuffix) {
+		return otherKind, nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return otherKind, err

@@ -119,7 +119,7 @@ func (t *tree) walk(root *os.Root) (rest []string, err error) {
 				return fs.SkipDir
 			}
 			return nil
-		case d.IsDir():
+		case d.IsDir(), strings.HasSuffix(name, partSuffix):
 			return nil
 		case d.Type()&fs.ModeSymlink != 0:
 			if st, err := root.Stat(name); err != nil || !st.Mode().IsRegular() {
