@@ -137,12 +137,9 @@ func (l *localWorker) program(ctx context.Context, h comm.Host) error {
 		}
 		from := l.told
 		stopped = flags&flagStop != 0 && l.step < l.job.Updates
-		if l.rank == 0 {
-			if err := l.report(ctx); err != nil {
-				return err
-			}
+		if err := l.report(ctx); err != nil {
+			return err
 		}
-		l.told = l.step
 		if stopped || (crossed(l.job.CheckpointEvery, from, l.step) && l.step < l.job.Updates) {
 			st, err := l.state()
 			if err == nil {
@@ -153,10 +150,8 @@ func (l *localWorker) program(ctx context.Context, h comm.Host) error {
 			}
 		}
 	}
-	if l.rank == 0 {
-		if err := l.snapshot(ctx, true); err != nil {
-			return err
-		}
+	if err := l.snapshot(ctx, true); err != nil {
+		return err
 	}
 	return l.final(ctx, stopped)
 }

@@ -158,7 +158,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &m); err != nil {
 			return err
 		}
-		if o.marks[from] = m; o.Job.Weightless { // nothing follows
+		if o.marks[from] = m; m.Bare {
 			return o.snapshot(ctx, from, comm.Frame{})
 		}
 	case tagSnapshot:
@@ -210,11 +210,11 @@ func (o *Observer) decode(f comm.Frame, v any) error {
 }
 
 // snapshot takes a shard's parameters; the evaluation is made once all shards
-// are there. Shards of an asynchronous run reach a version at different
-// instants: time is that of the latest.
+// are there, and without servers the counts of all workers. They reach a version
+// at different instants: time is that of the latest.
 func (o *Observer) snapshot(ctx context.Context, from int, f comm.Frame) error {
 	m, ok := o.marks[from]
-	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || !o.Job.Weightless && len(f.Body) != 4*o.shards[m.Shard].size() {
+	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || !m.Bare && len(f.Body) != 4*o.shards[m.Shard].size() {
 		return fmt.Errorf("rank %d sent a snapshot of %d bytes that was not announced or does not fit", from, len(f.Body))
 	}
 	delete(o.marks, from)
@@ -228,12 +228,15 @@ func (o *Observer) snapshot(ctx context.Context, from int, f comm.Frame) error {
 		o.parts[k] = e
 	}
 	need := len(o.shards)
-	if o.conduct != nil {
+	switch {
+	case o.conduct != nil:
 		need = o.conduct.models
+	case o.servers == 0:
+		need = o.Job.Workers
 	}
 	switch e.n++; {
-	case o.Job.Weightless:
-	case need > len(o.shards):
+	case m.Bare:
+	case o.conduct != nil && need > 1:
 		o.keep(e, from, f)
 	default:
 		o.fill(e, o.shards[m.Shard], f)

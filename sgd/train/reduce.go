@@ -248,10 +248,8 @@ func (r *reducer) program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-	if r.rank == 0 {
-		if err := r.snapshot(ctx, true); err != nil {
-			return err
-		}
+	if err := r.snapshot(ctx, true); err != nil {
+		return err
 	}
 	return r.final(ctx, stopped)
 }
@@ -735,21 +733,10 @@ func (r *reducer) present() sgd.Step {
 
 // report tells of the update made last.
 func (r *reducer) report(ctx context.Context) error {
-	if r.rank != 0 {
-		return nil
-	}
-	v, told, now := r.step, r.told, r.h.Now()
-	if r.job.Priority { // it may be made later, of what was there then
-		now = r.first.whole
-	}
+	v, told := r.step, r.told
 	r.told = v
-	r.prog.add(comm.Header{Value: r.loss})
-	if crossed(r.job.reportEvery(), told, v) || v == r.job.Updates {
-		p := r.job.progress(v, v*r.job.Workers)
-		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: now.Seconds(), LR: r.sched(p)}
-		r.prog.fill(&m, nil)
-		m.BytesUp, m.BytesDown = r.bytes()
-		if err := sendJSON(ctx, r.h, r.job, tagProgress, m); err != nil {
+	if r.rank == 0 {
+		if err := r.progress(ctx, crossed(r.job.reportEvery(), told, v) || v == r.job.Updates); err != nil {
 			return err
 		}
 	}
@@ -759,21 +746,40 @@ func (r *reducer) report(ctx context.Context) error {
 	return nil
 }
 
+// progress counts the update made last, and tells of those since it told if that
+// is due.
+func (r *reducer) progress(ctx context.Context, due bool) error {
+	if r.prog.add(comm.Header{Value: r.loss}); !due {
+		return nil
+	}
+	now := r.h.Now()
+	if r.job.Priority { // it may be made later, of what was there then
+		now = r.first.whole
+	}
+	p := r.job.progress(r.step, r.step*r.job.Workers)
+	m := Progress{Step: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: now.Seconds(), LR: r.sched(p)}
+	r.prog.fill(&m, nil)
+	up, down := r.bytes()
+	m.BytesUp, m.BytesDown = up*uint64(r.job.Workers), down*uint64(r.job.Workers)
+	return sendJSON(ctx, r.h, r.job, tagProgress, m)
+}
+
 // crossed says whether a multiple of every lies in (from, to]; 0: there are none.
 func crossed(every, from, to int) bool { return every > 0 && to/every > from/every }
 
-// bytes estimates what all ranks have sent and received from what this one has:
-// exact on symmetric topologies with payloads of equal length.
+// bytes is what this rank has sent and received.
 func (r *reducer) bytes() (up, down uint64) {
-	c, w := r.h.Traffic().Count(), uint64(r.job.Workers)
-	return c.SentBytes[comm.Gradient] * w, c.RecvBytes[comm.Gradient] * w
+	c := r.h.Traffic().Count()
+	return c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient]
 }
 
+// snapshot tells the observer of an update to be evaluated: the first rank what the
+// parameters are, all ranks when they had made it and what went over the network.
 func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	up, down := r.bytes()
 	m := mark{Version: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: r.h.Now().Seconds(), Up: up, Down: down, Last: last}
-	if r.job.Weightless {
+	if m.Bare = r.rank > 0 || r.job.Weightless; m.Bare {
 		return sendJSON(ctx, r.h, r.job, tagMark, m)
 	}
 	return sendSnapshot(ctx, r.h, r.job, m, r.common.params)

@@ -22,7 +22,7 @@ type Progress struct {
 	AgeMean       float64 `json:"age_mean"`    // seconds, since the last report
 	GapMean       float64 `json:"gap_mean"`    // since the last report; 0 unless it is measured
 	UpdateRate    float64 `json:"update_rate"` // updates a second since the last report
-	BytesUp       uint64  `json:"bytes_up"`    // so far, at the lead rank
+	BytesUp       uint64  `json:"bytes_up"`    // so far, at the lead server; without servers as if all workers did as the first
 	BytesDown     uint64  `json:"bytes_down"`
 
 	Workers []WorkerState `json:"workers,omitempty"` // how they do, now and then; nil with more than MaxWorkerStates
@@ -117,15 +117,16 @@ func (r *RankReport) send(ctx context.Context, h comm.Host, j *Job, t *timer) er
 }
 
 // mark announces a snapshot of one shard's parameters, which follows as a frame
-// of its own.
+// of its own unless the mark is bare.
 type mark struct {
 	Shard    int
 	Version  int
 	Samples  uint64
 	Epoch    float64
 	Seconds  float64
-	Up, Down uint64
+	Up, Down uint64 // bytes that the sender answers for
 	Last     bool
+	Bare     bool
 }
 
 // reportEvery is the number of updates between progress reports.

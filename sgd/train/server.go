@@ -748,8 +748,8 @@ func (s *server) bytes() (up, down uint64) {
 func (s *server) snapshot(ctx context.Context, last bool) error {
 	up, down := s.bytes()
 	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
-	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
-	if s.job.Weightless {
+	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last, Bare: s.job.Weightless}
+	if m.Bare {
 		return sendJSON(ctx, s.h, s.job, tagMark, m)
 	}
 	return sendSnapshot(ctx, s.h, s.job, m, s.store.params)
