@@ -144,7 +144,7 @@ func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, s
 func (h *host) SendLent(ctx context.Context, to int, hd comm.Header, b []byte, l *comm.Loan) error {
 	if to >= 0 && to < h.run.cfg.World && h.run.hosts[to] == nil {
 		if p := h.run.links[h.run.owner[to]].Load(); p != nil && p.lane == nil {
-			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, &h.traffic)))
+			return h.Send(ctx, to, comm.NewFrame(hd, l.Lend(b, &h.traffic, p)))
 		}
 	}
 	src := comm.Copied(b)

@@ -169,3 +169,81 @@ func TestAllReducesOverProcesses(t *testing.T) {
 		}
 	}
 }
+
+// A link that ends in the middle of a body ends the waits for what was lent to
+// it: gRPC forgets what it has not written out.
+func TestLoansEndWithACutLink(t *testing.T) {
+	cut := make(chan struct{})
+	err := firstOf(together(t.Context(), []comm.Program{
+		func(ctx context.Context, h comm.Host) error {
+			s, l := h.(comm.Streamer), h.(*host).run.links[1].Load()
+			b := make([]byte, 4<<20)
+			loans := make([]comm.Loan, 12)
+			for i := range loans {
+				if err := s.SendLent(ctx, 1, comm.Header{}, b, &loans[i]); err != nil {
+					return err
+				}
+			}
+			time.Sleep(100 * time.Millisecond) // windows and sockets are full
+			_ = l.conn.Close()
+			close(cut)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			for i := range loans {
+				var gone *comm.PeerError
+				if err := loans[i].Wait(ctx); err != nil && (!errors.As(err, &gone) || gone.Rank != 1) {
+					return fmt.Errorf("loan %d: %w", i, err)
+				}
+			}
+			return nil
+		},
+		func(ctx context.Context, h comm.Host) error {
+			l := h.(*host).run.links[0].Load()
+			l.mu.Lock() // its receiver hangs
+			<-cut
+			l.mu.Unlock()
+			return nil
+		},
+	}, split(2, 1), func(_ int, c *Config) { c.Links = LinksGRPC }))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// F27: who stops to read in an all-reduce of which it has said its own part is
+// dropped, and the others end: rank 0 had but to get its sums out.
+func TestF27DeafReaderOfAnAllReduce(t *testing.T) {
+	const n = 6 << 20
+	ended := make(chan struct{})
+	errs := together(t.Context(), all(3, func(ctx context.Context, h comm.Host) error {
+		if h.Rank() == 2 {
+			l := h.(*host).run.links[0].Load()
+			go func() {
+				for h.Traffic().Count().SentBytes[comm.Gradient] < 4*n {
+					time.Sleep(time.Millisecond)
+				}
+				l.mu.Lock() // its receiver hangs
+				select {
+				case <-ended:
+				case <-time.After(20 * time.Second):
+				}
+				l.mu.Unlock()
+			}()
+		}
+		g := collective.Group{Ranks: []int{0, 1, 2}, Me: h.Rank()}
+		began := time.Now()
+		_, err := collective.AllReduce(ctx, h, g, collective.Tree{}, comm.Header{Run: 42, Tag: 1}, make([]float32, n), inPlace{})
+		if h.Rank() != 0 {
+			return err
+		}
+		close(ended)
+		var gone *comm.PeerError
+		if took := time.Since(began); !errors.As(err, &gone) || gone.Rank != 2 || took > 10*time.Second {
+			return fmt.Errorf("after %v: %v", took, err)
+		}
+		return nil
+	}), split(3, 1), func(_ int, c *Config) { c.Links, c.Lease = LinksGRPC, time.Second })
+	if errs[0] != nil {
+		t.Error(errs[0])
+	}
+}

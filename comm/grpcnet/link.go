@@ -110,6 +110,17 @@ func (l *link) serve() error {
 	return nil
 }
 
+// Gone and Why implement comm.Holder: a stream that ends in the middle of a
+// message never says that its bytes are read no more.
+func (l *link) Gone() <-chan struct{} { return l.stop }
+
+func (l *link) Why() error {
+	if g := l.run.gone[l.run.table[l.peer].Ranks[0]].Load(); g != nil {
+		return g.err
+	}
+	return errEnded
+}
+
 func (l *link) takeDown() { l.stopOnce.Do(func() { close(l.stop) }) }
 
 // send writes what is queued, and heartbeats.
