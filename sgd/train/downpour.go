@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -135,7 +136,7 @@ func (r *replica) train(ctx context.Context) error {
 	}
 	again := true // the first fetch, and the one after a mark, is waited for
 	for {
-		if r.step%j.NFetch == 0 {
+		if again || r.step%j.NFetch == 0 { // a stop comes at any step
 			if err := r.fetched(ctx); err != nil { // the fetch begun NFetch steps ago
 				return err
 			}
@@ -179,6 +180,32 @@ func (r *replica) train(ctx context.Context) error {
 			again = true
 		}
 	}
+}
+
+// checkpoint keeps what was added up since the last push, too: at a mark that is
+// nothing, but a stop comes at any step.
+func (r *replica) checkpoint(ctx context.Context) error {
+	st := newState()
+	if err := r.save(st); err != nil {
+		return err
+	}
+	if r.sum.f != nil {
+		st.Vectors[fmt.Sprintf("sum/%d", r.rank)] = r.sum.f
+		st.Ints[fmt.Sprintf("losses/%d", r.rank)] = int64(math.Float64bits(r.losses))
+	}
+	return r.mark(ctx, st)
+}
+
+func (r *replica) load(st *State) error {
+	name := fmt.Sprintf("sum/%d", r.rank)
+	if v := st.Vectors[name]; v != nil {
+		r.sum = newVector(len(r.params.f))
+		if err := st.vector(name, r.sum.f); err != nil {
+			return err
+		}
+		r.losses = math.Float64frombits(uint64(st.Ints[fmt.Sprintf("losses/%d", r.rank)]))
+	}
+	return r.worker.load(st)
 }
 
 // atMark says whether a checkpoint is due. The replica that warms up counts its

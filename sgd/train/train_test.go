@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -410,6 +412,49 @@ func TestStop(t *testing.T) {
 			if full.Final.Step != 500 {
 				t.Errorf("%s: went on to step %d", name, full.Final.Step)
 			}
+		}
+	}
+}
+
+// where notes the parameters that each pass is made on.
+type where struct {
+	sgd.Model
+	mu     *sync.Mutex
+	passes *[][]float32
+}
+
+func (w where) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	w.mu.Lock()
+	*w.passes = append(*w.passes, slices.Clone(p.Params))
+	w.mu.Unlock()
+	return w.Model.Grad(ctx, p, b)
+}
+
+// A replica that was stopped between two fetches and two pushes goes on from the
+// parameters there are, with the gradients it had not pushed yet.
+func TestDownpourGoesOnFromAnyStep(t *testing.T) {
+	var mu sync.Mutex
+	var passes [][]float32
+	opts := []option{mode("downpour"), policy("asp"), func(j *train.Job) {
+		j.Workers, j.NFetch, j.NPush, j.Updates = 1, 7, 3, 60
+		j.Model = where{j.Model, &mu, &passes}
+	}}
+	for polls := range 8 {
+		_, s := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) {
+			n := 0
+			j.Stopping = func() bool { n++; return n > 6+polls }
+		})...), nil)
+		if s.last == nil {
+			t.Fatal("no checkpoint")
+		}
+		step := int(s.last.Ints["step/0"])
+		if _, kept := s.last.Vectors["sum/0"]; kept != (step%3 != 0) {
+			t.Errorf("stopped at step %d: gradients not pushed are kept: %v", step, kept)
+		}
+		passes = nil
+		runOn(t, simulated(0), job(t, opts...), s.last)
+		if !slices.Equal(passes[0], s.last.Vectors["param"]) {
+			t.Errorf("stopped at step %d, it goes on from other parameters than there are", step)
 		}
 	}
 }
