@@ -637,7 +637,7 @@ func (s *server) goOn(ctx context.Context, w int, params bool) error {
 		hd.Flags |= flagDone
 	}
 	if !params {
-		return s.h.Send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
+		return s.send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
 	}
 	return s.parameters(ctx, hd, w)
 }
