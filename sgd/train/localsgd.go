@@ -282,7 +282,7 @@ func (l *localWorker) load(st *State) error {
 	if err := l.common.load(st, l.round); err != nil {
 		return err
 	}
-	if err := l.loadCodecs(st); err != nil {
+	if err := l.loadOwn(st); err != nil {
 		return err
 	}
 	return l.inner.load(st, fmt.Sprintf("inner/%d/", l.rank))

@@ -77,3 +77,32 @@ func TestNonFinite(t *testing.T) {
 		}
 	}
 }
+
+// What was counted before a stop is counted behind it, too.
+func TestCountsResume(t *testing.T) {
+	for name, opts := range map[string][]option{
+		"server": {}, "reduce": {mode("reduce")}, "localsgd": {mode("localsgd(h=2)")}, "easgd": {mode("easgd(tau=2)"), policy("asp"), optimizer("sgd")},
+		"downpour": {mode("downpour"), policy("asp")}, "dpsgd": {mode("dpsgd"), graph("ring")}, "adpsgd": {mode("adpsgd"), graph("ring"), func(j *train.Job) { j.Updates = 240 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole, _, again := resumes(t, 1, append(opts, func(j *train.Job) {
+				j.Model, j.NonFinite, j.CheckpointEvery = spoiling{j.Model}, "zero", 8
+			})...)
+			count := func(o *train.Observer) (zeroed, delays uint64) {
+				for _, r := range o.Reports {
+					zeroed += r.Zeroed
+					for _, n := range r.Delays {
+						delays += n
+					}
+				}
+				return zeroed, delays
+			}
+			zeroed, delays := count(whole)
+			for _, o := range again {
+				if z, d := count(o); z != zeroed || d != delays || z == 0 {
+					t.Errorf("resumed: %d gradients zeroed and %d told late, want %d and %d", z, d, zeroed, delays)
+				}
+			}
+		})
+	}
+}

@@ -326,6 +326,10 @@ func (p *peer) checkpoint(ctx context.Context, m mover, updates int) error {
 	st := newState()
 	st.Ints["version"] = int64(updates)
 	st.Ints[fmt.Sprintf("step/%d", p.rank)] = int64(p.step)
+	st.Ints[fmt.Sprintf("zeroed/%d", p.rank)] = int64(p.stats.zeroed)
+	for d, n := range p.delays {
+		st.Ints[fmt.Sprintf("delays/%d/%d", p.rank, d)] = int64(n)
+	}
 	c := p.h.Traffic().Count()
 	st.Ints[fmt.Sprintf("bytes_up/%d", p.rank)] = int64(c.SentBytes[comm.Gradient])
 	st.Ints[fmt.Sprintf("bytes_down/%d", p.rank)] = int64(c.RecvBytes[comm.Gradient])
@@ -350,6 +354,14 @@ func (p *peer) checkpoint(ctx context.Context, m mover, updates int) error {
 func (p *peer) load(st *State, m mover) error {
 	p.step = int(st.Ints[fmt.Sprintf("step/%d", p.rank)])
 	p.times.earlier = p.step
+	p.stats.zeroed = uint64(st.Ints[fmt.Sprintf("zeroed/%d", p.rank)])
+	for {
+		n, ok := st.Ints[fmt.Sprintf("delays/%d/%d", p.rank, len(p.delays))]
+		if !ok {
+			break
+		}
+		p.delays = append(p.delays, uint64(n))
+	}
 	if p.x.f != nil {
 		if err := st.vector(fmt.Sprintf("own/%d", p.rank), p.x.f); err != nil {
 			return err

@@ -792,6 +792,7 @@ func (r *reducer) state() (*State, error) {
 	}
 	st := newState()
 	st.Ints[fmt.Sprintf("step/%d", r.rank)] = int64(r.step)
+	st.Ints[fmt.Sprintf("zeroed/%d", r.rank)] = int64(r.stats.zeroed)
 	c := r.h.Traffic().Count()
 	st.Ints[fmt.Sprintf("bytes_up/%d", r.rank)] = int64(c.SentBytes[comm.Gradient])
 	st.Ints[fmt.Sprintf("bytes_down/%d", r.rank)] = int64(c.RecvBytes[comm.Gradient])
@@ -814,10 +815,12 @@ func (r *reducer) load(st *State) error {
 	if err := r.common.load(st, r.step); err != nil {
 		return err
 	}
-	return r.loadCodecs(st)
+	return r.loadOwn(st)
 }
 
-func (r *reducer) loadCodecs(st *State) error {
+// loadOwn takes up what this rank alone has.
+func (r *reducer) loadOwn(st *State) error {
+	r.stats.zeroed = uint64(st.Ints[fmt.Sprintf("zeroed/%d", r.rank)])
 	for i, ex := range r.ex {
 		if err := loadState(st, fmt.Sprintf("codec/up/%d/%s", r.rank, r.shard.pieces[i].block.Name), ex); err != nil {
 			return err

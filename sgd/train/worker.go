@@ -667,6 +667,7 @@ func (w *worker) goOn(ctx context.Context) error {
 func (w *worker) save(st *State) error {
 	w.amend.save(st, fmt.Sprintf("amend/worker/%d/", w.rank))
 	st.Ints[fmt.Sprintf("step/%d", w.rank)] = int64(w.step)
+	st.Ints[fmt.Sprintf("zeroed/%d", w.rank)] = int64(w.stats.zeroed)
 	for _, l := range w.links {
 		st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)] = int64(l.seq)
 		if err := l.out.save(st, fmt.Sprintf("codec/up/%d/", w.rank)); err != nil {
@@ -683,6 +684,7 @@ func (w *worker) load(st *State) error {
 		w.step = max(w.step, int(st.Ints[fmt.Sprintf("step/%d", r)]))
 	}
 	w.times.earlier = w.step
+	w.stats.zeroed = uint64(st.Ints[fmt.Sprintf("zeroed/%d", w.rank)])
 	if alive {
 		if err := w.amend.load(st, fmt.Sprintf("amend/worker/%d/", w.rank)); err != nil {
 			return err
