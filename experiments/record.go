@@ -43,6 +43,7 @@ type folder struct {
 	network *NetworkUse // of this leg, on a virtual network
 	cut     string      // what a trace of it leaves out; "": nothing, or there is none
 	failed  int         // checkpoints in a row that could not be written
+	unsaved error       // why the last one could not be
 }
 
 // counters are totals that go on over a resume.

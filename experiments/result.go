@@ -80,8 +80,9 @@ type Ledger struct {
 	Causes   map[string]uint64 `json:"causes,omitempty"` // of rejections and losses
 }
 
-// gather fills the result from what the observer collected.
-func (r *Result) gather(o *train.Observer, base counters) {
+// gather fills the result from what the observer collected; seconds are those of
+// the net's clock, of all legs.
+func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	j := o.Job
 	r.Accuracy, r.Loss = o.Final.Accuracy, o.Final.Loss
 	r.Steps, r.Samples, r.ParamsSHA256 = o.Final.Step, o.Final.Samples, o.SHA256
@@ -149,6 +150,9 @@ func (r *Result) gather(o *train.Observer, base counters) {
 		r.Ledger.Lost = r.Ledger.Sent - got
 	}
 	r.measured(o)
+	if seconds > 0 {
+		r.UpdateRate = float64(r.Steps) / seconds
+	}
 	r.Lost = append(slices.Clone(base.Lost), o.Dead...)
 	r.Degraded = len(r.Lost) > 0
 	if r.Ledger.Zeroed > 0 {
@@ -191,9 +195,6 @@ func (r *Result) measured(o *train.Observer) {
 		}
 	}
 	r.Age, r.Gap = train.MergeSpreads(age...), train.MergeSpreads(gap...)
-	if o.Final.Seconds > 0 {
-		r.UpdateRate = float64(r.Steps) / o.Final.Seconds
-	}
 }
 
 // Crossed is the number of bytes that crossed the network: up and down with

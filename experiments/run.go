@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -107,12 +108,13 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 	defer unlock()
 	defer os.Remove(f.file(stopFile))
 	_ = os.Remove(f.file(stopFile)) // asked of an earlier leg
-	job.Stopping = f.stopping(opt.Stopping)
 	status := Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: name, Run: run.Name, Hash: hash}
 	if err := f.begin(c, opt.Args); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
 	}
 	rec := &recorder{f: f, job: job, hash: hash, status: status, virtual: c.Net == "sim", watch: opt.Watch}
+	asked := f.stopping(opt.Stopping)
+	job.Stopping = func() bool { return rec.broken.Load() || asked() }
 	obs := &train.Observer{Job: job, Sink: rec}
 	rec.obs = obs
 	if resumed {
@@ -165,7 +167,14 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 		return nil, fmt.Errorf("%s: %w", title, err)
 	}
 	r := &Result{Recipe: name, Name: run.Name, Folder: f.path, Status: "done", Target: c.Target, Config: c.Map()}
-	r.gather(obs, f.base)
+	r.gather(obs, f.base, rec.clock(obs.Final.Seconds))
+	if r.Status == "stopped" && f.unsaved != nil {
+		err := fmt.Errorf("stopped, but the checkpoint could not be written (--resume goes on from the one before, if there is one): %w", f.unsaved)
+		_ = rec.setState("failed", err)
+		_ = rec.events.end(nil, err)
+		rec.show.Done("failed: " + err.Error())
+		return nil, fmt.Errorf("%s: %w", title, err)
+	}
 	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
 	if c.Net == "sim" {
 		r.VirtualSeconds, r.Network = obs.Final.Seconds, f.network
@@ -320,6 +329,7 @@ type recorder struct {
 	trainLoss float64
 	order     *os.File // nil: nothing was logged yet
 	err       error    // of the record itself
+	broken    atomic.Bool
 }
 
 var _ train.Sink = (*recorder)(nil)
@@ -357,6 +367,9 @@ func (r *recorder) clock(s float64) float64 {
 }
 
 func (r *recorder) Checkpoint(version int, s *train.State) error {
+	if r.err != nil { // a run must not go on behind a gap
+		return r.err
+	}
 	c := r.f.base
 	c.Up += uint64(s.Ints["bytes_up"])
 	c.Down += uint64(s.Ints["bytes_down"])
@@ -364,7 +377,7 @@ func (r *recorder) Checkpoint(version int, s *train.State) error {
 	c.Lost = append(slices.Clone(c.Lost), r.obs.Dead...)
 	c.Now = r.clock(float64(s.Ints["nanoseconds"]) / 1e9)
 	err := r.f.saveCheckpoint(version, r.hash, s, r.job.Model.Layout(), c)
-	if err == nil {
+	if r.f.unsaved = err; err == nil {
 		r.f.failed = 0
 		r.show.Note("checkpoint at step %d", version)
 		return nil
@@ -378,9 +391,12 @@ func (r *recorder) Checkpoint(version int, s *train.State) error {
 	return nil
 }
 
+// keep notes that the record has a gap. The run ends at the next step: made to its
+// end it could not be told, and it can go on from its last checkpoint.
 func (r *recorder) keep(err error) {
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("metrics: %w", err)
+		r.broken.Store(true)
 	}
 }
 

@@ -172,6 +172,25 @@ func TestResumeIsBitEqual(t *testing.T) {
 	}
 }
 
+// The rate of a resumed run is that of all its legs, on clocks that begin anew too.
+func TestRateOverLegs(t *testing.T) {
+	for _, net := range []string{"local", "sim"} {
+		run, dir, asked := mustRuns(t, small, "net="+net, "steps=60")[0], t.TempDir(), 0
+		_, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { asked++; return asked > 30 }})
+		if !errors.Is(err, ErrStopped) {
+			t.Fatal(err)
+		}
+		r, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Resume: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := r.Evals[len(r.Evals)-1]
+		if made := r.UpdateRate * last.Seconds; made < 59.9 || made > 60.1 {
+			t.Errorf("net=%s: %.4g updates a second for %.4g s are %.4g updates, want 60", net, r.UpdateRate, last.Seconds, made)
+		}
+	}
+}
+
 // A checkpoint of another configuration is refused, and so is a folder that
 // another process writes to.
 func TestResumeRefuses(t *testing.T) {

@@ -193,7 +193,7 @@ func (c Config) shadow(ctx context.Context, ds sgd.Dataset, updates int) (side W
 	part := float64(updates) / float64(side.Replayed)
 	side.Seconds = part * obs.Final.Seconds
 	var r Result
-	r.gather(obs, counters{})
+	r.gather(obs, counters{}, obs.Final.Seconds)
 	side.BytesUp, side.BytesDown = part*float64(r.BytesUp), part*float64(r.BytesDown)
 	_, side.Network = useOf(net.Links(), 1+slices.Max(c.place(servers)), c.NetworkRack, job.World(), net.Now())
 	return side, nil
