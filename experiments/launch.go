@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -72,8 +71,8 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 		return err
 	}
 	defer net.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	procs, err := startAll(job.World(), threadsEach(c.Threads, job.Workers), func(rank int) Command {
 		return opt.Join(rank, net.Addr(), f.file("config.yaml"), tokenFile)
 	})
@@ -190,7 +189,7 @@ func startAll(n, threads int, command func(rank int) Command) (*processes, error
 }
 
 // watch ends a run whose ranks die before all have joined.
-func (p *processes) watch(ctx context.Context, joined <-chan struct{}, cancel func()) {
+func (p *processes) watch(ctx context.Context, joined <-chan struct{}, cancel context.CancelCauseFunc) {
 	for {
 		select {
 		case <-joined:
@@ -200,7 +199,7 @@ func (p *processes) watch(ctx context.Context, joined <-chan struct{}, cancel fu
 		case r := <-p.gone:
 			if p.all[r].err != nil {
 				time.Sleep(200 * time.Millisecond) // its refusal may be on its way
-				cancel()
+				cancel(fmt.Errorf("rank %d ended before the run began", r))
 				return
 			}
 		}
@@ -248,17 +247,21 @@ func (p *processes) failure() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// tail keeps the end of what a process says.
+// tail keeps the end of what a process says. What of it is quoted begins with the
+// last error it tells or, as stacks are long, with the reason of its crash.
 type tail struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
+// quoted is how many lines of a failed process are told.
+const quoted = 6
+
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.b.Write(p)
-	if over := t.b.Len() - 8<<10; over > 0 {
+	if over := t.b.Len() - 64<<10; over > 0 {
 		t.b.Next(over)
 	}
 	return len(p), nil
@@ -267,12 +270,12 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var lines []string
-	for sc := bufio.NewScanner(bytes.NewReader(t.b.Bytes())); sc.Scan(); {
-		lines = append(lines, sc.Text())
+	lines := strings.Split(strings.TrimSpace(t.b.String()), "\n")
+	from := max(0, len(lines)-quoted)
+	for i, l := range lines {
+		if strings.HasPrefix(l, "gradlab: ") || strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") {
+			from = i
+		}
 	}
-	if len(lines) > 6 {
-		lines = lines[len(lines)-6:]
-	}
-	return strings.Join(lines, "\n  ")
+	return strings.Join(lines[from:min(from+quoted, len(lines))], "\n  ")
 }
