@@ -324,9 +324,13 @@ func TestWhoami(t *testing.T) {
 	}{
 		{name: "flags", rank: 2, at: "h:1", want: Who{Rank: 2, Coordinator: "h:1", Source: "flags"}},
 		{name: "flags before variables", rank: 2, at: "h:1", env: map[string]string{"RANK": "5", "WORLD_SIZE": "x"}, want: Who{Rank: 2, Coordinator: "h:1", Source: "flags"}},
+		{name: "flags of the leader", rank: 0, at: "h:1", want: Who{Coordinator: "h:1", Lead: true, Source: "flags"}},
 		{name: "rank alone", rank: 2, bad: "--coordinator"},
 		{name: "torchrun", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "h", "MASTER_PORT": "9"}, want: Who{Rank: 1, World: 4, Coordinator: "h:9", Source: "torchrun's variables"}},
 		{name: "torchrun's leader", rank: -1, env: map[string]string{"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "h", "MASTER_PORT": "9"}, want: Who{World: 4, Coordinator: "h:9", Lead: true, Source: "torchrun's variables"}},
+		{name: "torchrun whose agent listens itself", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "h", "MASTER_PORT": "29500", "TORCHELASTIC_USE_AGENT_STORE": "True"}, want: Who{Rank: 1, World: 4, Coordinator: "h:29501", Source: "torchrun's variables"}},
+		{name: "torchrun whose agent does not", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "h", "MASTER_PORT": "29500", "TORCHELASTIC_USE_AGENT_STORE": "False"}, want: Who{Rank: 1, World: 4, Coordinator: "h:29500", Source: "torchrun's variables"}},
+		{name: "torchrun over IPv6", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "fd00::1", "MASTER_PORT": "9"}, want: Who{Rank: 1, World: 4, Coordinator: "[fd00::1]:9", Source: "torchrun's variables"}},
 		{name: "torchrun without an address", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4"}, bad: "MASTER_ADDR"},
 		{name: "torchrun without a port", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "h"}, bad: "MASTER_PORT"},
 		{name: "no rank at all", rank: -1, bad: "no rank"},

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 )
@@ -23,7 +24,7 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 		if coordinator == "" {
 			return Who{}, fmt.Errorf("--rank needs --coordinator host:port")
 		}
-		return Who{Rank: rank, Coordinator: coordinator, Source: "flags"}, nil
+		return Who{Rank: rank, Coordinator: coordinator, Lead: rank == 0, Source: "flags"}, nil
 	}
 	for _, l := range []struct{ name, rank, world string }{
 		{"torchrun's variables", "RANK", "WORLD_SIZE"},
@@ -47,7 +48,7 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 			}
 		}
 		if w.Coordinator == "" {
-			addr, port := getenv("MASTER_ADDR"), getenv("MASTER_PORT")
+			addr, port := strings.Trim(getenv("MASTER_ADDR"), "[]"), masterPort(getenv)
 			if addr == "" {
 				addr = slurmLeader(getenv)
 			}
@@ -57,12 +58,22 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 			if addr == "" || port == "" {
 				return Who{}, fmt.Errorf("rank %d from %s, but nothing says where the coordinator is: set MASTER_ADDR and MASTER_PORT, or give --coordinator host:port", w.Rank, l.name)
 			}
-			w.Coordinator = addr + ":" + port
+			w.Coordinator = net.JoinHostPort(addr, port)
 		}
 		w.Lead = w.Rank == 0
 		return w, nil
 	}
 	return Who{}, fmt.Errorf("no rank: give --rank and --coordinator, or start this under torchrun, mpirun, srun or an indexed job")
+}
+
+// masterPort is MASTER_PORT, or the port behind it where torchrun's agent says
+// that it listens there itself.
+func masterPort(getenv func(string) string) string {
+	port := getenv("MASTER_PORT")
+	if n, err := strconv.Atoi(port); err == nil && strings.EqualFold(getenv("TORCHELASTIC_USE_AGENT_STORE"), "true") {
+		return strconv.Itoa(n%65535 + 1)
+	}
+	return port
 }
 
 // slurmLeader is the first host of the step's node list: "n[03-07,9],m1" → n03.

@@ -306,6 +306,24 @@ func TestStartedByHand(t *testing.T) {
 	}
 }
 
+// Flags say what a launcher's variables do.
+func TestStartedByFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	file, out, at := recipe(t, quick), t.TempDir(), fmt.Sprint("127.0.0.1:", freePort(t))
+	rank := func(n int) *program {
+		return start(t, []string{"GRADLAB_TOKEN=secret"}, "join", file, "mode=reduce", "--rank", fmt.Sprint(n), "--coordinator", at, "--out", out)
+	}
+	for _, p := range []*program{rank(1), rank(0)} {
+		p.expect(0)
+	}
+	if files, _ := filepath.Glob(filepath.Join(out, "*", "*", "result.json")); len(files) != 1 {
+		t.Errorf("%v", files)
+	}
+}
+
 // F10 by hand: a signal to every rank, as a scheduler sends it, stops the run
 // after a checkpoint.
 func TestStartedByHandStops(t *testing.T) {

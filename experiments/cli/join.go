@@ -13,13 +13,14 @@ import (
 func (e *env) joinCommand() *cobra.Command {
 	var rank int
 	var coordinator, listen, tokenFile, out string
-	var insecure, resume bool
+	var insecure, resume, launched bool
 	c := &cobra.Command{
 		Use:   "join RECIPE|FILE [key=value …]",
 		Short: "Be one rank of a run made of several processes",
 		Long: `Join runs one rank. Rank and the coordinator's address come from flags or, in
 this order, from what launchers set: RANK, WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT (torchrun); OMPI_COMM_WORLD_RANK; PMI_RANK; SLURM_PROCID;
+MASTER_PORT (torchrun; the port behind it where torchrun's agent listens there
+itself); OMPI_COMM_WORLD_RANK; PMI_RANK; SLURM_PROCID;
 JOB_COMPLETION_INDEX. All ranks are given the same recipe and keys. Workers are
 ranks 0 … workers−1, servers follow.
 
@@ -45,6 +46,7 @@ named by --token-file or in GRADLAB_TOKEN.`,
 			if err != nil {
 				return usageError{err}
 			}
+			who.Lead = who.Lead && !launched
 			token := os.Getenv("GRADLAB_TOKEN")
 			if tokenFile != "" {
 				b, err := os.ReadFile(tokenFile)
@@ -88,5 +90,7 @@ named by --token-file or in GRADLAB_TOKEN.`,
 	f.BoolVar(&insecure, "insecure-listen-i-accept-plaintext", false, "permit plain text beyond loopback")
 	f.StringVar(&out, "out", "runs", "base folder of run folders (rank 0)")
 	f.BoolVar(&resume, "resume", false, "go on with a stopped run (rank 0)")
+	f.BoolVar(&launched, "launched", false, "the process that started this one coordinates")
+	_ = f.MarkHidden("launched")
 	return c
 }
