@@ -105,7 +105,8 @@ func (f *Frame) Release() {
 // Endpoint is a rank's mouth and ears. Frames from one rank to another arrive
 // in the order sent. Send never waits for the receiver's program, but may wait
 // for a bounded queue. Every wait ends: by a frame, by ctx, by the net's
-// deadline (ErrDeadline), or because a peer is gone (*PeerError).
+// deadline (ErrDeadline; Idle activities have none), or because a peer is gone
+// (*PeerError).
 type Endpoint interface {
 	Rank() int
 	Size() int // ranks 0 … Size−1, the observer included

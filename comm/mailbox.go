@@ -31,7 +31,7 @@ type Mailbox struct {
 }
 
 // NewMailbox returns the inbox of rank. A Recv that waits longer than deadline
-// (0: for ever) ends in ErrDeadline.
+// (0: for ever) ends in ErrDeadline, unless its activity is Idle.
 func NewMailbox(rank int, deadline time.Duration) *Mailbox {
 	return &Mailbox{rank: rank, deadline: deadline, gone: map[int]*PeerError{}}
 }
@@ -335,7 +335,7 @@ func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
 	default:
 	}
 	var timeout <-chan time.Time
-	if m.deadline > 0 {
+	if m.deadline > 0 && !isIdle(ctx) {
 		if r.late == nil {
 			r.late = time.NewTimer(m.deadline)
 		} else {

@@ -94,3 +94,15 @@ func TestPostsInOrder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who only answers others waits as long as nobody asks.
+func TestIdleHasNoDeadline(t *testing.T) {
+	m := NewMailbox(0, 10*time.Millisecond)
+	if _, err := m.Recv(t.Context(), AnyRank, AnyTag); !errors.Is(err, ErrDeadline) {
+		t.Error(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { m.Put(Frame{Header: Header{From: 1}}) })
+	if _, err := m.Recv(Idle(t.Context()), AnyRank, AnyTag); err != nil {
+		t.Error(err)
+	}
+}

@@ -144,14 +144,16 @@ func (t *Traffic) Block(wire, wait time.Duration) {
 // blocked: not for one from itself, nor for the observer's, nor in an activity
 // that is Idle.
 func Blocks(ctx context.Context, rank int, h Header) bool {
-	return int(h.From) != rank && h.Kind != Report && ctx.Value(idle{}) == nil
+	return int(h.From) != rank && h.Kind != Report && !isIdle(ctx)
 }
 
 type idle struct{}
 
 // Idle marks the receives of an activity that only answers others: the rank is
-// not held up while nobody asks.
+// not held up while nobody asks, and there is no deadline by which somebody must.
 func Idle(ctx context.Context) context.Context { return context.WithValue(ctx, idle{}, true) }
+
+func isIdle(ctx context.Context) bool { return ctx.Value(idle{}) != nil }
 
 // Blocked is what Block has counted.
 func (t *Traffic) Blocked() (wire, wait time.Duration) {

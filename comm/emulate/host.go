@@ -218,7 +218,6 @@ func (h *host) pump(ctx context.Context) error {
 			h.mu.Lock()
 			h.lost(gone, false)
 			h.mu.Unlock()
-		case errors.Is(err, comm.ErrDeadline): // nobody but the NIC has waited
 		default:
 			h.box.Close(err)
 			return nil // it is known below
