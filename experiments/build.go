@@ -424,10 +424,15 @@ func (c Config) place(servers int) []int {
 	return place
 }
 
+// longest is how long a rank of a run on a real clock waits for another that lives:
+// for replicas that warm up, a straggler's steps, or the observer, who evaluates
+// before it lets go on from a mark. The dead are noticed by other means.
+const longest = 24 * time.Hour
+
 // net makes the net of a configuration whose ranks all run in this process.
 func (c Config) net(servers int, start time.Duration) comm.Net {
 	if c.Net == "local" {
-		return c.emulated(&local.Net{})
+		return c.emulated(&local.Net{Deadline: longest})
 	}
 	latency, message := c.delays()
 	dies, _ := parseDeaths(c.DeviceDie)

@@ -37,7 +37,7 @@ func (c Config) emulated(n comm.Net) comm.Net {
 		return n
 	}
 	latency, message := c.delays()
-	return &emulate.Net{Net: n, NIC: emulate.NIC{Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message}}
+	return &emulate.Net{Net: n, Deadline: longest, NIC: emulate.NIC{Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message}}
 }
 
 // delays are the latency of a NIC and the cost of a message.

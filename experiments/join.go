@@ -14,9 +14,10 @@ import (
 // JoinOptions says which rank of which run a process is.
 type JoinOptions struct {
 	Identity Who
-	Listen   string // default 127.0.0.1:0, or the coordinator's address where this process leads
-	Token    string // the run's secret
-	Insecure bool   // permits plain text beyond loopback
+	Listen   string        // default 127.0.0.1:0, or the coordinator's address where this process leads
+	Token    string        // the run's secret
+	Insecure bool          // permits plain text beyond loopback
+	Timeout  time.Duration // of the wait for all ranks. Default a minute
 	Places   Places
 	Stopping func() bool
 	Logf     func(format string, args ...any)
@@ -43,7 +44,7 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 	net, err := grpcnet.New(grpcnet.Config{
 		Ranks: []int{o.Identity.Rank}, World: job.World() + 1, Coordinator: o.Identity.Coordinator, Listen: o.Listen,
 		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Insecure: o.Insecure,
-		Links: grpcnet.Links(c.Links), JoinTimeout: time.Minute, Logf: o.Logf,
+		Links: grpcnet.Links(c.Links), Logf: o.Logf, Deadline: longest, JoinTimeout: o.Timeout,
 	})
 	if err != nil {
 		return err

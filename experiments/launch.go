@@ -45,6 +45,10 @@ func Identity(c Config, j *train.Job) []grpcnet.Field {
 	return f
 }
 
+// LaunchTimeout is how long ranks may take to open their data. One that fails
+// meanwhile is noticed at once.
+const LaunchTimeout = 30 * time.Minute
+
 // launch runs the observer here and every other rank as a process of this
 // machine, and leaves no process behind.
 func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
@@ -65,7 +69,7 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	net, err := grpcnet.New(grpcnet.Config{
 		Ranks: []int{job.Observer()}, World: job.World() + 1,
 		Identity: Identity(c, job), Token: token, Run: job.Run, Links: grpcnet.Links(c.Links),
-		Logf: opt.Display.Logf,
+		Logf: opt.Display.Logf, Deadline: longest, JoinTimeout: LaunchTimeout,
 	})
 	if err != nil {
 		return err
@@ -133,6 +137,7 @@ func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, o 
 	net, err := grpcnet.New(grpcnet.Config{
 		Ranks: []int{0, job.Observer()}, World: job.World() + 1, Listen: listen, Insecure: o.Insecure,
 		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Links: grpcnet.Links(c.Links), Logf: o.Logf,
+		Deadline: longest, JoinTimeout: o.Timeout,
 	})
 	if err != nil {
 		return err

@@ -394,6 +394,15 @@ func TestCannotJoin(t *testing.T) {
 			t.Error(other.says())
 		}
 	})
+	t.Run("nobody else comes", func(t *testing.T) {
+		t.Parallel()
+		began := time.Now()
+		p := start(t, torchrun(0, 2, freePort(t)), "join", file, "mode=reduce", "--out", t.TempDir(), "--timeout", "500ms")
+		p.expect(1)
+		if !strings.Contains(p.err.String(), "rank 1 did not join within 500ms") || time.Since(began) > decided {
+			t.Error(p.says())
+		}
+	})
 	t.Run("port in use", func(t *testing.T) {
 		t.Parallel()
 		l, err := net.Listen("tcp", "127.0.0.1:0")

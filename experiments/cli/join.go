@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ func (e *env) joinCommand() *cobra.Command {
 	var rank int
 	var coordinator, listen, tokenFile, out string
 	var insecure, resume, launched bool
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "join RECIPE|FILE [key=value …]",
 		Short: "Be one rank of a run made of several processes",
@@ -59,7 +61,7 @@ named by --token-file or in GRADLAB_TOKEN.`,
 				return usageError{fmt.Errorf("a run of several processes needs a secret: --token-file or GRADLAB_TOKEN")}
 			}
 			o := experiments.JoinOptions{
-				Identity: who, Listen: listen, Token: token, Insecure: insecure, Places: e.places(), Stopping: e.stop.Load,
+				Identity: who, Listen: listen, Token: token, Insecure: insecure, Timeout: timeout, Places: e.places(), Stopping: e.stop.Load,
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
 			if who.Source != "flags" {
@@ -87,6 +89,7 @@ named by --token-file or in GRADLAB_TOKEN.`,
 	f.StringVar(&coordinator, "coordinator", "", "host:port of the coordinating process")
 	f.StringVar(&listen, "listen", "", "address to listen at; default: any free port of loopback")
 	f.StringVar(&tokenFile, "token-file", "", "file with the run's secret")
+	f.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for all ranks")
 	f.BoolVar(&insecure, "insecure-listen-i-accept-plaintext", false, "permit plain text beyond loopback")
 	f.StringVar(&out, "out", "runs", "base folder of run folders (rank 0)")
 	f.BoolVar(&resume, "resume", false, "go on with a stopped run (rank 0)")

@@ -326,7 +326,7 @@ func (e *env) joiner() func(rank int, coordinator, config, token string) experim
 	return func(rank int, coordinator, config, token string) experiments.Command {
 		return experiments.Command{
 			Path: exe,
-			Args: []string{"join", config, "--launched", "--rank", fmt.Sprint(rank), "--coordinator", coordinator, "--token-file", token,
+			Args: []string{"join", config, "--launched", "--timeout", experiments.LaunchTimeout.String(), "--rank", fmt.Sprint(rank), "--coordinator", coordinator, "--token-file", token,
 				"--data-dir", places.Dir, "--cache-dir", places.Cache},
 		}
 	}
