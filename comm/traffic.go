@@ -34,14 +34,14 @@ type PeerBytes struct {
 }
 
 // TrafficOver is a Traffic that counts frames by itself and takes what sockets and
-// shared memory carried from the one below.
+// shared memory carried, and the bodies in it, from the one below.
 func TrafficOver(below *Traffic) *Traffic { return &Traffic{below: below} }
 
 // Counted is a snapshot of a Traffic. Bytes are billed ones; SentBody is the
-// length of the bodies, those of unbilled kinds too. Wire counts what sockets
-// carried in all (headers, HTTP/2, control included), Shared what went through
-// memory that processes share (headers included); both are 0 where there is no
-// such thing.
+// length of the bodies, those of unbilled kinds too, but without those that a net
+// of processes hands over within one. Wire counts what sockets carried in all
+// (headers, HTTP/2, control included), Shared what went through memory that
+// processes share (headers included); both are 0 where there is no such thing.
 type Counted struct {
 	SentFrames [NumKinds]uint64 `json:"sent_frames"`
 	RecvFrames [NumKinds]uint64 `json:"recv_frames"`
@@ -177,11 +177,13 @@ func (t *Traffic) Count() Counted {
 	var c Counted
 	for k := range c.SentBytes {
 		c.SentFrames[k], c.RecvFrames[k] = t.sentFrames[k].Load(), t.recvFrames[k].Load()
-		c.SentBody[k] = t.sentBody[k].Load()
 		c.SentBytes[k], c.RecvBytes[k] = t.sentBytes[k].Load(), t.recvBytes[k].Load()
 	}
 	for t.below != nil {
 		t = t.below
+	}
+	for k := range c.SentBody {
+		c.SentBody[k] = t.sentBody[k].Load()
 	}
 	c.WireSent, c.WireRecv = t.wireSent.Load(), t.wireRecv.Load()
 	c.SharedSent, c.SharedRecv = t.sharedSent.Load(), t.sharedRecv.Load()

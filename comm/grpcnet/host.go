@@ -100,7 +100,7 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 	case there.gone != nil:
 		return h.refused(there.gone, f)
 	case there.host != nil:
-		h.traffic.Sent(f)
+		h.traffic.SentBody(f, 0) // no link carries it
 		there.host.put(f, time.Time{})
 		return nil
 	}

@@ -165,3 +165,37 @@ func TestTrapPoolDoesNotClear(t *testing.T) {
 	}
 	p.Put(new([]byte))
 }
+
+// What ranks of one process say to each other is no part of what links carry.
+func TestBodiesWithinAProcess(t *testing.T) {
+	err := firstOf(together(t.Context(), all(3, func(ctx context.Context, h comm.Host) error {
+		if h.Rank() == 0 {
+			for to, size := range []int{1: 3000, 2: 500} {
+				if to == 0 {
+					continue
+				}
+				for _, kind := range []comm.Kind{comm.Gradient, comm.Report} {
+					if err := h.Send(ctx, to, comm.NewFrame(comm.Header{Kind: kind}, comm.NewBuffer(size))); err != nil {
+						return err
+					}
+				}
+			}
+			c := h.Traffic().Count()
+			if c.SentBytes[comm.Gradient] != 3500 || c.SentBody[comm.Gradient] != 500 || c.SentBody[comm.Report] != 500 {
+				return fmt.Errorf("counted %+v", c)
+			}
+			return nil
+		}
+		for range 2 {
+			f, err := h.Recv(ctx, 0, comm.AnyTag)
+			if err != nil {
+				return err
+			}
+			f.Release()
+		}
+		return nil
+	}), split(3, 2), nil))
+	if err != nil {
+		t.Error(err)
+	}
+}
