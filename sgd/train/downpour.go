@@ -198,7 +198,7 @@ func (r *replica) checkpoint(ctx context.Context) error {
 
 func (r *replica) load(st *State) error {
 	name := fmt.Sprintf("sum/%d", r.rank)
-	if v := st.Vectors[name]; v != nil {
+	if st.has(name) {
 		r.sum = newVector(len(r.params.f))
 		if err := st.vector(name, r.sum.f); err != nil {
 			return err

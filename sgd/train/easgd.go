@@ -310,7 +310,7 @@ func (e *elastic) load(st *State) error {
 		return err
 	}
 	own := fmt.Sprintf("own/%d", e.rank)
-	if _, alive := st.Vectors[own]; !alive { // it was dead: it begins anew at the centre
+	if !st.has(own) { // it was dead: it begins anew at the centre
 		return st.vector("param", e.x)
 	}
 	if err := st.vector(own, e.x); err != nil {

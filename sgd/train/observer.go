@@ -78,19 +78,8 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		o.conduct = newConductor(o, h, m)
 	}
 	o.marks, o.parts, o.states = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}
-	var blob []byte
-	if o.Start != nil {
-		var err error
-		if blob, err = o.Start.Encode(nil, sgd.Layout{}); err != nil {
-			return err
-		}
-	}
-	for r := 0; r < j.World(); r++ {
-		buf := comm.NewBuffer(len(blob))
-		copy(buf.B, blob)
-		if err := h.Send(ctx, r, comm.NewFrame(j.header(comm.Report, tagStart), buf)); err != nil {
-			return err
-		}
+	if err := o.begin(ctx, h); err != nil {
+		return err
 	}
 	ended := map[int]bool{}
 	idle := comm.Idle(ctx) // a step takes as long as it takes
@@ -135,6 +124,26 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	if j.sums() { // it lasts until the last worker has the sums
 		for _, r := range o.Reports {
 			o.Final.Seconds = max(o.Final.Seconds, r.Seconds)
+		}
+	}
+	return nil
+}
+
+// begin lets all ranks begin. Those of a process read the same bytes: a copy of the
+// run's state for each would take as many times what they need.
+func (o *Observer) begin(ctx context.Context, h comm.Host) error {
+	buf := comm.NewBuffer(0)
+	defer buf.Release()
+	if o.Start != nil {
+		var err error
+		if buf.B, err = o.Start.Encode(nil, sgd.Layout{}); err != nil {
+			return err
+		}
+		o.Start = nil
+	}
+	for r := range o.Job.World() {
+		if err := h.Send(ctx, r, comm.NewFrame(o.Job.header(comm.Report, tagStart), buf.Retain())); err != nil {
+			return err
 		}
 	}
 	return nil

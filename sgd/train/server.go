@@ -817,5 +817,5 @@ func receiveStart(ctx context.Context, h comm.Host, j *Job) (*State, error) {
 		return nil, nil
 	}
 	// The state aliases the body, so the frame is left to the collector.
-	return DecodeState(f.Body, sgd.Layout{})
+	return openState(f.Body)
 }

@@ -17,6 +17,8 @@ type State struct {
 	Vectors map[string][]float32 // "param", "opt/momentum", …
 	Bytes   map[string][]byte    // "core/0", "codec/3/fc1.weight", …
 	Ints    map[string]int64     // "version", "step/2", …
+
+	raw map[string][]byte // vectors of an opened state, not decoded
 }
 
 func newState() *State {
@@ -59,6 +61,10 @@ func DecodeState(b []byte, l sgd.Layout) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fromFile(f, l)
+}
+
+func fromFile(f *safetensors.File, l sgd.Layout) (*State, error) {
 	s := newState()
 	filled := map[string]int{}
 	for _, t := range f.Tensors {
@@ -110,6 +116,29 @@ func DecodeState(b []byte, l sgd.Layout) (*State, error) {
 	return s, nil
 }
 
+// openState reads what Encode wrote without a layout, for a rank that takes up its
+// own small part of a run's state: vectors stay bytes of b until they are asked for.
+func openState(b []byte) (*State, error) {
+	f, err := safetensors.Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	raw, rest := map[string][]byte{}, f.Tensors[:0]
+	for _, t := range f.Tensors {
+		if t.DType == "F32" {
+			raw[t.Name] = t.Data
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	f.Tensors = rest
+	s, err := fromFile(f, sgd.Layout{})
+	if err == nil {
+		s.raw = raw
+	}
+	return s, err
+}
+
 // merge takes over o's entries.
 func (s *State) merge(o *State) {
 	maps.Copy(s.Vectors, o.Vectors)
@@ -121,13 +150,25 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // vector copies the named vector into dst.
 func (s *State) vector(name string, dst []float32) error {
-	v, ok := s.Vectors[name]
-	if !ok {
+	v, decoded := s.Vectors[name]
+	raw, opened := s.raw[name]
+	n := len(v) + len(raw)/4
+	switch {
+	case !decoded && !opened:
 		return fmt.Errorf("the checkpoint has no %q", name)
+	case n != len(dst):
+		return fmt.Errorf("the checkpoint's %q has %d values, want %d", name, n, len(dst))
+	case opened:
+		f32.FromBytes(dst, raw)
+	default:
+		copy(dst, v)
 	}
-	if len(v) != len(dst) {
-		return fmt.Errorf("the checkpoint's %q has %d values, want %d", name, len(v), len(dst))
-	}
-	copy(dst, v)
 	return nil
+}
+
+// has says whether there is a vector of that name.
+func (s *State) has(name string) bool {
+	_, decoded := s.Vectors[name]
+	_, opened := s.raw[name]
+	return decoded || opened
 }
