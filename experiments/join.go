@@ -3,7 +3,6 @@ package experiments
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -41,16 +40,21 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 		return err
 	}
 	defer limitThreads(c.Threads)()
-	net, err := grpcnet.New(grpcnet.Config{
-		Ranks: []int{o.Identity.Rank}, World: job.World() + 1, Coordinator: o.Identity.Coordinator, Listen: o.Listen,
-		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Insecure: o.Insecure,
-		Links: grpcnet.Links(c.Links), Logf: o.Logf, Deadline: longest, JoinTimeout: o.Timeout,
-	})
+	part := o.part(c, job, o.Identity.Rank)
+	part.Coordinator = o.Identity.Coordinator
+	net, err := grpcnet.New(part)
 	if err != nil {
 		return err
 	}
 	defer net.Close()
 	return c.emulated(net).Run(ctx, []comm.Program{p})
+}
+
+// part is the net's part of this process.
+func (o *JoinOptions) part(c Config, j *train.Job, ranks ...int) grpcnet.Config {
+	p := c.part(j, o.Token, ranks...)
+	p.Listen, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Insecure, o.Timeout, o.Logf
+	return p
 }
 
 // check compares what the launcher says with what the job needs.

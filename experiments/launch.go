@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -45,6 +46,15 @@ func Identity(c Config, j *train.Job) []grpcnet.Field {
 	return f
 }
 
+// part is the net's part of a process that hosts these ranks of a run. A frame may
+// be of any size: that of a resumed run's state is the state of all ranks.
+func (c Config) part(j *train.Job, token string, ranks ...int) grpcnet.Config {
+	return grpcnet.Config{
+		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
+		Links: grpcnet.Links(c.Links), Deadline: longest, MaxFrame: math.MaxInt,
+	}
+}
+
 // LaunchTimeout is how long ranks may take to open their data. One that fails
 // meanwhile is noticed at once.
 const LaunchTimeout = 30 * time.Minute
@@ -66,11 +76,9 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	}
 	defer os.Remove(tokenFile)
 
-	net, err := grpcnet.New(grpcnet.Config{
-		Ranks: []int{job.Observer()}, World: job.World() + 1,
-		Identity: Identity(c, job), Token: token, Run: job.Run, Links: grpcnet.Links(c.Links),
-		Logf: opt.Display.Logf, Deadline: longest, JoinTimeout: LaunchTimeout,
-	})
+	part := c.part(job, token, job.Observer())
+	part.JoinTimeout, part.Logf = LaunchTimeout, opt.Display.Logf
+	net, err := grpcnet.New(part)
 	if err != nil {
 		return err
 	}
@@ -129,16 +137,12 @@ func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, o 
 	if err != nil {
 		return err
 	}
-	listen := o.Listen
-	if listen == "" {
-		listen = o.Identity.Coordinator
-	}
 	defer limitThreads(c.Threads)()
-	net, err := grpcnet.New(grpcnet.Config{
-		Ranks: []int{0, job.Observer()}, World: job.World() + 1, Listen: listen, Insecure: o.Insecure,
-		Identity: Identity(c, job), Token: strings.TrimSpace(o.Token), Run: job.Run, Links: grpcnet.Links(c.Links), Logf: o.Logf,
-		Deadline: longest, JoinTimeout: o.Timeout,
-	})
+	part := o.part(c, job, 0, job.Observer())
+	if part.Listen == "" {
+		part.Listen = o.Identity.Coordinator
+	}
+	net, err := grpcnet.New(part)
 	if err != nil {
 		return err
 	}
