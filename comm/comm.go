@@ -112,9 +112,9 @@ type Endpoint interface {
 	Size() int // ranks 0 … Size−1, the observer included
 	Send(ctx context.Context, to int, f Frame) error
 	// Recv waits for the next frame from the rank (or AnyRank) with the tag (or
-	// AnyTag). When a peer that could still send has died, it returns
-	// *PeerError once per dead peer and waiting activity with AnyRank, and
-	// always with that rank (after all frames it had sent).
+	// AnyTag). When a peer that could still send has died, it returns *PeerError
+	// once per dead peer with AnyRank, to one of the rank's activities, and always
+	// with that rank (after all frames it had sent).
 	Recv(ctx context.Context, from int, tag Tag) (Frame, error)
 }
 

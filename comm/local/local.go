@@ -106,11 +106,12 @@ func (h *host) Go(name string, p comm.Program) {
 }
 
 func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		f.Release()
-		return err
+		return context.Cause(ctx)
 	}
 	if to < 0 || to >= len(h.all) {
+		f.Release()
 		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
 	}
 	f.Header.From, f.Header.To = int32(h.rank), int32(to)
