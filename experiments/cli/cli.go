@@ -24,7 +24,7 @@ import (
 // Exit codes. Schedulers can tell what is worth another try.
 const (
 	ExitOK      = 0
-	ExitFailed  = 1   // the run failed; running it again will not help
+	ExitFailed  = 1   // the run failed; if a rank died, --resume goes on from its last checkpoint
 	ExitConfig  = 2   // what was asked for cannot be
 	ExitJoin    = 3   // cannot bind, or was refused by the other ranks
 	ExitStopped = 143 // stopped by a signal; a run, after a checkpoint

@@ -63,6 +63,11 @@ Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 			if err != nil {
 				return usageError{err}
 			}
+			for name, n := range map[string]int{"repeats": space.Repeats, "jobs": atOnce} {
+				if n < 0 || n == 0 && cmd.Flags().Changed(name) {
+					return usageError{fmt.Errorf("--%s %d: want at least 1", name, n)}
+				}
+			}
 			space.Recipe, space.Args = recipe, args[1:]
 			jobs, err := space.Jobs()
 			if err != nil {

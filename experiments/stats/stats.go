@@ -12,8 +12,6 @@ import (
 
 	mf "github.com/montanaflynn/stats"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"github.com/gradlab/gradlab/internal/rng"
 )
 
 // Summary describes a sample.
@@ -141,29 +139,6 @@ func Holm(p []float64) []float64 {
 		out[i] = floor
 	}
 	return out
-}
-
-// Bootstrap is the 95 % interval of a statistic by resampling (percentiles of
-// 2000 resamples, drawn by seed). It asks nothing of the distribution, and
-// promises little below ten values; NaN below two.
-func Bootstrap(x []float64, seed uint64, statistic func([]float64) float64) (lo, hi float64) {
-	if len(x) < 2 {
-		return math.NaN(), math.NaN()
-	}
-	const resamples = 2000
-	key := rng.New(seed, "bootstrap")
-	values := make([]float64, resamples)
-	sample := make([]float64, len(x))
-	for i := range values {
-		k := key.With(uint64(i))
-		for j := range sample {
-			sample[j] = x[k.IntN(uint64(j), len(x))]
-		}
-		values[i] = statistic(sample)
-	}
-	slices.Sort(values)
-	at := func(q float64) float64 { return values[int(q*(resamples-1)+0.5)] }
-	return at(0.025), at(0.975)
 }
 
 // Median is the median of a sample, NaN of none.

@@ -104,23 +104,6 @@ func TestHolm(t *testing.T) {
 	})
 }
 
-func TestBootstrap(t *testing.T) {
-	var x []float64
-	for i := range 100 {
-		x = append(x, float64(i))
-	}
-	lo, hi := Bootstrap(x, 1, Median)
-	if !(lo > 30 && lo < 49.5 && hi > 49.5 && hi < 70) {
-		t.Errorf("the median of 0 … 99 lies in %v … %v", lo, hi)
-	}
-	if a, b := Bootstrap(x, 1, Median); a != lo || b != hi {
-		t.Error("the same seed gives another interval")
-	}
-	if lo, _ := Bootstrap(x[:1], 1, Median); !math.IsNaN(lo) {
-		t.Error("one value has an interval")
-	}
-}
-
 func TestReaching(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
@@ -140,12 +123,6 @@ func TestReaching(t *testing.T) {
 		if r.N != len(c.x) || r.Reached != c.reached || !same(r.Median, c.median) || !same(r.Min, c.min) || !same(r.Max, c.max) {
 			t.Errorf("%v: %+v", c.x, r)
 		}
-	}
-	if at, ok := First([]float64{1, 2, 3}, []float64{0.5, 0.9, 0.8}, 0.8); !ok || at != 2 {
-		t.Errorf("first reached at %v", at)
-	}
-	if _, ok := First(nil, nil, 0.8); ok {
-		t.Error("reached without a curve")
 	}
 }
 

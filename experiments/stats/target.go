@@ -5,18 +5,6 @@ import (
 	"slices"
 )
 
-// First returns the abscissa at which a curve first is at or above the target:
-// a time, a number of bytes or of updates. Points are not interpolated, as an
-// evaluation in between was not made. !ok means never.
-func First(x, y []float64, target float64) (at float64, ok bool) {
-	for i := range y {
-		if y[i] >= target {
-			return x[i], true
-		}
-	}
-	return 0, false
-}
-
 // Reach describes how far it was to a target over repeats of which some may
 // never have reached it. A mean would have to leave those out and flatter the
 // configuration that fails more often, so this is the median with never as

@@ -54,7 +54,7 @@ func (s Space) Jobs() ([]Job, error) {
 	}
 	var jobs []Job
 	var errs []error
-	seen := map[string]bool{}
+	seen, met := map[string]bool{}, make([]bool, len(exclude))
 	for _, tuple := range tuples {
 		var over, names []string
 		for _, d := range append(slices.Clone(tuple), dims...) {
@@ -75,7 +75,7 @@ func (s Space) Jobs() ([]Job, error) {
 				r.Name = strings.Join(names, ",")
 			}
 			j := Job{Run: r, ID: r.Config.Hash()}
-			if seen[j.ID] || excluded(j, exclude) {
+			if seen[j.ID] || excluded(j, exclude, met) {
 				continue
 			}
 			seen[j.ID] = true
@@ -87,6 +87,11 @@ func (s Space) Jobs() ([]Job, error) {
 	}
 	if len(jobs) == 0 {
 		return nil, errors.New("the exclusions leave no job")
+	}
+	for i, text := range s.Exclude {
+		if !met[i] {
+			return nil, fmt.Errorf("--exclude %q leaves nothing out: no job meets it", text)
+		}
 	}
 	return jobs, nil
 }
@@ -299,14 +304,15 @@ func splitSpaces(s string) []string {
 	})
 }
 
-func excluded(j Job, exclude [][]store.Condition) bool {
+// excluded says whether the job meets an exclusion, and notes which.
+func excluded(j Job, exclude [][]store.Condition, met []bool) (out bool) {
 	r := &store.Run{Name: j.Name, Config: j.Config, ID: j.ID}
-	for _, all := range exclude {
+	for i, all := range exclude {
 		if len(store.Filter([]*store.Run{r}, all...)) == 1 {
-			return true
+			out, met[i] = true, true
 		}
 	}
-	return false
+	return out
 }
 
 // Shard is every n-th job, beginning with the i-th, 1 ≤ i ≤ n: the shards of one

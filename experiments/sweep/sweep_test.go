@@ -147,6 +147,7 @@ func TestMistakesAreTold(t *testing.T) {
 		"has 2 values, batch has 1": {Recipe: space(t).Recipe, Args: []string{"workers=1,2", "batch=8"}, Zip: []string{"workers,batch"}},
 		"no dimension":              {Recipe: space(t).Recipe, Zip: []string{"workers,batch"}},
 		"leave no job":              {Recipe: space(t).Recipe, Exclude: []string{"workers=2"}},
+		"leaves nothing out":        {Recipe: space(t).Recipe, Exclude: []string{"workers=3"}},
 		"not known before":          {Recipe: space(t).Recipe, Exclude: []string{"accuracy>0.5"}},
 		"not both":                  {Recipe: space(t).Recipe, Args: []string{"seed=1,2"}, Repeats: 2},
 	} {
