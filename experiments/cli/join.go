@@ -22,13 +22,17 @@ func (e *env) joinCommand() *cobra.Command {
 		Long: `Join runs one rank. Rank and the coordinator's address come from flags or, in
 this order, from what launchers set: RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT (torchrun; the port behind it where torchrun's agent listens there
-itself); OMPI_COMM_WORLD_RANK; PMI_RANK; SLURM_PROCID;
-JOB_COMPLETION_INDEX. All ranks are given the same recipe and keys. Workers are
-ranks 0 … workers−1, servers follow.
+itself); OMPI_COMM_WORLD_RANK; PMI_RANK; SLURM_PROCID; JOB_COMPLETION_INDEX. All
+ranks are given the same recipe and keys. Workers are ranks 0 … workers−1, servers
+follow.
 
 The process of rank 0 coordinates: it listens at the coordinator's address, and
 evaluates and records the run. Every process needs the run's secret, in a file
-named by --token-file or in GRADLAB_TOKEN.`,
+named by --token-file or in GRADLAB_TOKEN.
+
+Ranks listen on loopback: over several hosts each wants --listen HOST:0, an
+address of its own that the others can reach, and as what is sent then is plain
+text, --insecure-listen-i-accept-plaintext on a network that is trusted.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("join needs the run's recipe or config file")}
