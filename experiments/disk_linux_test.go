@@ -15,12 +15,12 @@ func fillDisk(t *testing.T, dir, suffix string) {
 	t.Helper()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	defer full.Close()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	for _, e := range fds {
 		path, _ := os.Readlink("/proc/self/fd/" + e.Name())

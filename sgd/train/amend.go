@@ -21,9 +21,8 @@ import (
 type amending struct {
 	amender staleness.Amender
 	ahead   staleness.Ahead // nil: workers get the parameters
-	all     bool            // there are no buffers
 	trained []sgd.Range
-	packed  [3][]float32 // what is trained of gradient, parameters and those that were sent, unless that is all
+	packed  [3][]float32 // what is trained of gradient, parameters and those that were sent; nil if that is all
 	grad    []float32
 	front   vector // what is ahead of the present parameters; empty: not made yet
 }
@@ -49,9 +48,9 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
 	}
 	trained, buffers := byRole(l)
-	a := &amending{amender: c.Amender(l.Trainable(), j.Workers), all: len(buffers) == 0, trained: trained}
+	a := &amending{amender: c.Amender(l.Trainable(), j.Workers), trained: trained}
 	a.ahead, _ = a.amender.(staleness.Ahead)
-	if !a.all {
+	if len(buffers) > 0 {
 		for i := range a.packed {
 			a.packed[i] = make([]float32, l.Trainable())
 		}
@@ -80,7 +79,7 @@ func worksAtWorker(c staleness.Corrector) bool {
 
 // amend changes g in place.
 func (a *amending) amend(g, now, sent []float32, p staleness.Past) {
-	if a.all {
+	if a.packed[0] == nil {
 		a.amender.Amend(g, now, sent, p)
 		return
 	}
@@ -94,7 +93,7 @@ func (a *amending) amend(g, now, sent []float32, p staleness.Past) {
 
 // lookAhead writes what workers are to compute on to dst.
 func (a *amending) lookAhead(dst, now []float32, rate float64) {
-	if a.all {
+	if a.packed[0] == nil {
 		a.ahead.Ahead(dst, now, rate)
 		return
 	}
