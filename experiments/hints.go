@@ -90,7 +90,12 @@ var valueHints = map[string][]hint{
 	},
 	"schedule": {
 		{"none off const fixed flat", "", "schedule=constant(lr=0.1)"},
-		{"multistep step_decay exponential exp piecewise", "", "schedule=step(lr=0.1)"},
+		{"multistep step_decay", "", "schedule=step(lr=0.1)"},
+		{"exp exponential_decay", "", "schedule=exponential(lr=0.1)"},
+		{"piecewise_constant boundaries", "", "schedule=piecewise(lr=[0.1,0.01],at=[30])"},
+		{"sgdr warm_restarts cosine_restarts", "", "schedule=restarts(lr=0.1)"},
+		{"wsd triangle triangular", "", "schedule=trapezoid(lr=0.1)"},
+		{"one_cycle superconvergence", "", "schedule=onecycle(lr=0.1)"},
 		{"cosine_annealing cos cosineannealing", "", "schedule=cosine(lr=0.1)"},
 		{"linear_decay polynomial", "", "schedule=poly(lr=0.1)"},
 		{"learning_rate base_lr eta alpha rate", "the learning rate is lr", "schedule=constant(lr=0.1)"},

@@ -29,13 +29,21 @@ func (o Step) Validate() error {
 	if err := cmp.Or(rate("lr", o.LR), check(o.Factor >= 0, "factor", o.Factor, "at least 0")); err != nil {
 		return err
 	}
-	for i, e := range o.At {
-		if !(e >= 0) || i > 0 && e <= o.At[i-1] {
-			return fmt.Errorf("option %q is %v; want ascending epochs", "at", o.At)
-		}
+	if err := ascending(o.At); err != nil {
+		return err
 	}
 	if last := o.at(len(o.At)); math.IsInf(last, 0) {
 		return fmt.Errorf("option %q is %v; after %d steps the rate is no longer finite", "factor", o.Factor, len(o.At))
+	}
+	return nil
+}
+
+// ascending checks the option "at" of schedules that change at given epochs.
+func ascending(at []float64) error {
+	for i, e := range at {
+		if !(e >= 0) || i > 0 && e <= at[i-1] {
+			return fmt.Errorf("option %q is %v; want ascending epochs", "at", at)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/lrschedule"
+)
+
+// schedulePlan is the run that schedules are asked about.
+type schedulePlan struct {
+	Batch   int     `json:"batch"`
+	Samples int     `json:"samples"`
+	Epochs  float64 `json:"epochs"`
+	Updates int     `json:"updates"`
+}
+
+// scheduleCurve is a schedule's rate before every update.
+type scheduleCurve struct {
+	Spec  string    `json:"schedule"`
+	Rates []float64 `json:"learning_rates"` // by update
+}
+
+func (e *env) scheduleCommand() *cobra.Command {
+	var p schedulePlan
+	var rows int
+	var plot string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "schedule SPEC...",
+		Short: "The learning rates of schedules over a run, as a table or a figure",
+		Long: `Schedule says what learning rate a schedule (gradlab list schedules) gives over a
+run: at evenly spaced updates, and where it is highest. Without flags the run is 90
+epochs of ImageNet with batch 256.
+
+  gradlab schedule goyal akiba 'mlperf(lr=21.2,warmup=16)' --batch 32768
+  gradlab schedule 'onecycle(lr=0.4)' --samples 50000 --epochs 10 --plot onecycle
+
+--plot NAME draws the schedules, a curve each, into NAME.svg and NAME.png; --json
+has the rate of every update.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("schedule wants one or more schedules, such as 'cosine(lr=0.1)'; gradlab list schedules has their names")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.Batch < 1 || p.Samples < 1 || !(p.Epochs > 0) || math.IsInf(p.Epochs, 0) || rows < 2 {
+				return usageError{fmt.Errorf("--batch %d, --samples %d, --epochs %v, --rows %d: want at least 1, 1, more than 0, and 2", p.Batch, p.Samples, p.Epochs, rows)}
+			}
+			updates := p.Epochs * float64(p.Samples) / float64(p.Batch)
+			if updates < 1 || updates > 1e8 {
+				return usageError{fmt.Errorf("%v epochs of %d samples with batch %d are %.3g updates; want 1 to 100 million", p.Epochs, p.Samples, p.Batch, updates)}
+			}
+			p.Updates = int(math.Round(updates))
+			var curves []scheduleCurve
+			for _, text := range args {
+				curve, err := p.curve(text)
+				if err != nil {
+					return usageError{err}
+				}
+				curves = append(curves, curve)
+			}
+			if asJSON {
+				enc := json.NewEncoder(e.out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(struct {
+					schedulePlan
+					Schedules []scheduleCurve `json:"schedules"`
+				}{p, curves})
+			}
+			if err := p.table(e, curves, rows); err != nil {
+				return err
+			}
+			if plot == "" {
+				return nil
+			}
+			files, err := figure.Save(plot, p.figure(curves))
+			if err == nil {
+				fmt.Fprintf(e.out, "drawn: %s\n", strings.Join(files, ", "))
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&p.Batch, "batch", 256, "samples an update, all workers together")
+	f.IntVar(&p.Samples, "samples", 1281167, "samples of the training set")
+	f.Float64Var(&p.Epochs, "epochs", 90, "planned passes over it")
+	f.IntVar(&rows, "rows", 16, "rows of the table")
+	f.StringVar(&plot, "plot", "", "name of a figure to draw, without .svg and .png")
+	f.BoolVar(&asJSON, "json", false, "one JSON document")
+	return c
+}
+
+// at is the progress before update n.
+func (p schedulePlan) at(n int) lrschedule.Progress {
+	return lrschedule.Progress{
+		Step: n, Total: p.Updates, Samples: uint64(n) * uint64(p.Batch),
+		Epoch: p.epoch(n),
+	}
+}
+
+func (p schedulePlan) epoch(n int) float64 {
+	return float64(n) * float64(p.Batch) / float64(p.Samples)
+}
+
+func (p schedulePlan) curve(text string) (scheduleCurve, error) {
+	spec, err := lrschedule.Specs.Parse(text)
+	if err != nil {
+		return scheduleCurve{}, err
+	}
+	c := scheduleCurve{Spec: lrschedule.Specs.Spec(spec), Rates: make([]float64, p.Updates)}
+	f, err := spec.New(lrschedule.Run{
+		Batch: p.Batch, StepsPerEpoch: float64(p.Samples) / float64(p.Batch), Epochs: p.Epochs, Steps: p.Updates,
+	})
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", c.Spec, err)
+	}
+	for n := range c.Rates {
+		c.Rates[n] = f(p.at(n))
+	}
+	return c, nil
+}
+
+// highest is the first update with the highest rate.
+func (c scheduleCurve) highest() int {
+	best := 0
+	for n, lr := range c.Rates {
+		if lr > c.Rates[best] {
+			best = n
+		}
+	}
+	return best
+}
+
+func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
+	fmt.Fprintf(e.out, "%d updates: %g epochs of %d samples with batch %d\n", p.Updates, p.Epochs, p.Samples, p.Batch)
+	rate := func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
+	head, right := []string{"epoch", "update"}, []bool{true, true}
+	for _, c := range curves {
+		head, right = append(head, c.Spec), append(right, true)
+	}
+	var cells [][]string
+	last := -1
+	for i := range rows {
+		n := int(math.Round(float64(i) * float64(p.Updates-1) / float64(rows-1)))
+		if n == last {
+			continue
+		}
+		last = n
+		row := []string{strconv.FormatFloat(p.epoch(n), 'f', 2, 64), strconv.Itoa(n)}
+		for _, c := range curves {
+			row = append(row, rate(c.Rates[n]))
+		}
+		cells = append(cells, row)
+	}
+	if err := figure.Table(e.out, "box", head, cells, right); err != nil {
+		return err
+	}
+	for _, c := range curves {
+		n := c.highest()
+		fmt.Fprintf(e.out, "%s: highest %s, first before update %d (epoch %.2f)\n", c.Spec, rate(c.Rates[n]), n, p.epoch(n))
+	}
+	return nil
+}
+
+// figure has at most some two thousand points a curve.
+func (p schedulePlan) figure(curves []scheduleCurve) figure.Figure {
+	fig := figure.Figure{
+		Title: fmt.Sprintf("learning rate, batch %d", p.Batch),
+		X:     figure.Axis{Label: "epoch"}, Y: figure.Axis{Label: "learning rate"},
+	}
+	stride := 1 + p.Updates/2000
+	for _, c := range curves {
+		s := figure.Series{Name: c.Spec}
+		for n := 0; n < p.Updates; n++ {
+			if n%stride == 0 || n == p.Updates-1 {
+				s.X, s.Y = append(s.X, p.epoch(n)), append(s.Y, c.Rates[n])
+			}
+		}
+		fig.Series = append(fig.Series, s)
+	}
+	return fig
+}
