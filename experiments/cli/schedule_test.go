@@ -17,7 +17,7 @@ func TestSchedule(t *testing.T) {
 		want string
 	}{
 		{[]string{"schedule", "goyal", "step(lr=0.4)", "--batch", "8192", "--plot", plot}, ExitOK, "goyal: highest 3.2, first before update 782 (epoch 5.00)"},
-		{[]string{"schedule", "warmup(poly(lr=1),epochs=1)", "--samples", "100", "--batch", "10", "--epochs", "2"}, ExitOK, "│ 1.90 │     19 │"},
+		{[]string{"schedule", "warmup(poly(lr=1),epochs=1)", "--samples", "100", "--batch", "10", "--epochs", "2"}, ExitOK, "│  1.90 │     19 │"},
 		{[]string{"schedule"}, ExitConfig, "one or more schedules"},
 		{[]string{"schedule", "trapez"}, ExitConfig, `did you mean "trapezoid"`},
 		{[]string{"schedule", "onecycle(up=2)"}, ExitConfig, `"up" is 2`},
