@@ -20,7 +20,7 @@ import (
 //
 // Tuning: lr near 0.001 whatever the model; β₂ = 0.99 forgets outliers sooner;
 // raise eps to 1e-4 … 1 where gradients are tiny and noisy. decay in front adds
-// L2 to the gradient and is rescaled with it: it is not AdamW's decay.
+// L2 to the gradient and is rescaled with it; adamw's decay is not.
 type Adam struct {
 	Beta1 float64 `doc:"memory of the mean, in [0, 1)"`
 	Beta2 float64 `doc:"memory of the mean square, in [0, 1)"`
@@ -58,14 +58,21 @@ type adam struct {
 }
 
 func (t *adam) step(u, _ []float32, r Range, s Step) {
-	n := float64(s.N) + 1
-	f32.Adam(u[r.Lo:r.Hi], t.m[r.Lo:r.Hi], t.v[r.Lo:r.Hi], &f32.AdamRates{
-		Rate:   float32(s.LR / (1 - math.Pow(t.o.Beta1, n))),
-		Unbias: float32(1 / math.Sqrt(1-math.Pow(t.o.Beta2, n))),
-		B1:     float32(t.o.Beta1), C1: float32(1 - t.o.Beta1),
-		B2: float32(t.o.Beta2), C2: float32(1 - t.o.Beta2),
-		Eps: float32(t.o.Eps),
-	})
+	rates := t.o.rates(s.N)
+	rates.Rate = float32(s.LR / (1 - math.Pow(t.o.Beta1, float64(s.N)+1)))
+	f32.Adam(u[r.Lo:r.Hi], t.m[r.Lo:r.Hi], t.v[r.Lo:r.Hi], &rates)
+}
+
+// rates are those of the step after n updates, at learning rate 1.
+func (o Adam) rates(n int) f32.AdamRates {
+	t := float64(n) + 1
+	return f32.AdamRates{
+		Rate:   float32(1 / (1 - math.Pow(o.Beta1, t))),
+		Unbias: float32(1 / math.Sqrt(1-math.Pow(o.Beta2, t))),
+		B1:     float32(o.Beta1), C1: float32(1 - o.Beta1),
+		B2: float32(o.Beta2), C2: float32(1 - o.Beta2),
+		Eps: float32(o.Eps),
+	}
 }
 
 // Slots lists both moments.

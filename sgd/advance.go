@@ -8,8 +8,8 @@ import (
 
 // Local is a Transform that treats every value by itself, so that any stretch
 // of a vector can take its step alone, with the same bits. Every Transform of
-// this package is Local but clip, which needs a norm, and a chain with clip in
-// it.
+// this package is Local but those that need norms: clip, and lars and lamb, which
+// are Tensorwise.
 type Local interface {
 	Transform
 	// ApplyRange is Apply on the values r.Lo … r.Hi−1 alone; u and params are
@@ -24,11 +24,15 @@ const blockLen = 4096
 // Advance takes one step: t.Apply(u, params, s), then Update(params, u), with
 // the same bits. For a Local t it goes block by block, so that gradient, state
 // and parameters pass between memory and core once, however many parts a chain
-// has. u holds the update afterwards. Lengths that do not fit panic.
+// has; for a Tensorwise tensor by tensor. u holds the update afterwards. Lengths that do not fit panic.
 func Advance(t Transform, u, params []float32, s Step) {
 	sameLen(u, params)
 	l, ok := t.(Local)
 	if !ok {
+		if tw, ok := t.(Tensorwise); ok {
+			advanceTensors(tw, u, params, s)
+			return
+		}
 		t.Apply(u, params, s)
 		Update(params, u)
 		return

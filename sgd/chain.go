@@ -59,24 +59,21 @@ func filters() []string {
 
 // NeedsWhole is true if any part needs whole tensors.
 func (o Chain) NeedsWhole() bool {
-	for _, p := range o.Parts {
-		if NeedsWhole(p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Parts, NeedsWhole)
 }
 
 // Momentous is true if any part keeps a momentum.
 func (o Chain) Momentous() bool { return slices.ContainsFunc(o.Parts, HasMomentum) }
+
+// RateInside is true if the state of any part absorbs learning rates.
+func (o Chain) RateInside() bool { return slices.ContainsFunc(o.Parts, HasRateInside) }
 
 // New makes the Transforms of all parts.
 func (o Chain) New(l Layout) (Transform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	var c chain
-	all := true
+	var parts []Transform
 	for _, p := range o.Parts {
 		build := p.New
 		if f, ok := p.(Filter); ok {
@@ -86,14 +83,9 @@ func (o Chain) New(l Layout) (Transform, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", Optimizers.Spec(p), err)
 		}
-		_, is := t.(Local)
-		all = all && is
-		c = append(c, t)
+		parts = append(parts, t)
 	}
-	if all {
-		return localChain{c}, nil
-	}
-	return c, nil
+	return composed(l, parts), nil
 }
 
 type chain []Transform

@@ -36,14 +36,16 @@ func Optimizers(t *testing.T) {
 //     for, at some learning rate;
 //   - it reads and writes no buffer span, not even one full of NaN;
 //   - the learning rate scales the update and stays out of the state, so that a
-//     change of rate needs no correction;
+//     change of rate needs no correction, unless it claims that its state absorbs
+//     rates (sgd.RateInside): then it does;
 //   - a run resumed from Slots is bit-equal to one that was not stopped, and so
 //     are two runs of the same steps;
 //   - it has a momentum if, and only if, it claims one (sgd.Momentous): with a single
 //     gradient, and none after it, later updates are zero without;
 //   - unless it needs whole tensors, shards of a vector move as the whole does;
 //   - if it is sgd.Local, so do the stretches of a vector, and sgd.Advance is
-//     Apply and then Update for it as for any other;
+//     Apply and then Update for it as for any other; if it is sgd.Tensorwise, so do
+//     its tensors;
 //   - a step allocates nothing, and a vector of the wrong length panics.
 func Optimizer(t *testing.T, o sgd.Optimizer) {
 	for _, c := range optimizerChecks {
@@ -73,6 +75,7 @@ var optimizerChecks = []struct {
 	{"momentum", remembers},
 	{"shards", splits},
 	{"stretches", stretches},
+	{"tensors", byTensors},
 	{"advance", advances},
 	{"allocs", allocatesNothing},
 	{"length", refusesLength},
@@ -204,13 +207,18 @@ func leavesBuffers(o sgd.Optimizer) error {
 	return nil
 }
 
-func scalesWithRate(o sgd.Optimizer) error {
+func scalesWithRate(o sgd.Optimizer) (err error) {
 	l := Layout()
 	tr, err := build(o, l, 2)
 	if err != nil {
 		return err
 	}
-	params := noise(l.Size(), 7)
+	params, inside := noise(l.Size(), 7), false
+	defer func() {
+		if claimed := sgd.HasRateInside(o); err == nil && claimed && !inside {
+			err = fmt.Errorf("%s claims that its state absorbs learning rates, but no slot depends on them; drop RateInside, or let it say no", sgd.Optimizers.Spec(o))
+		}
+	}()
 	for n := range 6 {
 		u, v := noise(l.Size(), uint64(n)), noise(l.Size(), uint64(n))
 		s := at(n)
@@ -224,7 +232,10 @@ func scalesWithRate(o sgd.Optimizer) error {
 		twin := slots(tr[1])
 		for i, s := range slots(tr[0]) {
 			if err := sameBits("the rate got into slot "+s.Name, twin[i].V, s.V); err != nil {
-				return err
+				if !sgd.HasRateInside(o) {
+					return fmt.Errorf("%w; keep it out, or implement sgd.RateInside", err)
+				}
+				inside = true
 			}
 		}
 	}
@@ -349,6 +360,33 @@ func stretches(o sgd.Optimizer) error {
 			if err := sameBits(fmt.Sprintf("stretches cut at %d", cut), got, want); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// byTensors compares the tensors of a Tensorwise, last one first, with the whole.
+func byTensors(o sgd.Optimizer) error {
+	l := Layout()
+	tr, err := build(o, l, 2)
+	if err != nil {
+		return err
+	}
+	tw, ok := tr[1].(sgd.Tensorwise)
+	if !ok {
+		return nil
+	}
+	params := noise(l.Size(), 7)
+	for n := range 6 {
+		u, v := noise(l.Size(), uint64(n)), noise(l.Size(), uint64(n))
+		tr[0].Apply(u, params, at(n))
+		for i := len(l.Spans) - 1; i >= 0; i-- {
+			if s := l.Spans[i]; s.Role != sgd.Buffer && s.Len() > 0 {
+				tw.ApplyTensor(v, params, sgd.Range{Lo: s.Off, Hi: s.End()}, at(n))
+			}
+		}
+		if err := sameBits(fmt.Sprintf("step %d, tensor by tensor", n), v, u); err != nil {
+			return err
 		}
 	}
 	return nil

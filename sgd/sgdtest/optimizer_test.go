@@ -61,6 +61,30 @@ type claiming struct {
 
 func (o claiming) Momentous() bool { return o.momentum }
 
+// absorbing claims that its state absorbs learning rates.
+type absorbing struct{ wrong }
+
+func (absorbing) RateInside() bool { return true }
+
+// mixing says that it treats every tensor by itself.
+type mixing struct{ wrong }
+
+func (o mixing) New(l sgd.Layout) (sgd.Transform, error) {
+	t, err := o.wrong.New(l)
+	return wrongTensors{t.(*wrongDescent)}, err
+}
+
+type wrongTensors struct{ *wrongDescent }
+
+func (t wrongTensors) Tensors() []sgd.Range { return nil }
+
+// ApplyTensor takes the step of the whole vector, once.
+func (t wrongTensors) ApplyTensor(u, params []float32, r sgd.Range, s sgd.Step) {
+	if r.Lo == 3 {
+		t.Apply(u, params, s)
+	}
+}
+
 var sink []float32
 
 func TestSuiteFindsMistakes(t *testing.T) {
@@ -105,6 +129,27 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want …%s…", what, err, c.want)
 		}
+	}
+	absorbs := func(t *wrongDescent, u []float32, _ sgd.Step) {
+		each(t.l, func(i int) { t.v[i] = 0.9*t.v[i] + u[i]; u[i] = t.v[i] })
+	}
+	if err := check("rate")(absorbing{wrong{absorbs, true}}); err != nil {
+		t.Errorf("a rate in the state, claimed: %v", err)
+	}
+	idle := absorbing{wrong{func(*wrongDescent, []float32, sgd.Step) {}, true}}
+	if err := check("rate")(idle); err == nil || !strings.Contains(err.Error(), "no slot depends") {
+		t.Errorf("a rate claimed to be in the state: %v", err)
+	}
+	norm := func(t *wrongDescent, u []float32, _ sgd.Step) {
+		var sum float32
+		each(t.l, func(i int) { sum += u[i] * u[i] })
+		each(t.l, func(i int) { u[i] /= 1 + sum })
+	}
+	if err := check("tensors")(mixing{wrong{norm, false}}); err != nil {
+		t.Errorf("the whole vector at the last tensor is the whole: %v", err)
+	}
+	if err := check("advance")(mixing{wrong{norm, false}}); err == nil {
+		t.Error("tensors that are not listed went unnoticed")
 	}
 	ball := wrong{spoil: func(t *wrongDescent, u []float32, _ sgd.Step) { // in a slot that nobody knows the name of
 		each(t.l, func(i int) { t.v[i] = 0.9*t.v[i] + u[i]; u[i] = t.v[i] })
