@@ -18,7 +18,6 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
-	"github.com/gradlab/gradlab/staleness"
 )
 
 // WhatIf is a recorded run, made again with other keys.
@@ -156,8 +155,7 @@ func (c Config) unsteady(j *train.Job) bool {
 			return true
 		}
 	}
-	_, byLoss := j.Policy.(staleness.AdaSync)
-	return byLoss || c.DeviceDie != "none" || warmsUp(j.Codec) || warmsUp(j.DownCodec)
+	return j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || warmsUp(j.Codec) || warmsUp(j.DownCodec)
 }
 
 // warmsUp says whether a codec, or one inside it, sends more at first.

@@ -21,8 +21,8 @@ func (o AdaDelayEach) Validate() error { return positive("k", o.K) }
 // Scale is 1.
 func (AdaDelayEach) Scale(Past) float64 { return 1 }
 
-// Compares implements Amending.
-func (AdaDelayEach) Compares() bool { return false }
+// Traits implements Corrector.
+func (AdaDelayEach) Traits() CorrectorTraits { return CorrectorTraits{Amends: true} }
 
 // Amender implements Amending.
 func (o AdaDelayEach) Amender(n, _ int) Amender {

@@ -58,17 +58,11 @@ func (o AdaSync) New(workers int) (Policy, error) {
 	return serve(workers, adasync{o, workers})
 }
 
-// PerUpdate implements Grouping: of the first update.
-func (o AdaSync) PerUpdate(workers int) int { return min(o.K, workers) }
-
-// Drops implements Dropping.
-func (o AdaSync) Drops() bool { return o.Voids() }
-
-// Waitless implements Waitless.
-func (o AdaSync) Waitless() bool { return o.Of == "kbatchsync" || o.Of == "kbatchasync" }
-
-// Voids implements Voiding.
-func (o AdaSync) Voids() bool { return o.Of == "ksync" || o.Of == "kbatchsync" }
+// Traits implements Spec. Early updates take K gradients; later ones more.
+func (o AdaSync) Traits(workers int) PolicyTraits {
+	batch, sync := o.Of == "kbatchsync" || o.Of == "kbatchasync", o.Of == "ksync" || o.Of == "kbatchsync"
+	return PolicyTraits{PerUpdate: min(o.K, workers), Waits: !batch, Drops: sync, Voids: sync, ByLoss: true}
+}
 
 type adasync struct {
 	spec    AdaSync

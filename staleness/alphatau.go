@@ -17,3 +17,6 @@ var _ = Correctors.Add("alpha_tau", "divide the rate by the staleness", AlphaTau
 
 // Scale is 1/Delay, and 1 for a gradient that is not late.
 func (AlphaTau) Scale(p Past) float64 { return 1 / float64(max(1, p.Delay)) }
+
+// Traits implements Corrector.
+func (AlphaTau) Traits() CorrectorTraits { return CorrectorTraits{} }

@@ -16,8 +16,8 @@ var _ = Policies.Add("asp", "apply at once, never wait (Downpour)", ASP{})
 // New makes the Policy.
 func (ASP) New(workers int) (Policy, error) { return serve(workers, asp{}) }
 
-// Waitless implements Waitless.
-func (ASP) Waitless() bool { return true }
+// Traits implements Spec.
+func (ASP) Traits(int) PolicyTraits { return PolicyTraits{PerUpdate: 1} }
 
 type asp struct{ keepGoing }
 

@@ -37,14 +37,19 @@ func (o Backup) New(workers int) (Policy, error) {
 	if workers > 1 && o.B >= workers {
 		return nil, fmt.Errorf("option %q is %d of %d workers; one at least must not be spare", "b", o.B, workers)
 	}
-	return serve(workers, backup{k: o.PerUpdate(workers)})
+	return serve(workers, backup{k: o.most(workers)})
 }
 
-// Drops implements Dropping.
-func (Backup) Drops() bool { return true }
+// Traits implements Spec.
+func (o Backup) Traits(workers int) PolicyTraits {
+	if o.B == 0 {
+		return barrier(workers)
+	}
+	return PolicyTraits{PerUpdate: o.most(workers), Waits: true, Drops: true}
+}
 
-// PerUpdate implements Grouping.
-func (o Backup) PerUpdate(workers int) int { return max(1, workers-o.B) }
+// most is how many of the workers an update waits for.
+func (o Backup) most(workers int) int { return max(1, workers-o.B) }
 
 type backup struct {
 	keepGoing

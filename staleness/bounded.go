@@ -33,11 +33,8 @@ func (o Bounded) New(workers int) (Policy, error) {
 	return serve(workers, bounded{max: o.Max})
 }
 
-// Waitless implements Waitless.
-func (Bounded) Waitless() bool { return true }
-
-// Drops implements Dropping.
-func (Bounded) Drops() bool { return true }
+// Traits implements Spec.
+func (Bounded) Traits(int) PolicyTraits { return PolicyTraits{PerUpdate: 1, Drops: true} }
 
 type bounded struct {
 	asp

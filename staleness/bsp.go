@@ -13,11 +13,16 @@ type BSP struct{}
 
 var _ = Policies.Add("bsp", "barrier: one update is the mean over all workers", BSP{})
 
-// Synchronous is true: results do not depend on arrival order.
-func (BSP) Synchronous() bool { return true }
-
 // New makes the Policy.
 func (BSP) New(workers int) (Policy, error) { return serve(workers, bsp{}) }
+
+// Traits implements Spec.
+func (BSP) Traits(workers int) PolicyTraits { return barrier(workers) }
+
+// barrier is what a barrier over all workers claims.
+func barrier(workers int) PolicyTraits {
+	return PolicyTraits{Synchronous: true, PerUpdate: workers, Waits: true, Paced: true}
+}
 
 type bsp struct{ keepGoing }
 
@@ -33,6 +38,3 @@ func (bsp) Flush(v View) bool {
 }
 
 func (bsp) Release(v View, w int) bool { return v.Held[w] == 0 }
-
-// PerUpdate implements Grouping.
-func (BSP) PerUpdate(workers int) int { return workers }

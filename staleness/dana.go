@@ -73,21 +73,6 @@ func fraction(option string, v float64) error {
 	return nil
 }
 
-// Momentous implements Momentous.
-func (MultiASGD) Momentous() bool { return true }
-
-// Momentous implements Momentous.
-func (DANA) Momentous() bool { return true }
-
-// Momentous implements Momentous.
-func (DANASlim) Momentous() bool { return true }
-
-// Momentous implements Momentous.
-func (DANADC) Momentous() bool { return true }
-
-// Momentous implements Momentous.
-func (Implicit) Momentous() bool { return true }
-
 // Validate checks the range of Gamma.
 func (o MultiASGD) Validate() error { return fraction("gamma", o.Gamma) }
 
@@ -111,35 +96,40 @@ func (o Implicit) Validate() error { return fraction("beta", o.Beta) }
 // Scale is 1.
 func (MultiASGD) Scale(Past) float64 { return 1 }
 
+// Traits implements Corrector.
+func (o MultiASGD) Traits() CorrectorTraits {
+	return CorrectorTraits{Amends: true, Momentum: o.Gamma > 0}
+}
+
 // Scale is 1.
 func (DANA) Scale(Past) float64 { return 1 }
+
+// Traits implements Corrector.
+func (o DANA) Traits() CorrectorTraits {
+	return CorrectorTraits{Amends: true, Momentum: o.Gamma > 0, Ahead: o.Gamma > 0}
+}
 
 // Scale is 1.
 func (DANASlim) Scale(Past) float64 { return 1 }
 
+// Traits implements Corrector.
+func (o DANASlim) Traits() CorrectorTraits {
+	return CorrectorTraits{Amends: true, AtWorker: true, Momentum: o.Gamma > 0}
+}
+
 // Scale is 1.
 func (DANADC) Scale(Past) float64 { return 1 }
+
+// Traits implements Corrector.
+func (o DANADC) Traits() CorrectorTraits {
+	return CorrectorTraits{Amends: true, Compares: true, Momentum: o.Gamma > 0, Ahead: o.Gamma > 0}
+}
 
 // Scale is 1.
 func (Implicit) Scale(Past) float64 { return 1 }
 
-// Compares implements Amending.
-func (MultiASGD) Compares() bool { return false }
-
-// Compares implements Amending.
-func (DANA) Compares() bool { return false }
-
-// Compares implements Amending.
-func (DANASlim) Compares() bool { return false }
-
-// Compares implements Amending.
-func (DANADC) Compares() bool { return true }
-
-// Compares implements Amending.
-func (Implicit) Compares() bool { return false }
-
-// AtWorker implements AtWorker.
-func (DANASlim) AtWorker() bool { return true }
+// Traits implements Corrector.
+func (Implicit) Traits() CorrectorTraits { return CorrectorTraits{Amends: true, Momentum: true} }
 
 // Amender implements Amending.
 func (o MultiASGD) Amender(n, workers int) Amender { return newVelocities(o.Gamma, n, workers) }

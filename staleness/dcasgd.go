@@ -47,14 +47,14 @@ func (o DCASGDA) Validate() error {
 // Scale is 1.
 func (DCASGD) Scale(Past) float64 { return 1 }
 
+// Traits implements Corrector.
+func (DCASGD) Traits() CorrectorTraits { return CorrectorTraits{Amends: true, Compares: true} }
+
 // Scale is 1.
 func (DCASGDA) Scale(Past) float64 { return 1 }
 
-// Compares implements Amending.
-func (DCASGD) Compares() bool { return true }
-
-// Compares implements Amending.
-func (DCASGDA) Compares() bool { return true }
+// Traits implements Corrector.
+func (DCASGDA) Traits() CorrectorTraits { return CorrectorTraits{Amends: true, Compares: true} }
 
 // Amender implements Amending.
 func (o DCASGD) Amender(int, int) Amender { return dcasgd{float32(o.Lambda)} }

@@ -20,9 +20,6 @@ type DropSlowest struct {
 
 var _ = Policies.Add("dropslowest", "barrier that gives up on the slowest share of workers, who start over", DropSlowest{Share: 0.1})
 
-// Voids implements Voiding.
-func (DropSlowest) Voids() bool { return true }
-
 // Validate checks the range of Share.
 func (o DropSlowest) Validate() error {
 	if !(o.Share >= 0 && o.Share < 1) {
@@ -39,11 +36,13 @@ func (o DropSlowest) New(workers int) (Policy, error) {
 	return serve(workers, dropSlowest{share: o.Share})
 }
 
-// Drops implements Dropping.
-func (DropSlowest) Drops() bool { return true }
-
-// PerUpdate implements Grouping.
-func (o DropSlowest) PerUpdate(workers int) int { return keep(workers, o.Share) }
+// Traits implements Spec.
+func (o DropSlowest) Traits(workers int) PolicyTraits {
+	if o.Share == 0 {
+		return barrier(workers)
+	}
+	return PolicyTraits{PerUpdate: keep(workers, o.Share), Waits: true, Drops: true, Voids: true}
+}
 
 // keep is how many of n are waited for.
 func keep(n int, share float64) int { return max(1, n-int(math.Floor(share*float64(n)))) }

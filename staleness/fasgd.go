@@ -31,8 +31,8 @@ func (o FASGD) Validate() error {
 // Scale is 1.
 func (FASGD) Scale(Past) float64 { return 1 }
 
-// Compares implements Amending.
-func (FASGD) Compares() bool { return false }
+// Traits implements Corrector.
+func (FASGD) Traits() CorrectorTraits { return CorrectorTraits{Amends: true} }
 
 // Amender implements Amending.
 func (o FASGD) Amender(n, _ int) Amender {

@@ -44,14 +44,14 @@ func (o GapBound) Validate() error { return positive("c", o.C) }
 // Scale is 1.
 func (GapAware) Scale(Past) float64 { return 1 }
 
+// Traits implements Corrector.
+func (GapAware) Traits() CorrectorTraits { return CorrectorTraits{Amends: true, Compares: true} }
+
 // Scale is 1: the rest is the business of its Amender.
 func (GapBound) Scale(Past) float64 { return 1 }
 
-// Compares implements Amending.
-func (GapAware) Compares() bool { return true }
-
-// Compares implements Amending.
-func (GapBound) Compares() bool { return true }
+// Traits implements Corrector.
+func (GapBound) Traits() CorrectorTraits { return CorrectorTraits{Amends: true, Compares: true} }
 
 // Amender implements Amending.
 func (o GapAware) Amender(n, _ int) Amender {

@@ -58,17 +58,18 @@ func (o KBatchAsync) New(workers int) (Policy, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return serve(workers, softsync{c: o.PerUpdate(workers)})
+	return serve(workers, softsync{c: min(o.K, workers)})
 }
 
-// Waitless implements Waitless.
-func (KBatchAsync) Waitless() bool { return true }
+// Traits implements Spec.
+func (o KAsync) Traits(workers int) PolicyTraits {
+	return PolicyTraits{PerUpdate: min(o.K, workers), Waits: o.K > 1}
+}
 
-// PerUpdate implements Grouping.
-func (o KAsync) PerUpdate(workers int) int { return min(o.K, workers) }
-
-// PerUpdate implements Grouping.
-func (o KBatchAsync) PerUpdate(workers int) int { return min(o.K, workers) }
+// Traits implements Spec.
+func (o KBatchAsync) Traits(workers int) PolicyTraits {
+	return PolicyTraits{PerUpdate: min(o.K, workers)}
+}
 
 type kasync struct {
 	keepGoing

@@ -35,14 +35,8 @@ var (
 	_ = Policies.Add("kbatchsync", "one update from the first k gradients, whoever runs starts over", KBatchSync{K: 2})
 )
 
-// Voids implements Voiding.
-func (KSync) Voids() bool { return true }
-
 // Validate checks the range of K.
 func (o KSync) Validate() error { return atLeastOne("k", o.K) }
-
-// Voids implements Voiding.
-func (KBatchSync) Voids() bool { return true }
 
 // Validate checks the range of K.
 func (o KBatchSync) Validate() error { return atLeastOne("k", o.K) }
@@ -60,23 +54,18 @@ func (o KBatchSync) New(workers int) (Policy, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return serve(workers, kbatchsync{k: o.PerUpdate(workers)})
+	return serve(workers, kbatchsync{k: min(o.K, workers)})
 }
 
-// Drops implements Dropping.
-func (KSync) Drops() bool { return true }
+// Traits implements Spec.
+func (o KSync) Traits(workers int) PolicyTraits {
+	return PolicyTraits{PerUpdate: min(o.K, workers), Waits: o.K > 1, Drops: true, Voids: true}
+}
 
-// Drops implements Dropping.
-func (KBatchSync) Drops() bool { return true }
-
-// Waitless implements Waitless.
-func (KBatchSync) Waitless() bool { return true }
-
-// PerUpdate implements Grouping.
-func (o KSync) PerUpdate(workers int) int { return min(o.K, workers) }
-
-// PerUpdate implements Grouping.
-func (o KBatchSync) PerUpdate(workers int) int { return min(o.K, workers) }
+// Traits implements Spec.
+func (o KBatchSync) Traits(workers int) PolicyTraits {
+	return PolicyTraits{PerUpdate: min(o.K, workers), Drops: true, Voids: true}
+}
 
 type ksync struct {
 	startOver

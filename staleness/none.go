@@ -7,3 +7,6 @@ var _ = Correctors.Add("none", "late gradients count in full", None{})
 
 // Scale is 1.
 func (None) Scale(Past) float64 { return 1 }
+
+// Traits implements Corrector.
+func (None) Traits() CorrectorTraits { return CorrectorTraits{None: true} }

@@ -72,13 +72,25 @@ func (o AdaDelay) Validate() error { return positive("c", o.C) }
 // Scale is (1+Delay)^−A.
 func (o Power) Scale(p Past) float64 { return math.Pow(1+float64(p.Delay), -o.A) }
 
+// Traits implements Corrector.
+func (Power) Traits() CorrectorTraits { return CorrectorTraits{} }
+
 // Scale is exp(−Rho·Delay).
 func (o Exponential) Scale(p Past) float64 { return math.Exp(-o.Rho * float64(p.Delay)) }
 
+// Traits implements Corrector.
+func (Exponential) Traits() CorrectorTraits { return CorrectorTraits{} }
+
 // Scale is 1/Mean, at most 1.
 func (Mean) Scale(p Past) float64 { return 1 / max(1, p.Mean) }
+
+// Traits implements Corrector.
+func (Mean) Traits() CorrectorTraits { return CorrectorTraits{} }
 
 // Scale is 1/(1 + C·√(Update+Delay)).
 func (o AdaDelay) Scale(p Past) float64 {
 	return 1 / (1 + o.C*math.Sqrt(float64(p.Update+p.Delay)))
 }
+
+// Traits implements Corrector.
+func (AdaDelay) Traits() CorrectorTraits { return CorrectorTraits{} }

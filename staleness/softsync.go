@@ -33,14 +33,16 @@ func (o Softsync) New(workers int) (Policy, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return serve(workers, softsync{c: o.PerUpdate(workers)})
+	return serve(workers, softsync{c: o.group(workers)})
 }
 
-// Waitless implements Waitless.
-func (Softsync) Waitless() bool { return true }
+// Traits implements Spec.
+func (o Softsync) Traits(workers int) PolicyTraits {
+	return PolicyTraits{PerUpdate: o.group(workers)}
+}
 
-// PerUpdate implements Grouping.
-func (o Softsync) PerUpdate(workers int) int { return max(1, workers/o.N) }
+// group is the number of gradients in an update.
+func (o Softsync) group(workers int) int { return max(1, workers/o.N) }
 
 type softsync struct {
 	keepGoing

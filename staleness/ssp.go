@@ -36,8 +36,10 @@ func (o SSP) Validate() error {
 	return nil
 }
 
-// Lead implements Paced.
-func (o SSP) Lead() int { return o.Slack }
+// Traits implements Spec.
+func (o SSP) Traits(int) PolicyTraits {
+	return PolicyTraits{PerUpdate: 1, Waits: true, Paced: true, Lead: o.Slack}
+}
 
 // New makes the Policy.
 func (o SSP) New(workers int) (Policy, error) {

@@ -78,55 +78,8 @@ type Policy interface {
 // Spec is an option struct that makes a Policy for a number of workers.
 type Spec interface {
 	New(workers int) (Policy, error)
-}
-
-// Synchronous is implemented by Specs under which every worker computes on the
-// same version and an update is the mean over all of them: results then do not
-// depend on arrival order.
-type Synchronous interface{ Synchronous() bool }
-
-// Grouping is implemented by Specs whose updates take more than one gradient.
-type Grouping interface{ PerUpdate(workers int) int }
-
-// Voiding is implemented by Specs whose Policies may Cancel.
-type Voiding interface{ Voids() bool }
-
-// Voids says whether s may cancel gradients that are being computed.
-func Voids(s Spec) bool {
-	v, ok := s.(Voiding)
-	return ok && v.Voids()
-}
-
-// Waitless is implemented by Specs under which a worker that has pushed goes on at
-// once, whatever the others do.
-type Waitless interface{ Waitless() bool }
-
-// Waits says whether a worker may have to wait for others under s.
-func Waits(s Spec) bool {
-	w, ok := s.(Waitless)
-	return !ok || !w.Waitless()
-}
-
-// Dropping is implemented by Specs whose Policies may Drop a push.
-type Dropping interface{ Drops() bool }
-
-// Drops says whether s may drop a push.
-func Drops(s Spec) bool {
-	d, ok := s.(Dropping)
-	return ok && d.Drops()
-}
-
-// Paced is implemented by Specs that bound how many clocks a worker may be ahead
-// of the slowest one while it computes.
-type Paced interface{ Lead() int }
-
-// PerUpdate is the number of gradients in one update under s: 1 unless s says
-// otherwise.
-func PerUpdate(s Spec, workers int) int {
-	if g, ok := s.(Grouping); ok {
-		return g.PerUpdate(workers)
-	}
-	return 1
+	// Traits is what its Policies for that number of workers, at least 1, claim.
+	Traits(workers int) PolicyTraits
 }
 
 // Policies holds every policy by name.
@@ -144,6 +97,7 @@ type Past struct {
 // Corrector gives the factor a gradient's learning rate is multiplied by.
 type Corrector interface {
 	Scale(p Past) float64
+	Traits() CorrectorTraits
 }
 
 // Correctors holds every corrector by name.

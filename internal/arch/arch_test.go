@@ -49,7 +49,7 @@ comm/shm                : comm                             | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
-sgd/train               : sgd sgd/lbfgs compress staleness lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
+sgd/train               : sgd sgd/lbfgs compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/table       :                                  | github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf

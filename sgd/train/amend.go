@@ -31,42 +31,36 @@ type amending struct {
 // newAmending returns nil for correctors that only scale, and for those that
 // work elsewhere.
 func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
+	traits := j.corrector()
+	if !traits.Amends || traits.AtWorker != atWorker {
+		return nil, nil
+	}
 	c, ok := j.Corrector.(staleness.Amending)
-	if !ok {
-		return nil, nil
-	}
-	if worksAtWorker(c) != atWorker {
-		return nil, nil
-	}
 	switch {
+	case !ok:
+		return nil, fmt.Errorf("corrector %s claims Amends and does not implement staleness.Amending", staleness.Correctors.Spec(j.Corrector))
 	case j.synchronous():
 		return nil, fmt.Errorf("corrector %s amends late gradients, and with policy %s none is late; use none", staleness.Correctors.Spec(c), staleness.Policies.Spec(j.Policy))
-	case sgd.HasMomentum(j.Optimizer) && isMomentous(c):
+	case sgd.HasMomentum(j.Optimizer) && traits.Momentum:
 		return nil, fmt.Errorf("corrector %s brings its own momentum, and optimizer %s has one too; use optimizer=sgd", staleness.Correctors.Spec(c), sgd.Optimizers.Spec(j.Optimizer))
-	case c.Compares() && !isCast(j.DownCodec):
+	case traits.Compares && !isCast(j.DownCodec):
 		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16 or bf16", staleness.Correctors.Spec(c))
 	case atWorker && j.Overlap:
 		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
 	}
 	trained, buffers := byRole(l)
 	a := &amending{name: staleness.Correctors.Spec(c), amender: c.Amender(l.Trainable(), j.Workers), trained: trained}
-	a.ahead, _ = a.amender.(staleness.Ahead)
+	if traits.Ahead {
+		if a.ahead, ok = a.amender.(staleness.Ahead); !ok {
+			return nil, fmt.Errorf("corrector %s claims Ahead, and its Amender does not implement staleness.Ahead", a.name)
+		}
+	}
 	if len(buffers) > 0 {
 		for i := range a.packed {
 			a.packed[i] = make([]float32, l.Trainable())
 		}
 	}
 	return a, nil
-}
-
-func isMomentous(c staleness.Corrector) bool {
-	m, ok := c.(staleness.Momentous)
-	return ok && m.Momentous()
-}
-
-func worksAtWorker(c staleness.Corrector) bool {
-	at, ok := c.(staleness.AtWorker)
-	return ok && at.AtWorker()
 }
 
 // amend changes g in place.
@@ -139,7 +133,7 @@ func (st *store) outgoing() vector {
 	a := st.amend
 	if a.front.f == nil {
 		a.front = newVector(len(st.params.f))
-		a.lookAhead(a.front.f, st.params.f, st.rate/float64(staleness.PerUpdate(st.job.Policy, st.job.Workers)))
+		a.lookAhead(a.front.f, st.params.f, st.rate/float64(st.job.policy().PerUpdate))
 	}
 	return a.front
 }
@@ -205,8 +199,7 @@ type sentCopies struct {
 }
 
 func newSentCopies(j *Job, initial vector) (*sentCopies, error) {
-	c, ok := j.Corrector.(staleness.Amending)
-	if !j.Gap && !(ok && c.Compares()) {
+	if !j.Gap && !j.corrector().Compares {
 		return nil, nil
 	}
 	if !isCast(j.DownCodec) {

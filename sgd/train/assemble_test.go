@@ -8,7 +8,6 @@ import (
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
-	"github.com/gradlab/gradlab/staleness"
 )
 
 // wherefrom is a model that notes where the parameters lie that passes read in
@@ -67,7 +66,7 @@ func TestWorkersShareParameters(t *testing.T) {
 				})...)
 				o, _ := runOn(t, &sim.Net{Cores: []int{2, 2, 1}[i]}, j, nil)
 				hashes[i] = o.SHA256
-				if _, together := j.Policy.(staleness.BSP); i == 0 && together && len(m.seen) > j.Updates {
+				if i == 0 && j.Policy.Traits(workers).Synchronous && len(m.seen) > j.Updates {
 					t.Errorf("in %d steps %d workers read parameters at %d places", j.Updates, workers, len(m.seen))
 				}
 			}

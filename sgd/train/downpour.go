@@ -35,7 +35,7 @@ func (Downpour) Servers(n int) int { return n }
 
 // PerUpdate implements Mode: a push carries NPush gradients.
 func (Downpour) PerUpdate(j *Job) int {
-	return staleness.PerUpdate(j.Policy, j.Workers) * max(1, j.NPush)
+	return j.policy().PerUpdate * max(1, j.NPush)
 }
 
 func (Downpour) perPush(j *Job) int { return max(1, j.NPush) }
@@ -47,11 +47,11 @@ func (Downpour) Check(j *Job) error {
 		return fmt.Errorf("n_fetch is %d and n_push is %d, want at least 1", j.NFetch, j.NPush)
 	case !isCast(j.DownCodec):
 		return errors.New("down_codec must be raw, fp16 or bf16 in mode downpour: replicas change their own copy between fetches")
-	case staleness.Voids(j.Policy):
+	case j.policy().Voids:
 		return fmt.Errorf("policy %s cancels gradients that are being computed, which replicas of mode downpour have applied to their own parameters already; use mode server", staleness.Policies.Spec(j.Policy))
-	case staleness.Waits(j.Policy):
+	case j.policy().Waits:
 		return fmt.Errorf("replicas of mode downpour never wait for others, as they may with policy %s; use asp, bounded, softsync, kbatchasync or adasync(of=kbatchasync), or mode server", staleness.Policies.Spec(j.Policy))
-	case worksAtWorker(j.Corrector):
+	case j.corrector().AtWorker:
 		return fmt.Errorf("corrector %s changes what a worker pushes, which in mode downpour is a sum of gradients; use mode server", staleness.Correctors.Spec(j.Corrector))
 	case j.CheckpointEvery%j.NPush != 0 || j.CheckpointEvery%j.NFetch != 0:
 		return fmt.Errorf("checkpoint_every is %d, want a multiple of n_fetch and n_push", j.CheckpointEvery)

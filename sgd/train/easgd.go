@@ -12,7 +12,6 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/staleness"
 )
 
 // EASGD is elastic averaging (Zhang, Choromanska and LeCun 2015): every worker
@@ -64,22 +63,21 @@ func (m EASGD) alpha(j *Job) float64 {
 func (EASGD) Servers(n int) int { return n }
 
 // PerUpdate implements Mode: a force comes after Tau gradients.
-func (m EASGD) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Workers) * m.Tau }
+func (m EASGD) PerUpdate(j *Job) int { return j.policy().PerUpdate * m.Tau }
 
 func (m EASGD) perPush(*Job) int { return m.Tau }
 
 // Check implements Mode.
 func (m EASGD) Check(j *Job) error {
-	_, sync := j.Policy.(staleness.BSP)
-	_, async := j.Policy.(staleness.ASP)
-	_, as := j.Corrector.(staleness.None)
+	p := j.policy()
+	sync, async := p.Synchronous, p.PerUpdate == 1 && !p.Waits && !p.Drops && !p.Voids && !p.ByLoss
 	together := m.Alpha * float64(j.Workers)
 	switch {
 	case sync && together > 1:
 		return fmt.Errorf("option \"alpha\" is %v, and with policy bsp %d workers pull the centre at once: beta = workers·alpha is %.3g, and more than 1 throws it past their mean; set alpha to at most 1/%d, or set beta in its place", m.Alpha, j.Workers, together, j.Workers)
 	case !sync && !async:
 		return errors.New("mode easgd is synchronous with policy bsp or asynchronous with asp; other policies would take a force from the centre that the worker has felt")
-	case !as:
+	case !j.corrector().None:
 		return errors.New("mode easgd wants corrector none: what the centre makes of a force is what the worker has felt of it")
 	case j.Overlap:
 		return errors.New("mode easgd exchanges whole parameters between steps; it has nothing to overlap")
@@ -101,7 +99,7 @@ func (m EASGD) Check(j *Job) error {
 func (m EASGD) centre(j *Job) *Job {
 	c := *j
 	c.Optimizer = sgd.Plain{}
-	c.Schedule = lrschedule.Constant{LR: float64(staleness.PerUpdate(j.Policy, j.Workers))} // the store takes means
+	c.Schedule = lrschedule.Constant{LR: float64(j.policy().PerUpdate)} // the store takes means
 	return &c
 }
 
@@ -146,7 +144,7 @@ func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
 	if e.inner, err = newStepper(j.Optimizer, j.Model.Layout(), j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
-	if n := staleness.PerUpdate(j.Policy, j.Workers); n > 1 {
+	if n := j.policy().PerUpdate; n > 1 {
 		e.together = float32(n)
 		_, e.buffers = byRole(j.Model.Layout())
 	}

@@ -58,7 +58,7 @@ func (s *shard) version() int { return len(s.sent) - 1 }
 
 // group is the number of gradients that an update waits for.
 func (s *shard) group() int {
-	if p, ok := s.j.Policy.(staleness.Softsync); ok {
+	if p, ok := s.j.Policy.(staleness.Softsync); ok { // the paper's, not the claim
 		return max(1, s.j.Workers/p.N)
 	}
 	return 1
@@ -110,10 +110,7 @@ func (s *shard) push(p late) {
 	s.sent = append(s.sent, next)
 }
 
-func atWorker(j *train.Job) bool {
-	a, ok := j.Corrector.(staleness.AtWorker)
-	return ok && a.AtWorker()
-}
+func atWorker(j *train.Job) bool { return j.Corrector.Traits().AtWorker }
 
 // byServer follows pushes in the order in which they reach the server.
 func byServer(t *testing.T, j *train.Job, events []event) vec {
@@ -143,7 +140,7 @@ func TestCorrectorsInTheEngine(t *testing.T) {
 			}
 			t.Run(p+"/"+text, func(t *testing.T) {
 				opts := []option{policy(p), corrector(text), optimizer("momentum(beta=0.5)"), rate("cosine(lr=0.03,end=0.003)"), workers(6), func(j *train.Job) { j.Updates = 90 }}
-				if m, ok := c.(staleness.Momentous); ok && m.Momentous() {
+				if c.Traits().Momentum {
 					opts = append(opts, optimizer("sgd"))
 				}
 				least := 3e-5
@@ -271,7 +268,7 @@ func byElastic(t *testing.T, j *train.Job, events []event) vec {
 		steps[w]++
 	}
 	none := make(vec, len(centre))
-	_, together := j.Policy.(staleness.BSP)
+	together := j.Policy.Traits(j.Workers).Synchronous
 	var forces []vec
 	for updates := 0; len(events) > 0 && updates < j.Updates; events = events[1:] {
 		e := events[0]

@@ -100,7 +100,7 @@ func (j *Job) checkGroup() error {
 		return nil
 	}
 	const large = 1 << 20
-	one, two := staleness.PerUpdate(j.Policy, large), staleness.PerUpdate(j.Policy, 2*large)
+	one, two := j.Policy.Traits(large).PerUpdate, j.Policy.Traits(2*large).PerUpdate
 	b := large - one
 	switch {
 	case one == two && one > j.Workers:

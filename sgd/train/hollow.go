@@ -10,7 +10,7 @@ import (
 
 // Timeless is implemented by modes whose runs may come out with the same bits
 // whatever anything takes, on every network and every device. Only the job decides:
-// in modes with servers its policy must be staleness.Synchronous besides, which
+// in modes with servers its policy must claim Synchronous (staleness.PolicyTraits) besides, which
 // Job.Timeless looks at. A test runs every mode with every policy on two clusters
 // and compares the parameters.
 type Timeless interface{ Timeless(j *Job) bool }

@@ -205,6 +205,9 @@ func (j *Job) Check() error {
 	if err := j.checkGroup(); err != nil {
 		return err
 	}
+	if err := j.probe(); err != nil {
+		return err
+	}
 	if err := j.checkWeightless(); err != nil {
 		return err
 	}
@@ -289,7 +292,4 @@ func (j *Job) draw(worker, step int) sgd.Draw {
 	return sgd.Draw{First: (uint64(step)*uint64(j.Workers) + uint64(worker)) * uint64(j.Batch), N: j.Batch}
 }
 
-func (j *Job) synchronous() bool {
-	s, ok := j.Policy.(staleness.Synchronous)
-	return ok && s.Synchronous()
-}
+func (j *Job) synchronous() bool { return j.policy().Synchronous }

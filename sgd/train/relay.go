@@ -9,7 +9,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/staleness"
 )
 
 // relay is an inner server of a tree, an activity of the rank of a learner below
@@ -315,7 +314,7 @@ func (s *stem) due() bool {
 			at++
 		}
 	}
-	enough := s.n >= min(at, staleness.PerUpdate(s.job.Policy, s.job.Workers))
+	enough := s.n >= min(at, s.job.policy().PerUpdate)
 	return s.n > 0 && (at == 0 || !s.busy && enough)
 }
 

@@ -57,25 +57,22 @@ func (Rudra) underWay() bool { return true }
 func (Rudra) Servers(n int) int { return n }
 
 // PerUpdate implements Mode.
-func (Rudra) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Workers) }
+func (Rudra) PerUpdate(j *Job) int { return j.policy().PerUpdate }
 
 // Check implements Mode.
 func (m Rudra) Check(j *Job) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	switch j.Policy.(type) {
-	case staleness.BSP, staleness.ASP, staleness.Softsync, staleness.KBatchAsync:
-	default:
+	if p := j.policy(); p.Drops || p.Voids || p.ByLoss || p.Waits && !p.Synchronous {
 		return fmt.Errorf("policy %s holds workers up, drops gradients or cancels them one by one, which sums do not allow; mode rudra wants bsp, softsync, kbatchasync or asp", staleness.Policies.Spec(j.Policy))
 	}
-	_, amends := j.Corrector.(staleness.Amending)
 	switch {
 	case m.Threads && j.synchronous():
 		return errors.New("rudra(threads=true) computes without waiting for parameters, and with policy bsp all wait; use softsync or asp")
 	case m.Threads && j.CheckpointEvery > 0:
 		return errors.New("checkpoint_every: learners of rudra(threads=true) are never at rest, so that a run cannot go on alike from a mark; set it to 0 (on a real clock a run that is stopped leaves a checkpoint all the same)")
-	case amends:
+	case j.corrector().Amends:
 		return fmt.Errorf("corrector %s changes gradients one by one, and in mode rudra the servers get sums; use one that scales, or mode server", staleness.Correctors.Spec(j.Corrector))
 	case j.Gap:
 		return errors.New("gap compares with what each gradient was computed on, and in mode rudra the servers get sums; use mode server")

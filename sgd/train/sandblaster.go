@@ -6,7 +6,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/staleness"
 )
 
 // Sandblaster is Sandblaster L-BFGS (Dean et al. 2012, §4.2): a batch method on
@@ -68,12 +67,10 @@ func (m Sandblaster) PerUpdate(j *Job) int { return m.portions(j) }
 // Check implements Mode.
 func (m Sandblaster) Check(j *Job) error {
 	_, plain := j.Optimizer.(sgd.Plain)
-	_, bsp := j.Policy.(staleness.BSP)
-	_, as := j.Corrector.(staleness.None)
 	switch {
 	case !plain:
 		return errors.New("mode sandblaster has an update rule of its own, L-BFGS with a line search; leave optimizer=sgd")
-	case !bsp || !as:
+	case !j.synchronous() || !j.corrector().None:
 		return errors.New("mode sandblaster adds up gradients of one point, none of which is late; leave policy=bsp and corrector=none")
 	case !isCast(j.Codec) || !isCast(j.DownCodec):
 		return errors.New("codec and down_codec must be raw, fp16 or bf16 in mode sandblaster: it takes differences of gradients for curvature, errors of a codec included")

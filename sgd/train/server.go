@@ -63,7 +63,7 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	if compress.KeepsReceiver(j.Codec) && staleness.Drops(j.Policy) {
+	if compress.KeepsReceiver(j.Codec) && j.policy().Drops {
 		return nil, fmt.Errorf("policy %s may drop a push, and the two ends of codec %s would then disagree; use a policy that takes every push", staleness.Policies.Spec(j.Policy), compress.Spec(j.Codec))
 	}
 	if w, ok := j.Optimizer.(sgd.Whole); ok && w.NeedsWhole() && j.Servers > 1 {

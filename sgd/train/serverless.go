@@ -16,10 +16,10 @@ func (j *Job) checkServerless() error {
 		return nil
 	}
 	mode := Modes.Spec(j.Mode)
-	if _, bsp := j.Policy.(staleness.BSP); j.Policy != nil && !bsp {
+	if j.Policy != nil && !j.synchronous() {
 		return fmt.Errorf("policy %s says when servers apply a gradient and answer, and mode %s has no servers; set policy=bsp, or use mode server, rudra, downpour or easgd", staleness.Policies.Spec(j.Policy), mode)
 	}
-	if _, none := j.Corrector.(staleness.None); j.Corrector != nil && !none {
+	if !j.corrector().None {
 		return fmt.Errorf("corrector %s is what servers do to late gradients, and mode %s has no servers; set corrector=none, or use mode server, rudra or downpour", staleness.Correctors.Spec(j.Corrector), mode)
 	}
 	if _, raw := j.DownCodec.(compress.Raw); j.DownCodec != nil && !raw {

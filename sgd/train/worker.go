@@ -32,17 +32,17 @@ var _ = Modes.Add("server", "parameter servers; a push is answered with the next
 func (Server) Servers(n int) int { return n }
 
 // PerUpdate implements Mode.
-func (Server) PerUpdate(j *Job) int { return staleness.PerUpdate(j.Policy, j.Workers) }
+func (Server) PerUpdate(j *Job) int { return j.policy().PerUpdate }
 
 // Check implements Mode.
 func (m Server) Check(j *Job) error {
-	if m.Barrier && staleness.Voids(j.Policy) {
+	if m.Barrier && j.policy().Voids {
 		return fmt.Errorf("policy %s sends parameters unasked, which barrier=true does not; use mode server", staleness.Policies.Spec(j.Policy))
 	}
-	if j.Overlap && staleness.Voids(j.Policy) {
+	if j.Overlap && j.policy().Voids {
 		return fmt.Errorf("policy %s cancels gradients that are being computed, of which with overlap a part has left already; use overlap=false", staleness.Policies.Spec(j.Policy))
 	}
-	if (j.LogOrder || j.Replay != nil) && j.Servers > 1 && staleness.Voids(j.Policy) {
+	if (j.LogOrder || j.Replay != nil) && j.Servers > 1 && j.policy().Voids {
 		return fmt.Errorf("policy %s cancels gradients, and with several servers the order of their words is not all that counts: order_log needs servers=1", staleness.Policies.Spec(j.Policy))
 	}
 	return checkServers(j)
@@ -159,7 +159,7 @@ type workerStats struct {
 }
 
 func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
-	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: staleness.Voids(j.Policy)}
+	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: j.policy().Voids}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}

@@ -1,6 +1,7 @@
 package staletest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -18,8 +19,8 @@ var Tried = []string{
 	"dana_dc", "dana_dc(gamma=0.5,lambda=0.4,mu=0.6)", "implicit", "implicit(beta=0.5)",
 }
 
-// Correctors compares every one Tried with its formula, and fails if a corrector
-// is enrolled without a formula or has an option that was not tried.
+// Correctors compares every one Tried with its formula, shows what it claims (see
+// Claims), and fails if a corrector is enrolled without a formula or has an option that was not tried.
 func Correctors(t *testing.T) {
 	var values []staleness.Corrector
 	for _, text := range Tried {
@@ -29,7 +30,7 @@ func Correctors(t *testing.T) {
 		}
 		values = append(values, c)
 		t.Run(text, func(t *testing.T) {
-			if err := Corrector(c); err != nil {
+			if err := errors.Join(Corrector(c), Claims(c)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -59,7 +60,7 @@ func Corrector(c staleness.Corrector) error {
 	var amenders []staleness.Amender // of the server, or of each worker
 	if a, ok := c.(staleness.Amending); ok {
 		amenders = append(amenders, a.Amender(n, workers))
-		if at, ok := c.(staleness.AtWorker); ok && at.AtWorker() {
+		if c.Traits().AtWorker {
 			for range workers - 1 {
 				amenders = append(amenders, a.Amender(n, workers))
 			}

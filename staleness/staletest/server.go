@@ -40,6 +40,7 @@ type Server struct {
 	base    []int // version each worker computes on
 	held    []Push
 	skipped int      // clocks that workers were put forward by when they joined
+	deaf    bool     // words to start over come too late for everybody
 	talk    bool     // write out:
 	out     []string // what happened since the last call
 	err     error
@@ -138,7 +139,7 @@ func (s *Server) update(batch []Push) (void []int) {
 		s.OnUpdate(batch)
 	}
 	for _, w := range s.policy.Cancel(s.View) {
-		if s.Runs(w) {
+		if s.Runs(w) && !s.deaf {
 			s.base[w] = s.View.Version
 			void = append(void, w)
 		}

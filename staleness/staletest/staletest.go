@@ -1,7 +1,6 @@
 package staletest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -30,13 +29,7 @@ func Policies(t *testing.T) {
 //     of them, and joins again at any point;
 //   - nobody is favoured: of workers alike each has the same share of what is
 //     applied;
-//   - if it is Synchronous: every update is the mean of one gradient from each
-//     worker, none late, and the result does not depend on arrival order;
-//   - if it is Paced: nobody computes further ahead than that, or waits who is
-//     not, and who computes has read all gradients of clocks that far back;
-//   - if it is Voiding: nothing late is applied; otherwise it cancels nothing;
-//   - if it is Waitless: nobody ever waits;
-//   - if it is not Dropping: no push is dropped.
+//   - its Traits are what it does, no more and no less; see Traits.
 func Policy(t *testing.T, spec staleness.Spec) {
 	t.Run("spec", func(t *testing.T) {
 		text := staleness.Policies.Spec(spec)
@@ -56,7 +49,7 @@ func Policy(t *testing.T, spec staleness.Spec) {
 		check func(staleness.Spec) error
 	}{
 		{"progress", Progress}, {"leave and rejoin", Leaves}, {"any live set", Subsets}, {"churn", Churn}, {"fair", Fair},
-		{"synchronous", Synchronous}, {"paced", Paced}, {"voiding", Voiding}, {"waitless", Waitless}, {"dropping", Dropping},
+		{"traits", Traits},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := c.check(spec); err != nil {
@@ -229,181 +222,6 @@ func Fair(spec staleness.Spec) error {
 		for w, n := range counts {
 			if math.Abs(float64(n)-mean) > 6*math.Sqrt(mean) { // a Poisson count is rarely as far off
 				return fmt.Errorf("%d workers: worker %d has %d of %d gradients applied", workers, w, n, sum)
-			}
-		}
-	}
-	return nil
-}
-
-// Paced checks the claim of that name; specs that do not make it pass.
-func Paced(spec staleness.Spec) error {
-	c, ok := spec.(staleness.Paced)
-	if !ok {
-		return nil
-	}
-	for workers := 2; workers <= maxWorkers; workers++ {
-		s, err := newSim(spec, workers, 1, Straggler)
-		if err != nil {
-			return err
-		}
-		applied, widest := make([]int, workers), 0
-		var seen [][]int // by version: gradients of each worker in it
-		s.OnUpdate = func(pushes []Push) {
-			for _, p := range pushes {
-				applied[p.Worker]++
-			}
-			seen = append(seen, append([]int(nil), applied...))
-		}
-		for range 300 * workers {
-			if err := s.Step(); err != nil {
-				return err
-			}
-			v := s.View
-			for w := range v.Live {
-				ahead := v.Pushed[w] - v.MinClock()
-				if !s.Runs(w) {
-					if ahead <= c.Lead() || ahead > c.Lead()+1 {
-						return fmt.Errorf("worker %d waits %d ahead; clocks %v", w, ahead, v.Pushed)
-					}
-					continue
-				}
-				widest = max(widest, ahead)
-				// What it reads holds the clocks up to its own − lead − 1 of all.
-				for q := range v.Live {
-					if have, want := 0, v.Pushed[w]-c.Lead(); want > 0 {
-						if b := s.base[w]; b > 0 {
-							have = seen[b-1][q]
-						}
-						if have < want {
-							return fmt.Errorf("worker %d at clock %d reads %d gradients of worker %d, want %d", w, v.Pushed[w], have, q, want)
-						}
-					}
-				}
-			}
-		}
-		if widest != c.Lead() {
-			return fmt.Errorf("%d workers: computing up to %d ahead, want %d", workers, widest, c.Lead())
-		}
-	}
-	return nil
-}
-
-// Voiding checks that a policy cancels gradients only if its spec says so, and
-// then applies none that is late.
-func Voiding(spec staleness.Spec) error {
-	voids := staleness.Voids(spec)
-	for workers := 1; workers <= maxWorkers; workers++ {
-		s, err := newSim(spec, workers, 1, Straggler)
-		if err != nil {
-			return err
-		}
-		var odd error
-		s.OnUpdate = func(pushes []Push) {
-			for _, p := range pushes {
-				if voids && p.Delay > 0 {
-					odd = fmt.Errorf("%d workers: staleness %d was applied", workers, p.Delay)
-				}
-			}
-			if n := len(s.policy.Cancel(s.View)); n > 0 && !voids {
-				odd = fmt.Errorf("%d workers: cancels %d, but its spec does not say so", workers, n)
-			}
-		}
-		if err := s.Run(50 * workers); err != nil {
-			return err
-		}
-		if odd != nil {
-			return odd
-		}
-	}
-	return nil
-}
-
-// Waitless checks the claim of that name; specs that do not make it pass.
-func Waitless(spec staleness.Spec) error {
-	if staleness.Waits(spec) {
-		return nil
-	}
-	return beside(spec, func(s *Sim) error {
-		for w := range s.View.Live {
-			if !s.Runs(w) {
-				return fmt.Errorf("worker %d waits", w)
-			}
-		}
-		return nil
-	})
-}
-
-// Dropping checks that a policy drops pushes only if its spec says so.
-func Dropping(spec staleness.Spec) error {
-	if staleness.Drops(spec) {
-		return nil
-	}
-	return beside(spec, func(s *Sim) error {
-		if s.Dropped > 0 {
-			return errors.New("a push is dropped, but the spec does not say so")
-		}
-		return nil
-	})
-}
-
-// beside looks at runs beside a straggler after each push.
-func beside(spec staleness.Spec, look func(*Sim) error) error {
-	for workers := 1; workers <= maxWorkers; workers++ {
-		s, err := newSim(spec, workers, 1, Straggler)
-		if err != nil {
-			return err
-		}
-		for range 200 * workers {
-			if err := errors.Join(s.Step(), look(s)); err != nil {
-				return fmt.Errorf("%d workers, after %d pushes: %w", workers, s.Pushes, err)
-			}
-		}
-	}
-	return nil
-}
-
-// Synchronous checks the claim of that name; specs that do not make it pass.
-func Synchronous(spec staleness.Spec) error {
-	if c, ok := spec.(staleness.Synchronous); !ok || !c.Synchronous() {
-		return nil
-	}
-	const updates = 30
-	for workers := 1; workers <= maxWorkers; workers++ {
-		var want float64
-		for seed := range uint64(6) {
-			s, err := newSim(spec, workers, seed, []Law{Exponential, Even, Straggler}[seed%3])
-			if err != nil {
-				return err
-			}
-			// One parameter; the gradient of a worker is its own function of it.
-			// Floating-point sums tell orders apart.
-			x := []float64{1} // by version
-			var odd error
-			s.OnUpdate = func(pushes []Push) {
-				sum := 0.0
-				for i, p := range pushes {
-					if p.Worker != i || p.Delay != 0 {
-						odd = fmt.Errorf("update %d is made of %+v", len(x), pushes)
-					}
-					sum += math.Sin(float64(p.Worker+1))*x[p.Version] + math.Cos(float64(p.Clock*workers+p.Worker))
-				}
-				if len(pushes) != workers {
-					odd = fmt.Errorf("update %d has %d pushes of %d workers", len(x), len(pushes), workers)
-				}
-				x = append(x, x[len(x)-1]-0.1*sum/float64(len(pushes)))
-			}
-			for s.View.Version < updates {
-				if err := s.Step(); err != nil {
-					return err
-				}
-			}
-			switch {
-			case odd != nil:
-				return fmt.Errorf("%d workers: %w", workers, odd)
-			case seed == 0:
-				want = x[updates]
-			case x[updates] != want:
-				return fmt.Errorf("%d workers: %v in one order of arrival, %v in another", workers, want, x[updates])
 			}
 		}
 	}

@@ -20,7 +20,9 @@ func (b broken) Admit(v staleness.View, w int) staleness.Verdict { return b.admi
 func (b broken) Flush(v staleness.View) bool                     { return b.flush(v) }
 func (b broken) Release(v staleness.View, w int) bool            { return b.release(v, w) }
 func (b broken) Cancel(staleness.View) []int                     { return nil }
-func (b broken) Synchronous() bool                               { return true }
+func (b broken) Traits(workers int) staleness.PolicyTraits {
+	return staleness.PolicyTraits{Synchronous: true, PerUpdate: workers, Waits: true, Paced: true}
+}
 func always(v staleness.Verdict) func(staleness.View, int) staleness.Verdict {
 	return func(staleness.View, int) staleness.Verdict { return v }
 }
@@ -58,10 +60,10 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		"nobody is answered": {broken{always(staleness.Apply), yes,
 			func(staleness.View, int) bool { return false }}, staletest.Progress, "deadlock"},
 		"no update ever": {broken{always(staleness.Drop), yes, yesTo}, staletest.Progress, "no update"},
-		"asynchronous":   {broken{always(staleness.Apply), yes, yesTo}, staletest.Synchronous, "pushes of"},
+		"asynchronous":   {broken{always(staleness.Apply), yes, yesTo}, staletest.Traits, "PerUpdate says"},
 		"a flush too early": {broken{always(staleness.Hold),
 			func(v staleness.View) bool { return v.NumHeld() > v.NumLive()/2 },
-			func(v staleness.View, w int) bool { return v.Held[w] == 0 }}, staletest.Synchronous, "pushes of"},
+			func(v staleness.View, w int) bool { return v.Held[w] == 0 }}, staletest.Traits, "PerUpdate says"},
 		"a memory": {broken{always(staleness.Apply), yes,
 			func(staleness.View, int) bool { calls++; return calls%2 == 0 }}, staletest.Progress, "no function of the view"},
 		"a hand in the books": {broken{always(staleness.Apply), yes,
