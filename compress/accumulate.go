@@ -53,8 +53,21 @@ func (f Accumulate) Claims(b Block) Claims {
 	in, _ := ClaimsOf(f.In, b)
 	return Claims{
 		Size: in.Size, Linear: in.Linear, Stateful: true, Allocs: in.Allocs, Shaped: in.Shaped,
-		Rounds: in.Rounds, Asked: in.Asked, AskedBound: true,
+		Rounds: in.Rounds, Asked: in.Asked, AskedBound: true, HalfSums: in.HalfSums,
+		Remembers: f.Every > 1 || in.Remembers, WarmsUp: in.WarmsUp,
 	}
+}
+
+// NewAround makes an exchange whose state is the sum, around that of the codec inside.
+func (f Accumulate) NewAround(of Family, b Block, inside func(Family) (Exchange, Road, error)) (Exchange, error) {
+	if _, own := of.(Accumulate); !own {
+		return nil, nil
+	}
+	in, _, err := inside(f.In)
+	if err != nil {
+		return nil, err
+	}
+	return &accumulateExchange{accumulator: f.accumulator(b), in: in}, nil
 }
 
 // New makes a codec whose state is the sum.

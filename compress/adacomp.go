@@ -41,7 +41,7 @@ func (f AdaComp) Validate() error {
 
 // Claims: state, and a bound on the size.
 func (f AdaComp) Claims(b Block) Claims {
-	return Claims{Size: 4 + hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 1), Stateful: true}
+	return Claims{Size: 4 + hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 1), Stateful: true, Remembers: true}
 }
 
 // New makes a codec whose state is the residual.

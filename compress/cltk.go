@@ -54,6 +54,7 @@ func (f CLTK) Claims(b Block) Claims {
 	if k := f.alone().total(b.Len()); k < b.Len() {
 		size, _ := indexSize(word(f.Index, "rice"), k, b.Len())
 		c.Rounds, c.Asked, c.AskedBound = 2, k*formatOf(f.Values).size+size, true
+		c.HalfSums = formatOf(f.Values) != &formatF32
 	}
 	return c
 }

@@ -170,6 +170,22 @@ type Claims struct {
 	Stateful bool
 	// Homogeneous: C(2ᵏg) = 2ᵏC(g) exactly, barring over- and underflow.
 	Homogeneous bool
+	// Cast: every value travels alone, as it is, in some format. A payload has equally
+	// many bytes for each value, in their order. They depend on that value and the step
+	// alone, and decode to within 2⁻⁷ of it.
+	Cast bool
+	// Remembers: what an encoding leaves out is kept and sent in later steps. Where
+	// differences to what the other end holds are encoded, they bring it back as well,
+	// so it would be added twice.
+	Remembers bool
+	// Unchecked: an option (unchecked=true) permits what is refused without it; it
+	// permits a memory among such differences, too.
+	Unchecked bool
+	// WarmsUp: payloads shrink over the first steps or epochs, by a quarter or more.
+	WarmsUp bool
+	// HalfSums: the exchange sums values in two bytes (F16, BF16), which rounds them on
+	// every hop.
+	HalfSums bool
 	// Rounds and Asked are what an exchange on RoadOwn asks for in a step: the
 	// number of operations, and the bytes that one rank puts in. AskedBound: at
 	// most, else exactly. 0 for codecs that NewExchange adapts.
@@ -178,6 +194,12 @@ type Claims struct {
 	// Allocs is how many objects one encoding and decoding allocate in steady
 	// state: 0 but for what lies in a library.
 	Allocs int
+}
+
+// Plain reports whether every payload is the block's values as they are, NaN and Inf
+// included, in every step: 4 bytes each, little-endian.
+func (c Claims) Plain() bool {
+	return c.Raw && c.Lossless && !c.Stateful && c.Special == SpecialPropagate
 }
 
 // Linear is implemented by codecs whose encodings add: Project gives the wire

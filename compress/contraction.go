@@ -52,12 +52,12 @@ func (f Contraction) Claims(b Block) Claims {
 	in, _ := ClaimsOf(f.In, b)
 	omega, err := f.omega(b)
 	if err != nil {
-		return Claims{Size: in.Size, Exact: in.Exact, Special: in.Special, Allocs: in.Allocs, Shaped: in.Shaped}
+		return Claims{Size: in.Size, Exact: in.Exact, Special: in.Special, Allocs: in.Allocs, Shaped: in.Shaped, WarmsUp: in.WarmsUp}
 	}
 	return Claims{
 		Delta: 1 / (1 + omega), Size: in.Size, Exact: in.Exact, Special: in.Special,
 		Homogeneous: in.Homogeneous, Allocs: in.Allocs, Lossless: in.Lossless && omega == 0,
-		Raw: in.Raw && omega == 0, Shaped: in.Shaped,
+		Raw: in.Raw && omega == 0, Shaped: in.Shaped, Cast: in.Cast, WarmsUp: in.WarmsUp,
 	}
 }
 

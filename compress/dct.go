@@ -63,8 +63,9 @@ func (DCT) inside(b Block) Block {
 func (f DCT) Claims(b Block) Claims {
 	c, _ := ClaimsOf(f.In, f.inside(b))
 	c.Lossless, c.Linear, c.Special = c.Lossless && f.Side == 1, NotLinear, SpecialError // a tile of one value is that value
-	c.Rounds, c.Asked, c.AskedBound = 0, 0, false
-	c.Raw, c.Shaped = c.Raw && f.Side == 1, f.Side > 1 && b.Rows > 1 && b.Cols > 1
+	c.Rounds, c.Asked, c.AskedBound, c.HalfSums = 0, 0, false, false
+	c.Raw, c.Cast = c.Raw && f.Side == 1, c.Cast && f.Side == 1
+	c.Shaped = f.Side > 1 && b.Rows > 1 && b.Cols > 1
 	return c
 }
 

@@ -73,9 +73,14 @@ func (f DGC) Momentous() bool { return f.Momentum > 0 && f.Keep < 1 }
 // Telescopes: without momentum and clipping.
 func (f DGC) Telescopes() bool { return f.Momentum == 0 && f.Clip == 0 }
 
-// Claims: state, and a bound on the size.
+// Claims: state, and a bound on the size; a memory, unless all is sent as it is; a
+// warm-up, if the first step sends a third more.
 func (f DGC) Claims(b Block) Claims {
-	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 8*formatOf(f.Values).size), Stateful: true}
+	first, last := kept(f.keep(Step{}), b.Len()), kept(f.Keep, b.Len())
+	return Claims{
+		Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 8*formatOf(f.Values).size), Stateful: true,
+		Remembers: last < b.Len() || formatOf(f.Values) != &formatF32, WarmsUp: 3*first > 4*last,
+	}
 }
 
 // New makes a codec whose state is velocity and accumulation.

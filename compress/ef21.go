@@ -50,8 +50,14 @@ func (f EF21) Validate() error {
 	return noReceiver("ef21", f.In)
 }
 
-// Claims are the inner codec's as far as they survive: sizes and linearity.
-func (f EF21) Claims(b Block) Claims { return Feedback{In: f.In}.Claims(b) }
+// Claims are the inner codec's as far as they survive: sizes and linearity. What is
+// left out is kept by the receiver, too, which has no more to be sent than the next
+// difference.
+func (f EF21) Claims(b Block) Claims {
+	c := Feedback{In: f.In, Unchecked: f.Unchecked}.Claims(b)
+	c.Remembers, c.HalfSums = false, false
+	return c
+}
 
 func (f EF21) check(b Block) error {
 	if err := f.Validate(); err != nil {
@@ -71,6 +77,30 @@ func (f EF21) New(b Block) (Codec, error) {
 		return nil, err
 	}
 	return &ef21{estimate: estimate{d: b.Len()}, in: in, rank: b.Rank}, nil
+}
+
+// NewAround makes an exchange of the differences, whose state is the estimates of this
+// rank and of the sum of all.
+func (f EF21) NewAround(of Family, b Block, inside func(Family) (Exchange, Road, error)) (Exchange, error) {
+	if _, own := of.(EF21); !own {
+		return nil, nil
+	}
+	if err := f.check(b); err != nil {
+		return nil, err
+	}
+	in, road, err := inside(f.In)
+	if err != nil {
+		return nil, err
+	}
+	if c, _ := ClaimsOf(f.In, b); c.HalfSums && road != RoadGather {
+		return nil, f.rounded()
+	}
+	return &ef21Exchange{own: estimate{d: b.Len()}, all: estimate{d: b.Len()}, in: in, rounded: f.rounded}, nil
+}
+
+// rounded is the refusal of sums in two bytes.
+func (f EF21) rounded() error {
+	return fmt.Errorf("ef21 over %s: its sums travel in two bytes and are rounded on the way, so that the estimate of the sum would part from those of the ranks step by step; use values of f32, mode gather, or feedback", Spec(f.In))
 }
 
 // NewReceiver makes the receiving end for one sender.
@@ -198,6 +228,7 @@ func (r *ef21Receiver) UnmarshalBinary(b []byte) error { return r.restore(b, nil
 type ef21Exchange struct {
 	own, all estimate
 	in       Exchange
+	rounded  func() error // the error of a codec inside that asks for sums it has not claimed
 }
 
 func (x *ef21Exchange) Begin(g []float32, s Step) (Op, error) {
@@ -215,6 +246,9 @@ func (x *ef21Exchange) Next(done Op) (Op, error) {
 
 // after moves both estimates once the inner exchange is done.
 func (x *ef21Exchange) after(op Op, err error) (Op, error) {
+	if err == nil && op.Kind == OpSum && len(op.Floats) > 0 && (op.Wire == F16 || op.Wire == BF16) {
+		return Op{}, x.rounded()
+	}
 	if err != nil || op.Kind != OpNone {
 		return op, err
 	}

@@ -51,8 +51,8 @@ func (f Entropy) Claims(b Block) Claims {
 	if err == nil && c.Size < math.MaxInt32 {
 		c.Size, c.Allocs = coder.MaxLen(c.Size), c.Allocs+coder.Allocs(c.Size)
 	}
-	c.Exact, c.Raw, c.Linear = false, false, NotLinear
-	c.Rounds, c.Asked, c.AskedBound = 0, 0, false // its payloads are gathered
+	c.Exact, c.Raw, c.Cast, c.Linear = false, false, false, NotLinear
+	c.Rounds, c.Asked, c.AskedBound, c.HalfSums = 0, 0, false, false // its payloads are gathered
 	return c
 }
 

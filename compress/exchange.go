@@ -17,8 +17,8 @@ const (
 
 // NewExchange makes the exchange of block b and says which road it takes: a
 // family's own if it is an Exchanger, sums if its codec is Linear, else gather.
-// feedback, ef21 and accumulate take the road of the codec inside, bysize and
-// byrole that of the codec chosen.
+// A memory (Around: feedback, ef21, accumulate) takes the road of the codec inside, a
+// Chooser (bysize, byrole) that of the codec chosen.
 // b.Rank and b.World must be set. An exchange with state is Stateful, one with
 // error feedback a Residualer.
 func NewExchange(f Family, b Block) (Exchange, Road, error) { return newExchange(f, b, false) }
@@ -37,34 +37,20 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 	if err := validate(f); err != nil {
 		return nil, "", err
 	}
+	if a, ok := f.(Around); ok {
+		road := RoadOwn
+		x, err := a.NewAround(f, b, func(in Family) (x Exchange, _ Road, err error) {
+			x, road, err = newExchange(in, b, gather)
+			return x, road, err
+		})
+		switch {
+		case err != nil:
+			return nil, "", err
+		case x != nil:
+			return x, road, nil
+		}
+	}
 	switch f := f.(type) {
-	case Feedback:
-		if err := f.check(b); err != nil {
-			return nil, "", err
-		}
-		in, road, err := newExchange(f.In, b, gather)
-		if err != nil {
-			return nil, "", err
-		}
-		return &feedbackExchange{memory: f.memory(b), in: in}, road, nil
-	case EF21:
-		if err := f.check(b); err != nil {
-			return nil, "", err
-		}
-		in, road, err := newExchange(f.In, b, gather)
-		if err != nil {
-			return nil, "", err
-		}
-		if w := wireOf(in); w == F16 || w == BF16 {
-			return nil, "", fmt.Errorf("ef21 over %s: its sums travel in two bytes and are rounded on the way, so that the estimate of the sum would part from those of the ranks step by step; use values of f32, mode gather, or feedback", Spec(f.In))
-		}
-		return &ef21Exchange{own: estimate{d: b.Len()}, all: estimate{d: b.Len()}, in: in}, road, nil
-	case Accumulate:
-		in, road, err := newExchange(f.In, b, gather)
-		if err != nil {
-			return nil, "", err
-		}
-		return &accumulateExchange{accumulator: f.accumulator(b), in: in}, road, nil
 	case Chooser:
 		return newExchange(f.Choose(b), b, gather)
 	case Exchanger:
@@ -78,6 +64,9 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 		x, err := newReceiverExchange(f.(Family), f, b)
 		return x, RoadGather, err
 	}
+	if err := received(f); err != nil {
+		return nil, "", err
+	}
 	c, err := f.New(b)
 	if err != nil {
 		return nil, "", err
@@ -86,21 +75,6 @@ func newExchange(f Family, b Block, gather bool) (Exchange, Road, error) {
 		return withState(&sumExchange{c: l}, c), RoadSum, nil
 	}
 	return withState(&gatherExchange{c: c, rank: b.Rank, world: b.World}, c), RoadGather, nil
-}
-
-// wireOf is the format in which an exchange sums values of the gradient.
-func wireOf(x Exchange) Wire {
-	switch x := x.(type) {
-	case *sumExchange:
-		return x.c.Wire()
-	case *cltkExchange:
-		return x.values.wire
-	case *accumulateExchange:
-		return wireOf(x.in)
-	case *feedbackExchange:
-		return wireOf(x.in)
-	}
-	return F32
 }
 
 // withState makes the codec's state that of the exchange, and its residual.

@@ -81,12 +81,14 @@ func (f Feedback) Validate() error {
 	return noReceiver("feedback", f.In)
 }
 
-// Claims are the inner codec's as far as they survive: sizes and linearity.
+// Claims are the inner codec's as far as they survive: sizes and linearity. What loses
+// nothing leaves nothing to remember.
 func (f Feedback) Claims(b Block) Claims {
 	in, _ := ClaimsOf(f.In, b)
 	return Claims{
 		Size: in.Size, Exact: in.Exact, Linear: in.Linear, Raw: in.Raw, Shaped: in.Shaped, Stateful: true, Allocs: 2 * in.Allocs, // its own payload is decoded too
-		Rounds: in.Rounds, Asked: in.Asked, AskedBound: in.AskedBound,
+		Rounds: in.Rounds, Asked: in.Asked, AskedBound: in.AskedBound, HalfSums: in.HalfSums,
+		Remembers: !in.Lossless, Unchecked: f.Unchecked, WarmsUp: in.WarmsUp,
 	}
 }
 
@@ -124,6 +126,22 @@ func (f Feedback) New(b Block) (Codec, error) {
 		return nil, err
 	}
 	return &feedback{memory: f.memory(b), in: in, rank: b.Rank}, nil
+}
+
+// NewAround makes an exchange whose state is the residual, around that of the codec
+// inside.
+func (f Feedback) NewAround(of Family, b Block, inside func(Family) (Exchange, Road, error)) (Exchange, error) {
+	if _, own := of.(Feedback); !own {
+		return nil, nil
+	}
+	if err := f.check(b); err != nil {
+		return nil, err
+	}
+	in, _, err := inside(f.In)
+	if err != nil {
+		return nil, err
+	}
+	return &feedbackExchange{memory: f.memory(b), in: in}, nil
 }
 
 func (f Feedback) memory(b Block) memory {

@@ -17,7 +17,7 @@ type Raw struct{}
 // Claims: lossless.
 func (Raw) Claims(b Block) Claims {
 	return Claims{
-		Lossless: true, Raw: true, Unbiased: true, Delta: 1, Size: 4 * b.Len(), Exact: true,
+		Lossless: true, Raw: true, Cast: true, Unbiased: true, Delta: 1, Size: 4 * b.Len(), Exact: true,
 		Linear: FloatSum, Special: SpecialPropagate, Homogeneous: true,
 	}
 }

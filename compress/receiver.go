@@ -2,6 +2,7 @@ package compress
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -20,7 +21,18 @@ func NewReceiver(f Family, b Block) (Receiver, error) {
 	if r, ok := f.(ReceiverFamily); ok {
 		return r.NewReceiver(b)
 	}
-	return nil, nil
+	return nil, received(f)
+}
+
+// received refuses a wrapper, of somebody else's, that has no receiving end around a
+// codec that needs one. gradlab's own refuse it by noReceiver.
+func received(f Family) error {
+	for _, in := range Inside(f) {
+		if KeepsReceiver(in) {
+			return noReceiver(Spec(f), in)
+		}
+	}
+	return nil
 }
 
 // KeepsReceiver reports whether f keeps state at the receiving end, for some
@@ -29,14 +41,7 @@ func KeepsReceiver(f Family) bool {
 	if _, ok := f.(ReceiverFamily); ok {
 		return true
 	}
-	if c, ok := f.(Wrapper); ok {
-		for _, in := range c.Inner() {
-			if KeepsReceiver(in) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(Inside(f), KeepsReceiver)
 }
 
 // noReceiver refuses, inside a wrapper that decodes payloads itself, a codec

@@ -53,7 +53,7 @@ func (f Scatter) Claims(b Block) Claims {
 	if b.World < 2 {
 		return c
 	}
-	c.Rounds, c.Asked, c.AskedBound = 2, 0, false
+	c.Rounds, c.Asked, c.AskedBound, c.HalfSums = 2, 0, false, false
 	for j := range b.World {
 		s, _ := ClaimsOf(f.In, sliceOf(b, c.Shaped, j, ""))
 		c.Delta, c.Absolute = min(c.Delta, s.Delta), max(c.Absolute, s.Absolute)

@@ -27,7 +27,19 @@ type Wrapper interface {
 // Chooser is implemented by families that hand a block to one of the families
 // they hold and add nothing of their own.
 type Chooser interface {
+	Wrapper
 	Choose(Block) Family
+}
+
+// Around is implemented by wrappers whose exchange is one around that of the codec
+// inside, on whatever road that takes: memories, such as feedback. Other wrappers
+// exchange their own encodings.
+type Around interface {
+	Wrapper
+	// NewAround makes the exchange of a block for f. inside makes that of a family
+	// inside, and says which road it takes. It returns nil, and no error, where f is not
+	// of the receiver's own type but embeds it: f has a codec of its own, then.
+	NewAround(f Family, b Block, inside func(Family) (Exchange, Road, error)) (Exchange, error)
 }
 
 // ClaimsOf is what f guarantees on b: nothing but a stated lack of linearity
@@ -42,18 +54,7 @@ func ClaimsOf(f Family, b Block) (c Claims, ok bool) {
 // Unchecked reports whether f permits, anywhere inside, what construction would
 // otherwise refuse (feedback or ef21 with unchecked=true). Such runs are marked.
 func Unchecked(f Family) bool {
-	switch f := f.(type) {
-	case Feedback:
-		if f.Unchecked {
-			return true
-		}
-	case EF21:
-		if f.Unchecked {
-			return true
-		}
-	}
-	w, ok := f.(Wrapper)
-	return ok && slices.ContainsFunc(w.Inner(), Unchecked)
+	return Somewhere(f, func(c Claims) bool { return c.Unchecked })
 }
 
 // Momentous is implemented by families that may keep a momentum of their own: part
@@ -69,8 +70,7 @@ func HasMomentum(f Family) bool {
 	if m, ok := f.(Momentous); ok && m.Momentous() {
 		return true
 	}
-	w, ok := f.(Wrapper)
-	return ok && slices.ContainsFunc(w.Inner(), HasMomentum)
+	return slices.ContainsFunc(Inside(f), HasMomentum)
 }
 
 // validate checks the options of f alone: spec text has been checked, literals have

@@ -80,7 +80,7 @@ func (f Threshold) Claims(b Block) Claims {
 
 // Claims: state, and a bound on the size.
 func (f Strom) Claims(b Block) Claims {
-	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 1), Stateful: true}
+	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 1), Stateful: true, Remembers: true}
 }
 
 // New makes a codec without state.

@@ -94,6 +94,7 @@ func (f TopK) Claims(b Block) Claims {
 		lo, hi := f.poorest(d)
 		c.Delta = float64(kept(f.Keep, hi-lo)) / float64(hi-lo) * (1 - v.unit*v.unit)
 	}
+	c.Cast = k == d && exact && size == 0
 	if k == d && v == &formatF32 {
 		c.Lossless, c.Unbiased, c.Raw = true, true, exact && size == 0
 	}

@@ -64,6 +64,9 @@ func checkRaw(f compress.Family) error {
 			if len(c.payload) != 4*b.Len() {
 				return fmt.Errorf("%d×%d: raw, but %d bytes at step %d", b.Rows, b.Cols, len(c.payload), n)
 			}
+			if claims.Plain() && !bytes.Equal(c.payload, f32.AppendBytes(nil, gaussian(b.Len(), n))) {
+				return fmt.Errorf("%d×%d: plain (raw, lossless, without state, NaN let through), but other bytes than the values at step %d", b.Rows, b.Cols, n)
+			}
 		}
 	}
 	return nil
