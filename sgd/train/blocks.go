@@ -178,11 +178,11 @@ func shards(l sgd.Layout, cuts [][]Cut) []*shard {
 // A payload whose length the codec states exactly travels bare; others are
 // preceded by their length as a uvarint, which is billed like the rest.
 //
-// The payload of the raw codec is the memory of the pieces, so where they lie in
+// A payload of values as they are (compress.Plain, such as raw) is the memory of the pieces, so where they lie in
 // one stretch it is passed on and taken up without a copy.
 type packer struct {
 	shard  *shard
-	raw    bool // no codec but raw
+	raw    bool // payloads are the values as they are
 	codecs []compress.Codec
 	recv   []compress.Receiver // where one only decodes: in place of the codec, if not nil
 	size   []int               // exact payload length, −1 if it depends on the data
@@ -196,8 +196,7 @@ type packer struct {
 // newPacker makes the codecs of a block's pieces. b.Rank is −1 where one only
 // decodes.
 func (j *Job) newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
-	_, raw := f.(compress.Raw)
-	p := &packer{shard: s, raw: raw, last: 4}
+	p := &packer{shard: s, raw: compress.Plain(f), last: 4}
 	for _, pc := range s.pieces {
 		fam := f
 		if pc.raw {
@@ -217,11 +216,11 @@ func (j *Job) newPacker(s *shard, f compress.Family, b compress.Block) (*packer,
 		}
 		p.recv = append(p.recv, r)
 		size := -1
-		if cl, ok := fam.(compress.Claimer); ok {
-			if claims := cl.Claims(blk); claims.Exact {
-				size = claims.Size
-			}
+		claims, _ := compress.ClaimsOf(fam, blk)
+		if claims.Exact {
+			size = claims.Size
 		}
+		p.raw = p.raw && claims.Plain()
 		var note *series
 		if size < 0 && b.Rank >= 0 {
 			note = j.Sizes.of(fmt.Sprintf("%d>%d/%d/%s", blk.Rank, blk.Peer, blk.Dir, blk.Name))
@@ -249,8 +248,7 @@ func (j *Job) packer(s *shard, f compress.Family, b compress.Block) (*packer, er
 
 // newSizer makes a packer that knows the size of every payload and makes none.
 func newSizer(s *shard, f compress.Family, b compress.Block) (*packer, error) {
-	_, raw := f.(compress.Raw)
-	p := &packer{shard: s, raw: raw, empty: true}
+	p := &packer{shard: s, raw: compress.Plain(f), empty: true}
 	for _, pc := range s.pieces {
 		n, err := payloadSize(f, pc, b)
 		if err != nil {

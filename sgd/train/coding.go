@@ -20,7 +20,7 @@ type Coding struct {
 	Server bool // a parameter server does it
 }
 
-// FlatRate prices every codec but raw by one rate: bytes of gradient, before
+// FlatRate prices every codec but those that compress nothing (compress.Plain) by one rate: bytes of gradient, before
 // encoding, that a device encodes or decodes a second. What servers decode is left
 // to Timing.Apply, and what they encode costs nothing. 0: nothing does.
 func FlatRate(rate float64) func(Coding) time.Duration {
@@ -28,7 +28,7 @@ func FlatRate(rate float64) func(Coding) time.Duration {
 		return nil
 	}
 	return func(c Coding) time.Duration {
-		if _, raw := c.Codec.(compress.Raw); raw || c.Server {
+		if c.Server || compress.Plain(c.Codec) {
 			return 0
 		}
 		return at(4*float64(c.Block.Len()), rate)

@@ -2,15 +2,14 @@ package train
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// downlink encodes a shard's parameters for the workers. Casts (raw, fp16,
-// bf16) send absolute values: one payload per version, shared by all who get
+// downlink encodes a shard's parameters for the workers. Casts
+// (Claims.Cast: raw, fp16, bf16) send absolute values: one payload per version, shared by all who get
 // it, however many; raw's is the memory of the parameters. Any other codec sends the difference from what that worker
 // holds, so the server keeps that for each, and what the codec leaves out is
 // made up for by the next difference.
@@ -31,27 +30,14 @@ type downlink struct {
 	diff    []float32
 }
 
-// isCast says whether a codec sends every value as it is, in some format.
-func isCast(f compress.Family) bool {
-	switch f.(type) {
-	case compress.Raw, compress.FP16, compress.BFloat16:
-		return true
-	}
-	return false
-}
+// isCast says whether a codec sends every value alone, as it is, in some format: it
+// claims so, and shows so on a small block. One that does not is sent differences.
+func isCast(f compress.Family) bool { return compress.Casts(f) && compress.ShowsCast(f) }
 
-// feedsBack says whether a codec keeps what it has not sent for a later step,
-// anywhere inside.
-func feedsBack(f compress.Family) bool {
-	switch f := f.(type) {
-	case compress.Feedback:
-		return !f.Unchecked
-	case compress.Accumulate, compress.AdaComp, compress.DGC, compress.Strom:
-		return true
-	}
-	w, ok := f.(compress.Wrapper)
-	return ok && slices.ContainsFunc(w.Inner(), feedsBack)
-}
+// feedsBack says whether a codec, or one inside it, keeps what it has not sent for a
+// later step: it claims so, or shows so on a small block. Parameters would diverge, so
+// a codec's word is not enough.
+func feedsBack(f compress.Family) bool { return compress.FeedsBack(f) || compress.ShowsMemory(f) }
 
 func newDownlink(j *Job, id int, sh *shard) (*downlink, error) {
 	d := &downlink{job: j, id: id, shard: sh, absolute: isCast(j.DownCodec), cast: isCast(j.DownCodec),

@@ -130,6 +130,7 @@ type elastic struct {
 	sched  lrschedule.Schedule
 	losses float64
 
+	plain    bool        // forces are felt as they are
 	together float32     // forces in an update of the centre
 	buffers  []sgd.Range // where more than one force is taken at rate 1
 }
@@ -140,7 +141,7 @@ func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
 		return nil, err
 	}
 	w.keep()
-	e := &elastic{worker: w, mode: m, x: make([]float32, len(w.params.f))}
+	e := &elastic{worker: w, mode: m, x: make([]float32, len(w.params.f)), plain: compress.Plain(j.Codec)}
 	if e.inner, err = newStepper(j.Optimizer, j.Model.Layout(), j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
@@ -279,7 +280,7 @@ func (e *elastic) pull(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, raw := e.job.Codec.(compress.Raw); !raw || len(e.buffers) > 0 {
+	if !e.plain || len(e.buffers) > 0 {
 		felt = newVector(len(e.x))
 		defer felt.release()
 		clear(felt.f)

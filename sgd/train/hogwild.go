@@ -48,7 +48,7 @@ func (Hogwild) Check(j *Job) error {
 	if j.Here > 0 && j.Here < j.Workers {
 		return errNotShared
 	}
-	if _, raw := j.Codec.(compress.Raw); !raw {
+	if !compress.Plain(j.Codec) {
 		return fmt.Errorf("mode hogwild sends nothing that codec %s could encode", compress.Families.Spec(j.Codec))
 	}
 	if err := notOverlapped(j, "hogwild"); err != nil {

@@ -114,6 +114,12 @@ type bucket struct {
 	fused  []float32
 }
 
+// sumsPlain says whether the gradient itself is summed: codec f sends it as it is, and
+// has no exchange of its own.
+func sumsPlain(f compress.Family) bool {
+	return compress.Plain(f) && compress.Everywhere(f, func(c compress.Claims) bool { return c.Linear == compress.FloatSum && c.Rounds == 0 })
+}
+
 func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	l := j.Model.Layout()
 	r := &reducer{job: j, rank: rank, shard: j.exchanged(), seat: seat{job: j}, all: gather, counts: map[[2]int][2]int{}}
@@ -126,7 +132,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 		return nil, err
 	}
 	r.gathered = make([]bool, len(r.shard.pieces))
-	_, raw := j.Codec.(compress.Raw)
+	plain := !gather && sumsPlain(j.Codec)
 	if j.Weightless {
 		r.cut()
 		if r.asks, err = j.cores.asks(); err != nil {
@@ -135,7 +141,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 		for i, asks := range r.asks {
 			r.gathered[i] = asks[0].payload
 		}
-		r.tariff = j.exchangeTariff(r.shard, r.gathered, raw && !gather)
+		r.tariff = j.exchangeTariff(r.shard, r.gathered, plain)
 		return r, nil
 	}
 	r.grad = make([]float32, l.Size())
@@ -145,7 +151,7 @@ func newReducer(j *Job, rank int, gather bool) (*reducer, error) {
 	if j.Priority && r.common.opt.local == nil {
 		return nil, fmt.Errorf("optimizer %s needs the whole gradient before any of it is applied; use priority=false, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer))
 	}
-	if raw && !gather {
+	if plain {
 		r.plain = true
 		r.cut()
 		return r, nil

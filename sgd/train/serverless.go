@@ -22,7 +22,7 @@ func (j *Job) checkServerless() error {
 	if !j.corrector().None {
 		return fmt.Errorf("corrector %s is what servers do to late gradients, and mode %s has no servers; set corrector=none, or use mode server, rudra or downpour", staleness.Correctors.Spec(j.Corrector), mode)
 	}
-	if _, raw := j.DownCodec.(compress.Raw); j.DownCodec != nil && !raw {
+	if j.DownCodec != nil && !compress.Plain(j.DownCodec) {
 		return fmt.Errorf("down_codec %s encodes parameters on their way from servers, and mode %s has no servers; set down_codec=raw (codec is for what workers send), or use mode server, rudra, downpour, easgd or sandblaster", compress.Families.Spec(j.DownCodec), mode)
 	}
 	if j.Gap {

@@ -26,7 +26,7 @@ const MaxUncompressedNames = 3
 // Uncompressed tells what of a gradient the job's codec sends as it is; nil if that
 // is nothing, or if nothing else was asked for.
 func (j *Job) Uncompressed() *Uncompressed {
-	if _, raw := j.Codec.(compress.Raw); raw || j.Codec == nil {
+	if j.Codec == nil || compress.Plain(j.Codec) {
 		return nil
 	}
 	u, all := &Uncompressed{}, 0

@@ -56,7 +56,7 @@ func (j *Job) asks() (out [][]ask, err error) {
 // asksOf finds out by exchanging a gradient with nobody. Payloads that are
 // gathered have the size their codec claims.
 func asksOf(f compress.Family, b compress.Block, gather bool) ([]ask, error) {
-	if _, raw := f.(compress.Raw); raw && !gather {
+	if !gather && sumsPlain(f) {
 		return []ask{{n: b.Len(), width: 4}}, nil
 	}
 	var ex compress.Exchange

@@ -1,0 +1,34 @@
+package sgd
+
+import (
+	"math"
+	"slices"
+)
+
+// ShowsMomentum reports whether a gradient is in updates of o after its own, as Momentous
+// says: o takes some steps on a small layout, the first with a gradient and the others
+// with zeros. Parameters are zero, so that what decays them says nothing. sgdtest holds
+// the claim to it, and an engine asks it where a momentum that is not claimed would make
+// a run diverge. It is false of an o that cannot be made there.
+func ShowsMomentum(o Optimizer) bool {
+	var l Layout
+	l.Add("w", Weight, 4, 8)
+	l.Add("b", Bias, 1, 5)
+	t, err := o.New(l)
+	if err != nil {
+		return false
+	}
+	params, u := make([]float32, l.Size()), make([]float32, l.Size())
+	for n := range 5 {
+		for i := range u {
+			if u[i] = 0; n == 0 {
+				u[i] = float32(math.Sin(float64(1 + 3*i)))
+			}
+		}
+		t.Apply(u, params, Step{N: n, LR: 0.1})
+		if n > 0 && slices.ContainsFunc(u, func(v float32) bool { return v != 0 }) {
+			return true
+		}
+	}
+	return false
+}
