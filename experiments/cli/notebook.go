@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradlab/gradlab/experiments/notebook"
 	"github.com/gradlab/gradlab/experiments/progress"
-	"github.com/gradlab/gradlab/notebooks"
 )
 
 func (e *env) notebookCommand() *cobra.Command {
@@ -25,15 +25,15 @@ further off than rounding on another processor explains. The exit code is then 1
   gradlab notebook check notebooks/*.ipynb
   gradlab notebook run notebooks/07-write-your-own-codec.ipynb`,
 	}
-	c.AddCommand(e.notebookVerb("run", "Run notebooks and write their outputs into the files", func(path string, was, is *notebooks.Notebook) error {
+	c.AddCommand(e.notebookVerb("run", "Run notebooks and write their outputs into the files", func(path string, was, is *notebook.Notebook) error {
 		b, err := is.Encode()
 		if err != nil {
 			return err
 		}
 		return os.WriteFile(path, b, 0o644)
 	}))
-	c.AddCommand(e.notebookVerb("check", "Run notebooks and compare what they show with the files", func(path string, was, is *notebooks.Notebook) error {
-		if d := notebooks.Compare(was, is); len(d) > 0 {
+	c.AddCommand(e.notebookVerb("check", "Run notebooks and compare what they show with the files", func(path string, was, is *notebook.Notebook) error {
+		if d := notebook.Compare(was, is); len(d) > 0 {
 			return fmt.Errorf("%s shows something else:\n  %s", path, strings.Join(d, "\n  "))
 		}
 		fmt.Fprintln(e.out, path, "shows what it showed")
@@ -42,7 +42,7 @@ further off than rounding on another processor explains. The exit code is then 1
 	return c
 }
 
-func (e *env) notebookVerb(name, short string, then func(path string, was, is *notebooks.Notebook) error) *cobra.Command {
+func (e *env) notebookVerb(name, short string, then func(path string, was, is *notebook.Notebook) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " FILE…", Short: short,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -56,9 +56,9 @@ func (e *env) notebookVerb(name, short string, then func(path string, was, is *n
 			if err != nil {
 				return usageError{err}
 			}
-			var was []*notebooks.Notebook
+			var was []*notebook.Notebook
 			for _, path := range args {
-				n, err := notebooks.Read(path)
+				n, err := notebook.Read(path)
 				if err != nil {
 					return usageError{err}
 				}
@@ -66,7 +66,7 @@ func (e *env) notebookVerb(name, short string, then func(path string, was, is *n
 			}
 			display := progress.New(e.err)
 			defer display.Close()
-			is, err := notebooks.Runner{Root: root, Logf: display.Logf}.Run(cmd.Context(), args...)
+			is, err := notebook.Runner{Root: root, Logf: display.Logf}.Run(cmd.Context(), args...)
 			if err != nil {
 				return err
 			}

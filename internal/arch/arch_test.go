@@ -64,9 +64,9 @@ experiments/sweep       : *                                | *
 experiments/advise      : *                                | *
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
+experiments/notebook    :
 experiments/mlflow      : experiments experiments/store
 experiments/serve       : comm experiments experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
-notebooks               :
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data
 experiments/cli         : *                                | *
 internal/arch           :
@@ -76,7 +76,7 @@ internal/arch           :
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "notebooks" /* likewise */, "sgd/data"}
+	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/notebook" /* likewise */, "sgd/data"}
 	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 
@@ -184,7 +184,6 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 var withoutExample = map[string]string{
 	".":                     "the program",
 	"experiments/cli":       "the command line: the README is its example",
-	"notebooks":             "what runs notebooks, which are examples themselves",
 	"experiments/bench":     "prints what it measures on this machine",
 	"comm/shm":              "memory that grpcnet moves frames through; nobody else imports it",
 	"comm/commtest":         "a suite, run by the tests of every net",

@@ -1,5 +1,5 @@
-// Package notebooks runs the Go notebooks of this folder and checks that they
-// still show what they showed. It needs nothing but the go command.
+// Package notebook runs Go notebooks, those of folder notebooks among them, and
+// checks that they still show what they showed. It needs nothing but the go command.
 //
 // The notebooks are written for GoNB (github.com/janpfeifer/gonb), a Jupyter
 // kernel for Go, and are opened with it. The rules that count here: a line %%
@@ -10,4 +10,4 @@
 //
 // All cells of all notebooks become programs of one temporary module, built
 // together against this module.
-package notebooks
+package notebook

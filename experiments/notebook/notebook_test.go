@@ -1,4 +1,4 @@
-package notebooks
+package notebook
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func write(t *testing.T, n *Notebook) string {
 
 // The committed notebooks are as the runner writes them, and have outputs.
 func TestCommittedNotebooks(t *testing.T) {
-	paths, err := filepath.Glob("*.ipynb")
+	paths, err := filepath.Glob("../../notebooks/*.ipynb")
 	if err != nil || len(paths) != 7 {
 		t.Fatal(paths, err)
 	}
@@ -124,7 +124,7 @@ func show(kind string, v any) {
 	path := write(t, n)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	ran, err := Runner{Root: ".."}.Run(ctx, path)
+	ran, err := Runner{Root: "../.."}.Run(ctx, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +143,11 @@ func show(kind string, v any) {
 	if d := Compare(n, ran[0]); len(d) != 3 {
 		t.Errorf("against no outputs: %v", d)
 	}
-	_, err = Runner{Root: ".."}.Run(ctx, write(t, cells(t, "import \"os\"\n\n%%\nos.Exit(3)")))
+	_, err = Runner{Root: "../.."}.Run(ctx, write(t, cells(t, "import \"os\"\n\n%%\nos.Exit(3)")))
 	if err == nil || !strings.Contains(err.Error(), "cell 1") {
 		t.Errorf("a cell that fails: %v", err)
 	}
-	if _, err := (Runner{Root: ".."}).Run(ctx, write(t, cells(t, "%%\nundefined()"))); err == nil {
+	if _, err := (Runner{Root: "../.."}).Run(ctx, write(t, cells(t, "%%\nundefined()"))); err == nil {
 		t.Error("a cell that does not compile")
 	}
 }
