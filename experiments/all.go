@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/gradlab/gradlab/internal/registry"
 )
 
 // ConfigError says that a configuration cannot run, though each of its keys is
@@ -57,26 +59,6 @@ func ExecuteAll(ctx context.Context, runs []Run, opt Options) ([]*Result, error)
 
 // WithoutSeed is a run's name without its seed: what its repeats share.
 func WithoutSeed(name string) string {
-	parts := slices.DeleteFunc(splitName(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
+	parts := slices.DeleteFunc(registry.SplitTop(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
 	return strings.Join(parts, ",")
-}
-
-// splitName splits a run's name at commas outside brackets.
-func splitName(s string) []string {
-	var out []string
-	depth, start := 0, 0
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '(', '[':
-			depth++
-		case ')', ']':
-			depth--
-		case ',':
-			if depth == 0 {
-				out = append(out, s[start:i])
-				start = i + 1
-			}
-		}
-	}
-	return append(out, s[start:])
 }

@@ -332,8 +332,8 @@ func (r *TopologyReport) Write(w io.Writer, style string, most int) error {
 		rows = append(rows, []string{name, fmt.Sprint(c.Price.Steps), fmt.Sprint(c.Price.Messages), progress.Bytes(uint64(c.Price.Sent)),
 			progress.Bytes(uint64(c.Price.Outside)), short(c.Price.Seconds), virtual})
 	}
-	header := []string{"topology", "steps", "frames", "sent by a rank", "out of a node", "time", "virtual cluster"}
-	if err := figure.Table(w, style, header, rows, []bool{false, true, true, true, true, true, true}); err != nil {
+	t := figure.Table{Header: []string{"topology", "steps", "frames", "sent by a rank", "out of a node", "time", "virtual cluster"}, Rows: rows, Right: []bool{false, true, true, true, true, true, true}}
+	if err := t.Write(w, style, 0); err != nil {
 		return err
 	}
 	for i, l := range r.LeftOut {

@@ -278,8 +278,8 @@ func (w *WhatIf) Write(out io.Writer, style string) error {
 		rows = append(rows, []string{s.Name, progress.Seconds(s.Seconds), fmt.Sprintf("%.2f×", w.Was.Seconds/s.Seconds), short(s.Seconds / float64(s.Updates)),
 			progress.Bytes(uint64(s.BytesUp)), progress.Bytes(uint64(s.BytesDown)), busiest, how})
 	}
-	header := []string{"", "virtual time", "as fast", "an update", "up", "down", "busiest link", "replay"}
-	if err := figure.Table(out, style, header, rows, []bool{false, true, true, true, true, true}); err != nil {
+	t := figure.Table{Header: []string{"", "virtual time", "as fast", "an update", "up", "down", "busiest link", "replay"}, Rows: rows, Right: []bool{false, true, true, true, true, true}}
+	if err := t.Write(out, style, 0); err != nil {
 		return err
 	}
 	if note := w.note(); note != "" {

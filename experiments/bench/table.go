@@ -9,7 +9,7 @@ import (
 )
 
 // WriteTables writes the report as text: what we reach and, if there was a
-// peer, how it compares. style is that of figure.Table.
+// peer, how it compares. style is that of [figure.Table.Write].
 func (r *TrainReport) WriteTables(w io.Writer, style string) error {
 	m := r.Machine
 	if _, err := fmt.Fprintf(w, "%s, cores %d, %v, %s\n", m.CPU, m.Cores, m.Features, m.Go); err != nil {
@@ -40,7 +40,7 @@ func (r *TrainReport) writeOurs(w io.Writer, style string) error {
 			fmt.Sprintf("%.0f", t.GFLOPS), fmt.Sprintf("%s of %.0f", percent(t.GemmShare), t.GemmGFLOPS),
 		})
 	}
-	return figure.Table(w, style, header, rows, rightAlign(header))
+	return figure.Table{Header: header, Rows: rows, Right: figure.AllButFirst(len(header))}.Write(w, style, 0)
 }
 
 func (r *TrainReport) writePeers(w io.Writer, style string) error {
@@ -73,16 +73,7 @@ func (r *TrainReport) writePeers(w io.Writer, style string) error {
 		}
 		rows = append(rows, cells)
 	}
-	return figure.Table(w, style, header, rows, rightAlign(header))
-}
-
-// rightAlign aligns all columns but the first on the right.
-func rightAlign(header []string) []bool {
-	right := make([]bool, len(header))
-	for i := range right {
-		right[i] = i > 0
-	}
-	return right
+	return figure.Table{Header: header, Rows: rows, Right: figure.AllButFirst(len(header))}.Write(w, style, 0)
 }
 
 // digits writes a number with three digits or more.

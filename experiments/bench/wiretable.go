@@ -9,7 +9,7 @@ import (
 )
 
 // WriteTables writes the report as text, a table for each section. style is that
-// of figure.Table.
+// of [figure.Table.Write].
 func (r *WireReport) WriteTables(w io.Writer, style string) error {
 	m := r.Machine
 	if _, err := fmt.Fprintf(w, "%s, cores %d, %v, %s\n", m.CPU, m.Cores, m.Features, m.Go); err != nil {
@@ -112,7 +112,7 @@ func section(w io.Writer, style string, header []string, rows [][]string) error 
 	if len(rows) == 0 {
 		return nil
 	}
-	return figure.Table(w, style, header, rows, rightAlign(header))
+	return figure.Table{Header: header, Rows: rows, Right: figure.AllButFirst(len(header))}.Write(w, style, 0)
 }
 
 func times(s Spread) string { return fmt.Sprintf("%.2f", s.Median) }

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/advise"
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -177,7 +178,7 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 	c := q.Base
 	fmt.Fprintf(e.out, "%s (%s of gradient) on %d × %d %s, %s a NIC, %s one way, %d samples each\n\n",
 		q.Profile.Name, progress.Bytes(uint64(q.Profile.Bytes())), q.Nodes, c.NetworkPerHost, deviceName(c), bits(c.NetworkBandwidth), c.NetworkLatency, c.Batch)
-	t := store.Table{
+	t := figure.Table{
 		Lead:   1,
 		Header: []string{"codec", "step", "speed-up", "sent a step"}, Right: []bool{false, true, true, true},
 	}

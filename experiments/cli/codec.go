@@ -259,7 +259,8 @@ func (r *codecReport) write(w io.Writer) error {
 			{"sums without decoding", yes[c.Sums]}, {"road of mode reduce", r.Roads["reduce"]},
 			{"state", yes[c.Stateful]}, {"exact under powers of two", yes[c.Homogeneous]}, {"lets NaN through", yes[c.PassesNaN]},
 		}
-		if err := figure.Table(w, "box", []string{fmt.Sprintf("claim for %d elements", r.Elements), ""}, rows, nil); err != nil {
+		t := figure.Table{Header: []string{fmt.Sprintf("claim for %d elements", r.Elements), ""}, Rows: rows}
+		if err := t.Write(w, "box", 0); err != nil {
 			return err
 		}
 	}
@@ -273,7 +274,8 @@ func (r *codecReport) write(w io.Writer) error {
 	for _, e := range r.Errors {
 		rows = append(rows, []string{e.Input, fmt.Sprintf("%.4g ± %.1g", e.VNMSE, e.Dev), fmt.Sprintf("%.3f", e.Bits)})
 	}
-	if err := figure.Table(w, "box", []string{"input", "squared error / ‖g‖²", "bits an element"}, rows, []bool{false, true, true}); err != nil {
+	t := figure.Table{Header: []string{"input", "squared error / ‖g‖²", "bits an element"}, Rows: rows, Right: []bool{false, true, true}}
+	if err := t.Write(w, "box", 0); err != nil {
 		return err
 	}
 	r.Exchange.write(w, r.Claims.Made)

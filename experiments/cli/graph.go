@@ -48,7 +48,8 @@ func writeGraph(w io.Writer, g collective.Graph, size int) error {
 			rows = append(rows, []string{strconv.Itoa(step), strconv.Itoa(r), fmt.Sprintf("%.4g", m.Self), edges(m.Out), edges(m.In)})
 		}
 	}
-	if err := figure.Table(w, "box", []string{"step", "rank", "keeps", "sends to", "hears from"}, rows, []bool{true, true, true}); err != nil {
+	t := figure.Table{Header: []string{"step", "rank", "keeps", "sends to", "hears from"}, Rows: rows, Right: []bool{true, true, true}}
+	if err := t.Write(w, "box", 0); err != nil {
 		return err
 	}
 	if size > mostRanks {
@@ -68,7 +69,8 @@ func writeGraph(w io.Writer, g collective.Graph, size int) error {
 			strconv.FormatBool(o.Symmetric()), fmt.Sprintf("%.3g", collective.Gap(o, size))})
 	}
 	fmt.Fprintln(w, "\nthe spectral gap of a step, 1 − ρ, of all graphs:")
-	return figure.Table(w, "box", []string{"graph", "period", "messages a rank", "symmetric", "gap"}, rows, []bool{false, true, true, false, true})
+	t = figure.Table{Header: []string{"graph", "period", "messages a rank", "symmetric", "gap"}, Rows: rows, Right: []bool{false, true, true, false, true}}
+	return t.Write(w, "box", 0)
 }
 
 func edges(es []collective.Edge) string {

@@ -86,8 +86,8 @@ func clusters() []registry.Entry {
 // studies are the studies, then the names of groups of them.
 func studies() []registry.Entry {
 	out := reproduce.Studies.Entries()
-	for _, g := range reproduce.Groups {
-		out = append(out, registry.Entry{Name: g.Name, About: g.Doc + ": " + strings.Join(g.Studies, ", "), Spec: g.Name})
+	for _, g := range reproduce.Groups() {
+		out = append(out, registry.Entry{Name: g.Name, About: g.Doc + ": " + strings.Join(g.Studies(), ", "), Spec: g.Name})
 	}
 	return append(out, registry.Entry{Name: "all", About: "every study", Spec: "all"})
 }

@@ -26,7 +26,7 @@ func (e *env) reproduceCommand() *cobra.Command {
 		Long: `Reproduce runs studies (gradlab list studies) and prints, for each point, what is
 published, what comes out here, the error, what is allowed, and whether the point
 is a claim or was fitted. The exit code is 1 if a claim fails. A name is that of
-a study, of a group (codecs, scaling, asynchrony), or all.
+a study, of a group (` + reproduce.GroupNames() + `), or all.
 
   gradlab reproduce codec-error
   gradlab reproduce asynchrony --quick
@@ -35,7 +35,7 @@ a study, of a group (codecs, scaling, asynchrony), or all.
 Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("reproduce wants the name of a study, or a group of them (codecs, scaling, asynchrony), or all; see gradlab list studies")}
+				return usageError{fmt.Errorf("reproduce wants the name of a study, or a group of them (%s), or all; see gradlab list studies", reproduce.GroupNames())}
 			}
 			return nil
 		},

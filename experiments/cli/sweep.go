@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/experiments/sweep"
@@ -207,7 +208,7 @@ func (e *env) dryRun(jobs, todo []sweep.Job, costs []sweep.Cost, done map[string
 		}
 		return nil
 	}
-	t := store.Table{Header: []string{"job", "id", "run", "core time", "bytes", "from"}, Right: []bool{true, false, false, true, true, false}, Spare: []int{1}}
+	t := figure.Table{Header: []string{"job", "id", "run", "core time", "bytes", "from"}, Right: []bool{true, false, false, true, true, false}, Spare: []int{1}}
 	total, bytes := 0.0, 0.0
 	impossible, priced := 0, 0
 	for i, j := range jobs {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/experiments/sweep"
@@ -144,7 +145,7 @@ func (c conductor) tuned(ctx context.Context, t sweep.Tuning, jobs []sweep.Job, 
 
 // tuningTable tells what was tried for each configuration and what was best.
 func tuningTable(w io.Writer, t sweep.Tuning, plan []*sweep.Tuned) error {
-	table := store.Table{Header: []string{"configuration", "chosen", "tried"}, Right: []bool{false, false, false}}
+	table := figure.Table{Header: []string{"configuration", "chosen", "tried"}, Right: []bool{false, false, false}}
 	var edges []string
 	for _, c := range plan {
 		name := c.Name

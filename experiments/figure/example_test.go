@@ -28,8 +28,8 @@ func Example() {
 
 // The same writer makes boxes for terminals, Markdown and CSV.
 func ExampleTable() {
-	err := figure.Table(os.Stdout, "markdown", []string{"codec", "bytes"}, [][]string{{"raw", "2.7 GB"}, {"sign", "84.1 MB"}}, []bool{false, true})
-	if err != nil {
+	t := figure.Table{Header: []string{"codec", "bytes"}, Rows: [][]string{{"raw", "2.7 GB"}, {"sign", "84.1 MB"}}, Right: []bool{false, true}}
+	if err := t.Write(os.Stdout, "markdown", 0); err != nil {
 		panic(err)
 	}
 	// Output:

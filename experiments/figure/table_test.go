@@ -32,7 +32,7 @@ raw,0.98
 `,
 	} {
 		var b strings.Builder
-		if err := Table(&b, style, header, rows, right); err != nil {
+		if err := (Table{Header: header, Rows: rows, Right: right}).Write(&b, style, 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.String(); got != want[1:] {
@@ -44,7 +44,28 @@ raw,0.98
 			}
 		}
 	}
-	if err := Table(&strings.Builder{}, "html", header, rows, nil); err == nil {
+	if err := (Table{Header: header, Rows: rows}).Write(&strings.Builder{}, "html", 0); err == nil {
 		t.Error("a style that is none")
+	}
+}
+
+// A title stands above the table, once.
+func TestTitle(t *testing.T) {
+	for style, want := range map[string]string{"markdown": "bytes:\n\n| a | b |\n", "csv": "bytes\na,b\n"} {
+		var b strings.Builder
+		if err := (Table{Title: "bytes", Header: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}).Write(&b, style, 0); err != nil || !strings.HasPrefix(b.String(), want) {
+			t.Errorf("%s: %v\n%s", style, err, &b)
+		}
+	}
+	folded := Table{Title: "bytes", Header: []string{"key", "one column", "another one"}, Rows: [][]string{{"k", "1", "2"}}, Lead: 1}
+	var b strings.Builder
+	if err := folded.Write(&b, "box", 24); err != nil || strings.Count(b.String(), "bytes") != 1 || strings.Count(b.String(), "key") != 2 {
+		t.Errorf("%v\n%s", err, &b)
+	}
+}
+
+func TestTextsAreCutInTheMiddle(t *testing.T) {
+	if got := middle("codec=feedback(topk)", 12); got != "codec=…topk)" {
+		t.Errorf("%q", got)
 	}
 }

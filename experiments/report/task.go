@@ -201,7 +201,7 @@ func newConfig(g *store.Group, target float64) (*Config, error) {
 	}
 	for name, to := range map[string]*stats.Summary{"accuracy": &c.Accuracy, "seconds": &c.Seconds, "bytes": &c.Bytes,
 		"staleness_mean": &c.Staleness, "compression": &c.Raw, "compression_bf16": &c.BF16} {
-		*to = stats.Summarize(g.Values(field(name)))
+		*to = g.Summary(field(name))
 	}
 	if target > 0 {
 		var err error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/advise"
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/stats"
 )
@@ -37,6 +38,9 @@ var advisorSpeeds = map[string]coding.Stated{
 	"feedback(topk(keep=0.01,index=raw32))": {Encode: 1.5e9, Decode: 100e9}, "feedback(randomk(keep=0.01))": {Encode: 10e9, Decode: 100e9},
 }
 
+// Group implements Study.
+func (Advisor) Group() Group { return Scaling }
+
 // Run implements Study.
 func (Advisor) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{
@@ -57,7 +61,7 @@ func (Advisor) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if lab.Quick {
 		questions, top, spread = questions[1:5], 4, 4
 	}
-	table := Table{Title: "the option predicted best, beside the best that was simulated", Header: []string{"network", "cluster", "advised", "predicted, ms", "simulated, ms", "best, ms", "regret", "worst error"}}
+	table := figure.Table{Title: "the option predicted best, beside the best that was simulated", Header: []string{"network", "cluster", "advised", "predicted, ms", "simulated, ms", "best, ms", "regret", "worst error"}}
 	var errors, regrets []float64
 	for _, a := range questions {
 		q, err := advise.Ask(a.model, a.cluster)

@@ -30,6 +30,9 @@ func arrival(k rng.Key, draw uint64) float64 {
 	return 1.4 * math.Exp(0.07*k.With(1).Norm(draw))
 }
 
+// Group implements Study.
+func (BackupWorkers) Group() Group { return Asynchrony }
+
 // Run implements Study.
 func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const total = 100
@@ -74,7 +77,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	common := append([]string{"data=mnist", "model=" + lab.mlp(), "optimizer=momentum", "batch=2", "workers=100", "nonfinite=zero",
 		"device.law=pareto(alpha=3)", "network.bandwidth=10Tbps", "network.latency=0s"}, size...)
-	table := Table{Title: fmt.Sprintf("updates to %g %% (3 seeds)", 100*target), Header: []string{"N", "updates", "least", "most"}}
+	table := figure.Table{Title: fmt.Sprintf("updates to %g %% (3 seeds)", 100*target), Header: []string{"N", "updates", "least", "most"}}
 	var inverse, updates []float64
 	runs, waited := lab.plan(3), []int{50, 70, 100}
 	var learned []*sample
@@ -89,8 +92,8 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	for i, n := range waited {
 		x := learned[i]
 		var at []float64
-		for _, run := range x.runs {
-			for _, e := range run.Evals {
+		for _, run := range x.Runs {
+			for _, e := range run.Result.Evals {
 				if e.Accuracy >= target {
 					at = append(at, float64(e.Step))
 					inverse, updates = append(inverse, 1/float64(n)), append(updates, float64(e.Step))
@@ -108,7 +111,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r.Stated = append(r.Stated, fmt.Sprintf("updates(N) = %.3g + %.3g/N, fitted to N = 50, 70, 100", a, c))
 
 	best, shortest := 0, math.Inf(1)
-	costs := Table{Title: "time to the target, of 100 workers", Header: []string{"b", "E[X_N:100], s", "updates", "s"}}
+	costs := figure.Table{Title: "time to the target, of 100 workers", Header: []string{"b", "E[X_N:100], s", "updates", "s"}}
 	line := figure.Series{Name: "time to the target", Marks: true}
 	for b := 0; b <= 12; b++ {
 		n := total - b
@@ -159,10 +162,10 @@ func (s BackupWorkers) accuracy(runs *plan, lab *Lab, common []string) func(*Rep
 		}
 	}
 	return func(r *Report) {
-		table := Table{Title: "test accuracy in % (3 seeds, 95 % intervals)", Header: []string{"", "rate", "accuracy", "virtual s"}}
+		table := figure.Table{Title: "test accuracy in % (3 seeds, 95 % intervals)", Header: []string{"", "rate", "accuracy", "virtual s"}}
 		best := map[string]*sample{}
 		for _, t := range all {
-			table.Rows = append(table.Rows, []string{t.name, fmt.Sprint(t.rate), plusMinus(t.accuracy()), fmt.Sprintf("%.4f", t.runs[0].VirtualSeconds)})
+			table.Rows = append(table.Rows, []string{t.name, fmt.Sprint(t.rate), plusMinus(t.accuracy()), fmt.Sprintf("%.4f", t.first().VirtualSeconds)})
 			if b := best[t.name]; b == nil || t.accuracy().Mean > b.accuracy().Mean {
 				best[t.name] = t.sample
 			}

@@ -49,6 +49,9 @@ var codecPoints = []string{
 // variable with b bits, b = 1 … 4 (Max 1960, table I).
 var lloydMax = []float64{0, 1 - 2/math.Pi, 0.1175, 0.03454, 0.009497}
 
+// Group implements Study.
+func (CodecError) Group() Group { return Codecs }
+
 // Run implements Study.
 func (s CodecError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	d, vectors := s.Elements, 4
@@ -75,7 +78,7 @@ func (s CodecError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		{"mixed", draw("mixed", d, vectors)}, {"lognormal", lognormal(d, vectors)}, {"captured", captured},
 	}
 	var panels []figure.Figure
-	table := Table{Title: "bits an element, and error on each law", Header: []string{"codec", "bits"}}
+	table := figure.Table{Title: "bits an element, and error on each law", Header: []string{"codec", "bits"}}
 	rows := map[string][]string{}
 	var order []string
 	for _, law := range laws {

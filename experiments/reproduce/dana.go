@@ -15,6 +15,9 @@ type DANA struct{}
 
 var _ = Studies.Add("dana", "momentum under asynchrony, 4 … 32 workers: NAG-ASGD collapses first, look-ahead survives longest", DANA{})
 
+// Group implements Study.
+func (DANA) Group() Group { return Asynchrony }
+
 // Run implements Study.
 func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	seeds, size := 5, []string{"epochs=5"}
@@ -35,8 +38,8 @@ func (s DANA) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		{"DANA-Slim", "sgd", "dana_slim"}, {"DANA-Zero", "sgd", "dana"}, {"DANA-DC", "sgd", "dana_dc(lambda=0.1)"},
 	}
 	counts := []int{4, 8, 16, 32}
-	table := Table{Title: fmt.Sprintf("test accuracy in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"rule", "4", "8", "16", "32"}}
-	gaps := Table{Title: "mean gap ‖w − w_sent‖/√k × 1000", Header: []string{"rule", "4", "8", "16", "32"}}
+	table := figure.Table{Title: fmt.Sprintf("test accuracy in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"rule", "4", "8", "16", "32"}}
+	gaps := figure.Table{Title: "mean gap ‖w − w_sent‖/√k × 1000", Header: []string{"rule", "4", "8", "16", "32"}}
 	fig := figure.Figure{Title: "momentum under asynchrony", X: figure.Axis{Label: "workers", Log: true}, Y: figure.Axis{Label: "test accuracy, %"}}
 	survives := map[string]int{} // largest number of workers before the collapse
 	accuracy := map[string]map[int]float64{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 )
 
@@ -12,6 +13,9 @@ import (
 type DCASGD struct{}
 
 var _ = Studies.Add("dc-asgd", "delay compensation against asynchronous and synchronous SGD, 4 … 16 workers", DCASGD{})
+
+// Group implements Study.
+func (DCASGD) Group() Group { return Asynchrony }
 
 // Run implements Study.
 func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -31,7 +35,7 @@ func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	rules := []struct{ name, policy, corrector string }{
 		{"SSGD", "bsp", "none"}, {"ASGD", "asp", "none"}, {"DC-ASGD-c", "asp", "dcasgd(lambda=0.04)"}, {"DC-ASGD-a", "asp", "dcasgd_a(lambda=2,mu=0.95)"},
 	}
-	table := Table{Title: fmt.Sprintf("test error in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"M", "SSGD", "ASGD", "DC-ASGD-c", "DC-ASGD-a"}}
+	table := figure.Table{Title: fmt.Sprintf("test error in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"M", "SSGD", "ASGD", "DC-ASGD-c", "DC-ASGD-a"}}
 	counts := []int{4, 8, 16}
 	runs, of := lab.plan(seeds), map[string]*sample{}
 	name := func(rule string, workers int) string { return fmt.Sprintf("%s M = %d", rule, workers) }

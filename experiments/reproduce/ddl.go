@@ -11,6 +11,9 @@ type DDL struct{}
 
 var _ = Studies.Add("ddl", "PowerAI DDL: ResNet-50 on 4 to 256 P100, reduction overlapped (Caffe) or not (Torch)", DDL{})
 
+// Group implements Study.
+func (DDL) Group() Group { return Scaling }
+
 // Run implements Study.
 func (DDL) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

@@ -19,6 +19,9 @@ type Downpour struct{}
 
 var _ = Studies.Add("downpour", "Downpour SGD and Sandblaster L-BFGS: replicas, Adagrad, warm start, n_fetch and n_push, deaths, backup copies", Downpour{})
 
+// Group implements Study.
+func (Downpour) Group() Group { return Asynchrony }
+
 // Run implements Study.
 func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	size := downpourSize{samples: 60_000, target: 0.95, seeds: 5, grow: 3, hidden: 64, many: 6, every: 100, iterations: 60}
@@ -73,14 +76,17 @@ func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		arms = append(arms, a)
 		of[a.name] = a
 	}
-	table := Table{Title: fmt.Sprintf("%d seeds, 95 %% intervals", size.seeds), Header: []string{"", fmt.Sprintf("s to %g %%", 100*size.target), "reached", "final accuracy, %", "staleness", "MB a sample"}}
+	table := figure.Table{Title: fmt.Sprintf("%d seeds, 95 %% intervals", size.seeds), Header: []string{"", fmt.Sprintf("s to %g %%", 100*size.target), "reached", "final accuracy, %", "staleness", "MB a sample"}}
 	fig := figure.Figure{Title: "Downpour SGD and Sandblaster L-BFGS", X: figure.Axis{Label: "virtual seconds", Log: true}, Y: figure.Axis{Label: "test accuracy, %"}}
 	for i, a := range arms {
 		table.Rows = append(table.Rows, []string{a.name, fmt.Sprintf("%.3g", a.reach), fmt.Sprintf("%d of %d", a.reached, size.seeds), plusMinus(a.runs.accuracy()),
-			fmt.Sprintf("%.1f", a.runs.runs[0].StalenessMean), fmt.Sprintf("%.3f", a.bytes()/1e6)})
+			fmt.Sprintf("%.1f", a.runs.first().StalenessMean), fmt.Sprintf("%.3f", a.bytes()/1e6)})
 		if i < 7 {
 			line := figure.Series{Name: a.name}
-			line.X, line.Y = a.runs.curve()
+			var err error
+			if line.X, line.Y, err = a.runs.curve(); err != nil {
+				return nil, err
+			}
 			fig.Series = append(fig.Series, line)
 		}
 	}
@@ -124,7 +130,7 @@ func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 // backup lets one of 20 workers of Sandblaster be ten times slower than the
 // others, with copies of what it is at and without, for portions of two sizes.
 func (Downpour) backup(ctx context.Context, lab *Lab, size downpourSize, r *Report) error {
-	table := Table{Title: "Sandblaster, 20 workers, seconds for five iterations", Header: []string{"portions a worker", "", "none slow", "one 10× as slow"}}
+	table := figure.Table{Title: "Sandblaster, 20 workers, seconds for five iterations", Header: []string{"portions a worker", "", "none slow", "one 10× as slow"}}
 	const coarse, fine = 9, 60
 	took := map[string]float64{}
 	for _, portions := range []int{coarse, fine} {
@@ -201,9 +207,9 @@ func (a *arm) run(ctx context.Context, lab *Lab, size downpourSize) (err error) 
 	if a.runs, err = lab.seeds(ctx, size.seeds, a.name, slices.Concat(keys, size.limit, a.keys)...); err != nil {
 		return err
 	}
-	reach := a.runs.reach(size.target)
+	reach, _, _, err := a.runs.Reach(size.target)
 	a.reach, a.reached = reach.Median, reach.Reached
-	return nil
+	return err
 }
 
 // bytes is what crosses the network a sample.
@@ -214,7 +220,8 @@ func (a *arm) bytes() float64 {
 // mourned says whether all runs have lost so many workers, say so, and account
 // for every gradient.
 func (a *arm) mourned(dead int) bool {
-	for _, r := range a.runs.runs {
+	for _, run := range a.runs.Runs {
+		r := run.Result
 		l := r.Ledger
 		if !r.Degraded || len(r.Lost) != dead || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 {
 			return false

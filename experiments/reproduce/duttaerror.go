@@ -15,6 +15,9 @@ type DuttaError struct{}
 
 var _ = Studies.Add("dutta-error-runtime", "error against time for K = 1 … 8 of 8 workers: the curves cross", DuttaError{})
 
+// Group implements Study.
+func (DuttaError) Group() Group { return Asynchrony }
+
 // Run implements Study.
 func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const workers = 8
@@ -32,7 +35,7 @@ func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	ks := []int{1, 2, 4, 8}
 	var panels []figure.Figure
-	table := Table{Title: fmt.Sprintf("test loss (%d seeds)", seeds), Header: []string{"rule", "law", "K", "after 1/50 of the time", "at the end", "updates"}}
+	table := figure.Table{Title: fmt.Sprintf("test loss (%d seeds)", seeds), Header: []string{"rule", "law", "K", "after 1/50 of the time", "at the end", "updates"}}
 	type curve struct {
 		*sample
 		steps  int
@@ -69,15 +72,15 @@ func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			early, late := map[int]float64{}, map[int]float64{}
 			for _, k := range ks {
 				x := got[name(rule, law, k)]
-				unit := x.runs[0].VirtualSeconds / (float64(x.steps) * x.update)
+				unit := x.first().VirtualSeconds / (float64(x.steps) * x.update)
 				line := figure.Series{Name: fmt.Sprintf("K = %d", k)}
-				n := len(x.runs[0].Evals)
+				n := len(x.first().Evals)
 				for i := range n {
 					sum := 0.0
-					for _, run := range x.runs {
-						sum += run.Evals[i].Loss
+					for _, run := range x.Runs {
+						sum += run.Result.Evals[i].Loss
 					}
-					line.X, line.Y = append(line.X, x.runs[0].Evals[i].Seconds/unit), append(line.Y, sum/float64(seeds))
+					line.X, line.Y = append(line.X, x.first().Evals[i].Seconds/unit), append(line.Y, sum/float64(seeds))
 				}
 				for i, t := range line.X {
 					if t <= span/50*1.1 {

@@ -26,6 +26,9 @@ func harmonic(n int) (h float64) {
 	return h
 }
 
+// Group implements Study.
+func (DuttaRuntime) Group() Group { return Scaling }
+
 // Run implements Study.
 func (s DuttaRuntime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	p := s.Workers
@@ -80,7 +83,7 @@ func (s DuttaRuntime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	var panels []figure.Figure
 	for l, law := range laws {
-		table := Table{Title: law.name, Header: []string{"K", "K-sync", "K-batch-sync", "K-async", "K-batch-async"}}
+		table := figure.Table{Title: law.name, Header: []string{"K", "K-sync", "K-batch-sync", "K-async", "K-batch-async"}}
 		fig := figure.Figure{Title: law.name, X: figure.Axis{Label: "K"}, Y: figure.Axis{Label: "time of an update"}}
 		curves := map[string]*figure.Series{}
 		for j, k := range ks {

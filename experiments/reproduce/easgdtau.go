@@ -3,6 +3,8 @@ package reproduce
 import (
 	"context"
 	"fmt"
+
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // EASGDTau compares what rare communication does to DOWNPOUR and to elastic
@@ -10,6 +12,9 @@ import (
 type EASGDTau struct{}
 
 var _ = Studies.Add("easgd-tau", "DOWNPOUR degrades where workers talk every 16 or 64 steps, elastic averaging does not", EASGDTau{})
+
+// Group implements Study.
+func (EASGDTau) Group() Group { return Asynchrony }
 
 // Run implements Study.
 func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -39,7 +44,7 @@ func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			return []string{fmt.Sprintf("mode=easgd(tau=%d)", tau), "optimizer=nesterov(beta=0.9)"}
 		}, []string{"0.003", "0.01", "0.03"}},
 	}
-	table := Table{Title: "test accuracy, mean and 95 % interval over seeds", Header: []string{"method", "τ"}}
+	table := figure.Table{Title: "test accuracy, mean and 95 % interval over seeds", Header: []string{"method", "τ"}}
 	best := map[string]map[int]*sample{}
 	most := 0
 	runs, got := lab.plan(seeds), map[string]*sample{}

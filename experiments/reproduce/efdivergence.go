@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 )
 
@@ -12,6 +13,9 @@ import (
 type EFDivergence struct{}
 
 var _ = Studies.Add("ef-divergence", "error feedback over QSGD with whole-layer norms diverges; two cures", EFDivergence{})
+
+// Group implements Study.
+func (EFDivergence) Group() Group { return Codecs }
 
 // Run implements Study.
 func (EFDivergence) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -37,7 +41,7 @@ func (EFDivergence) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		{"QSGD·1/(1+ω) + feedback", "feedback(contraction(" + wild + "))"},
 		{"QSGD, buckets of 512, + feedback", "feedback(qsgd(bits=7,bucket=512))"},
 	}
-	table := Table{Title: "means over seeds", Header: []string{"run", "codec", "test accuracy", "bytes a gradient"}}
+	table := figure.Table{Title: "means over seeds", Header: []string{"run", "codec", "test accuracy", "bytes a gradient"}}
 	accuracy := map[string]float64{}
 	for _, c := range runs {
 		for _, seed := range seeds {

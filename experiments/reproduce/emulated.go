@@ -15,6 +15,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // Emulated asks how far the virtual cluster can be believed: real processes behind
@@ -52,6 +53,9 @@ type emulation struct {
 func (e *emulation) fitted() bool { return e.workers < 8 && !emulatedModes[e.mode].apart }
 
 func (Emulated) alone() {}
+
+// Group implements Study.
+func (Emulated) Group() Group { return Scaling }
 
 // Run implements Study.
 func (Emulated) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -110,7 +114,7 @@ func (Emulated) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	table := Table{Title: "ms a step", Header: []string{"", "workers", "measured", "spread", "virtual", "error", "fitted", "error"}}
+	table := figure.Table{Title: "ms a step", Header: []string{"", "workers", "measured", "spread", "virtual", "error", "fitted", "error"}}
 	var held errs
 	var strain comm.Strain
 	strayed := 0

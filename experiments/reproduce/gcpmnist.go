@@ -32,6 +32,9 @@ func (row gcpRow) keys(x []float64) []string {
 		fmt.Sprintf("device.flops=%g", x[0]), fmt.Sprintf("network.bandwidth=%g", x[1]), fmt.Sprintf("device.jitter=%g", x[2])}
 }
 
+// Group implements Study.
+func (GCPMNIST) Group() Group { return Scaling }
+
 // Run implements Study.
 func (GCPMNIST) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

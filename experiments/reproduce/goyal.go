@@ -11,6 +11,9 @@ type GoyalTime struct{}
 
 var _ = Studies.Add("goyal-time", "ImageNet in an hour: time of a step and of an epoch from 8 to 352 P100", GoyalTime{})
 
+// Group implements Study.
+func (GoyalTime) Group() Group { return Scaling }
+
 // Run implements Study.
 func (GoyalTime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

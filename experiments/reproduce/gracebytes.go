@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -57,6 +58,9 @@ func byteEach(n float64) map[string]float64 {
 	return map[string]float64{"signSGD": 4, "TernGrad": n, "Top-k 1 %": 50, "Random-k 1 %": 100, "QSGD 64": n, "8-bit": n, "natural": 4, "one-bit": n}
 }
 
+// Group implements Study.
+func (GRACEBytes) Group() Group { return Codecs }
+
 // Run implements Study.
 func (GRACEBytes) Run(ctx context.Context, _ *Lab) (*Report, error) {
 	r := &Report{
@@ -74,7 +78,7 @@ func (GRACEBytes) Run(ctx context.Context, _ *Lab) (*Report, error) {
 	for _, model := range graceModels {
 		shapes := model.shapes()
 		dense := 4 * float64(shapes.Size())
-		table := Table{Title: model.name, Header: []string{"method", "GRACE, bytes", "ours, bytes", "codec", "bits an element", "ours smaller by"}}
+		table := figure.Table{Title: model.name, Header: []string{"method", "GRACE, bytes", "ours, bytes", "codec", "bits an element", "ours smaller by"}}
 		for _, m := range graceMethods {
 			if err := ctx.Err(); err != nil {
 				return nil, err

@@ -8,11 +8,11 @@ import (
 
 func TestGroups(t *testing.T) {
 	var grouped []string
-	for _, g := range Groups {
+	for _, g := range Groups() {
 		if _, err := Studies.Parse(g.Name); err == nil || g.Name == "all" || g.Doc == "" {
 			t.Errorf("group %q", g.Name)
 		}
-		grouped = append(grouped, g.Studies...)
+		grouped = append(grouped, g.Studies()...)
 	}
 	slices.Sort(grouped)
 	if all := Studies.Names(); !slices.Equal(grouped, all) {
@@ -27,7 +27,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"dll", "all(quick)", "tf-ps(fitt=true)", ""} {
-		if got, err := Named(bad); err == nil || !strings.Contains(err.Error(), "codecs, scaling, asynchrony, all") {
+		if got, err := Named(bad); err == nil || !strings.Contains(err.Error(), "asynchrony, codecs, scaling, all") {
 			t.Errorf("%q: %v, %v", bad, got, err)
 		}
 	}

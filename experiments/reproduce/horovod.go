@@ -11,6 +11,9 @@ type Horovod struct{}
 
 var _ = Studies.Add("horovod", "Horovod on 128 GPUs: three networks, RDMA and TCP, beside TensorFlow's parameter servers", Horovod{})
 
+// Group implements Study.
+func (Horovod) Group() Group { return Scaling }
+
 // Run implements Study.
 func (Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

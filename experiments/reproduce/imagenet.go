@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // ImageNetTable is the table of ImageNet trainings: what a step costs on each
@@ -36,6 +38,9 @@ var imageNetRows = []imageNetRow{
 	{"Ying et al., 64 K", 1024, 1, 65536, 1.8, 0, Derived, "the device's rate is from its paper", []string{"cluster=tpu-pod", "topology=torus(x=32)", "overlap=true", "bucket=52000000"}},
 	{"Mikami et al.", 3456, 4, 55296, 122.0 / 60, 84.75, Derived, "the device's rate is from this row", []string{"cluster=abci", "topology=torus(x=48)", "codec=fp16", "overlap=true", "bucket=52000000"}},
 }
+
+// Group implements Study.
+func (ImageNetTable) Group() Group { return Scaling }
 
 // Run implements Study.
 func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -79,7 +84,7 @@ func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		return nil, err
 	}
 	const images = 1_281_167
-	table := Table{Title: "every row", Header: []string{"work", "devices", "batch", "images/s", "s a step", "efficiency, %", "published", "minutes", "published", "why"}}
+	table := figure.Table{Title: "every row", Header: []string{"work", "devices", "batch", "images/s", "s a step", "efficiency, %", "published", "minutes", "published", "why"}}
 	for i, row := range rows {
 		eff := 100 * rates[i] / units[i] * float64(row.node) / float64(row.devices)
 		minutes := 90 * images / rates[i] / 60

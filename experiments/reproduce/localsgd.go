@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 )
 
@@ -13,6 +14,9 @@ import (
 type LocalSGD struct{}
 
 var _ = Studies.Add("local-sgd", "local steps H and the outer rule: bytes, accuracy, what outer momentum is worth", LocalSGD{})
+
+// Group implements Study.
+func (LocalSGD) Group() Group { return Asynchrony }
 
 // Run implements Study.
 func (LocalSGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -64,7 +68,7 @@ func (LocalSGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := runs.make(ctx); err != nil {
 		return nil, err
 	}
-	table := Table{Title: "mean and 95 % interval over seeds", Header: []string{"run", "H", "test accuracy", "bytes", "virtual time"}}
+	table := figure.Table{Title: "mean and 95 % interval over seeds", Header: []string{"run", "H", "test accuracy", "bytes", "virtual time"}}
 	for _, e := range entries {
 		bytes := e.of(func(r *experiments.Result) float64 { return float64(r.BytesUp) })
 		took := e.of(func(r *experiments.Result) float64 { return r.VirtualSeconds })
@@ -75,7 +79,7 @@ func (LocalSGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		return entries[slices.IndexFunc(entries, func(e entry) bool { return e.name == name && e.h == h })].sample
 	}
 	for _, h := range hs {
-		made := of("averaging, inner 0.2", h).runs[0]
+		made := of("averaging, inner 0.2", h).first()
 		rounds := (made.Steps + h - 1) / h
 		r.exactly(Claim, fmt.Sprintf("H = %d: bytes of %d rounds, 2·4N(P−1) each", h, rounds), "bytes",
 			float64(rounds)*2*4*parameters*(workers-1), float64(made.BytesUp))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // OSU is training on processors: one process a node, several, and many nodes;
@@ -14,6 +16,9 @@ type OSU struct{}
 var _ = Studies.Add("osu", "training on CPUs: threads, processes a node, nodes; on Stampede2's model and on this machine", OSU{})
 
 func (OSU) alone() {}
+
+// Group implements Study.
+func (OSU) Group() Group { return Scaling }
 
 // Run implements Study.
 func (OSU) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -62,7 +67,7 @@ func (l *Lab) threadsHere(ctx context.Context, r *Report) error {
 	if l.Quick {
 		ways, batches = ways[:3], []int{16, 64}
 	}
-	table := Table{Title: fmt.Sprintf("this machine, %d cores: images/s of ResNet-20, all processes together", cores), Header: []string{"processes x threads"}}
+	table := figure.Table{Title: fmt.Sprintf("this machine, %d cores: images/s of ResNet-20, all processes together", cores), Header: []string{"processes x threads"}}
 	for _, batch := range batches {
 		table.Header = append(table.Header, fmt.Sprintf("batch %d in all", batch))
 	}

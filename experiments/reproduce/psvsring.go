@@ -3,6 +3,8 @@ package reproduce
 import (
 	"context"
 	"fmt"
+
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // PSvsRing is the communication cost of a parameter server and of a ring
@@ -10,6 +12,9 @@ import (
 type PSvsRing struct{}
 
 var _ = Studies.Add("ps-vs-ring", "bytes and time of a parameter server and of a ring all-reduce", PSvsRing{})
+
+// Group implements Study.
+func (PSvsRing) Group() Group { return Scaling }
 
 // Run implements Study.
 func (PSvsRing) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -32,7 +37,7 @@ func (PSvsRing) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		sizes = []int{2, 4, 8}
 	}
 	const parameters = 100000*10 + 10
-	table := Table{Title: "one step", Header: []string{"P", "server, bytes", "ring, bytes a process", "server, ms", "ring, ms"}}
+	table := figure.Table{Title: "one step", Header: []string{"P", "server, bytes", "ring, bytes a process", "server, ms", "ring, ms"}}
 	for _, p := range sizes {
 		common := []string{"model=logistic", "data=synthetic(dim=100000,n=64,test=10)", "codec=raw", "batch=1", "optimizer=sgd",
 			"schedule=constant(lr=0.1)", "net=sim", "device.flops=1e18", "device.jitter=0", "network.bandwidth=1.25GB/s", "network.latency=20us"}

@@ -10,11 +10,14 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/internal/registry"
 )
 
 // Study computes a result again.
 type Study interface {
+	// Group is the subject that the study belongs to.
+	Group() Group
 	// Run fails only if it cannot be carried out; a claim that does not hold is
 	// a Point that is not OK.
 	Run(ctx context.Context, lab *Lab) (*Report, error)
@@ -94,23 +97,16 @@ func (p Point) MarshalJSON() ([]byte, error) {
 
 // Report is the outcome of a study.
 type Report struct {
-	Study   string   `json:"study"`
-	Title   string   `json:"title"`
-	Source  string   `json:"source"` // of what is published
-	Quick   bool     `json:"quick"`
-	Stated  []string `json:"stated,omitempty"` // parameters, and where they are from
-	Points  []Point  `json:"points"`
-	Tables  []Table  `json:"tables,omitempty"`
-	Figures []string `json:"figures,omitempty"` // files
-	Notes   []string `json:"notes,omitempty"`
-	Seconds float64  `json:"seconds"` // that it took, since it was last begun; for who runs it to fill in
-}
-
-// Table is figures beside the points.
-type Table struct {
-	Title  string     `json:"title"`
-	Header []string   `json:"header"`
-	Rows   [][]string `json:"rows"`
+	Study   string         `json:"study"`
+	Title   string         `json:"title"`
+	Source  string         `json:"source"` // of what is published
+	Quick   bool           `json:"quick"`
+	Stated  []string       `json:"stated,omitempty"` // parameters, and where they are from
+	Points  []Point        `json:"points"`
+	Tables  []figure.Table `json:"tables,omitempty"`  // figures beside the points
+	Figures []string       `json:"figures,omitempty"` // files
+	Notes   []string       `json:"notes,omitempty"`
+	Seconds float64        `json:"seconds"` // that it took, since it was last begun; for who runs it to fill in
 }
 
 // Failed counts the points judged that do not hold.

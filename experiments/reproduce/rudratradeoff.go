@@ -27,6 +27,9 @@ var _ = Studies.Add("rudra-tradeoff", "error and time over staleness, minibatch 
 // p775 is the cluster of the study, as far as it is known.
 var p775 = []string{"network.bandwidth=96GB/s", "network.latency=1us", "network.message=100us", "network.per_host=6", "network.inside=20GB/s", "device.apply=5GB/s", "device.jitter=0.1"}
 
+// Group implements Study.
+func (RudraTradeoff) Group() Group { return Asynchrony }
+
 // Run implements Study.
 func (s RudraTradeoff) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{
@@ -74,7 +77,7 @@ func (s RudraTradeoff) hidden(ctx context.Context, r *Report, lab *Lab) error {
 	}
 	fixed := append([]string{"policy=softsync(n=1)", fmt.Sprintf("workers=%d", learners), "timing=alexnet", "device.flops=60e9"}, p775...)
 	fig := figure.Figure{Title: "hidden communication", X: figure.Axis{Label: "minibatch μ", Log: true}, Y: figure.Axis{Label: "share of time computing, %"}}
-	table := Table{Title: "share of learners' time that they compute, in %", Header: []string{"servers take", "μ", "base", "adv", "adv*", "staleness of each"}}
+	table := figure.Table{Title: "share of learners' time that they compute, in %", Header: []string{"servers take", "μ", "base", "adv", "adv*", "staleness of each"}}
 	share := func(mode string, batch int, apply string) (percent, staleness float64, err error) {
 		m, err := lab.measure(ctx, slices.Concat(fixed, []string{"mode=" + mode, steps, fmt.Sprintf("batch=%d", batch), "device.apply=" + apply})...)
 		if err != nil {
@@ -221,9 +224,9 @@ func (s RudraTradeoff) tradeoff(ctx context.Context, r *Report, lab *Lab) error 
 		if err != nil {
 			return err
 		}
-		o.late = x.runs[0].StalenessMean
-		for _, run := range x.runs {
-			o.errors = append(o.errors, 100*(1-run.Accuracy))
+		o.late = x.first().StalenessMean
+		for _, run := range x.Runs {
+			o.errors = append(o.errors, 100*(1-run.Result.Accuracy))
 		}
 		if o.seconds, err = s.time(ctx, lab, p); err != nil {
 			return err
@@ -292,7 +295,7 @@ func (s RudraTradeoff) time(ctx context.Context, lab *Lab, p setting) (float64, 
 
 // isoLines looks at how much of the error is a matter of μλ.
 func (s RudraTradeoff) isoLines(r *Report, all []outcome) {
-	table := Table{Title: "test error in % along μλ = constant, to 15 %: mean over settings, and from the least to the most of them", Header: append([]string{"μλ"}, protocols...)}
+	table := figure.Table{Title: "test error in % along μλ = constant, to 15 %: mean over settings, and from the least to the most of them", Header: append([]string{"μλ"}, protocols...)}
 	cells := map[int][]string{}
 	for col, protocol := range protocols {
 		lines := map[int][]float64{}
@@ -340,7 +343,7 @@ func sorted[V any](m map[int]V) (keys []int) {
 // five answers whether the source's best settings come in its order.
 func (s RudraTradeoff) five(r *Report, found map[setting]outcome) {
 	base := found[setting{0, 128, 1}]
-	table := Table{Title: "the five best trade-offs of the source: recalled (CIFAR-10), and ours (MNIST)",
+	table := figure.Table{Title: "the five best trade-offs of the source: recalled (CIFAR-10), and ours (MNIST)",
 		Header: []string{"(σ, μ, λ)", "recalled error, %", "ours", "recalled speed-up", "ours"}}
 	order := slices.Clone(best)
 	slices.SortFunc(order, func(a, b recalled) int { return cmp.Compare(found[a.setting].seconds, found[b.setting].seconds) })
@@ -366,7 +369,7 @@ func (s RudraTradeoff) five(r *Report, found map[setting]outcome) {
 
 // onTrees trains a setting on all architectures.
 func (s RudraTradeoff) onTrees(ctx context.Context, r *Report, lab *Lab, base outcome, limit string) error {
-	table := Table{Title: fmt.Sprintf("test error of %s in %%", base.setting), Header: []string{"architecture", "error", "staleness"}}
+	table := figure.Table{Title: fmt.Sprintf("test error of %s in %%", base.setting), Header: []string{"architecture", "error", "staleness"}}
 	got := []float64{base.err()}
 	table.Rows = append(table.Rows, []string{"base", fmt.Sprintf("%.2f", base.err()), fmt.Sprintf("%.2f", base.late)})
 	for _, a := range [][2]string{{"adv", "rudra(tree=6)"}, {"adv*", "rudra(tree=6,threads=true)"}} {
@@ -376,7 +379,7 @@ func (s RudraTradeoff) onTrees(ctx context.Context, r *Report, lab *Lab, base ou
 		}
 		wrong := 100 - x.accuracy().Mean
 		got = append(got, wrong)
-		table.Rows = append(table.Rows, []string{a[0], fmt.Sprintf("%.2f", wrong), fmt.Sprintf("%.2f", x.runs[0].StalenessMean)})
+		table.Rows = append(table.Rows, []string{a[0], fmt.Sprintf("%.2f", wrong), fmt.Sprintf("%.2f", x.first().StalenessMean)})
 		r.between(Claim, a[0]+" learns as base does, to a point: error", "%", base.err(), wrong, base.err()-1, base.err()+1)
 	}
 	r.Tables = append(r.Tables, table)

@@ -3,7 +3,6 @@ package reproduce
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -12,12 +11,15 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// sample is one configuration over seeds.
+// sample is one configuration and its runs over seeds. The group is there once
+// the runs have been made.
 type sample struct {
 	name string
-	runs []*experiments.Result // by seed, from 1 on
+	*store.Group
 }
 
 // plan is a set of configurations, each over the same seeds, that are run
@@ -26,7 +28,7 @@ type plan struct {
 	lab     *Lab
 	seeds   int
 	samples []*sample
-	keys    [][]string
+	keys    [][]string // of each sample
 }
 
 // plan begins an empty one, with seeds 1 … n.
@@ -34,7 +36,7 @@ func (l *Lab) plan(n int) *plan { return &plan{lab: l, seeds: n} }
 
 // add enters a configuration. The sample is there once the plan has been made.
 func (p *plan) add(name string, keys ...string) *sample {
-	s := &sample{name: name, runs: make([]*experiments.Result, p.seeds)}
+	s := &sample{name: name}
 	p.samples, p.keys = append(p.samples, s), append(p.keys, keys)
 	return s
 }
@@ -45,7 +47,9 @@ func (p *plan) make(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	var failed atomic.Bool
+	made := make([][]*experiments.Result, len(p.samples))
 	for i, s := range p.samples {
+		made[i] = make([]*experiments.Result, p.seeds)
 		for seed := 1; seed <= p.seeds; seed++ {
 			group.Go(func() error {
 				if failed.Load() {
@@ -58,12 +62,34 @@ func (p *plan) make(ctx context.Context) error {
 					return err
 				}
 				p.lab.logf("%s: accuracy %.4f", label, r.Accuracy)
-				s.runs[seed-1] = r
+				made[i][seed-1] = r
 				return nil
 			})
 		}
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, s := range p.samples {
+		if err := s.group(made[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// group makes one group of results over seeds.
+func (s *sample) group(results []*experiments.Result) error {
+	runs, err := store.Made(results)
+	if err != nil {
+		return err
+	}
+	groups := store.Groups(runs)
+	if len(groups) != 1 || len(groups[0].Runs) != len(results) {
+		return fmt.Errorf("%s: %d runs are not one configuration over as many seeds", s.name, len(results))
+	}
+	s.Group = groups[0]
+	return nil
 }
 
 // seeds makes one configuration with seeds 1 … n.
@@ -73,44 +99,22 @@ func (l *Lab) seeds(ctx context.Context, n int, name string, keys ...string) (*s
 	return s, p.make(ctx)
 }
 
-// accuracy is the test accuracy at the end, in per cent.
-func (s *sample) accuracy() stats.Summary {
-	return s.of(func(r *experiments.Result) float64 { return 100 * r.Accuracy })
-}
+// percent is the test accuracy at the end.
+var percent = store.FieldOf("accuracy in per cent", store.Number, func(r *experiments.Result) float64 { return 100 * r.Accuracy })
 
-func (s *sample) of(f func(*experiments.Result) float64) stats.Summary {
-	var x []float64
-	for _, r := range s.runs {
-		x = append(x, f(r))
-	}
-	return stats.Summarize(x)
-}
+// accuracy is the test accuracy at the end, in per cent.
+func (s *sample) accuracy() stats.Summary { return s.Summary(percent) }
 
 // bySeed is the test accuracy at the end in per cent, by seed.
-func (s *sample) bySeed() map[uint64]float64 {
-	m := map[uint64]float64{}
-	for i, r := range s.runs {
-		m[uint64(i+1)] = 100 * r.Accuracy
-	}
-	return m
+func (s *sample) bySeed() map[uint64]float64 { return s.BySeed(percent) }
+
+// of describes what f says of the results.
+func (s *sample) of(f func(*experiments.Result) float64) stats.Summary {
+	return s.Summary(store.FieldOf("", store.Number, f))
 }
 
-// reach is how long it took to a test accuracy on the virtual clock; never is
-// +Inf.
-func (s *sample) reach(target float64) stats.Reach {
-	var x []float64
-	for _, r := range s.runs {
-		at := math.Inf(1)
-		for _, e := range r.Evals {
-			if e.Accuracy >= target {
-				at = e.Seconds
-				break
-			}
-		}
-		x = append(x, at)
-	}
-	return stats.Reaching(x)
-}
+// first is the result of seed 1.
+func (s *sample) first() *experiments.Result { return s.Runs[0].Result }
 
 // plusMinus writes a mean with its 95 % interval.
 func plusMinus(s stats.Summary) string {
@@ -120,20 +124,14 @@ func plusMinus(s stats.Summary) string {
 	return fmt.Sprintf("%.2f ± %.2f", s.Mean, s.Half)
 }
 
-// curve is the mean test accuracy over seeds against the virtual clock, at the
-// evaluations that all seeds have.
-func (s *sample) curve() (x, y []float64) {
-	for i := 0; ; i++ {
-		sum, at := 0.0, 0.0
-		for _, r := range s.runs {
-			if i >= len(r.Evals) {
-				return x, y
-			}
-			sum += r.Evals[i].Accuracy
-			at += r.Evals[i].Seconds
-		}
-		x, y = append(x, at/float64(len(s.runs))), append(y, 100*sum/float64(len(s.runs)))
+// curve is the mean test accuracy in per cent over seeds, against the virtual
+// clock.
+func (s *sample) curve() (x, y []float64, err error) {
+	c, err := s.Curve(func(_ *store.Run, e train.Eval) float64 { return e.Seconds })
+	for i := range c.Y {
+		c.Y[i] *= 100
 	}
+	return c.X, c.Y, err
 }
 
 // mean is the mean test accuracy at the end, as a fraction.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 )
 
@@ -13,6 +14,9 @@ import (
 type SlowNode struct{}
 
 var _ = Studies.Add("slow-node", "one worker 10 and 100 times slower: who stalls, and what it costs in accuracy", SlowNode{})
+
+// Group implements Study.
+func (SlowNode) Group() Group { return Asynchrony }
 
 // Run implements Study.
 func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -48,7 +52,7 @@ func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		{"AGP, one-peer", false, 1, 0.05, []string{"mode=agp", "graph=one_peer"}},
 		{"EASGD, async", false, 4, 0.02, []string{"mode=easgd(tau=4)", "policy=asp"}},
 	}
-	table := Table{Title: "mean and 95 % interval over seeds", Header: []string{"method", "slow", "accuracy", "time of all gradients", "time to 0.88"}}
+	table := figure.Table{Title: "mean and 95 % interval over seeds", Header: []string{"method", "slow", "accuracy", "time of all gradients", "time to 0.88"}}
 	runs, got, slows := lab.plan(seeds), map[string][]*sample{}, []int{1, 10, 100}
 	for _, m := range methods {
 		for _, slow := range slows {
@@ -71,8 +75,8 @@ func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		for i, slow := range slows {
 			t := got[m.name][i]
 			took := t.of(func(r *experiments.Result) float64 { return r.TargetSeconds })
-			for _, run := range t.runs {
-				if !run.TargetReached {
+			for _, run := range t.Runs {
+				if !run.Result.TargetReached {
 					took.Mean = math.Inf(1)
 				}
 			}

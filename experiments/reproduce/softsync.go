@@ -19,6 +19,9 @@ type Softsync struct {
 
 var _ = Studies.Add("softsync", "n-softsync of 30 learners: staleness, and learning with α0 and α0/τ", Softsync{Rate: 0.03})
 
+// Group implements Study.
+func (Softsync) Group() Group { return Asynchrony }
+
 // Run implements Study.
 func (s Softsync) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{
@@ -52,7 +55,7 @@ func (s Softsync) staleness(ctx context.Context, r *Report, lab *Lab) error {
 		{"lognormal, CV 0.2", staletest.Lognormal(0.2)},
 		{"exponential", staletest.Exponential},
 	}
-	table := Table{Title: "staleness τ", Header: []string{"compute times", "n", "mean", "largest", "P(τ > 2n)"}}
+	table := figure.Table{Title: "staleness τ", Header: []string{"compute times", "n", "mean", "largest", "P(τ > 2n)"}}
 	fig := figure.Figure{Title: "staleness, n = 30", X: figure.Axis{Label: "τ"}, Y: figure.Axis{Label: "share of gradients"}}
 	ns := []int{1, 15, 30}
 	hists := make([][]int, len(laws)*len(ns)) // how often each τ was seen
@@ -144,7 +147,7 @@ func (s Softsync) learning(ctx context.Context, r *Report, lab *Lab) error {
 		return err
 	}
 	best := hard.accuracy().Mean
-	table := Table{Title: fmt.Sprintf("test accuracy in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"protocol", "α0", "α0/τ", "mean τ"},
+	table := figure.Table{Title: fmt.Sprintf("test accuracy in %% (%d seeds, 95 %% intervals)", seeds), Header: []string{"protocol", "α0", "α0/τ", "mean τ"},
 		Rows: [][]string{{"hardsync", plusMinus(hard.accuracy()), "", "0"}}}
 	low, high := best, best
 	for i, n := range ns {
@@ -154,7 +157,7 @@ func (s Softsync) learning(ctx context.Context, r *Report, lab *Lab) error {
 		}
 		r.between(Claim, fmt.Sprintf("n = %d with α0/τ: accuracy of hardsync, to a point", n), "%", best, d.Mean, best-1, best+1)
 		low, high = min(low, d.Mean), max(high, d.Mean)
-		table.Rows = append(table.Rows, []string{fmt.Sprintf("softsync(n=%d)", n), plusMinus(f), plusMinus(d), fmt.Sprintf("%.2f", divided[i].runs[0].StalenessMean)})
+		table.Rows = append(table.Rows, []string{fmt.Sprintf("softsync(n=%d)", n), plusMinus(f), plusMinus(d), fmt.Sprintf("%.2f", divided[i].first().StalenessMean)})
 	}
 	r.between(Claim, "spread of hardsync and all n with α0/τ", "points", 0, high-low, 0, 1)
 	r.Tables = append(r.Tables, table)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/figure"
-	"github.com/gradlab/gradlab/experiments/stats"
 )
 
 // SSP sweeps the slack of stale synchronous parallel, with stragglers and
@@ -17,6 +16,9 @@ import (
 type SSP struct{}
 
 var _ = Studies.Add("ssp", "the slack of stale synchronous parallel, with stragglers and without", SSP{})
+
+// Group implements Study.
+func (SSP) Group() Group { return Asynchrony }
 
 // Run implements Study.
 func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -34,7 +36,7 @@ func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		},
 	}
 	policies := []string{"ssp(slack=0)", "ssp(slack=1)", "ssp(slack=3)", "ssp(slack=10)", "asp"}
-	table := Table{Title: fmt.Sprintf("to %g %% test accuracy (%d seeds)", 100*target, seeds),
+	table := figure.Table{Title: fmt.Sprintf("to %g %% test accuracy (%d seeds)", 100*target, seeds),
 		Header: []string{"stragglers", "policy", "time an update, µs", "staleness", "updates", "time, ms", "final accuracy"}}
 	fig := figure.Figure{Title: "SSP under stragglers", X: figure.Axis{Label: "virtual seconds"}, Y: figure.Axis{Label: "test accuracy, %"}}
 	runs, laws, got := lab.plan(seeds), []string{"pareto(alpha=2)", "constant"}, map[string][]*sample{}
@@ -52,14 +54,19 @@ func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		for i, policy := range policies {
 			x := got[law][i]
 			p := x.of(func(r *experiments.Result) float64 { return 1e6 * r.VirtualSeconds / float64(r.Steps) }).Mean
-			u := x.reached(target, func(step int, _ float64) float64 { return float64(step) }).Median
-			t := x.reached(target, func(_ int, seconds float64) float64 { return 1000 * seconds }).Median
+			seconds, _, steps, err := x.Reach(target)
+			if err != nil {
+				return nil, err
+			}
+			u, t := steps.Median, 1000*seconds.Median
 			pace, updates, times = append(pace, p), append(updates, u), append(times, t)
-			table.Rows = append(table.Rows, []string{law, policy, fmt.Sprintf("%.2f", p), fmt.Sprintf("%.1f", x.runs[0].StalenessMean),
+			table.Rows = append(table.Rows, []string{law, policy, fmt.Sprintf("%.2f", p), fmt.Sprintf("%.1f", x.first().StalenessMean),
 				fmt.Sprintf("%.0f", u), fmt.Sprintf("%.1f", t), plusMinus(x.accuracy())})
 			if strings.HasPrefix(law, "pareto") {
 				line := figure.Series{Name: policy}
-				line.X, line.Y = x.curve()
+				if line.X, line.Y, err = x.curve(); err != nil {
+					return nil, err
+				}
 				fig.Series = append(fig.Series, line)
 			}
 		}
@@ -93,20 +100,4 @@ func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	files, err := figure.Save(filepath.Join(lab.Out, "ssp"), fig)
 	r.Figures = append(r.Figures, files...)
 	return r, err
-}
-
-// reached sums up what of says of the first evaluation at or above the target.
-func (s *sample) reached(target float64, of func(step int, seconds float64) float64) stats.Reach {
-	var x []float64
-	for _, r := range s.runs {
-		at := math.Inf(1)
-		for _, e := range r.Evals {
-			if e.Accuracy >= target {
-				at = of(e.Step, e.Seconds)
-				break
-			}
-		}
-		x = append(x, at)
-	}
-	return stats.Reaching(x)
 }

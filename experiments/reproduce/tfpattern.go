@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // pattern is who carries how much, and who waits: the profile of the
@@ -16,7 +17,7 @@ import (
 func (TFPS) pattern(ctx context.Context, l *Lab, r *Report) error {
 	const steps = 5
 	s := tfSystems[0]
-	table := Table{Title: "Piz Daint: the pattern of communication, a step",
+	table := figure.Table{Title: "Piz Daint: the pattern of communication, a step",
 		Header: []string{"GPUs", "servers", "MB into a server", "into the busiest", "NICs in use", "the busiest", "workers wait"}}
 	for _, p := range s.points {
 		if p.replicated || p.gpus < 8 || p.gpus == 16 || p.gpus == 64 {

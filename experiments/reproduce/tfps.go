@@ -116,6 +116,9 @@ func (s tfSystem) reads(p tfPoint) bool {
 	return !p.replicated && p.gpus > 2
 }
 
+// Group implements Study.
+func (TFPS) Group() Group { return Scaling }
+
 // Run implements Study.
 func (study TFPS) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{
@@ -295,7 +298,7 @@ func (TFPS) servers(ctx context.Context, lab *Lab, r *Report, pr protocol) error
 	if lab.Quick {
 		most = 32
 	}
-	table := Table{Title: "Piz Daint: images/s by number of servers, greedy placement", Header: []string{"GPUs"}}
+	table := figure.Table{Title: "Piz Daint: images/s by number of servers, greedy placement", Header: []string{"GPUs"}}
 	for _, n := range try {
 		table.Header = append(table.Header, fmt.Sprint(n))
 	}

@@ -28,17 +28,14 @@ func (r *Report) Write(w io.Writer, style string) error {
 	}
 	say("", "\n")
 	header := []string{"point", "published", "ours", "error", "allowed", "kind", "verdict"}
-	if err := figure.Table(w, style, header, r.rows(), []bool{false, true, true, true, true, false, false}); err != nil {
+	points := figure.Table{Header: header, Rows: r.rows(), Right: []bool{false, true, true, true, true, false, false}}
+	if err := points.Write(w, style, 0); err != nil {
 		return err
 	}
 	say("", "\n")
 	for _, t := range r.Tables {
-		say("%s\n", "%s:\n\n", t.Title)
-		right := make([]bool, len(t.Header))
-		for i := range right {
-			right[i] = i > 0
-		}
-		if err := figure.Table(w, style, t.Header, t.Rows, right); err != nil {
+		t.Right = figure.AllButFirst(len(t.Header))
+		if err := t.Write(w, style, 0); err != nil {
 			return err
 		}
 		say("", "\n")
@@ -71,7 +68,8 @@ func Summary(w io.Writer, style string, reports []*Report) error {
 		rows = append(rows, []string{r.Study, strconv.Itoa(len(r.Points)), strconv.Itoa(n), strconv.Itoa(r.Failed()), progress.Seconds(r.Seconds)})
 		judged, missed = judged+n, missed+r.Failed()
 	}
-	if err := figure.Table(w, style, []string{"study", "points", "judged", "missed", "took"}, rows, []bool{false, true, true, true, true}); err != nil {
+	t := figure.Table{Header: []string{"study", "points", "judged", "missed", "took"}, Rows: rows, Right: []bool{false, true, true, true, true}}
+	if err := t.Write(w, style, 0); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d studies: %d points judged, %d missed\n", len(reports), judged, missed)

@@ -103,13 +103,13 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 	})
 	for i, d := range Test(base, order, f) {
 		g := order[i]
-		s := stats.Summarize(g.Values(f))
+		s := g.Summary(f)
 		x := &Compared{Group: g, Label: g.Label, Keys: g.Keys, N: s.N, Of: len(Comparable(g.Runs)), Mean: Maybe(s.Mean), Half: Maybe(s.Half), P: Maybe(d.P), Diff: Maybe(d.Mean), DHalf: Maybe(d.Half), Same: d.Same}
 		if d.Paired {
 			x.Paired = d.N
 		}
-		x.Bytes = Maybe(stats.Summarize(g.Values(bytes)).Mean)
-		x.Seconds = Maybe(stats.Summarize(g.Values(seconds)).Mean)
+		x.Bytes = Maybe(g.Summary(bytes).Mean)
+		x.Seconds = Maybe(g.Summary(seconds).Mean)
 		if c.Target > 0 {
 			var err error
 			if x.ToTime, x.ToBytes, x.ToSteps, err = g.Reach(c.Target); err != nil {

@@ -3,6 +3,8 @@ package store
 import (
 	"slices"
 	"strings"
+
+	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 // alike are fields in which any two runs differ, or that follow from others.
@@ -10,8 +12,8 @@ var alike = []string{"id", "folder", "run", "started", "updated", "schema", "par
 
 // Diff is a table of the fields in which two runs differ: keys of the
 // configuration first, then machine and outcome.
-func Diff(a, b *Run) Table {
-	t := Table{Header: []string{"field", name(a), name(b)}}
+func Diff(a, b *Run) figure.Table {
+	t := figure.Table{Header: []string{"field", name(a), name(b)}}
 	row := func(f Field) {
 		if x, y := f.Show(a), f.Show(b); exactOr(f.Value(a)) != exactOr(f.Value(b)) {
 			if x == y { // the difference is in digits that are not shown

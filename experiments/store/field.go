@@ -72,6 +72,12 @@ func text(f func(*Run) string) func(*Run) (any, bool) {
 	return func(r *Run) (any, bool) { s := f(r); return s, s != "" }
 }
 
+// FieldOf is a field of one's own: a number that f takes from the result of a run.
+// NaN is a number that the run does not know.
+func FieldOf(name string, kind Kind, f func(*experiments.Result) float64) Field {
+	return Field{Name: name, Kind: kind, get: amount(f)}
+}
+
 // facts are the fields that are no keys of the configuration.
 var facts = []Field{
 	{"id", "hash of the configuration", Text, text(func(r *Run) string { return r.ID })},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/internal/registry"
 )
 
@@ -253,6 +254,9 @@ func (g *Group) Values(f Field) []float64 {
 	}
 	return out
 }
+
+// Summary describes a numeric field over the group's runs that are done.
+func (g *Group) Summary(f Field) stats.Summary { return stats.Summarize(g.Values(f)) }
 
 // BySeed is a numeric field by seed of the runs that are done, for paired
 // comparisons.

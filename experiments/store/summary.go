@@ -99,7 +99,7 @@ func Summary(w io.Writer, style string, runs []*Run) error {
 }
 
 // summary is the table of a facet's groups.
-func summary(groups []*Group) (t Table, err error) {
+func summary(groups []*Group) (t figure.Table, err error) {
 	head, labels := names(groups)
 	var all []*Run
 	for _, g := range groups {
@@ -138,10 +138,9 @@ func summary(groups []*Group) (t Table, err error) {
 		t.Right = append(t.Right, len(t.Right) > 0)
 	}
 	for i, g := range groups {
-		mean := func(f Field) stats.Summary { return stats.Summarize(g.Values(f)) }
-		row := []string{labels[i], plusMinus(columns[0], Maybe(mean(columns[0]).Mean), Maybe(mean(columns[0]).Half))}
+		row := []string{labels[i], plusMinus(columns[0], Maybe(g.Summary(columns[0]).Mean), Maybe(g.Summary(columns[0]).Half))}
 		for _, f := range columns[1:6] {
-			row = append(row, show(Maybe(mean(f).Mean), f.Format))
+			row = append(row, show(Maybe(g.Summary(f).Mean), f.Format))
 		}
 		if target > 0 {
 			seconds, bytes, _, err := g.Reach(target)
@@ -151,13 +150,13 @@ func summary(groups []*Group) (t Table, err error) {
 			row = append(row, reach(seconds, progress.Seconds), reach(bytes, inBytes))
 		}
 		if stale {
-			row = append(row, fmt.Sprintf("%.1f / %.0f", mean(columns[6]).Mean, mean(columns[7]).Max))
-			if mean(columns[6]).N == 0 {
+			row = append(row, fmt.Sprintf("%.1f / %.0f", g.Summary(columns[6]).Mean, g.Summary(columns[7]).Max))
+			if g.Summary(columns[6]).N == 0 {
 				row[len(row)-1] = "-"
 			}
 		}
 		if top5 {
-			row = append(row, plusMinus(columns[8], Maybe(mean(columns[8]).Mean), Maybe(mean(columns[8]).Half)))
+			row = append(row, plusMinus(columns[8], Maybe(g.Summary(columns[8]).Mean), Maybe(g.Summary(columns[8]).Half)))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -184,7 +183,7 @@ func Plot(folder, title string, runs []*Run) ([]string, error) {
 		_, labels := names(groups)
 		for i, g := range groups {
 			over := func(x func(*Run, train.Eval) float64) (figure.Series, error) {
-				s, err := g.curve(x)
+				s, err := g.Curve(x)
 				s.Name = labels[i]
 				points = max(points, len(s.X))
 				return s, err
@@ -218,8 +217,10 @@ func nameOf(runs []*Run) string {
 	return hex.EncodeToString(sum[:3])
 }
 
-// curve is the mean accuracy at each evaluation of the group's runs that are done.
-func (g *Group) curve(x func(*Run, train.Eval) float64) (s figure.Series, err error) {
+// Curve is the mean accuracy at each evaluation of the group's runs that are done,
+// over what x says of the evaluation: seconds, bytes. Of several runs there is a band
+// from the least to the most.
+func (g *Group) Curve(x func(*Run, train.Eval) float64) (s figure.Series, err error) {
 	var curves [][]train.Eval
 	var of []*Run
 	for _, r := range g.Runs {

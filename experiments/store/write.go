@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
 )
@@ -43,8 +44,8 @@ const columns = 4
 
 func (c *Comparison) labelled() bool { return len(c.Varying) > columns || len(c.Varying) == 0 }
 
-func (c *Comparison) table() Table {
-	var t Table
+func (c *Comparison) table() figure.Table {
+	var t figure.Table
 	add := func(header string, right bool) { t.Header, t.Right = append(t.Header, header), append(t.Right, right) }
 	labels := c.labelled()
 	if labels {
@@ -262,8 +263,8 @@ func (r *Run) caveats(label string) (out []string) {
 	return out
 }
 
-func scalingTable(all []Scaling) Table {
-	t := Table{Header: []string{"scaling", "workers", "samples/s", "speed-up", "efficiency"}, Right: []bool{false, true, true, true, true}}
+func scalingTable(all []Scaling) figure.Table {
+	t := figure.Table{Header: []string{"scaling", "workers", "samples/s", "speed-up", "efficiency"}, Right: []bool{false, true, true, true, true}}
 	for _, s := range all {
 		for i, p := range s.Points {
 			label := s.Label

@@ -73,11 +73,8 @@ func Markdown(format string, args ...any) error {
 // Table shows rows under a header. Columns but the first are on the right.
 func Table(header []string, rows [][]string) error {
 	var b strings.Builder
-	right := make([]bool, len(header))
-	for i := range right {
-		right[i] = i > 0
-	}
-	if err := figure.Table(&b, "markdown", header, rows, right); err != nil {
+	t := figure.Table{Header: header, Rows: rows, Right: figure.AllButFirst(len(header))}
+	if err := t.Write(&b, "markdown", 0); err != nil {
 		return err
 	}
 	return display("text/markdown", b.String())

@@ -40,9 +40,6 @@ func TestTablesFitTheTerminal(t *testing.T) {
 			t.Errorf("on a terminal of %d:\n%s", width, b.String())
 		}
 	}
-	if got := middle("codec=feedback(topk)", 12); got != "codec=…topk)" {
-		t.Errorf("%q", got)
-	}
 }
 
 func compared(t *testing.T) *Comparison {
