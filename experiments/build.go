@@ -124,15 +124,8 @@ func (c *Config) resolve() error {
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
 	}
-	if c.Until == untilTarget {
-		switch {
-		case c.Target == 0:
-			errs = append(errs, errors.New("key \"until\": until=target needs a target, the test accuracy at which the run ends; add target=0.95"))
-		case c.Weightless:
-			errs = append(errs, errors.New("key \"until\": a run with weightless=true has no accuracy that could reach a target; use until=end"))
-		case c.EvalEvery == 0:
-			errs = append(errs, errors.New("key \"until\": with eval_every=0 only the end is evaluated; add eval_every=50, the updates between evaluations"))
-		}
+	if err := c.checkUntil(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkMessage != "0s") {
 		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
@@ -146,14 +139,7 @@ func (c *Config) resolve() error {
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
-	if d, err := parseDeaths(c.DeviceDie); err == nil && len(d) > 0 {
-		if _, err := d.of(c.Workers); err != nil {
-			errs = append(errs, fmt.Errorf("key \"device.die\": %w", err))
-		}
-		if c.Net != "sim" {
-			errs = append(errs, fmt.Errorf("key \"device.die\": on net=%s workers die for real, or not at all; use net=sim", c.Net))
-		}
-	}
+	errs = append(errs, c.checkDeaths()...)
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		if _, ok := m.(train.Hogwild); ok && c.Net != "local" {
 			errs = append(errs, fmt.Errorf("key \"mode\": workers of hogwild write to memory that they share, which net=%s does not give them; use net=local", c.Net))
@@ -163,6 +149,35 @@ func (c *Config) resolve() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// checkUntil refuses an end at a target that cannot come.
+func (c *Config) checkUntil() error {
+	switch {
+	case c.Until != untilTarget:
+	case c.Target == 0:
+		return errors.New("key \"until\": until=target needs a target, the test accuracy at which the run ends; add target=0.95")
+	case c.Weightless:
+		return errors.New("key \"until\": a run with weightless=true has no accuracy that could reach a target; use until=end")
+	case c.EvalEvery == 0:
+		return errors.New("key \"until\": with eval_every=0 only the end is evaluated; add eval_every=50, the updates between evaluations")
+	}
+	return nil
+}
+
+// checkDeaths refuses deaths of workers that there are not, or on a real clock.
+func (c *Config) checkDeaths() (errs []error) {
+	d, err := parseDeaths(c.DeviceDie)
+	if err != nil || len(d) == 0 {
+		return nil // an error of parsing is told elsewhere
+	}
+	if _, err := d.of(c.Workers); err != nil {
+		errs = append(errs, fmt.Errorf("key \"device.die\": %w", err))
+	}
+	if c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"device.die\": on net=%s workers die for real, or not at all; use net=sim", c.Net))
+	}
+	return errs
 }
 
 // modelSpec is the model with the dropout key applied.

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,37 +112,22 @@ func RecipeText(name string) ([]byte, error) {
 // at their defaults are left out. Read again it gives the same runs.
 func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
-	put := func(n *yaml.Node, key, value string, plain any) error {
-		v := &yaml.Node{Kind: yaml.ScalarNode, Value: value}
-		if plain != nil {
-			if err := v.Encode(plain); err != nil {
-				return err
-			}
-		}
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, v)
-		return nil
+	put := func(n *yaml.Node, key, value string) {
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &yaml.Node{Kind: yaml.ScalarNode, Value: value})
 	}
 	if about != "" {
-		if err := put(root, "about", "", about); err != nil {
+		text := &yaml.Node{}
+		if err := text.Encode(about); err != nil { // quoted where it has to be
 			return nil, err
 		}
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "about"}, text)
 	}
-	// A key is told where it differs from what stands when the cluster is set.
 	var own []map[string]string
 	one := true // all are on one cluster, so that what it sets can be common
 	for _, r := range runs {
-		below := Default()
-		if err := below.Set("cluster", r.Config.Cluster); err != nil {
+		said, err := r.Config.said()
+		if err != nil {
 			return nil, err
-		}
-		said := map[string]string{}
-		for _, k := range allKeys() {
-			if k.Name == "cluster" && r.Config.Cluster != "none" || r.Config.Get(k.Name) != below.Get(k.Name) {
-				said[k.Name] = r.Config.Show(k.Name)
-			}
-		}
-		if r.Config.Steps > 0 { // which takes the place of epochs
-			delete(said, "epochs")
 		}
 		own, one = append(own, said), one && r.Config.Cluster == runs[0].Config.Cluster
 	}
@@ -154,7 +138,6 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 		}
 		return !slices.ContainsFunc(own, func(m map[string]string) bool { w, ok := m[key]; return !ok || v != w })
 	}
-	var errs []error
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for i, r := range runs {
 		item := &yaml.Node{Kind: yaml.MappingNode}
@@ -162,17 +145,17 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 		if name == "" {
 			name = "run"
 		}
-		errs = append(errs, put(item, "name", "", name))
+		put(item, "name", name)
 		for _, k := range allKeys() {
 			v, ok := own[i][k.Name]
 			switch {
 			case !ok:
 			case common(k.Name):
 				if i == 0 {
-					errs = append(errs, put(root, k.Name, v, nil))
+					put(root, k.Name, v)
 				}
 			default:
-				errs = append(errs, put(item, k.Name, v, nil))
+				put(item, k.Name, v)
 			}
 		}
 		list.Content = append(list.Content, item)
@@ -180,8 +163,24 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 	if len(runs) > 1 || len(runs) == 1 && runs[0].Name != "" {
 		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "runs"}, list)
 	}
-	if err := errors.Join(errs...); err != nil {
+	return yaml.Marshal(root)
+}
+
+// said is what a recipe has to say for the configuration, as people write it: the
+// keys that differ from what stands when the cluster is set.
+func (c Config) said() (map[string]string, error) {
+	below := Default()
+	if err := below.Set("cluster", c.Cluster); err != nil {
 		return nil, err
 	}
-	return yaml.Marshal(root)
+	said := map[string]string{}
+	for _, k := range allKeys() {
+		if k.Name == "cluster" && c.Cluster != "none" || c.Get(k.Name) != below.Get(k.Name) {
+			said[k.Name] = c.Show(k.Name)
+		}
+	}
+	if c.Steps > 0 { // which takes the place of epochs
+		delete(said, "epochs")
+	}
+	return said, nil
 }

@@ -123,42 +123,11 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	r.Unchecked = compress.Unchecked(j.Codec) || compress.Unchecked(j.DownCodec)
 	r.Ranks = o.Reports
 	r.Ledger.Causes = map[string]uint64{}
-	servers := j.World() > j.Workers
-	r.Servers = servers
+	r.Servers = j.World() > j.Workers
 	alive := map[int]bool{}
 	for _, rep := range o.Reports {
 		alive[rep.Rank] = true
-		r.Ledger.Sent += rep.Sent
-		r.Ledger.Zeroed += rep.Zeroed
-		r.Ledger.Applied += rep.Ledger.Applied
-		r.Ledger.Rejected += rep.Ledger.Rejected
-		for cause, n := range rep.Causes {
-			r.Ledger.Causes[cause] += n
-		}
-		if rep.Ledger.Held > 0 {
-			r.Ledger.Causes["held when the run ended"] += rep.Ledger.Held
-		}
-		for d, n := range rep.Delays {
-			for len(r.Staleness) <= d {
-				r.Staleness = append(r.Staleness, 0)
-			}
-			r.Staleness[d] += n
-		}
-		if rep.Stopped {
-			r.Status = "stopped"
-		}
-		t := rep.Traffic
-		r.RawBytes += t.RawBytes
-		r.BF16Bytes += t.BF16Bytes
-		r.ReportBytes += t.SentBody[comm.Report]
-		switch {
-		case servers && rep.Role == "server":
-			r.BytesUp += t.RecvBytes[comm.Gradient]
-			r.BytesDown += t.SentBytes[comm.Parameters]
-		case !servers:
-			r.BytesUp += t.SentBytes[comm.Gradient]
-			r.BytesDown += t.RecvBytes[comm.Gradient]
-		}
+		r.add(rep)
 	}
 	if o.Reached {
 		r.Status, r.Ended = "done", "target"
@@ -200,6 +169,41 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	if r.Ledger.Zeroed > 0 {
 		r.Degraded = true
 		r.Lost = append(r.Lost, fmt.Sprintf("%d gradient(s) with NaN or Inf contributed nothing", r.Ledger.Zeroed))
+	}
+}
+
+// add counts what a rank reported.
+func (r *Result) add(rep train.RankReport) {
+	r.Ledger.Sent += rep.Sent
+	r.Ledger.Zeroed += rep.Zeroed
+	r.Ledger.Applied += rep.Ledger.Applied
+	r.Ledger.Rejected += rep.Ledger.Rejected
+	for cause, n := range rep.Causes {
+		r.Ledger.Causes[cause] += n
+	}
+	if rep.Ledger.Held > 0 {
+		r.Ledger.Causes["held when the run ended"] += rep.Ledger.Held
+	}
+	for d, n := range rep.Delays {
+		for len(r.Staleness) <= d {
+			r.Staleness = append(r.Staleness, 0)
+		}
+		r.Staleness[d] += n
+	}
+	if rep.Stopped {
+		r.Status = "stopped"
+	}
+	t := rep.Traffic
+	r.RawBytes += t.RawBytes
+	r.BF16Bytes += t.BF16Bytes
+	r.ReportBytes += t.SentBody[comm.Report]
+	switch {
+	case r.Servers && rep.Role == "server":
+		r.BytesUp += t.RecvBytes[comm.Gradient]
+		r.BytesDown += t.SentBytes[comm.Parameters]
+	case !r.Servers:
+		r.BytesUp += t.SentBytes[comm.Gradient]
+		r.BytesDown += t.RecvBytes[comm.Gradient]
 	}
 }
 

@@ -1,10 +1,13 @@
 package advise
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
@@ -51,14 +54,19 @@ func synchronous(c experiments.Config) bool {
 	return c.Mode == "server" && c.Policy == "bsp" && c.DownCodec == "raw"
 }
 
-// Learned collects evidence from runs: how many updates they took to an accuracy,
-// 0 being each run's own target; those that failed before never did. Only trainings that were also run without a codec
-// count.
-func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
-	type pair struct{ optimizer, codec string }
-	type ways map[pair]map[string][]float64 // updates by schedule, seed by seed
-	trainings := map[string]ways{}
-	about := map[string]string{}
+// pair is what evidence is about.
+type pair struct{ optimizer, codec string }
+
+// tried is a training: what runs that are alike but for pair, schedule and seed took.
+type tried struct {
+	about   string
+	updates map[pair]map[string][]float64 // to the accuracy, by schedule, seed by seed
+}
+
+// trainings sorts runs by what they are alike in. target is the accuracy; 0: each
+// run's own.
+func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
+	out := map[string]*tried{}
 	for _, r := range store.Latest(runs) {
 		c := r.Config
 		if r.State != store.Done && r.State != store.Failed || c.Weightless || !synchronous(c) {
@@ -76,47 +84,60 @@ func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
 			return nil, err
 		}
 		k := training(c) + fmt.Sprint(goal)
-		if trainings[k] == nil {
-			trainings[k] = ways{}
+		if out[k] == nil {
+			out[k] = &tried{updates: map[pair]map[string][]float64{}}
 		}
-		p := pair{c.Optimizer, learnsAs(c.Codec)}
-		if trainings[k][p] == nil {
-			trainings[k][p] = map[string][]float64{}
+		t, p := out[k], pair{c.Optimizer, learnsAs(c.Codec)}
+		if t.updates[p] == nil {
+			t.updates[p] = map[string][]float64{}
 		}
-		trainings[k][p][c.Schedule] = append(trainings[k][p][c.Schedule], d.Updates)
-		about[k] = fmt.Sprintf("%s on %s, %d × %d samples, to %.4g", c.Model, c.Data, c.Workers, c.Batch, goal)
+		t.updates[p][c.Schedule] = append(t.updates[p][c.Schedule], d.Updates)
+		t.about = fmt.Sprintf("%s on %s, %d × %d samples, to %.4g", c.Model, c.Data, c.Workers, c.Batch, goal)
+	}
+	return out, nil
+}
+
+// medians are the updates that each pair took at the best of its schedules, in the
+// median over seeds, and those of the best pair without a codec.
+func (t *tried) medians() (median map[pair]float64, best float64) {
+	median, best = map[pair]float64{}, math.Inf(1)
+	for p, schedules := range t.updates {
+		median[p] = math.Inf(1)
+		for _, updates := range schedules { // the rate is chosen for each
+			median[p] = min(median[p], stats.Reaching(updates).Median)
+		}
+		if p.codec == "raw" {
+			best = min(best, median[p])
+		}
+	}
+	return median, best
+}
+
+// Learned collects evidence from runs: how many updates they took to an accuracy,
+// 0 being each run's own target; those that failed before never did. Only trainings
+// that were also run without a codec count.
+func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
+	all, err := trainings(runs, target)
+	if err != nil {
+		return nil, err
 	}
 	found := map[pair]*Evidence{}
 	factors := map[pair][]float64{}
-	var keys []string
-	for k := range trainings {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		best := math.Inf(1)
-		median := map[pair]float64{}
-		for p, schedules := range trainings[k] {
-			median[p] = math.Inf(1)
-			for _, updates := range schedules { // the rate is chosen for each
-				median[p] = min(median[p], stats.Reaching(updates).Median)
-			}
-			if p.codec == "raw" {
-				best = min(best, median[p])
-			}
-		}
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		t := all[k]
+		median, best := t.medians()
 		if math.IsInf(best, 1) || len(median) < 2 {
 			continue
 		}
 		for p, m := range median {
 			if found[p] == nil {
-				found[p] = &Evidence{Optimizer: p.optimizer, Codec: p.codec, From: about[k]}
-			} else if found[p].From != about[k] {
+				found[p] = &Evidence{Optimizer: p.optimizer, Codec: p.codec, From: t.about}
+			} else if found[p].From != t.about {
 				found[p].From = "several trainings"
 			}
 			e := found[p]
 			e.Trainings++
-			for _, u := range trainings[k][p] {
+			for _, u := range t.updates[p] {
 				e.Seeds += len(u)
 			}
 			factors[p] = append(factors[p], m/best)
@@ -128,15 +149,7 @@ func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
 		out = append(out, *e)
 	}
 	slices.SortFunc(out, func(a, b Evidence) int {
-		switch {
-		case a.Updates < b.Updates:
-			return -1
-		case a.Updates > b.Updates:
-			return 1
-		case a.Codec+a.Optimizer < b.Codec+b.Optimizer:
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.Updates, b.Updates), strings.Compare(a.Codec+a.Optimizer, b.Codec+b.Optimizer))
 	})
 	return out, nil
 }

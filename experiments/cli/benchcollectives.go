@@ -70,21 +70,11 @@ Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
 			if err := o.Check(); err != nil {
 				return usageError{err}
 			}
-			for _, p := range peers {
-				var err error
-				switch p {
-				case "gloo":
-					o.Torch, err = bench.FindTorch(ctx, python, os.Environ())
-				case "ompi":
-					if o.OpenMPI, err = bench.FindOpenMPI(ctx, os.Environ()); err == nil {
-						defer o.OpenMPI.Close()
-					}
-				default:
-					err = fmt.Errorf("no peer %q; there are gloo and ompi", p)
-				}
-				if err != nil {
-					return usageError{err}
-				}
+			if err := findPeers(ctx, &o, peers, python); err != nil {
+				return usageError{err}
+			}
+			if o.OpenMPI != nil {
+				defer o.OpenMPI.Close()
 			}
 			self, err := os.Executable()
 			if err != nil {
@@ -118,6 +108,28 @@ Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
 	f.Float64Var(&o.Seconds, "seconds", 0.3, "seconds of a contender in a round, at least")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document with every figure")
 	return c
+}
+
+// findPeers looks for who is to be measured beside us. Open MPI is the caller's to
+// close.
+func findPeers(ctx context.Context, o *bench.WireOptions, peers []string, python string) (err error) {
+	for _, p := range peers {
+		switch {
+		case p == "gloo":
+			o.Torch, err = bench.FindTorch(ctx, python, os.Environ())
+		case p == "ompi" && o.OpenMPI == nil:
+			o.OpenMPI, err = bench.FindOpenMPI(ctx, os.Environ())
+		case p != "ompi":
+			err = fmt.Errorf("no peer %q; there are gloo and ompi", p)
+		}
+		if err != nil {
+			if o.OpenMPI != nil {
+				o.OpenMPI.Close()
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // benchRankCommand is a process of bench collectives.

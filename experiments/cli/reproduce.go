@@ -40,12 +40,12 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			st, err := style(format)
+			as, err := style(format)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				st = "json"
+				as = "json"
 			}
 			if args, err = reproduce.Named(args...); err != nil {
 				return usageError{err}
@@ -57,62 +57,31 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 			}
 			display := progress.New(e.err, progress.Every(30*time.Second)) // of hours
 			defer display.Close()
-			kept := map[string]*reproduce.Report{}
-			began := map[string]time.Time{}
-			var failed []error
-			equip := func(name string) *reproduce.Lab {
-				began[name] = time.Now()
-				return &reproduce.Lab{
-					Quick: quick, Out: filepath.Join(out, name),
-					Logf: func(format string, args ...any) { display.Logf("%s: %s", name, fmt.Sprintf(format, args...)) },
-					Runs: experiments.Options{Recipe: name, Out: out, Places: e.places(), Args: e.args, Display: display, Join: e.joiner(), Stopping: e.stop.Load},
-				}
-			}
-			heard := 0
-			reproduce.All(cmd.Context(), args, equip, func(name string, r *reproduce.Report, err error) {
-				heard++
-				if err == nil {
-					r.Seconds = time.Since(began[name]).Seconds()
-					kept[name] = r
-					display.Logf("%s: %d points, %d missed, after %s; %d of %d studies done", name, len(r.Points), r.Failed(), progress.Seconds(r.Seconds), heard, len(args))
-					err = keepReport(filepath.Join(out, name), r)
-				}
-				if err == nil && st != "json" {
-					err = r.Write(e.out, st)
-				}
-				if err == nil && r.Failed() > 0 {
-					err = fmt.Errorf("study %s: %d of %d points do not hold", name, r.Failed(), len(r.Points))
-				}
-				if errors.Is(err, experiments.ErrStopped) { // of a run, whatever it says of itself
-					err = fmt.Errorf("study %s: %w", name, experiments.Stopped("the same command goes on"))
-				}
-				if err != nil {
-					failed = append(failed, err)
-				}
-			})
-			if left := len(args) - heard; left > 0 {
-				failed = append(failed, fmt.Errorf("%d of %d studies were not begun; the same command goes on: %w", left, len(args), experiments.ErrStopped))
+			st := &studying{e: e, display: display, out: out, style: as, quick: quick, of: len(args), began: map[string]time.Time{}, kept: map[string]*reproduce.Report{}}
+			reproduce.All(cmd.Context(), args, st.equip, st.done)
+			if left := len(args) - st.heard; left > 0 {
+				st.failed = append(st.failed, fmt.Errorf("%d of %d studies were not begun; the same command goes on: %w", left, len(args), experiments.ErrStopped))
 			}
 			var reports []*reproduce.Report
 			for _, name := range args {
-				if r := kept[name]; r != nil {
+				if r := st.kept[name]; r != nil {
 					reports = append(reports, r)
 				}
 			}
 			display.Close()
-			if len(reports) > 1 && st != "json" {
-				if err := reproduce.Summary(e.out, st, reports); err != nil {
+			if len(reports) > 1 && st.style != "json" {
+				if err := reproduce.Summary(e.out, st.style, reports); err != nil {
 					return err
 				}
 			}
-			if st == "json" {
+			if st.style == "json" {
 				enc := json.NewEncoder(e.out)
 				enc.SetIndent("", "  ")
 				if err := enc.Encode(reports); err != nil {
 					return err
 				}
 			}
-			return errors.Join(failed...)
+			return errors.Join(st.failed...)
 		},
 	}
 	f := c.Flags()
@@ -121,6 +90,51 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 	f.StringVar(&format, "format", "table", "table, markdown or json")
 	f.StringVar(&out, "out", "runs", "base folder of reports")
 	return c
+}
+
+// studying is a command that carries out studies.
+type studying struct {
+	e          *env
+	display    *progress.Display
+	out, style string
+	quick      bool
+	of, heard  int // studies, and those that have ended
+	began      map[string]time.Time
+	kept       map[string]*reproduce.Report
+	failed     []error
+}
+
+// equip gives a study that begins what it works with.
+func (s *studying) equip(name string) *reproduce.Lab {
+	s.began[name] = time.Now()
+	return &reproduce.Lab{
+		Quick: s.quick, Out: filepath.Join(s.out, name),
+		Logf: func(format string, args ...any) { s.display.Logf("%s: %s", name, fmt.Sprintf(format, args...)) },
+		Runs: experiments.Options{Recipe: name, Out: s.out, Places: s.e.places(), Args: s.e.args, Display: s.display, Join: s.e.joiner(), Stopping: s.e.stop.Load},
+	}
+}
+
+// done keeps and prints what a study came to.
+func (s *studying) done(name string, r *reproduce.Report, err error) {
+	s.heard++
+	if err == nil {
+		r.Seconds = time.Since(s.began[name]).Seconds()
+		s.kept[name] = r
+		s.display.Logf("%s: %d points, %d missed, after %s; %d of %d studies done", name, len(r.Points), r.Failed(), progress.Seconds(r.Seconds), s.heard, s.of)
+		err = keepReport(filepath.Join(s.out, name), r)
+	}
+	if err == nil && s.style != "json" {
+		err = r.Write(s.e.out, s.style)
+	}
+	if err == nil && r.Failed() > 0 {
+		err = fmt.Errorf("study %s: %d of %d points do not hold", name, r.Failed(), len(r.Points))
+	}
+	if errors.Is(err, experiments.ErrStopped) { // of a run, whatever it says of itself
+		err = fmt.Errorf("study %s: %w", name, experiments.Stopped("the same command goes on"))
+	}
+	if err != nil {
+		s.failed = append(s.failed, err)
+	}
 }
 
 // keepReport leaves a report as JSON, and as a section of a page.

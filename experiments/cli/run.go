@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -78,21 +79,8 @@ on.`,
 				opt.Display.Close()
 			}
 			if len(results) > 0 && !quiet {
-				made, err := store.Made(results)
-				if err != nil {
+				if err := tellResults(show, results, filepath.Join(out, recipe.Name), !noPlot); err != nil {
 					return err
-				}
-				if err := store.Summary(show, "box", made); err != nil {
-					return err
-				}
-				if !noPlot {
-					files, err := store.Plot(filepath.Join(out, recipe.Name), recipe.Name, made)
-					if err != nil {
-						return err
-					}
-					for _, f := range files {
-						fmt.Fprintln(show, "wrote", f)
-					}
 				}
 			}
 			if asJSON {
@@ -117,4 +105,21 @@ on.`,
 	f.BoolVar(&trainAll, "train-all", false, "train runs that differ in network.* and device.* alone one by one, though they learn the same")
 	f.BoolVar(&noPlot, "no-plot", false, "write no figures")
 	return c
+}
+
+// tellResults writes what runs came to as a table and, with plot, as figures into the
+// folder of their recipe.
+func tellResults(w io.Writer, results []*experiments.Result, folder string, plot bool) error {
+	made, err := store.Made(results)
+	if err != nil {
+		return err
+	}
+	if err := store.Summary(w, "box", made); err != nil || !plot {
+		return err
+	}
+	files, err := store.Plot(folder, filepath.Base(folder), made)
+	for _, f := range files {
+		fmt.Fprintln(w, "wrote", f)
+	}
+	return err
 }

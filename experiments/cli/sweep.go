@@ -25,13 +25,7 @@ import (
 )
 
 func (e *env) sweepCommand() *cobra.Command {
-	var space sweep.Space
-	var said func() (experiments.About, error)
-	var out, shard, tuneBy string
-	var tune []string
-	var tuning sweep.Tuning
-	var atOnce int
-	var dryRun, asJSON, quiet, trainAll bool
+	var o sweepFlags
 	c := &cobra.Command{
 		Use:   "sweep RECIPE|FILE key=value,value,… …",
 		Short: "Many runs of a recipe, over dimensions, with repeats",
@@ -72,81 +66,103 @@ Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 			}
 			return flagsAsKeys(cmd, args[1:])
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			recipe, err := experiments.LoadRecipe(args[0])
-			if err != nil {
-				return usageError{err}
-			}
-			for name, n := range map[string]int{"repeats": space.Repeats, "jobs": atOnce} {
-				if n < 0 || n == 0 && cmd.Flags().Changed(name) {
-					return usageError{fmt.Errorf("--%s %d: want at least 1", name, n)}
-				}
-			}
-			space.Recipe, space.Args = recipe, args[1:]
-			jobs, err := space.Jobs()
-			if err != nil {
-				return usageError{err}
-			}
-			if tuning, err = tuningOf(cmd, tuning, tune, tuneBy, shard); err != nil {
-				return usageError{err}
-			}
-			if shard != "" {
-				i, n, err := sweep.ParseShard(shard)
-				if err != nil {
-					return usageError{err}
-				}
-				jobs = sweep.Shard(jobs, i, n)
-			}
-			about, err := said()
-			if err != nil {
-				return err
-			}
-			places := e.places()
-			var display *progress.Display
-			if !quiet {
-				display = progress.New(e.err)
-				defer display.Close()
-			}
-			exe, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			how := conductor{e, out, atOnce, trainAll, display, sweep.Processes{
-				Command: func(ctx context.Context) *exec.Cmd {
-					return exec.CommandContext(ctx, exe, "sweep-job", "--data-dir", places.Dir, "--cache-dir", places.Cache)
-				},
-				Order: sweep.Order{Recipe: recipe.Name, Out: out, Args: e.args, About: about},
-			}}
-			if len(tune) > 0 {
-				return how.tuned(cmd.Context(), tuning, jobs, dryRun, asJSON, quiet)
-			}
-			todo, done, costs := how.plan(jobs, dryRun)
-			if dryRun {
-				return e.dryRun(jobs, todo, costs, done, asJSON, atOnce)
-			}
-			outcomes := how.run(cmd.Context(), jobs, todo, done, costs)
-			display.Close()
-			return e.sweepReport(jobs, done, outcomes, out, asJSON, quiet)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return e.sweep(cmd, args, o) },
 	}
 	f := c.Flags()
-	said = aboutFlags(f)
-	f.IntVar(&space.Repeats, "repeats", 0, "run everything with seeds 1 … n")
-	f.StringArrayVar(&space.Zip, "zip", nil, "dimensions that advance together: workers,batch (may be repeated)")
-	f.StringArrayVar(&space.Exclude, "exclude", nil, "leave out jobs that meet all of these: 'workers=8 codec~topk' (may be repeated)")
-	f.BoolVar(&space.Quick, "quick", false, "the recipe's smaller form")
-	f.BoolVar(&dryRun, "dry-run", false, "list the jobs with predicted time and bytes, run nothing")
-	f.StringArrayVar(&tune, "tune", nil, "choose a value for each configuration, on validation data: schedule.lr=log(1e-3,1,5) (may be repeated)")
-	f.IntVar(&tuning.Budget, "budget", 0, "tuning runs of each configuration (default: one for each combination of values)")
-	f.StringVar(&tuneBy, "tune-by", "accuracy", "what the best value has: the highest accuracy, or the least time to the target")
-	f.Float64Var(&tuning.Validation, "validation", 0.1, "share of the training set that tuning runs hold out and are judged on")
-	f.BoolVar(&trainAll, "train-all", false, "train jobs that differ in network.* and device.* alone one by one, though they learn the same")
-	f.IntVar(&atOnce, "jobs", 0, "jobs at a time; the cores are shared out among them (default: one a core)")
-	f.StringVar(&shard, "shard", "", "only the i-th of n shares of the jobs: 1/4, for a sweep over several machines")
-	f.StringVar(&out, "out", "runs", "base folder of run folders")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object a job, or with --dry-run a job's prediction")
-	f.BoolVar(&quiet, "quiet", false, "no progress, no table")
+	o.said = aboutFlags(f)
+	f.IntVar(&o.space.Repeats, "repeats", 0, "run everything with seeds 1 … n")
+	f.StringArrayVar(&o.space.Zip, "zip", nil, "dimensions that advance together: workers,batch (may be repeated)")
+	f.StringArrayVar(&o.space.Exclude, "exclude", nil, "leave out jobs that meet all of these: 'workers=8 codec~topk' (may be repeated)")
+	f.BoolVar(&o.space.Quick, "quick", false, "the recipe's smaller form")
+	f.BoolVar(&o.dryRun, "dry-run", false, "list the jobs with predicted time and bytes, run nothing")
+	f.StringArrayVar(&o.tune, "tune", nil, "choose a value for each configuration, on validation data: schedule.lr=log(1e-3,1,5) (may be repeated)")
+	f.IntVar(&o.tuning.Budget, "budget", 0, "tuning runs of each configuration (default: one for each combination of values)")
+	f.StringVar(&o.tuneBy, "tune-by", "accuracy", "what the best value has: the highest accuracy, or the least time to the target")
+	f.Float64Var(&o.tuning.Validation, "validation", 0.1, "share of the training set that tuning runs hold out and are judged on")
+	f.BoolVar(&o.trainAll, "train-all", false, "train jobs that differ in network.* and device.* alone one by one, though they learn the same")
+	f.IntVar(&o.atOnce, "jobs", 0, "jobs at a time; the cores are shared out among them (default: one a core)")
+	f.StringVar(&o.shard, "shard", "", "only the i-th of n shares of the jobs: 1/4, for a sweep over several machines")
+	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
+	f.BoolVar(&o.asJSON, "json", false, "print one JSON object a job, or with --dry-run a job's prediction")
+	f.BoolVar(&o.quiet, "quiet", false, "no progress, no table")
 	return c
+}
+
+// sweepFlags are what the command line says of a sweep beside the recipe and its
+// dimensions.
+type sweepFlags struct {
+	space              sweep.Space
+	said               func() (experiments.About, error)
+	out, shard, tuneBy string
+	tune               []string
+	tuning             sweep.Tuning
+	atOnce             int
+	dryRun, asJSON     bool
+	quiet, trainAll    bool
+}
+
+// jobs are the jobs of this machine's share of the sweep.
+func (o *sweepFlags) jobs(cmd *cobra.Command, recipe *experiments.Recipe, args []string) ([]sweep.Job, error) {
+	for name, n := range map[string]int{"repeats": o.space.Repeats, "jobs": o.atOnce} {
+		if n < 0 || n == 0 && cmd.Flags().Changed(name) {
+			return nil, fmt.Errorf("--%s %d: want at least 1", name, n)
+		}
+	}
+	o.space.Recipe, o.space.Args = recipe, args
+	jobs, err := o.space.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	if o.tuning, err = tuningOf(cmd, o.tuning, o.tune, o.tuneBy, o.shard); err != nil || o.shard == "" {
+		return jobs, err
+	}
+	i, n, err := sweep.ParseShard(o.shard)
+	if err != nil {
+		return nil, err
+	}
+	return sweep.Shard(jobs, i, n), nil
+}
+
+// sweep makes the jobs of a sweep, or says what they would take.
+func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
+	recipe, err := experiments.LoadRecipe(args[0])
+	if err != nil {
+		return usageError{err}
+	}
+	jobs, err := o.jobs(cmd, recipe, args[1:])
+	if err != nil {
+		return usageError{err}
+	}
+	about, err := o.said()
+	if err != nil {
+		return err
+	}
+	places := e.places()
+	var display *progress.Display
+	if !o.quiet {
+		display = progress.New(e.err)
+		defer display.Close()
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	how := conductor{e, o.out, o.atOnce, o.trainAll, display, sweep.Processes{
+		Command: func(ctx context.Context) *exec.Cmd {
+			return exec.CommandContext(ctx, exe, "sweep-job", "--data-dir", places.Dir, "--cache-dir", places.Cache)
+		},
+		Order: sweep.Order{Recipe: recipe.Name, Out: o.out, Args: e.args, About: about},
+	}}
+	if len(o.tune) > 0 {
+		return how.tuned(cmd.Context(), o.tuning, jobs, o.dryRun, o.asJSON, o.quiet)
+	}
+	todo, done, costs := how.plan(jobs, o.dryRun)
+	if o.dryRun {
+		return e.dryRun(jobs, todo, costs, done, o.asJSON, o.atOnce)
+	}
+	outcomes := how.run(cmd.Context(), jobs, todo, done, costs)
+	display.Close()
+	return e.sweepReport(jobs, done, outcomes, o.out, o.asJSON, o.quiet)
 }
 
 // sweepJobCommand is the process of one job; see sweep.Serve.

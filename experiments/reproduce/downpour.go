@@ -92,29 +92,7 @@ func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	r.Tables = append(r.Tables, table)
 
-	at := func(name string) float64 { return of[name].reach }
-	final := func(name string) float64 { return of[name].runs.accuracy().Mean }
-	r.between(Claim, "20 replicas at a fixed rate are faster than one", "×", 1, at("1 replica")/at("20 fixed"), 1.2, math.MaxFloat64)
-	r.between(Claim, "20 replicas with Adagrad are faster than one", "×", 1, at("1 replica")/at("20 Adagrad"), 1.2, math.MaxFloat64)
-	r.between(Claim, "200 replicas at the fixed rate good for 20 fail: accuracy", "%", 10, final("200 fixed"), 0, 30)
-	r.between(Claim, "200 replicas with the Adagrad rate good for 20 learn: accuracy over the fixed rate's", "points", 0, final("200 Adagrad")-final("200 fixed"), 20, 100)
-	r.between(Claim, "n_push = n_fetch = 4 sends a quarter", "×", 0.25, of["20 Adagrad, both 4"].bytes()/of["20 Adagrad"].bytes(), 0.2, 0.3)
-	r.between(Claim, "n_push = n_fetch = 16 sends a sixteenth, and the first fetches", "×", 1.0/16, of["20 Adagrad, both 16"].bytes()/of["20 Adagrad"].bytes(), 0.05, 0.1)
-	for _, name := range []string{"Sandblaster, 20", "Sandblaster, 200"} {
-		r.exactly(Claim, name+": seeds that reach the target", "", float64(size.seeds), float64(of[name].reached))
-	}
-	r.between(Claim, "Sandblaster: ten times the workers, time to the target", "×", 0.1, at("Sandblaster, 200")/at("Sandblaster, 20"), 0.08, 0.2)
-	for _, name := range []string{"20 Adagrad, 10 die", "Sandblaster, 20, 10 die"} {
-		a := of[name]
-		r.exactly(Claim, name+" of 20: seeds that reach the target all the same", "", float64(size.seeds), float64(a.reached))
-		r.holds(Claim, name+" of 20: every run is marked degraded, and its ledger balances", a.mourned(10))
-	}
-	r.holds(Hypothesis, "20 with Adagrad are faster than 20 at a fixed rate", at("20 Adagrad") < at("20 fixed"))
-	r.holds(Hypothesis, "Sandblaster on 200 is faster than Downpour with Adagrad on 20", at("Sandblaster, 200") < at("20 Adagrad"))
-	r.holds(Hypothesis, "200 with Adagrad are faster than Sandblaster on 200", at("200 Adagrad") < at("Sandblaster, 200"))
-	r.holds(Hypothesis, "200 with Adagrad are the fastest of all", at("200 Adagrad") < at("20 Adagrad") && at("200 Adagrad") < at("20 fixed") && at("200 Adagrad") < at("Sandblaster, 200"))
-	r.holds(Hypothesis, "a warm start brings 20 replicas with Adagrad to a better end", final("20 Adagrad") > final("20 Adagrad, cold"))
-	r.holds(Hypothesis, "n_push = n_fetch = 16 reaches the target as well", of["20 Adagrad, both 16"].reached == size.seeds)
+	s.claims(r, of, size.seeds)
 	if err := s.backup(ctx, lab, size, r); err != nil {
 		return nil, err
 	}
@@ -125,6 +103,33 @@ func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	files, err := figure.Save(filepath.Join(lab.Out, "downpour"), fig)
 	r.Figures = append(r.Figures, files...)
 	return r, err
+}
+
+// claims holds the arms to what was published.
+func (Downpour) claims(r *Report, of map[string]*arm, seeds int) {
+	at := func(name string) float64 { return of[name].reach }
+	final := func(name string) float64 { return of[name].runs.accuracy().Mean }
+	r.between(Claim, "20 replicas at a fixed rate are faster than one", "×", 1, at("1 replica")/at("20 fixed"), 1.2, math.MaxFloat64)
+	r.between(Claim, "20 replicas with Adagrad are faster than one", "×", 1, at("1 replica")/at("20 Adagrad"), 1.2, math.MaxFloat64)
+	r.between(Claim, "200 replicas at the fixed rate good for 20 fail: accuracy", "%", 10, final("200 fixed"), 0, 30)
+	r.between(Claim, "200 replicas with the Adagrad rate good for 20 learn: accuracy over the fixed rate's", "points", 0, final("200 Adagrad")-final("200 fixed"), 20, 100)
+	r.between(Claim, "n_push = n_fetch = 4 sends a quarter", "×", 0.25, of["20 Adagrad, both 4"].bytes()/of["20 Adagrad"].bytes(), 0.2, 0.3)
+	r.between(Claim, "n_push = n_fetch = 16 sends a sixteenth, and the first fetches", "×", 1.0/16, of["20 Adagrad, both 16"].bytes()/of["20 Adagrad"].bytes(), 0.05, 0.1)
+	for _, name := range []string{"Sandblaster, 20", "Sandblaster, 200"} {
+		r.exactly(Claim, name+": seeds that reach the target", "", float64(seeds), float64(of[name].reached))
+	}
+	r.between(Claim, "Sandblaster: ten times the workers, time to the target", "×", 0.1, at("Sandblaster, 200")/at("Sandblaster, 20"), 0.08, 0.2)
+	for _, name := range []string{"20 Adagrad, 10 die", "Sandblaster, 20, 10 die"} {
+		a := of[name]
+		r.exactly(Claim, name+" of 20: seeds that reach the target all the same", "", float64(seeds), float64(a.reached))
+		r.holds(Claim, name+" of 20: every run is marked degraded, and its ledger balances", a.mourned(10))
+	}
+	r.holds(Hypothesis, "20 with Adagrad are faster than 20 at a fixed rate", at("20 Adagrad") < at("20 fixed"))
+	r.holds(Hypothesis, "Sandblaster on 200 is faster than Downpour with Adagrad on 20", at("Sandblaster, 200") < at("20 Adagrad"))
+	r.holds(Hypothesis, "200 with Adagrad are faster than Sandblaster on 200", at("200 Adagrad") < at("Sandblaster, 200"))
+	r.holds(Hypothesis, "200 with Adagrad are the fastest of all", at("200 Adagrad") < at("20 Adagrad") && at("200 Adagrad") < at("20 fixed") && at("200 Adagrad") < at("Sandblaster, 200"))
+	r.holds(Hypothesis, "a warm start brings 20 replicas with Adagrad to a better end", final("20 Adagrad") > final("20 Adagrad, cold"))
+	r.holds(Hypothesis, "n_push = n_fetch = 16 reaches the target as well", of["20 Adagrad, both 16"].reached == seeds)
 }
 
 // backup lets one of 20 workers of Sandblaster be ten times slower than the

@@ -1,0 +1,386 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Execute makes one run: folder, job, net, record, result. On ErrStopped the
+// result is that of the steps made.
+func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
+	e := &execution{run: run, opt: opt, config: run.Config, hash: run.Config.Hash(), recipe: opt.recipe(), base: opt.base(run)}
+	defer e.close()
+	if r, err := e.find(); r != nil || err != nil {
+		return r, err
+	}
+	for _, step := range []func() error{e.build, e.claim, e.load, e.begin} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	e.announce()
+	if err := e.make(ctx); err != nil {
+		return nil, e.failed(ctx, err)
+	}
+	r, err := e.result()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.keep(r); err != nil {
+		return nil, inFolder(err)
+	}
+	e.rec.show.Done(summary(r))
+	if r.Status == "stopped" {
+		if e.job.Weightless {
+			return r, Stopped("a run without weights keeps no checkpoint, --resume begins it anew")
+		}
+		return r, stopped(e.job, e.rec.virtual, r.Steps)
+	}
+	return r, nil
+}
+
+// execution is one run being made. Its steps, in the order of Execute, fill in the
+// fields.
+type execution struct {
+	run    Run
+	opt    Options
+	config Config
+	hash   string // of the configuration
+	recipe string
+	base   string // where its folder lies, but for a number behind it
+
+	found   candidate // an earlier folder of the configuration; none: its path is ""
+	f       *folder
+	resumed bool // f is the folder found
+
+	job    *train.Job
+	prices *CodecPrices
+	src    *source // that it is priced from; nil: it is trained
+
+	state *train.State // that it goes on from; nil: it begins at step 0
+	m     *manifest    // of state
+
+	rec *recorder
+	obs *train.Observer
+
+	ends []func() // what is to be done at the end, the last first
+}
+
+func (e *execution) close() {
+	for _, end := range slices.Backward(e.ends) {
+		end()
+	}
+}
+
+// inFolder says of an error that it is about the run's folder.
+func inFolder(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("run folder: %w", err)
+}
+
+// title names the run on the display and in errors.
+func (e *execution) title() string { return strings.TrimSpace(e.recipe + " " + e.run.Name) }
+
+// find looks for an earlier folder of the configuration, to go on in where that is
+// wanted. A run that is done there is the result.
+func (e *execution) find() (*Result, error) {
+	found, ok := furthestFolder(e.base, e.hash)
+	if !ok {
+		found, ok = earlierFolder(e.base, e.run.Name, e.hash)
+	}
+	e.found = found
+	if !e.opt.Resume || !ok {
+		return nil, nil
+	}
+	f := &folder{path: found.path}
+	if err := describe(found.path, e.opt.About); err != nil {
+		return nil, inFolder(err)
+	}
+	var s Status
+	if err := readJSON(f.file("status.json"), &s); err == nil && s.Schema < 3 {
+		f.was = s.Hash
+	}
+	if s.State == "done" {
+		r := f.finished(e.config)
+		if r != nil {
+			r.Name = e.run.Name // which may have units now
+		}
+		return r, nil // if there is none, it does not tell what is asked now
+	}
+	e.f, e.resumed = f, true
+	return nil, nil
+}
+
+// build makes the job. A run that is gone on with is billed at the rates it was
+// billed at before.
+func (e *execution) build() error {
+	at := e.opt.Places
+	if at.Warn == nil {
+		at.Warn = func(s string) { e.opt.Display.Logf("%s: %s", e.config.Data, s) }
+	}
+	if e.resumed {
+		rates, err := RecordedRates(e.f.path)
+		if err != nil {
+			return err
+		}
+		if rates != nil {
+			at.Rates = rates
+		}
+	}
+	var err error
+	if e.job, e.prices, e.src, err = e.opt.build(e.config, at); err != nil {
+		return fmt.Errorf("%s: %w", e.title(), err)
+	}
+	if e.opt.Lead != nil {
+		return e.opt.Lead.check(e.job)
+	}
+	return nil
+}
+
+// claim makes the folder, unless there is one to go on in, and locks it.
+func (e *execution) claim() error {
+	if e.f == nil {
+		f, err := createFolder(e.base)
+		if err != nil {
+			return inFolder(err)
+		}
+		if err := describe(f.path, e.opt.About); err != nil {
+			return inFolder(err)
+		}
+		e.f = f
+	}
+	e.f.decides = decides(e.config, e.job)
+	unlock, err := lock(e.f.path)
+	if err != nil {
+		return inFolder(err)
+	}
+	e.ends = append(e.ends, unlock)
+	return nil
+}
+
+// load reads the checkpoint to go on from, and lays down what the run is.
+func (e *execution) load() (err error) {
+	if e.resumed {
+		if e.state, e.m, err = e.f.loadCheckpoint(e.hash, e.job.Model.Layout()); err != nil {
+			return err
+		}
+	}
+	e.ends = append(e.ends, func() { e.f.forgetStop(e.opt.asked) })
+	_ = os.Remove(e.f.file(stopFile)) // asked of an earlier leg
+	return inFolder(e.f.begin(e.config, e.opt.Args, e.prices))
+}
+
+// begin makes what hears of the run, and opens its record.
+func (e *execution) begin() error {
+	e.rec = &recorder{f: e.f, job: e.job, hash: e.hash, virtual: e.config.Net == "sim", watch: e.opt.Watch,
+		status: Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: e.recipe, Run: e.run.Name, Hash: e.hash}}
+	e.hooks()
+	e.obs = &train.Observer{Job: e.job, Sink: e.rec}
+	e.rec.obs = e.obs
+	if e.src != nil {
+		e.obs.Sink = learned{e.src, e.rec}
+	}
+	if e.state != nil && e.src == nil {
+		e.obs.Start, e.f.base, e.rec.from, e.rec.kept = e.state, e.m.Counters, e.m.Version, e.m.Version
+		e.f.base.Links = e.f.linksOf(e.m)
+	}
+	return inFolder(e.open())
+}
+
+// hooks tells the job when to write checkpoints and when to stop.
+func (e *execution) hooks() {
+	job, rec := e.job, e.rec
+	job.KeepLast = keepsLast(job)
+	rec.inTime = newInTime(CheckpointTime)
+	if job.Due = rec.inTime.due; e.opt.due != nil {
+		job.Due = e.opt.due
+	}
+	asked := e.f.stopping(e.opt.Stopping)
+	var toMark sync.Once
+	job.Stopping = func() bool {
+		stop := rec.broken.Load() || asked()
+		if stop && rec.virtual && job.StopRule(true, rec.status.Step) == train.StopAtMark {
+			toMark.Do(func() { rec.show.Note("stopping at the next mark of checkpoint_every") })
+		}
+		return stop
+	}
+}
+
+// open opens the files that the run is told in, and removes those in which an
+// earlier leg told its end.
+func (e *execution) open() (err error) {
+	if e.rec.evals, err = e.f.appendMetrics(e.rec.from); err != nil {
+		return err
+	}
+	e.ends = append(e.ends, func() { e.f.metrics.Close() })
+	if e.rec.events, err = openEvents(e.f, e.run, e.rec.from, e.resumed); err != nil {
+		return err
+	}
+	e.ends = append(e.ends, func() { e.rec.events.close() })
+	for _, name := range []string{"result.json", "ranks.json"} {
+		if err := os.Remove(e.f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := e.rec.setState("running", nil); err != nil {
+		return err
+	}
+	seen := e.job.Data
+	if e.src != nil {
+		seen = e.src.data
+	}
+	return writeJSON(e.f.file(dataFile), outlineOf(seen))
+}
+
+// announce shows the run, and says what is worth knowing before it begins.
+func (e *execution) announce() {
+	rec, job := e.rec, e.job
+	rec.show = e.opt.Display.Run(e.title(), job.Updates, rec.from)
+	for _, idle := range e.config.Idle(job) {
+		rec.show.Note("%s", idle)
+	}
+	if x := e.f.extends(); x != nil {
+		rec.show.Note("it extends %s from step %d", x.Folder, x.Step)
+	}
+	for _, note := range begins(e.base, e.opt, e.f, e.m, e.found) {
+		rec.show.Note("%s", note)
+	}
+	if n := job.CheckpointEvery; n > 0 && !job.MarkAhead(0) {
+		rec.show.Note("checkpoint_every=%d is more than the steps that a worker makes in this run: no checkpoint is written on the way", n)
+	}
+	if u := job.Uncompressed(); u != nil {
+		rec.show.Note("codec %s: %s", e.config.Codec, u)
+	}
+}
+
+// errPricedStop ends a priced run that was stopped before what it is priced from
+// had ended.
+const errPricedStop = Stopped("what is priced keeps no checkpoint, --resume begins it anew")
+
+// make lets the programs run to their end, and fills in what was learned elsewhere.
+func (e *execution) make(ctx context.Context) error {
+	e.rec.start = time.Now()
+	err := e.runNet(ctx)
+	if e.f.cut != "" {
+		e.rec.show.Note("%s", e.f.cut)
+	}
+	if err == nil {
+		err = e.rec.err
+	}
+	switch {
+	case e.src == nil || err != nil:
+	case e.src.stopped(e.obs):
+		err = errPricedStop
+	default:
+		err = e.src.complete(e.obs)
+	}
+	if e.rec.order != nil {
+		err = errors.Join(err, e.rec.order.Close())
+	}
+	return err
+}
+
+// failed records a run that came to no result, and words why.
+func (e *execution) failed(ctx context.Context, err error) error {
+	if errors.Is(err, train.ErrStoppedUnmarked) {
+		err = Stopped(unmarked(e.rec.kept))
+	}
+	if errors.Is(err, ErrStopped) {
+		_ = e.rec.setState("stopped", nil)
+		_ = e.rec.events.end(nil, err)
+		e.rec.show.Done(err.Error())
+		return err
+	}
+	state := "failed"
+	if ctx.Err() != nil { // it was ended, and has nothing to do with the configuration
+		state = "stopped"
+	}
+	_ = e.rec.setState(state, err)
+	_ = e.rec.events.end(nil, err)
+	e.rec.show.Done("failed: " + firstLine(err.Error()))
+	return fmt.Errorf("%s: %w", e.title(), err)
+}
+
+// result is what the run came to.
+func (e *execution) result() (*Result, error) {
+	f, obs, rec := e.f, e.obs, e.rec
+	r := &Result{Recipe: e.recipe, Name: e.run.Name, Folder: f.path, Status: "done", Config: e.config.Map()}
+	r.gather(obs, f.base, rec.clock(obs.Final.Seconds))
+	r.links(f.carried, f.base.Links)
+	if e.src != nil {
+		e.src.credit(r)
+	}
+	if r.Status == "stopped" && f.unsaved != nil {
+		err := fmt.Errorf("stopped, but the checkpoint could not be written (--resume goes on from the one before, if there is one): %w", f.unsaved)
+		_ = rec.setState("failed", err)
+		_ = rec.events.end(nil, err)
+		rec.show.Done("failed: " + err.Error())
+		return nil, fmt.Errorf("%s: %w", e.title(), err)
+	}
+	r.WallSeconds = f.base.Wall + time.Since(rec.start).Seconds()
+	if e.config.Net == "sim" {
+		r.VirtualSeconds, r.Network, r.CodecTime = obs.Final.Seconds, f.network, e.prices.String()
+	}
+	r.TrainLoss, r.Extends = rec.trainLoss, f.extends()
+	r.Reach(e.config.Target, rec.evals)
+	return r, nil
+}
+
+// keep writes what the run came to into its folder; status.json last, which says
+// that all is there.
+func (e *execution) keep(r *Result) error {
+	if err := e.f.finish(r, e.obs, e.job); err != nil {
+		return err
+	}
+	if err := e.f.keepSizes(e.job.Sizes, e.rec.from == 0 && r.Status == "done"); err != nil {
+		return err
+	}
+	if e.rec.last != nil {
+		if err := e.rec.last(); err != nil {
+			return err
+		}
+	}
+	if err := e.rec.events.end(r, nil); err != nil {
+		return err
+	}
+	return e.rec.setState(r.Status, nil)
+}
+
+// runNet runs the job's programs where the configuration says.
+func (e *execution) runNet(ctx context.Context) error {
+	c, job, obs, f, opt := e.config, e.job, e.obs, e.f, e.opt
+	if opt.Lead != nil {
+		return lead(ctx, c, job, obs, f, *opt.Lead)
+	}
+	if c.Net == "grpc" {
+		return launch(ctx, c, job, obs, f, opt)
+	}
+	ps, err := job.Programs(obs)
+	if err != nil {
+		return err
+	}
+	start := time.Duration(0)
+	if obs.Start != nil {
+		start = time.Duration(obs.Start.Ints["nanoseconds"])
+	}
+	run := func(n comm.Net) error { return n.Run(ctx, ps) }
+	switch n := c.net(job.World()-job.Workers, start).(type) {
+	case *sim.Net:
+		return runSim(c, job, n, f, run)
+	default:
+		return run(n)
+	}
+}

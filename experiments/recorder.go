@@ -1,0 +1,139 @@
+package experiments
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// recorder is the sink of a run: everything it hears goes to the folder, to the
+// display and into the result.
+type recorder struct {
+	f         *folder
+	events    *events
+	job       *train.Job
+	obs       *train.Observer
+	hash      string
+	status    Status
+	show      *progress.Run
+	watch     func(done, total int)
+	start     time.Time
+	from      int  // step the run was resumed from
+	kept      int  // step of the last checkpoint; 0: there is none
+	virtual   bool // the clock goes on by itself over a resume
+	evals     []train.Eval
+	trainLoss float64
+	order     *os.File // nil: nothing was logged yet
+	err       error    // of the record itself
+	broken    atomic.Bool
+	inTime    *inTime
+	last      func() error // writes the checkpoint behind the end of a run that has reached its target
+}
+
+var _ train.Sink = (*recorder)(nil)
+
+func (r *recorder) Progress(p train.Progress) {
+	p.BytesUp += r.f.base.Up
+	p.BytesDown += r.f.base.Down
+	p.Seconds = r.clock(p.Seconds)
+	r.trainLoss, r.status.Step = p.Loss, p.Step
+	r.keep(r.f.metric(Metric{Kind: "progress", Progress: &p}))
+	r.keep(r.events.progress(p))
+	r.show.Progress(p)
+	if r.watch != nil {
+		r.watch(p.Step, r.job.Updates)
+	}
+}
+
+func (r *recorder) Eval(e train.Eval) {
+	e.BytesUp += r.f.base.Up
+	e.BytesDown += r.f.base.Down
+	e.Seconds = r.clock(e.Seconds)
+	r.status.Step = e.Step
+	r.evals = append(r.evals, e)
+	r.keep(r.f.metric(Metric{Kind: "eval", Eval: &e}))
+	r.keep(r.events.eval(e))
+	r.show.Eval(e)
+	if r.obs.Reached {
+		r.show.Note("accuracy %.4f at step %d has reached the target: the run ends here (until=target)", e.Accuracy, e.Step)
+	}
+}
+
+// clock adds what earlier legs took; a virtual clock goes on by itself.
+func (r *recorder) clock(s float64) float64 {
+	if r.virtual {
+		return s
+	}
+	return s + r.f.base.Now
+}
+
+func (r *recorder) Checkpoint(version int, s *train.State) error {
+	if r.err != nil { // a run must not go on behind a gap
+		return r.err
+	}
+	c := r.f.base
+	c.Up += uint64(s.Ints["bytes_up"])
+	c.Down += uint64(s.Ints["bytes_down"])
+	if c.Raw > 0 || r.f.base.Up == 0 { // else an earlier leg did not count them
+		c.Raw += uint64(s.Ints["raw_bytes"])
+		c.BF16 += uint64(s.Ints["bf16_bytes"])
+	}
+	n := linksAt(s)
+	c.Links.Wire += n.Wire
+	c.Links.Shared += n.Shared
+	c.Links.Report += n.Report
+	c.Links.Overhead += n.Overhead
+	c.Wall += time.Since(r.start).Seconds()
+	c.Lost = append(slices.Clone(c.Lost), r.obs.Dead...)
+	c.Now = r.clock(float64(s.Ints["nanoseconds"]) / 1e9)
+	write := func() error { return r.write(version, s, c) }
+	if r.obs.Reached { // a resume must not begin behind the evaluation that ends the run
+		r.last = write
+		return nil
+	}
+	return write()
+}
+
+// write writes a checkpoint.
+func (r *recorder) write(version int, s *train.State, c counters) error {
+	began := time.Now()
+	err := r.f.saveCheckpoint(version, r.hash, s, r.job.Model.Layout(), c)
+	r.inTime.written(time.Since(began))
+	if r.f.unsaved = err; err == nil {
+		r.f.failed, r.kept = 0, version
+		if r.job.CheckpointEvery > 0 || r.inTime.told() || !r.obs.Reached && r.job.IsStopping() { // else it is the one before the end
+			r.show.Note("checkpoint at step %d", version)
+		}
+		return nil
+	}
+	// The old checkpoint stands; the run goes on, but not for ever without one.
+	r.f.failed++
+	r.show.Note("checkpoint at step %d could not be written: %v", version, err)
+	if r.f.failed >= 3 {
+		return fmt.Errorf("three checkpoints in a row could not be written: %w", err)
+	}
+	return nil
+}
+
+// keep notes that the record has a gap. The run ends at the next step: made to its
+// end it could not be told, and it can go on from its last checkpoint.
+func (r *recorder) keep(err error) {
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("metrics: %w", err)
+		r.broken.Store(true)
+	}
+}
+
+func (r *recorder) setState(state string, err error) error {
+	r.status.State, r.status.Updated = state, time.Now().UTC()
+	r.status.Error = ""
+	if err != nil {
+		r.status.Error = err.Error()
+	}
+	return writeJSON(r.f.file("status.json"), r.status)
+}
