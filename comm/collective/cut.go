@@ -69,31 +69,10 @@ func cut(plan Plan, n, limit int) *program {
 // the longest has so many elements.
 func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 	limit = max(1, limit)
-	n := begin(plan.Chunks)
-	per := max(1, (longest+limit-1)/limit) // cells a chunk
-	cells := plan.Chunks * per
-	sent, got := make([]int, cells), make([]int, cells) // 1 + the last access of either kind, 0 without
-	summed := make([]bool, cells)
-	edge := make([]int, cells+1) // where a cell begins
-	for chunk := range plan.Chunks {
-		lo, hi := begin(chunk), begin(chunk+1)
-		for cell := range per {
-			at, _ := Bounds(Part{cell, cell}, per, hi-lo)
-			edge[chunk*per+cell] = lo + at
-		}
-	}
-	edge[cells] = n
-	// run calls do for the pieces of a part: as many cells as fit.
-	run := func(p Part, do func(from, to int)) {
-		for from, end := p.Lo*per, p.Hi*per; from < end; {
-			to := from + 1
-			for to < end && edge[to+1]-edge[from] <= limit {
-				to++
-			}
-			do(from, to)
-			from = to
-		}
-	}
+	grid := newCells(plan.Chunks, max(1, (longest+limit-1)/limit), limit, begin)
+	per, edge := grid.per, grid.edge
+	sent, got := make([]int, len(edge)-1), make([]int, len(edge)-1) // 1 + the last access of either kind, 0 without
+	summed := make([]bool, len(edge)-1)
 	g := &program{sends: make([]piece, 0, len(plan.Moves)*per), recvs: make([]piece, 0, len(plan.Moves)*per)}
 	turn, behind := -1, 0 // of the move before: its peer, and the receives before it
 	for _, m := range plan.Moves {
@@ -102,7 +81,7 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 		turn, behind = m.To, base
 		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi
 		if m.To >= 0 {
-			run(m.Send, func(from, to int) {
+			grid.pieces(m.Send, func(from, to int) {
 				p := piece{peer: m.To, lo: edge[from], hi: edge[to], soon: soon, before: base + len(g.sends) - first}
 				for c := from; c < to; c++ {
 					p.got = max(p.got, got[c])
@@ -117,7 +96,7 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 			}
 		}
 		if m.From >= 0 {
-			run(m.Recv, func(from, to int) {
+			grid.pieces(m.Recv, func(from, to int) {
 				p := piece{peer: m.From, lo: edge[from], hi: edge[to], add: m.Add}
 				for c := from; c < to; c++ {
 					p.got, p.gone = max(p.got, got[c]), max(p.gone, sent[c])
@@ -130,14 +109,55 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 			g.sends[i].before = min(g.sends[i].before, len(g.recvs))
 		}
 	}
-	for c := range cells {
-		if lo, hi := edge[c], edge[c+1]; summed[c] && lo < hi {
-			if k := len(g.settle) - 1; k >= 0 && g.settle[k][1] == lo {
-				g.settle[k][1] = hi
-			} else {
-				g.settle = append(g.settle, [2]int{lo, hi})
-			}
+	g.settle = grid.runs(summed)
+	return g
+}
+
+// cells divides the chunks of a plan further: accesses are followed by the cell, as
+// cells are the same in every move.
+type cells struct {
+	per   int   // cells a chunk
+	limit int   // elements of a piece, at most
+	edge  []int // where a cell begins; one more, the end of the last
+}
+
+func newCells(chunks, per, limit int, begin func(chunk int) int) cells {
+	g := cells{per, limit, make([]int, chunks*per+1)}
+	for chunk := range chunks {
+		lo, hi := begin(chunk), begin(chunk+1)
+		for cell := range per {
+			at, _ := Bounds(Part{cell, cell}, per, hi-lo)
+			g.edge[chunk*per+cell] = lo + at
 		}
 	}
+	g.edge[chunks*per] = begin(chunks)
 	return g
+}
+
+// pieces calls do for the pieces of a part: as many cells as fit.
+func (g cells) pieces(p Part, do func(from, to int)) {
+	for from, end := p.Lo*g.per, p.Hi*g.per; from < end; {
+		to := from + 1
+		for to < end && g.edge[to+1]-g.edge[from] <= g.limit {
+			to++
+		}
+		do(from, to)
+		from = to
+	}
+}
+
+// runs are the ranges of elements of the cells chosen, neighbours joined.
+func (g cells) runs(chosen []bool) (out [][2]int) {
+	for c, yes := range chosen {
+		lo, hi := g.edge[c], g.edge[c+1]
+		if !yes || lo == hi {
+			continue
+		}
+		if k := len(out) - 1; k >= 0 && out[k][1] == lo {
+			out[k][1] = hi
+		} else {
+			out = append(out, [2]int{lo, hi})
+		}
+	}
+	return out
 }

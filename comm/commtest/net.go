@@ -16,320 +16,352 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
-// Net runs the suite. run is given programs, one per rank, and runs them on a
-// fresh net.
-func Net(t *testing.T, run func(ctx context.Context, programs []comm.Program) error) {
-	ctx := context.Background()
-	all := func(n int, p comm.Program) []comm.Program {
-		ps := make([]comm.Program, n)
-		for i := range ps {
-			ps[i] = p
-		}
-		return ps
-	}
-	mustRun := func(t *testing.T, ps []comm.Program) {
-		t.Helper()
-		if err := run(ctx, ps); err != nil {
-			t.Fatal(err)
-		}
-	}
+// Run runs programs, one per rank, on a fresh net, and returns what it returned.
+type Run func(ctx context.Context, programs []comm.Program) error
 
-	t.Run("order", func(t *testing.T) {
-		const msgs = 200
-		mustRun(t, all(3, func(ctx context.Context, h comm.Host) error {
-			next, prev := (h.Rank()+1)%3, (h.Rank()+2)%3
-			for i := 0; i < msgs; i++ {
-				if err := h.Send(ctx, next, frame(comm.Gradient, 1, uint64(i), i*37)); err != nil {
-					return err
-				}
+// Net runs the suite on the net that run is given programs for.
+func Net(t *testing.T, run Run) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, run Run)
+	}{
+		{"order", order},
+		{"what blocked is counted", blocked},
+		{"large frames", largeFrames},
+		{"tags and any rank", tags},
+		{"activities", activities},
+		{"work passes its marks in order", marks},
+		{"a frame breaks work off", breaks},
+		{"a failing rank is told to the others", failing},
+		{"frames before a finish are not lost", finish},
+		{"cancelling ends everybody", cancelling},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, run) })
+	}
+}
+
+// all is the same program for n ranks.
+func all(n int, p comm.Program) []comm.Program {
+	ps := make([]comm.Program, n)
+	for i := range ps {
+		ps[i] = p
+	}
+	return ps
+}
+
+// must runs programs that have to end well.
+func (run Run) must(t *testing.T, ps []comm.Program) {
+	t.Helper()
+	if err := run(t.Context(), ps); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What one rank sends another under a tag arrives in order and unchanged, and is counted at both.
+func order(t *testing.T, run Run) {
+	const msgs = 200
+	run.must(t, all(3, func(ctx context.Context, h comm.Host) error {
+		next, prev := (h.Rank()+1)%3, (h.Rank()+2)%3
+		for i := 0; i < msgs; i++ {
+			if err := h.Send(ctx, next, frame(comm.Gradient, 1, uint64(i), i*37)); err != nil {
+				return err
 			}
-			for i := 0; i < msgs; i++ {
-				f, err := h.Recv(ctx, prev, 1)
+		}
+		for i := 0; i < msgs; i++ {
+			f, err := h.Recv(ctx, prev, 1)
+			if err != nil {
+				return err
+			}
+			if err := check(f, uint64(i), i*37); err != nil {
+				return err
+			}
+			f.Release()
+		}
+		c := h.Traffic().Count()
+		if want := uint64(37 * msgs * (msgs - 1) / 2); c.SentBytes[comm.Gradient] != want || c.RecvBytes[comm.Gradient] != want {
+			return fmt.Errorf("traffic %d sent, %d received, want %d", c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient], want)
+		}
+		for _, p := range h.Traffic().Peers() {
+			if (p.Rank == next) != (p.SentBytes == c.SentBytes) || (p.Rank == prev) != (p.RecvBytes == c.RecvBytes) {
+				return fmt.Errorf("%v with rank %d, in all %v sent, %v received", p, p.Rank, c.SentBytes, c.RecvBytes)
+			}
+		}
+		return nil
+	}))
+}
+
+// The time that receives were blocked is counted.
+func blocked(t *testing.T, run Run) {
+	const late = 20 * time.Millisecond
+	run.must(t, all(2, func(ctx context.Context, h comm.Host) error {
+		if h.Rank() == 0 {
+			if err := h.Sleep(ctx, late); err != nil {
+				return err
+			}
+			return h.Send(ctx, 1, frame(comm.Gradient, 3, 9, 100))
+		}
+		f, err := h.Recv(ctx, 0, 3)
+		if err != nil {
+			return err
+		}
+		f.Release()
+		if wire, wait := h.Traffic().Blocked(); wait < late/2 || wire < 0 || wire+wait > h.Now() {
+			return fmt.Errorf("%v on the wire and %v of waiting for a rank that is %v late", wire, wait, late)
+		}
+		return nil
+	}))
+}
+
+// Frames of several megabytes cross each other.
+func largeFrames(t *testing.T, run Run) {
+	const size = 5 << 20
+	run.must(t, all(2, func(ctx context.Context, h comm.Host) error {
+		if err := h.Send(ctx, 1-h.Rank(), frame(comm.Parameters, 2, 9, size)); err != nil {
+			return err
+		}
+		f, err := h.Recv(ctx, 1-h.Rank(), 2)
+		if err != nil {
+			return err
+		}
+		defer f.Release()
+		return check(f, 9, size)
+	}))
+}
+
+// A receive gets the frames of its tag and rank, or of any.
+func tags(t *testing.T, run Run) {
+	run.must(t, all(4, func(ctx context.Context, h comm.Host) error {
+		if h.Rank() != 0 {
+			if err := h.Send(ctx, 0, frame(comm.Gradient, 7, uint64(h.Rank()), 8)); err != nil {
+				return err
+			}
+			return h.Send(ctx, 0, frame(comm.Control, 5, uint64(h.Rank()), 0))
+		}
+		seen := map[int32]bool{}
+		for i := 0; i < 3; i++ {
+			f, err := h.Recv(ctx, comm.AnyRank, 5)
+			if err != nil {
+				return err
+			}
+			if f.Header.Tag != 5 || seen[f.Header.From] || uint64(f.Header.From) != f.Header.Step {
+				return fmt.Errorf("got %+v", f.Header)
+			}
+			seen[f.Header.From] = true
+			f.Release()
+		}
+		for r := 3; r > 0; r-- {
+			f, err := h.Recv(ctx, r, comm.AnyTag)
+			if err != nil {
+				return err
+			}
+			if f.Header.Tag != 7 {
+				return fmt.Errorf("got %+v", f.Header)
+			}
+			f.Release()
+		}
+		return nil
+	}))
+}
+
+// A rank's activities talk by frames to the own rank, which nobody counts.
+func activities(t *testing.T, run Run) {
+	run.must(t, all(2, func(ctx context.Context, h comm.Host) error {
+		h.Go("echo", func(ctx context.Context, h comm.Host) error {
+			for i := 0; i < 10; i++ {
+				f, err := h.Recv(ctx, h.Rank(), 11)
 				if err != nil {
 					return err
 				}
-				if err := check(f, uint64(i), i*37); err != nil {
+				f.Header.Tag = 12
+				if err := h.Send(ctx, h.Rank(), f); err != nil {
 					return err
-				}
-				f.Release()
-			}
-			c := h.Traffic().Count()
-			if want := uint64(37 * msgs * (msgs - 1) / 2); c.SentBytes[comm.Gradient] != want || c.RecvBytes[comm.Gradient] != want {
-				return fmt.Errorf("traffic %d sent, %d received, want %d", c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient], want)
-			}
-			for _, p := range h.Traffic().Peers() {
-				if (p.Rank == next) != (p.SentBytes == c.SentBytes) || (p.Rank == prev) != (p.RecvBytes == c.RecvBytes) {
-					return fmt.Errorf("%v with rank %d, in all %v sent, %v received", p, p.Rank, c.SentBytes, c.RecvBytes)
 				}
 			}
 			return nil
-		}))
-	})
-
-	t.Run("what blocked is counted", func(t *testing.T) {
-		const late = 20 * time.Millisecond
-		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
-			if h.Rank() == 0 {
-				if err := h.Sleep(ctx, late); err != nil {
-					return err
-				}
-				return h.Send(ctx, 1, frame(comm.Gradient, 3, 9, 100))
+		})
+		for i := 0; i < 10; i++ {
+			if err := h.Send(ctx, h.Rank(), frame(comm.Gradient, 11, uint64(i), 3)); err != nil {
+				return err
 			}
-			f, err := h.Recv(ctx, 0, 3)
+			f, err := h.Recv(ctx, h.Rank(), 12)
+			if err != nil {
+				return err
+			}
+			if err := check(f, uint64(i), 3); err != nil {
+				return err
+			}
+			f.Release()
+		}
+		if n := h.Traffic().Count().SentFrames[comm.Gradient]; n != 0 {
+			return fmt.Errorf("%d frames to the own rank were counted", n)
+		}
+		return nil
+	}))
+}
+
+// A computation passes its marks in order, each once.
+func marks(t *testing.T, run Run) {
+	run.must(t, all(2, func(ctx context.Context, h comm.Host) error {
+		ran, last := 0, -1
+		err := h.Do(ctx, comm.Work{
+			Cost: []time.Duration{time.Millisecond, 2 * time.Millisecond},
+			Run: func(at func(int) error) error {
+				for i := 0; i < 2; i++ {
+					ran++
+					if err := at(i); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			Then: func(i int) error {
+				if i != last+1 {
+					return fmt.Errorf("mark %d after %d", i, last)
+				}
+				last = i
+				return nil
+			},
+		})
+		if err == nil && (ran != 2 || last != 1) {
+			err = fmt.Errorf("ran %d, last mark %d", ran, last)
+		}
+		return err
+	}))
+}
+
+// A computation ends when the frame comes that breaks it off, or is there already.
+func breaks(t *testing.T, run Run) {
+	const late, tag = time.Minute, 7
+	ps := all(2, nil)
+	ps[0] = func(ctx context.Context, h comm.Host) error {
+		if err := h.Sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
+		if err := h.Send(ctx, 1, frame(comm.Control, tag-1, 0, 0)); err != nil { // of no interest
+			return err
+		}
+		return h.Send(ctx, 1, frame(comm.Control, tag, 0, 0))
+	}
+	ps[1] = func(ctx context.Context, h comm.Host) error {
+		stop := make(chan struct{})
+		w := comm.Work{
+			Cost: []time.Duration{late},
+			Run: func(at func(int) error) error {
+				<-stop
+				return errors.New("cut short")
+			},
+			Then:  func(int) error { return errors.New("the work was finished") },
+			Break: tag,
+			Abort: sync.OnceFunc(func() { close(stop) }),
+		}
+		began := h.Now()
+		for range 2 { // the second time the frame is there already
+			if err := h.Do(ctx, w); !errors.Is(err, comm.ErrBroken) {
+				return fmt.Errorf("Do returned %v", err)
+			}
+		}
+		if d := h.Now() - began; d >= late {
+			return fmt.Errorf("broken off after %v", d)
+		}
+		for _, tag := range []comm.Tag{tag, tag - 1} {
+			f, err := h.Recv(ctx, 0, tag)
 			if err != nil {
 				return err
 			}
 			f.Release()
-			if wire, wait := h.Traffic().Blocked(); wait < late/2 || wire < 0 || wire+wait > h.Now() {
-				return fmt.Errorf("%v on the wire and %v of waiting for a rank that is %v late", wire, wait, late)
-			}
-			return nil
-		}))
-	})
-
-	t.Run("large frames", func(t *testing.T) {
-		const size = 5 << 20
-		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
-			if err := h.Send(ctx, 1-h.Rank(), frame(comm.Parameters, 2, 9, size)); err != nil {
-				return err
-			}
-			f, err := h.Recv(ctx, 1-h.Rank(), 2)
-			if err != nil {
-				return err
-			}
-			defer f.Release()
-			return check(f, 9, size)
-		}))
-	})
-
-	t.Run("tags and any rank", func(t *testing.T) {
-		mustRun(t, all(4, func(ctx context.Context, h comm.Host) error {
-			if h.Rank() != 0 {
-				if err := h.Send(ctx, 0, frame(comm.Gradient, 7, uint64(h.Rank()), 8)); err != nil {
-					return err
-				}
-				return h.Send(ctx, 0, frame(comm.Control, 5, uint64(h.Rank()), 0))
-			}
-			seen := map[int32]bool{}
-			for i := 0; i < 3; i++ {
-				f, err := h.Recv(ctx, comm.AnyRank, 5)
-				if err != nil {
-					return err
-				}
-				if f.Header.Tag != 5 || seen[f.Header.From] || uint64(f.Header.From) != f.Header.Step {
-					return fmt.Errorf("got %+v", f.Header)
-				}
-				seen[f.Header.From] = true
-				f.Release()
-			}
-			for r := 3; r > 0; r-- {
-				f, err := h.Recv(ctx, r, comm.AnyTag)
-				if err != nil {
-					return err
-				}
-				if f.Header.Tag != 7 {
-					return fmt.Errorf("got %+v", f.Header)
-				}
-				f.Release()
-			}
-			return nil
-		}))
-	})
-
-	t.Run("activities", func(t *testing.T) {
-		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
-			h.Go("echo", func(ctx context.Context, h comm.Host) error {
-				for i := 0; i < 10; i++ {
-					f, err := h.Recv(ctx, h.Rank(), 11)
-					if err != nil {
-						return err
-					}
-					f.Header.Tag = 12
-					if err := h.Send(ctx, h.Rank(), f); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			for i := 0; i < 10; i++ {
-				if err := h.Send(ctx, h.Rank(), frame(comm.Gradient, 11, uint64(i), 3)); err != nil {
-					return err
-				}
-				f, err := h.Recv(ctx, h.Rank(), 12)
-				if err != nil {
-					return err
-				}
-				if err := check(f, uint64(i), 3); err != nil {
-					return err
-				}
-				f.Release()
-			}
-			if n := h.Traffic().Count().SentFrames[comm.Gradient]; n != 0 {
-				return fmt.Errorf("%d frames to the own rank were counted", n)
-			}
-			return nil
-		}))
-	})
-
-	t.Run("work passes its marks in order", func(t *testing.T) {
-		mustRun(t, all(2, func(ctx context.Context, h comm.Host) error {
-			ran, last := 0, -1
-			err := h.Do(ctx, comm.Work{
-				Cost: []time.Duration{time.Millisecond, 2 * time.Millisecond},
-				Run: func(at func(int) error) error {
-					for i := 0; i < 2; i++ {
-						ran++
-						if err := at(i); err != nil {
-							return err
-						}
-					}
-					return nil
-				},
-				Then: func(i int) error {
-					if i != last+1 {
-						return fmt.Errorf("mark %d after %d", i, last)
-					}
-					last = i
-					return nil
-				},
-			})
-			if err == nil && (ran != 2 || last != 1) {
-				err = fmt.Errorf("ran %d, last mark %d", ran, last)
-			}
-			return err
-		}))
-	})
-
-	t.Run("a frame breaks work off", func(t *testing.T) {
-		const late, tag = time.Minute, 7
-		ps := all(2, nil)
-		ps[0] = func(ctx context.Context, h comm.Host) error {
-			if err := h.Sleep(ctx, time.Millisecond); err != nil {
-				return err
-			}
-			if err := h.Send(ctx, 1, frame(comm.Control, tag-1, 0, 0)); err != nil { // of no interest
-				return err
-			}
-			return h.Send(ctx, 1, frame(comm.Control, tag, 0, 0))
 		}
-		ps[1] = func(ctx context.Context, h comm.Host) error {
-			stop := make(chan struct{})
-			w := comm.Work{
-				Cost: []time.Duration{late},
-				Run: func(at func(int) error) error {
-					<-stop
-					return errors.New("cut short")
-				},
-				Then:  func(int) error { return errors.New("the work was finished") },
-				Break: tag,
-				Abort: sync.OnceFunc(func() { close(stop) }),
-			}
-			began := h.Now()
-			for range 2 { // the second time the frame is there already
-				if err := h.Do(ctx, w); !errors.Is(err, comm.ErrBroken) {
-					return fmt.Errorf("Do returned %v", err)
+		w.Run, w.Then, w.Cost[0] = func(at func(int) error) error { return at(0) }, nil, 0
+		return h.Do(ctx, w) // nothing is left that breaks it
+	}
+	run.must(t, ps)
+}
+
+// A rank that fails is told to the others, with its reason.
+func failing(t *testing.T, run Run) {
+	boom := errors.New("boom")
+	told := make([]string, 3)
+	ps := all(3, func(ctx context.Context, h comm.Host) error {
+		from := 1
+		if h.Rank() == 2 {
+			from = comm.AnyRank
+		}
+		_, err := h.Recv(ctx, from, comm.AnyTag)
+		var p *comm.PeerError
+		if !errors.As(err, &p) || p.Rank != 1 {
+			return fmt.Errorf("got %v, want rank 1's death", err)
+		}
+		told[h.Rank()] = p.Cause
+		return nil
+	})
+	ps[1] = func(context.Context, comm.Host) error { return boom }
+	err := run(t.Context(), ps)
+	if err == nil || !strings.Contains(err.Error(), "boom") {
+		t.Fatalf("got %v, want boom", err)
+	}
+	for _, r := range []int{0, 2} {
+		if !strings.Contains(told[r], "boom") {
+			t.Errorf("rank %d was told %q", r, told[r])
+		}
+	}
+}
+
+// What was sent before a rank finished is received; what comes after is its end.
+func finish(t *testing.T, run Run) {
+	ps := []comm.Program{
+		func(ctx context.Context, h comm.Host) error {
+			for i := 0; i < 20; i++ {
+				if err := h.Send(ctx, 1, frame(comm.Gradient, 3, uint64(i), 1000)); err != nil {
+					return err
 				}
 			}
-			if d := h.Now() - began; d >= late {
-				return fmt.Errorf("broken off after %v", d)
-			}
-			for _, tag := range []comm.Tag{tag, tag - 1} {
-				f, err := h.Recv(ctx, 0, tag)
+			return nil
+		},
+		func(ctx context.Context, h comm.Host) error {
+			for i := 0; i < 20; i++ {
+				f, err := h.Recv(ctx, 0, 3)
 				if err != nil {
 					return err
 				}
 				f.Release()
 			}
-			w.Run, w.Then, w.Cost[0] = func(at func(int) error) error { return at(0) }, nil, 0
-			return h.Do(ctx, w) // nothing is left that breaks it
-		}
-		mustRun(t, ps)
-	})
-
-	t.Run("a failing rank is told to the others", func(t *testing.T) {
-		boom := errors.New("boom")
-		told := make([]string, 3)
-		ps := all(3, func(ctx context.Context, h comm.Host) error {
-			from := 1
-			if h.Rank() == 2 {
-				from = comm.AnyRank
-			}
-			_, err := h.Recv(ctx, from, comm.AnyTag)
+			_, err := h.Recv(ctx, 0, 3)
 			var p *comm.PeerError
-			if !errors.As(err, &p) || p.Rank != 1 {
-				return fmt.Errorf("got %v, want rank 1's death", err)
+			if !errors.As(err, &p) {
+				return fmt.Errorf("got %v, want a PeerError", err)
 			}
-			told[h.Rank()] = p.Cause
 			return nil
-		})
-		ps[1] = func(context.Context, comm.Host) error { return boom }
-		err := run(ctx, ps)
-		if err == nil || !strings.Contains(err.Error(), "boom") {
-			t.Fatalf("got %v, want boom", err)
-		}
-		for _, r := range []int{0, 2} {
-			if !strings.Contains(told[r], "boom") {
-				t.Errorf("rank %d was told %q", r, told[r])
-			}
-		}
-	})
+		},
+	}
+	run.must(t, ps)
+}
 
-	t.Run("frames before a finish are not lost", func(t *testing.T) {
-		ps := []comm.Program{
-			func(ctx context.Context, h comm.Host) error {
-				for i := 0; i < 20; i++ {
-					if err := h.Send(ctx, 1, frame(comm.Gradient, 3, uint64(i), 1000)); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-			func(ctx context.Context, h comm.Host) error {
-				for i := 0; i < 20; i++ {
-					f, err := h.Recv(ctx, 0, 3)
-					if err != nil {
-						return err
-					}
-					f.Release()
-				}
-				_, err := h.Recv(ctx, 0, 3)
-				var p *comm.PeerError
-				if !errors.As(err, &p) {
-					return fmt.Errorf("got %v, want a PeerError", err)
-				}
-				return nil
-			},
-		}
-		mustRun(t, ps)
-	})
-
-	t.Run("cancelling ends everybody", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
-		ps := all(3, func(ctx context.Context, h comm.Host) error {
-			for {
-				if h.Rank() == 0 {
-					if err := h.Sleep(ctx, time.Millisecond); err != nil {
-						return err
-					}
-					continue
-				}
-				if _, err := h.Recv(ctx, 0, comm.AnyTag); err != nil {
+// A run that is cancelled ends.
+func cancelling(t *testing.T, run Run) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ps := all(3, func(ctx context.Context, h comm.Host) error {
+		for {
+			if h.Rank() == 0 {
+				if err := h.Sleep(ctx, time.Millisecond); err != nil {
 					return err
 				}
+				continue
 			}
-		})
-		time.AfterFunc(50*time.Millisecond, cancel)
-		done := make(chan error, 1)
-		go func() { done <- run(ctx, ps) }()
-		select {
-		case err := <-done:
-			if err == nil {
-				t.Error("no error from a cancelled run")
+			if _, err := h.Recv(ctx, 0, comm.AnyTag); err != nil {
+				return err
 			}
-		case <-time.After(patience.Stretch(20 * time.Second)):
-			t.Fatal("still running 20 s after the cancel")
 		}
 	})
+	time.AfterFunc(50*time.Millisecond, cancel)
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, ps) }()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("no error from a cancelled run")
+		}
+	case <-time.After(patience.Stretch(20 * time.Second)):
+		t.Fatal("still running 20 s after the cancel")
+	}
 }
 
 func frame(k comm.Kind, tag comm.Tag, step uint64, size int) comm.Frame {

@@ -177,14 +177,9 @@ func checkExchange(f compress.Family) error {
 			if err := r.agree(d); err != nil {
 				return fmt.Errorf("%d elements, step %d: %w", d, n, err)
 			}
-			for rank, sent := range r.sent {
-				if r.road == compress.RoadOwn && claimed {
-					if r.rounds > claims.Rounds || sent > claims.Asked || !claims.AskedBound && (r.rounds != claims.Rounds || sent != claims.Asked) {
-						return fmt.Errorf("%d elements: rank %d put %d bytes into %d rounds, claims %d in %d (a bound: %v)",
-							d, rank, sent, r.rounds, claims.Asked, claims.Rounds, claims.AskedBound)
-					}
-				} else if claimed && (sent > claims.Size || claims.Exact && sent != claims.Size) {
-					return fmt.Errorf("%d elements: rank %d sent %d bytes, claims %d (exact: %v)", d, rank, sent, claims.Size, claims.Exact)
+			if claimed {
+				if err := r.sentAsClaimed(claims); err != nil {
+					return fmt.Errorf("%d elements: %w", d, err)
 				}
 			}
 			log := bytes.Join(r.log, nil)
@@ -196,6 +191,20 @@ func checkExchange(f compress.Family) error {
 					return fmt.Errorf("%d elements, restarted at step %d: at step %d other bytes", d, from, n)
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// sentAsClaimed holds the bytes and rounds of the last step to claims.
+func (r *ring) sentAsClaimed(claims compress.Claims) error {
+	for rank, sent := range r.sent {
+		if r.road == compress.RoadOwn {
+			if r.rounds > claims.Rounds || sent > claims.Asked || !claims.AskedBound && (r.rounds != claims.Rounds || sent != claims.Asked) {
+				return fmt.Errorf("rank %d put %d bytes into %d rounds, claims %d in %d (a bound: %v)", rank, sent, r.rounds, claims.Asked, claims.Rounds, claims.AskedBound)
+			}
+		} else if sent > claims.Size || claims.Exact && sent != claims.Size {
+			return fmt.Errorf("rank %d sent %d bytes, claims %d (exact: %v)", rank, sent, claims.Size, claims.Exact)
 		}
 	}
 	return nil

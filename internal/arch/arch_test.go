@@ -93,8 +93,14 @@ func root(t *testing.T) string {
 type file struct {
 	pkg, path string
 	ast       *ast.File
+	set       *token.FileSet // of all files
 	test      bool
 }
+
+// lines is the number of the line at a position.
+func (f file) lines(at token.Pos) int { return f.set.Position(at).Line }
+
+func (f file) base() string { return filepath.Base(f.path) }
 
 func sources(t *testing.T) []file {
 	var out []file
@@ -122,7 +128,7 @@ func sources(t *testing.T) []file {
 			return err
 		}
 		rel, _ := filepath.Rel(base, filepath.Dir(p))
-		out = append(out, file{filepath.ToSlash(rel), p, f, strings.HasSuffix(name, "_test.go")})
+		out = append(out, file{filepath.ToSlash(rel), p, f, fset, strings.HasSuffix(name, "_test.go")})
 		return nil
 	})
 	if err != nil {

@@ -194,39 +194,61 @@ func (p *plan) placeValues(b *builder, out int, stageOf []int) {
 	}
 }
 
+// slopes are the gradients of a plan's values while they are placed.
+type slopes struct {
+	life  []*lifetime // on the clock of nodes, which runs backward: first ≥ last
+	refs  []int       // values a gradient stands for
+	whole []bool      // it must be there for the whole batch
+	of    []int       // the gradient of a value, −1 before there is one
+}
+
+// fresh is a new gradient of so many elements, first written at a node.
+func (s *slopes) fresh(size, at int) int {
+	s.life = append(s.life, &lifetime{place{size: size}, at, at})
+	s.refs, s.whole = append(s.refs, 0), append(s.whole, false)
+	return len(s.life) - 1
+}
+
+// bind lets a gradient stand for a value.
+func (s *slopes) bind(value, g int) { s.of[value] = g; s.refs[g]++ }
+
+// give adds gradient g, as node i leaves it, to what a value has.
+func (s *slopes) give(value, g, i int, w *wiring) {
+	old := s.of[value]
+	switch {
+	case old < 0:
+		s.bind(value, g)
+		return
+	case s.refs[old] > 1:
+		s.refs[old]--
+		s.bind(value, s.fresh(s.life[old].size, i))
+	}
+	w.sums = append(w.sums, sum{s.of[value], old, g})
+}
+
 // placeGradients wires the backward pass. A value read twice has a gradient of
 // two terms: the first to come is passed on where that costs nothing, later
 // ones are added, and what others still read is never written over.
 func (p *plan) placeGradients(b *builder, out int, stageOf []int) {
-	var life []*lifetime // on the clock of nodes, which runs backward: first ≥ last
-	var refs []int       // values a gradient stands for
-	var whole []bool     // it must be there for the whole batch
-	fresh := func(size, at int) int {
-		life = append(life, &lifetime{place{size: size}, at, at})
-		refs = append(refs, 0)
-		whole = append(whole, false)
-		return len(life) - 1
+	s := &slopes{of: make([]int, len(b.values))}
+	for i := range s.of {
+		s.of[i] = -1
 	}
-	of := make([]int, len(b.values)) // the gradient of a value, −1 before there is one
-	for i := range of {
-		of[i] = -1
-	}
-	bind := func(v, g int) { of[v] = g; refs[g]++ }
-	p.logits = fresh(b.shape(out).Len(), len(p.nodes))
-	bind(out, p.logits)
-	whole[p.logits] = true
+	p.logits = s.fresh(b.shape(out).Len(), len(p.nodes))
+	s.bind(out, p.logits)
+	s.whole[p.logits] = true
 
 	var held []int // read again at the end of the stage, so nobody may write over them
 	p.wires = make([]wiring, len(p.nodes))
 	for i := len(p.nodes) - 1; i >= 0; i-- {
 		if stageOf[i] != stageOf[i+1] {
 			for _, g := range held {
-				refs[g]--
+				s.refs[g]--
 			}
 			held = held[:0]
 		}
 		n, t, w := p.nodes[i], p.nodes[i].traits(), &p.wires[i]
-		*w = wiring{x: -1, y: -1, dy: of[n.y], copy: -1, dx: -1}
+		*w = wiring{x: -1, y: -1, dy: s.of[n.y], copy: -1, dx: -1}
 		if t.readsX {
 			w.x = n.x
 		}
@@ -237,59 +259,54 @@ func (p *plan) placeGradients(b *builder, out int, stageOf []int) {
 			continue // nothing to learn here
 		}
 		dy := w.dy
-		if t.spoils && refs[dy] > 1 {
-			w.copy = fresh(life[dy].size, i)
-			refs[dy]--
+		if t.spoils && s.refs[dy] > 1 {
+			w.copy = s.fresh(s.life[dy].size, i)
+			s.refs[dy]--
 			dy = w.copy
-			refs[dy]++
+			s.refs[dy]++
 		}
 		if t.holds {
-			whole[dy] = true
+			s.whole[dy] = true
 			held = append(held, dy)
-			refs[dy]++
-		}
-		// give adds gradient g, as the node leaves it, to what v has.
-		give := func(v, g int) {
-			old := of[v]
-			switch {
-			case old < 0:
-				bind(v, g)
-				return
-			case refs[old] > 1:
-				refs[old]--
-				bind(v, fresh(life[old].size, i))
-			}
-			w.sums = append(w.sums, sum{of[v], old, g})
+			s.refs[dy]++
 		}
 		switch {
 		case !b.values[n.x].grad:
 		case t.passes:
-			give(n.x, dy)
+			s.give(n.x, dy, i, w)
 		default:
-			w.dx = fresh(b.shape(n.x).Len(), i)
-			give(n.x, w.dx)
+			w.dx = s.fresh(b.shape(n.x).Len(), i)
+			s.give(n.x, w.dx, i, w)
 		}
 		if n.add >= 0 && b.values[n.add].grad {
-			give(n.add, dy)
+			s.give(n.add, dy, i, w)
 		}
-		refs[dy]--
-		for _, g := range []int{w.dy, dy, w.dx} {
-			if g >= 0 {
-				life[g].last = i
-			}
-		}
-		for _, s := range w.sums {
-			life[s.dst].last, life[s.a].last, life[s.b].last = i, i, i
+		s.refs[dy]--
+		s.touch(i, w, dy)
+	}
+	p.shareRoom(s, stageOf)
+}
+
+// touch notes that node i reads or writes the gradients it is wired to, and dy.
+func (s *slopes) touch(i int, w *wiring, dy int) {
+	for _, g := range []int{w.dy, dy, w.dx} {
+		if g >= 0 {
+			s.life[g].last = i
 		}
 	}
+	for _, t := range w.sums {
+		s.life[t.dst].last, s.life[t.a].last, s.life[t.b].last = i, i, i
+	}
+}
 
-	// What lives in one stage lives in the piece, where activations lie in the
-	// forward pass.
+// shareRoom places gradients. What lives in one stage lives in the piece, where
+// activations lie in the forward pass.
+func (p *plan) shareRoom(s *slopes, stageOf []int) {
 	var across []*lifetime
 	locals := make([][]*lifetime, len(p.stages))
-	for g, l := range life {
+	for g, l := range s.life {
 		first, last := stageOf[l.first], stageOf[l.last]
-		if l.local = !whole[g] && first == last && !p.stages[first].whole; l.local {
+		if l.local = !s.whole[g] && first == last && !p.stages[first].whole; l.local {
 			l.first, l.last = -l.first, -l.last
 			locals[first] = append(locals[first], l)
 		} else {
@@ -297,11 +314,11 @@ func (p *plan) placeGradients(b *builder, out int, stageOf []int) {
 			across = append(across, l)
 		}
 	}
-	for s, l := range locals {
-		p.stages[s].local = max(p.stages[s].local, pack(l))
+	for i, l := range locals {
+		p.stages[i].local = max(p.stages[i].local, pack(l))
 	}
 	p.slopes = pack(across)
-	for _, l := range life {
+	for _, l := range s.life {
 		p.grads = append(p.grads, l.place)
 	}
 }
