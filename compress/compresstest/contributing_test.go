@@ -24,20 +24,20 @@ func TestContributingQuotesTheToyCodec(t *testing.T) {
 	}
 }
 
-// README.md shows examples/codec/own, which is built and put through the suite
+// docs/codecs.md shows examples/codec/own, which is built and put through the suite
 // where it lies, as it stands.
-func TestReadmeQuotesTheOwnCodec(t *testing.T) {
+func TestPageQuotesTheOwnCodec(t *testing.T) {
 	src, err := os.ReadFile("../../examples/codec/own/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/codecs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, program, ok := strings.Cut(string(src), "\npackage main\n")
 	if !ok || !strings.Contains(string(page), "```go\npackage main\n"+program+"```") {
-		t.Error("the program in README.md is not examples/codec/own/main.go")
+		t.Error("the program in docs/codecs.md is not examples/codec/own/main.go")
 	}
 	_, codec, _ := strings.Cut(program, "\n)\n")
 	lines := 0

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,13 +23,27 @@ func words(line string) (out []string) {
 	return out
 }
 
-// Every command that README shows is one: recipes and keys of runs and sweeps are
-// resolved, studies are there, lists are listed.
-func TestReadmeCommands(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+// shownToReaders is the text of README, CONTRIBUTING and of all pages under docs.
+func shownToReaders(t *testing.T) (page []byte) {
+	t.Helper()
+	names, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(names) < 10 {
+		t.Fatalf("%d pages under docs, %v", len(names), err)
 	}
+	for _, n := range append(names, "../../README.md", "../../CONTRIBUTING.md") {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = append(page, b...)
+	}
+	return page
+}
+
+// Every command that README and the pages under docs show is one: recipes and keys
+// of runs and sweeps are resolved, studies are there, lists are listed.
+func TestPagesShowCommands(t *testing.T) {
+	page := shownToReaders(t)
 	valued := map[string]bool{"--repeats": true, "--shard": true, "--zip": true, "--exclude": true, "--net": true, "--tune": true, "--budget": true}
 	checked := map[string]int{}
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
@@ -107,10 +122,10 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// The command at the end of README's codec in 40 lines is the one that the
+// The command at the end of the page's codec in 40 lines is the one that the
 // example's own test resolves.
-func TestReadmeRunsTheExample(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
+func TestPageRunsTheExample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/codecs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +136,6 @@ func TestReadmeRunsTheExample(t *testing.T) {
 	command := regexp.MustCompile(`go run \./own run (\w+) '([^']*)'`).FindSubmatch(page)
 	tested := regexp.MustCompile(`recipe = "(\w+)"\s+codecs = "([^"]*)"`).FindSubmatch(test)
 	if command == nil || tested == nil || string(command[1]) != string(tested[1]) || string(command[2]) != string(tested[2]) {
-		t.Errorf("README says %q, the test resolves %q", command, tested)
+		t.Errorf("the page says %q, the test resolves %q", command, tested)
 	}
 }

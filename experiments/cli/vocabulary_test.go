@@ -11,21 +11,19 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 )
 
-// Everything that README's vocabulary says is called so here is a configuration
-// that can be run, or a command that there is.
+// Everything that the page for people who come from PyTorch says is called so here
+// is a configuration that can be run, or a command that there is.
 func TestVocabulary(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/from-pytorch.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "## From PyTorch, Horovod and TensorFlow to here\n")
-	section, _, _ = strings.Cut(section, "\n## ")
 	recipe, err := experiments.LoadRecipe("quickstart")
 	if err != nil {
 		t.Fatal(err)
 	}
 	entries := 0
-	for _, line := range strings.Split(section, "\n") {
+	for _, line := range strings.Split(string(page), "\n") {
 		cells := strings.Split(line, "|")
 		if len(cells) != 5 || strings.HasPrefix(line, "|---") {
 			continue

@@ -189,7 +189,7 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 // withoutExample are public packages that a runnable example would say nothing of.
 var withoutExample = map[string]string{
 	".":                     "the program",
-	"experiments/cli":       "the command line: the README is its example",
+	"experiments/cli":       "the command line: README and docs are its example",
 	"experiments/bench":     "prints what it measures on this machine",
 	"comm/shm":              "memory that grpcnet moves frames through; nobody else imports it",
 	"comm/commtest":         "a suite, run by the tests of every net",

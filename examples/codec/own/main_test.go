@@ -10,7 +10,7 @@ import (
 
 func TestEvery(t *testing.T) { compresstest.Family(t, Every{N: 4}) }
 
-// What README ends the example with; a test of gradlab keeps the two equal.
+// What docs/codecs.md ends the example with; a test of gradlab keeps the two equal.
 const (
 	recipe = "quickstart"
 	codecs = "codec=raw,every(n=8),feedback(every(n=4),unchecked=true)"
