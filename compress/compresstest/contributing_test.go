@@ -1,26 +1,116 @@
 package compresstest_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// CONTRIBUTING.md shows the toy codec as it stands in toy_test.go, where it is
-// compiled, enrolled and put through the suite.
-func TestContributingQuotesTheToyCodec(t *testing.T) {
-	src, err := os.ReadFile("toy_test.go")
+// pasted is a file that CONTRIBUTING.md tells its reader to make.
+var pasted = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```go\n(.*?)```")
+
+// CONTRIBUTING.md's codec works as it is pasted: its files, put where the page says,
+// pass the commands that the page shows. An overlay puts them there, so that the tree
+// stays as it is; the golden file is written in a copy of testdata.
+func TestContributing(t *testing.T) {
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../CONTRIBUTING.md")
+	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(src), "// begin example\n")
-	example, _, ok := strings.Cut(rest, "\n// end example")
-	if !ok || !strings.Contains(string(page), "```go\n"+example+"\n```") {
-		t.Error("the example in CONTRIBUTING.md is not the one in toy_test.go")
+	dir, replace := t.TempDir(), map[string]string{}
+	for n, m := range pasted.FindAllSubmatch(page, -1) {
+		to, from := filepath.Join(root, string(m[1])), filepath.Join(dir, fmt.Sprint(n)+".go")
+		if _, err := os.Stat(to); err == nil {
+			t.Fatalf("%s is there already; the page tells its reader to write it", m[1])
+		}
+		if err := os.WriteFile(from, m[2], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		replace[to] = from
+	}
+	if len(replace) != 2 {
+		t.Fatalf("%d files to paste, want a codec and its formula", len(replace))
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(in, name string, args ...string) string {
+		t.Helper()
+		c := exec.Command(name, args...)
+		c.Dir = in
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	suite, home := filepath.Join(dir, "suite"), filepath.Join(dir, "home")
+	if err := os.CopyFS(filepath.Join(home, "testdata"), os.DirFS("testdata")); err != nil {
+		t.Fatal(err)
+	}
+	run(root, "go", "test", "-overlay", overlay, "-c", "-o", suite, "./compress/compresstest")
+
+	_, commands, _ := strings.Cut(string(page), "<!-- commands: each is run by TestContributing -->\n```sh\n")
+	commands, _, _ = strings.Cut(commands, "```")
+	ran := 0
+	for line := range strings.Lines(commands) {
+		line, _, _ = strings.Cut(line, " #")
+		words := strings.Fields(strings.ReplaceAll(line, "'", "")) // no argument has a space
+		ran++
+		switch {
+		case slices.Equal(words[:3], []string{"go", "test", "./compress/compresstest"}):
+			for n, w := range words {
+				if w == "-run" || w == "-update" {
+					words[n] = strings.Replace(w, "-run", "-test.run", 1)
+				}
+			}
+			out := run(home, suite, append(words[3:], "-test.v")...)
+			if !strings.Contains(out, "--- PASS") {
+				t.Errorf("%s ran no test:\n%s", line, out)
+			}
+		case words[1] == "generate":
+			continue // writes into the tree; package cli tests what is generated
+		case words[1] == "test":
+			out := run(root, "go", append([]string{"test", "-overlay", overlay}, words[2:]...)...)
+			if !strings.Contains(out, "Codec/stride") {
+				t.Errorf("%s ran no benchmark:\n%s", line, out)
+			}
+		case words[1] == "run":
+			args := append([]string{"run", "-overlay", overlay}, words[2:]...)
+			if words[3] == "run" {
+				args = append(args, "model=logistic", "steps=4", "eval_every=4", "device.codec=free", "--out", filepath.Join(dir, "runs"))
+			}
+			if out := run(root, "go", args...); !strings.Contains(out, "stride") {
+				t.Errorf("%s says nothing of the codec:\n%s", line, out)
+			}
+		default:
+			t.Errorf("%q is no command that this test knows", line)
+		}
+	}
+	if ran != 6 {
+		t.Errorf("%d commands on the page, want 6", ran)
+	}
+	golden, err := os.ReadFile(filepath.Join(home, "testdata", "golden.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(golden), "\nstride(n="); n != 2*len(goldenLengths) {
+		t.Errorf("the golden file has %d lines of the codec, want %d", n, 2*len(goldenLengths))
 	}
 }
 

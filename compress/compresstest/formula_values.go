@@ -1,6 +1,7 @@
 package compresstest
 
 import (
+	"maps"
 	"math"
 
 	"github.com/gradlab/gradlab/compress"
@@ -11,10 +12,18 @@ type makeFormula = func(f compress.Family, blocks []compress.Block, together boo
 
 // formulas has every family of package compress. A codec that is missing fails the
 // suite.
-var formulas map[string]makeFormula
+var formulas = map[string]makeFormula{}
+
+// enrol gives the family of that name its formula. tried are combinations of its
+// options that the suite runs beside the defaults; every option must be in one.
+func enrol(name string, formula makeFormula, tried ...string) bool {
+	formulas[name] = formula
+	combinations = append(combinations, tried...)
+	return true
+}
 
 func init() { // formulas of wrappers make those of what is inside
-	formulas = map[string]makeFormula{
+	maps.Copy(formulas, map[string]makeFormula{
 		"raw": alone(func(_ compress.Raw, _ compress.Block, g []float64, _ compress.Step) want { return exactly(g) }),
 		"bf16": alone(func(f compress.BFloat16, _ compress.Block, g []float64, _ compress.Step) want {
 			return castFormula(g, halves["bf16"], f.Stochastic)
@@ -106,7 +115,7 @@ func init() { // formulas of wrappers make those of what is inside
 			}
 			return newFormula(in, blocks, together)
 		},
-	}
+	})
 }
 
 // alone is a formula without state, the same in an exchange.
