@@ -6,28 +6,29 @@ import (
 	"fmt"
 )
 
-// accumulate adds gradients up and sends their sum every few steps.
+var _ = Families.Add("accumulate", "the sum of several steps' gradients in the last one of them",
+	Accumulate{In: Feedback{In: topKDefault, Decay: 1}, Every: 4})
+
+// Accumulate adds gradients up and sends their sum every few steps.
 //
 //	a = a + g;  every n-th time send C(a) and set a = 0, else nothing
 //
 // Gradients of n steps at nearly the same parameters are one of a batch n times
 // as large; Lin et al. 2018 (DGC, arXiv 1712.01887) call it local gradient
 // accumulation, and it is what strom and top-k do element by element. Nothing is
-// left out but what the codec inside leaves out.
-// What is counted is encodings, so a worker that encodes every other step (mode
-// downpour) sends every n-th of those. Steps in between cost nothing (a byte a
-// block behind a server), and move parameters by momentum and decay alone. feedback
-// belongs inside: outside it would give back what is only being kept.
+// left out but what the codec inside leaves out. What is counted is encodings,
+// so a worker that encodes every other step (mode downpour) sends every n-th of
+// those. Steps in between cost nothing (a byte a block behind a server), and
+// move parameters by momentum and decay alone. feedback belongs inside: outside
+// it would give back what is only being kept.
+//
 // Tuning: accumulate(feedback(topk),every=4), and a rate as for a batch that is
 // larger and a gradient that is not a mean: what comes is the sum of n.
+//
 // Cost: that of the codec inside, divided by n; four bytes of state an element,
 // eight in memory.
+//
 // Payload: that of the codec inside, or none.
-
-var _ = Families.Add("accumulate", "the sum of several steps' gradients in the last one of them",
-	Accumulate{In: Feedback{In: topKDefault, Decay: 1}, Every: 4})
-
-// Accumulate wraps a codec that is used every few steps.
 type Accumulate struct {
 	In    Family `doc:"the codec inside"`
 	Every int    `spec:",show" doc:"steps, at least 1"`

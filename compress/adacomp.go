@@ -8,7 +8,9 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// adacomp sends, in every bin, the elements that are about to become the
+var _ = Families.Add("adacomp", "what is about to become a bin's largest", AdaComp{Bin: 500, Index: "rice"})
+
+// AdaComp sends, in every bin, the elements that are about to become the
 // largest.
 //
 //	G = r + g;  H = G + g;  send i if |Hᵢ| ≥ max|G| of its bin;  value ±s,
@@ -16,16 +18,17 @@ import (
 //
 // Chen et al. 2018 (arXiv 1712.02679), algorithm 2: how many travel follows from
 // the activity of the layer, with no ratio to set.
+//
 // Departures: gaps between positions are Rice coded, where the paper has 8 or 16
 // bits each.
+//
 // Tuning: bin=50 for convolutions, 500 for dense layers, as in the paper; a
 // larger bin sends less. It is its own feedback, and its scale is not a bound on
 // what is left: watch ResidualNorm.
-// Cost: two passes. Payload: s as float32, then see hits.go, with signs.
-
-var _ = Families.Add("adacomp", "what is about to become a bin's largest", AdaComp{Bin: 500, Index: "rice"})
-
-// AdaComp selects by the activity in bins.
+//
+// Cost: two passes.
+//
+// Payload: s as float32, then see hits.go, with signs.
 type AdaComp struct {
 	Bin   int    `spec:",show" doc:"elements a bin"`
 	Index string `doc:"index coding: rice, varint, bitmap or raw32"`

@@ -2,19 +2,22 @@ package compress
 
 import "errors"
 
-// byrole picks the codec by what a tensor is for, once, at construction.
+var _ = Families.Add("byrole", "a codec for each role of a tensor",
+	ByRole{Weight: Feedback{In: topKDefault, Decay: 1}, Bias: Raw{}, Norm: Raw{}})
+
+// ByRole picks the codec by what a tensor is for, once, at construction.
 //
 //	C = weight, bias or norm, by the block's role
 //
 // Biases and the parameters of normalisations are few and steer much; most
 // published runs leave them alone. hivemind's role-adaptive chooser is the
 // model. Buffers are no gradients and travel raw whatever the codec.
-// Tuning: the defaults. Cost: none.
-
-var _ = Families.Add("byrole", "a codec for each role of a tensor",
-	ByRole{Weight: Feedback{In: topKDefault, Decay: 1}, Bias: Raw{}, Norm: Raw{}})
-
-// ByRole chooses by Block.Role.
+//
+// Paper: none.
+//
+// Tuning: the defaults.
+//
+// Cost: none.
 type ByRole struct {
 	Weight Family `doc:"codec of matrices and filters, and of blocks without a role"`
 	Bias   Family `doc:"codec of additive terms"`

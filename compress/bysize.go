@@ -5,18 +5,21 @@ import (
 	"fmt"
 )
 
-// bysize picks the codec by the block's length, once, at construction.
+var _ = Families.Add("bysize", "one codec for small blocks, another for large ones",
+	BySize{Large: Feedback{In: topKDefault, Decay: 1}, Small: Raw{}, Limit: 1024})
+
+// BySize picks the codec by the block's length, once, at construction.
 //
 //	C = small if d < limit, else large
 //
 // Biases and norms are a vanishing part of the bytes but suffer most from
 // compression; PyTorch's PowerSGD hook and hivemind skip small tensors likewise.
-// Tuning: limit=1024. Cost: none.
-
-var _ = Families.Add("bysize", "one codec for small blocks, another for large ones",
-	BySize{Large: Feedback{In: topKDefault, Decay: 1}, Small: Raw{}, Limit: 1024})
-
-// BySize chooses by length.
+//
+// Paper: none.
+//
+// Tuning: limit=1024.
+//
+// Cost: none.
 type BySize struct {
 	Large Family `doc:"codec of blocks of limit elements or more"`
 	Small Family `doc:"codec of shorter blocks"`

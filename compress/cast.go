@@ -9,28 +9,46 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// bf16 and fp16 send every element in two bytes.
-//
-//	C(g)ᵢ = nearest half of gᵢ, ties to even
-//	stochastic=true: the half below or above, so that E C(g) = g
-//
-// Departures: finite values beyond the range saturate at ±3.39e38 and ±65504
-// instead of turning into infinities; feedback carries the rest.
-// Tuning: bf16 unless gradients are known to stay within 6e-5 … 65504.
-// Cost: 2 bytes an element. Sums travel as halves too and are rounded on every
-// hop; a sum that overflows is reported, not delivered.
-
 var (
 	_ = Families.Add("bf16", "bfloat16, to nearest or stochastic", BFloat16{})
 	_ = Families.Add("fp16", "IEEE half, to nearest or stochastic", FP16{})
 )
 
-// BFloat16 sends bfloat16: float32's range with 8 significant bits.
+// BFloat16 sends every element in two bytes: float32's range with 8 significant
+// bits.
+//
+//	C(g)ᵢ = nearest bfloat16 of gᵢ, ties to even
+//	stochastic=true: the one below or above, so that E C(g) = g
+//
+// Paper: none; the format is Google's.
+//
+// Departures: finite values beyond the range saturate at ±3.39e38 instead of
+// turning into infinities; feedback carries the rest.
+//
+// Tuning: no option needs any; bf16 rather than fp16, unless gradients are known
+// to stay within 6e-5 … 65504.
+//
+// Cost: 2 bytes an element. Sums travel as halves too and are rounded on every
+// hop; a sum that overflows is reported, not delivered.
 type BFloat16 struct {
 	Stochastic bool `doc:"round up or down at random, without bias"`
 }
 
-// FP16 sends IEEE halves: 11 significant bits between 6e-5 and 65504.
+// FP16 sends every element in two bytes: an IEEE half, with 11 significant bits
+// between 6e-5 and 65504.
+//
+//	C(g)ᵢ = nearest half of gᵢ, ties to even
+//	stochastic=true: the half below or above, so that E C(g) = g
+//
+// Paper: none; the format is IEEE 754's binary16.
+//
+// Departures: finite values beyond the range saturate at ±65504 instead of
+// turning into infinities; feedback carries the rest.
+//
+// Tuning: where gradients are known to stay within 6e-5 … 65504; bf16 elsewhere.
+//
+// Cost: 2 bytes an element. Sums travel as halves too and are rounded on every
+// hop; a sum that overflows is reported, not delivered.
 type FP16 struct {
 	Stochastic bool `doc:"round up or down at random, without bias"`
 }

@@ -6,29 +6,30 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// cltk lets the ranks take turns in choosing the elements that all of them send.
+var _ = Families.Add("cltk", "the k largest entries of a leader that changes every step; sums",
+	CLTK{Keep: 0.01, Index: "rice", Values: "f32"})
+
+// CLTK lets the ranks take turns in choosing the elements that all of them send.
 //
 //	leader = turn mod world;  S = the leader's k largest   (a gather of one payload)
 //	C(g)ᵢ = gᵢ if i ∈ S, else 0, on every rank              (a sum of k values)
 //
 // Chen et al. 2020 (ScaleCom, arXiv 2104.11125), algorithm 1, the cyclic local
-// top-k: residuals of the ranks are alike, so one rank's choice is nearly that of
-// all, and what is sent is summed instead of gathered: its size does not grow
-// with the ranks. Their low-pass memory is feedback's lowpass = 1−β.
-// A rank is credited with its own values at the leader's positions. On foreign
-// positions it may have nothing, so the contraction of topk, claimed here, holds
-// at its own turns; at others the error is at most ‖g‖².
+// top-k: residuals of the ranks are alike, so one rank's choice is nearly that
+// of all, and what is sent is summed instead of gathered: its size does not grow
+// with the ranks. Their low-pass memory is feedback's lowpass = 1−β. A rank is
+// credited with its own values at the leader's positions. On foreign positions
+// it may have nothing, so the contraction of topk, claimed here, holds at its
+// own turns; at others the error is at most ‖g‖².
+//
 // Departures: indices are Rice coded; chunk picks in chunks, as theirs does, but
 // exactly. Behind a server, which hears one rank at a time, it is topk: each
 // rank's own choice.
+//
 // Tuning: feedback(cltk(keep=0.01),lowpass=0.9), lowpass=0 at small rates.
+//
 // Cost: k·4 bytes a rank and hop, k·1.0 more for the leader at 1 %, whose
 // selection the others wait for.
-
-var _ = Families.Add("cltk", "the k largest entries of a leader that changes every step; sums",
-	CLTK{Keep: 0.01, Index: "rice", Values: "f32"})
-
-// CLTK keeps the entries that are largest for the leader.
 type CLTK struct {
 	Keep   float64 `spec:",show" doc:"fraction kept, in (0, 1]"`
 	Index  string  `doc:"index coding: rice, varint, bitmap or raw32"`

@@ -6,22 +6,23 @@ import (
 	"math"
 )
 
-// contraction scales what an unbiased codec decodes to, so that feedback over it
+var _ = Families.Add("contraction", "an unbiased codec times 1/(1+ω), for feedback",
+	Contraction{In: QSGD{Bits: 2, Bucket: 512, Norm: "max"}})
+
+// Contraction scales what an unbiased codec decodes to, so that feedback over it
 // converges.
 //
 //	K(g) = C(g)/(1+ω),  E‖K(g)−g‖² ≤ (1 − 1/(1+ω))·‖g‖²
 //
 // with ω the bound the codec claims (Beznosikov et al. 2020, arXiv 2002.12410,
 // section 2.2). The payload is the codec's; the factor is known to both sides.
-// Tuning: only as in feedback(contraction(qsgd(bits=2))), where the rate must fall with δ = 1/(1+ω): with
-// ω in the hundreds little is left, and a codec with smaller buckets or more
-// bits is the better cure. Payloads that could be summed are not.
+//
+// Tuning: only as in feedback(contraction(qsgd(bits=2))), where the rate must
+// fall with δ = 1/(1+ω): with ω in the hundreds little is left, and a codec with
+// smaller buckets or more bits is the better cure. Payloads that could be summed
+// are not.
+//
 // Cost: none.
-
-var _ = Families.Add("contraction", "an unbiased codec times 1/(1+ω), for feedback",
-	Contraction{In: QSGD{Bits: 2, Bucket: 512, Norm: "max"}})
-
-// Contraction makes an unbiased codec a contraction.
 type Contraction struct {
 	In Family `doc:"the codec inside, unbiased"`
 }

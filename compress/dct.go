@@ -10,7 +10,10 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// dct hands the codec inside the cosine transform of the gradient's tiles.
+var _ = Families.Add("dct", "a codec of the coefficients of cosine-transformed tiles",
+	DCT{In: TopK{Keep: 1.0 / 128, Index: "rice", Values: "f32", Chunk: 4096}, Side: 64})
+
+// DCT hands the codec inside the cosine transform of the gradient's tiles.
 //
 //	Y = A·G·Bᵀ for every tile G of side × side, A and B orthonormal:
 //	(of every stretch of side for vectors, Y = A·G)
@@ -19,21 +22,20 @@ import (
 // Peng, Quesnelle and Kingma 2024 (DeMo, arXiv 2411.19870), section 3: slowly
 // varying parts of a momentum gather in few coefficients. DeMo is
 // feedback(dct(topk(keep=0.0078125,chunk=4096)),decay=0.999): the residual there
-// is their momentum less what was sent.
-// As the transform is orthonormal, what the codec inside claims of errors holds.
+// is their momentum less what was sent. As the transform is orthonormal, what
+// the codec inside claims of errors holds.
+//
 // Departures: tiles at the edges are what is left over, where theirs take the
-// nearest divisor of the shape. Coefficients are
-// whatever the codec inside sends, where their code has 64-bit indices.
+// nearest divisor of the shape. Coefficients are whatever the codec inside
+// sends, where their code has 64-bit indices.
+//
 // Tuning: with topk inside, chunk=side² chooses tile by tile. Without feedback
 // the small coefficients are lost for ever.
+//
 // Cost: that of the codec inside, and about 4·log₂ side additions and
 // multiplications an element either way.
+//
 // Payload: that of the codec inside, on coefficients tile after tile.
-
-var _ = Families.Add("dct", "a codec of the coefficients of cosine-transformed tiles",
-	DCT{In: TopK{Keep: 1.0 / 128, Index: "rice", Values: "f32", Chunk: 4096}, Side: 64})
-
-// DCT wraps a codec of transform coefficients.
 type DCT struct {
 	In   Family `doc:"the codec of the coefficients"`
 	Side int    `doc:"rows and columns of a tile, 1 to 256"`

@@ -9,33 +9,36 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// dgc accumulates momentum where it accumulates what was not sent.
+var _ = Families.Add("dgc", "deep gradient compression: momentum inside the feedback",
+	DGC{Keep: 0.001, Momentum: 0.9, Warmup: 4, Unit: "epochs", Index: "rice", Values: "f32"})
+
+// DGC accumulates momentum where it accumulates what was not sent.
 //
 //	u = m·u + g;  v = v + u;  send v on its k largest entries;  u = v = 0 there
 //
 // Lin et al. 2018 (arXiv 1712.01887), algorithms 1 to 4: momentum correction,
 // momentum factor masking, local clipping and the warm-up of the ratio. In stage
-// s of n, of equal length, the fraction kept is keep^((s+1)/(n+1)): for the paper's
-// 0.001 and 4 epochs, a stage each, 25 %, 6.3 %, 1.6 %, 0.4 %, then 0.1 %.
-// Departures: an exact selection in each block unless sampled=true, where the paper
-// samples a threshold; the warm-up may be of any length, in steps too, and number
-// of stages; clipping is by the block's norm to clip/√world, where the paper
-// takes the whole gradient's; indices are Rice coded.
-// Weight decay joins behind the codec, so it gets none of this momentum: as
-// chain(decay(rate=r),sgd) it is 1/(1−m) times weaker than in chain(decay,momentum).
-// The authors' optimizer gives the term a velocity of its own:
-// optimizer=chain(decay(rate=r,momentum=m),sgd).
-// Tuning: with plain sgd as optimizer, for the momentum is here, and a run with both is
-// noted; keep=0.001,
-// momentum that of the run it replaces, and of its decay; warmup=200,unit=steps in runs of few epochs.
-// clip=0 leaves gradients alone.
-// Cost: as topk, and eight bytes of state an element, sixteen in memory. Payload:
-// see hits.go.
-
-var _ = Families.Add("dgc", "deep gradient compression: momentum inside the feedback",
-	DGC{Keep: 0.001, Momentum: 0.9, Warmup: 4, Unit: "epochs", Index: "rice", Values: "f32"})
-
-// DGC is top-k with momentum-corrected feedback.
+// s of n, of equal length, the fraction kept is keep^((s+1)/(n+1)): for the
+// paper's 0.001 and 4 epochs, a stage each, 25 %, 6.3 %, 1.6 %, 0.4 %, then 0.1
+// %.
+//
+// Departures: an exact selection in each block unless sampled=true, where the
+// paper samples a threshold; the warm-up may be of any length, in steps too, and
+// number of stages; clipping is by the block's norm to clip/√world, where the
+// paper takes the whole gradient's; indices are Rice coded. Weight decay joins
+// behind the codec, so it gets none of this momentum: as
+// chain(decay(rate=r),sgd) it is 1/(1−m) times weaker than in
+// chain(decay,momentum). The authors' optimizer gives the term a velocity of its
+// own: optimizer=chain(decay(rate=r,momentum=m),sgd).
+//
+// Tuning: with plain sgd as optimizer, for the momentum is here, and a run with
+// both is noted; keep=0.001, momentum that of the run it replaces, and of its
+// decay; warmup=200,unit=steps in runs of few epochs. clip=0 leaves gradients
+// alone.
+//
+// Cost: as topk, and eight bytes of state an element, sixteen in memory.
+//
+// Payload: see hits.go.
 type DGC struct {
 	Keep     float64 `spec:",show" doc:"fraction kept after the warm-up, in (0, 1]"`
 	Momentum float64 `doc:"factor on the velocity, in [0, 1)"`

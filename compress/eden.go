@@ -13,7 +13,9 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// eden rotates at random, quantises to the best levels for a Gaussian, and
+var _ = Families.Add("eden", "random rotation, then 1 to 4 bits", Eden{Bits: 1, Scale: "unbiased", Chunk: 4096})
+
+// Eden rotates at random, quantises to the best levels for a Gaussian, and
 // rotates back.
 //
 //	y = H·D·g,  D a diagonal of random signs, H Hadamard's matrix
@@ -26,28 +28,29 @@ import (
 // close to normal whatever they were, so the error depends on bits alone: for
 // long vectors ‖C(g)−g‖²/‖g‖² → 0.571, 0.133, 0.036, 0.0096 at 1 to 4 bits
 // (unbiased), 0.363, 0.117, 0.0345, 0.0095 (mse).
+//
 // Departures: the rotation is Hadamard's in chunks, where the proofs want one
 // uniform over all rotations. So scale=unbiased is without bias only in the
-// limit, and a vector with two unlike elements shows it; no claim is made.
-// For scale=mse and one bit δ ≥ ½ holds for every vector (Khintchine's
-// inequality, Haagerup's constant for the first moment), attained by two equal
-// elements; with more bits at least ½κ², κ = 2√(ab)/(a+b), a and b the innermost and
-// the outermost level: levels grow with magnitudes, so ⟨q,z⟩ ≥ Σ|q|·Σ|z|/n
-// (Chebyshev), and (Σ|q|)² ≥ κ²n‖q‖² (Kantorovich). For scale=norm the squared error
-// is 2 − 2cos of the angle to g, and E cos ≥ κ/√2, so δ ≥ √2·κ − 1: 0.41 at one bit,
-// attained likewise.
-// From two bits on, with h the largest distance of a magnitude below b to its level:
-// E‖q−z‖² ≤ (h² + 3/(16b²))·n, as E zᵢ⁴ ≤ 3 (see thc.go), so δ ≥ 1 − h² − 3/(16b²) for
-// mse and 1 − 2(h² + 3/(16b²)) for norm, as 2 − 2cos ≤ 2 − 2cos²: 0.64, 0.80 and 0.86
-// for mse, 0.28, 0.59 and 0.73 for norm.
-// Tuning: unbiased without feedback, feedback(eden(bits=1,scale=mse)) within. Larger chunks are closer to
-// the theory, smaller ones stay in cache; 4096 loses nothing measurable.
+// limit, and a vector with two unlike elements shows it; no claim is made. For
+// scale=mse and one bit δ ≥ ½ holds for every vector (Khintchine's inequality,
+// Haagerup's constant for the first moment), attained by two equal elements;
+// with more bits at least ½κ², κ = 2√(ab)/(a+b), a and b the innermost and the
+// outermost level: levels grow with magnitudes, so ⟨q,z⟩ ≥ Σ|q|·Σ|z|/n
+// (Chebyshev), and (Σ|q|)² ≥ κ²n‖q‖² (Kantorovich). For scale=norm the squared
+// error is 2 − 2cos of the angle to g, and E cos ≥ κ/√2, so δ ≥ √2·κ − 1: 0.41
+// at one bit, attained likewise. From two bits on, with h the largest distance
+// of a magnitude below b to its level: E‖q−z‖² ≤ (h² + 3/(16b²))·n, as E zᵢ⁴ ≤ 3
+// (see thc.go), so δ ≥ 1 − h² − 3/(16b²) for mse and 1 − 2(h² + 3/(16b²)) for
+// norm, as 2 − 2cos ≤ 2 − 2cos²: 0.64, 0.80 and 0.86 for mse, 0.28, 0.59 and
+// 0.73 for norm.
+//
+// Tuning: unbiased without feedback, feedback(eden(bits=1,scale=mse)) within.
+// Larger chunks are closer to the theory, smaller ones stay in cache; 4096 loses
+// nothing measurable.
+//
 // Cost: bits + 32/chunk bits an element, log₂ chunk additions either way.
+//
 // Payload: a scale for each chunk, then packed codes.
-
-var _ = Families.Add("eden", "random rotation, then 1 to 4 bits", Eden{Bits: 1, Scale: "unbiased", Chunk: 4096})
-
-// Eden rotates and quantises.
 type Eden struct {
 	Bits  int    `spec:",show" doc:"bits an element, 1 to 4; 1 is DRIVE"`
 	Scale string `doc:"unbiased, mse or norm"`

@@ -7,7 +7,9 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// ef21 sends compressed differences to an estimate that both ends keep.
+var _ = Families.Add("ef21", "compressed differences to an estimate kept at both ends", EF21{In: topKDefault})
+
+// EF21 sends compressed differences to an estimate that both ends keep.
 //
 //	c = C(g − h);  h = h + c at the sender and at the receiver;  C21(g) = h
 //
@@ -15,22 +17,21 @@ import (
 // feedback makes up for what was left out by adding it to a later gradient, the
 // estimate here tracks the gradient itself: nothing is sent twice, stale
 // gradients leave no trace, and for a contraction ‖g − h‖ falls by √(1−δ) a step
-// while g stands still.
-// Without a server every rank keeps its own h and the sum of all, so the codec
-// inside may take any road: what it sums is summed, in float32 or whole numbers.
-// Halves, which are rounded on every hop, are refused: the sum of all would drift
-// away from what the ranks keep (by a fifth of it in 3,000 steps of noise in bf16).
-// A server keeps an h for each worker and block. Every payload must arrive, once
-// and in order, or the two ends part: the codec is refused for parameters on their
-// way down, which have a memory of their own, and beside a policy that drops pushes.
+// while g stands still. Without a server every rank keeps its own h and the sum
+// of all, so the codec inside may take any road: what it sums is summed, in
+// float32 or whole numbers. Halves, which are rounded on every hop, are refused:
+// the sum of all would drift away from what the ranks keep (by a fifth of it in
+// 3,000 steps of noise in bf16). A server keeps an h for each worker and block.
+// Every payload must arrive, once and in order, or the two ends part: the codec
+// is refused for parameters on their way down, which have a memory of their own,
+// and beside a policy that drops pushes.
+//
 // Departures: h begins at 0, where the paper sends the first gradient in full.
+//
 // Tuning: ef21(topk(keep=0.01)); the rate needs the same δ as with feedback.
+//
 // Cost: that of the codec inside; four bytes of state an element at either end,
 // eight in memory.
-
-var _ = Families.Add("ef21", "compressed differences to an estimate kept at both ends", EF21{In: topKDefault})
-
-// EF21 wraps a codec with estimates at both ends.
 type EF21 struct {
 	In        Family `doc:"the codec inside"`
 	Unchecked bool   `doc:"permit a codec that is no contraction"`

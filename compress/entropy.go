@@ -8,22 +8,26 @@ import (
 	"github.com/gradlab/gradlab/compress/bits"
 )
 
-// entropy codes the payload of another codec without loss.
+var _ = Families.Add("entropy", "a lossless stage behind a codec",
+	Entropy{In: QSGD{Bits: 4, Bucket: 512, Norm: "max"}, Coder: "huff0"})
+
+// Entropy codes the payload of another codec without loss.
+//
+//	payload = coder(payload of the codec inside), or that as it is where it is shorter
 //
 // Gradients hold no repeated strings, so only entropy coding pays, and only
 // where symbols are few and unlike: 4-bit levels of normal data shrink by a
 // quarter, sparse ternary ones to a third and less, 32-bit floats not at all.
 // The coders are github.com/klauspost/compress's; blocks that do not shrink are
 // stored. Alistarh et al. 2017 (QSGD) use Elias codes to the same end.
+//
 // Tuning: huff0; fse where a symbol takes less than a bit (terngrad), zstd or s2
 // for many zeros in a row. Put feedback outside: feedback(entropy(…)).
+//
 // Cost: what the coder takes, 0.2 to 1 GB/s of payload; one more byte for each
-// 64 KiB stored. Payload: see bits.Coder.
-
-var _ = Families.Add("entropy", "a lossless stage behind a codec",
-	Entropy{In: QSGD{Bits: 4, Bucket: 512, Norm: "max"}, Coder: "huff0"})
-
-// Entropy wraps a codec with a lossless stage.
+// 64 KiB stored.
+//
+// Payload: see bits.Coder.
 type Entropy struct {
 	In    Family `doc:"the codec inside"`
 	Coder string `spec:",show" doc:"huff0, fse, zstd or s2"`

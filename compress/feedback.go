@@ -7,7 +7,9 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// feedback remembers what the inner codec leaves out and adds it next time.
+var _ = Families.Add("feedback", "error feedback around a codec", Feedback{In: topKDefault, Decay: 1})
+
+// Feedback remembers what the inner codec leaves out and adds it next time.
 //
 //	p = g + decay·e;  send C(p);  e = p − (what the sum was credited with)
 //
@@ -18,18 +20,18 @@ import (
 // lowpass=l the residual is averaged, e = l·e + (1−l)·(p − credited): the filter
 // of ScaleCom (arXiv 2104.11125, with β = 1−l) and the moving average of LoCo
 // (arXiv 2407.04480).
+//
 // Departures: a codec that claims neither a contraction nor a bound on its
-// absolute error is refused unless unchecked=true, because the residual then need not stay bounded: QSGD with
-// whole-layer norms and memory scored 0 % in GRACE's own data.
-// What is sent counts as arrived: a push that a policy drops (backup, dropslowest,
-// bounded) takes with it what it made up for of earlier gradients.
+// absolute error is refused unless unchecked=true, because the residual then
+// need not stay bounded: QSGD with whole-layer norms and memory scored 0 % in
+// GRACE's own data. What is sent counts as arrived: a push that a policy drops
+// (backup, dropslowest, bounded) takes with it what it made up for of earlier
+// gradients.
+//
 // Tuning: feedback lengthens the delay by about 1/δ: scale the rate accordingly.
-// Cost: four bytes of state an element, eight in memory; one decoding of one's own
-// payload.
-
-var _ = Families.Add("feedback", "error feedback around a codec", Feedback{In: topKDefault, Decay: 1})
-
-// Feedback wraps a codec with error feedback.
+//
+// Cost: four bytes of state an element, eight in memory; one decoding of one's
+// own payload.
 type Feedback struct {
 	In        Family  `doc:"the codec inside"`
 	Decay     float64 `doc:"factor on the residual, in (0, 1]"`

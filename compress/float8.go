@@ -12,7 +12,9 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// float8 sends a byte an element: the nearest of 256 fixed values, scaled by the
+var _ = Families.Add("float8", "8-bit floats with a scale for each bucket", Float8{Format: "e4m3", Bucket: 4096})
+
+// Float8 sends a byte an element: the nearest of 256 fixed values, scaled by the
 // bucket's largest magnitude.
 //
 //	C(g)ᵢ = m·nearest(gᵢ/m),  m = max|g| of the bucket (over the largest value)
@@ -24,21 +26,22 @@ import (
 //
 // An element is off by a share of itself, 2⁻⁴ (e4m3) or 2⁻³ (e5m2), or below the
 // smallest normal value by a share of m: at most 2⁻¹⁸ and 2⁻³². Dynamic steps
-// are finest near powers of ten from above: 2⁻³ of an element from m/100 on, 2⁻¹¹
-// of m below.
-// An element so small is off by no more than itself, as 0 is a value, and the
-// largest is exact. With S the squared error of the small ones, S ≤ (n−1)·floor²·m²
-// and ‖g‖² ≥ m² + S + (the others'), so ‖C(g)−g‖²/‖g‖² is at most share² or
-// (n−1)·floor²/(1 + (n−1)·floor²), whichever is more: a contraction at any length.
+// are finest near powers of ten from above: 2⁻³ of an element from m/100 on,
+// 2⁻¹¹ of m below. An element so small is off by no more than itself, as 0 is a
+// value, and the largest is exact. With S the squared error of the small ones, S
+// ≤ (n−1)·floor²·m² and ‖g‖² ≥ m² + S + (the others'), so ‖C(g)−g‖²/‖g‖² is at
+// most share² or (n−1)·floor²/(1 + (n−1)·floor²), whichever is more: a
+// contraction at any length.
+//
 // Departures: scales are float32 and not powers of two, so the largest element
 // is exact up to rounding; buckets of 4096, as 8-bit optimizers have them.
-// Tuning: e4m3 or dynamic, bucket=4096, feedback(float8(format=e4m3)) only for small
-// learning rates.
-// Cost: 8 + 32/bucket bits. Payload: all scales, then a byte an element.
-
-var _ = Families.Add("float8", "8-bit floats with a scale for each bucket", Float8{Format: "e4m3", Bucket: 4096})
-
-// Float8 sends 8-bit floats.
+//
+// Tuning: e4m3 or dynamic, bucket=4096, feedback(float8(format=e4m3)) only for
+// small learning rates.
+//
+// Cost: 8 + 32/bucket bits.
+//
+// Payload: all scales, then a byte an element.
 type Float8 struct {
 	Format string `spec:",show" doc:"e4m3, e5m2 or dynamic"`
 	Bucket int    `doc:"elements that share a scale; 0: the whole block"`

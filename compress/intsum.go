@@ -6,7 +6,10 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// intsum quantises by scales that all ranks share, so that whole numbers are
+var _ = Families.Add("intsum", "integers of a scale that all ranks share; sums",
+	IntSum{Bits: 8, Round: "stochastic", Bucket: 512})
+
+// IntSum quantises by scales that all ranks share, so that whole numbers are
 // summed on the way and no rank decodes another's payload.
 //
 //	s = max over ranks of max|g| of the bucket;  u = s/L,  L = 2^(bits−1) − 1
@@ -15,21 +18,20 @@ import (
 // Sapio et al. 2021 (SwitchML, arXiv 1903.06701, section 3.7) agree on the
 // exponent of a chunk before they sum integers in a switch; Mishchenko et al.
 // 2022 (IntSGD, arXiv 2102.08374) round at random with one scale for all.
+//
 // Departures: the scale is the largest magnitude itself, and a sum travels in
 // the narrowest of one or two bytes that holds world·L, where SwitchML has four:
-// with bits=4 one byte up to 18 ranks, with bits=8 two up to 258.
-// Behind a server, which has no round for scales, it is uniform(range=symmetric)
-// with each worker's own.
+// with bits=4 one byte up to 18 ranks, with bits=8 two up to 258. Behind a
+// server, which has no round for scales, it is uniform(range=symmetric) with
+// each worker's own.
+//
 // Tuning: feedback(intsum(bits=4,round=nearest)), which is a contraction at any
 // length; drawn at random, bits=4 is one in buckets of up to 392, as in
-// feedback(intsum(bits=4,bucket=256)). Without feedback bits=8. Longer buckets save scales, and
-// the maximum over the ranks of a short one is nearly that of a long one.
+// feedback(intsum(bits=4,bucket=256)). Without feedback bits=8. Longer buckets
+// save scales, and the maximum over the ranks of a short one is nearly that of a
+// long one.
+//
 // Cost: one or two bytes an element and hop, four a bucket in a round before.
-
-var _ = Families.Add("intsum", "integers of a scale that all ranks share; sums",
-	IntSum{Bits: 8, Round: "stochastic", Bucket: 512})
-
-// IntSum quantises to integers that add.
 type IntSum struct {
 	Bits   int    `spec:",show" doc:"bits of one rank's integers, 2 to 8"`
 	Round  string `doc:"stochastic or nearest"`

@@ -9,22 +9,24 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// natural rounds every magnitude at random to a neighbouring power of two.
+var _ = Families.Add("natural", "random rounding to powers of two, unbiased", Natural{})
+
+// Natural rounds every magnitude at random to a neighbouring power of two.
 //
 //	C(g)ᵢ = sign(gᵢ)·2ᵉ or sign(gᵢ)·2ᵉ⁺¹,  2ᵉ ≤ |gᵢ| < 2ᵉ⁺¹,  up with probability |gᵢ|/2ᵉ − 1
 //
 // Horváth et al. 2019 (arXiv 1905.10988), definition 1 and theorem 1: unbiased
 // with ω = 1/8, attained at |g| = 4/3·2ᵉ.
+//
 // Departures: below 2⁻¹²⁶ the neighbours are 0 and 2⁻¹²⁶, still without bias;
 // beyond 2¹²⁷ values saturate there.
+//
 // Tuning: none. It never needs feedback, and its error never falls below 1/8.
+//
 // Cost: 9 bits an element, an addition and a shift; one draw serves two.
+//
 // Payload: the exponents as they stand in float32 (0 for zero), a byte each,
 // then the sign bits.
-
-var _ = Families.Add("natural", "random rounding to powers of two, unbiased", Natural{})
-
-// Natural sends a sign and an exponent.
 type Natural struct{}
 
 // Claims: the theorem above.

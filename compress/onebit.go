@@ -9,21 +9,24 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// onebit sends one bit an element and two centroids.
+var _ = Families.Add("onebit", "one bit an element and two means", OneBit{})
+
+// OneBit sends one bit an element and two centroids.
 //
 //	C(g)ᵢ = m₊ if gᵢ ≥ 0, else m₋;  m± the mean of its group, 0 if empty
 //
 // Seide et al. 2014 (Interspeech), section 3.2: the decoded values that minimise
-// the squared error for a threshold at zero. C is a projection, so
-// ‖C(g)−g‖² = ‖g‖² − ‖C(g)‖² ≤ (1−1/d)‖g‖²; one non-zero element attains it.
+// the squared error for a threshold at zero. C is a projection, so ‖C(g)−g‖² =
+// ‖g‖² − ‖C(g)‖² ≤ (1−1/d)‖g‖²; one non-zero element attains it.
+//
 // Departures: one pair of centroids a block, where the paper has one a column;
 // −0 counts as negative.
+//
 // Tuning: feedback(onebit), as in the paper.
-// Cost: 1 bit an element and 8 bytes. Payload: m₊, m₋, then the sign bits.
-
-var _ = Families.Add("onebit", "one bit an element and two means", OneBit{})
-
-// OneBit sends signs and the means of the two groups.
+//
+// Cost: 1 bit an element and 8 bytes.
+//
+// Payload: m₊, m₋, then the sign bits.
 type OneBit struct{}
 
 // Claims: Delta = 1/d, the worst case.

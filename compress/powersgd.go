@@ -12,35 +12,37 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// powersgd sends a matrix as a product of rank r, found by one step of subspace
+var _ = Families.Add("powersgd", "rank-r factors with a warm start; sums", PowerSGD{Rank: 4, Gain: 2})
+
+// PowerSGD sends a matrix as a product of rank r, found by one step of subspace
 // iteration from the last step's factors.
 //
 //	P = Σ MᵢQ;  P̂ = orth(P);  Q = Σ MᵢᵀP̂;  ΣMᵢ ≈ P̂Qᵀ
 //
 // Vogels et al. 2019 (arXiv 1905.13727), algorithm 1. Both sums are all-reduced,
 // so ranks never see each other's matrices. What rank i is credited with is
-// P̂P̂ᵀMᵢ, an orthogonal projection of its own matrix.
-// Rows and columns are the block's. A convolution is the matrix out × (k·k·in) and a
-// dense layer out × in (sgd/nn), those of the paper's figures but for the order of the
-// columns, on which neither sizes nor the product depend.
+// P̂P̂ᵀMᵢ, an orthogonal projection of its own matrix. Rows and columns are the
+// block's. A convolution is the matrix out × (k·k·in) and a dense layer out × in
+// (sgd/nn), those of the paper's figures but for the order of the columns, on
+// which neither sizes nor the product depend.
+//
 // Departures: feedback takes off what the rank contributed, where the paper
 // takes off the mean over ranks; both telescope. A column of Q that has died is
 // drawn anew. Blocks that would not shrink to 1/gain of their size are summed as
 // they are; vectors are among them, and all that dct hands on. A tensor that a
-// placement, a partition or scatter cuts is cut along its rows, and each piece has
-// factors of its own: k pieces of a rows×cols matrix take 4r·(rows + k·cols) bytes,
-// and their sum is nearer to it than one product of rank r. Behind a server (no second round with the
-// other ranks) each rank sends its own P̂ and Q.
+// placement, a partition or scatter cuts is cut along its rows, and each piece
+// has factors of its own: k pieces of a rows×cols matrix take 4r·(rows + k·cols)
+// bytes, and their sum is nearer to it than one product of rank r. Behind a
+// server (no second round with the other ranks) each rank sends its own P̂ and
+// Q.
+//
 // Tuning: feedback(powersgd(rank=4)), rank 1 to 4 for convolutional nets, 32 for
-// language models; PyTorch starts it after 1,000 steps and asks for gain=2.
-// A first encoding is a contraction with δ ≥ r/min(rows, cols) in the mean; the
+// language models; PyTorch starts it after 1,000 steps and asks for gain=2. A
+// first encoding is a contraction with δ ≥ r/min(rows, cols) in the mean; the
 // warm start is better on gradients that change slowly, and can be worse on ones
 // made for it (arXiv 2509.11254).
+//
 // Cost: 4r·(rows + cols) bytes and 4r multiply-adds an element, two rounds.
-
-var _ = Families.Add("powersgd", "rank-r factors with a warm start; sums", PowerSGD{Rank: 4, Gain: 2})
-
-// PowerSGD sends low-rank factors.
 type PowerSGD struct {
 	Rank int     `spec:",show" doc:"columns of the factors, at least 1"`
 	Gain float64 `doc:"least factor by which a block must shrink, else it goes as it is"`

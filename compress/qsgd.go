@@ -11,7 +11,9 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// qsgd rounds every bucket at random to 2s+1 even levels, s = 2^(bits−1) − 1.
+var _ = Families.Add("qsgd", "stochastic uniform levels, unbiased", QSGD{Bits: 4, Bucket: 512, Norm: "max"})
+
+// QSGD rounds every bucket at random to 2s+1 even levels, s = 2^(bits−1) − 1.
 //
 //	C(g)ᵢ = N·sign(gᵢ)·ξᵢ/s,  ξᵢ = ⌊rᵢ⌋ + Bernoulli(rᵢ − ⌊rᵢ⌋),  rᵢ = s·|gᵢ|/N
 //	N = max|g| or ‖g‖₂ of the bucket
@@ -24,21 +26,21 @@ import (
 //
 // (the paper's lemma 3.1 has min(n/s², √n/s) for l2). Both follow from the
 // variance Σ f(1−f)·(N/s)², f the fraction of r, maximised for given ‖g‖.
+//
 // Departures: fixed width in place of Elias codes; the norm is float32.
-// Tuning: bits=4, bucket=512; feedback needs ω < 1, so feedback(qsgd(bits=4,bucket=256))
-// or more bits. With l2 and whole layers ω is in the hundreds and feedback
-// diverges: hence the refusal.
-// r is a float32 product, in fixed point with 24 fraction bits, and so is what is
-// added to it before it is cut: each element is without bias but for the rounding
-// of float32. A draw of 64 bits serves four elements; two of them have the same 32
-// bits, halves exchanged, so each is uniform and they are unrelated beyond 2⁻¹⁶ of a
-// level, which neither the mean nor ω can tell (codec.Levels).
-// Cost: bits + 32/bucket bits an element; one pass. Payload: all norms, then all
-// codes, packed.
-
-var _ = Families.Add("qsgd", "stochastic uniform levels, unbiased", QSGD{Bits: 4, Bucket: 512, Norm: "max"})
-
-// QSGD quantises stochastically.
+//
+// Tuning: bits=4, bucket=512; feedback needs ω < 1, so
+// feedback(qsgd(bits=4,bucket=256)) or more bits. With l2 and whole layers ω is
+// in the hundreds and feedback diverges: hence the refusal. r is a float32
+// product, in fixed point with 24 fraction bits, and so is what is added to it
+// before it is cut: each element is without bias but for the rounding of
+// float32. A draw of 64 bits serves four elements; two of them have the same 32
+// bits, halves exchanged, so each is uniform and they are unrelated beyond 2⁻¹⁶
+// of a level, which neither the mean nor ω can tell (codec.Levels).
+//
+// Cost: bits + 32/bucket bits an element; one pass.
+//
+// Payload: all norms, then all codes, packed.
 type QSGD struct {
 	Bits   int    `spec:",show" doc:"bits an element, 2 to 8"`
 	Bucket int    `doc:"elements that share a norm; 0: the whole block"`

@@ -9,22 +9,23 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// randomk keeps k random elements, the same ones on every rank.
+var _ = Families.Add("randomk", "k random entries, the same on all ranks; sums", RandomK{Keep: 0.01})
+
+// RandomK keeps k random elements, the same ones on every rank.
 //
 //	C(g)ᵢ = c·gᵢ if i ∈ S, else 0;  S a uniform k-subset, k = max(1, ⌈keep·d⌉)
 //	c = 1, or d/k with scaled=true
 //
 // Stich et al. 2018 (arXiv 1809.07599), definition 2.1 and lemma A.1: a
 // contraction with δ = k/d; scaled it is unbiased with ω = d/k − 1.
+//
 // Departures: S is drawn without replacement from (seed, block, step), so no
 // indices travel, and distinct blocks and steps have unrelated supports.
+//
 // Tuning: feedback(randomk(keep=0.01)); scaled without feedback.
+//
 // Cost: 4k bytes and about k draws; the only sparsifier here that sums, so it
 // takes the all-reduce road.
-
-var _ = Families.Add("randomk", "k random entries, the same on all ranks; sums", RandomK{Keep: 0.01})
-
-// RandomK keeps random entries.
 type RandomK struct {
 	Keep   float64 `spec:",show" doc:"fraction kept, in (0, 1]"`
 	Scaled bool    `doc:"multiply by d/k: unbiased"`

@@ -9,28 +9,29 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// scatter sums a codec's payloads at owners, which encode the sums again.
+var _ = Families.Add("scatter", "slices are summed at owners and encoded again",
+	Scatter{In: QSGD{Bits: 4, Bucket: 512, Norm: "max"}})
+
+// Scatter sums a codec's payloads at owners, which encode the sums again.
 //
 //	rank r sends C(g[slice j]) to rank j                      (an all-to-all)
 //	rank j decodes them, s = g[own slice] + Σ others, sends C(s)   (a gather)
 //
-// The road of 1-bit Adam (Tang et al. 2021, arXiv 2102.02888), CGX and ZeRO++ for
-// codecs that do not sum: 2(n−1)/n of a payload leaves a rank, where a gather of
-// whole payloads takes n−1, at the price of a second encoding.
-// The owner is credited with what that encoding leaves out, C(s) − s, along with
-// its own slice, which it does not encode to itself; so credits add up to the
+// The road of 1-bit Adam (Tang et al. 2021, arXiv 2102.02888), CGX and ZeRO++
+// for codecs that do not sum: 2(n−1)/n of a payload leaves a rank, where a
+// gather of whole payloads takes n−1, at the price of a second encoding. The
+// owner is credited with what that encoding leaves out, C(s) − s, along with its
+// own slice, which it does not encode to itself; so credits add up to the
 // output, and feedback outside is the two errors, worker's and server's, of
 // 1-bit Adam.
+//
 // Departures: none of a method; slices are codec blocks of their own. In mode
 // gather and behind a server it is the codec inside.
+//
 // Tuning: from four ranks on; feedback(scatter(sign)). Slices must be long
 // enough for the codec's headers.
+//
 // Cost: that of the codec inside, plus decoding n slices and encoding one.
-
-var _ = Families.Add("scatter", "slices are summed at owners and encoded again",
-	Scatter{In: QSGD{Bits: 4, Bucket: 512, Norm: "max"}})
-
-// Scatter gives a codec the road of two phases.
 type Scatter struct {
 	In Family `doc:"the codec inside"`
 }

@@ -8,7 +8,10 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// sidco keeps about k elements: those beyond a threshold that is computed from a
+var _ = Families.Add("sidco", "entries beyond a threshold fitted to their law",
+	SIDCo{Keep: 0.001, Law: "exponential", First: 0.25, Tolerance: 0.2, Index: "rice", Values: "f32"})
+
+// SIDCo keeps about k elements: those beyond a threshold that is computed from a
 // law fitted to the magnitudes, instead of being searched for.
 //
 //	law=exponential: η = μ·ln(1/ρ)
@@ -20,19 +23,18 @@ import (
 // mean and variance of the magnitudes, or of their excess over the last stage's
 // threshold; excesses over high thresholds tend to the generalised Pareto law
 // whatever the magnitudes follow.
+//
 // Departures: they keep a number of stages and change it every few steps until
 // what is kept is within tolerance of k; here each encoding goes on from the
 // number that a stage did keep and stops within tolerance, so there is no state.
 // The largest magnitude is always sent, so ‖C(g)−g‖² ≤ (1 − 1/d)‖g‖².
+//
 // Tuning: feedback(sidco(keep=0.001)); first=0.25 and tolerance=0.2 are theirs.
 // pareto for heavy tails. A vector whose magnitudes are all alike sends all.
+//
 // Cost: two passes, then one over each stage's tail; no sort and no histogram.
+//
 // Payload: see hits.go.
-
-var _ = Families.Add("sidco", "entries beyond a threshold fitted to their law",
-	SIDCo{Keep: 0.001, Law: "exponential", First: 0.25, Tolerance: 0.2, Index: "rice", Values: "f32"})
-
-// SIDCo keeps the entries beyond a fitted threshold.
 type SIDCo struct {
 	Keep      float64 `spec:",show" doc:"fraction aimed at, in (0, 1]"`
 	Law       string  `doc:"exponential or pareto"`

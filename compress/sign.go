@@ -9,25 +9,27 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// sign sends one bit an element.
+var _ = Families.Add("sign", "one sign bit an element", Sign{Scale: "mean"})
+
+// Sign sends one bit an element.
 //
 //	scale=mean: C(g) = (‖g‖₁/d)·sign(g)
 //	scale=none: C(g) = sign(g)
 //
-// mean: Karimireddy et al. 2019 (arXiv 1901.09847), a contraction with
-// δ = ‖g‖₁²/(d‖g‖₂²) ≥ 1/d (0.64 on Gaussian data). none: Bernstein et al. 2018
+// mean: Karimireddy et al. 2019 (arXiv 1901.09847), a contraction with δ =
+// ‖g‖₁²/(d‖g‖₂²) ≥ 1/d (0.64 on Gaussian data). none: Bernstein et al. 2018
 // (arXiv 1802.04434), a direction without a length: no contraction, so feedback
-// over it is refused. The scale ‖g‖₂/√d found elsewhere is not offered: it is
-// no contraction on layers of unequal magnitude.
+// over it is refused. The scale ‖g‖₂/√d found elsewhere is not offered: it is no
+// contraction on layers of unequal magnitude.
+//
 // Departures: sign(0) = +1 and sign(−0) = −1, so with scale=none a block of
 // zeros decodes to ones. The majority of the ranks' signs is vote.
+//
 // Tuning: feedback(sign); scale=none with a learning rate like Adam's.
+//
 // Cost: 1 bit an element, and 4 bytes for the mean.
+//
 // Payload: the mean as float32, then the sign bits.
-
-var _ = Families.Add("sign", "one sign bit an element", Sign{Scale: "mean"})
-
-// Sign sends signs.
 type Sign struct {
 	Scale string `doc:"mean (of magnitudes) or none (±1)"`
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// sketch finds the largest elements of the sum over the ranks, which no rank
+var _ = Families.Add("sketch", "the k largest entries of the sum, found in a count sketch; sums",
+	Sketch{Keep: 0.001, Rows: 5, Width: 10, Fetch: 4})
+
+// Sketch finds the largest elements of the sum over the ranks, which no rank
 // knows, in a small linear table.
 //
 //	S[j][h_j(i)] += σ_j(i)·gᵢ,  j = 1 … rows         (a sum of rows × columns)
@@ -21,17 +24,17 @@ import (
 // table is the count sketch of Charikar, Chen and Farach-Colton 2002. Its
 // estimates are off by about ‖g‖/√columns, and some by a large element that
 // shares most cells with a small one: hence more candidates than are used.
-// Departures: hashes are drawn anew for every block and step. Blocks that would not shrink, and all behind a server,
-// which hears one rank at a time, are sent by topk: each rank's own choice.
-// Tuning: feedback(sketch(keep=0.001)); width=10 and fetch=4 are theirs. A rank's residual is
-// large where others outweigh it: it is the sum of residuals that contracts.
-// Cost: 4k·(rows·width + fetch) bytes a rank and hop, rows random accesses an element
-// on the way in and out.
-
-var _ = Families.Add("sketch", "the k largest entries of the sum, found in a count sketch; sums",
-	Sketch{Keep: 0.001, Rows: 5, Width: 10, Fetch: 4})
-
-// Sketch keeps the largest entries of the sum over the ranks.
+//
+// Departures: hashes are drawn anew for every block and step. Blocks that would
+// not shrink, and all behind a server, which hears one rank at a time, are sent
+// by topk: each rank's own choice.
+//
+// Tuning: feedback(sketch(keep=0.001)); width=10 and fetch=4 are theirs. A
+// rank's residual is large where others outweigh it: it is the sum of residuals
+// that contracts.
+//
+// Cost: 4k·(rows·width + fetch) bytes a rank and hop, rows random accesses an
+// element on the way in and out.
 type Sketch struct {
 	Keep  float64 `spec:",show" doc:"fraction kept, in (0, 1]"`
 	Rows  int     `doc:"rows of the table, odd, 1 to 15"`

@@ -8,7 +8,10 @@ import (
 	"github.com/gradlab/gradlab/compress/bits"
 )
 
-// sparseloco keeps the largest elements of every chunk, each in two bits.
+var _ = Families.Add("sparseloco", "the largest entries of each chunk in two bits",
+	SparseLoCo{Keep: 1.0 / 64, Chunk: 4096, Index: "rice"})
+
+// SparseLoCo keeps the largest elements of every chunk, each in two bits.
 //
 //	S = the k largest of each chunk;  m = mean of |gᵢ|, i ∈ S
 //	lo, hi = means of the |gᵢ| up to m and beyond
@@ -16,23 +19,21 @@ import (
 //
 // The payload of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): 64 of 4096,
 // two bits a value. The method is feedback(sparseloco,decay=0.95) around
-// differences of parameters after many local steps.
-// A mean takes nothing off but the spread around it, so ‖C(g)−g‖² = ‖g‖² −
-// Σ n·mean² over the two groups, and Σ n·mean² is at least the largest square
-// over k: δ ≥ k of the chunk over (k in all · length of the chunk), one over the
-// length where there is a single chunk.
+// differences of parameters after many local steps. A mean takes nothing off but
+// the spread around it, so ‖C(g)−g‖² = ‖g‖² − Σ n·mean² over the two groups, and
+// Σ n·mean² is at least the largest square over k: δ ≥ k of the chunk over (k in
+// all · length of the chunk), one over the length where there is a single chunk.
+//
 // Departures: their four bins span six standard deviations and a table of four
 // means travels; here two means and signs do. Indices are Rice coded, 7.5 bits
 // each, where their code takes 12.
+//
 // Tuning: keep=1/64, chunk=4096; keep=1/32 costs 60 % more.
+//
 // Cost: 9.5 bits an element kept, 0.15 bits an element at keep=1/64.
+//
 // Payload: lo, hi, then packed codes (the sign is the upper bit), then the index
 // section (index.go).
-
-var _ = Families.Add("sparseloco", "the largest entries of each chunk in two bits",
-	SparseLoCo{Keep: 1.0 / 64, Chunk: 4096, Index: "rice"})
-
-// SparseLoCo keeps the largest entries of chunks in two bits.
 type SparseLoCo struct {
 	Keep  float64 `spec:",show" doc:"fraction kept of each chunk, in (0, 1]"`
 	Chunk int     `doc:"elements chosen among by themselves; 0: the whole block"`

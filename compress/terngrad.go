@@ -10,31 +10,33 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// terngrad sends −1, 0 or +1 an element and one scale a bucket.
+var _ = Families.Add("terngrad", "three levels at random", TernGrad{Clip: 2.5})
+
+// TernGrad sends −1, 0 or +1 an element and one scale a bucket.
 //
 //	C(g)ᵢ = s·sign(gᵢ)·Bernoulli(|gᵢ|/s),  s = max|g| of the bucket
 //
 // Wen et al. 2017 (arXiv 1705.07878), eq. 1 and 2; with clip=c, gradients are
 // first clipped to ±c·σ of the bucket (their section 3.4, c = 2.5). Unclipped it
 // is unbiased with ω = (√n − 1)/2 for buckets of n, attained by one element s
-// among others of s/(√n + 1): QSGD with max norm at one level.
-// shared=true is their scale sharing (section 3.3): the ranks agree on the
-// largest scale of a bucket first, and sum −1, 0 and +1 as whole numbers.
+// among others of s/(√n + 1): QSGD with max norm at one level. shared=true is
+// their scale sharing (section 3.3): the ranks agree on the largest scale of a
+// bucket first, and sum −1, 0 and +1 as whole numbers.
+//
 // Departures: five trits a byte (1.6 bits), where the paper counts log₂ 3 and
-// others send a byte an element; bucket=0 is the paper's scale per layer. Nothing
-// is clipped below the bucket's mean: c·σ of a single element, or of elements that
-// are nearly equal, is 0 or nearly so, and they would never be sent. Shared, a sum
-// takes one byte up to 127 ranks. Behind a server, which has no round for
-// scales, shared changes nothing.
+// others send a byte an element; bucket=0 is the paper's scale per layer.
+// Nothing is clipped below the bucket's mean: c·σ of a single element, or of
+// elements that are nearly equal, is 0 or nearly so, and they would never be
+// sent. Shared, a sum takes one byte up to 127 ranks. Behind a server, which has
+// no round for scales, shared changes nothing.
+//
 // Tuning: clip=2.5 without feedback. Feedback needs ω < 1, so
 // feedback(terngrad(clip=0,bucket=8)): prefer qsgd there.
+//
 // Cost: 1.6 + 32/bucket bits an element; a pass for scales, one draw for four
-// elements. Payload: all scales, then the trits, the first of a byte in its
-// lowest digit.
-
-var _ = Families.Add("terngrad", "three levels at random", TernGrad{Clip: 2.5})
-
-// TernGrad quantises to three levels.
+// elements.
+//
+// Payload: all scales, then the trits, the first of a byte in its lowest digit.
 type TernGrad struct {
 	Clip   float64 `doc:"clip at so many standard deviations; 0: do not, and stay unbiased"`
 	Bucket int     `doc:"elements that share a scale; 0: the whole block"`

@@ -12,7 +12,10 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// thc rotates at random, rounds to a table of whole numbers, and sums those.
+var _ = Families.Add("thc", "random rotation, then table values that sum as integers",
+	THC{Bits: 4, Grid: 30, Clip: 1.0 / 32, Chunk: 4096})
+
+// THC rotates at random, rounds to a table of whole numbers, and sums those.
 //
 //	y = H·D·g/√n,  D a diagonal of random signs, H Hadamard's matrix
 //	M = t·max over ranks of ‖y‖/√n,  P(|N(0,1)| > t) = clip;  y clamped to ±M
@@ -25,23 +28,20 @@ import (
 // symmetric table of least expected error for a clamped normal. What is clamped
 // off is a bias, made up for by feedback. With δ the bound below of the codec by
 // itself, the largest squared error over the ranks is at most 1−δ of the largest
-// squared norm.
-// δ: between neighbours a apart the variance is at most a²/4, and the elements
-// of y, being sums of independent signs, have E y⁴ ≤ 3σ⁴, so E(|y|−tσ)₊² is at
-// most 3σ²/(16t²).
-// Departures: the table is centred, so that Σz fits one byte for 8 ranks with the
-// paper's grid of 30. Payloads on a ring are the sums themselves, where the
+// squared norm. δ: between neighbours a apart the variance is at most a²/4, and
+// the elements of y, being sums of independent signs, have E y⁴ ≤ 3σ⁴, so
+// E(|y|−tσ)₊² is at most 3σ²/(16t²).
+//
+// Departures: the table is centred, so that Σz fits one byte for 8 ranks with
+// the paper's grid of 30. Payloads on a ring are the sums themselves, where the
 // paper's switch takes 4 bits up. Rotation in chunks. Behind a server, which has
 // no round for norms, each worker has its own.
+//
 // Tuning: feedback(thc); bits=4, grid=30 and clip=1/32 are the paper's.
+//
 // Cost: a rotation either way; one byte an element and hop up to 8 ranks, two
-// beyond; bits + 32/chunk bits behind a server.
-// Payload there: a norm for each chunk, then packed places in T.
-
-var _ = Families.Add("thc", "random rotation, then table values that sum as integers",
-	THC{Bits: 4, Grid: 30, Clip: 1.0 / 32, Chunk: 4096})
-
-// THC rotates and quantises to whole numbers that add.
+// beyond; bits + 32/chunk bits behind a server. Payload there: a norm for each
+// chunk, then packed places in T.
 type THC struct {
 	Bits  int     `spec:",show" doc:"bits of one rank's table, 1 to 6"`
 	Grid  int     `doc:"steps of the grid that the table is taken from, even, at least 2^bits-1"`

@@ -8,23 +8,24 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// threelc rounds to three levels and codes runs of zeros.
+var _ = Families.Add("threelc", "three levels and zero runs", ThreeLC{S: 1})
+
+// ThreeLC rounds to three levels and codes runs of zeros.
 //
 //	C(g)ᵢ = M·round(gᵢ/M),  M = s·max|g|,  1 ≤ s < 2, so round(…) ∈ {−1, 0, 1}
 //
 // Lim, Andersen and Kaminsky 2019 (arXiv 1802.07389), section 3: sparsity
 // multiplier, five trits a byte, and zero-run encoding, where bytes 243 to 255
-// stand for 2 to 14 bytes of five zeros. A contraction with
-// δ = s(2−s)/(1 + (d−1)s²/4), attained by one element 1 among others just under
-// s/2.
+// stand for 2 to 14 bytes of five zeros. A contraction with δ = s(2−s)/(1 +
+// (d−1)s²/4), attained by one element 1 among others just under s/2.
+//
 // Departures: the memory is feedback's, outside.
+//
 // Tuning: feedback(threelc(s=1.75)); a larger s sends fewer elements.
+//
 // Cost: at most 1.6 bits an element, 0.3 to 0.8 on sparse data; two passes.
+//
 // Payload: M as float32, then the bytes.
-
-var _ = Families.Add("threelc", "three levels and zero runs", ThreeLC{S: 1})
-
-// ThreeLC quantises to three levels.
 type ThreeLC struct {
 	S float64 `spec:",show" doc:"sparsity multiplier, from 1 to below 2"`
 }

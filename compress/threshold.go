@@ -7,36 +7,49 @@ import (
 	"github.com/gradlab/gradlab/internal/codec"
 )
 
-// threshold sends the elements that reach a fixed magnitude; strom sends that
-// magnitude in their place and keeps the rest.
-//
-//	threshold: C(g)ᵢ = gᵢ if |gᵢ| ≥ tau, else 0
-//	strom:     r += g;  C(r)ᵢ = sign(rᵢ)·tau if |rᵢ| ≥ tau, else 0;  r −= C(r)
-//
-// Aji and Heafield 2017 (arXiv 1704.05021) cut at a threshold; Dutta et al. 2021
-// (arXiv 2108.00951) show that an absolute error, here ‖C(g)−g‖² ≤ d·tau², serves
-// feedback as a contraction does. Strom 2015 (Interspeech), algorithm 1.
-// Departures: gaps between positions are Rice coded with the best parameter for
-// the number of hits, where Strom packs 31 bits of index and one of sign.
-// Tuning: tau so that 0.1 to 1 % of the elements travel; it has units of the
-// gradient, so it is a setting of model and batch. Strom's residual grows where
-// gradients stay above tau: raise tau if ResidualNorm does.
-// Cost: one pass. Payload: see hits.go, with signs in place of values for strom.
-
 var (
 	_ = Families.Add("threshold", "entries of at least a fixed magnitude", Threshold{Tau: 1e-3, Index: "rice", Values: "f32"})
 	_ = Families.Add("strom", "±tau for entries that have grown to it", Strom{Tau: 1e-3, Index: "rice"})
 )
 
-// Threshold keeps large entries.
+// Threshold sends the elements that reach a fixed magnitude.
+//
+//	C(g)ᵢ = gᵢ if |gᵢ| ≥ tau, else 0
+//
+// Aji and Heafield 2017 (arXiv 1704.05021) cut at a threshold; Dutta et al. 2021
+// (arXiv 2108.00951) show that an absolute error, here ‖C(g)−g‖² ≤ d·tau²,
+// serves feedback as a contraction does.
+//
+// Tuning: tau so that 0.1 to 1 % of the elements travel; it has units of the
+// gradient, so it is a setting of model and batch.
+//
+// Cost: one pass; 4 bytes and a Rice coded position an element sent.
+//
+// Payload: see hits.go.
 type Threshold struct {
 	Tau    float64 `spec:",show" doc:"least magnitude sent"`
 	Index  string  `doc:"index coding: rice, varint, bitmap or raw32"`
 	Values string  `doc:"value format: f32, bf16 or fp16"`
 }
 
-// Strom sends signs of entries whose residual has grown to tau. It is its own
-// feedback.
+// Strom sends a fixed magnitude for the elements whose residual has grown to it,
+// and keeps the rest. It is its own feedback.
+//
+//	r += g;  C(r)ᵢ = sign(rᵢ)·tau if |rᵢ| ≥ tau, else 0;  r −= C(r)
+//
+// Strom 2015 (Interspeech), algorithm 1.
+//
+// Departures: gaps between positions are Rice coded with the best parameter for
+// the number of hits, where Strom packs 31 bits of index and one of sign.
+//
+// Tuning: tau so that 0.1 to 1 % of the elements travel; it has units of the
+// gradient. The residual grows where gradients stay above tau: raise tau if
+// ResidualNorm does.
+//
+// Cost: one pass; four bytes of state an element; a bit and a Rice coded
+// position an element sent.
+//
+// Payload: see hits.go, with signs in place of values.
 type Strom struct {
 	Tau   float64 `spec:",show" doc:"the magnitude sent"`
 	Index string  `doc:"index coding: rice, varint, bitmap or raw32"`

@@ -8,27 +8,29 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// topk keeps the k elements of largest magnitude, k = max(1, ⌈keep·d⌉).
+var topKDefault = Families.Add("topk", "the k largest entries",
+	TopK{Keep: 0.01, Index: "rice", Values: "f32"})
+
+// TopK keeps the k elements of largest magnitude, k = max(1, ⌈keep·d⌉).
 //
 //	C(g)ᵢ = gᵢ if |gᵢ| is among the k largest, else 0
 //	chunk=n: the same in every n elements by themselves
 //
-// Aji and Heafield 2017 (arXiv 1704.05021); contraction: Stich et al. 2018,
-// eq. 6: ‖C(g)−g‖² ≤ (1−k/d)‖g‖², met with equality by a flat vector.
+// Aji and Heafield 2017 (arXiv 1704.05021); contraction: Stich et al. 2018, eq.
+// 6: ‖C(g)−g‖² ≤ (1−k/d)‖g‖², met with equality by a flat vector.
+//
 // Departures: exact k with ties to the lower index, where the papers cut at a
 // sampled threshold (sampled=true, see sampled.go); indices are Rice coded.
-// Chunks (DeMo, arXiv 2411.19870; SparseLoCo, arXiv 2508.15706: 64 of 4096 inside
-// feedback with decay=0.95) spread what is sent over the block and bound the
-// range of an index; δ is that of the chunk that keeps least.
+// Chunks (DeMo, arXiv 2411.19870; SparseLoCo, arXiv 2508.15706: 64 of 4096
+// inside feedback with decay=0.95) spread what is sent over the block and bound
+// the range of an index; δ is that of the chunk that keeps least.
+//
 // Tuning: feedback(topk(keep=0.01)); index=bitmap from keep ≈ 0.15 on;
 // index=block with chunks is SparseLoCo's 12 bits, where rice takes 7.5.
+//
 // Cost: k·(4 + 1.0) bytes at 1 %, one pass over the vector and no sort.
+//
 // Payload: k values, then the index section (index.go); for sampled see hits.go.
-
-var topKDefault = Families.Add("topk", "the k largest entries",
-	TopK{Keep: 0.01, Index: "rice", Values: "f32"})
-
-// TopK keeps the largest entries.
 type TopK struct {
 	Keep    float64 `spec:",show" doc:"fraction kept, in (0, 1]"`
 	Index   string  `doc:"index coding: rice, varint, bitmap, raw32, or block with chunks"`

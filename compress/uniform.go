@@ -11,7 +11,10 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// uniform rounds every bucket to even levels over its range.
+var _ = Families.Add("uniform", "even levels over each bucket's range",
+	Uniform{Bits: 8, Range: "minmax", Round: "nearest", Bucket: 512})
+
+// Uniform rounds every bucket to even levels over its range.
 //
 //	C(g)ᵢ = lo + u·qᵢ,  qᵢ = ⌊(gᵢ − lo)/u + r⌋,  u = (hi − lo)/L
 //	range=minmax:    lo = min g, hi = max g, L = 2^bits − 1
@@ -34,21 +37,19 @@ import (
 //
 // Departures: a bucket whose values are all equal is exact. bits=1 is minmax
 // only.
+//
 // Tuning: 8 bits nearest or 4 bits stochastic without feedback; within,
-// feedback(uniform(bits=4,range=symmetric,round=nearest)), which is a contraction at
-// any length. With minmax 4 bits are one in buckets of up to 451. The shorter the
-// bucket the smaller the error.
+// feedback(uniform(bits=4,range=symmetric,round=nearest)), which is a
+// contraction at any length. With minmax 4 bits are one in buckets of up to 451.
+// The shorter the bucket the smaller the error.
+//
 // Cost: bits + 64/bucket (minmax) or 32/bucket (symmetric) bits an element; one
-// pass. Nearest rounds in float64, stochastic in fixed point with 23 fraction bits,
-// a draw for four elements: each is without bias but for the rounding of float32
-// (codec.Steps).
+// pass. Nearest rounds in float64, stochastic in fixed point with 23 fraction
+// bits, a draw for four elements: each is without bias but for the rounding of
+// float32 (codec.Steps).
+//
 // Payload: the ranges (lo and hi for minmax, hi for symmetric), then packed
 // codes.
-
-var _ = Families.Add("uniform", "even levels over each bucket's range",
-	Uniform{Bits: 8, Range: "minmax", Round: "nearest", Bucket: 512})
-
-// Uniform quantises to even levels.
 type Uniform struct {
 	Bits   int    `spec:",show" doc:"bits an element, 1 to 8"`
 	Range  string `doc:"minmax or symmetric"`

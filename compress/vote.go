@@ -9,26 +9,29 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 )
 
-// vote takes the majority of the ranks' signs.
+var _ = Families.Add("vote", "the majority of signs", Vote{})
+
+// Vote takes the majority of the ranks' signs.
 //
 //	ΣC(gᵢ) = n·sign(Σ sign(gᵢ)), so the mean over n ranks is ±1
 //
-// Bernstein et al. 2018 (arXiv 1802.04434), SignSGD with majority vote. Each rank
-// counts the votes on a slice of the block and tells the others how they went: a
-// bit an element each way, however many ranks there are. Every rank is credited
-// with the outcome, an n-th of the sum. It is a direction without a length and no
-// contraction, so feedback over it is refused.
+// Bernstein et al. 2018 (arXiv 1802.04434), SignSGD with majority vote. Each
+// rank counts the votes on a slice of the block and tells the others how they
+// went: a bit an element each way, however many ranks there are. Every rank is
+// credited with the outcome, an n-th of the sum. It is a direction without a
+// length and no contraction, so feedback over it is refused.
+//
 // Departures: a tie goes to a side drawn at random, the same on all ranks, where
-// sign(0) = 0 would need a third value; signs are those of sign. In mode gather and
-// behind a server, which have no round to vote in, it is sign(scale=none): the mean
-// of signs.
-// Tuning: rates like Adam's, 1e-4 to 1e-3, and momentum inside a worker if at all.
+// sign(0) = 0 would need a third value; signs are those of sign. In mode gather
+// and behind a server, which have no round to vote in, it is sign(scale=none):
+// the mean of signs.
+//
+// Tuning: rates like Adam's, 1e-4 to 1e-3, and momentum inside a worker if at
+// all.
+//
 // Cost: two bits an element and rank.
+//
 // Payload: sign bits.
-
-var _ = Families.Add("vote", "the majority of signs", Vote{})
-
-// Vote takes the majority of signs.
 type Vote struct{}
 
 // Claims are those of signs, and what the exchange costs.

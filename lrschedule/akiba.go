@@ -17,6 +17,8 @@ import "cmp"
 // statistics, averaged over all workers, in place of moving averages.
 //
 // Tuning: keep the shares of the run when the number of epochs changes.
+//
+// Cost: none.
 type Akiba struct {
 	Base      float64 `doc:"rate for the reference batch"`
 	Reference int     `doc:"batch size of the base rate"`

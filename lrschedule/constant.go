@@ -3,6 +3,14 @@ package lrschedule
 // Constant is one rate for the whole run. The theory of asynchronous SGD is
 // mostly about it, and with it a comparison of codecs or policies has one cause
 // less to doubt.
+//
+// Rule: lr, at any progress.
+//
+// Paper: none.
+//
+// Tuning: lr alone: the largest at which the loss still falls, less a margin.
+//
+// Cost: none.
 type Constant struct {
 	LR float64 `spec:"lr,show" doc:"learning rate"`
 }

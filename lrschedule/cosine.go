@@ -13,6 +13,12 @@ import (
 // It stays high for long and needs no epochs to be chosen. Inside warmup it
 // runs from the first update on, not from the end of the warm-up. Past the plan
 // the rate stays at End.
+//
+// Tuning: lr as for a constant rate, or a little more; end=0 unless the run is
+// to go on.
+//
+// Cost: none; a run cannot be made longer by gradlab extend, as rates depend on
+// the plan.
 type Cosine struct {
 	LR  float64 `spec:"lr,show" doc:"first learning rate"`
 	End float64 `doc:"last learning rate"`

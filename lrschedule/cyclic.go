@@ -16,6 +16,8 @@ import (
 // Tuning: his range test raises the rate in one long rise (gradlab run with a
 // large up) and takes as Low the rate at which accuracy starts to rise, as High
 // the one at which it gets ragged; a rise of 2 to 10 epochs.
+//
+// Cost: none.
 type Cyclic struct {
 	Low  float64 `doc:"lowest learning rate"`
 	High float64 `spec:"high,show" doc:"highest learning rate of the first cycle"`

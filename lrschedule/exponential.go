@@ -15,6 +15,8 @@ import (
 //
 // Tuning: factor = (last rate / first rate)^(every/epochs) ends at a rate of
 // your choice. Cosine or poly need one number less.
+//
+// Cost: none.
 type Exponential struct {
 	LR     float64 `spec:"lr,show" doc:"first learning rate"`
 	Factor float64 `doc:"what the rate is multiplied by, in (0, 1]"`

@@ -14,6 +14,10 @@ import "fmt"
 // Use it where an update is a mean over all workers. In asynchronous runs an
 // update is one worker's gradient: scaling by the joint batch overshoots by the
 // number of workers; correct for staleness instead (Zhang et al. 2016).
+//
+// Tuning: reference is the batch at which the inner rate is known to be good.
+//
+// Cost: none.
 type Linear struct {
 	In        Spec `doc:"the schedule for the reference batch"`
 	Reference int  `doc:"batch size the schedule was tuned for"`

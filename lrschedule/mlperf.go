@@ -18,6 +18,10 @@ import (
 // Tuning: rates and warm-up by batch size as the reference convergence points of
 // MLPerf have them, with lars: 4,096: 10 and 5 epochs; 8,192: 17 and 5; 32,768:
 // 21.2 and 16; 65,536: 24.699 and 31.
+//
+// Paper: none; the rule is MLPerf's reference.
+//
+// Cost: none; rates depend on the plan.
 type MLPerf struct {
 	LR     float64 `spec:"lr,show" doc:"highest learning rate"`
 	Warmup float64 `doc:"epochs of warm-up"`

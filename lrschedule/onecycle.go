@@ -22,6 +22,8 @@ import (
 //
 // Tuning: lr as large as a range test allows (see cyclic), weight decay smaller
 // than usual.
+//
+// Cost: none; rates depend on the plan.
 type OneCycle struct {
 	LR    float64 `spec:"lr,show" doc:"highest learning rate"`
 	Up    float64 `doc:"share of the updates in which the rate rises, in (0, 1)"`

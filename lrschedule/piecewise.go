@@ -14,6 +14,10 @@ import (
 //
 // Tuning: write down the rates of a paper that names them; scale them to
 // another batch with linear around it.
+//
+// Paper: none.
+//
+// Cost: none.
 type Piecewise struct {
 	LR []float64 `spec:"lr,show" doc:"learning rates, one more than epochs in at"`
 	At []float64 `spec:"at,show" doc:"epochs at which the next rate begins, ascending"`

@@ -11,6 +11,11 @@ import (
 //
 // Power 1 is a straight line; 2 is the choice of many large-batch recipes (You
 // et al. 2017, LARS; Mikami et al. 2018). Past the plan the rate stays at End.
+//
+// Tuning: power=1 or 2; lr as for a constant rate, or a little more.
+//
+// Cost: none; a run cannot be made longer by gradlab extend, as rates depend on
+// the plan.
 type Poly struct {
 	LR    float64 `spec:"lr,show" doc:"first learning rate"`
 	Power float64 `doc:"exponent, more than 0"`

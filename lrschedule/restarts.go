@@ -18,6 +18,8 @@ import (
 // Tuning: choose First and Mult so that a period ends with the run, as
 // 10 + 20 + 40 = 70 epochs; evaluate at the ends of periods, where the rate is
 // lowest.
+//
+// Cost: none.
 type Restarts struct {
 	LR    float64 `spec:"lr,show" doc:"learning rate at the start of a period"`
 	End   float64 `doc:"learning rate at the end of a period"`

@@ -10,6 +10,10 @@ import "math"
 // It keeps the variance of an update where Linear keeps its mean. On ImageNet
 // at 8k images it lost to Linear, 26.22 % against 23.74 % top-1 error (Goyal et
 // al. 2017); it is the usual rule for adam and other adaptive methods.
+//
+// Tuning: reference is the batch at which the inner rate is known to be good.
+//
+// Cost: none.
 type Sqrt struct {
 	In        Spec `doc:"the schedule for the reference batch"`
 	Reference int  `doc:"batch size the schedule was tuned for"`

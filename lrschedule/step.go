@@ -16,6 +16,8 @@ import (
 //
 // Tuning: keep the shares of the run (a third, two thirds, eight ninths) when
 // the number of epochs changes.
+//
+// Cost: none.
 type Step struct {
 	LR     float64   `spec:"lr,show" doc:"first learning rate"`
 	At     []float64 `doc:"epochs at which the rate falls, ascending"`

@@ -20,6 +20,8 @@ import (
 //
 // Tuning: Hägele et al. match cosine with a fall over the last 20 %. The run up
 // to the fall can be the beginning of a longer one, which is not so with cosine.
+//
+// Cost: none; rates depend on the plan.
 type Trapezoid struct {
 	LR    float64 `spec:"lr,show" doc:"learning rate of the middle"`
 	Up    float64 `doc:"share of the updates in which the rate rises, in [0, 1]"`

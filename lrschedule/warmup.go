@@ -25,6 +25,8 @@ import (
 // jump) was worse than none: 25.88 % against 24.84 % top-1 error at 8k images,
 // and 23.74 % with this one. Asynchronous runs profit in the same way: the
 // first gradients are the largest and the stalest.
+//
+// Cost: none.
 type Warmup struct {
 	Then   Spec    `doc:"the schedule to lead to"`
 	Epochs float64 `doc:"length in epochs; not used if steps is set"`

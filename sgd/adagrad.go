@@ -25,6 +25,8 @@ import (
 // Tuning: start with up to ten times the best fixed rate (Dean et al.). Raise
 // initial when the first steps are too wild; a warm start of one worker alone
 // does the same.
+//
+// Cost: four bytes of state an element, one pass.
 type Adagrad struct {
 	Eps     float64 `doc:"added to the root, at least 0"`
 	Initial float64 `doc:"the sum of squares to start from, at least 0"`

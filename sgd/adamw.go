@@ -16,6 +16,8 @@ import (
 // them too.
 //
 // Tuning: as adam; decay 0.01 to 0.1.
+//
+// Cost: eight bytes of state an element, one pass.
 type AdamW struct {
 	Beta1 float64 `doc:"memory of the mean, in [0, 1)"`
 	Beta2 float64 `doc:"memory of the mean square, in [0, 1)"`

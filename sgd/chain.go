@@ -14,6 +14,13 @@ import (
 // The gradient passes through the parts from left to right. All but the last
 // are Filters; the last is an update rule (or a chain, which ends in one) and
 // multiplies by the learning rate.
+//
+// Paper: none; it is how parts are put together.
+//
+// Tuning: the order matters: what stands before clip is clipped with the
+// gradient.
+//
+// Cost: the sum of its parts; one pass where all of them are local (Local).
 type Chain struct {
 	Parts []Optimizer `doc:"filters, then one update rule"`
 }

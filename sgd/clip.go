@@ -18,6 +18,9 @@ import (
 //
 // Tuning: log ‖g‖ of a healthy run and take a little more than its median;
 // Norm is in units of the mean gradient, before the learning rate.
+//
+// Cost: one more pass over the gradient, for the norm, before any element is
+// updated; no state.
 type Clip struct {
 	Norm float64 `doc:"largest global norm, more than 0"`
 	By   string  `doc:"whose norm: all, role or tensor"`

@@ -27,6 +27,8 @@ import "github.com/gradlab/gradlab/internal/f32"
 //
 // Tuning: 1e-4 for residual networks, 5e-4 for plain ones. With adaptive rules
 // the term is rescaled like the gradient and acts more weakly.
+//
+// Cost: the parameters are read; with momentum four bytes of state an element.
 type Decay struct {
 	Rate     float64 `doc:"added share of the weight, at least 0"`
 	All      bool    `doc:"also decay biases and normalisations"`

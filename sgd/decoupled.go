@@ -12,6 +12,8 @@ package sgd
 //
 // Tuning: rate is that of L2 decay divided by the learning rate where the rule is
 // sgd; 0.01 to 0.1 for adam, 3 to 10 times as much for lion.
+//
+// Cost: the rule's own, and the parameters are read once more.
 type Decoupled struct {
 	Rule Optimizer `doc:"the update rule"`
 	Rate float64   `doc:"share of the weight taken away per unit of learning rate, at least 0"`

@@ -15,6 +15,10 @@ import (
 //
 // Cost: the state of every part is as long as the parameters; the pages of what a
 // part does not take are never touched.
+//
+// Paper: none.
+//
+// Tuning: that of each part's rule.
 type Groups struct {
 	Parts []Optimizer `doc:"on(…) for some tensors, in order, then an update rule for the rest"`
 }

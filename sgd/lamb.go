@@ -23,6 +23,9 @@ import (
 //
 // Tuning: betas (0.9, 0.999), eps 1e-6, decay 0.01; a rate of √(batch) times that
 // of a small batch, with warm-up.
+//
+// Cost: eight bytes of state an element, and a pass more for the norms of each
+// tensor.
 type LAMB struct {
 	Beta1   float64  `doc:"memory of the mean, in [0, 1)"`
 	Beta2   float64  `doc:"memory of the mean square, in [0, 1)"`

@@ -11,11 +11,14 @@ import "github.com/gradlab/gradlab/internal/f32"
 // It is the rule of Goyal et al. 2017, with β = 0.9. As in Momentum the
 // learning rate stays outside v and needs no correction when it changes, and
 // Inside puts it there: v ← β·v + lr·g, w ← w − (lr·g + β·v).
+//
 // Departure: Nesterov's varying β is fixed.
 //
 // Tuning: as Momentum. It reacts a step sooner than the heavy ball and bears
 // larger rates on ill-conditioned problems, but with many asynchronous workers
 // it is the first to break (Hakimi et al. 2019).
+//
+// Cost: four bytes of state an element, one pass.
 type Nesterov struct {
 	Beta   float64 `doc:"share of the velocity kept from step to step, in (-1, 1)"`
 	Inside bool    `doc:"the velocity absorbs the learning rate: no momentum correction"`

@@ -14,6 +14,12 @@ import (
 //	on(momentum,roles=[bias,norm],lr=2)
 //
 // LR multiplies the learning rate.
+//
+// Paper: none.
+//
+// Tuning: that of the rule inside.
+//
+// Cost: that of the rule inside.
 type On struct {
 	Rule  Optimizer `doc:"the update rule"`
 	Roles []string  `doc:"weight, bias, norm; none: all of them"`

@@ -8,6 +8,11 @@ import "github.com/gradlab/gradlab/internal/f32"
 //
 // The rule of the stale-gradient theory, the server's half of DANA-slim, and
 // what every other rule is measured against.
+//
+// Tuning: the rate alone. Where momentum β took rate lr, as long a step is
+// lr/(1−β) here.
+//
+// Cost: no state, one pass.
 type Plain struct{}
 
 var _ = Optimizers.Add("sgd", "plain gradient descent: w −= lr·g", Plain{})

@@ -14,13 +14,17 @@ import (
 //	w ← w − lr·v
 //
 // eps stands under the root, as in TensorFlow, so that the eps = 1 of Chen, Pan
-// et al. means here what it means there. Departures: s starts at 0 (TensorFlow:
-// 1), so the first steps are 1/√(1−decay) times longer than later ones; the
-// rate stays outside v (see Momentum; TensorFlow has it inside).
+// et al. means here what it means there.
+//
+// Departures: s starts at 0 (TensorFlow: 1), so the first steps are 1/√(1−decay)
+// times longer than later ones; the rate stays outside v (see Momentum;
+// TensorFlow has it inside).
 //
 // Tuning: lr near 0.001 with the default eps. With eps = 1 the rule is close to
 // plain momentum while gradients are small, and lr is that of sgd. Chen, Pan et
 // al.: decay 0.9, momentum 0.9, eps 1, lr 0.045 a worker.
+//
+// Cost: four bytes of state an element, eight with momentum; one pass.
 type RMSProp struct {
 	Decay    float64 `doc:"memory of the mean square, in [0, 1)"`
 	Eps      float64 `doc:"added under the root, more than 0"`

@@ -27,6 +27,8 @@ import (
 // Tuning: center 10 and period 5 epochs are the paper's, with schedule akiba;
 // ratio=4.7e-5 is a rate of 3e-4 beside their 6.4 at batch 32,768. Shrink center and
 // period with the number of epochs.
+//
+// Cost: eight bytes of state an element, one pass.
 type RMSPropWarmup struct {
 	Mu1    float64 `doc:"share of the velocity kept, in [0, 1)"`
 	Mu2    float64 `doc:"memory of the mean square, in [0, 1)"`

@@ -9,6 +9,10 @@ import "math"
 //
 // With τ = 0 it is like Adagrad. Departure: L is taken as 1/α, so that the first
 // updates have the schedule's rate. Use a constant schedule: this is one.
+//
+// Tuning: k=1 with the rate of a constant schedule; a larger k brakes sooner.
+//
+// Cost: four bytes of state an element at the server.
 type AdaDelayEach struct {
 	K float64 `spec:"k,show" doc:"how fast the rate falls, above 0"`
 }

@@ -10,13 +10,19 @@ import (
 //
 //	k_t = min(P, round(k·√(F(w_0)/F(w_t))))
 //
-// with P the workers. Departures: the paper sets k anew every so many seconds
-// from the loss on the whole training set; here it follows the mean training
-// loss of the latest pushes. And it derives this root for K-async and the batch
-// forms; for ksync it is used as it is.
+// with P the workers.
+//
+// Departures: the paper sets k anew every so many seconds from the loss on the
+// whole training set; here it follows the mean training loss of the latest
+// pushes. And it derives this root for K-async and the batch forms; for ksync it
+// is used as it is.
 //
 // How many samples an update holds is not known beforehand: key epochs counts
 // with the first k, so that a run ends early; better set steps.
+//
+// Tuning: k small, as 1 or 2: it is where the run begins; compare at equal time.
+//
+// Cost: up to k held gradients, and k grows.
 type AdaSync struct {
 	K  int    `doc:"k at the beginning, at least 1"`
 	Of string `doc:"the rule: ksync, kbatchsync, kasync or kbatchasync"`

@@ -11,6 +11,10 @@ package staleness
 //
 // An update moves the parameters by less, so compare runs of many workers at
 // equal accuracy, not at equal epochs.
+//
+// Tuning: none; the rate is that of one worker.
+//
+// Cost: none.
 type AlphaTau struct{}
 
 var _ = Correctors.Add("alpha_tau", "divide the rate by the staleness", AlphaTau{})

@@ -7,8 +7,12 @@ package staleness
 //	admit: apply   release: at once
 //
 // With equal workers the mean staleness is workers − 1; how far it spreads
-// depends on how even their speeds are. Tuning: lower the rate or the momentum
-// as workers are added, or correct by staleness (AlphaTau).
+// depends on how even their speeds are.
+//
+// Tuning: lower the rate or the momentum as workers are added, or correct by
+// staleness (AlphaTau).
+//
+// Cost: no waiting; parameters for every version that a worker computes on.
 type ASP struct{}
 
 var _ = Policies.Add("asp", "apply at once, never wait (Downpour)", ASP{})

@@ -11,6 +11,13 @@ import "fmt"
 // most of what they compute, and at 0 all but one of every round. A worker too
 // slow for the bound contributes nothing at all; see the count of gradients
 // dropped.
+//
+// Paper: none; it is a common rule of schedulers.
+//
+// Tuning: max a few times the number of workers, so that only the tail is
+// dropped.
+//
+// Cost: the time of the gradients that are dropped.
 type Bounded struct {
 	Max int `spec:"max,show" doc:"largest staleness of a gradient that is applied, in updates"`
 }

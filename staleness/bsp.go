@@ -9,6 +9,11 @@ package staleness
 // It is not SSP with slack 0: that one paces the workers alike, but applies
 // each gradient by itself. Of a worker that leaves, what it had pushed still
 // counts; the barrier goes on with the others.
+//
+// Tuning: none; the rate is that of the joint batch.
+//
+// Cost: every update waits for the slowest worker; a held gradient for each
+// worker.
 type BSP struct{}
 
 var _ = Policies.Add("bsp", "barrier: one update is the mean over all workers", BSP{})

@@ -11,9 +11,14 @@ import (
 //	admit: drop if late, else hold   flush: all but the share have a push held
 //	release: nothing of yours is held   cancel: all who compute
 //
-// It is the rule "drop the slowest p % of gradients" of many schedulers, without
-// a paper of its own. Tuning: a share just above that of stragglers; what is
-// dropped is biased against the samples of slow workers.
+// It is the rule "drop the slowest p % of gradients" of many schedulers.
+//
+// Paper: none.
+//
+// Tuning: a share just above that of stragglers; what is dropped is biased
+// against the samples of slow workers.
+//
+// Cost: a held gradient for each worker, and the passes that are broken off.
 type DropSlowest struct {
 	Share float64 `spec:"share,show" doc:"of the workers not waited for, from 0 to below 1"`
 }

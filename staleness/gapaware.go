@@ -16,6 +16,11 @@ import "math"
 //
 // A coordinate that never moved is left alone. An update at rate 0 says nothing
 // of v and leaves m as it is.
+//
+// Tuning: none is needed; beta=0.999 as in the paper.
+//
+// Cost: eight bytes of state an element at the server, and the parameters that
+// each worker was sent.
 type GapAware struct {
 	Beta float64 `doc:"how slowly the mean square of a step forgets (γ in the paper, 0.999), from 0 to below 1"`
 }
@@ -26,6 +31,10 @@ type GapAware struct {
 //
 // with the schedule's rate as η_max: a gradient counts in full until the
 // trainable parameters of the shard have moved further than √(C/η_max).
+//
+// Tuning: c by the squared distance that an update moves, times the rate.
+//
+// Cost: the parameters that each worker was sent, and one pass more a gradient.
 type GapBound struct {
 	C float64 `spec:"c,show" doc:"rate × squared distance that is allowed, above 0"`
 }

@@ -12,6 +12,11 @@ import "fmt"
 // the time of an update, which for exponential compute times of rate μ is
 // (H_P − H_{P−k})/μ with H the harmonic numbers. When fewer than k live, all of
 // them are waited for.
+//
+// Tuning: k by the curve of error against time (study dutta-error-runtime):
+// small first, large for the last of the error.
+//
+// Cost: up to k held gradients.
 type KAsync struct {
 	K int `spec:"k,show" doc:"workers an update waits for"`
 }
@@ -23,6 +28,10 @@ type KAsync struct {
 //
 // An update takes k·E[X]/P on average for compute times X of any law. It is
 // n-softsync with k = ⌊workers/n⌋, under the name of the other paper.
+//
+// Tuning: as kasync.
+//
+// Cost: up to k held gradients.
 type KBatchAsync struct {
 	K int `spec:"k,show" doc:"gradients in an update, at most as many as workers"`
 }

@@ -14,6 +14,10 @@ package staleness
 //
 // Backup is the same without the word to stop, so that the slow finish what
 // will be dropped and are late for the next update, too.
+//
+// Tuning: k by the curve of error against time (study dutta-error-runtime).
+//
+// Cost: up to k held gradients, and the passes that are broken off.
 type KSync struct {
 	K int `spec:"k,show" doc:"workers an update waits for"`
 }
@@ -26,6 +30,10 @@ type KSync struct {
 //	release: at once   cancel: all who compute
 //
 // For exponential compute times of rate μ an update takes k/(Pμ).
+//
+// Tuning: as ksync.
+//
+// Cost: up to k held gradients, and the passes that are broken off.
 type KBatchSync struct {
 	K int `spec:"k,show" doc:"gradients in an update, at most as many as workers"`
 }

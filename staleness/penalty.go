@@ -11,6 +11,10 @@ import (
 //
 // a = 1/2 is the square root; FedAsync (Xie et al. 2019, "polynomial") has a = 0.5 too.
 // AlphaTau, with a = 1, spares τ = 1, which this does not.
+//
+// Tuning: a=0.5; a larger one where workers are many.
+//
+// Cost: none.
 type Power struct {
 	A float64 `spec:"a,show" doc:"exponent, above 0: 0.5 is 1/√(1+τ)"`
 }
@@ -22,6 +26,10 @@ type Power struct {
 // Late gradients soon count for nothing, so that with many workers little is
 // learnt: at the mean staleness of P equal workers the factor is e^−ρ(P−1).
 // They used it with at most five.
+//
+// Tuning: rho about one over the mean staleness, workers − 1.
+//
+// Cost: none.
 type Exponential struct {
 	Rho float64 `spec:"rho,show" doc:"decay an update, above 0"`
 }
@@ -34,6 +42,10 @@ type Exponential struct {
 // where the paper puts the value it expects, n for n-softsync. One factor for
 // all, so what is late counts as much as what is fresh; it forgets nothing, and
 // starts at 1.
+//
+// Tuning: none.
+//
+// Cost: none.
 type Mean struct{}
 
 // AdaDelay lets the rate fall with time and staleness together (Sra et al.
@@ -42,6 +54,10 @@ type Mean struct{}
 //	α(t, τ) = α/(1 + c·√(t + τ))
 //
 // with t the updates applied. Use a constant schedule beside it: this is one.
+//
+// Tuning: c=0.01; a larger one brakes sooner.
+//
+// Cost: none.
 type AdaDelay struct {
 	C float64 `spec:"c,show" doc:"how fast the rate falls, above 0"`
 }

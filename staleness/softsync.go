@@ -14,6 +14,11 @@ import "fmt"
 // the correction of its own staleness into the mean, if a Corrector is set.
 //
 // Dutta et al. 2018 call it K-batch-async with K = c.
+//
+// Tuning: n from 1, nearly a barrier, to workers, which is asp; with alpha_tau
+// the rate of one worker serves all n.
+//
+// Cost: up to c held gradients.
 type Softsync struct {
 	N int `spec:"n,show" doc:"splits the workers into n groups' worth of gradients; about the mean staleness"`
 }

@@ -22,6 +22,8 @@ import "fmt"
 // Tuning: the gain comes from the first few units, which swallow jitter; a
 // worker that is slower on average is waited for at any slack. 3 … 10 was best
 // on 32 machines (Ho et al.).
+//
+// Cost: workers too far ahead wait; else that of asp.
 type SSP struct {
 	Slack int `doc:"clocks a worker may be ahead of the slowest, at least 0"`
 }

@@ -9,6 +9,14 @@ package collective
 // The trees are in-order ones over the numbers 1 … P, of which odd ones are
 // leaves. The second is mirrored where P is even and turned by one where it is
 // odd; then one rank is a leaf in both.
+//
+// Rule: a reduce up and a broadcast down two trees at once, half of the vector
+// each.
+//
+// Tuning: chunks small enough to fill the trees, large enough to hide the
+// latency.
+//
+// Cost: 2·n elements a rank, about 2·log2 P steps and one a chunk.
 type DoubleTree struct {
 	Chunks int `doc:"chunks of each half; 0: as many as the default costs of auto suggest"`
 }

@@ -7,6 +7,12 @@ package collective
 //
 // Where P is no power of two, the ranks beyond the largest one fold in and out
 // at two more steps (Thakur, Rabenseifner and Gropp 2005).
+//
+// Rule: x ← x + x of rank XOR 2ᵏ, for k = 0 … log2 P − 1.
+//
+// Tuning: none.
+//
+// Cost: n·log2 P elements a rank, log2 P steps.
 type Doubling struct{}
 
 var _ = Topologies.Add("doubling", "recursive doubling: whole vectors, log2 P steps", Doubling{})

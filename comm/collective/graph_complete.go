@@ -3,6 +3,14 @@ package collective
 // CompleteGraph averages over all ranks every round: what gossip costs when it
 // does not save anything, P−1 messages a rank, and the reference that the others
 // are held against.
+//
+// Rule: every rank hears every rank, each at 1/P.
+//
+// Paper: none.
+//
+// Tuning: none.
+//
+// Cost: P−1 messages a rank and round; the mean is exact.
 type CompleteGraph struct{}
 
 var _ = Graphs.Add("complete", "everybody with everybody: exact mean each round", CompleteGraph{})

@@ -5,6 +5,12 @@ import "math/bits"
 // ExponentialGraph lets rank i send to i+1, i+2, i+4, … all in one round, each
 // value at 1/(1+log2 P): a directed graph whose gap falls only like 1/log P, at
 // log2 P messages a round (Assran et al. 2019; Ying et al. 2021).
+//
+// Rule: rank i sends to i + 2ᵏ for all 2ᵏ < P.
+//
+// Tuning: none.
+//
+// Cost: log2 P messages a rank and round.
 type ExponentialGraph struct{}
 
 var _ = Graphs.Add("exponential", "to ranks 1, 2, 4, … ahead in one round: directed, gap about 2/(1+log2 P)", ExponentialGraph{})

@@ -5,6 +5,14 @@ package collective
 // by turns, and log2 P rounds make the exact mean. On other sizes ranks without
 // a partner rest, and every other time round the numbering shifts by one, so that
 // they are not always the same.
+//
+// Rule: x ← (x + x of the partner)/2.
+//
+// Paper: none.
+//
+// Tuning: P a power of two, for exact means.
+//
+// Cost: one message a rank and round.
 type Pairs struct{}
 
 var _ = Graphs.Add("pairs", "disjoint pairs average, by turns: symmetric, one message a round", Pairs{})

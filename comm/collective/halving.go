@@ -8,6 +8,12 @@ package collective
 //
 // Where P is no power of two, the ranks beyond the largest one fold in and out,
 // which costs two more steps and 2·n more elements for them.
+//
+// Rule: recursive halving, then recursive doubling.
+//
+// Tuning: none.
+//
+// Cost: 2·n·(P−1)/P elements a rank, 2·log2 P steps.
 type Halving struct{}
 
 var _ = Topologies.Add("halving", "recursive halving and doubling (Rabenseifner): least bytes, 2·log2 P steps", Halving{})

@@ -6,6 +6,15 @@ package collective
 // however many ranks the node has; the leader is the bottleneck, with log2 k·n
 // elements of its node's and what its topology asks for. The last node may have
 // fewer ranks.
+//
+// Rule: a tree within each node, a topology among their first ranks, and back.
+//
+// Paper: none.
+//
+// Tuning: the topology among leaders, as for as many ranks as there are nodes.
+//
+// Cost: n elements each way at a node's NIC, times what the inner topology
+// sends; log2 k steps each way within nodes of k ranks.
 type Leaders struct {
 	Outer Topology `doc:"topology of the leaders"`
 	Group int      `doc:"successive ranks that share a node; 0: what the run knows"`

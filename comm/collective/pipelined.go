@@ -4,6 +4,15 @@ package collective
 // at once: height log2 P as the binomial tree has, but two neighbours below
 // instead of log2 P at the root, and no waiting for whole vectors. A rank with
 // two children sends 3·n elements and receives as many, whatever P.
+//
+// Rule: a reduce up and a broadcast down one binary tree, chunk by chunk.
+//
+// Paper: none.
+//
+// Tuning: chunks small enough to fill the tree, large enough to hide the
+// latency.
+//
+// Cost: up to 3·n elements a rank, 2·log2 P steps and one a chunk.
 type Pipelined struct {
 	Chunks int `doc:"chunks; 0: as many as the default costs of auto suggest"`
 }

@@ -11,6 +11,12 @@ import "fmt"
 //
 // Without option and without knowledge of nodes it is one ring. Ranks of a last
 // node that is not full fold onto those of the first.
+//
+// Rule: scatter within nodes, all-reduce across them, gather within nodes.
+//
+// Tuning: group is the ranks of a node, where the cluster does not say.
+//
+// Cost: little more than 2·n elements at a node's NIC; 2(k−1) + 2(m−1) steps.
 type Rings struct {
 	Group int `doc:"successive ranks that share a node; 0: what the run knows"`
 }

@@ -12,6 +12,13 @@ import "fmt"
 // ranks the torus is one ring. Where a given X does not divide P, the P mod X
 // ranks beyond fold in and out, which costs two more steps and 2·n more elements
 // for them; with X above P there is one row.
+//
+// Rule: scatter along rows, all-reduce along columns, gather along rows.
+//
+// Tuning: x near the root of P; the length of a row of the machine where there
+// is one.
+//
+// Cost: 2·n·(P−1)/P elements a rank, 2(X−1) + 2(P/X−1) steps.
 type Torus struct {
 	X int `doc:"ranks in a row; 0: the most square torus that P allows"`
 }

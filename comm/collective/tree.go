@@ -9,6 +9,15 @@ package collective
 // and its children share its NIC, so that the deepest subtree has to wait: on the
 // virtual cluster 64 MB at 1 Gb/s take 1.23 times the closed form with 4 ranks, 1.46
 // with 8, 1.69 with 16 and 1.91 with 32.
+//
+// Rule: a reduce to rank 0 along a binomial tree, and a broadcast back.
+//
+// Paper: none.
+//
+// Tuning: none.
+//
+// Cost: up to n·log2 P elements at the root, 2·log2 P steps, 2(P−1) frames in
+// all.
 type Tree struct{}
 
 var _ = Topologies.Add("tree", "binomial tree to rank 0 and back: fewest frames, 2·log2 P steps", Tree{})

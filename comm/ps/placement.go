@@ -49,6 +49,14 @@ var Placements = registry.New[Placement]("placement")
 // RoundRobin places whole tensors in turn, as TensorFlow's
 // replica_device_setter does by default: simple, and badly balanced as soon as
 // one tensor dominates.
+//
+// Rule: tensor i lives on shard i mod S.
+//
+// Paper: none; the rule is TensorFlow's.
+//
+// Tuning: none.
+//
+// Cost: the shard with the largest tensor is waited for.
 type RoundRobin struct{}
 
 var _ = Placements.Add("round_robin", "whole tensors in turn (TensorFlow's default)", RoundRobin{})
@@ -64,6 +72,14 @@ func (RoundRobin) Place(tensors []Tensor, shards int) [][]Piece {
 
 // Greedy places each whole tensor on the shard that holds the fewest elements
 // so far (TensorFlow's GreedyLoadBalancingStrategy with byte_size_load_fn).
+//
+// Rule: each tensor in turn to the least loaded shard.
+//
+// Paper: none; the rule is TensorFlow's.
+//
+// Tuning: none.
+//
+// Cost: no shard is fuller than the mean by more than the largest tensor.
 type Greedy struct{}
 
 var _ = Placements.Add("greedy", "whole tensors, each to the least loaded shard (TensorFlow's load balancing)", Greedy{})
@@ -87,6 +103,15 @@ func (Greedy) Place(tensors []Tensor, shards int) [][]Piece {
 // Balanced cuts tensors so that all shards hold the same number of elements, give
 // or take one, or where cuts fall on rows, half a row at either end. A shard whose
 // share lies within one row holds nothing.
+//
+// Rule: shard j has the elements from ⌊j·n/S⌋ to ⌊(j+1)·n/S⌋, cut between rows
+// where a codec uses them.
+//
+// Paper: none.
+//
+// Tuning: none.
+//
+// Cost: a tensor may be in several pieces, each a block of its own to the codec.
 type Balanced struct{}
 
 var _ = Placements.Add("balanced", "tensors cut so that all shards are equal", Balanced{})

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,23 @@ import (
 
 //go:embed help/*.txt
 var helpFiles embed.FS
+
+// docsText is what the types of parts say of themselves: for each a line "== " with
+// its import path and name, and then its comment as text.
+//
+//go:generate go test . -run TestDocsAreFresh -update
+//go:embed docs.txt
+var docsText string
+
+// docs is docsText by type; parts from elsewhere have none.
+var docs = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	for _, part := range strings.Split(docsText, "\n== ") {
+		name, text, _ := strings.Cut(strings.TrimPrefix(part, "== "), "\n")
+		out[name] = strings.TrimSpace(text)
+	}
+	return out
+})
 
 // topic is a page of help. Its first line is its title.
 type topic struct{ name, title, text string }
@@ -124,9 +142,11 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		fmt.Fprintf(e.out, "\nA recipe (gradlab help recipes).\n  gradlab run %s\n  gradlab recipe %s\n", en.Name, en.Name)
 		return
 	case "studies":
+		e.helpDoc(en)
 		fmt.Fprintf(e.out, "\n  gradlab reproduce %s\n", en.Name)
 		return
 	}
+	e.helpDoc(en)
 	key, _, _ := strings.Cut(k.used, ",")
 	recipe, beside := "quickstart", wants[k.name]+wants[k.name+" "+en.Name]
 	if k.name == "clusters" || k.name == "devices" { // whose models have profiles
@@ -149,6 +169,14 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		fmt.Fprintf(w, "  %s=%s\t%s\t%s\n", p.Key, p.Default, p.Type, p.Doc)
 	}
 	w.Flush()
+}
+
+// helpDoc prints what the type of an entry says of itself: formula, paper, tuning
+// and cost.
+func (e *env) helpDoc(en registry.Entry) {
+	if text := docs()[en.Type]; text != "" {
+		fmt.Fprintf(e.out, "\n%s\n", text)
+	}
 }
 
 // helpWords is everything there is help on.

@@ -14,6 +14,8 @@ import (
 )
 
 // Advisor checks what `gradlab advise` predicts against the virtual cluster.
+//
+// Source: no publication: the virtual cluster, run without weights.
 type Advisor struct{}
 
 var _ = Studies.Add("advisor", "what gradlab advise predicts, beside the virtual cluster: error and regret", Advisor{})

@@ -7,6 +7,9 @@ import (
 
 // DDL is the scaling of PowerAI DDL with and without overlap of reduction and
 // backward pass.
+//
+// Source: Cho et al. 2017, PowerAI DDL, as quoted in COMS E6998, lecture 5
+// (2019).
 type DDL struct{}
 
 var _ = Studies.Add("ddl", "PowerAI DDL: ResNet-50 on 4 to 256 P100, reduction overlapped (Caffe) or not (Torch)", DDL{})

@@ -9,6 +9,8 @@ import (
 
 // EASGDTau compares what rare communication does to DOWNPOUR and to elastic
 // averaging.
+//
+// Source: Zhang, Choromanska and LeCun 2015, figures as recalled.
 type EASGDTau struct{}
 
 var _ = Studies.Add("easgd-tau", "DOWNPOUR degrades where workers talk every 16 or 64 steps, elastic averaging does not", EASGDTau{})

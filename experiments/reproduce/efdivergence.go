@@ -10,6 +10,8 @@ import (
 
 // EFDivergence shows that error feedback over a codec that is no contraction
 // diverges, and two cures.
+//
+// Source: GRACE's published runs (Xu et al. 2021).
 type EFDivergence struct{}
 
 var _ = Studies.Add("ef-divergence", "error feedback over QSGD with whole-layer norms diverges; two cures", EFDivergence{})

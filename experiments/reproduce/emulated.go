@@ -21,6 +21,8 @@ import (
 // Emulated asks how far the virtual cluster can be believed: real processes behind
 // NICs and devices that take their time are measured with 2, 4 and 8 workers, and
 // the virtual cluster, fitted to 2 and 4, predicts 8.
+//
+// Source: no publication: processes of this machine, measured as the study runs.
 type Emulated struct{}
 
 var _ = Studies.Add("emulated", "the virtual cluster against real processes behind emulated NICs: fitted on 2 and 4 workers, predicts 8", Emulated{})

@@ -8,6 +8,8 @@ import (
 
 // GCPMNIST is asynchronous training of a CNN on MNIST with one to five workers
 // on cloud machines: how long 10,000 steps take, and what they learn.
+//
+// Source: Gagliano 2018, distributed TensorFlow on Google Cloud.
 type GCPMNIST struct{}
 
 var _ = Studies.Add("gcp-mnist", "asynchronous training on MNIST with 1 to 5 cloud workers: times fitted to three, accuracy trained", GCPMNIST{})

@@ -11,6 +11,9 @@ import (
 
 // GRACEBytes compares what GRACE counted for a step of a worker with what the
 // same methods take when they are packed.
+//
+// Source: sands-lab/grace-data, recorded volumes of five benchmarks (Xu et al.
+// 2021).
 type GRACEBytes struct{}
 
 var _ = Studies.Add("grace-bytes", "bytes a step as GRACE counted them, beside ours packed", GRACEBytes{})

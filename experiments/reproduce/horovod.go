@@ -7,6 +7,9 @@ import (
 
 // Horovod is the scaling of Horovod's ring all-reduce to 128 GPUs over RDMA and
 // TCP, and of TensorFlow's parameter servers beside it.
+//
+// Source: Sergeev and Del Balso 2018, as quoted in COMS E6998 (2019); Horovod's
+// documentation.
 type Horovod struct{}
 
 var _ = Studies.Add("horovod", "Horovod on 128 GPUs: three networks, RDMA and TCP, beside TensorFlow's parameter servers", Horovod{})

@@ -11,6 +11,9 @@ import (
 )
 
 // LocalSGD is the ablation of local steps and of the outer rule.
+//
+// Source: Lin et al. 2020, Wang et al. 2019, Douillard et al. 2023 (as
+// recalled).
 type LocalSGD struct{}
 
 var _ = Studies.Add("local-sgd", "local steps H and the outer rule: bytes, accuracy, what outer momentum is worth", LocalSGD{})

@@ -11,6 +11,8 @@ import (
 
 // OSU is training on processors: one process a node, several, and many nodes;
 // and the same question asked of this machine.
+//
+// Source: Jain, Awan, Subramoni and Panda 2019, speed-ups in the text of a talk.
 type OSU struct{}
 
 var _ = Studies.Add("osu", "training on CPUs: threads, processes a node, nodes; on Stampede2's model and on this machine", OSU{})

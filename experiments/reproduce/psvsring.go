@@ -9,6 +9,8 @@ import (
 
 // PSvsRing is the communication cost of a parameter server and of a ring
 // all-reduce over the number of processes.
+//
+// Source: COMS E6998, lecture 5 (2019).
 type PSvsRing struct{}
 
 var _ = Studies.Add("ps-vs-ring", "bytes and time of a parameter server and of a ring all-reduce", PSvsRing{})

@@ -11,6 +11,8 @@ import (
 )
 
 // SlowNode makes one of the workers slow and sees who waits for it.
+//
+// Source: Lian et al. 2018, as recalled.
 type SlowNode struct{}
 
 var _ = Studies.Add("slow-node", "one worker 10 and 100 times slower: who stalls, and what it costs in accuracy", SlowNode{})

@@ -17,6 +17,8 @@ import (
 // on servers that live beside the workers, a frame a tensor, gradients that leave
 // during the backward pass, a barrier, parameters that arrive during the forward
 // pass.
+//
+// Source: Bugliarello 2017, Distributed TensorFlow: a performance evaluation.
 type TFPS struct {
 	Fit bool `doc:"fit the parameters of the clusters anew instead of taking those of the data files"`
 }

@@ -145,6 +145,7 @@ type Entry struct {
 	About  string  `json:"about"`
 	Spec   string  `json:"spec"`
 	Params []Param `json:"params,omitempty"`
+	Type   string  `json:"-"` // of the prototype: import path, a dot, and its name
 }
 
 // Entries describes everything enrolled, sorted by name.
@@ -154,6 +155,7 @@ func (t *Table[T]) Entries() []Entry {
 		p := t.protos[n]
 		e := Entry{Name: n, About: t.about[n], Spec: t.Spec(p)}
 		v := reflect.ValueOf(p)
+		e.Type = v.Type().PkgPath() + "." + v.Type().Name()
 		for _, f := range fields(v.Type()) {
 			e.Params = append(e.Params, Param{
 				Key: f.key, Type: t.typeName(f.typ), Default: t.format(v.Field(f.index)), Doc: f.doc,

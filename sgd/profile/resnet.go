@@ -6,12 +6,12 @@ type ResNet50 struct {
 	Classes int `doc:"outputs of the classifier"`
 }
 
-// ResNet101 is ResNet-101, likewise.
+// ResNet101 is ResNet-101 at 224×224, version 1, as ResNet50 (He et al. 2015).
 type ResNet101 struct {
 	Classes int `doc:"outputs of the classifier"`
 }
 
-// ResNet152 is ResNet-152, likewise.
+// ResNet152 is ResNet-152 at 224×224, version 1, as ResNet50 (He et al. 2015).
 type ResNet152 struct {
 	Classes int `doc:"outputs of the classifier"`
 }

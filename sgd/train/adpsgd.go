@@ -27,6 +27,11 @@ import (
 // An update of the run is a step of any worker. A worker's schedule goes by its
 // own steps. Where a run reports staleness, it is how often others changed xᵢ while
 // a gradient was made.
+//
+// Tuning: the rate as in synchronous training; pairs and ring keep messages few.
+//
+// Cost: parameters to and from one neighbour a step, hidden behind the gradient;
+// a copy of the parameters a worker.
 type ADPSGD struct{}
 
 var _ = Modes.Add("adpsgd", "every worker averages with one neighbour at a time and waits for nobody: AD-PSGD", ADPSGD{})

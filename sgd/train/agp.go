@@ -25,6 +25,11 @@ import (
 // A message is acknowledged on receipt, by an activity that waits for nobody, and
 // a worker has at most one under way to each of its neighbours. Updates, schedules
 // and staleness are counted as in mode adpsgd.
+//
+// Tuning: graph one_peer; least only where one worker is many times slower.
+//
+// Cost: parameters to each neighbour of the step; a copy of the parameters a
+// worker.
 type AGP struct {
 	Least float64 `doc:"weight that a worker keeps; it pushes nothing where less would be left"`
 }

@@ -22,6 +22,15 @@ import (
 // parameters. The sums are applied by whatever optimizer the job has, inside
 // each shard: adagrad is the published choice.
 //
+// Rule: local steps on a copy; their sum pushed every n_push steps, parameters
+// fetched every n_fetch.
+//
+// Tuning: adagrad in the shards; a warm start; n_push and n_fetch as large as
+// learning allows.
+//
+// Cost: 1/n_push of the gradients up, 1/n_fetch of the parameters down; a copy
+// of the parameters a worker.
+//
 // With overlap a replica goes on computing while it fetches and takes up the
 // new parameters at its next fetch point, as published; without, it waits for
 // them. Either way it has at most one push and one fetch under way. Warm start:

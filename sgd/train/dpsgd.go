@@ -21,6 +21,12 @@ import (
 // With adapt a worker makes its step first and averages what comes of it,
 // xᵢ ← Σⱼ Wᵢⱼ·(xⱼ − rate·direction(gⱼ)): on the complete graph that is synchronous
 // SGD, but nothing is hidden behind computing.
+//
+// Tuning: the rate as in synchronous training; a graph with a larger gap where
+// workers drift apart.
+//
+// Cost: parameters to each neighbour a step, while the gradient is made; a copy
+// of the parameters a worker.
 type DPSGD struct {
 	Adapt bool `doc:"step, then average; otherwise average while the gradient is made, as published"`
 }

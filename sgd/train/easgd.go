@@ -31,6 +31,12 @@ import (
 // the gradient is taken, too).
 //
 // An update of the run is one of the centre, which is what is evaluated.
+//
+// Tuning: beta=0.9, so that α·workers = 0.9, as in the paper; tau from 1 to 64,
+// the larger the fewer bytes.
+//
+// Cost: parameters down and a force up every tau steps; a copy of the parameters
+// a worker.
 type EASGD struct {
 	Tau   int     `doc:"steps of a worker between its exchanges"`
 	Beta  float64 `doc:"share of the way to the mean that the centre goes when all workers have pulled it: alpha = beta/workers"`

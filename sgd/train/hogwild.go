@@ -28,6 +28,13 @@ import (
 // Workers must share memory: net local. Updates are counted as in mode adpsgd;
 // staleness is how many updates others made between reading and writing. Nothing
 // travels, so no bytes are billed.
+//
+// Rule: w ← w − rate·direction(g at w as read), value by value, atomically.
+//
+// Tuning: the rate as in asynchronous training of as many workers.
+//
+// Cost: no bytes; an atomic load and a compare-and-swap a value; a copy of the
+// parameters a worker.
 type Hogwild struct{}
 
 var _ = Modes.Add("hogwild", "workers of one process write to shared parameters without a lock; net local only", Hogwild{})

@@ -30,6 +30,12 @@ import (
 // A step of the run is a local step of every worker. Reports, evaluations (of
 // a, the averaged model), checkpoints and stops come at the end of the round in
 // which they fall due; the last round ends with the run.
+//
+// Tuning: h from 4 to 16 for sgd, hundreds for DiLoCo; the outer rule as in the
+// table above.
+//
+// Cost: one exchange a round in place of one a step; a copy of the parameters a
+// worker.
 type LocalSGD struct {
 	H      int     `doc:"local steps in a round"`
 	LR     float64 `doc:"rate of the outer rule"`

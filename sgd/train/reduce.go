@@ -19,9 +19,27 @@ import (
 // workers themselves, and every worker applies the same update, so no
 // parameters travel. Codecs whose payloads add are summed over the topology;
 // others are all-gathered and decoded in rank order.
+//
+// Rule: w ← w − rate·direction(mean of the codec's sums), on every rank.
+//
+// Paper: none of its own; the topologies have theirs.
+//
+// Tuning: overlap=true with buckets of some MB; topology auto until measured
+// otherwise.
+//
+// Cost: 2·n·(P−1)/P elements a rank with raw and a ring; every step waits for
+// the slowest rank.
 type Reduce struct{}
 
 // Gather is Reduce with the all-gather road forced for every codec.
+//
+// Rule: w ← w − rate·direction(mean of the decoded payloads), on every rank.
+//
+// Paper: none.
+//
+// Tuning: for comparison with reduce; codecs that sum are better off there.
+//
+// Cost: a payload from every rank to every rank: bytes grow with the ranks.
 type Gather struct{}
 
 var (

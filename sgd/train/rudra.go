@@ -35,6 +35,14 @@ import (
 // Codecs work on every edge: a relay decodes, adds and encodes anew, with a
 // residual of its own. What is counted as up and down is what the servers got and
 // sent; each rank's traffic is in its report.
+//
+// Rule: each relay sends the sum of what its children sent, encoded anew.
+//
+// Tuning: tree so that the servers and each relay have few children; threads
+// where computing is short.
+//
+// Cost: a decoding and an encoding a child and level; staleness grows with the
+// depth of the tree.
 type Rudra struct {
 	Tree    int  `spec:",show" doc:"children of a relay and of the servers, at least 2"`
 	Threads bool `doc:"learners push and pull while they compute: Rudra-adv*"`

@@ -35,6 +35,14 @@ import (
 // Optimizer and schedule have no say. Bits depend on the order of arrival on real
 // clocks, and repeat on the virtual one. A marked point of the run
 // (checkpoint_every) comes every so many iterations.
+//
+// Rule: w ← w − α·H·∇F, H from the last pairs of the history, α by line search.
+//
+// Tuning: portions many more than workers; backup=1 where some are slow;
+// history=10.
+//
+// Cost: a gradient of the whole batch an evaluation; two vectors a pair of the
+// history, spread over the shards.
 type Sandblaster struct {
 	Portions int `doc:"portions of a batch; 0: as many as the training set has, which then is the batch of every iteration"`
 	History  int `doc:"pairs of steps and changes of the gradient to learn from"`

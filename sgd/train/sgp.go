@@ -29,6 +29,11 @@ import (
 // be left with no less than 1/64.
 //
 // The weight travels in the frame's header and is not billed.
+//
+// Tuning: graph one_peer; late=1 or 2 where messages take as long as gradients.
+//
+// Cost: parameters to each neighbour of the step; a copy of the parameters a
+// worker.
 type SGP struct {
 	Late int `doc:"steps after which a message is taken in: 0 at once, more (up to 8) is overlap-SGP"`
 }

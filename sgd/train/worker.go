@@ -24,6 +24,17 @@ import (
 // With Barrier a push is answered without parameters, and a worker asks for them
 // once all shards have answered: what TensorFlow's synchronous replicas do, whose
 // tokens come when every variable has been updated. It costs a round trip.
+//
+// Rule: w ← w − rate·direction(mean of the gradients that the policy lets
+// through).
+//
+// Paper: none of its own; the policies have theirs.
+//
+// Tuning: as many servers as the network needs, placement=balanced;
+// overlap=true.
+//
+// Cost: a gradient up and parameters down a step and worker, all through the
+// servers' NICs.
 type Server struct{ Barrier bool }
 
 var _ = Modes.Add("server", "parameter servers; a push is answered with the next parameters", Server{})
