@@ -13,9 +13,9 @@ import (
 // t is counted in epochs since the cycle began. Fall = 1 is his triangular
 // policy, 0.5 his triangular2.
 //
-// Tuning: his range test raises the rate in one long rise (gradlab run with a
-// large up) and takes as Low the rate at which accuracy starts to rise, as High
-// the one at which it gets ragged; a rise of 2 to 10 epochs.
+// Tuning: his range test raises the rate in one long rise (a large up). Low is
+// then the rate at which accuracy starts to rise, High the one at which it gets
+// ragged; a rise takes 2 to 10 epochs.
 //
 // Cost: none.
 type Cyclic struct {

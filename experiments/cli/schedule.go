@@ -160,7 +160,7 @@ func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
 		}
 		cells = append(cells, row)
 	}
-	if err := figure.Table(e.out, "box", head, cells, right); err != nil {
+	if err := (figure.Table{Header: head, Rows: cells, Right: right, Lead: 2}).Write(e.out, "box", width(e.out)); err != nil {
 		return err
 	}
 	for _, c := range curves {
