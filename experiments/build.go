@@ -141,8 +141,8 @@ func (c *Config) resolve() error {
 	}
 	errs = append(errs, c.checkDeaths()...)
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
-		if _, ok := m.(train.Hogwild); ok && c.Net != "local" {
-			errs = append(errs, fmt.Errorf("key \"mode\": workers of hogwild write to memory that they share, which net=%s does not give them; use net=local", c.Net))
+		if m.Traits(&train.Job{Mode: m}).SharedMemory && c.Net != "local" {
+			errs = append(errs, fmt.Errorf("key \"mode\": workers of %s write to memory that they share, which net=%s does not give them; use net=local", train.Modes.Name(m), c.Net))
 		}
 	}
 	if _, err := c.modelSpec(); err != nil {

@@ -3,11 +3,11 @@ package experiments
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/emulate"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // checkEmulate refuses what emulated NICs and devices do not know.
@@ -18,8 +18,8 @@ func (c *Config) checkEmulate() error {
 	if c.Net == "sim" {
 		return errors.New("key \"emulate\": net=sim is virtual already; use net=local or net=grpc")
 	}
-	if strings.HasPrefix(c.Mode, "hogwild") {
-		return errors.New("key \"emulate\": devices of their own share no memory, which mode hogwild is about; use mode adpsgd or agp")
+	if m, err := train.Modes.Parse(c.Mode); err == nil && m.Traits(&train.Job{Mode: m}).SharedMemory {
+		return fmt.Errorf("key \"emulate\": devices of their own share no memory, which mode %s is about; use mode adpsgd or agp", train.Modes.Name(m))
 	}
 	def := Default()
 	for _, k := range []string{"network.stream", "network.per_host", "network.colocate", "network.rack", "network.model"} {

@@ -99,11 +99,8 @@ func TestModesHeedWhatTheyClaim(t *testing.T) {
 			if !tried {
 				t.Fatal("runs on no base")
 			}
-			m, ok := train.Modes.MustParse(e.Name).(train.Heeding)
-			if !ok {
-				return
-			}
-			for _, choice := range m.Heeds() {
+			m := train.Modes.MustParse(e.Name)
+			for _, choice := range m.Traits(&train.Job{Mode: m}).Heeds {
 				if shown[choice] == "" {
 					t.Errorf("claims to heed %s, but no run shows it", choice)
 				}

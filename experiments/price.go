@@ -24,7 +24,7 @@ import (
 func (c Config) Trajectory() string {
 	servers := true
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
-		servers = m.Servers(1) > 0
+		servers = (&train.Job{Mode: m}).Served()
 	}
 	return c.hash(func(k Key) bool {
 		switch k.Name {

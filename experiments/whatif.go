@@ -147,15 +147,7 @@ func changeable(changes []string) error {
 // unsteady says whether later updates of a run take another time, or other
 // bytes, than its first, so that these say nothing about all of them.
 func (c Config) unsteady(j *train.Job) bool {
-	switch m := j.Mode.(type) {
-	case train.LocalSGD: // nor is a part of a round in proportion
-		return m.H > 1
-	case train.Downpour:
-		if c.WarmStart > 0 {
-			return true
-		}
-	}
-	return j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || warmsUp(j.Codec) || warmsUp(j.DownCodec)
+	return !j.Mode.Traits(j).Steady || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || warmsUp(j.Codec) || warmsUp(j.DownCodec)
 }
 
 // warmsUp says whether a codec, or one inside it, sends more at first.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 //go:embed help/*.txt
@@ -118,12 +119,11 @@ func (e *env) helpNamed(name string) (found bool) {
 	return found
 }
 
-// wants is what recipe quickstart lacks for kinds of things, or single ones, to be
-// tried in it.
+// wants is what recipe quickstart lacks for kinds of things to be tried in it; single
+// modes say it themselves.
 var wants = map[string]string{
 	"policies": " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
-	"graphs":         " codec=raw mode=sgp",
-	"modes downpour": " policy=asp", "modes hogwild": " net=local", "modes sandblaster": " optimizer=sgd",
+	"graphs": " codec=raw mode=sgp",
 }
 
 func (e *env) helpEntry(k kind, en registry.Entry) {
@@ -148,7 +148,10 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	}
 	e.helpDoc(en)
 	key, _, _ := strings.Cut(k.used, ",")
-	recipe, beside := "quickstart", wants[k.name]+wants[k.name+" "+en.Name]
+	recipe, beside := "quickstart", wants[k.name]
+	if m, ok := train.Modes.Proto(en.Name); ok && k.name == "modes" {
+		beside = strings.TrimSuffix(" "+m.Traits(&train.Job{Mode: m}).Try, " ")
+	}
 	if k.name == "clusters" || k.name == "devices" { // whose models have profiles
 		recipe = "scaling run=ring"
 	}

@@ -220,7 +220,7 @@ func (r *Run) Servers() bool {
 		return r.Result.Servers
 	}
 	m, err := train.Modes.Parse(r.Config.Mode)
-	return err == nil && m.Servers(r.Config.Servers) > 0
+	return err == nil && (&train.Job{Mode: m}).Served()
 }
 
 // Crossed is the number of bytes that crossed the network, of those sent by

@@ -154,7 +154,7 @@ func operations(j *train.Job) float64 {
 // traffic is the bytes of an update over the network, by what codecs claim: an
 // upper bound where payloads depend on the data.
 func traffic(j *train.Job) float64 {
-	_, gather := j.Mode.(train.Gather)
+	gather := j.Mode.Traits(j).Gathers
 	var payload, asked, summed, gathered float64
 	cuts := slices.Concat(j.Cuts()...)
 	for _, cut := range cuts {
@@ -178,9 +178,9 @@ func traffic(j *train.Job) float64 {
 		}
 	}
 	w := float64(j.Workers)
-	pushes := float64(j.Mode.PerUpdate(j))
+	pushes := float64(j.PerUpdate())
 	switch {
-	case j.Mode.Servers(j.Servers) > 0:
+	case j.Served():
 		down := 0.0
 		for _, cut := range cuts {
 			b := cut.Block

@@ -36,23 +36,13 @@ type ADPSGD struct{}
 
 var _ = Modes.Add("adpsgd", "every worker averages with one neighbour at a time and waits for nobody: AD-PSGD", ADPSGD{})
 
-// Servers implements Mode.
-func (ADPSGD) Servers(int) int { return 0 }
-
-// PerUpdate implements Mode.
-func (ADPSGD) PerUpdate(*Job) int { return 1 }
-
-func (ADPSGD) free() bool        { return true }
-func (ADPSGD) models(j *Job) int { return j.Workers }
+// Traits implements Mode.
+func (ADPSGD) Traits(j *Job) Traits {
+	return Traits{PerUpdate: 1, Conduct: Free, Models: j.Workers, Steady: true, Codec: TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+}
 
 // Check implements Mode.
 func (ADPSGD) Check(j *Job) error {
-	if err := castOnly(j, "adpsgd"); err != nil {
-		return err
-	}
-	if err := notOverlapped(j, "adpsgd"); err != nil {
-		return err
-	}
 	if err := symmetric(j, "adpsgd"); err != nil {
 		return err
 	}

@@ -44,23 +44,13 @@ func (m AGP) Validate() error {
 	return nil
 }
 
-// Servers implements Mode.
-func (AGP) Servers(int) int { return 0 }
-
-// PerUpdate implements Mode.
-func (AGP) PerUpdate(*Job) int { return 1 }
-
-func (AGP) free() bool        { return true }
-func (AGP) models(j *Job) int { return j.Workers }
+// Traits implements Mode.
+func (AGP) Traits(j *Job) Traits {
+	return Traits{PerUpdate: 1, Conduct: Free, Models: j.Workers, Steady: true, Codec: TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+}
 
 // Check implements Mode.
 func (AGP) Check(j *Job) error {
-	if err := castOnly(j, "agp"); err != nil {
-		return err
-	}
-	if err := notOverlapped(j, "agp"); err != nil {
-		return err
-	}
 	_, err := newPeer(j, 0, j.Codec)
 	return err
 }

@@ -42,30 +42,23 @@ func (m Choco) Validate() error {
 	return nil
 }
 
-// Servers implements Mode.
-func (Choco) Servers(int) int { return 0 }
+// Traits implements Mode.
+func (Choco) Traits(j *Job) Traits {
+	return Traits{PerUpdate: j.Workers, Conduct: InStep, Models: j.Workers, Timeless: true, Steady: true, Codec: TakesForgetful, Heeds: gossipHeeds, Refuses: chocoRefuses}
+}
 
-// PerUpdate implements Mode.
-func (Choco) PerUpdate(j *Job) int { return j.Workers }
-
-func (Choco) free() bool        { return false }
-func (Choco) models(j *Job) int { return j.Workers }
+var chocoRefuses = map[string]string{
+	"overlap": gossipRefuses["overlap"],
+	"codec":   "it sends differences to what others know, which are their own feedback, and a codec that keeps what it leaves out, at either end, would add it a second time; use the codec inside by itself, or one without memory",
+}
 
 // Check implements Mode.
 func (m Choco) Check(j *Job) error {
-	if err := notOverlapped(j, "choco"); err != nil {
-		return err
-	}
 	if err := symmetric(j, "choco"); err != nil {
 		return err
 	}
-	switch {
-	case j.Graph.Period(j.Workers) != 1:
+	if j.Graph.Period(j.Workers) != 1 {
 		return fmt.Errorf("mode choco keeps what it knows of all neighbours in one sum and wants a graph that is the same in every step, such as ring or complete; %s changes", collective.Graphs.Spec(j.Graph))
-	case feedsBack(j.Codec):
-		return fmt.Errorf("codec %s: mode choco sends differences to what others know, which are their own feedback, and a codec that keeps what it leaves out would add it a second time; use the codec inside by itself, or one without memory", compress.Families.Spec(j.Codec))
-	case compress.KeepsReceiver(j.Codec):
-		return fmt.Errorf("codec %s: what others know is estimate enough; use the codec inside by itself", compress.Families.Spec(j.Codec))
 	}
 	_, err := newPeer(j, 0, j.Codec)
 	return err

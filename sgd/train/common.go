@@ -24,8 +24,10 @@ type common struct {
 
 func newCommon(j *Job) (*common, error) {
 	rule := j.Optimizer
-	if m, ok := j.Mode.(interface{ outer(*Job) sgd.Optimizer }); ok {
-		rule = m.outer(j)
+	if j.Heeds("outer") { // the optimizer is each worker's own
+		if rule = j.Outer; rule == nil {
+			rule = sgd.Plain{}
+		}
 	}
 	opt, err := newStepper(rule, j.Model.Layout(), j.cores.limit())
 	if err != nil {

@@ -6,18 +6,6 @@ import (
 	"github.com/gradlab/gradlab/comm"
 )
 
-// conducted is implemented by modes whose workers heed the observer, there being
-// no server to end the run; see pace.
-type conducted interface {
-	// free says that nobody waits for anybody: then an update of the run is a
-	// step of any worker, and the observer counts them. Otherwise every worker
-	// makes as many steps as there are updates.
-	free() bool
-	// models is the number of workers, from rank 0 on, that have parameters to
-	// show.
-	models(j *Job) int
-}
-
 // conductor is the observer's side of pace. It calls for evaluations,
 // checkpoints and the end of free runs, and for stops of any.
 type conductor struct {
@@ -41,9 +29,10 @@ type conductor struct {
 	gone    map[int]bool // ended
 }
 
-func newConductor(o *Observer, h comm.Host, m conducted) (c *conductor, err error) {
+func newConductor(o *Observer, h comm.Host) (c *conductor, err error) {
 	j := o.Job
-	c = &conductor{o: o, h: h, free: m.free(), models: m.models(j), up: make([]uint64, j.Workers), down: make([]uint64, j.Workers), gone: map[int]bool{}}
+	t := j.traits()
+	c = &conductor{o: o, h: h, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers), gone: map[int]bool{}}
 	if o.Start != nil {
 		c.made = int(o.Start.Ints["version"])
 		err = c.meter.load(o.Start)

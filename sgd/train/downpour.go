@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -39,23 +38,25 @@ type Downpour struct{}
 
 var _ = Modes.Add("downpour", "Downpour SGD: replicas fetch, compute and push side by side (Dean et al. 2012)", Downpour{})
 
-// Servers implements Mode.
-func (Downpour) Servers(n int) int { return n }
-
-// PerUpdate implements Mode: a push carries NPush gradients.
-func (Downpour) PerUpdate(j *Job) int {
-	return j.policy().PerUpdate * max(1, j.NPush)
+// Traits implements Mode: a push carries NPush gradients, and a replica that warms up
+// alone makes updates unlike those that come after.
+func (Downpour) Traits(j *Job) Traits {
+	push, together := max(1, j.NPush), j.synchronous()
+	return Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate * push, PerPush: push, Acked: true,
+		Outlives: !together, Steady: j.WarmStart == 0,
+		Codec: TakesAll, Down: TakesCasts, Heeds: downpourHeeds, Refuses: downpourRefuses, Try: "policy=asp"}
 }
 
-func (Downpour) perPush(j *Job) int { return max(1, j.NPush) }
+var (
+	downpourHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "n_fetch", "n_push", "warm_start", "overlap"}
+	downpourRefuses = map[string]string{"down_codec": "replicas change their own copy between fetches"}
+)
 
 // Check implements Mode.
 func (Downpour) Check(j *Job) error {
 	switch {
 	case j.NFetch < 1 || j.NPush < 1:
 		return fmt.Errorf("n_fetch is %d and n_push is %d, want at least 1", j.NFetch, j.NPush)
-	case !isCast(j.DownCodec):
-		return errors.New("down_codec must be raw, fp16 or bf16 in mode downpour: replicas change their own copy between fetches")
 	case j.policy().Voids:
 		return fmt.Errorf("policy %s cancels gradients that are being computed, which replicas of mode downpour have applied to their own parameters already; use mode server", staleness.Policies.Spec(j.Policy))
 	case j.policy().Waits:
@@ -224,7 +225,7 @@ func (r *replica) atMark() bool {
 	every, steps := r.job.CheckpointEvery, r.step
 	if r.rank == 0 && r.job.WarmStart > 0 {
 		grid := r.job.NFetch * r.job.NPush
-		alone := r.job.WarmStart * r.job.Mode.PerUpdate(r.job)
+		alone := r.job.WarmStart * r.job.PerUpdate()
 		steps -= (alone + grid - 1) / grid * grid
 	}
 	return every > 0 && steps > 0 && steps%every == 0

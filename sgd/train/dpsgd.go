@@ -33,23 +33,13 @@ type DPSGD struct {
 
 var _ = Modes.Add("dpsgd", "every worker averages with its neighbours in the graph: D-PSGD", DPSGD{})
 
-// Servers implements Mode.
-func (DPSGD) Servers(int) int { return 0 }
-
-// PerUpdate implements Mode.
-func (DPSGD) PerUpdate(j *Job) int { return j.Workers }
-
-func (DPSGD) free() bool        { return false }
-func (DPSGD) models(j *Job) int { return j.Workers }
+// Traits implements Mode.
+func (DPSGD) Traits(j *Job) Traits {
+	return Traits{PerUpdate: j.Workers, Conduct: InStep, Models: j.Workers, Timeless: true, Steady: true, Codec: TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+}
 
 // Check implements Mode.
 func (m DPSGD) Check(j *Job) error {
-	if err := castOnly(j, "dpsgd"); err != nil {
-		return err
-	}
-	if err := notOverlapped(j, "dpsgd"); err != nil {
-		return err
-	}
 	if err := symmetric(j, "dpsgd"); err != nil {
 		return err
 	}

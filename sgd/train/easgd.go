@@ -65,13 +65,23 @@ func (m EASGD) alpha(j *Job) float64 {
 	return m.Beta / float64(j.Workers)
 }
 
-// Servers implements Mode.
-func (EASGD) Servers(n int) int { return n }
+// Traits implements Mode: a force comes after Tau gradients.
+func (m EASGD) Traits(j *Job) Traits {
+	together := j.synchronous()
+	return Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate * m.Tau, PerPush: m.Tau, Acked: true,
+		Timeless: together, Outlives: !together, Steady: true,
+		Codec: TakesForgetful, Down: TakesForgetful, Heeds: easgdHeeds, Refuses: easgdRefuses}
+}
 
-// PerUpdate implements Mode: a force comes after Tau gradients.
-func (m EASGD) PerUpdate(j *Job) int { return j.policy().PerUpdate * m.Tau }
-
-func (m EASGD) perPush(*Job) int { return m.Tau }
+var (
+	easgdHeeds   = []string{"servers", "placement", "policy", "down_codec"}
+	easgdRefuses = map[string]string{
+		"corrector":  "what the centre makes of a force is what the worker has felt of it",
+		"overlap":    "it exchanges whole parameters between steps and has nothing to overlap",
+		"codec":      "what a force leaves out stays in the distance, and a codec that keeps it, at either end, would add it a second time; use the codec inside by itself, or one without memory",
+		"down_codec": whyForgetful,
+	}
+)
 
 // Check implements Mode.
 func (m EASGD) Check(j *Job) error {
@@ -83,14 +93,6 @@ func (m EASGD) Check(j *Job) error {
 		return fmt.Errorf("option \"alpha\" is %v, and with policy bsp %d workers pull the centre at once: beta = workers·alpha is %.3g, and more than 1 throws it past their mean; set alpha to at most 1/%d, or set beta in its place", m.Alpha, j.Workers, together, j.Workers)
 	case !sync && !async:
 		return errors.New("mode easgd is synchronous with policy bsp or asynchronous with asp; other policies would take a force from the centre that the worker has felt")
-	case !j.corrector().None:
-		return errors.New("mode easgd wants corrector none: what the centre makes of a force is what the worker has felt of it")
-	case j.Overlap:
-		return errors.New("mode easgd exchanges whole parameters between steps; it has nothing to overlap")
-	case feedsBack(j.Codec):
-		return fmt.Errorf("codec %s: what a force leaves out stays in the distance, and a codec that keeps it would add it a second time; use the codec inside by itself, or one without memory", compress.Families.Spec(j.Codec))
-	case compress.KeepsReceiver(j.Codec):
-		return fmt.Errorf("codec %s: both ends of a force must decode it alike; use the codec inside by itself", compress.Families.Spec(j.Codec))
 	}
 	sh := j.shards()
 	if _, err := newServer(m.centre(j), 0, sh[0]); err != nil {

@@ -78,7 +78,7 @@ func TestModesAreAsPublished(t *testing.T) {
 	tried := apartFormulas
 	for i, c := range formulas {
 		j := job(t, append([]option{func(j *train.Job) { j.Updates = 60 }}, c.opts...)...)
-		if j.Mode.PerUpdate(j) == 1 { // as many steps of every worker
+		if j.PerUpdate() == 1 { // as many steps of every worker
 			j.Updates = 25 * j.Workers
 			j.Prepare()
 		}
@@ -161,7 +161,7 @@ func learningRate(t *testing.T, j *train.Job, updates int) float64 {
 
 // ownRate is the rate of a worker that goes by its own steps.
 func ownRate(t *testing.T, j *train.Job, step int) float64 {
-	return learningRate(t, j, step*j.Workers/j.Mode.PerUpdate(j))
+	return learningRate(t, j, step*j.Workers/j.PerUpdate())
 }
 
 // rule is an update rule with its moments: what is subtracted in step n, from 0 on.

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -39,28 +38,20 @@ type Hogwild struct{}
 
 var _ = Modes.Add("hogwild", "workers of one process write to shared parameters without a lock; net local only", Hogwild{})
 
-// Servers implements Mode.
-func (Hogwild) Servers(int) int { return 0 }
+// Traits implements Mode.
+func (Hogwild) Traits(*Job) Traits {
+	return Traits{PerUpdate: 1, Conduct: Free, Models: 1, SharedMemory: true, Steady: true, Codec: TakesPlain, Refuses: hogwildRefuses, Try: "net=local"}
+}
 
-// PerUpdate implements Mode.
-func (Hogwild) PerUpdate(*Job) int { return 1 }
+var hogwildRefuses = map[string]string{
+	"overlap": "workers exchange nothing",
+	"codec":   "it sends nothing that a codec could encode",
+}
 
-func (Hogwild) free() bool      { return true }
-func (Hogwild) models(*Job) int { return 1 }
-
-var errNotShared = errors.New("mode hogwild: workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")
+var errNotShared = errors.New("workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")
 
 // Check implements Mode.
 func (Hogwild) Check(j *Job) error {
-	if j.Here > 0 && j.Here < j.Workers {
-		return errNotShared
-	}
-	if !compress.Plain(j.Codec) {
-		return fmt.Errorf("mode hogwild sends nothing that codec %s could encode", compress.Families.Spec(j.Codec))
-	}
-	if err := notOverlapped(j, "hogwild"); err != nil {
-		return err
-	}
 	_, err := newPeer(j, 0, compress.Raw{})
 	return err
 }

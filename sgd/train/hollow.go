@@ -8,31 +8,11 @@ import (
 	"github.com/gradlab/gradlab/staleness"
 )
 
-// Timeless is implemented by modes whose runs may come out with the same bits
-// whatever anything takes, on every network and every device. Only the job decides:
-// in modes with servers its policy must claim Synchronous (staleness.PolicyTraits) besides, which
-// Job.Timeless looks at. A test runs every mode with every policy on two clusters
-// and compares the parameters.
-type Timeless interface{ Timeless(j *Job) bool }
-
 // Timeless says whether the parameters, the evaluations and the sizes of all
 // payloads of this job's run depend on nothing that time decides. Such a run needs
 // to be trained only once, and its times on other networks and devices come from
-// Hollowed.
-func (j *Job) Timeless() bool {
-	m, ok := j.Mode.(Timeless)
-	return ok && m.Timeless(j) && (j.Mode.Servers(max(1, j.Servers)) == 0 || j.synchronous())
-}
-
-// Timeless implements the claim of that name.
-func (Server) Timeless(*Job) bool   { return true }
-func (Reduce) Timeless(*Job) bool   { return true }
-func (Gather) Timeless(*Job) bool   { return true }
-func (LocalSGD) Timeless(*Job) bool { return true }
-func (EASGD) Timeless(*Job) bool    { return true }
-func (DPSGD) Timeless(*Job) bool    { return true }
-func (SGP) Timeless(*Job) bool      { return true }
-func (Choco) Timeless(*Job) bool    { return true }
+// Hollowed. A test runs every mode with every policy on two clusters and compares.
+func (j *Job) Timeless() bool { return j.traits().Timeless }
 
 // Hollowed is the job with its content left out: the same programs send frames of
 // the same sizes at the same virtual instants, but gradients are zero, payloads

@@ -17,7 +17,6 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/staleness"
@@ -124,40 +123,22 @@ type Job struct {
 	shares []float64 // of each span in it
 }
 
-// Mode is a way to spread the work: which ranks there are and what each does.
-type Mode interface {
-	// Servers is the number of server ranks for a job that asks for n.
-	Servers(n int) int
-	// Check refuses a job this mode cannot run, saying why.
-	Check(j *Job) error
-	// PerUpdate is the number of gradients in one update.
-	PerUpdate(j *Job) int
-	// Program is what a rank does. world is workers + servers.
-	Program(j *Job, rank int) (comm.Program, error)
-}
-
-// Modes holds every mode by name.
-var Modes = registry.New[Mode]("mode")
-
 // World is the number of ranks that train, the observer left out.
-func (j *Job) World() int { return j.Workers + j.Mode.Servers(j.Servers) }
+func (j *Job) World() int { return j.Workers + j.traits().Servers }
 
 // Observer is the rank of the observer.
 func (j *Job) Observer() int { return j.World() }
 
-// coordinated is implemented by modes whose last server rank holds no shard.
-type coordinated interface{ coordinated() }
-
 // numShards is the number of ranks that hold a shard of the parameters.
 func (j *Job) numShards() int {
-	n := j.World() - j.Workers
-	if _, ok := j.Mode.(coordinated); ok {
-		n--
+	t := j.traits()
+	if t.Coordinator {
+		return t.Servers - 1
 	}
-	return n
+	return t.Servers
 }
 
-// coordinator is the rank of a coordinated mode that holds no shard.
+// coordinator is the rank behind the servers that hold shards.
 func (j *Job) coordinator() int { return j.Workers + j.numShards() }
 
 // RankName words what a rank is: worker 2, server 0, coordinator, observer.
@@ -173,14 +154,8 @@ func (j *Job) RankName(rank int) string {
 	return "observer"
 }
 
-// outlives says whether the run goes on without a worker that died.
-func (j *Job) outlives() bool {
-	_, ok := j.Mode.(coordinated)
-	return ok || j.numShards() > 0 && !j.synchronous()
-}
-
 // Samples is the number of samples in one update.
-func (j *Job) Samples() int { return j.Mode.PerUpdate(j) * j.Batch }
+func (j *Job) Samples() int { return j.PerUpdate() * j.Batch }
 
 // Check refuses a job that cannot run, with the reason.
 func (j *Job) Check() error {
@@ -193,13 +168,14 @@ func (j *Job) Check() error {
 		return fmt.Errorf("steps is %d, want at least 1", j.Updates)
 	case j.NonFinite != "" && j.NonFinite != "fail" && j.NonFinite != "zero":
 		return fmt.Errorf("nonfinite is %q, want fail or zero", j.NonFinite)
-	case j.Mode.Servers(j.Servers) > 0 && j.Servers < 1:
-		return fmt.Errorf("servers is %d, want at least 1 in this mode", j.Servers)
 	}
 	if _, err := j.schedule(); err != nil {
 		return err
 	}
 	if err := j.checkServerless(); err != nil {
+		return err
+	}
+	if err := j.checkTraits(); err != nil {
 		return err
 	}
 	if err := j.checkGroup(); err != nil {
@@ -263,21 +239,12 @@ func (j *Job) progress(version, batches int) lrschedule.Progress {
 }
 
 // perPush is the number of batches in one push.
-func (j *Job) perPush() int {
-	if m, ok := j.Mode.(stepping); ok {
-		return m.perPush(j)
-	}
-	return 1
-}
-
-// stepping is implemented by modes with servers whose workers change parameters
-// of their own between pushes.
-type stepping interface{ perPush(*Job) int }
+func (j *Job) perPush() int { return max(1, j.traits().PerPush) }
 
 // progressOf is the progress of a run whose workers have made step steps each.
 func (j *Job) progressOf(step int) lrschedule.Progress {
 	batches := step * j.Workers
-	return j.progress(batches/j.Mode.PerUpdate(j), batches)
+	return j.progress(batches/j.PerUpdate(), batches)
 }
 
 // IsStopping says whether the run is to stop: it was asked to, or has come to Until.

@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -62,17 +61,19 @@ func (m LocalSGD) Validate() error {
 	return nil
 }
 
-// Servers implements Mode.
-func (LocalSGD) Servers(int) int { return 0 }
+// Traits implements Mode: a step of the run is a gradient of every worker, and part of
+// a round is not in proportion.
+func (m LocalSGD) Traits(j *Job) Traits {
+	return Traits{PerUpdate: j.Workers, Timeless: true, Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
+}
 
-// PerUpdate implements Mode: a step of the run is a gradient of every worker.
-func (LocalSGD) PerUpdate(j *Job) int { return j.Workers }
+var (
+	localHeeds   = []string{"topology", "outer"}
+	localRefuses = map[string]string{"overlap": "it exchanges between rounds, and there is no backward pass to hide that behind"}
+)
 
 // Check implements Mode.
 func (m LocalSGD) Check(j *Job) error {
-	if j.Overlap {
-		return errors.New("mode localsgd exchanges between rounds; there is no backward pass for overlap to hide it behind")
-	}
 	_, err := newLocal(j, m, 0)
 	return err
 }
@@ -84,14 +85,6 @@ func (m LocalSGD) Program(j *Job, rank int) (comm.Program, error) {
 		return nil, err
 	}
 	return l.program, nil
-}
-
-// outer is the rule that moves what all ranks agree on.
-func (LocalSGD) outer(j *Job) sgd.Optimizer {
-	if j.Outer == nil {
-		return sgd.Plain{}
-	}
-	return j.Outer
 }
 
 // localWorker is one rank. What it embeds exchanges pseudo-gradients and holds

@@ -65,7 +65,7 @@ func outer(text string) option {
 
 // each is how many updates a step of every worker is.
 func each(j *train.Job) int {
-	if j.Mode.PerUpdate(j) == 1 {
+	if j.PerUpdate() == 1 {
 		return j.Workers
 	}
 	return 1

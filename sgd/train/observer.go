@@ -77,9 +77,9 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	} else {
 		o.shards = []*shard{wholeShard(o.layout)}
 	}
-	if m, ok := j.Mode.(conducted); ok {
+	if j.traits().Conduct != NotConducted {
 		var err error
-		if o.conduct, err = newConductor(o, h, m); err != nil {
+		if o.conduct, err = newConductor(o, h); err != nil {
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			if ended[p.Rank] {
 				continue
 			}
-			if p.Rank >= j.Workers || !j.outlives() {
+			if p.Rank >= j.Workers || !j.traits().Outlives {
 				return err
 			}
 			ended[p.Rank] = true
@@ -130,7 +130,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	for _, p := range o.told.cut(len(o.told.queue)) {
 		o.progress(p)
 	}
-	if j.sums() && !o.Reached { // it lasts until the last worker has the sums
+	if j.traits().Sums && !o.Reached { // it lasts until the last worker has the sums
 		for _, r := range o.Reports {
 			o.Final.Seconds = max(o.Final.Seconds, r.Seconds)
 		}
@@ -312,7 +312,7 @@ func (o *Observer) reach(ctx context.Context, h comm.Host) error {
 	}
 	j.reached.Store(true)
 	for r := j.Workers; r < j.World(); r++ {
-		if _, ok := j.Mode.(coordinated); ok && r != j.coordinator() {
+		if j.traits().Coordinator && r != j.coordinator() {
 			continue
 		}
 		if err := h.Send(ctx, r, comm.NewFrame(j.header(comm.Report, tagReached), comm.NewBuffer(0))); err != nil && !isGone(err) {

@@ -126,7 +126,7 @@ func TestOwnCorrectors(t *testing.T) {
 		"behind momentum, quietly": {[]option{policy("asp"), optimizer("momentum"), with(velocity{traits{Amends: true}})}, "claim Momentum"},
 		"amends, quietly":          {[]option{policy("asp"), optimizer("sgd"), with(velocity{traits{None: true}})}, "claim Momentum"},
 		"in rudra":                 {[]option{mode("rudra"), policy("asp"), with(velocity{traits{Amends: true, Momentum: true}})}, "use one that scales"},
-		"in easgd":                 {[]option{mode("easgd"), with(velocity{traits{Amends: true, Momentum: true}})}, "wants corrector none"},
+		"in easgd":                 {[]option{mode("easgd"), with(velocity{traits{Amends: true, Momentum: true}})}, "set corrector=none"},
 		"in reduce":                {[]option{mode("reduce"), with(velocity{traits{Amends: true, Momentum: true}})}, "has no servers"},
 		"nothing in easgd":         {[]option{mode("easgd"), with(nothing{})}, ""},
 		"nothing in reduce":        {[]option{mode("reduce"), with(nothing{})}, ""},

@@ -70,7 +70,7 @@ func (j *Job) checkPartition() error {
 	case !j.Overlap:
 		return errors.New("partition: pieces of a tensor travel by themselves only with overlap=true")
 	}
-	if j.sums() {
+	if j.Heeds("partition") {
 		return nil
 	}
 	return errors.New("partition: in modes reduce and gather only; placement=balanced cuts tensors over servers")

@@ -70,21 +70,14 @@ func newPeer(j *Job, rank int, f compress.Family) (*peer, error) {
 	return p, nil
 }
 
-// castOnly refuses codecs that do not say every value.
-func castOnly(j *Job, mode string) error {
-	if isCast(j.Codec) {
-		return nil
+// What modes that gossip claim alike.
+var (
+	gossipHeeds   = []string{"graph"}
+	gossipRefuses = map[string]string{
+		"overlap": "it exchanges whole parameters, and overlap is for gradients that leave as they are made",
+		"codec":   "it averages parameters, which other codecs do not keep; use mode choco for differences through any codec",
 	}
-	return fmt.Errorf("mode %s averages parameters, which codec %s does not keep; use raw, bf16 or fp16, or mode choco for differences through any codec", mode, compress.Families.Spec(j.Codec))
-}
-
-// notOverlapped refuses what modes that gossip do in their own way.
-func notOverlapped(j *Job, mode string) error {
-	if j.Overlap {
-		return fmt.Errorf("mode %s exchanges whole parameters; overlap is for gradients that leave as they are made", mode)
-	}
-	return nil
-}
+)
 
 // run is the program of a peer whose mode is m. free is that of the mode.
 func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
@@ -349,7 +342,7 @@ func (p *peer) report(ctx context.Context, m mover) (flags uint16, err error) {
 // snapshot tells the observer the parameters x, which it releases, at an update.
 func (p *peer) snapshot(ctx context.Context, x vector, update int, last bool) error {
 	defer x.release()
-	s := p.job.progress(update, update*p.job.Mode.PerUpdate(p.job))
+	s := p.job.progress(update, update*p.job.PerUpdate())
 	c := p.h.Traffic().Count()
 	return sendSnapshot(ctx, p.h, p.job, mark{
 		Version: update, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(),
@@ -394,8 +387,7 @@ func (p *peer) tellState(ctx context.Context, st *State, m mover, updates int) (
 
 // free says whether nobody waits for anybody.
 func (p *peer) free() bool {
-	m, ok := p.job.Mode.(conducted)
-	return ok && m.free()
+	return p.job.traits().Conduct == Free
 }
 
 func (p *peer) load(st *State, m mover) error {

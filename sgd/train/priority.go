@@ -198,7 +198,7 @@ func (j *Job) checkPriority() error {
 	case j.Cycle > 0:
 		return errors.New("priority: with cycle tensors are exchanged in the order in which they were made; set one of the two")
 	}
-	if j.sums() {
+	if j.Heeds("priority") {
 		return nil
 	}
 	return errors.New("priority: in modes reduce and gather only; parameters from servers come first layers first anyway")

@@ -47,22 +47,20 @@ var (
 	_ = Modes.Add("gather", "all-gather of payloads, no servers", Gather{})
 )
 
-// sums says whether the workers sum their gradients themselves.
-func (j *Job) sums() bool {
-	switch j.Mode.(type) {
-	case Reduce, Gather:
-		return true
-	}
-	return false
+// Traits implements Mode.
+func (Reduce) Traits(j *Job) Traits {
+	return Traits{PerUpdate: j.Workers, Sums: true, Timeless: true, Weightless: true, Steady: true, Codec: TakesAll, Heeds: reduceHeeds}
 }
 
-// Servers implements Mode.
-func (Reduce) Servers(int) int { return 0 }
-func (Gather) Servers(int) int { return 0 }
+// Traits implements Mode.
+func (Gather) Traits(j *Job) Traits {
+	return Traits{PerUpdate: j.Workers, Sums: true, Gathers: true, Timeless: true, Weightless: true, Steady: true, Codec: TakesAll, Heeds: gatherHeeds}
+}
 
-// PerUpdate implements Mode.
-func (Reduce) PerUpdate(j *Job) int { return j.Workers }
-func (Gather) PerUpdate(j *Job) int { return j.Workers }
+var (
+	reduceHeeds = []string{"topology", "overlap", "bucket", "cycle", "priority", "partition"}
+	gatherHeeds = reduceHeeds[1:]
+)
 
 // Check implements Mode.
 func (Reduce) Check(j *Job) error { _, err := newReducer(j, 0, false); return err }

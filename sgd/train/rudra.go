@@ -58,14 +58,28 @@ func (m Rudra) Validate() error {
 	return nil
 }
 
-// underWay: what relays pass on goes on from step to step.
-func (Rudra) underWay() bool { return true }
+// Traits implements Mode. What relays pass on goes on from step to step. It outlives
+// workers that have no relay.
+func (m Rudra) Traits(j *Job) Traits {
+	t := Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate, Tree: m.Tree, Beside: m.Threads, UnderWay: true,
+		Outlives: !j.synchronous(), Weightless: true, Steady: true,
+		Codec: TakesAll, Down: TakesCasts, Heeds: rudraHeeds, Refuses: rudraRefuses}
+	if m.Threads {
+		t.Refuses = threadsRefuse
+	}
+	return t
+}
 
-// Servers implements Mode.
-func (Rudra) Servers(n int) int { return n }
-
-// PerUpdate implements Mode.
-func (Rudra) PerUpdate(j *Job) int { return j.policy().PerUpdate }
+var (
+	rudraHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec"}
+	rudraRefuses = map[string]string{
+		"overlap":    "it pushes whole gradients; what it has for overlap is rudra(threads=true)",
+		"gap":        "gap compares with what each gradient was computed on, and the servers get sums; use mode server",
+		"order_log":  "order_log tells who pushed when, and the servers get sums; use mode server",
+		"down_codec": "relays give all below them the same payload",
+	}
+	threadsRefuse = with(rudraRefuses, "checkpoint_every", "learners of rudra(threads=true) are never at rest, so that a run cannot go on alike from a mark (on a real clock a run that is stopped leaves a checkpoint all the same)")
+)
 
 // Check implements Mode.
 func (m Rudra) Check(j *Job) error {
@@ -78,18 +92,8 @@ func (m Rudra) Check(j *Job) error {
 	switch {
 	case m.Threads && j.synchronous():
 		return errors.New("rudra(threads=true) computes without waiting for parameters, and with policy bsp all wait; use softsync or asp")
-	case m.Threads && j.CheckpointEvery > 0:
-		return errors.New("checkpoint_every: learners of rudra(threads=true) are never at rest, so that a run cannot go on alike from a mark; set it to 0 (on a real clock a run that is stopped leaves a checkpoint all the same)")
 	case j.corrector().Amends:
 		return fmt.Errorf("corrector %s changes gradients one by one, and in mode rudra the servers get sums; use one that scales, or mode server", staleness.Correctors.Spec(j.Corrector))
-	case j.Gap:
-		return errors.New("gap compares with what each gradient was computed on, and in mode rudra the servers get sums; use mode server")
-	case j.LogOrder || j.Replay != nil:
-		return errors.New("order_log tells who pushed when, and in mode rudra the servers get sums; use mode server")
-	case j.Overlap:
-		return errors.New("mode rudra pushes whole gradients; what it has for overlap is rudra(threads=true)")
-	case !isCast(j.DownCodec):
-		return errors.New("down_codec must be raw, fp16 or bf16 in mode rudra: relays give all below them the same payload")
 	}
 	if err := checkServers(j); err != nil {
 		return err
@@ -102,16 +106,16 @@ func (m Rudra) Check(j *Job) error {
 	return nil
 }
 
-// tree is the tree of a job in mode rudra; nil in others.
+// tree is the tree of a job whose mode has relays; nil in others.
 func (j *Job) tree() *tree {
-	if m, ok := j.Mode.(Rudra); ok {
-		return newTree(j.Workers, m.Tree)
+	if n := j.traits().Tree; n > 0 {
+		return newTree(j.Workers, n)
 	}
 	return nil
 }
 
 // threaded says whether learners of mode rudra push and pull while they compute.
-func (j *Job) threaded() bool { m, ok := j.Mode.(Rudra); return ok && m.Threads }
+func (j *Job) threaded() bool { return j.traits().Beside }
 
 // lasting says whether who asks for parameters on a tree waits until there are
 // newer ones.

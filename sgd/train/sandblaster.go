@@ -64,29 +64,30 @@ func (m Sandblaster) Validate() error {
 	return nil
 }
 
-// Servers implements Mode: the last one is the coordinator.
-func (Sandblaster) Servers(n int) int { return n + 1 }
+// Traits implements Mode. The last server is the coordinator. PerUpdate does not count
+// the evaluations of a line search, of which one update takes more than another.
+func (m Sandblaster) Traits(j *Job) Traits {
+	return Traits{Servers: j.served() + 1, Coordinator: true, PerUpdate: m.portions(j), Outlives: true,
+		Codec: TakesCasts, Down: TakesCasts, Heeds: sandblasterHeeds, Refuses: sandblasterRefuses, Try: "optimizer=sgd"}
+}
 
-func (Sandblaster) coordinated() {}
-
-// PerUpdate implements Mode. It does not count the evaluations of a line search.
-func (m Sandblaster) PerUpdate(j *Job) int { return m.portions(j) }
+var (
+	sandblasterHeeds   = []string{"servers", "placement", "down_codec"}
+	sandblasterRefuses = map[string]string{
+		"optimizer":  "it has an update rule of its own, L-BFGS with a line search",
+		"policy":     "it adds up gradients of one point, none of which is late",
+		"corrector":  "it adds up gradients of one point, none of which is late",
+		"overlap":    "it pushes whole portions and has nothing to overlap",
+		"order_log":  "it has no late gradients whose order could be told",
+		"gap":        "it has no late gradients whose gap could be told",
+		"codec":      "it takes differences of gradients for curvature, errors of a codec included",
+		"down_codec": "it takes differences of gradients for curvature, errors of a codec included",
+	}
+)
 
 // Check implements Mode.
 func (m Sandblaster) Check(j *Job) error {
-	_, plain := j.Optimizer.(sgd.Plain)
-	switch {
-	case !plain:
-		return errors.New("mode sandblaster has an update rule of its own, L-BFGS with a line search; leave optimizer=sgd")
-	case !j.synchronous() || !j.corrector().None:
-		return errors.New("mode sandblaster adds up gradients of one point, none of which is late; leave policy=bsp and corrector=none")
-	case !isCast(j.Codec) || !isCast(j.DownCodec):
-		return errors.New("codec and down_codec must be raw, fp16 or bf16 in mode sandblaster: it takes differences of gradients for curvature, errors of a codec included")
-	case j.Overlap:
-		return errors.New("mode sandblaster pushes whole portions; it has nothing to overlap")
-	case j.LogOrder || j.Replay != nil || j.Gap:
-		return errors.New("mode sandblaster has no late gradients whose order or gap could be told; set order_log=false and gap=false")
-	case len(j.Model.Layout().Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })) > 0:
+	if len(j.Model.Layout().Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })) > 0 {
 		return errors.New("mode sandblaster: the model keeps statistics (batch norm) beside its parameters, and a line search would average those of points it leaves; take a model without")
 	}
 	sh := j.shards()
@@ -121,6 +122,9 @@ func (m Sandblaster) Program(j *Job, rank int) (comm.Program, error) {
 func (m Sandblaster) portions(j *Job) int {
 	if m.Portions > 0 {
 		return m.Portions
+	}
+	if j.Data.Train == nil || j.Batch < 1 {
+		return 1
 	}
 	return max(1, (j.Data.Train.Len()+j.Batch-1)/j.Batch)
 }

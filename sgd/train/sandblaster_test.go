@@ -301,8 +301,8 @@ func sumSq(x []float32) (s float64) {
 
 func TestSandblasterRefuses(t *testing.T) {
 	for want, opt := range map[string]option{
-		"leave optimizer=sgd":     optimizer("adam"),
-		"leave policy=bsp":        policy("asp"),
+		"set optimizer=sgd":       optimizer("adam"),
+		"set policy=bsp":          policy("asp"),
 		"differences of":          with("topk(keep=0.1)"),
 		"nothing to overlap":      func(j *train.Job) { j.Overlap = true },
 		"set order_log=false":     func(j *train.Job) { j.LogOrder = true },

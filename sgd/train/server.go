@@ -52,10 +52,8 @@ type server struct {
 }
 
 func newServer(j *Job, id int, sh *shard) (*server, error) {
-	_, steps := j.Mode.(stepping)
-	mode, _ := j.Mode.(Server)
-	trunk := newTrunk(j)
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: steps || mode.Barrier, own: steps || trunk != nil, trunk: trunk,
+	t, trunk := j.traits(), newTrunk(j)
+	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: t.Acked, own: t.PerPush > 0 || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
 		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
 		meas: newMeasures(j.Workers), order: newOrderLog(j, id), tariff: j.tariff(sh, false, true)}

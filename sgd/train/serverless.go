@@ -12,7 +12,7 @@ import (
 // none: runs that differ in nothing else would be the same run under two names.
 // An order log is refused where a replay would need what it cannot tell.
 func (j *Job) checkServerless() error {
-	if j.Mode.Servers(max(1, j.Servers)) > 0 {
+	if j.Served() {
 		return nil
 	}
 	mode := Modes.Spec(j.Mode)
@@ -28,7 +28,7 @@ func (j *Job) checkServerless() error {
 	if j.Gap {
 		return fmt.Errorf("gap=true lets servers measure how far the parameters have moved, and mode %s has no servers; set gap=false, or use mode server or downpour", mode)
 	}
-	if m, ok := j.Mode.(interface{ free() bool }); ok && m.free() && j.LogOrder {
+	if j.traits().Conduct == Free && j.LogOrder {
 		return errors.New("order_log=true keeps the order in which words reach servers, and mode " + mode + ", whose bits depend on which worker comes first, has no servers: it could not be replayed; set order_log=false, or use mode server or downpour")
 	}
 	return nil

@@ -48,15 +48,10 @@ func (m SGP) Validate() error {
 	return nil
 }
 
-// Servers implements Mode.
-func (SGP) Servers(int) int { return 0 }
-
-// PerUpdate implements Mode.
-func (SGP) PerUpdate(j *Job) int { return j.Workers }
-
-func (SGP) free() bool        { return false }
-func (SGP) models(j *Job) int { return j.Workers }
-func (m SGP) underWay() bool  { return m.Late > 0 }
+// Traits implements Mode.
+func (m SGP) Traits(j *Job) Traits {
+	return Traits{PerUpdate: j.Workers, Conduct: InStep, Models: j.Workers, Timeless: true, UnderWay: m.Late > 0, Steady: true, Codec: TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+}
 
 // leastWeight is what a worker may be left with before the first message arrives.
 const leastWeight = 1. / 64
@@ -84,12 +79,6 @@ func (m SGP) Check(j *Job) error {
 		}
 		return fmt.Errorf("option \"late\" is %d, and on graph %s with %d workers the weight of a worker falls to 1/%.0f before the first message arrives, its steps on the model growing as much; want at most %d",
 			m.Late, collective.Graphs.Spec(j.Graph), j.Workers, 1/w, most)
-	}
-	if err := castOnly(j, "sgp"); err != nil {
-		return err
-	}
-	if err := notOverlapped(j, "sgp"); err != nil {
-		return err
 	}
 	_, err := newPeer(j, 0, j.Codec)
 	return err

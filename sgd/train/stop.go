@@ -61,23 +61,20 @@ func (j *Job) StopRule(virtual bool, updates int) StopRule {
 // inStep says whether bits do not depend on who comes first: then all ranks can
 // stop behind the same step.
 func (j *Job) inStep() bool {
-	switch m := j.Mode.(type) {
-	case coordinated: // portions are added as they come
+	switch t := j.traits(); {
+	case t.Coordinator: // portions are added as they come
 		return false
-	case conducted:
-		return !m.free()
+	case t.Conduct != NotConducted:
+		return t.Conduct == InStep
+	default:
+		return t.Servers == 0 || j.synchronous()
 	}
-	return j.numShards() == 0 || j.synchronous()
 }
-
-// late is implemented by modes that may have frames under way from step to step.
-type late interface{ underWay() bool }
 
 // restsAtSteps says whether nothing is under way between steps, so that the virtual
 // clock too goes on from one as if there had been no stop.
 func (j *Job) restsAtSteps() bool {
-	m, ok := j.Mode.(late)
-	return j.inStep() && !j.Overlap && !(ok && m.underWay())
+	return j.inStep() && !j.Overlap && !j.traits().UnderWay
 }
 
 // MarkAhead says whether a mark of CheckpointEvery comes before the end.
@@ -86,8 +83,8 @@ func (j *Job) MarkAhead(updates int) bool {
 	if every <= 0 {
 		return false
 	}
-	steps := func(updates int) int { return updates * j.Mode.PerUpdate(j) / j.Workers } // of a worker
-	if _, ok := j.Mode.(coordinated); ok {
+	steps := func(updates int) int { return updates * j.PerUpdate() / j.Workers } // of a worker
+	if j.traits().Coordinator {
 		steps = func(updates int) int { return updates }
 	}
 	return (steps(updates)/every+1)*every < steps(j.Updates)

@@ -20,8 +20,7 @@ func (j *Job) checkWeightless() error {
 	case j.EvalEvery > 0:
 		return errors.New("eval_every: a run without weights learns nothing; set it to 0")
 	}
-	switch j.Mode.(type) {
-	case Server, Rudra, Reduce, Gather:
+	if j.traits().Weightless {
 		return nil
 	}
 	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes server, rudra, reduce and gather", Modes.Spec(j.Mode))
@@ -36,7 +35,7 @@ type ask struct {
 
 // asks lists, by piece, what the exchanges of a shard ask for in a step.
 func (j *Job) asks() (out [][]ask, err error) {
-	_, gather := j.Mode.(Gather)
+	gather := j.traits().Gathers
 	for _, pc := range j.exchanged().pieces {
 		b := pc.block
 		b.World, b.Peer, b.Seed = j.Workers, -1, j.Seed

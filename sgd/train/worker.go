@@ -39,11 +39,21 @@ type Server struct{ Barrier bool }
 
 var _ = Modes.Add("server", "parameter servers; a push is answered with the next parameters", Server{})
 
-// Servers implements Mode.
-func (Server) Servers(n int) int { return n }
+// Traits implements Mode.
+func (m Server) Traits(j *Job) Traits {
+	together := j.synchronous()
+	return Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate, Acked: m.Barrier,
+		Timeless: together, Outlives: !together, Weightless: true, Steady: true,
+		Codec: TakesAll, Down: TakesForgetful, Heeds: serverHeeds, Refuses: serverRefuses}
+}
 
-// PerUpdate implements Mode.
-func (Server) PerUpdate(j *Job) int { return j.policy().PerUpdate }
+var (
+	serverHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "overlap", "bucket"}
+	serverRefuses = map[string]string{"down_codec": whyForgetful}
+)
+
+// whyForgetful is why parameters travel through codecs without memory only.
+const whyForgetful = "the next difference makes up for what the codec leaves out, and a codec that keeps it would add it a second time, until the parameters diverge; use the codec inside by itself, or one without memory (feedback permits it with unchecked=true)"
 
 // Check implements Mode.
 func (m Server) Check(j *Job) error {
@@ -62,7 +72,7 @@ func (m Server) Check(j *Job) error {
 // shards are the shards of a job with servers, cut into parts.
 func (j *Job) shards() []*shard {
 	sh := shards(j.Model.Layout(), j.Cuts())
-	if _, ok := j.Mode.(Server); ok && j.Overlap {
+	if j.Overlap && j.Heeds("bucket") {
 		for _, s := range sh {
 			s.cut(j.bucket())
 		}
@@ -193,8 +203,8 @@ func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
 	if w.amend, err = newAmending(j, j.Model.Layout(), true); err != nil {
 		return nil, err
 	}
-	mode, _ := j.Mode.(Server)
-	w.barrier = mode.Barrier
+	t := j.traits()
+	w.barrier = t.Acked && t.PerPush == 0
 	// An answer that voids a gradient renews one shard's parameters and no other's;
 	// what a difference is to is each worker's own.
 	alone := j.Workers == 1 || j.Here == 1
@@ -750,8 +760,7 @@ func (w *worker) restore(ctx context.Context) error {
 // restored says whether the workers of a resumed run are told the parameters that
 // they had, beside the run: they are neither changed by them nor in the checkpoint.
 func (j *Job) restored() bool {
-	_, steps := j.Mode.(stepping)
-	return j.synchronous() && j.numShards() > 0 && !steps && isCast(j.DownCodec) && !j.Weightless
+	return j.synchronous() && j.numShards() > 0 && j.traits().PerPush == 0 && isCast(j.DownCodec) && !j.Weightless
 }
 
 // goOn waits at a mark until every server lets the worker go on.

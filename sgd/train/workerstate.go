@@ -27,7 +27,7 @@ const MaxWorkerStates = 64
 
 // tellEvery is how many steps of a worker lie between what it tells.
 func (j *Job) tellEvery() int {
-	return max(1, j.Updates*j.Mode.PerUpdate(j)/j.Workers/100)
+	return max(1, j.Updates*j.PerUpdate()/j.Workers/100)
 }
 
 // tells is what a worker told last.
