@@ -41,7 +41,7 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 	if o.Identity.Rank < 0 || o.Identity.Rank >= job.World() {
 		return &ConfigError{fmt.Errorf("rank is %d, want 0 … %d", o.Identity.Rank, job.World()-1)}
 	}
-	p, err := job.Mode.Program(job, o.Identity.Rank)
+	p, err := job.Program(o.Identity.Rank)
 	if err != nil {
 		return err
 	}

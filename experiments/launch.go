@@ -134,7 +134,7 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
 func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f *folder, o JoinOptions) error {
-	p, err := job.Mode.Program(job, 0)
+	p, err := job.Program(0)
 	if err != nil {
 		return err
 	}

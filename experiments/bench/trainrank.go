@@ -23,7 +23,7 @@ func (r *rank) train(ctx context.Context, codec string, iters int) (t took, err 
 	if err != nil {
 		return t, &refusal{err}
 	}
-	p, err := j.Mode.Program(j, r.group.Me)
+	p, err := j.Program(r.group.Me)
 	if err != nil {
 		return t, &refusal{err}
 	}

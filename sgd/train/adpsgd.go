@@ -46,22 +46,22 @@ func (ADPSGD) Check(j *Job) error {
 	if err := symmetric(j, "adpsgd"); err != nil {
 		return err
 	}
-	_, err := newPeer(j, 0, j.Codec)
+	_, err := newPeer(newRank(j, 0), j.Codec)
 	return err
 }
 
-// Program implements Mode.
-func (ADPSGD) Program(j *Job, rank int) (comm.Program, error) {
-	p, err := newPeer(j, rank, j.Codec)
+// Part implements Mode.
+func (ADPSGD) Part(r *Rank) (Part, error) {
+	p, err := newPeer(r, r.job.Codec)
 	if err != nil {
 		return nil, err
 	}
-	n := &pairer{peer: p, draws: rng.New(j.Seed, "partner").With(uint64(rank))}
+	n := &pairer{peer: p, draws: rng.New(r.job.Seed, "partner").With(uint64(r.rank))}
 	p.pace.show = func(ctx context.Context, update int, last bool) error {
 		return p.snapshot(ctx, n.model(), update, last)
 	}
 	p.aside = n.answer
-	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, true) }, nil
+	return &gossiper{peer: p, mover: n}, nil
 }
 
 // pairer is an AD-PSGD worker.
@@ -88,7 +88,7 @@ func (n *pairer) move(ctx context.Context) error {
 	n.mu.Lock()
 	began := n.times.start()
 	said, heard := n.x.share(), n.heard
-	own, err := n.codec.frame(n.header(tagPeer), n.shard.whole, said, true, compress.Step{N: n.step, Seed: n.job.Seed})
+	own, err := n.codec.frame(onPeer.Header(n.job, n.said(0), 0), n.shard.whole, said, true, compress.Step{N: n.step, Seed: n.job.Seed})
 	n.times.encoded(began)
 	n.mu.Unlock()
 	defer said.release()
@@ -114,7 +114,7 @@ func (n *pairer) move(ctx context.Context) error {
 		n.descend(n.x.f)
 		return nil
 	}
-	f, err := n.h.Recv(ctx, to.Rank, tagReply)
+	f, err := onReply.Recv(ctx, n.Rank, to.Rank)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (n *pairer) move(ctx context.Context) error {
 	n.count(n.heard - heard)
 	n.x.own()
 	began = n.times.start()
-	err = n.halve(own, f)
+	err = n.halve(own, f.Frame)
 	n.times.decoded(began)
 	if err != nil {
 		return err
@@ -146,25 +146,23 @@ func (n *pairer) halve(from, to comm.Frame) error {
 }
 
 // answer averages with the worker that sent f, and tells it what x was before.
-func (n *pairer) answer(ctx context.Context, f comm.Frame) error {
-	hd := n.job.header(comm.Gradient, tagReply)
-	hd.Step = f.Header.Step
+func (n *pairer) answer(ctx context.Context, f Mail[saidWord]) error {
 	if err := elapse(ctx, n.h, n.codec.encoding(n.shard.whole, true)+2*n.codec.decoding(n.shard.whole)); err != nil {
 		return err
 	}
 	n.mu.Lock()
-	back, err := n.codec.frame(hd, n.shard.whole, n.x, true, compress.Step{N: int(f.Header.Step), Seed: n.job.Seed})
+	back, err := n.codec.frame(onReply.Header(n.job, saidWord{step: f.Word.step}, 0), n.shard.whole, n.x, true, compress.Step{N: f.Word.step, Seed: n.job.Seed})
 	if err == nil {
 		n.x.own()
 		n.heard++
-		err = n.halve(back, f)
+		err = n.halve(back, f.Frame)
 	}
 	n.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	plainly(n.h, n.shard.whole)
-	return n.h.Send(ctx, int(f.Header.From), back)
+	return n.h.Send(ctx, f.From, back)
 }
 
 func (n *pairer) model() vector {
@@ -173,5 +171,5 @@ func (n *pairer) model() vector {
 	return n.x.share()
 }
 
-func (n *pairer) save(context.Context, *State) error { return nil }
-func (n *pairer) load(*State) error                  { return nil }
+// Keep implements mover.
+func (n *pairer) Keep(*Keeper) {}

@@ -101,22 +101,6 @@ func (s *stepper) slots() []sgd.Slot {
 	return nil
 }
 
-// save keeps the optimizer's state under prefix; load takes it up again.
-func (s *stepper) save(st *State, prefix string) {
-	for _, sl := range s.slots() {
-		st.Vectors[prefix+sl.Name] = sl.V
-	}
-}
-
-func (s *stepper) load(st *State, prefix string) error {
-	for _, sl := range s.slots() {
-		if err := st.vector(prefix+sl.Name, sl.V); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // scan looks for NaN and Inf on several goroutines.
 type scan struct {
 	team  par.Team
@@ -141,4 +125,11 @@ func (s *scan) allFinite(x []float32, threads int) bool {
 	s.team.Run(stretches(len(x)), threads, s.piece)
 	s.x = nil
 	return !s.bad.Load()
+}
+
+// keep keeps the optimizer's state under prefix.
+func (s *stepper) keep(k *Keeper, prefix string) {
+	for _, sl := range s.slots() {
+		k.Vector(prefix+sl.Name, sl.V)
+	}
 }

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/gradlab/gradlab/comm"
@@ -51,13 +50,13 @@ func (AGP) Traits(j *Job) Traits {
 
 // Check implements Mode.
 func (AGP) Check(j *Job) error {
-	_, err := newPeer(j, 0, j.Codec)
+	_, err := newPeer(newRank(j, 0), j.Codec)
 	return err
 }
 
-// Program implements Mode.
-func (m AGP) Program(j *Job, rank int) (comm.Program, error) {
-	p, err := newPeer(j, rank, j.Codec)
+// Part implements Mode.
+func (m AGP) Part(r *Rank) (Part, error) {
+	p, err := newPeer(r, r.job.Codec)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (m AGP) Program(j *Job, rank int) (comm.Program, error) {
 	}
 	p.pace.rest = n.rest
 	p.aside = n.hear
-	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, true) }, nil
+	return &gossiper{peer: p, mover: n}, nil
 }
 
 // freePusher is an AGP worker.
@@ -108,9 +107,7 @@ func (n *freePusher) move(ctx context.Context) error {
 	if mix.Self*n.weight < n.least {
 		return nil
 	}
-	hd := n.header(tagPeer)
-	hd.Value = n.weight
-	if err := n.say(ctx, hd, n.x, mix.Out); err != nil {
+	if err := n.say(ctx, n.said(n.weight), n.x, mix.Out); err != nil {
 		return err
 	}
 	for _, e := range mix.Out {
@@ -125,39 +122,37 @@ func (n *freePusher) move(ctx context.Context) error {
 // rest waits until what was sent has been taken in.
 func (n *freePusher) rest(ctx context.Context) error {
 	for _, r := range n.owed {
-		f, err := n.h.Recv(ctx, r, tagReply)
-		if err != nil {
+		if _, _, err := onReply.Hear(ctx, n.Rank, r); err != nil {
 			return err
 		}
-		f.Release()
 	}
 	n.owed = n.owed[:0]
 	return nil
 }
 
 // hear takes in what another worker pushed, and acknowledges it.
-func (n *freePusher) hear(ctx context.Context, f comm.Frame) error {
+func (n *freePusher) hear(ctx context.Context, f Mail[saidWord]) error {
 	if err := elapse(ctx, n.h, n.codec.decoding(n.shard.whole)); err != nil {
 		return err
 	}
 	if err := n.takeIn(f); err != nil {
 		return err
 	}
-	return n.h.Send(ctx, int(f.Header.From), comm.NewFrame(n.job.header(comm.Control, tagReply), comm.NewBuffer(0)))
+	return onReply.As(comm.Control).Send(ctx, n.Rank, f.From, saidWord{}, 0)
 }
 
-func (n *freePusher) takeIn(f comm.Frame) error {
+func (n *freePusher) takeIn(f Mail[saidWord]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, e := range n.job.Graph.Mix(int(f.Header.From), n.job.Workers, int(f.Header.Step)).Out {
+	for _, e := range n.job.Graph.Mix(f.From, n.job.Workers, f.Word.step).Out {
 		if e.Rank == n.rank {
 			n.x.own()
 			n.heard++
-			n.weight += e.Weight * f.Header.Value
-			return n.add(n.x.f, float32(e.Weight), f)
+			n.weight += e.Weight * f.Word.weight
+			return n.add(n.x.f, float32(e.Weight), f.Frame)
 		}
 	}
-	return fmt.Errorf("worker %d: worker %d sent parameters along an edge that is not there", n.rank, f.Header.From)
+	return fmt.Errorf("worker %d: worker %d sent parameters along an edge that is not there", n.rank, f.From)
 }
 
 // ratio is the model x/w.
@@ -176,12 +171,5 @@ func (n *freePusher) model() vector {
 	return n.ratio()
 }
 
-func (n *freePusher) save(_ context.Context, st *State) error {
-	st.Ints[fmt.Sprintf("weight/%d", n.rank)] = int64(math.Float64bits(n.weight))
-	return nil
-}
-
-func (n *freePusher) load(st *State) error {
-	n.weight = math.Float64frombits(uint64(st.Ints[fmt.Sprintf("weight/%d", n.rank)]))
-	return nil
-}
+// Keep implements mover.
+func (n *freePusher) Keep(k *Keeper) { k.Float(key(keyWeight, n.rank), &n.weight) }

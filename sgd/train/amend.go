@@ -163,34 +163,6 @@ func (st *store) moved() {
 	}
 }
 
-// save and load keep the amender's state, and at a server what held pushes were
-// computed on.
-func (a *amending) save(st *State, prefix string) {
-	if a == nil {
-		return
-	}
-	for name, v := range a.amender.State() {
-		st.Bytes[prefix+name] = f32.AppendBytes(nil, v)
-	}
-}
-
-func (a *amending) load(st *State, prefix string) error {
-	if a == nil {
-		return nil
-	}
-	for name, v := range a.amender.State() {
-		b, ok := st.Bytes[prefix+name]
-		switch {
-		case !ok && len(v) > 0:
-			return fmt.Errorf("the checkpoint has no %q: corrector %s kept other state when it was written, from which this one cannot go on; run from the beginning, or go on with the program that wrote it", prefix+name, a.name)
-		case len(b) != 4*len(v):
-			return fmt.Errorf("the checkpoint's %q has %d bytes, want %d", prefix+name, len(b), 4*len(v))
-		}
-		f32.FromBytes(v, b)
-	}
-	return nil
-}
-
 // sentCopies keeps the parameters that gradients may still come from, by
 // version. nil keeps none.
 type sentCopies struct {
@@ -246,22 +218,35 @@ func (c *sentCopies) forget(held func(version uint64) bool) {
 	}
 }
 
-// save keeps what held pushes were computed on.
-func (c *sentCopies) save(st *State, prefix string, held func(version uint64) bool) {
-	if c == nil {
+// keep keeps the amender's state, and at a server what held pushes were computed
+// on.
+func (a *amending) keep(k *Keeper, prefix string) {
+	if a == nil {
 		return
 	}
-	for version, v := range c.at {
-		if held(version) {
-			st.Bytes[fmt.Sprint(prefix, version)] = f32.AppendBytes(nil, v.f)
+	missing := fmt.Sprintf("corrector %s kept other state when it was written, from which this one cannot go on; run from the beginning, or go on with the program that wrote it", a.name)
+	for name, v := range a.amender.State() {
+		k.values(prefix+name, v, missing)
+	}
+}
+
+// keep keeps what held pushes were computed on; held says whether one is held that
+// was computed on a version.
+func (c *sentCopies) keep(k *Keeper, prefix string, size int, held func(version uint64) bool) {
+	switch {
+	case c == nil:
+	case k.Loads():
+		k.Fail(c.load(k.st, prefix, size))
+	default:
+		for version, v := range c.at {
+			if held(version) {
+				k.values(fmt.Sprint(prefix, version), v.f, "")
+			}
 		}
 	}
 }
 
 func (c *sentCopies) load(st *State, prefix string, size int) error {
-	if c == nil {
-		return nil
-	}
 	for version, v := range c.at {
 		v.release()
 		delete(c.at, version)

@@ -62,12 +62,17 @@ func TestOtherAmenderStateIsRefused(t *testing.T) {
 	for name, n := range map[string]int{"last": 2, "step": 2, "count": 2} {
 		old.Bytes["amend/0/"+name] = make([]byte, 4*n)
 	}
-	if err := a.load(old, "amend/0/"); err == nil || !strings.Contains(err.Error(), "corrector gap_aware kept other state") {
+	load := func(st *State) error {
+		k := loading(st)
+		a.keep(k, "amend/0/")
+		return k.Err()
+	}
+	if err := load(old); err == nil || !strings.Contains(err.Error(), "corrector gap_aware kept other state") {
 		t.Errorf("got %v", err)
 	}
 	now := newState()
-	a.save(now, "amend/0/")
-	if err := a.load(now, "amend/0/"); err != nil {
+	a.keep(saving(now), "amend/0/")
+	if err := load(now); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,9 +1,7 @@
 package train
 
 import (
-	"encoding"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -419,79 +417,25 @@ func (p *packer) addTo(pt part, v []float32, flat bool, scale float32, body []by
 	return nil
 }
 
-// save stores the codecs' state under prefix.
-func (p *packer) save(st *State, prefix string) error {
-	for i, c := range p.codecs {
-		if err := saveState(st, prefix+p.shard.pieces[i].block.Name, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *packer) load(st *State, prefix string) error {
-	for i, c := range p.codecs {
-		if err := loadState(st, prefix+p.shard.pieces[i].block.Name, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// saveReceivers stores what the receiving ends hold under prefix.
-func (p *packer) saveReceivers(st *State, prefix string) error {
-	for i, r := range p.recv {
-		if err := saveState(st, prefix+p.shard.pieces[i].block.Name, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *packer) loadReceivers(st *State, prefix string) error {
-	for i, r := range p.recv {
-		if err := loadState(st, prefix+p.shard.pieces[i].block.Name, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// saveState stores v's state if it has any.
-func saveState(st *State, name string, v any) error {
-	a, ok := v.(encoding.BinaryAppender)
-	if !ok {
-		return nil
-	}
-	b, err := a.AppendBinary(nil)
-	if err != nil {
-		return fmt.Errorf("state of %s: %w", name, err)
-	}
-	if len(b) > 0 {
-		st.Bytes[name] = b
-	}
-	return nil
-}
-
-var errNoState = errors.New("the checkpoint has no such state; it was written with another codec, placement or number of ranks")
-
-func loadState(st *State, name string, v any) error {
-	u, ok := v.(encoding.BinaryUnmarshaler)
-	if !ok {
-		return nil
-	}
-	b, ok := st.Bytes[name]
-	if !ok {
-		return fmt.Errorf("state of %s: %w", name, errNoState)
-	}
-	if err := u.UnmarshalBinary(b); err != nil {
-		return fmt.Errorf("state of %s: %w", name, err)
-	}
-	return nil
-}
-
 // byRole are the ranges of a layout that are trained, and the others.
 func byRole(l sgd.Layout) (trainable, buffers []sgd.Range) {
 	is := func(s sgd.Span) bool { return s.Role == sgd.Buffer }
 	return l.Ranges(func(s sgd.Span) bool { return !is(s) }), l.Ranges(is)
+}
+
+// keep keeps the codecs' state under prefix.
+func (p *packer) keep(k *Keeper, prefix string) {
+	for i, c := range p.codecs {
+		k.State(prefix+p.shard.pieces[i].block.Name, c)
+	}
+}
+
+// keepReceivers keeps what the receiving ends hold under prefix; nil has none.
+func (p *packer) keepReceivers(k *Keeper, prefix string) {
+	if p == nil {
+		return
+	}
+	for i, r := range p.recv {
+		k.State(prefix+p.shard.pieces[i].block.Name, r)
+	}
 }

@@ -60,22 +60,22 @@ func (m Choco) Check(j *Job) error {
 	if j.Graph.Period(j.Workers) != 1 {
 		return fmt.Errorf("mode choco keeps what it knows of all neighbours in one sum and wants a graph that is the same in every step, such as ring or complete; %s changes", collective.Graphs.Spec(j.Graph))
 	}
-	_, err := newPeer(j, 0, j.Codec)
+	_, err := newPeer(newRank(j, 0), j.Codec)
 	return err
 }
 
-// Program implements Mode.
-func (m Choco) Program(j *Job, rank int) (comm.Program, error) {
-	p, err := newPeer(j, rank, j.Codec)
+// Part implements Mode.
+func (m Choco) Part(r *Rank) (Part, error) {
+	p, err := newPeer(r, r.job.Codec)
 	if err != nil {
 		return nil, err
 	}
-	n := &gossip{peer: p, gamma: float32(m.Gamma), mix: j.Graph.Mix(rank, j.Workers, 0)}
+	n := &gossip{peer: p, gamma: float32(m.Gamma), mix: r.job.Graph.Mix(r.rank, r.job.Workers, 0)}
 	size := len(p.x.f)
 	n.known, n.sum, n.diff = make([]float32, size), make([]float32, size), make([]float32, size)
 	copy(n.known, p.x.f)
 	copy(n.sum, p.x.f) // weights sum to 1
-	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, false) }, nil
+	return &gossiper{peer: p, mover: n}, nil
 }
 
 // gossip is a CHOCO worker.
@@ -104,7 +104,7 @@ func (n *gossip) move(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", n.rank, n.step, err)
 	}
-	hd := n.header(tagPeer)
+	hd := onPeer.Header(n.job, n.said(0), 0)
 	hd.From = int32(n.rank)
 	f := comm.NewFrame(hd, q.Retain())
 	defer f.Release()
@@ -134,15 +134,8 @@ func (n *gossip) move(ctx context.Context) error {
 
 func (n *gossip) model() vector { return n.x.share() }
 
-func (n *gossip) save(_ context.Context, st *State) error {
-	st.Vectors[fmt.Sprintf("known/%d", n.rank)] = n.known
-	st.Vectors[fmt.Sprintf("heard/%d", n.rank)] = n.sum
-	return nil
-}
-
-func (n *gossip) load(st *State) error {
-	if err := st.vector(fmt.Sprintf("known/%d", n.rank), n.known); err != nil {
-		return err
-	}
-	return st.vector(fmt.Sprintf("heard/%d", n.rank), n.sum)
+// Keep implements mover.
+func (n *gossip) Keep(k *Keeper) {
+	k.Vector(key(keyKnown, n.rank), n.known)
+	k.Vector(key(keyHeard, n.rank), n.sum)
 }

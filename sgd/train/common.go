@@ -81,24 +81,16 @@ func (c *common) move(n int, by func(params []float32)) {
 	c.version = n + 1
 }
 
-func (c *common) save(st *State) {
-	st.Vectors["param"] = c.params.f
-	c.opt.save(st, "opt/")
-}
-
-// load takes up the state after version updates, unless another rank has.
-func (c *common) load(st *State, version int) error {
+// keep keeps it; it is loaded once for all who share it, as it was after version
+// updates.
+func (c *common) keep(k *Keeper, version int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.version == version {
-		return nil
+	if k.Loads() && c.version == version {
+		return
 	}
-	if err := st.vector("param", c.params.f); err != nil {
-		return err
+	k.Vector(keyParam, c.params.f)
+	if c.opt.keep(k, keyOpt); k.Loads() && k.Err() == nil {
+		c.version = version
 	}
-	if err := c.opt.load(st, "opt/"); err != nil {
-		return err
-	}
-	c.version = version
-	return nil
 }

@@ -9,8 +9,8 @@ import (
 // conductor is the observer's side of pace. It calls for evaluations,
 // checkpoints and the end of free runs, and for stops of any.
 type conductor struct {
+	*Rank
 	o      *Observer
-	h      comm.Host
 	free   bool
 	models int
 
@@ -29,13 +29,15 @@ type conductor struct {
 	gone    map[int]bool // ended
 }
 
-func newConductor(o *Observer, h comm.Host) (c *conductor, err error) {
+func newConductor(o *Observer) (c *conductor, err error) {
 	j := o.Job
 	t := j.traits()
-	c = &conductor{o: o, h: h, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers), gone: map[int]bool{}}
+	c = &conductor{Rank: o.rank, o: o, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers), gone: map[int]bool{}}
 	if o.Start != nil {
-		c.made = int(o.Start.Ints["version"])
-		err = c.meter.load(o.Start)
+		c.made = int(o.Start.Ints[keyVersion])
+		k := loading(o.Start)
+		c.meter.keepMeter(k)
+		err = k.Err()
 	}
 	return c, err
 }
@@ -44,11 +46,11 @@ func newConductor(o *Observer, h comm.Host) (c *conductor, err error) {
 func (c *conductor) take(ctx context.Context, hd comm.Header) error {
 	from := int(hd.From)
 	switch hd.Tag {
-	case tagTick:
-		return c.tick(ctx, from, hd)
-	case tagBegun:
-		c.begun[from] = int(hd.Step)
-	case tagQuiet:
+	case onTick.Tag():
+		return c.tick(ctx, from, onTick.read(hd))
+	case onBegun.Tag():
+		c.begun[from] = onBegun.read(hd).n
+	case onQuiet.Tag():
 		c.quiet[from] = true
 	}
 	return c.advance(ctx)
@@ -60,12 +62,12 @@ func (c *conductor) left(ctx context.Context, rank int) error {
 	return c.advance(ctx)
 }
 
-func (c *conductor) tick(ctx context.Context, from int, hd comm.Header) error {
-	j, before := c.o.Job, c.made
-	c.up[from], c.down[from] = hd.Seq, hd.Version
+func (c *conductor) tick(ctx context.Context, from int, w tickWord) error {
+	j, before := c.job, c.made
+	c.up[from], c.down[from] = w.up, w.down
 	made := c.made
 	if !c.free {
-		made = int(hd.Step)
+		made = w.step
 	}
 	stop, err := j.stopsHere(c.h, made)
 	if err != nil {
@@ -74,7 +76,7 @@ func (c *conductor) tick(ctx context.Context, from int, hd comm.Header) error {
 	c.stop = c.stop || stop
 	if c.free && !c.over {
 		c.made++
-		c.meter.add(hd)
+		c.meter.add(from, w.loss)
 		if err := c.update(ctx, before); err != nil {
 			return err
 		}
@@ -90,7 +92,7 @@ func (c *conductor) tick(ctx context.Context, from int, hd comm.Header) error {
 
 // update does what is due at an update of a free run.
 func (c *conductor) update(ctx context.Context, before int) error {
-	j := c.o.Job
+	j := c.job
 	c.over = c.made >= j.Updates
 	if crossed(j.reportEvery(), before, c.made) || c.over {
 		p := j.progress(c.made, c.made)
@@ -117,20 +119,14 @@ func (c *conductor) update(ctx context.Context, before int) error {
 // call calls the first n workers.
 func (c *conductor) call(ctx context.Context, code uint8, n int) error {
 	for r := range n {
-		hd := c.o.Job.header(comm.Report, tagCall)
-		hd.Code, hd.Step = code, uint64(c.made)
-		if err := c.send(ctx, r, hd); err != nil {
+		if c.gone[r] {
+			continue
+		}
+		if err := onCall.Send(ctx, c.Rank, r, callWord{code, c.made}, 0); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (c *conductor) send(ctx context.Context, to int, hd comm.Header) error {
-	if c.gone[to] {
-		return nil
-	}
-	return c.h.Send(ctx, to, comm.NewFrame(hd, comm.NewBuffer(0)))
 }
 
 // hold lets the workers come to rest.
@@ -139,7 +135,7 @@ func (c *conductor) hold(ctx context.Context) error {
 		return nil
 	}
 	c.holding, c.granted, c.begun, c.quiet = true, false, map[int]int{}, map[int]bool{}
-	return c.call(ctx, callHold, c.o.Job.Workers)
+	return c.call(ctx, callHold, c.job.Workers)
 }
 
 // advance takes a hold further: limits once all have answered, and states, or
@@ -148,7 +144,7 @@ func (c *conductor) advance(ctx context.Context) error {
 	if !c.holding {
 		return nil
 	}
-	j := c.o.Job
+	j := c.job
 	if !c.granted {
 		most := 0
 		for r := range j.Workers {
@@ -163,14 +159,17 @@ func (c *conductor) advance(ctx context.Context) error {
 		}
 		c.granted = true
 		for r := range j.Workers {
-			hd := j.header(comm.Report, tagLimit)
-			if hd.Step = uint64(most); c.free {
-				hd.Step = uint64(c.begun[r])
+			if c.gone[r] {
+				continue
+			}
+			limit, flags := stepsWord{most}, Flags(0)
+			if c.free {
+				limit.n = c.begun[r]
 			}
 			if c.keep {
-				hd.Flags = flagKeep
+				flags = flagKeep
 			}
-			if err := c.send(ctx, r, hd); err != nil {
+			if err := onLimit.Send(ctx, c.Rank, r, limit, flags); err != nil {
 				return err
 			}
 		}
@@ -186,16 +185,18 @@ func (c *conductor) advance(ctx context.Context) error {
 	}
 	c.holding = false
 	c.stop = c.stop || c.free && !c.over && j.stopsAtMark(c.h, c.made)
+	flags := Flags(0)
+	switch {
+	case c.over:
+		flags = flagDone
+	case c.stop:
+		flags = flagStop
+	}
 	for r := range j.Workers {
-		hd := j.header(comm.Report, tagSave)
-		hd.Step = uint64(c.made)
-		switch {
-		case c.over:
-			hd.Flags = flagDone
-		case c.stop:
-			hd.Flags = flagStop
+		if c.gone[r] {
+			continue
 		}
-		if err := c.send(ctx, r, hd); err != nil {
+		if err := onRest.Send(ctx, c.Rank, r, stepsWord{c.made}, flags); err != nil {
 			return err
 		}
 	}
@@ -204,10 +205,11 @@ func (c *conductor) advance(ctx context.Context) error {
 
 // goOn ends a checkpoint.
 func (c *conductor) goOn(ctx context.Context, flags uint16) error {
-	for r := range c.o.Job.Workers {
-		hd := c.o.Job.header(comm.Report, tagGo)
-		hd.Flags = flags
-		if err := c.send(ctx, r, hd); err != nil {
+	for r := range c.job.Workers {
+		if c.gone[r] {
+			continue
+		}
+		if err := onGo.Send(ctx, c.Rank, r, Nothing{}, flags); err != nil {
 			return err
 		}
 	}

@@ -114,28 +114,6 @@ func (d *downlink) frame(hd comm.Header, worker, k int, params vector, version i
 	return comm.NewFrame(hd, b), nil
 }
 
-func (d *downlink) save(st *State) error {
-	for w, p := range d.packers {
-		st.Vectors[fmt.Sprintf("held/%d/%d", d.id, w)] = d.held[w]
-		if err := p.save(st, fmt.Sprintf("codec/down/%d/%d/", d.id, w)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *downlink) load(st *State) error {
-	for w, p := range d.packers {
-		if err := st.vector(fmt.Sprintf("held/%d/%d", d.id, w), d.held[w]); err != nil {
-			return err
-		}
-		if err := p.load(st, fmt.Sprintf("codec/down/%d/%d/", d.id, w)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // uplink is the worker's side of a downlink: it takes payloads into the flat
 // vector of parameters, which must hold what the worker was last sent.
 type uplink struct {
@@ -159,4 +137,12 @@ func (u *uplink) take(full []float32, k int, f comm.Frame) error {
 		return u.in.set(pt, full, true, 1, f.Body, from)
 	}
 	return u.in.addTo(pt, full, true, 1, f.Body, from)
+}
+
+// keep keeps what the server knows that workers hold.
+func (d *downlink) keep(k *Keeper) {
+	for w, p := range d.packers {
+		k.Vector(key(keyHeld, d.id, w), d.held[w])
+		p.keep(k, under(keyDown, d.id, w))
+	}
 }

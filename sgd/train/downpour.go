@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -69,22 +68,20 @@ func (Downpour) Check(j *Job) error {
 	return checkServers(j)
 }
 
-// Program implements Mode.
-func (Downpour) Program(j *Job, rank int) (comm.Program, error) {
-	sh := j.shards()
-	if rank >= j.Workers {
-		return j.serve(rank, sh)
+// Part implements Mode.
+func (Downpour) Part(r *Rank) (Part, error) {
+	sh := r.job.shards()
+	if r.rank >= r.job.Workers {
+		return newServer(r, sh)
 	}
-	w, err := newWorker(j, rank, sh)
+	w, err := newWorker(r, sh)
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{worker: w}
-	r.trainable, r.buffers = byRole(j.Model.Layout())
-	if r.sched, err = j.schedule(); err != nil {
-		return nil, err
-	}
-	return r.program, nil
+	p := &replica{worker: w}
+	p.trainable, p.buffers = byRole(r.job.Model.Layout())
+	p.sched, err = r.job.schedule()
+	return p, err
 }
 
 // replica is a Downpour worker.
@@ -98,43 +95,31 @@ type replica struct {
 	trainable, buffers []sgd.Range
 }
 
-func (r *replica) program(ctx context.Context, h comm.Host) error {
-	r.h = h
+func (r *replica) beside() bool { return true }
+
+// Run implements Part.
+func (r *replica) Run(ctx context.Context) error {
 	r.work = comm.Work{
 		Cost: make([]time.Duration, 1),
 		Run:  func(func(int) error) error { return r.descend(ctx) },
 	}
-	start, err := receiveStart(ctx, h, r.job)
-	if err != nil {
-		return err
-	}
-	r.times.begin(h, true)
-	if start != nil {
-		if err := r.load(start); err != nil {
-			return fmt.Errorf("worker %d: %w", r.rank, err)
-		}
-		if err := r.resume(ctx, start); err != nil {
+	if r.resumes() {
+		if err := r.resume(ctx); err != nil {
 			return err
 		}
 	}
-	h.Go("fetch", r.fetchActivity)
-	h.Go("push", r.pushActivity)
+	r.h.Go("fetch", r.fetchActivity)
+	r.h.Go("push", r.pushActivity)
 	if err := r.train(ctx); err != nil {
 		return err
 	}
-	for _, tag := range []comm.Tag{tokenFetch, tokenPush} { // let the activities end
-		if err := r.token(ctx, tag, comm.Header{Flags: flagDone}); err != nil {
-			return err
-		}
+	if err := onPaced.Wake(ctx, r.Rank, pullWord{}, flagDone); err != nil { // let the activities end
+		return err
 	}
-	if r.flags&flagDone != 0 {
-		for _, l := range r.links {
-			if err := h.Send(ctx, l.rank, comm.NewFrame(r.job.header(comm.Control, tagBye), comm.NewBuffer(0))); err != nil {
-				return err
-			}
-		}
+	if err := onHanded.Wake(ctx, r.Rank, Nothing{}, flagDone); err != nil {
+		return err
 	}
-	return r.final(ctx)
+	return r.bye(ctx)
 }
 
 // train is the compute activity.
@@ -151,7 +136,7 @@ func (r *replica) train(ctx context.Context) error {
 				return err
 			}
 			if r.flags == 0 {
-				if err := r.token(ctx, tokenFetch, comm.Header{Step: uint64(r.step), Version: uint64(minVersion)}); err != nil {
+				if err := onPaced.Wake(ctx, r.Rank, pullWord{Step: uint64(r.step), Version: uint64(minVersion)}, 0); err != nil {
 					return err
 				}
 				r.fetching = true
@@ -181,7 +166,7 @@ func (r *replica) train(ctx context.Context) error {
 			if r.flags&flagDone != 0 {
 				return nil
 			}
-			if err := r.checkpoint(ctx); err != nil {
+			if err := r.checkpoint(ctx, r); err != nil {
 				return err
 			}
 			r.asked = false
@@ -191,32 +176,6 @@ func (r *replica) train(ctx context.Context) error {
 			again = true
 		}
 	}
-}
-
-// checkpoint keeps what was added up since the last push, too: at a mark that is
-// nothing, but a stop comes at any step.
-func (r *replica) checkpoint(ctx context.Context) error {
-	st := newState()
-	if err := r.save(st); err != nil {
-		return err
-	}
-	if r.sum.f != nil {
-		st.Vectors[fmt.Sprintf("sum/%d", r.rank)] = r.sum.f
-		st.Ints[fmt.Sprintf("losses/%d", r.rank)] = int64(math.Float64bits(r.losses))
-	}
-	return r.mark(ctx, st)
-}
-
-func (r *replica) load(st *State) error {
-	name := fmt.Sprintf("sum/%d", r.rank)
-	if st.has(name) {
-		r.sum = newVector(len(r.params.f))
-		if err := st.vector(name, r.sum.f); err != nil {
-			return err
-		}
-		r.losses = math.Float64frombits(uint64(st.Ints[fmt.Sprintf("losses/%d", r.rank)]))
-	}
-	return r.worker.load(st)
 }
 
 // atMark says whether a checkpoint is due. The replica that warms up counts its
@@ -250,7 +209,7 @@ func (r *replica) gradient(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.times.tell(ctx, r.job, r.rank, r.step, r.stats.stale)
+	return r.doing(ctx)
 }
 
 // descend computes a gradient, applies it to the replica's own parameters, unless
@@ -300,7 +259,7 @@ func (r *replica) push(ctx context.Context) error {
 	}
 	r.sum.release()
 	r.pushing = true
-	return r.token(ctx, tokenPush, comm.Header{})
+	return onHanded.Wake(ctx, r.Rank, Nothing{}, 0)
 }
 
 // fetched waits for the fetch under way and takes up its parameters.
@@ -310,13 +269,12 @@ func (r *replica) fetched(ctx context.Context) error {
 	}
 	r.fetching = false
 	began := r.times.read()
-	hd, err := r.wait(ctx, tokenFetched)
+	_, flags, err := onBrought.Wait(ctx, r.Rank)
 	if err != nil {
 		return err
 	}
 	r.times.stood(began)
-	r.flags |= hd.Flags &^ flagKeep
-	r.asked = r.asked || hd.Flags&flagKeep != 0
+	r.heed(flags)
 	for _, l := range r.links {
 		if err := r.times.taking(ctx, l.in.taking(0)); err != nil {
 			return err
@@ -333,10 +291,10 @@ func (r *replica) fetched(ctx context.Context) error {
 }
 
 // pushActivity takes sums to the shards and waits for their receipt.
-func (r *replica) pushActivity(ctx context.Context, h comm.Host) error {
+func (r *replica) pushActivity(ctx context.Context, _ comm.Host) error {
 	for {
-		hd, err := r.wait(ctx, tokenPush)
-		if err != nil || hd.Flags&flagDone != 0 {
+		_, told, err := onHanded.Wait(ctx, r.Rank)
+		if err != nil || told&flagDone != 0 {
 			return err
 		}
 		for i := range r.order {
@@ -344,49 +302,62 @@ func (r *replica) pushActivity(ctx context.Context, h comm.Host) error {
 				return err
 			}
 		}
-		flags := uint16(0)
+		flags := Flags(0)
 		for _, l := range r.links {
-			f, err := h.Recv(ctx, l.rank, tagAnswer)
+			f, err := onAnswer.Recv(ctx, r.Rank, l.rank)
 			if err != nil {
 				return fmt.Errorf("worker %d, receipt of server %d: %w", r.rank, l.id, err)
 			}
-			if f.Header.Code == codeRejected {
+			if f.Word.Code == codeRejected {
 				return fmt.Errorf("worker %d: server %d refused the push: %s", r.rank, l.id, f.Body)
 			}
-			flags |= f.Header.Flags
+			flags |= f.Flags
 			f.Release()
 		}
-		if err := r.token(ctx, tokenPushed, comm.Header{Flags: flags}); err != nil {
+		if err := onPushed.Wake(ctx, r.Rank, Nothing{}, flags); err != nil {
 			return err
 		}
 	}
 }
 
 // fetchActivity brings parameters from the shards.
-func (r *replica) fetchActivity(ctx context.Context, h comm.Host) error {
+func (r *replica) fetchActivity(ctx context.Context, _ comm.Host) error {
 	for {
-		hd, err := r.wait(ctx, tokenFetch)
-		if err != nil || hd.Flags&flagDone != 0 {
+		wish, told, err := onPaced.Wait(ctx, r.Rank)
+		if err != nil || told&flagDone != 0 {
 			return err
 		}
 		for _, l := range r.links {
-			q := r.job.header(comm.Control, tagPull)
-			q.Shard, q.Step, q.Version = uint16(l.id), hd.Step, hd.Version
-			if err := h.Send(ctx, l.rank, comm.NewFrame(q, comm.NewBuffer(0))); err != nil {
+			wish.Shard = l.id
+			if err := onPull.Send(ctx, r.Rank, l.rank, wish, 0); err != nil {
 				return err
 			}
 		}
-		flags := uint16(0)
+		flags := Flags(0)
 		for _, l := range r.links {
-			f, err := h.Recv(ctx, l.rank, tagFetched)
+			f, err := onFetched.Recv(ctx, r.Rank, l.rank)
 			if err != nil {
 				return fmt.Errorf("worker %d, fetch from server %d: %w", r.rank, l.id, err)
 			}
-			flags |= f.Header.Flags
-			l.fetched = f
+			flags |= f.Flags
+			l.fetched = f.Frame
 		}
-		if err := r.token(ctx, tokenFetched, comm.Header{Flags: flags}); err != nil {
+		if err := onBrought.Wake(ctx, r.Rank, Nothing{}, flags); err != nil {
 			return err
 		}
 	}
+}
+
+// Keep keeps what was added up since the last push, too: at a mark that is nothing,
+// but a stop comes at any step.
+func (r *replica) Keep(k *Keeper) {
+	name := key(keySum, r.rank)
+	if k.Loads() && k.Has(name) {
+		r.sum = newVector(len(r.params.f))
+	}
+	if r.sum.f != nil {
+		k.Vector(name, r.sum.f)
+		k.Float(key(keyLosses, r.rank), &r.losses)
+	}
+	r.worker.Keep(k)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -43,7 +42,7 @@ func (m DPSGD) Check(j *Job) error {
 	if err := symmetric(j, "dpsgd"); err != nil {
 		return err
 	}
-	_, err := newPeer(j, 0, j.Codec)
+	_, err := newPeer(newRank(j, 0), j.Codec)
 	return err
 }
 
@@ -55,14 +54,14 @@ func symmetric(j *Job, mode string) error {
 	return fmt.Errorf("mode %s wants a graph in which neighbours hear from each other, such as ring, pairs or complete; %s is directed, and for mode sgp", mode, collective.Graphs.Spec(j.Graph))
 }
 
-// Program implements Mode.
-func (m DPSGD) Program(j *Job, rank int) (comm.Program, error) {
-	p, err := newPeer(j, rank, j.Codec)
+// Part implements Mode.
+func (m DPSGD) Part(r *Rank) (Part, error) {
+	p, err := newPeer(r, r.job.Codec)
 	if err != nil {
 		return nil, err
 	}
 	n := &neighbour{p, m.Adapt}
-	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, false) }, nil
+	return &gossiper{peer: p, mover: n}, nil
 }
 
 // neighbour is a D-PSGD worker.
@@ -80,7 +79,7 @@ func (n *neighbour) move(ctx context.Context) error {
 		n.x.own()
 		n.descend(n.x.f)
 	}
-	if err := n.tell(ctx, n.header(tagPeer), n.x, mix.Out); err != nil {
+	if err := n.tell(ctx, n.said(0), n.x, mix.Out); err != nil {
 		return err
 	}
 	if !n.adapt {
@@ -104,6 +103,7 @@ func (n *neighbour) move(ctx context.Context) error {
 	return nil
 }
 
-func (n *neighbour) model() vector                      { return n.x.share() }
-func (n *neighbour) save(context.Context, *State) error { return nil }
-func (n *neighbour) load(*State) error                  { return nil }
+func (n *neighbour) model() vector { return n.x.share() }
+
+// Keep implements mover.
+func (n *neighbour) Keep(*Keeper) {}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -95,10 +95,10 @@ func (m EASGD) Check(j *Job) error {
 		return errors.New("mode easgd is synchronous with policy bsp or asynchronous with asp; other policies would take a force from the centre that the worker has felt")
 	}
 	sh := j.shards()
-	if _, err := newServer(m.centre(j), 0, sh[0]); err != nil {
+	if _, err := newServer(newRank(m.centre(j), j.Workers), sh); err != nil {
 		return err
 	}
-	_, err := newElastic(j, m, 0, sh)
+	_, err := newElastic(newRank(j, 0), m, sh)
 	return err
 }
 
@@ -111,21 +111,14 @@ func (m EASGD) centre(j *Job) *Job {
 	return &c
 }
 
-// Program implements Mode.
-func (m EASGD) Program(j *Job, rank int) (comm.Program, error) {
-	sh := j.shards()
-	if rank >= j.Workers {
-		s, err := newServer(m.centre(j), rank-j.Workers, sh[rank-j.Workers])
-		if err != nil {
-			return nil, err
-		}
-		return s.program, nil
+// Part implements Mode.
+func (m EASGD) Part(r *Rank) (Part, error) {
+	sh := r.job.shards()
+	if r.rank < r.job.Workers {
+		return newElastic(r, m, sh)
 	}
-	e, err := newElastic(j, m, rank, sh)
-	if err != nil {
-		return nil, err
-	}
-	return e.program, nil
+	r.job = m.centre(r.job)
+	return newServer(r, sh)
 }
 
 // elastic is an EASGD worker. The parameters of what it embeds are the centre,
@@ -143,13 +136,14 @@ type elastic struct {
 	buffers  []sgd.Range // where more than one force is taken at rate 1
 }
 
-func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
-	w, err := newWorker(j, rank, sh)
+func newElastic(r *Rank, m EASGD, sh []*shard) (*elastic, error) {
+	j := r.job
+	w, err := newWorker(r, sh)
 	if err != nil {
 		return nil, err
 	}
 	w.keep()
-	e := &elastic{worker: w, mode: m, x: make([]float32, len(w.params.f)), plain: compress.Plain(j.Codec)}
+	e := &elastic{worker: w, mode: m, x: slices.Clone(w.params.f), plain: compress.Plain(j.Codec)}
 	if e.inner, err = newStepper(j.Optimizer, j.Model.Layout(), j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
@@ -161,20 +155,11 @@ func newElastic(j *Job, m EASGD, rank int, sh []*shard) (*elastic, error) {
 	return e, err
 }
 
-func (e *elastic) program(ctx context.Context, h comm.Host) error {
-	e.h = h
+// Run implements Part.
+func (e *elastic) Run(ctx context.Context) error {
 	e.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return e.descend(ctx) }}
-	start, err := receiveStart(ctx, h, e.job)
-	if err != nil {
-		return err
-	}
-	e.times.begin(h, false)
-	copy(e.x, e.params.f)
-	if start != nil {
-		if err := e.load(start); err != nil {
-			return fmt.Errorf("worker %d: %w", e.rank, err)
-		}
-		if err := e.resume(ctx, start); err != nil {
+	if e.resumes() {
+		if err := e.resume(ctx); err != nil {
 			return err
 		}
 	}
@@ -183,23 +168,11 @@ func (e *elastic) program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 		mark := e.job.CheckpointEvery > 0 && e.step%e.job.CheckpointEvery == 0
-		if mark, err = e.heeds(ctx, mark, e.state); err != nil {
+		if err := e.marks(ctx, mark, e); err != nil {
 			return err
 		}
-		if e.flags&flagDone == 0 && (mark || e.flags&flagStop != 0) {
-			if err := e.checkpoint(ctx); err != nil {
-				return err
-			}
-		}
 	}
-	if e.flags&flagDone != 0 {
-		for _, l := range e.links {
-			if err := h.Send(ctx, l.rank, comm.NewFrame(e.job.header(comm.Control, tagBye), comm.NewBuffer(0))); err != nil {
-				return err
-			}
-		}
-	}
-	return e.final(ctx)
+	return e.bye(ctx)
 }
 
 // round makes one step, and the exchange that is due with it.
@@ -223,7 +196,7 @@ func (e *elastic) round(ctx context.Context) error {
 	e.inner.advance(e.grad.f, e.x, sgd.Step{N: e.step, Epoch: p.Epoch, LR: e.sched(p), Seed: e.job.Seed})
 	e.grad.release()
 	e.step++
-	return e.times.tell(ctx, e.job, e.rank, e.step, e.stats.stale)
+	return e.doing(ctx)
 }
 
 // descend computes the gradient of a step.
@@ -242,23 +215,21 @@ func (e *elastic) descend(ctx context.Context) error {
 // fetch brings the centre.
 func (e *elastic) fetch(ctx context.Context) error {
 	for _, l := range e.links {
-		q := e.job.header(comm.Control, tagPull)
-		q.Shard, q.Step, q.Flags = uint16(l.id), uint64(e.step), e.passed()
-		if err := e.h.Send(ctx, l.rank, comm.NewFrame(q, comm.NewBuffer(0))); err != nil {
+		if err := onPull.Send(ctx, e.Rank, l.rank, pullWord{Shard: l.id, Step: uint64(e.step)}, e.passed()); err != nil {
 			return err
 		}
 	}
 	for _, l := range e.links {
-		f, err := e.h.Recv(ctx, l.rank, tagFetched)
+		f, err := onFetched.Recv(ctx, e.Rank, l.rank)
 		if err != nil {
 			return fmt.Errorf("worker %d, fetch from server %d: %w", e.rank, l.id, err)
 		}
-		e.renewed(l, f.Header.Version)
+		e.renewed(l, f.Word.Version)
 		if err := e.times.decoding(ctx, l.in.taking(0)); err != nil {
 			return err
 		}
 		began := e.times.start()
-		err = l.in.take(e.params.f, 0, f)
+		err = l.in.take(e.params.f, 0, f.Frame)
 		e.times.decoded(began)
 		f.Release()
 		if err != nil {
@@ -315,37 +286,16 @@ func (e *elastic) pull(ctx context.Context) error {
 	return e.awaitAll(ctx)
 }
 
-// checkpoint keeps what the worker has of its own, beside what it embeds.
-func (e *elastic) checkpoint(ctx context.Context) error {
-	st, err := e.state()
-	if err != nil {
-		return err
+// Keep keeps what the worker has of its own, beside what it embeds. One that was
+// dead begins anew at the centre.
+func (e *elastic) Keep(k *Keeper) {
+	e.worker.Keep(k)
+	own := key(keyOwn, e.rank)
+	if k.Loads() && !k.Has(own) {
+		k.Vector(keyParam, e.x)
+		return
 	}
-	return e.mark(ctx, st)
-}
-
-func (e *elastic) state() (*State, error) {
-	st := newState()
-	if err := e.save(st); err != nil {
-		return nil, err
-	}
-	st.Vectors[fmt.Sprintf("own/%d", e.rank)] = e.x
-	e.inner.save(st, fmt.Sprintf("inner/%d/", e.rank))
-	st.Ints[fmt.Sprintf("losses/%d", e.rank)] = int64(math.Float64bits(e.losses))
-	return st, nil
-}
-
-func (e *elastic) load(st *State) error {
-	if err := e.worker.load(st); err != nil {
-		return err
-	}
-	own := fmt.Sprintf("own/%d", e.rank)
-	if !st.has(own) { // it was dead: it begins anew at the centre
-		return st.vector("param", e.x)
-	}
-	if err := st.vector(own, e.x); err != nil {
-		return err
-	}
-	e.losses = math.Float64frombits(uint64(st.Ints[fmt.Sprintf("losses/%d", e.rank)]))
-	return e.inner.load(st, fmt.Sprintf("inner/%d/", e.rank))
+	k.Vector(own, e.x)
+	e.inner.keep(k, under(keyInner, e.rank))
+	k.Float(key(keyLosses, e.rank), &e.losses)
 }

@@ -4,9 +4,10 @@ import "github.com/gradlab/gradlab/comm"
 
 // What tests outside the package must know of frames to follow a run by them.
 const (
-	TagPush, TagPull, TagPeer, TagReply, TagRelay, TagSnapshot = tagPush, tagPull, tagPeer, tagReply, tagRelay, tagSnapshot
-	CodePush, CodeRoll, CodeSum                                = codePush, codeRoll, codeSum
+	CodePush, CodeRoll, CodeSum = codePush, codeRoll, codeSum
 )
+
+var TagPush, TagPull, TagPeer, TagReply, TagRelay, TagSnapshot = onPush.Tag(), onPull.Tag(), onPeer.Tag(), onReply.Tag(), onTree.Tag(), onSnapshot.Tag()
 
 // ReadRoll reads which gradients are in the sum that comes next.
 func ReadRoll(f comm.Frame) ([]comm.Header, error) { return readRoll(nil, f, 0, 1<<30) }

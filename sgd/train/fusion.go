@@ -36,30 +36,20 @@ type fusion struct {
 // letCycle begins a step of the exchange activity.
 func (r *reducer) letCycle(ctx context.Context) error {
 	r.fusion.ready.Store(0)
-	hd := r.job.header(comm.Control, tagToken)
-	hd.Step = uint64(r.step)
-	hd.Flags = r.ask
-	return r.h.Send(ctx, r.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+	return onMade.Wake(ctx, r.Rank, bucketWord{}, r.ask)
 }
 
 // cycles is the second activity of a rank that fuses.
 func (r *reducer) cycles(ctx context.Context, h comm.Host) error {
 	for {
-		f, err := h.Recv(ctx, r.rank, tagToken)
-		if err != nil {
+		_, flags, err := onMade.Wait(ctx, r.Rank)
+		if err != nil || flags&flagDone != 0 {
 			return err
-		}
-		flags := f.Header.Flags
-		f.Release()
-		if flags&flagDone != 0 {
-			return nil
 		}
 		if flags, err = r.cycle(ctx, h, flags); err != nil {
 			return err
 		}
-		back := r.job.header(comm.Control, tagToken+1<<8)
-		back.Flags = flags
-		if err := h.Send(ctx, r.rank, comm.NewFrame(back, comm.NewBuffer(0))); err != nil {
+		if err := onExchanged.Wake(ctx, r.Rank, bucketWord{}, flags); err != nil {
 			return err
 		}
 	}
@@ -73,9 +63,7 @@ func (r *reducer) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16,
 			return flags, err
 		}
 		next = max(h.Now(), next) + r.job.Cycle
-		hd := r.job.header(comm.Control, tagReady)
-		hd.Step, hd.Flags = uint64(r.step), flags
-		ready, seen, err := collective.Least(ctx, r.net, r.group, hd, float64(r.fusion.ready.Load()))
+		ready, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, stepsWord{r.step}, flags), float64(r.fusion.ready.Load()))
 		if err != nil {
 			return flags, err
 		}
@@ -105,7 +93,7 @@ func (r *reducer) fuse(first, ready int) (b *bucket, n int) {
 		}
 	}
 	b = &r.fusion.group
-	b.lo, b.hi, b.tag = r.buckets[first+n-1].lo, r.buckets[first].hi, r.buckets[first].tag
+	b.lo, b.hi, b.index = r.buckets[first+n-1].lo, r.buckets[first].hi, r.buckets[first].index
 	b.ops = r.ops[b.lo:b.hi]
 	return b, n
 }

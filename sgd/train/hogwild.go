@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -52,27 +51,22 @@ var errNotShared = errors.New("workers write to memory that they share, and only
 
 // Check implements Mode.
 func (Hogwild) Check(j *Job) error {
-	_, err := newPeer(j, 0, compress.Raw{})
+	_, err := newPeer(newRank(j, 0), compress.Raw{})
 	return err
 }
 
-// Program implements Mode.
-func (Hogwild) Program(j *Job, rank int) (comm.Program, error) {
-	p, err := newPeer(j, rank, compress.Raw{})
+// Part implements Mode.
+func (Hogwild) Part(r *Rank) (Part, error) {
+	p, err := newPeer(r, compress.Raw{})
 	if err != nil {
 		return nil, err
 	}
-	n := &hog{peer: p, shared: j.cores.racy(), read: make([]float32, len(p.x.f))}
+	n := &hog{peer: p, shared: r.job.cores.racy(), read: make([]float32, len(p.x.f))}
 	p.x.release()
 	p.pace.show = func(ctx context.Context, update int, last bool) error {
 		return p.snapshot(ctx, n.model(), update, last)
 	}
-	return func(ctx context.Context, h comm.Host) error {
-		if h.Virtual() {
-			return errNotShared
-		}
-		return p.run(ctx, h, n, true)
-	}, nil
+	return &gossiper{peer: p, mover: n}, nil
 }
 
 // racy is a vector that any number of goroutines read and write at once.
@@ -128,6 +122,9 @@ type hog struct {
 }
 
 func (n *hog) move(ctx context.Context) error {
+	if n.h.Virtual() {
+		return errNotShared
+	}
 	made := n.shared.made.Load()
 	n.shared.read(n.read)
 	if err := n.gradient(ctx, n.read); err != nil {
@@ -146,26 +143,23 @@ func (n *hog) model() vector {
 	return v
 }
 
-func (n *hog) save(_ context.Context, st *State) error {
-	if n.rank == 0 {
-		m := n.model()
-		st.Vectors["param"] = m.f
+// Keep implements mover. The vector is kept by the first, and put back once for all
+// who share it.
+func (n *hog) Keep(k *Keeper) {
+	if !k.Loads() {
+		if n.rank == 0 {
+			k.Vector(keyParam, n.model().f)
+		}
+		return
 	}
-	return nil
-}
-
-// load puts the vector back, once for all who share it.
-func (n *hog) load(st *State) error {
 	r := n.shared
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loaded {
-		return nil
+		return
 	}
-	if err := st.vector("param", n.read); err != nil {
-		return err
+	if k.Vector(keyParam, n.read); k.Err() == nil {
+		r.store(n.read)
+		r.loaded = true
 	}
-	r.store(n.read)
-	r.loaded = true
-	return nil
 }

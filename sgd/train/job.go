@@ -9,6 +9,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -203,13 +204,23 @@ func (j *Job) Check() error {
 func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
 	var ps []comm.Program
 	for r := 0; r < j.World(); r++ {
-		p, err := j.Mode.Program(j, r)
+		p, err := j.Program(r)
 		if err != nil {
 			return nil, err
 		}
 		ps = append(ps, p)
 	}
 	return append(ps, obs.Program), nil
+}
+
+// Program is what a rank that trains does, of World.
+func (j *Job) Program(rank int) (comm.Program, error) {
+	r := newRank(j, rank)
+	p, err := j.Mode.Part(r)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, h comm.Host) error { return r.run(ctx, h, p) }, nil
 }
 
 // Prepare must be called before the programs of a run are made, and again before

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"time"
 )
@@ -55,18 +53,6 @@ func (k keptMeter) meter() progressMeter {
 	return progressMeter{loss, k.N, k.Before, meanSince{k.Age.N, k.Age.Sum}, meanSince{k.Gap.N, k.Gap.Sum}, k.Step, k.At}
 }
 
-// save keeps the meter of the rank, or the observer, that tells progress.
-func (m *progressMeter) save(st *State) error { return st.keep("meter", m.keep()) }
-
-func (m *progressMeter) load(st *State) error {
-	var k keptMeter
-	ok, err := st.regain("meter", &k)
-	if ok {
-		*m = k.meter()
-	}
-	return err
-}
-
 // keptMeasures are the measures of a server in a checkpoint.
 type keptMeasures struct {
 	Age, Gap keptGauge
@@ -82,61 +68,45 @@ type keptStamp struct {
 	At      time.Duration
 }
 
-// keep adds what the server has measured to a state.
-func (s *server) keep(st *State) error {
-	m := s.meas
-	k := keptMeasures{Age: m.age.keep(), Gap: s.store.gap.keep(), PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
-	for _, s := range m.sentAt {
-		k.SentAt = append(k.SentAt, [2]keptStamp{s[0].keep(), s[1].keep()})
-	}
-	for key, b := range m.born {
-		k.Born[key] = b.keep()
-	}
-	return st.keep(fmt.Sprintf("measures/%d", s.id), k)
-}
-
 func (s stamp) keep() keptStamp { return keptStamp{s.version, s.at} }
 
-// regain takes up what the server had measured. On a real clock instants of before
-// mean nothing.
-func (s *server) regain(st *State) error {
-	var k keptMeasures
-	ok, err := st.regain(fmt.Sprintf("measures/%d", s.id), &k)
-	if !ok || len(k.SentAt) != len(s.meas.sentAt) || len(k.PushedAt) != len(s.meas.pushedAt) {
-		return err
+// keepMeter keeps the meter of the rank, or the observer, that tells progress.
+func (m *progressMeter) keepMeter(k *Keeper) {
+	kept := m.keep()
+	if ok := k.Record(keyMeter, &kept); ok && k.Loads() {
+		*m = kept.meter()
 	}
-	s.meas.age, s.store.gap, s.meas.waits, s.prog = k.Age.gauge(), k.Gap.gauge(), k.Waits, k.Meter.meter()
+}
+
+// keepMeasures keeps what the server has measured. On a real clock instants of
+// before mean nothing.
+func (s *server) keepMeasures(k *Keeper) {
+	m, name := s.meas, key(keyMeasures, s.id)
+	if !k.Loads() {
+		kept := keptMeasures{Age: m.age.keep(), Gap: s.store.gap.keep(), PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
+		for _, s := range m.sentAt {
+			kept.SentAt = append(kept.SentAt, [2]keptStamp{s[0].keep(), s[1].keep()})
+		}
+		for key, b := range m.born {
+			kept.Born[key] = b.keep()
+		}
+		k.Record(name, kept)
+		return
+	}
+	var kept keptMeasures
+	if ok := k.Record(name, &kept); !ok || len(kept.SentAt) != len(m.sentAt) || len(kept.PushedAt) != len(m.pushedAt) {
+		return
+	}
+	m.age, s.store.gap, m.waits, s.prog = kept.Age.gauge(), kept.Gap.gauge(), kept.Waits, kept.Meter.meter()
 	if !s.h.Virtual() {
 		s.prog.at = 0
-		return nil
+		return
 	}
-	s.meas.pushedAt = k.PushedAt
-	for w, x := range k.SentAt {
-		s.meas.sentAt[w] = [2]stamp{{x[0].Version, x[0].At}, {x[1].Version, x[1].At}}
+	m.pushedAt = kept.PushedAt
+	for w, x := range kept.SentAt {
+		m.sentAt[w] = [2]stamp{{x[0].Version, x[0].At}, {x[1].Version, x[1].At}}
 	}
-	for key, b := range k.Born {
-		s.meas.born[key] = stamp{b.Version, b.At}
+	for key, b := range kept.Born {
+		m.born[key] = stamp{b.Version, b.At}
 	}
-	return nil
-}
-
-// keep adds a record to a state.
-func (s *State) keep(name string, v any) error {
-	b, err := json.Marshal(v)
-	if err == nil {
-		s.Bytes[name] = b
-	}
-	return err
-}
-
-// regain reads a record; ok is false if there is none, as in states of before.
-func (s *State) regain(name string, v any) (ok bool, err error) {
-	b, ok := s.Bytes[name]
-	if !ok {
-		return false, nil
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return false, fmt.Errorf("the checkpoint's %q: %w", name, err)
-	}
-	return true, nil
 }

@@ -74,18 +74,12 @@ var (
 
 // Check implements Mode.
 func (m LocalSGD) Check(j *Job) error {
-	_, err := newLocal(j, m, 0)
+	_, err := newLocal(newRank(j, 0), m)
 	return err
 }
 
-// Program implements Mode.
-func (m LocalSGD) Program(j *Job, rank int) (comm.Program, error) {
-	l, err := newLocal(j, m, rank)
-	if err != nil {
-		return nil, err
-	}
-	return l.program, nil
-}
+// Part implements Mode.
+func (m LocalSGD) Part(r *Rank) (Part, error) { return newLocal(r, m) }
 
 // localWorker is one rank. What it embeds exchanges pseudo-gradients and holds
 // the parameters all agree on.
@@ -100,8 +94,9 @@ type localWorker struct {
 	losses float64     // since then
 }
 
-func newLocal(j *Job, m LocalSGD, rank int) (*localWorker, error) {
-	r, err := newReducer(j, rank, false)
+func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
+	j := of.job
+	r, err := newReducer(of, false)
 	if err != nil {
 		return nil, err
 	}
@@ -114,50 +109,31 @@ func newLocal(j *Job, m LocalSGD, rank int) (*localWorker, error) {
 	return l, nil
 }
 
-func (l *localWorker) program(ctx context.Context, h comm.Host) error {
-	l.h, l.net = h, streaming{h, comm.Streaming(h)}
+// Run implements Part.
+func (l *localWorker) Run(ctx context.Context) error {
+	l.net = streaming{l.h, comm.Streaming(l.h)}
 	l.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return l.descend(ctx) }}
-	start, err := receiveStart(ctx, h, l.job)
-	if err != nil {
+	copy(l.x, l.common.params.f)
+	if _, err := l.catchUp(ctx); err != nil {
 		return err
 	}
-	l.times.begin(h, false)
-	if start != nil {
-		if err := l.load(start); err != nil {
-			return fmt.Errorf("worker %d: %w", l.rank, err)
-		}
-	}
-	copy(l.x, l.common.params.f)
-	if start != nil {
-		if _, err := resumeAt(ctx, start, h, l.rank); err != nil {
-			return err
-		}
-	}
-	stopped := false
-	for !stopped && l.step < l.job.Updates {
+	for !l.stopped && l.step < l.job.Updates {
 		flags, err := l.rounds(ctx)
 		if err != nil {
 			return err
 		}
-		from := l.told
-		stopped = flags&flagStop != 0 && l.step < l.job.Updates
+		from, over := l.told, l.step == l.job.Updates
+		l.stopped = flags&flagStop != 0 && !over
 		if err := l.report(ctx); err != nil {
 			return err
 		}
-		if stopped || (flags&flagKeep != 0 || crossed(l.job.CheckpointEvery, from, l.step)) && l.step < l.job.Updates {
-			st, err := l.state()
-			if err == nil {
-				err = sendState(ctx, h, l.job, st)
-			}
-			if err != nil {
+		if l.stopped || (flags&flagKeep != 0 || crossed(l.job.CheckpointEvery, from, l.step)) && !over {
+			if err := l.passing(ctx, l); err != nil {
 				return err
 			}
 		}
 	}
-	if err := l.snapshot(ctx, true); err != nil {
-		return err
-	}
-	return l.final(ctx, stopped)
+	return l.snapshot(ctx, true)
 }
 
 // rounds makes the local steps of one round, and its exchange.
@@ -180,7 +156,7 @@ func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
 		return flags, err
 	}
 	l.since = l.step
-	return flags, l.times.tell(ctx, l.job, l.rank, l.step, 0)
+	return flags, l.doing(ctx)
 }
 
 // due says whether the round ends here.
@@ -273,27 +249,17 @@ func (l *localWorker) moments(ctx context.Context) error {
 	return nil
 }
 
-func (l *localWorker) state() (*State, error) {
-	st, err := l.reducer.state()
-	if err != nil {
-		return nil, err
+// Keep keeps, beside what all agree on and how it came about, the inner optimizer.
+func (l *localWorker) Keep(k *Keeper) {
+	l.keepShared(k, l.step)
+	if k.Loads() || l.rank == 0 {
+		k.Int(keyRound, &l.round)
 	}
-	if l.rank == 0 {
-		st.Ints["round"] = int64(l.round)
+	if k.Loads() {
+		l.step = l.versionIn(k)
+		l.since, l.told = l.step, l.step
+		l.common.keep(k, l.round)
 	}
-	l.inner.save(st, fmt.Sprintf("inner/%d/", l.rank))
-	return st, nil
-}
-
-func (l *localWorker) load(st *State) error {
-	l.step, l.round = int(st.Ints["version"]), int(st.Ints["round"])
-	l.times.earlier = l.step
-	l.since, l.told = l.step, l.step
-	if err := l.common.load(st, l.round); err != nil {
-		return err
-	}
-	if err := l.loadOwn(st); err != nil {
-		return err
-	}
-	return l.inner.load(st, fmt.Sprintf("inner/%d/", l.rank))
+	l.keepOwn(k)
+	l.inner.keep(k, under(keyInner, l.rank))
 }

@@ -147,8 +147,8 @@ func newMeasures(workers int) *measures {
 	return &measures{sentAt: make([][2]stamp, workers), born: map[uint64]stamp{}, pushedAt: make([]time.Duration, workers)}
 }
 
-// key tells pushes apart.
-func key(h comm.Header) uint64 { return uint64(h.From)<<40 ^ h.Seq }
+// pushKey tells pushes apart.
+func pushKey(h comm.Header) uint64 { return uint64(h.From)<<40 ^ h.Seq }
 
 // sent notes when a worker was sent the parameters of a version.
 func (m *measures) sent(worker int, version uint64, now time.Duration) {
@@ -167,19 +167,19 @@ func (m *measures) pushed(h comm.Header, now time.Duration) {
 	if b.version != h.Version && s[1].version == h.Version {
 		b = s[1]
 	}
-	m.born[key(h)] = b
+	m.born[pushKey(h)] = b
 }
 
 // applied notes that a push went into an update.
 func (m *measures) applied(h comm.Header, now time.Duration) {
-	if b, ok := m.born[key(h)]; ok {
+	if b, ok := m.born[pushKey(h)]; ok {
 		m.age.add((now - b.at).Seconds())
-		delete(m.born, key(h))
+		delete(m.born, pushKey(h))
 	}
 }
 
 // rejected notes that a push will not.
-func (m *measures) rejected(h comm.Header) { delete(m.born, key(h)) }
+func (m *measures) rejected(h comm.Header) { delete(m.born, pushKey(h)) }
 
 // answered notes that what worker by did let worker w go on.
 func (m *measures) answered(w, by int, now time.Duration) {

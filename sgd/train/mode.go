@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd"
@@ -18,8 +17,8 @@ type Mode interface {
 	Traits(j *Job) Traits
 	// Check refuses a job this mode cannot run for a reason that Traits cannot say.
 	Check(j *Job) error
-	// Program is what a rank does: workers first, then the ranks of Servers.
-	Program(j *Job, rank int) (comm.Program, error)
+	// Part makes what a rank does: workers first, then the ranks of Servers.
+	Part(r *Rank) (Part, error)
 }
 
 // Modes holds every mode by name.
@@ -122,8 +121,7 @@ func (k Takes) allows(f compress.Family) bool {
 	}
 	switch k {
 	case TakesPlain:
-		_, raw := f.(compress.Raw)
-		return raw
+		return compress.Plain(f)
 	case TakesCasts:
 		return isCast(f)
 	case TakesForgetful:

@@ -32,7 +32,7 @@ func (p processes) Run(ctx context.Context, programs []comm.Program) error {
 	nets := []*grpcnet.Net{lead}
 	for r := range last {
 		j := job(p.t, append(p.opts[:len(p.opts):len(p.opts)], func(j *train.Job) { j.Here = 1 })...)
-		if programs[r], err = j.Mode.Program(j, r); err != nil {
+		if programs[r], err = j.Program(r); err != nil {
 			return err
 		}
 		n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(programs), Coordinator: lead.Addr(), Identity: id, Token: "secret", Run: 42})

@@ -40,6 +40,7 @@ type Observer struct {
 	SHA256  string    // of Params, little-endian
 	Classes []uint64  // samples of the test set, by class; nil: there was no evaluation
 
+	rank    *Rank
 	shards  []*shard
 	layout  sgd.Layout
 	now     func() time.Duration
@@ -70,6 +71,8 @@ type evalParts struct {
 // Program is what the observer's rank does.
 func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	j := o.Job
+	o.rank = newRank(j, j.Observer())
+	o.rank.h = h
 	o.layout, o.now = j.Model.Layout(), h.Now
 	o.servers = j.numShards()
 	if o.servers > 0 {
@@ -79,7 +82,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	}
 	if j.traits().Conduct != NotConducted {
 		var err error
-		if o.conduct, err = newConductor(o, h); err != nil {
+		if o.conduct, err = newConductor(o); err != nil {
 			return err
 		}
 	}
@@ -114,7 +117,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 		from := int(f.Header.From)
-		if f.Header.Tag == tagFinal {
+		if f.Header.Tag == onFinal.Tag() {
 			ended[from] = true
 			o.census.left(j, from, StateEnded)
 			if o.conduct != nil {
@@ -151,7 +154,7 @@ func (o *Observer) begin(ctx context.Context, h comm.Host) error {
 		o.Start = nil
 	}
 	for r := range o.Job.World() {
-		if err := h.Send(ctx, r, comm.NewFrame(o.Job.header(comm.Report, tagStart), buf.Retain())); err != nil {
+		if err := onStart.Carry(ctx, o.rank, r, Nothing{}, 0, buf.Retain()); err != nil {
 			return err
 		}
 	}
@@ -160,7 +163,7 @@ func (o *Observer) begin(ctx context.Context, h comm.Host) error {
 
 func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame, ended map[int]bool) error {
 	switch f.Header.Tag {
-	case tagProgress:
+	case onProgress.Tag():
 		var p Progress
 		if err := o.decode(f, &p); err != nil {
 			return err
@@ -173,13 +176,13 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		for _, p := range o.told.take(from, lead, o.servers, p) {
 			o.progress(p)
 		}
-	case tagWorker:
+	case onWorker.Tag():
 		var s WorkerState
 		if err := o.decode(f, &s); err != nil {
 			return err
 		}
 		o.census.hear(o.Job, s)
-	case tagMark:
+	case onMark.Tag():
 		var m mark
 		if err := o.decode(f, &m); err != nil {
 			return err
@@ -187,10 +190,10 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if o.marks[from] = m; m.Bare {
 			return o.snapshot(ctx, h, from, comm.Frame{})
 		}
-	case tagSnapshot:
+	case onSnapshot.Tag():
 		defer f.Release()
 		return o.snapshot(ctx, h, from, f)
-	case tagState:
+	case onState.Tag():
 		st := newState()
 		if len(f.Body) == 0 {
 			o.over = true
@@ -204,12 +207,12 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		f.Release()
 		o.states[from] = st
 		return o.checkpoint(ctx, h, ended)
-	case tagOrder:
+	case onOrder.Tag():
 		defer f.Release()
 		if s, ok := o.Sink.(OrderSink); ok {
 			return s.Order(f.Body)
 		}
-	case tagFinal:
+	case onFinal.Tag():
 		var r RankReport
 		if err := o.decode(f, &r); err != nil {
 			return err
@@ -315,7 +318,7 @@ func (o *Observer) reach(ctx context.Context, h comm.Host) error {
 		if j.traits().Coordinator && r != j.coordinator() {
 			continue
 		}
-		if err := h.Send(ctx, r, comm.NewFrame(j.header(comm.Report, tagReached), comm.NewBuffer(0))); err != nil && !isGone(err) {
+		if err := onReached.Send(ctx, o.rank, r, Nothing{}, 0); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -481,67 +484,79 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	}
 	if o.over {
 		o.states = map[int]*State{}
-		return o.goOn(ctx, h, ended, 0)
+		return o.goOn(ctx, ended, 0)
 	}
+	all := o.together()
+	o.states = map[int]*State{}
+	free := o.conduct != nil && o.conduct.free
+	if free {
+		k := saving(all)
+		if o.conduct.meter.keepMeter(k); k.Err() != nil {
+			return k.Err()
+		}
+	}
+	version := int(all.Ints[keyVersion])
+	if err := o.Sink.Checkpoint(version, all); err != nil {
+		return err
+	}
+	if all.Ints[keyGoing] != 0 { // nobody waits for it
+		return nil
+	}
+	flags := Flags(0)
+	if !free && o.Job.stopsAtMark(h, version) {
+		flags = flagStop
+	}
+	return o.goOn(ctx, ended, flags)
+}
+
+// together is the run's state, put together from those of all ranks.
+func (o *Observer) together() *State {
 	all := newState()
 	for r, st := range o.states {
 		if id := r - o.Job.Workers; id >= 0 && id < o.servers {
-			sh := o.shards[id]
-			for name, v := range st.Vectors {
-				if len(name) > 5 && name[:5] == "held/" {
-					continue
-				}
-				if all.Vectors[name] == nil {
-					all.Vectors[name] = make([]float32, o.layout.Size())
-				}
-				sh.scatter(all.Vectors[name], v)
-				delete(st.Vectors, name)
-			}
+			o.unpack(all, o.shards[id], st)
 		}
-		version := max(all.Ints["version"], st.Ints["version"])
+		version := max(all.Ints[keyVersion], st.Ints[keyVersion])
 		all.merge(st)
-		all.Ints["version"] = version
+		all.Ints[keyVersion] = version
 	}
-	all.Ints["nanoseconds"] = int64(o.now())
-	for _, name := range []string{"bytes_up", "bytes_down", "raw_bytes", "bf16_bytes"} {
+	all.Ints[keyNanoseconds] = int64(o.now())
+	for _, name := range []string{keyBytesUp, keyBytesDown, keyRaw, keyBF16} {
 		all.Ints[name] = 0
 	}
-	for _, name := range []string{"bytes_up", "bytes_down", "raw_bytes", "bf16_bytes", "wire", "shared", "report", "body"} {
+	for _, name := range []string{keyBytesUp, keyBytesDown, keyRaw, keyBF16, keyWire, keyShared, keyReport, keyBody} {
 		for r := 0; r < o.Job.World(); r++ {
-			if n := all.Ints[fmt.Sprintf("%s/%d", name, r)]; n != 0 {
+			if n := all.Ints[key(name, r)]; n != 0 {
 				all.Ints[name] += n
 			}
 		}
 	}
-	o.states = map[int]*State{}
 	for r := range o.Job.Workers { // those who leave at instants of their own
-		if at, ok := all.Ints[left(r)]; ok {
-			all.Ints["nanoseconds"] = min(all.Ints["nanoseconds"], at)
+		if at, ok := all.Ints[key(keyLeft, r)]; ok {
+			all.Ints[keyNanoseconds] = min(all.Ints[keyNanoseconds], at)
 		}
 	}
-	free := o.conduct != nil && o.conduct.free
-	if free {
-		if err := o.conduct.meter.save(all); err != nil {
-			return err
+	return all
+}
+
+// unpack puts a shard's part of vectors that are laid out as the parameters into
+// their place; what the shard keeps for each worker stays as it is.
+func (o *Observer) unpack(all *State, sh *shard, st *State) {
+	for name, v := range st.Vectors {
+		if isHeld(name) {
+			continue
 		}
+		if all.Vectors[name] == nil {
+			all.Vectors[name] = make([]float32, o.layout.Size())
+		}
+		sh.scatter(all.Vectors[name], v)
+		delete(st.Vectors, name)
 	}
-	version := int(all.Ints["version"])
-	if err := o.Sink.Checkpoint(version, all); err != nil {
-		return err
-	}
-	if all.Ints[going] != 0 { // nobody waits for it
-		return nil
-	}
-	flags := uint16(0)
-	if !free && o.Job.stopsAtMark(h, version) {
-		flags = flagStop
-	}
-	return o.goOn(ctx, h, ended, flags)
 }
 
 // goOn tells those who wait for it that the checkpoint is whole: servers, and
 // workers that keep apart; and whether they are to stop here.
-func (o *Observer) goOn(ctx context.Context, h comm.Host, ended map[int]bool, flags uint16) error {
+func (o *Observer) goOn(ctx context.Context, ended map[int]bool, flags uint16) error {
 	if o.conduct != nil {
 		return o.conduct.goOn(ctx, flags)
 	}
@@ -549,9 +564,7 @@ func (o *Observer) goOn(ctx context.Context, h comm.Host, ended map[int]bool, fl
 		if ended[r] {
 			continue
 		}
-		hd := o.Job.header(comm.Report, tagGo)
-		hd.Flags = flags
-		if err := h.Send(ctx, r, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
+		if err := onGo.Send(ctx, o.rank, r, Nothing{}, flags); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ const (
 	Rest Verb = "rest" // is at a checkpoint mark
 )
 
-var verbs = map[comm.Tag]Verb{tagPush: Push, tagPull: Pull, tagSave: Rest}
+var verbs = map[comm.Tag]Verb{onPush.Tag(): Push, onPull.Tag(): Pull, onSave.Tag(): Rest}
 
 func arrival(h comm.Header) Arrival {
 	return Arrival{verbs[h.Tag], int(h.From), h.Step, h.Version}
@@ -124,7 +124,7 @@ func (l *orderLog) next(f comm.Frame) (g comm.Frame, ok bool, err error) {
 }
 
 // note writes an arrival down.
-func (l *orderLog) note(ctx context.Context, h comm.Host, j *Job, hd comm.Header) error {
+func (l *orderLog) note(ctx context.Context, r *Rank, hd comm.Header) error {
 	if !l.send {
 		return nil
 	}
@@ -132,18 +132,18 @@ func (l *orderLog) note(ctx context.Context, h comm.Host, j *Job, hd comm.Header
 	if l.lines.Len() < 32<<10 {
 		return nil
 	}
-	return l.flush(ctx, h, j)
+	return l.flush(ctx, r)
 }
 
 // flush sends what was written down to the observer.
-func (l *orderLog) flush(ctx context.Context, h comm.Host, j *Job) error {
+func (l *orderLog) flush(ctx context.Context, r *Rank) error {
 	if l.lines.Len() == 0 {
 		return nil
 	}
 	buf := comm.NewBuffer(l.lines.Len())
 	copy(buf.B, l.lines.Bytes())
 	l.lines.Reset()
-	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tagOrder), buf))
+	return onOrder.Carry(ctx, r, r.job.Observer(), Nothing{}, 0, buf)
 }
 
 // voided says whether a replay's worker gave a step up: it never reached a

@@ -19,9 +19,7 @@ import (
 // worker that has made as many steps says that it is quiet. When all are, no
 // frame is under way between workers, and states are taken or the run ends.
 type pace struct {
-	job  *Job
-	rank int
-	h    comm.Host
+	*Rank
 	show func(ctx context.Context, version int, last bool) error // answers show; nil: nobody asks
 	rest func(ctx context.Context) error                         // waits for what is under way to others; nil: nothing is
 
@@ -36,48 +34,38 @@ type pace struct {
 }
 
 // begin starts the activity.
-func (p *pace) begin(h comm.Host, rank, step int) {
-	p.h, p.rank, p.begun = h, rank, step
-	h.Go("pace", p.answer)
+func (p *pace) begin() {
+	p.begun = p.step
+	p.h.Go("pace", p.answer)
 }
 
 // end ends it, once it has answered what it was asked.
 func (p *pace) end(ctx context.Context) error {
-	if err := p.wake(ctx, tagCall); err != nil {
+	if err := onCall.As(comm.Control).Wake(ctx, p.Rank, callWord{code: callQuit}, 0); err != nil {
 		return err
 	}
-	f, err := p.h.Recv(ctx, p.rank, tagToken)
-	f.Release()
+	_, _, err := onEnded.Wait(ctx, p.Rank)
 	return err
 }
 
-// wake sends a frame to the own rank.
-func (p *pace) wake(ctx context.Context, tag comm.Tag) error {
-	hd := p.job.header(comm.Control, tag)
-	hd.Code = callQuit
-	return p.h.Send(ctx, p.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
-}
-
-func (p *pace) answer(ctx context.Context, h comm.Host) error {
+func (p *pace) answer(ctx context.Context, _ comm.Host) error {
 	idle := comm.Idle(ctx) // the observer may never call
 	for {
-		f, err := h.Recv(idle, comm.AnyRank, tagCall)
+		call, _, err := onCall.Hear(idle, p.Rank, comm.AnyRank)
 		if err != nil {
 			return err
 		}
-		hd := f.Header
-		f.Release()
-		switch hd.Code {
+		switch call.code {
 		case callQuit:
-			return p.wake(ctx, tagToken)
+			return onEnded.Wake(ctx, p.Rank, Nothing{}, 0)
 		case callHold:
 			p.mu.Lock()
 			p.held = true
 			begun := p.begun
 			p.mu.Unlock()
-			err = p.tell(ctx, tagBegun, begun)
+			err = onBegun.Send(ctx, p.Rank, p.job.Observer(), stepsWord{begun}, 0)
 		default:
-			err = p.show(ctx, int(hd.Step), hd.Code == callLast)
+			err = p.show(ctx, call.updates, call.code == callLast)
 		}
 		if err != nil {
 			return err
@@ -85,30 +73,10 @@ func (p *pace) answer(ctx context.Context, h comm.Host) error {
 	}
 }
 
-// tell sends the observer a count of steps.
-func (p *pace) tell(ctx context.Context, tag comm.Tag, steps int) error {
-	hd := p.job.header(comm.Report, tag)
-	hd.Step = uint64(steps)
-	return p.h.Send(ctx, p.job.Observer(), comm.NewFrame(hd, comm.NewBuffer(0)))
-}
-
 // tick tells the observer of a step made.
 func (p *pace) tick(ctx context.Context, steps int, loss float64) error {
 	c := p.h.Traffic().Count()
-	hd := p.job.header(comm.Report, tagTick)
-	hd.Step, hd.Value = uint64(steps), loss
-	hd.Seq, hd.Version = c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient]
-	return p.h.Send(ctx, p.job.Observer(), comm.NewFrame(hd, comm.NewBuffer(0)))
-}
-
-// await waits for the observer's word.
-func (p *pace) await(ctx context.Context, tag comm.Tag) (comm.Header, error) {
-	f, err := p.h.Recv(ctx, p.job.Observer(), tag)
-	if err != nil {
-		return comm.Header{}, err
-	}
-	defer f.Release()
-	return f.Header, nil
+	return onTick.Send(ctx, p.Rank, p.job.Observer(), tickWord{steps, loss, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient]}, 0)
 }
 
 // next asks for leave to begin a step; nobody begins more than there are updates.
@@ -133,17 +101,17 @@ func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context
 		}
 		p.mu.Unlock()
 		if !p.granted {
-			hd, err := p.await(ctx, tagLimit)
+			limit, flags, err := onLimit.Hear(ctx, p.Rank, p.job.Observer())
 			if err != nil {
 				return 0, 0, err
 			}
-			if hd.Flags&flagKeep != 0 {
+			if flags&flagKeep != 0 {
 				p.mu.Lock()
-				p.held, p.keepAt = false, int(hd.Step)
+				p.held, p.keepAt = false, limit.n
 				p.mu.Unlock()
 				continue
 			}
-			p.granted, p.limit = true, int(hd.Step)
+			p.granted, p.limit = true, limit.n
 			continue
 		}
 		if p.rest != nil {
@@ -151,18 +119,18 @@ func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context
 				return 0, 0, err
 			}
 		}
-		if err := p.tell(ctx, tagQuiet, step); err != nil {
+		if err := onQuiet.Send(ctx, p.Rank, p.job.Observer(), stepsWord{step}, 0); err != nil {
 			return 0, 0, err
 		}
-		hd, err := p.await(ctx, tagSave)
-		if err != nil || hd.Flags&flagDone != 0 {
-			return hd.Flags, int(hd.Step), err
+		rest, flags, err := onRest.Hear(ctx, p.Rank, p.job.Observer())
+		if err != nil || flags&flagDone != 0 {
+			return flags, rest.n, err
 		}
 		p.mu.Lock()
 		p.held, p.granted = false, false
 		p.mu.Unlock()
-		if err := save(ctx, int(hd.Step)); err != nil || hd.Flags&flagStop != 0 {
-			return hd.Flags, int(hd.Step), err
+		if err := save(ctx, rest.n); err != nil || flags&flagStop != 0 {
+			return flags, rest.n, err
 		}
 	}
 }

@@ -16,8 +16,7 @@ import (
 // other workers, not to servers. What it says to whom is the business of the
 // mode around it. What is evaluated is the mean of all workers' parameters.
 type peer struct {
-	job   *Job
-	rank  int
+	*Rank
 	x     vector // empty where all share the mode's
 	grad  []float32
 	inner *stepper
@@ -25,17 +24,11 @@ type peer struct {
 	shard *shard
 	codec *packer // encodes for others, decodes what others have encoded
 	pace  pace
-	aside func(ctx context.Context, f comm.Frame) error // answers, in an activity of its own, what others say; nil: move listens
+	aside func(ctx context.Context, f Mail[saidWord]) error // answers, in an activity of its own, what others say; nil: move listens
 
-	h      comm.Host
-	seat   seat
 	work   comm.Work
 	at     []float32 // where the gradient is taken
-	step   int
-	loss   float64
-	stats  workerStats
-	times  timer
-	delays []uint64 // histogram: how often others changed x while a gradient was made
+	delays []uint64  // histogram: how often others changed x while a gradient was made
 	meter  progressMeter
 }
 
@@ -45,15 +38,16 @@ type mover interface {
 	move(ctx context.Context) error
 	// model is what the worker would be evaluated at, to be released.
 	model() vector
-	// save and load keep what the mode has beside the peer. In save nobody makes
-	// a step, and frames may be under way only if the mode itself leaves them so.
-	save(ctx context.Context, st *State) error
-	load(st *State) error
+	// Keep keeps what the mode has beside the peer. Nobody makes a step meanwhile,
+	// and frames may be under way only if the mode itself leaves them so; one with
+	// a method Rest(context.Context) error takes them up there before.
+	Keep(k *Keeper)
 }
 
-func newPeer(j *Job, rank int, f compress.Family) (*peer, error) {
+func newPeer(r *Rank, f compress.Family) (*peer, error) {
+	j := r.job
 	l := j.Model.Layout()
-	p := &peer{job: j, rank: rank, shard: wholeShard(l), grad: make([]float32, l.Size()), seat: seat{job: j}, pace: pace{job: j}}
+	p := &peer{Rank: r, shard: wholeShard(l), grad: make([]float32, l.Size()), pace: pace{Rank: r}}
 	p.x = newVector(l.Size())
 	copy(p.x.f, j.initial())
 	var err error
@@ -63,7 +57,7 @@ func newPeer(j *Job, rank int, f compress.Family) (*peer, error) {
 	if p.sched, err = j.schedule(); err != nil {
 		return nil, err
 	}
-	if p.codec, err = j.newPacker(p.shard, f, compress.Block{Rank: rank, World: j.Workers, Peer: -1, Seed: j.Seed}); err != nil {
+	if p.codec, err = j.newPacker(p.shard, f, compress.Block{Rank: r.rank, World: j.Workers, Peer: -1, Seed: j.Seed}); err != nil {
 		return nil, err
 	}
 	p.codec.tariff = j.tariff(p.shard, false, false)
@@ -79,24 +73,40 @@ var (
 	}
 )
 
-// run is the program of a peer whose mode is m. free is that of the mode.
-func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
-	p.h = h
+// gossiper is the part of a peer whose mode is what it embeds.
+type gossiper struct {
+	*peer
+	mover
+	stopped bool
+}
+
+// Run implements Part.
+func (g *gossiper) Run(ctx context.Context) error {
+	stopped, err := g.peer.run(ctx, g.mover)
+	g.stopped = stopped
+	return err
+}
+
+// Keep implements Part.
+func (g *gossiper) Keep(k *Keeper) {
+	g.peer.keep(k)
+	g.mover.Keep(k)
+}
+
+// Final implements Part.
+func (g *gossiper) Final(r *RankReport) {
+	r.Sent, r.Version, r.Delays, r.Stopped = uint64(g.step), g.step, g.delays, g.stopped
+	r.Ledger.Applied = uint64(g.step)
+}
+
+// run makes the steps of a peer whose mode is m.
+func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
+	h, free := p.h, p.free()
 	p.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return p.differentiate(ctx) }}
-	start, err := receiveStart(ctx, h, p.job)
-	if err != nil {
-		return err
+	if _, err := p.catchUp(ctx); err != nil {
+		return false, err
 	}
-	p.times.begin(h, false)
-	if start != nil {
-		if err := p.load(start, m); err != nil {
-			return fmt.Errorf("worker %d: %w", p.rank, err)
-		}
-		if _, err := resumeAt(ctx, start, h, p.rank); err != nil {
-			return err
-		}
-	}
-	p.pace.begin(h, p.rank, p.step)
+	p.pace.begin()
 	if p.aside != nil {
 		h.Go("answers", p.answers)
 	}
@@ -111,7 +121,7 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 	}
 	keep := func(ctx context.Context) error {
 		st := newState()
-		st.Ints[going] = 1
+		st.Ints[keyGoing] = 1
 		leave(st, h, p.rank, p.pace.since)
 		return p.tellState(ctx, st, m, p.step)
 	}
@@ -119,7 +129,7 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 	for flags == 0 && (free || p.step < p.job.Updates) {
 		var updates int
 		if flags, updates, err = p.pace.next(ctx, p.step, save, keep); err != nil {
-			return err
+			return false, err
 		}
 		if flags != 0 {
 			if free && flags&flagStop != 0 {
@@ -128,11 +138,11 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 			break
 		}
 		if err := m.move(ctx); err != nil {
-			return err
+			return false, err
 		}
 		p.step++
-		if err := p.times.tell(ctx, p.job, p.rank, p.step, p.stats.stale); err != nil {
-			return err
+		if err := p.doing(ctx); err != nil {
+			return false, err
 		}
 		if free {
 			err = p.pace.tick(ctx, p.step, p.loss)
@@ -140,31 +150,31 @@ func (p *peer) run(ctx context.Context, h comm.Host, m mover, free bool) error {
 			flags, err = p.report(ctx, m)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err == nil && !free {
 		err = p.snapshot(ctx, m.model(), p.step, true)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := p.pace.end(ctx); err != nil {
-		return err
+		return false, err
 	}
 	if p.aside != nil { // let the activity end
-		if err := p.pace.wake(ctx, tagPeer); err != nil {
-			return err
+		if err := onPeer.As(comm.Control).Wake(ctx, p.Rank, saidWord{}, 0); err != nil {
+			return false, err
 		}
 	}
-	return p.final(ctx, flags&flagStop != 0)
+	return flags&flagStop != 0, nil
 }
 
 // answers is the activity that hears what others say at any time.
-func (p *peer) answers(ctx context.Context, h comm.Host) error {
+func (p *peer) answers(ctx context.Context, _ comm.Host) error {
 	idle := comm.Idle(ctx)
 	for {
-		f, err := h.Recv(idle, comm.AnyRank, tagPeer)
+		f, err := onPeer.Recv(idle, p.Rank, comm.AnyRank)
 		if err != nil {
 			return err
 		}
@@ -208,22 +218,18 @@ func (p *peer) descend(params []float32) {
 	p.inner.advance(p.grad, params, sgd.Step{N: p.step, Epoch: s.Epoch, LR: p.sched(s), Seed: p.job.Seed})
 }
 
-// header of what this step says to other workers.
-func (p *peer) header(tag comm.Tag) comm.Header {
-	hd := p.job.header(comm.Gradient, tag)
-	hd.Step = uint64(p.step)
-	return hd
-}
+// said is what this step says to other workers beside the parameters.
+func (p *peer) said(weight float64) saidWord { return saidWord{p.step, weight} }
 
 // tell sends v, encoded once, to the far ends of edges.
-func (p *peer) tell(ctx context.Context, hd comm.Header, v vector, edges []collective.Edge) error {
+func (p *peer) tell(ctx context.Context, w saidWord, v vector, edges []collective.Edge) error {
 	if len(edges) == 0 {
 		return nil
 	}
 	if err := p.billed(ctx); err != nil {
 		return err
 	}
-	return p.say(ctx, hd, v, edges)
+	return p.say(ctx, w, v, edges)
 }
 
 // billed lets the time pass in which what is told next is encoded.
@@ -232,12 +238,12 @@ func (p *peer) billed(ctx context.Context) error {
 }
 
 // say is tell by somebody who holds a lock, and was billed before.
-func (p *peer) say(ctx context.Context, hd comm.Header, v vector, edges []collective.Edge) error {
+func (p *peer) say(ctx context.Context, w saidWord, v vector, edges []collective.Edge) error {
 	if len(edges) == 0 {
 		return nil
 	}
 	began := p.times.start()
-	f, err := p.codec.frame(hd, p.shard.whole, v, true, compress.Step{N: p.step, Seed: p.job.Seed})
+	f, err := p.codec.frame(onPeer.Header(p.job, w, 0), p.shard.whole, v, true, compress.Step{N: p.step, Seed: p.job.Seed})
 	p.times.encoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
@@ -261,28 +267,28 @@ func (p *peer) spread(ctx context.Context, f comm.Frame, edges []collective.Edge
 }
 
 // hear adds, at its weight, what the near end of an edge said in step.
-func (p *peer) hear(ctx context.Context, v []float32, e collective.Edge, step int) (comm.Header, error) {
+func (p *peer) hear(ctx context.Context, v []float32, e collective.Edge, step int) (saidWord, error) {
 	f, err := p.listen(ctx, e.Rank, step)
 	if err != nil {
-		return comm.Header{}, err
+		return saidWord{}, err
 	}
 	defer f.Release()
 	if err := p.times.decoding(ctx, p.codec.decoding(p.shard.whole)); err != nil {
-		return f.Header, err
+		return f.Word, err
 	}
 	defer p.times.decoded(p.times.start())
-	return f.Header, p.add(v, float32(e.Weight), f)
+	return f.Word, p.add(v, float32(e.Weight), f.Frame)
 }
 
 // listen waits for what a worker said in step.
-func (p *peer) listen(ctx context.Context, from, step int) (comm.Frame, error) {
-	f, err := p.h.Recv(ctx, from, tagPeer)
+func (p *peer) listen(ctx context.Context, from, step int) (Mail[saidWord], error) {
+	f, err := onPeer.Recv(ctx, p.Rank, from)
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d, waiting for worker %d: %w", p.rank, p.step, from, err)
 	}
-	if f.Header.Step != uint64(step) {
+	if f.Word.step != step {
 		f.Release()
-		return f, fmt.Errorf("worker %d, step %d: worker %d is at step %d, not %d", p.rank, p.step, from, f.Header.Step, step)
+		return f, fmt.Errorf("worker %d, step %d: worker %d is at step %d, not %d", p.rank, p.step, from, f.Word.step, step)
 	}
 	return f, nil
 }
@@ -310,14 +316,14 @@ func (p *peer) count(times int) {
 func (p *peer) report(ctx context.Context, m mover) (flags uint16, err error) {
 	v, j := p.step, p.job
 	if p.rank == 0 {
-		p.meter.add(comm.Header{Value: p.loss})
+		p.meter.add(0, p.loss)
 		if v%j.reportEvery() == 0 || v == j.Updates {
 			s := j.progress(v, v*j.Workers)
 			pr := Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.sched(s)}
 			p.meter.fill(&pr, nil)
 			c, w := p.h.Traffic().Count(), uint64(j.Workers)
 			pr.BytesUp, pr.BytesDown = c.SentBytes[comm.Gradient]*w, c.RecvBytes[comm.Gradient]*w
-			if err := sendJSON(ctx, p.h, j, tagProgress, pr); err != nil {
+			if err := p.tellJSON(ctx, onProgress, pr); err != nil {
 				return 0, err
 			}
 		}
@@ -344,7 +350,7 @@ func (p *peer) snapshot(ctx context.Context, x vector, update int, last bool) er
 	defer x.release()
 	s := p.job.progress(update, update*p.job.PerUpdate())
 	c := p.h.Traffic().Count()
-	return sendSnapshot(ctx, p.h, p.job, mark{
+	return p.sendSnapshot(ctx, mark{
 		Version: update, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(),
 		Up: c.SentBytes[comm.Gradient], Down: c.RecvBytes[comm.Gradient], Last: last,
 	}, x)
@@ -355,74 +361,50 @@ func (p *peer) checkpoint(ctx context.Context, st *State, m mover, updates int) 
 	if err := p.tellState(ctx, st, m, updates); err != nil {
 		return 0, err
 	}
-	hd, err := p.pace.await(ctx, tagGo)
-	return hd.Flags, err
+	_, flags, err = onGo.Hear(ctx, p.Rank, p.job.Observer())
+	return flags, err
 }
 
 // tellState tells the worker's state, added to what st holds.
-func (p *peer) tellState(ctx context.Context, st *State, m mover, updates int) (err error) {
-	st.Ints["version"] = int64(updates)
-	st.Ints[fmt.Sprintf("step/%d", p.rank)] = int64(p.step)
-	st.Ints[fmt.Sprintf("zeroed/%d", p.rank)] = int64(p.stats.zeroed)
-	for d, n := range p.delays {
-		st.Ints[fmt.Sprintf("delays/%d/%d", p.rank, d)] = int64(n)
+func (p *peer) tellState(ctx context.Context, st *State, m mover, updates int) error {
+	if r, ok := m.(interface{ Rest(context.Context) error }); ok {
+		if err := r.Rest(ctx); err != nil {
+			return err
+		}
 	}
-	if p.x.f != nil {
-		st.Vectors[fmt.Sprintf("own/%d", p.rank)] = p.x.f
-	}
-	p.inner.save(st, fmt.Sprintf("inner/%d/", p.rank))
-	if err = p.codec.save(st, fmt.Sprintf("codec/up/%d/", p.rank)); err == nil {
-		err = m.save(ctx, st)
-	}
-	if err == nil && p.rank == 0 && !p.free() {
-		err = p.meter.save(st)
-	}
+	st.Ints[keyVersion] = int64(updates)
+	k := saving(st)
+	p.keep(k)
+	m.Keep(k)
 	c := p.h.Traffic().Count() // with what the mode took in to be saved
 	tallied(st, p.rank, p.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
-	if err != nil {
-		return err
+	if k.Err() != nil {
+		return k.Err()
 	}
-	return sendState(ctx, p.h, p.job, st)
+	return p.sendState(ctx, st)
+}
+
+// keep keeps what a peer has beside what its mode has.
+func (p *peer) keep(k *Keeper) {
+	k.Int(key(keyStep, p.rank), &p.step)
+	k.Count(key(keyZeroed, p.rank), &p.stats.zeroed)
+	for k.Loads() && k.Has(key(keyDelays, p.rank, len(p.delays))) {
+		p.delays = append(p.delays, 0)
+	}
+	for d := range p.delays {
+		k.Count(key(keyDelays, p.rank, d), &p.delays[d])
+	}
+	if p.x.f != nil {
+		k.Vector(key(keyOwn, p.rank), p.x.f)
+	}
+	p.inner.keep(k, under(keyInner, p.rank))
+	p.codec.keep(k, under(keyUp, p.rank))
+	if p.rank == 0 && !p.free() {
+		p.meter.keepMeter(k)
+	}
 }
 
 // free says whether nobody waits for anybody.
 func (p *peer) free() bool {
 	return p.job.traits().Conduct == Free
-}
-
-func (p *peer) load(st *State, m mover) error {
-	p.step = int(st.Ints[fmt.Sprintf("step/%d", p.rank)])
-	p.times.earlier = p.step
-	p.stats.zeroed = uint64(st.Ints[fmt.Sprintf("zeroed/%d", p.rank)])
-	for {
-		n, ok := st.Ints[fmt.Sprintf("delays/%d/%d", p.rank, len(p.delays))]
-		if !ok {
-			break
-		}
-		p.delays = append(p.delays, uint64(n))
-	}
-	if p.x.f != nil {
-		if err := st.vector(fmt.Sprintf("own/%d", p.rank), p.x.f); err != nil {
-			return err
-		}
-	}
-	if err := p.inner.load(st, fmt.Sprintf("inner/%d/", p.rank)); err != nil {
-		return err
-	}
-	if err := p.codec.load(st, fmt.Sprintf("codec/up/%d/", p.rank)); err != nil {
-		return err
-	}
-	if p.rank == 0 && !p.free() {
-		if err := p.meter.load(st); err != nil {
-			return err
-		}
-	}
-	return m.load(st)
-}
-
-func (p *peer) final(ctx context.Context, stopped bool) error {
-	r := RankReport{Rank: p.rank, Role: "worker", Sent: uint64(p.step), Zeroed: p.stats.zeroed, Steps: p.step, Version: p.step,
-		Delays: p.delays, Stopped: stopped}
-	r.Ledger.Applied = uint64(p.step)
-	return r.send(ctx, p.h, p.job, &p.times)
 }

@@ -50,21 +50,14 @@ func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) err
 		all, own := 0, 0 // buckets that all ranks have made; that this one has told of
 		for n := range done {
 			for ; own <= n && n == all; own++ { // there is none to exchange
-				f, err := h.Recv(ctx, r.rank, tagToken)
-				if err != nil {
+				_, told, err := onMade.Wait(ctx, r.Rank)
+				if err != nil || told&flagDone != 0 {
 					return err
 				}
-				hd := f.Header
-				f.Release()
-				if hd.Flags&flagDone != 0 {
-					return nil
-				}
-				flags |= hd.Flags & asks
+				flags |= told & asks
 			}
 			if all < len(done) {
-				hd := r.job.header(comm.Control, tagReady)
-				hd.Step, hd.Flags = uint64(step), flags
-				least, seen, err := collective.Least(ctx, r.net, r.group, hd, float64(r.first.made.Load()-before))
+				least, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, stepsWord{step}, flags), float64(r.first.made.Load()-before))
 				if err != nil {
 					return err
 				}
@@ -81,18 +74,14 @@ func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) err
 			done[k] = true
 			flags |= seen
 			r.first.whole = h.Now()
-			back := r.job.header(comm.Control, tagToken+1<<8)
-			back.Step, back.Flags = uint64(k), flags
-			if err := h.Send(ctx, r.rank, comm.NewFrame(back, comm.NewBuffer(0))); err != nil {
+			if err := onExchanged.Wake(ctx, r.Rank, bucketWord{k}, flags); err != nil {
 				return err
 			}
 		}
 		for ; own < len(done); own++ { // words of what is exchanged already
-			f, err := h.Recv(ctx, r.rank, tagToken)
-			if err != nil {
+			if _, _, err := onMade.Wait(ctx, r.Rank); err != nil {
 				return err
 			}
-			f.Release()
 		}
 	}
 }
@@ -123,7 +112,7 @@ func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Durat
 	f.update, f.left = r.present(), len(r.buckets)
 	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
 	r.step++
-	return f.flags, r.times.tell(ctx, r.job, r.rank, r.step, 0)
+	return f.flags, r.doing(ctx)
 }
 
 // needs is what the forward pass calls before it reads the parameters of a span.
@@ -161,14 +150,13 @@ func (r *reducer) need(ctx context.Context, k int) error {
 	for ; f.left > k; f.left-- {
 		for b := f.left - 1; !f.there[b]; {
 			began := r.times.read()
-			token, err := r.h.Recv(ctx, r.rank, tagToken+1<<8)
+			there, flags, err := onExchanged.Wait(ctx, r.Rank)
 			if err != nil {
 				return err
 			}
 			f.stood += r.times.stood(began)
-			f.there[token.Header.Step] = true
-			f.flags |= token.Header.Flags
-			token.Release()
+			f.there[there.k] = true
+			f.flags |= flags
 		}
 		if !r.job.Weightless {
 			r.common.updatePart(f.left-1, len(r.buckets), r.stretch(&r.buckets[f.left-1]), r.grad, f.update)

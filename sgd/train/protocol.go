@@ -4,43 +4,61 @@ import (
 	"github.com/gradlab/gradlab/comm"
 )
 
-// Tags of the conversations between ranks.
-const (
-	tagPush     comm.Tag = iota + 1 // worker → server: encoded gradient
-	tagAnswer                       // server → worker: parameters, in answer to a push
-	tagPull                         // worker → server: asks for parameters
-	tagFetched                      // server → worker: parameters, in answer to a pull
-	tagSave                         // worker → server: is at a checkpoint mark
-	tagSaved                        // server → worker: state taken, go on
-	tagBye                          // worker → server: pushes no more
-	tagStart                        // observer → all: state to begin from
-	tagProgress                     // lead → observer: JSON progress
-	tagMark                         // server → observer: JSON, announces a snapshot
-	tagSnapshot                     // server → observer: raw parameters of a shard
-	tagState                        // all → observer: state at a checkpoint mark
-	tagGo                           // observer → server: the checkpoint is whole
-	tagFinal                        // all → observer: JSON final report
-	tagOrder                        // server → observer: lines of the order log
-	tagToken                        // a rank to itself: one activity wakes another
-	tagReady                        // how many tensors a rank has ready
-	tagTick                         // worker → observer: a step is made
-	tagCall                         // observer → worker: see pace
-	tagBegun                        // worker → observer: how many steps it has begun
-	tagLimit                        // observer → worker: how many it may make
-	tagQuiet                        // worker → observer: it has made them
-	tagPeer                         // worker → worker: parameters, or their differences
-	tagReply                        // worker → worker: parameters, in answer to parameters
-	tagRelay                        // any → relay or its servers: a word on a tree
-	tagWorker                       // worker → observer: JSON, how it does
-	tagCommand                      // coordinator → server: see Sandblaster
-	tagDots                         // server → coordinator: the command is carried out
-	tagIdle                         // worker → coordinator: asks for work
-	tagPortion                      // coordinator → worker: a portion of the batch
-	tagRecall                       // coordinator → worker: it is no longer wanted
-	tagRestored                     // server → worker: parameters that it had before a stop
-	tagReached                      // observer → who decides where a run stops: it has come to Until
-	tagReduce   comm.Tag = 1 << 16  // + bucket: collectives
+// What ranks tell the observer, and it them. Bodies of the first five and the last
+// are JSON, a state, parameters or lines; nobody is billed for any of them.
+var (
+	onStart    = Say("start", comm.Report, readNothing)    // observer → all: state to begin from
+	onProgress = Say("progress", comm.Report, readNothing) // lead → observer: Progress
+	onMark     = Say("mark", comm.Report, readNothing)     // any → observer: mark, announces a snapshot
+	onSnapshot = Say("snapshot", comm.Report, readNothing) // any → observer: parameters
+	onState    = Say("state", comm.Report, readNothing)    // all → observer: state at a checkpoint mark
+	onGo       = Say("go", comm.Report, readNothing)       // observer → who waits: the checkpoint is whole
+	onFinal    = Say("final", comm.Report, readNothing)    // all → observer: RankReport
+	onOrder    = Say("order", comm.Report, readNothing)    // server → observer: lines of the order log
+	onWorker   = Say("worker", comm.Report, readNothing)   // worker → observer: WorkerState
+	onReached  = Say("reached", comm.Report, readNothing)  // observer → who decides where a run stops: it has come to Until
 )
+
+// What workers say to servers, and servers to workers.
+var (
+	onPush     = Say("push", comm.Gradient, readPush)         // worker → server: encoded gradient
+	onAnswer   = Say("answer", comm.Parameters, readAnswer)   // server → worker: parameters, in answer to a push
+	onPull     = Say("pull", comm.Control, readPull)          // worker → server: asks for parameters
+	onFetched  = Say("fetched", comm.Parameters, readAnswer)  // server → worker: parameters, in answer to a pull
+	onSave     = Say("save", comm.Control, readNothing)       // worker → server: is at a checkpoint mark
+	onSaved    = Say("saved", comm.Control, readSaved)        // server → worker: state taken, go on
+	onBye      = Say("bye", comm.Control, readNothing)        // worker → server: pushes no more
+	onRestored = Say("restored", comm.Report, readAnswer)     // server → worker: parameters that it had before a stop
+	onPaced    = Say("paced fetch", comm.Control, readPull)   // a replica's main activity → its fetch activity
+	onBrought  = Say("fetch done", comm.Control, readNothing) // back
+	onHanded   = Say("push begun", comm.Control, readNothing) // a worker's main activity → its push activity
+	onPushed   = Say("push done", comm.Control, readNothing)  // back
+)
+
+// pushWord is what a worker says of a gradient.
+type pushWord struct {
+	Shard         int
+	Step, Version uint64 // of the worker; of the parameters it was computed on
+	Seq           uint64 // how many it has pushed to this shard before
+	Loss          float64
+}
+
+// Put implements Word.
+func (w pushWord) Put(h comm.Header) comm.Header {
+	h.Shard, h.Step, h.Version, h.Seq, h.Value = uint16(w.Shard), w.Step, w.Version, w.Seq, w.Loss
+	return h
+}
+
+func readPush(h comm.Header) pushWord {
+	return pushWord{int(h.Shard), h.Step, h.Version, h.Seq, h.Value}
+}
+
+// answerWord is what a server says of the parameters it sends, or why it sends none.
+type answerWord struct {
+	Shard         int
+	Code          uint8  // of answers
+	Step, Version uint64 // of what is answered; of the parameters
+}
 
 // Codes of answers.
 const (
@@ -49,21 +67,111 @@ const (
 	codeVoid
 )
 
-// Codes of words on a tree; see relay.
+// Put implements Word.
+func (w answerWord) Put(h comm.Header) comm.Header {
+	h.Shard, h.Code, h.Step, h.Version = uint16(w.Shard), w.Code, w.Step, w.Version
+	return h
+}
+
+func readAnswer(h comm.Header) answerWord { return answerWord{int(h.Shard), h.Code, h.Step, h.Version} }
+
+// pullWord asks for parameters of a version or a later one.
+type pullWord struct {
+	Shard         int
+	Step, Version uint64
+}
+
+// Put implements Word.
+func (w pullWord) Put(h comm.Header) comm.Header {
+	h.Shard, h.Step, h.Version = uint16(w.Shard), w.Step, w.Version
+	return h
+}
+
+func readPull(h comm.Header) pullWord { return pullWord{int(h.Shard), h.Step, h.Version} }
+
+// savedWord lets a worker go on from a mark.
+type savedWord struct {
+	Shard   int
+	Version uint64
+	Voids   uint64 // gradients of the worker that this server has voided so far
+}
+
+// Put implements Word.
+func (w savedWord) Put(h comm.Header) comm.Header {
+	h.Shard, h.Version, h.Seq = uint16(w.Shard), w.Version, w.Voids
+	return h
+}
+
+func readSaved(h comm.Header) savedWord { return savedWord{int(h.Shard), h.Version, h.Seq} }
+
+// Flags of frames.
 const (
-	codePush   uint8 = iota // up: a learner's gradient
-	codeRoll                // up: which gradients the sum behind it is made of
-	codeSum                 // up: the sum of gradients
-	codePull                // up: asks for parameters; Seq is the version there is, plus one
-	codeRest                // up: learner Seq is at a checkpoint mark
-	codeBye                 // up: learner Seq pushes no more
-	codeTaken               // down: a push, or a sum, has been taken
-	codeParams              // down: parameters, or none if there are no newer ones
-	codeHand                // to itself: the learner beside the relay has left its state
-	codeQuit                // to itself: the learner beside the relay has ended
+	flagStop Flags = 1 << iota // the run is being stopped: save and end
+	flagDone                   // the planned updates are made: end
+	flagMore                   // a further part follows
+	flagKeep                   // tell your state, and go on; in pushes and pulls: it is told
+
+	asks = flagStop | flagKeep // what one rank asks of all
 )
 
-// Codes of calls; see pace.
+// What activities of ranks that exchange gradients themselves say to each other,
+// and the conversations of collectives.
+var (
+	onMade      = Say("bucket made", comm.Control, readBucket)      // a reducer's main activity → its exchange activity
+	onExchanged = Say("bucket exchanged", comm.Control, readBucket) // back
+	onReady     = Say("ready", comm.Control, readSteps)             // how many tensors a rank has ready
+	onReduce    = Say("reduce", comm.Gradient, readSteps)           // by bucket: collectives
+)
+
+// bucketWord names a bucket, or says only that something is done.
+type bucketWord struct{ k int }
+
+// Put implements Word.
+func (w bucketWord) Put(h comm.Header) comm.Header { h.Step = uint64(w.k); return h }
+
+func readBucket(h comm.Header) bucketWord { return bucketWord{int(h.Step)} }
+
+// stepsWord counts steps, or names one.
+type stepsWord struct{ n int }
+
+// Put implements Word.
+func (w stepsWord) Put(h comm.Header) comm.Header { h.Step = uint64(w.n); return h }
+
+func readSteps(h comm.Header) stepsWord { return stepsWord{int(h.Step)} }
+
+// What the observer says to workers that keep apart, and they to it; see pace.
+var (
+	onTick  = Say("tick", comm.Report, readTick)      // worker → observer: a step is made
+	onCall  = Say("call", comm.Report, readCall)      // observer → worker
+	onBegun = Say("begun", comm.Report, readSteps)    // worker → observer: how many steps it has begun
+	onLimit = Say("limit", comm.Report, readSteps)    // observer → worker: how many it may make
+	onQuiet = Say("quiet", comm.Report, readSteps)    // worker → observer: it has made them
+	onRest  = Say("rest", comm.Report, readSteps)     // observer → worker: all are quiet after so many updates
+	onEnded = Say("ended", comm.Control, readNothing) // the pace activity → the main one: it has ended
+)
+
+// tickWord is what a worker says of a step.
+type tickWord struct {
+	step     int // made
+	loss     float64
+	up, down uint64 // bytes that it has sent and received so far
+}
+
+// Put implements Word.
+func (w tickWord) Put(h comm.Header) comm.Header {
+	h.Step, h.Value, h.Seq, h.Version = uint64(w.step), w.loss, w.up, w.down
+	return h
+}
+
+func readTick(h comm.Header) tickWord { return tickWord{int(h.Step), h.Value, h.Seq, h.Version} }
+
+// callWord is what the observer wants of a worker.
+type callWord struct {
+	code    uint8
+	updates int // made in the run
+}
+
+// Codes of calls.
 const (
 	callHold uint8 = iota // begin no further step
 	callShow              // tell the parameters
@@ -71,17 +179,30 @@ const (
 	callQuit              // to itself: the worker has ended
 )
 
-// Flags of frames.
-const (
-	flagStop uint16 = 1 << iota // the run is being stopped: save and end
-	flagDone                    // the planned updates are made: end
-	flagMore                    // a further part follows
-	flagKeep                    // tell your state, and go on; in pushes and pulls: it is told
+// Put implements Word.
+func (w callWord) Put(h comm.Header) comm.Header {
+	h.Code, h.Step = w.code, uint64(w.updates)
+	return h
+}
 
-	asks = flagStop | flagKeep // what one rank asks of all
+func readCall(h comm.Header) callWord { return callWord{h.Code, int(h.Step)} }
+
+// What workers that gossip say to each other.
+var (
+	onPeer  = Say("peer", comm.Gradient, readSaid)  // parameters, or their differences
+	onReply = Say("reply", comm.Gradient, readSaid) // parameters, in answer to parameters
 )
 
-// header begins every frame this package sends.
-func (j *Job) header(kind comm.Kind, tag comm.Tag) comm.Header {
-	return comm.Header{Run: j.Run, Incarnation: j.Incarnation, Kind: kind, Tag: tag}
+// saidWord is what a worker says with its parameters.
+type saidWord struct {
+	step   int
+	weight float64 // of push-sum; else 0
 }
+
+// Put implements Word.
+func (w saidWord) Put(h comm.Header) comm.Header {
+	h.Step, h.Value = uint64(w.step), w.weight
+	return h
+}
+
+func readSaid(h comm.Header) saidWord { return saidWord{int(h.Step), h.Value} }

@@ -24,10 +24,9 @@ import (
 // taken: what comes meanwhile goes into the next one, so that a slow way up makes
 // sums longer and not queues.
 type relay struct {
-	job    *Job
+	*Rank
 	tree   *tree
 	at     *branch
-	h      comm.Host
 	stems  []*stem
 	handed chan *State // by the learner beside it
 	hand   *State      // of that learner, who is at a mark
@@ -59,8 +58,14 @@ type stem struct {
 	asking bool
 
 	phase   []phase // of the learners below
-	words   []comm.Header
+	words   []spoken
 	drained bool // all below rest, or have ended, and the words are passed on
+}
+
+// spoken is a word of a learner that waits to be passed on.
+type spoken struct {
+	treeWord
+	flags Flags
 }
 
 // parcelled is a payload and the gradients in it.
@@ -85,8 +90,9 @@ const (
 )
 
 // newRelay makes the relay at a place.
-func newRelay(j *Job, t *tree, at *branch, sh []*shard) (*relay, error) {
-	r := &relay{job: j, tree: t, at: at, handed: make(chan *State, 1)}
+func newRelay(of *Rank, t *tree, at *branch, sh []*shard) (*relay, error) {
+	j := of.job
+	r := &relay{Rank: of, tree: t, at: at, handed: make(chan *State, 1)}
 	for i, shard := range sh {
 		s := &stem{relay: r, id: i, up: at.parent, shard: shard, tariff: j.tariff(shard, false, true), in: map[int]*packer{}, rolls: map[int][]comm.Header{},
 			phase: make([]phase, at.hi-at.lo)}
@@ -113,10 +119,9 @@ func newRelay(j *Job, t *tree, at *branch, sh []*shard) (*relay, error) {
 
 // program is what the relay does until nobody below needs it.
 func (r *relay) program(ctx context.Context, h comm.Host) error {
-	r.h = h
 	idle := comm.Idle(ctx) // it holds nobody up while nothing comes
 	for !r.over() {
-		f, err := h.Recv(idle, comm.AnyRank, tagRelay)
+		f, err := h.Recv(idle, comm.AnyRank, onTree.Tag())
 		if err != nil {
 			err = r.lose(err)
 		} else {
@@ -137,7 +142,7 @@ func (r *relay) program(ctx context.Context, h comm.Host) error {
 	for _, s := range r.stems {
 		s.params.Release()
 	}
-	return h.Send(ctx, r.at.rank, comm.NewFrame(r.job.header(comm.Control, tokenRelay), comm.NewBuffer(0)))
+	return onRelay.Wake(ctx, r.Rank, Nothing{}, 0)
 }
 
 // over says whether all below have ended, or will send nothing more as the
@@ -168,7 +173,7 @@ func (r *relay) lose(err error) error {
 
 // take handles a word.
 func (r *relay) take(ctx context.Context, f comm.Frame) error {
-	hd := f.Header
+	hd, word := f.Header, readTree(f.Header)
 	from := int(hd.From)
 	if hd.Run != r.job.Run || int(hd.Shard) >= len(r.stems) {
 		f.Release()
@@ -176,7 +181,7 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 	}
 	s := r.stems[hd.Shard]
 	var known bool
-	switch hd.Code {
+	switch word.code {
 	case codeTaken, codeParams:
 		known = from == s.up
 	case codeHand, codeQuit:
@@ -186,9 +191,9 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 	}
 	if !known {
 		f.Release()
-		return fmt.Errorf("rank %d, which is no neighbour, sent word %d", from, hd.Code)
+		return fmt.Errorf("rank %d, which is no neighbour, sent word %d", from, word.code)
 	}
-	switch hd.Code {
+	switch word.code {
 	case codePush:
 		return s.push(ctx, f, append(s.rolls[from][:0], hd))
 	case codeRoll:
@@ -206,9 +211,9 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 		return s.supply(ctx, f)
 	}
 	f.Release()
-	switch hd.Code {
+	switch word.code {
 	case codePull:
-		s.pulls = append(s.pulls, wanted{from, hd.Seq})
+		s.pulls = append(s.pulls, wanted{from, word.have})
 		return s.serve(ctx, false)
 	case codeTaken:
 		s.busy = false
@@ -217,16 +222,16 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 	case codeHand:
 		r.hand = <-r.handed
 	case codeRest, codeBye:
-		w := int(hd.Seq) - r.at.lo
+		w := word.learner - r.at.lo
 		if w < 0 || w >= len(s.phase) {
-			return fmt.Errorf("rank %d speaks for learner %d", from, hd.Seq)
+			return fmt.Errorf("rank %d speaks for learner %d", from, word.learner)
 		}
-		if s.phase[w] = gone; hd.Code == codeRest {
+		if s.phase[w] = gone; word.code == codeRest {
 			s.phase[w] = resting
 		}
-		s.words = append(s.words, hd)
+		s.words = append(s.words, spoken{word, hd.Flags})
 	default:
-		return fmt.Errorf("rank %d sent word %d, which a relay does not know", from, hd.Code)
+		return fmt.Errorf("rank %d sent word %d, which a relay does not know", from, word.code)
 	}
 	return nil
 }
@@ -263,15 +268,11 @@ func (s *stem) push(ctx context.Context, f comm.Frame, of []comm.Header) error {
 
 // acknowledge tells a child that may have one push under way that it is taken.
 func (s *stem) acknowledge(ctx context.Context, child int) error {
-	hd := s.job.header(comm.Control, tagRelay)
-	hd.Shard, hd.Code = uint16(s.id), codeTaken
-	if s.tree.relay(child, s.at.rank) == nil {
-		if !s.job.threaded() {
-			return nil
-		}
-		hd.Tag, hd.Code = ofShard(tagAnswer, s.id), codeOK
+	relay := s.tree.relay(child, s.at.rank) != nil
+	if !relay && !s.job.threaded() {
+		return nil
 	}
-	return s.tell(ctx, child, comm.NewFrame(hd, comm.NewBuffer(0)))
+	return s.tell(ctx, child, comm.NewFrame(s.job.takenBelow(relay, s.id), comm.NewBuffer(0)))
 }
 
 // fold adds up what waits, in rank order.
@@ -326,17 +327,16 @@ func (s *stem) pass(ctx context.Context) error {
 	if err := elapse(ctx, s.h, s.out.encoding(s.shard.whole, false)); err != nil {
 		return err
 	}
-	hd := s.job.header(comm.Gradient, tagRelay)
-	hd.Shard, hd.Code, hd.Step = uint16(s.id), codeSum, uint64(s.sent)
+	sum, word := onTree.As(comm.Gradient), treeWord{code: codeSum, shard: s.id, step: uint64(s.sent)}
 	step := int(s.of[0].Step)
-	f, err := s.out.frame(hd, s.shard.whole, s.sum, false,
+	f, err := s.out.frame(sum.Header(s.job, word, 0), s.shard.whole, s.sum, false,
 		compress.Step{N: s.sent, Epoch: s.job.progressOf(step).Epoch, Seed: s.job.sender(s.at, 0).Seed})
 	if err != nil {
 		return fmt.Errorf("sum %d: %w", s.sent, err)
 	}
 	s.sum.release()
-	hd.Code = codeRoll
-	if err := s.h.Send(ctx, s.up, comm.NewFrame(hd, roll(s.of))); err != nil {
+	word.code = codeRoll
+	if err := sum.Carry(ctx, s.Rank, s.up, word, 0, roll(s.of)); err != nil {
 		return err
 	}
 	s.of, s.n, s.busy = s.of[:0], 0, true
@@ -380,25 +380,17 @@ func (s *stem) serve(ctx context.Context, fresh bool) error {
 		return nil
 	}
 	s.asking, s.drained = true, false
-	hd := s.job.header(comm.Control, tagRelay)
-	hd.Shard, hd.Code, hd.Seq = uint16(s.id), codePull, max(s.has, least)
-	return s.h.Send(ctx, s.up, comm.NewFrame(hd, comm.NewBuffer(0)))
+	return onTree.Send(ctx, s.Rank, s.up, treeWord{code: codePull, shard: s.id, have: max(s.has, least)}, 0)
 }
 
 // give answers a child's wish: with the parameters, if they are newer.
 func (s *stem) give(ctx context.Context, p wanted) error {
-	hd := s.job.header(comm.Control, ofShard(tagFetched, s.id))
-	if s.tree.relay(p.child, s.at.rank) != nil {
-		hd.Tag, hd.Code = tagRelay, codeParams
-	}
-	hd.Shard, hd.Flags = uint16(s.id), s.flags
+	relay := s.tree.relay(p.child, s.at.rank) != nil
 	if s.has <= p.have {
-		hd.Version = s.newest - 1
-		return s.tell(ctx, p.child, comm.NewFrame(hd, comm.NewBuffer(0)))
+		return s.tell(ctx, p.child, comm.NewFrame(s.job.paramsBelow(relay, comm.Control, s.id, s.newest-1, s.flags), comm.NewBuffer(0)))
 	}
-	hd.Kind, hd.Version = comm.Parameters, s.has-1
 	f := s.params.Share()
-	f.Header = hd
+	f.Header = s.job.paramsBelow(relay, comm.Parameters, s.id, s.has-1, s.flags)
 	return s.tell(ctx, p.child, f)
 }
 
@@ -420,10 +412,8 @@ func (s *stem) advance(ctx context.Context) error {
 	if len(s.words) == 0 || slices.Contains(s.phase, active) {
 		return nil
 	}
-	for _, hd := range s.words {
-		up := s.job.header(comm.Control, tagRelay)
-		up.Shard, up.Code, up.Seq, up.Flags = hd.Shard, hd.Code, hd.Seq, hd.Flags
-		if err := s.h.Send(ctx, s.up, comm.NewFrame(up, comm.NewBuffer(0))); err != nil {
+	for _, w := range s.words {
+		if err := onTree.Send(ctx, s.Rank, s.up, w.treeWord, w.flags); err != nil {
 			return err
 		}
 	}
@@ -448,31 +438,20 @@ func (r *relay) keep(ctx context.Context) error {
 	}
 	st := r.hand
 	r.hand = nil
-	for _, s := range r.stems {
-		st.Ints[fmt.Sprintf("relay/%d/%d", r.at.rank, s.id)] = int64(s.sent)
-		if err := s.out.save(st, fmt.Sprintf("codec/relay/%d/", r.at.rank)); err != nil {
-			return err
-		}
-		for c, in := range s.in {
-			if err := in.saveReceivers(st, fmt.Sprintf("codec/relay/%d/%d/", r.at.rank, c)); err != nil {
-				return err
-			}
-		}
+	k := saving(st)
+	if r.Keep(k); k.Err() != nil {
+		return k.Err()
 	}
-	return sendState(ctx, r.h, r.job, st)
+	return r.sendState(ctx, st)
 }
 
-func (r *relay) load(st *State) error {
+// Keep keeps what the relay has to remember.
+func (r *relay) Keep(k *Keeper) {
 	for _, s := range r.stems {
-		s.sent = int(st.Ints[fmt.Sprintf("relay/%d/%d", r.at.rank, s.id)])
-		if err := s.out.load(st, fmt.Sprintf("codec/relay/%d/", r.at.rank)); err != nil {
-			return err
-		}
+		k.Int(key(keyRelay, r.at.rank, s.id), &s.sent)
+		s.out.keep(k, under(keyRelayed, r.at.rank))
 		for c, in := range s.in {
-			if err := in.loadReceivers(st, fmt.Sprintf("codec/relay/%d/%d/", r.at.rank, c)); err != nil {
-				return err
-			}
+			in.keepReceivers(k, under(keyRelayed, r.at.rank, c))
 		}
 	}
-	return nil
 }

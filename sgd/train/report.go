@@ -100,8 +100,9 @@ func (r RankReport) TimedSteps() int {
 	return r.Steps
 }
 
-// send fills in what every rank has to tell and sends the report.
-func (r *RankReport) send(ctx context.Context, h comm.Host, j *Job, t *timer) error {
+// tellFinal fills in what every rank has to tell and sends the report.
+func (of *Rank) tellFinal(ctx context.Context, r RankReport) error {
+	t, h := &of.times, of.h
 	spent := t.times()
 	if r.Steps > 0 && t.earlier > 0 {
 		r.Timed = r.Steps - t.earlier
@@ -114,7 +115,7 @@ func (r *RankReport) send(ctx context.Context, h comm.Host, j *Job, t *timer) er
 	if ps := h.Traffic().Peers(); len(ps) <= MaxPeers {
 		r.Peers = ps
 	}
-	return sendJSON(ctx, h, j, tagFinal, r)
+	return of.tellJSON(ctx, onFinal, r)
 }
 
 // mark announces a snapshot of one shard's parameters, which follows as a frame
@@ -176,11 +177,12 @@ func (m *progressMeter) measured(p *Progress, age, gap *gauge) {
 	m.step, m.at = p.Step, p.Seconds
 }
 
-func (m *progressMeter) add(h comm.Header) {
-	for len(m.loss) <= int(h.From) {
+// add takes the loss that a worker told.
+func (m *progressMeter) add(worker int, loss float64) {
+	for len(m.loss) <= worker {
 		m.loss = append(m.loss, 0)
 	}
-	m.loss[h.From] += h.Value
+	m.loss[worker] += loss
 	m.n++
 }
 

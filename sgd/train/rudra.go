@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -100,7 +99,7 @@ func (m Rudra) Check(j *Job) error {
 	}
 	t := j.tree()
 	if at := t.relays[0]; at != nil { // there is none elsewhere without it
-		_, err := newRelay(j, t, at, j.shards())
+		_, err := newRelay(newRank(j, 0), t, at, j.shards())
 		return err
 	}
 	return nil
@@ -121,32 +120,30 @@ func (j *Job) threaded() bool { return j.traits().Beside }
 // newer ones.
 func (j *Job) lasting() bool { return j.synchronous() || j.threaded() }
 
-// Program implements Mode.
-func (m Rudra) Program(j *Job, rank int) (comm.Program, error) {
-	sh := j.shards()
-	if rank >= j.Workers {
-		return j.serve(rank, sh)
+// Part implements Mode.
+func (m Rudra) Part(r *Rank) (Part, error) {
+	sh := r.job.shards()
+	if r.rank >= r.job.Workers {
+		return newServer(r, sh)
 	}
-	w, err := newWorker(j, rank, sh)
+	w, err := newWorker(r, sh)
 	if err != nil {
 		return nil, err
 	}
-	t := j.tree()
+	t := r.job.tree()
 	l := &learner{worker: w, told: make([]uint16, len(sh))}
 	if w.keeps = true; len(sh) > 1 {
 		w.keep() // one may have newer parameters when the other has none
 	}
 	for _, k := range w.links {
-		if t.parent[rank] != servers {
-			k.rank = t.parent[rank]
+		if t.parent[r.rank] != servers {
+			k.rank = t.parent[r.rank]
 		}
 	}
-	if at := t.relays[rank]; at != nil {
-		if l.relay, err = newRelay(j, t, at, sh); err != nil {
-			return nil, err
-		}
+	if at := t.relays[r.rank]; at != nil {
+		l.relay, err = newRelay(r, t, at, sh)
 	}
-	return l.program, nil
+	return l, err
 }
 
 // learner is a worker of mode rudra. Its links go to its parent on the tree.
@@ -160,24 +157,16 @@ type learner struct {
 	closing bool     // ask no more; guarded by mu
 }
 
-func (l *learner) program(ctx context.Context, h comm.Host) error {
-	l.h = h
+func (l *learner) beside() bool { return true }
+
+// Run implements Part.
+func (l *learner) Run(ctx context.Context) (err error) {
 	l.plan(ctx)
-	start, err := receiveStart(ctx, h, l.job)
-	if err != nil {
-		return err
-	}
-	l.times.begin(h, true)
-	if start != nil {
-		if err := l.load(start); err != nil {
-			return fmt.Errorf("worker %d: %w", l.rank, err)
-		}
-	}
 	if l.relay != nil {
-		h.Go("relay", l.relay.program)
+		l.h.Go("relay", l.relay.program)
 	}
 	end := false
-	if start != nil {
+	if l.resumes() {
 		if err := l.restore(ctx); err != nil {
 			return err
 		}
@@ -197,11 +186,9 @@ func (l *learner) program(ctx context.Context, h comm.Host) error {
 		return err
 	}
 	if l.relay != nil { // others may still need it
-		if _, err := l.wait(ctx, tokenRelay); err != nil {
-			return err
-		}
+		_, _, err = onRelay.Hear(ctx, l.Rank, l.rank)
 	}
-	return l.final(ctx)
+	return err
 }
 
 // plan makes the work of a round.
@@ -219,7 +206,7 @@ func (l *learner) plan(ctx context.Context) {
 			if err := l.pull(ctx, k, k.version+1); err != nil {
 				return err
 			}
-			k.expect(ofShard(tagFetched, k.id))
+			k.expect(onFetched.Of(k.id).Tag())
 		}
 		return nil
 	}
@@ -230,24 +217,21 @@ func (l *learner) push(ctx context.Context, i int) error {
 	p := &l.order[i]
 	f := p.next
 	p.next = comm.Frame{}
-	f.Header.Tag, f.Header.Code, f.Header.Seq = tagRelay, codePush, p.link.seq
+	w := onPush.read(f.Header)
+	f.Header = onTree.As(comm.Gradient).Header(l.job, treeWord{code: codePush, shard: w.Shard, step: w.Step, version: w.Version, loss: w.Loss, seq: p.link.seq}, f.Header.Flags)
 	p.link.seq++
 	return l.h.Send(ctx, p.link.rank, f)
 }
 
 // pull asks for parameters of version have or later; 0: whichever there are.
 func (l *learner) pull(ctx context.Context, k *link, have uint64) error {
-	hd := l.job.header(comm.Control, tagRelay)
-	hd.Shard, hd.Code, hd.Seq = uint16(k.id), codePull, have
-	return l.h.Send(ctx, k.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+	return onTree.Send(ctx, l.Rank, k.rank, treeWord{code: codePull, shard: k.id, have: have}, 0)
 }
 
 // word says on every tree what the learner is about.
 func (l *learner) word(ctx context.Context, code uint8) error {
 	for _, k := range l.links {
-		hd := l.job.header(comm.Control, tagRelay)
-		hd.Shard, hd.Code, hd.Seq, hd.Flags = uint16(k.id), code, uint64(l.rank), l.flags&flagStop
-		if err := l.h.Send(ctx, k.rank, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
+		if err := onTree.Send(ctx, l.Rank, k.rank, treeWord{code: code, shard: k.id, learner: l.rank}, l.flags&flagStop); err != nil {
 			return err
 		}
 	}
@@ -259,9 +243,7 @@ func (l *learner) ring(ctx context.Context, code uint8) error {
 	if l.relay == nil {
 		return nil
 	}
-	hd := l.job.header(comm.Control, tagRelay)
-	hd.Code = code
-	return l.h.Send(ctx, l.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
+	return onTree.Wake(ctx, l.Rank, treeWord{code: code}, 0)
 }
 
 // train is all that a learner without threads does.
@@ -275,7 +257,7 @@ func (l *learner) train(ctx context.Context) error {
 			return err
 		}
 		l.times.stood(began)
-		if err := l.times.tell(ctx, l.job, l.rank, l.step, l.stats.stale); err != nil {
+		if err := l.doing(ctx); err != nil {
 			return err
 		}
 		if l.flags&flagDone != 0 {
@@ -310,12 +292,13 @@ func (l *learner) ended(ctx context.Context) (bool, error) {
 // rest says that the learner is at a mark. Its state it leaves to the relay beside
 // it, which has something to add.
 func (l *learner) rest(ctx context.Context) error {
-	st := newState()
-	if err := l.save(st); err != nil {
+	st, err := l.state(l)
+	if err != nil {
 		return err
 	}
+	l.leaves(st)
 	if l.relay == nil {
-		if err := sendState(ctx, l.h, l.job, st); err != nil {
+		if err := l.sendState(ctx, st); err != nil {
 			return err
 		}
 	} else {
@@ -337,18 +320,9 @@ func (l *learner) goOn(ctx context.Context, bare bool) error {
 		if err := l.pull(ctx, k, 0); err != nil {
 			return err
 		}
-		k.expect(ofShard(tagFetched, k.id))
+		k.expect(onFetched.Of(k.id).Tag())
 	}
 	return l.awaitAll(ctx)
-}
-
-func (l *learner) load(st *State) error {
-	if l.relay != nil {
-		if err := l.relay.load(st); err != nil {
-			return err
-		}
-	}
-	return l.worker.load(st)
 }
 
 // race is what the computing activity of a learner with threads does.
@@ -386,18 +360,18 @@ func (l *learner) race(ctx context.Context) error {
 		}
 		l.grad.release()
 		l.step++
-		if err := l.times.tell(ctx, l.job, l.rank, l.step, l.stats.stale); err != nil {
+		if err := l.doing(ctx); err != nil {
 			return err
 		}
 		l.pushing = true
-		if err := l.token(ctx, tokenPush, comm.Header{}); err != nil {
+		if err := onHanded.Wake(ctx, l.Rank, Nothing{}, 0); err != nil {
 			return err
 		}
 	}
 	if err := l.pushed(ctx); err != nil {
 		return err
 	}
-	if err := l.token(ctx, tokenPush, comm.Header{Flags: flagDone}); err != nil {
+	if err := onHanded.Wake(ctx, l.Rank, Nothing{}, flagDone); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -410,7 +384,7 @@ func (l *learner) race(ctx context.Context) error {
 		}
 	}
 	for range l.links { // let the activities end
-		if _, err := l.wait(ctx, tokenFetched); err != nil {
+		if _, _, err := onBrought.Wait(ctx, l.Rank); err != nil {
 			return err
 		}
 	}
@@ -469,12 +443,12 @@ func (l *learner) pullActivity(ctx context.Context, k *link, have uint64) error 
 		end := l.closing || l.told[k.id] != 0
 		l.mu.Unlock()
 		if end {
-			return l.token(ctx, tokenFetched, comm.Header{})
+			return onBrought.Wake(ctx, l.Rank, Nothing{}, 0)
 		}
 		if err := l.pull(ctx, k, have); err != nil {
 			return err
 		}
-		f, err := l.h.Recv(ctx, k.rank, ofShard(tagFetched, k.id))
+		f, err := l.h.Recv(ctx, k.rank, onFetched.Of(k.id).Tag())
 		if err != nil {
 			return fmt.Errorf("worker %d, fetch of shard %d: %w", l.rank, k.id, err)
 		}
@@ -490,10 +464,10 @@ func (l *learner) pullActivity(ctx context.Context, k *link, have uint64) error 
 }
 
 // pushActivity takes gradients to the parent and waits until they are taken.
-func (l *learner) pushActivity(ctx context.Context, h comm.Host) error {
+func (l *learner) pushActivity(ctx context.Context, _ comm.Host) error {
 	for {
-		hd, err := l.wait(ctx, tokenPush)
-		if err != nil || hd.Flags&flagDone != 0 {
+		_, told, err := onHanded.Wait(ctx, l.Rank)
+		if err != nil || told&flagDone != 0 {
 			return err
 		}
 		for i := range l.order {
@@ -502,161 +476,21 @@ func (l *learner) pushActivity(ctx context.Context, h comm.Host) error {
 			}
 		}
 		for _, k := range l.links {
-			f, err := h.Recv(ctx, k.rank, ofShard(tagAnswer, k.id))
-			if err != nil {
+			if _, _, err := onAnswer.Of(k.id).Hear(ctx, l.Rank, k.rank); err != nil {
 				return fmt.Errorf("worker %d, receipt of shard %d: %w", l.rank, k.id, err)
 			}
-			f.Release()
 		}
-		if err := l.token(ctx, tokenPushed, comm.Header{}); err != nil {
+		if err := onPushed.Wake(ctx, l.Rank, Nothing{}, 0); err != nil {
 			return err
 		}
 	}
 }
 
-// trunk is a server's side of a tree.
-type trunk struct {
-	tree  *tree
-	rolls map[int][]comm.Header // by child: of the sum that is on its way
-	pulls []wanted
-	halt  bool // the present version is the last before a stop
-}
-
-func newTrunk(j *Job) *trunk {
-	t := j.tree()
-	if t == nil {
-		return nil
+// Keep takes up what the relay beside the learner had, too; the relay keeps it by
+// itself.
+func (l *learner) Keep(k *Keeper) {
+	if l.relay != nil && k.Loads() {
+		l.relay.Keep(k)
 	}
-	return &trunk{tree: t, rolls: map[int][]comm.Header{}}
-}
-
-// word handles what a child on the tree says.
-func (s *server) word(ctx context.Context, f comm.Frame) error {
-	hd, t := f.Header, s.trunk
-	from := int(hd.From)
-	if t == nil || !slices.Contains(t.tree.top, from) {
-		f.Release()
-		return fmt.Errorf("rank %d, which is no child of a server, sent word %d of a tree", from, hd.Code)
-	}
-	switch hd.Code {
-	case codePush:
-		return s.sum(ctx, f, []comm.Header{hd})
-	case codeRoll:
-		lo, hi := from, from+1
-		if b := t.tree.relay(from, servers); b != nil {
-			lo, hi = b.lo, b.hi
-		}
-		s.h.Traffic().Plain(len(f.Body), len(f.Body)) // whatever the codec
-		of, err := readRoll(nil, f, lo, hi)
-		t.rolls[from] = of
-		f.Release()
-		return err
-	case codeSum:
-		of := t.rolls[from]
-		delete(t.rolls, from)
-		return s.sum(ctx, f, of)
-	}
-	f.Release()
-	if hd.Code == codePull {
-		t.pulls = append(t.pulls, wanted{from, hd.Seq})
-		return s.feed(ctx)
-	}
-	w := int(hd.Seq)
-	switch {
-	case w < 0 || w >= s.job.Workers:
-	case hd.Code == codeRest:
-		return s.rest(ctx, w, hd.Flags)
-	case hd.Code == codeBye:
-		s.ended[w] = true
-		return s.checkpoint(ctx)
-	}
-	return fmt.Errorf("rank %d sent word %d of learner %d, which a server does not know", from, hd.Code, hd.Seq)
-}
-
-// sum handles a gradient, or the sum of several.
-func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error {
-	from := int(f.Header.From)
-	if err := s.times.decoding(ctx, s.serving(f)); err != nil {
-		return err
-	}
-	plainly(s.h, s.shard.whole)
-	for _, h := range of {
-		s.prog.add(h)
-	}
-	before := s.core.Version()
-	replies, err := s.core.PushSum(f, of)
-	if err != nil {
-		return err
-	}
-	if relay := s.trunk.tree.relay(from, servers) != nil; relay || s.job.threaded() {
-		hd := s.job.header(comm.Control, ofShard(tagAnswer, s.id))
-		if hd.Shard = uint16(s.id); relay {
-			hd.Tag, hd.Code = tagRelay, codeTaken
-		}
-		if err := s.send(ctx, from, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
-			return err
-		}
-	}
-	return s.moved(ctx, before, replies)
-}
-
-// feed answers children who wait for parameters, if there are newer ones or they
-// are to hear something else. With a barrier all who take up a version hear alike
-// that the run is being stopped: it was decided when the version was made.
-func (s *server) feed(ctx context.Context) error {
-	if s.trunk == nil {
-		return nil
-	}
-	version := uint64(s.core.Version())
-	var flags uint16
-	if s.stop && !s.job.synchronous() || s.trunk.halt {
-		flags |= flagStop
-	}
-	if s.core.Done() {
-		flags |= flagDone
-	}
-	keep := s.trunk.pulls[:0]
-	for _, p := range s.trunk.pulls {
-		newer := version >= p.have
-		if !newer && flags == 0 && s.job.lasting() {
-			keep = append(keep, p)
-			continue
-		}
-		hd := s.job.header(comm.Control, ofShard(tagFetched, s.id))
-		if s.trunk.tree.relay(p.child, servers) != nil {
-			hd.Tag, hd.Code = tagRelay, codeParams
-		}
-		hd.Shard, hd.Version, hd.Flags = uint16(s.id), version, flags
-		f := comm.NewFrame(hd, comm.NewBuffer(0))
-		if newer {
-			f.Release()
-			hd.Kind = comm.Parameters
-			if err := s.times.encoding(ctx, s.down.encoding(p.child, 0)); err != nil {
-				return err
-			}
-			var err error
-			if f, err = s.down.frame(hd, p.child, 0, s.store.outgoing(), s.core.Version()); err != nil {
-				return fmt.Errorf("parameters for rank %d: %w", p.child, err)
-			}
-			plainly(s.h, s.shard.whole)
-		}
-		if err := s.send(ctx, p.child, f); err != nil {
-			return err
-		}
-	}
-	s.trunk.pulls = keep
-	return nil
-}
-
-// cut forgets a child that is dead. A relay's death is the end of what it passed
-// on, and of the run.
-func (t *trunk) cut(p *comm.PeerError) error {
-	if t == nil {
-		return nil
-	}
-	if b := t.tree.relays[p.Rank]; b != nil {
-		return fmt.Errorf("worker %d, which passed on what workers %d to %d sent: %w", p.Rank, b.lo, b.hi-1, p)
-	}
-	t.pulls = slices.DeleteFunc(t.pulls, func(w wanted) bool { return w.child == p.Rank })
-	return nil
+	l.worker.Keep(k)
 }

@@ -91,31 +91,23 @@ func (m Sandblaster) Check(j *Job) error {
 		return errors.New("mode sandblaster: the model keeps statistics (batch norm) beside its parameters, and a line search would average those of points it leaves; take a model without")
 	}
 	sh := j.shards()
-	if _, err := newSlice(j, m, 0, sh[0]); err != nil {
+	if _, err := newSlice(newRank(j, j.Workers), m, sh); err != nil {
 		return err
 	}
-	_, err := newHand(j, m, 0, sh)
+	_, err := newHand(newRank(j, 0), m, sh)
 	return err
 }
 
-// Program implements Mode.
-func (m Sandblaster) Program(j *Job, rank int) (comm.Program, error) {
-	sh := j.shards()
-	switch id := rank - j.Workers; {
-	case id == len(sh):
-		return newCoordinator(j, m, rank).program, nil
-	case id >= 0:
-		s, err := newSlice(j, m, id, sh[id])
-		if err != nil {
-			return nil, err
-		}
-		return s.program, nil
+// Part implements Mode.
+func (m Sandblaster) Part(r *Rank) (Part, error) {
+	sh := r.job.shards()
+	switch {
+	case r.rank == r.job.coordinator():
+		return newCoordinator(r, m), nil
+	case r.rank >= r.job.Workers:
+		return newSlice(r, m, sh)
 	}
-	w, err := newHand(j, m, rank, sh)
-	if err != nil {
-		return nil, err
-	}
-	return w.program, nil
+	return newHand(r, m, sh)
 }
 
 // portions is the number of portions of a batch.
@@ -147,17 +139,86 @@ func (m Sandblaster) draw(j *Job, portion uint64) (d sgd.Draw, weight float64) {
 	return d, float64(d.N) / float64(m.samples(j))
 }
 
+// What the coordinator says to shards and workers, and they to it.
+var (
+	onCommand = Say("command", comm.Control, readCommand) // coordinator → server
+	onDots    = Say("dots", comm.Control, readDots)       // server → coordinator: the command is carried out
+	onIdle    = Say("idle", comm.Control, readIdle)       // worker → coordinator: asks for work
+	onPortion = Say("portion", comm.Control, readErrand)  // coordinator → worker: a portion of the batch
+	onFree    = Say("free", comm.Control, readNothing)    // coordinator → worker: go on from a mark
+	onRecall  = Say("recall", comm.Control, readErrand)   // coordinator → worker: it is no longer wanted
+)
+
+// commandWord is a command to a shard; its ops, if any, are the body.
+type commandWord struct {
+	code    uint8
+	shard   int
+	iter    int    // iterations made
+	samples uint64 // evaluated so far
+	eval    uint64
+}
+
+// Put implements Word.
+func (w commandWord) Put(h comm.Header) comm.Header {
+	h.Code, h.Shard, h.Step, h.Seq, h.Version = w.code, uint16(w.shard), uint64(w.iter), w.samples, w.eval
+	return h
+}
+
+func readCommand(h comm.Header) commandWord {
+	return commandWord{h.Code, int(h.Shard), int(h.Step), h.Seq, h.Version}
+}
+
+// dotsWord is what a shard tells with its dot products: bytes that workers sent it
+// and were sent by it so far.
+type dotsWord struct{ up, down uint64 }
+
+// Put implements Word.
+func (w dotsWord) Put(h comm.Header) comm.Header { h.Seq, h.Version = w.up, w.down; return h }
+
+func readDots(h comm.Header) dotsWord { return dotsWord{h.Seq, h.Version} }
+
+// errand is a portion that a worker is at.
+type errand struct {
+	id      uint64 // 0: nothing
+	eval    uint64
+	portion uint64
+}
+
+// Put implements Word.
+func (w errand) Put(h comm.Header) comm.Header {
+	h.Seq, h.Version, h.Step = w.id, w.eval, w.portion
+	return h
+}
+
+func readErrand(h comm.Header) errand { return errand{h.Seq, h.Version, h.Step} }
+
+// idleWord is what became of an errand, and asks for the next one.
+type idleWord struct {
+	code uint8
+	was  errand
+	loss float64
+}
+
+// Put implements Word.
+func (w idleWord) Put(h comm.Header) comm.Header {
+	h = w.was.Put(h)
+	h.Code, h.Value = w.code, w.loss
+	return h
+}
+
+func readIdle(h comm.Header) idleWord { return idleWord{h.Code, readErrand(h), h.Value} }
+
 // Codes of the coordinator's commands to the shards.
 const (
 	commandDo    uint8 = iota // carry out the ops in the body and answer their dot products
-	commandBegin              // the gradient is 0; count portions of evaluation Version
-	commandShow               // tell the observer the parameters of iteration Step, after Seq samples
+	commandBegin              // the gradient is 0; count portions of the evaluation
+	commandShow               // tell the observer the parameters
 	commandSave               // tell the observer the state
 )
 
 // Codes of what workers say to the coordinator, with which they ask for work.
 const (
 	idleNew    uint8 = iota // nothing was asked of it
-	idleDone                // the shards have portion Step of evaluation Version, with loss Value
+	idleDone                // the shards have the portion
 	idleGaveUp              // it was called off, or the point was not there any more
 )

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -16,13 +15,11 @@ import (
 // coordinator is the rank of mode sandblaster that commands the shards, hands out
 // portions and holds no vector.
 type coordinator struct {
-	job      *Job
+	*Rank
 	mode     Sandblaster
-	rank     int
 	min      *lbfgs.Minimizer
-	h        comm.Host
-	times    timer
-	iter     int    // iterations made
+	iter     int // iterations made
+	stopped  bool
 	eval     uint64 // evaluations begun
 	samples  uint64 // that were evaluated
 	up, down []uint64
@@ -39,15 +36,9 @@ type coordinator struct {
 	missing int
 }
 
-// errand is what a worker is at.
-type errand struct {
-	id      uint64 // 0: nothing
-	eval    uint64
-	portion uint64
-}
-
-func newCoordinator(j *Job, m Sandblaster, rank int) *coordinator {
-	c := &coordinator{job: j, mode: m, rank: rank, up: make([]uint64, j.Servers), down: make([]uint64, j.Servers),
+func newCoordinator(r *Rank, m Sandblaster) *coordinator {
+	j := r.job
+	c := &coordinator{Rank: r, mode: m, up: make([]uint64, j.Servers), down: make([]uint64, j.Servers),
 		live: make([]bool, j.Workers), work: make([]errand, j.Workers)}
 	for w := range c.live {
 		c.live[w] = true
@@ -56,23 +47,14 @@ func newCoordinator(j *Job, m Sandblaster, rank int) *coordinator {
 	return c
 }
 
-func (c *coordinator) program(ctx context.Context, h comm.Host) error {
-	c.h = h
-	start, err := receiveStart(ctx, h, c.job)
-	if err != nil {
-		return err
-	}
-	c.times.begin(h, false)
-	if start != nil {
-		if err := c.load(start); err != nil {
-			return fmt.Errorf("coordinator: %w", err)
-		}
+// Run implements Part.
+func (c *coordinator) Run(ctx context.Context) error {
+	if c.resumes() {
 		if err := c.goOn(ctx, 0); err != nil {
 			return err
 		}
 	}
-	stopped := false
-	for c.iter < c.job.Updates && !stopped {
+	for c.iter < c.job.Updates && !c.stopped {
 		if c.mode.Portions > 0 {
 			c.min.Changed()
 		}
@@ -84,24 +66,24 @@ func (c *coordinator) program(ctx context.Context, h comm.Host) error {
 			return fmt.Errorf("iteration %d: %w", c.iter, err)
 		}
 		c.iter++
-		if stopped, err = c.made(ctx, st); err != nil {
+		if c.stopped, err = c.made(ctx, st); err != nil {
 			return err
 		}
 	}
 	if err := c.command(ctx, commandShow, flagDone, nil); err != nil {
 		return err
 	}
-	if !stopped {
+	if !c.stopped {
 		if err := c.rest(ctx); err != nil {
 			return err
 		}
-		if err := c.tell(ctx, tagBye, 0); err != nil {
-			return err
-		}
+		return c.tell(ctx, onBye, 0)
 	}
-	r := RankReport{Rank: c.rank, Role: "coordinator", Version: c.iter, Stopped: stopped}
-	return r.send(ctx, h, c.job, &c.times)
+	return nil
 }
+
+// Final implements Part.
+func (c *coordinator) Final(r *RankReport) { r.Version, r.Stopped = c.iter, c.stopped }
 
 // made does what is due after an iteration.
 func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, err error) {
@@ -113,7 +95,7 @@ func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, er
 		for i := range c.up {
 			m.BytesUp, m.BytesDown = m.BytesUp+c.up[i], m.BytesDown+c.down[i]
 		}
-		if err := sendJSON(ctx, c.h, j, tagProgress, m); err != nil {
+		if err := c.tellJSON(ctx, onProgress, m); err != nil {
 			return false, err
 		}
 	}
@@ -141,11 +123,9 @@ func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, er
 // command sends every shard a command.
 func (c *coordinator) command(ctx context.Context, code uint8, flags uint16, body []byte) error {
 	for i := range c.up {
-		hd := c.job.header(comm.Control, tagCommand)
-		hd.Code, hd.Flags, hd.Shard, hd.Step, hd.Seq, hd.Version = code, flags, uint16(i), uint64(c.iter), c.samples, c.eval
 		buf := comm.NewBuffer(len(body))
 		copy(buf.B, body)
-		if err := c.h.Send(ctx, c.job.Workers+i, comm.NewFrame(hd, buf)); err != nil {
+		if err := onCommand.Carry(ctx, c.Rank, c.job.Workers+i, commandWord{code, i, c.iter, c.samples, c.eval}, flags, buf); err != nil {
 			return err
 		}
 	}
@@ -155,11 +135,11 @@ func (c *coordinator) command(ctx context.Context, code uint8, flags uint16, bod
 // answers adds up what the shards answer, in their order.
 func (c *coordinator) answers(ctx context.Context) (sum []float64, err error) {
 	for i := range c.up {
-		f, err := c.h.Recv(ctx, c.job.Workers+i, tagDots)
+		f, err := onDots.Recv(ctx, c.Rank, c.job.Workers+i)
 		if err != nil {
 			return nil, fmt.Errorf("coordinator, answer of server %d: %w", i, err)
 		}
-		c.up[i], c.down[i] = f.Header.Seq, f.Header.Version
+		c.up[i], c.down[i] = f.Word.up, f.Word.down
 		if i == 0 {
 			sum = make([]float64, len(f.Body)/8)
 		}
@@ -228,19 +208,19 @@ func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
 	if err != nil {
 		return 0, c.lose(err)
 	}
-	hd := f.Header
+	hd, word := f.Header, readIdle(f.Header)
 	f.Release()
 	w := int(hd.From)
 	switch {
 	case hd.Run != c.job.Run:
 		return 0, fmt.Errorf("rank %d belongs to run %x, not %x", w, hd.Run, c.job.Run)
-	case hd.Tag == tagReached:
+	case hd.Tag == onReached.Tag():
 		c.job.reached.Store(true)
 		return 0, nil
-	case hd.Tag != tagIdle || w < 0 || w >= len(c.work) || hd.Code != idleNew && hd.Seq != c.work[w].id:
+	case hd.Tag != onIdle.Tag() || w < 0 || w >= len(c.work) || word.code != idleNew && word.was.id != c.work[w].id:
 		return 0, fmt.Errorf("rank %d sent the coordinator a frame with tag %d, which it did not ask for", w, hd.Tag)
 	}
-	if hd.Code == idleNew {
+	if word.code == idleNew {
 		if c.work[w].id == 0 && !slices.Contains(c.idle, w) { // else it asked before a mark, too
 			c.idle = append(c.idle, w)
 		}
@@ -255,11 +235,11 @@ func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
 	switch {
 	case !math.IsNaN(c.loss[at]): // a copy
 		return 0, nil
-	case hd.Code == idleGaveUp:
+	case word.code == idleGaveUp:
 		c.again(was)
 		return 0, nil
 	}
-	c.loss[at] = hd.Value
+	c.loss[at] = word.loss
 	c.missing--
 	for o, e := range c.work {
 		if c.copies[at] > 0 && e.id > 0 && e.eval == c.eval && e.portion == was.portion {
@@ -268,7 +248,7 @@ func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
 			}
 		}
 	}
-	return hd.Value, nil
+	return word.loss, nil
 }
 
 // back takes a worker from its errand; current says whether that is of this
@@ -318,9 +298,7 @@ func (c *coordinator) assign(ctx context.Context) error {
 		c.handed++
 		c.work[w] = errand{c.handed, c.eval, portion}
 		c.copies[portion-c.first]++
-		hd := c.job.header(comm.Control, tagPortion)
-		hd.Step, hd.Seq, hd.Version = portion, c.handed, c.eval
-		if err := c.send(ctx, w, hd); err != nil {
+		if err := c.send(ctx, w, onPortion.Header(c.job, c.work[w], 0)); err != nil {
 			return err
 		}
 	}
@@ -348,9 +326,7 @@ func (c *coordinator) next() (portion uint64, ok bool) {
 
 // callOff tells a worker that its portion is no longer wanted.
 func (c *coordinator) callOff(ctx context.Context, w int) error {
-	hd := c.job.header(comm.Control, tagRecall)
-	hd.Seq = c.work[w].id
-	return c.send(ctx, w, hd)
+	return c.send(ctx, w, onRecall.Header(c.job, c.work[w], 0))
 }
 
 // recall calls off all that are at work.
@@ -388,14 +364,12 @@ func (c *coordinator) send(ctx context.Context, w int, hd comm.Header) error {
 }
 
 // tell sends all workers that live a word.
-func (c *coordinator) tell(ctx context.Context, tag comm.Tag, flags uint16) error {
+func (c *coordinator) tell(ctx context.Context, on Channel[Nothing], flags Flags) error {
 	for w, live := range c.live {
 		if !live {
 			continue
 		}
-		hd := c.job.header(comm.Control, tag)
-		hd.Flags = flags
-		if err := c.send(ctx, w, hd); err != nil {
+		if err := c.send(ctx, w, on.Header(c.job, Nothing{}, flags)); err != nil {
 			return err
 		}
 	}
@@ -411,31 +385,29 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 	if stop {
 		flags = flagStop
 	}
-	if err := c.tell(ctx, tagSave, 0); err != nil {
+	if err := c.tell(ctx, onSave, 0); err != nil {
 		return err
 	}
 	if err := c.command(ctx, commandSave, flags, nil); err != nil {
 		return err
 	}
-	st := newState()
-	if err := c.save(st); err != nil {
-		return err
-	}
-	if err := sendState(ctx, c.h, c.job, st); err != nil {
-		return err
-	}
-	f, err := c.h.Recv(ctx, c.job.Observer(), tagGo)
+	st, err := c.state(c)
 	if err != nil {
 		return err
 	}
-	f.Release()
+	if err := c.sendState(ctx, st); err != nil {
+		return err
+	}
+	if _, _, err := onGo.Hear(ctx, c.Rank, c.job.Observer()); err != nil {
+		return err
+	}
 	return c.goOn(ctx, flags)
 }
 
 // goOn lets the workers go on from a mark.
 func (c *coordinator) goOn(ctx context.Context, flags uint16) error {
 	c.idle = nil // they ask again
-	return c.tell(ctx, tagSaved, flags)
+	return c.tell(ctx, onFree, flags)
 }
 
 // coordinatorState is what a coordinator keeps over a restart.
@@ -447,26 +419,18 @@ type coordinatorState struct {
 	Minimizer *lbfgs.Minimizer
 }
 
-func (c *coordinator) state() *coordinatorState {
+func (c *coordinator) record() *coordinatorState {
 	return &coordinatorState{c.iter, c.eval, c.samples, c.handed, c.min}
 }
 
-func (c *coordinator) save(st *State) error {
-	b, err := json.Marshal(c.state())
-	st.Bytes["coordinator"] = b
-	st.Ints["version"] = int64(c.iter)
-	return err
-}
-
-func (c *coordinator) load(st *State) error {
-	b, ok := st.Bytes["coordinator"]
-	if !ok {
-		return errNoState
+// Keep keeps what the coordinator knows.
+func (c *coordinator) Keep(k *Keeper) {
+	s := c.record()
+	if ok := k.Record(keyCoordinator, s); !ok {
+		k.Fail(errNoState)
+	} else if k.Loads() {
+		c.iter, c.eval, c.samples, c.handed = s.Iter, s.Eval, s.Samples, s.Handed
+	} else {
+		k.Int(keyVersion, &c.iter)
 	}
-	s := c.state()
-	if err := json.Unmarshal(b, s); err != nil {
-		return err
-	}
-	c.iter, c.eval, c.samples, c.handed = s.Iter, s.Eval, s.Samples, s.Handed
-	return nil
 }

@@ -19,62 +19,53 @@ type hand struct {
 	holds uint64 // evaluation whose point it has; 0: none
 }
 
-func newHand(j *Job, m Sandblaster, rank int, sh []*shard) (*hand, error) {
+func newHand(r *Rank, m Sandblaster, sh []*shard) (*hand, error) {
 	// A gradient with NaN or Inf says that the line search went too far.
-	soft := *j
+	soft := *r.job
 	soft.NonFinite = "zero"
-	w, err := newWorker(&soft, rank, sh)
+	r.job = &soft
+	w, err := newWorker(r, sh)
 	if err != nil {
 		return nil, err
 	}
-	return &hand{worker: w, mode: m, boss: j.coordinator()}, nil
+	return &hand{worker: w, mode: m, boss: r.job.coordinator()}, nil
 }
 
-func (w *hand) program(ctx context.Context, h comm.Host) error {
-	w.h = h
-	start, err := receiveStart(ctx, h, w.job)
-	if err != nil {
-		return err
-	}
-	w.times.begin(h, false)
-	if start != nil {
-		if err := w.load(start); err != nil {
-			return fmt.Errorf("worker %d: %w", w.rank, err)
+// Run implements Part.
+func (w *hand) Run(ctx context.Context) error {
+	if !w.resumes() {
+		if err := w.ask(ctx, idleNew, errand{}, 0); err != nil {
+			return err
 		}
-	} else if err := w.ask(ctx, idleNew, comm.Header{}, 0); err != nil {
-		return err
 	}
 	for {
-		f, err := h.Recv(ctx, w.boss, comm.AnyTag)
+		f, err := w.h.Recv(ctx, w.boss, comm.AnyTag)
 		if err != nil {
 			return fmt.Errorf("worker %d, waiting for work: %w", w.rank, err)
 		}
 		hd := f.Header
 		f.Release()
 		switch hd.Tag {
-		case tagRecall: // of what it has pushed meanwhile
-		case tagPortion:
-			if err = w.portion(ctx, hd); err == nil {
-				err = w.times.tell(ctx, w.job, w.rank, w.step, 0)
+		case onRecall.Tag(): // of what it has pushed meanwhile
+		case onPortion.Tag():
+			if err = w.portion(ctx, readErrand(hd)); err == nil {
+				w.stats.stale = 0 // versions are evaluations
+				err = w.doing(ctx)
 			}
-		case tagSave:
-			st := newState()
-			if err = w.save(st); err == nil {
-				err = sendState(ctx, h, w.job, st)
+		case onSave.Tag():
+			var st *State
+			if st, err = w.state(w); err == nil {
+				err = w.sendState(ctx, st)
 			}
-		case tagSaved:
+		case onFree.Tag():
 			if hd.Flags&flagStop != 0 {
-				return w.final(ctx)
+				return nil
 			}
 			w.holds = 0 // like one that was resumed
-			err = w.ask(ctx, idleNew, comm.Header{}, 0)
-		case tagBye:
-			for _, l := range w.links {
-				if err := h.Send(ctx, l.rank, comm.NewFrame(w.job.header(comm.Control, tagBye), comm.NewBuffer(0))); err != nil {
-					return err
-				}
-			}
-			return w.final(ctx)
+			err = w.ask(ctx, idleNew, errand{}, 0)
+		case onBye.Tag():
+			w.flags |= flagDone
+			return w.bye(ctx)
 		default:
 			err = fmt.Errorf("worker %d: the coordinator sent a frame with tag %d", w.rank, hd.Tag)
 		}
@@ -85,31 +76,29 @@ func (w *hand) program(ctx context.Context, h comm.Host) error {
 }
 
 // ask asks for work, and tells what became of the last one.
-func (w *hand) ask(ctx context.Context, code uint8, was comm.Header, loss float64) error {
-	hd := w.job.header(comm.Control, tagIdle)
-	hd.Code, hd.Step, hd.Seq, hd.Version, hd.Value = code, was.Step, was.Seq, was.Version, loss
-	return w.h.Send(ctx, w.boss, comm.NewFrame(hd, comm.NewBuffer(0)))
+func (w *hand) ask(ctx context.Context, code uint8, was errand, loss float64) error {
+	return onIdle.Send(ctx, w.Rank, w.boss, idleWord{code, was, loss}, 0)
 }
 
 // portion computes the gradient of a portion and pushes it.
-func (w *hand) portion(ctx context.Context, hd comm.Header) error {
-	if w.holds != hd.Version {
-		if there, err := w.fetch(ctx, hd.Version); err != nil {
+func (w *hand) portion(ctx context.Context, at errand) error {
+	if w.holds != at.eval {
+		if there, err := w.fetch(ctx, at.eval); err != nil {
 			return err
 		} else if !there {
-			return w.ask(ctx, idleGaveUp, hd, 0)
+			return w.ask(ctx, idleGaveUp, at, 0)
 		}
 	}
-	whole, err := w.compute(ctx, hd)
+	whole, err := w.compute(ctx, at)
 	defer w.grad.release()
 	switch {
 	case err != nil:
 		return err
 	case !whole:
 		w.stats.voided++
-		return w.ask(ctx, idleGaveUp, hd, 0)
+		return w.ask(ctx, idleGaveUp, at, 0)
 	case math.IsInf(w.loss, 1): // there is nothing to add up
-		return w.ask(ctx, idleDone, hd, w.loss)
+		return w.ask(ctx, idleDone, at, w.loss)
 	}
 	for i := range w.order {
 		if err := w.times.encoding(ctx, w.order[i].encoding()); err != nil {
@@ -118,7 +107,7 @@ func (w *hand) portion(ctx context.Context, hd comm.Header) error {
 		if err := w.encode(i, w.grad); err != nil {
 			return err
 		}
-		w.order[i].next.Header.Step = hd.Step
+		w.order[i].of(at.portion)
 	}
 	w.grad.release()
 	for i := range w.order {
@@ -129,26 +118,24 @@ func (w *hand) portion(ctx context.Context, hd comm.Header) error {
 	if err := w.awaitAll(ctx); err != nil {
 		return err
 	}
-	return w.ask(ctx, idleDone, hd, w.loss)
+	return w.ask(ctx, idleDone, at, w.loss)
 }
 
 // fetch brings the point of an evaluation, if it is still there.
 func (w *hand) fetch(ctx context.Context, eval uint64) (there bool, err error) {
 	for _, l := range w.links {
-		q := w.job.header(comm.Control, tagPull)
-		q.Shard, q.Step, q.Version = uint16(l.id), uint64(w.step), eval
-		if err := w.h.Send(ctx, l.rank, comm.NewFrame(q, comm.NewBuffer(0))); err != nil {
+		if err := onPull.Send(ctx, w.Rank, l.rank, pullWord{l.id, uint64(w.step), eval}, 0); err != nil {
 			return false, err
 		}
 	}
 	w.holds, there = 0, true
 	for _, l := range w.links {
-		f, err := w.h.Recv(ctx, l.rank, tagFetched)
+		f, err := onFetched.Recv(ctx, w.Rank, l.rank)
 		if err != nil {
 			return false, fmt.Errorf("worker %d, fetch from server %d: %w", w.rank, l.id, err)
 		}
-		there = there && f.Header.Version == eval
-		if err = w.take(l, 0, f); err == nil {
+		there = there && f.Word.Version == eval
+		if err = w.take(l, 0, f.Frame); err == nil {
 			err = w.times.decoding(ctx, l.in.taking(0))
 		}
 		f.Release()
@@ -164,8 +151,8 @@ func (w *hand) fetch(ctx context.Context, eval uint64) (there bool, err error) {
 
 // compute makes the gradient of a portion, unless that is called off meanwhile. A
 // loss or gradient that is not finite makes the loss +Inf.
-func (w *hand) compute(ctx context.Context, hd comm.Header) (whole bool, err error) {
-	draw, _ := w.mode.draw(w.job, hd.Step)
+func (w *hand) compute(ctx context.Context, at errand) (whole bool, err error) {
+	draw, _ := w.mode.draw(w.job, at.portion)
 	cost := w.job.timeline(w.rank, w.step).total
 	began := w.times.read()
 	defer func() {
@@ -177,19 +164,15 @@ func (w *hand) compute(ctx context.Context, hd comm.Header) (whole bool, err err
 		err := w.h.Do(ctx, comm.Work{
 			Cost:  []time.Duration{time.Duration(float64(cost) * float64(draw.N) / float64(w.job.Batch))},
 			Run:   func(func(int) error) error { return w.descend(pass, draw) },
-			Break: tagRecall, Abort: cancel,
+			Break: onRecall.Tag(), Abort: cancel,
 		})
 		cancel()
 		if !errors.Is(err, comm.ErrBroken) {
 			return err == nil, err
 		}
-		f, err := w.h.Recv(ctx, w.boss, tagRecall)
-		if err != nil {
+		recalled, _, err := onRecall.Hear(ctx, w.Rank, w.boss)
+		if err != nil || recalled.id == at.id {
 			return false, err
-		}
-		called := f.Header.Seq == hd.Seq
-		if f.Release(); called {
-			return false, nil
 		}
 	}
 }

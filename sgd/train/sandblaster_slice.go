@@ -17,18 +17,15 @@ import (
 // slice is a shard of mode sandblaster: its part of every vector there is. It
 // adds up gradients and does what the coordinator commands.
 type slice struct {
-	job    *Job
+	*Rank
 	mode   Sandblaster
 	id     int
-	rank   int
 	shard  *shard
 	params vector // lbfgs.X; frames on their way to workers may share it
 	mem    lbfgs.Memory
 	in     *packer
 	down   *downlink
 
-	h       comm.Host
-	times   timer
 	eval    uint64          // evaluation under way
 	open    bool            // its point has not been left
 	counted map[uint64]bool // portions of it
@@ -45,8 +42,10 @@ type slice struct {
 	tariff  *tariff // of decoding portions
 }
 
-func newSlice(j *Job, m Sandblaster, id int, sh *shard) (*slice, error) {
-	s := &slice{job: j, mode: m, id: id, rank: j.Workers + id, shard: sh, params: newVector(sh.size()), mem: lbfgs.NewMemory(m.History, sh.size()),
+func newSlice(r *Rank, m Sandblaster, all []*shard) (*slice, error) {
+	j, id := r.job, r.rank-r.job.Workers
+	sh := all[id]
+	s := &slice{Rank: r, mode: m, id: id, shard: sh, params: newVector(sh.size()), mem: lbfgs.NewMemory(m.History, sh.size()),
 		counted: map[uint64]bool{}, causes: map[string]uint64{}, taken: make([]uint64, j.Workers), ended: make([]bool, j.Workers)}
 	sh.gather(s.params.f, j.initial())
 	s.mem[lbfgs.X] = s.params.f
@@ -59,20 +58,10 @@ func newSlice(j *Job, m Sandblaster, id int, sh *shard) (*slice, error) {
 	return s, err
 }
 
-func (s *slice) program(ctx context.Context, h comm.Host) error {
-	s.h = h
-	start, err := receiveStart(ctx, h, s.job)
-	if err != nil {
-		return err
-	}
-	s.times.begin(h, false)
-	if start != nil {
-		if err := s.load(start); err != nil {
-			return fmt.Errorf("server %d: %w", s.id, err)
-		}
-	}
+// Run implements Part.
+func (s *slice) Run(ctx context.Context) error {
 	for !s.finished() {
-		f, err := h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		f, err := s.h.Recv(ctx, comm.AnyRank, comm.AnyTag)
 		if err != nil {
 			if err := s.lose(err); err != nil {
 				return err
@@ -85,9 +74,13 @@ func (s *slice) program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.version, Ledger: s.ledger, Taken: s.taken, Past: s.past, Causes: s.causes,
-		Lost: s.lost, Stopped: s.stop}
-	return r.send(ctx, h, s.job, &s.times)
+	return nil
+}
+
+// Final implements Part.
+func (s *slice) Final(r *RankReport) {
+	r.Shard, r.Version, r.Ledger, r.Taken, r.Past = s.id, s.version, s.ledger, s.taken, s.past
+	r.Causes, r.Lost, r.Stopped = s.causes, s.lost, s.stop
 }
 
 // finished says whether the run is over and no worker has anything under way.
@@ -117,32 +110,32 @@ func (s *slice) handle(ctx context.Context, f comm.Frame) error {
 		return fmt.Errorf("rank %d belongs to run %x, not %x", h.From, h.Run, s.job.Run)
 	}
 	from := int(h.From)
-	if h.Tag == tagCommand {
+	if h.Tag == onCommand.Tag() {
 		return s.command(ctx, h, f.Body)
 	}
 	if from < 0 || from >= s.job.Workers {
 		return fmt.Errorf("rank %d, which is no worker, sent a frame with tag %d", from, h.Tag)
 	}
 	switch h.Tag {
-	case tagPush:
+	case onPush.Tag():
 		return s.push(ctx, f)
-	case tagPull:
-		hd := s.job.header(comm.Parameters, tagFetched)
-		if hd.Shard = uint16(s.id); s.open {
-			hd.Version = s.eval
+	case onPull.Tag():
+		w := answerWord{Shard: s.id}
+		if s.open {
+			w.Version = s.eval
 		}
 		if err := s.times.encoding(ctx, s.down.encoding(from, 0)); err != nil {
 			return err
 		}
 		began := s.times.start()
-		out, err := s.down.frame(hd, from, 0, s.params, int(s.eval))
+		out, err := s.down.frame(onFetched.Header(s.job, w, 0), from, 0, s.params, int(s.eval))
 		s.times.encoded(began)
 		if err != nil {
 			return fmt.Errorf("parameters for worker %d: %w", from, err)
 		}
 		plainly(s.h, s.shard.whole)
 		return s.send(ctx, from, out)
-	case tagBye:
+	case onBye.Tag():
 		s.ended[from] = true
 		return nil
 	}
@@ -164,8 +157,6 @@ func (s *slice) push(ctx context.Context, f comm.Frame) error {
 		return err
 	}
 	plainly(s.h, s.shard.whole)
-	hd := s.job.header(comm.Control, tagAnswer)
-	hd.Shard, hd.Step = uint16(s.id), h.Step
 	began := s.times.start()
 	cause, err := s.count(f)
 	s.times.decoded(began)
@@ -178,7 +169,7 @@ func (s *slice) push(ctx context.Context, f comm.Frame) error {
 	default:
 		s.ledger.Applied++
 	}
-	return s.send(ctx, int(h.From), comm.NewFrame(hd, comm.NewBuffer(0)))
+	return s.send(ctx, int(h.From), comm.NewFrame(onAnswer.As(comm.Control).Header(s.job, answerWord{Shard: s.id, Step: h.Step}, 0), comm.NewBuffer(0)))
 }
 
 // count adds a portion to the gradient, or says why it is rejected.
@@ -207,8 +198,9 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 	if want := s.job.coordinator(); int(h.From) != want {
 		return fmt.Errorf("rank %d sent a command; the coordinator is %d", h.From, want)
 	}
-	s.version = int(h.Step)
-	switch h.Code {
+	w := onCommand.read(h)
+	s.version = w.iter
+	switch w.code {
 	case commandDo:
 		ops, err := lbfgs.ParseOps(body, len(s.mem))
 		if err != nil {
@@ -230,7 +222,7 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 		}
 		return s.answer(ctx)
 	case commandBegin:
-		s.eval, s.open, s.dots = h.Version, true, s.dots[:0]
+		s.eval, s.open, s.dots = w.eval, true, s.dots[:0]
 		clear(s.mem[lbfgs.G])
 		clear(s.counted)
 		return s.answer(ctx)
@@ -238,31 +230,31 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 		last := h.Flags&flagDone != 0
 		s.over = s.over || last
 		up, down := s.bytes()
-		m := mark{Shard: s.id, Version: s.version, Samples: h.Seq, Epoch: float64(h.Seq) / float64(s.job.Data.Train.Len()), Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
-		return sendSnapshot(ctx, s.h, s.job, m, s.params)
+		m := mark{Shard: s.id, Version: s.version, Samples: w.samples, Epoch: float64(w.samples) / float64(s.job.Data.Train.Len()), Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
+		return s.sendSnapshot(ctx, m, s.params)
 	case commandSave:
-		st := newState()
-		s.save(st)
-		if err := sendState(ctx, s.h, s.job, st); err != nil {
+		st, err := s.state(s)
+		if err != nil {
 			return err
 		}
-		f, err := s.h.Recv(ctx, s.job.Observer(), tagGo)
-		f.Release()
+		if err := s.sendState(ctx, st); err != nil {
+			return err
+		}
+		_, _, err = onGo.Hear(ctx, s.Rank, s.job.Observer())
 		s.stop = h.Flags&flagStop != 0
 		return err
 	}
-	return fmt.Errorf("server %d: unknown command %d", s.id, h.Code)
+	return fmt.Errorf("server %d: unknown command %d", s.id, w.code)
 }
 
 // answer sends the coordinator the dot products.
 func (s *slice) answer(ctx context.Context) error {
-	hd := s.job.header(comm.Control, tagDots)
-	hd.Seq, hd.Version = s.bytes()
+	up, down := s.bytes()
 	buf := comm.NewBuffer(8 * len(s.dots))
 	for i, d := range s.dots {
 		binary.LittleEndian.PutUint64(buf.B[8*i:], math.Float64bits(d))
 	}
-	return s.h.Send(ctx, s.job.coordinator(), comm.NewFrame(hd, buf))
+	return onDots.Carry(ctx, s.Rank, s.job.coordinator(), dotsWord{up, down}, 0, buf)
 }
 
 func (s *slice) bytes() (up, down uint64) {
@@ -273,51 +265,41 @@ func (s *slice) bytes() (up, down uint64) {
 // name of a vector in a checkpoint.
 func (s *slice) name(v int) string {
 	if lbfgs.Vec(v) == lbfgs.X {
-		return "param"
+		return keyParam
 	}
-	return fmt.Sprintf("lbfgs/%d", v)
+	return key(keyHistory, v)
 }
 
-func (s *slice) save(st *State) {
+// Keep keeps the shard's part of every vector, and what it has counted.
+func (s *slice) Keep(k *Keeper) {
 	for i, v := range s.mem {
-		st.Vectors[s.name(i)] = v
+		k.packed(s.name(i), s.shard, v, s.job.Model.Layout().Size())
 	}
-	up, down := s.bytes()
-	tallied(st, s.rank, s.h, up, down)
-	st.Ints["version"] = int64(s.version)
-	key := fmt.Sprintf("slice/%d/", s.id)
-	st.Ints[key+"applied"], st.Ints[key+"rejected"], st.Ints[key+"past"] = int64(s.ledger.Applied), int64(s.ledger.Rejected), int64(s.past)
-	for w, n := range s.taken {
-		st.Ints[fmt.Sprintf("%staken/%d", key, w)] = int64(n)
+	if !k.Loads() {
+		up, down := s.bytes()
+		tallied(k.st, s.rank, s.h, up, down)
+	}
+	k.Int(keyVersion, &s.version)
+	own := under(keySlice, s.id)
+	k.Count(own+"applied", &s.ledger.Applied)
+	k.Count(own+"rejected", &s.ledger.Rejected)
+	k.Count(own+"past", &s.past)
+	for w := range s.taken {
+		k.Count(key(own+"taken", w), &s.taken[w])
+		if k.Loads() && !k.Has(key(keyStep, w)) { // it was dead, and begins anew
+			s.past, s.taken[w] = s.past+s.taken[w], 0
+		}
+	}
+	own += "cause/"
+	if k.Loads() {
+		for name := range k.st.Ints {
+			if cause, ok := strings.CutPrefix(name, own); ok {
+				s.causes[cause] = 0
+			}
+		}
 	}
 	for cause, n := range s.causes {
-		st.Ints[key+"cause/"+cause] = int64(n)
+		k.Count(own+cause, &n)
+		s.causes[cause] = n
 	}
-}
-
-func (s *slice) load(st *State) error {
-	full := make([]float32, s.job.Model.Layout().Size())
-	for i, v := range s.mem {
-		if err := st.vector(s.name(i), full); err != nil {
-			return err
-		}
-		s.shard.gather(v, full)
-	}
-	s.version = int(st.Ints["version"])
-	key := fmt.Sprintf("slice/%d/", s.id)
-	s.ledger.Applied, s.ledger.Rejected, s.past = uint64(st.Ints[key+"applied"]), uint64(st.Ints[key+"rejected"]), uint64(st.Ints[key+"past"])
-	for w := range s.taken {
-		n := uint64(st.Ints[fmt.Sprintf("%staken/%d", key, w)])
-		if _, alive := st.Ints[fmt.Sprintf("step/%d", w)]; alive {
-			s.taken[w] = n
-		} else { // it was dead, and begins anew
-			s.past += n
-		}
-	}
-	for name, n := range st.Ints {
-		if cause, ok := strings.CutPrefix(name, key+"cause/"); ok {
-			s.causes[cause] = uint64(n)
-		}
-	}
-	return nil
 }

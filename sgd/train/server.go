@@ -2,27 +2,27 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/internal/f32"
-	"github.com/gradlab/gradlab/internal/par"
-	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/staleness"
 )
 
+// pulling is a worker's wish for parameters.
+type pulling struct {
+	pullWord
+	from int
+}
+
 // server runs one shard: the core decides, the store applies, this loop talks.
 type server struct {
-	job   *Job
+	*Rank
 	id    int // of the shard
-	rank  int
 	shard *shard
 	store *store
 	core  *ps.Core
@@ -30,30 +30,29 @@ type server struct {
 	acks  bool // pushes are answered without parameters
 	own   bool // workers have parameters of their own, which only they ask to renew
 
-	h       comm.Host
 	parts   [][]comm.Frame // by worker: of a push that is not whole yet
 	saved   map[int]bool   // workers at the present checkpoint mark
 	ended   map[int]bool   // workers that said bye or saved to stop
 	stop    bool
-	halts   bool          // at the present mark: all shards know it alike
-	keeping bool          // asks workers for their states
-	kept    bool          // this server's state is told, in passing, at the present version
-	waiting []comm.Header // pulls that wait for a version
+	halts   bool      // at the present mark: all shards know it alike
+	keeping bool      // asks workers for their states
+	kept    bool      // this server's state is told, in passing, at the present version
+	waiting []pulling // that wait for a version
 	prog    progressMeter
 	meas    *measures
 	order   *orderLog
 	trunk   *trunk  // nil: workers come without a tree
 	tariff  *tariff // of decoding pushes
-	times   timer
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
 	past    uint64   // pushes of workers that died, before a resume began them anew
 }
 
-func newServer(j *Job, id int, sh *shard) (*server, error) {
-	t, trunk := j.traits(), newTrunk(j)
-	s := &server{job: j, id: id, rank: j.Workers + id, shard: sh, acks: t.Acked, own: t.PerPush > 0 || trunk != nil, trunk: trunk,
+func newServer(r *Rank, all []*shard) (*server, error) {
+	j, id := r.job, r.rank-r.job.Workers
+	sh, t, trunk := all[id], j.traits(), newTrunk(j)
+	s := &server{Rank: r, id: id, shard: sh, acks: t.Acked, own: t.PerPush > 0 || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
 		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
 		meas: newMeasures(j.Workers), order: newOrderLog(j, id), tariff: j.tariff(sh, false, true)}
@@ -79,194 +78,19 @@ func newServer(j *Job, id int, sh *shard) (*server, error) {
 	return s, nil
 }
 
-// store holds a shard's parameters and its part of the optimizer.
-type store struct {
-	job                *Job
-	params             vector // packed; frames on their way to workers may share it
-	sum                vector // of the gradients of the next update, weighted; empty at first
-	only               vector // in place of sum: a single raw gradient of weight 1
-	sole               bool   // but for its frame, nobody else reads it, and it is all of its buffer
-	opt                *stepper
-	in                 []*packer // one decoder per worker; nil: it pushes to somebody else
-	sched              lrschedule.Schedule
-	rate               float64     // of the next update
-	amend              *amending   // nil: the corrector only scales
-	sent               *sentCopies // nil: nobody compares with them
-	trainable, buffers []sgd.Range
-	times              *timer
-	gap                gauge
-	gaps               []float64 // of the next update's gradients
-}
-
-func newStore(j *Job, sh *shard) (*store, error) {
-	st := &store{job: j}
-	var err error
-	if st.sched, err = j.schedule(); err != nil || j.Weightless {
-		return st, err
-	}
-	st.params = newVector(sh.size())
-	sh.gather(st.params.f, j.initial())
-	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
-		return nil, fmt.Errorf("optimizer: %w", err)
-	}
-	st.rate = st.sched(j.progress(0, 0))
-	st.trainable, st.buffers = byRole(sh.layout)
-	if st.amend, err = newAmending(j, sh.layout, false); err != nil {
-		return nil, err
-	}
-	if st.sent, err = newSentCopies(j, st.params); err != nil {
-		return nil, err
-	}
-	tree := j.tree()
-	for w := 0; w < j.Workers; w++ {
-		var relay *branch
-		if tree != nil {
-			if !slices.Contains(tree.top, w) {
-				st.in = append(st.in, nil)
-				continue
-			}
-			relay = tree.relay(w, servers)
+// Run implements Part.
+func (s *server) Run(ctx context.Context) error {
+	for w := 0; w < s.job.Workers && s.resumes(); w++ {
+		if !s.core.Live(w) {
+			s.past += s.core.Received()[w]
+			s.core.Join(w, s.job.Incarnation)
 		}
-		p, err := j.newPacker(sh, j.Codec, j.sender(relay, w))
-		if err != nil {
-			return nil, err
-		}
-		st.in = append(st.in, p)
-	}
-	return st, nil
-}
-
-func (st *store) Reset() {
-	st.sum.release()
-	st.only.release()
-	st.gaps = st.gaps[:0]
-}
-
-// Add keeps a first gradient that needs no decoding as it is: often it remains
-// the only one.
-func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
-	if st.job.Weightless {
-		return nil
-	}
-	defer st.times.decoded(st.times.start())
-	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
-	in := st.in[from.Rank]
-	if st.job.Gap {
-		st.gaps = append(st.gaps, st.distance(f.Header.Version))
-	}
-	if st.amend != nil {
-		return st.addAmended(f, weight, past, from)
-	}
-	switch {
-	case st.sum.f == nil && st.only.f == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
-		sole := f.Buffer() != nil && f.Buffer().Sole() && len(f.Buffer().B) == len(f.Body)
-		if v, ok := received(f); ok {
-			st.only, st.sole = v, sole
-			return nil
-		}
-	case st.only.f != nil:
-		st.copyOnly()
-	}
-	if st.sum.f == nil {
-		st.sum = newVector(len(st.params.f))
-		return in.set(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
-	}
-	return in.addTo(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
-}
-
-// copyOnly makes the single gradient the sum.
-func (st *store) copyOnly() {
-	st.sum = newVector(len(st.params.f))
-	copy(st.sum.f, st.only.f)
-	st.only.release()
-}
-
-// gradient is the sum, with the reference that was the store's. Nobody else
-// reads it, but for the frame of a gradient that is the only one.
-func (st *store) gradient() (g vector) {
-	if st.only.f != nil && !st.sole {
-		st.copyOnly()
-	}
-	if st.only.f != nil {
-		g, st.only = st.only, g
-	} else {
-		g, st.sum = st.sum, g
-	}
-	return g
-}
-
-// Step makes the update in the memory of the gradient. Where others read the
-// parameters, as they were or are on their way to workers, the new ones come to
-// lie there too; else they take the place of the old.
-func (st *store) Step(u ps.Update) error {
-	if st.job.Weightless {
-		return nil
-	}
-	defer st.times.updated(st.times.start())
-	grad := st.gradient()
-	if u.Delay > 0 {
-		st.calm(grad.f, u.Delay)
-	}
-	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
-	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
-	if st.params.shared() {
-		st.opt.renew(grad.f, st.params.f, s)
-		grad, st.params = st.params, grad
-	} else {
-		st.opt.advance(grad.f, st.params.f, s)
-	}
-	grad.release()
-	for _, x := range st.gaps {
-		st.gap.add(x)
-	}
-	st.Reset()
-	st.rate = st.sched(st.job.progress(u.Version+1, u.Taken*st.job.perPush()))
-	st.moved()
-	return nil
-}
-
-// calm shares what late workers say of buffers out among as many as said it: each
-// tells how far the statistics were from those of its batch when it began, and if
-// τ of them, one behind the other, moved the whole way, they would swing.
-func (st *store) calm(grad []float32, delay int) {
-	for _, b := range st.buffers {
-		f32.Scale(grad[b.Lo:b.Hi], 1/float32(1+delay))
-	}
-}
-
-// serve is the program of a server's rank.
-func (j *Job) serve(rank int, sh []*shard) (comm.Program, error) {
-	s, err := newServer(j, rank-j.Workers, sh[rank-j.Workers])
-	if err != nil {
-		return nil, err
-	}
-	return s.program, nil
-}
-
-// program is what the server's rank does.
-func (s *server) program(ctx context.Context, h comm.Host) error {
-	s.h = h
-	start, err := receiveStart(ctx, h, s.job)
-	if err != nil {
-		return err
-	}
-	s.times.begin(h, false)
-	if start != nil {
-		if err := s.load(start); err != nil {
-			return fmt.Errorf("server %d: %w", s.id, err)
-		}
-		for w := 0; w < s.job.Workers; w++ {
-			if !s.core.Live(w) {
-				s.past += s.core.Received()[w]
-				s.core.Join(w, s.job.Incarnation)
-			}
-			if err := s.resume(ctx, w, start); err != nil {
-				return err
-			}
+		if err := s.resume(ctx, w); err != nil {
+			return err
 		}
 	}
 	for len(s.ended) < s.core.NumLive() {
-		f, err := h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+		f, err := s.h.Recv(ctx, comm.AnyRank, comm.AnyTag)
 		if err != nil {
 			if err = s.lose(ctx, err); err != nil {
 				return err
@@ -280,7 +104,7 @@ func (s *server) program(ctx context.Context, h comm.Host) error {
 	if err := s.snapshot(ctx, true); err != nil {
 		return err
 	}
-	return s.final(ctx)
+	return s.order.flush(ctx, s.Rank)
 }
 
 // lose copes with the death of a peer: asynchronous policies go on without a
@@ -344,19 +168,19 @@ func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) erro
 // changes it.
 func (s *server) keepInPassing(ctx context.Context, f comm.Frame) error {
 	s.kept = true
-	st := newState()
-	if err := s.save(st); err != nil {
+	st, err := s.state(s)
+	if err != nil {
 		return err
 	}
 	if f.Header.Kind == comm.Gradient { // it comes again
-		st.Ints[fmt.Sprintf("bytes_up/%d", s.rank)] -= int64(f.Billed)
+		st.Ints[key(keyBytesUp, s.rank)] -= int64(f.Billed)
 	}
-	st.Ints[going] = 1
-	return sendState(ctx, s.h, s.job, st)
+	st.Ints[keyGoing] = 1
+	return s.sendState(ctx, st)
 }
 
 // rest notes that a worker is at a checkpoint mark.
-func (s *server) rest(ctx context.Context, worker int, flags uint16) error {
+func (s *server) rest(ctx context.Context, worker int, flags Flags) error {
 	s.saved[worker] = true
 	s.halts = s.halts || flags&flagStop != 0
 	s.stop = s.stop || s.halts
@@ -384,21 +208,22 @@ func (s *server) rest(ctx context.Context, worker int, flags uint16) error {
 // asked handles a push, a pull or the word that a worker is at a mark.
 func (s *server) asked(ctx context.Context, f comm.Frame) error {
 	h := f.Header
-	if err := s.order.note(ctx, s.h, s.job, h); err != nil {
+	if err := s.order.note(ctx, s.Rank, h); err != nil {
 		return err
 	}
 	switch h.Tag {
-	case tagSave:
+	case onSave.Tag():
 		f.Release()
 		return s.rest(ctx, int(h.From), h.Flags)
-	case tagPull:
+	case onPull.Tag():
 		f.Release()
-		s.waiting = append(s.waiting, h)
+		s.waiting = append(s.waiting, pulling{onPull.read(h), int(h.From)})
 		return s.pulls(ctx)
 	}
 	before, rejected := s.core.Version(), s.core.Ledger().Rejected
-	s.prog.add(h)
+	s.prog.add(int(h.From), h.Value)
 	s.meas.pushed(h, s.h.Now())
+	f.Header.Tag = keptTag
 	replies, err := s.core.Push(f)
 	if err != nil {
 		return err
@@ -424,7 +249,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 		f.Release()
 		return fmt.Errorf("rank %d belongs to run %x, not %x", h.From, h.Run, s.job.Run)
 	}
-	if h.Tag == tagReached {
+	if h.Tag == onReached.Tag() {
 		f.Release()
 		s.stop = true
 		return nil
@@ -445,8 +270,8 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 		}
 	}
 	switch h.Tag {
-	case tagPush, tagPull, tagSave:
-		if h.Tag == tagPush {
+	case onPush.Tag(), onPull.Tag(), onSave.Tag():
+		if h.Tag == onPush.Tag() {
 			if err := s.times.decoding(ctx, s.serving(f)); err != nil {
 				return err
 			}
@@ -467,9 +292,9 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 			}
 			f = comm.Frame{}
 		}
-	case tagRelay:
+	case onTree.Tag():
 		return s.word(ctx, f)
-	case tagBye:
+	case onBye.Tag():
 		f.Release()
 		s.ended[int(h.From)] = true
 		return s.checkpoint(ctx)
@@ -525,120 +350,6 @@ func (s *server) join(f comm.Frame) (push comm.Frame, whole bool, err error) {
 	return comm.NewFrame(push.Header, buf), true, nil
 }
 
-// pulls answers those who asked for parameters of a version that is there, or
-// that worker 0, who warms up alone, is no longer there to reach.
-func (s *server) pulls(ctx context.Context) error {
-	keep := s.waiting[:0]
-	for _, h := range s.waiting {
-		if int(h.Version) > s.core.Version() && !s.core.Done() && !s.stop && s.core.Live(0) {
-			keep = append(keep, h)
-			continue
-		}
-		if err := s.answer(ctx, s.core.Pull(int(h.From), h.Step), tagFetched); err != nil {
-			return err
-		}
-	}
-	s.waiting = keep
-	return nil
-}
-
-func (s *server) reply(ctx context.Context, replies []ps.Reply) error {
-	if s.stop && !s.job.synchronous() {
-		replies = append(replies, s.core.ReleaseAll()...)
-	}
-	for _, r := range replies {
-		if err := s.answer(ctx, r, tagAnswer); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// answer sends a reply, with parameters unless the push was refused or is only
-// to be acknowledged.
-func (s *server) answer(ctx context.Context, r ps.Reply, tag comm.Tag) error {
-	hd := s.job.header(comm.Parameters, tag)
-	hd.Shard, hd.Step, hd.Version = uint16(s.id), r.Step, uint64(s.core.Version())
-	// With a barrier all must hear of a wish behind the same step: with the answers
-	// to their pushes, which leave together.
-	together := tag == tagAnswer || !s.job.synchronous()
-	if s.stop && together {
-		hd.Flags |= flagStop
-	}
-	if s.core.Done() {
-		hd.Flags |= flagDone
-	} else if s.keeping && together {
-		hd.Flags |= flagKeep
-	}
-	var f comm.Frame
-	switch {
-	case r.Kind == ps.Rejected:
-		hd.Kind, hd.Code = comm.Control, codeRejected
-		cause := comm.NewBuffer(len(r.Cause))
-		copy(cause.B, r.Cause)
-		f = comm.NewFrame(hd, cause)
-	case s.acks && tag == tagAnswer && r.Kind != ps.Void:
-		hd.Kind = comm.Control
-		f = comm.NewFrame(hd, comm.NewBuffer(0))
-	default:
-		if r.Kind == ps.Void {
-			hd.Code = codeVoid
-			s.voids[r.Worker]++
-		}
-		return s.parameters(ctx, hd, r.Worker)
-	}
-	return s.send(ctx, r.Worker, f)
-}
-
-// parameters sends a worker the parameters, part by part.
-func (s *server) parameters(ctx context.Context, hd comm.Header, worker int) error {
-	hd.Kind = comm.Parameters
-	out := s.dispatch(worker)
-	for k := range s.shard.parts {
-		part := hd
-		if k < len(s.shard.parts)-1 {
-			part.Flags |= flagMore
-		}
-		if err := s.times.encoding(ctx, s.down.encoding(worker, k)); err != nil {
-			return err
-		}
-		began := s.times.start()
-		f, err := s.down.frame(part, worker, k, out, s.core.Version())
-		s.times.encoded(began)
-		if err != nil {
-			return fmt.Errorf("parameters for worker %d: %w", worker, err)
-		}
-		plainly(s.h, s.shard.parts[k])
-		if err := s.send(ctx, worker, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// send sends a worker f. That it is dead is told in Recv.
-func (s *server) send(ctx context.Context, worker int, f comm.Frame) error {
-	if err := s.h.Send(ctx, worker, f); err != nil && (s.job.synchronous() || !isGone(err)) {
-		return err
-	}
-	return nil
-}
-
-// isGone says whether err is the death of a peer.
-func isGone(err error) bool {
-	var p *comm.PeerError
-	return errors.As(err, &p)
-}
-
-// dispatch is what worker w is to be sent now; it is noted down.
-func (s *server) dispatch(w int) vector {
-	v, out := uint64(s.core.Version()), s.store.outgoing()
-	s.holds[w] = v
-	s.store.sent.sent(w, v, out)
-	s.meas.sent(w, v, s.h.Now())
-	return out
-}
-
 // checkpoint completes a mark once all live workers have reached it.
 func (s *server) checkpoint(ctx context.Context) error {
 	n := 0
@@ -655,25 +366,24 @@ func (s *server) checkpoint(ctx context.Context) error {
 	}
 	var st *State // none: the run is over, or there is nothing to go on from
 	if !s.core.Done() && !s.job.Weightless {
-		st = newState()
-		if err := s.save(st); err != nil {
+		var err error
+		if st, err = s.state(s); err != nil {
 			return err
 		}
 	}
-	if err := sendState(ctx, s.h, s.job, st); err != nil {
+	if err := s.sendState(ctx, st); err != nil {
 		return err
 	}
 	// Everybody goes on at the instant the checkpoint is whole, as a resumed
 	// run does, which has encoded nothing yet.
 	clear(s.down.billed)
-	f, err := s.h.Recv(ctx, s.job.Observer(), tagGo)
+	_, flags, err := onGo.Hear(ctx, s.Rank, s.job.Observer())
 	if err != nil {
 		return err
 	}
-	s.halts = s.halts || f.Header.Flags&flagStop != 0
+	s.halts = s.halts || flags&flagStop != 0
 	s.stop = s.stop || s.halts
 	s.keeping = false
-	f.Release()
 	for w := 0; w < s.job.Workers; w++ {
 		if !s.saved[w] || !s.core.Live(w) {
 			continue
@@ -694,13 +404,12 @@ func (s *server) checkpoint(ctx context.Context) error {
 
 // resume lets a worker go on from where the run was stopped. With a barrier it had
 // the parameters already: they are told beside, and cost nothing.
-func (s *server) resume(ctx context.Context, w int, st *State) error {
+func (s *server) resume(ctx context.Context, w int) error {
 	if !s.job.synchronous() {
 		return s.goOn(ctx, w, !s.own && s.down.absolute)
 	}
 	if s.job.restored() {
-		hd := s.job.header(comm.Report, tagRestored)
-		hd.Shard, hd.Version = uint16(s.id), uint64(s.core.Version())
+		hd := onRestored.Header(s.job, answerWord{Shard: s.id, Version: uint64(s.core.Version())}, 0)
 		for k := range s.shard.parts {
 			f, err := s.down.frame(hd, w, k, s.store.outgoing(), s.core.Version())
 			if err != nil {
@@ -711,7 +420,7 @@ func (s *server) resume(ctx context.Context, w int, st *State) error {
 			}
 		}
 	}
-	if _, ok := st.Ints[left(w)]; ok && s.h.Virtual() {
+	if _, ok := s.start.Ints[key(keyLeft, w)]; ok && s.h.Virtual() {
 		return nil
 	}
 	return s.goOn(ctx, w, false)
@@ -719,212 +428,15 @@ func (s *server) resume(ctx context.Context, w int, st *State) error {
 
 // goOn lets a worker go on from a mark.
 func (s *server) goOn(ctx context.Context, w int, params bool) error {
-	hd := s.job.header(comm.Control, tagSaved)
-	hd.Shard, hd.Version, hd.Seq = uint16(s.id), uint64(s.core.Version()), s.voids[w]
+	word, flags := savedWord{s.id, uint64(s.core.Version()), s.voids[w]}, Flags(0)
 	if s.halts {
-		hd.Flags |= flagStop
+		flags |= flagStop
 	}
 	if s.core.Done() {
-		hd.Flags |= flagDone
+		flags |= flagDone
 	}
 	if !params {
-		return s.send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
+		return s.send(ctx, w, comm.NewFrame(onSaved.Header(s.job, word, flags), comm.NewBuffer(0)))
 	}
-	return s.parameters(ctx, hd, w)
-}
-
-func (s *server) save(st *State) error {
-	st.Vectors["param"] = s.store.params.f
-	if o, ok := s.store.opt.opt.(sgd.Stateful); ok {
-		for _, sl := range o.Slots() {
-			st.Vectors["opt/"+sl.Name] = sl.V
-		}
-	}
-	st.Ints["version"] = int64(s.core.Version())
-	st.Ints[fmt.Sprintf("past/%d", s.id)] = int64(s.past)
-	for w, v := range s.holds {
-		st.Ints[fmt.Sprintf("holds/%d/%d", w, s.id)] = int64(v)
-	}
-	up, down := s.bytes()
-	tallied(st, s.rank, s.h, up, down)
-	if err := s.down.save(st); err != nil {
-		return err
-	}
-	for w, in := range s.store.in {
-		if in == nil {
-			continue
-		}
-		if err := in.saveReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
-			return err
-		}
-	}
-	s.store.amend.save(st, fmt.Sprintf("amend/%d/", s.id))
-	s.store.sent.save(st, fmt.Sprintf("sent/%d/", s.id), s.core.Holds)
-	if err := s.keep(st); err != nil {
-		return err
-	}
-	return saveState(st, fmt.Sprintf("core/%d", s.id), s.core)
-}
-
-func (s *server) load(st *State) error {
-	packed := func(name string, dst []float32) error {
-		full := make([]float32, s.job.Model.Layout().Size())
-		if err := st.vector(name, full); err != nil {
-			return err
-		}
-		s.shard.gather(dst, full)
-		return nil
-	}
-	if err := packed("param", s.store.params.f); err != nil {
-		return err
-	}
-	if o, ok := s.store.opt.opt.(sgd.Stateful); ok {
-		for _, sl := range o.Slots() {
-			if err := packed("opt/"+sl.Name, sl.V); err != nil {
-				return err
-			}
-		}
-	}
-	if err := s.down.load(st); err != nil {
-		return err
-	}
-	for w, in := range s.store.in {
-		if in == nil {
-			continue
-		}
-		if err := in.loadReceivers(st, fmt.Sprintf("codec/in/%d/%d/", s.id, w)); err != nil {
-			return err
-		}
-	}
-	for w := range s.holds {
-		s.holds[w] = uint64(st.Ints[fmt.Sprintf("holds/%d/%d", w, s.id)])
-	}
-	s.past = uint64(st.Ints[fmt.Sprintf("past/%d", s.id)])
-	if err := s.store.amend.load(st, fmt.Sprintf("amend/%d/", s.id)); err != nil {
-		return err
-	}
-	if err := s.store.sent.load(st, fmt.Sprintf("sent/%d/", s.id), s.shard.size()); err != nil {
-		return err
-	}
-	if err := loadState(st, fmt.Sprintf("core/%d", s.id), s.core); err != nil {
-		return err
-	}
-	s.store.rate = s.store.sched(s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush()))
-	return s.regain(st)
-}
-
-// report tells the observer about an update: progress now and then, of which the
-// first server knows all but the others' bytes, and a snapshot at evaluations.
-func (s *server) report(ctx context.Context) error {
-	v := s.core.Version()
-	switch due := v%s.job.reportEvery() == 0 || s.core.Done(); {
-	case !due:
-	case s.id > 0:
-		m := Progress{Step: v}
-		m.BytesUp, m.BytesDown = s.bytes()
-		if err := sendJSON(ctx, s.h, s.job, tagProgress, m); err != nil {
-			return err
-		}
-	default:
-		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
-		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
-		s.prog.fill(&m, s.core.Delays())
-		s.prog.measured(&m, &s.meas.age, &s.store.gap)
-		m.BytesUp, m.BytesDown = s.bytes()
-		if err := sendJSON(ctx, s.h, s.job, tagProgress, m); err != nil {
-			return err
-		}
-	}
-	if e := s.job.EvalEvery; e > 0 && v%e == 0 && !s.core.Done() {
-		return s.snapshot(ctx, false)
-	}
-	return nil
-}
-
-// bytes counts what workers sent up and were sent down, by this shard.
-func (s *server) bytes() (up, down uint64) {
-	c := s.h.Traffic().Count()
-	return c.RecvBytes[comm.Gradient], c.SentBytes[comm.Parameters]
-}
-
-func (s *server) snapshot(ctx context.Context, last bool) error {
-	up, down := s.bytes()
-	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
-	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last, Bare: s.job.Weightless}
-	if m.Bare {
-		return sendJSON(ctx, s.h, s.job, tagMark, m)
-	}
-	return sendSnapshot(ctx, s.h, s.job, m, s.store.params)
-}
-
-func (s *server) final(ctx context.Context) error {
-	if err := s.order.flush(ctx, s.h, s.job); err != nil {
-		return err
-	}
-	r := RankReport{Rank: s.rank, Role: "server", Shard: s.id, Version: s.core.Version(), Ledger: s.core.Ledger(),
-		Delays: s.core.Delays(), Taken: s.core.Received(), Past: s.past, Causes: s.core.Causes(), Lost: s.lost, Stopped: s.stop && !s.core.Done(),
-		Age: s.meas.age.spread(), Gap: s.store.gap.spread(), Waits: s.meas.waits}
-	return r.send(ctx, s.h, s.job, &s.times)
-}
-
-func sendJSON(ctx context.Context, h comm.Host, j *Job, tag comm.Tag, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	buf := comm.NewBuffer(len(b))
-	copy(buf.B, b)
-	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tag), buf))
-}
-
-// sendSnapshot announces and sends parameters. They may be shared with the
-// frame, as in packer.frame.
-func sendSnapshot(ctx context.Context, h comm.Host, j *Job, m mark, params vector) error {
-	if err := sendJSON(ctx, h, j, tagMark, m); err != nil {
-		return err
-	}
-	hd := j.header(comm.Report, tagSnapshot)
-	f, ok := params.frame(hd, 0, len(params.f))
-	if !ok {
-		f = comm.NewFrame(hd, comm.NewBuffer(4*len(params.f)))
-		f32.AppendBytes(f.Body[:0], params.f)
-	}
-	return h.Send(ctx, j.Observer(), f)
-}
-
-// sendState tells the observer a rank's state at a mark; nil, or without weights:
-// it has none to go on from.
-func sendState(ctx context.Context, h comm.Host, j *Job, st *State) error {
-	var b []byte
-	if st != nil && !j.Weightless {
-		if c := h.Traffic().Count(); c.WireSent+c.SharedSent > 0 {
-			links := map[string]uint64{"wire": c.WireSent, "shared": c.SharedSent, "report": c.SentBody[comm.Report],
-				"body": c.SentBody[comm.Gradient] + c.SentBody[comm.Parameters] + c.SentBody[comm.Report]}
-			for name, n := range links {
-				st.Ints[fmt.Sprintf("%s/%d", name, h.Rank())] = int64(n)
-			}
-		}
-		var err error
-		if b, err = st.Encode(nil, sgd.Layout{}); err != nil {
-			return err
-		}
-	}
-	buf := comm.NewBuffer(len(b))
-	copy(buf.B, b)
-	return h.Send(ctx, j.Observer(), comm.NewFrame(j.header(comm.Report, tagState), buf))
-}
-
-// receiveStart waits for the observer's word to begin; nil: from scratch.
-func receiveStart(ctx context.Context, h comm.Host, j *Job) (*State, error) {
-	f, err := h.Recv(ctx, j.Observer(), tagStart)
-	if err != nil {
-		return nil, err
-	}
-	j.cores.begun()
-	if len(f.Body) == 0 {
-		f.Release()
-		return nil, nil
-	}
-	// The state aliases the body, so the frame is left to the collector.
-	return openState(f.Body)
+	return s.parameters(ctx, onSaved.As(comm.Parameters).Header(s.job, word, flags), w)
 }

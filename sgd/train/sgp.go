@@ -3,10 +3,8 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -80,18 +78,18 @@ func (m SGP) Check(j *Job) error {
 		return fmt.Errorf("option \"late\" is %d, and on graph %s with %d workers the weight of a worker falls to 1/%.0f before the first message arrives, its steps on the model growing as much; want at most %d",
 			m.Late, collective.Graphs.Spec(j.Graph), j.Workers, 1/w, most)
 	}
-	_, err := newPeer(j, 0, j.Codec)
+	_, err := newPeer(newRank(j, 0), j.Codec)
 	return err
 }
 
-// Program implements Mode.
-func (m SGP) Program(j *Job, rank int) (comm.Program, error) {
-	p, err := newPeer(j, rank, j.Codec)
+// Part implements Mode.
+func (m SGP) Part(r *Rank) (Part, error) {
+	p, err := newPeer(r, r.job.Codec)
 	if err != nil {
 		return nil, err
 	}
 	n := &pusher{peer: p, weight: 1, late: m.Late}
-	return func(ctx context.Context, h comm.Host) error { return p.run(ctx, h, n, false) }, nil
+	return &gossiper{peer: p, mover: n}, nil
 }
 
 // pusher is an SGP worker. What it embeds holds x.
@@ -120,9 +118,7 @@ func (n *pusher) move(ctx context.Context) error {
 	n.x.own()
 	n.descend(n.x.f)
 	mix := n.job.Graph.Mix(n.rank, n.job.Workers, n.step)
-	hd := n.header(tagPeer)
-	hd.Value = n.weight
-	if err := n.tell(ctx, hd, n.x, mix.Out); err != nil {
+	if err := n.tell(ctx, n.said(n.weight), n.x, mix.Out); err != nil {
 		return err
 	}
 	next := newVector(len(n.x.f)) // others may still read x
@@ -155,8 +151,8 @@ func (n *pusher) takeIn(ctx context.Context, e collective.Edge, step int) error 
 			return nil
 		}
 	}
-	hd, err := n.hear(ctx, n.x.f, e, step)
-	n.weight += e.Weight * hd.Value
+	said, err := n.hear(ctx, n.x.f, e, step)
+	n.weight += e.Weight * said.weight
 	return err
 }
 
@@ -170,9 +166,9 @@ func (n *pusher) model() vector {
 	return z
 }
 
-// save takes from the inbox what was sent in the steps before: others save no
+// Rest takes from the inbox what was sent in the steps before: others save no
 // sooner than they have sent it, and nobody sends it again.
-func (n *pusher) save(ctx context.Context, st *State) error {
+func (n *pusher) Rest(ctx context.Context) error {
 	for s := max(0, n.step-n.late); s < n.step; s++ {
 		for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, s).In {
 			if n.has(e.Rank, s) {
@@ -182,8 +178,8 @@ func (n *pusher) save(ctx context.Context, st *State) error {
 			if err != nil {
 				return err
 			}
-			m := message{e.Rank, s, f.Header.Value, make([]float32, len(n.x.f)), n.h.Now()}
-			err = n.add(m.x, 1, f)
+			m := message{e.Rank, s, f.Word.weight, make([]float32, len(n.x.f)), n.h.Now()}
+			err = n.add(m.x, 1, f.Frame)
 			f.Release()
 			if err != nil {
 				return err
@@ -191,17 +187,8 @@ func (n *pusher) save(ctx context.Context, st *State) error {
 			n.early = append(n.early, m)
 		}
 	}
-	st.Ints[fmt.Sprintf("weight/%d", n.rank)] = int64(math.Float64bits(n.weight))
-	for _, m := range n.early {
-		st.Vectors[m.name(n.rank)] = m.x
-		st.Ints[m.name(n.rank)] = int64(math.Float64bits(m.weight))
-		st.Ints[m.name(n.rank)+"/at"] = int64(m.at)
-	}
 	return nil
 }
-
-// name of a message in a checkpoint.
-func (m message) name(to int) string { return fmt.Sprintf("late/%d/%d/%d", to, m.from, m.step) }
 
 func (n *pusher) has(from, step int) bool {
 	for _, m := range n.early {
@@ -212,18 +199,21 @@ func (n *pusher) has(from, step int) bool {
 	return false
 }
 
-func (n *pusher) load(st *State) error {
-	n.weight = math.Float64frombits(uint64(st.Ints[fmt.Sprintf("weight/%d", n.rank)]))
-	for s := max(0, n.step-n.late); s < n.step; s++ {
-		for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, s).In {
-			m := message{from: e.Rank, step: s, x: make([]float32, len(n.x.f))}
-			if err := st.vector(m.name(n.rank), m.x); err != nil {
-				return err
+// Keep implements mover.
+func (n *pusher) Keep(k *Keeper) {
+	k.Float(key(keyWeight, n.rank), &n.weight)
+	if k.Loads() { // what was taken from inboxes then
+		for s := max(0, n.step-n.late); s < n.step; s++ {
+			for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, s).In {
+				n.early = append(n.early, message{from: e.Rank, step: s, x: make([]float32, len(n.x.f))})
 			}
-			m.weight = math.Float64frombits(uint64(st.Ints[m.name(n.rank)]))
-			m.at = time.Duration(st.Ints[m.name(n.rank)+"/at"])
-			n.early = append(n.early, m)
 		}
 	}
-	return nil
+	for i := range n.early {
+		m := &n.early[i]
+		name := key(keyLate, n.rank, m.from, m.step)
+		k.Vector(name, m.x)
+		k.Float(name, &m.weight)
+		k.Instant(name+keyAt, &m.at)
+	}
 }

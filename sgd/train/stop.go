@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -130,25 +129,20 @@ func (j *Job) keepsHere(h comm.Host, last bool) bool {
 // behind that.
 func (j *Job) isLast(updates int) bool { return updates == max(0, j.Updates-3) }
 
-// going marks a state whose rank has gone on.
-const going = "going"
-
 // A rank that leaves a step at an instant of its own, and not at that of all, notes
 // it in its state: on the virtual clock it goes on at that instant.
-
-func left(rank int) string { return fmt.Sprintf("left/%d", rank) }
 
 // leave notes that the rank leaves the step before now.
 func leave(st *State, h comm.Host, rank int, now time.Duration) {
 	if h.Virtual() {
-		st.Ints[left(rank)] = int64(now)
+		st.Ints[key(keyLeft, rank)] = int64(now)
 	}
 }
 
 // resumeAt lets the virtual clock come to the instant at which the rank left; ok is
 // false if the state knows of none.
 func resumeAt(ctx context.Context, st *State, h comm.Host, rank int) (ok bool, err error) {
-	at, ok := st.Ints[left(rank)]
+	at, ok := st.Ints[key(keyLeft, rank)]
 	if !ok || !h.Virtual() {
 		return false, nil
 	}

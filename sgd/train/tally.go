@@ -1,8 +1,6 @@
 package train
 
 import (
-	"fmt"
-
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 )
@@ -53,8 +51,8 @@ func (r *reducer) moves(n, width int) (bytes int) {
 // the rank: the observer adds it up.
 func tallied(st *State, rank int, h comm.Host, up, down uint64) {
 	c := h.Traffic().Count()
-	for name, n := range map[string]uint64{"bytes_up": up, "bytes_down": down, "raw_bytes": c.RawBytes, "bf16_bytes": c.BF16Bytes} {
-		st.Ints[fmt.Sprintf("%s/%d", name, rank)] = int64(n)
+	for name, n := range map[string]uint64{keyBytesUp: up, keyBytesDown: down, keyRaw: c.RawBytes, keyBF16: c.BF16Bytes} {
+		st.Ints[key(name, rank)] = int64(n)
 	}
 }
 

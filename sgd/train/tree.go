@@ -100,9 +100,86 @@ func (j *Job) sender(b *branch, child int) compress.Block {
 	return compress.Block{Rank: -1, World: j.Workers, Peer: child, Dir: compress.Up, Seed: seed}
 }
 
-// ofShard is a tag for what a parent tells a learner of one shard: it may be the
-// parent for several.
-func ofShard(tag comm.Tag, id int) comm.Tag { return tag + comm.Tag(id)<<8 }
+// onTree is what nodes of a tree say to each other, and a learner to the relay that
+// sits with it. One conversation, as a relay takes what comes in the order in which
+// it comes.
+//
+// Who passes parameters on tells a learner of each shard on a channel of its own
+// (onFetched.Of, onAnswer.Of): it may do so for several.
+var (
+	onTree  = Say("tree", comm.Control, readTree)
+	onRelay = Say("relay done", comm.Control, readNothing) // a relay → the learner beside it: it has ended
+)
+
+// treeWord is a word on a tree.
+type treeWord struct {
+	code          uint8
+	shard         int
+	step, version uint64 // of a gradient or a sum; of parameters
+	loss          float64
+	seq           uint64 // codePush: gradients that the learner pushed before
+	have          uint64 // codePull: the version there is, plus one
+	learner       int    // codeRest, codeBye: whose word it is
+}
+
+// Codes of words on a tree; see relay.
+const (
+	codePush   uint8 = iota // up: a learner's gradient
+	codeRoll                // up: which gradients the sum behind it is made of
+	codeSum                 // up: the sum of gradients
+	codePull                // up: asks for parameters
+	codeRest                // up: a learner is at a checkpoint mark
+	codeBye                 // up: a learner pushes no more
+	codeTaken               // down: a push, or a sum, has been taken
+	codeParams              // down: parameters, or none if there are no newer ones
+	codeHand                // to itself: the learner beside the relay has left its state
+	codeQuit                // to itself: the learner beside the relay has ended
+)
+
+// Put implements Word.
+func (w treeWord) Put(h comm.Header) comm.Header {
+	h.Code, h.Shard, h.Step, h.Version, h.Value = w.code, uint16(w.shard), w.step, w.version, w.loss
+	switch w.code {
+	case codePull:
+		h.Seq = w.have
+	case codeRest, codeBye:
+		h.Seq = uint64(w.learner)
+	default:
+		h.Seq = w.seq
+	}
+	return h
+}
+
+func readTree(h comm.Header) treeWord {
+	w := treeWord{code: h.Code, shard: int(h.Shard), step: h.Step, version: h.Version, loss: h.Value}
+	switch w.code {
+	case codePull:
+		w.have = h.Seq
+	case codeRest, codeBye:
+		w.learner = int(h.Seq)
+	default:
+		w.seq = h.Seq
+	}
+	return w
+}
+
+// takenBelow begins the frame that tells a child, a relay or a learner, that what it
+// pushed to a shard is taken.
+func (j *Job) takenBelow(relay bool, shard int) comm.Header {
+	if relay {
+		return onTree.Header(j, treeWord{code: codeTaken, shard: shard}, 0)
+	}
+	return onAnswer.Of(shard).As(comm.Control).Header(j, answerWord{Shard: shard}, 0)
+}
+
+// paramsBelow begins the frame that answers a child's wish: of kind
+// comm.Parameters with a shard's parameters, else without.
+func (j *Job) paramsBelow(relay bool, kind comm.Kind, shard int, version uint64, flags Flags) comm.Header {
+	if relay {
+		return onTree.As(kind).Header(j, treeWord{code: codeParams, shard: shard, version: version}, flags)
+	}
+	return onFetched.Of(shard).As(kind).Header(j, answerWord{Shard: shard, Version: version}, flags)
+}
 
 // rollEntry is the size of what a sum says of one gradient in it.
 const rollEntry = 36

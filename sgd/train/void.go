@@ -20,7 +20,7 @@ func (w *worker) voidable(ctx context.Context) error {
 	w.sent = false
 	work := comm.Work{
 		Cost:  w.work.Cost,
-		Break: tagAnswer, // no push is unanswered: what comes is a void
+		Break: onAnswer.Tag(), // no push is unanswered: what comes is a void
 		Abort: cancel,
 		Run: func(at func(int) error) error {
 			err := error(nil)
@@ -66,26 +66,26 @@ func (w *worker) voidable(ctx context.Context) error {
 
 // startOver takes up the parameters that came in place of the gradient's end.
 func (w *worker) startOver(ctx context.Context) error {
-	f, err := w.h.Recv(ctx, comm.AnyRank, tagAnswer)
+	f, err := onAnswer.Recv(ctx, w.Rank, comm.AnyRank)
 	if err != nil {
 		return err
 	}
 	defer f.Release()
-	l := w.links[f.Header.Shard]
+	l := w.links[f.Word.Shard]
 	w.stats.voided++
-	if err := w.answer(l, f); err != nil {
+	if err := w.answer(l, f.Frame); err != nil {
 		return err
 	}
 	return w.times.decoding(ctx, l.in.taking(0))
 }
 
-// catchUp takes the voids that crossed with the word that the worker is at a
+// takeVoids takes the voids that crossed with the word that the worker is at a
 // mark: a server told to send n so far.
-func (w *worker) catchUp(ctx context.Context, l *link, n uint64) error {
+func (w *worker) takeVoids(ctx context.Context, l *link, n uint64) error {
 	for l.voids < n {
-		f, err := w.h.Recv(ctx, l.rank, tagAnswer)
+		f, err := onAnswer.Recv(ctx, w.Rank, l.rank)
 		if err == nil {
-			err = w.answer(l, f)
+			err = w.answer(l, f.Frame)
 			f.Release()
 		}
 		if err != nil {

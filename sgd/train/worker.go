@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -13,113 +12,13 @@ import (
 	"github.com/gradlab/gradlab/staleness"
 )
 
-// Server is the parameter-server mode with push and pull in one exchange: a
-// worker pushes the gradient of a step to every shard, and the answer to a push
-// is the next parameters. When the answer comes is the policy's business: bsp
-// holds it until all have pushed, asp answers at once.
-//
-// With overlap a push leaves in parts of about bucket bytes, as the backward pass
-// makes them, and its answer comes in the same parts, first layers first.
-//
-// With Barrier a push is answered without parameters, and a worker asks for them
-// once all shards have answered: what TensorFlow's synchronous replicas do, whose
-// tokens come when every variable has been updated. It costs a round trip.
-//
-// Rule: w ← w − rate·direction(mean of the gradients that the policy lets
-// through).
-//
-// Paper: none of its own; the policies have theirs.
-//
-// Tuning: as many servers as the network needs, placement=balanced;
-// overlap=true.
-//
-// Cost: a gradient up and parameters down a step and worker, all through the
-// servers' NICs.
-type Server struct{ Barrier bool }
-
-var _ = Modes.Add("server", "parameter servers; a push is answered with the next parameters", Server{})
-
-// Traits implements Mode.
-func (m Server) Traits(j *Job) Traits {
-	together := j.synchronous()
-	return Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate, Acked: m.Barrier,
-		Timeless: together, Outlives: !together, Weightless: true, Steady: true,
-		Codec: TakesAll, Down: TakesForgetful, Heeds: serverHeeds, Refuses: serverRefuses}
-}
-
-var (
-	serverHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "overlap", "bucket"}
-	serverRefuses = map[string]string{"down_codec": whyForgetful}
-)
-
-// whyForgetful is why parameters travel through codecs without memory only.
-const whyForgetful = "the next difference makes up for what the codec leaves out, and a codec that keeps it would add it a second time, until the parameters diverge; use the codec inside by itself, or one without memory (feedback permits it with unchecked=true)"
-
-// Check implements Mode.
-func (m Server) Check(j *Job) error {
-	if m.Barrier && j.policy().Voids {
-		return fmt.Errorf("policy %s sends parameters unasked, which barrier=true does not; use mode server", staleness.Policies.Spec(j.Policy))
-	}
-	if j.Overlap && j.policy().Voids {
-		return fmt.Errorf("policy %s cancels gradients that are being computed, of which with overlap a part has left already; use overlap=false", staleness.Policies.Spec(j.Policy))
-	}
-	if (j.LogOrder || j.Replay != nil) && j.Servers > 1 && j.policy().Voids {
-		return fmt.Errorf("policy %s cancels gradients, and with several servers the order of their words is not all that counts: order_log needs servers=1", staleness.Policies.Spec(j.Policy))
-	}
-	return checkServers(j)
-}
-
-// shards are the shards of a job with servers, cut into parts.
-func (j *Job) shards() []*shard {
-	sh := shards(j.Model.Layout(), j.Cuts())
-	if j.Overlap && j.Heeds("bucket") {
-		for _, s := range sh {
-			s.cut(j.bucket())
-		}
-	}
-	return sh
-}
-
-// bucket is about how many bytes of gradient travel together with overlap.
-func (j *Job) bucket() int {
-	if j.Bucket > 0 {
-		return j.Bucket
-	}
-	return 1 << 20
-}
-
-// Program implements Mode.
-func (m Server) Program(j *Job, rank int) (comm.Program, error) {
-	sh := j.shards()
-	if rank >= j.Workers {
-		return j.serve(rank, sh)
-	}
-	w, err := newWorker(j, rank, sh)
-	if err != nil {
-		return nil, err
-	}
-	return w.program, nil
-}
-
-// checkServers builds the parts of a server job once, so that what cannot work
-// is refused before anything starts.
-func checkServers(j *Job) error {
-	sh := j.shards()
-	if _, err := newServer(j, 0, sh[0]); err != nil {
-		return err
-	}
-	_, err := newWorker(j, 0, sh)
-	return err
-}
-
 // worker is one replica: its parameters, and a link to every shard.
 //
 // A worker keeps no parameters of its own if it can do without: from the answer to
 // a push until its next gradient is made it reads what all share who compute on
 // that version. See cores.assemble.
 type worker struct {
-	job     *Job
-	rank    int
+	*Rank
 	params  vector
 	shares  bool // params are read only
 	keeps   bool // params until newer ones come
@@ -127,24 +26,18 @@ type worker struct {
 	barrier bool // parameters are asked for
 	grad    vector
 	links   []*link
-	step    int
-	h       comm.Host
-	seat    seat
 	work    comm.Work // of a round
 
 	// The gradient leaves in marks: parts of shards in the order in which the
 	// backward pass completes them.
 	order []parcel
 	spans [][]parcel // the parts that contain a span
-	flags uint16     // of the answers to the last step
+	flags Flags      // of the answers to the last step
 	asked bool       // for its state
 	told  bool       // and has told it, with nothing pushed since
-	loss  float64    // of the present step, for the headers of its pushes
 	amend *amending  // of a corrector that works here
 	voids bool       // the policy may cancel a gradient while it is computed
 	sent  bool       // this step's gradient was whole before that
-	stats workerStats
-	times timer
 }
 
 // parcel is a part of a shard.
@@ -154,33 +47,9 @@ type parcel struct {
 	next comm.Frame // of the present push, but for its sequence number
 }
 
-// link is a worker's side of one shard.
-type link struct {
-	id      int
-	rank    int // pushes and pulls go there
-	server  int // of the shard
-	shard   *shard
-	out     *packer
-	in      *uplink
-	version uint64
-	seq     uint64
-	waiting bool         // a push, or a pull, is unanswered
-	due     comm.Tag     // of the answer
-	got     int          // parts of the answer that are there
-	done    bool         // the shard has made its updates
-	voids   uint64       // taken from it
-	fresh   []comm.Frame // by part: parameters not taken up yet, of a worker that shares
-	fetched comm.Frame   // downpour: parameters that no one has waited for yet
-}
-
-type workerStats struct {
-	zeroed uint64
-	voided uint64
-	stale  int // updates that others made between its last two answers
-}
-
-func newWorker(j *Job, rank int, sh []*shard) (*worker, error) {
-	w := &worker{job: j, rank: rank, params: vector{f: j.initial()}, seat: seat{job: j}, voids: j.policy().Voids}
+func newWorker(r *Rank, sh []*shard) (*worker, error) {
+	j, rank := r.job, r.rank
+	w := &worker{Rank: r, params: vector{f: j.initial()}, voids: j.policy().Voids}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
@@ -234,22 +103,14 @@ func (p parcel) firstSpan() int {
 	return 1 << 30 // an empty shard is complete at once
 }
 
-func (w *worker) program(ctx context.Context, h comm.Host) error {
-	w.h = h
-	if w.shares && w.job.Overlap && !h.Virtual() {
+// Run implements Part.
+func (w *worker) Run(ctx context.Context) error {
+	if w.shares && w.job.Overlap && !w.h.Virtual() {
 		w.keep() // a pass begins before all parameters are there
 	}
 	w.plan(ctx)
-	start, err := receiveStart(ctx, h, w.job)
-	if err != nil {
-		return err
-	}
-	w.times.begin(h, false)
-	if start != nil {
-		if err := w.load(start); err != nil {
-			return fmt.Errorf("worker %d: %w", w.rank, err)
-		}
-		if err := w.resume(ctx, start); err != nil {
+	if w.resumes() {
+		if err := w.resume(ctx); err != nil {
 			return err
 		}
 	}
@@ -262,7 +123,7 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 				return err
 			}
 		}
-		if err := w.times.tell(ctx, w.job, w.rank, w.step, w.stats.stale); err != nil {
+		if err := w.doing(ctx); err != nil {
 			return err
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
@@ -271,28 +132,12 @@ func (w *worker) program(ctx context.Context, h comm.Host) error {
 				return err
 			}
 		}
-		if mark, err = w.heeds(ctx, mark, w.state); err != nil {
+		if err := w.marks(ctx, mark, w); err != nil {
 			return err
 		}
-		if w.flags&flagDone == 0 && (mark || w.flags&flagStop != 0) {
-			if err := w.checkpoint(ctx); err != nil {
-				return err
-			}
-		}
 	}
-	if w.flags&flagDone != 0 {
-		for _, l := range w.links {
-			if err := h.Send(ctx, l.rank, comm.NewFrame(w.job.header(comm.Control, tagBye), comm.NewBuffer(0))); err != nil {
-				return err
-			}
-		}
-	}
-	return w.final(ctx)
+	return w.bye(ctx)
 }
-
-// errEnded ends a pass in which the answer that is waited for says that the run
-// is over.
-var errEnded = errors.New("the run is over")
 
 // plan makes the work of a round.
 func (w *worker) plan(ctx context.Context) {
@@ -478,12 +323,11 @@ func (w *worker) finish() {
 func (w *worker) encode(i int, grad vector) error {
 	p := &w.order[i]
 	l := p.link
-	hd := w.job.header(comm.Gradient, tagPush)
-	hd.Shard, hd.Step, hd.Version, hd.Value = uint16(l.id), uint64(w.step), l.version, w.loss
-	hd.Flags = w.passed()
+	flags := w.passed()
 	if p.k > 0 { // parts leave last ones first
-		hd.Flags |= flagMore
+		flags |= flagMore
 	}
+	hd := onPush.Header(w.job, w.word(l), flags)
 	began := w.times.start()
 	var err error
 	p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep())
@@ -499,374 +343,35 @@ func (w *worker) codecStep() compress.Step {
 	return compress.Step{N: w.step, Epoch: p.Epoch, Seed: w.job.Seed}
 }
 
+// word is what the worker says of the present gradient, to be numbered when it
+// leaves.
+func (w *worker) word(l *link) pushWord {
+	return pushWord{Shard: l.id, Step: uint64(w.step), Version: l.version, Loss: w.loss}
+}
+
+// of says that the payload is of a portion, and not of a step.
+func (p *parcel) of(portion uint64) {
+	w := onPush.read(p.next.Header)
+	w.Step = portion
+	p.next.Header = w.Put(p.next.Header)
+}
+
+// number numbers a push that was encoded before.
+func (l *link) number(f *comm.Frame) {
+	w := onPush.read(f.Header)
+	w.Seq = l.seq
+	f.Header = w.Put(f.Header)
+}
+
 // push sends the payload of mark i.
 func (w *worker) push(ctx context.Context, i int) error {
 	p := &w.order[i]
 	l, f := p.link, p.next
 	p.next = comm.Frame{}
-	f.Header.Seq = l.seq
+	l.number(&f)
 	if p.k == 0 {
 		l.seq++
-		l.expect(tagAnswer)
+		l.expect(onAnswer.Tag())
 	}
 	return w.h.Send(ctx, l.rank, f)
-}
-
-func (l *link) expect(tag comm.Tag) { l.waiting, l.due, l.got = true, tag, 0 }
-
-// lacks says whether parameters of a span are still on their way.
-func (w *worker) lacks(span int) bool {
-	return slices.ContainsFunc(w.spans[span], func(p parcel) bool { return p.link.waiting && p.link.got <= p.k })
-}
-
-// need waits for the parts that hold a span.
-func (w *worker) need(ctx context.Context, span int) error {
-	for _, p := range w.spans[span] {
-		if err := w.await(ctx, p.link, p.k); err != nil {
-			return err
-		}
-	}
-	if w.flags != 0 {
-		return errEnded
-	}
-	return nil
-}
-
-func (w *worker) awaitAll(ctx context.Context) error {
-	for _, l := range w.links {
-		if err := w.await(ctx, l, math.MaxInt); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// await takes the answer that a shard still owes, up to part k.
-func (w *worker) await(ctx context.Context, l *link, k int) error {
-	for l.waiting && l.got <= k {
-		from := l.rank
-		if l.due == tagSaved {
-			from = l.server
-		}
-		f, err := w.h.Recv(ctx, from, l.due)
-		if err != nil {
-			return fmt.Errorf("worker %d, step %d, waiting for shard %d: %w", w.rank, w.step, l.id, err)
-		}
-		if l.due == tagSaved {
-			err = w.catchUp(ctx, l, f.Header.Seq)
-		}
-		if err == nil {
-			err = w.answer(l, f)
-		}
-		f.Release()
-		if err != nil {
-			return err
-		}
-		if f.Header.Kind == comm.Parameters && f.Header.Code != codeVoid {
-			if err := w.times.decoding(ctx, l.in.taking(l.got-1)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// pull asks all shards for parameters once they have all taken the push.
-func (w *worker) pull(ctx context.Context) error {
-	if err := w.awaitAll(ctx); err != nil || w.flags&flagDone != 0 {
-		return err
-	}
-	for _, l := range w.links {
-		hd := w.job.header(comm.Control, tagPull)
-		hd.Shard, hd.Step = uint16(l.id), uint64(w.step)
-		if err := w.h.Send(ctx, l.rank, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
-			return err
-		}
-		l.expect(tagFetched)
-	}
-	return nil
-}
-
-// answer takes the parameters of an answer and notes what it says.
-func (w *worker) answer(l *link, f comm.Frame) error {
-	w.hear(l, f.Header.Flags)
-	if f.Header.Code == codeVoid { // beside what is waited for
-		l.voids++
-		return w.take(l, 0, f)
-	}
-	k := l.got
-	if l.got++; f.Header.Flags&flagMore == 0 {
-		l.waiting = false
-	}
-	switch {
-	case f.Header.Code == codeRejected:
-		return fmt.Errorf("worker %d, step %d: server %d refused the push: %s", w.rank, w.step, l.id, f.Body)
-	case f.Header.Kind != comm.Parameters:
-		return nil
-	case k >= len(l.shard.parts):
-		return fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, l.id, len(l.shard.parts))
-	}
-	return w.take(l, k, f)
-}
-
-// hear notes what a frame's flags say. The run is over when all shards have made
-// their updates.
-func (w *worker) hear(l *link, flags uint16) {
-	w.flags |= flags &^ (flagMore | flagDone | flagKeep)
-	w.asked = w.asked || flags&flagKeep != 0
-	l.done = l.done || flags&flagDone != 0
-	if !slices.ContainsFunc(w.links, func(l *link) bool { return !l.done }) {
-		w.flags |= flagDone
-	}
-}
-
-// renewed notes the version that a shard's parameters now have.
-func (w *worker) renewed(l *link, version uint64) {
-	if l.id == 0 && version > l.version {
-		w.stats.stale = int(version-l.version) - 1
-	}
-	l.version = version
-}
-
-// take takes part k of a shard's parameters.
-func (w *worker) take(l *link, k int, f comm.Frame) error {
-	w.renewed(l, f.Header.Version)
-	if w.shares {
-		w.params.release()
-		l.fresh[k].Release()
-		l.fresh[k] = f.Share()
-		return nil
-	}
-	began := w.times.start()
-	err := l.in.take(w.params.f, k, f)
-	w.times.decoded(began)
-	if err != nil {
-		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
-	}
-	return nil
-}
-
-// takeUp makes what has come the parameters, before they are read.
-func (w *worker) takeUp() (err error) {
-	if w.params.f == nil {
-		began := w.times.start()
-		w.params, err = w.job.cores.assemble(w.links)
-		w.times.within(began)
-		for _, l := range w.links {
-			for k := range l.fresh {
-				l.fresh[k].Release()
-			}
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
-	}
-	return nil
-}
-
-// checkpoint reports the worker's state and waits until all have done so.
-func (w *worker) checkpoint(ctx context.Context) error {
-	st, err := w.state()
-	if err != nil {
-		return err
-	}
-	return w.mark(ctx, st)
-}
-
-func (w *worker) state() (*State, error) {
-	st := newState()
-	return st, w.save(st)
-}
-
-// heeds heeds the servers' wish for the worker's state. With a barrier, where all
-// heed it behind the same step, it is told in passing; others come to rest as at a
-// mark.
-func (w *worker) heeds(ctx context.Context, mark bool, state func() (*State, error)) (bool, error) {
-	asked := w.asked
-	w.asked = false
-	if !asked || mark || w.flags != 0 {
-		return mark, nil
-	}
-	if !w.job.synchronous() {
-		return true, nil
-	}
-	st, err := state()
-	if err != nil {
-		return false, err
-	}
-	w.told = true
-	st.Ints[going] = 1
-	leave(st, w.h, w.rank, w.h.Now())
-	return false, sendState(ctx, w.h, w.job, st)
-}
-
-// passed is the flag of what is sent in the step behind one at which the state was
-// told.
-func (w *worker) passed() uint16 {
-	if w.told {
-		return flagKeep
-	}
-	return 0
-}
-
-// mark tells the worker's state and waits until all have done so.
-func (w *worker) mark(ctx context.Context, st *State) error {
-	if err := sendState(ctx, w.h, w.job, st); err != nil {
-		return err
-	}
-	for _, l := range w.links {
-		hd := w.job.header(comm.Control, tagSave)
-		hd.Flags = w.flags & flagStop
-		if err := w.h.Send(ctx, l.rank, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil {
-			return err
-		}
-	}
-	return w.goOn(ctx)
-}
-
-// resume goes on from where the run was stopped; see server.resume.
-func (w *worker) resume(ctx context.Context, st *State) error {
-	if err := w.restore(ctx); err != nil {
-		return err
-	}
-	if ok, err := resumeAt(ctx, st, w.h, w.rank); ok {
-		return err
-	}
-	return w.goOn(ctx)
-}
-
-// restore takes up the parameters that the worker had when the run was stopped.
-func (w *worker) restore(ctx context.Context) error {
-	if w.job.restored() {
-		for _, l := range w.links {
-			for l.expect(tagRestored); l.got < len(l.shard.parts); {
-				f, err := w.h.Recv(ctx, l.server, tagRestored)
-				if err != nil {
-					return err
-				}
-				l.got++
-				err = w.take(l, l.got-1, f)
-				f.Release()
-				if err != nil {
-					return err
-				}
-			}
-			l.waiting = false
-		}
-	}
-	return nil
-}
-
-// restored says whether the workers of a resumed run are told the parameters that
-// they had, beside the run: they are neither changed by them nor in the checkpoint.
-func (j *Job) restored() bool {
-	return j.synchronous() && j.numShards() > 0 && j.traits().PerPush == 0 && isCast(j.DownCodec) && !j.Weightless
-}
-
-// goOn waits at a mark until every server lets the worker go on.
-func (w *worker) goOn(ctx context.Context) error {
-	for _, l := range w.links {
-		l.expect(tagSaved)
-	}
-	return w.awaitAll(ctx)
-}
-
-func (w *worker) save(st *State) error {
-	w.amend.save(st, fmt.Sprintf("amend/worker/%d/", w.rank))
-	st.Ints[fmt.Sprintf("step/%d", w.rank)] = int64(w.step)
-	st.Ints[fmt.Sprintf("zeroed/%d", w.rank)] = int64(w.stats.zeroed)
-	st.Ints[fmt.Sprintf("voided/%d", w.rank)] = int64(w.stats.voided)
-	mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0 // all go on together
-	if !mark && w.flags&flagStop != 0 && w.job.synchronous() && w.job.tree() == nil {
-		leave(st, w.h, w.rank, w.h.Now())
-	}
-	for _, l := range w.links {
-		st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)] = int64(l.seq)
-		if err := l.out.save(st, fmt.Sprintf("codec/up/%d/", w.rank)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *worker) load(st *State) error {
-	step, alive := st.Ints[fmt.Sprintf("step/%d", w.rank)]
-	w.step = int(step)
-	for r := 0; r < w.job.Workers && !alive; r++ { // it was dead: it begins anew, with the others
-		w.step = max(w.step, int(st.Ints[fmt.Sprintf("step/%d", r)]))
-	}
-	w.times.earlier = w.step
-	w.stats.zeroed = uint64(st.Ints[fmt.Sprintf("zeroed/%d", w.rank)])
-	w.stats.voided = uint64(st.Ints[fmt.Sprintf("voided/%d", w.rank)])
-	if alive {
-		if err := w.amend.load(st, fmt.Sprintf("amend/worker/%d/", w.rank)); err != nil {
-			return err
-		}
-	}
-	for _, l := range w.links {
-		l.seq = uint64(st.Ints[fmt.Sprintf("seq/%d/%d", w.rank, l.id)])
-		l.version = uint64(st.Ints[fmt.Sprintf("holds/%d/%d", w.rank, l.id)])
-		if alive {
-			if err := l.out.load(st, fmt.Sprintf("codec/up/%d/", w.rank)); err != nil {
-				return err
-			}
-		}
-		if l.in.absolute {
-			continue
-		}
-		held := make([]float32, l.shard.size())
-		if err := st.vector(fmt.Sprintf("held/%d/%d", l.id, w.rank), held); err != nil {
-			return err
-		}
-		l.shard.scatter(w.params.f, held)
-	}
-	return nil
-}
-
-func (w *worker) final(ctx context.Context) error {
-	sent := uint64(0)
-	for _, l := range w.links {
-		sent += l.seq
-	}
-	r := RankReport{Rank: w.rank, Role: "worker", Sent: sent, Zeroed: w.stats.zeroed, Voided: w.stats.voided, Steps: w.step}
-	return r.send(ctx, w.h, w.job, &w.times)
-}
-
-// Tokens by which the activities of a rank wake each other.
-const (
-	tokenFetch comm.Tag = tagToken + (iota+1)<<8
-	tokenFetched
-	tokenPush
-	tokenPushed
-	tokenRelay // the relay beside a learner has ended
-)
-
-// token wakes another activity.
-func (w *worker) token(ctx context.Context, tag comm.Tag, hd comm.Header) error {
-	hd.Run, hd.Kind, hd.Tag = w.job.Run, comm.Control, tag
-	return w.h.Send(ctx, w.rank, comm.NewFrame(hd, comm.NewBuffer(0)))
-}
-
-// wait waits for a token.
-func (w *worker) wait(ctx context.Context, tag comm.Tag) (comm.Header, error) {
-	f, err := w.h.Recv(ctx, w.rank, tag)
-	if err != nil {
-		return comm.Header{}, err
-	}
-	defer f.Release()
-	return f.Header, nil
-}
-
-// pushed waits until the push under way, which another activity makes, is taken.
-func (w *worker) pushed(ctx context.Context) error {
-	if !w.pushing {
-		return nil
-	}
-	w.pushing = false
-	began := w.times.read()
-	hd, err := w.wait(ctx, tokenPushed)
-	w.times.stood(began)
-	w.flags |= hd.Flags &^ flagKeep
-	w.asked = w.asked || hd.Flags&flagKeep != 0
-	return err
 }

@@ -38,13 +38,14 @@ type tells struct {
 	time Times
 }
 
-// tell lets the observer know how the worker does after a step, if that is due.
-func (t *timer) tell(ctx context.Context, j *Job, rank, step, staleness int) error {
+// doing lets the observer know how the worker does after a step, if that is due.
+func (r *Rank) doing(ctx context.Context) error {
+	j, t, step := r.job, &r.times, r.step
 	if j.Workers > MaxWorkerStates || t.told.yes && !crossed(j.tellEvery(), t.told.step, step) {
 		return nil
 	}
 	now := tells{true, step, t.h.Now().Seconds(), t.times()}
-	s := WorkerState{Rank: rank, State: StateComputing, Step: step, Staleness: staleness, Seconds: now.at, Lately: now.time.minus(t.told.time)}
+	s := WorkerState{Rank: r.rank, State: StateComputing, Step: step, Staleness: r.stats.stale, Seconds: now.at, Lately: now.time.minus(t.told.time)}
 	if s.Lately.Wire+s.Lately.Wait > s.Lately.Compute+s.Lately.Encode+s.Lately.Decode {
 		s.State = StateWaiting
 	}
@@ -52,7 +53,7 @@ func (t *timer) tell(ctx context.Context, j *Job, rank, step, staleness int) err
 		s.Rate = float64(step-t.told.step) / d
 	}
 	t.told = now
-	return sendJSON(ctx, t.h, j, tagWorker, s)
+	return r.tellJSON(ctx, onWorker, s)
 }
 
 func (t Times) minus(o Times) Times {

@@ -1,0 +1,317 @@
+package train
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// streaming is an endpoint with its way to stream, which collectives need not
+// look for each time.
+type streaming struct {
+	comm.Endpoint
+	comm.Streamer
+}
+
+// bucket is a run of pieces that are exchanged together.
+type bucket struct {
+	lo, hi int           // pieces [lo, hi)
+	index  int           // of its collectives
+	step   int           // of the exchange
+	ops    []compress.Op // of these pieces
+	fused  []float32
+}
+
+// cut makes the buckets: one of everything, or, when the exchange overlaps the
+// backward pass, runs of pieces of about Bucket bytes from the last layer on.
+func (r *reducer) cut() {
+	limit := math.MaxInt
+	switch {
+	case r.job.fuses():
+		limit = 1 // every piece by itself; fusion puts them together
+	case r.job.Overlap:
+		limit = r.job.bucket()
+	}
+	r.ops = make([]compress.Op, len(r.shard.pieces))
+	hi, bytes := len(r.ops), 0
+	for i := hi - 1; i >= 0; i-- {
+		if bytes += 4 * r.shard.pieces[i].len; bytes >= limit || i == 0 {
+			r.buckets = append(r.buckets, bucket{lo: i, hi: hi, index: len(r.buckets), ops: r.ops[i:hi]})
+			hi, bytes = i, 0
+		}
+	}
+}
+
+// begin starts the exchanges of a bucket.
+func (r *reducer) begin(k int) error {
+	if r.plain {
+		return nil
+	}
+	defer r.times.encoded(r.times.start())
+	b := &r.buckets[k]
+	p := r.job.progress(r.step, r.step*r.job.Workers)
+	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
+	for i := range b.ops {
+		pc := &r.shard.pieces[b.lo+i]
+		var err error
+		if b.ops[i], err = r.ex[b.lo+i].Begin(pc.at(r.grad, true), step); err != nil {
+			return fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, pc.block.Name, err)
+		}
+		r.notes[b.lo+i].noteOp(b.ops[i])
+	}
+	return nil
+}
+
+// exchange performs the exchange of a bucket of a step and decodes it, which takes virtual time: of everybody's
+// payloads, where they are gathered.
+func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint16) (uint16, error) {
+	b.step = step
+	r.count(b)
+	flags, err := r.perform(ctx, b, flags)
+	if err != nil {
+		return flags, err
+	}
+	return flags, r.times.decoding(ctx, r.tariff.decode(b.lo, b.hi))
+}
+
+// perform does what the exchanges of a bucket ask for, round by round, the
+// like operations of a round fused into one collective; then it leaves the mean
+// over all ranks in grad.
+func (r *reducer) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, err error) {
+	if r.job.Weightless {
+		return r.paced(ctx, b, flags)
+	}
+	if r.plain {
+		g := r.part(b)
+		if r.job.fuses() {
+			flags, err = r.sumAll(ctx, b, formats[compress.F32], r.tensors(b), flags)
+		} else {
+			flags, err = r.sum(ctx, b, formats[compress.F32], g, flags)
+		}
+		if err == nil && r.job.Workers > 1 {
+			f32.Scale(g, 1/float32(r.job.Workers))
+		}
+		return flags, err
+	}
+	var held []func() // payloads are read until Output
+	defer func() {
+		for _, release := range held {
+			release()
+		}
+	}()
+	for busy := true; busy; {
+		busy = false
+		if flags, err = r.sums(ctx, b, compress.OpMax, compress.F32, wireMax{}, flags); err != nil {
+			return flags, err
+		}
+		for wire, format := range formats {
+			if flags, err = r.sums(ctx, b, compress.OpSum, compress.Wire(wire), format, flags); err != nil {
+				return flags, err
+			}
+		}
+		if flags, err = r.gathers(ctx, b, flags, &held); err != nil {
+			return flags, err
+		}
+		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
+			return flags, err
+		}
+		began := r.times.start()
+		for i := range b.ops {
+			if b.ops[i].Kind == compress.OpNone {
+				continue
+			}
+			if b.ops[i], err = r.ex[b.lo+i].Next(b.ops[i]); err != nil {
+				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[b.lo+i].block.Name, err)
+			}
+			r.notes[b.lo+i].noteOp(b.ops[i])
+			busy = busy || b.ops[i].Kind != compress.OpNone
+		}
+		r.times.decoded(began)
+	}
+	defer r.times.decoded(r.times.start())
+	for i := b.lo; i < b.hi; i++ {
+		g := r.shard.pieces[i].at(r.grad, true)
+		f32.Fill(g, 0)
+		if err := r.ex[i].Output(g, 1/float32(r.job.Workers)); err != nil {
+			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[i].block.Name, err)
+		}
+	}
+	return flags, nil
+}
+
+// part is a bucket's part of the gradient.
+func (r *reducer) part(b *bucket) []float32 {
+	s := r.stretch(b)
+	return r.grad[s.Lo:s.Hi]
+}
+
+// stretch is where a bucket's part of a vector lies.
+func (r *reducer) stretch(b *bucket) sgd.Range {
+	last := &r.shard.pieces[b.hi-1]
+	return sgd.Range{Lo: r.shard.pieces[b.lo].off, Hi: last.off + last.len}
+}
+
+// tensors are a bucket's parts of the gradient, piece by piece.
+func (r *reducer) tensors(b *bucket) (xs [][]float32) {
+	for i := b.lo; i < b.hi; i++ {
+		xs = append(xs, r.shard.pieces[i].at(r.grad, true))
+	}
+	return xs
+}
+
+// header of the collectives of a bucket.
+func (r *reducer) header(b *bucket, flags uint16) comm.Header {
+	return onReduce.Of(b.index).Header(r.job, stepsWord{b.step}, flags)
+}
+
+// sums runs all sums, or maxima, of one wire format as one all-reduce.
+func (r *reducer) sums(ctx context.Context, b *bucket, kind compress.OpKind, wire compress.Wire, format collective.Format, flags uint16) (uint16, error) {
+	n, only := 0, []float32(nil)
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+			n, only = n+1, op.Floats
+		}
+	}
+	switch {
+	case n == 0 || r.job.Workers == 1:
+		return flags, nil
+	case n == 1:
+		return r.sum(ctx, b, format, only, flags)
+	case r.job.fuses():
+		var xs [][]float32
+		for i := range b.ops {
+			if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+				xs = append(xs, op.Floats)
+			}
+		}
+		return r.sumAll(ctx, b, format, xs, flags)
+	}
+	b.fused = b.fused[:0]
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+			b.fused = append(b.fused, op.Floats...)
+		}
+	}
+	flags, err := r.sum(ctx, b, format, b.fused, flags)
+	if err != nil {
+		return flags, err
+	}
+	at := 0
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == kind && op.Wire == wire {
+			at += copy(op.Floats, b.fused[at:at+len(op.Floats)])
+		}
+	}
+	return flags, nil
+}
+
+// sum folds x over all ranks, in place.
+func (r *reducer) sum(ctx context.Context, b *bucket, format collective.Format, x []float32, flags uint16) (uint16, error) {
+	return collective.AllReduce(ctx, r.net, r.group, r.job.Topology, r.header(b, flags), x, format)
+}
+
+// sumAll folds each of xs over all ranks, in place, in the frames of one.
+func (r *reducer) sumAll(ctx context.Context, b *bucket, format collective.Format, xs [][]float32, flags uint16) (uint16, error) {
+	return collective.AllReduceAll(ctx, r.net, r.group, r.job.Topology, r.header(b, flags), xs, format)
+}
+
+// gathers runs all gathers of a round as one.
+func (r *reducer) gathers(ctx context.Context, b *bucket, flags uint16, held *[]func()) (uint16, error) {
+	n := 0
+	for i := range b.ops {
+		if b.ops[i].Kind == compress.OpGather {
+			n += len(b.ops[i].Bytes) + binary.MaxVarintLen32
+		}
+	}
+	if n == 0 {
+		return flags, nil
+	}
+	own := comm.NewBuffer(n)
+	own.B = own.B[:0]
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpGather {
+			if size := r.size[b.lo+i]; size < 0 {
+				own.B = binary.AppendUvarint(own.B, uint64(len(op.Bytes)))
+			} else if size != len(op.Bytes) {
+				own.Release()
+				return flags, fmt.Errorf("%s: codec wrote %d bytes, it claims %d exactly", r.shard.pieces[b.lo+i].block.Name, len(op.Bytes), size)
+			}
+			own.B = append(own.B, op.Bytes...)
+		}
+	}
+	parts, flags, release, err := collective.AllGather(ctx, r.net, r.group, r.header(b, flags), own)
+	*held = append(*held, release)
+	if err != nil {
+		return flags, err
+	}
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpGather {
+			op.Parts = append(op.Parts[:0], make([][]byte, r.job.Workers)...)
+			for rank := range parts {
+				size := r.size[b.lo+i]
+				if size < 0 {
+					l, w := binary.Uvarint(parts[rank])
+					if w <= 0 || l > uint64(len(parts[rank])-w) {
+						return flags, fmt.Errorf("payload of rank %d: %w", rank, compress.ErrCorrupt)
+					}
+					parts[rank], size = parts[rank][w:], int(l)
+				}
+				if size > len(parts[rank]) {
+					return flags, fmt.Errorf("payload of rank %d: %w", rank, compress.ErrCorrupt)
+				}
+				op.Parts[rank], parts[rank] = parts[rank][:size], parts[rank][size:]
+			}
+		}
+	}
+	return flags, nil
+}
+
+// scatters runs all all-to-alls of a round as one: to each rank the slices that
+// are for it, every one behind its length.
+func (r *reducer) scatters(ctx context.Context, b *bucket, flags uint16, held *[]func()) (uint16, error) {
+	var ops []*compress.Op
+	for i := range b.ops {
+		if op := &b.ops[i]; op.Kind == compress.OpScatter {
+			ops = append(ops, op)
+		}
+	}
+	if len(ops) == 0 {
+		return flags, nil
+	}
+	out := make([]*comm.Buffer, r.job.Workers)
+	for to := range out {
+		n := 0
+		for _, op := range ops {
+			n += len(op.Slices[to]) + binary.MaxVarintLen32
+		}
+		out[to] = comm.NewBuffer(n)
+		out[to].B = out[to].B[:0]
+		for _, op := range ops {
+			out[to].B = binary.AppendUvarint(out[to].B, uint64(len(op.Slices[to])))
+			out[to].B = append(out[to].B, op.Slices[to]...)
+		}
+	}
+	parts, flags, release, err := collective.AllToAll(ctx, r.h, r.group, r.header(b, flags), out)
+	*held = append(*held, release)
+	if err != nil {
+		return flags, err
+	}
+	for _, op := range ops {
+		op.Parts = append(op.Parts[:0], make([][]byte, r.job.Workers)...)
+		for rank := range parts {
+			n, w := binary.Uvarint(parts[rank])
+			if w <= 0 || n > uint64(len(parts[rank])-w) {
+				return flags, fmt.Errorf("slice of rank %d: %w", rank, compress.ErrCorrupt)
+			}
+			op.Parts[rank], parts[rank] = parts[rank][w:w+int(n)], parts[rank][w+int(n):]
+		}
+	}
+	return flags, nil
+}

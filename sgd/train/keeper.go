@@ -1,0 +1,169 @@
+package train
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// Keeper carries what a rank has to keep into a checkpoint, or out of one: what
+// keeps something names it once, in lines that do both. The first error stays, and
+// what comes after it does nothing.
+type Keeper struct {
+	st    *State
+	loads bool
+	err   error
+}
+
+func saving(st *State) *Keeper  { return &Keeper{st: st} }
+func loading(st *State) *Keeper { return &Keeper{st: st, loads: true} }
+
+// Loads says that state is taken up; else it is kept.
+func (k *Keeper) Loads() bool { return k.loads }
+
+// Err is the first error.
+func (k *Keeper) Err() error { return k.err }
+
+// Fail notes an error, unless there is one or it is nil.
+func (k *Keeper) Fail(err error) {
+	if k.err == nil {
+		k.err = err
+	}
+}
+
+// Has says whether a checkpoint that is loaded has a number, a vector or bytes of a
+// name.
+func (k *Keeper) Has(name string) bool {
+	_, n := k.st.Ints[name]
+	_, b := k.st.Bytes[name]
+	return n || b || k.st.has(name)
+}
+
+// keepNumber keeps a whole number; one that a checkpoint does not have is 0.
+func keepNumber[T int | int64 | uint64 | time.Duration](k *Keeper, name string, v *T) {
+	if k.loads {
+		*v = T(k.st.Ints[name])
+		return
+	}
+	k.st.Ints[name] = int64(*v)
+}
+
+// Int keeps a number; one that a checkpoint does not have is 0.
+func (k *Keeper) Int(name string, v *int) { keepNumber(k, name, v) }
+
+// Count keeps a count, as Int does.
+func (k *Keeper) Count(name string, v *uint64) { keepNumber(k, name, v) }
+
+// Instant keeps an instant or a duration, as Int does.
+func (k *Keeper) Instant(name string, v *time.Duration) { keepNumber(k, name, v) }
+
+// Float keeps a number to its last bit; one that a checkpoint does not have is 0.
+func (k *Keeper) Float(name string, v *float64) {
+	bits := math.Float64bits(*v)
+	k.Count(name, &bits)
+	*v = math.Float64frombits(bits)
+}
+
+// Vector keeps the values of v, which stays where it is. A checkpoint without it, or
+// with one of another length, is an error.
+func (k *Keeper) Vector(name string, v []float32) {
+	switch {
+	case k.err != nil:
+	case k.loads:
+		k.err = k.st.vector(name, v)
+	default:
+		k.st.Vectors[name] = v
+	}
+}
+
+// packed is Vector for a shard's part of a vector that is as long as the parameters:
+// the observer puts the parts of all shards together.
+func (k *Keeper) packed(name string, sh *shard, v []float32, size int) {
+	if !k.loads || k.err != nil {
+		k.Vector(name, v)
+		return
+	}
+	full := make([]float32, size)
+	if k.Vector(name, full); k.err == nil {
+		sh.gather(v, full)
+	}
+}
+
+// values keeps a vector as bytes, which others do not put together. missing says
+// what a checkpoint without it means.
+func (k *Keeper) values(name string, v []float32, missing string) {
+	switch {
+	case k.err != nil:
+	case !k.loads:
+		k.st.Bytes[name] = f32.AppendBytes(nil, v)
+	default:
+		b, ok := k.st.Bytes[name]
+		switch {
+		case !ok && len(v) > 0:
+			k.err = fmt.Errorf("the checkpoint has no %q: %s", name, missing)
+		case len(b) != 4*len(v):
+			k.err = fmt.Errorf("the checkpoint's %q has %d bytes, want %d", name, len(b), 4*len(v))
+		default:
+			f32.FromBytes(v, b)
+		}
+	}
+}
+
+var errNoState = errors.New("the checkpoint has no such state; it was written with another codec, placement or number of ranks")
+
+// State keeps what v says of itself, as an encoding.BinaryAppender, and gives it
+// back to an encoding.BinaryUnmarshaler. Anything else has no state.
+func (k *Keeper) State(name string, v any) {
+	if k.err != nil {
+		return
+	}
+	if !k.loads {
+		a, ok := v.(encoding.BinaryAppender)
+		if !ok {
+			return
+		}
+		b, err := a.AppendBinary(nil)
+		if err != nil {
+			k.err = fmt.Errorf("state of %s: %w", name, err)
+		} else if len(b) > 0 {
+			k.st.Bytes[name] = b
+		}
+		return
+	}
+	u, ok := v.(encoding.BinaryUnmarshaler)
+	if !ok {
+		return
+	}
+	b, ok := k.st.Bytes[name]
+	if !ok {
+		k.err = fmt.Errorf("state of %s: %w", name, errNoState)
+	} else if err := u.UnmarshalBinary(b); err != nil {
+		k.err = fmt.Errorf("state of %s: %w", name, err)
+	}
+}
+
+// Record keeps v as JSON, and reads it back to where v points; ok is false if there
+// is none, as in checkpoints of before, or it could not be read.
+func (k *Keeper) Record(name string, v any) (ok bool) {
+	if k.err != nil {
+		return false
+	}
+	if !k.loads {
+		b, err := json.Marshal(v)
+		k.err, k.st.Bytes[name] = err, b
+		return err == nil
+	}
+	b, ok := k.st.Bytes[name]
+	if !ok {
+		return false
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		k.err = fmt.Errorf("the checkpoint's %q: %w", name, err)
+	}
+	return k.err == nil
+}

@@ -1,0 +1,87 @@
+package train
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// Names in checkpoints. What belongs to a rank, a shard or both has their numbers
+// behind the name: key(keySeq, 2, 0) is seq/2/0, of worker 2 at shard 0. Old
+// checkpoints are read by these names, so none of them changes.
+const (
+	// Of the whole run.
+	keyVersion     = "version"     // updates made
+	keyNanoseconds = "nanoseconds" // the net's clock
+	keyParam       = "param"       // parameters
+	keyOpt         = "opt/"        // + slot: the optimizer's state
+	keyRound       = "round"       // localsgd: exchanges made
+	keyMeter       = "meter"       // of progress, of the rank that tells it or the observer
+	keyCoordinator = "coordinator" // sandblaster
+	keyGoing       = "going"       // the ranks have gone on: nobody waits for the checkpoint
+
+	// By rank.
+	keyStep    = "step"         // of a worker; a worker without one was dead
+	keyZeroed  = "zeroed"       // gradients made zero
+	keyVoided  = "voided"       // gradients given up
+	keyLeft    = "left"         // virtual nanoseconds at which it left the step
+	keyLosses  = "losses"       // of the steps since its last push
+	keySum     = "sum"          // of the gradients since its last push
+	keyOwn     = "own"          // parameters of its own
+	keyInner   = "inner"        // + slot: state of its own optimizer
+	keyUp      = "codec/up"     // + block: codecs of what it sends
+	keyAmend   = "amend/worker" // + name: a corrector that works at the worker
+	keyDelays  = "delays"       // and staleness: how often
+	keyWeight  = "weight"       // of push-sum
+	keyLate    = "late"         // to, from, step: a message that is taken in later; its weight
+	keyAt      = "/at"          // behind that: when it came
+	keyKnown   = "known"        // choco: what others know of it
+	keyHeard   = "heard"        // choco: what it knows of others
+	keyRelay   = "relay"        // and shard: sums passed on
+	keyRelayed = "codec/relay"  // + block: codecs of a relay; and child: what it receives by
+
+	// By shard.
+	keyPast     = "past"       // pushes of workers that died
+	keyMeasures = "measures"   // what was measured
+	keyCore     = "core"       // the core's state
+	keyAmends   = "amend"      // + name: a corrector at the server
+	keySent     = "sent"       // + version: parameters that held pushes were computed on
+	keyIn       = "codec/in"   // and worker, + block: receiving ends
+	keyDown     = "codec/down" // and worker, + block: codecs of parameters
+	keyHeld     = "held"       // and worker: parameters that it holds
+	keySlice    = "slice"      // + name: what a shard of mode sandblaster counts
+	keyHistory  = "lbfgs"      // vectors of mode sandblaster, by number
+
+	// By worker and shard.
+	keySeq   = "seq"   // pushes made
+	keyHolds = "holds" // version of the parameters it was last sent
+
+	// Bytes: of each rank behind its number, of all without.
+	keyBytesUp, keyBytesDown = "bytes_up", "bytes_down"
+	keyRaw, keyBF16          = "raw_bytes", "bf16_bytes" // what codecs raw and bf16 would have sent
+	keyWire, keyShared       = "wire", "shared"          // what links carried, and memory in their place
+	keyReport, keyBody       = "report", "body"
+)
+
+// key is the name of what belongs to ranks, shards or steps.
+func key(name string, of ...int) string {
+	for _, i := range of {
+		name += "/" + strconv.Itoa(i)
+	}
+	return name
+}
+
+// under is key for what has a name of its own behind it.
+func under(name string, of ...int) string { return key(name, of...) + "/" }
+
+// isHeld says whether a vector of a server is not its part of one as long as the
+// parameters, but kept for a worker.
+func isHeld(name string) bool { return strings.HasPrefix(name, keyHeld+"/") }
+
+// Tags that pushes have in checkpoints: a core keeps the headers of those that it
+// holds, and the numbers of channels are not for keeping.
+const (
+	keptTag     comm.Tag = 1
+	keptTreeTag comm.Tag = 25
+)

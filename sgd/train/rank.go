@@ -1,0 +1,104 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// Rank is what every rank of a run has: the job, a host to talk and compute on, and
+// the times it has spent.
+type Rank struct {
+	job   *Job
+	rank  int
+	h     comm.Host
+	start *State // what was loaded; nil: the run begins from scratch
+	times timer
+
+	// Of ranks that compute.
+	seat  seat
+	step  int     // made
+	loss  float64 // of the present step, for what is said of its gradient
+	stats stats
+}
+
+// stats is what a worker counts beside its steps.
+type stats struct {
+	zeroed uint64
+	voided uint64
+	stale  int // updates that others made between its last two answers
+}
+
+func newRank(j *Job, rank int) *Rank { return &Rank{job: j, rank: rank, seat: seat{job: j}} }
+
+// Part is what one rank does.
+type Part interface {
+	// Run does the rank's share of the run, from what was loaded to the end or a
+	// stop.
+	Run(ctx context.Context) error
+	// Keep names once what the rank keeps over a restart, for saving and loading.
+	Keep(k *Keeper)
+	// Final adds what the part knows to the rank's report at the end.
+	Final(r *RankReport)
+}
+
+// besides is implemented by parts whose exchanges are activities beside the one that
+// computes.
+type besides interface{ beside() bool }
+
+// run is the program of a rank: the observer's word to begin, the state to begin
+// from, the rank's part, its report.
+func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
+	r.h = h
+	start, err := r.starts(ctx)
+	if err != nil {
+		return err
+	}
+	b, ok := p.(besides)
+	r.times.begin(h, ok && b.beside())
+	if start != nil {
+		k := loading(start)
+		if p.Keep(k); k.Err() != nil {
+			return fmt.Errorf("%s: %w", r.job.RankName(r.rank), k.Err())
+		}
+		r.start, r.times.earlier = start, r.step
+	}
+	if err := p.Run(ctx); err != nil {
+		return err
+	}
+	rep := RankReport{Rank: r.rank, Role: r.role(), Steps: r.step, Zeroed: r.stats.zeroed, Voided: r.stats.voided}
+	p.Final(&rep)
+	return r.tellFinal(ctx, rep)
+}
+
+// role is what the rank is in its report.
+func (r *Rank) role() string {
+	switch {
+	case r.rank < r.job.Workers:
+		return "worker"
+	case r.rank < r.job.coordinator():
+		return "server"
+	}
+	return "coordinator"
+}
+
+// resumes says whether the rank was loaded. The state stays for those who have more
+// to take up of it.
+func (r *Rank) resumes() bool { return r.start != nil }
+
+// catchUp lets the virtual clock come to the instant at which the rank left, if it
+// was loaded and the state knows of one.
+func (r *Rank) catchUp(ctx context.Context) (ok bool, err error) {
+	if !r.resumes() {
+		return false, nil
+	}
+	return resumeAt(ctx, r.start, r.h, r.rank)
+}
+
+// state is what the rank keeps now.
+func (r *Rank) state(p Part) (*State, error) {
+	k := saving(newState())
+	p.Keep(k)
+	return k.st, k.Err()
+}

@@ -1,0 +1,87 @@
+package train
+
+import (
+	"context"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// report tells the observer about an update: progress now and then, of which the
+// first server knows all but the others' bytes, and a snapshot at evaluations.
+func (s *server) report(ctx context.Context) error {
+	v := s.core.Version()
+	switch due := v%s.job.reportEvery() == 0 || s.core.Done(); {
+	case !due:
+	case s.id > 0:
+		m := Progress{Step: v}
+		m.BytesUp, m.BytesDown = s.bytes()
+		if err := s.tellJSON(ctx, onProgress, m); err != nil {
+			return err
+		}
+	default:
+		p := s.job.progress(v, s.core.Taken()*s.job.perPush())
+		m := Progress{Step: v, Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), LR: s.store.sched(p)}
+		s.prog.fill(&m, s.core.Delays())
+		s.prog.measured(&m, &s.meas.age, &s.store.gap)
+		m.BytesUp, m.BytesDown = s.bytes()
+		if err := s.tellJSON(ctx, onProgress, m); err != nil {
+			return err
+		}
+	}
+	if e := s.job.EvalEvery; e > 0 && v%e == 0 && !s.core.Done() {
+		return s.snapshot(ctx, false)
+	}
+	return nil
+}
+
+// bytes counts what workers sent up and were sent down, by this shard.
+func (s *server) bytes() (up, down uint64) {
+	c := s.h.Traffic().Count()
+	return c.RecvBytes[comm.Gradient], c.SentBytes[comm.Parameters]
+}
+
+func (s *server) snapshot(ctx context.Context, last bool) error {
+	up, down := s.bytes()
+	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
+	m := mark{Shard: s.id, Version: s.core.Version(), Samples: p.Samples, Epoch: p.Epoch, Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last, Bare: s.job.Weightless}
+	if m.Bare {
+		return s.tellJSON(ctx, onMark, m)
+	}
+	return s.sendSnapshot(ctx, m, s.store.params)
+}
+
+// Final implements Part.
+func (s *server) Final(r *RankReport) {
+	r.Shard, r.Version, r.Ledger = s.id, s.core.Version(), s.core.Ledger()
+	r.Delays, r.Taken, r.Past, r.Causes = s.core.Delays(), s.core.Received(), s.past, s.core.Causes()
+	r.Lost, r.Stopped = s.lost, s.stop && !s.core.Done()
+	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
+}
+
+// Keep keeps the shard and all that decides what becomes of it.
+func (s *server) Keep(k *Keeper) {
+	size := s.job.Model.Layout().Size()
+	k.packed(keyParam, s.shard, s.store.params.f, size)
+	for _, sl := range s.store.opt.slots() {
+		k.packed(keyOpt+sl.Name, s.shard, sl.V, size)
+	}
+	if !k.Loads() {
+		k.st.Ints[keyVersion] = int64(s.core.Version())
+		up, down := s.bytes()
+		tallied(k.st, s.rank, s.h, up, down)
+	}
+	k.Count(key(keyPast, s.id), &s.past)
+	for w := range s.holds {
+		k.Count(key(keyHolds, w, s.id), &s.holds[w])
+	}
+	s.down.keep(k)
+	for w, in := range s.store.in {
+		in.keepReceivers(k, under(keyIn, s.id, w))
+	}
+	s.store.amend.keep(k, under(keyAmends, s.id))
+	s.store.sent.keep(k, under(keySent, s.id), s.shard.size(), s.core.Holds)
+	if k.State(key(keyCore, s.id), s.core); k.Loads() && k.Err() == nil {
+		s.store.rate = s.store.sched(s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush()))
+	}
+	s.keepMeasures(k)
+}

@@ -1,0 +1,170 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/par"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// store holds a shard's parameters and its part of the optimizer.
+type store struct {
+	job                *Job
+	params             vector // packed; frames on their way to workers may share it
+	sum                vector // of the gradients of the next update, weighted; empty at first
+	only               vector // in place of sum: a single raw gradient of weight 1
+	sole               bool   // but for its frame, nobody else reads it, and it is all of its buffer
+	opt                *stepper
+	in                 []*packer // one decoder per worker; nil: it pushes to somebody else
+	sched              lrschedule.Schedule
+	rate               float64     // of the next update
+	amend              *amending   // nil: the corrector only scales
+	sent               *sentCopies // nil: nobody compares with them
+	trainable, buffers []sgd.Range
+	times              *timer
+	gap                gauge
+	gaps               []float64 // of the next update's gradients
+}
+
+func newStore(j *Job, sh *shard) (*store, error) {
+	st := &store{job: j}
+	var err error
+	if st.sched, err = j.schedule(); err != nil || j.Weightless {
+		return st, err
+	}
+	st.params = newVector(sh.size())
+	sh.gather(st.params.f, j.initial())
+	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	st.rate = st.sched(j.progress(0, 0))
+	st.trainable, st.buffers = byRole(sh.layout)
+	if st.amend, err = newAmending(j, sh.layout, false); err != nil {
+		return nil, err
+	}
+	if st.sent, err = newSentCopies(j, st.params); err != nil {
+		return nil, err
+	}
+	tree := j.tree()
+	for w := 0; w < j.Workers; w++ {
+		var relay *branch
+		if tree != nil {
+			if !slices.Contains(tree.top, w) {
+				st.in = append(st.in, nil)
+				continue
+			}
+			relay = tree.relay(w, servers)
+		}
+		p, err := j.newPacker(sh, j.Codec, j.sender(relay, w))
+		if err != nil {
+			return nil, err
+		}
+		st.in = append(st.in, p)
+	}
+	return st, nil
+}
+
+func (st *store) Reset() {
+	st.sum.release()
+	st.only.release()
+	st.gaps = st.gaps[:0]
+}
+
+// Add keeps a first gradient that needs no decoding as it is: often it remains
+// the only one.
+func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
+	if st.job.Weightless {
+		return nil
+	}
+	defer st.times.decoded(st.times.start())
+	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
+	in := st.in[from.Rank]
+	if st.job.Gap {
+		st.gaps = append(st.gaps, st.distance(f.Header.Version))
+	}
+	if st.amend != nil {
+		return st.addAmended(f, weight, past, from)
+	}
+	switch {
+	case st.sum.f == nil && st.only.f == nil && weight == 1 && in.raw && len(f.Body) == 4*len(st.params.f):
+		sole := f.Buffer() != nil && f.Buffer().Sole() && len(f.Buffer().B) == len(f.Body)
+		if v, ok := received(f); ok {
+			st.only, st.sole = v, sole
+			return nil
+		}
+	case st.only.f != nil:
+		st.copyOnly()
+	}
+	if st.sum.f == nil {
+		st.sum = newVector(len(st.params.f))
+		return in.set(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
+	}
+	return in.addTo(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
+}
+
+// copyOnly makes the single gradient the sum.
+func (st *store) copyOnly() {
+	st.sum = newVector(len(st.params.f))
+	copy(st.sum.f, st.only.f)
+	st.only.release()
+}
+
+// gradient is the sum, with the reference that was the store's. Nobody else
+// reads it, but for the frame of a gradient that is the only one.
+func (st *store) gradient() (g vector) {
+	if st.only.f != nil && !st.sole {
+		st.copyOnly()
+	}
+	if st.only.f != nil {
+		g, st.only = st.only, g
+	} else {
+		g, st.sum = st.sum, g
+	}
+	return g
+}
+
+// Step makes the update in the memory of the gradient. Where others read the
+// parameters, as they were or are on their way to workers, the new ones come to
+// lie there too; else they take the place of the old.
+func (st *store) Step(u ps.Update) error {
+	if st.job.Weightless {
+		return nil
+	}
+	defer st.times.updated(st.times.start())
+	grad := st.gradient()
+	if u.Delay > 0 {
+		st.calm(grad.f, u.Delay)
+	}
+	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
+	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
+	if st.params.shared() {
+		st.opt.renew(grad.f, st.params.f, s)
+		grad, st.params = st.params, grad
+	} else {
+		st.opt.advance(grad.f, st.params.f, s)
+	}
+	grad.release()
+	for _, x := range st.gaps {
+		st.gap.add(x)
+	}
+	st.Reset()
+	st.rate = st.sched(st.job.progress(u.Version+1, u.Taken*st.job.perPush()))
+	st.moved()
+	return nil
+}
+
+// calm shares what late workers say of buffers out among as many as said it: each
+// tells how far the statistics were from those of its batch when it began, and if
+// τ of them, one behind the other, moved the whole way, they would swing.
+func (st *store) calm(grad []float32, delay int) {
+	for _, b := range st.buffers {
+		f32.Scale(grad[b.Lo:b.Hi], 1/float32(1+delay))
+	}
+}

@@ -1,0 +1,73 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// tellJSON tells the observer v on a channel.
+func (r *Rank) tellJSON(ctx context.Context, on Channel[Nothing], v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	buf := comm.NewBuffer(len(b))
+	copy(buf.B, b)
+	return on.Carry(ctx, r, r.job.Observer(), Nothing{}, 0, buf)
+}
+
+// sendSnapshot announces and sends parameters. They may be shared with the
+// frame, as in packer.frame.
+func (r *Rank) sendSnapshot(ctx context.Context, m mark, params vector) error {
+	if err := r.tellJSON(ctx, onMark, m); err != nil {
+		return err
+	}
+	hd := onSnapshot.Header(r.job, Nothing{}, 0)
+	f, ok := params.frame(hd, 0, len(params.f))
+	if !ok {
+		f = comm.NewFrame(hd, comm.NewBuffer(4*len(params.f)))
+		f32.AppendBytes(f.Body[:0], params.f)
+	}
+	return r.h.Send(ctx, r.job.Observer(), f)
+}
+
+// sendState tells the observer a rank's state at a mark; nil, or without weights:
+// it has none to go on from.
+func (r *Rank) sendState(ctx context.Context, st *State) error {
+	var b []byte
+	if st != nil && !r.job.Weightless {
+		if c := r.h.Traffic().Count(); c.WireSent+c.SharedSent > 0 {
+			links := map[string]uint64{keyWire: c.WireSent, keyShared: c.SharedSent, keyReport: c.SentBody[comm.Report],
+				keyBody: c.SentBody[comm.Gradient] + c.SentBody[comm.Parameters] + c.SentBody[comm.Report]}
+			for name, n := range links {
+				st.Ints[key(name, r.rank)] = int64(n)
+			}
+		}
+		var err error
+		if b, err = st.Encode(nil, sgd.Layout{}); err != nil {
+			return err
+		}
+	}
+	buf := comm.NewBuffer(len(b))
+	copy(buf.B, b)
+	return onState.Carry(ctx, r, r.job.Observer(), Nothing{}, 0, buf)
+}
+
+// starts waits for the observer's word to begin; nil: from scratch.
+func (r *Rank) starts(ctx context.Context) (*State, error) {
+	f, err := onStart.Recv(ctx, r, r.job.Observer())
+	if err != nil {
+		return nil, err
+	}
+	r.job.cores.begun()
+	if len(f.Body) == 0 {
+		f.Release()
+		return nil, nil
+	}
+	// The state aliases the body, so the frame is left to the collector.
+	return openState(f.Body)
+}

@@ -1,0 +1,22 @@
+package train
+
+import "context"
+
+// heed notes what another activity has heard of servers.
+func (w *worker) heed(flags Flags) {
+	w.flags |= flags &^ flagKeep
+	w.asked = w.asked || flags&flagKeep != 0
+}
+
+// pushed waits until the push under way, which another activity makes, is taken.
+func (w *worker) pushed(ctx context.Context) error {
+	if !w.pushing {
+		return nil
+	}
+	w.pushing = false
+	began := w.times.read()
+	_, flags, err := onPushed.Wait(ctx, w.Rank)
+	w.times.stood(began)
+	w.heed(flags)
+	return err
+}
