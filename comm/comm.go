@@ -60,8 +60,8 @@ type Header struct {
 
 // Frame is a message. Whoever holds a frame may read its body; nobody may
 // write to it once it was sent. Send passes the frame on to the receiver, who
-// calls Release when it is done; a body shared by several frames is retained
-// once for each.
+// calls Release when it is done, or releases it itself where it fails; a body
+// shared by several frames is retained once for each.
 type Frame struct {
 	Header Header
 	Body   []byte
@@ -110,6 +110,9 @@ func (f *Frame) Release() {
 type Endpoint interface {
 	Rank() int
 	Size() int // ranks 0 … Size−1, the observer included
+	// Send takes the frame over, also when it fails: it has then released the body,
+	// and the caller, who must not use the frame again, has nothing to give back.
+	// Who wants to send it once more passes on f.Share().
 	Send(ctx context.Context, to int, f Frame) error
 	// Recv waits for the next frame from the rank (or AnyRank) with the tag (or
 	// AnyTag). When a peer that could still send has died, it returns *PeerError

@@ -33,6 +33,7 @@ func Net(t *testing.T, run Run) {
 		{"work passes its marks in order", marks},
 		{"a frame breaks work off", breaks},
 		{"a failing rank is told to the others", failing},
+		{"a frame that could not be sent is released", unsent},
 		{"frames before a finish are not lost", finish},
 		{"cancelling ends everybody", cancelling},
 	} {
@@ -361,6 +362,62 @@ func cancelling(t *testing.T, run Run) {
 		}
 	case <-time.After(patience.Stretch(20 * time.Second)):
 		t.Fatal("still running 20 s after the cancel")
+	}
+}
+
+// A send that fails has given the frame back, once: to a rank that there is not,
+// after its context has ended, to a rank that has failed. A net that sends in spite of
+// the latter two fails neither.
+func unsent(t *testing.T, run Run) {
+	refused := 0
+	try := func(ctx context.Context, h comm.Host, to int, must bool) error {
+		buf := comm.NewBuffer(100).Retain() // one reference of the test's own
+		clear(buf.B)
+		err := h.Send(ctx, to, comm.NewFrame(comm.Header{Kind: comm.Gradient, Tag: 9}, buf))
+		switch {
+		case err == nil && must:
+			return fmt.Errorf("a frame to rank %d of %d was sent", to, h.Size())
+		case err == nil:
+			return nil // it is the net's, for as long as that takes
+		case !buf.Sole():
+			return fmt.Errorf("a send to rank %d failed (%w) and did not release the frame once", to, err)
+		}
+		refused++
+		buf.Release()
+		return nil
+	}
+	ps := all(3, func(ctx context.Context, h comm.Host) error {
+		if h.Rank() == 2 { // hears when rank 0 has tried all
+			f, err := h.Recv(ctx, 0, 1)
+			f.Release()
+			return err
+		}
+		for _, to := range []int{-1, h.Size()} {
+			if err := try(ctx, h, to, true); err != nil {
+				return err
+			}
+		}
+		ended, end := context.WithCancel(ctx)
+		end()
+		if err := try(ended, h, 2, false); err != nil {
+			return err
+		}
+		_, err := h.Recv(ctx, 1, 1)
+		var p *comm.PeerError
+		if !errors.As(err, &p) || p.Rank != 1 {
+			return fmt.Errorf("got %v, want rank 1's death", err)
+		}
+		if err := try(ctx, h, 1, false); err != nil {
+			return err
+		}
+		return h.Send(ctx, 2, frame(comm.Control, 1, 0, 0))
+	})
+	ps[1] = func(context.Context, comm.Host) error { return errors.New("boom") }
+	if err := run(t.Context(), ps); err == nil || !strings.Contains(err.Error(), "boom") {
+		t.Errorf("got %v, want boom", err)
+	}
+	if refused < 2 {
+		t.Errorf("%d sends were refused, want those to ranks that there are not", refused)
 	}
 }
 

@@ -409,6 +409,7 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 		return h.failed
 	}
 	if to < 0 || to >= len(l.hosts) {
+		f.Release()
 		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
 	}
 	f.Header.From, f.Header.To = int32(h.rank), int32(to)
