@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"go/ast"
 	"go/doc"
 	"go/parser"
@@ -23,7 +24,7 @@ internal/safetensors    :
 internal/par            :
 internal/patience       :
 internal/pool           :                                  | golang.org/x/sys
-internal/f32            : internal/par                     | golang.org/x/sys gonum.org/v1/gonum
+internal/f32            : internal/par                     | golang.org/x/sys
 internal/f32/gonumblas  : internal/f32                     | gonum.org/v1/gonum
 internal/conv           : internal/f32                     | golang.org/x/sys
 lrschedule              : internal/registry
@@ -32,33 +33,32 @@ staleness/staletest     : staleness
 internal/codec          : internal/f32 internal/rng        | golang.org/x/sys
 compress/bits           : internal/codec internal/f32                     | github.com/klauspost/compress
 compress                : compress/bits internal/codec internal/f32 internal/rng internal/registry
-compress/compresstest   : compress compress/bits internal/f32 internal/rng internal/registry
-sgd                     : lrschedule internal/f32 internal/rng internal/registry
+compress/compresstest   : compress internal/f32 internal/rng
+sgd                     : internal/f32 internal/registry
 sgd/lbfgs               : internal/f32
-sgd/sgdtest             : sgd internal/rng internal/f32
+sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
-sgd/data                : sgd internal/f32 internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
+sgd/data                : sgd internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm
 comm/emulate            : comm                             | golang.org/x/sys
-comm/sim                : comm internal/rng
+comm/sim                : comm
 comm/trace              : comm comm/sim
-comm/shm                : comm                             | golang.org/x/sys
-comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc google.golang.org/protobuf golang.org/x/sys
+comm/shm                :                                  | golang.org/x/sys
+comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
 sgd/train               : sgd sgd/lbfgs compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
-experiments/table       :                                  | github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
-experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term github.com/jedib0t/go-pretty
+experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments             : *                                | *
-experiments/stats       : internal/rng                     | github.com/montanaflynn/stats gonum.org/v1/gonum
+experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : *                                | *
 experiments/sweep       : *                                | *
 experiments/advise      : *                                | *
@@ -137,37 +137,121 @@ func sources(t *testing.T) []file {
 	return out
 }
 
-func TestImports(t *testing.T) {
-	type rule struct{ in, out []string }
-	rules := map[string]rule{}
-	for _, line := range strings.Split(strings.TrimSpace(lattice), "\n") {
+// rule is a row of the lattice.
+type rule struct {
+	pkg     string
+	in, out []string // packages of the module, outside modules; "*" is any
+}
+
+func rules(text string) (out []rule) {
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		pkg, rest, _ := strings.Cut(line, ":")
-		in, out, _ := strings.Cut(rest, "|")
-		rules[strings.TrimSpace(pkg)] = rule{strings.Fields(in), strings.Fields(out)}
+		in, outside, _ := strings.Cut(rest, "|")
+		out = append(out, rule{strings.TrimSpace(pkg), strings.Fields(in), strings.Fields(outside)})
 	}
-	for _, f := range sources(t) {
-		r, ok := rules[f.pkg]
-		if !ok {
-			t.Errorf("package %s is not in the lattice", f.pkg)
-			continue
-		}
+	return out
+}
+
+// imports are what each package imports beside the standard library, tests left
+// out.
+func imports(files []file) map[string][]string {
+	out := map[string][]string{}
+	for _, f := range files {
 		if f.test {
 			continue
 		}
+		list := out[f.pkg]
 		for _, im := range f.ast.Imports {
 			path := strings.Trim(im.Path.Value, `"`)
-			if own, ok := strings.CutPrefix(path, module+"/"); ok {
+			if strings.Contains(strings.Split(path, "/")[0], ".") && !slices.Contains(list, path) {
+				list = append(list, path)
+			}
+		}
+		out[f.pkg] = list
+	}
+	return out
+}
+
+// breaches compares imports with the rules: what no rule allows, and what rules say
+// of packages or allow that nobody needs any more.
+func breaches(all []rule, used map[string][]string) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	known := map[string]bool{}
+	for _, r := range all {
+		if known[r.pkg] {
+			say("the lattice has two rows of %s", r.pkg)
+		}
+		known[r.pkg] = true
+		list, there := used[r.pkg]
+		if !there {
+			say("the lattice has a row of %s, which is no package", r.pkg)
+			continue
+		}
+		needed := map[string]bool{"*": true}
+		for _, path := range list {
+			own, inside := strings.CutPrefix(path, module+"/")
+			if inside {
+				needed[own] = true
 				if !slices.Contains(r.in, own) && !slices.Contains(r.in, "*") {
-					t.Errorf("%s imports %s, which the lattice does not allow", f.path, own)
+					say("%s imports %s, which the lattice does not allow", r.pkg, own)
 				}
 				continue
 			}
-			if !strings.Contains(strings.Split(path, "/")[0], ".") || slices.Contains(r.out, "*") {
-				continue // standard library
+			i := slices.IndexFunc(r.out, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
+			switch {
+			case i >= 0:
+				needed["| "+r.out[i]] = true
+			case !slices.Contains(r.out, "*"):
+				say("%s imports %s, which the lattice does not allow", r.pkg, path)
 			}
-			if !slices.ContainsFunc(r.out, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") }) {
-				t.Errorf("%s imports %s, which the lattice does not allow", f.path, path)
+		}
+		for _, own := range r.in {
+			if !needed[own] {
+				say("the lattice allows %s to import %s, which it does not; take that out of its row", r.pkg, own)
 			}
+		}
+		for _, m := range r.out {
+			if m != "*" && !needed["| "+m] {
+				say("the lattice allows %s to import module %s, which it does not; take that out of its row", r.pkg, m)
+			}
+		}
+	}
+	for pkg := range used {
+		if !known[pkg] {
+			say("package %s is not in the lattice", pkg)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestImports(t *testing.T) {
+	for _, b := range breaches(rules(lattice), imports(sources(t))) {
+		t.Error(b)
+	}
+}
+
+// What breaks the rules is found, and so is a rule that has become stale.
+func TestBreachesAreFound(t *testing.T) {
+	own := func(p string) string { return module + "/" + p }
+	for _, c := range []struct {
+		lattice string
+		used    map[string][]string
+		want    string // in the one breach; "": there is none
+	}{
+		{"a : b | x.org/y", map[string][]string{"a": {own("b"), "x.org/y/v2"}}, ""},
+		{"a : * | *", map[string][]string{"a": {own("b"), "x.org/y"}}, ""},
+		{"a : b", map[string][]string{"a": {own("b"), own("c")}}, "a imports c,"},
+		{"a :", map[string][]string{"a": {"x.org/y"}}, "a imports x.org/y,"},
+		{"a :", map[string][]string{"a": nil, "b": nil}, "package b is not in"},
+		{"a :\nb :", map[string][]string{"a": nil}, "row of b, which is no package"},
+		{"a :\na :", map[string][]string{"a": nil}, "two rows of a"},
+		{"a : b c", map[string][]string{"a": {own("b")}}, "to import c, which it does not"},
+		{"a : | x.org/y", map[string][]string{"a": nil}, "to import module x.org/y, which it does not"},
+	} {
+		got := breaches(rules(c.lattice), c.used)
+		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
+			t.Errorf("%q: %q, want %q", c.lattice, got, c.want)
 		}
 	}
 }
