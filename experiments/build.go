@@ -27,9 +27,6 @@ import (
 	"github.com/gradlab/gradlab/staleness"
 )
 
-// Nets lists the places where ranks can run.
-func Nets() []string { return []string{"local", "grpc", "sim"} }
-
 // canonical gives spec text in its canonical form, or says what is wrong with
 // it.
 func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {

@@ -20,7 +20,7 @@ func TestAmenders(t *testing.T) {
 	late := staleness.Past{Delay: 1, Update: 1}
 	for text, steps := range map[string][]step{
 		"dcasgd(lambda=0.5)":         {{2, 3, 1, late, 2 + 0.5*4*2}, {2, 3, 3, late, 2}},
-		"dcasgd_a(lambda=2,mu=0)":    {{-2, 3, 1, late, -2 + 2/2*4*2}},
+		"dcasgd_a(lambda=2,mu=0)":    {{-2, 3, 1, late, -2 + 4*2}},
 		"dcasgd_a(lambda=2,mu=0.75)": {{2, 1, 0, late, 2 + 2/1.*4}, {2, 1, 1, late, 2}},
 		"gap_bound(c=1)":             {{2, 3, 1, staleness.Past{Rate: 0.1}, 2}, {2, 3, 1, staleness.Past{Rate: 1}, 0.5}},
 		"gap_aware(beta=0)": {{2, 1, 1, staleness.Past{Rate: 0.5}, 2}, {2, 3, 1, staleness.Past{Update: 1, Rate: 0.05}, 1}, // v = −4, C = 0.5·4

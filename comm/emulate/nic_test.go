@@ -191,14 +191,14 @@ func TestFramesArriveInOrderAndNoEarlier(t *testing.T) {
 			if least := f.at + takes(f.bytes) + n.Latency; r.there[i] < least-rounding {
 				t.Fatalf("frame %d, %+v, came at %v; it cannot before %v", i, f, r.there[i], least)
 			}
-			first, in, out := f.at, takes(f.bytes), takes(f.bytes)
+			in, out := takes(f.bytes), takes(f.bytes)
 			for j, e := range frames[:i] {
 				if e.from == f.from && e.to == f.to && r.there[j] > r.there[i] {
 					t.Fatalf("frame %d came after %d", j, i)
 				}
 			}
 			for j := i - 1; j >= 0; j-- { // what was sent from then on and came before
-				first = frames[j].at
+				first := frames[j].at
 				if r.there[j] > r.there[i] {
 					continue
 				}

@@ -202,7 +202,8 @@ func (n *lane) serve() {
 // write writes an item of any size, waiting for room as often as it takes.
 func (n *lane) write(it item) error {
 	var b [frameHead]byte
-	head, body := b[:recordHead], it.msg
+	head := b[:recordHead]
+	var body []byte
 	if it.msg == nil {
 		defer it.frame.Release()
 		head, body = b[:], it.frame.Body

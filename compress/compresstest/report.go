@@ -16,15 +16,6 @@ type Errors struct {
 	Bits  float64 // mean payload, bits an element
 }
 
-// Laws lists the laws of test vectors.
-func Laws() []string {
-	var out []string
-	for _, in := range inputs {
-		out = append(out, in.name)
-	}
-	return out
-}
-
 // Vector draws vector n of length d of a law; nil if there is no such law.
 func Vector(law string, d, n int) []float32 {
 	i := slices.IndexFunc(inputs, func(in input) bool { return in.name == law })

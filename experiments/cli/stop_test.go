@@ -143,8 +143,7 @@ func checkMetrics(t *testing.T, path string) {
 		Last     bool
 		Accuracy float64
 	}
-	var last map[string]point
-	last = map[string]point{"eval": {}, "progress": {}}
+	last := map[string]point{"eval": {}, "progress": {}}
 	evals := 0
 	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
 		var m struct {

@@ -102,7 +102,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			}
 		}
 		if len(at) == 0 {
-			return nil, fmt.Errorf("N = %d never reached %g", n, target)
+			return nil, fmt.Errorf("the target %g was never reached with N = %d", target, n)
 		}
 		table.Rows = append(table.Rows, []string{fmt.Sprint(n), fmt.Sprintf("%.0f", stat.Mean(at, nil)), fmt.Sprint(slices.Min(at)), fmt.Sprint(slices.Max(at))})
 	}

@@ -48,8 +48,8 @@ func tiles(t *job) {
 	}
 }
 
-// inputsIn transforms inputs, weightsIn weights, gradientsIn the gradients of
-// outputs: see scatterGo, with 8·vecs channels.
+// inputsIn transforms inputs, weightsIn weights: see scatterGo, with 8·vecs
+// channels.
 func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s *Space) {
 	if !fused {
 		scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, 8*vecs)
@@ -66,15 +66,7 @@ func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s 
 	winogradWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
 }
 
-func gradientsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s *Space) {
-	if !fused {
-		scatterGo(gradientLine, 4, 6, tiles, offs, x, v, plane, row, 8*vecs)
-		return
-	}
-	winogradGradient(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
-}
-
-// outputsOut makes outputs, slopesOut gradients of weights: see gatherGo.
+// outputsOut makes outputs: see gatherGo.
 func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, s *Space, bias []float32, relu bool) {
 	if !fused {
 		gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, 8*vecs, bias, relu)
@@ -85,14 +77,6 @@ func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, s
 		b = &bias[0]
 	}
 	winogradOutput(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0], b, relu)
-}
-
-func slopesOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, s *Space) {
-	if !fused {
-		gatherGo(slopeLine, 6, 3, tiles, offs, y, m, plane, row, 8*vecs, nil, false)
-		return
-	}
-	winogradSlopes(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0])
 }
 
 // transpose writes dst[16l+o] = src[o·ld+l] for o < 16 and l below the multiple

@@ -15,16 +15,8 @@ func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ 
 	scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, 8*vecs)
 }
 
-func gradientsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ *Space) {
-	scatterGo(gradientLine, 4, 6, tiles, offs, x, v, plane, row, 8*vecs)
-}
-
 func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, _ *Space, bias []float32, relu bool) {
 	gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, 8*vecs, bias, relu)
-}
-
-func slopesOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, _ *Space) {
-	gatherGo(slopeLine, 6, 3, tiles, offs, y, m, plane, row, 8*vecs, nil, false)
 }
 
 // transpose has no fast form here: it does nothing and says so.

@@ -53,13 +53,6 @@ func interleave16(dst *float32, src *float32, ld int, blocks int)
 //go:noescape
 func winogradInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
-// winogradGradient writes A·d·Aᵀ of tiles of 4×4 pixels, 8·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[16*t+k]], or at zero
-// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func winogradGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
 // winogradWeights writes G·d·Gᵀ of tiles of 3×3 pixels, 8·vecs channels each, to 36 planes:
 // tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[9*t+k]], or at zero
 // where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
@@ -75,11 +68,3 @@ func winogradWeights(tiles int, offs *int32, x *float32, zero *float32, v *float
 //
 //go:noescape
 func winogradOutput(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
-
-// winogradSlopes writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 9 pixels:
-// pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
-// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
-// positive.
-//
-//go:noescape
-func winogradSlopes(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)

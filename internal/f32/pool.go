@@ -9,9 +9,6 @@ import "github.com/gradlab/gradlab/internal/par"
 // SetThreads is par.SetThreads.
 func SetThreads(n int) { par.SetThreads(n) }
 
-// Threads is par.Threads.
-func Threads() int { return par.Threads() }
-
 const (
 	minParallel = 1 << 20 // multiply-adds below which waking a helper does not pay
 	piecesEach  = 4       // pieces a thread, at most, for balance

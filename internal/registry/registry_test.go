@@ -56,7 +56,7 @@ type everything struct {
 	Names    []string
 	Color    color
 	HTTPPort int
-	hidden   int
+	hidden   int //lint:ignore U1000 what is not exported is no option
 	Skipped  int `spec:"-"`
 }
 

@@ -60,9 +60,13 @@ func TestRunsAreMadeOnce(t *testing.T) {
 	if len(runs) != 4 || runs[0].State != store.Done {
 		t.Fatalf("%d runs", len(runs))
 	}
-	again, err := RunText("once", small, "codec=raw,sign", "seed=1,2")
-	if err != nil {
+	file := filepath.Join(t.TempDir(), "once.yaml") // the same as a file
+	if err := os.WriteFile(file, []byte(small), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	again, err := Run(file, "codec=raw,sign", "seed=1,2")
+	if err != nil || len(again) != len(runs) {
+		t.Fatal(len(again), err)
 	}
 	for i := range runs {
 		if again[i].Folder != runs[i].Folder || !again[i].Updated.Equal(runs[i].Updated) {
