@@ -165,7 +165,7 @@ func (t *tree) addZip(from string, f *os.File, size int64) error {
 		if !ok || !z.Mode().IsRegular() {
 			continue
 		}
-		e := file{name: name, kind: imageKind, at: int64(i), size: int64(z.UncompressedSize64), in: zipped{zr}, from: from}
+		e := file{name: name, kind: imageKind, at: int64(i), size: int64(z.UncompressedSize64), in: zipped{zr, f}, from: from}
 		if !hasImageName(name) {
 			r, err := z.Open()
 			if err != nil {
@@ -202,6 +202,19 @@ func (v *blobs) open(f *file) (io.ReadCloser, error) {
 }
 
 // zipped is the volume of a zip: file.at is an index.
-type zipped struct{ *zip.Reader }
+type zipped struct {
+	*zip.Reader
+	on *os.File
+}
+
+// stored is the content of a file that is in the zip without compression.
+func (z zipped) stored(f *file) (io.ReaderAt, int64, bool) {
+	e := z.File[f.at]
+	at, err := e.DataOffset()
+	if err != nil || e.Method != zip.Store || e.Flags&1 != 0 {
+		return nil, 0, false
+	}
+	return io.NewSectionReader(z.on, at, int64(e.UncompressedSize64)), int64(e.UncompressedSize64), true
+}
 
 func (z zipped) open(f *file) (io.ReadCloser, error) { return z.File[f.at].Open() }

@@ -34,8 +34,8 @@ func (Digits) Open(o Options) (sgd.Dataset, error) {
 		return sgd.Dataset{}, fmt.Errorf("data: digits: %w", err)
 	}
 	table := newScale(1, 16, []float32{0.305}, []float32{0.376})
-	train := &held{images: parts[0], scale: table, pad: 1}
-	test := &held{images: parts[1], scale: table}
+	train := &held{images: parts[0], view: view{scale: table, pad: 1}}
+	test := &held{images: parts[1], view: view{scale: table}}
 	ds := dataset(train, test, o, false)
 	ds.Hash = digest(parts[0], parts[1])
 	return ds, nil

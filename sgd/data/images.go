@@ -75,12 +75,35 @@ func newScale(channels int, top float32, mean, std []float32) scale {
 	return s
 }
 
-// held serves images from memory.
-type held struct {
-	*images
+// view turns stored bytes into a sample: scaled, and moved by augmentation.
+type view struct {
 	scale
 	pad  int  // augmentation shifts by up to pad pixels, black coming in
 	flip bool // and mirrors half of the images
+}
+
+// write writes the picture src, of shape sh, into x as j shows it.
+func (v *view) write(x []float32, src []uint8, sh sgd.Shape, j jitter) {
+	plane := sh.H * sh.W
+	dx, dy, flip := j.shift(v.pad, v.flip)
+	for c := range v.scale {
+		from, to := src[c*plane:(c+1)*plane], x[c*plane:(c+1)*plane]
+		if dx == 0 && dy == 0 && !flip {
+			t := &v.scale[c]
+			to = to[:len(from)]
+			for k, v := range from {
+				to[k] = t[v]
+			}
+			continue
+		}
+		v.scale[c].moved(to, from, sh.H, sh.W, dx, dy, flip)
+	}
+}
+
+// held serves images from memory.
+type held struct {
+	*images
+	view
 }
 
 func (h *held) len() int         { return len(h.label) }
@@ -88,20 +111,7 @@ func (h *held) shape() sgd.Shape { return h.sh }
 func (h *held) classes() int     { return h.cls }
 
 func (h *held) read(i int, j jitter, x []float32) (int32, error) {
-	dim, plane := h.sh.Len(), h.sh.H*h.sh.W
-	src := h.pix[i*dim : (i+1)*dim]
-	dx, dy, flip := j.shift(h.pad, h.flip)
-	for c := range h.scale {
-		from, to := src[c*plane:(c+1)*plane], x[c*plane:(c+1)*plane]
-		if dx == 0 && dy == 0 && !flip {
-			t := &h.scale[c]
-			to = to[:len(from)]
-			for k, v := range from {
-				to[k] = t[v]
-			}
-			continue
-		}
-		h.scale[c].moved(to, from, h.sh.H, h.sh.W, dx, dy, flip)
-	}
+	dim := h.sh.Len()
+	h.write(x, h.pix[i*dim:(i+1)*dim], h.sh, j)
 	return h.label[i], nil
 }

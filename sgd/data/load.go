@@ -24,6 +24,8 @@ func (t *tree) load(r *recipe, keep string, o Options) (l loaded, err error) {
 		l, err = t.loadCIFAR(cifar10Kind)
 	case slices.Contains(r.kinds, cifar100Kind) && len(t.of(cifar100Kind)) > 0:
 		l, err = t.loadCIFAR(cifar100Kind)
+	case slices.Contains(r.kinds, pickleKind) && len(t.of(pickleKind)) > 0:
+		l, err = t.loadBatches(r)
 	case len(t.of(imageKind)) > 0:
 		l, err = t.loadImages(r, keep, o)
 	default:

@@ -173,6 +173,21 @@ var npyTypes = map[string]func(o binary.ByteOrder, b []byte) float64{
 
 // parseNPY reads an array. Nothing is allocated by what the header says.
 func parseNPY(b []byte) (*array, error) {
+	a, err := npyHeader(b, int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if strings.HasPrefix(a.typ, ">") {
+		order = binary.BigEndian
+	}
+	read, each, body := npyTypes[strings.TrimLeft(a.typ, "<>|=")], int(a.typ[len(a.typ)-1]-'0'), b[a.at:]
+	return &array{dims: a.dims, len: len(body) / each, at: func(i int) float64 { return read(order, body[i*each:]) }}, nil
+}
+
+// npyHeader reads the header at the beginning of a file of size bytes, which b
+// holds as far as it is needed.
+func npyHeader(b []byte, whole int64) (*ndarray, error) {
 	if len(b) < 10 || string(b[:6]) != "\x93NUMPY" {
 		return nil, fmt.Errorf("not an array as numpy.save writes it")
 	}
@@ -184,38 +199,31 @@ func parseNPY(b []byte) (*array, error) {
 		size, at = int(binary.LittleEndian.Uint32(b[8:])), 12
 	}
 	if b[6] < 1 || b[6] > 3 || size < 0 || size > len(b)-at {
-		return nil, fmt.Errorf("format %d.%d with a header of %d bytes in a file of %d; want format 1 to 3, whole", b[6], b[7], size, len(b))
+		return nil, fmt.Errorf("format %d.%d with a header of %d bytes in a file of %d; want format 1 to 3, whole", b[6], b[7], size, whole)
 	}
-	header, body := b[at:at+size], b[at+size:]
+	header, body := b[at:at+size], whole-int64(at+size)
 	descr, fortran, shape := npyDescr.FindSubmatch(header), npyFortran.FindSubmatch(header), npyShape.FindSubmatch(header)
 	if descr == nil || fortran == nil || shape == nil {
 		return nil, fmt.Errorf("header %q: want a plain type, fortran_order and a shape", header)
 	}
-	typ := string(descr[1])
-	var order binary.ByteOrder = binary.LittleEndian
-	if strings.HasPrefix(typ, ">") {
-		order = binary.BigEndian
+	a := &ndarray{typ: string(descr[1]), at: int64(at + size)}
+	if npyTypes[strings.TrimLeft(a.typ, "<>|=")] == nil {
+		return nil, fmt.Errorf("type %q: want whole numbers, bool, float32 or float64; X.astype(numpy.float32) makes one", a.typ)
 	}
-	read := npyTypes[strings.TrimLeft(typ, "<>|=")]
-	if read == nil {
-		return nil, fmt.Errorf("type %q: want whole numbers, bool, float32 or float64; X.astype(numpy.float32) makes one", typ)
-	}
-	each := int(typ[len(typ)-1] - '0')
+	each := int64(a.typ[len(a.typ)-1] - '0')
 	if string(fortran[1]) == "True" {
 		return nil, fmt.Errorf("the array is in Fortran order; save numpy.ascontiguousarray(X)")
 	}
-	a := &array{}
-	want := 1
+	want := int64(1)
 	for _, w := range strings.FieldsFunc(string(shape[1]), func(r rune) bool { return r == ',' || r == ' ' }) {
 		d, err := strconv.Atoi(w)
-		if err != nil || d < 1 || want > len(body)/each/d {
-			return nil, fmt.Errorf("shape (%s) of type %s promises other than the %d bytes behind the header", shape[1], typ, len(body))
+		if err != nil || d < 1 || want > body/each/int64(d) {
+			return nil, fmt.Errorf("shape (%s) of type %s promises other than the %d bytes behind the header", shape[1], a.typ, body)
 		}
-		a.dims, want = append(a.dims, d), want*d
+		a.dims, want = append(a.dims, d), want*int64(d)
 	}
-	if want*each != len(body) {
-		return nil, fmt.Errorf("shape (%s) of type %s promises %d bytes, there are %d", shape[1], typ, want*each, len(body))
+	if want*each != body {
+		return nil, fmt.Errorf("shape (%s) of type %s promises %d bytes, there are %d", shape[1], a.typ, want*each, body)
 	}
-	a.len, a.at = want, func(i int) float64 { return read(order, body[i*each:]) }
 	return a, nil
 }

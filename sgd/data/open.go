@@ -61,8 +61,8 @@ func (r *recipe) open(o Options) (sgd.Dataset, error) {
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
 	sc := newScale(l.parts[0].sh.C, 255, r.mean, r.std)
-	train := &held{images: l.parts[0], scale: sc, pad: r.pad, flip: r.flip}
-	ds := dataset(train, &held{images: l.parts[1], scale: sc}, o, false)
+	train := &held{images: l.parts[0], view: view{scale: sc, pad: r.pad, flip: r.flip}}
+	ds := dataset(train, &held{images: l.parts[1], view: view{scale: sc}}, o, false)
 	ds.Name, ds.Hash, ds.Note = r.name, digest(l.parts[:]...), strings.Join(l.notes, "; ")
 	return ds, nil
 }

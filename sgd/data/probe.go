@@ -25,7 +25,7 @@ func probe(path string) bool {
 		if files[dir]++; files[dir] > 20 {
 			return fs.SkipDir // the rest of this folder
 		}
-		if k, err := kindOf(p); err == nil && k != otherKind && k != labelKind {
+		if k, err := kindOf(p); err == nil && k.samples() {
 			found = true
 			return fs.SkipAll
 		}

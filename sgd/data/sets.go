@@ -85,7 +85,7 @@ var recipes = map[string]*recipe{
 		},
 	},
 	"cifar10": {
-		name: "cifar10", aliases: []string{"cifar10"}, kinds: []kind{cifar10Kind},
+		name: "cifar10", aliases: []string{"cifar10"}, kinds: []kind{cifar10Kind, pickleKind},
 		shape: cifarShape, classes: 10, train: 50000, test: 10000,
 		mean: []float32{.4914, .4822, .4465}, std: []float32{.2470, .2435, .2616}, pad: 4, flip: true,
 		licence: "cite Krizhevsky 2009; no formal licence",
@@ -94,7 +94,7 @@ var recipes = map[string]*recipe{
 			raw: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}},
 	},
 	"cifar100": {
-		name: "cifar100", aliases: []string{"cifar100"}, kinds: []kind{cifar100Kind},
+		name: "cifar100", aliases: []string{"cifar100"}, kinds: []kind{cifar100Kind, pickleKind},
 		shape: cifarShape, classes: 100, train: 50000, test: 10000,
 		mean: []float32{.5071, .4865, .4409}, std: []float32{.2673, .2564, .2762}, pad: 4, flip: true,
 		licence: "cite Krizhevsky 2009; no formal licence",
@@ -110,6 +110,9 @@ var recipes = map[string]*recipe{
 		mirrors: []string{"http://cs231n.stanford.edu/"},
 		files:   []remote{{name: "tiny-imagenet-200.zip", size: 248100043, md5: "90528d7ca1a48142e341f4ef8d21d0de"}},
 	},
+	"imagenet16": downsampled(16),
+	"imagenet32": downsampled(32),
+	"imagenet64": downsampled(64),
 	"imagenet": {
 		name: "imagenet", aliases: []string{"imagenet", "ilsvrc"},
 		shape: sgd.Shape{C: 3, H: 64, W: 64}, train: 1281167, test: 50000,

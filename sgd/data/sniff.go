@@ -24,7 +24,22 @@ const (
 	labelKind // text giving the class of each validation image
 	tarKind
 	zipKind
+	pickleKind // dict of arrays, as Python packs it
+	npyKind    // array, as NumPy saves it
+	classKind  // text giving the class of the picture of the same name: WebDataset
+	mapKind    // text giving the folder of each class by number
+	matKind    // the same in MATLAB's format: meta.mat of ImageNet's development kit
 )
+
+// samples tells whether a file of the kind can hold samples, itself or within; the
+// others say something about those of other files.
+func (k kind) samples() bool {
+	switch k {
+	case otherKind, labelKind, classKind, mapKind, matKind, npyKind:
+		return false
+	}
+	return true
+}
 
 // Bounds on what is read, so that a hostile file costs little.
 const (
@@ -47,13 +62,24 @@ func sniff(name string, head []byte, size int64) kind {
 		return tarKind
 	case isIDX(head):
 		return idxKind
+	case isPickle(head):
+		return pickleKind
+	case bytes.HasPrefix(head, []byte("\x93NUMPY")):
+		return npyKind
+	case bytes.HasPrefix(head, []byte("MATLAB 5.0 MAT-file")):
+		return matKind
 	}
 	if k := isCIFAR(head, size); k != otherKind {
 		return k
 	}
 	base := strings.ToLower(path.Base(name))
-	if ext := path.Ext(base); (ext == ".txt" || ext == ".csv") && strings.Contains(base, "val") {
+	switch ext := path.Ext(base); {
+	case (ext == ".txt" || ext == ".csv") && strings.Contains(base, "val") && !strings.Contains(base, "blacklist"):
 		return labelKind
+	case ext == ".txt" && (strings.Contains(base, "synset") || strings.Contains(base, "map_clsloc")):
+		return mapKind
+	case ext == ".cls" || ext == ".json":
+		return classKind
 	}
 	return otherKind
 }

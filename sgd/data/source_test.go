@@ -130,7 +130,7 @@ func TestParallelReportsTheFirstError(t *testing.T) {
 func BenchmarkBatch(b *testing.B) {
 	for _, augment := range []bool{false, true} {
 		m := &images{sh: cifarShape, cls: 10, pix: make([]uint8, 1000*cifarPixels), label: make([]int32, 1000)}
-		h := &held{images: m, scale: newScale(3, 255, imageNetMean, imageNetStd), pad: 4, flip: true}
+		h := &held{images: m, view: view{scale: newScale(3, 255, imageNetMean, imageNetStd), pad: 4, flip: true}}
 		ds := dataset(h, h, Options{Augment: augment}, false)
 		b.Run(map[bool]string{false: "plain", true: "augmented"}[augment], func(b *testing.B) {
 			var out sgd.Batch

@@ -66,6 +66,10 @@ func (r *recipe) readAll(loc *Location, o Options) {
 		return
 	}
 	defer t.Close()
+	if slices.Contains(r.kinds, npyKind) {
+		r.checkBatches(t, loc, o, broken)
+		return
+	}
 	if r.packed(t) {
 		l, err := t.load(r, "", o)
 		if err != nil {
