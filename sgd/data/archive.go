@@ -1,7 +1,6 @@
 package data
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bufio"
 	"bytes"
@@ -46,21 +45,16 @@ func (t *tree) addFile(in folder, name string) error {
 	}
 	k := sniff(name, head, size)
 	switch {
-	case k == tarKind && packed && t.lazy:
-		return t.wrap(name, errors.New("a compressed tar cannot be read at random; unpack it, or decompress it to a .tar"))
 	case k == tarKind && packed:
 		if t.work != nil {
 			src.work = t.work(name, st.Size())
 			defer src.work.end() // what lies behind the last entry is not read
 		}
-		return t.wrap(name, t.addTar(name, tar.NewReader(br), nil))
+		return t.wrap(name, t.addPacked(name, br))
 	case k == tarKind:
 		keep = true
 		t.close = append(t.close, f)
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return t.wrap(name, err)
-		}
-		return t.wrap(name, t.addTar(name, tar.NewReader(f), f))
+		return t.wrap(name, t.addSections(name, f, st))
 	case k == zipKind && !packed:
 		keep = true
 		t.close = append(t.close, f)
@@ -78,63 +72,8 @@ func entryName(name string) (string, bool) {
 	return name, fs.ValidPath(name) && name != "." && !strings.HasPrefix(path.Base(name), ".")
 }
 
-// addTar adds the entries of a tar. With the file at hand only offsets are
-// kept; without, the content.
-func (t *tree) addTar(from string, tr *tar.Reader, on *os.File) error {
-	var held blobs
-	var total int64
-	br := bufio.NewReaderSize(nil, 4096)
-	for {
-		h, err := tr.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		name, ok := entryName(h.Name)
-		if !ok || h.Typeflag != tar.TypeReg || h.PAXRecords["GNU.sparse.major"] != "" || h.PAXRecords["GNU.sparse.map"] != "" {
-			continue
-		}
-		f := file{name: name, kind: imageKind, size: h.Size, from: from}
-		if on != nil {
-			// tar.Reader reads whole blocks and nothing ahead: the content
-			// begins where the file now stands.
-			if f.at, err = on.Seek(0, io.SeekCurrent); err != nil {
-				return err
-			}
-			f.in = section{on}
-		}
-		br.Reset(tr)
-		if !hasImageName(name) {
-			if f.kind, f.size, err = sniffEntry(name, br, h.Size); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if f.kind == otherKind {
-				continue
-			}
-		}
-		if on == nil {
-			limit := min(maxHeld-total, maxBlob)
-			if f.kind == imageKind {
-				limit = min(limit, maxImage)
-			}
-			b, err := readAll(br, limit)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			total += int64(len(b))
-			f.at, f.in = int64(len(held.b)), &held
-			held.b = append(held.b, b)
-		}
-		if err := t.add(f); err != nil {
-			return err
-		}
-	}
-}
-
 // sniffEntry recognises an entry, looking through gzip without consuming
-// anything. Archives within archives are not opened.
+// anything.
 func sniffEntry(name string, br *bufio.Reader, size int64) (kind, int64, error) {
 	head, err := br.Peek(headBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -147,11 +86,7 @@ func sniffEntry(name string, br *bufio.Reader, size int64) (kind, int64, error) 
 		}
 		return otherKind, 0, nil
 	}
-	k := sniff(name, head, size)
-	if k == tarKind || k == zipKind {
-		k = otherKind
-	}
-	return k, size, nil
+	return sniff(name, head, size), size, nil
 }
 
 // addZip adds the entries of a zip.
@@ -176,7 +111,7 @@ func (t *tree) addZip(from string, f *os.File, size int64) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if e.kind == otherKind {
+			if e.kind == otherKind || e.kind == tarKind || e.kind == zipKind { // archives in it are not opened
 				continue
 			}
 		}

@@ -14,6 +14,9 @@ import (
 
 // candidates lists the places where the set can be, in order.
 func (r *recipe) candidates(o Options) (out []Location) {
+	if o.Dir != "" && r.official(o.Dir) {
+		out = append(out, Location{Path: o.Dir, Origin: FromDir})
+	}
 	if o.Dir != "" {
 		out = append(out, r.inside(o.Dir, FromDir)...)
 		if r.claims(filepath.Base(filepath.Clean(o.Dir))) || r.fits(o.Dir) {
@@ -27,6 +30,12 @@ func (r *recipe) candidates(o Options) (out []Location) {
 		out = append(out, Location{Path: dir, Origin: System})
 	}
 	return out
+}
+
+// official tells whether dir holds ImageNet's tars as they are downloaded.
+func (r *recipe) official(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	return r.name == "imagenet" && officialTars(entries) != nil
 }
 
 // inside lists the entries of dir that bear the set's name: folders first.

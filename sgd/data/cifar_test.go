@@ -96,7 +96,7 @@ func FuzzSniff(f *testing.F) {
 		f.Add(gz(b))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tr, err := openTree(put(t, entry{"mnist/file", b}), false, nil)
+		tr, err := openTree(put(t, entry{"mnist/file", b}), false, "", nil)
 		if err != nil {
 			return
 		}

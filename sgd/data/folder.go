@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,7 +18,8 @@ import (
 // ImageNet, if a text beside them (val_annotations.txt, LOC_val_solution.csv)
 // begins its lines with picture and class. Where there is a val, test is left
 // alone: those sets publish no labels for it. Classes are numbered by name,
-// samples ordered by path.
+// samples ordered by path. The tars of ILSVRC and the shards of a WebDataset are
+// such folders too: see splits and tarScan.
 
 // labelled is a picture and its class.
 type labelled struct {
@@ -44,19 +46,53 @@ func splitOf(part string) int {
 	return -1
 }
 
-// imageFolder sorts a tree's pictures into train and test and numbers the
-// classes.
-func (t *tree) imageFolder() (parts [2][]labelled, classes []string, err error) {
-	var splits [3][]labelled
-	for _, f := range t.of(imageKind) {
+// splits sorts pictures by split: by the folders they are in or, where no folder
+// says, by the archive: the path of train/n01440764.tar, and the names of
+// ILSVRC2012_img_val.tar and imagenet-train-0042.tar.
+func (t *tree) splits() (out [3][]labelled) {
+	list := t.of(imageKind)
+	add := func(f *file, s int, rel string) {
+		if f.class != "" {
+			rel = f.class + "/" + rel
+		}
+		out[s] = append(out[s], labelled{file: f, rel: rel})
+	}
+	for _, f := range list {
 		comps := strings.Split(f.name, "/")
 		for i, c := range comps[:len(comps)-1] {
 			if s := splitOf(c); s >= 0 {
-				splits[s] = append(splits[s], labelled{file: f, rel: strings.Join(comps[i+1:], "/")})
+				add(f, s, strings.Join(comps[i+1:], "/"))
 				break
 			}
 		}
 	}
+	if len(out[0])+len(out[1])+len(out[2]) > 0 {
+		return out
+	}
+next:
+	for _, f := range list {
+		if f.from == "" {
+			continue
+		}
+		below := strings.TrimSuffix(f.from, path.Ext(f.from))
+		comps := strings.Split(below, "/")
+		for i, c := range comps {
+			if s := splitOf(c); s >= 0 {
+				add(f, s, path.Join(path.Join(comps[i+1:]...), f.name))
+				continue next
+			}
+		}
+		if p := partOf(below); p >= 0 {
+			add(f, p, f.name)
+		}
+	}
+	return out
+}
+
+// imageFolder sorts a tree's pictures into train and test and numbers the
+// classes.
+func (t *tree) imageFolder() (parts [2][]labelled, classes []string, err error) {
+	splits := t.splits()
 	train, test := splits[trainSplit], splits[valSplit]
 	if len(test) == 0 {
 		test = splits[testSplit]
@@ -73,27 +109,66 @@ func (t *tree) imageFolder() (parts [2][]labelled, classes []string, err error) 
 	}
 	slices.Sort(classes)
 	classes = slices.Compact(classes)
-	given, err := t.labels()
+	given, err := t.labels(test, classes)
 	if err != nil {
 		return parts, nil, err
 	}
+	if train[0].class != "" {
+		classes = numbered(classes)
+	}
+	class := map[string]int32{}
+	for y, c := range classes {
+		class[c] = int32(y)
+	}
 	for p, list := range [][]labelled{train, test} {
+		for i, l := range list {
+			if c, ok := given[stem(l.rel)]; ok && p == 1 && l.from != "" && classOf(l.rel) == "" && splitOf(path.Base(path.Dir(l.name))) < 0 {
+				list[i].rel = c + "/" + l.rel // as if it lay in its class's folder
+			}
+		}
 		slices.SortStableFunc(list, func(a, b labelled) int { return strings.Compare(a.rel, b.rel) })
 		list = slices.CompactFunc(list, func(a, b labelled) bool { return a.rel == b.rel })
 		for i := range list {
-			class := classOf(list[i].rel)
-			if c, ok := given[stem(list[i].rel)]; ok && p == 1 {
-				class = c
+			c := classOf(list[i].rel)
+			if g, ok := given[stem(list[i].rel)]; ok && p == 1 && list[i].class == "" {
+				c = g
 			}
-			y, ok := slices.BinarySearch(classes, class)
-			if !ok || class == "" {
-				return parts, nil, t.wrap(list[i].path(), fmt.Errorf("no class for it: %q is none of the %d under train/", class, len(classes)))
+			y, ok := class[c]
+			if !ok || c == "" {
+				return parts, nil, t.wrap(list[i].path(), unlabelled(c, len(classes), strings.HasPrefix(path.Base(list[i].name), "ILSVRC2012_val_")))
 			}
-			list[i].label = int32(y)
+			list[i].label = y
 		}
 		parts[p] = list
 	}
 	return parts, classes, nil
+}
+
+// unlabelled says what is wrong with a picture whose class is not known.
+func unlabelled(class string, classes int, official bool) error {
+	err := fmt.Errorf("no class for it: %q is none of the %d under train/", class, classes)
+	if official {
+		err = fmt.Errorf("%w; put ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv beside the pictures, either has the labels", err)
+	}
+	return err
+}
+
+// numbered is the classes of a WebDataset: where all are numbers these are the
+// labels, else they are numbered by name.
+func numbered(classes []string) []string {
+	most := -1
+	for _, c := range classes {
+		n, err := strconv.Atoi(c)
+		if err != nil || n < 0 || n >= maxClasses || strconv.Itoa(n) != c {
+			return classes
+		}
+		most = max(most, n)
+	}
+	out := make([]string, most+1)
+	for i := range out {
+		out[i] = strconv.Itoa(i)
+	}
+	return out
 }
 
 // classOf is the folder right below the split, "" for a picture in a heap.
@@ -109,23 +184,4 @@ func classOf(rel string) string {
 func stem(name string) string {
 	base := path.Base(name)
 	return strings.TrimSuffix(base, path.Ext(base))
-}
-
-// labels reads the label texts: picture and class, apart by tab, comma or
-// space, begin each line.
-func (t *tree) labels() (map[string]string, error) {
-	out := map[string]string{}
-	for _, f := range t.of(labelKind) {
-		b, err := t.read(f)
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(string(b)) {
-			w := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("\t ,\r\n", r) })
-			if len(w) >= 2 {
-				out[stem(w[0])] = w[1]
-			}
-		}
-	}
-	return out, nil
 }

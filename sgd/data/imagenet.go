@@ -40,7 +40,7 @@ func (s ImageNet) Open(o Options) (sgd.Dataset, error) {
 	if err != nil {
 		return sgd.Dataset{}, err
 	}
-	t, err := openTree(loc.Path, true, nil)
+	t, err := openTree(loc.Path, true, o.indices(), r.unpacking(o))
 	if err != nil {
 		return sgd.Dataset{}, fmt.Errorf("data: imagenet: %w", err)
 	}

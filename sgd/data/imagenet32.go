@@ -57,7 +57,7 @@ func (r *recipe) openBatches(o Options) (sgd.Dataset, error) {
 	if err != nil {
 		return sgd.Dataset{}, err
 	}
-	t, err := openTree(loc.Path, true, r.unpacking(o))
+	t, err := openTree(loc.Path, true, o.indices(), r.unpacking(o))
 	if err != nil {
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}

@@ -47,7 +47,7 @@ func (r *recipe) open(o Options) (sgd.Dataset, error) {
 	if err != nil {
 		return sgd.Dataset{}, err
 	}
-	t, err := openTree(loc.Path, false, r.unpacking(o))
+	t, err := openTree(loc.Path, false, "", r.unpacking(o))
 	if err != nil {
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
@@ -65,4 +65,12 @@ func (r *recipe) open(o Options) (sgd.Dataset, error) {
 	ds := dataset(train, &held{images: l.parts[1], view: view{scale: sc}}, o, false)
 	ds.Name, ds.Hash, ds.Note = r.name, digest(l.parts[:]...), strings.Join(l.notes, "; ")
 	return ds, nil
+}
+
+// indices is the folder of the indices of tars, "" for none.
+func (o Options) indices() string {
+	if o.Cache == "" {
+		return ""
+	}
+	return filepath.Join(o.Cache, "index")
 }

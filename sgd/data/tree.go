@@ -20,6 +20,7 @@ type tree struct {
 	files []file
 	links int // symbolic links not followed: they lead out of the folder
 	lazy  bool
+	index string // folder of the indices of tars, "" for none
 	close []io.Closer
 	work  func(file string, size int64) *work // of reading a packed archive; nil: is not told
 }
@@ -32,6 +33,8 @@ type file struct {
 	size int64
 	in   volume
 	from string // the archive it is in, "" for none
+
+	class string // of a picture of a WebDataset, which names it
 }
 
 // volume is where a file's bytes are: a folder, a tar, a zip, memory.
@@ -72,10 +75,11 @@ func (t *tree) wrap(name string, err error) error {
 }
 
 // openTree lists a folder or an archive file. A lazy tree keeps its files open
-// and holds nothing in memory; compressed tars are then refused. work, if not nil,
-// makes what is told of reading one.
-func openTree(at string, lazy bool, work func(file string, size int64) *work) (_ *tree, err error) {
-	t := &tree{root: at, lazy: lazy, work: work}
+// and holds no samples in memory; compressed tars of them are then refused. work, if
+// not nil, makes what is told of reading an archive. index is the folder of the
+// indices of tars, "" for none.
+func openTree(at string, lazy bool, index string, work func(file string, size int64) *work) (_ *tree, err error) {
+	t := &tree{root: at, lazy: lazy, index: index, work: work}
 	defer func() {
 		if err != nil {
 			t.Close()
@@ -95,6 +99,10 @@ func openTree(at string, lazy bool, work func(file string, size int64) *work) (_
 		return nil, err
 	}
 	t.close = append(t.close, root)
+	if names == nil {
+		entries, _ := os.ReadDir(dir)
+		names = officialTars(entries)
+	}
 	if names == nil {
 		if names, err = t.walk(root); err != nil {
 			return nil, err

@@ -60,7 +60,7 @@ func (r *recipe) readAll(loc *Location, o Options) {
 			loc.Files = append(loc.Files, File{Path: path, State: Broken, Why: why.Error()})
 		}
 	}
-	t, err := openTree(loc.Path, r.name == "imagenet", r.unpacking(o))
+	t, err := openTree(loc.Path, r.name == "imagenet", o.indices(), r.unpacking(o))
 	if err != nil {
 		broken(loc.Path, err)
 		return

@@ -1,0 +1,147 @@
+package data
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// labels is the class of each test picture that a text gives, by the picture's name
+// without folder and extension. These texts are known:
+//
+//   - picture and class begin each line, apart by tab, comma or space:
+//     val_annotations.txt, LOC_val_solution.csv, and val.txt with classes numbered
+//     from 0 in the order of their names;
+//   - a class a line, for the pictures by number:
+//     ILSVRC2012_validation_ground_truth.txt, whose classes are numbered as meta.mat
+//     or map_clsloc.txt says, and imagenet_2012_validation_synset_labels.txt.
+func (t *tree) labels(test []labelled, classes []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, f := range t.of(labelKind) {
+		b, err := t.read(f)
+		if err != nil {
+			return nil, err
+		}
+		var alone []string
+		pairs := false
+		for line := range strings.Lines(string(b)) {
+			w := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("\t ,\r\n", r) })
+			switch {
+			case len(w) >= 2:
+				out[stem(w[0])] = w[1]
+				pairs = true
+			case len(w) == 1:
+				alone = append(alone, w[0])
+			}
+		}
+		if pairs || len(alone) < len(test) {
+			continue
+		}
+		if err := t.byNumber(out, test, alone, known(classes)); err != nil {
+			return nil, t.wrap(f.path(), err)
+		}
+	}
+	indexed(out, test, classes)
+	return out, nil
+}
+
+func known(classes []string) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range classes {
+		out[c] = true
+	}
+	return out
+}
+
+// byNumber gives picture n, the number its name ends with, the n-th class of a list.
+func (t *tree) byNumber(out map[string]string, test []labelled, list []string, classes map[string]bool) error {
+	folder := func(c string) (string, error) { return c, nil }
+	if !classes[list[0]] {
+		ids, err := t.classNumbers(classes)
+		if err != nil {
+			return err
+		}
+		folder = func(c string) (string, error) {
+			f, ok := ids[c]
+			if !ok && len(ids) == 0 {
+				return "", fmt.Errorf("classes by number, and nothing says which folder each is: put meta.mat of the development kit, or map_clsloc.txt, beside it")
+			}
+			if !ok {
+				return "", fmt.Errorf("class %.20q has no folder in meta.mat or the map of classes", c)
+			}
+			return f, nil
+		}
+	}
+	for _, l := range test {
+		name := stem(l.rel)
+		digits := name[len(strings.TrimRight(name, "0123456789")):]
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 1 || n > len(list) {
+			continue // not of this list
+		}
+		if out[name], err = folder(list[n-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// classNumbers is the folder of each class by its number, from meta.mat or a text
+// with number and folder in each line.
+func (t *tree) classNumbers(classes map[string]bool) (map[string]string, error) {
+	out := map[string]string{}
+	for _, f := range t.of(mapKind) {
+		b, err := t.read(f)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			w := strings.Fields(line)
+			if len(w) < 2 {
+				continue
+			}
+			if _, err := strconv.Atoi(w[0]); err == nil {
+				w[0], w[1] = w[1], w[0]
+			}
+			if _, err := strconv.Atoi(w[1]); err == nil && classes[w[0]] {
+				out[w[1]] = w[0]
+			}
+		}
+	}
+	for _, f := range t.of(matKind) {
+		b, err := t.read(f)
+		if err == nil {
+			var ids map[string]string
+			if ids, err = synsets(b); err == nil {
+				for id, folder := range ids {
+					out[id] = folder
+				}
+			}
+		}
+		if err != nil {
+			return nil, t.wrap(f.path(), err)
+		}
+	}
+	return out, nil
+}
+
+// indexed turns classes that are given as places in the order of the folders, from 0,
+// into the folders; they are taken for such only if that fits every test picture.
+func indexed(given map[string]string, test []labelled, classes []string) {
+	folders := known(classes)
+	to := map[string]string{}
+	for _, l := range test {
+		c, ok := given[stem(l.rel)]
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(c)
+		if err != nil || n < 0 || n >= len(classes) || folders[c] {
+			return
+		}
+		to[stem(l.rel)] = classes[n]
+	}
+	for name, c := range to {
+		given[name] = c
+	}
+}
