@@ -127,8 +127,8 @@ func (m *Mailbox) Claim(h Header, size, billed int, since time.Time) (c Claim, o
 	return Claim{}, false
 }
 
-// Piece feeds the next bytes of the body.
-func (c Claim) Piece(b []byte) {
+// Feed gives the sink the next bytes of the body.
+func (c Claim) Feed(b []byte) {
 	if c.r != nil {
 		c.r.feed(b)
 	}
@@ -152,7 +152,7 @@ func (c Claim) End(err error) {
 
 // whole feeds a frame that is all there.
 func (c Claim) whole(f Frame) {
-	c.Piece(f.Body)
+	c.Feed(f.Body)
 	f.Release()
 	c.End(nil)
 }

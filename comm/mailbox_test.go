@@ -14,7 +14,7 @@ type gate struct {
 }
 
 func (*gate) Begin(*Header, int) error { return nil }
-func (g *gate) Piece(b []byte) {
+func (g *gate) Take(b []byte) {
 	g.got += len(b)
 	g.in <- struct{}{}
 	<-g.out
@@ -54,9 +54,9 @@ func TestDeathWhileFeeding(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: nobody waits", name)
 		}
-		c.Piece(make([]byte, 10))
+		c.Feed(make([]byte, 10))
 		end(m, &r)
-		c.Piece(make([]byte, 10))
+		c.Feed(make([]byte, 10))
 		c.End(nil)
 		if g.got != 10 {
 			t.Errorf("%s: %d bytes", name, g.got)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Source writes a frame's body straight to where it leaves from.
-type Source interface {
+// Filler writes a frame's body straight to where it leaves from.
+type Filler interface {
 	// Fill writes the next len(dst) bytes of the body. Bodies are cut at
 	// multiples of eight bytes.
 	Fill(dst []byte)
@@ -19,9 +19,9 @@ type Sink interface {
 	// Begin looks at the header and the length of a body before the first byte
 	// of it; an error refuses the frame.
 	Begin(h *Header, size int) error
-	// Piece takes the next bytes. They may be cut anywhere and belong to
+	// Take is given the next bytes. They may be cut anywhere and belong to
 	// somebody else again when it returns.
-	Piece(b []byte)
+	Take(b []byte)
 }
 
 // Streamer is an Endpoint that moves bodies without frames in between.
@@ -29,7 +29,7 @@ type Streamer interface {
 	// SendFrom is Send of a body of size bytes that src writes before SendFrom
 	// returns. Beyond what Send may wait for it may wait until the peer's
 	// process, not its program, has taken what was sent before.
-	SendFrom(ctx context.Context, to int, h Header, size int, src Source) error
+	SendFrom(ctx context.Context, to int, h Header, size int, src Filler) error
 	// SendLent is Send of the bytes b as they lie in memory, for as long as l
 	// says: l.Wait returns when they were written out, or copied where that is as
 	// good. It needs the peer's process for that, not its program. After an error
@@ -58,7 +58,7 @@ func Streaming(e Endpoint) Streamer {
 // framed streams over frames.
 type framed struct{ Endpoint }
 
-func (e framed) SendFrom(ctx context.Context, to int, h Header, size int, src Source) error {
+func (e framed) SendFrom(ctx context.Context, to int, h Header, size int, src Filler) error {
 	return e.Send(ctx, to, Filled(h, size, src))
 }
 
@@ -67,14 +67,14 @@ func (e framed) SendLent(ctx context.Context, to int, h Header, b []byte, _ *Loa
 	return e.SendFrom(ctx, to, h, len(b), &src)
 }
 
-// Copied is a Source of bytes that are there already.
+// Copied is a Filler of bytes that are there already.
 type Copied []byte
 
-// Fill implements Source.
+// Fill implements Filler.
 func (c *Copied) Fill(dst []byte) { *c = (*c)[copy(dst, *c):] }
 
 // Filled makes a frame whose body src writes.
-func Filled(h Header, size int, src Source) Frame {
+func Filled(h Header, size int, src Filler) Frame {
 	buf := NewBuffer(size)
 	if size > 0 {
 		src.Fill(buf.B)
@@ -96,7 +96,7 @@ func (e framed) Await(ctx context.Context, r *Receipt) (Header, error) {
 	if err := r.sink.Begin(&r.taken, len(f.Body)); err != nil {
 		return r.taken, err
 	}
-	r.sink.Piece(f.Body)
+	r.sink.Take(f.Body)
 	return r.taken, nil
 }
 
@@ -125,12 +125,12 @@ type delivery struct {
 	since time.Time // when its first bytes were seen; zero: it came at once
 }
 
-// feed gives the sink a piece unless the wait is over.
+// feed gives the sink the next bytes unless the wait is over.
 func (r *Receipt) feed(b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.over {
-		r.sink.Piece(b)
+		r.sink.Take(b)
 	}
 }
 

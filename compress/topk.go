@@ -59,9 +59,9 @@ func (f TopK) Validate() error {
 	return oneOf("values", f.Values, "f32", "bf16", "fp16")
 }
 
-// pieces is the chunk length on d elements, and what a full and the last, short
+// chunks is the chunk length on d elements, and what a full and the last, short
 // chunk keep.
-func (f TopK) pieces(d int) (chunk, k, last int) {
+func (f TopK) chunks(d int) (chunk, k, last int) {
 	if chunk = f.Chunk; chunk == 0 || chunk > d {
 		chunk = max(1, d)
 	}
@@ -73,7 +73,7 @@ func (f TopK) pieces(d int) (chunk, k, last int) {
 
 // total is how many of d elements travel.
 func (f TopK) total(d int) int {
-	chunk, k, last := f.pieces(d)
+	chunk, k, last := f.chunks(d)
 	return d/chunk*k + last
 }
 
@@ -85,7 +85,7 @@ func (f TopK) Claims(b Block) Claims {
 	d, v := b.Len(), formatOf(f.Values)
 	k := f.total(d)
 	size, exact := indexSize(word(f.Index, "rice"), k, d)
-	if chunk, each, _ := f.pieces(d); f.Index == "varint" && k < d && 2*(chunk-each) < 128 {
+	if chunk, each, _ := f.chunks(d); f.Index == "varint" && k < d && 2*(chunk-each) < 128 {
 		size, exact = k, true // no gap, not even over two chunks, takes a second byte
 	}
 	if f.Index == "block" {
@@ -105,7 +105,7 @@ func (f TopK) Claims(b Block) Claims {
 
 // poorest is the chunk of which the smallest share is kept.
 func (f TopK) poorest(d int) (lo, hi int) {
-	chunk, k, last := f.pieces(d)
+	chunk, k, last := f.chunks(d)
 	if rest := d % chunk; rest > 0 && last*chunk < k*rest {
 		return d - rest, d
 	}
@@ -133,7 +133,7 @@ func (f TopK) New(b Block) (Codec, error) {
 		return f.newSampled(b), nil
 	}
 	c := &topK{d: b.Len(), k: f.total(b.Len()), index: word(f.Index, "rice"), values: formatOf(f.Values)}
-	c.chunk, c.each, c.last = f.pieces(c.d)
+	c.chunk, c.each, c.last = f.chunks(c.d)
 	return c, nil
 }
 

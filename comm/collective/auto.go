@@ -55,8 +55,8 @@ func (a Auto) Choose(size, bytes int) Topology {
 // cost adds up the moves of rank 0, which is nowhere less busy than another.
 func (a Auto) cost(p Plan, bytes int) float64 {
 	sum := 0.0
-	size := func(part Part) float64 {
-		lo, hi := Bounds(part, p.Chunks, bytes)
+	size := func(r Range) float64 {
+		lo, hi := Bounds(r, p.Chunks, bytes)
 		return float64(hi - lo)
 	}
 	for _, m := range p.Moves {

@@ -53,7 +53,7 @@ func (b broken) Plan(at collective.At) collective.Plan {
 	case "short":
 		m = m[:len(m)-1]
 	case "deadlock":
-		m = append([]collective.Move{{To: -1, From: (at.Rank + 1) % at.Size, Recv: collective.Part{Lo: 0, Hi: 1}}}, m...)
+		m = append([]collective.Move{{To: -1, From: (at.Rank + 1) % at.Size, Recv: collective.Range{Lo: 0, Hi: 1}}}, m...)
 	case "wrong chunk":
 		m[0].Recv = m[0].Send
 	case "chunks":
@@ -249,7 +249,7 @@ func TestAllGather(t *testing.T) {
 // The virtual network takes the time of the closed form, 2(P−1)(α + βn/P), to a
 // thousandth, and so does the cost model.
 func TestRingTimeMatchesClosedForm(t *testing.T) {
-	const chunk, bw, lat = 50_000, 1e9, 20e-6 // one piece a chunk
+	const chunk, bw, lat = 50_000, 1e9, 20e-6 // one segment a chunk
 	sizes := []int{2, 8, 64}
 	if !testing.Short() {
 		sizes = append(sizes, 256, 1024)

@@ -17,7 +17,7 @@ type Price struct {
 //
 // Between nodes a byte may take longer than at the ends: Stream from one rank to
 // another, whatever goes to others beside it, and Uplink out of a rack of Rack
-// nodes, which all in it share. Extra is how many bytes each piece of a frame
+// nodes, which all in it share. Extra is how many bytes each segment of a frame
 // counts for there beside its own: what a call costs. All four may be 0.
 type Links struct {
 	Alpha, Beta        float64
@@ -30,7 +30,7 @@ type Links struct {
 
 // Cost prices an all-reduce of at.Bytes in elements of width bytes; at.Rank does
 // not matter. A rank sends one frame at a time, receives one at a time, and waits
-// only for what a frame depends on. Moves are priced whole: that their pieces
+// only for what a frame depends on. Moves are priced whole: that their segments
 // overlap is left out. What ranks share is a bound, not a queue: the time is at
 // least what the busiest NIC and the busiest rack take for all their bytes.
 func Cost(t Topology, at At, width int, l Links) Price {

@@ -2,8 +2,8 @@ package collective
 
 import "slices"
 
-// A plan's moves are cut into pieces of at most so many bytes, and a piece
-// waits only for what it depends on: pieces of the next move leave while those
+// A plan's moves are cut into segments of at most so many bytes, and a segment
+// waits only for what it depends on: segments of the next move leave while those
 // of this one still arrive. Two accesses of a rank to the same elements keep the
 // order of the plan unless both read.
 //
@@ -12,8 +12,8 @@ import "slices"
 // NIC, and the first swap, which all wait for, take longer. Where swaps are long
 // that costs less than a NIC, or on one host a core, that has nothing to do.
 
-// piece is what one frame carries.
-type piece struct {
+// segment is what one frame carries.
+type segment struct {
 	peer   int // index in the group
 	lo, hi int // elements
 	add    bool
@@ -23,13 +23,13 @@ type piece struct {
 	// and, for a receive, the first gone sends must have been made.
 	got, gone int
 	// before is how many receives stand before a send in the plan, were every
-	// piece a move of its own.
+	// segment a move of its own.
 	before int
 }
 
 // program is a plan for n elements, ready to run.
 type program struct {
-	sends, recvs []piece
+	sends, recvs []segment
 	settle       [][2]int // elements whose last change was a sum that was not sent on
 }
 
@@ -45,22 +45,22 @@ func (p *program) may(sent, got int) bool {
 
 const (
 	// ahead is how far the sends of a rank may run ahead of its receives, in
-	// pieces. It bounds what is in flight.
+	// segments. It bounds what is in flight.
 	ahead = 4
 	// window is how many receives a rank is posted for at most: what comes when
 	// nobody waits for it is copied once more, and peers may be ahead of us.
 	window = 4 * ahead
-	// brief is how many pieces a swap has that is waited for before the next.
+	// brief is how many segments a swap has that is waited for before the next.
 	brief = 2 * ahead
 	// lent is how many sends may be under way from where they lie.
 	lent = 2 * ahead
 )
 
-// cut makes the program of a plan for n elements in pieces of at most limit
+// cut makes the program of a plan for n elements in segments of at most limit
 // elements.
 func cut(plan Plan, n, limit int) *program {
 	return cutAt(plan, func(chunk int) int {
-		at, _ := Bounds(Part{chunk, chunk}, plan.Chunks, n)
+		at, _ := Bounds(Range{chunk, chunk}, plan.Chunks, n)
 		return at
 	}, (n+plan.Chunks-1)/plan.Chunks, limit)
 }
@@ -73,7 +73,7 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 	per, edge := grid.per, grid.edge
 	sent, got := make([]int, len(edge)-1), make([]int, len(edge)-1) // 1 + the last access of either kind, 0 without
 	summed := make([]bool, len(edge)-1)
-	g := &program{sends: make([]piece, 0, len(plan.Moves)*per), recvs: make([]piece, 0, len(plan.Moves)*per)}
+	g := &program{sends: make([]segment, 0, len(plan.Moves)*per), recvs: make([]segment, 0, len(plan.Moves)*per)}
 	turn, behind := -1, 0 // of the move before: its peer, and the receives before it
 	for _, m := range plan.Moves {
 		first, base := len(g.sends), len(g.recvs)
@@ -81,8 +81,8 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 		turn, behind = m.To, base
 		soon := m.To >= 0 && m.From >= 0 && m.Send.Lo < m.Recv.Hi && m.Recv.Lo < m.Send.Hi
 		if m.To >= 0 {
-			grid.pieces(m.Send, func(from, to int) {
-				p := piece{peer: m.To, lo: edge[from], hi: edge[to], soon: soon, before: base + len(g.sends) - first}
+			grid.segments(m.Send, func(from, to int) {
+				p := segment{peer: m.To, lo: edge[from], hi: edge[to], soon: soon, before: base + len(g.sends) - first}
 				for c := from; c < to; c++ {
 					p.got = max(p.got, got[c])
 					sent[c], summed[c] = len(g.sends)+1, false
@@ -96,8 +96,8 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 			}
 		}
 		if m.From >= 0 {
-			grid.pieces(m.Recv, func(from, to int) {
-				p := piece{peer: m.From, lo: edge[from], hi: edge[to], add: m.Add}
+			grid.segments(m.Recv, func(from, to int) {
+				p := segment{peer: m.From, lo: edge[from], hi: edge[to], add: m.Add}
 				for c := from; c < to; c++ {
 					p.got, p.gone = max(p.got, got[c]), max(p.gone, sent[c])
 					got[c], summed[c] = len(g.recvs)+1, m.Add
@@ -117,7 +117,7 @@ func cutAt(plan Plan, begin func(chunk int) int, longest, limit int) *program {
 // cells are the same in every move.
 type cells struct {
 	per   int   // cells a chunk
-	limit int   // elements of a piece, at most
+	limit int   // elements of a segment, at most
 	edge  []int // where a cell begins; one more, the end of the last
 }
 
@@ -126,7 +126,7 @@ func newCells(chunks, per, limit int, begin func(chunk int) int) cells {
 	for chunk := range chunks {
 		lo, hi := begin(chunk), begin(chunk+1)
 		for cell := range per {
-			at, _ := Bounds(Part{cell, cell}, per, hi-lo)
+			at, _ := Bounds(Range{cell, cell}, per, hi-lo)
 			g.edge[chunk*per+cell] = lo + at
 		}
 	}
@@ -134,8 +134,8 @@ func newCells(chunks, per, limit int, begin func(chunk int) int) cells {
 	return g
 }
 
-// pieces calls do for the pieces of a part: as many cells as fit.
-func (g cells) pieces(p Part, do func(from, to int)) {
+// segments calls do for the segments of a range: as many cells as fit.
+func (g cells) segments(p Range, do func(from, to int)) {
 	for from, end := p.Lo*g.per, p.Hi*g.per; from < end; {
 		to := from + 1
 		for to < end && g.edge[to+1]-g.edge[from] <= g.limit {

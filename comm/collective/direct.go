@@ -19,7 +19,7 @@ var _ = Topologies.Add("direct", "every rank owns a chunk and talks to all other
 // Plan implements Topology.
 func (Direct) Plan(at At) Plan {
 	p, r := at.Size, at.Rank
-	chunk := func(c int) Part { return Part{c, c + 1} }
+	chunk := func(c int) Range { return Range{c, c + 1} }
 	var m []Move
 	for d := 1; d < p; d++ { // reduce-scatter
 		to, from := (r+d)%p, (r+p-d)%p

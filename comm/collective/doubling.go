@@ -19,7 +19,7 @@ var _ = Topologies.Add("doubling", "recursive doubling: whole vectors, log2 P st
 
 // Plan implements Topology.
 func (Doubling) Plan(at At) Plan {
-	all := Part{0, 1}
+	all := Range{0, 1}
 	core := core(at.Size)
 	return folded(at, core, 1, func() (m []Move) {
 		for bit := 1; bit < core; bit *= 2 {

@@ -72,7 +72,7 @@ func (fu *fusion) plan(t Topology, g Group, width int) *program {
 	for c := range plan.Chunks + 1 {
 		at := 0
 		for _, size := range fu.sizes {
-			begin, _ := Bounds(Part{c, c}, plan.Chunks, size)
+			begin, _ := Bounds(Range{c, c}, plan.Chunks, size)
 			at += begin
 		}
 		fu.begin = append(fu.begin, at)
@@ -94,7 +94,7 @@ func (fu *fusion) copy(xs [][]float32, move func(whole, part []float32)) {
 	at := 0
 	for c := range chunks {
 		for _, x := range xs {
-			lo, hi := Bounds(Part{c, c + 1}, chunks, len(x))
+			lo, hi := Bounds(Range{c, c + 1}, chunks, len(x))
 			move(fu.whole[at:at+hi-lo], x[lo:hi])
 			at += hi - lo
 		}

@@ -22,10 +22,10 @@ var _ = Topologies.Add("halving", "recursive halving and doubling (Rabenseifner)
 func (Halving) Plan(at At) Plan {
 	core := core(at.Size)
 	return folded(at, core, core, func() (m []Move) {
-		mine := Part{0, core}
+		mine := Range{0, core}
 		for bit := core / 2; bit > 0; bit /= 2 {
 			peer, mid := at.Rank^bit, (mine.Lo+mine.Hi)/2
-			keep, give := Part{mine.Lo, mid}, Part{mid, mine.Hi}
+			keep, give := Range{mine.Lo, mid}, Range{mid, mine.Hi}
 			if at.Rank&bit != 0 {
 				keep, give = give, keep
 			}
@@ -34,12 +34,12 @@ func (Halving) Plan(at At) Plan {
 		}
 		for bit := 1; bit < core; bit *= 2 {
 			peer, width := at.Rank^bit, mine.Hi-mine.Lo
-			theirs := Part{mine.Lo + width, mine.Hi + width}
+			theirs := Range{mine.Lo + width, mine.Hi + width}
 			if at.Rank&bit != 0 {
-				theirs = Part{mine.Lo - width, mine.Hi - width}
+				theirs = Range{mine.Lo - width, mine.Hi - width}
 			}
 			m = append(m, Move{To: peer, From: peer, Send: mine, Recv: theirs})
-			mine = Part{min(mine.Lo, theirs.Lo), max(mine.Hi, theirs.Hi)}
+			mine = Range{min(mine.Lo, theirs.Lo), max(mine.Hi, theirs.Hi)}
 		}
 		return m
 	})

@@ -43,7 +43,7 @@ func (t Leaders) Plan(at At) Plan {
 			lead()
 			leading = true
 		}
-		i.Send, i.Recv = Part{0, outer.Chunks}, Part{0, outer.Chunks}
+		i.Send, i.Recv = Range{0, outer.Chunks}, Range{0, outer.Chunks}
 		m = append(m, shifted(i, 1, first))
 	}
 	if !leading {

@@ -80,12 +80,12 @@ func pipeline(chunks int, flows ...flow) Plan {
 	}
 	for t := range last {
 		for _, f := range flows {
-			part := func(late int) (p Part, ok bool) {
+			chunk := func(late int) (p Range, ok bool) {
 				c := t - late
-				return Part{f.first + c, f.first + c + 1}, c >= 0 && c < f.count
+				return Range{f.first + c, f.first + c + 1}, c >= 0 && c < f.count
 			}
-			up, rising := part(f.height - f.depth)
-			down, falling := part(f.height + f.depth)
+			up, rising := chunk(f.height - f.depth)
+			down, falling := chunk(f.height + f.depth)
 			for _, c := range f.children {
 				if c >= 0 && rising {
 					m = append(m, Move{To: -1, From: c, Recv: up, Add: true})

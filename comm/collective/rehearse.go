@@ -9,7 +9,7 @@ import (
 
 // Rehearse is AllReduce of n elements of width bytes without the elements:
 // frames carry nothing and are billed at what they would carry, in the same
-// pieces and the same order. On a virtual clock it takes the time of the real
+// segments and the same order. On a virtual clock it takes the time of the real
 // thing.
 func Rehearse(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, n, width int) (flags uint16, err error) {
 	if len(g.Ranks) < 2 {

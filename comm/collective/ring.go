@@ -19,33 +19,33 @@ var _ = Topologies.Add("ring", "reduce-scatter and all-gather around a ring: lea
 func (Ring) Plan(at At) Plan {
 	all := circle{
 		size: at.Size, me: at.Rank,
-		rank: func(i int) int { return i },
-		part: func(i int) Part { return Part{i, i + 1} },
+		rank:  func(i int) int { return i },
+		slice: func(i int) Range { return Range{i, i + 1} },
 	}
 	return Plan{at.Size, all.gather(all.scatter(make([]Move, 0, 2*(at.Size-1))))}
 }
 
-// circle is some ranks that pass parts of a vector around, as many as they are.
+// circle is some ranks that pass slices of a vector around, as many as they are.
 type circle struct {
 	size, me int
 	rank     func(i int) int
-	part     func(i int) Part
+	slice    func(i int) Range
 }
 
 // scatter appends the reduce-scatter around the circle: member i ends with the
-// sum of part i+1.
+// sum of slice i+1.
 func (c circle) scatter(m []Move) []Move { return c.pass(m, c.me, true) }
 
 // gather appends the all-gather that begins where scatter ended.
 func (c circle) gather(m []Move) []Move { return c.pass(m, c.me+1, false) }
 
-// pass sends part first to the next member, then what came from the one before.
+// pass sends slice first to the next member, then what came from the one before.
 func (c circle) pass(m []Move, first int, add bool) []Move {
 	at := func(i int) int { return (i + c.size) % c.size }
 	for s := range c.size - 1 {
 		m = append(m, Move{
 			To: c.rank(at(c.me + 1)), From: c.rank(at(c.me - 1)),
-			Send: c.part(at(first - s)), Recv: c.part(at(first - s - 1)), Add: add,
+			Send: c.slice(at(first - s)), Recv: c.slice(at(first - s - 1)), Add: add,
 		})
 	}
 	return m

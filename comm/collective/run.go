@@ -45,11 +45,11 @@ func (g Group) at(bytes int) At {
 }
 
 // pieceBytes is how much of a vector one frame carries: enough to outweigh what
-// a frame costs, little enough that a piece is still in the cache when it is
+// a frame costs, little enough that a segment is still in the cache when it is
 // passed on.
 const pieceBytes = 256 << 10
 
-// lendBytes is the size from which sending a piece from where it lies is worth
+// lendBytes is the size from which sending a segment from where it lies is worth
 // the waiting for it.
 const lendBytes = 16 << 10
 
@@ -94,7 +94,7 @@ type runner struct {
 	format  Format
 	program *program
 
-	out   source
+	out   filler
 	posts [window]post    // in a ring: receive i is posts[i%window]
 	loans [lent]comm.Loan // in a ring, too; those of sends before back have ended
 	back  int
@@ -146,7 +146,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 	return r.settle(ctx, len(sends))
 }
 
-func (r *runner) send(ctx context.Context, p *piece, i int) error {
+func (r *runner) send(ctx context.Context, p *segment, i int) error {
 	r.hd.Seq = uint64(i)
 	to, size, x := r.group.Ranks[p.peer], (p.hi-p.lo)*r.format.Width(), r.x[p.lo:p.hi]
 	if err := r.settle(ctx, i+1-lent); err != nil {
@@ -157,7 +157,7 @@ func (r *runner) send(ctx context.Context, p *piece, i int) error {
 			return r.net.SendLent(ctx, to, r.hd, b, &r.loans[i%lent])
 		}
 	}
-	r.out = source{r.format, x}
+	r.out = filler{r.format, x}
 	return r.net.SendFrom(ctx, to, r.hd, size, &r.out)
 }
 
@@ -171,7 +171,7 @@ func (r *runner) settle(ctx context.Context, n int) error {
 	return nil
 }
 
-func (r *runner) post(p *piece, i int) {
+func (r *runner) post(p *segment, i int) {
 	s := &r.posts[i%window]
 	s.hd, s.format, s.x, s.add, s.cut = r.hd, r.format, r.x[p.lo:p.hi], p.add, 0
 	r.net.Post(&s.receipt, r.group.Ranks[p.peer], r.hd.Tag, s)
@@ -188,20 +188,20 @@ func (r *runner) round() {
 	}
 }
 
-// source writes a part of the vector.
-type source struct {
+// filler writes a range of the vector.
+type filler struct {
 	format Format
 	x      []float32
 }
 
-// Fill implements comm.Source.
-func (s *source) Fill(dst []byte) {
+// Fill implements comm.Filler.
+func (s *filler) Fill(dst []byte) {
 	n := len(dst) / s.format.Width()
 	s.format.Put(dst, s.x[:n])
 	s.x = s.x[n:]
 }
 
-// post is a receive that adds to, or replaces, a part of the vector straight
+// post is a receive that adds to, or replaces, a range of the vector straight
 // from where its bytes arrived.
 type post struct {
 	receipt comm.Receipt
@@ -209,7 +209,7 @@ type post struct {
 	format  Format
 	x       []float32
 	add     bool
-	part    [8]byte // of an element that was cut
+	rest    [8]byte // of an element that was cut
 	cut     int     // how much of it is there
 }
 
@@ -218,21 +218,21 @@ func (s *post) Begin(h *comm.Header, size int) error {
 	return expect(h, &s.hd, size, len(s.x)*s.format.Width())
 }
 
-// Piece implements comm.Sink.
-func (s *post) Piece(b []byte) {
+// Take implements comm.Sink.
+func (s *post) Take(b []byte) {
 	w := s.format.Width()
 	if s.cut > 0 {
-		n := copy(s.part[s.cut:w], b)
+		n := copy(s.rest[s.cut:w], b)
 		s.cut, b = s.cut+n, b[n:]
 		if s.cut < w {
 			return
 		}
-		s.apply(s.part[:w])
+		s.apply(s.rest[:w])
 		s.cut = 0
 	}
 	whole := len(b) / w * w
 	s.apply(b[:whole])
-	s.cut = copy(s.part[:], b[whole:])
+	s.cut = copy(s.rest[:], b[whole:])
 }
 
 func (s *post) apply(b []byte) {
@@ -261,15 +261,15 @@ func expect(in, hd *comm.Header, size, want int) error {
 // programs remembers programs: for small vectors, making one would take longer
 // than running it. One process may be all ranks of a virtual cluster, and exchange
 // vectors of many lengths in a step: 256 ranks with the tensors of ResNet-50 have
-// 7,000 programs of 10 pieces, with its buckets of 4 MB in rings 6,000 of 300. The
-// pieces of all programs take 50 MB at most.
-var programs = memory{by: map[question]*program{}, most: 1 << 21}
+// 7,000 programs of 10 segments, with its buckets of 4 MB in rings 6,000 of 300. The
+// segments of all programs take 50 MB at most.
+var programs = cache{by: map[question]*program{}, most: 1 << 21}
 
-type memory struct {
-	most   int // pieces
-	mu     sync.RWMutex
-	by     map[question]*program
-	pieces int
+type cache struct {
+	most     int // segments
+	mu       sync.RWMutex
+	by       map[question]*program
+	segments int
 }
 
 type question struct {
@@ -278,7 +278,7 @@ type question struct {
 	n, limit int
 }
 
-func (m *memory) get(t Topology, at At, n, limit int) *program {
+func (m *cache) get(t Topology, at At, n, limit int) *program {
 	if !reflect.TypeOf(t).Comparable() {
 		return cut(t.Plan(at), n, limit)
 	}
@@ -296,9 +296,9 @@ func (m *memory) get(t Topology, at At, n, limit int) *program {
 		if known := m.by[q]; known != nil { // another goroutine was faster
 			return known
 		}
-		if m.pieces += n; m.pieces > m.most {
+		if m.segments += n; m.segments > m.most {
 			clear(m.by)
-			m.pieces = n
+			m.segments = n
 		}
 		m.by[q] = p
 	}

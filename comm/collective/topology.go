@@ -1,6 +1,6 @@
 // Package collective moves vectors between all ranks. A topology is data: a
 // plan of moves over chunks of the vector. One function proves a plan, one
-// prices it, one cuts it into pieces that overlap, one executes it; none of
+// prices it, one cuts it into segments that overlap, one executes it; none of
 // them knows a topology.
 package collective
 
@@ -18,15 +18,15 @@ type At struct {
 	Node int
 }
 
-// Part is a range of chunks [Lo, Hi).
-type Part struct{ Lo, Hi int }
+// Range is the chunks [Lo, Hi).
+type Range struct{ Lo, Hi int }
 
-// Move is one step of a rank: send a part to a peer and receive one from a
+// Move is one step of a rank: send some chunks to a peer and receive some from a
 // peer, both at once. To or From is −1 when there is nothing to send or
 // receive. What arrives is added to what the rank holds, or replaces it.
 type Move struct {
 	To, From   int
-	Send, Recv Part
+	Send, Recv Range
 	Add        bool
 }
 
@@ -48,9 +48,9 @@ type Topology interface {
 // Topologies holds every topology by name.
 var Topologies = registry.New[Topology]("topology")
 
-// Bounds gives the elements [lo, hi) of a part when n elements are cut into
+// Bounds gives the elements [lo, hi) of a range when n elements are cut into
 // chunks chunks; sizes differ by one at most.
-func Bounds(p Part, chunks, n int) (lo, hi int) {
+func Bounds(p Range, chunks, n int) (lo, hi int) {
 	at := func(c int) int { return c*(n/chunks) + min(c, n%chunks) }
 	return at(p.Lo), at(p.Hi)
 }
@@ -69,7 +69,7 @@ func core(size int) int {
 // ones, at least half of them: rank core+i hands its vector to rank i first and
 // gets the sum from it last.
 func folded(at At, core, chunks int, inner func() []Move) Plan {
-	all := Part{0, chunks}
+	all := Range{0, chunks}
 	if at.Rank >= core {
 		host := at.Rank - core
 		return Plan{chunks, []Move{{To: host, From: -1, Send: all}, {To: -1, From: host, Recv: all}}}

@@ -56,9 +56,9 @@ func grid(at At, x int) Plan {
 		column, row := at.Rank%x, at.Rank/x
 		// A rank's place in its row decides which of x runs of y chunks it comes
 		// to hold; its place in the column, which chunk of these.
-		along := circle{size: x, me: column, rank: func(i int) int { return row*x + i }, part: func(i int) Part { return Part{i * y, (i + 1) * y} }}
+		along := circle{size: x, me: column, rank: func(i int) int { return row*x + i }, slice: func(i int) Range { return Range{i * y, (i + 1) * y} }}
 		own := (column + 1) % x
-		across := circle{size: y, me: row, rank: func(i int) int { return i*x + column }, part: func(i int) Part { return Part{own*y + i, own*y + i + 1} }}
+		across := circle{size: y, me: row, rank: func(i int) int { return i*x + column }, slice: func(i int) Range { return Range{own*y + i, own*y + i + 1} }}
 		m := along.scatter(nil)
 		m = across.scatter(m)
 		m = across.gather(m)

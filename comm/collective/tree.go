@@ -5,7 +5,7 @@ package collective
 // needs P·log2 P. The fewest frames are the least work where many ranks share
 // few cores; the root's n·log2 P elements are too many for large vectors.
 //
-// Of vectors of many pieces a rank passes hardly any on before the last has come,
+// Of vectors of many segments a rank passes hardly any on before the last has come,
 // and its children share its NIC, so that the deepest subtree has to wait: on the
 // virtual cluster 64 MB at 1 Gb/s take 1.23 times the closed form with 4 ranks, 1.46
 // with 8, 1.69 with 16 and 1.91 with 32.
@@ -24,7 +24,7 @@ var _ = Topologies.Add("tree", "binomial tree to rank 0 and back: fewest frames,
 
 // Plan implements Topology.
 func (Tree) Plan(at At) Plan {
-	all := Part{0, 1}
+	all := Range{0, 1}
 	var m []Move
 	bit := 1
 	for ; bit < at.Size && at.Rank&bit == 0; bit *= 2 {

@@ -60,8 +60,8 @@ func newProof(t Topology, at At) (*proof, error) {
 	return p, nil
 }
 
-func (p *proof) allows(rank, peer int, part Part) bool {
-	return peer < p.size && peer != rank && part.Lo >= 0 && part.Hi <= p.chunks && part.Lo < part.Hi
+func (p *proof) allows(rank, peer int, chunks Range) bool {
+	return peer < p.size && peer != rank && chunks.Lo >= 0 && chunks.Hi <= p.chunks && chunks.Lo < chunks.Hi
 }
 
 // order finds an order in which the moves can be made, and looks at the shape of
@@ -69,7 +69,7 @@ func (p *proof) allows(rank, peer int, part Part) bool {
 func (p *proof) order() error {
 	type frame struct {
 		from, to int
-		part     Part
+		chunks   Range
 	}
 	wires := map[[2]int][]frame{}
 	at, sent := make([]int, p.size), make([]bool, p.size)
@@ -98,8 +98,8 @@ func (p *proof) order() error {
 				waiting[m.From] = append(waiting[m.From], r)
 				break
 			}
-			if f := wires[k][0]; f.part != m.Recv {
-				return fmt.Errorf("rank %d, move %d: %d sent chunks %v, expected %v", r, at[r], m.From, f.part, m.Recv)
+			if f := wires[k][0]; f.chunks != m.Recv {
+				return fmt.Errorf("rank %d, move %d: %d sent chunks %v, expected %v", r, at[r], m.From, f.chunks, m.Recv)
 			}
 			wires[k] = wires[k][1:]
 			p.done = append(p.done, half{r, at[r], true})

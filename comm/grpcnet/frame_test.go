@@ -169,7 +169,7 @@ func TestF14DamagedFrames(t *testing.T) {
 type sumTrap struct{ got int }
 
 func (*sumTrap) Begin(*comm.Header, int) error { return nil }
-func (s *sumTrap) Piece(b []byte)              { s.got += len(b) }
+func (s *sumTrap) Take(b []byte)               { s.got += len(b) }
 
 // A sink is not fed from a message whose checksum is wrong: a sum cannot be taken
 // back.

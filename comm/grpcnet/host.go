@@ -118,7 +118,7 @@ func (h *host) send(ctx context.Context, to int, f comm.Frame) error {
 }
 
 // SendFrom implements comm.Streamer.
-func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, src comm.Source) error {
+func (h *host) SendFrom(ctx context.Context, to int, hd comm.Header, size int, src comm.Filler) error {
 	f := comm.Frame{Header: hd, Billed: size}
 	if hd.Kind == comm.Control || hd.Kind == comm.Report {
 		f.Billed = 0

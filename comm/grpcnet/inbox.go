@@ -118,7 +118,7 @@ func (a *inbox) begin(hdr []byte) error {
 func (a *inbox) add(b []byte) int {
 	b = b[:min(len(b), a.size-a.got)]
 	if a.claimed {
-		a.sink.Piece(b)
+		a.sink.Feed(b)
 		a.got += len(b)
 		return len(b)
 	}

@@ -106,7 +106,7 @@ func (n *lane) leave() { n.turn <- struct{}{} }
 
 // sendFrom writes a frame whose body comes from src. It waits until the other
 // process has made room, no longer than the net's deadline; t counts that.
-func (n *lane) sendFrom(ctx context.Context, f comm.Frame, size int, src comm.Source, t *comm.Traffic) (ok bool, err error) {
+func (n *lane) sendFrom(ctx context.Context, f comm.Frame, size int, src comm.Filler, t *comm.Traffic) (ok bool, err error) {
 	if size > wholeLimit {
 		return false, nil
 	}

@@ -32,7 +32,7 @@ func (p *pattern) Begin(h *comm.Header, size int) error {
 	return nil
 }
 
-func (p *pattern) Piece(b []byte) {
+func (p *pattern) Take(b []byte) {
 	time.Sleep(p.slow)
 	for i := range b {
 		p.bad = p.bad || b[i] != byte((p.at+i)*7)
@@ -182,7 +182,7 @@ func TestCheckedStreams(t *testing.T) {
 				return err
 			}
 			p := &pattern{size: size}
-			if p.Piece(f.Body); p.at != size || p.bad {
+			if p.Take(f.Body); p.at != size || p.bad {
 				return fmt.Errorf("%d of %d bytes, damaged %v", p.at, size, p.bad)
 			}
 			f.Release()

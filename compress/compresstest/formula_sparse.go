@@ -269,7 +269,7 @@ func stromFormula(f compress.Family, blocks []compress.Block, _ bool) (formula, 
 	in := plain{blocks, func(_ compress.Block, g []float64, _ compress.Step) want {
 		return reaching(g, tau, func(v float64) float64 { return signed(tau, v) })
 	}}
-	return newMemory(in, blocks, 1, 0), nil
+	return newFed(in, blocks, 1, 0), nil
 }
 
 // adaComp has a residual for each rank.

@@ -43,7 +43,7 @@ type avgPoolOp struct {
 	avgPool
 }
 
-func (a avgPoolOp) forward(_ *run, p *piece) {
+func (a avgPoolOp) forward(_ *run, p *microbatch) {
 	clear(p.y)
 	a.each(p.n(), func(o int, w window) {
 		y := p.y[o*a.c : (o+1)*a.c]
@@ -57,7 +57,7 @@ func (a avgPoolOp) forward(_ *run, p *piece) {
 	})
 }
 
-func (a avgPoolOp) backward(r *run, p *piece) {
+func (a avgPoolOp) backward(r *run, p *microbatch) {
 	if p.dx == nil {
 		return
 	}

@@ -83,8 +83,8 @@ type momentsOp struct {
 // pairs is two sums a channel: of x and x² ahead, of dy and dy·x back.
 type pairs struct{ first, second []float64 }
 
-// of returns the sums of a piece's lane, which begin with its first piece.
-func (o *momentsOp) of(p *piece) (first, second []float64) {
+// of returns the sums of a microbatch's lane, which begin with its first microbatch.
+func (o *momentsOp) of(p *microbatch) (first, second []float64) {
 	l := &o.lanes[p.lane]
 	if p.fresh {
 		clear(l.first)
@@ -102,23 +102,23 @@ func (o *momentsOp) total(r *run, i int) (first, second float64) {
 	return first, second
 }
 
-func (o *momentsOp) forward(r *run, p *piece) {
+func (o *momentsOp) forward(r *run, p *microbatch) {
 	if r.train {
 		s, t := o.of(p)
 		f32.Moments(s, t, p.x)
 	}
 }
 
-func (o *momentsOp) backward(_ *run, p *piece) {
+func (o *momentsOp) backward(_ *run, p *microbatch) {
 	if p.dx != nil {
 		f32.NormGrad(p.dx, p.dy, p.x, o.k, o.p, o.q)
 	}
 }
 
-func (o *momentsOp) begin(*run, *piece, direction) {}
+func (o *momentsOp) begin(*run, *microbatch, direction) {}
 
 // end of the forward pass knows the batch.
-func (o *momentsOp) end(r *run, _ *piece, d direction) {
+func (o *momentsOp) end(r *run, _ *microbatch, d direction) {
 	if d == back {
 		return
 	}
@@ -180,16 +180,16 @@ type normaliseOp struct {
 	*momentsOp
 }
 
-func (o *normaliseOp) forward(_ *run, p *piece) {
+func (o *normaliseOp) forward(_ *run, p *microbatch) {
 	f32.ScaleShift(p.y, p.x, o.a, o.b, p.add, o.relu)
 }
 
-func (o *normaliseOp) backward(_ *run, p *piece) {
+func (o *normaliseOp) backward(_ *run, p *microbatch) {
 	s, t := o.of(p)
 	f32.NormGradSums(s, t, p.dy, p.x, p.y)
 }
 
-func (o *normaliseOp) end(r *run, _ *piece, d direction) {
+func (o *normaliseOp) end(r *run, _ *microbatch, d direction) {
 	if d == back {
 		o.differentiate(r)
 	}

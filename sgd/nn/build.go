@@ -65,7 +65,7 @@ type traits struct {
 	gathers        bool // it sums over the batch: what reads y waits for all samples
 	whole          bool // it works on the batch as a whole, on several threads by itself
 	holds          bool // it reads all of dy at the end of the stage
-	weights        int  // of its matrix products in the pieces, and rows that a
+	weights        int  // of its matrix products in its tasks, and rows that a
 	rows           int  // sample has in them; 0 without
 }
 

@@ -199,7 +199,7 @@ func TestLayerGradients(t *testing.T) {
 			// In front nothing asks for the gradient of the input.
 			net = mustNet(t, in, 4, 0, Sequential{layers, back}...)
 			newExample(net, 3, 2).differences(t, 4)
-			newExample(net, 33, 2).compare(t, 1e-5) // several lanes and pieces
+			newExample(net, 33, 2).compare(t, 1e-5) // several lanes and microbatches
 		})
 	}
 }

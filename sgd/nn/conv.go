@@ -88,13 +88,13 @@ type convOp struct {
 	part                    []float32           // partial sums of dW
 	db                      [maxLanes][]float64 // and of db, if there is a bias
 	run                     *run
-	all                     *piece
+	all                     *microbatch
 
 	packPiece, weightPiece func(i, slot int)
 }
 
 // begin packs the weights for the pass.
-func (c *convOp) begin(r *run, all *piece, d direction) {
+func (c *convOp) begin(r *run, all *microbatch, d direction) {
 	forward, backward := c.PackLen()
 	c.ahead, c.back = nil, nil
 	switch {
@@ -113,7 +113,7 @@ func (c *convOp) pack(i, slot int) {
 	c.Pack(&c.run.slots[slot].conv, i, c.ahead, c.back, c.run.weights(c.weight))
 }
 
-func (c *convOp) forward(r *run, p *piece) {
+func (c *convOp) forward(r *run, p *microbatch) {
 	var bias []float32
 	if c.bias >= 0 {
 		bias = r.param(c.bias)
@@ -121,7 +121,7 @@ func (c *convOp) forward(r *run, p *piece) {
 	c.Forward(&r.slots[p.slot].conv, c.ahead, bias, c.relu, p.x, p.y, p.n())
 }
 
-func (c *convOp) backward(r *run, p *piece) {
+func (c *convOp) backward(r *run, p *microbatch) {
 	switch {
 	case c.bias >= 0:
 		if p.fresh {
@@ -137,14 +137,14 @@ func (c *convOp) backward(r *run, p *piece) {
 }
 
 // end of the backward pass: all of dy is there now.
-func (c *convOp) end(r *run, all *piece, d direction) {
+func (c *convOp) end(r *run, all *microbatch, d direction) {
 	if d == ahead {
 		return
 	}
-	pieces, floats := c.WeightPieces(r.n)
+	tasks, floats := c.WeightPieces(r.n)
 	grow(&c.part, floats)
 	c.run, c.all = r, all
-	r.share(pieces, r.n*r.at.cost, c.weightPiece)
+	r.share(tasks, r.n*r.at.cost, c.weightPiece)
 	c.SumWeights(r.slope(c.weight), c.part, r.n)
 	if c.bias < 0 {
 		return
@@ -164,7 +164,7 @@ func (c *convOp) weights(i, slot int) {
 
 // biasGrad takes dy back through a ReLU, if there was one, and adds up its
 // columns.
-func biasGrad(sum []float64, p *piece, relu bool) {
+func biasGrad(sum []float64, p *microbatch, relu bool) {
 	if relu {
 		f32.ReLUGradColSums(sum, p.dy, p.y)
 	} else {

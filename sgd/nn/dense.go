@@ -55,7 +55,7 @@ type denseOp struct {
 	db []float64
 }
 
-func (d *denseOp) forward(r *run, p *piece) {
+func (d *denseOp) forward(r *run, p *microbatch) {
 	gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.weights(d.weight), d.in, p.y, d.out)
 	f32.BiasReLU(p.y, r.param(d.bias), d.relu)
 	if d.drop != nil && r.train {
@@ -63,7 +63,7 @@ func (d *denseOp) forward(r *run, p *piece) {
 	}
 }
 
-func (d *denseOp) backward(r *run, p *piece) {
+func (d *denseOp) backward(r *run, p *microbatch) {
 	if d.drop != nil {
 		f32.Scale(p.dy, d.drop.scale)
 	}

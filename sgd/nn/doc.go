@@ -20,7 +20,7 @@
 // rows of ky, kx, in, one an output channel.
 //
 // A pass runs on up to par.Threads goroutines, or sgd.Pass.Threads if that is
-// less, yet the results are bit-identical at any number: work is cut into pieces
+// less, yet the results are bit-identical at any number: work is cut into microbatches
 // that depend only on shapes, and partial sums are added in a fixed order.
 //
 // The arithmetic is float32, by the kernels of internal/f32, internal/conv and

@@ -46,7 +46,7 @@ func (*dropout) traits() traits     { return traits{spoils: true, passes: true} 
 func (d *dropout) instance([]op) op { return dropoutOp{dropout: d} }
 
 // mask drops values of from on the way to to, which may be the same.
-func (d *dropout) mask(r *run, p *piece, from, to []float32) {
+func (d *dropout) mask(r *run, p *microbatch, from, to []float32) {
 	layer := rng.New(r.seed, "dropout").With(d.layer)
 	for s := p.lo; s < p.hi; s++ {
 		key := layer.With(r.first + uint64(s))
@@ -70,7 +70,7 @@ type dropoutOp struct {
 	*dropout
 }
 
-func (d dropoutOp) forward(r *run, p *piece) {
+func (d dropoutOp) forward(r *run, p *microbatch) {
 	if r.train {
 		d.mask(r, p, p.x, p.y)
 	} else {
@@ -78,4 +78,4 @@ func (d dropoutOp) forward(r *run, p *piece) {
 	}
 }
 
-func (d dropoutOp) backward(r *run, p *piece) { d.mask(r, p, p.dy, p.dy) }
+func (d dropoutOp) backward(r *run, p *microbatch) { d.mask(r, p, p.dy, p.dy) }

@@ -13,7 +13,7 @@ type turn struct {
 	shape sgd.Shape
 }
 
-func (t *turn) forward(_ *run, p *piece) {
+func (t *turn) forward(_ *run, p *microbatch) {
 	c, plane := t.shape.C, t.shape.H*t.shape.W
 	for s := range p.n() {
 		x, y := p.x[s*c*plane:(s+1)*c*plane], p.y[s*c*plane:(s+1)*c*plane]
@@ -27,4 +27,4 @@ func (t *turn) forward(_ *run, p *piece) {
 	}
 }
 
-func (t *turn) backward(*run, *piece) {} // nothing before it learns
+func (t *turn) backward(*run, *microbatch) {} // nothing before it learns

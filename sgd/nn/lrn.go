@@ -43,14 +43,14 @@ type lrnOp struct {
 	s, f []float32 // s as above and s^−β, of the batch
 }
 
-func (o *lrnOp) begin(r *run, _ *piece, d direction) {
+func (o *lrnOp) begin(r *run, _ *microbatch, d direction) {
 	if d == ahead {
 		grow(&o.s, r.n*o.Len())
 		grow(&o.f, r.n*o.Len())
 	}
 }
 
-func (o *lrnOp) forward(r *run, p *piece) {
+func (o *lrnOp) forward(r *run, p *microbatch) {
 	size := o.Len()
 	square := r.space(p.slot, size)
 	alpha := float32(o.Alpha / float64(o.Size*o.Size))
@@ -70,7 +70,7 @@ func (o *lrnOp) forward(r *run, p *piece) {
 	}
 }
 
-func (o *lrnOp) backward(r *run, p *piece) {
+func (o *lrnOp) backward(r *run, p *microbatch) {
 	if p.dx == nil {
 		return
 	}

@@ -45,13 +45,13 @@ type maxPoolOp struct {
 	where []uint8 // per output, which pixel of its window
 }
 
-func (m *maxPoolOp) begin(r *run, _ *piece, d direction) {
+func (m *maxPoolOp) begin(r *run, _ *microbatch, d direction) {
 	if d == ahead {
 		grow(&m.where, r.n*m.shape().Len())
 	}
 }
 
-func (m *maxPoolOp) forward(_ *run, p *piece) {
+func (m *maxPoolOp) forward(_ *run, p *microbatch) {
 	where := m.where[p.lo*m.shape().Len():]
 	m.each(p.n(), func(o int, w window) {
 		lo, hi := o*m.c, (o+1)*m.c
@@ -59,7 +59,7 @@ func (m *maxPoolOp) forward(_ *run, p *piece) {
 	})
 }
 
-func (m *maxPoolOp) backward(_ *run, p *piece) {
+func (m *maxPoolOp) backward(_ *run, p *microbatch) {
 	if p.dx == nil {
 		return
 	}

@@ -26,7 +26,7 @@ type Net struct {
 var _ sgd.Model = (*Net)(nil)
 
 // evalChunk bounds the memory of an evaluation: larger batches go through in
-// pieces of this many samples.
+// microbatches of this many samples.
 const evalChunk = 128
 
 // New binds layers to inputs of shape in. The last layer must have one output

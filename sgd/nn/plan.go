@@ -2,7 +2,7 @@ package nn
 
 import "slices"
 
-// The plan of a program says in which pieces it runs and where everything lies.
+// The plan of a program says in which microbatches it runs and where everything lies.
 //
 // Nodes are cut into stages. Within a stage a few samples at a time go through
 // all of its nodes, so that what one node writes is in cache when the next one
@@ -13,32 +13,32 @@ import "slices"
 // gradients, a stage has at most one layer with large weights.
 //
 // Lanes are what goroutines take: the samples of lane l of L are l·N/L to
-// (l+1)·N/L − 1, in pieces, with partial sums of their own; sums are added up
-// in the order of lanes. Lanes and pieces follow from shapes and N alone, and
+// (l+1)·N/L − 1, in microbatches, with partial sums of their own; sums are added up
+// in the order of lanes. Lanes and microbatches follow from shapes and N alone, and
 // so do the bits.
 
 const (
-	maxLanes      = 16
-	pieceFloats   = 1 << 16 // of activations that a piece touches: 256 KiB
-	leastRows     = 64      // that a matrix product should have
-	weightTraffic = 1 << 20 // weights that all lanes of a stage read, but at least four do
+	maxLanes         = 16
+	microbatchFloats = 1 << 16 // of activations that a microbatch touches: 256 KiB
+	leastRows        = 64      // that a matrix product should have
+	weightTraffic    = 1 << 20 // weights that all lanes of a stage read, but at least four do
 )
 
 // stage is a run of nodes, and how a batch is cut in it.
 type stage struct {
 	from, to int // nodes
 	whole    bool
-	group    int // samples in a piece at most, if not whole
+	group    int // samples in a microbatch at most, if not whole
 	least    int // samples that a lane should have
 	lanes    int // at most
-	local    int // values a sample has in the memory of a piece
+	local    int // values a sample has in the memory of a microbatch
 	cost     int // of a sample, in values touched
 	// Spans of its nodes, which lie together.
 	firstSpan, spans int
 }
 
 // place is where a value or gradient lies: size values a sample, from off
-// (in values a sample) of the memory of the pass or, if local, of the piece.
+// (in values a sample) of the memory of the pass or, if local, of the microbatch.
 type place struct {
 	off, size int
 	local     bool
@@ -108,7 +108,7 @@ func (p *plan) cut() {
 	}
 }
 
-// size decides on pieces and lanes.
+// size decides on microbatches and lanes.
 func (p *plan) size(s *stage, b *builder) {
 	s.lanes, s.group, s.least = maxLanes, 1, 1
 	touched := b.shape(p.nodes[s.from].x).Len()
@@ -130,7 +130,7 @@ func (p *plan) size(s *stage, b *builder) {
 		s.spans += len(n.spans)
 	}
 	s.cost += touched
-	s.group = max(s.group, pieceFloats/touched)
+	s.group = max(s.group, microbatchFloats/touched)
 	if s.whole {
 		s.lanes, s.group = 1, 0
 	}
@@ -146,7 +146,7 @@ func (s *stage) cutBatch(n int) int {
 }
 
 // placeValues gives memory to activations: for good to what the backward pass
-// or another stage reads, within the piece to the rest.
+// or another stage reads, within the microbatch to the rest.
 func (p *plan) placeValues(b *builder, out int, stageOf []int) {
 	life := make([]lifetime, len(b.values)) // on the clock of nodes
 	kept := make([]bool, len(b.values))
@@ -299,7 +299,7 @@ func (s *slopes) touch(i int, w *wiring, dy int) {
 	}
 }
 
-// shareRoom places gradients. What lives in one stage lives in the piece, where
+// shareRoom places gradients. What lives in one stage lives in the microbatch, where
 // activations lie in the forward pass.
 func (p *plan) shareRoom(s *slopes, stageOf []int) {
 	var across []*lifetime

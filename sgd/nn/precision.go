@@ -85,14 +85,14 @@ func ParsePrecision(s string) (Precision, error) {
 	return 0, fmt.Errorf("nn: no precision %q; there are float32, bfloat16 and float16", s)
 }
 
-// memory is what a pass keeps from stage to stage: float32 values or, where
+// kept is what a pass keeps from stage to stage: float32 values or, where
 // the run is half, two bytes each.
-type memory struct {
+type kept struct {
 	full []float32
 	half []byte
 }
 
-func (m *memory) grow(values int, half bool) {
+func (m *kept) grow(values int, half bool) {
 	if half {
 		grow(&m.half, 2*values)
 	} else {
@@ -130,20 +130,20 @@ const (
 	buffers
 )
 
-// keep stores v, what a node has written to place at of a piece, if there it is
+// keep stores v, what a node has written to place at of a microbatch, if there it is
 // kept in halves.
-func (r *run) keep(p *piece, at place, of *memory, v []float32) {
+func (r *run) keep(p *microbatch, at place, of *kept, v []float32) {
 	if r.half != nil && !at.local {
 		lo := at.off*r.n + p.lo*at.size
 		r.half.encode(of.half[2*lo:2*(lo+len(v))], v)
 	}
 }
 
-func (r *run) keepValue(p *piece, v int, x []float32)    { r.keep(p, r.plan.values[v], &r.acts, x) }
-func (r *run) keepGradient(p *piece, g int, x []float32) { r.keep(p, r.grads[g], &r.slopes, x) }
+func (r *run) keepValue(p *microbatch, v int, x []float32)    { r.keep(p, r.plan.values[v], &r.acts, x) }
+func (r *run) keepGradient(p *microbatch, g int, x []float32) { r.keep(p, r.grads[g], &r.slopes, x) }
 
 // keepBack stores what node n has left behind in the backward pass.
-func (r *run) keepBack(p *piece, n int) {
+func (r *run) keepBack(p *microbatch, n int) {
 	w, t := &r.wires[n], r.nodes[n].traits()
 	if t.spoils || t.passes || w.copy >= 0 {
 		r.keepGradient(p, w.left(), p.dy)
@@ -163,10 +163,10 @@ func (w *wiring) left() int {
 
 // unfold decodes what node n reads of the whole batch at the end of the
 // backward pass.
-func (r *run) unfold(p *piece, n int) {
+func (r *run) unfold(p *microbatch, n int) {
 	w := &r.wires[n]
-	all := piece{hi: r.n, slot: noSlot}
-	decode := func(buf *[]float32, at place, of *memory) []float32 {
+	all := microbatch{hi: r.n, slot: noSlot}
+	decode := func(buf *[]float32, at place, of *kept) []float32 {
 		if at.local {
 			return nil
 		}

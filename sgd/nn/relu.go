@@ -27,5 +27,5 @@ func (reluBound) instance([]op) op { return relu{} }
 
 type relu struct{ noHooks }
 
-func (relu) forward(_ *run, p *piece)  { f32.ReLU(p.y, p.x) }
-func (relu) backward(_ *run, p *piece) { f32.ReLUGrad(p.dy, p.dy, p.y) }
+func (relu) forward(_ *run, p *microbatch)  { f32.ReLU(p.y, p.x) }
+func (relu) backward(_ *run, p *microbatch) { f32.ReLUGrad(p.dy, p.dy, p.y) }

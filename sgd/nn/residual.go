@@ -76,7 +76,7 @@ type joinOp struct {
 	join
 }
 
-func (j joinOp) forward(_ *run, p *piece) {
+func (j joinOp) forward(_ *run, p *microbatch) {
 	if j.relu {
 		f32.AddReLU(p.y, p.x, p.add)
 	} else {
@@ -84,7 +84,7 @@ func (j joinOp) forward(_ *run, p *piece) {
 	}
 }
 
-func (j joinOp) backward(_ *run, p *piece) {
+func (j joinOp) backward(_ *run, p *microbatch) {
 	if j.relu {
 		f32.ReLUGrad(p.dy, p.dy, p.y)
 	}
@@ -104,12 +104,12 @@ type thinOp struct {
 	thin
 }
 
-func (t *thinOp) forward(_ *run, p *piece) {
+func (t *thinOp) forward(_ *run, p *microbatch) {
 	clear(p.y)
 	t.pixels(p.n(), func(at, to int) { copy(p.y[to:], p.x[at:at+t.in.C]) })
 }
 
-func (t *thinOp) backward(_ *run, p *piece) {
+func (t *thinOp) backward(_ *run, p *microbatch) {
 	if p.dx == nil {
 		return
 	}

@@ -11,19 +11,19 @@ import (
 
 // op is the working part of a node in one Scratch.
 //
-// forward computes the samples of a piece. backward adds to the partial sums of
-// the piece's lane and, unless p.dx is nil, fills dx; x and y are there if its
+// forward computes the samples of a microbatch. backward adds to the partial sums of
+// the microbatch's lane and, unless p.dx is nil, fills dx; x and y are there if its
 // traits ask for them. Both are called by several goroutines at a time, with
-// pieces of different lanes and slots.
+// microbatches of different lanes and slots.
 //
-// begin and end are called before and behind all pieces of the stage, in both
-// passes, with the whole batch for a piece: what of it is not memory of the pass
+// begin and end are called before and after all microbatches of the stage, in both
+// passes, with the whole batch for a microbatch: what of it is not memory of the pass
 // is nil.
 type op interface {
-	begin(r *run, all *piece, d direction)
-	forward(r *run, p *piece)
-	backward(r *run, p *piece)
-	end(r *run, all *piece, d direction)
+	begin(r *run, all *microbatch, d direction)
+	forward(r *run, p *microbatch)
+	backward(r *run, p *microbatch)
+	end(r *run, all *microbatch, d direction)
 }
 
 type direction bool
@@ -36,11 +36,11 @@ const (
 // noHooks is for operations with nothing to begin or end.
 type noHooks struct{}
 
-func (noHooks) begin(*run, *piece, direction) {}
-func (noHooks) end(*run, *piece, direction)   {}
+func (noHooks) begin(*run, *microbatch, direction) {}
+func (noHooks) end(*run, *microbatch, direction)   {}
 
-// piece is some samples of a pass, as one node sees them.
-type piece struct {
+// microbatch is some samples of a pass, as one node sees them.
+type microbatch struct {
 	lo, hi     int  // samples
 	lane, slot int  // slot is the goroutine's
 	fresh      bool // the first of its lane: sums begin
@@ -52,7 +52,7 @@ type piece struct {
 // noSlot is the slot of the batch as a whole, which no goroutine has to itself.
 const noSlot = -1
 
-func (p *piece) n() int { return p.hi - p.lo }
+func (p *microbatch) n() int { return p.hi - p.lo }
 
 const (
 	maxSlots  = 64      // goroutines a pass uses at most
@@ -77,7 +77,7 @@ type run struct {
 	team        par.Team
 
 	x            []float32 // the samples
-	acts, slopes memory
+	acts, slopes kept
 	slots        [maxSlots]slot
 
 	// If half: weights as products read them, and one node's x and dy of the
@@ -88,7 +88,7 @@ type run struct {
 		from []byte
 	}
 
-	batch piece // as a whole
+	batch microbatch // as a whole
 
 	// The stage in progress.
 	at                        *stage
@@ -99,7 +99,7 @@ type run struct {
 
 // slot is what a goroutine has of its own.
 type slot struct {
-	piece
+	microbatch
 	local []float32
 	space []float32 // for an operation, while it is called
 	conv  conv.Space
@@ -208,9 +208,9 @@ func (r *run) tell(s *stage, d direction) error {
 	return nil
 }
 
-// doForward takes a lane through the stage, piece by piece.
+// doForward takes a lane through the stage, microbatch by microbatch.
 func (r *run) doForward(lane, slot int) {
-	p := &r.slots[slot].piece
+	p := &r.slots[slot].microbatch
 	for p.begin(r, lane, slot); p.next(r); {
 		for n := r.at.from; n < r.at.to; n++ {
 			p.show(r, n, ahead)
@@ -224,7 +224,7 @@ func (r *run) doForward(lane, slot int) {
 
 // doBackward takes a lane back.
 func (r *run) doBackward(lane, slot int) {
-	p := &r.slots[slot].piece
+	p := &r.slots[slot].microbatch
 	for p.begin(r, lane, slot); p.next(r); {
 		for n := r.at.to - 1; n >= r.at.from; n-- {
 			w := &r.wires[n]
@@ -248,16 +248,16 @@ func (r *run) doBackward(lane, slot int) {
 	}
 }
 
-// whole is the batch as one piece, for node n.
-func (r *run) whole(n int, d direction) *piece {
+// whole is the batch as one microbatch, for node n.
+func (r *run) whole(n int, d direction) *microbatch {
 	p := &r.batch
-	*p = piece{hi: r.n, slot: noSlot}
+	*p = microbatch{hi: r.n, slot: noSlot}
 	p.show(r, n, d)
 	return p
 }
 
 // show sets what node n sees of p.
-func (p *piece) show(r *run, n int, d direction) {
+func (p *microbatch) show(r *run, n int, d direction) {
 	if d == ahead {
 		f := &r.nodes[n]
 		p.x, p.add, p.y = r.value(p, f.x, bufX, true), r.value(p, f.add, bufAdd, true), r.value(p, f.y, bufY, false)
@@ -268,15 +268,15 @@ func (p *piece) show(r *run, n int, d direction) {
 	p.dy, p.dx, p.wanted = r.gradient(p, w.left(), bufDY, w.copy < 0), r.gradient(p, w.dx, bufDX, false), w.dx >= 0
 }
 
-// begin sets p before the first piece of a lane.
-func (p *piece) begin(r *run, lane, slot int) {
+// begin sets p before the first microbatch of a lane.
+func (p *microbatch) begin(r *run, lane, slot int) {
 	p.lane, p.slot = lane, slot
 	p.lo, p.hi = -1, lane*r.n/r.lanes
 }
 
-// next moves p to the next piece of its lane, if there is one. Pieces are of
+// next moves p to the next microbatch of its lane, if there is one. Microbatches are of
 // equal size, give or take a sample.
-func (p *piece) next(r *run) bool {
+func (p *microbatch) next(r *run) bool {
 	first, end := p.lane*r.n/r.lanes, (p.lane+1)*r.n/r.lanes
 	p.fresh = p.lo < 0
 	p.lo = p.hi
@@ -285,16 +285,16 @@ func (p *piece) next(r *run) bool {
 		if r.at.whole {
 			group = r.n
 		}
-		pieces := (end - first + group - 1) / group
-		p.hi = min(end, p.lo+(end-first+pieces-1)/pieces)
+		microbatches := (end - first + group - 1) / group
+		p.hi = min(end, p.lo+(end-first+microbatches-1)/microbatches)
 	}
 	return p.lo < end
 }
 
-// value is the part of value v that belongs to a piece, nil for v < 0. If it is
+// value is the part of value v that belongs to a microbatch, nil for v < 0. If it is
 // kept in halves it is a buffer, with what is kept there only if it is to be
 // read.
-func (r *run) value(p *piece, v int, b buffer, read bool) []float32 {
+func (r *run) value(p *microbatch, v int, b buffer, read bool) []float32 {
 	switch {
 	case v < 0:
 		return nil
@@ -305,15 +305,15 @@ func (r *run) value(p *piece, v int, b buffer, read bool) []float32 {
 	return r.part(p, r.plan.values[v], &r.acts, b, read)
 }
 
-// gradient is the part of gradient g that belongs to a piece, like value.
-func (r *run) gradient(p *piece, g int, b buffer, read bool) []float32 {
+// gradient is the part of gradient g that belongs to a microbatch, like value.
+func (r *run) gradient(p *microbatch, g int, b buffer, read bool) []float32 {
 	if g < 0 {
 		return nil
 	}
 	return r.part(p, r.grads[g], &r.slopes, b, read)
 }
 
-func (r *run) part(p *piece, at place, of *memory, b buffer, read bool) []float32 {
+func (r *run) part(p *microbatch, at place, of *kept, b buffer, read bool) []float32 {
 	switch {
 	case p.slot == noSlot && (at.local || r.half != nil):
 		return nil
@@ -340,14 +340,14 @@ func add(dst, a, b []float32) {
 	f32.Add(dst, b)
 }
 
-// share runs fn over pieces of work; cost is the number of values touched in
+// share runs fn over tasks; cost is the number of values touched in
 // all.
-func (r *run) share(pieces, cost int, fn func(piece, slot int)) {
+func (r *run) share(tasks, cost int, fn func(task, slot int)) {
 	threads := r.threads
 	if cost < smallWork {
 		threads = 1
 	}
-	r.team.Run(pieces, threads, fn)
+	r.team.Run(tasks, threads, fn)
 }
 
 // param is the parameters of a span, slope their gradient.

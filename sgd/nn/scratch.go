@@ -57,7 +57,7 @@ func (s *scratch) gradPass(x []float32, labels []int32) (loss float64, err error
 
 // lossPass returns the mean loss and sets the gradient of the logits, scaled.
 func (s *scratch) lossPass(labels []int32, scale float64) (loss float64) {
-	all := piece{hi: s.n}
+	all := microbatch{hi: s.n}
 	logits, dz := s.value(&all, s.net.out, bufX, true), s.gradient(&all, s.logits, bufDY, false)
 	classes, mean := s.net.classes, 1/float64(s.n)
 	for i, y := range labels {
@@ -79,7 +79,7 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 		if err := s.goAhead(); err != nil {
 			return sgd.Score{}, err
 		}
-		logits := s.value(&piece{hi: n}, s.net.out, bufX, true)
+		logits := s.value(&microbatch{hi: n}, s.net.out, bufX, true)
 		for i, y := range labels[:n] {
 			z := logits[i*classes : (i+1)*classes]
 			score.Loss += crossEntropy(z, int(y), 0, 1, nil)

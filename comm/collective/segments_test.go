@@ -50,13 +50,13 @@ func (coarse) Set(x []float32, src []byte) { clear(x); coarse{}.Add(x, src) }
 
 // Whatever the topology, the number of ranks, the length and where it is cut:
 // all ranks end with the same bits, close to the sum, and the flags of all.
-func TestPiecesOverlap(t *testing.T) {
+func TestSegmentsOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(Topologies.Names()).Draw(t, "topology")
 		topo, _ := Topologies.Proto(name)
 		p := rapid.IntRange(2, 9).Draw(t, "ranks")
 		n := rapid.IntRange(0, 300).Draw(t, "elements")
-		limit := rapid.IntRange(4, 400).Draw(t, "bytes a piece")
+		limit := rapid.IntRange(4, 400).Draw(t, "bytes a segment")
 		var f Format = exact{}
 		if rapid.Bool().Draw(t, "coarse") {
 			f = coarse{}
@@ -113,7 +113,7 @@ func TestTrapFloatsStraddlePieces(t *testing.T) {
 		}
 		for len(body) > 0 {
 			k := rapid.IntRange(0, min(len(body), 9)).Draw(t, "cut")
-			s.Piece(body[:k])
+			s.Take(body[:k])
 			body = body[k:]
 		}
 		for i, v := range x {
@@ -145,23 +145,23 @@ func TestStrangeFramesAreRefused(t *testing.T) {
 
 // Short programs are made once, and no more are kept than there is room for.
 func TestProgramsAreRemembered(t *testing.T) {
-	m := memory{by: map[question]*program{}, most: 1 << 16}
+	m := cache{by: map[question]*program{}, most: 1 << 16}
 	at := At{Rank: 1, Size: 4, Bytes: 400}
 	a, b := m.get(Ring{}, at, 100, 10), m.get(Ring{}, at, 100, 10)
 	if a != b {
 		t.Error("made twice")
 	}
-	if m.get(Tree{}, At{Rank: 0, Size: 2, Bytes: 400}, 100, 1); m.pieces > 100 {
+	if m.get(Tree{}, At{Rank: 0, Size: 2, Bytes: 400}, 100, 1); m.segments > 100 {
 		t.Error("a long program is kept")
 	}
-	for n := range 1 << 14 { // each has a dozen pieces
+	for n := range 1 << 14 { // each has a dozen segments
 		m.get(Ring{}, at, n, 1000)
 	}
-	pieces := 0
+	segments := 0
 	for _, p := range m.by {
-		pieces += len(p.sends) + len(p.recvs)
+		segments += len(p.sends) + len(p.recvs)
 	}
-	if pieces > m.most || pieces < m.most/2 || pieces != m.pieces {
-		t.Errorf("%d pieces are kept, %d counted", pieces, m.pieces)
+	if segments > m.most || segments < m.most/2 || segments != m.segments {
+		t.Errorf("%d segments are kept, %d counted", segments, m.segments)
 	}
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/gradlab/gradlab/compress"
 )
 
-// memory is error feedback around a formula.
-type memory struct {
+// fed is a formula with error feedback around it.
+type fed struct {
 	in             formula
 	decay, lowpass float64
 	e, p           [][]float64
 }
 
-func newMemory(in formula, blocks []compress.Block, decay, lowpass float64) *memory {
-	return &memory{in: in, decay: decay, lowpass: lowpass, e: zeros(blocks)}
+func newFed(in formula, blocks []compress.Block, decay, lowpass float64) *fed {
+	return &fed{in: in, decay: decay, lowpass: lowpass, e: zeros(blocks)}
 }
 
 func feedbackFormula(f compress.Family, blocks []compress.Block, together bool) (formula, error) {
 	fb := f.(compress.Feedback)
 	in, err := newFormula(fb.In, blocks, together)
-	return newMemory(in, blocks, float64(float32(fb.Decay)), float64(float32(fb.LowPass))), err
+	return newFed(in, blocks, float64(float32(fb.Decay)), float64(float32(fb.LowPass))), err
 }
 
-func (m *memory) expect(g [][]float64, s compress.Step) []want {
+func (m *fed) expect(g [][]float64, s compress.Step) []want {
 	m.p = nil
 	for r, x := range g {
 		m.p = append(m.p, stored(combine(x, m.decay, m.e[r])))
@@ -50,7 +50,7 @@ func within(w []want, of ...[][]float64) []want {
 	return w
 }
 
-func (m *memory) took(out [][]float64) {
+func (m *fed) took(out [][]float64) {
 	m.in.took(out)
 	for r, p := range m.p {
 		for i := range p {
