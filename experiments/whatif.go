@@ -147,16 +147,7 @@ func changeable(changes []string) error {
 // unsteady says whether later updates of a run take another time, or other
 // bytes, than its first, so that these say nothing about all of them.
 func (c Config) unsteady(j *train.Job) bool {
-	return !j.Mode.Traits(j).Steady || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || warmsUp(j.Codec) || warmsUp(j.DownCodec)
-}
-
-// warmsUp says whether a codec, or one inside it, sends more at first.
-func warmsUp(f compress.Family) bool {
-	if d, ok := f.(compress.DGC); ok {
-		return d.Warmup > 0
-	}
-	outer, ok := f.(compress.Wrapper)
-	return ok && slices.ContainsFunc(outer.Inner(), warmsUp)
+	return !j.Mode.Traits(j).Steady || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
 }
 
 // shadowed is a recorded run of which replays are made.

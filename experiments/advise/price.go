@@ -85,7 +85,7 @@ func (p *pricer) of(codec string) ([]block, error) {
 	for _, s := range p.job.Model.Layout().Spans {
 		blk := compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: p.job.Workers, Peer: -1, Seed: 1}
 		b := block{elements: s.Len(), payload: 4 * s.Len(), sum: true, rounds: 1, width: 4}
-		if _, raw := f.(compress.Raw); !raw {
+		if !compress.Plain(f) {
 			claims, ok := compress.ClaimsOf(f, blk)
 			if !ok || !claims.Exact {
 				return nil, fmt.Errorf("codec %s: how much it sends depends on the data", codec)
@@ -318,7 +318,7 @@ func (p *pricer) shards(c experiments.Config, limit int) ([][]shardPart, error) 
 		var parts []shardPart
 		var now shardPart
 		from := -1 // where the piece behind begins, if what is taken together is one stretch of the gradient
-		_, raw := f.(compress.Raw)
+		raw := compress.Plain(f)
 		for i := len(cuts) - 1; i >= 0; i-- {
 			b, span := cuts[i].Block, cuts[i].Span
 			b.World, b.Peer, b.Seed = c.Workers, -1, 1

@@ -42,6 +42,9 @@ type codecClaims struct {
 	Stateful     bool     `json:"stateful"`
 	Homogeneous  bool     `json:"homogeneous"`
 	PassesNaN    bool     `json:"passes_nan"`
+	Cast         bool     `json:"cast"`
+	Remembers    bool     `json:"remembers"`
+	WarmsUp      bool     `json:"warms_up"`
 	AllocsAStep  int      `json:"allocations"`
 	WorstWitness bool     `json:"has_witness"`
 }
@@ -163,6 +166,7 @@ func checkCodec(f compress.Family) (*codecReport, error) {
 		Made: made, Lossless: c.Lossless, Unbiased: c.Unbiased, Delta: c.Delta, Absolute: c.Absolute,
 		BitsAnElem: 8 * float64(c.Size) / codecElements, Exact: c.Exact, Sums: c.Linear != compress.NotLinear,
 		Stateful: c.Stateful, Homogeneous: c.Homogeneous, PassesNaN: c.Special == compress.SpecialPropagate, AllocsAStep: c.Allocs,
+		Cast: c.Cast, Remembers: c.Remembers, WarmsUp: c.WarmsUp,
 	}
 	if c.Unbiased && !math.IsInf(c.Omega, 1) {
 		r.Claims.Omega = &c.Omega
@@ -258,6 +262,7 @@ func (r *codecReport) write(w io.Writer) error {
 			{"size", size + strconv.FormatFloat(c.BitsAnElem, 'f', 3, 64) + " bits an element"},
 			{"sums without decoding", yes[c.Sums]}, {"road of mode reduce", r.Roads["reduce"]},
 			{"state", yes[c.Stateful]}, {"exact under powers of two", yes[c.Homogeneous]}, {"lets NaN through", yes[c.PassesNaN]},
+			{"every value travels alone", yes[c.Cast]}, {"sends later what it leaves out", yes[c.Remembers]}, {"payloads shrink at first", yes[c.WarmsUp]},
 		}
 		t := figure.Table{Header: []string{fmt.Sprintf("claim for %d elements", r.Elements), ""}, Rows: rows}
 		if err := t.Write(w, "box", 0); err != nil {

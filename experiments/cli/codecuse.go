@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/gradlab/gradlab/compress"
 )
@@ -40,7 +39,7 @@ func codecUse(w io.Writer, f compress.Family) error {
 	contracts := c.Delta > 0 || c.Absolute > 0
 	wrapped := "feedback(" + spec + ")"
 	switch {
-	case remembers(f, b):
+	case compress.Remembers(f) || compress.KeepsReceiver(f):
 		why = "It keeps what it leaves out and sends it later, so it needs no feedback around it."
 	case c.Lossless:
 		why = "It is lossless: there is nothing to make up for."
@@ -67,18 +66,4 @@ func codecUse(w io.Writer, f compress.Family) error {
 	fmt.Fprintf(w, "  gradlab codec check '%s'   # prove its claims; its error, bits and speed\n", use)
 	_, err := fmt.Fprintf(w, "  gradlab help %s   # its options\n", compress.Families.Name(f))
 	return err
-}
-
-// remembers reports whether f, or a codec inside it, makes up for what is left out.
-func remembers(f compress.Family, b compress.Block) bool {
-	if _, ok := f.(compress.Memory); ok {
-		return true
-	}
-	if c, err := f.New(b); err == nil {
-		if _, ok := c.(compress.Residualer); ok {
-			return true
-		}
-	}
-	w, ok := f.(compress.Wrapper)
-	return ok && slices.ContainsFunc(w.Inner(), func(in compress.Family) bool { return remembers(in, b) })
 }

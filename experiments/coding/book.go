@@ -209,8 +209,8 @@ func Table(specs []string, note func(string, ...any)) (*hardware.CodecTable, err
 	for len(all) > 0 {
 		f := all[0]
 		all = all[1:]
-		if _, ok := f.(compress.Chooser); ok { // what is chosen is billed
-			all = append(all, f.(compress.Wrapper).Inner()...)
+		if ch, ok := f.(compress.Chooser); ok { // what is chosen is billed
+			all = append(all, ch.Inner()...)
 			continue
 		}
 		for _, kind := range []string{"matrix", "vector"} {
@@ -375,6 +375,5 @@ func chooses(f compress.Family) bool {
 	if _, ok := f.(compress.Chooser); ok {
 		return true
 	}
-	w, ok := f.(compress.Wrapper)
-	return ok && slices.ContainsFunc(w.Inner(), chooses)
+	return slices.ContainsFunc(compress.Inside(f), chooses)
 }
