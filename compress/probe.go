@@ -17,7 +17,7 @@ import (
 // probed are small blocks: a vector that is no power of two, and a matrix.
 var probed = []Block{
 	{Name: "probe.vector", Role: "bias", Rows: 1, Cols: 65, World: 1, Peer: -1, Seed: 1},
-	{Name: "probe.matrix", Role: "weight", Rows: 32, Cols: 32, World: 1, Peer: -1, Seed: 1},
+	{Name: "probe.matrix", Role: "weight", Rows: 16, Cols: 16, World: 1, Peer: -1, Seed: 1},
 }
 
 // shown is what probes have shown, by family, of those that can be compared.

@@ -21,8 +21,8 @@ func checkFeedback(f compress.Family) error {
 	if ts, is := f.(compress.Telescoper); is && !ts.Telescopes() {
 		return nil
 	}
-	if fb, is := f.(compress.Feedback); is {
-		in, _ = compress.ClaimsOf(fb.In, b)
+	if m, is := f.(compress.Memory); is {
+		in, _ = compress.ClaimsOf(m.Remembers(), b)
 	} else if ok && !claims.Stateful {
 		fb := compress.Feedback{In: f, Decay: 1}
 		if _, err := fb.New(b); (err == nil) != (claims.Delta > 0 || claims.Absolute > 0) {
