@@ -277,7 +277,7 @@ func resumes(o sgd.Optimizer) error {
 
 // remembers compares what o claims of a momentum with how it answers one gradient.
 func remembers(o sgd.Optimizer) error {
-	switch claimed, shows := sgd.HasMomentum(o), sgd.ShowsMomentum(o); {
+	switch claimed, shows := sgd.HasMomentum(o), sgd.ShowsMomentum(o, Layout()); {
 	case claimed && !shows:
 		return fmt.Errorf("%s claims a momentum, but a gradient is in no update after its own; drop Momentous, or let it say no", sgd.Optimizers.Spec(o))
 	case !claimed && shows:

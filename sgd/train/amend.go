@@ -41,7 +41,7 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 		return nil, fmt.Errorf("corrector %s claims Amends and does not implement staleness.Amending", staleness.Correctors.Spec(j.Corrector))
 	case j.synchronous():
 		return nil, fmt.Errorf("corrector %s amends late gradients, and with policy %s none is late; use none", staleness.Correctors.Spec(c), staleness.Policies.Spec(j.Policy))
-	case traits.Momentum && (sgd.HasMomentum(j.Optimizer) || sgd.ShowsMomentum(j.Optimizer)):
+	case traits.Momentum && hasMomentum(j, l):
 		return nil, fmt.Errorf("corrector %s brings its own momentum, and optimizer %s has one too; use optimizer=sgd", staleness.Correctors.Spec(c), sgd.Optimizers.Spec(j.Optimizer))
 	case traits.Compares && !isCast(j.DownCodec):
 		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16 or bf16", staleness.Correctors.Spec(c))
@@ -61,6 +61,16 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 		}
 	}
 	return a, nil
+}
+
+// hasMomentum says whether the optimizer has a momentum on any of the model's tensors,
+// of which a shard has the layout l: it claims one, or shows one. A second one makes
+// parameters diverge, so the optimizer's word is not enough.
+func hasMomentum(j *Job, l sgd.Layout) bool {
+	if j.Model != nil {
+		l = j.Model.Layout()
+	}
+	return sgd.HasMomentum(j.Optimizer) || sgd.ShowsMomentum(j.Optimizer, l)
 }
 
 // amend changes g in place.

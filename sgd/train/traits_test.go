@@ -205,7 +205,8 @@ func (b *ballState) Slots() []sgd.Slot { return []sgd.Slot{{Name: "buf", V: b.bu
 // An optimizer of somebody else's with a momentum is refused beside correctors that bring
 // one, whatever it says: with corrector dana the parameters were NaN at step 65.
 func TestMomentaOfOthersAreRefused(t *testing.T) {
-	for _, o := range []sgd.Optimizer{ball{true}, ball{false}, sgd.Chain{Parts: []sgd.Optimizer{sgd.Decay{Rate: 1e-4}, ball{false}}}} {
+	for _, o := range []sgd.Optimizer{ball{true}, ball{false}, sgd.Chain{Parts: []sgd.Optimizer{sgd.Decay{Rate: 1e-4}, ball{false}}},
+		sgd.Groups{Parts: []sgd.Optimizer{sgd.On{Rule: ball{false}, Roles: []string{"bias"}, LR: 1}, sgd.Plain{}}}} {
 		for _, c := range []string{"dana", "dana_slim", "dana_dc", "multi_asgd", "implicit"} {
 			err := unchecked(policy("asp"), corrector(c), func(j *train.Job) { j.Optimizer = o }).Check()
 			if err == nil || !strings.Contains(err.Error(), "its own momentum") {
