@@ -13,6 +13,7 @@ package compresstest
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/gradlab/gradlab/compress"
@@ -75,6 +76,17 @@ func Family(t *testing.T, f compress.Family) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Families runs every check on every family that is enrolled in compress.Families and is
+// not gradlab's own, with its defaults: a module that imports codecs of its own need name
+// none of them.
+func Families(t *testing.T) {
+	for _, name := range compress.Families.Names() {
+		if f, _ := compress.Families.Proto(name); reflect.TypeOf(f).PkgPath() != own {
+			t.Run(name, func(t *testing.T) { Family(t, f) })
+		}
 	}
 }
 

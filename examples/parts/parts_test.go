@@ -1,0 +1,21 @@
+package parts
+
+import (
+	"testing"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/compress/compresstest"
+	"github.com/gradlab/gradlab/sgd/sgdtest"
+)
+
+// The suites find what is enrolled.
+func TestFamilies(t *testing.T) { compresstest.Families(t) }
+
+func TestOptimizers(t *testing.T) { sgdtest.Optimizers(t) }
+
+// Options and wrappers that the defaults leave out.
+func TestCombinations(t *testing.T) {
+	for _, spec := range []string{"leftover(n=1)", "shuffle(leftover)", "shuffle(dgc(keep=0.05))", "shuffle(raw)", "shuffle(powersgd(rank=2))", "shuffle(qsgd)", "accumulate(leftover,every=2)", "entropy(leftover)", "scatter(leftover)", "feedback(shuffle(topk(keep=0.1)))"} {
+		t.Run(spec, func(t *testing.T) { compresstest.Family(t, compress.Families.MustParse(spec)) })
+	}
+}
