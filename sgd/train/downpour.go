@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
@@ -99,10 +98,7 @@ func (r *replica) beside() bool { return true }
 
 // Run implements Part.
 func (r *replica) Run(ctx context.Context) error {
-	r.work = comm.Work{
-		Cost: make([]time.Duration, 1),
-		Run:  func(func(int) error) error { return r.descend(ctx) },
-	}
+	pass := Pass{On: r.on, Then: r.descend}
 	if r.resumes() {
 		if err := r.resume(ctx); err != nil {
 			return err
@@ -110,7 +106,7 @@ func (r *replica) Run(ctx context.Context) error {
 	}
 	r.h.Go("fetch", r.fetchActivity)
 	r.h.Go("push", r.pushActivity)
-	if err := r.train(ctx); err != nil {
+	if err := r.train(ctx, pass); err != nil {
 		return err
 	}
 	if err := onPaced.Wake(ctx, r.Rank, pullWord{}, flagDone); err != nil { // let the activities end
@@ -123,7 +119,7 @@ func (r *replica) Run(ctx context.Context) error {
 }
 
 // train is the compute activity.
-func (r *replica) train(ctx context.Context) error {
+func (r *replica) train(ctx context.Context, pass Pass) error {
 	j := r.job
 	minVersion := 0
 	if r.rank != 0 {
@@ -149,7 +145,7 @@ func (r *replica) train(ctx context.Context) error {
 			}
 		}
 		if r.flags == 0 {
-			if err := r.gradient(ctx); err != nil {
+			if err := r.gradient(ctx, pass); err != nil {
 				return err
 			}
 			if r.step%j.NPush == 0 {
@@ -199,27 +195,17 @@ func (r *replica) settle(ctx context.Context) error {
 }
 
 // gradient makes one gradient and puts it to use.
-func (r *replica) gradient(ctx context.Context) error {
-	began := r.times.read()
-	r.work.Cost[0] = r.job.timeline(r.rank, r.step).total
-	err := r.h.Do(ctx, r.work)
-	r.losses += r.loss
-	r.times.computed(began)
-	r.step++
-	if err != nil {
+func (r *replica) gradient(ctx context.Context, pass Pass) error {
+	if err := r.Compute(ctx, pass); err != nil {
 		return err
 	}
-	return r.doing(ctx)
+	r.losses += r.loss
+	return r.Made(ctx)
 }
 
-// descend computes a gradient, applies it to the replica's own parameters, unless
+// descend applies a gradient to the replica's own parameters, unless
 // others take their place before they are read again, and adds it to the sum.
-func (r *replica) descend(ctx context.Context) error {
-	d := r.seat.take()
-	defer r.seat.give(d)
-	if err := r.compute(ctx, d, nil, nil); err != nil {
-		return err
-	}
+func (r *replica) descend() error {
 	renewed := (r.step+1)%r.job.NFetch == 0 && (r.fetching || !r.job.Overlap)
 	if !renewed {
 		r.params.own()

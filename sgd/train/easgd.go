@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/lrschedule"
@@ -157,14 +155,17 @@ func newElastic(r *Rank, m EASGD, sh []*shard) (*elastic, error) {
 
 // Run implements Part.
 func (e *elastic) Run(ctx context.Context) error {
-	e.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return e.descend(ctx) }}
+	pass := Pass{On: func() ([]float32, []float32, error) {
+		e.grad = newVector(len(e.x))
+		return e.x, e.grad.f, nil
+	}}
 	if e.resumes() {
 		if err := e.resume(ctx); err != nil {
 			return err
 		}
 	}
 	for e.flags&(flagDone|flagStop) == 0 {
-		if err := e.round(ctx); err != nil {
+		if err := e.round(ctx, pass); err != nil {
 			return err
 		}
 		mark := e.job.CheckpointEvery > 0 && e.step%e.job.CheckpointEvery == 0
@@ -176,13 +177,10 @@ func (e *elastic) Run(ctx context.Context) error {
 }
 
 // round makes one step, and the exchange that is due with it.
-func (e *elastic) round(ctx context.Context) error {
-	began := e.times.read()
-	e.work.Cost[0] = e.job.timeline(e.rank, e.step).total
-	if err := e.h.Do(ctx, e.work); err != nil {
+func (e *elastic) round(ctx context.Context, pass Pass) error {
+	if err := e.Compute(ctx, pass); err != nil {
 		return err
 	}
-	e.times.computed(began)
 	e.losses += e.loss
 	if (e.step+1)%e.mode.Tau == 0 {
 		if err := e.fetch(ctx); err != nil {
@@ -195,21 +193,7 @@ func (e *elastic) round(ctx context.Context) error {
 	p := e.job.progressOf(e.step)
 	e.inner.advance(e.grad.f, e.x, sgd.Step{N: e.step, Epoch: p.Epoch, LR: e.sched(p), Seed: e.job.Seed})
 	e.grad.release()
-	e.step++
-	return e.doing(ctx)
-}
-
-// descend computes the gradient of a step.
-func (e *elastic) descend(ctx context.Context) error {
-	d := e.seat.take()
-	defer e.seat.give(d)
-	e.grad = newVector(len(e.x))
-	loss, bad, err := e.job.gradient(ctx, d, e.x, e.grad.f, e.rank, e.step, nil, nil)
-	if bad {
-		e.stats.zeroed++
-	}
-	e.loss = loss
-	return err
+	return e.Made(ctx)
 }
 
 // fetch brings the centre.

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
@@ -112,13 +111,16 @@ func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
 // Run implements Part.
 func (l *localWorker) Run(ctx context.Context) error {
 	l.net = streaming{l.h, comm.Streaming(l.h)}
-	l.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return l.descend(ctx) }}
+	pass := Pass{
+		On:   func() ([]float32, []float32, error) { return l.x, l.grad, nil },
+		Then: l.descend,
+	}
 	copy(l.x, l.common.params.f)
 	if _, err := l.catchUp(ctx); err != nil {
 		return err
 	}
 	for !l.stopped && l.step < l.job.Updates {
-		flags, err := l.rounds(ctx)
+		flags, err := l.rounds(ctx, pass)
 		if err != nil {
 			return err
 		}
@@ -137,11 +139,9 @@ func (l *localWorker) Run(ctx context.Context) error {
 }
 
 // rounds makes the local steps of one round, and its exchange.
-func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
-	began := l.times.read()
+func (l *localWorker) rounds(ctx context.Context, pass Pass) (flags uint16, err error) {
 	for {
-		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total
-		if err := l.h.Do(ctx, l.work); err != nil {
+		if err := l.Compute(ctx, pass); err != nil {
 			return 0, err
 		}
 		l.losses += l.loss
@@ -151,7 +151,6 @@ func (l *localWorker) rounds(ctx context.Context) (flags uint16, err error) {
 		}
 	}
 	l.loss, l.losses = l.losses/float64(l.step-l.since), 0
-	l.times.computed(began)
 	if flags, err = l.agree(ctx); err != nil {
 		return flags, err
 	}
@@ -164,18 +163,8 @@ func (l *localWorker) due() bool {
 	return l.step <= l.mode.Start || (l.step-l.mode.Start)%l.mode.H == 0 || l.step == l.job.Updates
 }
 
-// descend is one local step.
-func (l *localWorker) descend(ctx context.Context) error {
-	d := l.seat.take()
-	defer l.seat.give(d)
-	loss, bad, err := l.job.gradient(ctx, d, l.x, l.grad, l.rank, l.step, nil, nil)
-	if err != nil {
-		return err
-	}
-	if bad {
-		l.stats.zeroed++
-	}
-	l.loss = loss
+// descend is one local step, by the gradient there is.
+func (l *localWorker) descend() error {
 	n := l.step
 	if l.resets() { // rules that count their steps begin again
 		n -= l.since

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -26,9 +25,9 @@ type peer struct {
 	pace  pace
 	aside func(ctx context.Context, f Mail[saidWord]) error // answers, in an activity of its own, what others say; nil: move listens
 
-	work   comm.Work
 	at     []float32 // where the gradient is taken
-	delays []uint64  // histogram: how often others changed x while a gradient was made
+	passed Pass
+	delays []uint64 // histogram: how often others changed x while a gradient was made
 	meter  progressMeter
 }
 
@@ -48,6 +47,7 @@ func newPeer(r *Rank, f compress.Family) (*peer, error) {
 	j := r.job
 	l := j.Model.Layout()
 	p := &peer{Rank: r, shard: wholeShard(l), grad: make([]float32, l.Size()), pace: pace{Rank: r}}
+	p.passed.On = func() ([]float32, []float32, error) { return p.at, p.grad, nil }
 	p.x = newVector(l.Size())
 	copy(p.x.f, j.initial())
 	var err error
@@ -102,7 +102,6 @@ func (g *gossiper) Final(r *RankReport) {
 // run makes the steps of a peer whose mode is m.
 func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
 	h, free := p.h, p.free()
-	p.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return p.differentiate(ctx) }}
 	if _, err := p.catchUp(ctx); err != nil {
 		return false, err
 	}
@@ -140,8 +139,7 @@ func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
 		if err := m.move(ctx); err != nil {
 			return false, err
 		}
-		p.step++
-		if err := p.doing(ctx); err != nil {
+		if err := p.Made(ctx); err != nil {
 			return false, err
 		}
 		if free {
@@ -193,23 +191,8 @@ func (p *peer) answers(ctx context.Context, _ comm.Host) error {
 // gradient makes the gradient of the present step at parameters that stay as
 // they are meanwhile.
 func (p *peer) gradient(ctx context.Context, at []float32) error {
-	began := p.times.read()
 	p.at = at
-	p.work.Cost[0] = p.job.timeline(p.rank, p.step).total
-	err := p.h.Do(ctx, p.work)
-	p.times.computed(began)
-	return err
-}
-
-func (p *peer) differentiate(ctx context.Context) error {
-	d := p.seat.take()
-	defer p.seat.give(d)
-	loss, bad, err := p.job.gradient(ctx, d, p.at, p.grad, p.rank, p.step, nil, nil)
-	if bad {
-		p.stats.zeroed++
-	}
-	p.loss = loss
-	return err
+	return p.Compute(ctx, p.passed)
 }
 
 // descend applies the gradient to params.

@@ -111,8 +111,7 @@ func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Durat
 	r.times.spent.at -= f.stood - stood
 	f.update, f.left = r.present(), len(r.buckets)
 	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
-	r.step++
-	return f.flags, r.doing(ctx)
+	return f.flags, r.Made(ctx)
 }
 
 // needs is what the forward pass calls before it reads the parameters of a span.

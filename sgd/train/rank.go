@@ -21,6 +21,9 @@ type Rank struct {
 	step  int     // made
 	loss  float64 // of the present step, for what is said of its gradient
 	stats stats
+
+	pass     Pass // under way
+	gradwork comm.Work
 }
 
 // stats is what a worker counts beside its steps.

@@ -291,8 +291,7 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 		return 0, err
 	}
 	r.update()
-	r.step++
-	return flags, r.doing(ctx)
+	return flags, r.Made(ctx)
 }
 
 // asked says what the first rank asks of all behind the steps that are being made,
@@ -318,7 +317,7 @@ func (r *reducer) pass(ctx context.Context) error {
 	}
 	d := r.seat.take()
 	defer r.seat.give(d)
-	if err := r.compute(ctx, d, nil, nil); err != nil {
+	if err := r.differentiate(ctx, d, r.on, nil, nil); err != nil {
 		return err
 	}
 	return r.begin(0)
@@ -340,7 +339,7 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 		}
 	}
 	back, mark := newDescent(len(r.job.Model.Layout().Spans)), 0
-	return r.compute(ctx, d, need, func(span int) error {
+	return r.differentiate(ctx, d, r.on, need, func(span int) error {
 		back.pass(span)
 		for ; mark < len(r.buckets) && r.shard.pieces[r.buckets[mark].lo].span >= back.left; mark++ {
 			if err := r.begin(mark); err != nil {
@@ -409,14 +408,8 @@ func (r *reducer) exchanges(ctx context.Context, _ comm.Host) error {
 	}
 }
 
-func (r *reducer) compute(ctx context.Context, d *desk, need, ready func(int) error) error {
-	loss, bad, err := r.job.gradient(ctx, d, r.common.params.f, r.grad, r.rank, r.step, need, ready)
-	if bad {
-		r.stats.zeroed++
-	}
-	r.loss = loss
-	return err
-}
+// on gives the parameters of the present step and where its gradient goes.
+func (r *reducer) on() (params, grad []float32, err error) { return r.common.params.f, r.grad, nil }
 
 // update applies the mean gradient.
 func (r *reducer) update() {

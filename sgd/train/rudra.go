@@ -193,10 +193,6 @@ func (l *learner) Run(ctx context.Context) (err error) {
 
 // plan makes the work of a round.
 func (l *learner) plan(ctx context.Context) {
-	if l.job.threaded() {
-		l.work = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return l.descend(ctx) }}
-		return
-	}
 	l.worker.plan(ctx)
 	l.work.Then = func(mark int) error {
 		if err := l.push(ctx, mark); err != nil || mark < len(l.order)-1 {
@@ -332,9 +328,9 @@ func (l *learner) race(ctx context.Context) error {
 		l.h.Go("pull", func(ctx context.Context, _ comm.Host) error { return l.pullActivity(ctx, k, have) })
 	}
 	l.h.Go("push", l.pushActivity)
-	var coding time.Duration
+	pass := Pass{On: l.on}
 	for i := range l.order {
-		coding += l.order[i].encoding()
+		pass.Coding += l.order[i].encoding()
 	}
 	for {
 		if err := l.renew(ctx); err != nil {
@@ -343,13 +339,9 @@ func (l *learner) race(ctx context.Context) error {
 		if l.flags != 0 {
 			break
 		}
-		began := l.times.read()
-		l.work.Cost[0] = l.job.timeline(l.rank, l.step).total + coding
-		if err := l.h.Do(ctx, l.work); err != nil {
+		if err := l.Compute(ctx, pass); err != nil {
 			return err
 		}
-		l.times.price(coding)
-		l.times.computed(began)
 		if err := l.pushed(ctx); err != nil {
 			return err
 		}
@@ -359,8 +351,7 @@ func (l *learner) race(ctx context.Context) error {
 			}
 		}
 		l.grad.release()
-		l.step++
-		if err := l.doing(ctx); err != nil {
+		if err := l.Made(ctx); err != nil {
 			return err
 		}
 		l.pushing = true
@@ -395,16 +386,6 @@ func (l *learner) race(ctx context.Context) error {
 	}
 	_, err := l.ended(ctx)
 	return err
-}
-
-// descend computes a gradient.
-func (l *learner) descend(ctx context.Context) error {
-	if l.job.Weightless {
-		return nil
-	}
-	d := l.seat.take()
-	defer l.seat.give(d)
-	return l.compute(ctx, d, nil, nil)
 }
 
 // renew takes up what the pull activities have brought since, and bills it.

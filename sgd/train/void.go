@@ -26,7 +26,7 @@ func (w *worker) voidable(ctx context.Context) error {
 			err := error(nil)
 			if !w.job.Weightless {
 				d := w.seat.take()
-				err = w.compute(pass, d, nil, nil)
+				err = w.differentiate(pass, d, w.on, nil, nil)
 				w.seat.give(d)
 			}
 			for i := 0; i < len(w.order) && err == nil; i++ {

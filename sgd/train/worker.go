@@ -214,7 +214,7 @@ func (w *worker) makeAll(ctx context.Context) error {
 	}
 	d := w.seat.take()
 	defer w.seat.give(d)
-	if err := w.compute(ctx, d, nil, nil); err != nil {
+	if err := w.differentiate(ctx, d, w.on, nil, nil); err != nil {
 		return err
 	}
 	w.finish()
@@ -256,7 +256,7 @@ func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
 	}
 	defer w.computed()
 	back, mark := newDescent(len(w.spans)), 0
-	return w.compute(ctx, d, need, func(span int) error {
+	return w.differentiate(ctx, d, w.on, need, func(span int) error {
 		back.pass(span)
 		for ; mark < len(w.order) && w.order[mark].firstSpan() >= back.left; mark++ {
 			if err := w.encode(mark, w.grad); err != nil {
@@ -298,18 +298,13 @@ func (w *worker) computed() {
 	}
 }
 
-// compute runs the forward and backward pass of the present step.
-func (w *worker) compute(ctx context.Context, d *desk, need, ready func(int) error) error {
+// on gives the parameters of the present step and where its gradient goes.
+func (w *worker) on() (params, grad []float32, err error) {
 	if err := w.takeUp(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	w.grad = newVector(len(w.params.f))
-	loss, bad, err := w.job.gradient(ctx, d, w.params.f, w.grad.f, w.rank, w.step, need, ready)
-	if bad {
-		w.stats.zeroed++
-	}
-	w.loss = loss
-	return err
+	return w.params.f, w.grad.f, nil
 }
 
 // finish lets a corrector that works at the worker have the gradient.
