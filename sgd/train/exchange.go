@@ -9,7 +9,6 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -32,12 +31,9 @@ type bucket struct {
 // cut makes the buckets: one of everything, or, when the exchange overlaps the
 // backward pass, runs of pieces of about Bucket bytes from the last layer on.
 func (r *reducer) cut() {
-	limit := math.MaxInt
-	switch {
-	case r.job.fuses():
-		limit = 1 // every piece by itself; fusion puts them together
-	case r.job.Overlap:
-		limit = r.job.bucket()
+	limit := r.course.limit()
+	if limit == 0 {
+		limit = math.MaxInt
 	}
 	r.ops = make([]compress.Op, len(r.shard.pieces))
 	hi, bytes := len(r.ops), 0
@@ -49,101 +45,16 @@ func (r *reducer) cut() {
 	}
 }
 
-// begin starts the exchanges of a bucket.
-func (r *reducer) begin(k int) error {
-	if r.plain {
-		return nil
-	}
-	defer r.times.encoded(r.times.start())
-	b := &r.buckets[k]
-	p := r.job.progress(r.step, r.step*r.job.Workers)
-	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
-	for i := range b.ops {
-		pc := &r.shard.pieces[b.lo+i]
-		var err error
-		if b.ops[i], err = r.ex[b.lo+i].Begin(pc.at(r.grad, true), step); err != nil {
-			return fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, pc.block.Name, err)
-		}
-		r.notes[b.lo+i].noteOp(b.ops[i])
-	}
-	return nil
-}
-
 // exchange performs the exchange of a bucket of a step and decodes it, which takes virtual time: of everybody's
 // payloads, where they are gathered.
 func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint16) (uint16, error) {
 	b.step = step
 	r.count(b)
-	flags, err := r.perform(ctx, b, flags)
+	flags, err := r.content.perform(ctx, b, flags)
 	if err != nil {
 		return flags, err
 	}
 	return flags, r.times.decoding(ctx, r.tariff.decode(b.lo, b.hi))
-}
-
-// perform does what the exchanges of a bucket ask for, round by round, the
-// like operations of a round fused into one collective; then it leaves the mean
-// over all ranks in grad.
-func (r *reducer) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, err error) {
-	if r.job.Weightless {
-		return r.paced(ctx, b, flags)
-	}
-	if r.plain {
-		g := r.part(b)
-		if r.job.fuses() {
-			flags, err = r.sumAll(ctx, b, formats[compress.F32], r.tensors(b), flags)
-		} else {
-			flags, err = r.sum(ctx, b, formats[compress.F32], g, flags)
-		}
-		if err == nil && r.job.Workers > 1 {
-			f32.Scale(g, 1/float32(r.job.Workers))
-		}
-		return flags, err
-	}
-	var held []func() // payloads are read until Output
-	defer func() {
-		for _, release := range held {
-			release()
-		}
-	}()
-	for busy := true; busy; {
-		busy = false
-		if flags, err = r.sums(ctx, b, compress.OpMax, compress.F32, wireMax{}, flags); err != nil {
-			return flags, err
-		}
-		for wire, format := range formats {
-			if flags, err = r.sums(ctx, b, compress.OpSum, compress.Wire(wire), format, flags); err != nil {
-				return flags, err
-			}
-		}
-		if flags, err = r.gathers(ctx, b, flags, &held); err != nil {
-			return flags, err
-		}
-		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
-			return flags, err
-		}
-		began := r.times.start()
-		for i := range b.ops {
-			if b.ops[i].Kind == compress.OpNone {
-				continue
-			}
-			if b.ops[i], err = r.ex[b.lo+i].Next(b.ops[i]); err != nil {
-				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[b.lo+i].block.Name, err)
-			}
-			r.notes[b.lo+i].noteOp(b.ops[i])
-			busy = busy || b.ops[i].Kind != compress.OpNone
-		}
-		r.times.decoded(began)
-	}
-	defer r.times.decoded(r.times.start())
-	for i := b.lo; i < b.hi; i++ {
-		g := r.shard.pieces[i].at(r.grad, true)
-		f32.Fill(g, 0)
-		if err := r.ex[i].Output(g, 1/float32(r.job.Workers)); err != nil {
-			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[i].block.Name, err)
-		}
-	}
-	return flags, nil
 }
 
 // part is a bucket's part of the gradient.

@@ -27,20 +27,34 @@ const fusedBytes = 64 << 20
 // fuses says whether ranks without servers fuse tensors as they become ready.
 func (j *Job) fuses() bool { return j.Overlap && j.Cycle > 0 }
 
-// fusion is a rank's state of it.
-type fusion struct {
+// fused is the course with fusion: every piece is a bucket, and as many are exchanged
+// together as are ready.
+type fused struct {
+	inOrder
 	ready atomic.Int32 // pieces whose gradient is there, in the order of buckets
 	group bucket       // what is exchanged
 }
 
-// letCycle begins a step of the exchange activity.
-func (r *reducer) letCycle(ctx context.Context) error {
-	r.fusion.ready.Store(0)
-	return onMade.Wake(ctx, r.Rank, bucketWord{}, r.ask)
+func (*fused) limit() int { return 1 } // every piece by itself
+
+func (r *fused) start() { r.h.Go("exchange", r.cycles) }
+
+func (r *fused) made(context.Context, int) error {
+	r.ready.Add(1)
+	return nil
+}
+
+// round begins a step of the exchange activity with the passes.
+func (r *fused) round(ctx context.Context, tl timeline, coding time.Duration) (Flags, error) {
+	r.ready.Store(0)
+	if err := onMade.Wake(ctx, r.Rank, bucketWord{}, r.ask); err != nil {
+		return 0, err
+	}
+	return r.overlap(ctx, tl, coding, 1)
 }
 
 // cycles is the second activity of a rank that fuses.
-func (r *reducer) cycles(ctx context.Context, h comm.Host) error {
+func (r *fused) cycles(ctx context.Context, h comm.Host) error {
 	for {
 		_, flags, err := onMade.Wait(ctx, r.Rank)
 		if err != nil || flags&flagDone != 0 {
@@ -56,14 +70,14 @@ func (r *reducer) cycles(ctx context.Context, h comm.Host) error {
 }
 
 // cycle exchanges the tensors of a step.
-func (r *reducer) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16, error) {
+func (r *fused) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16, error) {
 	next := h.Now() + r.job.Cycle
 	for done := 0; done < len(r.buckets); {
 		if err := h.Sleep(ctx, max(0, next-h.Now())); err != nil {
 			return flags, err
 		}
 		next = max(h.Now(), next) + r.job.Cycle
-		ready, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, stepsWord{r.step}, flags), float64(r.fusion.ready.Load()))
+		ready, seen, err := collective.Least(ctx, r.net, r.reducer.group, onReady.Header(r.job, stepsWord{r.step}, flags), float64(r.ready.Load()))
 		if err != nil {
 			return flags, err
 		}
@@ -82,7 +96,7 @@ func (r *reducer) cycle(ctx context.Context, h comm.Host, flags uint16) (uint16,
 
 // fuse makes one bucket of as many of buckets first … ready−1 as there is room
 // for, and says how many.
-func (r *reducer) fuse(first, ready int) (b *bucket, n int) {
+func (r *fused) fuse(first, ready int) (b *bucket, n int) {
 	limit, bytes := r.job.Bucket, 0
 	if limit <= 0 {
 		limit = fusedBytes
@@ -92,7 +106,7 @@ func (r *reducer) fuse(first, ready int) (b *bucket, n int) {
 			break
 		}
 	}
-	b = &r.fusion.group
+	b = &r.group
 	b.lo, b.hi, b.index = r.buckets[first+n-1].lo, r.buckets[first].hi, r.buckets[first].index
 	b.ops = r.ops[b.lo:b.hi]
 	return b, n

@@ -184,7 +184,7 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if err := l.times.encoding(ctx, l.tariff.encode(0, len(l.shard.pieces))); err != nil {
 		return 0, err
 	}
-	if err := l.begin(0); err != nil {
+	if err := l.content.begin(0); err != nil {
 		return 0, err
 	}
 	if flags, err = l.exchange(ctx, &l.buckets[0], l.step, ask); err != nil {

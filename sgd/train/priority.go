@@ -26,9 +26,10 @@ import (
 // Buckets are the unit, so a large tensor holds up the others unless Partition
 // cuts it. Bits are those of the run without.
 
-// first is a rank's state of it.
+// first is the course with priority.
 type first struct {
-	made atomic.Int64 // buckets this rank has made since it began
+	*reducer
+	begun atomic.Int64 // buckets this rank has made since it began
 
 	// Of the step before, which the main activity finishes in its forward pass,
 	// from the last bucket to the first: the order of layers.
@@ -41,8 +42,24 @@ type first struct {
 	whole time.Duration // when the last sum of a step was there; read behind its token
 }
 
-// exchangesFirst is the second activity of a rank with priority, from a step on.
-func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) error {
+func (r *first) limit() int { return r.job.bucket() }
+
+func (r *first) start() {
+	from := r.step
+	r.h.Go("exchange", func(ctx context.Context, h comm.Host) error { return r.exchanges(ctx, h, from) })
+}
+
+func (r *first) made(ctx context.Context, k int) error {
+	r.begun.Add(1)
+	return onMade.Wake(ctx, r.Rank, bucketWord{k}, r.ask)
+}
+
+// report does nothing: who comes to the first bucket has made the update, and
+// reports.
+func (r *first) report(context.Context) error { return nil }
+
+// exchanges is the second activity of a rank with priority, from a step on.
+func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 	done := make([]bool, len(r.buckets))
 	for before := int64(0); ; step, before = step+1, before+int64(len(done)) {
 		clear(done)
@@ -57,7 +74,7 @@ func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) err
 				flags |= told & asks
 			}
 			if all < len(done) {
-				least, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, stepsWord{step}, flags), float64(r.first.made.Load()-before))
+				least, seen, err := collective.Least(ctx, r.net, r.group, onReady.Header(r.job, stepsWord{step}, flags), float64(r.begun.Load()-before))
 				if err != nil {
 					return err
 				}
@@ -73,7 +90,7 @@ func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) err
 			}
 			done[k] = true
 			flags |= seen
-			r.first.whole = h.Now()
+			r.whole = h.Now()
 			if err := onExchanged.Wake(ctx, r.Rank, bucketWord{k}, flags); err != nil {
 				return err
 			}
@@ -86,9 +103,10 @@ func (r *reducer) exchangesFirst(ctx context.Context, h comm.Host, step int) err
 	}
 }
 
-// roundFirst is a round in which the update of the step before is finished. The
+// round is one in which the update of the step before is finished. The
 // flags are those of that step: all ranks have all of them.
-func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Duration) (flags uint16, err error) {
+func (r *first) round(ctx context.Context, tl timeline, coding time.Duration) (flags Flags, err error) {
+	r.backward(tl) // the forward pass waits for parameters
 	if r.h.Virtual() {
 		for k := len(r.buckets) - 1; k >= 0; k-- {
 			if err := r.need(ctx, k); err != nil {
@@ -101,13 +119,10 @@ func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Durat
 			r.times.computed(began)
 		}
 	}
-	f := &r.first
-	began, stood := r.times.read(), f.stood
-	if err := r.h.Do(ctx, r.work); err != nil {
+	f, stood := r, r.stood
+	if err := r.make(ctx, coding); err != nil {
 		return 0, err
 	}
-	r.times.price(coding)
-	r.times.computed(began)
 	r.times.spent.at -= f.stood - stood
 	f.update, f.left = r.present(), len(r.buckets)
 	f.there = append(f.there[:0], make([]bool, len(r.buckets))...)
@@ -115,13 +130,13 @@ func (r *reducer) roundFirst(ctx context.Context, tl timeline, coding time.Durat
 }
 
 // needs is what the forward pass calls before it reads the parameters of a span.
-func (r *reducer) needs(ctx context.Context) (need func(span int) error, err error) {
+func (r *first) needs(ctx context.Context) (need func(span int) error, err error) {
 	k := len(r.buckets) // the last one that was needed
 	need = func(span int) error {
 		for k > 0 && (k == len(r.buckets) || !r.holds(k, span)) {
 			k--
 		}
-		if r.first.left <= k {
+		if r.left <= k {
 			return nil
 		}
 		return r.job.cores.away(func() error { return r.need(ctx, k) })
@@ -131,7 +146,7 @@ func (r *reducer) needs(ctx context.Context) (need func(span int) error, err err
 
 // holds says whether buckets from k on, those of earlier layers, hold all of a
 // tensor.
-func (r *reducer) holds(k, span int) bool {
+func (r *first) holds(k, span int) bool {
 	hi := r.buckets[k].hi
 	last := r.shard.pieces[hi-1].span
 	return last > span || last == span && r.shard.ends(hi-1)
@@ -141,8 +156,8 @@ func (r *reducer) holds(k, span int) bool {
 // and updates their parameters. Once the sum of the last one is there, all ranks
 // have made all of their gradients, so nobody reads the old parameters any more.
 // Who comes to the first one has made the update, and reports.
-func (r *reducer) need(ctx context.Context, k int) error {
-	f := &r.first
+func (r *first) need(ctx context.Context, k int) error {
+	f := r
 	if f.left == 0 {
 		return nil
 	}
@@ -162,18 +177,13 @@ func (r *reducer) need(ctx context.Context, k int) error {
 		}
 	}
 	if f.left == 0 {
-		return r.report(ctx)
+		return r.reducer.report(ctx)
 	}
 	return nil
 }
 
 // settle finishes the update of the last step.
-func (r *reducer) settle(ctx context.Context) error {
-	if !r.job.Priority {
-		return nil
-	}
-	return r.need(ctx, 0)
-}
+func (r *first) settle(ctx context.Context) error { return r.need(ctx, 0) }
 
 // checkPriority refuses what makes no sense.
 func (j *Job) checkPriority() error {

@@ -76,7 +76,7 @@ type reducer struct {
 	sched    lrschedule.Schedule
 	all      bool                // mode gather: nothing is summed on the way
 	counts   map[[2]int][2]int   // by bucket: bytes under codecs raw and bf16
-	plain    bool                // sums of raw float32: the gradient is summed where it lies
+	content  content             // what is exchanged
 	ex       []compress.Exchange // otherwise, by piece
 	gathered []bool              // by piece: everybody decodes everybody's payload
 	tariff   *tariff             // of the exchanges
@@ -87,9 +87,8 @@ type reducer struct {
 
 	buckets []bucket      // in the order the backward pass completes them
 	ops     []compress.Op // of all pieces
-	fusion  fusion
-	first   first
-	told    int // the step of the last report
+	course  course        // of a step
+	told    int           // the step of the last report
 	stopped bool
 	prog    progressMeter
 	net     comm.Endpoint // h, for collectives
@@ -117,8 +116,10 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 	}
 	r.gathered = make([]bool, len(r.shard.pieces))
 	plain := !gather && sumsPlain(j.Codec)
+	r.course = r.chosen()
+	r.cut()
 	if j.Weightless {
-		r.cut()
+		r.content = sizes{r}
 		if r.asks, err = j.cores.asks(); err != nil {
 			return nil, err
 		}
@@ -136,10 +137,10 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		return nil, fmt.Errorf("optimizer %s needs the whole gradient before any of it is applied; use priority=false, or clipvalue in place of clip", sgd.Optimizers.Spec(j.Optimizer))
 	}
 	if plain {
-		r.plain = true
-		r.cut()
+		r.content = rawSums{r}
 		return r, nil
 	}
+	r.content = coded{r}
 	for _, pc := range r.shard.pieces {
 		f := j.Codec
 		if pc.raw {
@@ -176,7 +177,6 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 		r.ex, r.size = append(r.ex, ex), append(r.size, size)
 	}
 	r.tariff = j.exchangeTariff(r.shard, r.gathered, false)
-	r.cut()
 	return r, nil
 }
 
@@ -189,15 +189,7 @@ func (r *reducer) Run(ctx context.Context) error {
 	if _, err := r.catchUp(ctx); err != nil {
 		return err
 	}
-	switch {
-	case r.job.fuses():
-		r.h.Go("exchange", r.cycles)
-	case r.job.Priority:
-		from := r.step
-		r.h.Go("exchange", func(ctx context.Context, h comm.Host) error { return r.exchangesFirst(ctx, h, from) })
-	case r.job.Overlap:
-		r.h.Go("exchange", r.exchanges)
-	}
+	r.course.start()
 	for !r.stopped && r.step < r.job.Updates {
 		flags, err := r.round(ctx)
 		if err != nil {
@@ -222,14 +214,12 @@ func (r *reducer) made(ctx context.Context, flags Flags) error {
 	every := r.job.CheckpointEvery
 	mark := r.stopped || (flags&flagKeep != 0 || every > 0 && r.step%every == 0) && !over
 	if mark || over || r.rank == 0 && crossed(r.job.EvalEvery, r.told, r.step) {
-		if err := r.settle(ctx); err != nil {
+		if err := r.course.settle(ctx); err != nil {
 			return err
 		}
 	}
-	if !r.job.Priority { // else it has, or will when the update is finished
-		if err := r.report(ctx); err != nil {
-			return err
-		}
+	if err := r.course.report(ctx); err != nil {
+		return err
 	}
 	if !mark {
 		return nil
@@ -245,14 +235,7 @@ func (r *reducer) plan(ctx context.Context) {
 		return
 	}
 	r.work.Run = func(at func(int) error) error { return r.overlapped(ctx, at) }
-	r.work.Then = func(mark int) error {
-		if r.job.fuses() {
-			r.fusion.ready.Add(1)
-			return nil
-		}
-		r.first.made.Add(1)
-		return onMade.Wake(ctx, r.Rank, bucketWord{mark}, r.ask)
-	}
+	r.work.Then = func(mark int) error { return r.course.made(ctx, mark) }
 }
 
 // round makes one step: gradient, exchange, update.
@@ -261,37 +244,18 @@ func (r *reducer) round(ctx context.Context) (flags uint16, err error) {
 	if r.ask, err = r.asked(r.step, r.step+1); err != nil {
 		return 0, err
 	}
-	coding := r.tariff.encode(0, len(r.shard.pieces))
-	r.work.Cost[0] = tl.total + coding
-	if r.job.Overlap {
-		r.backward(tl)
-	}
-	if r.job.Priority {
-		return r.roundFirst(ctx, tl, coding)
-	}
-	if r.job.fuses() {
-		if err := r.letCycle(ctx); err != nil {
-			return 0, err
-		}
-	}
+	return r.course.round(ctx, tl, r.tariff.encode(0, len(r.shard.pieces)))
+}
+
+// make makes the gradient, on which encoding takes so long.
+func (r *reducer) make(ctx context.Context, coding time.Duration) error {
 	began := r.times.read()
 	if err := r.h.Do(ctx, r.work); err != nil {
-		return 0, err
+		return err
 	}
 	r.times.price(coding)
 	r.times.computed(began)
-	if r.job.Overlap {
-		began = r.times.read()
-		flags, err = r.exchanged(ctx)
-		r.times.stood(began)
-	} else {
-		flags, err = r.exchange(ctx, &r.buckets[0], r.step, r.ask)
-	}
-	if err != nil {
-		return 0, err
-	}
-	r.update()
-	return flags, r.Made(ctx)
+	return nil
 }
 
 // asked says what the first rank asks of all behind the steps that are being made,
@@ -320,7 +284,7 @@ func (r *reducer) pass(ctx context.Context) error {
 	if err := r.differentiate(ctx, d, r.on, nil, nil); err != nil {
 		return err
 	}
-	return r.begin(0)
+	return r.content.begin(0)
 }
 
 // overlapped lets every bucket leave as soon as the backward pass has made it:
@@ -331,18 +295,15 @@ func (r *reducer) overlapped(ctx context.Context, at func(int) error) error {
 	}
 	d := r.seat.take()
 	defer r.seat.give(d)
-	var need func(int) error
-	if r.job.Priority {
-		var err error
-		if need, err = r.needs(ctx); err != nil {
-			return err
-		}
+	need, err := r.course.needs(ctx)
+	if err != nil {
+		return err
 	}
 	back, mark := newDescent(len(r.job.Model.Layout().Spans)), 0
 	return r.differentiate(ctx, d, r.on, need, func(span int) error {
 		back.pass(span)
 		for ; mark < len(r.buckets) && r.shard.pieces[r.buckets[mark].lo].span >= back.left; mark++ {
-			if err := r.begin(mark); err != nil {
+			if err := r.content.begin(mark); err != nil {
 				return err
 			}
 			if err := at(mark); err != nil {
@@ -359,9 +320,6 @@ func (r *reducer) backward(tl timeline) {
 		b := &r.buckets[i]
 		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.forward)) + r.tariff.encode(b.lo, b.hi)
 	}
-	if !r.job.Priority { // else it waits for parameters
-		r.work.Cost[0] += tl.forward
-	}
 }
 
 // share is a bucket's share of a pass. That of a tensor belongs to its last piece:
@@ -374,38 +332,6 @@ func (r *reducer) share(b *bucket, tl timeline) (share float64) {
 		}
 	}
 	return share
-}
-
-// exchanged waits until the exchange activity is done with all buckets.
-func (r *reducer) exchanged(ctx context.Context) (flags uint16, err error) {
-	tokens := len(r.buckets)
-	if r.job.fuses() {
-		tokens = 1
-	}
-	for range tokens {
-		_, seen, err := onExchanged.Wait(ctx, r.Rank)
-		if err != nil {
-			return 0, err
-		}
-		flags |= seen
-	}
-	return flags, nil
-}
-
-// exchanges is the second activity of a rank that overlaps.
-func (r *reducer) exchanges(ctx context.Context, _ comm.Host) error {
-	for {
-		made, flags, err := onMade.Wait(ctx, r.Rank)
-		if err != nil || flags&flagDone != 0 {
-			return err
-		}
-		if flags, err = r.exchange(ctx, &r.buckets[made.k], r.step, flags&asks); err != nil {
-			return err
-		}
-		if err := onExchanged.Wake(ctx, r.Rank, made, flags); err != nil {
-			return err
-		}
-	}
 }
 
 // on gives the parameters of the present step and where its gradient goes.

@@ -28,8 +28,8 @@ func (r *reducer) progress(ctx context.Context, due bool) error {
 		return nil
 	}
 	now := r.h.Now()
-	if r.job.Priority { // it may be made later, of what was there then
-		now = r.first.whole
+	if f, ok := r.course.(*first); ok { // it may be made later, of what was there then
+		now = f.whole
 	}
 	p := r.job.progress(r.step, r.step*r.job.Workers)
 	m := Progress{Step: r.step, Samples: p.Samples, Epoch: p.Epoch, Seconds: now.Seconds(), LR: r.sched(p)}

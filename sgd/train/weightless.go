@@ -97,9 +97,13 @@ func asksOf(f compress.Family, b compress.Block, gather bool) ([]ask, error) {
 	return out, err
 }
 
-// paced is exchange without gradients: the like operations of a round fused, as
-// exchange does.
-func (r *reducer) paced(ctx context.Context, b *bucket, flags uint16) (uint16, error) {
+// sizes is the content of a run without weights: frames of the right sizes, the like
+// operations of a round fused as they are with gradients.
+type sizes struct{ *reducer }
+
+func (sizes) begin(int) error { return nil }
+
+func (r sizes) perform(ctx context.Context, b *bucket, flags Flags) (Flags, error) {
 	for round, busy := 0, true; busy; round++ {
 		busy = false
 		sizes, gather := [5][]int{}, 0 // elements by width, of every tensor where they are fused

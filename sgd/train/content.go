@@ -1,0 +1,105 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+// content is what the exchanges of a step are of.
+type content interface {
+	// begin starts the exchanges of bucket k, whose gradient is there.
+	begin(k int) error
+	// perform leaves the mean over all ranks of a bucket in the gradient's place.
+	perform(ctx context.Context, b *bucket, flags Flags) (Flags, error)
+}
+
+// rawSums are sums of raw float32: the gradient is summed where it lies.
+type rawSums struct{ *reducer }
+
+func (rawSums) begin(int) error { return nil }
+
+func (r rawSums) perform(ctx context.Context, b *bucket, flags Flags) (_ Flags, err error) {
+	g := r.part(b)
+	if r.job.fuses() {
+		flags, err = r.sumAll(ctx, b, formats[compress.F32], r.tensors(b), flags)
+	} else {
+		flags, err = r.sum(ctx, b, formats[compress.F32], g, flags)
+	}
+	if err == nil && r.job.Workers > 1 {
+		f32.Scale(g, 1/float32(r.job.Workers))
+	}
+	return flags, err
+}
+
+// coded is what codecs ask for in their exchanges.
+type coded struct{ *reducer }
+
+// begin starts the exchanges of a bucket.
+func (r coded) begin(k int) error {
+	defer r.times.encoded(r.times.start())
+	b := &r.buckets[k]
+	p := r.job.progress(r.step, r.step*r.job.Workers)
+	step := compress.Step{N: r.step, Epoch: p.Epoch, LR: r.sched(p), Seed: r.job.Seed}
+	for i := range b.ops {
+		pc := &r.shard.pieces[b.lo+i]
+		var err error
+		if b.ops[i], err = r.ex[b.lo+i].Begin(pc.at(r.grad, true), step); err != nil {
+			return fmt.Errorf("worker %d, step %d, %s: %w", r.rank, r.step, pc.block.Name, err)
+		}
+		r.notes[b.lo+i].noteOp(b.ops[i])
+	}
+	return nil
+}
+
+// perform does what the exchanges of a bucket ask for, round by round, the
+// like operations of a round fused into one collective; then it leaves the mean
+// over all ranks in grad.
+func (r coded) perform(ctx context.Context, b *bucket, flags uint16) (_ uint16, err error) {
+	var held []func() // payloads are read until Output
+	defer func() {
+		for _, release := range held {
+			release()
+		}
+	}()
+	for busy := true; busy; {
+		busy = false
+		if flags, err = r.sums(ctx, b, compress.OpMax, compress.F32, wireMax{}, flags); err != nil {
+			return flags, err
+		}
+		for wire, format := range formats {
+			if flags, err = r.sums(ctx, b, compress.OpSum, compress.Wire(wire), format, flags); err != nil {
+				return flags, err
+			}
+		}
+		if flags, err = r.gathers(ctx, b, flags, &held); err != nil {
+			return flags, err
+		}
+		if flags, err = r.scatters(ctx, b, flags, &held); err != nil {
+			return flags, err
+		}
+		began := r.times.start()
+		for i := range b.ops {
+			if b.ops[i].Kind == compress.OpNone {
+				continue
+			}
+			if b.ops[i], err = r.ex[b.lo+i].Next(b.ops[i]); err != nil {
+				return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[b.lo+i].block.Name, err)
+			}
+			r.notes[b.lo+i].noteOp(b.ops[i])
+			busy = busy || b.ops[i].Kind != compress.OpNone
+		}
+		r.times.decoded(began)
+	}
+	defer r.times.decoded(r.times.start())
+	for i := b.lo; i < b.hi; i++ {
+		g := r.shard.pieces[i].at(r.grad, true)
+		f32.Fill(g, 0)
+		if err := r.ex[i].Output(g, 1/float32(r.job.Workers)); err != nil {
+			return flags, fmt.Errorf("worker %d, step %d, %s: %w", r.rank, b.step, r.shard.pieces[i].block.Name, err)
+		}
+	}
+	return flags, nil
+}
