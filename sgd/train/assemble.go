@@ -16,8 +16,8 @@ type assembly struct {
 	params   vector
 }
 
-// whole says whether one server sends all parameters as they lie in memory.
-func whole(links []*link) bool {
+// unpacked says whether one server sends all parameters as they lie in memory.
+func unpacked(links []*link) bool {
 	l := links[0]
 	return len(links) == 1 && len(l.shard.parts) == 1 && l.shard.whole.from == 0 && l.in.in.raw
 }
@@ -28,7 +28,7 @@ var errNoParameters = errors.New("no server has sent parameters")
 // reference for the caller. They are the server's own, if there is one that sends
 // them as they are.
 func (c *cores) assemble(links []*link) (vector, error) {
-	if whole(links) {
+	if unpacked(links) {
 		if f := links[0].fresh[0]; len(f.Body) == 4*links[0].shard.size() {
 			if v, ok := received(f); ok {
 				return v, nil

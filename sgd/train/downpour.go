@@ -188,7 +188,7 @@ func (r *replica) atMark() bool {
 
 // settle waits for what is under way.
 func (r *replica) settle(ctx context.Context) error {
-	if err := r.pushed(ctx); err != nil {
+	if err := r.taken(ctx); err != nil {
 		return err
 	}
 	return r.fetched(ctx)
@@ -216,8 +216,8 @@ func (r *replica) descend() error {
 		for _, b := range r.buffers { // whose differences are applied at rate 1
 			f32.Sub(r.params.f[b.Lo:b.Hi], r.grad.f[b.Lo:b.Hi])
 		}
-	} else if r.shares {
-		r.params.release()
+	} else {
+		r.holding.done()
 	}
 	if r.sum.f == nil {
 		r.sum, r.grad = r.grad, vector{}
@@ -231,7 +231,7 @@ func (r *replica) descend() error {
 // push hands the sum over to the push activity, once that has finished the push
 // before.
 func (r *replica) push(ctx context.Context) error {
-	if err := r.pushed(ctx); err != nil {
+	if err := r.taken(ctx); err != nil {
 		return err
 	}
 	r.loss, r.losses = r.losses/float64(r.job.NPush), 0
@@ -244,7 +244,7 @@ func (r *replica) push(ctx context.Context) error {
 		}
 	}
 	r.sum.release()
-	r.pushing = true
+	r.away = true
 	return onHanded.Wake(ctx, r.Rank, Nothing{}, 0)
 }
 

@@ -150,34 +150,12 @@ func (w *worker) renewed(l *link, version uint64) {
 // take takes part k of a shard's parameters.
 func (w *worker) take(l *link, k int, f comm.Frame) error {
 	w.renewed(l, f.Header.Version)
-	if w.shares {
-		w.params.release()
-		l.fresh[k].Release()
-		l.fresh[k] = f.Share()
-		return nil
-	}
-	began := w.times.start()
-	err := l.in.take(w.params.f, k, f)
-	w.times.decoded(began)
-	if err != nil {
-		return fmt.Errorf("worker %d, step %d: parameters of server %d: %w", w.rank, w.step, l.id, err)
-	}
-	return nil
+	return w.holding.take(l, k, f)
 }
 
-// takeUp makes what has come the parameters, before they are read.
-func (w *worker) takeUp() (err error) {
-	if w.params.f == nil {
-		began := w.times.start()
-		w.params, err = w.job.cores.assemble(w.links)
-		w.times.within(began)
-		for _, l := range w.links {
-			for k := range l.fresh {
-				l.fresh[k].Release()
-			}
-		}
-	}
-	if err != nil {
+// up makes what has come the parameters, before they are read.
+func (w *worker) up() error {
+	if err := w.holding.up(); err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
 	}
 	return nil

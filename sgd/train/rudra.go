@@ -132,7 +132,9 @@ func (m Rudra) Part(r *Rank) (Part, error) {
 	}
 	t := r.job.tree()
 	l := &learner{worker: w, told: make([]uint16, len(sh))}
-	if w.keeps = true; len(sh) > 1 {
+	if s, shares := w.holding.(shared); shares && len(sh) == 1 {
+		w.holding = lasting{s}
+	} else {
 		w.keep() // one may have newer parameters when the other has none
 	}
 	for _, k := range w.links {
@@ -193,7 +195,7 @@ func (l *learner) Run(ctx context.Context) (err error) {
 
 // plan makes the work of a round.
 func (l *learner) plan(ctx context.Context) {
-	l.worker.plan(ctx)
+	l.leaving.plan(ctx)
 	l.work.Then = func(mark int) error {
 		if err := l.push(ctx, mark); err != nil || mark < len(l.order)-1 {
 			return err
@@ -342,7 +344,7 @@ func (l *learner) race(ctx context.Context) error {
 		if err := l.Compute(ctx, pass); err != nil {
 			return err
 		}
-		if err := l.pushed(ctx); err != nil {
+		if err := l.taken(ctx); err != nil {
 			return err
 		}
 		for i := range l.order {
@@ -354,12 +356,12 @@ func (l *learner) race(ctx context.Context) error {
 		if err := l.Made(ctx); err != nil {
 			return err
 		}
-		l.pushing = true
+		l.away = true
 		if err := onHanded.Wake(ctx, l.Rank, Nothing{}, 0); err != nil {
 			return err
 		}
 	}
-	if err := l.pushed(ctx); err != nil {
+	if err := l.taken(ctx); err != nil {
 		return err
 	}
 	if err := onHanded.Wake(ctx, l.Rank, Nothing{}, flagDone); err != nil {

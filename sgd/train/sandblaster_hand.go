@@ -181,7 +181,7 @@ func (w *hand) compute(ctx context.Context, at errand) (whole bool, err error) {
 func (w *hand) descend(ctx context.Context, draw sgd.Draw) error {
 	d := w.seat.take()
 	defer w.seat.give(d)
-	if err := w.takeUp(); err != nil {
+	if err := w.up(); err != nil {
 		return err
 	}
 	w.grad.release()

@@ -8,12 +8,12 @@ func (w *worker) heed(flags Flags) {
 	w.asked = w.asked || flags&flagKeep != 0
 }
 
-// pushed waits until the push under way, which another activity makes, is taken.
-func (w *worker) pushed(ctx context.Context) error {
-	if !w.pushing {
+// taken waits until the push under way, which another activity makes, is taken.
+func (w *worker) taken(ctx context.Context) error {
+	if !w.away {
 		return nil
 	}
-	w.pushing = false
+	w.away = false
 	began := w.times.read()
 	_, flags, err := onPushed.Wait(ctx, w.Rank)
 	w.times.stood(began)

@@ -13,8 +13,13 @@ import (
 // cancelled. A void gradient was never encoded: codecs have state, so that is
 // put off until the gradient is whole and beyond recall.
 
-// voidable performs the work of a round that may be cancelled.
-func (w *worker) voidable(ctx context.Context) error {
+// voidable is a gradient that may be cancelled while it is made.
+type voidable struct {
+	whole
+	sent bool // this step's gradient was whole before that
+}
+
+func (w *voidable) do(ctx context.Context) error {
 	pass, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.sent = false
@@ -43,7 +48,7 @@ func (w *worker) voidable(ctx context.Context) error {
 				return err
 			}
 			if mark == len(w.order)-1 {
-				w.computed()
+				w.done()
 			}
 			return w.push(ctx, mark)
 		},

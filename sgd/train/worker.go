@@ -13,17 +13,12 @@ import (
 )
 
 // worker is one replica: its parameters, and a link to every shard.
-//
-// A worker keeps no parameters of its own if it can do without: from the answer to
-// a push until its next gradient is made it reads what all share who compute on
-// that version. See cores.assemble.
 type worker struct {
 	*Rank
 	params  vector
-	shares  bool // params are read only
-	keeps   bool // params until newer ones come
-	pushing bool // beside computing, by another activity
-	barrier bool // parameters are asked for
+	holding holding
+	leaving leaving
+	pushed  func(context.Context) error // once a gradient has left
 	grad    vector
 	links   []*link
 	work    comm.Work // of a round
@@ -36,8 +31,7 @@ type worker struct {
 	asked bool       // for its state
 	told  bool       // and has told it, with nothing pushed since
 	amend *amending  // of a corrector that works here
-	voids bool       // the policy may cancel a gradient while it is computed
-	sent  bool       // this step's gradient was whole before that
+	away  bool       // another activity has a push under way
 }
 
 // parcel is a part of a shard.
@@ -49,7 +43,7 @@ type parcel struct {
 
 func newWorker(r *Rank, sh []*shard) (*worker, error) {
 	j, rank := r.job, r.rank
-	w := &worker{Rank: r, params: vector{f: j.initial()}, voids: j.policy().Voids}
+	w := &worker{Rank: r, params: vector{f: j.initial()}}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
@@ -72,13 +66,25 @@ func newWorker(r *Rank, sh []*shard) (*worker, error) {
 	if w.amend, err = newAmending(j, j.Model.Layout(), true); err != nil {
 		return nil, err
 	}
-	t := j.traits()
-	w.barrier = t.Acked && t.PerPush == 0
+	voids := j.policy().Voids
+	switch {
+	case voids:
+		w.leaving = &voidable{whole: whole{w}}
+	case j.Overlap:
+		w.leaving = inParts{w}
+	default:
+		w.leaving = whole{w}
+	}
+	w.pushed = func(context.Context) error { return nil }
+	if t := j.traits(); t.Acked && t.PerPush == 0 { // parameters are asked for
+		w.pushed = w.pull
+	}
 	// An answer that voids a gradient renews one shard's parameters and no other's;
 	// what a difference is to is each worker's own.
 	alone := j.Workers == 1 || j.Here == 1
-	w.shares = !j.Weightless && isCast(j.DownCodec) && (whole(w.links) || !alone && (len(sh) == 1 || !w.voids))
-	if !w.shares {
+	if !j.Weightless && isCast(j.DownCodec) && (unpacked(w.links) || !alone && (len(sh) == 1 || !voids)) {
+		w.holding = shared{w}
+	} else {
 		w.keep()
 	}
 	// A part is complete once its first span is.
@@ -88,7 +94,7 @@ func newWorker(r *Rank, sh []*shard) (*worker, error) {
 
 // keep gives the worker parameters of its own.
 func (w *worker) keep() {
-	w.shares, w.params = false, vector{f: slices.Clone(w.params.f)}
+	w.holding, w.params = copied{w}, vector{f: slices.Clone(w.params.f)}
 }
 
 func (p parcel) part() part { return p.link.shard.parts[p.k] }
@@ -105,10 +111,10 @@ func (p parcel) firstSpan() int {
 
 // Run implements Part.
 func (w *worker) Run(ctx context.Context) error {
-	if w.shares && w.job.Overlap && !w.h.Virtual() {
+	if _, shares := w.holding.(shared); shares && w.job.Overlap && !w.h.Virtual() {
 		w.keep() // a pass begins before all parameters are there
 	}
-	w.plan(ctx)
+	w.leaving.plan(ctx)
 	if w.resumes() {
 		if err := w.resume(ctx); err != nil {
 			return err
@@ -118,10 +124,8 @@ func (w *worker) Run(ctx context.Context) error {
 		if err := w.round(ctx); err != nil && !errors.Is(err, errEnded) {
 			return err
 		}
-		if w.barrier {
-			if err := w.pull(ctx); err != nil {
-				return err
-			}
+		if err := w.pushed(ctx); err != nil {
+			return err
 		}
 		if err := w.doing(ctx); err != nil {
 			return err
@@ -139,26 +143,6 @@ func (w *worker) Run(ctx context.Context) error {
 	return w.bye(ctx)
 }
 
-// plan makes the work of a round.
-func (w *worker) plan(ctx context.Context) {
-	w.work = comm.Work{
-		Cost: make([]time.Duration, len(w.order)),
-		Run:  func(at func(int) error) error { return w.pass(ctx, at) },
-		Then: func(mark int) error { return w.push(ctx, mark) },
-	}
-	if w.job.Overlap {
-		w.work.Run = func(at func(int) error) error { return w.overlapped(ctx, at) }
-	}
-}
-
-// do performs the work of a round.
-func (w *worker) do(ctx context.Context) error {
-	if w.voids {
-		return w.voidable(ctx)
-	}
-	return w.h.Do(ctx, w.work)
-}
-
 // round computes one gradient and pushes it.
 func (w *worker) round(ctx context.Context) error {
 	tl := w.job.timeline(w.rank, w.step)
@@ -167,22 +151,10 @@ func (w *worker) round(ctx context.Context) error {
 	for i := range w.order {
 		coding += w.order[i].encoding()
 	}
-	if !w.job.Overlap {
-		w.work.Cost[0] = tl.total + coding
-	} else {
-		if w.h.Virtual() { // parameters arrive while the forward pass goes on
-			for span, share := range tl.span {
-				if err := w.need(ctx, span); err != nil {
-					return err
-				}
-				if err := w.h.Sleep(ctx, time.Duration(share*float64(tl.forward))); err != nil {
-					return err
-				}
-			}
-		}
-		w.backward(tl)
+	err := w.leaving.price(ctx, tl, coding)
+	if err == nil {
+		err = w.leaving.do(ctx)
 	}
-	err := w.do(ctx)
 	w.grad.release()
 	if err != nil {
 		return err
@@ -191,38 +163,6 @@ func (w *worker) round(ctx context.Context) error {
 	w.times.computed(began)
 	w.told = false
 	w.step++
-	return nil
-}
-
-// pass makes the gradient, then all pushes.
-func (w *worker) pass(ctx context.Context, at func(int) error) error {
-	if err := w.makeAll(ctx); err != nil {
-		return err
-	}
-	w.computed()
-	for i := range w.order {
-		if err := at(i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *worker) makeAll(ctx context.Context) error {
-	if w.job.Weightless {
-		return w.sizeAll()
-	}
-	d := w.seat.take()
-	defer w.seat.give(d)
-	if err := w.differentiate(ctx, d, w.on, nil, nil); err != nil {
-		return err
-	}
-	w.finish()
-	for i := range w.order {
-		if err := w.encode(i, w.grad); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -236,71 +176,16 @@ func (w *worker) sizeAll() error {
 	return nil
 }
 
-// overlapped makes every push as soon as the backward pass has completed its
-// shard. On a real clock the forward pass waits for parameters where it needs
-// them; on the virtual clock they are there.
-func (w *worker) overlapped(ctx context.Context, at func(int) error) error {
-	if w.job.Weightless {
-		if err := w.sizeAll(); err != nil {
-			return err
-		}
-		return all(len(w.order), at)
-	}
-	d := w.seat.take()
-	defer w.seat.give(d)
-	need := func(span int) error {
-		if !w.lacks(span) {
-			return nil
-		}
-		return w.job.cores.away(func() error { return w.need(ctx, span) })
-	}
-	defer w.computed()
-	back, mark := newDescent(len(w.spans)), 0
-	return w.differentiate(ctx, d, w.on, need, func(span int) error {
-		back.pass(span)
-		for ; mark < len(w.order) && w.order[mark].firstSpan() >= back.left; mark++ {
-			if err := w.encode(mark, w.grad); err != nil {
-				return err
-			}
-			if err := at(mark); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// backward fills in the virtual time of the backward pass up to each mark.
-func (w *worker) backward(tl timeline) {
-	cost := w.work.Cost
-	done := time.Duration(0)
-	sum, span := 0.0, len(tl.span)-1
-	for i, p := range w.order {
-		for ; span >= 0 && span >= p.firstSpan(); span-- {
-			sum += tl.span[span]
-		}
-		if i == len(w.order)-1 { // whatever is left of the pass
-			sum = 1
-		}
-		at := time.Duration(2 * sum * float64(tl.forward))
-		cost[i] = max(at-done, 0) + p.encoding()
-		done = max(at, done)
-	}
-}
-
-// computed gives up what nobody needs once the pushes are encoded: the server
-// then changes parameters that all have given up in place, and has the gradient
-// to itself.
-func (w *worker) computed() {
+// done gives up what nobody needs once the pushes are encoded: the server then has
+// the gradient to itself.
+func (w *worker) done() {
 	w.grad.release()
-	if w.shares && !w.keeps {
-		w.params.release()
-	}
+	w.holding.done()
 }
 
 // on gives the parameters of the present step and where its gradient goes.
 func (w *worker) on() (params, grad []float32, err error) {
-	if err := w.takeUp(); err != nil {
+	if err := w.up(); err != nil {
 		return nil, nil, err
 	}
 	w.grad = newVector(len(w.params.f))
