@@ -12,6 +12,8 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // Evidence is what runs have shown of an optimizer with a codec.
@@ -45,13 +47,16 @@ func training(c experiments.Config) string {
 }
 
 // synchronous reports whether a run's updates are those of all workers' mean
-// gradient, whoever adds them up.
+// gradient, each encoded once, whoever adds them up.
 func synchronous(c experiments.Config) bool {
-	switch c.Mode {
-	case "reduce", "gather":
-		return true
+	m, err := train.Modes.Parse(c.Mode)
+	p, err2 := staleness.Policies.Parse(c.Policy)
+	if err != nil || err2 != nil {
+		return false
 	}
-	return c.Mode == "server" && c.Policy == "bsp" && c.DownCodec == "raw"
+	t := m.Traits(&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers})
+	served := t.Servers > 0 && !t.Coordinator && t.PerPush == 0 && t.Tree == 0
+	return t.Sums || served && p.Traits(c.Workers).Synchronous && c.DownCodec == "raw"
 }
 
 // pair is what evidence is about.
