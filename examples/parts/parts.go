@@ -1,5 +1,6 @@
 // Package parts is parts of gradlab that live outside it, each one file: a codec with a
-// memory (leftover), a wrapper (shuffle) and an optimizer with a momentum (ball).
+// memory (leftover), a wrapper (shuffle), an optimizer with a momentum (ball), a policy
+// that waits (half) and a corrector with a momentum (smooth).
 // Importing the package is all it takes to have them in spec text, recipes, listings and
 // benchmarks, as gradlab/main.go shows. Its tests name none of them to the suites, which
 // find them by registry.

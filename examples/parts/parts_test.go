@@ -6,12 +6,17 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/compress/compresstest"
 	"github.com/gradlab/gradlab/sgd/sgdtest"
+	"github.com/gradlab/gradlab/staleness/staletest"
 )
 
 // The suites find what is enrolled.
 func TestFamilies(t *testing.T) { compresstest.Families(t) }
 
 func TestOptimizers(t *testing.T) { sgdtest.Optimizers(t) }
+
+func TestPolicies(t *testing.T) { staletest.Policies(t) }
+
+func TestCorrectors(t *testing.T) { staletest.Correctors(t) }
 
 // Options and wrappers that the defaults leave out.
 func TestCombinations(t *testing.T) {

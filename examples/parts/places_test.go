@@ -165,6 +165,65 @@ func TestOptimizersEverywhere(t *testing.T) {
 	}
 }
 
+// A policy is taken or refused in every mode, with every corrector, as one of gradlab's
+// own with the same traits is.
+func TestPoliciesEverywhere(t *testing.T) {
+	taken, refused := 0, 0
+	compare := func(place map[string]string) {
+		_, own := build(with(place, "policy", "half"))
+		_, like := build(with(place, "policy", "kasync(k=2)"))
+		switch {
+		case (own == nil) != (like == nil):
+			t.Errorf("%v: half gives %v, kasync %v", place, own, like)
+		case own == nil:
+			taken++
+		default:
+			refused++
+		}
+	}
+	for _, place := range modes(t) {
+		compare(place)
+	}
+	for _, name := range staleness.Correctors.Names() {
+		compare(at("corrector=" + name))
+	}
+	if taken < 10 || refused < 10 {
+		t.Errorf("half is taken in %d places and refused in %d, want more", taken, refused)
+	}
+}
+
+// A corrector is taken or refused in every mode and under every policy as one of gradlab's
+// own with the same traits is, and beside every optimizer.
+func TestCorrectorsEverywhere(t *testing.T) {
+	taken, refused := 0, 0
+	compare := func(place map[string]string) {
+		_, own := build(with(place, "corrector", "smooth"))
+		_, like := build(with(place, "corrector", "multi_asgd"))
+		switch {
+		case (own == nil) != (like == nil):
+			t.Errorf("%v: smooth gives %v, multi_asgd %v", place, own, like)
+		case own == nil:
+			taken++
+		default:
+			refused++
+		}
+	}
+	for mode, place := range modes(t) {
+		if mode == "server, asp" {
+			for _, name := range sgd.Optimizers.Names() {
+				compare(with(place, "optimizer", name))
+			}
+			for _, name := range staleness.Policies.Names() {
+				compare(with(place, "policy", name))
+			}
+		}
+		compare(place)
+	}
+	if taken < 10 || refused < 10 {
+		t.Errorf("smooth is taken in %d places and refused in %d, want more", taken, refused)
+	}
+}
+
 // Liars: the same parts with their claims taken away are refused where a run would
 // diverge, as the engine looks for itself.
 
@@ -179,6 +238,18 @@ func (f quiet) Claims(b compress.Block) compress.Claims {
 type hidden struct{ in compress.Family }
 
 func (f hidden) New(b compress.Block) (compress.Codec, error) { return f.in.New(b) }
+
+type careless struct{ Smooth }
+
+func (careless) Traits() staleness.CorrectorTraits {
+	return staleness.CorrectorTraits{Amends: true}
+}
+
+type hasty struct{ Half }
+
+func (hasty) Traits(workers int) staleness.PolicyTraits {
+	return staleness.PolicyTraits{PerUpdate: half(workers)}
+}
 
 type still struct{ Ball }
 
@@ -212,6 +283,18 @@ func TestLiars(t *testing.T) {
 			t.Errorf("%T: %v", liar, job.Check())
 		}
 	}
+	if job, err = build(at("policy=asp", "optimizer=ball")); err != nil {
+		t.Fatal(err)
+	}
+	if job.Corrector = (careless{Smooth{Beta: 0.5}}); job.Check() == nil || !strings.Contains(job.Check().Error(), "Momentum") {
+		t.Errorf("a corrector that hides its momentum: %v", job.Check())
+	}
+	if job, err = build(at("mode=downpour", "policy=asp")); err != nil {
+		t.Fatal(err)
+	}
+	if job.Policy = (hasty{}); job.Check() == nil || !strings.Contains(job.Check().Error(), "Waits") {
+		t.Errorf("a policy that hides that it waits: %v", job.Check())
+	}
 }
 
 // sink hears how a run goes.
@@ -228,6 +311,8 @@ func TestWhatIsTakenLearns(t *testing.T) {
 		at("codec=shuffle(leftover(n=200))", "optimizer=ball", "mode=reduce"),
 		at("down_codec=shuffle(topk(keep=0.1))", "optimizer=ball"),
 		at("mode=choco", "codec=shuffle(topk(keep=0.3))"),
+		at("policy=half", "codec=leftover(n=200)", "optimizer=ball"),
+		at("policy=asp", "corrector=smooth"),
 	} {
 		job, err := build(with(place, "steps", "150"))
 		if err != nil {

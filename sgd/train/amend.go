@@ -44,7 +44,7 @@ func newAmending(j *Job, l sgd.Layout, atWorker bool) (*amending, error) {
 	case traits.Momentum && hasMomentum(j, l):
 		return nil, fmt.Errorf("corrector %s brings its own momentum, and optimizer %s has one too; use optimizer=sgd", staleness.Correctors.Spec(c), sgd.Optimizers.Spec(j.Optimizer))
 	case traits.Compares && !isCast(j.DownCodec):
-		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16 or bf16", staleness.Correctors.Spec(c))
+		return nil, fmt.Errorf("corrector %s compares with the parameters a worker was sent: down_codec must be raw, fp16, bf16 or another cast", staleness.Correctors.Spec(c))
 	case atWorker && j.Overlap:
 		return nil, fmt.Errorf("corrector %s works on whole gradients before they are encoded; use overlap=false", staleness.Correctors.Spec(c))
 	}
@@ -185,7 +185,7 @@ func newSentCopies(j *Job, initial vector) (*sentCopies, error) {
 		return nil, nil
 	}
 	if !isCast(j.DownCodec) {
-		return nil, errors.New("gap compares with the parameters a worker was sent: down_codec must be raw, fp16 or bf16")
+		return nil, errors.New("gap compares with the parameters a worker was sent: down_codec must be raw, fp16, bf16 or another cast")
 	}
 	return &sentCopies{map[uint64]vector{0: initial.share()}, make([][2]uint64, j.Workers)}, nil
 }

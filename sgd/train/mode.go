@@ -111,7 +111,7 @@ const (
 )
 
 func (k Takes) String() string {
-	return [...]string{"raw alone", "raw, fp16 or bf16", "codecs without memory", "every codec"}[k]
+	return [...]string{"raw alone", "raw, fp16, bf16 or another cast", "codecs without memory", "every codec"}[k]
 }
 
 // allows says whether a codec is of the kind; none is raw.

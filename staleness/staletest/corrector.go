@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/gradlab/gradlab/staleness"
@@ -20,9 +21,24 @@ var Tried = []string{
 }
 
 // Correctors compares every one Tried with its formula, shows what it claims (see
-// Claims), and fails if a corrector is enrolled without a formula or has an option that was not tried.
+// Claims), and fails if a corrector is enrolled without a formula or has an option that
+// was not tried. Of those that are not gradlab's own it shows the claims, with their
+// defaults: they need no formula.
 func Correctors(t *testing.T) {
 	var values []staleness.Corrector
+	others := map[string]bool{}
+	for _, name := range staleness.Correctors.Names() {
+		c, _ := staleness.Correctors.Proto(name)
+		if reflect.TypeOf(c).PkgPath() == reflect.TypeFor[staleness.None]().PkgPath() {
+			continue
+		}
+		others[name] = true
+		t.Run(name, func(t *testing.T) {
+			if err := Claims(c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	for _, text := range Tried {
 		c, err := staleness.Correctors.Parse(text)
 		if err != nil {
@@ -36,6 +52,9 @@ func Correctors(t *testing.T) {
 		})
 	}
 	for _, what := range staleness.Correctors.Untried(values...) {
+		if others[what] {
+			continue
+		}
 		t.Errorf("corrector %s: no formula was compared with it; add one to Formulas and spec text to Tried", what)
 	}
 }
