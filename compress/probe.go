@@ -20,6 +20,9 @@ var probed = []Block{
 	{Name: "probe.matrix", Role: "weight", Rows: 16, Cols: 16, World: 1, Peer: -1, Seed: 1},
 }
 
+// larger is for codecs that refuse those.
+var larger = Block{Name: "probe.larger", Role: "weight", Rows: 64, Cols: 128, World: 1, Peer: -1, Seed: 1}
+
 // shown is what probes have shown, by family, of those that can be compared.
 var shown sync.Map // of finding
 
@@ -111,13 +114,19 @@ func CastOn(f Family, b Block) (bool, error) {
 // not looked at.
 func ShowsMemory(f Family) bool {
 	return remembered(f, "memory", func() bool {
-		for _, b := range probed {
+		measured := false
+		for i, b := range slices.Concat(probed, []Block{larger}) {
 			if c, _ := ClaimsOf(f, b); c.Unchecked {
 				return false
 			}
-			if is, err := MemoryOn(f, b, 3); is && err == nil {
+			if measured && i == len(probed) {
+				break
+			}
+			is, err := MemoryOn(f, b, 3)
+			if is && err == nil {
 				return true
 			}
+			measured = measured || err == nil
 		}
 		return slices.ContainsFunc(Inside(f), ShowsMemory)
 	})

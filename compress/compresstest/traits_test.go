@@ -2,6 +2,7 @@ package compresstest_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -182,6 +183,16 @@ func (f hiding) New(b block) (codec, error)         { return f.In.New(b) }
 func (f hiding) Choose(b block) compress.Family     { return f.In }
 func (f hiding) Claims(b block) (c compress.Claims) { c, _ = compress.ClaimsOf(f.In, b); return c }
 
+// choosy wants long blocks.
+type choosy struct{ keeping }
+
+func (f choosy) New(b block) (codec, error) {
+	if b.Len() < 5000 {
+		return nil, errors.New("too short")
+	}
+	return f.keeping.New(b)
+}
+
 // Every trait is proved both ways: who claims more than it shows fails, and so does who
 // claims less.
 func TestTraitsAreProved(t *testing.T) {
@@ -249,6 +260,9 @@ func TestProbesSeeThroughWrappers(t *testing.T) {
 		if compress.Casts(f) || compress.Plain(f) {
 			t.Errorf("%T %+v is taken for a cast", f, f)
 		}
+	}
+	if !compress.ShowsMemory(choosy{keeping{Keep: 0.1}}) {
+		t.Error("the memory of a codec that refuses small blocks is not seen")
 	}
 	for spec, want := range map[string]bool{
 		"feedback(topk)": true, "feedback(topk,unchecked=true)": false, "accumulate(feedback(topk,unchecked=true),every=2)": true,
