@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -76,10 +77,31 @@ func (e *env) here(w io.Writer) {
 			missing = append(missing, in.Name)
 		}
 	}
-	fmt.Fprintf(w, "Data here: %s.\n", strings.Join(there, ", "))
+	fmt.Fprintln(w, lines("Data here: "+strings.Join(there, ", ")+"."))
 	if len(missing) > 0 {
-		fmt.Fprintf(w, "Not here: %s.\ngradlab data tells how to get them.\n", strings.Join(missing, ", "))
+		fmt.Fprintf(w, "%s\ngradlab data tells how to get them.\n", lines("Not here: "+strings.Join(missing, ", ")+"."))
 	}
+}
+
+// lines breaks a sentence into lines of up to 80 characters.
+func lines(text string) string {
+	var b strings.Builder
+	at := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+n > 80:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
 }
 
 // arrange puts the commands under their headings.

@@ -99,8 +99,8 @@ func (t *Table[T]) Untried(values ...T) []string {
 		tried[name] = true
 		def := reflect.ValueOf(t.protos[name])
 		for _, f := range fields(v.Type()) {
-			fv := v.Field(f.index)
-			if !reflect.DeepEqual(fv.Interface(), def.Field(f.index).Interface()) {
+			fv := v.FieldByIndex(f.index)
+			if !reflect.DeepEqual(fv.Interface(), def.FieldByIndex(f.index).Interface()) {
 				tried[name+": "+f.key] = true
 			}
 			switch {
@@ -158,7 +158,7 @@ func (t *Table[T]) Entries() []Entry {
 		e.Type = v.Type().PkgPath() + "." + v.Type().Name()
 		for _, f := range fields(v.Type()) {
 			e.Params = append(e.Params, Param{
-				Key: f.key, Type: t.typeName(f.typ), Default: t.format(v.Field(f.index)), Doc: f.doc,
+				Key: f.key, Type: t.typeName(f.typ), Default: t.format(v.FieldByIndex(f.index)), Doc: f.doc,
 			})
 		}
 		out = append(out, e)
@@ -188,14 +188,14 @@ func (t *Table[T]) typeName(rt reflect.Type) string {
 
 type field struct {
 	key, doc string
-	index    int
+	index    []int
 	show     bool
 	typ      reflect.Type
 }
 
 // fields reads the `spec:"key,show"` and `doc:"…"` tags. Without a tag the key
 // is the field's name in lower_snake. `show` prints the field even when it has
-// its default value.
+// its default value. The fields of an embedded struct stand in its place.
 func fields(rt reflect.Type) []field {
 	var out []field
 	for i := 0; i < rt.NumField(); i++ {
@@ -204,8 +204,15 @@ func fields(rt reflect.Type) []field {
 		if !sf.IsExported() || tag == "-" {
 			continue
 		}
+		if sf.Anonymous && sf.Type.Kind() == reflect.Struct {
+			for _, f := range fields(sf.Type) {
+				f.index = append([]int{i}, f.index...)
+				out = append(out, f)
+			}
+			continue
+		}
 		parts := strings.Split(tag, ",")
-		f := field{key: parts[0], doc: sf.Tag.Get("doc"), index: i, typ: sf.Type}
+		f := field{key: parts[0], doc: sf.Tag.Get("doc"), index: []int{i}, typ: sf.Type}
 		if f.key == "" {
 			f.key = snake(sf.Name)
 		}
@@ -254,7 +261,7 @@ func (t *Table[T]) Spec(v T) string {
 	var args []string
 	byPlace := true // nothing named yet and nothing left out
 	for _, f := range fields(rv.Type()) {
-		fv, dv := rv.Field(f.index), def.Field(f.index)
+		fv, dv := rv.FieldByIndex(f.index), def.FieldByIndex(f.index)
 		nested, list := t.nested(f.typ), f.typ.Kind() == reflect.Slice && t.nested(f.typ.Elem())
 		switch {
 		case nested && fv.IsNil(), list && fv.Len() == 0 && dv.Len() == 0:
@@ -388,7 +395,7 @@ func (t *Table[T]) build(n node) (T, error) {
 			}
 			f = &fs[pos]
 			if f.typ.Kind() == reflect.Slice && t.nested(f.typ.Elem()) {
-				fv := out.Field(f.index)
+				fv := out.FieldByIndex(f.index)
 				if !seen[f.key] {
 					fv.Set(reflect.Zero(f.typ))
 				}
@@ -403,7 +410,7 @@ func (t *Table[T]) build(n node) (T, error) {
 			pos++
 		}
 		seen[f.key] = true
-		if err := t.set(out.Field(f.index), a.node); err != nil {
+		if err := t.set(out.FieldByIndex(f.index), a.node); err != nil {
 			return zero, fmt.Errorf("%s: option %q: %w", n.text, f.key, err)
 		}
 	}

@@ -417,3 +417,49 @@ func TestWith(t *testing.T) {
 		}
 	}
 }
+
+// Corner and Frame are option structs that others embed.
+type (
+	Corner struct {
+		Round float64 `doc:"radius"`
+	}
+	Frame struct {
+		Width int
+		Corner
+	}
+	framed struct {
+		Size float64
+		Frame
+	}
+)
+
+func (framed) Sides() int { return 4 }
+
+// The options of embedded structs stand in their place, by position and by name.
+func TestEmbeddedOptions(t *testing.T) {
+	tab := table()
+	tab.Add("framed", "four sides in a frame", framed{1, Frame{2, Corner{3}}})
+	for _, c := range []struct {
+		text, spec string
+		want       framed
+	}{
+		{"framed", "framed", framed{1, Frame{2, Corner{3}}}},
+		{"framed(5,6,7)", "framed(size=5,width=6,round=7)", framed{5, Frame{6, Corner{7}}}},
+		{"framed(round=0.5)", "framed(round=0.5)", framed{1, Frame{2, Corner{0.5}}}},
+	} {
+		got, err := tab.Parse(c.text)
+		if err != nil || got != c.want || tab.Spec(got) != c.spec {
+			t.Errorf("%s: %v, %v, %s", c.text, got, err, tab.Spec(got))
+		}
+	}
+	if p, _ := tab.Proto("framed"); p != (framed{1, Frame{2, Corner{3}}}) {
+		t.Errorf("the prototype has changed: %v", p)
+	}
+	if got := tab.Untried(tab.MustParse("framed(width=3)")); !slices.Contains(got, "framed: round") || slices.Contains(got, "framed: width") {
+		t.Errorf("untried: %v", got)
+	}
+	with, err := tab.With(tab.MustParse("wrap(framed)"), "round", "9")
+	if err != nil || tab.Spec(with) != "wrap(framed(round=9))" {
+		t.Errorf("with: %v, %v", tab.Spec(with), err)
+	}
+}

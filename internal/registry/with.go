@@ -49,7 +49,7 @@ func (t *Table[T]) with(v T, option string, n node, found, there *[]string) (T, 
 		if !slices.Contains(*there, f.key) {
 			*there = append(*there, f.key)
 		}
-		fv := out.Field(f.index)
+		fv := out.FieldByIndex(f.index)
 		switch {
 		case strings.EqualFold(f.key, option):
 			*found = append(*found, name)

@@ -21,15 +21,21 @@ func (j jitter) shift(pad int, mirror bool) (dx, dy int, flip bool) {
 }
 
 // moved writes from, an h×w plane, into to: displaced by (dx, dy) with black
-// (byte 0) coming in, then mirrored.
-func (t *table) moved(to []float32, from []uint8, h, w, dx, dy int, flip bool) {
+// (byte 0) coming in, or the picture's own border reflected, then mirrored.
+func (t *table) moved(to []float32, from []uint8, h, w, dx, dy int, flip, reflect bool) {
 	for y := range h {
 		row := to[y*w : (y+1)*w]
 		sy := y + dy
+		if reflect {
+			sy = mirrored(sy, h)
+		}
 		for x := range row {
 			sx := x + dx
 			if flip {
 				sx = w - 1 - x + dx
+			}
+			if reflect {
+				sx = mirrored(sx, w)
 			}
 			v := uint8(0)
 			if sx >= 0 && sx < w && sy >= 0 && sy < h {
@@ -38,6 +44,18 @@ func (t *table) moved(to []float32, from []uint8, h, w, dx, dy int, flip bool) {
 			row[x] = t[v]
 		}
 	}
+}
+
+// mirrored is where a place up to n−1 outside of 0 … n−1 lies inside: the border
+// itself is not repeated.
+func mirrored(x, n int) int {
+	if x < 0 {
+		x = -x
+	}
+	if x >= n {
+		x = 2*(n-1) - x
+	}
+	return x
 }
 
 // centre is the largest rectangle in the middle of a w×h picture with the
@@ -57,11 +75,12 @@ func centre(w, h, outW, outH int, keep float64) image.Rectangle {
 // crop draws a rectangle of 8% to 100% of a w×h picture's area with an aspect
 // of 3:4 to 4:3, to be scaled to the output: the "random resized crop" of the
 // ImageNet literature. After ten misfits it settles for the middle.
-func (j jitter) crop(w, h, outW, outH int) (r image.Rectangle, flip bool) {
+// minArea is the 8%, maxAspect the 4:3.
+func (j jitter) crop(w, h, outW, outH int, minArea, maxAspect float64) (r image.Rectangle, flip bool) {
 	flip = j.key.IntN(0, 2) == 1
 	for try := uint64(0); try < 10; try++ {
-		area := float64(w) * float64(h) * (0.08 + 0.92*j.key.Float64(4*try+1))
-		aspect := math.Exp((2*j.key.Float64(4*try+2) - 1) * math.Log(4./3))
+		area := float64(w) * float64(h) * (minArea + (1-minArea)*j.key.Float64(4*try+1))
+		aspect := math.Exp((2*j.key.Float64(4*try+2) - 1) * math.Log(maxAspect))
 		cw, ch := int(math.Sqrt(area*aspect)+.5), int(math.Sqrt(area/aspect)+.5)
 		if cw < 1 || ch < 1 || cw > w || ch > h {
 			continue

@@ -26,7 +26,7 @@ func TestMovedAgainstPadAndCrop(t *testing.T) {
 	for dy := -pad; dy <= pad; dy++ {
 		for dx := -pad; dx <= pad; dx++ {
 			for _, flip := range []bool{false, true} {
-				tb.moved(to, from, h, w, dx, dy, flip)
+				tb.moved(to, from, h, w, dx, dy, flip, false)
 				for i := range to {
 					y, x := i/w, i%w
 					if flip {
@@ -72,7 +72,7 @@ func TestFramesStayInside(t *testing.T) {
 			}
 		}
 		for p := range uint64(200) {
-			r, _ := jitter{on: true, key: rng.Key(p)}.crop(w, h, 64, 64)
+			r, _ := jitter{on: true, key: rng.Key(p)}.crop(w, h, 64, 64, 0.08, 4./3)
 			if r.Empty() || !r.In(all) {
 				t.Fatalf("crop of %v: %v", size, r)
 			}

@@ -260,7 +260,7 @@ func (s *filed) read(i int, j jitter, x []float32) (int32, error) {
 	c.pix = grow(c.pix, s.sh.Len())
 	y, err := s.raw(i, c.pix)
 	if err == nil {
-		s.write(x, c.pix, s.sh, j)
+		s.write(i, x, c.pix, s.sh, j)
 	}
 	return y, err
 }

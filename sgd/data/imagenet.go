@@ -11,23 +11,24 @@ import (
 // ImageNet is the user's own copy of ImageNet-1k, or any large image folder: a
 // folder tree, a zip or an uncompressed tar. Pictures are decoded as a batch is
 // filled, on all cores, and never held. Training images are cropped to the
-// middle square, or, with augmentation, to a random part, and mirrored; test
-// images to the middle 7/8 of the square. Either is scaled to Size×Size with a
+// middle square, or, with augmentation, to a random part, and mirrored, as options
+// say; test images to the middle 7/8 of the square. Either is scaled to Size×Size with a
 // filter that averages. Channel means .485 .456 .406, deviations .229 .224 .225.
 //
 // The data set's Hash covers the names of the files and not their bytes.
 type ImageNet struct {
 	Size int `doc:"side of a sample in pixels: 64 is tractable on a CPU, 224 is customary"`
+	Pictures
 }
 
-var _ = Sets.Add("imagenet", "the user's own ImageNet or other image folder, decoded as needed", ImageNet{Size: 64})
+var _ = Sets.Add("imagenet", "the user's own ImageNet or other image folder, decoded as needed", ImageNet{64, defaultPictures})
 
 // Validate checks the options.
 func (s ImageNet) Validate() error {
 	if s.Size < 8 || s.Size > 1024 {
 		return fmt.Errorf("size must be 8 to 1024, not %d", s.Size)
 	}
-	return nil
+	return s.validate(s.Size)
 }
 
 // Open lists the pictures and serves them from their files, which stay open.
@@ -35,46 +36,56 @@ func (s ImageNet) Open(o Options) (sgd.Dataset, error) {
 	if err := s.Validate(); err != nil {
 		return sgd.Dataset{}, fmt.Errorf("data: imagenet: %w", err)
 	}
-	r := recipes["imagenet"]
+	return recipes["imagenet"].openPictures(s.Size, s.Pictures, o, true)
+}
+
+// openPictures lists the pictures of a set and serves them as they are asked for.
+// With inPlace a compressed tar is refused; else what it holds is kept in memory.
+func (r *recipe) openPictures(size int, how Pictures, o Options, inPlace bool) (sgd.Dataset, error) {
 	loc, err := r.find(o)
 	if err != nil {
 		return sgd.Dataset{}, err
 	}
-	t, err := openTree(loc.Path, true, o.indices(), r.unpacking(o))
+	t, err := openTree(loc.Path, inPlace, o.indices(), r.unpacking(o))
 	if err != nil {
-		return sgd.Dataset{}, fmt.Errorf("data: imagenet: %w", err)
+		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
 	parts, classes, err := t.imageFolder()
 	if err != nil {
 		t.Close()
-		return sgd.Dataset{}, fmt.Errorf("data: imagenet: %w", err)
+		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
 	var stores [2]*lazy
 	lost := newUnreadable(len(parts[0])+len(parts[1]), o)
 	h := fnv.New64a()
 	for p := range stores {
 		stores[p] = &lazy{
-			tree: t, list: parts[p], cls: len(classes), test: p == 1,
-			sh: sgd.Shape{C: 3, H: s.Size, W: s.Size}, scale: newScale(3, 255, r.mean, r.std), lost: lost,
+			set: r, tree: t, list: parts[p], cls: len(classes), test: p == 1, how: how,
+			sh: sgd.Shape{C: 3, H: size, W: size}, scale: newScale(3, 255, r.mean, r.std), lost: lost,
 		}
 		for _, l := range parts[p] {
 			fmt.Fprintf(h, "%d %s\n", p, l.rel)
 		}
 	}
 	ds := dataset(stores[0], stores[1], o, true)
-	ds.Name, ds.Hash = "imagenet", h.Sum64()
-	ds.Note = fmt.Sprintf("%d classes at %d×%d pixels", len(classes), s.Size, s.Size)
+	ds.Name, ds.Hash = r.name, h.Sum64()
+	ds.Note = fmt.Sprintf("%d classes at %d×%d pixels", len(classes), size, size)
+	if note := idle(how.set(), o); note != "" {
+		ds.Note += "; " + note
+	}
 	ds.LeftOut = lost.note
 	return ds, nil
 }
 
 // lazy serves pictures straight from a tree.
 type lazy struct {
+	set  *recipe
 	tree *tree
 	list []labelled
 	cls  int
 	sh   sgd.Shape
 	test bool
+	how  Pictures
 	lost *unreadable // of training and test pictures together
 	scale
 }
@@ -88,32 +99,33 @@ func (z *lazy) classes() int     { return z.cls }
 func (z *lazy) read(i int, j jitter, x []float32) (int32, error) {
 	for k := range z.list {
 		l := &z.list[(i+k)%len(z.list)]
-		err := z.picture(l, j, x)
+		err := z.picture((i+k)%len(z.list), j, x)
 		if err == nil {
 			return l.label, nil
 		}
 		if err := z.lost.add(l.path(), err); err != nil {
-			return 0, fmt.Errorf("data: imagenet: %w", err)
+			return 0, fmt.Errorf("data: %s: %w", z.set.name, err)
 		}
 	}
-	return 0, fmt.Errorf("data: imagenet: none of %d pictures can be read", len(z.list))
+	return 0, fmt.Errorf("data: %s: none of %d pictures can be read", z.set.name, len(z.list))
 }
 
-// picture decodes one picture, seen through j.
-func (z *lazy) picture(l *labelled, j jitter, x []float32) error {
+// picture decodes picture i, seen through j.
+func (z *lazy) picture(i int, j jitter, x []float32) error {
+	l := &z.list[i]
 	raw, err := z.tree.read(l.file)
 	if err != nil {
 		return err
 	}
 	keep, flip := 1.0, false
 	if z.test {
-		keep = 7. / 8
+		keep = z.how.keep(z.sh.W)
 	}
 	part := func(w, h int) (r image.Rectangle) {
 		if !j.on {
 			return centre(w, h, z.sh.W, z.sh.H, keep)
 		}
-		r, flip = j.crop(w, h, z.sh.W, z.sh.H)
+		r, flip = j.crop(w, h, z.sh.W, z.sh.H, z.how.MinArea, z.how.MaxAspect)
 		return r
 	}
 	c := canvases.Get().(*canvas)
@@ -122,9 +134,12 @@ func (z *lazy) picture(l *labelled, j jitter, x []float32) error {
 	if err := decode(raw, z.sh, part, c.pix); err != nil {
 		return z.tree.wrap(l.path(), err)
 	}
+	flip = z.how.mirror(flip, i, j)
 	plane := z.sh.H * z.sh.W
 	for k := range z.scale {
-		z.scale[k].moved(x[k*plane:(k+1)*plane], c.pix[k*plane:(k+1)*plane], z.sh.H, z.sh.W, 0, 0, flip)
+		z.scale[k].moved(x[k*plane:(k+1)*plane], c.pix[k*plane:(k+1)*plane], z.sh.H, z.sh.W, 0, 0, flip, false)
 	}
+	z.how.light(x, z.sh, z.set.std, j)
+	z.how.after(x, z.sh, j)
 	return nil
 }

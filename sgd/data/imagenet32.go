@@ -16,28 +16,43 @@ import (
 //
 // Pictures are read from the files as they are needed. The data set's Hash covers
 // the labels and every thousandth picture.
-type ImageNet32 struct{}
+type ImageNet32 struct{ Shifts }
 
 // ImageNet64 is ImageNet32 at 64×64 pixels. Augmentation shifts by ±8 and mirrors.
-type ImageNet64 struct{}
+type ImageNet64 struct{ Shifts }
 
 // ImageNet16 is ImageNet32 at 16×16 pixels. Augmentation shifts by ±2 and mirrors.
-type ImageNet16 struct{}
+type ImageNet16 struct{ Shifts }
 
 var (
-	_ = Sets.Add("imagenet16", "ImageNet downsampled to 16×16, from your own copy of its batches", ImageNet16{})
-	_ = Sets.Add("imagenet32", "ImageNet downsampled to 32×32, from your own copy of its batches", ImageNet32{})
-	_ = Sets.Add("imagenet64", "ImageNet downsampled to 64×64, from your own copy of its batches", ImageNet64{})
+	_ = Sets.Add("imagenet16", "ImageNet downsampled to 16×16, from your own copy of its batches", ImageNet16{shifts(2)})
+	_ = Sets.Add("imagenet32", "ImageNet downsampled to 32×32, from your own copy of its batches", ImageNet32{shifts(4)})
+	_ = Sets.Add("imagenet64", "ImageNet downsampled to 64×64, from your own copy of its batches", ImageNet64{shifts(8)})
 )
 
-// Open lists the batches and serves pictures from their files, which stay open.
-func (ImageNet16) Open(o Options) (sgd.Dataset, error) { return recipes["imagenet16"].openBatches(o) }
+// Validate checks the options.
+func (s ImageNet16) Validate() error { return s.validate(16) }
 
 // Open lists the batches and serves pictures from their files, which stay open.
-func (ImageNet32) Open(o Options) (sgd.Dataset, error) { return recipes["imagenet32"].openBatches(o) }
+func (s ImageNet16) Open(o Options) (sgd.Dataset, error) {
+	return recipes["imagenet16"].with(s.Shifts).openBatches(o)
+}
+
+// Validate checks the options.
+func (s ImageNet32) Validate() error { return s.validate(32) }
 
 // Open lists the batches and serves pictures from their files, which stay open.
-func (ImageNet64) Open(o Options) (sgd.Dataset, error) { return recipes["imagenet64"].openBatches(o) }
+func (s ImageNet32) Open(o Options) (sgd.Dataset, error) {
+	return recipes["imagenet32"].with(s.Shifts).openBatches(o)
+}
+
+// Validate checks the options.
+func (s ImageNet64) Validate() error { return s.validate(64) }
+
+// Open lists the batches and serves pictures from their files, which stay open.
+func (s ImageNet64) Open(o Options) (sgd.Dataset, error) {
+	return recipes["imagenet64"].with(s.Shifts).openBatches(o)
+}
 
 // downsampled is the recipe of ImageNet at side×side pixels.
 func downsampled(side int) *recipe {
@@ -71,13 +86,16 @@ func (r *recipe) openBatches(o Options) (sgd.Dataset, error) {
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
 	var notes []string
+	sc := newScale(3, 255, r.mean, r.std)
+	stores[0].view, stores[1].view = r.trainView(sc), view{scale: sc}
 	for p, want := range []int{r.train, r.test} {
-		stores[p].view.scale = newScale(3, 255, r.mean, r.std)
 		if n := stores[p].len(); n != want {
 			notes = append(notes, fmt.Sprintf("%d %s samples instead of %d", n, [2]string{"training", "test"}[p], want))
 		}
 	}
-	stores[0].pad, stores[0].flip = r.pad, r.flip
+	if note := idle(r.set, o); note != "" {
+		notes = append(notes, note)
+	}
 	ds := dataset(stores[0], stores[1], o, false)
 	ds.Name, ds.Hash, ds.Note = r.name, hash, strings.Join(notes, "; ")
 	return ds, nil

@@ -78,14 +78,17 @@ func newScale(channels int, top float32, mean, std []float32) scale {
 // view turns stored bytes into a sample: scaled, and moved by augmentation.
 type view struct {
 	scale
-	pad  int  // augmentation shifts by up to pad pixels, black coming in
-	flip bool // and mirrors half of the images
+	pad     int  // augmentation shifts by up to pad pixels, black coming in
+	reflect bool // or the border reflected
+	flip    bool // and mirrors half of the images
+	extra   Augmentation
 }
 
-// write writes the picture src, of shape sh, into x as j shows it.
-func (v *view) write(x []float32, src []uint8, sh sgd.Shape, j jitter) {
+// write writes the picture src of sample i, of shape sh, into x as j shows it.
+func (v *view) write(i int, x []float32, src []uint8, sh sgd.Shape, j jitter) {
 	plane := sh.H * sh.W
 	dx, dy, flip := j.shift(v.pad, v.flip)
+	flip = v.extra.mirror(flip, i, j)
 	for c := range v.scale {
 		from, to := src[c*plane:(c+1)*plane], x[c*plane:(c+1)*plane]
 		if dx == 0 && dy == 0 && !flip {
@@ -96,8 +99,9 @@ func (v *view) write(x []float32, src []uint8, sh sgd.Shape, j jitter) {
 			}
 			continue
 		}
-		v.scale[c].moved(to, from, sh.H, sh.W, dx, dy, flip)
+		v.scale[c].moved(to, from, sh.H, sh.W, dx, dy, flip, v.reflect)
 	}
+	v.extra.after(x, sh, j)
 }
 
 // held serves images from memory.
@@ -112,6 +116,6 @@ func (h *held) classes() int     { return h.cls }
 
 func (h *held) read(i int, j jitter, x []float32) (int32, error) {
 	dim := h.sh.Len()
-	h.write(x, h.pix[i*dim:(i+1)*dim], h.sh, j)
+	h.write(i, x, h.pix[i*dim:(i+1)*dim], h.sh, j)
 	return h.label[i], nil
 }

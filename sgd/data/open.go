@@ -61,8 +61,11 @@ func (r *recipe) open(o Options) (sgd.Dataset, error) {
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
 	sc := newScale(l.parts[0].sh.C, 255, r.mean, r.std)
-	train := &held{images: l.parts[0], view: view{scale: sc, pad: r.pad, flip: r.flip}}
+	train := &held{images: l.parts[0], view: r.trainView(sc)}
 	ds := dataset(train, &held{images: l.parts[1], view: view{scale: sc}}, o, false)
+	if note := idle(r.set, o); note != "" {
+		l.notes = append(l.notes, note)
+	}
 	ds.Name, ds.Hash, ds.Note = r.name, digest(l.parts[:]...), strings.Join(l.notes, "; ")
 	return ds, nil
 }

@@ -23,6 +23,9 @@ type recipe struct {
 	mean, std   []float32 // of inputs scaled to 0..1, by channel
 	pad         int       // augmentation; see held
 	flip        bool
+	reflect     bool
+	extra       Augmentation
+	set         bool // some option of augmentation is
 	licence     string
 }
 
@@ -110,6 +113,8 @@ var recipes = map[string]*recipe{
 		mirrors: []string{"http://cs231n.stanford.edu/"},
 		files:   []remote{{name: "tiny-imagenet-200.zip", size: 248100043, md5: "90528d7ca1a48142e341f4ef8d21d0de"}},
 	},
+	"imagenette": tenClasses("imagenette", 9469, 3925, "e793b78cc4c9e9a4ccc0c1155377a412"),
+	"imagewoof":  tenClasses("imagewoof", 9025, 3929, ""),
 	"imagenet16": downsampled(16),
 	"imagenet32": downsampled(32),
 	"imagenet64": downsampled(64),
@@ -151,24 +156,24 @@ func (s Fashion) Validate() error { return checkScale(s.Scale) }
 
 // CIFAR10 is the ten-class tiny images of Krizhevsky 2009: 50,000 + 10,000,
 // 3×32×32, with the channel means .4914 .4822 .4465 and deviations .2470 .2435
-// .2616. Augmentation shifts by ±4 and mirrors.
-type CIFAR10 struct{}
+// .2616. Augmentation shifts by ±4 and mirrors, unless options say otherwise.
+type CIFAR10 struct{ Shifts }
 
 // CIFAR100 is CIFAR10's sibling with 100 (fine) classes, channel means .5071
 // .4865 .4409 and deviations .2673 .2564 .2762.
-type CIFAR100 struct{}
+type CIFAR100 struct{ Shifts }
 
 // TinyImageNet is the Stanford course set: 200 classes, 100,000 + 10,000,
 // 3×64×64, channel means .4802 .4481 .3975 and deviations .2770 .2691 .2821. Its
 // validation part is the test set. Augmentation shifts by ±8 and mirrors.
-type TinyImageNet struct{}
+type TinyImageNet struct{ Shifts }
 
 var (
 	_ = Sets.Add("mnist", "60,000 + 10,000 handwritten digits, 28×28", MNIST{Scale: "standard"})
 	_ = Sets.Add("fashion", "Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28×28", Fashion{Scale: "standard"})
-	_ = Sets.Add("cifar10", "50,000 + 10,000 colour images, 10 classes, 32×32", CIFAR10{})
-	_ = Sets.Add("cifar100", "50,000 + 10,000 colour images, 100 classes, 32×32", CIFAR100{})
-	_ = Sets.Add("tiny_imagenet", "100,000 + 10,000 colour images, 200 classes, 64×64", TinyImageNet{})
+	_ = Sets.Add("cifar10", "50,000 + 10,000 colour images, 10 classes, 32×32", CIFAR10{shifts(4)})
+	_ = Sets.Add("cifar100", "50,000 + 10,000 colour images, 100 classes, 32×32", CIFAR100{shifts(4)})
+	_ = Sets.Add("tiny_imagenet", "100,000 + 10,000 colour images, 200 classes, 64×64", TinyImageNet{shifts(8)})
 )
 
 // Open serves the set from memory.
@@ -189,11 +194,26 @@ func (r *recipe) scaled(scale string) *recipe {
 	return &unit
 }
 
-// Open serves the set from memory.
-func (CIFAR10) Open(o Options) (sgd.Dataset, error) { return recipes["cifar10"].open(o) }
+// Validate checks the options.
+func (s CIFAR10) Validate() error { return s.validate(32) }
 
 // Open serves the set from memory.
-func (CIFAR100) Open(o Options) (sgd.Dataset, error) { return recipes["cifar100"].open(o) }
+func (s CIFAR10) Open(o Options) (sgd.Dataset, error) {
+	return recipes["cifar10"].with(s.Shifts).open(o)
+}
+
+// Validate checks the options.
+func (s CIFAR100) Validate() error { return s.validate(32) }
 
 // Open serves the set from memory.
-func (TinyImageNet) Open(o Options) (sgd.Dataset, error) { return recipes["tiny_imagenet"].open(o) }
+func (s CIFAR100) Open(o Options) (sgd.Dataset, error) {
+	return recipes["cifar100"].with(s.Shifts).open(o)
+}
+
+// Validate checks the options.
+func (s TinyImageNet) Validate() error { return s.validate(64) }
+
+// Open serves the set from memory.
+func (s TinyImageNet) Open(o Options) (sgd.Dataset, error) {
+	return recipes["tiny_imagenet"].with(s.Shifts).open(o)
+}

@@ -23,8 +23,10 @@ type samples interface {
 
 // jitter is the address of a sample's augmentation; the zero value is none.
 type jitter struct {
-	on  bool
-	key rng.Key
+	on    bool
+	key   rng.Key
+	seed  uint64
+	epoch uint64
 }
 
 // source puts a store into stream order: position p is, in epoch p/n, the image
@@ -103,7 +105,7 @@ func (s *source) fill(b *sgd.Batch, i, dim int) (err error) {
 	p := b.First + uint64(i)
 	var j jitter
 	if s.augment {
-		j = jitter{on: true, key: rng.New(s.seed, "augment").With(p)}
+		j = jitter{on: true, key: rng.New(s.seed, "augment").With(p), seed: s.seed, epoch: p / uint64(s.n)}
 	}
 	b.Y[i], err = s.read(s.index(p), j, b.X[i*dim:(i+1)*dim])
 	return err
