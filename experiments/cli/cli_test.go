@@ -159,6 +159,20 @@ func TestListAndData(t *testing.T) {
 	if p := finish(t, 1, "data", "mnist", "--verify", "--data-dir", dir); !strings.Contains(p.out.String(), "2 samples read") || !strings.Contains(p.err.String(), "4 files: not the official content") {
 		t.Error(p.says())
 	}
+	pictures := t.TempDir()
+	for _, part := range []string{"train", "val"} {
+		at := filepath.Join(pictures, "imagenette", part, "n1")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, part+".JPEG"), []byte("\xff\xd8\xffgone"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := finish(t, 1, "data", "imagenette", "--check", "--data-dir", pictures); !strings.Contains(p.out.String(), "published: 9469") ||
+		!strings.Contains(p.out.String(), "  val/n1/val.JPEG\n") || !strings.Contains(p.out.String(), "unreadable=") || !strings.Contains(p.err.String(), "4 of the things checked are wrong") {
+		t.Errorf("%s%s", p.out.String(), p.err.String())
+	}
 	if p := finish(t, 0, "data", "mnist", "--cache-dir", t.TempDir()); !strings.Contains(p.out.String(), "mnist: ") || !strings.HasSuffix(p.out.String(), "\n") {
 		t.Error(p.says())
 	}

@@ -15,10 +15,10 @@ import (
 )
 
 func (e *env) dataCommand() *cobra.Command {
-	var fetch, verify bool
+	var fetch, verify, check bool
 	c := &cobra.Command{
 		Use:   "data [NAME]",
-		Short: "Where a data set is; fetch it, verify it",
+		Short: "Where a data set is; fetch it, verify it, check a copy of pictures",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := e.places()
 			d := progress.New(e.err)
@@ -56,6 +56,9 @@ func (e *env) dataCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			if check {
+				return e.checkData(args[0], opt)
+			}
 			switch {
 			case fetch && loc.Found && loc.Origin != data.Cached: // somebody put it there
 			case fetch:
@@ -74,7 +77,47 @@ func (e *env) dataCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&fetch, "fetch", false, "download it if it is not here")
 	c.Flags().BoolVar(&verify, "verify", false, "read all of it: files with a known SHA-256 are compared with it, others' pictures decoded; exit code 1 if something is wrong")
+	c.Flags().BoolVar(&check, "check", false, "of sets of pictures: compare classes and counts with the published ones, decode every picture, name what is broken, twice there, grey, CMYK or PNG, and say what to do; exit code 1 if something is wrong")
 	return c
+}
+
+// checkData prints what is right and wrong with a copy of a set of pictures.
+func (e *env) checkData(name string, opt data.Options) error {
+	r, err := data.Check(name, opt)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.out, "%s: %s %s\n", r.Name, r.Origin, r.Path)
+	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "  %s\t%d\t%s\n", f.What, f.Count, f.Note)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, f := range r.Findings {
+		if len(f.Names) > 0 {
+			fmt.Fprintf(e.out, "%s:\n", f.What)
+		}
+		for _, n := range f.Names {
+			fmt.Fprintf(e.out, "  %s\n", n)
+		}
+		if more := f.Count - len(f.Names); more > 0 && len(f.Names) > 0 {
+			fmt.Fprintf(e.out, "  and %d more\n", more)
+		}
+	}
+	n := r.Problems()
+	if n == 0 {
+		fmt.Fprintln(e.out, "nothing is wrong with this copy")
+		return nil
+	}
+	fmt.Fprintln(e.out, "what to do:")
+	for _, f := range r.Findings {
+		if f.Problem {
+			fmt.Fprintf(e.out, "  %s: %s\n", f.What, f.Do)
+		}
+	}
+	return fmt.Errorf("data: %s: %d of the things checked are wrong", r.Name, n)
 }
 
 // describe prints where a set is, or should be, and what is known of its files.

@@ -88,19 +88,16 @@ func (r *recipe) readAll(loc *Location, o Options) {
 	loc.Samples = len(list)
 	var mu sync.Mutex
 	official, w := len(loc.Files), r.newWork(o, checking, "", pictureUnit, int64(len(list)))
-	_ = parallel(len(list), func(i int) error {
-		raw, err := t.read(list[i].file)
+	t.each(list, w, func(i int, raw []byte, err error) {
 		if err == nil {
 			_, err = decodeImage(raw)
 			err = t.wrap(list[i].path(), err)
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
 			broken(list[i].path(), err)
 		}
-		w.add(1)
-		return nil
 	})
 	slices.SortFunc(loc.Files[official:], func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 }
