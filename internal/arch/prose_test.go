@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"go/ast"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -213,5 +214,92 @@ func TestPages(t *testing.T) {
 		if name != "README.md" && !strings.Contains(all["README.md"], "("+name+")") {
 			t.Errorf("README's map of the pages has no link to %s", name)
 		}
+	}
+}
+
+// named is an exported identifier of a package, as pages write one: `comm.Work`,
+// `ps.Core.PushSum`.
+var named = regexp.MustCompile("`([a-z][a-z0-9]*)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?[`({]")
+
+// exported collects what packages of the module export: names, and "Type.Name" for
+// methods and fields, by the package's name.
+func exported(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	out := map[string]map[string]bool{}
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		if out[f.ast.Name.Name] == nil {
+			out[f.ast.Name.Name] = map[string]bool{}
+		}
+		has := out[f.ast.Name.Name]
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					has[d.Name.Name] = true
+					continue
+				}
+				typ := d.Recv.List[0].Type
+				if p, ok := typ.(*ast.StarExpr); ok {
+					typ = p.X
+				}
+				if id, ok := typ.(*ast.Ident); ok {
+					has[id.Name+"."+d.Name.Name] = true
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					exports(has, s)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// exports adds what a declaration names, and the fields and methods of a type.
+func exports(has map[string]bool, s ast.Spec) {
+	switch s := s.(type) {
+	case *ast.ValueSpec:
+		for _, n := range s.Names {
+			has[n.Name] = true
+		}
+	case *ast.TypeSpec:
+		has[s.Name.Name] = true
+		var fields *ast.FieldList
+		switch typ := s.Type.(type) {
+		case *ast.StructType:
+			fields = typ.Fields
+		case *ast.InterfaceType:
+			fields = typ.Methods
+		default:
+			return
+		}
+		for _, f := range fields.List {
+			for _, n := range f.Names {
+				has[s.Name.Name+"."+n.Name] = true
+			}
+		}
+	}
+}
+
+// What pages call by the name of an identifier is there under that name.
+func TestPagesNameWhatThereIs(t *testing.T) {
+	has, found := exported(t), 0
+	for name, page := range pages(t) {
+		for _, m := range named.FindAllStringSubmatch(page, -1) {
+			pkg, ok := has[m[1]]
+			if !ok {
+				continue // of another module
+			}
+			found++
+			if !pkg[m[2]] || m[3] != "" && !pkg[m[2]+"."+m[3]] {
+				t.Errorf("%s names %s, which package %s does not have", name, strings.Trim(m[0], "`({"), m[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d identifiers found", found)
 	}
 }

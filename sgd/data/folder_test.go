@@ -166,27 +166,27 @@ func TestImageNet(t *testing.T) {
 func TestShards(t *testing.T) {
 	o := Options{Dir: put(t, entry{"cifar10/a.tar.zst", zst(tarBytes(pictures()...))}), Cache: t.TempDir(), KeepDecoded: true}
 	first := open(t, "cifar10", o)
-	shards, _ := filepath.Glob(filepath.Join(o.Cache, "decoded", "*"))
-	if len(shards) != 1 || filepath.Ext(shards[0]) != ".shard" {
-		t.Fatal(shards)
+	files, _ := filepath.Glob(filepath.Join(o.Cache, "decoded", "*"))
+	if len(files) != 1 || filepath.Ext(files[0]) != ".shard" {
+		t.Fatal(files)
 	}
-	b, _ := os.ReadFile(shards[0])
-	l, ok := readShard(filepath.Dir(shards[0]), strings.TrimSuffix(filepath.Base(shards[0]), ".shard"))
+	b, _ := os.ReadFile(files[0])
+	l, ok := readDecoded(filepath.Dir(files[0]), strings.TrimSuffix(filepath.Base(files[0]), ".shard"))
 	if !ok || digest(l.parts[:]...) != first.Hash {
-		t.Fatal("the shard does not read back")
+		t.Fatal("the decoded set does not read back")
 	}
 	for _, damage := range [][]byte{b[:len(b)-1], b[:30], nil, append(bytes.Clone(b[:len(b)-1]), b[len(b)-1]+1)} {
-		os.WriteFile(shards[0], damage, 0o644)
+		os.WriteFile(files[0], damage, 0o644)
 		again := open(t, "cifar10", o)
 		if again.Hash != first.Hash || again.Note != first.Note {
-			t.Error("a damaged shard changes the data")
+			t.Error("a damaged file changes the data")
 		}
-		if now, _ := os.ReadFile(shards[0]); !bytes.Equal(now, b) {
-			t.Error("a damaged shard is not replaced")
+		if now, _ := os.ReadFile(files[0]); !bytes.Equal(now, b) {
+			t.Error("a damaged file is not replaced")
 		}
 	}
 	if again := open(t, "cifar10", o); again.Hash != first.Hash || again.Note != first.Note {
-		t.Error("the shard differs from the pictures")
+		t.Error("the decoded set differs from the pictures")
 	}
 }
 

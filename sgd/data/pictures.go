@@ -34,8 +34,8 @@ func (t *tree) loadImages(r *recipe, keep string, o Options) (l loaded, err erro
 			return l, err
 		}
 	}
-	key := shardKey(r, parts, raw)
-	if l, ok := readShard(keep, key); ok && l.left <= lost.allowed() {
+	key := decodedKey(r, parts, raw)
+	if l, ok := readDecoded(keep, key); ok && l.left <= lost.allowed() {
 		return l, nil
 	}
 	w = r.newWork(o, decoding, "", pictureUnit, int64(all))
@@ -70,7 +70,7 @@ func (t *tree) loadImages(r *recipe, keep string, o Options) (l loaded, err erro
 	if q := jpegQuality(raw[0][0]); q > 0 && published { // as raw pixels
 		l.notes = append(l.notes, fmt.Sprintf("read from JPEGs of quality %d, not the original pixels: accuracies come out a little under published ones", q))
 	}
-	switch err := writeShard(keep, key, l); {
+	switch err := writeDecoded(keep, key, l); {
 	case err != nil:
 		l.notes = append(l.notes, "decoded pictures were not kept: "+err.Error())
 	case keep != "":

@@ -88,7 +88,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestUnreadableKept: what was left out stands in the shard of decoded pictures,
+// TestUnreadableKept: what was left out stands in the file of decoded pictures,
 // which serves nobody who permits fewer.
 func TestUnreadableKept(t *testing.T) {
 	dir, cache := put(t, twenty("tiny_imagenet", "val/a/q.jpg")...), t.TempDir()
@@ -100,7 +100,7 @@ func TestUnreadableKept(t *testing.T) {
 	}
 	o.Unreadable = 0
 	if _, err := Open("tiny_imagenet", o); err == nil {
-		t.Error("the shard was served to somebody who permits no broken picture")
+		t.Error("the decoded set was served to somebody who permits no broken picture")
 	}
 }
 

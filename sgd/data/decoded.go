@@ -13,17 +13,17 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// A shard is a decoded image folder in one file, so that the next run reads
+// A decoded set is an image folder in one file, so that the next run reads
 // bytes instead of decoding JPEGs:
 //
 //	"gradlab shard 1\n" | u32 length | JSON head | labels, pixels of train | of test
 //
 // Integers are little endian. Its name is a hash of the pictures' files, the
 // geometry and the Go release (decoders differ between releases by a rounding),
-// so a shard is never stale; its digest is checked, so it is never torn.
-const shardMagic = "gradlab shard 1\n"
+// so the file is never stale; its digest is checked, so it is never torn.
+const decodedMagic = "gradlab shard 1\n"
 
-type shardHead struct {
+type decodedHead struct {
 	Shape   sgd.Shape
 	Classes int
 	Len     [2]int
@@ -32,10 +32,10 @@ type shardHead struct {
 	Left    int `json:",omitempty"` // pictures left out, as they cannot be read
 }
 
-// shardKey identifies what decoding would give.
-func shardKey(r *recipe, parts [2][]labelled, raw [2][][]byte) string {
+// decodedKey identifies what decoding would give.
+func decodedKey(r *recipe, parts [2][]labelled, raw [2][][]byte) string {
 	h := sha256.New()
-	h.Write([]byte(shardMagic + runtime.Version() + r.name + r.shape.String()))
+	h.Write([]byte(decodedMagic + runtime.Version() + r.name + r.shape.String()))
 	var word [8]byte
 	for p := range raw {
 		for i, b := range raw[p] {
@@ -48,19 +48,19 @@ func shardKey(r *recipe, parts [2][]labelled, raw [2][][]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// readShard reads the shard of key in dir; ok is false if there is none or it
+// readDecoded reads the decoded set of key in dir; ok is false if there is none or it
 // is damaged.
-func readShard(dir, key string) (l loaded, ok bool) {
+func readDecoded(dir, key string) (l loaded, ok bool) {
 	if dir == "" {
 		return l, false
 	}
 	b, err := os.ReadFile(filepath.Join(dir, key+".shard"))
-	if err != nil || !bytes.HasPrefix(b, []byte(shardMagic)) || len(b) < len(shardMagic)+4 {
+	if err != nil || !bytes.HasPrefix(b, []byte(decodedMagic)) || len(b) < len(decodedMagic)+4 {
 		return l, false
 	}
-	b = b[len(shardMagic):]
+	b = b[len(decodedMagic):]
 	n := uint64(binary.LittleEndian.Uint32(b))
-	var head shardHead
+	var head decodedHead
 	if b = b[4:]; n > uint64(len(b)) || json.Unmarshal(b[:n], &head) != nil {
 		return l, false
 	}
@@ -80,8 +80,8 @@ func readShard(dir, key string) (l loaded, ok bool) {
 	return l, len(b) == 0 && digest(l.parts[:]...) == head.Digest
 }
 
-// writeShard stores l, if there is a folder to keep it in.
-func writeShard(dir, key string, l loaded) (err error) {
+// writeDecoded stores l, if there is a folder to keep it in.
+func writeDecoded(dir, key string, l loaded) (err error) {
 	if dir == "" {
 		return nil
 	}
@@ -104,11 +104,11 @@ func writeShard(dir, key string, l loaded) (err error) {
 		}
 	}()
 	a, b := l.parts[0], l.parts[1]
-	head, err := json.Marshal(shardHead{Shape: a.sh, Classes: a.cls, Len: [2]int{len(a.label), len(b.label)}, Digest: digest(a, b), Notes: l.notes, Left: l.left})
+	head, err := json.Marshal(decodedHead{Shape: a.sh, Classes: a.cls, Len: [2]int{len(a.label), len(b.label)}, Digest: digest(a, b), Notes: l.notes, Left: l.left})
 	if err != nil {
 		return err
 	}
-	pre := binary.LittleEndian.AppendUint32([]byte(shardMagic), uint32(len(head)))
+	pre := binary.LittleEndian.AppendUint32([]byte(decodedMagic), uint32(len(head)))
 	pieces := [][]byte{append(pre, head...)}
 	for _, m := range l.parts {
 		var labels []byte
