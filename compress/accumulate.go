@@ -14,7 +14,7 @@ var _ = Families.Add("accumulate", "the sum of several steps' gradients in the l
 //	a = a + g;  every n-th time send C(a) and set a = 0, else nothing
 //
 // Gradients of n steps at nearly the same parameters are one of a batch n times
-// as large; Lin et al. 2018 (DGC, arXiv 1712.01887) call it local gradient
+// as large. Lin et al. 2018 (DGC, arXiv 1712.01887) call it local gradient
 // accumulation, and it is what strom and top-k do element by element. Nothing is
 // left out but what the codec inside leaves out. What is counted is encodings,
 // so a worker that encodes every other step (mode downpour) sends every n-th of

@@ -15,8 +15,8 @@ var _ = Families.Add("cltk", "the k largest entries of a leader that changes eve
 //	C(g)ᵢ = gᵢ if i ∈ S, else 0, on every rank              (a sum of k values)
 //
 // Chen et al. 2020 (ScaleCom, arXiv 2104.11125), algorithm 1, the cyclic local
-// top-k: residuals of the ranks are alike, so one rank's choice is nearly that
-// of all, and what is sent is summed instead of gathered: its size does not grow
+// top-k. Residuals of the ranks are alike, so one rank's choice is nearly that
+// of all, and what is sent is summed instead of gathered. Its size does not grow
 // with the ranks. Their low-pass memory is feedback's lowpass = 1−β. A rank is
 // credited with its own values at the leader's positions. On foreign positions
 // it may have nothing, so the contraction of topk, claimed here, holds at its

@@ -23,17 +23,17 @@ var _ = Families.Add("dgc", "deep gradient compression: momentum inside the feed
 // %.
 //
 // Departures: an exact selection in each block unless sampled=true, where the
-// paper samples a threshold; the warm-up may be of any length, in steps too, and
-// number of stages; clipping is by the block's norm to clip/√world, where the
-// paper takes the whole gradient's; indices are Rice coded. Weight decay joins
+// paper samples a threshold. The warm-up may be of any length, in steps too, and
+// number of stages. Clipping is by the block's norm to clip/√world, where the
+// paper takes the whole gradient's. Indices are Rice coded. Weight decay joins
 // behind the codec, so it gets none of this momentum: as
 // chain(decay(rate=r),sgd) it is 1/(1−m) times weaker than in
 // chain(decay,momentum). The authors' optimizer gives the term a velocity of its
 // own: optimizer=chain(decay(rate=r,momentum=m),sgd).
 //
 // Tuning: with plain sgd as optimizer, for the momentum is here, and a run with
-// both is noted; keep=0.001, momentum that of the run it replaces, and of its
-// decay; warmup=200,unit=steps in runs of few epochs. clip=0 leaves gradients
+// both is noted. keep=0.001, momentum that of the run it replaces, and of its
+// decay. warmup=200,unit=steps in runs of few epochs. clip=0 leaves gradients
 // alone.
 //
 // Cost: as topk, and eight bytes of state an element, sixteen in memory.

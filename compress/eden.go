@@ -25,7 +25,7 @@ var _ = Families.Add("eden", "random rotation, then 1 to 4 bits", Eden{Bits: 1, 
 //
 // DRIVE (Vargaftik et al. 2021, arXiv 2105.08339) is bits=1; more bits are EDEN
 // (Vargaftik et al. 2022, arXiv 2108.08842). After the rotation elements are
-// close to normal whatever they were, so the error depends on bits alone: for
+// close to normal whatever they were, so the error depends on bits alone. For
 // long vectors ‖C(g)−g‖²/‖g‖² → 0.571, 0.133, 0.036, 0.0096 at 1 to 4 bits
 // (unbiased), 0.363, 0.117, 0.0345, 0.0095 (mse).
 //
@@ -33,15 +33,15 @@ var _ = Families.Add("eden", "random rotation, then 1 to 4 bits", Eden{Bits: 1, 
 // uniform over all rotations. So scale=unbiased is without bias only in the
 // limit, and a vector with two unlike elements shows it; no claim is made. For
 // scale=mse and one bit δ ≥ ½ holds for every vector (Khintchine's inequality,
-// Haagerup's constant for the first moment), attained by two equal elements;
-// with more bits at least ½κ², κ = 2√(ab)/(a+b), a and b the innermost and the
-// outermost level: levels grow with magnitudes, so ⟨q,z⟩ ≥ Σ|q|·Σ|z|/n
+// Haagerup's constant for the first moment), attained by two equal elements.
+// With more bits at least ½κ², κ = 2√(ab)/(a+b), a and b the innermost and the
+// outermost level. Levels grow with magnitudes, so ⟨q,z⟩ ≥ Σ|q|·Σ|z|/n
 // (Chebyshev), and (Σ|q|)² ≥ κ²n‖q‖² (Kantorovich). For scale=norm the squared
 // error is 2 − 2cos of the angle to g, and E cos ≥ κ/√2, so δ ≥ √2·κ − 1: 0.41
 // at one bit, attained likewise. From two bits on, with h the largest distance
 // of a magnitude below b to its level: E‖q−z‖² ≤ (h² + 3/(16b²))·n, as E zᵢ⁴ ≤ 3
-// (see thc.go), so δ ≥ 1 − h² − 3/(16b²) for mse and 1 − 2(h² + 3/(16b²)) for
-// norm, as 2 − 2cos ≤ 2 − 2cos²: 0.64, 0.80 and 0.86 for mse, 0.28, 0.59 and
+// (see thc.go). So δ ≥ 1 − h² − 3/(16b²) for mse and 1 − 2(h² + 3/(16b²)) for
+// norm, as 2 − 2cos ≤ 2 − 2cos². That is 0.64, 0.80 and 0.86 for mse, 0.28, 0.59 and
 // 0.73 for norm.
 //
 // Tuning: unbiased without feedback, feedback(eden(bits=1,scale=mse)) within.

@@ -15,14 +15,14 @@ var _ = Families.Add("ef21", "compressed differences to an estimate kept at both
 //
 // Richtárik et al. 2021 (arXiv 2106.05203), algorithm 2, from h = 0. Where
 // feedback makes up for what was left out by adding it to a later gradient, the
-// estimate here tracks the gradient itself: nothing is sent twice, stale
+// estimate here tracks the gradient itself. Nothing is sent twice, stale
 // gradients leave no trace, and for a contraction ‖g − h‖ falls by √(1−δ) a step
 // while g stands still. Without a server every rank keeps its own h and the sum
 // of all, so the codec inside may take any road: what it sums is summed, in
 // float32 or whole numbers. Halves, which are rounded on every hop, are refused:
 // the sum of all would drift away from what the ranks keep (by a fifth of it in
 // 3,000 steps of noise in bf16). A server keeps an h for each worker and block.
-// Every payload must arrive, once and in order, or the two ends part: the codec
+// Every payload must arrive, once and in order, or the two ends part. The codec
 // is refused for parameters on their way down, which have a memory of their own,
 // and beside a policy that drops pushes.
 //

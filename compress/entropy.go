@@ -16,7 +16,7 @@ var _ = Families.Add("entropy", "a lossless stage behind a codec",
 //	payload = coder(payload of the codec inside), or that as it is where it is shorter
 //
 // Gradients hold no repeated strings, so only entropy coding pays, and only
-// where symbols are few and unlike: 4-bit levels of normal data shrink by a
+// where symbols are few and unlike. 4-bit levels of normal data shrink by a
 // quarter, sparse ternary ones to a third and less, 32-bit floats not at all.
 // The coders are github.com/klauspost/compress's; blocks that do not shrink are
 // stored. Alistarh et al. 2017 (QSGD) use Elias codes to the same end.

@@ -23,7 +23,7 @@ var _ = Families.Add("feedback", "error feedback around a codec", Feedback{In: t
 //
 // Departures: a codec that claims neither a contraction nor a bound on its
 // absolute error is refused unless unchecked=true, because the residual then
-// need not stay bounded: QSGD with whole-layer norms and memory scored 0 % in
+// need not stay bounded. QSGD with whole-layer norms and memory scored 0 % in
 // GRACE's own data. What is sent counts as arrived: a push that a policy drops
 // (backup, dropslowest, bounded) takes with it what it made up for of earlier
 // gradients.

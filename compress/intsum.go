@@ -16,12 +16,12 @@ var _ = Families.Add("intsum", "integers of a scale that all ranks share; sums",
 //	C(g)ᵢ = u·⌊|gᵢ|/u + r⌋·sign(gᵢ),  r = ½ or uniform in [0, 1)
 //
 // Sapio et al. 2021 (SwitchML, arXiv 1903.06701, section 3.7) agree on the
-// exponent of a chunk before they sum integers in a switch; Mishchenko et al.
+// exponent of a chunk before they sum integers in a switch. Mishchenko et al.
 // 2022 (IntSGD, arXiv 2102.08374) round at random with one scale for all.
 //
 // Departures: the scale is the largest magnitude itself, and a sum travels in
-// the narrowest of one or two bytes that holds world·L, where SwitchML has four:
-// with bits=4 one byte up to 18 ranks, with bits=8 two up to 258. Behind a
+// the narrowest of one or two bytes that holds world·L, where SwitchML has four.
+// With bits=4 it is one byte up to 18 ranks, with bits=8 two up to 258. Behind a
 // server, which has no round for scales, it is uniform(range=symmetric) with
 // each worker's own.
 //

@@ -31,7 +31,7 @@ var _ = Families.Add("powersgd", "rank-r factors with a warm start; sums", Power
 // drawn anew. Blocks that would not shrink to 1/gain of their size are summed as
 // they are; vectors are among them, and all that dct hands on. A tensor that a
 // placement, a partition or scatter cuts is cut along its rows, and each piece
-// has factors of its own: k pieces of a rows×cols matrix take 4r·(rows + k·cols)
+// has factors of its own. k pieces of a rows×cols matrix take 4r·(rows + k·cols)
 // bytes, and their sum is nearer to it than one product of rank r. Behind a
 // server (no second round with the other ranks) each rank sends its own P̂ and
 // Q.

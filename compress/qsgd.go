@@ -34,7 +34,7 @@ var _ = Families.Add("qsgd", "stochastic uniform levels, unbiased", QSGD{Bits: 4
 // in the hundreds and feedback diverges: hence the refusal. r is a float32
 // product, in fixed point with 24 fraction bits, and so is what is added to it
 // before it is cut: each element is without bias but for the rounding of
-// float32. A draw of 64 bits serves four elements; two of them have the same 32
+// float32. A draw of 64 bits serves four elements. Two of them have the same 32
 // bits, halves exchanged, so each is uniform and they are unrelated beyond 2⁻¹⁶
 // of a level, which neither the mean nor ω can tell (codec.Levels).
 //

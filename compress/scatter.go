@@ -18,10 +18,10 @@ var _ = Families.Add("scatter", "slices are summed at owners and encoded again",
 //	rank j decodes them, s = g[own slice] + Σ others, sends C(s)   (a gather)
 //
 // The road of 1-bit Adam (Tang et al. 2021, arXiv 2102.02888), CGX and ZeRO++
-// for codecs that do not sum: 2(n−1)/n of a payload leaves a rank, where a
+// for codecs that do not sum. 2(n−1)/n of a payload leaves a rank, where a
 // gather of whole payloads takes n−1, at the price of a second encoding. The
 // owner is credited with what that encoding leaves out, C(s) − s, along with its
-// own slice, which it does not encode to itself; so credits add up to the
+// own slice, which it does not encode to itself. So credits add up to the
 // output, and feedback outside is the two errors, worker's and server's, of
 // 1-bit Adam.
 //

@@ -21,11 +21,11 @@ var _ = Families.Add("sidco", "entries beyond a threshold fitted to their law",
 //
 // Abdelmoniem et al. 2021 (SIDCo, arXiv 2101.10761), algorithm 1: μ and σ² are
 // mean and variance of the magnitudes, or of their excess over the last stage's
-// threshold; excesses over high thresholds tend to the generalised Pareto law
+// threshold. Excesses over high thresholds tend to the generalised Pareto law
 // whatever the magnitudes follow.
 //
 // Departures: they keep a number of stages and change it every few steps until
-// what is kept is within tolerance of k; here each encoding goes on from the
+// what is kept is within tolerance of k. Here each encoding goes on from the
 // number that a stage did keep and stops within tolerance, so there is no state.
 // The largest magnitude is always sent, so ‖C(g)−g‖² ≤ (1 − 1/d)‖g‖².
 //

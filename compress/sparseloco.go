@@ -20,8 +20,8 @@ var _ = Families.Add("sparseloco", "the largest entries of each chunk in two bit
 // The payload of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): 64 of 4096,
 // two bits a value. The method is feedback(sparseloco,decay=0.95) around
 // differences of parameters after many local steps. A mean takes nothing off but
-// the spread around it, so ‖C(g)−g‖² = ‖g‖² − Σ n·mean² over the two groups, and
-// Σ n·mean² is at least the largest square over k: δ ≥ k of the chunk over (k in
+// the spread around it, so ‖C(g)−g‖² = ‖g‖² − Σ n·mean² over the two groups. As
+// Σ n·mean² is at least the largest square over k, δ ≥ k of the chunk over (k in
 // all · length of the chunk), one over the length where there is a single chunk.
 //
 // Departures: their four bins span six standard deviations and a table of four

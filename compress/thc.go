@@ -23,7 +23,7 @@ var _ = Families.Add("thc", "random rotation, then table values that sum as inte
 //	    E z = y·G/M;  T has 2^bits whole numbers in ±G, G = grid/2
 //	ΣC(gᵢ) = D·H·(M/G·Σzᵢ)/√n
 //
-// Li et al. 2024 (THC, NSDI; arXiv 2302.08545), algorithm 3: the rotation makes
+// Li et al. 2024 (THC, NSDI; arXiv 2302.08545), algorithm 3. The rotation makes
 // elements near normal, so a norm is all that ranks must agree on, and T is the
 // symmetric table of least expected error for a clamped normal. What is clamped
 // off is a bias, made up for by feedback. With δ the bound below of the codec by

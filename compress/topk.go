@@ -23,7 +23,7 @@ var topKDefault = Families.Add("topk", "the k largest entries",
 // sampled threshold (sampled=true, see sampled.go); indices are Rice coded.
 // Chunks (DeMo, arXiv 2411.19870; SparseLoCo, arXiv 2508.15706: 64 of 4096
 // inside feedback with decay=0.95) spread what is sent over the block and bound
-// the range of an index; δ is that of the chunk that keeps least.
+// the range of an index. δ is that of the chunk that keeps least.
 //
 // Tuning: feedback(topk(keep=0.01)); index=bitmap from keep ≈ 0.15 on;
 // index=block with chunks is SparseLoCo's 12 bits, where rice takes 7.5.

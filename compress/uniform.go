@@ -24,7 +24,7 @@ var _ = Families.Add("uniform", "even levels over each bucket's range",
 // The quantiser of CGX (Markov et al. 2021, arXiv 2111.08617, section 3) and of
 // 8-bit all-reduce hooks; symmetric and stochastic it is QSGD with max norm.
 // With n the bucket's length and m = max|g|, the largest elements are exact (the
-// two ends of minmax, one end of symmetric) and any other is off by u/2 at most, or
+// two ends of minmax, one end of symmetric). Any other is off by u/2 at most, or
 // has variance u²/4 at most.
 //
 //	minmax, either rounding: ‖g‖² ≥ lo² + hi² ≥ (hi−lo)²/2, so the mean squared

@@ -19,7 +19,7 @@ import "github.com/gradlab/gradlab/internal/f32"
 //
 // Tuning: the steady step is lr/(1−β) gradients long, so lr goes down as β goes
 // up. M asynchronous workers add about 1−1/M of momentum themselves
-// (Mitliagkas et al. 2016), so lower β with their number, below 0 if need be;
+// (Mitliagkas et al. 2016), so lower β with their number, below 0 if need be.
 // Liu et al. 2018 found 0.9, 0.9, 0.7, 0.5 best for 1, 2, 4, 8 workers.
 //
 // Cost: four bytes of state an element, one pass.

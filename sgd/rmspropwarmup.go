@@ -21,7 +21,7 @@ import (
 //	1                               afterwards
 //
 // Departures: ratio is the rate of the RMSProp part over lr, where the paper's code
-// has a rate of its own, so that schedules act on both parts alike; the straight
+// has a rate of its own, so that schedules act on both parts alike. The straight
 // line ends where it reaches 1, a quarter of a period after the centre.
 //
 // Tuning: center 10 and period 5 epochs are the paper's, with schedule akiba;

@@ -3,7 +3,7 @@ package staleness
 import "math"
 
 // DCASGD is delay-compensated ASGD with a constant λ, DC-ASGD-c (Zheng et al.
-// 2017, equation 10): a first-order Taylor expansion of the gradient around the
+// 2017, equation 10). It is a first-order Taylor expansion of the gradient around the
 // parameters it was computed on, with g⊙g in place of the Hessian.
 //
 //	g ← g + λ·g⊙g⊙(w − w_bak)

@@ -3,7 +3,7 @@ package staleness
 import "math"
 
 // FASGD divides the rate of each coordinate by a moving standard deviation of
-// its gradient (Odena 2016), which stands in for staleness: where gradients
+// its gradient (Odena 2016), which stands in for staleness. Where gradients
 // vary much, a late one is a poor guess of the present one.
 //
 //	n ← γn + (1−γ)g²   b ← γb + (1−γ)g   v ← βv + (1−β)√(n − b² + ε)

@@ -9,7 +9,7 @@ import "fmt"
 //	admit: hold   flush: k workers have a push held   release: nothing of yours is held
 //
 // Its error is between that of BSP (k = workers) and of ASP (k = 1), and so is
-// the time of an update, which for exponential compute times of rate μ is
+// the time of an update. For exponential compute times of rate μ it is
 // (H_P − H_{P−k})/μ with H the harmonic numbers. When fewer than k live, all of
 // them are waited for.
 //

@@ -10,8 +10,8 @@ import "fmt"
 // Off by one, and how it is settled: a worker that has pushed k gradients has
 // finished clocks 0 … k−1 and, when released, starts clock k = Pushed[w]. The
 // paper lets it start clock c+1 only if c − min c_q ≤ s, where c is the clock
-// just finished; both sides are one less than ours, so the rule is the same:
-// the clocks that two workers are computing at one time never differ by more
+// just finished. Both sides are one less than ours, so the rule is the same.
+// The clocks that two workers are computing at one time never differ by more
 // than slack. A worker waits with Pushed up to slack+1 above the smallest. And
 // what it reads at clock k holds every gradient of clocks ≤ k−slack−1, as the
 // paper promises.

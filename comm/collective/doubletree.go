@@ -2,7 +2,7 @@ package collective
 
 // DoubleTree runs half of the vector over each of two pipelined trees in which
 // who has children in one is a leaf in the other (Sanders, Speck and Träff 2009;
-// NCCL from 2.4 on): a rank sends 3/2·n + 1/2·n = 2·n elements, as little as
+// NCCL from 2.4 on). A rank sends 3/2·n + 1/2·n = 2·n elements, as little as
 // trees can, in about 2·log2 P steps and one a chunk. For large vectors over many
 // ranks, where the ring has too many steps.
 //

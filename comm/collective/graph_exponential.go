@@ -3,7 +3,7 @@ package collective
 import "math/bits"
 
 // ExponentialGraph lets rank i send to i+1, i+2, i+4, … all in one round, each
-// value at 1/(1+log2 P): a directed graph whose gap falls only like 1/log P, at
+// value at 1/(1+log2 P). It is a directed graph whose gap falls only like 1/log P, at
 // log2 P messages a round (Assran et al. 2019; Ying et al. 2021).
 //
 // Rule: rank i sends to i + 2ᵏ for all 2ᵏ < P.

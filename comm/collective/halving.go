@@ -2,7 +2,7 @@ package collective
 
 // Halving is Rabenseifner's all-reduce (2004): a reduce-scatter by recursive
 // halving, in which a rank gives half of what it still holds to a partner and
-// adds the partner's other half, then an all-gather by recursive doubling. It
+// adds the partner's other half. Then comes an all-gather by recursive doubling. It
 // sends as little as the ring, 2·n·(P−1)/P elements, in 2·log2 P steps: for
 // vectors between small and large.
 //

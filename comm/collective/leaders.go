@@ -1,7 +1,7 @@
 package collective
 
 // Leaders is the classical hierarchy: the ranks of a node sum up to its first
-// one along a binomial tree, the leaders all-reduce over a topology of their own,
+// one along a binomial tree. The leaders all-reduce over a topology of their own,
 // and hand the sum back along the tree. Whole vectors cross the node's NIC once,
 // however many ranks the node has; the leader is the bottleneck, with log2 k·n
 // elements of its node's and what its topology asks for. The last node may have

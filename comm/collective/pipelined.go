@@ -1,7 +1,7 @@
 package collective
 
 // Pipelined is a binary tree through which chunks of the vector flow up and down
-// at once: height log2 P as the binomial tree has, but two neighbours below
+// at once. Its height is log2 P, as that of the binomial tree, but two neighbours below
 // instead of log2 P at the root, and no waiting for whole vectors. A rank with
 // two children sends 3·n elements and receives as many, whatever P.
 //

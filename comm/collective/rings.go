@@ -3,10 +3,10 @@ package collective
 import "fmt"
 
 // Rings is the hierarchy of PowerAI DDL (Cho et al. 2017): the k ranks of a node
-// scatter their sum among themselves, k rings across the nodes all-reduce in
+// scatter their sum among themselves. Then k rings across the nodes all-reduce in
 // parallel, each over the n/k elements its ranks hold, and the nodes gather. It is
-// a torus whose rows are the nodes: 2·n·(k−1)/k elements within the node and
-// 2·n/k·(m−1)/m out of each of the k ranks of m nodes, so that a node's NIC
+// a torus whose rows are the nodes. A rank sends 2·n·(k−1)/k elements within the node and
+// 2·n/k·(m−1)/m across the m nodes. So a node's NIC
 // carries little more than 2·n in all.
 //
 // Without option and without knowledge of nodes it is one ring. Ranks of a last

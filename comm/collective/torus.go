@@ -11,7 +11,7 @@ import "fmt"
 // Left alone, X is the divisor of P next below its root: on a prime number of
 // ranks the torus is one ring. Where a given X does not divide P, the P mod X
 // ranks beyond fold in and out, which costs two more steps and 2·n more elements
-// for them; with X above P there is one row.
+// for them. With X above P there is one row.
 //
 // Rule: scatter along rows, all-reduce along columns, gather along rows.
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // DuttaError draws error against time for K-sync and K-async (Dutta et al. 2018,
-// figures 1 and 6): few workers an update are fast and end high, many are slow
+// figures 1 and 6). Few workers an update are fast and end high, many are slow
 // and end low, so the curves cross.
 type DuttaError struct{}
 

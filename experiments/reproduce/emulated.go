@@ -18,7 +18,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 )
 
-// Emulated asks how far the virtual cluster can be believed: real processes behind
+// Emulated asks how far the virtual cluster can be believed. Real processes behind
 // NICs and devices that take their time are measured with 2, 4 and 8 workers, and
 // the virtual cluster, fitted to 2 and 4, predicts 8.
 //

@@ -13,7 +13,7 @@ import (
 )
 
 // TFPS is the scaling of TensorFlow's parameter servers on three systems. The
-// virtual cluster runs what TensorFlow ran, without weights: tensors placed whole
+// virtual cluster runs what TensorFlow ran, without weights. Tensors placed whole
 // on servers that live beside the workers, a frame a tensor, gradients that leave
 // during the backward pass, a barrier, parameters that arrive during the forward
 // pass.

@@ -7,8 +7,8 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// ResNet18 and ResNet50 are the ImageNet ResNets (He et al. 2015, table 1): a
-// 7×7 convolution and a 3×3 maximum, both with stride 2, four stages of blocks
+// ResNet18 and ResNet50 are the ImageNet ResNets (He et al. 2015, table 1). A
+// 7×7 convolution and a 3×3 maximum, both with stride 2, stand before four stages of blocks
 // with 64, 128, 256 and 512 channels, the grid halved between stages, and a
 // mean over the grid. A block is
 //
@@ -24,7 +24,7 @@ import (
 // values, and 1.8 and 4.1 billion multiply-adds.
 //
 // With stem=cifar a 3×3 convolution with stride 1 and no maximum stand in front, as
-// is customary for 32×32: resnet18(stem=cifar) is the network of PowerSGD's figures
+// is customary for 32×32. resnet18(stem=cifar) is the network of PowerSGD's figures
 // (Vogels et al. 2019), with 11,173,962 trainable values for 10 classes and 0.56
 // billion multiply-adds. On it
 // powersgd of rank 1, 2 and 4 sends 183,740, 329,040 and 619,640 bytes of gradient a

@@ -7,7 +7,7 @@ import (
 )
 
 // ResNet20 is the CIFAR ResNet of 6n + 2 layers with n = 3 (He et al. 2015,
-// §4.2): a 3×3 convolution, three stages of three blocks with 16, 32 and 64
+// §4.2). It has a 3×3 convolution, three stages of three blocks with 16, 32 and 64
 // channels, the grid halved between stages, and a mean over the grid. A block
 // is
 //

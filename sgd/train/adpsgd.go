@@ -19,7 +19,7 @@ import (
 //
 // Both ends move by the same amount, so averaging conserves the sum whatever
 // happens in between, and an activity of its own answers for j even while j
-// computes. It never waits itself, so there is no deadlock, on any graph; the
+// computes. It never waits itself, so there is no deadlock, on any graph. The
 // paper forbids half of the workers to ask for the same end, and calls for an
 // atomic average, which this is as long as nobody asks i between its asking and
 // its answer.

@@ -14,7 +14,7 @@ import (
 // Downpour is Downpour SGD (Dean et al. 2012, §4.1): shards that never talk to
 // each other, and replicas with three activities that go on side by side. The
 // main one computes gradients on its own copy of the parameters, applies them
-// there too, and adds them up; every NPush steps the push activity takes the
+// there too, and adds them up. Every NPush steps the push activity takes the
 // sum to the shards, every NFetch steps the fetch activity brings fresh
 // parameters. The sums are applied by whatever optimizer the job has, inside
 // each shard: adagrad is the published choice.

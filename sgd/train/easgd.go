@@ -12,7 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// EASGD is elastic averaging (Zhang, Choromanska and LeCun 2015): every worker
+// EASGD is elastic averaging (Zhang, Choromanska and LeCun 2015). Every worker
 // has parameters xᵢ of its own, the servers hold a centre x̄, and every Tau steps
 // an elastic force pulls the two towards each other:
 //
@@ -20,8 +20,8 @@ import (
 //	xᵢ ← xᵢ + fᵢ − rate·direction(g),   x̄ ← x̄ − Σ fᵢ
 //
 // Both ends use the same fᵢ: a worker fetches x̄, and what it pushes is fᵢ as the
-// codec leaves it, so elastic exchange conserves Σxᵢ + x̄ under any codec, and
-// what a codec leaves out stays in the distance and comes with a later force.
+// codec leaves it, so elastic exchange conserves Σxᵢ + x̄ under any codec. What
+// a codec leaves out stays in the distance and comes with a later force.
 // With policy asp each worker has a clock of its own and the centre takes every
 // force as it comes; with bsp all forces are measured against one x̄ and taken
 // together. The direction is the job's optimizer, kept by each worker: sgd is

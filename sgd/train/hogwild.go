@@ -12,7 +12,7 @@ import (
 )
 
 // Hogwild is SGD by threads that share one vector without a lock (Niu et al.
-// 2011): a worker reads the parameters, value by value, while others write
+// 2011). A worker reads the parameters, value by value, while others write
 // them, and subtracts its update, value by value, from what is there by then.
 // Where an update is 0 it touches nothing, so that on sparse problems threads
 // seldom meet. The published rate is constant within an epoch and falls by a

@@ -10,8 +10,8 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// LocalSGD is training in rounds: every worker makes H steps of its own, from
-// the parameters a all agree on to its xᵢ, with an optimizer of its own; then
+// LocalSGD is training in rounds. Every worker makes H steps of its own, from
+// the parameters a all agree on to its xᵢ, with an optimizer of its own. Then
 // the pseudo-gradients are averaged and the outer rule applied to the mean:
 //
 //	Δ = (1/W) Σ (a − xᵢ)

@@ -14,20 +14,20 @@ import (
 // Rudra is parameter servers behind a tree (Gupta, Zhang and Wang 2016):
 // Rudra-adv, and with Threads Rudra-adv*. Rudra-base is mode server.
 //
-// Learners push to a relay that sits with one of them, relays add up what comes
-// from Tree children each and pass the sums up, and the servers, which have no
+// Learners push to a relay that sits with one of them. Relays add up what comes
+// from Tree children each and pass the sums up. The servers, which have no
 // more than Tree children either, apply them. A sum carries the version that each
 // gradient in it was computed on, so policies and correctors know every one's
-// staleness; but they scale a sum as a whole, by the mean of its gradients'
-// corrections, and an update may take more gradients than the policy waits for, as
-// sums are not taken apart: epochs, which counts what the policy waits for, are then
-// too few (with Threads, up to one for every learner), so compare by steps or by the
-// samples told at the end. Parameters come down the same way, one payload a
+// staleness. But they scale a sum as a whole, by the mean of its gradients'
+// corrections. An update may take more gradients than the policy waits for, as
+// sums are not taken apart. Key epochs, which counts what the policy waits for, are then
+// too few (with Threads, up to one for every learner). So compare by steps or by the
+// samples reported at the end. Parameters come down the same way, one payload a
 // version and edge, and only to who has an older one.
 //
 // A learner of Rudra-adv pushes, asks for parameters and waits for them. With
-// Threads it has three activities: one computes, on whatever parameters came
-// last, one pushes meanwhile, and one for each shard keeps asking for a version
+// Threads it has three activities. One computes, on whatever parameters came
+// last. One pushes meanwhile. One for each shard keeps asking for a version
 // newer than the last, so that parameters are broadcast down the tree as they are
 // made. A gradient waits for the one before to be taken.
 //

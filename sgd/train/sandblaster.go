@@ -10,16 +10,16 @@ import (
 
 // Sandblaster is Sandblaster L-BFGS (Dean et al. 2012, §4.2): a batch method on
 // parameter servers, whose coordinator never holds the parameters. The shards
-// hold the point, its gradient and the history, each its slice of every vector,
-// and the coordinator, one further rank, sends them short commands (copy, axpy,
+// hold the point, its gradient and the history, each its slice of every vector.
+// The coordinator, one further rank, sends them short commands (copy, axpy,
 // scale, dot) and adds up their partial dot products; the rest is package lbfgs.
 //
 // A gradient is that of a batch cut into portions of `batch` samples, meant to be
 // many more than there are workers. A worker asks for one, fetches the point if
 // it has not got it, pushes the portion's gradient to the shards, which add it up,
-// and asks for the next one, so that fast workers take more. When none is left,
+// and asks for the next one. So fast workers take more. When none is left,
 // workers without work are given copies of those that are still out, up to Backup
-// of each: the first answer counts, a shard rejects what it has counted already,
+// of each. The first answer counts, a shard rejects what it has counted already,
 // and who still computes a copy is called off. A worker that dies merely leaves
 // its portion to others.
 //
@@ -29,7 +29,7 @@ import (
 // its own: it evaluates the point once more, on the new batch, so that a pair of
 // the history always is of one function. Further departures: a portion is pushed
 // by itself, where the paper adds several up before, since a copy can then be
-// told from what it copies; and nothing is prefetched nor kept near a worker, as
+// told from what it copies. And nothing is prefetched nor kept near a worker, as
 // samples are drawn by address.
 //
 // Optimizer and schedule have no say. Bits depend on the order of arrival on real

@@ -18,10 +18,10 @@ import (
 //	(xᵢ, wᵢ) ← Σⱼ Pᵢⱼ·(xⱼ, wⱼ)
 //
 // On one_peer, the published graph, that is one message a step. With Late it is
-// overlap-SGP: a worker goes on without what was sent in its last Late steps and
-// takes a message in exactly that many steps after it was sent, so that messages
+// overlap-SGP. A worker goes on without what was sent in its last Late steps and
+// takes a message in exactly that many steps after it was sent. So messages
 // travel while gradients are made and bits do not depend on the net. What is on
-// its way is missing from x and w alike: until the first message arrives w falls to
+// its way is missing from x and w alike. Until the first message arrives w falls to
 // Self^Late, 2^−Late on one_peer, and a step on x is one of rate/w on the model.
 // So Late is at most 8, and less on graphs that keep less than half: a worker may
 // be left with no less than 1/64.
