@@ -84,13 +84,13 @@ func (f Accumulate) New(b Block) (Codec, error) {
 }
 
 func (f Accumulate) accumulator(b Block) accumulator {
-	return accumulator{sum: memory{d: b.Len(), decay: 1}, every: f.Every}
+	return accumulator{sum: residual{d: b.Len(), decay: 1}, every: f.Every}
 }
 
 // accumulator is the sum of gradients, kept as a residual, and how many of them
 // it is.
 type accumulator struct {
-	sum   memory
+	sum   residual
 	n     int
 	every int
 }

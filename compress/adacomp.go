@@ -53,13 +53,13 @@ func (f AdaComp) New(b Block) (Codec, error) {
 		return nil, err
 	}
 	return &adaComp{
-		memory: memory{d: b.Len(), decay: 1}, bin: f.Bin,
+		residual: residual{d: b.Len(), decay: 1}, bin: f.Bin,
 		hits: hits{d: b.Len(), most: b.Len(), index: word(f.Index, "rice")},
 	}, nil
 }
 
 type adaComp struct {
-	memory
+	residual
 	hits hits
 	bin  int
 	idx  []uint32
@@ -70,7 +70,7 @@ func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	if err := c.add(g); err != nil { // p = G
 		return dst, err
 	}
-	d := c.memory.d
+	d := c.residual.d
 	c.idx = c.idx[:0]
 	var sum float64
 	bins := 0
@@ -113,7 +113,7 @@ func (c *adaComp) choose(g []float32, lo, hi int, most float32) {
 }
 
 func (c *adaComp) AddTo(dst []float32, scale float32, p []byte, from From) error {
-	checkLen(len(dst), c.memory.d)
+	checkLen(len(dst), c.residual.d)
 	if len(p) < 4 {
 		return Corruptf("%d bytes, want a scale", len(p))
 	}

@@ -151,13 +151,13 @@ func (e *estimate) move() error {
 
 // AppendBinary appends h, nothing before the first step.
 func (e *estimate) AppendBinary(b []byte) ([]byte, error) {
-	m := memory{e: e.h}
+	m := residual{e: e.h}
 	return m.appendTo(b), nil
 }
 
 // restore reads h and the state of in. On an error h is unchanged.
 func (e *estimate) restore(b []byte, in any) error {
-	m := memory{d: e.d}
+	m := residual{d: e.d}
 	if err := m.restore(b, in); err != nil {
 		return err
 	}

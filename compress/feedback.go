@@ -45,9 +45,9 @@ type Residualer interface {
 	ResidualNorm() float64
 }
 
-// Memory is implemented by families that make up for what the codec inside
+// Compensator is implemented by families that make up for what the codec inside
 // leaves out.
-type Memory interface {
+type Compensator interface {
 	// Remembers is that codec.
 	Remembers() Family
 }
@@ -127,7 +127,7 @@ func (f Feedback) New(b Block) (Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &feedback{memory: f.memory(b), in: in, rank: b.Rank}, nil
+	return &feedback{residual: f.residual(b), in: in, rank: b.Rank}, nil
 }
 
 // NewAround makes an exchange whose state is the residual, around that of the codec
@@ -143,15 +143,15 @@ func (f Feedback) NewAround(of Family, b Block, inside func(Family) (Exchange, R
 	if err != nil {
 		return nil, err
 	}
-	return &feedbackExchange{memory: f.memory(b), in: in}, nil
+	return &feedbackExchange{residual: f.residual(b), in: in}, nil
 }
 
-func (f Feedback) memory(b Block) memory {
-	return memory{d: b.Len(), decay: float32(f.Decay), lowpass: float32(f.LowPass)}
+func (f Feedback) residual(b Block) residual {
+	return residual{d: b.Len(), decay: float32(f.Decay), lowpass: float32(f.LowPass)}
 }
 
 type feedback struct {
-	memory
+	residual
 	in   Codec
 	rank int
 }
@@ -184,7 +184,7 @@ func (c *feedback) UnmarshalBinary(b []byte) error { return c.restore(b, c.in) }
 // feedbackExchange is the same around an exchange, so that feedback over a
 // codec that sums is summed too.
 type feedbackExchange struct {
-	memory
+	residual
 	in Exchange
 }
 
@@ -227,16 +227,16 @@ func (x *feedbackExchange) AppendBinary(b []byte) ([]byte, error) {
 // UnmarshalBinary restores them.
 func (x *feedbackExchange) UnmarshalBinary(b []byte) error { return x.restore(b, x.in) }
 
-// memory is a residual e and the compensated gradient p. e is allocated by the
+// residual is what is left, e, and the compensated gradient p. e is allocated by the
 // first encoding: an instance that only decodes costs nothing.
-type memory struct {
+type residual struct {
 	d              int
 	decay, lowpass float32
 	e, p           []float32
 }
 
 // add makes p = g + decay·e and leaves e alone.
-func (m *memory) add(g []float32) error {
+func (m *residual) add(g []float32) error {
 	checkLen(len(g), m.d)
 	if m.e == nil {
 		m.e, m.p = make([]float32, m.d), make([]float32, m.d)
@@ -254,7 +254,7 @@ func (m *memory) add(g []float32) error {
 
 // settle takes p, from which the contribution has been taken off, into the new
 // residual.
-func (m *memory) settle() {
+func (m *residual) settle() {
 	if m.lowpass > 0 {
 		f32.Scale(m.p, 1-m.lowpass)
 		f32.Axpy(m.p, m.lowpass, m.e)
@@ -263,4 +263,4 @@ func (m *memory) settle() {
 }
 
 // ResidualNorm is the Euclidean norm of the residual.
-func (m *memory) ResidualNorm() float64 { return norm(m.e) }
+func (m *residual) ResidualNorm() float64 { return norm(m.e) }

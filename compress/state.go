@@ -23,14 +23,14 @@ type Stateful interface {
 func norm(x []float32) float64 { return math.Sqrt(f32.SumSq(x)) }
 
 // appendTo appends the residual.
-func (m *memory) appendTo(b []byte) []byte {
+func (m *residual) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.e)))
 	return f32.AppendBytes(b, m.e)
 }
 
 // restore reads what appendTo and the state of in left. On an error the
 // residual is unchanged.
-func (m *memory) restore(b []byte, in any) error {
+func (m *residual) restore(b []byte, in any) error {
 	n, err := residualLen(b, m.d)
 	if err != nil {
 		return err

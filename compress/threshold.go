@@ -114,7 +114,7 @@ func (f Strom) New(b Block) (Codec, error) {
 	}
 	tau := float32(f.Tau)
 	in := &threshold{hits: hits{d: b.Len(), most: b.Len(), index: word(f.Index, "rice"), unit: tau}, tau: tau}
-	return &feedback{memory: memory{d: b.Len(), decay: 1}, in: in, rank: b.Rank}, nil
+	return &feedback{residual: residual{d: b.Len(), decay: 1}, in: in, rank: b.Rank}, nil
 }
 
 type threshold struct {

@@ -203,7 +203,7 @@ func (f claimed) Claims(b compress.Block) compress.Claims {
 func stateShows(f compress.Family) error {
 	for _, d := range []int{65, 513} {
 		b := block(d)
-		if m, ok := f.(compress.Memory); ok {
+		if m, ok := f.(compress.Compensator); ok {
 			if in, _ := compress.ClaimsOf(m.Remembers(), b); in.Lossless {
 				return nil
 			}

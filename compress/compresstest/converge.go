@@ -111,7 +111,7 @@ func checkConverge(f compress.Family) error {
 		}
 	}
 	in := claims
-	if m, is := f.(compress.Memory); is {
+	if m, is := f.(compress.Compensator); is {
 		in, _ = compress.ClaimsOf(m.Remembers(), b)
 	} else if claims.Delta > 0 {
 		f = compress.Feedback{In: f, Decay: 1}

@@ -68,7 +68,7 @@ func receiverTracks(f compress.Family, d int) error {
 	}
 	got, other := make([]float32, d), make([]float32, d)
 	in := compress.Claims{Delta: 1}
-	if m, ok := f.(compress.Memory); ok {
+	if m, ok := f.(compress.Compensator); ok {
 		in, _ = compress.ClaimsOf(m.Remembers(), block(d))
 	}
 	const vectors, steps = 25, 2000
