@@ -4,19 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
-
-	"github.com/gradlab/gradlab/internal/registry"
 )
-
-// ConfigError says that a configuration cannot run, though each of its keys is
-// right by itself.
-type ConfigError struct{ Err error }
-
-func (e *ConfigError) Error() string { return e.Err.Error() }
-func (e *ConfigError) Unwrap() error { return e.Err }
 
 // ExecuteAll makes runs one after the other. A run that fails does not keep the
 // others from being made; a stop or a configuration that cannot run does. What a
@@ -55,10 +44,4 @@ func ExecuteAll(ctx context.Context, runs []Run, opt Options) ([]*Result, error)
 		}
 	}
 	return out, first
-}
-
-// WithoutSeed is a run's name without its seed: what its repeats share.
-func WithoutSeed(name string) string {
-	parts := slices.DeleteFunc(registry.SplitTop(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
-	return strings.Join(parts, ",")
 }

@@ -104,9 +104,9 @@ func Canonical(key, value string) string {
 	return value
 }
 
-// resolve checks everything that can be checked without data, and writes spec
-// text in canonical form.
-func (c *Config) resolve() error {
+// Resolve checks everything that can be checked without data, and writes spec
+// text in canonical form. Its error names every key that is wrong.
+func (c *Config) Resolve() error {
 	var errs []error
 	v := reflect.ValueOf(c).Elem()
 	for _, k := range Keys() {
@@ -151,7 +151,7 @@ func (c *Config) resolve() error {
 // checkUntil refuses an end at a target that cannot come.
 func (c *Config) checkUntil() error {
 	switch {
-	case c.Until != untilTarget:
+	case c.Until != UntilTarget:
 	case c.Target == 0:
 		return errors.New("key \"until\": until=target needs a target, the test accuracy at which the run ends; add target=0.95")
 	case c.Weightless:
@@ -210,17 +210,12 @@ type Places struct {
 // Build makes the job of a configuration: data opened, model built, everything
 // checked against everything else.
 func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, error) {
-	j, _, err := c.build(at, progress)
-	return j, err
-}
-
-// build is Build, and what prices codecs.
-func (c Config) build(at Places, progress func(data.Progress)) (*train.Job, *CodecPrices, error) {
-	ds, err := c.open(at, progress)
+	ds, err := c.Open(at, progress)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return c.assemble(ds, at)
+	j, _, err := c.Assemble(ds, at)
+	return j, err
 }
 
 // CheckAll refuses runs that cannot work, and runs that would be the same under
@@ -258,7 +253,9 @@ func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run
 // their epochs.
 const imageNet = 1_281_167
 
-func (c Config) open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
+// Open opens the data set of a configuration, from the shelf if it is there; of a run
+// without weights, one that has a size alone. progress, unless nil, hears of downloads.
+func (c Config) Open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
 	if c.Weightless {
 		p, err := c.timingProfile()
 		if err != nil {
@@ -287,8 +284,9 @@ func testLen(ds sgd.Dataset) int {
 	return ds.Test.Len()
 }
 
-// assemble makes the job over a data set, and what prices its codecs.
-func (c Config) assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, error) {
+// Assemble makes the job over a data set, checked against everything else, and what
+// prices its codecs. The error of a configuration that cannot run is a *ConfigError.
+func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, error) {
 	model, err := c.model(ds.Train)
 	if err != nil {
 		return nil, nil, &ConfigError{err}
@@ -316,7 +314,7 @@ func (c Config) assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}
-	if c.Until == untilTarget {
+	if c.Until == UntilTarget {
 		j.Until = c.Target
 	}
 	if c.Net == "grpc" { // a process each
@@ -484,8 +482,9 @@ func (t timedAs) SpanFLOPs() []float64 {
 	return out
 }
 
-// place puts workers and servers on virtual hosts.
-func (c Config) place(servers int) []int {
+// Place puts workers, and so many servers behind them, on virtual hosts: the host of
+// each rank.
+func (c Config) Place(servers int) []int {
 	hosts := (c.Workers + c.NetworkPerHost - 1) / c.NetworkPerHost
 	var place []int
 	for w := range c.Workers {
@@ -501,22 +500,23 @@ func (c Config) place(servers int) []int {
 	return place
 }
 
-// longest is how long a rank of a run on a real clock waits for another that lives:
+// LongestWait is how long a rank of a run on a real clock waits for another that lives:
 // for replicas that warm up, a straggler's steps, or the observer, who evaluates
 // before it lets go on from a mark. The dead are noticed by other means.
-const longest = 24 * time.Hour
+const LongestWait = 24 * time.Hour
 
-// net makes the net of a configuration whose ranks all run in this process.
-func (c Config) net(servers int, start time.Duration) comm.Net {
+// NewNet makes the net of a configuration whose ranks all run in this process, so many
+// of them servers. A virtual clock begins at start.
+func (c Config) NewNet(servers int, start time.Duration) comm.Net {
 	if c.Net == "local" {
-		return c.emulated(&local.Net{Deadline: longest})
+		return c.Emulated(&local.Net{Deadline: LongestWait})
 	}
 	latency, message := c.delays()
 	dies, _ := parseDeaths(c.DeviceDie)
 	killed, _ := dies.of(c.Workers)
 	n := &sim.Net{Start: start, Deaths: killed, Network: &sim.Fair{
 		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
-		Place: c.place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+		Place: c.Place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}
 	if c.NetworkModel == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.NetworkBandwidth, Latency: latency}

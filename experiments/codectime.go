@@ -1,12 +1,8 @@
 package experiments
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,19 +24,21 @@ type codecTime struct {
 const (
 	codecsMeasured = "measured" // by the table that comes with gradlab
 	codecsHere     = "here"     // on this machine
-	codecsFree     = "free"
 )
+
+// CodecsFree is the value of key device.codec at which codecs take no time.
+const CodecsFree = "free"
 
 // parseCodecTime reads free, measured, here, a table's name or file, any of them
 // behind a factor as in 40xmeasured, or a rate.
 func parseCodecTime(text string) (codecTime, error) {
 	text = strings.TrimSpace(text)
-	if text == codecsFree {
-		return codecTime{table: codecsFree}, nil
+	if text == CodecsFree {
+		return codecTime{table: CodecsFree}, nil
 	}
 	if rate, err := parseBandwidth(text); err == nil && rate >= 0 && !math.IsInf(rate, 0) {
 		if rate == 0 { // as it was written before there was a word for it
-			return codecTime{table: codecsFree}, nil
+			return codecTime{table: CodecsFree}, nil
 		}
 		return codecTime{rate: rate}, nil
 	}
@@ -75,7 +73,7 @@ func (c codecTime) String() string {
 // number it was before. Codecs were free by default then, so what is free has the
 // names it had.
 func (c codecTime) hashed() string {
-	if c.table == codecsFree {
+	if c.table == CodecsFree {
 		return ""
 	}
 	if c.rate > 0 {
@@ -127,7 +125,7 @@ func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
 	}
 	t, err := parseCodecTime(c.DeviceCodec)
 	switch {
-	case err != nil || t.table == codecsFree:
+	case err != nil || t.table == CodecsFree:
 		return p, err
 	case t.rate > 0:
 		p.rate = train.FlatRate(t.rate)
@@ -185,8 +183,8 @@ func (p *CodecPrices) Err() error {
 	return nil
 }
 
-// record is the rates that were asked for; nil: none.
-func (p *CodecPrices) record() *coding.Record {
+// Record is the rates that were asked for; nil: none.
+func (p *CodecPrices) Record() *coding.Record {
 	if used := p.book.Used(); len(used) > 0 {
 		return &coding.Record{Key: p.config.DeviceCodec, Tables: used}
 	}
@@ -195,7 +193,7 @@ func (p *CodecPrices) record() *coding.Record {
 
 // String words what codecs were billed at, for readers of results; "" where the
 // clock is a real one, or nothing was to be billed.
-func (p *CodecPrices) String() string { return p.config.codecTime(p.book.Used()) }
+func (p *CodecPrices) String() string { return p.config.CodecsBilled(p.book.Used()) }
 
 // codecSpeed is how fast the device codes beside the core of a table, and where
 // that is from.
@@ -211,13 +209,13 @@ func (c Config) codecSpeed(t codecTime) (coding.Speed, string) {
 	return coding.Speed{FLOPS: c.DeviceFLOPS}, fmt.Sprintf("%.4g GFLOP/s over the core's", c.DeviceFLOPS/1e9)
 }
 
-// codecTime words how codecs are billed by the tables used.
-func (c Config) codecTime(used []*hardware.CodecTable) string {
+// CodecsBilled words how codecs are billed by the tables used; "" on a real clock.
+func (c Config) CodecsBilled(used []*hardware.CodecTable) string {
 	t, err := parseCodecTime(c.DeviceCodec)
 	switch {
 	case c.Net != "sim" || err != nil:
 		return ""
-	case t.table == codecsFree:
+	case t.table == CodecsFree:
 		return "codecs were not billed (device.codec=free)"
 	case t.rate > 0:
 		return fmt.Sprintf("codecs were billed at %s of gradient, whatever the codec (device.codec)", t)
@@ -231,52 +229,4 @@ func (c Config) codecTime(used []*hardware.CodecTable) string {
 		return "" // nothing was encoded
 	}
 	return "codecs were billed at rates measured on a core of " + strings.Join(parts, "; and of ")
-}
-
-// CodecNote words what encoding and decoding were billed at; "" where the clock is
-// a real one. Runs of before there were rates were billed nothing, or one rate.
-func (r *Result) CodecNote() string {
-	if r.CodecTime != "" {
-		return r.CodecTime
-	}
-	text := codecsFree
-	if v, ok := r.Config["device.codec"]; ok {
-		text = fmt.Sprint(v)
-	}
-	if net, _ := r.Config["net"].(string); net != "sim" {
-		return ""
-	}
-	return Config{Net: "sim", DeviceCodec: text}.codecTime(nil)
-}
-
-// CodecNotes are the different notes of results, in order, for what stands under a
-// table.
-func CodecNotes(rs []*Result) (notes []string) {
-	for _, r := range rs {
-		if r == nil {
-			continue
-		}
-		if n := r.CodecNote(); n != "" && !slices.Contains(notes, n) {
-			notes = append(notes, n)
-		}
-	}
-	return notes
-}
-
-// recordedRates is the file of a run's folder that holds the rates it was billed
-// at.
-const recordedRates = "codecs.yaml"
-
-// RecordedRates reads the rates that the run in a folder was billed at; nil: none
-// were.
-func RecordedRates(folder string) (*coding.Record, error) {
-	file := filepath.Join(folder, recordedRates)
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return coding.ReadRecord(file, b)
 }

@@ -1,12 +1,10 @@
 package experiments
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,92 +53,6 @@ func TestSlowCodecsAreSlow(t *testing.T) {
 	}
 }
 
-// The direction of a flat rate: on ResNet-20, eight workers and 10 Gb/s codecs that
-// pay when they are free do not at 1 GB/s, and raw stays as it is.
-func TestFlatRateTurnsTheAnswer(t *testing.T) {
-	step := func(codec, billed string) float64 {
-		c := Default()
-		for _, kv := range []string{"weightless=true", "timing=resnet20", "mode=reduce", "workers=8", "batch=16", "steps=6", "epochs=0", "network.bandwidth=10Gbps", "device.flops=1e12", "codec=" + codec, "device.codec=" + billed} {
-			k, v, _ := strings.Cut(kv, "=")
-			if err := c.Set(k, v); err != nil {
-				t.Fatal(err)
-			}
-		}
-		m, err := c.Measure(context.Background(), Watch{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m.Ends[len(m.Ends)-1]
-	}
-	raw := step("raw", "free")
-	if again := step("raw", "1GB/s"); again != raw {
-		t.Errorf("raw takes %g s, at 1 GB/s a codec %g", raw, again)
-	}
-	for _, codec := range []string{"eden(bits=1)", "feedback(powersgd(rank=4))"} {
-		if free, billed := step(codec, "free"), step(codec, "1GB/s"); free >= raw || billed <= raw {
-			t.Errorf("%s: %g s free, %g billed, raw %g", codec, free, billed, raw)
-		}
-	}
-}
-
-// The rates of a run are part of its record: when the table is gone, the run is
-// resumed, made again, replayed and asked about at what it was billed.
-func TestRatesAreRecorded(t *testing.T) {
-	table := slowTable(t)
-	over := []string{"mode=server", "policy=asp", "order_log=true", "codec=halfslow", "down_codec=bf16", "device.flops=2e10", "checkpoint_every=4", "steps=60", "device.codec=" + table}
-	whole := mustExecute(t, over...)
-	run := mustRuns(t, small, over...)[0]
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	_, err := Execute(ctx, run, Options{Recipe: "test", Out: dir, Watch: func(done, _ int) {
-		if done > 30 {
-			cancel()
-		}
-	}})
-	if err == nil {
-		t.Fatal("it was broken off")
-	}
-	if err := os.Remove(table); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Execute(context.Background(), run, Options{Recipe: "test", Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "device.codec") {
-		t.Errorf("without its table the run begins: %v", err)
-	}
-	resumed, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Resume: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resumed.VirtualSeconds != whole.VirtualSeconds || resumed.ParamsSHA256 != whole.ParamsSHA256 || resumed.CodecNote() != whole.CodecNote() {
-		t.Errorf("resumed: %g s, %s; whole %g s, %s", resumed.VirtualSeconds, resumed.CodecNote(), whole.VirtualSeconds, whole.CodecNote())
-	}
-	rates, err := RecordedRates(whole.Folder)
-	if err != nil || rates == nil || rates.Key != table || len(rates.Tables) != 1 {
-		t.Fatalf("%+v, %v", rates, err)
-	}
-	var names []string
-	for _, r := range rates.Tables[0].Rates {
-		names = append(names, r.Codec)
-	}
-	if slices.Sort(names); !slices.Equal(names, []string{"bf16", "halfslow"}) {
-		t.Errorf("recorded are %v", names)
-	}
-	again, err := Execute(context.Background(), run, Options{Recipe: "again", Out: t.TempDir(), Places: Places{Rates: rates}})
-	if err != nil || again.VirtualSeconds != whole.VirtualSeconds {
-		t.Errorf("again: %+v, %v; whole %g s", again, err, whole.VirtualSeconds)
-	}
-	w, err := AskWhatIf(context.Background(), whole.Folder, []string{"network.bandwidth=10Gbps"}, Places{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slow := w.Was.Seconds / whole.VirtualSeconds; slow < 0.9 || slow > 1.1 || w.Is[0].Seconds >= w.Was.Seconds {
-		t.Errorf("whatif: %+v of %g s", w, whole.VirtualSeconds)
-	}
-	if p, err := Replay(context.Background(), whole.Folder, Places{}); err != nil || !p.Equal {
-		t.Errorf("replay: %+v, %v", p, err)
-	}
-}
-
 // What codecs were billed is told in every result.
 func TestTablesSayWhatCodecsWereBilled(t *testing.T) {
 	for billed, want := range map[string]string{
@@ -170,42 +82,6 @@ func TestTablesSayWhatCodecsWereBilled(t *testing.T) {
 	}
 	if n := (&Result{Config: map[string]any{"net": "sim", "device.codec": 1e9}}).CodecNote(); !strings.Contains(n, "1GB/s") {
 		t.Errorf("an old run at a rate: %s", n)
-	}
-}
-
-// Folders of before keep their meaning and their names: nothing was billed, or one
-// rate. What is billed now has another name.
-func TestCodecTimeOfOldFolders(t *testing.T) {
-	parse := func(text string) Config {
-		t.Helper()
-		c, _, err := ParseConfig([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	for text, want := range map[string]string{"": "free", "device.codec: 0\n": "free", "device.codec: 1e+09\n": "1GB/s", "device.codec: 2.5e+06\n": "2.5MB/s", "device.codec: 40xmeasured\n": "40xmeasured"} {
-		if c := parse(text); c.DeviceCodec != want {
-			t.Errorf("%q is read as %q, want %q", text, c.DeviceCodec, want)
-		}
-	}
-	free, rate := Default(), Default()
-	free.DeviceCodec, rate.DeviceCodec = "free", "1GB/s"
-	const none, flat = "e3b0c44298fc", "8417842327a9" // of no keys, and of device.codec="1e+09"
-	if free.Hash() != none || parse("").Hash() != none || Default().Hash() == none {
-		t.Errorf("free is %s, an old folder %s, the default %s", free.Hash(), parse("").Hash(), Default().Hash())
-	}
-	if rate.Hash() != flat || parse("device.codec: 1e+09\n").Hash() != flat {
-		t.Errorf("a rate is %s", rate.Hash())
-	}
-	real, same := Default(), Default()
-	real.Net, same.Net, same.DeviceCodec = "local", "local", "free"
-	if real.Hash() != same.Hash() {
-		t.Error("on a real clock the name says what codecs are billed")
-	}
-	c := Default()
-	if err := c.Set("device.codec", "0"); err != nil || c.resolve() != nil || c.DeviceCodec != "free" {
-		t.Errorf("0 is %q, %v", c.DeviceCodec, err)
 	}
 }
 

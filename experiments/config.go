@@ -332,7 +332,7 @@ func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 		return c, nil, err
 	}
 	c, unknown = Default(), map[string]string{}
-	c.DeviceCodec = codecsFree // as it was before there was such a key
+	c.DeviceCodec = CodecsFree // as it was before there was such a key
 	var errs []error
 	for name, v := range keys {
 		text := fmt.Sprint(v)
@@ -411,3 +411,11 @@ func parseBandwidth(text string) (float64, error) {
 	}
 	return x, nil
 }
+
+// ConfigError says that a configuration cannot run, though each of its keys is
+// right by itself.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+func (e *ConfigError) Unwrap() error { return e.Err }

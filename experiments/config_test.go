@@ -374,7 +374,7 @@ func TestYAMLReadsBack(t *testing.T) {
 		if err == nil {
 			runs, err = recipe.Runs(nil, false)
 		}
-		switch bad := c.resolve(); {
+		switch bad := c.Resolve(); {
 		case err != nil && bad == nil:
 			t.Errorf("%v\n%s", err, text)
 		case err == nil && runs[0].Config != c:

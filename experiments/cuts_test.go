@@ -24,7 +24,7 @@ func TestPowerSGDSendsWhatIsPublished(t *testing.T) {
 	} {
 		for _, mode := range []string{"server", "reduce"} {
 			c := weightless(t, map[string]string{"timing": "resnet18_cifar", "mode": mode, "batch": "128", "workers": "2", "steps": "3", "codec": codec, "device.codec": "free"})
-			m, err := c.Measure(context.Background(), Watch{})
+			m, err := Measure(context.Background(), c, Watch{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestCutMatricesAreCompressed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m, err := c.Measure(context.Background(), Watch{})
+		m, err := Measure(context.Background(), c, Watch{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // Effect is what a key can change. It is part of the key's tag in Config.
@@ -32,16 +35,16 @@ func Observes(name string) bool {
 	return ok && k.Effect() == Observed
 }
 
-// Values of until: a run ends with its last step, or at its target.
+// Values of key until: a run ends with its last step, or at its target.
 const (
-	untilEnd    = "end"
-	untilTarget = "target"
+	UntilEnd    = "end"
+	UntilTarget = "target"
 )
 
 // Effect is what a key can change in this configuration: with until=target, the
 // keys that say where the run ends are chosen, too.
 func (c Config) Effect(k Key) Effect {
-	if c.Until == untilTarget && (k.Name == "target" || k.Name == "eval_every") {
+	if c.Until == UntilTarget && (k.Name == "target" || k.Name == "eval_every") {
 		return Trajectory
 	}
 	return k.Effect()
@@ -93,4 +96,37 @@ func (c Config) everyKey() string { return c.hash(func(Key) bool { return true }
 func (c Config) Tells(o Config) bool {
 	return (c.Trace || !o.Trace) && (c.OrderLog || !o.OrderLog) && (c.Gap || !o.Gap) &&
 		(o.EvalEvery == 0 || c.EvalEvery > 0 && o.EvalEvery%c.EvalEvery == 0)
+}
+
+// Trajectory names what a configuration learns, and what is told of that: it is
+// the hash without the keys of the environment and those that only look at times.
+// Runs with equal ones that are Timeless end with the same parameters and have the
+// same evaluations.
+func (c Config) Trajectory() string {
+	servers := true
+	if m, err := train.Modes.Parse(c.Mode); err == nil {
+		servers = (&train.Job{Mode: m}).Served()
+	}
+	return c.hash(func(k Key) bool {
+		switch k.Name {
+		case "network.per_host": // topologies add in the order of nodes
+			return !servers
+		case "target", "trace":
+			return false
+		}
+		return k.Effect() != Environment
+	})
+}
+
+// Timeless says whether a run of the configuration learns the same whatever
+// anything takes, so that its times on other networks and devices can be had
+// without training again: its mode and policy claim it (train.Timeless), and
+// nothing else in it looks at the virtual clock.
+func (c Config) Timeless() bool {
+	m, err := train.Modes.Parse(c.Mode)
+	p, err2 := staleness.Policies.Parse(c.Policy)
+	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.DeviceDie != "none" || c.Until == UntilTarget { // a target that ends it is known from what is learned
+		return false
+	}
+	return (&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers}).Timeless()
 }

@@ -1,59 +1,8 @@
 package experiments
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 )
-
-// ways are runs whose trajectories are made by different hands, some of which hang
-// on the order of events.
-var ways = map[string][]string{
-	"server":      {"mode=server", "policy=bsp"},
-	"asp":         {"mode=server", "policy=asp", "servers=2", "device.jitter=0.3"},
-	"softsync":    {"mode=server", "policy=softsync(n=2)", "device.jitter=0.3", "corrector=dcasgd"},
-	"overlap":     {"mode=server", "policy=asp", "overlap=true", "device.jitter=0.3"},
-	"rudra":       {"mode=rudra(tree=2)", "policy=softsync(n=2)", "device.jitter=0.3"},
-	"reduce":      {"mode=reduce", "codec=feedback(topk(keep=0.1))"},
-	"cycle":       {"mode=reduce", "overlap=true", "cycle=1ms"},
-	"localsgd":    {"mode=localsgd(h=3)"},
-	"downpour":    {"mode=downpour", "policy=asp", "n_push=2", "device.jitter=0.3"},
-	"easgd":       {"mode=easgd(tau=2)", "policy=asp", "device.jitter=0.3"},
-	"sandblaster": {"mode=sandblaster", "steps=4"},
-	"sgp":         {"mode=sgp", "graph=one_peer"},
-	"adpsgd":      {"mode=adpsgd", "device.jitter=0.3"},
-	"agp":         {"mode=agp", "graph=one_peer", "device.jitter=0.3"},
-}
-
-// Runs that differ in an observed key alone have the same bits, bytes and virtual
-// times, whatever makes their trajectory; and a record tells what was asked of it.
-func TestObservedKeysChangeNothing(t *testing.T) {
-	for name, keys := range ways {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			was := mustExecute(t, append(keys, "eval_every=0")...)
-			for _, k := range Keys() {
-				if k.Effect() != Observed {
-					continue
-				}
-				right, _ := samples(k)
-				keys := append(keys[:len(keys):len(keys)], "eval_every=0", k.Name+"="+right)
-				is, err := execute(t, t.TempDir(), false, keys...)
-				if err != nil {
-					if bad := new(ConfigError); errors.As(err, &bad) {
-						continue // it does not go with this mode
-					}
-					t.Fatalf("%s: %v", k.Name, err)
-				}
-				if is.ParamsSHA256 != was.ParamsSHA256 || is.VirtualSeconds != was.VirtualSeconds || is.BytesUp != was.BytesUp || is.BytesDown != was.BytesDown {
-					t.Errorf("%s=%s: %.8s in %v, %d and %d bytes; without it %.8s in %v, %d and %d", k.Name, right,
-						is.ParamsSHA256, is.VirtualSeconds, is.BytesUp, is.BytesDown, was.ParamsSHA256, was.VirtualSeconds, was.BytesUp, was.BytesDown)
-				}
-			}
-		})
-	}
-}
 
 // A record tells what it was asked to record, and any target.
 func TestTells(t *testing.T) {
@@ -77,73 +26,5 @@ func TestTells(t *testing.T) {
 	three.EvalEvery, six.EvalEvery = 3, 6
 	if !three.Tells(six) || six.Tells(three) {
 		t.Error("evaluations every 3 updates have those every 6 in them, and not the other way round")
-	}
-}
-
-// A finished run is not made again for another target, which is looked up in its
-// evaluations, and is for evaluations that it lacks.
-func TestAnotherTargetIsNoOtherRun(t *testing.T) {
-	dir := t.TempDir()
-	first, err := execute(t, dir, false, "target=0.99")
-	if err != nil || first.TargetReached {
-		t.Fatal(first, err)
-	}
-	again, err := execute(t, dir, true, "target=0.05")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Folder != first.Folder || !again.TargetReached || again.Target != 0.05 || again.TargetSeconds != again.Evals[0].Seconds {
-		t.Errorf("%s beside %s: target %v, %v at %v", again.Folder, first.Folder, again.Target, again.TargetReached, again.TargetSeconds)
-	}
-	finer, err := execute(t, dir, true, "eval_every=2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if finer.Folder == first.Folder || len(finer.Evals) != 6 || finer.ParamsSHA256 != first.ParamsSHA256 {
-		t.Errorf("%s: %d evaluations", finer.Folder, len(finer.Evals))
-	}
-}
-
-// A folder of schema 2, whose name and hashes have the target in them, is found
-// and gone on with, its checkpoint too.
-func TestFoldersOfSchema2AreGoneOnWith(t *testing.T) {
-	dir := t.TempDir()
-	c := mustRuns(t, small, "target=0.3", "checkpoint_every=5")[0]
-	r, err := Execute(t.Context(), c, Options{Recipe: "test", Out: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := c.Config.everyKey()
-	path := filepath.Join(filepath.Dir(r.Folder), "run-"+old[:6])
-	if err := os.Rename(r.Folder, path); err != nil || path == r.Folder {
-		t.Fatal(path, err)
-	}
-	f := &folder{path: path}
-	var s Status
-	if err := readJSON(f.file("status.json"), &s); err != nil {
-		t.Fatal(err)
-	}
-	s.Schema, s.Hash, s.State = 2, old, "stopped"
-	m, err := readManifest(f.file("checkpoint", "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Hash = old
-	m.Self = m.sum()
-	if err := writeJSON(f.file("checkpoint", "manifest.json"), m); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeJSON(f.file("status.json"), s); err != nil {
-		t.Fatal(err)
-	}
-	again, err := execute(t, dir, true, "target=0.4", "checkpoint_every=5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Folder != path || again.ParamsSHA256 != r.ParamsSHA256 {
-		t.Errorf("made anew in %s", again.Folder)
-	}
-	if m, err := readManifest(f.file("checkpoint", "manifest.json")); err != nil || m.Hash != c.Config.Hash() {
-		t.Errorf("the manifest names %s, %v", m.Hash, err)
 	}
 }

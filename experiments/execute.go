@@ -377,7 +377,7 @@ func (e *execution) runNet(ctx context.Context) error {
 		start = time.Duration(obs.Start.Ints["nanoseconds"])
 	}
 	run := func(n comm.Net) error { return n.Run(ctx, ps) }
-	switch n := c.net(job.World()-job.Workers, start).(type) {
+	switch n := c.NewNet(job.World()-job.Workers, start).(type) {
 	case *sim.Net:
 		return runSim(c, job, n, f, run)
 	default:

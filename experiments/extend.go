@@ -78,7 +78,7 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 	case !lrschedule.IsUnplanned(job.Schedule):
 		err = fmt.Errorf("rates of schedule=%s depend on how many steps are planned, so that the beginning of a run of %d steps is not this one; make it anew: gradlab run %s steps=%d",
 			run.Config.Schedule, job.Updates, filepath.Join(folder, "config.yaml"), job.Updates)
-	case run.Config.Until == untilTarget:
+	case run.Config.Until == UntilTarget:
 		err = reachedBefore(folder, m.Version, run.Config.Target)
 	}
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 // the virtual clock, when its updates ended.
 func outcome(t *testing.T, c Config) (string, error) {
 	t.Helper()
-	if err := c.resolve(); err != nil {
+	if err := c.Resolve(); err != nil {
 		return "", err
 	}
 	job, err := c.Build(Places{Shelf: idleShelf}, nil)
 	if err != nil {
 		return "", err
 	}
-	s := &ends{total: job.Updates}
+	s := &ends{}
 	obs := &train.Observer{Job: job, Sink: s}
 	programs, err := job.Programs(obs)
 	if err != nil {
 		return "", err
 	}
-	if err := c.net(job.World()-job.Workers, 0).Run(context.Background(), programs); err != nil {
+	if err := c.NewNet(job.World()-job.Workers, 0).Run(context.Background(), programs); err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
 	if c.Net != "sim" {
@@ -35,6 +35,13 @@ func outcome(t *testing.T, c Config) (string, error) {
 	}
 	return fmt.Sprint(obs.SHA256, s.at, obs.Final.BytesUp, obs.Final.BytesDown), nil
 }
+
+// ends is a sink that notes when updates were made.
+type ends struct{ at []float64 }
+
+func (e *ends) Progress(p train.Progress)          { e.at = append(e.at, p.Seconds) }
+func (e *ends) Eval(train.Eval)                    {}
+func (e *ends) Checkpoint(int, *train.State) error { return nil }
 
 var idleShelf = &Shelf{}
 
@@ -139,7 +146,7 @@ func TestIdle(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := conf.resolve(); err != nil {
+		if err := conf.Resolve(); err != nil {
 			t.Fatal(err)
 		}
 		job, err := conf.Build(Places{Shelf: idleShelf}, nil)

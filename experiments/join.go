@@ -53,7 +53,7 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 		return err
 	}
 	defer net.Close()
-	return o.whenAllHaveCome(ctx, c.emulated(net), []comm.Program{p})
+	return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
 }
 
 // errNotBegun is a stop that was asked for before all ranks had come.
@@ -104,7 +104,7 @@ func (o *JoinOptions) whenAllHaveCome(ctx context.Context, net comm.Net, program
 
 // part is the net's part of this process.
 func (o *JoinOptions) part(c Config, j *train.Job, ranks ...int) grpcnet.Config {
-	p := c.part(j, o.Token, ranks...)
+	p := part(c, j, o.Token, ranks...)
 	p.Listen, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Insecure, o.Timeout, o.Logf
 	return p
 }

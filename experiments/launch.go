@@ -46,12 +46,12 @@ func Identity(c Config, j *train.Job) []grpcnet.Field {
 	return f
 }
 
-// part is the net's part of a process that hosts these ranks of a run. A frame may
+// part is the net's part of a process that hosts these ranks of a run of c. A frame may
 // be of any size: that of a resumed run's state is the state of all ranks.
-func (c Config) part(j *train.Job, token string, ranks ...int) grpcnet.Config {
+func part(c Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: longest, MaxFrame: math.MaxInt,
+		Links: grpcnet.Links(c.Links), Deadline: LongestWait, MaxFrame: math.MaxInt,
 	}
 }
 
@@ -76,9 +76,9 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 	}
 	defer os.Remove(tokenFile)
 
-	part := c.part(job, token, job.Observer())
-	part.JoinTimeout, part.Logf = LaunchTimeout, opt.Display.Logf
-	net, err := grpcnet.New(part)
+	own := part(c, job, token, job.Observer())
+	own.JoinTimeout, own.Logf = LaunchTimeout, opt.Display.Logf
+	net, err := grpcnet.New(own)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 		close(joined)
 		return obs.Program(ctx, h)
 	}
-	err = c.emulated(net).Run(ctx, []comm.Program{program})
+	err = c.Emulated(net).Run(ctx, []comm.Program{program})
 	f.carried = net.Carried()
 	if err != nil {
 		procs.kill(2 * time.Second)
@@ -148,7 +148,7 @@ func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f 
 		return err
 	}
 	defer net.Close()
-	err = o.whenAllHaveCome(ctx, c.emulated(net), []comm.Program{p, obs.Program})
+	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, obs.Program})
 	f.carried = net.Carried()
 	return err
 }

@@ -37,8 +37,8 @@ type Watch struct {
 
 // Measure performs a run on the virtual cluster and keeps no folder for it: what
 // a study of many short runs without weights wants.
-func (c Config) Measure(ctx context.Context, w Watch) (*Measured, error) {
-	if err := c.resolve(); err != nil {
+func Measure(ctx context.Context, c Config, w Watch) (*Measured, error) {
+	if err := c.Resolve(); err != nil {
 		return nil, err
 	}
 	if c.Net != "sim" {
@@ -49,13 +49,13 @@ func (c Config) Measure(ctx context.Context, w Watch) (*Measured, error) {
 		return nil, err
 	}
 	job.Stopping = w.Stopping
-	s := &ends{steps: w.Steps, total: job.Updates}
+	s := &instants{steps: w.Steps, total: job.Updates}
 	obs := &train.Observer{Job: job, Sink: s}
 	programs, err := job.Programs(obs)
 	if err != nil {
 		return nil, err
 	}
-	net := c.net(job.World()-job.Workers, 0).(*sim.Net)
+	net := c.NewNet(job.World()-job.Workers, 0).(*sim.Net)
 	err = net.Run(ctx, programs)
 	stopped := errors.Is(err, train.ErrStoppedUnmarked)
 	if err != nil && !stopped {
@@ -70,19 +70,19 @@ func (c Config) Measure(ctx context.Context, w Watch) (*Measured, error) {
 	return &Measured{Ends: s.at, Updates: s.made, BytesUp: obs.Final.BytesUp, BytesDown: obs.Final.BytesDown, Reports: obs.Reports, Links: net.Links()}, nil
 }
 
-// ends notes when updates were made.
-type ends struct {
+// instants notes when updates were made.
+type instants struct {
 	at    []float64
 	made  []int
 	steps func(done, total int)
 	total int
 }
 
-func (e *ends) Progress(p train.Progress) {
+func (e *instants) Progress(p train.Progress) {
 	e.at, e.made = append(e.at, p.Seconds), append(e.made, p.Step)
 	if e.steps != nil {
 		e.steps(p.Step, e.total)
 	}
 }
-func (e *ends) Eval(train.Eval)                    {}
-func (e *ends) Checkpoint(int, *train.State) error { return nil }
+func (e *instants) Eval(train.Eval)                    {}
+func (e *instants) Checkpoint(int, *train.State) error { return nil }

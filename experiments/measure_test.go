@@ -32,7 +32,7 @@ func BenchmarkTFParameterServer(b *testing.B) {
 		"overlap": "true", "bucket": "1", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.jitter": "0.02"})
 	c.Steps = b.N
 	b.ResetTimer()
-	if _, err := c.Measure(context.Background(), Watch{}); err != nil {
+	if _, err := Measure(context.Background(), c, Watch{}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -75,13 +75,13 @@ func TestWeightlessIsTheRun(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				m, err := empty.Measure(context.Background(), Watch{})
+				m, err := Measure(context.Background(), empty, Watch{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				full := empty
 				full.Weightless, full.Model, full.Data, full.Schedule = false, "mnistcnn(dropout=0)", "synthetic(dim=784,side=28,n=64,test=10)", "constant(lr=0.001)"
-				f, err := full.Measure(context.Background(), Watch{})
+				f, err := Measure(context.Background(), full, Watch{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -122,7 +122,7 @@ func TestRateOfLongRuns(t *testing.T) {
 func TestMeasureStops(t *testing.T) {
 	c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "mode": "reduce", "workers": "3", "steps": "1000000"})
 	polls := 0
-	m, err := c.Measure(context.Background(), Watch{Stopping: func() bool { polls++; return polls > 5 }})
+	m, err := Measure(context.Background(), c, Watch{Stopping: func() bool { polls++; return polls > 5 }})
 	if m != nil || !errors.Is(err, ErrStopped) {
 		t.Errorf("%v, %v", m, err)
 	}
@@ -132,7 +132,7 @@ func TestMeasureStops(t *testing.T) {
 func TestMeasureIsWatched(t *testing.T) {
 	c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "mode": "reduce", "workers": "3", "steps": "7"})
 	var heard []int
-	m, err := c.Measure(context.Background(), Watch{Steps: func(done, total int) {
+	m, err := Measure(context.Background(), c, Watch{Steps: func(done, total int) {
 		if heard = append(heard, done); total != 7 {
 			t.Errorf("of %d updates", total)
 		}
@@ -150,7 +150,7 @@ func TestRateWithPriority(t *testing.T) {
 		for _, steps := range []string{"8", "40"} {
 			c := weightless(t, map[string]string{"timing": "resnet50", "batch": "16", "mode": "reduce", "workers": "4", "overlap": "true", "priority": "true",
 				"bucket": "8000000", "network.bandwidth": bandwidth, "device.flops": "5e12", "steps": steps})
-			m, err := c.Measure(context.Background(), Watch{})
+			m, err := Measure(context.Background(), c, Watch{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,45 +10,11 @@ import (
 
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
-	"github.com/gradlab/gradlab/staleness"
 )
 
 // A run is priced where another run of the same trajectory is there: its programs
 // run again on the virtual cluster with nothing in their frames, for the times and
 // bytes of its own network and devices, and what was learned is taken over.
-
-// Trajectory names what a configuration learns, and what is told of that: it is
-// the hash without the keys of the environment and those that only look at times.
-// Runs with equal ones that are Timeless end with the same parameters and have the
-// same evaluations.
-func (c Config) Trajectory() string {
-	servers := true
-	if m, err := train.Modes.Parse(c.Mode); err == nil {
-		servers = (&train.Job{Mode: m}).Served()
-	}
-	return c.hash(func(k Key) bool {
-		switch k.Name {
-		case "network.per_host": // topologies add in the order of nodes
-			return !servers
-		case "target", "trace":
-			return false
-		}
-		return k.Effect() != Environment
-	})
-}
-
-// Timeless says whether a run of the configuration learns the same whatever
-// anything takes, so that its times on other networks and devices can be had
-// without training again: its mode and policy claim it (train.Timeless), and
-// nothing else in it looks at the virtual clock.
-func (c Config) Timeless() bool {
-	m, err := train.Modes.Parse(c.Mode)
-	p, err2 := staleness.Policies.Parse(c.Policy)
-	if err != nil || err2 != nil || c.Net != "sim" || c.Weightless || c.DeviceDie != "none" || c.Until == untilTarget { // a target that ends it is known from what is learned
-		return false
-	}
-	return (&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers}).Timeless()
-}
 
 // Files that a run leaves for those that are priced from it.
 const (
@@ -103,9 +69,9 @@ func (b blank) Shape() sgd.Shape                 { return b.of.Shape }
 func (b blank) Classes() int                     { return b.of.Labels }
 func (b blank) Batch(sgd.Draw, *sgd.Batch) error { return errBlank }
 
-// recordedData is the outline of a run's data set; an error that is fs.ErrNotExist
+// RecordedData is the outline of a run's data set; an error that is fs.ErrNotExist
 // for folders of before there was one.
-func recordedData(folder string) (sgd.Dataset, error) {
+func RecordedData(folder string) (sgd.Dataset, error) {
 	var o outline
 	if err := readJSON(filepath.Join(folder, dataFile), &o); err != nil {
 		return sgd.Dataset{}, err
@@ -113,9 +79,9 @@ func recordedData(folder string) (sgd.Dataset, error) {
 	return o.dataset(), nil
 }
 
-// recordedSizes reads the sizes of a run's payloads; nil if it has no record of
+// RecordedSizes reads the sizes of a run's payloads; nil if it has no record of
 // them.
-func recordedSizes(folder string) (*train.Sizes, error) {
+func RecordedSizes(folder string) (*train.Sizes, error) {
 	b, err := os.ReadFile(filepath.Join(folder, sizesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -186,10 +152,10 @@ func openSource(folder string, c Config) (*source, error) {
 	if err := readJSON(filepath.Join(folder, "result.json"), &s.result); err != nil {
 		return nil, err
 	}
-	if s.data, err = recordedData(folder); err != nil {
+	if s.data, err = RecordedData(folder); err != nil {
 		return nil, err
 	}
-	if s.sizes, err = recordedSizes(folder); err != nil {
+	if s.sizes, err = RecordedSizes(folder); err != nil {
 		return nil, err
 	}
 	if s.params, err = os.ReadFile(filepath.Join(folder, "model.safetensors")); err != nil {
@@ -221,7 +187,11 @@ func openSource(folder string, c Config) (*source, error) {
 // payloads if others may need them, or one that is priced, beside its source.
 func (o Options) build(c Config, at Places) (*train.Job, *CodecPrices, *source, error) {
 	if o.From == "" {
-		j, prices, err := c.build(at, Downloads(o.Display))
+		ds, err := c.Open(at, Downloads(o.Display))
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		j, prices, err := c.Assemble(ds, at)
 		if err == nil && c.Timeless() {
 			j.Sizes = &train.Sizes{}
 		}
@@ -231,7 +201,7 @@ func (o Options) build(c Config, at Places) (*train.Job, *CodecPrices, *source, 
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("it cannot be priced: %w; --train-all trains it", err)
 	}
-	j, prices, err := c.assemble(s.data, at)
+	j, prices, err := c.Assemble(s.data, at)
 	if err != nil {
 		return nil, nil, nil, err
 	}

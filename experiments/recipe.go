@@ -439,7 +439,7 @@ func overlay(base, top []assignment) []assignment {
 // expand multiplies the axes out.
 func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
 	if len(keys) == 0 {
-		if err := run.Config.resolve(); err != nil {
+		if err := run.Config.Resolve(); err != nil {
 			*errs = append(*errs, fmt.Errorf("run %q: %w", run.Name, err))
 		}
 		*out = append(*out, run)
@@ -463,4 +463,10 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
 		}
 		expand(keys[1:], next, out, errs)
 	}
+}
+
+// WithoutSeed is a run's name without its seed: what its repeats share.
+func WithoutSeed(name string) string {
+	parts := slices.DeleteFunc(registry.SplitTop(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
+	return strings.Join(parts, ",")
 }

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,35 +187,4 @@ func FuzzRecipe(f *testing.F) {
 			}
 		}
 	})
-}
-
-// The codecs that evidence is given for run, each of them: a few steps of
-// something small in the place of what the recipe trains.
-func TestCodecRecipesRun(t *testing.T) {
-	for _, name := range []string{"codecs", "codecs-cifar"} {
-		t.Run(name, func(t *testing.T) {
-			r, err := LoadRecipe(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			runs, err := r.Runs([]string{"data=digits", "model=mlp(hidden=[16])", "augment=false", "steps=3", "batch=4", "eval_every=3", "workers=3"}, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw := 0
-			for _, run := range runs {
-				res, err := Execute(context.Background(), run, Options{Recipe: name, Out: t.TempDir()})
-				if err != nil {
-					t.Errorf("%s: %v", run.Name, err)
-					continue
-				}
-				if run.Config.Codec == "raw" {
-					raw = int(res.BytesUp)
-				}
-				if res.Steps != 3 || res.BytesUp == 0 || int(res.BytesUp) > raw {
-					t.Errorf("%s: %d steps, %d bytes, raw has %d", run.Name, res.Steps, res.BytesUp, raw)
-				}
-			}
-		})
-	}
 }

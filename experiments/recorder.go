@@ -1,7 +1,9 @@
 package experiments
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -136,4 +138,25 @@ func (r *recorder) setState(state string, err error) error {
 		r.status.Error = err.Error()
 	}
 	return writeJSON(r.f.file("status.json"), r.status)
+}
+
+// Order implements train.OrderSink: the log is kept beside the run. A resumed
+// run has none, as it would lack its beginning.
+func (r *recorder) Order(lines []byte) error {
+	path := r.f.file("order.log")
+	if r.from > 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if r.order == nil {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		r.order = f
+	}
+	_, err := r.order.Write(lines)
+	return err
 }

@@ -11,27 +11,6 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// Order implements train.OrderSink: the log is kept beside the run. A resumed
-// run has none, as it would lack its beginning.
-func (r *recorder) Order(lines []byte) error {
-	path := r.f.file("order.log")
-	if r.from > 0 {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	if r.order == nil {
-		f, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		r.order = f
-	}
-	_, err := r.order.Write(lines)
-	return err
-}
-
 // Replayed is what came of a replay.
 type Replayed struct {
 	Folder string `json:"folder"`
@@ -57,15 +36,15 @@ func Replay(ctx context.Context, folder string, at Places) (*Replayed, error) {
 	if err != nil {
 		return nil, err
 	}
-	var was Result
-	if err := readJSON(filepath.Join(folder, "result.json"), &was); err != nil {
+	was, err := ReadResult(folder)
+	if err != nil {
 		return nil, fmt.Errorf("only a finished run can be replayed: %w", err)
 	}
 	c := runs[0].Config
 	switch {
 	case was.Status != "done":
 		return nil, fmt.Errorf("the run is %s; only a finished run can be replayed", was.Status)
-	case len(was.Lost) > 0 && !onlyZeroed(&was):
+	case len(was.Lost) > 0 && !onlyZeroed(was):
 		return nil, fmt.Errorf("the run lost something, which the order log does not tell: %s", was.Lost[0])
 	}
 	c.Net, c.OrderLog = "sim", false
@@ -96,7 +75,7 @@ func Replay(ctx context.Context, folder string, at Places) (*Replayed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.net(job.World()-job.Workers, 0).Run(ctx, programs); err != nil && !errors.Is(err, train.ErrReached) {
+	if err := c.NewNet(job.World()-job.Workers, 0).Run(ctx, programs); err != nil && !errors.Is(err, train.ErrReached) {
 		return nil, err
 	}
 	return &Replayed{folder, obs.Final.Step, was.ParamsSHA256, obs.SHA256, was.ParamsSHA256 == obs.SHA256}, nil

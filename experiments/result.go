@@ -3,6 +3,7 @@ package experiments
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -98,6 +99,24 @@ type Ledger struct {
 	Lost     uint64            `json:"lost"`
 	Zeroed   uint64            `json:"zeroed,omitempty"` // contributed as zero: NaN or Inf
 	Causes   map[string]uint64 `json:"causes,omitempty"` // of rejections and losses
+}
+
+// ResultOf is what an observer heard of a whole run: all that does not depend on
+// where it was made.
+func ResultOf(o *train.Observer) *Result {
+	var r Result
+	r.gather(o, counters{}, o.Final.Seconds)
+	return &r
+}
+
+// ReadResult reads what the run in a folder came to; an error that is fs.ErrNotExist
+// where it has not ended.
+func ReadResult(folder string) (*Result, error) {
+	var r Result
+	if err := readJSON(filepath.Join(folder, "result.json"), &r); err != nil {
+		return nil, err
+	}
+	return &r, nil
 }
 
 // gather fills the result from what the observer collected; seconds are those of

@@ -109,3 +109,21 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 	}
 	return notes
 }
+
+// earlierFolder is furthestFolder for a run whose folder an earlier version named
+// without the units that are in its name now.
+func earlierFolder(base, name, hash string) (candidate, bool) {
+	dir := filepath.Dir(base)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		var s Status
+		path := filepath.Join(dir, e.Name())
+		if readJSON(filepath.Join(path, "status.json"), &s) != nil || s.Run == name || ShowName(s.Run) != name {
+			continue
+		}
+		if s.names(path) == hash {
+			return furthestFolder(filepath.Join(dir, fileName(s.Run)+"-"+hash[:min(6, len(hash))]), hash)
+		}
+	}
+	return candidate{}, false
+}

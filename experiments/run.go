@@ -135,7 +135,7 @@ func Downloads(d *progress.Display) func(data.Progress) {
 }
 
 func (f *folder) begin(c Config, args []string, prices *CodecPrices) error {
-	if rates := prices.record(); rates != nil {
+	if rates := prices.Record(); rates != nil {
 		if err := writeFile(f.file(recordedRates), rates.Text()); err != nil {
 			return err
 		}

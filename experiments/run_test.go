@@ -376,29 +376,6 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A run of goroutines, in whatever order they came, is made again on the virtual
-// cluster.
-func TestReplay(t *testing.T) {
-	dir := t.TempDir()
-	r, err := execute(t, dir, false, "mode=server", "policy=ssp(slack=2)", "servers=2", "net=local", "order_log=true", "steps=30")
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Replay(context.Background(), r.Folder, Places{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !again.Equal || again.Steps != r.Steps {
-		t.Errorf("replayed %+v, the run ended at step %d", again, r.Steps)
-	}
-	if r, err = execute(t, dir, false, "mode=server", "policy=asp", "net=local", "steps=30"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Replay(context.Background(), r.Folder, Places{}); err == nil || !strings.Contains(err.Error(), "no order log") {
-		t.Errorf("without a log: %v", err)
-	}
-}
-
 // A run lasts until the last rank has the sums, not the first.
 func TestTimeOfALastRank(t *testing.T) {
 	for _, over := range [][]string{{"weightless=true", "eval_every=0", "target=0"}, {}} {
@@ -406,5 +383,79 @@ func TestTimeOfALastRank(t *testing.T) {
 		if r := mustExecute(t, over...); r.VirtualSeconds != r.Network.Seconds || r.VirtualSeconds <= 0 {
 			t.Errorf("%v: %g s, while the network was in use for %g", over, r.VirtualSeconds, r.Network.Seconds)
 		}
+	}
+}
+
+// The codecs that evidence is given for run, each of them: a few steps of
+// something small in the place of what the recipe trains.
+func TestCodecRecipesRun(t *testing.T) {
+	for _, name := range []string{"codecs", "codecs-cifar"} {
+		t.Run(name, func(t *testing.T) {
+			r, err := LoadRecipe(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs, err := r.Runs([]string{"data=digits", "model=mlp(hidden=[16])", "augment=false", "steps=3", "batch=4", "eval_every=3", "workers=3"}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := 0
+			for _, run := range runs {
+				res, err := Execute(context.Background(), run, Options{Recipe: name, Out: t.TempDir()})
+				if err != nil {
+					t.Errorf("%s: %v", run.Name, err)
+					continue
+				}
+				if run.Config.Codec == "raw" {
+					raw = int(res.BytesUp)
+				}
+				if res.Steps != 3 || res.BytesUp == 0 || int(res.BytesUp) > raw {
+					t.Errorf("%s: %d steps, %d bytes, raw has %d", run.Name, res.Steps, res.BytesUp, raw)
+				}
+			}
+		})
+	}
+}
+
+// Runs along an axis with a unit are named, and filed, by what people write; what
+// earlier versions filed under a number is found all the same.
+func TestNamesHaveUnits(t *testing.T) {
+	out := t.TempDir()
+	runs := mustRuns(t, "steps: 2\neval_every: 1\nmodel: logistic\ntest_limit: 50\nnetwork: {bandwidth: [1Gbps, 10Gbps]}\n")
+	if len(runs) != 2 || runs[0].Name != "network.bandwidth=1Gbps" || runs[1].Name != "network.bandwidth=10Gbps" {
+		t.Fatalf("%+v", runs)
+	}
+	res, err := Execute(context.Background(), runs[0], Options{Recipe: "r", Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := runs[0].Config.Hash()
+	if want := "network.bandwidth=1Gbps-" + hash[:6]; filepath.Base(res.Folder) != want {
+		t.Fatalf("folder %s, want %s", res.Folder, want)
+	}
+	// As an earlier version left it.
+	old := filepath.Join(out, "r", "network.bandwidth=1.25e+08-"+hash[:6])
+	if err := os.Rename(res.Folder, old); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"status.json", "result.json"} {
+		b, err := os.ReadFile(filepath.Join(old, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = []byte(strings.ReplaceAll(string(b), "network.bandwidth=1Gbps", "network.bandwidth=1.25e+08"))
+		if !json.Valid(b) || os.WriteFile(filepath.Join(old, name), b, 0o644) != nil {
+			t.Fatal(name)
+		}
+	}
+	again, err := Execute(context.Background(), runs[0], Options{Recipe: "r", Out: out, Resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.WallSeconds != res.WallSeconds || again.Name != runs[0].Name {
+		t.Errorf("run again as %q in %s", again.Name, again.Folder)
+	}
+	if left, _ := filepath.Glob(filepath.Join(out, "r", "*")); len(left) != 1 {
+		t.Errorf("folders %v", left)
 	}
 }

@@ -36,6 +36,12 @@ type LinkUse struct {
 	Used  float64 `json:"used"` // bytes over capacity and time; 0 if that is unlimited
 }
 
+// Use is how much of a virtual network a job has used, in all and of each link.
+func Use(c Config, job *train.Job, net *sim.Net) (all []LinkUse, sum *NetworkUse) {
+	hosts := 1 + slices.Max(c.Place(job.World()-job.Workers))
+	return useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
+}
+
 // useOf sums up the links of workers and servers, so many hosts, in racks of
 // rack, and ranks, over a run of so much virtual time; those of the observer carry
 // nothing.
@@ -80,8 +86,8 @@ func useOf(links []sim.Link, hosts, rack, ranks int, took time.Duration) (all []
 	return all, sum
 }
 
-// recorder is what a run is traced with; nil if it is not.
-func (c Config) recorder(job *train.Job) *trace.Recorder {
+// tracer is what a run is traced with; nil if it is not.
+func tracer(c Config, job *train.Job) *trace.Recorder {
 	if !c.Trace {
 		return nil
 	}
@@ -95,14 +101,13 @@ func (c Config) recorder(job *train.Job) *trace.Recorder {
 // runSim runs programs on a virtual network, and keeps what there is to see of
 // it: also of a run that failed.
 func runSim(c Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net) error) error {
-	rec := c.recorder(job)
+	rec := tracer(c, job)
 	if rec != nil {
 		net.Probe = rec
 	}
 	err := run(net)
 	var all []LinkUse
-	hosts := 1 + slices.Max(c.place(job.World()-job.Workers))
-	all, f.network = useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
+	all, f.network = Use(c, job, net)
 	if keep := writeJSON(f.file("links.json"), all); err == nil {
 		err = keep
 	}

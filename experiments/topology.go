@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -94,15 +93,6 @@ const (
 	mostVector  = 1 << 30
 )
 
-// ParseBytes reads a length with a decimal prefix: 4096, 64MB, 1.5GB.
-func ParseBytes(text string) (int, error) {
-	x, err := parseScaled(text, "B")
-	if err != nil || x < 0 || x > 1<<50 {
-		return 0, fmt.Errorf("want bytes such as 4096 or 64MB, not %q", text)
-	}
-	return int(x), nil
-}
-
 // AnswerTopology plans, proves and prices.
 func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, error) {
 	switch {
@@ -166,28 +156,6 @@ func AnswerTopology(ctx context.Context, q TopologyQuestion) (*TopologyReport, e
 	return r, nil
 }
 
-// Hockney is the virtual network as the cost model of collectives sees it, where
-// ranks add so many bytes a second; 0: for nothing.
-func (c Config) Hockney(adding float64) collective.Links {
-	latency, _ := time.ParseDuration(c.NetworkLatency)
-	message, _ := time.ParseDuration(c.NetworkMessage)
-	l := collective.Links{
-		Alpha: latency.Seconds(), Beta: 1 / c.NetworkBandwidth, InsideBeta: 1 / c.NetworkInside,
-	}
-	fastest := c.NetworkBandwidth
-	if c.NetworkStream > 0 {
-		l.Stream, fastest = 1/c.NetworkStream, min(fastest, c.NetworkStream)
-	}
-	l.Extra = message.Seconds() * fastest
-	if c.NetworkRack > 0 {
-		l.Rack, l.Uplink = c.NetworkRack, l.Beta*c.NetworkOversub/float64(c.NetworkRack)
-	}
-	if adding > 0 {
-		l.Gamma = 1 / adding
-	}
-	return l
-}
-
 // unpriced says why a plan is too long to be priced; nothing if it is not.
 func unpriced(p collective.Plan, size int) string {
 	switch moves, chunks := len(p.Moves)*size, p.Chunks*size; {
@@ -209,7 +177,7 @@ func (r *TopologyReport) cost(ctx context.Context, t collective.Topology, at col
 		return cost, nil
 	}
 	c.Net, c.Workers = "sim", at.Size
-	net := c.net(0, 0).(*sim.Net)
+	net := c.NewNet(0, 0).(*sim.Net)
 	g := collective.Group{Ranks: make([]int, at.Size), Node: at.Node}
 	ps := make([]comm.Program, at.Size)
 	for i := range ps {

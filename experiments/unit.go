@@ -1,9 +1,8 @@
 package experiments
 
 import (
+	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -86,20 +85,11 @@ func ShowName(name string) string {
 	return strings.Join(parts, ",")
 }
 
-// earlierFolder is furthestFolder for a run whose folder an earlier version named
-// without the units that are in its name now.
-func earlierFolder(base, name, hash string) (candidate, bool) {
-	dir := filepath.Dir(base)
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		var s Status
-		path := filepath.Join(dir, e.Name())
-		if readJSON(filepath.Join(path, "status.json"), &s) != nil || s.Run == name || ShowName(s.Run) != name {
-			continue
-		}
-		if s.names(path) == hash {
-			return furthestFolder(filepath.Join(dir, fileName(s.Run)+"-"+hash[:min(6, len(hash))]), hash)
-		}
+// ParseBytes reads a length with a decimal prefix: 4096, 64MB, 1.5GB.
+func ParseBytes(text string) (int, error) {
+	x, err := parseScaled(text, "B")
+	if err != nil || x < 0 || x > 1<<50 {
+		return 0, fmt.Errorf("want bytes such as 4096 or 64MB, not %q", text)
 	}
-	return candidate{}, false
+	return int(x), nil
 }

@@ -1,11 +1,6 @@
 package experiments
 
 import (
-	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -72,48 +67,5 @@ func TestShowName(t *testing.T) {
 		if got := ShowName(old); got != want {
 			t.Errorf("%q is shown as %q, want %q", old, got, want)
 		}
-	}
-}
-
-// Runs along an axis with a unit are named, and filed, by what people write; what
-// earlier versions filed under a number is found all the same.
-func TestNamesHaveUnits(t *testing.T) {
-	out := t.TempDir()
-	runs := mustRuns(t, "steps: 2\neval_every: 1\nmodel: logistic\ntest_limit: 50\nnetwork: {bandwidth: [1Gbps, 10Gbps]}\n")
-	if len(runs) != 2 || runs[0].Name != "network.bandwidth=1Gbps" || runs[1].Name != "network.bandwidth=10Gbps" {
-		t.Fatalf("%+v", runs)
-	}
-	res, err := Execute(context.Background(), runs[0], Options{Recipe: "r", Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash := runs[0].Config.Hash()
-	if want := "network.bandwidth=1Gbps-" + hash[:6]; filepath.Base(res.Folder) != want {
-		t.Fatalf("folder %s, want %s", res.Folder, want)
-	}
-	// As an earlier version left it.
-	old := filepath.Join(out, "r", "network.bandwidth=1.25e+08-"+hash[:6])
-	if err := os.Rename(res.Folder, old); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"status.json", "result.json"} {
-		b, err := os.ReadFile(filepath.Join(old, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = []byte(strings.ReplaceAll(string(b), "network.bandwidth=1Gbps", "network.bandwidth=1.25e+08"))
-		if !json.Valid(b) || os.WriteFile(filepath.Join(old, name), b, 0o644) != nil {
-			t.Fatal(name)
-		}
-	}
-	again, err := Execute(context.Background(), runs[0], Options{Recipe: "r", Out: out, Resume: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.WallSeconds != res.WallSeconds || again.Name != runs[0].Name {
-		t.Errorf("run again as %q in %s", again.Name, again.Folder)
-	}
-	if left, _ := filepath.Glob(filepath.Join(out, "r", "*")); len(left) != 1 {
-		t.Errorf("folders %v", left)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -176,29 +174,5 @@ func TestUntilNeedsATarget(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", over, err)
 		}
-	}
-}
-
-// A replay of a run that ended at its target ends there, with its bits.
-func TestUntilTargetReplayed(t *testing.T) {
-	r := mustExecute(t, "policy=asp", "net=local", "steps=300", "eval_every=3", "target=0.3", "until=target", "order_log=true")
-	if r.Ended != "target" {
-		t.Fatalf("%+v", r)
-	}
-	again, err := Replay(t.Context(), r.Folder, Places{})
-	if err != nil || !again.Equal || again.Steps != r.Steps {
-		t.Errorf("%+v, %v", again, err)
-	}
-	if _, err := os.Stat(filepath.Join(r.Folder, "result.json")); err != nil {
-		t.Error(err)
-	}
-}
-
-// What a run would take elsewhere is asked over the steps that it made.
-func TestWhatIfOfARunThatEndedAtItsTarget(t *testing.T) {
-	r := mustExecute(t, "until=target", "target=0.05", "steps=40")
-	w, err := AskWhatIf(t.Context(), r.Folder, []string{"network.bandwidth=10Gbps"}, Places{})
-	if err != nil || w.Was.Updates != r.Steps || r.Steps >= 40 {
-		t.Errorf("%+v, %v: %d steps were made", w, err, r.Steps)
 	}
 }

@@ -95,6 +95,7 @@ func TestMakersAreNoParts(t *testing.T) {
 // Axes of a run are multiplied out before they are read, and what comes out is
 // plain spec text: in names, in configurations, and when it is read again.
 func TestRangesInRuns(t *testing.T) {
+	const small = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 12\nbatch: 8\nworkers: 3\nnet: sim\neval_every: 4\n"
 	runs := mustRuns(t, small, "schedule=constant(lr=log(1e-3,1,4))", "codec=feedback(topk(keep=choice(0.01,0.1))),raw")
 	if len(runs) != 12 || runs[0].Name != "codec=feedback(topk(keep=0.01)),schedule=constant(lr=0.001)" && runs[0].Name != "schedule=constant(lr=0.001),codec=feedback(topk(keep=0.01))" {
 		t.Fatalf("%d runs, the first %q", len(runs), runs[0].Name)

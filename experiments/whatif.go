@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gradlab/gradlab/comm/sim"
@@ -73,25 +72,25 @@ func AskWhatIf(ctx context.Context, folder string, changes []string, at Places) 
 		return nil, &ConfigError{err}
 	}
 	w := &WhatIf{Run: folder}
-	var was Result
-	if readJSON(filepath.Join(folder, "result.json"), &was) == nil {
-		w.Recorded = was.VirtualSeconds
+	made := 0 // updates; 0: as many as it has
+	if was, err := ReadResult(folder); err == nil {
+		w.Recorded, made = was.VirtualSeconds, was.Steps
 	}
 	own := runs[0].Config
 	if at.Rates, err = RecordedRates(folder); err != nil {
 		return nil, err
 	}
-	of := &shadowed{own: own, at: at, open: func() (sgd.Dataset, error) { return own.open(at, nil) }}
-	if of.outline, err = recordedData(folder); errors.Is(err, fs.ErrNotExist) {
+	of := &shadowed{own: own, at: at, open: func() (sgd.Dataset, error) { return own.Open(at, nil) }}
+	if of.outline, err = RecordedData(folder); errors.Is(err, fs.ErrNotExist) {
 		of.outline, err = of.open()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if of.sizes, err = recordedSizes(folder); err != nil {
+	if of.sizes, err = RecordedSizes(folder); err != nil {
 		return nil, err
 	}
-	if w.Was, err = of.as(ctx, own, was.Steps); err != nil {
+	if w.Was, err = of.as(ctx, own, made); err != nil {
 		return nil, err
 	}
 	w.Was.Name = "as it was"
@@ -146,7 +145,7 @@ func changeable(changes []string) error {
 
 // unsteady says whether later updates of a run take another time, or other
 // bytes, than its first, so that these say nothing about all of them.
-func (c Config) unsteady(j *train.Job) bool {
+func unsteady(c Config, j *train.Job) bool {
 	return !j.Mode.Traits(j).Steady || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
 }
 
@@ -163,8 +162,8 @@ type shadowed struct {
 // or as many as it has.
 func (s *shadowed) as(ctx context.Context, c Config, updates int) (side WhatIfSide, err error) {
 	noted := s.sizes != nil && c.Timeless() && c.Trajectory() == s.own.Trajectory()
-	c.Net, c.EvalEvery, c.Until, c.CheckpointEvery, c.Trace, c.OrderLog = "sim", 0, untilEnd, 0, false, false
-	job, _, err := c.assemble(s.outline, s.at)
+	c.Net, c.EvalEvery, c.Until, c.CheckpointEvery, c.Trace, c.OrderLog = "sim", 0, UntilEnd, 0, false, false
+	job, _, err := c.Assemble(s.outline, s.at)
 	if err != nil {
 		return side, err
 	}
@@ -172,7 +171,7 @@ func (s *shadowed) as(ctx context.Context, c Config, updates int) (side WhatIfSi
 		updates = job.Updates
 	}
 	side.Updates, side.Replayed = updates, updates
-	if !c.unsteady(job) {
+	if !unsteady(c, job) {
 		side.Replayed = min(updates, mostReplayed)
 	}
 	job.Updates = side.Replayed
@@ -190,7 +189,7 @@ func (s *shadowed) as(ctx context.Context, c Config, updates int) (side WhatIfSi
 		if err != nil {
 			return side, fmt.Errorf("the sizes of its frames depend on gradients, which the run has no record of, and to compute them: %w", err)
 		}
-		if job, _, err = c.assemble(ds, s.at); err != nil {
+		if job, _, err = c.Assemble(ds, s.at); err != nil {
 			return side, err
 		}
 		job.Updates = side.Replayed
@@ -200,17 +199,15 @@ func (s *shadowed) as(ctx context.Context, c Config, updates int) (side WhatIfSi
 	if err != nil {
 		return side, err
 	}
-	servers := job.World() - job.Workers
-	net := c.net(servers, 0).(*sim.Net)
+	net := c.NewNet(job.World()-job.Workers, 0).(*sim.Net)
 	if err := net.Run(ctx, programs); err != nil {
 		return side, err
 	}
 	part := float64(updates) / float64(side.Replayed)
 	side.Seconds = part * obs.Final.Seconds
-	var r Result
-	r.gather(obs, counters{}, obs.Final.Seconds)
+	r := ResultOf(obs)
 	side.BytesUp, side.BytesDown = part*float64(r.BytesUp), part*float64(r.BytesDown)
-	_, side.Network = useOf(net.Links(), 1+slices.Max(c.place(servers)), c.NetworkRack, job.World(), net.Now())
+	_, side.Network = Use(c, job, net)
 	return side, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,7 +27,7 @@ func TestWhatIf(t *testing.T) {
 			r := mustExecute(t, keys...)
 			noted := name == "noted" || name == "apart"
 			if name == "computed" { // a folder of before sizes were noted
-				if err := errors.Join(os.Remove(filepath.Join(r.Folder, sizesFile)), os.Remove(filepath.Join(r.Folder, dataFile))); err != nil {
+				if err := errors.Join(os.Remove(filepath.Join(r.Folder, "sizes.gz")), os.Remove(filepath.Join(r.Folder, "data.json"))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -114,7 +115,7 @@ func TestWhatIfRefuses(t *testing.T) {
 		}
 	}
 	for key := range fixed {
-		if _, ok := findKey(key); !ok {
+		if !slices.ContainsFunc(Keys(), func(k Key) bool { return k.Name == key }) {
 			t.Errorf("%q is no key", key)
 		}
 	}

@@ -21,7 +21,7 @@ func checkFeedback(f compress.Family) error {
 	if ts, is := f.(compress.Telescoper); is && !ts.Telescopes() {
 		return nil
 	}
-	if m, is := f.(compress.Memory); is {
+	if m, is := f.(compress.Compensator); is {
 		in, _ = compress.ClaimsOf(m.Remembers(), b)
 	} else if ok && !claims.Stateful {
 		fb := compress.Feedback{In: f, Decay: 1}

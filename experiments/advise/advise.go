@@ -133,7 +133,7 @@ func (q *Question) configs(codec string) (out []experiments.Config) {
 // Simulate runs the option on the virtual cluster and notes how long a step
 // takes once it has come into its stride.
 func (o *Option) Simulate(ctx context.Context) error {
-	m, err := o.Config.Measure(ctx, experiments.Watch{Places: o.places})
+	m, err := experiments.Measure(ctx, o.Config, experiments.Watch{Places: o.places})
 	if err != nil {
 		return err
 	}

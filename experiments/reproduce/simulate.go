@@ -77,7 +77,7 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 func (l *Lab) measured(ctx context.Context, c experiments.Config) (*experiments.Measured, error) {
 	show := l.Runs.Display.Run(fmt.Sprintf("%s: %s, %d workers, seed %d", l.Runs.Recipe, c.Timing, c.Workers, c.Seed), c.Steps, 0)
 	defer show.Drop()
-	return c.Measure(ctx, experiments.Watch{Stopping: l.stopping, Steps: show.Steps})
+	return experiments.Measure(ctx, c, experiments.Watch{Stopping: l.stopping, Steps: show.Steps})
 }
 
 // weightless is the configuration of a run without weights that has these keys.

@@ -1,0 +1,60 @@
+package experiments
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gradlab/gradlab/experiments/coding"
+)
+
+// recordedRates is the file of a run's folder that holds the rates it was billed
+// at.
+const recordedRates = "codecs.yaml"
+
+// RecordedRates reads the rates that the run in a folder was billed at; nil: none
+// were.
+func RecordedRates(folder string) (*coding.Record, error) {
+	file := filepath.Join(folder, recordedRates)
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return coding.ReadRecord(file, b)
+}
+
+// CodecNote words what encoding and decoding were billed at; "" where the clock is
+// a real one. Runs of before there were rates were billed nothing, or one rate.
+func (r *Result) CodecNote() string {
+	if r.CodecTime != "" {
+		return r.CodecTime
+	}
+	text := CodecsFree
+	if v, ok := r.Config["device.codec"]; ok {
+		text = fmt.Sprint(v)
+	}
+	if net, _ := r.Config["net"].(string); net != "sim" {
+		return ""
+	}
+	return Config{Net: "sim", DeviceCodec: text}.CodecsBilled(nil)
+}
+
+// CodecNotes are the different notes of results, in order, for what stands under a
+// table.
+func CodecNotes(rs []*Result) (notes []string) {
+	for _, r := range rs {
+		if r == nil {
+			continue
+		}
+		if n := r.CodecNote(); n != "" && !slices.Contains(notes, n) {
+			notes = append(notes, n)
+		}
+	}
+	return notes
+}
