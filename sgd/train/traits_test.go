@@ -128,6 +128,8 @@ func TestMemoriesOfOthersAreRefused(t *testing.T) {
 			"codec of choco":       {mode("choco"), graph("ring"), upFamily(f)},
 			"codec of easgd":       {mode("easgd(tau=2)"), optimizer("sgd"), upFamily(f)},
 			"down_codec of easgd":  {mode("easgd(tau=2)"), optimizer("sgd"), downFamily(f)},
+			"beside gap":           {policy("asp"), func(j *train.Job) { j.Gap = true }, downFamily(f)},
+			"beside dcasgd":        {policy("asp"), corrector("dcasgd"), optimizer("sgd"), downFamily(f)},
 		} {
 			if err := unchecked(opts...).Check(); err == nil || !strings.Contains(err.Error(), "without memory") {
 				t.Errorf("%s, %s: %v, want a refusal for its memory", where, name, err)
@@ -135,10 +137,10 @@ func TestMemoriesOfOthersAreRefused(t *testing.T) {
 		}
 		for want, opts := range map[string][]option{
 			"mode downpour takes":             {mode("downpour"), policy("asp"), downFamily(f)},
-			"rudra(tree=4) takes":             {mode("rudra"), downFamily(f)},
+			"mode rudra(tree=4) takes":        {mode("rudra"), downFamily(f)},
 			"mode sandblaster takes":          {mode("sandblaster"), optimizer("sgd"), downFamily(f)},
-			"mode dpsgd takes":                {mode("dpsgd"), graph("ring"), upFamily(f)},
-			"mode hogwild takes raw alone":    {mode("hogwild"), upFamily(f)},
+			"averages parameters":             {mode("dpsgd"), graph("ring"), upFamily(f)},
+			"sends nothing that a codec":      {mode("hogwild"), upFamily(f)},
 			"encodes parameters on their way": {mode("reduce"), downFamily(f)},
 		} {
 			if err := unchecked(opts...).Check(); err == nil || !strings.Contains(err.Error(), want) {
