@@ -1,13 +1,10 @@
 package train_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"testing"
-	"time"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -23,20 +20,14 @@ func (p pretender) Traits(j *train.Job) train.Traits {
 	return t
 }
 
-// dreamer is a mode that claims to run without weights, and then dawdles.
+// dreamer is a mode that claims to run without weights, and is slower then.
 type dreamer struct{ train.Mode }
 
-func (d dreamer) Program(j *train.Job, rank int) (comm.Program, error) {
-	p, err := d.Mode.Program(j, rank)
-	if err != nil || !j.Weightless {
-		return p, err
+func (d dreamer) Check(j *train.Job) error {
+	if j.Weightless {
+		j.Timing.FLOPS /= 2
 	}
-	return func(ctx context.Context, h comm.Host) error {
-		if err := h.Sleep(ctx, time.Millisecond); err != nil {
-			return err
-		}
-		return p(ctx, h)
-	}, nil
+	return d.Mode.Check(j)
 }
 
 // grumbler is a mode that refuses what it claims to take.
