@@ -63,9 +63,6 @@ type Config struct {
 
 	Unreadable float64 `key:"unreadable" effect:"trajectory" min:"0" max:"1" doc:"share of a set's pictures that may be broken: they are counted, named and left out, and more end the run; 0: none may"`
 
-	NFetch          int    `key:"n_fetch" effect:"trajectory" min:"1" doc:"downpour: steps between fetches"`
-	NPush           int    `key:"n_push" effect:"trajectory" min:"1" doc:"downpour: steps between pushes"`
-	WarmStart       int    `key:"warm_start" effect:"trajectory" min:"0" doc:"downpour: updates that worker 0 makes alone"`
 	Overlap         bool   `key:"overlap" effect:"trajectory" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
 	Bucket          int    `key:"bucket" effect:"trajectory" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
 	Cycle           string `key:"cycle" effect:"trajectory" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
@@ -110,7 +107,7 @@ func Default() Config {
 		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
-		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, NFetch: 1, NPush: 1, Cycle: "0s", NonFinite: "fail", Unreadable: 0.001,
+		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
@@ -167,6 +164,9 @@ func findKey(name string) (Key, bool) {
 
 // UnknownKey words the message for a key that does not exist.
 func UnknownKey(name string) error {
+	if r, was := findRetired(name); was {
+		return r.refusal("…")
+	}
 	if h := Hint(name); h != "" {
 		return fmt.Errorf("unknown key %q; %s", name, h)
 	}
@@ -178,6 +178,9 @@ func UnknownKey(name string) error {
 func (c *Config) Set(name, text string) error {
 	k, ok := findKey(strings.ToLower(name))
 	if !ok {
+		if r, was := findRetired(name); was {
+			return r.refusal(text)
+		}
 		return UnknownKey(name)
 	}
 	f := reflect.ValueOf(c).Elem().Field(k.field)
@@ -325,12 +328,14 @@ func (c Config) Map() map[string]any {
 
 // ParseConfig reads a resolved configuration, as a run's folder keeps it: keys
 // it does not have take their defaults, keys that are unknown here are returned
-// beside it, as text. Values are not checked: what was once in range may not be.
+// beside it, as text. Keys that are options of a mode now go into its text. Values
+// are not checked: what was once in range may not be.
 func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 	var keys map[string]any
 	if err := yaml.Unmarshal(b, &keys); err != nil {
 		return c, nil, err
 	}
+	retire(keys)
 	c, unknown = Default(), map[string]string{}
 	c.DeviceCodec = CodecsFree // as it was before there was such a key
 	var errs []error

@@ -10,7 +10,7 @@ import (
 func TestWorkersDie(t *testing.T) {
 	keys := []string{"data=digits", "model=logistic", "workers=6", "epochs=0", "batch=8", "servers=2", "device.flops=1M", "network.latency=100us"}
 	for _, more := range [][]string{
-		{"mode=downpour", "policy=asp", "n_push=2", "steps=150"}, {"policy=asp", "overlap=true", "steps=200"}, {"policy=ssp(slack=2)", "steps=200"}, {"mode=sandblaster", "steps=12"},
+		{"mode=downpour(n_push=2)", "policy=asp", "steps=150"}, {"policy=asp", "overlap=true", "steps=200"}, {"policy=ssp(slack=2)", "steps=200"}, {"mode=sandblaster", "steps=12"},
 	} {
 		set := append(append([]string{}, keys...), more...)
 		whole := mustExecute(t, set...)

@@ -110,8 +110,8 @@ func (e *execution) find() (*Result, error) {
 		return nil, inFolder(err)
 	}
 	var s Status
-	if err := readJSON(f.file("status.json"), &s); err == nil && s.Schema < 3 {
-		f.was = s.Hash
+	if err := readJSON(f.file("status.json"), &s); err == nil && s.Hash != e.hash {
+		f.was = s.Hash // as an earlier version named it
 	}
 	if s.State == "done" {
 		r := f.finished(e.config)

@@ -50,7 +50,7 @@ func TestModesHeedWhatTheyClaim(t *testing.T) {
 	values := map[string][]string{
 		"servers": {"1", "3"}, "placement": {"round_robin", "balanced"}, "policy": {"bsp", "asp", "softsync(n=2)"},
 		"corrector": {"alpha_tau"}, "down_codec": {"bf16"}, "topology": {"tree", "direct"}, "graph": {"complete", "exponential"},
-		"outer": {"momentum"}, "n_fetch": {"2"}, "n_push": {"2"}, "warm_start": {"3"}, "overlap": {"true"}, "bucket": {"4000"},
+		"outer": {"momentum"}, "overlap": {"true"}, "bucket": {"4000"},
 		"cycle": {"1ms"}, "priority": {"true"}, "partition": {"2000", "1000"},
 	}
 	bases := []string{"", "bucket=4000", "overlap=true", "overlap=true bucket=4000", "policy=asp"}
@@ -121,7 +121,7 @@ func TestIdle(t *testing.T) {
 	for _, c := range []struct{ set, want string }{
 		{"mode=reduce servers=3", "servers=3 has no effect in mode reduce"},
 		{"mode=server graph=complete outer=momentum", "graph=complete and outer=momentum have no effect in mode server"},
-		{"mode=reduce n_push=4", "n_push=4 has no effect in mode reduce"},
+		{"mode=reduce servers=4", "servers=4 has no effect in mode reduce"},
 		{"mode=reduce bucket=4096", "bucket=4096 has no effect without overlap=true"},
 		{"net=sim links=shm", "links=shm has no effect on net=sim"},
 		{"net=local network.bandwidth=1Mbps", "network.bandwidth"},

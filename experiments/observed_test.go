@@ -19,7 +19,7 @@ var ways = map[string][]string{
 	"reduce":      {"mode=reduce", "codec=feedback(topk(keep=0.1))"},
 	"cycle":       {"mode=reduce", "overlap=true", "cycle=1ms"},
 	"localsgd":    {"mode=localsgd(h=3)"},
-	"downpour":    {"mode=downpour", "policy=asp", "n_push=2", "device.jitter=0.3"},
+	"downpour":    {"mode=downpour(n_push=2)", "policy=asp", "device.jitter=0.3"},
 	"easgd":       {"mode=easgd(tau=2)", "policy=asp", "device.jitter=0.3"},
 	"sandblaster": {"mode=sandblaster", "steps=4"},
 	"sgp":         {"mode=sgp", "graph=one_peer"},

@@ -118,6 +118,7 @@ func parseRecipe(name, file string, b []byte, chain []string) (*Recipe, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: want keys and values at the top", file, root.Line)
 	}
+	retireKept(root)
 	var errs []error
 	top := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
 	seen := map[string]bool{}

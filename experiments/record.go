@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
@@ -149,12 +150,20 @@ func createFolder(base string) (*folder, error) {
 // names is the hash of the configuration in a folder, as [Config.Hash] gives it
 // today.
 func (s Status) names(path string) string {
-	if s.Schema < 3 {
+	if s.Schema < 3 || hasRetired(path) {
 		if c, err := readConfig(path); err == nil {
 			return c.Hash()
 		}
 	}
 	return s.Hash
+}
+
+// hasRetired says whether the configuration in a folder has keys that are options of
+// a mode now.
+func hasRetired(path string) bool {
+	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
+	var keys map[string]any
+	return err == nil && yaml.Unmarshal(b, &keys) == nil && holdsRetired(keys)
 }
 
 // readConfig reads the configuration that a run's folder keeps.

@@ -33,7 +33,7 @@ func decides(c Config, job *train.Job) (out []decided) {
 // one of the two knows is of another version, which the configuration's hash is for.
 func (m *manifest) differs(f *folder) error {
 	var list []string
-	for _, was := range m.Decides {
+	for _, was := range retireDecided(m.Decides) {
 		i := slices.IndexFunc(f.decides, func(d decided) bool { return d.Name == was.Name })
 		if i >= 0 && f.decides[i].Value != was.Value {
 			list = append(list, fmt.Sprintf("%s: %s, now %s", was.Name, was.Value, f.decides[i].Value))
@@ -111,14 +111,15 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 }
 
 // earlierFolder is furthestFolder for a run whose folder an earlier version named
-// without the units that are in its name now.
+// without the units that are in its name now, or after keys that are options of a
+// mode now.
 func earlierFolder(base, name, hash string) (candidate, bool) {
 	dir := filepath.Dir(base)
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		var s Status
 		path := filepath.Join(dir, e.Name())
-		if readJSON(filepath.Join(path, "status.json"), &s) != nil || s.Run == name || ShowName(s.Run) != name {
+		if readJSON(filepath.Join(path, "status.json"), &s) != nil || s.Run == name || ShowName(s.Run) != name && !hasRetired(path) {
 			continue
 		}
 		if s.names(path) == hash {

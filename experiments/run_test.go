@@ -250,7 +250,7 @@ func TestLocalAndSimAgree(t *testing.T) {
 func TestSimRepeats(t *testing.T) {
 	for i, over := range [][]string{
 		{"policy=ssp(slack=2)", "servers=2", "codec=qsgd"}, {"mode=rudra(tree=2,threads=true)", "policy=asp"},
-		{"policy=asp"}, {"mode=downpour", "policy=asp", "n_push=2", "n_fetch=3"},
+		{"policy=asp"}, {"mode=downpour(n_fetch=3,n_push=2)", "policy=asp"},
 	} {
 		if i > 1 && testing.Short() {
 			break

@@ -83,7 +83,7 @@ func TestWhatIfOfRunsThatChange(t *testing.T) {
 		"localsgd": {"mode=localsgd(h=16,start=100)"},
 		"dgc":      {"mode=gather", "codec=bysize(dgc(keep=0.01,warmup=200,unit=steps))"},
 		"deaths":   {"mode=server", "policy=asp", "device.die=1@100ms"},
-		"downpour": {"mode=downpour", "policy=asp", "warm_start=100"},
+		"downpour": {"mode=downpour(warm_start=100)", "policy=asp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := mustExecute(t, append(keys, "model=logistic", "batch=8", "steps=400", "eval_every=0")...)

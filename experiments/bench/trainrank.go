@@ -75,7 +75,7 @@ func stepJob(codec string, topology collective.Topology, workers, steps int) (*t
 		Model: m, Data: sgd.Dataset{Name: "random", Train: data, Test: end},
 		Optimizer: sgd.Momentum{Beta: 0.9}, Schedule: lrschedule.Specs.MustParse("constant(lr=0.01)"),
 		Codec: f, DownCodec: compress.Raw{}, Mode: train.Reduce{}, Policy: staleness.BSP{}, Corrector: staleness.None{},
-		Topology: topology, Workers: workers, Here: 1, Batch: batch, Updates: steps, Seed: 1, NFetch: 1, NPush: 1,
+		Topology: topology, Workers: workers, Here: 1, Batch: batch, Updates: steps, Seed: 1,
 	}
 	j.Prepare()
 	return j, j.Check()

@@ -139,7 +139,7 @@ func TestF2WarmUpKilled(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	p, out := running(t, "mode=downpour", "policy=asp", "warm_start=2900")
+	p, out := running(t, "mode=downpour(warm_start=2900)", "policy=asp")
 	p.hit(0, syscall.SIGKILL)
 	p.expect(0)
 	r := p.result()

@@ -39,14 +39,14 @@ func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		},
 	}
 	adagrad := func(fetch, push int) []string {
-		return []string{"workers=20", "optimizer=adagrad", "schedule=constant(lr=0.01)", fmt.Sprintf("warm_start=%d", 100/push), fmt.Sprintf("n_fetch=%d", fetch), fmt.Sprintf("n_push=%d", push)}
+		return []string{"workers=20", "optimizer=adagrad", "schedule=constant(lr=0.01)", fmt.Sprintf("mode=downpour(n_fetch=%d,n_push=%d,warm_start=%d)", fetch, push, 100/push)}
 	}
 	arms := []*arm{
 		{name: "1 replica", epochs: 1, keys: []string{"workers=1", "optimizer=sgd", "schedule=constant(lr=0.1)"}},
-		{name: "20 fixed", epochs: 3, keys: []string{"workers=20", "optimizer=sgd", "schedule=constant(lr=0.02)", "warm_start=100"}},
+		{name: "20 fixed", epochs: 3, keys: []string{"workers=20", "optimizer=sgd", "schedule=constant(lr=0.02)", "mode=downpour(warm_start=100)"}},
 		{name: "20 Adagrad", epochs: 3, keys: adagrad(1, 1)},
-		{name: "200 fixed", epochs: size.many, keys: []string{"workers=200", "optimizer=sgd", "schedule=constant(lr=0.02)", "warm_start=400"}},
-		{name: "200 Adagrad", epochs: size.many, keys: []string{"workers=200", "optimizer=adagrad", "schedule=constant(lr=0.01)", "warm_start=400"}},
+		{name: "200 fixed", epochs: size.many, keys: []string{"workers=200", "optimizer=sgd", "schedule=constant(lr=0.02)", "mode=downpour(warm_start=400)"}},
+		{name: "200 Adagrad", epochs: size.many, keys: []string{"workers=200", "optimizer=adagrad", "schedule=constant(lr=0.01)", "mode=downpour(warm_start=400)"}},
 		{name: "Sandblaster, 20", keys: []string{"workers=20", "batch=50"}},
 		{name: "Sandblaster, 200", keys: []string{"workers=200", "batch=16"}},
 		{name: "20 Adagrad, cold", epochs: 3, keys: adagrad(1, 1)[:3]},

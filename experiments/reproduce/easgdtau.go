@@ -39,7 +39,7 @@ func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		rates []string
 	}{
 		{"DOWNPOUR", func(tau int) []string {
-			return []string{"mode=downpour", fmt.Sprintf("n_fetch=%d", tau), fmt.Sprintf("n_push=%d", tau)}
+			return []string{fmt.Sprintf("mode=downpour(n_fetch=%d,n_push=%d)", tau, tau)}
 		}, []string{"0.001", "0.003", "0.01", "0.03", "0.1"}},
 		{"EASGD", func(tau int) []string { return []string{fmt.Sprintf("mode=easgd(tau=%d)", tau)} }, []string{"0.03", "0.1", "0.3"}},
 		{"EAMSGD", func(tau int) []string {

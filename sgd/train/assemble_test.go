@@ -48,9 +48,9 @@ func TestWorkersShareParameters(t *testing.T) {
 		"barrier":             {shards, mode("server(barrier=true)")},
 		"downpour":            {mode("downpour"), policy("softsync(n=12)")},
 		"downpour, shards":    {mode("downpour"), policy("softsync(n=12)"), shards},
-		"downpour, fetch 3":   {mode("downpour"), policy("asp"), func(j *train.Job) { j.NFetch = 3 }},
-		"downpour, 2 shards":  {mode("downpour"), policy("asp"), func(j *train.Job) { j.NFetch, j.Servers, j.NPush = 4, 2, 2 }},
-		"downpour, alongside": {mode("downpour"), policy("asp"), shards, func(j *train.Job) { j.NFetch, j.Overlap = 2, true }},
+		"downpour, fetch 3":   {mode("downpour(n_fetch=3)"), policy("asp")},
+		"downpour, 2 shards":  {mode("downpour(n_fetch=4,n_push=2)"), policy("asp"), func(j *train.Job) { j.Servers = 2 }},
+		"downpour, alongside": {mode("downpour(n_fetch=2)"), policy("asp"), shards, func(j *train.Job) { j.Overlap = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var hashes [3]string

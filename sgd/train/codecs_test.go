@@ -43,7 +43,7 @@ func TestExchanges(t *testing.T) {
 			"overlap":  {mode("reduce"), topology("direct"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
 			"gather":   {mode("gather")},
 			"server":   {func(j *train.Job) { j.Servers = 2 }},
-			"downpour": {mode("downpour"), policy("asp"), func(j *train.Job) { j.NFetch, j.NPush = 2, 2 }},
+			"downpour": {mode("downpour(n_fetch=2,n_push=2)"), policy("asp")},
 			"asp":      {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
 		} {
 			t.Run(codec+"/"+name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // Downpour is Downpour SGD (Dean et al. 2012, §4.1): shards that never talk to
 // each other, and replicas with three activities that go on side by side. The
 // main one computes gradients on its own copy of the parameters, applies them
-// there too, and adds them up. Every NPush steps the push activity takes the
-// sum to the shards, every NFetch steps the fetch activity brings fresh
+// there too, and adds them up. Every n_push steps the push activity takes the
+// sum to the shards, every n_fetch steps the fetch activity brings fresh
 // parameters. The sums are applied by whatever optimizer the job has, inside
 // each shard: adagrad is the published choice.
 //
@@ -31,44 +31,62 @@ import (
 // With overlap a replica goes on computing while it fetches and takes up the
 // new parameters at its next fetch point, as published; without, it waits for
 // them. Either way it has at most one push and one fetch under way. Warm start:
-// only worker 0 trains until the shards have made WarmStart updates.
-type Downpour struct{}
+// only worker 0 trains until the shards have made warm_start updates.
+type Downpour struct {
+	NFetch    int `spec:"n_fetch" doc:"steps between fetches"`
+	NPush     int `spec:"n_push" doc:"steps between pushes"`
+	WarmStart int `doc:"updates that worker 0 makes alone"`
+}
 
-var _ = Modes.Add("downpour", "Downpour SGD: replicas fetch, compute and push side by side (Dean et al. 2012)", Downpour{})
+var _ = Modes.Add("downpour", "Downpour SGD: replicas fetch, compute and push side by side (Dean et al. 2012)", Downpour{NFetch: 1, NPush: 1})
+
+// Validate checks the options.
+func (m Downpour) Validate() error {
+	switch {
+	case m.NFetch < 1:
+		return fmt.Errorf("option \"n_fetch\" is %d; want at least 1", m.NFetch)
+	case m.NPush < 1:
+		return fmt.Errorf("option \"n_push\" is %d; want at least 1", m.NPush)
+	case m.WarmStart < 0:
+		return fmt.Errorf("option \"warm_start\" is %d; want at least 0", m.WarmStart)
+	}
+	return nil
+}
 
 // Traits implements Mode: a push carries NPush gradients, and a replica that warms up
 // alone makes updates unlike those that come after.
-func (Downpour) Traits(j *Job) Traits {
-	push, together := max(1, j.NPush), j.synchronous()
+func (m Downpour) Traits(j *Job) Traits {
+	push, together := max(1, m.NPush), j.synchronous()
 	return Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate * push, PerPush: push, Acked: true,
-		Outlives: !together, Steady: j.WarmStart == 0,
+		Outlives: !together, Steady: m.WarmStart == 0,
 		Codec: TakesAll, Down: TakesCasts, Heeds: downpourHeeds, Refuses: downpourRefuses, Try: "policy=asp"}
 }
 
 var (
-	downpourHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "n_fetch", "n_push", "warm_start", "overlap"}
+	downpourHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "overlap"}
 	downpourRefuses = map[string]string{"down_codec": "replicas change their own copy between fetches"}
 )
 
 // Check implements Mode.
-func (Downpour) Check(j *Job) error {
+func (m Downpour) Check(j *Job) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
 	switch {
-	case j.NFetch < 1 || j.NPush < 1:
-		return fmt.Errorf("n_fetch is %d and n_push is %d, want at least 1", j.NFetch, j.NPush)
 	case j.policy().Voids:
 		return fmt.Errorf("policy %s cancels gradients that are being computed, which replicas of mode downpour have applied to their own parameters already; use mode server", staleness.Policies.Spec(j.Policy))
 	case j.policy().Waits:
 		return fmt.Errorf("replicas of mode downpour never wait for others, as they may with policy %s; use asp, bounded, softsync, kbatchasync or adasync(of=kbatchasync), or mode server", staleness.Policies.Spec(j.Policy))
 	case j.corrector().AtWorker:
 		return fmt.Errorf("corrector %s changes what a worker pushes, which in mode downpour is a sum of gradients; use mode server", staleness.Correctors.Spec(j.Corrector))
-	case j.CheckpointEvery%j.NPush != 0 || j.CheckpointEvery%j.NFetch != 0:
+	case j.CheckpointEvery%m.NPush != 0 || j.CheckpointEvery%m.NFetch != 0:
 		return fmt.Errorf("checkpoint_every is %d, want a multiple of n_fetch and n_push", j.CheckpointEvery)
 	}
 	return checkServers(j)
 }
 
 // Part implements Mode.
-func (Downpour) Part(r *Rank) (Part, error) {
+func (m Downpour) Part(r *Rank) (Part, error) {
 	sh := r.job.shards()
 	if r.rank >= r.job.Workers {
 		return newServer(r, sh)
@@ -77,7 +95,7 @@ func (Downpour) Part(r *Rank) (Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &replica{worker: w}
+	p := &replica{worker: w, mode: m}
 	p.trainable, p.buffers = byRole(r.job.Model.Layout())
 	p.sched, err = r.job.schedule()
 	return p, err
@@ -86,6 +104,7 @@ func (Downpour) Part(r *Rank) (Part, error) {
 // replica is a Downpour worker.
 type replica struct {
 	*worker
+	mode     Downpour
 	sum      vector // gradients since the last push; empty behind one
 	sched    lrschedule.Schedule
 	fetching bool
@@ -123,12 +142,12 @@ func (r *replica) train(ctx context.Context, pass Pass) error {
 	j := r.job
 	minVersion := 0
 	if r.rank != 0 {
-		minVersion = j.WarmStart
+		minVersion = r.mode.WarmStart
 	}
 	again := true // the first fetch, and the one after a mark, is waited for
 	for {
-		if again || r.step%j.NFetch == 0 { // a stop comes at any step
-			if err := r.fetched(ctx); err != nil { // the fetch begun NFetch steps ago
+		if again || r.step%r.mode.NFetch == 0 { // a stop comes at any step
+			if err := r.fetched(ctx); err != nil { // the fetch begun n_fetch steps ago
 				return err
 			}
 			if r.flags == 0 {
@@ -148,7 +167,7 @@ func (r *replica) train(ctx context.Context, pass Pass) error {
 			if err := r.gradient(ctx, pass); err != nil {
 				return err
 			}
-			if r.step%j.NPush == 0 {
+			if r.step%r.mode.NPush == 0 {
 				if err := r.push(ctx); err != nil {
 					return err
 				}
@@ -178,9 +197,9 @@ func (r *replica) train(ctx context.Context, pass Pass) error {
 // marks from the end of the warm start: the others wait for it until then.
 func (r *replica) atMark() bool {
 	every, steps := r.job.CheckpointEvery, r.step
-	if r.rank == 0 && r.job.WarmStart > 0 {
-		grid := r.job.NFetch * r.job.NPush
-		alone := r.job.WarmStart * r.job.PerUpdate()
+	if r.rank == 0 && r.mode.WarmStart > 0 {
+		grid := r.mode.NFetch * r.mode.NPush
+		alone := r.mode.WarmStart * r.job.PerUpdate()
 		steps -= (alone + grid - 1) / grid * grid
 	}
 	return every > 0 && steps > 0 && steps%every == 0
@@ -206,7 +225,7 @@ func (r *replica) gradient(ctx context.Context, pass Pass) error {
 // descend applies a gradient to the replica's own parameters, unless
 // others take their place before they are read again, and adds it to the sum.
 func (r *replica) descend() error {
-	renewed := (r.step+1)%r.job.NFetch == 0 && (r.fetching || !r.job.Overlap)
+	renewed := (r.step+1)%r.mode.NFetch == 0 && (r.fetching || !r.job.Overlap)
 	if !renewed {
 		r.params.own()
 		rate := r.sched(r.job.progressOf(r.step))
@@ -234,7 +253,7 @@ func (r *replica) push(ctx context.Context) error {
 	if err := r.taken(ctx); err != nil {
 		return err
 	}
-	r.loss, r.losses = r.losses/float64(r.job.NPush), 0
+	r.loss, r.losses = r.losses/float64(r.mode.NPush), 0
 	for i := range r.order {
 		if err := r.times.encoding(ctx, r.order[i].encoding()); err != nil {
 			return err

@@ -12,7 +12,7 @@ func Choices() []string { return slices.Clone(choices) }
 
 var choices = []string{
 	"servers", "placement", "policy", "corrector", "down_codec",
-	"topology", "graph", "outer", "n_fetch", "n_push", "warm_start",
+	"topology", "graph", "outer",
 	"overlap", "bucket", "cycle", "priority", "partition",
 }
 

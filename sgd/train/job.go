@@ -58,8 +58,6 @@ type Job struct {
 	// this process; 0: all.
 	Threads, Here int
 
-	NFetch, NPush int // downpour: steps between fetches, between pushes
-	WarmStart     int // downpour: updates that worker 0 makes alone
 	// Overlap lets gradients leave during the backward pass and parameters
 	// arrive during the forward pass.
 	Overlap bool

@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -53,8 +54,8 @@ func TestLateStatisticsSettle(t *testing.T) {
 	for name, opts := range map[string][]option{
 		"asp, 16":        {policy("asp"), func(j *train.Job) { j.Workers = 16 }},
 		"asp, 64":        {policy("asp"), func(j *train.Job) { j.Workers = 64 }},
-		"downpour":       {mode("downpour"), policy("asp"), func(j *train.Job) { j.NPush, j.NFetch = 5, 5 }},
-		"downpour alone": {mode("downpour"), policy("asp"), func(j *train.Job) { j.Workers, j.NPush, j.NFetch = 1, 25, 25 }},
+		"downpour":       {mode("downpour(n_fetch=5,n_push=5)"), policy("asp")},
+		"downpour alone": {mode("downpour(n_fetch=25,n_push=25)"), policy("asp"), func(j *train.Job) { j.Workers = 1 }},
 		"bsp":            {},
 	} {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, optimizer("sgd"), learning(1e-4), func(j *train.Job) {
@@ -70,8 +71,8 @@ func TestLateStatisticsSettle(t *testing.T) {
 // rates of the schedule.
 func TestDownpourKeepsToTheSchedule(t *testing.T) {
 	of := func(n int) []float32 {
-		o, _ := runOn(t, simulated(0), job(t, mode("downpour"), policy("asp"), optimizer("sgd"), rate("cosine(lr=0.1)"), func(j *train.Job) {
-			j.Workers, j.NPush, j.NFetch, j.Updates = 1, n, n, 200/n
+		o, _ := runOn(t, simulated(0), job(t, mode(fmt.Sprintf("downpour(n_fetch=%d,n_push=%d)", n, n)), policy("asp"), optimizer("sgd"), rate("cosine(lr=0.1)"), func(j *train.Job) {
+			j.Workers, j.Updates = 1, 200/n
 		}), nil)
 		return o.Params
 	}

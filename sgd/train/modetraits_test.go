@@ -27,7 +27,7 @@ var modeTraits = []struct {
 
 // Every mode is what it claims to be.
 func TestModeTraits(t *testing.T) {
-	for _, spec := range append(train.Modes.Names(), "server(barrier=true)", "rudra(tree=2,threads=true)", "sgp(late=2)", "dpsgd(adapt=true)", "localsgd(h=3)", "sandblaster(portions=3)") {
+	for _, spec := range append(train.Modes.Names(), "server(barrier=true)", "rudra(tree=2,threads=true)", "sgp(late=2)", "dpsgd(adapt=true)", "localsgd(h=3)", "sandblaster(portions=3)", "downpour(n_fetch=2,n_push=2)", "downpour(warm_start=40)") {
 		m := train.Modes.MustParse(spec)
 		for _, c := range modeTraits {
 			if m.Traits(unchecked()).SharedMemory && !slices.Contains([]string{"conduct", "codecs", "refusals", "quiet"}, c.name) {
@@ -116,7 +116,7 @@ func showsCounts(m train.Mode) error {
 // showsPushes: PerPush, by the gradients that a worker took and the pushes it made, and
 // Acked, by whether it asked for parameters.
 func showsPushes(m train.Mode) error {
-	r, err := tried(m, func(j *train.Job) { j.NFetch, j.NPush = 2, 2 })
+	r, err := tried(m)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func showsPushes(m train.Mode) error {
 
 // showsPoints: without PerPush, workers compute on what servers sent, byte for byte.
 func showsPoints(m train.Mode) error {
-	r, err := tried(m, func(j *train.Job) { j.NFetch, j.NPush = 2, 2 })
+	r, err := tried(m)
 	if err != nil || r.traits.Servers == 0 {
 		return err
 	}
@@ -396,34 +396,32 @@ func showsWeightless(m train.Mode) error {
 // showsSteady: as many updates take as long, at first and later. Where nobody waits it
 // takes more updates to see that.
 func showsSteady(m train.Mode) error {
-	for _, warm := range []int{0, 40} {
-		var claimed, together bool
-		worst := map[int]float64{}
-		for _, n := range []int{1, 2, 4, 40} {
-			var took [4]float64
-			for i := range 3 {
-				j, err := fit(m, rounds(n*(i+1)), func(j *train.Job) { j.WarmStart, j.Timing = warm, train.Timing{FLOPS: 1e8} })
-				if err != nil {
-					return err
-				}
-				r, err := try(j, &sim.Net{Network: &sim.Fair{Bandwidth: 2e7, Latency: 100 * time.Microsecond}}, nil)
-				if err != nil {
-					return err
-				}
-				claimed, took[i+1] = r.traits.Steady, r.obs.Final.Seconds
-				together = r.traits.Conduct != train.Free && j.Policy.Traits(j.Workers).Synchronous
+	var claimed, together bool
+	worst := map[int]float64{}
+	for _, n := range []int{1, 2, 4, 40} {
+		var took [4]float64
+		for i := range 3 {
+			j, err := fit(m, rounds(n*(i+1)), func(j *train.Job) { j.Timing = train.Timing{FLOPS: 1e8} })
+			if err != nil {
+				return err
 			}
-			for i := range 2 {
-				worst[n] = max(worst[n], math.Abs((took[i+2]-took[i+1])/took[1]-1))
+			r, err := try(j, &sim.Net{Network: &sim.Fair{Bandwidth: 2e7, Latency: 100 * time.Microsecond}}, nil)
+			if err != nil {
+				return err
 			}
+			claimed, took[i+1] = r.traits.Steady, r.obs.Final.Seconds
+			together = r.traits.Conduct != train.Free && j.Policy.Traits(j.Workers).Synchronous
 		}
-		most := max(worst[1], worst[2], worst[4], worst[40])
-		switch off := worst[40]; {
-		case claimed && together && max(off, worst[4]) > 0.1, claimed && off > 0.15:
-			return unkept("Steady (warm_start=%d), and the first updates take %.0f %% more or less than later ones", warm, 100*max(off, worst[4]))
-		case !claimed && most < 0.1:
-			return unkept("not Steady (warm_start=%d), and all updates take alike", warm)
+		for i := range 2 {
+			worst[n] = max(worst[n], math.Abs((took[i+2]-took[i+1])/took[1]-1))
 		}
+	}
+	most := max(worst[1], worst[2], worst[4], worst[40])
+	switch off := worst[40]; {
+	case claimed && together && max(off, worst[4]) > 0.1, claimed && off > 0.15:
+		return unkept("Steady, and the first updates take %.0f %% more or less than later ones", 100*max(off, worst[4]))
+	case !claimed && most < 0.1:
+		return unkept("not Steady, and all updates take alike")
 	}
 	return nil
 }

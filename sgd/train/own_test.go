@@ -34,7 +34,7 @@ func own(text string, lie func(*staleness.PolicyTraits)) option {
 func TestOwnPolicies(t *testing.T) {
 	for _, m := range []string{"server", "server(barrier=true)", "rudra", "rudra(threads=true)", "downpour", "easgd", "sandblaster(portions=2)", "reduce", "localsgd", "dpsgd", "hogwild"} {
 		for _, name := range staleness.Policies.Names() {
-			opts := []option{mode(m), policy(name), func(j *train.Job) { j.NFetch, j.NPush = 1, 1 }}
+			opts := []option{mode(m), policy(name)}
 			ours := unchecked(opts...).Check()
 			theirs := unchecked(append(opts, own(name, nil))...).Check()
 			if (ours == nil) != (theirs == nil) {
@@ -58,7 +58,7 @@ func TestLyingPoliciesAreRefused(t *testing.T) {
 		opts []option
 		want string
 	}{
-		"waits, in downpour":        {[]option{mode("downpour"), own("kasync", func(t *traits) { t.Waits = false }), func(j *train.Job) { j.NFetch, j.NPush = 1, 1 }}, "claim Waits"},
+		"waits, in downpour":        {[]option{mode("downpour"), own("kasync", func(t *traits) { t.Waits = false })}, "claim Waits"},
 		"drops, in rudra":           {[]option{mode("rudra"), own("bounded(max=0)", func(t *traits) { t.Drops = false })}, "claim Drops"},
 		"cancels, with overlap":     {[]option{mode("server"), own("ksync", func(t *traits) { t.Voids = false }), func(j *train.Job) { j.Overlap = true }}, "claim Voids"},
 		"no barrier, claims to be":  {[]option{mode("server"), own("ssp", func(t *traits) { t.Synchronous = true })}, "claims Synchronous"},

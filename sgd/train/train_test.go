@@ -122,7 +122,7 @@ func unchecked(opts ...option) *train.Job {
 		Codec: compress.Raw{}, DownCodec: compress.Raw{},
 		Mode: train.Server{}, Policy: staleness.BSP{}, Corrector: staleness.None{},
 		Topology: collective.Ring{}, Placement: ps.Balanced{},
-		Workers: 4, Servers: 1, Batch: 8, Updates: 60, Seed: 3, NFetch: 1, NPush: 1,
+		Workers: 4, Servers: 1, Batch: 8, Updates: 60, Seed: 3,
 		Timing: train.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 42,
 	}
 	for _, o := range opts {
@@ -251,9 +251,7 @@ var asynchronous = map[string][]option{
 	"softsync, strom, delta topk": {policy("softsync(n=2)"), corrector("alpha_tau"), with("feedback(strom(tau=0.01),unchecked=true)"), down("topk(keep=0.3)"), func(j *train.Job) { j.Servers = 2 }},
 	"asp, delta topk":             {policy("asp"), with("feedback(topk(keep=0.1))"), down("topk(keep=0.2)")},
 	"downpour":                    {mode("downpour"), policy("asp"), optimizer("adagrad"), func(j *train.Job) { j.Servers = 2 }},
-	"downpour, 2, 3": {mode("downpour"), policy("asp"), func(j *train.Job) {
-		j.NFetch, j.NPush, j.Overlap, j.WarmStart = 3, 2, true, 10
-	}},
+	"downpour, 2, 3":              {mode("downpour(n_fetch=3,n_push=2,warm_start=10)"), policy("asp"), func(j *train.Job) { j.Overlap = true }},
 }
 
 // Asynchronous runs learn, repeat bit for bit on the virtual cluster, and
@@ -469,8 +467,8 @@ func (w where) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, erro
 func TestDownpourGoesOnFromAnyStep(t *testing.T) {
 	var mu sync.Mutex
 	var passes [][]float32
-	opts := []option{mode("downpour"), policy("asp"), func(j *train.Job) {
-		j.Workers, j.NFetch, j.NPush, j.Updates = 1, 7, 3, 60
+	opts := []option{mode("downpour(n_fetch=7,n_push=3)"), policy("asp"), func(j *train.Job) {
+		j.Workers, j.Updates = 1, 60
 		j.Model = where{j.Model, &mu, &passes}
 	}}
 	for polls := range 8 {
