@@ -63,10 +63,10 @@ func TestLyingModes(t *testing.T) {
 			{"downpour", func(t *traits) { t.PerUpdate *= 2 }}, {"adpsgd", func(t *traits) { t.PerUpdate = 3 }}, {"sandblaster(portions=3)", func(t *traits) { t.PerUpdate = 50 }},
 		},
 		"pushes": {
-			{"downpour", func(t *traits) { t.PerPush = 1 }}, {"easgd", func(t *traits) { t.PerPush-- }}, {"server", func(t *traits) { t.PerPush = 3 }},
+			{"downpour(n_fetch=2,n_push=2)", func(t *traits) { t.PerPush = 1 }}, {"easgd", func(t *traits) { t.PerPush-- }}, {"server", func(t *traits) { t.PerPush = 3 }},
 			{"reduce", func(t *traits) { t.PerPush = 1 }}, {"easgd", func(t *traits) { t.Acked = false }}, {"dpsgd", func(t *traits) { t.Acked = true }},
 		},
-		"points":    {{"downpour", func(t *traits) { t.PerPush = 0 }}, {"easgd", func(t *traits) { t.PerPush = 0 }}, {"server", func(t *traits) { t.PerPush = 1 }}},
+		"points":    {{"downpour(n_fetch=2,n_push=2)", func(t *traits) { t.PerPush = 0 }}, {"easgd", func(t *traits) { t.PerPush = 0 }}, {"server", func(t *traits) { t.PerPush = 2 }}},
 		"tree":      {{"server", func(t *traits) { t.Tree = 3 }}, {"rudra", func(t *traits) { t.Tree = 0 }}},
 		"beside":    {{"server", func(t *traits) { t.Beside = true }}, {"easgd", func(t *traits) { t.Beside = true }}},
 		"sums":      {{"localsgd", func(t *traits) { t.Sums = true }}, {"reduce", func(t *traits) { t.Sums = false }}, {"gather", func(t *traits) { t.Gathers = false }}, {"reduce", func(t *traits) { t.Gathers = true }}, {"dpsgd", func(t *traits) { t.Sums = true }}},
@@ -75,9 +75,9 @@ func TestLyingModes(t *testing.T) {
 		"timeless":  {{"server", func(t *traits) { t.Timeless = true }}, {"adpsgd", func(t *traits) { t.Timeless = true }}, {"downpour", func(t *traits) { t.Timeless = true }}},
 		"outlives":  {{"reduce", func(t *traits) { t.Outlives = true }}, {"server", func(t *traits) { t.Outlives = !t.Outlives }}, {"agp", func(t *traits) { t.Outlives = true }}},
 		"weightless": {
-			{"dpsgd", func(t *traits) { t.Weightless = true }}, {"easgd", func(t *traits) { t.Weightless = true }}, {"localsgd", func(t *traits) { t.Weightless = true }},
+			{"localsgd", func(t *traits) { t.Weightless = true }}, {"hogwild", func(t *traits) { t.Weightless = true }},
 		},
-		"steady": {{"localsgd", func(t *traits) { t.Steady = true }}, {"sandblaster(portions=3)", func(t *traits) { t.Steady = true }}, {"downpour", func(t *traits) { t.Steady = true }}, {"reduce", func(t *traits) { t.Steady = false }}},
+		"steady": {{"localsgd", func(t *traits) { t.Steady = true }}, {"sandblaster(portions=3)", func(t *traits) { t.Steady = true }}, {"downpour(warm_start=40)", func(t *traits) { t.Steady = true }}, {"reduce", func(t *traits) { t.Steady = false }}},
 		"codecs": {
 			{"dpsgd", func(t *traits) { t.Codec = train.TakesForgetful }}, {"sgp", func(t *traits) { t.Codec = train.TakesAll }}, {"reduce", func(t *traits) { t.Codec = train.TakesCasts }},
 			{"rudra", func(t *traits) { t.Down = train.TakesAll }}, {"server", func(t *traits) { t.Down = train.TakesAll }},
