@@ -1,15 +1,20 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/experiments/sweep"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // words splits a command as a shell would, up to a comment.
@@ -137,5 +142,37 @@ func TestPageRunsTheExample(t *testing.T) {
 	tested := regexp.MustCompile(`recipe = "(\w+)"\s+codecs = "([^"]*)"`).FindSubmatch(test)
 	if command == nil || tested == nil || string(command[1]) != string(tested[1]) || string(command[2]) != string(tested[2]) {
 		t.Errorf("the page says %q, the test resolves %q", command, tested)
+	}
+}
+
+// README's table of what there is names what is enrolled, and counts it rightly.
+func TestReadmeNamesWhatThereIs(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 {
+			rows[strings.Trim(cells[1], " *")] = cells[2]
+		}
+	}
+	for row, names := range map[string][]string{
+		"policies":   staleness.Policies.Names(),
+		"optimizers": append(sgd.Optimizers.Names(), "filters"),
+		"schedules":  lrschedule.Specs.Names(),
+	} {
+		found := regexp.MustCompile(`\w+`).FindAllString(rows[row], -1)
+		for _, w := range found {
+			if !slices.Contains(names, w) {
+				t.Errorf("README's row of %s has %q, which is not one", row, w)
+			}
+		}
+		if len(found) < 10 {
+			t.Errorf("README's row of %s has %d names", row, len(found))
+		}
+	}
+	if want := fmt.Sprintf(" %d published tables", len(reproduce.Studies.Names())); !strings.HasPrefix(rows["studies"], want) {
+		t.Errorf("README's row of studies begins with%q; there are%s", rows["studies"], want)
 	}
 }
