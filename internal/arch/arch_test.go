@@ -23,6 +23,7 @@ internal/registry       :
 internal/safetensors    :
 internal/par            :
 internal/patience       :
+internal/jpeg           :
 internal/pool           :                                  | golang.org/x/sys
 internal/f32            : internal/par                     | golang.org/x/sys
 internal/f32/gonumblas  : internal/f32                     | gonum.org/v1/gonum
@@ -39,7 +40,7 @@ sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
-sgd/data                : sgd internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
+sgd/data                : sgd internal/jpeg internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm

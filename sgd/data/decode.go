@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/image/draw"
 
+	jpegpart "github.com/gradlab/gradlab/internal/jpeg"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -18,8 +19,17 @@ type frame func(w, h int) image.Rectangle
 
 // decode unpacks a JPEG or PNG, scales the part that fr chooses to sh (1 or 3
 // channels) and writes it to pix, channel by channel. Grey, palette and CMYK
-// pictures are converted; transparency is black; EXIF is ignored.
-func decode(b []byte, sh sgd.Shape, fr frame, pix []uint8) error {
+// pictures are converted; transparency is black; EXIF is ignored. With reduce a JPEG
+// is decoded no larger than the sample needs, and no more of it than the part.
+func decode(b []byte, sh sgd.Shape, fr frame, reduce bool, pix []uint8) error {
+	if reduce {
+		small := reducers.Get().(*reducer)
+		defer reducers.Put(small) // what it decoded is used until then
+		if img, part := small.decode(b, sh, fr); img != nil {
+			scaleTo(img, part, sh, pix)
+			return nil
+		}
+	}
 	img, err := decodeImage(b)
 	if err != nil {
 		return err
@@ -29,6 +39,41 @@ func decode(b []byte, sh sgd.Shape, fr frame, pix []uint8) error {
 	if part.Empty() {
 		return fmt.Errorf("an empty picture")
 	}
+	scaleTo(img, part, sh, pix)
+	return nil
+}
+
+// reducer decodes JPEGs at a fraction of their size.
+type reducer struct{ jpeg jpegpart.Decoder }
+
+var reducers = sync.Pool{New: func() any { return new(reducer) }}
+
+// decode gives the part of a JPEG that fr chooses, at the smallest size that is no
+// smaller than the sample; nil for a picture that has to be decoded as a whole.
+func (d *reducer) decode(b []byte, sh sgd.Shape, fr frame) (image.Image, image.Rectangle) {
+	c, err := d.jpeg.Header(b)
+	if err != nil || !plausible(c.Width, c.Height, len(b)) {
+		return nil, image.Rectangle{}
+	}
+	part := fr(c.Width, c.Height)
+	scale := 1
+	for scale < 8 && part.Dx() >= 2*scale*sh.W && part.Dy() >= 2*scale*sh.H {
+		scale *= 2
+	}
+	img, err := d.jpeg.Decode(b, scale, part)
+	if err != nil {
+		return nil, image.Rectangle{}
+	}
+	near := func(v int) int { return (v + scale/2) / scale }
+	part = image.Rect(near(part.Min.X), near(part.Min.Y), near(part.Max.X), near(part.Max.Y)).Intersect(img.Bounds())
+	if part.Empty() {
+		return nil, part
+	}
+	return img, part
+}
+
+// scaleTo scales part of img to sh and writes it to pix.
+func scaleTo(img image.Image, part image.Rectangle, sh sgd.Shape, pix []uint8) {
 	out := canvases.Get().(*canvas)
 	defer canvases.Put(out)
 	rgba, plane := out.size(sh.W, sh.H), sh.W*sh.H
@@ -44,7 +89,6 @@ func decode(b []byte, sh sgd.Shape, fr frame, pix []uint8) error {
 		}
 		pix[i], pix[plane+i], pix[2*plane+i] = p[0], p[1], p[2]
 	}
-	return nil
 }
 
 // decodeImage refuses a picture whose header promises far more than its bytes
@@ -58,11 +102,16 @@ func decodeImage(b []byte) (image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	const most = 1 << 26 // pixels, 67 million
-	if c.Width < 1 || c.Height < 1 || c.Width > most/c.Height || c.Width*c.Height > 1<<16+4096*len(b) {
+	if !plausible(c.Width, c.Height, len(b)) {
 		return nil, fmt.Errorf("%d×%d pixels in %d bytes", c.Width, c.Height, len(b))
 	}
 	return full(bytes.NewReader(b))
+}
+
+// plausible tells whether a picture of so many bytes can have so many pixels.
+func plausible(w, h, bytes int) bool {
+	const most = 1 << 26 // pixels, 67 million
+	return w >= 1 && h >= 1 && w <= most/h && w*h <= 1<<16+4096*bytes
 }
 
 // canvas is a reusable picture to draw samples on.

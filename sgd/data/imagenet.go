@@ -131,7 +131,7 @@ func (z *lazy) picture(i int, j jitter, x []float32) error {
 	c := canvases.Get().(*canvas)
 	defer canvases.Put(c)
 	c.pix = grow(c.pix, z.sh.Len())
-	if err := decode(raw, z.sh, part, c.pix); err != nil {
+	if err := decode(raw, z.sh, part, z.how.Decode == decodeReduced, c.pix); err != nil {
 		return z.tree.wrap(l.path(), err)
 	}
 	flip = z.how.mirror(flip, i, j)

@@ -137,10 +137,17 @@ type Pictures struct {
 	MaxAspect float64 `doc:"most elongated random crop, width to height or height to width"`
 	Augmentation
 	Lighting float64 `doc:"deviation of the random light along the principal components of ImageNet's colours; AlexNet has 0.1 (Krizhevsky et al. 2012, section 4.1)"`
+	Decode   string  `doc:"full: every JPEG as a whole; reduced: the crop alone, at 1/2, 1/4 or 1/8 of its size where that still is no less than the sample: faster, and other bits"`
 }
 
+// Ways to decode.
+const (
+	decodeFull    = "full"
+	decodeReduced = "reduced"
+)
+
 // defaultPictures is what pictures go through unless options say otherwise.
-var defaultPictures = Pictures{MinArea: 0.08, MaxAspect: 4. / 3, Augmentation: Augmentation{Flip: flipRandom}}
+var defaultPictures = Pictures{MinArea: 0.08, MaxAspect: 4. / 3, Augmentation: Augmentation{Flip: flipRandom}, Decode: decodeFull}
 
 func (s Pictures) validate(size int) error {
 	switch {
@@ -152,13 +159,15 @@ func (s Pictures) validate(size int) error {
 		return fmt.Errorf("option \"max_aspect\": want 1 to 10, not %g", s.MaxAspect)
 	case !(s.Lighting >= 0 && s.Lighting <= 10):
 		return fmt.Errorf("option \"lighting\": want a deviation of 0 to 10, not %g", s.Lighting)
+	case s.Decode != decodeFull && s.Decode != decodeReduced:
+		return fmt.Errorf("option \"decode\": want full or reduced, not %q", s.Decode)
 	}
 	return s.Augmentation.validate()
 }
 
 // set tells whether an option of training is.
 func (s Pictures) set() bool {
-	s.Resize = 0
+	s.Resize, s.Decode = 0, decodeFull
 	return s != defaultPictures
 }
 

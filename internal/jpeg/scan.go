@@ -1,0 +1,357 @@
+package jpeg
+
+import "errors"
+
+// natural is the place of each coefficient of the zigzag order (T.81 figure A.6);
+// runs that lead beyond the last end in a place that counts for nothing.
+var natural = [64 + 16]uint8{
+	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
+	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+	63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
+}
+
+var errCode = errors.New("jpeg: no such Huffman code")
+
+// band is what a scan of a progressive picture brings: coefficients from … to, their
+// bits from low on, as a refinement of higher bits or as their first ones.
+type band struct {
+	from, to, low int
+	refine        bool
+}
+
+// scan reads one scan. done tells that nothing of the part comes after it: the only
+// scan of a baseline picture.
+func (d *Decoder) scan() (done bool, err error) {
+	n := int(d.b[d.at-2])<<8 | int(d.b[d.at-1])
+	b := d.b[d.at : d.at+n-2]
+	d.at += n - 2
+	if len(b) < 4 || len(b) != 4+2*int(b[0]) || b[0] < 1 || int(b[0]) > len(d.comps) {
+		return false, errShort
+	}
+	var order []*component
+	for i := range int(b[0]) {
+		id, t := b[1+2*i], b[2+2*i]
+		var c *component
+		for k := range d.comps {
+			if d.comps[k].id == id {
+				c = &d.comps[k]
+			}
+		}
+		if c == nil || t>>4 > 3 || t&15 > 3 {
+			return false, errors.New("jpeg: a scan of a component or a table that is not there")
+		}
+		for _, other := range order {
+			if other == c {
+				return false, errors.New("jpeg: a component twice in a scan")
+			}
+		}
+		c.td, c.ta, c.pred = t>>4, t&15, 0
+		order = append(order, c)
+	}
+	tail := b[len(b)-3:]
+	s := band{from: int(tail[0]), to: int(tail[1]), low: int(tail[2] & 15), refine: tail[2]>>4 != 0}
+	if d.progressive {
+		if s.to > 63 || s.from > s.to || s.from == 0 && s.to != 0 || s.from > 0 && len(order) != 1 || s.low > 13 || s.refine && int(tail[2]>>4) != s.low+1 {
+			return false, errors.New("jpeg: a scan of no band of coefficients")
+		}
+	} else {
+		s = band{to: 63}
+	}
+	for _, c := range order {
+		if s.from == 0 && !s.refine && !d.dc[c.td].ok || s.to > 0 && !d.ac[c.ta].ok {
+			return false, errors.New("jpeg: a Huffman table is missing")
+		}
+	}
+	d.bits, d.eob = bitReader{b: d.b, at: d.at}, 0
+	if len(order) == 1 {
+		err = d.alone(order[0], s)
+	} else {
+		err = d.interleaved(order, s)
+	}
+	d.at = d.bits.at
+	return !d.progressive && len(order) == len(d.comps), err
+}
+
+// alone reads a scan of one component: its blocks, row by row.
+func (d *Decoder) alone(c *component, s band) error {
+	count := 0
+	for y := range c.bh {
+		if !d.progressive && y >= d.my[1]*c.v {
+			return d.skip()
+		}
+		for x := range c.bw {
+			if err := d.restart(&count); err != nil {
+				return err
+			}
+			if err := d.block(c, x, y, s); err != nil {
+				return err
+			}
+		}
+		if d.bits.short() {
+			return errShort
+		}
+	}
+	return nil
+}
+
+// interleaved reads a scan of several components: MCU by MCU.
+func (d *Decoder) interleaved(order []*component, s band) error {
+	count := 0
+	for my := range d.mcusY {
+		if !d.progressive && my >= d.my[1] {
+			return d.skip()
+		}
+		for mx := range d.mcusX {
+			if err := d.restart(&count); err != nil {
+				return err
+			}
+			for _, c := range order {
+				for k := range c.h * c.v {
+					if err := d.block(c, mx*c.h+k%c.h, my*c.v+k/c.h, s); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if d.bits.short() {
+			return errShort
+		}
+	}
+	return nil
+}
+
+// skip goes to the next marker that is no restart.
+func (d *Decoder) skip() error {
+	r := &d.bits
+	for ; r.at+1 < len(r.b); r.at++ {
+		if r.b[r.at] == 0xff && r.b[r.at+1] != 0 && (r.b[r.at+1] < 0xd0 || r.b[r.at+1] > 0xd7) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// restart begins anew at each restart marker; count is the MCUs so far.
+func (d *Decoder) restart(count *int) error {
+	n := *count
+	*count++
+	if d.interval == 0 || n == 0 || n%d.interval != 0 {
+		return nil
+	}
+	r := &d.bits
+	if r.short() || r.at+1 >= len(r.b) || r.b[r.at] != 0xff || r.b[r.at+1] != 0xd0+byte((n/d.interval-1)&7) {
+		return errors.New("jpeg: a restart marker is not where it should be")
+	}
+	d.bits, d.eob = bitReader{b: r.b, at: r.at + 2}, 0
+	for i := range d.comps {
+		d.comps[i].pred = 0
+	}
+	return nil
+}
+
+// block reads what a scan has of the block at (x, y) of a component, and transforms
+// it if it lies in the part and is complete.
+func (d *Decoder) block(c *component, x, y int, s band) error {
+	if d.progressive {
+		f := (*[64]int16)(c.coef[64*(y*d.mcusX*c.h+x):])
+		switch {
+		case s.refine && s.from == 0:
+			if d.bits.n < 32 {
+				d.bits.fill()
+			}
+			f[0] |= int16(d.bits.take(1)) << s.low
+			return nil
+		case s.refine:
+			return d.refine(f, &d.ac[c.ta], s)
+		}
+		return d.first(f, c, s)
+	}
+	inside := x >= d.mx[0]*c.h && x < d.mx[1]*c.h && y >= d.my[0]*c.v
+	var f [64 + 1]int32
+	if err := d.baseline((*[64]int32)(f[:64]), c, inside); err != nil || !inside {
+		return err
+	}
+	d.transform((*[64]int32)(f[:64]), c, x, y)
+	return nil
+}
+
+// transform writes a block that lies in the part.
+func (d *Decoder) transform(f *[64]int32, c *component, x, y int) {
+	x, y = x-d.mx[0]*c.h, y-d.my[0]*c.v
+	idct(f, d.n, c.pix[y*d.n*c.stride+x*d.n:], c.stride)
+}
+
+// diff reads the next difference of a component's mean.
+func (d *Decoder) diff(c *component) error {
+	n, ok := d.bits.decode(&d.dc[c.td])
+	if !ok || n > 15 {
+		return errCode
+	}
+	c.pred += extend(d.bits.take(int(n)), int(n))
+	return nil
+}
+
+// baseline reads a block (T.81 F.2.2); its values are of no use where inside is false.
+func (d *Decoder) baseline(f *[64]int32, c *component, inside bool) error {
+	if err := d.diff(c); err != nil {
+		return err
+	}
+	q := &d.quant[c.tq]
+	f[0] = c.pred * int32(q[0])
+	r, h := &d.bits, &d.ac[c.ta]
+	for k := 1; k < 64; k++ {
+		if r.n < 32 {
+			r.fill()
+		}
+		var v byte
+		if e := h.fast[r.acc>>(64-fastBits)]; e != 0 {
+			r.acc <<= e >> 8
+			r.n -= int(e >> 8)
+			v = byte(e)
+		} else if s, ok := r.decode(h); ok {
+			v = s
+		} else {
+			return errCode
+		}
+		n := int(v & 15)
+		if n == 0 {
+			if v != 0xf0 {
+				return nil
+			}
+			k += 15
+			continue
+		}
+		k += int(v >> 4)
+		if k > 63 {
+			return errors.New("jpeg: a block of more than 64 coefficients")
+		}
+		if inside {
+			f[natural[k]] = extend(r.take(n), n) * int32(q[k])
+		} else {
+			r.take(n)
+		}
+	}
+	return nil
+}
+
+// first reads the first bits of a band (T.81 G.1.2.1, G.1.2.2).
+func (d *Decoder) first(f *[64]int16, c *component, s band) error {
+	k := s.from
+	if k == 0 {
+		if err := d.diff(c); err != nil {
+			return err
+		}
+		f[0] = int16(c.pred << s.low)
+		k++
+	}
+	if k > s.to {
+		return nil
+	}
+	if d.eob > 0 {
+		d.eob--
+		return nil
+	}
+	for ; k <= s.to; k++ {
+		v, ok := d.bits.decode(&d.ac[c.ta])
+		if !ok {
+			return errCode
+		}
+		run, n := int(v>>4), int(v&15)
+		switch {
+		case n > 0:
+			if k += run; k > s.to {
+				return errors.New("jpeg: a band of too many coefficients")
+			}
+			f[natural[k]] = int16(extend(d.bits.take(n), n) << s.low)
+		case run == 15:
+			k += 15
+		default:
+			d.eob = 1<<run + int(d.bits.take(run)) - 1
+			return nil
+		}
+	}
+	return nil
+}
+
+// refine reads one more bit of a band (T.81 G.1.2.3): of each coefficient that is not
+// 0 yet a correction, of others those that come in.
+func (d *Decoder) refine(f *[64]int16, h *huffman, s band) error {
+	r, one := &d.bits, int16(1)<<s.low
+	correct := func(at uint8) {
+		if r.n < 32 {
+			r.fill()
+		}
+		if v := f[at]; r.take(1) == 1 && v&one == 0 {
+			if v > 0 {
+				f[at] += one
+			} else {
+				f[at] -= one
+			}
+		}
+	}
+	k := s.from
+	if d.eob == 0 {
+	coming:
+		for k <= s.to {
+			v, ok := r.decode(h)
+			if !ok {
+				return errCode
+			}
+			run, n := int(v>>4), int(v&15)
+			value := int16(0)
+			switch {
+			case n == 1:
+				value = one
+				if r.take(1) == 0 {
+					value = -one
+				}
+			case n > 1:
+				return errors.New("jpeg: a refinement of more than a bit")
+			case run < 15:
+				d.eob = 1<<run + int(r.take(run))
+				break coming
+			}
+			for ; k <= s.to; k++ {
+				at := natural[k]
+				if f[at] != 0 {
+					correct(at)
+					continue
+				}
+				if run == 0 {
+					f[at] = value
+					k++
+					break
+				}
+				run--
+			}
+		}
+	}
+	if d.eob > 0 {
+		d.eob--
+		for ; k <= s.to; k++ {
+			if at := natural[k]; f[at] != 0 {
+				correct(at)
+			}
+		}
+	}
+	return nil
+}
+
+// transformAll transforms the part of a progressive picture, whose blocks are
+// complete when all scans are read.
+func (d *Decoder) transformAll() {
+	for i := range d.comps {
+		c := &d.comps[i]
+		q := &d.quant[c.tq]
+		for y := d.my[0] * c.v; y < d.my[1]*c.v; y++ {
+			for x := d.mx[0] * c.h; x < d.mx[1]*c.h; x++ {
+				from := (*[64]int16)(c.coef[64*(y*d.mcusX*c.h+x):])
+				var f [64]int32
+				for k, at := range natural[:64] {
+					f[at] = int32(from[at]) * int32(q[k])
+				}
+				d.transform(&f, c, x, y)
+			}
+		}
+	}
+}
