@@ -44,8 +44,10 @@ type Decoder struct {
 	part   image.Rectangle
 	mx, my [2]int // MCUs of the part, [0] … [1]−1
 
-	bits bitReader
-	eob  int // blocks left of an end-of-band run
+	head  []byte // of the scan to come
+	order [3]*component
+	bits  bitReader
+	eob   int // blocks left of an end-of-band run
 }
 
 // component is one channel.
@@ -170,68 +172,79 @@ func (d *Decoder) markers() (sos bool, err error) {
 		d.at = 2
 	}
 	for {
-		for d.at < len(d.b) && d.b[d.at] != 0xff {
-			return false, ErrUnsupported // stray bytes: others may make sense of them
-		}
-		for d.at < len(d.b) && d.b[d.at] == 0xff {
-			d.at++
-		}
-		if d.at >= len(d.b) {
-			return false, errShort
-		}
-		m := d.b[d.at]
-		d.at++
-		if m == 0xd9 {
-			if d.comps == nil {
-				return false, errShort
-			}
-			return false, nil
-		}
-		if m == 0 || m >= 0xd0 && m <= 0xd8 || m == 1 {
-			return false, ErrUnsupported
-		}
-		if d.at+2 > len(d.b) {
-			return false, errShort
-		}
-		n := int(d.b[d.at])<<8 | int(d.b[d.at+1])
-		if n < 2 || d.at+n > len(d.b) {
-			return false, errShort
-		}
-		body := d.b[d.at+2 : d.at+n]
-		d.at += n
+		m, body, err := d.next()
 		switch {
-		case m == 0xc0, m == 0xc1, m == 0xc2:
-			err = d.frame(body, m == 0xc2)
-		case m == 0xc4:
-			err = d.tables(body)
-		case m >= 0xc3 && m <= 0xcf && m != 0xc8:
-			err = ErrUnsupported
-		case m == 0xdb:
-			err = d.quants(body)
-		case m == 0xdd:
-			if len(body) != 2 {
-				return false, errShort
-			}
-			d.interval = int(body[0])<<8 | int(body[1])
-		case m == 0xee && len(body) >= 12 && string(body[:5]) == "Adobe":
-			d.adobe = int(body[11])
-		case m == 0xda:
+		case err != nil:
+			return false, err
+		case m == 0xd9 || m == 0xda:
 			if d.comps == nil {
-				return false, errors.New("jpeg: a scan before the frame")
+				return false, errors.New("jpeg: no frame before the scans")
 			}
-			d.at -= n - 2 // the scan reads its own header
-			return true, nil
+			d.head = body
+			return m == 0xda, nil
 		}
-		if err != nil {
+		if err := d.segment(m, body); err != nil {
 			return false, err
 		}
 	}
 }
 
+// next reads a marker and what belongs to it.
+func (d *Decoder) next() (m byte, body []byte, err error) {
+	if d.at < len(d.b) && d.b[d.at] != 0xff {
+		return 0, nil, ErrUnsupported // stray bytes: others may make sense of them
+	}
+	for d.at < len(d.b) && d.b[d.at] == 0xff {
+		d.at++
+	}
+	if d.at >= len(d.b) {
+		return 0, nil, errShort
+	}
+	m = d.b[d.at]
+	d.at++
+	if m == 0xd9 {
+		return m, nil, nil
+	}
+	if m == 0 || m == 1 || m >= 0xd0 && m <= 0xd8 {
+		return 0, nil, ErrUnsupported
+	}
+	if d.at+2 > len(d.b) {
+		return 0, nil, errShort
+	}
+	n := int(d.b[d.at])<<8 | int(d.b[d.at+1])
+	if n < 2 || d.at+n > len(d.b) {
+		return 0, nil, errShort
+	}
+	body = d.b[d.at+2 : d.at+n]
+	d.at += n
+	return m, body, nil
+}
+
+// segment takes in what stands before a scan.
+func (d *Decoder) segment(m byte, body []byte) error {
+	switch {
+	case m == 0xc0, m == 0xc1, m == 0xc2:
+		return d.frame(body, m == 0xc2)
+	case m == 0xc4:
+		return d.tables(body)
+	case m >= 0xc3 && m <= 0xcf && m != 0xc8:
+		return ErrUnsupported
+	case m == 0xdb:
+		return d.quants(body)
+	case m == 0xdd && len(body) != 2:
+		return errShort
+	case m == 0xdd:
+		d.interval = int(body[0])<<8 | int(body[1])
+	case m == 0xee && len(body) >= 12 && string(body[:5]) == "Adobe":
+		d.adobe = int(body[11])
+	}
+	return nil
+}
+
 // frame reads the geometry.
 func (d *Decoder) frame(b []byte, progressive bool) error {
 	if d.comps != nil || len(b) < 6 || len(b) != 6+3*int(b[5]) {
-		return errShort
+		return errors.New("jpeg: a second frame, or one of another length")
 	}
 	if b[0] != 8 || b[5] != 1 && b[5] != 3 {
 		return ErrUnsupported

@@ -1,6 +1,9 @@
 package jpeg
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // natural is the place of each coefficient of the zigzag order (T.81 figure A.6);
 // runs that lead beyond the last end in a place that counts for nothing.
@@ -22,40 +25,13 @@ type band struct {
 // scan reads one scan. done tells that nothing of the part comes after it: the only
 // scan of a baseline picture.
 func (d *Decoder) scan() (done bool, err error) {
-	n := int(d.b[d.at-2])<<8 | int(d.b[d.at-1])
-	b := d.b[d.at : d.at+n-2]
-	d.at += n - 2
-	if len(b) < 4 || len(b) != 4+2*int(b[0]) || b[0] < 1 || int(b[0]) > len(d.comps) {
-		return false, errShort
+	order, err := d.members()
+	if err != nil {
+		return false, err
 	}
-	var order []*component
-	for i := range int(b[0]) {
-		id, t := b[1+2*i], b[2+2*i]
-		var c *component
-		for k := range d.comps {
-			if d.comps[k].id == id {
-				c = &d.comps[k]
-			}
-		}
-		if c == nil || t>>4 > 3 || t&15 > 3 {
-			return false, errors.New("jpeg: a scan of a component or a table that is not there")
-		}
-		for _, other := range order {
-			if other == c {
-				return false, errors.New("jpeg: a component twice in a scan")
-			}
-		}
-		c.td, c.ta, c.pred = t>>4, t&15, 0
-		order = append(order, c)
-	}
-	tail := b[len(b)-3:]
-	s := band{from: int(tail[0]), to: int(tail[1]), low: int(tail[2] & 15), refine: tail[2]>>4 != 0}
-	if d.progressive {
-		if s.to > 63 || s.from > s.to || s.from == 0 && s.to != 0 || s.from > 0 && len(order) != 1 || s.low > 13 || s.refine && int(tail[2]>>4) != s.low+1 {
-			return false, errors.New("jpeg: a scan of no band of coefficients")
-		}
-	} else {
-		s = band{to: 63}
+	s, err := d.band(len(order))
+	if err != nil {
+		return false, err
 	}
 	for _, c := range order {
 		if s.from == 0 && !s.refine && !d.dc[c.td].ok || s.to > 0 && !d.ac[c.ta].ok {
@@ -70,6 +46,41 @@ func (d *Decoder) scan() (done bool, err error) {
 	}
 	d.at = d.bits.at
 	return !d.progressive && len(order) == len(d.comps), err
+}
+
+// members is the components of a scan.
+func (d *Decoder) members() (order []*component, err error) {
+	b := d.head
+	if len(b) < 4 || len(b) != 4+2*int(b[0]) || b[0] < 1 || int(b[0]) > len(d.comps) {
+		return nil, errShort
+	}
+	order = d.order[:0]
+	for i := range int(b[0]) {
+		id, t := b[1+2*i], b[2+2*i]
+		at := slices.IndexFunc(d.comps, func(c component) bool { return c.id == id })
+		if at < 0 || t>>4 > 3 || t&15 > 3 || slices.Contains(order, &d.comps[at]) {
+			return nil, errors.New("jpeg: a scan of a component or a table that is not there, or twice")
+		}
+		c := &d.comps[at]
+		c.td, c.ta, c.pred = t>>4, t&15, 0
+		order = append(order, c)
+	}
+	return order, nil
+}
+
+// band is what the scan of so many components brings.
+func (d *Decoder) band(components int) (band, error) {
+	if !d.progressive {
+		return band{to: 63}, nil
+	}
+	tail := d.head[len(d.head)-3:]
+	high := int(tail[2] >> 4)
+	s := band{from: int(tail[0]), to: int(tail[1]), low: int(tail[2] & 15), refine: high != 0}
+	switch {
+	case s.to > 63, s.from > s.to, s.from == 0 && s.to != 0, s.from > 0 && components != 1, s.low > 13, s.refine && high != s.low+1:
+		return s, errors.New("jpeg: a scan of no band of coefficients")
+	}
+	return s, nil
 }
 
 // alone reads a scan of one component: its blocks, row by row.
