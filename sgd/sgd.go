@@ -118,12 +118,18 @@ type Draw struct {
 // stream position of the first sample: dropout masks and augmentation are
 // addressed by (Seed, First+i), so a sample meets the same mask whichever rank
 // draws it.
+//
+// Where samples are mixed (mixup, cutmix), sample i is of class Y[i] by the share
+// Share[i], 0 to 1, and of class Other[i] by the rest; both are empty where none is.
 type Batch struct {
 	X     []float32
 	Y     []int32
 	N     int
 	First uint64
 	Seed  uint64
+
+	Other []int32
+	Share []float32
 }
 
 // Shape is the geometry of one sample: channels × height × width (features are

@@ -12,8 +12,10 @@ import (
 // shifted, in runs with augment=true. Draws are addressed by (seed, epoch, place in
 // the epoch), so a sample looks the same whichever rank draws it.
 type Augmentation struct {
-	Flip  string  `doc:"mirror training pictures: random, half of them; alternate, each in every other epoch, beginning with a random half (Jordan 2024); none"`
-	Erase float64 `doc:"probability that a rectangle of 2 to 33 % of a training picture is set to the mean (random erasing, Zhong et al. 2020)"`
+	Flip   string  `doc:"mirror training pictures: random, half of them; alternate, each in every other epoch, beginning with a random half (Jordan 2024); none"`
+	Erase  float64 `doc:"probability that a rectangle of 2 to 33 % of a training picture is set to the mean (random erasing, Zhong et al. 2020)"`
+	Mixup  float64 `doc:"mix training pictures and their labels in pairs, by a share of Beta(mixup, mixup); 0: not (Zhang et al. 2018); 0.2 is customary"`
+	Cutmix float64 `doc:"put a rectangle of one picture of a pair into the other, and mix their labels, by a share of Beta(cutmix, cutmix); 0: not (Yun et al. 2019); 1 is customary. With mixup, either by half"`
 }
 
 // Ways to mirror.
@@ -32,6 +34,11 @@ func (a Augmentation) validate() error {
 	if !(a.Erase >= 0 && a.Erase <= 1) {
 		return fmt.Errorf("option \"erase\": want a probability, 0 to 1, not %g", a.Erase)
 	}
+	for name, v := range map[string]float64{"mixup": a.Mixup, "cutmix": a.Cutmix} {
+		if !(v == 0 || v >= 0.01 && v <= 4) {
+			return fmt.Errorf("option %q: want 0.01 to 4, or 0, not %g", name, v)
+		}
+	}
 	return nil
 }
 
@@ -44,7 +51,7 @@ func idle(set bool, o Options) string {
 	return "options of augmentation have no effect without augment=true"
 }
 
-func (a Augmentation) set() bool { return a.Flip != flipRandom || a.Erase > 0 }
+func (a Augmentation) set() bool { return a != Augmentation{Flip: flipRandom} }
 
 // mirror is whether sample i is mirrored, given what was drawn for it.
 //

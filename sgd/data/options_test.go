@@ -39,7 +39,9 @@ func shown(n, side int, s Shifts) sgd.Source {
 func everyOption(t *testing.T) map[string]sgd.Source {
 	out := map[string]sgd.Source{}
 	for name, s := range map[string]Shifts{
-		"default": shifts(4), "reflect": {3, "reflect", Augmentation{Flip: flipAlternate}}, "erase": {0, "black", Augmentation{flipNone, 0.5}},
+		"default": shifts(4), "reflect": {3, "reflect", Augmentation{Flip: flipAlternate}}, "erase": {0, "black", Augmentation{Flip: flipNone, Erase: 0.5}},
+		"mixup": {2, "black", Augmentation{Flip: flipRandom, Mixup: 0.2}}, "cutmix": {2, "black", Augmentation{Flip: flipRandom, Cutmix: 1}},
+		"mixed": {2, "reflect", Augmentation{Flip: flipAlternate, Erase: 0.1, Mixup: 1, Cutmix: 1}},
 	} {
 		out[name] = shown(37, 12, s)
 	}
@@ -87,6 +89,10 @@ func TestSamplesDoNotDependOnWorkers(t *testing.T) {
 						var b sgd.Batch
 						if err := src.Batch(sgd.Draw{First: uint64(at), N: c.batch}, &b); err != nil {
 							t.Error(err)
+							return
+						}
+						if len(want.Share) > 0 && (!slices.Equal(b.Other, want.Other[at:at+c.batch]) || !slices.Equal(b.Share, want.Share[at:at+c.batch])) || len(b.Share) > 0 != (len(want.Share) > 0) {
+							t.Errorf("%s: labels of samples %d … of rank %d of %d are mixed otherwise", name, at, w, c.workers)
 							return
 						}
 						if !slices.Equal(b.Y, want.Y[at:at+c.batch]) || !slices.Equal(b.X, want.X[at*dim:(at+c.batch)*dim]) {
@@ -186,7 +192,7 @@ func TestReflectAgainstPadAndCrop(t *testing.T) {
 // Erasing sets one rectangle of 2 to 33 % to 0, in the share of pictures asked for.
 func TestErase(t *testing.T) {
 	const n, side = 2000, 20
-	src := shown(n, side, Shifts{0, "black", Augmentation{flipNone, 0.25}})
+	src := shown(n, side, Shifts{0, "black", Augmentation{Flip: flipNone, Erase: 0.25}})
 	b := batch(t, src, 0, n)
 	erased, plane := 0, side*side
 	for k := range n {
@@ -283,6 +289,8 @@ func TestOptionsOfAugmentation(t *testing.T) {
 		"imagenet(min_area=0)":                               "want a share above 0",
 		"imagenette(max_aspect=0.5)":                         "want 1 to 10",
 		"imagewoof(lighting=-1)":                             "want a deviation",
+		"cifar10(mixup=5)":                                   "want 0.01 to 4",
+		"imagenet(cutmix=-1)":                                "want 0.01 to 4",
 		"imagenet(decode=half)":                              "want full or reduced",
 		"imagewoof(size=4)":                                  "size must be 8 to 1024",
 		"cifar10(translate=2,border=reflect,flip=alternate)": "",

@@ -39,6 +39,7 @@ type source struct {
 	seed    uint64
 	shuffle bool
 	augment bool
+	mix     mixing
 	par     bool // a read is slow enough to spread over cores
 }
 
@@ -54,6 +55,9 @@ func newSource(s samples, n int, limit int, seed uint64) *source {
 func dataset(train, test samples, o Options, par bool) sgd.Dataset {
 	tr := newSource(train, train.len(), o.Limit, o.Seed)
 	tr.shuffle, tr.augment, tr.par = true, o.Augment, par
+	if m, ok := train.(interface{ mixing() mixing }); ok {
+		tr.mix = m.mixing()
+	}
 	if held := int(math.Round(o.Validation * float64(tr.n))); o.Validation > 0 {
 		held = min(max(held, 1), max(tr.n-1, 0))
 		tr.n -= held
@@ -90,25 +94,36 @@ func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
 	dim := s.shape().Len()
 	b.X, b.Y = grow(b.X, d.N*dim), grow(b.Y, d.N)
 	b.N, b.First, b.Seed = d.N, d.First, s.seed
+	b.Other, b.Share = b.Other[:0], b.Share[:0]
 	if s.par && d.N > 1 {
-		return parallel(d.N, func(i int) error { return s.fill(b, i, dim) })
-	}
-	for i := range d.N {
-		if err := s.fill(b, i, dim); err != nil {
+		if err := parallel(d.N, func(i int) error { return s.fill(b, i, dim) }); err != nil {
 			return err
 		}
+	} else {
+		for i := range d.N {
+			if err := s.fill(b, i, dim); err != nil {
+				return err
+			}
+		}
+	}
+	if s.augment && s.mix.on() {
+		return s.mixUp(b, dim)
 	}
 	return nil
 }
 
 func (s *source) fill(b *sgd.Batch, i, dim int) (err error) {
-	p := b.First + uint64(i)
+	b.Y[i], err = s.sample(b.First+uint64(i), b.X[i*dim:(i+1)*dim])
+	return err
+}
+
+// sample writes the sample at stream position p into x and returns its label.
+func (s *source) sample(p uint64, x []float32) (int32, error) {
 	var j jitter
 	if s.augment {
 		j = jitter{on: true, key: rng.New(s.seed, "augment").With(p), seed: s.seed, epoch: p / uint64(s.n)}
 	}
-	b.Y[i], err = s.read(s.index(p), j, b.X[i*dim:(i+1)*dim])
-	return err
+	return s.read(s.index(p), j, x)
 }
 
 // grow returns v with length n, reusing its array when that is long enough.

@@ -38,6 +38,19 @@ func crossEntropy(z []float32, y int, smoothing, scale float64, dz []float32) fl
 	return loss
 }
 
+// mixLabel is what moving a share of a sample's target from class y to another adds
+// to its loss; dz, the gradient for y alone, is changed to that of the mixture. With
+// q the smoothed targets the loss is (1 − share)·L(y) + share·L(other), so
+//
+//	loss += share·(1 − ε)·(z_y − z_other)
+//	dz_y += share·(1 − ε), dz_other −= share·(1 − ε)
+func mixLabel(z []float32, y, other int, smoothing, share, scale float64, dz []float32) float64 {
+	moved := share * (1 - smoothing)
+	dz[y] += float32(scale * moved)
+	dz[other] -= float32(scale * moved)
+	return moved * (float64(z[y]) - float64(z[other]))
+}
+
 // correct says whether class y has the largest logit, the first of equals. A
 // NaN is never right.
 func correct(z []float32, y int) bool {

@@ -103,6 +103,7 @@ func (n *Net) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error
 	}
 	s.ctx, s.params, s.grad, s.need, s.ready = ctx, p.Params, p.Grad, p.Need, p.Ready
 	s.first, s.seed, s.threads = b.First, b.Seed, p.Threads
+	s.other, s.share = b.Other, b.Share
 	return s.gradPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])
 }
 
@@ -133,6 +134,14 @@ func (n *Net) scratch(s sgd.Scratch) (*scratch, error) {
 func (n *Net) check(b sgd.Batch) error {
 	if b.N < 0 || len(b.X) < b.N*n.in.Len() || len(b.Y) < b.N {
 		return fmt.Errorf("nn: a batch of %d samples of %v has %d inputs and %d labels", b.N, n.in, len(b.X), len(b.Y))
+	}
+	if len(b.Share) > 0 && (len(b.Share) < b.N || len(b.Other) < b.N) {
+		return fmt.Errorf("nn: a batch of %d samples has %d shares and %d other labels", b.N, len(b.Share), len(b.Other))
+	}
+	for i := range len(b.Share[:min(len(b.Share), b.N)]) {
+		if y := b.Other[i]; y < 0 || int(y) >= n.classes || !(b.Share[i] >= 0 && b.Share[i] <= 1) {
+			return fmt.Errorf("nn: sample %d is mixed with label %d by a share of %g", i, y, 1-b.Share[i])
+		}
 	}
 	for i, y := range b.Y[:b.N] {
 		if y < 0 || int(y) >= n.classes {

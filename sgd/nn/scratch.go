@@ -9,7 +9,9 @@ import (
 // scratch is a net's working memory.
 type scratch struct {
 	run
-	net *Net
+	net   *Net
+	other []int32 // of mixed samples: see sgd.Batch
+	share []float32
 }
 
 func newScratch(n *Net) *scratch {
@@ -63,6 +65,9 @@ func (s *scratch) lossPass(labels []int32, scale float64) (loss float64) {
 	for i, y := range labels {
 		lo, hi := i*classes, (i+1)*classes
 		loss += crossEntropy(logits[lo:hi], int(y), s.net.smoothing, scale*mean, dz[lo:hi])
+		if len(s.share) > 0 {
+			loss += mixLabel(logits[lo:hi], int(y), int(s.other[i]), s.net.smoothing, 1-float64(s.share[i]), scale*mean, dz[lo:hi])
+		}
 	}
 	s.keepGradient(&all, s.logits, dz)
 	return loss * mean
