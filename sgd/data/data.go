@@ -1,11 +1,12 @@
 // Package data reads labelled images and serves them as batches by address.
 //
 // A set is opened by its spec: "digits" (built in, the default), "mnist",
-// "fashion", "cifar10", "cifar100", "tiny_imagenet", "imagenet(size=64)" or
-// "synthetic(dim=64,classes=10,n=4096)"; files of your own by "npy(path=folder)"
-// and "csv(path=file)". Files are recognised by what is in
-// them, not by what they are called: IDX, CIFAR binaries, folder trees of JPEG
-// and PNG images, each perhaps gzipped or inside a tar, tar.gz, tar.zst or zip.
+// "fashion", "cifar10", "cifar100", "tiny_imagenet", "imagenet(size=64)",
+// "imagenet32", "imagenette" or "synthetic(dim=64,classes=10,n=4096)"; files of your
+// own by "npy(path=folder)" and "csv(path=file)". Files are recognised by what is in
+// them, not by what they are called: IDX, CIFAR binaries, pickles and .npz of arrays,
+// folder trees of JPEG and PNG images, ImageNet's tars of tars, WebDataset shards,
+// each perhaps gzipped or inside a tar, tar.gz, tar.zst or zip.
 //
 // Sets of small images are held in memory as bytes, channel by channel, and
 // normalised with per-set constants as a batch is filled: x = (v/255 − mean)/std.
