@@ -211,6 +211,20 @@ func byReplicas(t *testing.T, j *train.Job, events []event) vec {
 		step    int
 	}
 	s := newShard(t, j)
+	type pull struct {
+		r         *replica
+		at, least int // step, version
+	}
+	var waiting []pull // during the warm start, for the version it ends with
+	answer := func() {
+		waiting = slices.DeleteFunc(waiting, func(p pull) bool {
+			if s.version() < p.least {
+				return false
+			}
+			p.r.fetched = append(p.r.fetched, fetch{p.at, s.version(), dup(s.w)})
+			return true
+		})
+	}
 	rs := make([]replica, j.Workers)
 	for i := range rs {
 		rs[i].sum = make(vec, len(s.w))
@@ -229,7 +243,8 @@ func byReplicas(t *testing.T, j *train.Job, events []event) vec {
 			if len(r.fetched) > 0 && r.fetched[0].step == 0 && at == 0 {
 				t.Fatal("two first fetches")
 			}
-			r.fetched = append(r.fetched, fetch{at, s.version(), dup(s.w)})
+			waiting = append(waiting, pull{r, at, int(e.Version)})
+			answer()
 		case train.TagPush:
 			for ; r.step < int(e.Step); r.step++ {
 				if len(r.fetched) > 0 && r.fetched[0].step <= r.step {
@@ -242,6 +257,7 @@ func byReplicas(t *testing.T, j *train.Job, events []event) vec {
 			}
 			s.push(late{rank, r.sum, []int{r.version}})
 			r.sum = make(vec, len(s.w))
+			answer()
 		}
 	}
 	return s.w
