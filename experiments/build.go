@@ -24,6 +24,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
+	_ "github.com/gradlab/gradlab/sgd/train/gossip" // its modes
 	"github.com/gradlab/gradlab/staleness"
 )
 

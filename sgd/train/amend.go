@@ -25,7 +25,7 @@ type amending struct {
 	trained []sgd.Range
 	packed  [3][]float32 // what is trained of gradient, parameters and those that were sent; nil if that is all
 	grad    []float32
-	front   vector // what is ahead of the present parameters; empty: not made yet
+	front   Vector // what is ahead of the present parameters; empty: not made yet
 }
 
 // newAmending returns nil for correctors that only scale, and for those that
@@ -127,7 +127,7 @@ func (st *store) addAmended(f comm.Frame, weight float64, past staleness.Past, f
 	now := st.params.f
 	a.amend(a.grad, now, st.sent.of(f.Header.Version, now), past)
 	if st.sum.f == nil {
-		st.sum = newVector(len(now))
+		st.sum = NewVector(len(now))
 		clear(st.sum.f)
 	}
 	f32.Axpy(st.sum.f, float32(weight), a.grad)
@@ -136,13 +136,13 @@ func (st *store) addAmended(f comm.Frame, weight float64, past staleness.Past, f
 
 // outgoing is what workers are sent now: the parameters, or what is ahead of
 // them.
-func (st *store) outgoing() vector {
+func (st *store) outgoing() Vector {
 	if st.amend == nil || st.amend.ahead == nil {
 		return st.params
 	}
 	a := st.amend
 	if a.front.f == nil {
-		a.front = newVector(len(st.params.f))
+		a.front = NewVector(len(st.params.f))
 		a.lookAhead(a.front.f, st.params.f, st.rate/float64(st.job.policy().PerUpdate))
 	}
 	return a.front
@@ -169,29 +169,29 @@ func (st *store) distance(version uint64) float64 {
 // moved forgets what was ahead of the parameters before an update.
 func (st *store) moved() {
 	if st.amend != nil {
-		st.amend.front.release()
+		st.amend.front.Release()
 	}
 }
 
 // sentCopies keeps the parameters that gradients may still come from, by
 // version. nil keeps none.
 type sentCopies struct {
-	at map[uint64]vector
+	at map[uint64]Vector
 	by [][2]uint64 // versions each worker was last sent, the latest first
 }
 
-func newSentCopies(j *Job, initial vector) (*sentCopies, error) {
+func newSentCopies(j *Job, initial Vector) (*sentCopies, error) {
 	if !j.Gap && !j.corrector().Compares {
 		return nil, nil
 	}
 	if !isCast(j.DownCodec) {
 		return nil, errors.New("gap compares with the parameters a worker was sent: down_codec must be raw, fp16, bf16 or another cast")
 	}
-	return &sentCopies{map[uint64]vector{0: initial.share()}, make([][2]uint64, j.Workers)}, nil
+	return &sentCopies{map[uint64]Vector{0: initial.Share()}, make([][2]uint64, j.Workers)}, nil
 }
 
 // sent notes that a worker was sent params at a version.
-func (c *sentCopies) sent(worker int, version uint64, params vector) {
+func (c *sentCopies) sent(worker int, version uint64, params Vector) {
 	if c == nil {
 		return
 	}
@@ -199,7 +199,7 @@ func (c *sentCopies) sent(worker int, version uint64, params vector) {
 		by[0], by[1] = version, by[0]
 	}
 	if _, ok := c.at[version]; !ok {
-		c.at[version] = params.share()
+		c.at[version] = params.Share()
 	}
 }
 
@@ -222,7 +222,7 @@ func (c *sentCopies) forget(held func(version uint64) bool) {
 	for version, v := range c.at {
 		used := slices.ContainsFunc(c.by, func(by [2]uint64) bool { return by[0] == version || by[1] == version })
 		if !used && !held(version) {
-			v.release()
+			v.Release()
 			delete(c.at, version)
 		}
 	}
@@ -258,7 +258,7 @@ func (c *sentCopies) keep(k *Keeper, prefix string, size int, held func(version 
 
 func (c *sentCopies) load(st *State, prefix string, size int) error {
 	for version, v := range c.at {
-		v.release()
+		v.Release()
 		delete(c.at, version)
 	}
 	for name, b := range st.Bytes {
@@ -270,7 +270,7 @@ func (c *sentCopies) load(st *State, prefix string, size int) error {
 		if _, err := fmt.Sscan(text, &version); err != nil || len(b) != 4*size {
 			return fmt.Errorf("the checkpoint's %q has %d bytes, want %d", name, len(b), 4*size)
 		}
-		v := newVector(size)
+		v := NewVector(size)
 		f32.FromBytes(v.f, b)
 		c.at[version] = v
 	}

@@ -109,7 +109,7 @@ func isGone(err error) bool {
 }
 
 // dispatch is what worker w is to be sent now; it is noted down.
-func (s *server) dispatch(w int) vector {
+func (s *server) dispatch(w int) Vector {
 	v, out := uint64(s.core.Version()), s.store.outgoing()
 	s.holds[w] = v
 	s.store.sent.sent(w, v, out)

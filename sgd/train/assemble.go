@@ -13,7 +13,7 @@ import (
 type assembly struct {
 	mu       sync.Mutex
 	versions []uint64 // by shard
-	params   vector
+	params   Vector
 }
 
 // unpacked says whether one server sends all parameters as they lie in memory.
@@ -27,7 +27,7 @@ var errNoParameters = errors.New("no server has sent parameters")
 // assemble is the parameters that links have brought, to be read only, with a
 // reference for the caller. They are the server's own, if there is one that sends
 // them as they are.
-func (c *cores) assemble(links []*link) (vector, error) {
+func (c *cores) assemble(links []*link) (Vector, error) {
 	if unpacked(links) {
 		if f := links[0].fresh[0]; len(f.Body) == 4*links[0].shard.size() {
 			if v, ok := received(f); ok {
@@ -39,13 +39,13 @@ func (c *cores) assemble(links []*link) (vector, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.params.f != nil && slices.EqualFunc(a.versions, links, func(v uint64, l *link) bool { return v == l.version }) {
-		return a.params.share(), nil
+		return a.params.Share(), nil
 	}
 	n := 0
 	for _, l := range links {
 		n += l.shard.size()
 	}
-	v := newVector(n)
+	v := NewVector(n)
 	for _, l := range links {
 		for k, f := range l.fresh {
 			if f.Buffer() == nil {
@@ -56,10 +56,10 @@ func (c *cores) assemble(links []*link) (vector, error) {
 			}
 		}
 	}
-	a.params.release()
+	a.params.Release()
 	a.params, a.versions = v, a.versions[:0]
 	for _, l := range links {
 		a.versions = append(a.versions, l.version)
 	}
-	return v.share(), nil
+	return v.Share(), nil
 }

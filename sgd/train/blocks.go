@@ -292,7 +292,7 @@ func (pt part) stretch(flat bool) (lo int, ok bool) {
 // frame makes a frame of a part's encoded pieces of v, the flat vector or the
 // packed one. Its body may be the memory of v itself, which then must not be
 // written to until the frame is released.
-func (p *packer) frame(hd comm.Header, pt part, v vector, flat bool, s compress.Step) (comm.Frame, error) {
+func (p *packer) frame(hd comm.Header, pt part, v Vector, flat bool, s compress.Step) (comm.Frame, error) {
 	if p.empty {
 		return comm.Frame{Header: hd, Billed: p.bytes(pt)}, nil
 	}

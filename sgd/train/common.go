@@ -17,7 +17,7 @@ type common struct {
 	opt *stepper
 
 	mu      sync.Mutex
-	params  vector
+	params  Vector
 	version int   // updates made
 	parts   []int // the same, by part, where they are made part by part
 }
@@ -34,7 +34,7 @@ func newCommon(j *Job) (*common, error) {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	initial := j.initial()
-	c := &common{opt: opt, params: newVector(len(initial))}
+	c := &common{opt: opt, params: NewVector(len(initial))}
 	copy(c.params.f, initial)
 	return c, nil
 }
@@ -60,7 +60,7 @@ func (c *common) updatePart(part, parts int, at sgd.Range, u []float32, s sgd.St
 		return
 	}
 	if part == parts-1 {
-		c.params.own()
+		c.params.Own()
 	}
 	c.opt.advancePart(u, c.params.f, at, s)
 	if c.parts[part] = s.N + 1; part == 0 {
@@ -76,7 +76,7 @@ func (c *common) move(n int, by func(params []float32)) {
 	if c.version > n {
 		return
 	}
-	c.params.own() // a snapshot may share them
+	c.params.Own() // a snapshot may share them
 	by(c.params.f)
 	c.version = n + 1
 }

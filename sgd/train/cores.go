@@ -17,9 +17,11 @@ type cores struct {
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
 	asks    func() ([][]ask, error) // of a run without weights
-	racy    func() *racy            // of mode hogwild
 	latest  assembly
 	tariffs map[bill]*tariff // guarded by mu
+
+	sharing sync.Mutex  // guards kept
+	kept    map[any]any // see Shared
 
 	mu    sync.Mutex
 	free  []*desk
@@ -42,8 +44,26 @@ func newCores(j *Job) *cores {
 		own:    workers <= n || j.Overlap,
 		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
 		asks:   sync.OnceValues(j.asks),
-		racy:   sync.OnceValue(func() *racy { return newRacy(j) }),
 	}
+}
+
+// Shared is what the ranks of a process share under a key: the first to ask makes it.
+// Keys are of types of the caller's own.
+func Shared[T any](j *Job, key any, mk func() (T, error)) (T, error) {
+	c := j.cores
+	c.sharing.Lock()
+	defer c.sharing.Unlock()
+	if v, ok := c.kept[key]; ok {
+		return v.(T), nil
+	}
+	v, err := mk()
+	if err == nil {
+		if c.kept == nil {
+			c.kept = map[any]any{}
+		}
+		c.kept[key] = v
+	}
+	return v, err
 }
 
 // enter waits until a core is free and leave gives it back. Nobody may wait for
@@ -114,6 +134,9 @@ func (s *seat) give(d *desk) {
 	}
 	c.leave()
 }
+
+// Initial is the parameters that every rank begins with, to be read only.
+func (j *Job) Initial() []float32 { return j.initial() }
 
 // initial is the parameters that every rank begins with, to be read only: all
 // ranks of a process share them until they begin. None, in a run without weights.

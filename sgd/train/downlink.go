@@ -85,7 +85,7 @@ func (d *downlink) changed() {
 // frame returns a frame that takes the worker to a part of params, part k of the
 // shard. The server must not write to params while somebody has such a frame:
 // see vector.own.
-func (d *downlink) frame(hd comm.Header, worker, k int, params vector, version int) (comm.Frame, error) {
+func (d *downlink) frame(hd comm.Header, worker, k int, params Vector, version int) (comm.Frame, error) {
 	s := compress.Step{N: version, Seed: d.job.Seed}
 	pt := d.shard.parts[k]
 	if d.absolute {

@@ -105,7 +105,7 @@ func (m Downpour) Part(r *Rank) (Part, error) {
 type replica struct {
 	*worker
 	mode     Downpour
-	sum      vector // gradients since the last push; empty behind one
+	sum      Vector // gradients since the last push; empty behind one
 	sched    lrschedule.Schedule
 	fetching bool
 	losses   float64
@@ -227,7 +227,7 @@ func (r *replica) gradient(ctx context.Context, pass Pass) error {
 func (r *replica) descend() error {
 	renewed := (r.step+1)%r.mode.NFetch == 0 && (r.fetching || !r.job.Overlap)
 	if !renewed {
-		r.params.own()
+		r.params.Own()
 		rate := r.sched(r.job.progressOf(r.step))
 		for _, t := range r.trainable {
 			f32.Axpy(r.params.f[t.Lo:t.Hi], -float32(rate), r.grad.f[t.Lo:t.Hi])
@@ -239,11 +239,11 @@ func (r *replica) descend() error {
 		r.holding.done()
 	}
 	if r.sum.f == nil {
-		r.sum, r.grad = r.grad, vector{}
+		r.sum, r.grad = r.grad, Vector{}
 		return nil
 	}
 	f32.Add(r.sum.f, r.grad.f)
-	r.grad.release()
+	r.grad.Release()
 	return nil
 }
 
@@ -262,7 +262,7 @@ func (r *replica) push(ctx context.Context) error {
 			return err
 		}
 	}
-	r.sum.release()
+	r.sum.Release()
 	r.away = true
 	return onHanded.Wake(ctx, r.Rank, Nothing{}, 0)
 }
@@ -358,7 +358,7 @@ func (r *replica) fetchActivity(ctx context.Context, _ comm.Host) error {
 func (r *replica) Keep(k *Keeper) {
 	name := key(keySum, r.rank)
 	if k.Loads() && k.Has(name) {
-		r.sum = newVector(len(r.params.f))
+		r.sum = NewVector(len(r.params.f))
 	}
 	if r.sum.f != nil {
 		k.Vector(name, r.sum.f)

@@ -93,10 +93,10 @@ func (m EASGD) Check(j *Job) error {
 		return errors.New("mode easgd is synchronous with policy bsp or asynchronous with asp; other policies would take a force from the centre that the worker has felt")
 	}
 	sh := j.shards()
-	if _, err := newServer(newRank(m.centre(j), j.Workers), sh); err != nil {
+	if _, err := newServer(NewRank(m.centre(j), j.Workers), sh); err != nil {
 		return err
 	}
-	_, err := newElastic(newRank(j, 0), m, sh)
+	_, err := newElastic(NewRank(j, 0), m, sh)
 	return err
 }
 
@@ -156,7 +156,7 @@ func newElastic(r *Rank, m EASGD, sh []*shard) (*elastic, error) {
 // Run implements Part.
 func (e *elastic) Run(ctx context.Context) error {
 	pass := Pass{On: func() ([]float32, []float32, error) {
-		e.grad = newVector(len(e.x))
+		e.grad = NewVector(len(e.x))
 		return e.x, e.grad.f, nil
 	}}
 	if e.resumes() {
@@ -192,7 +192,7 @@ func (e *elastic) round(ctx context.Context, pass Pass) error {
 	}
 	p := e.job.progressOf(e.step)
 	e.inner.advance(e.grad.f, e.x, sgd.Step{N: e.step, Epoch: p.Epoch, LR: e.sched(p), Seed: e.job.Seed})
-	e.grad.release()
+	e.grad.Release()
 	return e.Made(ctx)
 }
 
@@ -227,8 +227,8 @@ func (e *elastic) fetch(ctx context.Context) error {
 func (e *elastic) pull(ctx context.Context) error {
 	e.loss, e.losses = e.losses/float64(e.mode.Tau), 0
 	alpha := float32(e.mode.alpha(e.job))
-	force := newVector(len(e.x))
-	defer force.release()
+	force := NewVector(len(e.x))
+	defer force.Release()
 	f32.AxpyTo(force.f, e.params.f, -1, e.x)
 	f32.Scale(force.f, alpha)
 	for _, b := range e.buffers { // the centre takes means of these
@@ -244,8 +244,8 @@ func (e *elastic) pull(ctx context.Context) error {
 		}
 	}
 	if !e.plain || len(e.buffers) > 0 {
-		felt = newVector(len(e.x))
-		defer felt.release()
+		felt = NewVector(len(e.x))
+		defer felt.Release()
 		clear(felt.f)
 		for i := range e.order {
 			p := &e.order[i]

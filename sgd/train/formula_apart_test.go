@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/gossip"
 )
 
 // flock is workers with parameters and moments of their own.
@@ -92,8 +93,8 @@ func byRounds(t *testing.T, j *train.Job, _ []event) vec {
 // in a step is mixed by the graph's weights, that of SGP some steps later.
 func byGossip(t *testing.T, j *train.Job, _ []event) vec {
 	c := newFlock(t, j)
-	sgp, push := j.Mode.(train.SGP)
-	d, _ := j.Mode.(train.DPSGD)
+	sgp, push := j.Mode.(gossip.SGP)
+	d, _ := j.Mode.(gossip.DPSGD)
 	weight := make(vec, j.Workers)
 	for w := range weight {
 		weight[w] = 1
@@ -162,7 +163,7 @@ func (c *flock) ones() vec {
 // byKnown is CHOCO-SGD (Koloskova et al. 2019, algorithm 2): x̂ is what all know of
 // a worker, q what it sends, and averaging is of x̂ alone.
 func byKnown(t *testing.T, j *train.Job, _ []event) vec {
-	c, gamma := newFlock(t, j), j.Mode.(train.Choco).Gamma
+	c, gamma := newFlock(t, j), j.Mode.(gossip.Choco).Gamma
 	keep := j.Codec.(compress.TopK).Keep
 	known := newFlock(t, j).x
 	for s := range j.Updates {
@@ -269,7 +270,7 @@ func byPushes(t *testing.T, j *train.Job, events []event) vec {
 		}
 		add(c.x[w], -weight[w], c.step(w, s, z[w]))
 		mix := j.Graph.Mix(w, j.Workers, s)
-		if mix.Self*weight[w] < j.Mode.(train.AGP).Least {
+		if mix.Self*weight[w] < j.Mode.(gossip.AGP).Least {
 			return
 		}
 		words[[2]int{w, s}] = &message{dup(c.x[w]), weight[w], len(mix.Out)}

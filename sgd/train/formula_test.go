@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/gossip"
 )
 
 // Every mode beside the equations of its paper: a short run through the engine on
@@ -72,7 +73,7 @@ func uneven(j *train.Job) {
 }
 
 // apartFormulas are compared elsewhere: hogwild has no virtual clock.
-var apartFormulas = []train.Mode{train.Hogwild{}} // TestHogwildIsAsPublished
+var apartFormulas = []train.Mode{gossip.Hogwild{}} // TestHogwildIsAsPublished
 
 func TestModesAreAsPublished(t *testing.T) {
 	tried := apartFormulas

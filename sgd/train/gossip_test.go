@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/gossip"
 )
 
 // In their limits the modes that gossip are synchronous SGD: on the complete
@@ -181,7 +182,7 @@ func TestLateEndsByTheGraph(t *testing.T) {
 	}{{"one_peer", 6}, {"ring", 3}, {"complete", 2}, {"exponential", 3}} {
 		for _, late := range []int{c.most, c.most + 1, 8} {
 			j := job(t, graph(c.graph), func(j *train.Job) { j.Workers = 8 })
-			j.Mode = train.SGP{Late: late}
+			j.Mode = gossip.SGP{Late: late}
 			j.Prepare()
 			err := j.Check()
 			if ok := late <= c.most; ok != (err == nil) || !ok && !strings.HasSuffix(err.Error(), fmt.Sprintf("want at most %d", c.most)) {

@@ -39,7 +39,7 @@ func (copied) done()     {}
 type shared struct{ *worker }
 
 func (h shared) take(l *link, k int, f comm.Frame) error {
-	h.params.release()
+	h.params.Release()
 	l.fresh[k].Release()
 	l.fresh[k] = f.Share()
 	return nil
@@ -60,7 +60,7 @@ func (h shared) up() (err error) {
 	return err
 }
 
-func (h shared) done() { h.params.release() }
+func (h shared) done() { h.params.Release() }
 
 // lasting is shared until newer parameters come: its worker may make a second
 // gradient on them.

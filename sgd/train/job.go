@@ -213,7 +213,7 @@ func (j *Job) Programs(obs *Observer) ([]comm.Program, error) {
 
 // Program is what a rank that trains does, of World.
 func (j *Job) Program(rank int) (comm.Program, error) {
-	r := newRank(j, rank)
+	r := NewRank(j, rank)
 	p, err := j.Mode.Part(r)
 	if err != nil {
 		return nil, err

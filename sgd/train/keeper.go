@@ -75,7 +75,7 @@ func (k *Keeper) Vector(name string, v []float32) {
 	switch {
 	case k.err != nil:
 	case k.loads:
-		k.err = k.st.vector(name, v)
+		k.err = k.st.Vector(name, v)
 	default:
 		k.st.Vectors[name] = v
 	}

@@ -33,11 +33,6 @@ const (
 	keyUp      = "codec/up"     // + block: codecs of what it sends
 	keyAmend   = "amend/worker" // + name: a corrector that works at the worker
 	keyDelays  = "delays"       // and staleness: how often
-	keyWeight  = "weight"       // of push-sum
-	keyLate    = "late"         // to, from, step: a message that is taken in later; its weight
-	keyAt      = "/at"          // behind that: when it came
-	keyKnown   = "known"        // choco: what others know of it
-	keyHeard   = "heard"        // choco: what it knows of others
 	keyRelay   = "relay"        // and shard: sums passed on
 	keyRelayed = "codec/relay"  // + block: codecs of a relay; and child: what it receives by
 
@@ -64,7 +59,11 @@ const (
 	keyReport, keyBody       = "report", "body"
 )
 
-// key is the name of what belongs to ranks, shards or steps.
+// Key is the name in a checkpoint of what belongs to ranks, shards or steps: their
+// numbers behind a name of the mode's own.
+func Key(name string, of ...int) string { return key(name, of...) }
+
+// key is Key for the kernel's names.
 func key(name string, of ...int) string {
 	for _, i := range of {
 		name += "/" + strconv.Itoa(i)

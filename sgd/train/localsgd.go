@@ -73,7 +73,7 @@ var (
 
 // Check implements Mode.
 func (m LocalSGD) Check(j *Job) error {
-	_, err := newLocal(newRank(j, 0), m)
+	_, err := newLocal(NewRank(j, 0), m)
 	return err
 }
 

@@ -43,11 +43,11 @@ func BenchmarkMemory(b *testing.B) {
 				})
 				runtime.GC()
 				runOn(b, &sim.Net{Network: &sim.Fair{Bandwidth: 1e12}}, j, nil)
-				vector := 4 * float64(j.Model.Layout().Size())
+				Vector := 4 * float64(j.Model.Layout().Size())
 				b.ReportMetric(float64(c.workers), "workers")
 				b.ReportMetric(float64(c.versions), "versions")
 				b.ReportMetric(float64(peak.Load())/1e6, "peak-MB")
-				b.ReportMetric(float64(peak.Load())/vector, "peak-vectors")
+				b.ReportMetric(float64(peak.Load())/Vector, "peak-vectors")
 			}
 			b.ReportMetric(0, "ns/op")
 		})

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -140,6 +141,9 @@ func with(reasons map[string]string, key, why string) map[string]string {
 // traits is what the job's mode claims.
 func (j *Job) traits() Traits { return j.Mode.Traits(j) }
 
+// ErrNotShared ends a run whose workers share memory, where they have none to share.
+var ErrNotShared = errors.New("workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")
+
 // served is the number of servers asked for, at least 1.
 func (j *Job) served() int { return max(1, j.Servers) }
 
@@ -183,7 +187,7 @@ func (j *Job) checkTraits() error {
 	case t.Servers > 0 && j.Servers < 1:
 		return fmt.Errorf("servers is %d, want at least 1 in mode %s", j.Servers, mode)
 	case t.SharedMemory && j.Here > 0 && j.Here < j.Workers:
-		return fmt.Errorf("mode %s: %w", mode, errNotShared)
+		return fmt.Errorf("mode %s: %w", mode, ErrNotShared)
 	}
 	for _, r := range refusals {
 		if why, refused := t.Refuses[r.key]; refused && r.set(j) {

@@ -62,16 +62,16 @@ type evalKey struct {
 }
 
 type evalParts struct {
-	params vector
+	params Vector
 	eval   Eval
 	n      int      // shards, or models, that are there
-	models []vector // of workers that keep apart
+	models []Vector // of workers that keep apart
 }
 
 // Program is what the observer's rank does.
 func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	j := o.Job
-	o.rank = newRank(j, j.Observer())
+	o.rank = NewRank(j, j.Observer())
 	o.rank.h = h
 	o.layout, o.now = j.Model.Layout(), h.Now
 	o.servers = j.numShards()
@@ -286,7 +286,7 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 		return nil
 	}
 	e.average()
-	defer e.params.release()
+	defer e.params.Release()
 	score, err := o.evaluate(ctx, e.params.f)
 	if err != nil {
 		return err
@@ -335,7 +335,7 @@ func (o *Observer) fill(e *evalParts, sh *shard, f comm.Frame) {
 		}
 	}
 	if e.params.f == nil {
-		e.params = newVector(o.layout.Size())
+		e.params = NewVector(o.layout.Size())
 	}
 	for _, p := range sh.pieces {
 		f32.FromBytes(e.params.f[p.off:p.off+p.len], f.Body[4*p.local:4*(p.local+p.len)])
@@ -345,11 +345,11 @@ func (o *Observer) fill(e *evalParts, sh *shard, f comm.Frame) {
 // keep holds a worker's model until those of all are there.
 func (o *Observer) keep(e *evalParts, from int, f comm.Frame) {
 	if e.models == nil {
-		e.models = make([]vector, o.Job.Workers)
+		e.models = make([]Vector, o.Job.Workers)
 	}
 	var ok bool
 	if e.models[from], ok = received(f); !ok {
-		e.models[from] = newVector(o.layout.Size())
+		e.models[from] = NewVector(o.layout.Size())
 		f32.FromBytes(e.models[from].f, f.Body)
 	}
 }
@@ -360,7 +360,7 @@ func (e *evalParts) average() {
 	if e.models == nil {
 		return
 	}
-	e.params = newVector(len(e.models[0].f))
+	e.params = NewVector(len(e.models[0].f))
 	mean := e.params.f
 	copy(mean, e.models[0].f)
 	for _, m := range e.models[1:] {
@@ -371,7 +371,7 @@ func (e *evalParts) average() {
 	for i := range e.models {
 		f32.AxpyTo(diff, e.models[i].f, -1, mean)
 		apart += f32.SumSq(diff)
-		e.models[i].release()
+		e.models[i].Release()
 	}
 	if norm := f32.SumSq(mean); norm > 0 {
 		e.eval.Spread = math.Sqrt(apart / float64(len(e.models)) / norm)

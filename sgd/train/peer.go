@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -11,19 +12,24 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// peer is a worker that has parameters and an optimizer of its own and talks to
+// Peer is a worker that has parameters and an optimizer of its own and talks to
 // other workers, not to servers. What it says to whom is the business of the
-// mode around it. What is evaluated is the mean of all workers' parameters.
-type peer struct {
+// mode around it, a Mover. What is evaluated is the mean of all workers' models.
+//
+// A run's updates are counted as the mode's Traits.Conduct says: every worker's
+// steps, or any worker's. Checkpoints, stops, reports and evaluations are the Peer's.
+type Peer struct {
 	*Rank
-	x     vector // empty where all share the mode's
+	// X is the worker's parameters, which are kept in checkpoints. A mode may put
+	// another vector in its place; empty: it keeps its model itself.
+	X Vector
+
 	grad  []float32
 	inner *stepper
 	sched lrschedule.Schedule
 	shard *shard
 	codec *packer // encodes for others, decodes what others have encoded
 	pace  pace
-	aside func(ctx context.Context, f Mail[saidWord]) error // answers, in an activity of its own, what others say; nil: move listens
 
 	at     []float32 // where the gradient is taken
 	passed Pass
@@ -31,25 +37,38 @@ type peer struct {
 	meter  progressMeter
 }
 
-// mover is a mode around a peer.
-type mover interface {
-	// move makes one step, exchange included.
-	move(ctx context.Context) error
-	// model is what the worker would be evaluated at, to be released.
-	model() vector
-	// Keep keeps what the mode has beside the peer. Nobody makes a step meanwhile,
-	// and frames may be under way only if the mode itself leaves them so; one with
-	// a method Rest(context.Context) error takes them up there before.
+// Mover is a mode around a Peer.
+type Mover interface {
+	// Move makes one step, exchange included.
+	Move(ctx context.Context) error
+	// Model is what the worker would be evaluated at, to be released. Where nobody
+	// waits, an activity of its own asks for it at any time.
+	Model() Vector
+	// Keep keeps what the mode has beside the Peer. Nobody makes a step meanwhile,
+	// and frames may be under way only if the mode itself leaves them so.
 	Keep(k *Keeper)
 }
 
-func newPeer(r *Rank, f compress.Family) (*peer, error) {
+// Answerer is a Mover that hears what others say on OnPeer at any time, in an
+// activity of its own. Others listen in Move.
+type Answerer interface {
+	Answer(ctx context.Context, said Mail[Said]) error
+}
+
+// Rester is a Mover that waits for what is under way, or takes it up, before its
+// state is kept.
+type Rester interface {
+	Rest(ctx context.Context) error
+}
+
+// NewPeer makes a worker that sends parameters, or their differences, by codec f.
+func NewPeer(r *Rank, f compress.Family) (*Peer, error) {
 	j := r.job
 	l := j.Model.Layout()
-	p := &peer{Rank: r, shard: wholeShard(l), grad: make([]float32, l.Size()), pace: pace{Rank: r}}
+	p := &Peer{Rank: r, shard: wholeShard(l), grad: make([]float32, l.Size()), pace: pace{Rank: r}}
 	p.passed.On = func() ([]float32, []float32, error) { return p.at, p.grad, nil }
-	p.x = newVector(l.Size())
-	copy(p.x.f, j.initial())
+	p.X = NewVector(l.Size())
+	copy(p.X.f, j.initial())
 	var err error
 	if p.inner, err = newStepper(j.Optimizer, l, j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
@@ -64,19 +83,23 @@ func newPeer(r *Rank, f compress.Family) (*peer, error) {
 	return p, nil
 }
 
-// What modes that gossip claim alike.
-var (
-	gossipHeeds   = []string{"graph"}
-	gossipRefuses = map[string]string{
-		"overlap": "it exchanges whole parameters, and overlap is for gradients that leave as they are made",
-		"codec":   "it averages parameters, which other codecs do not keep; use mode choco for differences through any codec",
+// Part is the rank's part, with m for its mode.
+func (p *Peer) Part(m Mover) Part {
+	if p.free() {
+		p.pace.show = func(ctx context.Context, update int, last bool) error {
+			return p.snapshot(ctx, m.Model(), update, last)
+		}
+		if r, ok := m.(Rester); ok {
+			p.pace.rest = r.Rest
+		}
 	}
-)
+	return &gossiper{peer: p, mover: m}
+}
 
-// gossiper is the part of a peer whose mode is what it embeds.
+// gossiper is the part of a Peer.
 type gossiper struct {
-	*peer
-	mover
+	peer    *Peer
+	mover   Mover
 	stopped bool
 }
 
@@ -95,19 +118,21 @@ func (g *gossiper) Keep(k *Keeper) {
 
 // Final implements Part.
 func (g *gossiper) Final(r *RankReport) {
-	r.Sent, r.Version, r.Delays, r.Stopped = uint64(g.step), g.step, g.delays, g.stopped
-	r.Ledger.Applied = uint64(g.step)
+	p := g.peer
+	r.Sent, r.Version, r.Delays, r.Stopped = uint64(p.step), p.step, p.delays, g.stopped
+	r.Ledger.Applied = uint64(p.step)
 }
 
 // run makes the steps of a peer whose mode is m.
-func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
+func (p *Peer) run(ctx context.Context, m Mover) (stopped bool, err error) {
 	h, free := p.h, p.free()
 	if _, err := p.catchUp(ctx); err != nil {
 		return false, err
 	}
 	p.pace.begin()
-	if p.aside != nil {
-		h.Go("answers", p.answers)
+	answerer, aside := m.(Answerer)
+	if aside {
+		h.Go("answers", func(ctx context.Context, _ comm.Host) error { return p.answers(ctx, answerer) })
 	}
 	save := func(ctx context.Context, updates int) error {
 		st := newState()
@@ -132,11 +157,11 @@ func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
 		}
 		if flags != 0 {
 			if free && flags&flagStop != 0 {
-				err = p.snapshot(ctx, m.model(), updates, true)
+				err = p.snapshot(ctx, m.Model(), updates, true)
 			}
 			break
 		}
-		if err := m.move(ctx); err != nil {
+		if err := m.Move(ctx); err != nil {
 			return false, err
 		}
 		if err := p.Made(ctx); err != nil {
@@ -152,7 +177,7 @@ func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
 		}
 	}
 	if err == nil && !free {
-		err = p.snapshot(ctx, m.model(), p.step, true)
+		err = p.snapshot(ctx, m.Model(), p.step, true)
 	}
 	if err != nil {
 		return false, err
@@ -160,8 +185,8 @@ func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
 	if err := p.pace.end(ctx); err != nil {
 		return false, err
 	}
-	if p.aside != nil { // let the activity end
-		if err := onPeer.As(comm.Control).Wake(ctx, p.Rank, saidWord{}, 0); err != nil {
+	if aside { // let the activity end
+		if err := OnPeer.As(comm.Control).Wake(ctx, p.Rank, Said{}, 0); err != nil {
 			return false, err
 		}
 	}
@@ -169,10 +194,10 @@ func (p *peer) run(ctx context.Context, m mover) (stopped bool, err error) {
 }
 
 // answers is the activity that hears what others say at any time.
-func (p *peer) answers(ctx context.Context, _ comm.Host) error {
+func (p *Peer) answers(ctx context.Context, a Answerer) error {
 	idle := comm.Idle(ctx)
 	for {
-		f, err := onPeer.Recv(idle, p.Rank, comm.AnyRank)
+		f, err := OnPeer.Recv(idle, p.Rank, comm.AnyRank)
 		if err != nil {
 			return err
 		}
@@ -180,7 +205,7 @@ func (p *peer) answers(ctx context.Context, _ comm.Host) error {
 			f.Release()
 			return nil
 		}
-		err = p.aside(ctx, f)
+		err = a.Answer(ctx, f)
 		f.Release()
 		if err != nil {
 			return err
@@ -188,96 +213,142 @@ func (p *peer) answers(ctx context.Context, _ comm.Host) error {
 	}
 }
 
-// gradient makes the gradient of the present step at parameters that stay as
+// Gradient makes the gradient of the present step at parameters that stay as
 // they are meanwhile.
-func (p *peer) gradient(ctx context.Context, at []float32) error {
+func (p *Peer) Gradient(ctx context.Context, at []float32) error {
 	p.at = at
 	return p.Compute(ctx, p.passed)
 }
 
-// descend applies the gradient to params.
-func (p *peer) descend(params []float32) {
-	s := p.job.progressOf(p.step)
-	p.inner.advance(p.grad, params, sgd.Step{N: p.step, Epoch: s.Epoch, LR: p.sched(s), Seed: p.job.Seed})
+// Descend takes the optimizer's step from params, in place, by the last gradient.
+func (p *Peer) Descend(params []float32) { p.inner.advance(p.grad, params, p.update()) }
+
+// Direction is what Descend would subtract from params. The last gradient is gone.
+func (p *Peer) Direction(params []float32) []float32 {
+	p.inner.opt.Apply(p.grad, params, p.update())
+	return p.grad
 }
 
-// said is what this step says to other workers beside the parameters.
-func (p *peer) said(weight float64) saidWord { return saidWord{p.step, weight} }
+// update is the optimizer's present step.
+func (p *Peer) update() sgd.Step {
+	s := p.job.progressOf(p.step)
+	return sgd.Step{N: p.step, Epoch: s.Epoch, LR: p.sched(s), Seed: p.job.Seed}
+}
 
-// tell sends v, encoded once, to the far ends of edges.
-func (p *peer) tell(ctx context.Context, w saidWord, v vector, edges []collective.Edge) error {
+// Edges are whom the worker hears and tells in a step, by the job's graph.
+func (p *Peer) Edges(step int) collective.Mix { return p.job.Graph.Mix(p.rank, p.job.Workers, step) }
+
+// Tell sends v, encoded once, to the far ends of edges, with a weight of push-sum.
+func (p *Peer) Tell(ctx context.Context, weight float64, v Vector, edges []collective.Edge) error {
 	if len(edges) == 0 {
 		return nil
 	}
-	if err := p.billed(ctx); err != nil {
+	if err := p.Billed(ctx); err != nil {
 		return err
 	}
-	return p.say(ctx, w, v, edges)
+	return p.TellNow(ctx, weight, v, edges)
 }
 
-// billed lets the time pass in which what is told next is encoded.
-func (p *peer) billed(ctx context.Context) error {
-	return p.times.encoding(ctx, p.codec.encoding(p.shard.whole, true))
+// Billed lets the time pass in which what is told next is encoded.
+func (p *Peer) Billed(ctx context.Context) error { return p.times.encoding(ctx, p.Encoding()) }
+
+// Encoding is the virtual time in which a vector is encoded.
+func (p *Peer) Encoding() time.Duration { return p.codec.encoding(p.shard.whole, true) }
+
+// Decoding is the virtual time in which one is decoded and added to another.
+func (p *Peer) Decoding() time.Duration { return p.codec.decoding(p.shard.whole) }
+
+// Elapse lets d pass on a virtual clock, in an activity beside the main one.
+func (p *Peer) Elapse(ctx context.Context, d time.Duration) error { return elapse(ctx, p.h, d) }
+
+// Decoded lets n decodings pass on a virtual clock, in the main activity.
+func (p *Peer) Decoded(ctx context.Context, n int) error {
+	return p.times.decoding(ctx, time.Duration(n)*p.Decoding())
 }
 
-// say is tell by somebody who holds a lock, and was billed before.
-func (p *peer) say(ctx context.Context, w saidWord, v vector, edges []collective.Edge) error {
+// TellNow is Tell by somebody who holds a lock, and was Billed before.
+func (p *Peer) TellNow(ctx context.Context, weight float64, v Vector, edges []collective.Edge) error {
 	if len(edges) == 0 {
 		return nil
 	}
-	began := p.times.start()
-	f, err := p.codec.frame(onPeer.Header(p.job, w, 0), p.shard.whole, v, true, compress.Step{N: p.step, Seed: p.job.Seed})
-	p.times.encoded(began)
+	f, err := p.Encode(OnPeer, Said{p.step, weight}, v)
 	if err != nil {
-		return fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
+		return err
 	}
-	return p.spread(ctx, f, edges)
+	return p.Spread(ctx, f, edges)
 }
 
-// spread sends a frame to the far ends of edges.
-func (p *peer) spread(ctx context.Context, f comm.Frame, edges []collective.Edge) error {
+// Encode makes a frame of v for a channel. Its body may be the memory of v itself,
+// which then must not be written to until the frame is released: see Vector.Own.
+func (p *Peer) Encode(on Channel[Said], w Said, v Vector) (comm.Frame, error) {
+	defer p.times.encoded(p.times.start())
+	return p.EncodeAside(on, w, v)
+}
+
+// EncodeAside is Encode in another activity, whose times nobody tells.
+func (p *Peer) EncodeAside(on Channel[Said], w Said, v Vector) (comm.Frame, error) {
+	f, err := p.codec.frame(on.Header(p.job, w, 0), p.shard.whole, v, true, compress.Step{N: w.Step, Seed: p.job.Seed})
+	if err != nil {
+		return f, fmt.Errorf("worker %d, step %d: %w", p.rank, p.step, err)
+	}
+	return f, nil
+}
+
+// Spread sends a frame, of which it takes over one reference, to the far ends of
+// edges, at least one.
+func (p *Peer) Spread(ctx context.Context, f comm.Frame, edges []collective.Edge) error {
 	for i, e := range edges {
 		g := f
 		if i < len(edges)-1 {
 			f.Buffer().Retain()
 		}
-		plainly(p.h, p.shard.whole)
-		if err := p.h.Send(ctx, e.Rank, g); err != nil {
+		if err := p.Send(ctx, e.Rank, g); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hear adds, at its weight, what the near end of an edge said in step.
-func (p *peer) hear(ctx context.Context, v []float32, e collective.Edge, step int) (saidWord, error) {
-	f, err := p.listen(ctx, e.Rank, step)
-	if err != nil {
-		return saidWord{}, err
-	}
-	defer f.Release()
-	if err := p.times.decoding(ctx, p.codec.decoding(p.shard.whole)); err != nil {
-		return f.Word, err
-	}
-	defer p.times.decoded(p.times.start())
-	return f.Word, p.add(v, float32(e.Weight), f.Frame)
+// Send sends a worker a frame that Encode has made.
+func (p *Peer) Send(ctx context.Context, to int, f comm.Frame) error {
+	plainly(p.h, p.shard.whole)
+	return p.h.Send(ctx, to, f)
 }
 
-// listen waits for what a worker said in step.
-func (p *peer) listen(ctx context.Context, from, step int) (Mail[saidWord], error) {
-	f, err := onPeer.Recv(ctx, p.Rank, from)
+// Hear adds, at its weight, what the near end of an edge said in step.
+func (p *Peer) Hear(ctx context.Context, v []float32, e collective.Edge, step int) (Said, error) {
+	f, err := p.Listen(ctx, e.Rank, step)
+	if err != nil {
+		return Said{}, err
+	}
+	defer f.Release()
+	if err := p.Decoded(ctx, 1); err != nil {
+		return f.Word, err
+	}
+	return f.Word, p.Add(v, float32(e.Weight), f.Frame)
+}
+
+// Listen waits for what a worker said in step.
+func (p *Peer) Listen(ctx context.Context, from, step int) (Mail[Said], error) {
+	f, err := OnPeer.Recv(ctx, p.Rank, from)
 	if err != nil {
 		return f, fmt.Errorf("worker %d, step %d, waiting for worker %d: %w", p.rank, p.step, from, err)
 	}
-	if f.Word.step != step {
+	if f.Word.Step != step {
 		f.Release()
-		return f, fmt.Errorf("worker %d, step %d: worker %d is at step %d, not %d", p.rank, p.step, from, f.Word.step, step)
+		return f, fmt.Errorf("worker %d, step %d: worker %d is at step %d, not %d", p.rank, p.step, from, f.Word.Step, step)
 	}
 	return f, nil
 }
 
-// add adds weight times what a frame holds.
-func (p *peer) add(v []float32, weight float32, f comm.Frame) error {
+// Add adds weight times what a frame holds, in the main activity.
+func (p *Peer) Add(v []float32, weight float32, f comm.Frame) error {
+	defer p.times.decoded(p.times.start())
+	return p.AddAside(v, weight, f)
+}
+
+// AddAside is Add in another activity, whose times nobody tells.
+func (p *Peer) AddAside(v []float32, weight float32, f comm.Frame) error {
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	if err := p.codec.addTo(p.shard.whole, v, true, weight, f.Body, from); err != nil {
 		return fmt.Errorf("worker %d, step %d: payload of worker %d: %w", p.rank, p.step, from.Rank, err)
@@ -285,8 +356,8 @@ func (p *peer) add(v []float32, weight float32, f comm.Frame) error {
 	return nil
 }
 
-// count books how often others changed x while a gradient was made.
-func (p *peer) count(times int) {
+// Late books how often others changed x while a gradient was made.
+func (p *Peer) Late(times int) {
 	p.stats.stale = times
 	for len(p.delays) <= times {
 		p.delays = append(p.delays, 0)
@@ -296,7 +367,7 @@ func (p *peer) count(times int) {
 
 // report does what is due after a step that all workers make. flagStop says that
 // the run stops here.
-func (p *peer) report(ctx context.Context, m mover) (flags uint16, err error) {
+func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 	v, j := p.step, p.job
 	if p.rank == 0 {
 		p.meter.add(0, p.loss)
@@ -318,7 +389,7 @@ func (p *peer) report(ctx context.Context, m mover) (flags uint16, err error) {
 		return 0, nil
 	}
 	if crossed(j.EvalEvery, v-1, v) {
-		if err := p.snapshot(ctx, m.model(), v, false); err != nil {
+		if err := p.snapshot(ctx, m.Model(), v, false); err != nil {
 			return 0, err
 		}
 	}
@@ -329,8 +400,8 @@ func (p *peer) report(ctx context.Context, m mover) (flags uint16, err error) {
 }
 
 // snapshot tells the observer the parameters x, which it releases, at an update.
-func (p *peer) snapshot(ctx context.Context, x vector, update int, last bool) error {
-	defer x.release()
+func (p *Peer) snapshot(ctx context.Context, x Vector, update int, last bool) error {
+	defer x.Release()
 	s := p.job.progress(update, update*p.job.PerUpdate())
 	c := p.h.Traffic().Count()
 	return p.sendSnapshot(ctx, mark{
@@ -340,7 +411,7 @@ func (p *peer) snapshot(ctx context.Context, x vector, update int, last bool) er
 }
 
 // checkpoint tells the worker's state and waits until that of all is kept.
-func (p *peer) checkpoint(ctx context.Context, st *State, m mover, updates int) (flags uint16, err error) {
+func (p *Peer) checkpoint(ctx context.Context, st *State, m Mover, updates int) (flags uint16, err error) {
 	if err := p.tellState(ctx, st, m, updates); err != nil {
 		return 0, err
 	}
@@ -349,8 +420,8 @@ func (p *peer) checkpoint(ctx context.Context, st *State, m mover, updates int) 
 }
 
 // tellState tells the worker's state, added to what st holds.
-func (p *peer) tellState(ctx context.Context, st *State, m mover, updates int) error {
-	if r, ok := m.(interface{ Rest(context.Context) error }); ok {
+func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) error {
+	if r, ok := m.(Rester); ok && !p.free() { // else it has rested
 		if err := r.Rest(ctx); err != nil {
 			return err
 		}
@@ -368,7 +439,7 @@ func (p *peer) tellState(ctx context.Context, st *State, m mover, updates int) e
 }
 
 // keep keeps what a peer has beside what its mode has.
-func (p *peer) keep(k *Keeper) {
+func (p *Peer) keep(k *Keeper) {
 	k.Int(key(keyStep, p.rank), &p.step)
 	k.Count(key(keyZeroed, p.rank), &p.stats.zeroed)
 	for k.Loads() && k.Has(key(keyDelays, p.rank, len(p.delays))) {
@@ -377,8 +448,8 @@ func (p *peer) keep(k *Keeper) {
 	for d := range p.delays {
 		k.Count(key(keyDelays, p.rank, d), &p.delays[d])
 	}
-	if p.x.f != nil {
-		k.Vector(key(keyOwn, p.rank), p.x.f)
+	if p.X.f != nil {
+		k.Vector(key(keyOwn, p.rank), p.X.f)
 	}
 	p.inner.keep(k, under(keyInner, p.rank))
 	p.codec.keep(k, under(keyUp, p.rank))
@@ -388,6 +459,6 @@ func (p *peer) keep(k *Keeper) {
 }
 
 // free says whether nobody waits for anybody.
-func (p *peer) free() bool {
+func (p *Peer) free() bool {
 	return p.job.traits().Conduct == Free
 }

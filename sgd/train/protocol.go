@@ -189,20 +189,20 @@ func readCall(h comm.Header) callWord { return callWord{h.Code, int(h.Step)} }
 
 // What workers that gossip say to each other.
 var (
-	onPeer  = Say("peer", comm.Gradient, readSaid)  // parameters, or their differences
-	onReply = Say("reply", comm.Gradient, readSaid) // parameters, in answer to parameters
+	OnPeer  = Say("peer", comm.Gradient, readSaid)  // parameters, or their differences
+	OnReply = Say("reply", comm.Gradient, readSaid) // parameters, in answer to parameters
 )
 
-// saidWord is what a worker says with its parameters.
-type saidWord struct {
-	step   int
-	weight float64 // of push-sum; else 0
+// Said is what a worker says with its parameters.
+type Said struct {
+	Step   int     // of the worker that began
+	Weight float64 // of push-sum; else 0
 }
 
 // Put implements Word.
-func (w saidWord) Put(h comm.Header) comm.Header {
-	h.Step, h.Value = uint64(w.step), w.weight
+func (w Said) Put(h comm.Header) comm.Header {
+	h.Step, h.Value = uint64(w.Step), w.Weight
 	return h
 }
 
-func readSaid(h comm.Header) saidWord { return saidWord{int(h.Step), h.Value} }
+func readSaid(h comm.Header) Said { return Said{int(h.Step), h.Value} }

@@ -26,6 +26,21 @@ type Rank struct {
 	gradwork comm.Work
 }
 
+// Job is the run's job.
+func (r *Rank) Job() *Job { return r.job }
+
+// ID is the rank's number: workers first, then servers.
+func (r *Rank) ID() int { return r.rank }
+
+// Host is what the rank runs on, from Run on.
+func (r *Rank) Host() comm.Host { return r.h }
+
+// Step is how many steps the rank has made.
+func (r *Rank) Step() int { return r.step }
+
+// Loss is the mean loss of the last pass.
+func (r *Rank) Loss() float64 { return r.loss }
+
 // stats is what a worker counts beside its steps.
 type stats struct {
 	zeroed uint64
@@ -33,7 +48,9 @@ type stats struct {
 	stale  int // updates that others made between its last two answers
 }
 
-func newRank(j *Job, rank int) *Rank { return &Rank{job: j, rank: rank, seat: seat{job: j}} }
+// NewRank is a rank of a job that does not run yet: modes check with it that their
+// parts can be made.
+func NewRank(j *Job, rank int) *Rank { return &Rank{job: j, rank: rank, seat: seat{job: j}} }
 
 // Part is what one rank does.
 type Part interface {

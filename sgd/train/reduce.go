@@ -60,8 +60,8 @@ var (
 )
 
 // Check implements Mode.
-func (Reduce) Check(j *Job) error { _, err := newReducer(newRank(j, 0), false); return err }
-func (Gather) Check(j *Job) error { _, err := newReducer(newRank(j, 0), true); return err }
+func (Reduce) Check(j *Job) error { _, err := newReducer(NewRank(j, 0), false); return err }
+func (Gather) Check(j *Job) error { _, err := newReducer(NewRank(j, 0), true); return err }
 
 // Part implements Mode.
 func (Reduce) Part(r *Rank) (Part, error) { return newReducer(r, false) }

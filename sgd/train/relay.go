@@ -44,7 +44,7 @@ type stem struct {
 	out     *packer
 	rolls   map[int][]comm.Header // by child: of the sum that is on its way
 	waiting []parcelled           // not added up yet
-	sum     vector                // of the gradients in of; empty at first
+	sum     Vector                // of the gradients in of; empty at first
 	of      []comm.Header
 	n       int  // gradients here, waiting or in the sum
 	sent    int  // sums
@@ -298,7 +298,7 @@ func (s *stem) add(f comm.Frame) error {
 	in := s.in[int(f.Header.From)]
 	from := compress.From{Rank: int(f.Header.From), Step: int(f.Header.Step)}
 	if s.sum.f == nil {
-		s.sum = newVector(s.shard.size())
+		s.sum = NewVector(s.shard.size())
 		return in.set(s.shard.whole, s.sum.f, false, 1, f.Body, from)
 	}
 	return in.addTo(s.shard.whole, s.sum.f, false, 1, f.Body, from)
@@ -334,7 +334,7 @@ func (s *stem) pass(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sum %d: %w", s.sent, err)
 	}
-	s.sum.release()
+	s.sum.Release()
 	word.code = codeRoll
 	if err := sum.Carry(ctx, s.Rank, s.up, word, 0, roll(s.of)); err != nil {
 		return err

@@ -99,7 +99,7 @@ func (m Rudra) Check(j *Job) error {
 	}
 	t := j.tree()
 	if at := t.relays[0]; at != nil { // there is none elsewhere without it
-		_, err := newRelay(newRank(j, 0), t, at, j.shards())
+		_, err := newRelay(NewRank(j, 0), t, at, j.shards())
 		return err
 	}
 	return nil
@@ -352,7 +352,7 @@ func (l *learner) race(ctx context.Context) error {
 				return err
 			}
 		}
-		l.grad.release()
+		l.grad.Release()
 		if err := l.Made(ctx); err != nil {
 			return err
 		}

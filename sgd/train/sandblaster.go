@@ -91,10 +91,10 @@ func (m Sandblaster) Check(j *Job) error {
 		return errors.New("mode sandblaster: the model keeps statistics (batch norm) beside its parameters, and a line search would average those of points it leaves; take a model without")
 	}
 	sh := j.shards()
-	if _, err := newSlice(newRank(j, j.Workers), m, sh); err != nil {
+	if _, err := newSlice(NewRank(j, j.Workers), m, sh); err != nil {
 		return err
 	}
-	_, err := newHand(newRank(j, 0), m, sh)
+	_, err := newHand(NewRank(j, 0), m, sh)
 	return err
 }
 

@@ -90,7 +90,7 @@ func (w *hand) portion(ctx context.Context, at errand) error {
 		}
 	}
 	whole, err := w.compute(ctx, at)
-	defer w.grad.release()
+	defer w.grad.Release()
 	switch {
 	case err != nil:
 		return err
@@ -109,7 +109,7 @@ func (w *hand) portion(ctx context.Context, at errand) error {
 		}
 		w.order[i].of(at.portion)
 	}
-	w.grad.release()
+	w.grad.Release()
 	for i := range w.order {
 		if err := w.push(ctx, i); err != nil {
 			return err
@@ -184,8 +184,8 @@ func (w *hand) descend(ctx context.Context, draw sgd.Draw) error {
 	if err := w.up(); err != nil {
 		return err
 	}
-	w.grad.release()
-	w.grad = newVector(len(w.params.f))
+	w.grad.Release()
+	w.grad = NewVector(len(w.params.f))
 	loss, bad, err := w.job.gradientOf(ctx, d, w.params.f, w.grad.f, draw, nil, nil, nil)
 	if err != nil {
 		return fmt.Errorf("worker %d, gradient of its portion %d: %w", w.rank, w.step, err)

@@ -21,7 +21,7 @@ type slice struct {
 	mode   Sandblaster
 	id     int
 	shard  *shard
-	params vector // lbfgs.X; frames on their way to workers may share it
+	params Vector // lbfgs.X; frames on their way to workers may share it
 	mem    lbfgs.Memory
 	in     *packer
 	down   *downlink
@@ -45,7 +45,7 @@ type slice struct {
 func newSlice(r *Rank, m Sandblaster, all []*shard) (*slice, error) {
 	j, id := r.job, r.rank-r.job.Workers
 	sh := all[id]
-	s := &slice{Rank: r, mode: m, id: id, shard: sh, params: newVector(sh.size()), mem: lbfgs.NewMemory(m.History, sh.size()),
+	s := &slice{Rank: r, mode: m, id: id, shard: sh, params: NewVector(sh.size()), mem: lbfgs.NewMemory(m.History, sh.size()),
 		counted: map[uint64]bool{}, causes: map[string]uint64{}, taken: make([]uint64, j.Workers), ended: make([]bool, j.Workers)}
 	sh.gather(s.params.f, j.initial())
 	s.mem[lbfgs.X] = s.params.f
@@ -207,7 +207,7 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 			return err
 		}
 		if lbfgs.Writes(ops, lbfgs.X) {
-			s.params.own()
+			s.params.Own()
 			s.mem[lbfgs.X] = s.params.f
 			s.down.changed()
 			s.open = false

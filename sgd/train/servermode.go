@@ -94,9 +94,9 @@ func (Server) Part(r *Rank) (Part, error) {
 // is refused before anything starts.
 func checkServers(j *Job) error {
 	sh := j.shards()
-	if _, err := newServer(newRank(j, j.Workers), sh); err != nil {
+	if _, err := newServer(NewRank(j, j.Workers), sh); err != nil {
 		return err
 	}
-	_, err := newWorker(newRank(j, 0), sh)
+	_, err := newWorker(NewRank(j, 0), sh)
 	return err
 }

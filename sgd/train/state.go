@@ -149,7 +149,7 @@ func (s *State) merge(o *State) {
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // vector copies the named vector into dst.
-func (s *State) vector(name string, dst []float32) error {
+func (s *State) Vector(name string, dst []float32) error {
 	v, decoded := s.Vectors[name]
 	raw, opened := s.raw[name]
 	n := len(v) + len(raw)/4

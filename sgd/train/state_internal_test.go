@@ -22,14 +22,14 @@ func TestOpenState(t *testing.T) {
 	}
 	for name, want := range s.Vectors {
 		v := make([]float32, len(want))
-		if err := got.vector(name, v); err != nil || !slices.Equal(v, want) || !got.has(name) {
+		if err := got.Vector(name, v); err != nil || !slices.Equal(v, want) || !got.has(name) {
 			t.Errorf("%q: %v, %v", name, v, err)
 		}
-		if err := got.vector(name, make([]float32, len(want)+1)); err == nil {
+		if err := got.Vector(name, make([]float32, len(want)+1)); err == nil {
 			t.Errorf("%q has another length", name)
 		}
 	}
-	if err := got.vector("own/2", nil); err == nil || got.has("own/2") {
+	if err := got.Vector("own/2", nil); err == nil || got.has("own/2") {
 		t.Error("a vector that is not there")
 	}
 	for n := range b {

@@ -17,9 +17,9 @@ import (
 // store holds a shard's parameters and its part of the optimizer.
 type store struct {
 	job                *Job
-	params             vector // packed; frames on their way to workers may share it
-	sum                vector // of the gradients of the next update, weighted; empty at first
-	only               vector // in place of sum: a single raw gradient of weight 1
+	params             Vector // packed; frames on their way to workers may share it
+	sum                Vector // of the gradients of the next update, weighted; empty at first
+	only               Vector // in place of sum: a single raw gradient of weight 1
 	sole               bool   // but for its frame, nobody else reads it, and it is all of its buffer
 	opt                *stepper
 	in                 []*packer // one decoder per worker; nil: it pushes to somebody else
@@ -39,7 +39,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	if st.sched, err = j.schedule(); err != nil || j.Weightless {
 		return st, err
 	}
-	st.params = newVector(sh.size())
+	st.params = NewVector(sh.size())
 	sh.gather(st.params.f, j.initial())
 	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
@@ -72,8 +72,8 @@ func newStore(j *Job, sh *shard) (*store, error) {
 }
 
 func (st *store) Reset() {
-	st.sum.release()
-	st.only.release()
+	st.sum.Release()
+	st.only.Release()
 	st.gaps = st.gaps[:0]
 }
 
@@ -103,7 +103,7 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 		st.copyOnly()
 	}
 	if st.sum.f == nil {
-		st.sum = newVector(len(st.params.f))
+		st.sum = NewVector(len(st.params.f))
 		return in.set(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
 	}
 	return in.addTo(in.shard.whole, st.sum.f, false, float32(weight), f.Body, from)
@@ -111,14 +111,14 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 
 // copyOnly makes the single gradient the sum.
 func (st *store) copyOnly() {
-	st.sum = newVector(len(st.params.f))
+	st.sum = NewVector(len(st.params.f))
 	copy(st.sum.f, st.only.f)
-	st.only.release()
+	st.only.Release()
 }
 
 // gradient is the sum, with the reference that was the store's. Nobody else
 // reads it, but for the frame of a gradient that is the only one.
-func (st *store) gradient() (g vector) {
+func (st *store) gradient() (g Vector) {
 	if st.only.f != nil && !st.sole {
 		st.copyOnly()
 	}
@@ -150,7 +150,7 @@ func (st *store) Step(u ps.Update) error {
 	} else {
 		st.opt.advance(grad.f, st.params.f, s)
 	}
-	grad.release()
+	grad.Release()
 	for _, x := range st.gaps {
 		st.gap.add(x)
 	}

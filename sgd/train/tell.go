@@ -22,7 +22,7 @@ func (r *Rank) tellJSON(ctx context.Context, on Channel[Nothing], v any) error {
 
 // sendSnapshot announces and sends parameters. They may be shared with the
 // frame, as in packer.frame.
-func (r *Rank) sendSnapshot(ctx context.Context, m mark, params vector) error {
+func (r *Rank) sendSnapshot(ctx context.Context, m mark, params Vector) error {
 	if err := r.tellJSON(ctx, onMark, m); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/gossip"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -63,13 +64,13 @@ func trials(t *testing.T, visit func(t *testing.T, opts []option)) {
 					if _, easgd := m.(train.EASGD); easgd {
 						optimizer("sgd")(j)
 					}
-					if _, choco := m.(train.Choco); choco {
+					if _, choco := m.(gossip.Choco); choco {
 						with("topk(keep=0.2)")(j)
 					}
 					switch m.(type) {
-					case train.SGP, train.AGP:
+					case gossip.SGP, gossip.AGP:
 						graph("one_peer")(j)
-					case train.ADPSGD:
+					case gossip.ADPSGD:
 						graph("pairs")(j)
 					default:
 						graph("ring")(j)
@@ -87,7 +88,7 @@ func trials(t *testing.T, visit func(t *testing.T, opts []option)) {
 // possible says whether a job can run on a virtual cluster.
 func possible(opts []option) (ok bool) {
 	j := unchecked(opts...)
-	if _, shared := j.Mode.(train.Hogwild); shared {
+	if _, shared := j.Mode.(gossip.Hogwild); shared {
 		return false
 	}
 	return j.Check() == nil

@@ -7,28 +7,34 @@ import (
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
-// vector is a float vector that can travel as it is: where memory looks like
+// Vector is a float vector that can travel as it is: where memory looks like
 // the wire, floats and the bytes of a counted buffer are the same memory, and a
 // raw payload is a reference to it instead of a copy. The zero value is empty.
-type vector struct {
+type Vector struct {
 	f   []float32
 	buf *comm.Buffer // nil: the floats are nobody's bytes
 }
 
-// newVector returns a vector of n values with unspecified contents and one
+// NewVector returns a vector of n values with unspecified contents and one
 // reference.
-func newVector(n int) vector {
+func NewVector(n int) Vector {
 	buf := comm.NewBuffer(4 * n)
 	if f, ok := f32.Floats(buf.B); ok {
-		return vector{f, buf}
+		return Vector{f, buf}
 	}
 	buf.Release()
-	return vector{f: make([]float32, n)}
+	return Vector{f: make([]float32, n)}
 }
+
+// Floats is the vector of x's values, which nobody counts.
+func Floats(x []float32) Vector { return Vector{f: x} }
+
+// F is the values. Who has not made the vector its Own only reads them.
+func (v Vector) F() []float32 { return v.f }
 
 // received is the body of f as a vector, with a reference of its own; ok is
 // false where it must be decoded instead.
-func received(f comm.Frame) (v vector, ok bool) {
+func received(f comm.Frame) (v Vector, ok bool) {
 	if f.Buffer() == nil {
 		return v, false
 	}
@@ -38,41 +44,41 @@ func received(f comm.Frame) (v vector, ok bool) {
 	return v, ok
 }
 
-// release drops the reference; v is empty afterwards.
-func (v *vector) release() {
+// Release drops the reference; v is empty afterwards.
+func (v *Vector) Release() {
 	if v.buf != nil {
 		v.buf.Release()
 	}
-	*v = vector{}
+	*v = Vector{}
 }
 
-// share is the same values as a vector with a reference of its own, for somebody
-// who reads them while v's holder goes on; own then leaves them as they are.
-func (v vector) share() vector {
+// Share is the same values as a vector with a reference of its own, for somebody
+// who reads them while v's holder goes on; Own then leaves them as they are.
+func (v Vector) Share() Vector {
 	if v.buf == nil {
-		return vector{f: slices.Clone(v.f)}
+		return Vector{f: slices.Clone(v.f)}
 	}
 	v.buf.Retain()
 	return v
 }
 
 // shared says whether somebody else still reads v.
-func (v vector) shared() bool { return v.buf != nil && !v.buf.Sole() }
+func (v Vector) shared() bool { return v.buf != nil && !v.buf.Sole() }
 
-// own makes v writable: if somebody else still reads it, v becomes a copy.
-func (v *vector) own() {
+// Own makes v writable: if somebody else still reads it, v becomes a copy.
+func (v *Vector) Own() {
 	if !v.shared() {
 		return
 	}
-	c := newVector(len(v.f))
+	c := NewVector(len(v.f))
 	copy(c.f, v.f)
-	v.release()
+	v.Release()
 	*v = c
 }
 
 // frame is a frame over the values from lo on, as many as n, without a copy; ok
 // is false where they must be written out.
-func (v vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
+func (v Vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {
 	if v.buf == nil {
 		return f, false
 	}

@@ -15,11 +15,11 @@ import (
 // worker is one replica: its parameters, and a link to every shard.
 type worker struct {
 	*Rank
-	params  vector
+	params  Vector
 	holding holding
 	leaving leaving
 	pushed  func(context.Context) error // once a gradient has left
-	grad    vector
+	grad    Vector
 	links   []*link
 	work    comm.Work // of a round
 
@@ -43,7 +43,7 @@ type parcel struct {
 
 func newWorker(r *Rank, sh []*shard) (*worker, error) {
 	j, rank := r.job, r.rank
-	w := &worker{Rank: r, params: vector{f: j.initial()}}
+	w := &worker{Rank: r, params: Vector{f: j.initial()}}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
@@ -94,7 +94,7 @@ func newWorker(r *Rank, sh []*shard) (*worker, error) {
 
 // keep gives the worker parameters of its own.
 func (w *worker) keep() {
-	w.holding, w.params = copied{w}, vector{f: slices.Clone(w.params.f)}
+	w.holding, w.params = copied{w}, Vector{f: slices.Clone(w.params.f)}
 }
 
 func (p parcel) part() part { return p.link.shard.parts[p.k] }
@@ -155,7 +155,7 @@ func (w *worker) round(ctx context.Context) error {
 	if err == nil {
 		err = w.leaving.do(ctx)
 	}
-	w.grad.release()
+	w.grad.Release()
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (w *worker) round(ctx context.Context) error {
 // sizeAll makes every push without weights.
 func (w *worker) sizeAll() error {
 	for i := range w.order {
-		if err := w.encode(i, vector{}); err != nil {
+		if err := w.encode(i, Vector{}); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (w *worker) sizeAll() error {
 // done gives up what nobody needs once the pushes are encoded: the server then has
 // the gradient to itself.
 func (w *worker) done() {
-	w.grad.release()
+	w.grad.Release()
 	w.holding.done()
 }
 
@@ -188,7 +188,7 @@ func (w *worker) on() (params, grad []float32, err error) {
 	if err := w.up(); err != nil {
 		return nil, nil, err
 	}
-	w.grad = newVector(len(w.params.f))
+	w.grad = NewVector(len(w.params.f))
 	return w.params.f, w.grad.f, nil
 }
 
@@ -200,7 +200,7 @@ func (w *worker) finish() {
 }
 
 // encode makes the payload of mark i.
-func (w *worker) encode(i int, grad vector) error {
+func (w *worker) encode(i int, grad Vector) error {
 	p := &w.order[i]
 	l := p.link
 	flags := w.passed()

@@ -1,13 +1,12 @@
-package train
+package gossip
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Choco is CHOCO-SGD (Koloskova, Stich and Jaggi 2019): gossip through any
@@ -32,7 +31,7 @@ type Choco struct {
 	Gamma float64 `doc:"share of the way to the neighbours' mean, more than 0 and at most 1"`
 }
 
-var _ = Modes.Add("choco", "gossip of differences through any codec: CHOCO-SGD", Choco{Gamma: 0.3})
+var _ = train.Modes.Add("choco", "gossip of differences through any codec: CHOCO-SGD", Choco{Gamma: 0.3})
 
 // Validate checks the options.
 func (m Choco) Validate() error {
@@ -43,8 +42,8 @@ func (m Choco) Validate() error {
 }
 
 // Traits implements Mode.
-func (Choco) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Conduct: InStep, Models: j.Workers, Timeless: true, Steady: true, Codec: TakesForgetful, Heeds: gossipHeeds, Refuses: chocoRefuses}
+func (Choco) Traits(j *train.Job) train.Traits {
+	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Steady: true, Codec: train.TakesForgetful, Heeds: gossipHeeds, Refuses: chocoRefuses}
 }
 
 var chocoRefuses = map[string]string{
@@ -53,34 +52,34 @@ var chocoRefuses = map[string]string{
 }
 
 // Check implements Mode.
-func (m Choco) Check(j *Job) error {
+func (m Choco) Check(j *train.Job) error {
 	if err := symmetric(j, "choco"); err != nil {
 		return err
 	}
 	if j.Graph.Period(j.Workers) != 1 {
 		return fmt.Errorf("mode choco keeps what it knows of all neighbours in one sum and wants a graph that is the same in every step, such as ring or complete; %s changes", collective.Graphs.Spec(j.Graph))
 	}
-	_, err := newPeer(newRank(j, 0), j.Codec)
+	_, err := train.NewPeer(train.NewRank(j, 0), j.Codec)
 	return err
 }
 
 // Part implements Mode.
-func (m Choco) Part(r *Rank) (Part, error) {
-	p, err := newPeer(r, r.job.Codec)
+func (m Choco) Part(r *train.Rank) (train.Part, error) {
+	p, err := train.NewPeer(r, r.Job().Codec)
 	if err != nil {
 		return nil, err
 	}
-	n := &gossip{peer: p, gamma: float32(m.Gamma), mix: r.job.Graph.Mix(r.rank, r.job.Workers, 0)}
-	size := len(p.x.f)
+	n := &gossip{Peer: p, gamma: float32(m.Gamma), mix: r.Job().Graph.Mix(r.ID(), r.Job().Workers, 0)}
+	size := len(p.X.F())
 	n.known, n.sum, n.diff = make([]float32, size), make([]float32, size), make([]float32, size)
-	copy(n.known, p.x.f)
-	copy(n.sum, p.x.f) // weights sum to 1
-	return &gossiper{peer: p, mover: n}, nil
+	copy(n.known, p.X.F())
+	copy(n.sum, p.X.F()) // weights sum to 1
+	return p.Part(n), nil
 }
 
 // gossip is a CHOCO worker.
 type gossip struct {
-	*peer
+	*train.Peer
 	gamma float32
 	mix   collective.Mix
 	known []float32 // x̂ᵢ: what others know of x
@@ -88,54 +87,50 @@ type gossip struct {
 	diff  []float32
 }
 
-func (n *gossip) move(ctx context.Context) error {
-	if err := n.gradient(ctx, n.x.f); err != nil {
+func (n *gossip) Move(ctx context.Context) error {
+	if err := n.Gradient(ctx, n.X.F()); err != nil {
 		return err
 	}
-	n.x.own()
-	n.descend(n.x.f)
-	f32.AxpyTo(n.diff, n.x.f, -1, n.known)
-	if err := n.times.encoding(ctx, n.codec.encoding(n.shard.whole, true)); err != nil {
+	n.X.Own()
+	n.Descend(n.X.F())
+	f32.AxpyTo(n.diff, n.X.F(), -1, n.known)
+	if err := n.Billed(ctx); err != nil {
 		return err
 	}
-	began := n.times.start()
-	q, err := n.codec.encode(n.shard.whole, n.diff, true, compress.Step{N: n.step, Seed: n.job.Seed})
-	n.times.encoded(began)
+	f, err := n.Encode(train.OnPeer, train.Said{Step: n.Step()}, train.Floats(n.diff))
 	if err != nil {
-		return fmt.Errorf("worker %d, step %d: %w", n.rank, n.step, err)
+		return err
 	}
-	hd := onPeer.Header(n.job, n.said(0), 0)
-	hd.From = int32(n.rank)
-	f := comm.NewFrame(hd, q.Retain())
+	f.Header.From = int32(n.ID())
 	defer f.Release()
 	clear(n.diff)
-	if err := n.times.decoding(ctx, n.codec.decoding(n.shard.whole)); err != nil {
+	if err := n.Decoded(ctx, 1); err != nil {
 		return err
 	}
-	if err := n.add(n.diff, 1, f); err != nil {
+	if err := n.AddAside(n.diff, 1, f); err != nil {
 		return err
 	}
 	f32.Add(n.known, n.diff)
 	f32.Axpy(n.sum, float32(n.mix.Self), n.diff)
-	if len(n.mix.Out) == 0 {
-		q.Release()
-	} else if err := n.spread(ctx, comm.NewFrame(hd, q), n.mix.Out); err != nil {
-		return err
+	if len(n.mix.Out) > 0 {
+		if err := n.Spread(ctx, f.Share(), n.mix.Out); err != nil {
+			return err
+		}
 	}
 	for _, e := range n.mix.In {
-		if _, err := n.hear(ctx, n.sum, e, n.step); err != nil {
+		if _, err := n.Hear(ctx, n.sum, e, n.Step()); err != nil {
 			return err
 		}
 	}
 	f32.AxpyTo(n.diff, n.sum, -1, n.known)
-	f32.Axpy(n.x.f, n.gamma, n.diff)
+	f32.Axpy(n.X.F(), n.gamma, n.diff)
 	return nil
 }
 
-func (n *gossip) model() vector { return n.x.share() }
+func (n *gossip) Model() train.Vector { return n.X.Share() }
 
-// Keep implements mover.
-func (n *gossip) Keep(k *Keeper) {
-	k.Vector(key(keyKnown, n.rank), n.known)
-	k.Vector(key(keyHeard, n.rank), n.sum)
+// Keep implements train.Mover.
+func (n *gossip) Keep(k *train.Keeper) {
+	k.Vector(train.Key(keyKnown, n.ID()), n.known)
+	k.Vector(train.Key(keyHeard, n.ID()), n.sum)
 }

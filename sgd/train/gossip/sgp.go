@@ -1,4 +1,4 @@
-package train
+package gossip
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // SGP is stochastic gradient push (Assran et al. 2019): averaging by push-sum,
@@ -36,7 +37,7 @@ type SGP struct {
 	Late int `doc:"steps after which a message is taken in: 0 at once, more (up to 8) is overlap-SGP"`
 }
 
-var _ = Modes.Add("sgp", "push-sum on directed graphs: stochastic gradient push, overlap-SGP", SGP{})
+var _ = train.Modes.Add("sgp", "push-sum on directed graphs: stochastic gradient push, overlap-SGP", SGP{})
 
 // Validate checks the options.
 func (m SGP) Validate() error {
@@ -47,8 +48,8 @@ func (m SGP) Validate() error {
 }
 
 // Traits implements Mode.
-func (m SGP) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Conduct: InStep, Models: j.Workers, Timeless: true, UnderWay: m.Late > 0, Steady: true, Codec: TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+func (m SGP) Traits(j *train.Job) train.Traits {
+	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, UnderWay: m.Late > 0, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // leastWeight is what a worker may be left with before the first message arrives.
@@ -56,7 +57,7 @@ const leastWeight = 1. / 64
 
 // unheard is the least weight of a worker after so many steps in which it says but
 // hears nothing.
-func unheard(j *Job, steps int) float64 {
+func unheard(j *train.Job, steps int) float64 {
 	least := 1.
 	for rank := range j.Workers {
 		weight := 1.
@@ -69,7 +70,7 @@ func unheard(j *Job, steps int) float64 {
 }
 
 // Check implements Mode.
-func (m SGP) Check(j *Job) error {
+func (m SGP) Check(j *train.Job) error {
 	if w := unheard(j, m.Late); w < leastWeight {
 		most := m.Late - 1
 		for unheard(j, most) < leastWeight {
@@ -78,23 +79,23 @@ func (m SGP) Check(j *Job) error {
 		return fmt.Errorf("option \"late\" is %d, and on graph %s with %d workers the weight of a worker falls to 1/%.0f before the first message arrives, its steps on the model growing as much; want at most %d",
 			m.Late, collective.Graphs.Spec(j.Graph), j.Workers, 1/w, most)
 	}
-	_, err := newPeer(newRank(j, 0), j.Codec)
+	_, err := train.NewPeer(train.NewRank(j, 0), j.Codec)
 	return err
 }
 
 // Part implements Mode.
-func (m SGP) Part(r *Rank) (Part, error) {
-	p, err := newPeer(r, r.job.Codec)
+func (m SGP) Part(r *train.Rank) (train.Part, error) {
+	p, err := train.NewPeer(r, r.Job().Codec)
 	if err != nil {
 		return nil, err
 	}
-	n := &pusher{peer: p, weight: 1, late: m.Late}
-	return &gossiper{peer: p, mover: n}, nil
+	n := &pusher{Peer: p, weight: 1, late: m.Late}
+	return p.Part(n), nil
 }
 
 // pusher is an SGP worker. What it embeds holds x.
 type pusher struct {
-	*peer
+	*train.Peer
 	weight float64
 	late   int
 	early  []message // taken from the inbox at a checkpoint, before their time
@@ -108,26 +109,26 @@ type message struct {
 	at         time.Duration // when it arrived
 }
 
-func (n *pusher) move(ctx context.Context) error {
-	z := n.model()
-	err := n.gradient(ctx, z.f)
-	z.release()
+func (n *pusher) Move(ctx context.Context) error {
+	z := n.Model()
+	err := n.Gradient(ctx, z.F())
+	z.Release()
 	if err != nil {
 		return err
 	}
-	n.x.own()
-	n.descend(n.x.f)
-	mix := n.job.Graph.Mix(n.rank, n.job.Workers, n.step)
-	if err := n.tell(ctx, n.said(n.weight), n.x, mix.Out); err != nil {
+	n.X.Own()
+	n.Descend(n.X.F())
+	mix := n.Edges(n.Step())
+	if err := n.Tell(ctx, n.weight, n.X, mix.Out); err != nil {
 		return err
 	}
-	next := newVector(len(n.x.f)) // others may still read x
-	copy(next.f, n.x.f)
-	f32.Scale(next.f, float32(mix.Self))
-	n.x.release()
-	n.x, n.weight = next, mix.Self*n.weight
-	if then := n.step - n.late; then >= 0 {
-		for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, then).In {
+	next := train.NewVector(len(n.X.F())) // others may still read x
+	copy(next.F(), n.X.F())
+	f32.Scale(next.F(), float32(mix.Self))
+	n.X.Release()
+	n.X, n.weight = next, mix.Self*n.weight
+	if then := n.Step() - n.late; then >= 0 {
+		for _, e := range n.Edges(then).In {
 			if err := n.takeIn(ctx, e, then); err != nil {
 				return err
 			}
@@ -140,28 +141,28 @@ func (n *pusher) move(ctx context.Context) error {
 func (n *pusher) takeIn(ctx context.Context, e collective.Edge, step int) error {
 	for i, m := range n.early {
 		if m.from == e.Rank && m.step == step {
-			if wait := m.at - n.h.Now(); wait > 0 && n.h.Virtual() {
-				if err := n.h.Sleep(ctx, wait); err != nil {
+			if wait := m.at - n.Host().Now(); wait > 0 && n.Host().Virtual() {
+				if err := n.Host().Sleep(ctx, wait); err != nil {
 					return err
 				}
 			}
 			n.early = append(n.early[:i], n.early[i+1:]...)
-			f32.Axpy(n.x.f, float32(e.Weight), m.x)
+			f32.Axpy(n.X.F(), float32(e.Weight), m.x)
 			n.weight += e.Weight * m.weight
 			return nil
 		}
 	}
-	said, err := n.hear(ctx, n.x.f, e, step)
-	n.weight += e.Weight * said.weight
+	said, err := n.Hear(ctx, n.X.F(), e, step)
+	n.weight += e.Weight * said.Weight
 	return err
 }
 
 // model is x/w.
-func (n *pusher) model() vector {
-	z := n.x.share()
+func (n *pusher) Model() train.Vector {
+	z := n.X.Share()
 	if n.weight != 1 {
-		z.own()
-		f32.Scale(z.f, float32(1/n.weight))
+		z.Own()
+		f32.Scale(z.F(), float32(1/n.weight))
 	}
 	return z
 }
@@ -169,17 +170,17 @@ func (n *pusher) model() vector {
 // Rest takes from the inbox what was sent in the steps before: others save no
 // sooner than they have sent it, and nobody sends it again.
 func (n *pusher) Rest(ctx context.Context) error {
-	for s := max(0, n.step-n.late); s < n.step; s++ {
-		for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, s).In {
+	for s := max(0, n.Step()-n.late); s < n.Step(); s++ {
+		for _, e := range n.Edges(s).In {
 			if n.has(e.Rank, s) {
 				continue
 			}
-			f, err := n.listen(ctx, e.Rank, s)
+			f, err := n.Listen(ctx, e.Rank, s)
 			if err != nil {
 				return err
 			}
-			m := message{e.Rank, s, f.Word.weight, make([]float32, len(n.x.f)), n.h.Now()}
-			err = n.add(m.x, 1, f.Frame)
+			m := message{e.Rank, s, f.Word.Weight, make([]float32, len(n.X.F())), n.Host().Now()}
+			err = n.Add(m.x, 1, f.Frame)
 			f.Release()
 			if err != nil {
 				return err
@@ -199,19 +200,19 @@ func (n *pusher) has(from, step int) bool {
 	return false
 }
 
-// Keep implements mover.
-func (n *pusher) Keep(k *Keeper) {
-	k.Float(key(keyWeight, n.rank), &n.weight)
+// Keep implements train.Mover.
+func (n *pusher) Keep(k *train.Keeper) {
+	k.Float(train.Key(keyWeight, n.ID()), &n.weight)
 	if k.Loads() { // what was taken from inboxes then
-		for s := max(0, n.step-n.late); s < n.step; s++ {
-			for _, e := range n.job.Graph.Mix(n.rank, n.job.Workers, s).In {
-				n.early = append(n.early, message{from: e.Rank, step: s, x: make([]float32, len(n.x.f))})
+		for s := max(0, n.Step()-n.late); s < n.Step(); s++ {
+			for _, e := range n.Edges(s).In {
+				n.early = append(n.early, message{from: e.Rank, step: s, x: make([]float32, len(n.X.F()))})
 			}
 		}
 	}
 	for i := range n.early {
 		m := &n.early[i]
-		name := key(keyLate, n.rank, m.from, m.step)
+		name := train.Key(keyLate, n.ID(), m.from, m.step)
 		k.Vector(name, m.x)
 		k.Float(name, &m.weight)
 		k.Instant(name+keyAt, &m.at)

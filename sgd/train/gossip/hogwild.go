@@ -1,14 +1,13 @@
-package train
+package gossip
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Hogwild is SGD by threads that share one vector without a lock (Niu et al.
@@ -35,11 +34,11 @@ import (
 // parameters a worker.
 type Hogwild struct{}
 
-var _ = Modes.Add("hogwild", "workers of one process write to shared parameters without a lock; net local only", Hogwild{})
+var _ = train.Modes.Add("hogwild", "workers of one process write to shared parameters without a lock; net local only", Hogwild{})
 
 // Traits implements Mode.
-func (Hogwild) Traits(*Job) Traits {
-	return Traits{PerUpdate: 1, Conduct: Free, Models: 1, SharedMemory: true, Steady: true, Codec: TakesPlain, Refuses: hogwildRefuses, Try: "net=local"}
+func (Hogwild) Traits(*train.Job) train.Traits {
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Models: 1, SharedMemory: true, Steady: true, Codec: train.TakesPlain, Refuses: hogwildRefuses, Try: "net=local"}
 }
 
 var hogwildRefuses = map[string]string{
@@ -47,27 +46,29 @@ var hogwildRefuses = map[string]string{
 	"codec":   "it sends nothing that a codec could encode",
 }
 
-var errNotShared = errors.New("workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")
-
 // Check implements Mode.
-func (Hogwild) Check(j *Job) error {
-	_, err := newPeer(newRank(j, 0), compress.Raw{})
+func (Hogwild) Check(j *train.Job) error {
+	_, err := train.NewPeer(train.NewRank(j, 0), compress.Raw{})
 	return err
 }
 
 // Part implements Mode.
-func (Hogwild) Part(r *Rank) (Part, error) {
-	p, err := newPeer(r, compress.Raw{})
+func (Hogwild) Part(r *train.Rank) (train.Part, error) {
+	p, err := train.NewPeer(r, compress.Raw{})
 	if err != nil {
 		return nil, err
 	}
-	n := &hog{peer: p, shared: r.job.cores.racy(), read: make([]float32, len(p.x.f))}
-	p.x.release()
-	p.pace.show = func(ctx context.Context, update int, last bool) error {
-		return p.snapshot(ctx, n.model(), update, last)
+	shared, err := train.Shared(r.Job(), shareOf{}, func() (*racy, error) { return newRacy(r.Job()), nil })
+	if err != nil {
+		return nil, err
 	}
-	return &gossiper{peer: p, mover: n}, nil
+	n := &hog{Peer: p, shared: shared, read: make([]float32, len(p.X.F()))}
+	p.X.Release()
+	return p.Part(n), nil
 }
+
+// shareOf names the vector that workers of a process share.
+type shareOf struct{}
 
 // racy is a vector that any number of goroutines read and write at once.
 type racy struct {
@@ -78,8 +79,8 @@ type racy struct {
 	loaded bool
 }
 
-func newRacy(j *Job) *racy {
-	initial := j.initial()
+func newRacy(j *train.Job) *racy {
+	initial := j.Initial()
 	r := &racy{bits: make([]uint32, len(initial))}
 	r.store(initial)
 	return r
@@ -116,39 +117,38 @@ func (r *racy) sub(u []float32) {
 
 // hog is a Hogwild worker.
 type hog struct {
-	*peer
+	*train.Peer
 	shared *racy
 	read   []float32
 }
 
-func (n *hog) move(ctx context.Context) error {
-	if n.h.Virtual() {
-		return errNotShared
+func (n *hog) Move(ctx context.Context) error {
+	if n.Host().Virtual() {
+		return train.ErrNotShared
 	}
 	made := n.shared.made.Load()
 	n.shared.read(n.read)
-	if err := n.gradient(ctx, n.read); err != nil {
+	if err := n.Gradient(ctx, n.read); err != nil {
 		return err
 	}
-	s := n.job.progressOf(n.step)
-	n.inner.opt.Apply(n.grad, n.read, sgd.Step{N: n.step, Epoch: s.Epoch, LR: n.sched(s), Seed: n.job.Seed})
-	n.count(int(n.shared.made.Load() - made))
-	n.shared.sub(n.grad)
+	u := n.Direction(n.read)
+	n.Late(int(n.shared.made.Load() - made))
+	n.shared.sub(u)
 	return nil
 }
 
-func (n *hog) model() vector {
-	v := newVector(len(n.read))
-	n.shared.read(v.f)
+func (n *hog) Model() train.Vector {
+	v := train.NewVector(len(n.read))
+	n.shared.read(v.F())
 	return v
 }
 
-// Keep implements mover. The vector is kept by the first, and put back once for all
+// Keep implements train.Mover. The vector is kept by the first, and put back once for all
 // who share it.
-func (n *hog) Keep(k *Keeper) {
+func (n *hog) Keep(k *train.Keeper) {
 	if !k.Loads() {
-		if n.rank == 0 {
-			k.Vector(keyParam, n.model().f)
+		if n.ID() == 0 {
+			k.Vector("param", n.Model().F())
 		}
 		return
 	}
@@ -158,7 +158,7 @@ func (n *hog) Keep(k *Keeper) {
 	if r.loaded {
 		return
 	}
-	if k.Vector(keyParam, n.read); k.Err() == nil {
+	if k.Vector("param", n.read); k.Err() == nil {
 		r.store(n.read)
 		r.loaded = true
 	}

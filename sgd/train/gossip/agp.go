@@ -1,4 +1,4 @@
-package train
+package gossip
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // AGP is asynchronous gradient push (Assran and Rabbat 2020): SGP in which nobody
@@ -33,7 +34,7 @@ type AGP struct {
 	Least float64 `doc:"weight that a worker keeps; it pushes nothing where less would be left"`
 }
 
-var _ = Modes.Add("agp", "push-sum in which nobody waits: asynchronous gradient push", AGP{Least: 0.25})
+var _ = train.Modes.Add("agp", "push-sum in which nobody waits: asynchronous gradient push", AGP{Least: 0.25})
 
 // Validate checks the options.
 func (m AGP) Validate() error {
@@ -44,34 +45,29 @@ func (m AGP) Validate() error {
 }
 
 // Traits implements Mode.
-func (AGP) Traits(j *Job) Traits {
-	return Traits{PerUpdate: 1, Conduct: Free, Models: j.Workers, Steady: true, Codec: TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+func (AGP) Traits(j *train.Job) train.Traits {
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.
-func (AGP) Check(j *Job) error {
-	_, err := newPeer(newRank(j, 0), j.Codec)
+func (AGP) Check(j *train.Job) error {
+	_, err := train.NewPeer(train.NewRank(j, 0), j.Codec)
 	return err
 }
 
 // Part implements Mode.
-func (m AGP) Part(r *Rank) (Part, error) {
-	p, err := newPeer(r, r.job.Codec)
+func (m AGP) Part(r *train.Rank) (train.Part, error) {
+	p, err := train.NewPeer(r, r.Job().Codec)
 	if err != nil {
 		return nil, err
 	}
-	n := &freePusher{peer: p, weight: 1, least: m.Least}
-	p.pace.show = func(ctx context.Context, update int, last bool) error {
-		return p.snapshot(ctx, n.model(), update, last)
-	}
-	p.pace.rest = n.rest
-	p.aside = n.hear
-	return &gossiper{peer: p, mover: n}, nil
+	n := &freePusher{Peer: p, weight: 1, least: m.Least}
+	return p.Part(n), nil
 }
 
 // freePusher is an AGP worker.
 type freePusher struct {
-	*peer
+	*train.Peer
 	mu     sync.Mutex // guards x and weight, which two activities change
 	weight float64
 	least  float64
@@ -79,50 +75,50 @@ type freePusher struct {
 	owed   []int // ranks that have not acknowledged the last message
 }
 
-func (n *freePusher) move(ctx context.Context) error {
+func (n *freePusher) Move(ctx context.Context) error {
 	n.mu.Lock()
 	z, heard := n.ratio(), n.heard
 	n.mu.Unlock()
-	err := n.gradient(ctx, z.f)
-	z.release()
+	err := n.Gradient(ctx, z.F())
+	z.Release()
 	if err != nil {
 		return err
 	}
-	if err := n.rest(ctx); err != nil {
+	if err := n.Rest(ctx); err != nil {
 		return err
 	}
-	if err := n.billed(ctx); err != nil { // no time passes under the lock
+	if err := n.Billed(ctx); err != nil { // no time passes under the lock
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.count(n.heard - heard)
+	n.Late(n.heard - heard)
 	z = n.ratio()
-	z.own()
-	n.descend(z.f)
-	f32.Scale(z.f, float32(n.weight))
-	n.x.release()
-	n.x = z
-	mix := n.job.Graph.Mix(n.rank, n.job.Workers, n.step)
+	z.Own()
+	n.Descend(z.F())
+	f32.Scale(z.F(), float32(n.weight))
+	n.X.Release()
+	n.X = z
+	mix := n.Edges(n.Step())
 	if mix.Self*n.weight < n.least {
 		return nil
 	}
-	if err := n.say(ctx, n.said(n.weight), n.x, mix.Out); err != nil {
+	if err := n.TellNow(ctx, n.weight, n.X, mix.Out); err != nil {
 		return err
 	}
 	for _, e := range mix.Out {
 		n.owed = append(n.owed, e.Rank)
 	}
-	n.x.own()
-	f32.Scale(n.x.f, float32(mix.Self))
+	n.X.Own()
+	f32.Scale(n.X.F(), float32(mix.Self))
 	n.weight *= mix.Self
 	return nil
 }
 
-// rest waits until what was sent has been taken in.
-func (n *freePusher) rest(ctx context.Context) error {
+// Rest waits until what was sent has been taken in.
+func (n *freePusher) Rest(ctx context.Context) error {
 	for _, r := range n.owed {
-		if _, _, err := onReply.Hear(ctx, n.Rank, r); err != nil {
+		if _, _, err := train.OnReply.Hear(ctx, n.Rank, r); err != nil {
 			return err
 		}
 	}
@@ -130,46 +126,46 @@ func (n *freePusher) rest(ctx context.Context) error {
 	return nil
 }
 
-// hear takes in what another worker pushed, and acknowledges it.
-func (n *freePusher) hear(ctx context.Context, f Mail[saidWord]) error {
-	if err := elapse(ctx, n.h, n.codec.decoding(n.shard.whole)); err != nil {
+// Answer takes in what another worker pushed, and acknowledges it.
+func (n *freePusher) Answer(ctx context.Context, f train.Mail[train.Said]) error {
+	if err := n.Elapse(ctx, n.Decoding()); err != nil {
 		return err
 	}
 	if err := n.takeIn(f); err != nil {
 		return err
 	}
-	return onReply.As(comm.Control).Send(ctx, n.Rank, f.From, saidWord{}, 0)
+	return train.OnReply.As(comm.Control).Send(ctx, n.Rank, f.From, train.Said{}, 0)
 }
 
-func (n *freePusher) takeIn(f Mail[saidWord]) error {
+func (n *freePusher) takeIn(f train.Mail[train.Said]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, e := range n.job.Graph.Mix(f.From, n.job.Workers, f.Word.step).Out {
-		if e.Rank == n.rank {
-			n.x.own()
+	for _, e := range n.Job().Graph.Mix(f.From, n.Job().Workers, f.Word.Step).Out {
+		if e.Rank == n.ID() {
+			n.X.Own()
 			n.heard++
-			n.weight += e.Weight * f.Word.weight
-			return n.add(n.x.f, float32(e.Weight), f.Frame)
+			n.weight += e.Weight * f.Word.Weight
+			return n.AddAside(n.X.F(), float32(e.Weight), f.Frame)
 		}
 	}
-	return fmt.Errorf("worker %d: worker %d sent parameters along an edge that is not there", n.rank, f.From)
+	return fmt.Errorf("worker %d: worker %d sent parameters along an edge that is not there", n.ID(), f.From)
 }
 
 // ratio is the model x/w.
-func (n *freePusher) ratio() vector {
-	z := n.x.share()
+func (n *freePusher) ratio() train.Vector {
+	z := n.X.Share()
 	if n.weight != 1 {
-		z.own()
-		f32.Scale(z.f, float32(1/n.weight))
+		z.Own()
+		f32.Scale(z.F(), float32(1/n.weight))
 	}
 	return z
 }
 
-func (n *freePusher) model() vector {
+func (n *freePusher) Model() train.Vector {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ratio()
 }
 
-// Keep implements mover.
-func (n *freePusher) Keep(k *Keeper) { k.Float(key(keyWeight, n.rank), &n.weight) }
+// Keep implements train.Mover.
+func (n *freePusher) Keep(k *train.Keeper) { k.Float(train.Key(keyWeight, n.ID()), &n.weight) }

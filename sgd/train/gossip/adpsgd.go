@@ -1,4 +1,4 @@
-package train
+package gossip
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // ADPSGD is asynchronous decentralised parallel SGD (Lian et al. 2018): a worker
@@ -34,39 +34,35 @@ import (
 // a copy of the parameters a worker.
 type ADPSGD struct{}
 
-var _ = Modes.Add("adpsgd", "every worker averages with one neighbour at a time and waits for nobody: AD-PSGD", ADPSGD{})
+var _ = train.Modes.Add("adpsgd", "every worker averages with one neighbour at a time and waits for nobody: AD-PSGD", ADPSGD{})
 
 // Traits implements Mode.
-func (ADPSGD) Traits(j *Job) Traits {
-	return Traits{PerUpdate: 1, Conduct: Free, Models: j.Workers, Steady: true, Codec: TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+func (ADPSGD) Traits(j *train.Job) train.Traits {
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.
-func (ADPSGD) Check(j *Job) error {
+func (ADPSGD) Check(j *train.Job) error {
 	if err := symmetric(j, "adpsgd"); err != nil {
 		return err
 	}
-	_, err := newPeer(newRank(j, 0), j.Codec)
+	_, err := train.NewPeer(train.NewRank(j, 0), j.Codec)
 	return err
 }
 
 // Part implements Mode.
-func (ADPSGD) Part(r *Rank) (Part, error) {
-	p, err := newPeer(r, r.job.Codec)
+func (ADPSGD) Part(r *train.Rank) (train.Part, error) {
+	p, err := train.NewPeer(r, r.Job().Codec)
 	if err != nil {
 		return nil, err
 	}
-	n := &pairer{peer: p, draws: rng.New(r.job.Seed, "partner").With(uint64(r.rank))}
-	p.pace.show = func(ctx context.Context, update int, last bool) error {
-		return p.snapshot(ctx, n.model(), update, last)
-	}
-	p.aside = n.answer
-	return &gossiper{peer: p, mover: n}, nil
+	n := &pairer{Peer: p, draws: rng.New(r.Job().Seed, "partner").With(uint64(r.ID()))}
+	return p.Part(n), nil
 }
 
 // pairer is an AD-PSGD worker.
 type pairer struct {
-	*peer
+	*train.Peer
 	draws rng.Key
 	mu    sync.Mutex // guards x, which two activities change
 	heard int        // averages that others asked for
@@ -74,24 +70,23 @@ type pairer struct {
 
 // partner draws whom to average with.
 func (n *pairer) partner() (collective.Edge, bool) {
-	out := n.job.Graph.Mix(n.rank, n.job.Workers, n.step).Out
+	out := n.Edges(n.Step()).Out
 	if len(out) == 0 {
 		return collective.Edge{}, false
 	}
-	return out[n.draws.IntN(uint64(n.step), len(out))], true
+	return out[n.draws.IntN(uint64(n.Step()), len(out))], true
 }
 
-func (n *pairer) move(ctx context.Context) error {
-	if err := n.billed(ctx); err != nil { // no time passes under the lock
+// Move implements train.Mover.
+func (n *pairer) Move(ctx context.Context) error {
+	if err := n.Billed(ctx); err != nil { // no time passes under the lock
 		return err
 	}
 	n.mu.Lock()
-	began := n.times.start()
-	said, heard := n.x.share(), n.heard
-	own, err := n.codec.frame(onPeer.Header(n.job, n.said(0), 0), n.shard.whole, said, true, compress.Step{N: n.step, Seed: n.job.Seed})
-	n.times.encoded(began)
+	said, heard := n.X.Share(), n.heard
+	own, err := n.Encode(train.OnPeer, train.Said{Step: n.Step()}, said)
 	n.mu.Unlock()
-	defer said.release()
+	defer said.Release()
 	if err != nil {
 		return err
 	}
@@ -99,77 +94,72 @@ func (n *pairer) move(ctx context.Context) error {
 	to, ok := n.partner()
 	if ok {
 		own.Buffer().Retain()
-		plainly(n.h, n.shard.whole)
-		if err := n.h.Send(ctx, to.Rank, own); err != nil {
+		if err := n.Send(ctx, to.Rank, own); err != nil {
 			return err
 		}
 	}
-	if err := n.gradient(ctx, said.f); err != nil {
+	if err := n.Gradient(ctx, said.F()); err != nil {
 		return err
 	}
 	if !ok {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.x.own()
-		n.descend(n.x.f)
+		n.X.Own()
+		n.Descend(n.X.F())
 		return nil
 	}
-	f, err := onReply.Recv(ctx, n.Rank, to.Rank)
+	f, err := train.OnReply.Recv(ctx, n.Rank, to.Rank)
 	if err != nil {
 		return err
 	}
 	defer f.Release()
-	if err := n.times.decoding(ctx, 2*n.codec.decoding(n.shard.whole)); err != nil { // see halve
+	if err := n.Decoded(ctx, 2); err != nil { // see halve
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.count(n.heard - heard)
-	n.x.own()
-	began = n.times.start()
-	err = n.halve(own, f.Frame)
-	n.times.decoded(began)
-	if err != nil {
+	n.Late(n.heard - heard)
+	n.X.Own()
+	if err := n.halve(n.Add, own, f.Frame); err != nil {
 		return err
 	}
-	n.descend(n.x.f)
+	n.Descend(n.X.F())
 	return nil
 }
 
 // halve moves x by half of the way from what one frame says to what another
 // does, both as the codec left them.
-func (n *pairer) halve(from, to comm.Frame) error {
-	if err := n.add(n.x.f, 0.5, to); err != nil {
+func (n *pairer) halve(add func(v []float32, weight float32, f comm.Frame) error, from, to comm.Frame) error {
+	if err := add(n.X.F(), 0.5, to); err != nil {
 		return err
 	}
-	return n.add(n.x.f, -0.5, from)
+	return add(n.X.F(), -0.5, from)
 }
 
-// answer averages with the worker that sent f, and tells it what x was before.
-func (n *pairer) answer(ctx context.Context, f Mail[saidWord]) error {
-	if err := elapse(ctx, n.h, n.codec.encoding(n.shard.whole, true)+2*n.codec.decoding(n.shard.whole)); err != nil {
+// Answer averages with the worker that sent f, and tells it what x was before.
+func (n *pairer) Answer(ctx context.Context, f train.Mail[train.Said]) error {
+	if err := n.Elapse(ctx, n.Encoding()+2*n.Decoding()); err != nil {
 		return err
 	}
 	n.mu.Lock()
-	back, err := n.codec.frame(onReply.Header(n.job, saidWord{step: f.Word.step}, 0), n.shard.whole, n.x, true, compress.Step{N: f.Word.step, Seed: n.job.Seed})
+	back, err := n.EncodeAside(train.OnReply, train.Said{Step: f.Word.Step}, n.X)
 	if err == nil {
-		n.x.own()
+		n.X.Own()
 		n.heard++
-		err = n.halve(back, f.Frame)
+		err = n.halve(n.AddAside, back, f.Frame)
 	}
 	n.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	plainly(n.h, n.shard.whole)
-	return n.h.Send(ctx, f.From, back)
+	return n.Send(ctx, f.From, back)
 }
 
-func (n *pairer) model() vector {
+func (n *pairer) Model() train.Vector {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.x.share()
+	return n.X.Share()
 }
 
-// Keep implements mover.
-func (n *pairer) Keep(*Keeper) {}
+// Keep implements train.Mover.
+func (n *pairer) Keep(*train.Keeper) {}
