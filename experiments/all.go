@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // ExecuteAll makes runs one after the other. A run that fails does not keep the
 // others from being made; a stop or a configuration that cannot run does. What a
 // run has learned is taken over by those that learn the same on other networks and
 // devices, unless Options.TrainAll says otherwise. It returns the results there are and the first error.
-func ExecuteAll(ctx context.Context, runs []Run, opt Options) ([]*Result, error) {
+func ExecuteAll(ctx context.Context, runs []config.Run, opt Options) ([]*Result, error) {
 	var out []*Result
 	var first error
 	var asked atomic.Bool
@@ -38,7 +40,7 @@ func ExecuteAll(ctx context.Context, runs []Run, opt Options) ([]*Result, error)
 		if err != nil && first == nil {
 			first = err
 		}
-		var bad *ConfigError
+		var bad *config.Error
 		if errors.Is(err, ErrStopped) || errors.As(err, &bad) || ctx.Err() != nil {
 			break
 		}

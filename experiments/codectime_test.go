@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 )
 
@@ -88,7 +89,7 @@ func TestTablesSayWhatCodecsWereBilled(t *testing.T) {
 // A codec that is in no table is measured only where somebody lets it be.
 func TestUnknownCodecsAreNotFree(t *testing.T) {
 	_, err := execute(t, t.TempDir(), false, "codec=topk(keep=0.37)", "mode=reduce")
-	var bad *ConfigError
+	var bad *config.Error
 	if !errors.As(err, &bad) || !strings.Contains(fmt.Sprint(err), "topk(keep=0.37)") {
 		t.Errorf("%v", err)
 	}

@@ -1,31 +1,20 @@
 package experiments
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
-// What emulated NICs and devices cannot show is refused, by the key that asks for
-// it.
-func TestEmulateRefuses(t *testing.T) {
-	for _, c := range [][]string{
-		{`"emulate"`, "net=sim"},
-		{`"emulate"`, "net=local", "mode=hogwild"},
-		{`"network.rack"`, "net=local", "network.rack=2"},
-		{`"network.per_host"`, "net=grpc", "network.per_host=2"},
-		{`"network.stream"`, "net=grpc", "network.stream=1Gbps"},
-		{`"network.model"`, "net=grpc", "network.model=fifo"},
-		{`"network.colocate"`, "net=grpc", "network.colocate=true"},
-	} {
-		cfg := Default()
-		for _, kv := range append(c[1:], "emulate=true") {
-			k, v, _ := strings.Cut(kv, "=")
-			if err := cfg.Set(k, v); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := cfg.Resolve(); err == nil || !strings.Contains(err.Error(), "key "+c[0]) {
-			t.Errorf("%v: error %v does not name key %s", c[1:], err, c[0])
-		}
+// On a virtual device that takes longer than this machine an emulated run keeps
+// to its times, and comes to the bits of the virtual cluster.
+func TestEmulatedRun(t *testing.T) {
+	keys := []string{"data=digits", "model=mlp(hidden=[16])", "mode=reduce", "workers=2", "batch=4", "steps=5", "epochs=0", "device.flops=5e6", "network.bandwidth=1Gbps"}
+	virtual := mustExecute(t, append(keys, "net=sim")...)
+	real := mustExecute(t, append(keys, "net=local", "emulate=true")...)
+	if real.ParamsSHA256 != virtual.ParamsSHA256 || real.BytesUp != virtual.BytesUp {
+		t.Errorf("%s with %d bytes; the virtual cluster has %s with %d", real.ParamsSHA256, real.BytesUp, virtual.ParamsSHA256, virtual.BytesUp)
+	}
+	if virtual.Strain != nil || real.Strain == nil || real.Strain.Works != 10 || real.Strain.Frames == 0 {
+		t.Errorf("strain %+v, of the virtual cluster %+v", real.Strain, virtual.Strain)
+	}
+	if real.WallSeconds < virtual.VirtualSeconds {
+		t.Errorf("took %v s, and %v on the virtual cluster", real.WallSeconds, virtual.VirtualSeconds)
 	}
 }

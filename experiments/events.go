@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/tensorboard"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -23,7 +24,7 @@ type events struct {
 
 // openEvents begins a file; from is the step the run goes on from. The folder of
 // a resumed run has a file a leg.
-func openEvents(f *folder, run Run, from int, resumed bool) (*events, error) {
+func openEvents(f *folder, run config.Run, from int, resumed bool) (*events, error) {
 	at := time.Now()
 	file, err := createEvents(f, at)
 	if err != nil {
@@ -34,7 +35,7 @@ func openEvents(f *folder, run Run, from int, resumed bool) (*events, error) {
 		err = e.w.Restart(at, from+1)
 	}
 	if err == nil {
-		err = e.w.Write(at, from, tensorboard.Begin(WithoutSeed(run.Name), hyperparameters(run.Config), at),
+		err = e.w.Write(at, from, tensorboard.Begin(config.WithoutSeed(run.Name), hyperparameters(run.Config), at),
 			tensorboard.Text("config", "```yaml\n"+string(run.Config.YAML())+"```"))
 	}
 	if err != nil {
@@ -61,7 +62,7 @@ func createEvents(f *folder, at time.Time) (*os.File, error) {
 
 // hyperparameters are all keys, numbers as float64. TensorBoard itself tells
 // which ones differ between runs.
-func hyperparameters(c Config) map[string]any {
+func hyperparameters(c config.Config) map[string]any {
 	m := c.Map()
 	for k, v := range m {
 		switch v := reflect.ValueOf(v); {

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // A recipe is text; its runs leave folders that every command reads.
 func Example() {
-	recipe, err := experiments.ParseRecipe("mine", "mine.yaml", []byte(`
+	recipe, err := config.ParseRecipe("mine", "mine.yaml", []byte(`
 model: mlp(hidden=[32])
 data: digits
 net: sim
@@ -47,7 +48,7 @@ codec: [raw, qsgd(bits=4)]
 
 // A key that does not exist is an error that names the nearest one.
 func ExampleConfig_Set() {
-	c := experiments.Default()
+	c := config.Default()
 	fmt.Println(c.Set("codec", "topk(keep=0.01)"), c.Get("codec"))
 	mistake, _, _ := strings.Cut(c.Set("codek", "raw").Error(), ";")
 	fmt.Println(mistake)

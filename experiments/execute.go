@@ -13,12 +13,13 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Execute makes one run: folder, job, net, record, result. On ErrStopped the
 // result is that of the steps made.
-func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
+func Execute(ctx context.Context, run config.Run, opt Options) (*Result, error) {
 	e := &execution{run: run, opt: opt, config: run.Config, hash: run.Config.Hash(), recipe: opt.recipe(), base: opt.base(run)}
 	defer e.close()
 	if r, err := e.find(); r != nil || err != nil {
@@ -53,9 +54,9 @@ func Execute(ctx context.Context, run Run, opt Options) (*Result, error) {
 // execution is one run being made. Its steps, in the order of Execute, fill in the
 // fields.
 type execution struct {
-	run    Run
+	run    config.Run
 	opt    Options
-	config Config
+	config config.Config
 	hash   string // of the configuration
 	recipe string
 	base   string // where its folder lies, but for a number behind it
@@ -65,7 +66,7 @@ type execution struct {
 	resumed bool // f is the folder found
 
 	job    *train.Job
-	prices *CodecPrices
+	prices *config.CodecPrices
 	src    *source // that it is priced from; nil: it is trained
 
 	state *train.State // that it goes on from; nil: it begins at step 0

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -42,7 +43,7 @@ var extensible = []string{"steps", "epochs", "until", "target"}
 // as steps=2000. The longer run has a folder of its own beside the first one, begins
 // at that one's last checkpoint and has its evaluations up to there; it is the run
 // that the longer configuration makes. A run that cannot be extended is refused with
-// a *ConfigError. opt gives Places, Display, Stopping, Args, Join and About.
+// a *config.Error. opt gives Places, Display, Stopping, Args, Join and About.
 func Extend(ctx context.Context, folder string, changes []string, opt Options) (*Result, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -50,14 +51,14 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 	}
 	was, status, err := readFinished(folder)
 	if err != nil {
-		return nil, &ConfigError{err}
+		return nil, &config.Error{Err: err}
 	}
 	old, run, err := longer(folder, status, changes)
 	if err != nil {
-		return nil, &ConfigError{err}
+		return nil, &config.Error{Err: err}
 	}
 	if opt.Places.Shelf == nil {
-		opt.Places.Shelf = &Shelf{}
+		opt.Places.Shelf = &config.Shelf{}
 	}
 	if opt.Places.Rates, err = RecordedRates(folder); err != nil {
 		return nil, err
@@ -78,11 +79,11 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 	case !lrschedule.IsUnplanned(job.Schedule):
 		err = fmt.Errorf("rates of schedule=%s depend on how many steps are planned, so that the beginning of a run of %d steps is not this one; make it anew: gradlab run %s steps=%d",
 			run.Config.Schedule, job.Updates, filepath.Join(folder, "config.yaml"), job.Updates)
-	case run.Config.Until == UntilTarget:
+	case run.Config.Until == config.UntilTarget:
 		err = reachedBefore(folder, m.Version, run.Config.Target)
 	}
 	if err != nil {
-		return nil, &ConfigError{fmt.Errorf("%s cannot be extended: %w", folder, err)}
+		return nil, &config.Error{Err: fmt.Errorf("%s cannot be extended: %w", folder, err)}
 	}
 	opt.Recipe, opt.Out, opt.Resume = filepath.Base(filepath.Dir(folder)), filepath.Dir(filepath.Dir(folder)), true
 	base, hash := opt.base(run), run.Config.Hash()
@@ -111,7 +112,7 @@ func readFinished(folder string) (*Result, *Status, error) {
 }
 
 // longer is the configuration of a run's folder, and the run that changes make of it.
-func longer(folder string, s *Status, changes []string) (old Config, run Run, err error) {
+func longer(folder string, s *Status, changes []string) (old config.Config, run config.Run, err error) {
 	given := map[string]bool{}
 	for _, c := range changes {
 		key, _, _ := strings.Cut(c, "=")
@@ -131,7 +132,7 @@ func longer(folder string, s *Status, changes []string) (old Config, run Run, er
 	if old, err = readConfig(folder); err != nil {
 		return old, run, err
 	}
-	recipe, err := ParseRecipe(s.Recipe, "config.yaml", text)
+	recipe, err := config.ParseRecipe(s.Recipe, "config.yaml", text)
 	if err != nil {
 		return old, run, err
 	}
@@ -177,7 +178,7 @@ func reachedBefore(folder string, step int, target float64) error {
 }
 
 // seed makes the folder of a run that goes on from a checkpoint of another one.
-func seed(base, from string, old Config, run Run, m *manifest, recipe string) error {
+func seed(base, from string, old config.Config, run config.Run, m *manifest, recipe string) error {
 	f, err := createFolder(base)
 	if err != nil {
 		return err

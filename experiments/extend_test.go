@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -32,7 +33,7 @@ func TestExtended(t *testing.T) {
 				short, long = "steps=15", "steps=24" // a step is a pass over the data
 			}
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
-				job, err := mustRuns(t, small, append(over, long)...)[0].Config.Build(Places{}, nil)
+				job, err := mustRuns(t, small, append(over, long)...)[0].Config.Build(config.Places{}, nil)
 				if err != nil {
 					t.Skip(err)
 				}
@@ -44,7 +45,7 @@ func TestExtended(t *testing.T) {
 				got, err := extend(t, first.Folder, long)
 				rule := job.StopRule(true, 0)
 				if every == 0 && (rule != train.StopAtStep || !job.ClockGoesOn(rule) || strings.HasPrefix(way[0], "mode=rudra")) {
-					if bad := new(ConfigError); !errors.As(err, &bad) || !strings.Contains(err.Error(), "checkpoint_every=") {
+					if bad := new(config.Error); !errors.As(err, &bad) || !strings.Contains(err.Error(), "checkpoint_every=") {
 						t.Errorf("without a checkpoint: %v", err)
 					}
 					return
@@ -101,7 +102,7 @@ func TestExtendRefuses(t *testing.T) {
 			t.Fatal(c.over, err)
 		}
 		longer, err := extend(t, r.Folder, c.changes...)
-		bad := new(ConfigError)
+		bad := new(config.Error)
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%v, %v: %v", c.over, c.changes, err)

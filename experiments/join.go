@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -18,14 +19,14 @@ type JoinOptions struct {
 	Token    string        // the run's secret
 	Insecure bool          // permits plain text beyond loopback
 	Timeout  time.Duration // of the wait for all ranks. Default a minute
-	Places   Places
+	Places   config.Places
 	Stopping func() bool
 	Launched bool // by a process that stops it: it waits for the others all the same
 	Logf     func(format string, args ...any)
 }
 
 // Join runs one rank of a run whose observer is another process, the launcher.
-func Join(ctx context.Context, c Config, o JoinOptions) error {
+func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	if o.Places.Warn == nil && o.Logf != nil {
 		o.Places.Warn = func(s string) { o.Logf("%s: %s", c.Data, s) }
 	}
@@ -39,7 +40,7 @@ func Join(ctx context.Context, c Config, o JoinOptions) error {
 		return err
 	}
 	if o.Identity.Rank < 0 || o.Identity.Rank >= job.World() {
-		return &ConfigError{fmt.Errorf("rank is %d, want 0 … %d", o.Identity.Rank, job.World()-1)}
+		return &config.Error{Err: fmt.Errorf("rank is %d, want 0 … %d", o.Identity.Rank, job.World()-1)}
 	}
 	p, err := job.Program(o.Identity.Rank)
 	if err != nil {
@@ -103,7 +104,7 @@ func (o *JoinOptions) whenAllHaveCome(ctx context.Context, net comm.Net, program
 }
 
 // part is the net's part of this process.
-func (o *JoinOptions) part(c Config, j *train.Job, ranks ...int) grpcnet.Config {
+func (o *JoinOptions) part(c config.Config, j *train.Job, ranks ...int) grpcnet.Config {
 	p := part(c, j, o.Token, ranks...)
 	p.Listen, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Insecure, o.Timeout, o.Logf
 	return p
@@ -112,7 +113,7 @@ func (o *JoinOptions) part(c Config, j *train.Job, ranks ...int) grpcnet.Config 
 // check compares what the launcher says with what the job needs.
 func (o *JoinOptions) check(job *train.Job) error {
 	if w := o.Identity.World; w > 0 && w != job.World() {
-		return &ConfigError{fmt.Errorf("%s start %d processes, but %d workers and %d servers are %d ranks", o.Identity.Source, w, job.Workers, job.World()-job.Workers, job.World())}
+		return &config.Error{Err: fmt.Errorf("%s start %d processes, but %d workers and %d servers are %d ranks", o.Identity.Source, w, job.Workers, job.World()-job.Workers, job.World())}
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -31,13 +32,13 @@ type Command struct {
 
 // Identity lists what all processes of a run must agree on. A process that was
 // started with anything else is refused, with the fields that differ.
-func Identity(c Config, j *train.Job) []grpcnet.Field {
+func Identity(c config.Config, j *train.Job) []grpcnet.Field {
 	f := []grpcnet.Field{
 		{Name: "protocol", Value: "gradlab/1"},
 		{Name: "model layout", Value: fmt.Sprintf("%016x", j.Model.Layout().Hash())},
 		{Name: "data set", Value: fmt.Sprintf("%s %016x", j.Data.Name, j.Data.Hash)},
 	}
-	for _, k := range Keys() {
+	for _, k := range config.Keys() {
 		if k.Name == "threads" { // a process's own business
 			continue
 		}
@@ -48,10 +49,10 @@ func Identity(c Config, j *train.Job) []grpcnet.Field {
 
 // part is the net's part of a process that hosts these ranks of a run of c. A frame may
 // be of any size: that of a resumed run's state is the state of all ranks.
-func part(c Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
+func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: LongestWait, MaxFrame: math.MaxInt,
+		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt,
 	}
 }
 
@@ -61,7 +62,7 @@ const LaunchTimeout = 30 * time.Minute
 
 // launch runs the observer here and every other rank as a process of this
 // machine, and leaves no process behind.
-func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
+func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
 	if opt.Join == nil {
 		return fmt.Errorf("net=grpc needs a command to start ranks with")
 	}
@@ -133,7 +134,7 @@ func launch(ctx context.Context, c Config, job *train.Job, obs *train.Observer, 
 }
 
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
-func lead(ctx context.Context, c Config, job *train.Job, obs *train.Observer, f *folder, o JoinOptions) error {
+func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Observer, f *folder, o JoinOptions) error {
 	p, err := job.Program(0)
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // ways are runs whose trajectories are made by different hands, some of which hang
@@ -34,8 +36,8 @@ func TestObservedKeysChangeNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			was := mustExecute(t, append(keys, "eval_every=0")...)
-			for _, k := range Keys() {
-				if k.Effect() != Observed {
+			for _, k := range config.Keys() {
+				if k.Effect() != config.Observed {
 					continue
 				}
 				right := map[string]string{"int": "3", "float64": "0.25", "bool": strconv.FormatBool(k.Default == "false")}[k.Type]
@@ -45,7 +47,7 @@ func TestObservedKeysChangeNothing(t *testing.T) {
 				keys := append(keys[:len(keys):len(keys)], "eval_every=0", k.Name+"="+right)
 				is, err := execute(t, t.TempDir(), false, keys...)
 				if err != nil {
-					if bad := new(ConfigError); errors.As(err, &bad) {
+					if bad := new(config.Error); errors.As(err, &bad) {
 						continue // it does not go with this mode
 					}
 					t.Fatalf("%s: %v", k.Name, err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // A table of one's own is trained on like any other set.
@@ -22,14 +24,14 @@ func TestOwnTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := mustRuns(t, "steps: 60\nmodel: logistic\nworkers: 2\nbatch: 8\ndata: csv(path=mine.csv,label=kind)\n")[0]
-	res, err := Execute(context.Background(), run, Options{Recipe: "own", Out: filepath.Join(dir, "runs"), Places: Places{Dir: dir}})
+	res, err := Execute(context.Background(), run, Options{Recipe: "own", Out: filepath.Join(dir, "runs"), Places: config.Places{Dir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if res.Accuracy < 0.95 {
 		t.Errorf("accuracy %g of two classes that a line parts", res.Accuracy)
 	}
-	if _, err := run.Config.Build(Places{Dir: t.TempDir()}, nil); err == nil || !strings.Contains(err.Error(), "mine.csv") {
+	if _, err := run.Config.Build(config.Places{Dir: t.TempDir()}, nil); err == nil || !strings.Contains(err.Error(), "mine.csv") {
 		t.Errorf("%v", err)
 	}
 }

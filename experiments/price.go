@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -132,13 +133,13 @@ type moment struct {
 }
 
 // openSource reads the run that c is to be priced from.
-func openSource(folder string, c Config) (*source, error) {
+func openSource(folder string, c config.Config) (*source, error) {
 	s := &source{folder: folder, evals: map[moment]train.Eval{}, told: map[int]train.Progress{}, ranks: map[int]train.RankReport{}}
 	text, err := os.ReadFile(filepath.Join(folder, "config.yaml"))
 	if err != nil {
 		return nil, err
 	}
-	of, unknown, err := ParseConfig(text)
+	of, unknown, err := config.ParseConfig(text)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", folder, err)
@@ -185,7 +186,7 @@ func openSource(folder string, c Config) (*source, error) {
 
 // build makes the job of a run: one that is trained, which notes the sizes of its
 // payloads if others may need them, or one that is priced, beside its source.
-func (o Options) build(c Config, at Places) (*train.Job, *CodecPrices, *source, error) {
+func (o Options) build(c config.Config, at config.Places) (*train.Job, *config.CodecPrices, *source, error) {
 	if o.From == "" {
 		ds, err := c.Open(at, Downloads(o.Display))
 		if err != nil {

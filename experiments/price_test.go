@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -79,7 +80,7 @@ func TestPricedIsTrained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Execute(context.Background(), run, Options{Out: dir, From: from.Folder, Places: Places{Dir: t.TempDir()}})
+			got, err := Execute(context.Background(), run, Options{Out: dir, From: from.Folder, Places: config.Places{Dir: t.TempDir()}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // recordedRates is the file of a run's folder that holds the rates it was billed
@@ -35,14 +36,14 @@ func (r *Result) CodecNote() string {
 	if r.CodecTime != "" {
 		return r.CodecTime
 	}
-	text := CodecsFree
+	text := config.CodecsFree
 	if v, ok := r.Config["device.codec"]; ok {
 		text = fmt.Sprint(v)
 	}
 	if net, _ := r.Config["net"].(string); net != "sim" {
 		return ""
 	}
-	return Config{Net: "sim", DeviceCodec: text}.CodecsBilled(nil)
+	return config.Config{Net: "sim", DeviceCodec: text}.CodecsBilled(nil)
 }
 
 // CodecNotes are the different notes of results, in order, for what stands under a

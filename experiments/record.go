@@ -20,6 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -163,16 +164,16 @@ func (s Status) names(path string) string {
 func hasRetired(path string) bool {
 	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
 	var keys map[string]any
-	return err == nil && yaml.Unmarshal(b, &keys) == nil && holdsRetired(keys)
+	return err == nil && yaml.Unmarshal(b, &keys) == nil && config.HoldsRetired(keys)
 }
 
 // readConfig reads the configuration that a run's folder keeps.
-func readConfig(path string) (Config, error) {
+func readConfig(path string) (config.Config, error) {
 	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
 	if err != nil {
-		return Config{}, err
+		return config.Config{}, err
 	}
-	c, _, err := ParseConfig(b)
+	c, _, err := config.ParseConfig(b)
 	return c, err
 }
 

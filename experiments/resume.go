@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -20,9 +21,9 @@ type decided struct {
 
 // decides lists what decides a run's result: what processes compare before they
 // begin one together.
-func decides(c Config, job *train.Job) (out []decided) {
+func decides(c config.Config, job *train.Job) (out []decided) {
 	for _, f := range Identity(c, job) {
-		if !Observes(f.Name) {
+		if !config.Observes(f.Name) {
 			out = append(out, decided{f.Name, f.Value})
 		}
 	}
@@ -42,7 +43,7 @@ func (m *manifest) differs(f *folder) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return &ConfigError{fmt.Errorf("%s was made with something else, and going on would mix the two:\n  %s\nPut it back as it was, or begin a run of its own without --resume", f.path, strings.Join(list, "\n  "))}
+	return &config.Error{Err: fmt.Errorf("%s was made with something else, and going on would mix the two:\n  %s\nPut it back as it was, or begin a run of its own without --resume", f.path, strings.Join(list, "\n  "))}
 }
 
 // candidate is a run folder that holds a configuration.
@@ -119,7 +120,7 @@ func earlierFolder(base, name, hash string) (candidate, bool) {
 	for _, e := range entries {
 		var s Status
 		path := filepath.Join(dir, e.Name())
-		if readJSON(filepath.Join(path, "status.json"), &s) != nil || s.Run == name || ShowName(s.Run) != name && !hasRetired(path) {
+		if readJSON(filepath.Join(path, "status.json"), &s) != nil || s.Run == name || config.ShowName(s.Run) != name && !hasRetired(path) {
 			continue
 		}
 		if s.names(path) == hash {
@@ -127,4 +128,23 @@ func earlierFolder(base, name, hash string) (candidate, bool) {
 		}
 	}
 	return candidate{}, false
+}
+
+// retireDecided moves the retired keys into the mode in what a checkpoint says that its run was made of.
+func retireDecided(list []decided) []decided {
+	keys := map[string]any{}
+	for _, d := range list {
+		keys[d.Name] = d.Value
+	}
+	if !config.HoldsRetired(keys) {
+		return list
+	}
+	config.Retire(keys)
+	var out []decided
+	for _, d := range list {
+		if v, ok := keys[d.Name]; ok {
+			out = append(out, decided{d.Name, fmt.Sprint(v)})
+		}
+	}
+	return out
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -32,7 +33,7 @@ func everyWay(t *testing.T) (ways [][]string) {
 	add := func(over ...string) {
 		runs, err := recipe.Runs(over, false)
 		if err == nil {
-			_, err = runs[0].Config.Build(Places{}, nil)
+			_, err = runs[0].Config.Build(config.Places{}, nil)
 		}
 		if err == nil {
 			ways = append(ways, over)
@@ -107,7 +108,7 @@ func TestStopsChangeNothing(t *testing.T) {
 			}
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
 				run := mustRuns(t, small, over...)[0]
-				job, err := run.Config.Build(Places{}, nil)
+				job, err := run.Config.Build(config.Places{}, nil)
 				if err != nil {
 					t.Skip(err)
 				}
@@ -151,7 +152,7 @@ func TestCheckpointsInTime(t *testing.T) {
 		t.Run(strings.Join(way, " "), func(t *testing.T) {
 			want := row(t, mustExecute(t, over...), true)
 			run, draw := mustRuns(t, small, over...)[0], rng.New(uint64(i), "due")
-			job, err := run.Config.Build(Places{}, nil)
+			job, err := run.Config.Build(config.Places{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +217,7 @@ func TestCheckpointsInTimeOnRealClocks(t *testing.T) {
 			continue // the virtual cluster's only
 		}
 		t.Run(strings.Join(way, " "), func(t *testing.T) {
-			job, err := runs[0].Config.Build(Places{}, nil)
+			job, err := runs[0].Config.Build(config.Places{}, nil)
 			if err != nil {
 				t.Skip(err)
 			}
@@ -240,9 +241,9 @@ func TestCheckpointsInTimeOnRealClocks(t *testing.T) {
 	}
 }
 
-func mustParse(t *testing.T, text string) *Recipe {
+func mustParse(t *testing.T, text string) *config.Recipe {
 	t.Helper()
-	r, err := ParseRecipe("test", "test.yaml", []byte(text))
+	r, err := config.ParseRecipe("test", "test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +299,7 @@ func pictures(t *testing.T, n int) string {
 func TestResumeKnowsItsData(t *testing.T) {
 	run := mustRuns(t, small, "data=imagenet(size=8)", "batch=4", "eval_every=0")[0]
 	was, now, dir := pictures(t, 12), pictures(t, 13), t.TempDir()
-	r, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Places: Places{Dir: was}, Stopping: stopAfter(4)})
+	r, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Places: config.Places{Dir: was}, Stopping: stopAfter(4)})
 	if !errors.Is(err, ErrStopped) {
 		t.Fatal(err)
 	}
@@ -309,12 +310,12 @@ func TestResumeKnowsItsData(t *testing.T) {
 	resume := func(data string) (string, error) {
 		var says bytes.Buffer
 		d := progress.New(&says, progress.Plain)
-		_, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Resume: true, Places: Places{Dir: data}, Display: d, Stopping: stopAfter(4)})
+		_, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Resume: true, Places: config.Places{Dir: data}, Display: d, Stopping: stopAfter(4)})
 		d.Close()
 		return says.String(), err
 	}
 	_, err = resume(now)
-	var config *ConfigError
+	var config *config.Error
 	if !errors.As(err, &config) || strings.Count(err.Error(), "data set: imagenet") != 1 || strings.Count(err.Error(), ", now imagenet") != 1 {
 		t.Errorf("with other data: %v", err)
 	}

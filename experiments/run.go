@@ -1,3 +1,7 @@
+// Package experiments makes runs and keeps what they come to: run folders that can be
+// resumed, stopped, extended and read again, results, processes launched and joined,
+// prices on other networks. What a run is, package config says; what else one may want
+// to know of it, package ask.
 package experiments
 
 import (
@@ -9,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -21,7 +26,7 @@ type Options struct {
 	Out      string // base folder of run folders. Default "runs"
 	Resume   bool   // continue stopped runs, keep finished ones
 	Implied  bool   // nobody asked to resume: that there is nothing to go on with is not worth a word
-	Places   Places
+	Places   config.Places
 	Display  *progress.Display // nil: quiet
 	Stopping func() bool       // set by the first Ctrl-C: checkpoint, then end
 	Args     []string          // the command line, for the record
@@ -65,7 +70,7 @@ func (o Options) recipe() string {
 }
 
 // base is where the folder of a run lies, but for a number behind it.
-func (o Options) base(run Run) string {
+func (o Options) base(run config.Run) string {
 	label := run.Name
 	if label == "" {
 		label = "run"
@@ -75,7 +80,7 @@ func (o Options) base(run Run) string {
 
 // finished is the result of the folder's run, with the target of c; nil if there is
 // none, or if its record lacks what one of c would have.
-func (f *folder) finished(c Config) *Result {
+func (f *folder) finished(c config.Config) *Result {
 	var r Result
 	if err := readJSON(f.file("result.json"), &r); err != nil {
 		return nil
@@ -134,7 +139,7 @@ func Downloads(d *progress.Display) func(data.Progress) {
 	}
 }
 
-func (f *folder) begin(c Config, args []string, prices *CodecPrices) error {
+func (f *folder) begin(c config.Config, args []string, prices *config.CodecPrices) error {
 	if rates := prices.Record(); rates != nil {
 		if err := writeFile(f.file(recordedRates), rates.Text()); err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 const small = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 12\nbatch: 8\nworkers: 3\nnet: sim\neval_every: 4\n"
@@ -272,7 +274,7 @@ func TestSimRepeats(t *testing.T) {
 // A configuration that cannot work is told before a folder is made.
 func TestRefusedBeforeAFolder(t *testing.T) {
 	for _, over := range []string{"codec=feedback(qsgd(bits=2))", "model=resnet20", "timing=lenet5", "optimizer=chain(clip(norm=1),sgd)", "down_codec=feedback(topk)", "down_codec=bysize"} {
-		r, err := ParseRecipe("test", "test.yaml", []byte(small))
+		r, err := config.ParseRecipe("test", "test.yaml", []byte(small))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +284,7 @@ func TestRefusedBeforeAFolder(t *testing.T) {
 		}
 		dir := t.TempDir()
 		_, err = Execute(context.Background(), runs[0], Options{Recipe: "test", Out: dir})
-		var bad *ConfigError
+		var bad *config.Error
 		if !errors.As(err, &bad) {
 			t.Errorf("%s: %v", over, err)
 		}
@@ -366,7 +368,7 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	for _, run := range mustRuns(t, small, "threads=3") {
-		j, err := run.Config.Build(Places{}, nil)
+		j, err := run.Config.Build(config.Places{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +393,7 @@ func TestTimeOfALastRank(t *testing.T) {
 func TestCodecRecipesRun(t *testing.T) {
 	for _, name := range []string{"codecs", "codecs-cifar"} {
 		t.Run(name, func(t *testing.T) {
-			r, err := LoadRecipe(name)
+			r, err := config.LoadRecipe(name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -458,4 +460,18 @@ func TestNamesHaveUnits(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(out, "r", "*")); len(left) != 1 {
 		t.Errorf("folders %v", left)
 	}
+}
+
+// mustRuns parses a recipe and resolves its runs.
+func mustRuns(t testing.TB, text string, overrides ...string) []config.Run {
+	t.Helper()
+	r, err := config.ParseRecipe("test", "test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := r.Runs(overrides, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runs
 }

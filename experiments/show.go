@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -101,9 +102,9 @@ func (rec *Record) Write(w io.Writer) error {
 	if s.Error != "" {
 		fmt.Fprintf(w, "error: %s\n", s.Error)
 	}
-	def := Default()
+	def := config.Default()
 	fmt.Fprintln(w, "\nconfiguration (what differs from the defaults)")
-	for _, k := range Keys() {
+	for _, k := range config.Keys() {
 		if v := fmt.Sprint(rec.Config[k.Name]); rec.Config[k.Name] != nil && v != def.Get(k.Name) {
 			if c := def; c.Set(k.Name, v) == nil {
 				v = c.Show(k.Name)

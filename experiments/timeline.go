@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/comm/trace"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -37,7 +38,7 @@ type LinkUse struct {
 }
 
 // Use is how much of a virtual network a job has used, in all and of each link.
-func Use(c Config, job *train.Job, net *sim.Net) (all []LinkUse, sum *NetworkUse) {
+func Use(c config.Config, job *train.Job, net *sim.Net) (all []LinkUse, sum *NetworkUse) {
 	hosts := 1 + slices.Max(c.Place(job.World()-job.Workers))
 	return useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
 }
@@ -87,7 +88,7 @@ func useOf(links []sim.Link, hosts, rack, ranks int, took time.Duration) (all []
 }
 
 // tracer is what a run is traced with; nil if it is not.
-func tracer(c Config, job *train.Job) *trace.Recorder {
+func tracer(c config.Config, job *train.Job) *trace.Recorder {
 	if !c.Trace {
 		return nil
 	}
@@ -100,7 +101,7 @@ func tracer(c Config, job *train.Job) *trace.Recorder {
 
 // runSim runs programs on a virtual network, and keeps what there is to see of
 // it: also of a run that failed.
-func runSim(c Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net) error) error {
+func runSim(c config.Config, job *train.Job, net *sim.Net, f *folder, run func(comm.Net) error) error {
 	rec := tracer(c, job)
 	if rec != nil {
 		net.Probe = rec

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/comm/trace"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 )
 
@@ -80,7 +81,7 @@ func TestTrace(t *testing.T) {
 		math.Abs(n.Seconds/r.VirtualSeconds-1) > 0.5 {
 		t.Errorf("%d bytes went in, %d out, want %d; %+v after %v s", in, out, r.BytesUp+r.BytesDown, r.Network, r.VirtualSeconds)
 	}
-	c := Default()
+	c := config.Default()
 	c.Trace, c.Net = true, "local"
 	if err := c.Resolve(); err == nil || !strings.Contains(err.Error(), `"trace"`) {
 		t.Errorf("a trace on a real clock: %v", err)
@@ -108,8 +109,8 @@ func TestTraceCutOff(t *testing.T) {
 	if said := cutOff(r); !strings.Contains(said, "trace.json.gz holds the first 2ns of 10ns: 8 spans") {
 		t.Error(said)
 	}
-	i := slices.IndexFunc(Keys(), func(k Key) bool { return k.Name == "trace" })
-	if doc := Keys()[i].Doc; !strings.Contains(strings.ReplaceAll(doc, ",", ""), fmt.Sprint(mostTraced)) {
+	i := slices.IndexFunc(config.Keys(), func(k config.Key) bool { return k.Name == "trace" })
+	if doc := config.Keys()[i].Doc; !strings.Contains(strings.ReplaceAll(doc, ",", ""), fmt.Sprint(mostTraced)) {
 		t.Errorf("key trace does not name its limit: %s", doc)
 	}
 }

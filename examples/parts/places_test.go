@@ -12,24 +12,24 @@ import (
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/compress/compresstest"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
 )
 
 // shelf keeps the data set open between configurations.
-var shelf = &experiments.Shelf{}
+var shelf = &config.Shelf{}
 
 // build makes the job of a configuration: keys and values laid over the defaults.
 func build(keys map[string]string) (*train.Job, error) {
-	c := experiments.Default()
+	c := config.Default()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if err := c.Set(key, keys[key]); err != nil {
 			return nil, err
 		}
 	}
-	return c.Build(experiments.Places{Shelf: shelf}, nil)
+	return c.Build(config.Places{Shelf: shelf}, nil)
 }
 
 // at is a place where a part is taken: keys of a configuration that leave one out.

@@ -8,7 +8,8 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/ask"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // Band is how far predicted steps are from simulated ones: nine out of ten on
@@ -18,13 +19,13 @@ const Band = 0.10
 
 // Option is one way to train.
 type Option struct {
-	places    experiments.Places
-	Config    experiments.Config // can be run: without weights, on the virtual cluster
-	Step      float64            // predicted seconds
-	Sent      float64            // bytes a worker sends in a step
-	Simulated float64            // seconds of a step on the virtual cluster; NaN if it was not asked
-	Updates   float64            // to the accuracy, in units of those without a codec; NaN without evidence
-	Optimizer string             // the one that needed that few; "" without evidence
+	places    config.Places
+	Config    config.Config // can be run: without weights, on the virtual cluster
+	Step      float64       // predicted seconds
+	Sent      float64       // bytes a worker sends in a step
+	Simulated float64       // seconds of a step on the virtual cluster; NaN if it was not asked
+	Updates   float64       // to the accuracy, in units of those without a codec; NaN without evidence
+	Optimizer string        // the one that needed that few; "" without evidence
 }
 
 // Time is what the option takes, as far as is known.
@@ -80,7 +81,7 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 	}
 	var out []*Option
 	for _, codec := range q.Codecs {
-		for _, c := range q.configs(experiments.Canonical("codec", codec)) {
+		for _, c := range q.configs(config.Canonical("codec", codec)) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -100,7 +101,7 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 }
 
 // configs are the ways to use a codec.
-func (q *Question) configs(codec string) (out []experiments.Config) {
+func (q *Question) configs(codec string) (out []config.Config) {
 	c := q.Base
 	c.Codec = codec
 	gather := gathered(codec, c.Workers)
@@ -133,7 +134,7 @@ func (q *Question) configs(codec string) (out []experiments.Config) {
 // Simulate runs the option on the virtual cluster and notes how long a step
 // takes once it has come into its stride.
 func (o *Option) Simulate(ctx context.Context) error {
-	m, err := experiments.Measure(ctx, o.Config, experiments.Watch{Places: o.places})
+	m, err := ask.Measure(ctx, o.Config, ask.Watch{Places: o.places})
 	if err != nil {
 		return err
 	}

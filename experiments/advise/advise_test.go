@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
-func ask(t *testing.T, model, cluster string) *Question {
+func question(t *testing.T, model, cluster string) *Question {
 	t.Helper()
 	q, err := Ask(model, cluster)
 	if err != nil {
@@ -35,7 +35,7 @@ func options(t *testing.T, q *Question) []*Option {
 }
 
 func TestAsk(t *testing.T) {
-	q := ask(t, "resnet50", "nodes=4, per_node=2, nic=10Gbps, latency=30us, device=V100, network.rack=2, batch=32")
+	q := question(t, "resnet50", "nodes=4, per_node=2, nic=10Gbps, latency=30us, device=V100, network.rack=2, batch=32")
 	c := q.Base
 	if c.Workers != 8 || c.NetworkPerHost != 2 || c.NetworkBandwidth != 1.25e9 || c.NetworkLatency != "30µs" || c.Device != "v100" || c.NetworkRack != 2 || c.Batch != 32 {
 		t.Errorf("%+v", c)
@@ -62,7 +62,7 @@ func TestAsk(t *testing.T) {
 // A step cannot be shorter than its computing, nor than its bytes take at a NIC;
 // a faster network never makes it longer.
 func TestPricesAreBounded(t *testing.T) {
-	slow, fast := ask(t, "resnet50", "nodes=8,nic=1Gbps,device=5T"), ask(t, "resnet50", "nodes=8,nic=100Gbps,device=5T")
+	slow, fast := question(t, "resnet50", "nodes=8,nic=1Gbps,device=5T"), question(t, "resnet50", "nodes=8,nic=100Gbps,device=5T")
 	compute := 6 * slow.Profile.ForwardMACs() * 64 / 5e12
 	at := map[string]float64{}
 	for _, o := range options(t, fast) {
@@ -83,7 +83,7 @@ func TestPricesAreBounded(t *testing.T) {
 
 // The virtual cluster agrees, on a small network of every kind of option.
 func TestPredictionsAreThoseOfTheVirtualCluster(t *testing.T) {
-	q := ask(t, "mnistcnn", "nodes=4,nic=1Gbps,latency=50us,device=1T")
+	q := question(t, "mnistcnn", "nodes=4,nic=1Gbps,latency=50us,device=1T")
 	speeds, err := coding.StatedTable("stated", map[string]coding.Stated{"qsgd(bits=4)": {Encode: 1e9, Decode: 4e9}, "feedback(powersgd(rank=4))": {Encode: 1e9, Decode: 1e9}})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 		"nodes=8,device.slow=1x10", "nodes=8,device.spread=0.5", "nodes=8,network.stream=100MB/s", "nodes=8,message=500us",
 		"nodes=4,device.input=200", "nodes=2,per_node=2,device.input=200", "nodes=8,device.codec=1GB/s,device.apply=2GB/s",
 	} {
-		q := ask(t, "resnet50", "device=v100,nic=10Gbps,"+cluster)
+		q := question(t, "resnet50", "device=v100,nic=10Gbps,"+cluster)
 		q.Codecs, q.Topologies, q.Buckets, q.Servers = []string{"raw"}, []string{"ring", "halving"}, []int{0, 25 << 20}, []int{1, q.Nodes}
 		if doubts, err := q.Doubts(); err != nil || doubts != nil {
 			t.Errorf("%s: %v, %v", cluster, doubts, err)
@@ -141,7 +141,7 @@ func TestDoubts(t *testing.T) {
 		"device.law=pareto":                     "varies by",
 		"jitter=0.03":                           "",
 	} {
-		doubts, err := ask(t, "resnet50", "nodes=8,device=v100,"+cluster).Doubts()
+		doubts, err := question(t, "resnet50", "nodes=8,device=v100,"+cluster).Doubts()
 		if got := strings.Join(doubts, " "); err != nil || !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q; %v", cluster, got, want, err)
 		}
@@ -150,13 +150,13 @@ func TestDoubts(t *testing.T) {
 
 // Speeds of codecs that the description states stay.
 func TestStatedCodecSpeedsStay(t *testing.T) {
-	q := ask(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s,device.apply=2GB/s")
+	q := question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s,device.apply=2GB/s")
 	for _, c := range q.configs("bf16") {
 		if c.DeviceCodec != "1GB/s" || c.DeviceApply != 2e9 {
 			t.Errorf("%s, %d servers: codec %v, apply %v", c.Mode, c.Servers, c.DeviceCodec, c.DeviceApply)
 		}
 	}
-	for _, c := range ask(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s").configs("raw") {
+	for _, c := range question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s").configs("raw") {
 		if c.DeviceCodec != "1GB/s" {
 			t.Errorf("%s: codec %v", c.Mode, c.DeviceCodec)
 		}
@@ -194,7 +194,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 // A run whose curve is made up.
-func writeRun(t *testing.T, dir string, c experiments.Config, reached int) {
+func writeRun(t *testing.T, dir string, c config.Config, reached int) {
 	t.Helper()
 	folder := filepath.Join(dir, c.Hash())
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -226,7 +226,7 @@ func TestLearned(t *testing.T) {
 		{"feedback(topk(keep=0.01))", "momentum", "constant(lr=0.1)", "local", 1, 420},
 		{"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 1, 0}, {"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 2, 250}, {"feedback(sign)", "momentum", "constant(lr=0.1)", "sim", 3, 0},
 	} {
-		c := experiments.Default()
+		c := config.Default()
 		c.Mode, c.Target, c.Codec, c.Optimizer, c.Schedule, c.Net, c.Seed = "reduce", 0.9, r.codec, r.optimizer, r.schedule, r.net, r.seed
 		writeRun(t, dir, c, r.reached)
 	}
@@ -266,7 +266,7 @@ func TestLearned(t *testing.T) {
 // The slowest of workers that differ, and of steps that vary.
 func TestPasses(t *testing.T) {
 	at := func(cluster string) pass {
-		p, err := newPricer(ask(t, "resnet50", "nodes=16,device=10T,"+cluster))
+		p, err := newPricer(question(t, "resnet50", "nodes=16,device=10T,"+cluster))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // priced are the keys of a cluster that predictions follow.
@@ -18,8 +18,8 @@ var priced = []string{
 // from simulated steps than Band.
 func (q *Question) Doubts() ([]string, error) {
 	var out, unpriced []string
-	def := experiments.Default()
-	for _, k := range experiments.Keys() {
+	def := config.Default()
+	for _, k := range config.Keys() {
 		cluster := strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")
 		if v := q.Base.Get(k.Name); cluster && v != def.Get(k.Name) && !slices.Contains(priced, k.Name) {
 			unpriced = append(unpriced, k.Name+"="+v)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -33,13 +33,13 @@ var lossless = regexp.MustCompile(`,?index=\w+`)
 
 // learnsAs names a codec by what it does to learning.
 func learnsAs(codec string) string {
-	return experiments.Canonical("codec", lossless.ReplaceAllString(codec, ""))
+	return config.Canonical("codec", lossless.ReplaceAllString(codec, ""))
 }
 
 // training names what is alike in runs that differ in optimizer, schedule, codec
 // and seed alone; where and how fast they ran does not matter.
-func training(c experiments.Config) string {
-	def := experiments.Default()
+func training(c config.Config) string {
+	def := config.Default()
 	d := def
 	d.Model, d.Data, d.Workers, d.Batch, d.Dropout, d.Precision = c.Model, c.Data, c.Workers, c.Batch, c.Dropout, c.Precision
 	d.TrainLimit, d.TestLimit, d.Augment, d.Epochs, d.Steps = c.TrainLimit, c.TestLimit, c.Augment, c.Epochs, c.Steps
@@ -48,7 +48,7 @@ func training(c experiments.Config) string {
 
 // synchronous reports whether a run's updates are those of all workers' mean
 // gradient, each encoded once, whoever adds them up.
-func synchronous(c experiments.Config) bool {
+func synchronous(c config.Config) bool {
 	m, err := train.Modes.Parse(c.Mode)
 	p, err2 := staleness.Policies.Parse(c.Policy)
 	if err != nil || err2 != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -16,7 +16,7 @@ import (
 type pricer struct {
 	q       *Question
 	job     *train.Job
-	prices  *experiments.CodecPrices
+	prices  *config.CodecPrices
 	pass    pass
 	forward float64   // seconds of a forward pass, the slowest worker's
 	share   []float64 // of each span in it
@@ -149,7 +149,7 @@ func (p *pricer) gather(bytes int) float64 {
 }
 
 // step is the time of a step of a configuration, and the bytes a worker sends in it.
-func (p *pricer) step(c experiments.Config) (seconds, sent float64, err error) {
+func (p *pricer) step(c config.Config) (seconds, sent float64, err error) {
 	blocks, err := p.of(c.Codec)
 	if err != nil {
 		return 0, 0, err
@@ -173,7 +173,7 @@ type leg struct {
 
 // legs are the buckets in the order in which the backward pass makes them, and
 // the bytes a worker sends for all of them.
-func (p *pricer) legs(c experiments.Config, blocks []block) (legs []leg, sent float64) {
+func (p *pricer) legs(c config.Config, blocks []block) (legs []leg, sent float64) {
 	limit := math.MaxInt
 	if c.Overlap {
 		limit = c.Bucket
@@ -197,7 +197,7 @@ func (p *pricer) legs(c experiments.Config, blocks []block) (legs []leg, sent fl
 
 // reduce lays buckets of gradient on the timeline of the backward pass: each
 // leaves when it is complete and encoded and the one before has arrived.
-func (p *pricer) reduce(c experiments.Config, blocks []block) (seconds, sent float64) {
+func (p *pricer) reduce(c config.Config, blocks []block) (seconds, sent float64) {
 	legs, sent := p.legs(c, blocks)
 	if c.Priority {
 		return p.first(legs), sent
@@ -303,7 +303,7 @@ type shardPart struct {
 // shards cuts the tensors as the placement says, and each shard into parts of
 // about limit bytes of gradient from its last piece on; the first layers' part
 // comes first. Tensors that are shared out are encoded piece by piece.
-func (p *pricer) shards(c experiments.Config, limit int) ([][]shardPart, error) {
+func (p *pricer) shards(c config.Config, limit int) ([][]shardPart, error) {
 	f, err := compress.Parse(c.Codec)
 	if err != nil {
 		return nil, err
@@ -360,7 +360,7 @@ func (p *pricer) shards(c experiments.Config, limit int) ([][]shardPart, error) 
 
 // server is a barrier at parameter servers: pushes meet at the servers' NICs, and
 // so do the answers, which carry all parameters.
-func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error) {
+func (p *pricer) server(c config.Config) (seconds, sent float64, err error) {
 	shards, err := p.shards(c, math.MaxInt)
 	if err != nil {
 		return 0, 0, err
@@ -396,7 +396,7 @@ func (p *pricer) server(c experiments.Config) (seconds, sent float64, err error)
 
 // racks are the factors by which the links of racks slow the NICs of servers and
 // of workers down. Servers stand in racks of their own.
-func (p *pricer) racks(c experiments.Config) (servers, workers float64) {
+func (p *pricer) racks(c config.Config) (servers, workers float64) {
 	rack := float64(c.NetworkRack)
 	if rack == 0 {
 		return 1, 1
@@ -408,7 +408,7 @@ func (p *pricer) racks(c experiments.Config) (servers, workers float64) {
 // streamed is server where parts of a push leave as the backward pass completes
 // them, and the next forward pass goes on as parts of the answers arrive. Streams
 // are taken to share the NICs alike all the time.
-func (p *pricer) streamed(c experiments.Config) (seconds, sent float64, err error) {
+func (p *pricer) streamed(c config.Config) (seconds, sent float64, err error) {
 	shards, err := p.shards(c, c.Bucket)
 	if err != nil {
 		return 0, 0, err

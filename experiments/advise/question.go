@@ -13,7 +13,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd/profile"
@@ -21,15 +21,15 @@ import (
 
 // Question is a network on a cluster, and what may be done about it.
 type Question struct {
-	Base       experiments.Config // the cluster and the network, without weights
+	Base       config.Config // the cluster and the network, without weights
 	Profile    *profile.Profile
 	Nodes      int
 	Codecs     []string // of fixed size, raw among them
 	Topologies []string
-	Servers    []int              // numbers of parameter servers
-	Buckets    []int              // bytes of gradient that leave together; 0: all, after the backward pass
-	Places     experiments.Places // where rates of codecs are measured and kept
-	CodecTime  string             // what Options billed encoding and decoding at
+	Servers    []int         // numbers of parameter servers
+	Buckets    []int         // bytes of gradient that leave together; 0: all, after the backward pass
+	Places     config.Places // where rates of codecs are measured and kept
+	CodecTime  string        // what Options billed encoding and decoding at
 
 	said map[string]bool // keys that the description gives
 }
@@ -53,13 +53,13 @@ var Codecs = []string{
 // Ask makes a question of a profile's name and a description such as
 // "nodes=16,nic=10Gbps,latency=30us,device=V100": nodes, per_node (devices on a
 // node), nic, latency, inside (between devices of a node), device (a known one, or
-// its speed: 15T), batch (per device), and any key device.* or network.*. What it does not say is as in experiments.Default, at one device a node and 64 samples.
+// its speed: 15T), batch (per device), and any key device.* or network.*. What it does not say is as in config.Default, at one device a node and 64 samples.
 func Ask(model, cluster string) (*Question, error) {
 	spec, err := profile.Profiles.Parse(model)
 	if err != nil {
 		return nil, err
 	}
-	q := &Question{Profile: spec.Profile(), Base: experiments.Default(), Nodes: 1, said: map[string]bool{}}
+	q := &Question{Profile: spec.Profile(), Base: config.Default(), Nodes: 1, said: map[string]bool{}}
 	c := &q.Base
 	c.Weightless, c.Timing, c.Net, c.Mode, c.Target, c.EvalEvery = true, profile.Profiles.Spec(spec), "sim", "reduce", 0, 0
 	c.Batch, c.Steps, c.Epochs = 64, 6, 0
@@ -126,7 +126,7 @@ func (q *Question) assign(name, value string) error {
 		key = k
 	}
 	if !strings.HasPrefix(key, "network.") && !strings.HasPrefix(key, "device.") {
-		if h := experiments.Hint(name); h != "" {
+		if h := config.Hint(name); h != "" {
 			return fmt.Errorf("there is no %q; %s", name, h)
 		}
 		all := []string{"nodes", "batch", "device"}
@@ -136,7 +136,7 @@ func (q *Question) assign(name, value string) error {
 		return fmt.Errorf("there is no %q; %s, and the keys device.* and network.*", name, registry.Suggest(name, all))
 	}
 	q.said[key] = true
-	return c.Set(key, experiments.Canonical(key, value))
+	return c.Set(key, config.Canonical(key, value))
 }
 
 // Check refuses codecs and topologies that do not exist.

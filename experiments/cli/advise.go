@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/advise"
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
@@ -269,7 +269,7 @@ func bits(bytes float64) string {
 	return fmt.Sprintf("%.4g Mb/s", 8*bytes/1e6)
 }
 
-func deviceName(c experiments.Config) string {
+func deviceName(c config.Config) string {
 	if c.Device != "none" {
 		return c.Device
 	}
@@ -293,10 +293,10 @@ func deviceBand(q *advise.Question) string {
 }
 
 // commandLine writes what differs from the defaults.
-func commandLine(c experiments.Config) string {
+func commandLine(c config.Config) string {
 	parts := []string{}
-	def := experiments.Default()
-	for _, k := range experiments.Keys() {
+	def := config.Default()
+	for _, k := range config.Keys() {
 		v := c.Get(k.Name)
 		keep := v != def.Get(k.Name)
 		switch k.Name {

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/advise"
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 func (e *env) benchCodecsCommand() *cobra.Command {
@@ -77,8 +77,8 @@ func knownCodecs() ([]string, error) {
 	for _, entry := range compress.Families.Entries() {
 		all = append(all, entry.Name)
 	}
-	for _, name := range experiments.RecipeNames() {
-		r, err := experiments.LoadRecipe(name)
+	for _, name := range config.RecipeNames() {
+		r, err := config.LoadRecipe(name)
 		if err != nil {
 			return nil, err
 		}

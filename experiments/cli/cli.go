@@ -20,6 +20,7 @@ import (
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/data"
 )
 
@@ -61,7 +62,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return ExitOK
 	}
 	var usage usageError
-	var config *experiments.ConfigError
+	var config *config.Error
 	var mismatch *grpcnet.MismatchError
 	var refused *grpcnet.RefusedError
 	var addr *grpcnet.AddressError
@@ -210,8 +211,8 @@ func commandNames(root *cobra.Command) (out []string) {
 }
 
 // places says where data are looked for.
-func (e *env) places() experiments.Places {
-	p := experiments.Places{Dir: e.v.GetString("data-dir"), Cache: e.v.GetString("cache-dir")}
+func (e *env) places() config.Places {
+	p := config.Places{Dir: e.v.GetString("data-dir"), Cache: e.v.GetString("cache-dir")}
 	if p.Cache == "" {
 		p.Cache, _ = data.DefaultCache()
 	}
@@ -222,8 +223,8 @@ func (e *env) places() experiments.Places {
 
 // load reads a recipe and resolves its runs; what is wrong with either is told
 // together.
-func load(name string, overrides []string, quick bool) (*experiments.Recipe, []experiments.Run, error) {
-	recipe, err := experiments.LoadRecipe(name)
+func load(name string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
+	recipe, err := config.LoadRecipe(name)
 	if recipe == nil {
 		return nil, nil, usageError{err}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/registry"
 )
@@ -65,7 +65,7 @@ func names(kind string) (out []string) {
 // key.
 func completeRun(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		return experiments.RecipeNames(), cobra.ShellCompDirectiveDefault
+		return config.RecipeNames(), cobra.ShellCompDirectiveDefault
 	}
 	return completeKey(word)
 }
@@ -74,7 +74,7 @@ func completeKey(word string) (out []string, d cobra.ShellCompDirective) {
 	d = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	key, value, ok := strings.Cut(word, "=")
 	if !ok {
-		for _, k := range experiments.Keys() {
+		for _, k := range config.Keys() {
 			out = append(out, k.Name+"=")
 		}
 		return out, d
@@ -96,7 +96,7 @@ func valuesOf(key string) []string {
 			return names(k.name)
 		}
 	}
-	for _, k := range experiments.Keys() {
+	for _, k := range config.Keys() {
 		switch {
 		case k.Name == key && k.Type == "bool":
 			return []string{"true", "false"}
@@ -146,9 +146,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	key := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	if h := experiments.Hint(key); h != "" {
+	if h := config.Hint(key); h != "" {
 		step = h + "; " + step
-	} else if experiments.Default().Get(key) != "" {
+	} else if config.Default().Get(key) != "" {
 		step = key + " is a key, given without dashes: " + key + "=…; " + step
 	} else if n := registry.Nearest(name, all); n != "" {
 		step = "did you mean --" + n + "? " + step
@@ -172,7 +172,7 @@ func flagsAsKeys(cmd *cobra.Command, args []string) error {
 		key, value, _ := strings.Cut(a, "=")
 		name := strings.ReplaceAll(strings.ToLower(key), "_", "-")
 		f := cmd.Flags().Lookup(name)
-		if f == nil || experiments.Default().Get(strings.ToLower(key)) != "" {
+		if f == nil || config.Default().Get(strings.ToLower(key)) != "" {
 			continue
 		}
 		show := "--" + name

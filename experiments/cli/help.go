@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -75,7 +75,7 @@ func (e *env) helpCommand(root *cobra.Command) *cobra.Command {
 			if e.helpNamed(name) {
 				return nil
 			}
-			if h := experiments.Hint(name); h != "" {
+			if h := config.Hint(name); h != "" {
 				return usageError{fmt.Errorf("no help on %q; %s", name, h)}
 			}
 			return usageError{fmt.Errorf("no help on %q; %s", name, nearestOr(name, helpWords(root), "gradlab help lists the topics"))}
@@ -130,7 +130,7 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	fmt.Fprintf(e.out, "%s: %s\n", en.Name, en.About)
 	switch k.name {
 	case "keys":
-		key := experiments.Default()
+		key := config.Default()
 		fmt.Fprintf(e.out, "\nA key of configurations; its default is %s.\n  gradlab run quickstart %s=…\n", key.Get(en.Name), en.Name)
 		for _, other := range kinds() {
 			if other.name != "keys" && strings.Contains(", "+other.used+",", ", "+en.Name+",") {

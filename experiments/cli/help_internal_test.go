@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
 // What help says to try can be run.
 func TestHelpNamesCommandsThatRun(t *testing.T) {
-	shelf := &experiments.Shelf{}
+	shelf := &config.Shelf{}
 	for _, k := range kinds() {
 		switch k.name {
 		case "keys", "recipes", "studies", "data": // no values of their own; files
@@ -41,7 +41,7 @@ func TestHelpNamesCommandsThatRun(t *testing.T) {
 			}
 			_, runs, err := load(args[0], args[1:], false)
 			if err == nil {
-				err = experiments.CheckAll(runs[:1], experiments.Places{Shelf: shelf}, nil)
+				err = config.CheckAll(runs[:1], config.Places{Shelf: shelf}, nil)
 			}
 			if err != nil {
 				t.Errorf("gradlab run %s: %v", line, err)
@@ -99,7 +99,7 @@ func TestEveryExampleOfHelp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shelf := &experiments.Shelf{}
+	shelf := &config.Shelf{}
 	seen := map[string]int{}
 	for where, lines := range shown(t) {
 		for _, line := range lines {
@@ -135,7 +135,7 @@ func TestEveryExampleOfHelp(t *testing.T) {
 				quick, _ := c.Flags().GetBool("quick")
 				_, runs, err := load(args[0], args[1:], quick)
 				if err == nil {
-					err = experiments.CheckAll(runs, experiments.Places{Shelf: shelf}, nil)
+					err = config.CheckAll(runs, config.Places{Shelf: shelf}, nil)
 				}
 				if err != nil {
 					t.Errorf("%s: %v", show, err)
@@ -171,14 +171,14 @@ func TestHelpShowsARecipe(t *testing.T) {
 	i := slices.IndexFunc(topics(), func(tp topic) bool { return tp.name == "recipes" })
 	_, text, _ := strings.Cut(topics()[i].text, "This is a whole one:\n\n")
 	text, _, _ = strings.Cut("\n"+text, "\n\n")
-	r, err := experiments.ParseRecipe("help", "help.yaml", []byte(strings.ReplaceAll(text, "\n  ", "\n")))
+	r, err := config.ParseRecipe("help", "help.yaml", []byte(strings.ReplaceAll(text, "\n  ", "\n")))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	for quick, want := range map[bool]int{false: 12, true: 8} {
 		runs, err := r.Runs(nil, quick)
 		if err == nil {
-			err = experiments.CheckAll(runs, experiments.Places{}, nil)
+			err = config.CheckAll(runs, config.Places{}, nil)
 		}
 		if err != nil || len(runs) != want {
 			t.Errorf("quick=%v: %d runs, %v", quick, len(runs), err)

@@ -11,7 +11,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/internal/registry"
@@ -55,8 +55,8 @@ type kind struct {
 
 func recipes() []registry.Entry {
 	var out []registry.Entry
-	for _, n := range experiments.RecipeNames() {
-		if r, err := experiments.LoadRecipe(n); err == nil {
+	for _, n := range config.RecipeNames() {
+		if r, err := config.LoadRecipe(n); err == nil {
 			out = append(out, registry.Entry{Name: n, About: r.About, Spec: n})
 		}
 	}
@@ -94,7 +94,7 @@ func studies() []registry.Entry {
 
 func keys() []registry.Entry {
 	var out []registry.Entry
-	for _, k := range experiments.Keys() {
+	for _, k := range config.Keys() {
 		out = append(out, registry.Entry{Name: k.Name, About: k.Doc, Spec: k.Name + "=" + k.Default})
 	}
 	return out

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/experiments/sweep"
 	"github.com/gradlab/gradlab/lrschedule"
@@ -76,7 +76,7 @@ func TestPagesShowCommands(t *testing.T) {
 			checked[command]++
 			switch command {
 			case "run":
-				r, err := experiments.LoadRecipe(args[0])
+				r, err := config.LoadRecipe(args[0])
 				if err == nil {
 					_, err = r.Runs(args[1:], quick)
 				}
@@ -84,7 +84,7 @@ func TestPagesShowCommands(t *testing.T) {
 					t.Errorf("%s\n%v", line, err)
 				}
 			case "sweep":
-				r, err := experiments.LoadRecipe(args[0])
+				r, err := config.LoadRecipe(args[0])
 				if err != nil {
 					t.Errorf("%s\n%v", line, err)
 					continue

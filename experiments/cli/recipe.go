@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // recipeCommand prints a recipe: as it is written, or resolved.
@@ -35,7 +35,7 @@ laid in, axes and command line multiplied out, keys at their defaults left out.
 				if len(args) > 1 || quick {
 					return usageError{errors.New("a recipe as it is written takes no keys; add --resolved")}
 				}
-				b, err := experiments.RecipeText(args[0])
+				b, err := config.RecipeText(args[0])
 				if err != nil {
 					return usageError{err}
 				}
@@ -46,7 +46,7 @@ laid in, axes and command line multiplied out, keys at their defaults left out.
 			if err != nil {
 				return err
 			}
-			b, err := experiments.ResolvedRecipe(r.About, runs)
+			b, err := config.ResolvedRecipe(r.About, runs)
 			if err != nil {
 				return err
 			}

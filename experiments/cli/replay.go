@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/ask"
 )
 
 func (e *env) replayCommand() *cobra.Command {
@@ -33,7 +33,7 @@ code is 1 if they do not.
 			if err != nil {
 				return err
 			}
-			r, err := experiments.Replay(cmd.Context(), run.Folder, e.places())
+			r, err := ask.Replay(cmd.Context(), run.Folder, e.places())
 			if err != nil {
 				return fmt.Errorf("replay of %s: %w", args[0], err)
 			}

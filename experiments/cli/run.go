@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 )
@@ -70,7 +71,7 @@ on.`,
 				defer opt.Display.Close()
 			}
 			if len(runs) > 1 { // a single one is checked before it begins
-				if err := experiments.CheckAll(runs, places, experiments.Downloads(opt.Display)); err != nil {
+				if err := config.CheckAll(runs, places, experiments.Downloads(opt.Display)); err != nil {
 					return err
 				}
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/mlflow"
 	"github.com/gradlab/gradlab/experiments/store"
 )
@@ -332,7 +332,7 @@ func baselineOf(groups []*store.Group, filters string) (int, error) {
 
 // plainness counts the defaults among the words in which a group differs.
 func plainness(g *store.Group) (n int) {
-	def := experiments.Default()
+	def := config.Default()
 	for name, value := range g.Keys {
 		if f, err := store.FieldNamed(name); err == nil && !f.Kind.Numeric() && value == def.Get(name) {
 			n++

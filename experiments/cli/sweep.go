@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -102,7 +103,7 @@ type sweepFlags struct {
 }
 
 // jobs are the jobs of this machine's share of the sweep.
-func (o *sweepFlags) jobs(cmd *cobra.Command, recipe *experiments.Recipe, args []string) ([]sweep.Job, error) {
+func (o *sweepFlags) jobs(cmd *cobra.Command, recipe *config.Recipe, args []string) ([]sweep.Job, error) {
 	for name, n := range map[string]int{"repeats": o.space.Repeats, "jobs": o.atOnce} {
 		if n < 0 || n == 0 && cmd.Flags().Changed(name) {
 			return nil, fmt.Errorf("--%s %d: want at least 1", name, n)
@@ -125,7 +126,7 @@ func (o *sweepFlags) jobs(cmd *cobra.Command, recipe *experiments.Recipe, args [
 
 // sweep makes the jobs of a sweep, or says what they would take.
 func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
-	recipe, err := experiments.LoadRecipe(args[0])
+	recipe, err := config.LoadRecipe(args[0])
 	if err != nil {
 		return usageError{err}
 	}

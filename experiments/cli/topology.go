@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/ask"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 )
 
 func (e *env) topologyCommand() *cobra.Command {
-	var q experiments.TopologyQuestion
+	var q ask.TopologyQuestion
 	var svg, adding string
 	var asJSON bool
 	var moves int
@@ -51,7 +52,7 @@ long there as in the model with 4 ranks, 1.9 times with 32.`,
 		{"per-host", "network.per_host"}, {"inside", "network.inside"},
 		{"rack", "network.rack"}, {"oversubscription", "network.oversubscription"},
 	} {
-		for _, k := range experiments.Keys() {
+		for _, k := range config.Keys() {
 			if k.Name == f.key {
 				keys[f.key] = c.Flags().String(f.flag, k.Default, k.Doc)
 			}
@@ -70,21 +71,21 @@ long there as in the model with 4 ranks, 1.9 times with 32.`,
 		if q.Ranks, err = strconv.Atoi(args[1]); err != nil {
 			return usageError{fmt.Errorf("ranks: want a number, not %q", args[1])}
 		}
-		if q.Bytes, err = experiments.ParseBytes(args[2]); err != nil {
+		if q.Bytes, err = config.ParseBytes(args[2]); err != nil {
 			return usageError{err}
 		}
-		q.Config = experiments.Default()
+		q.Config = config.Default()
 		for key, text := range keys {
 			if err := q.Config.Set(key, *text); err != nil {
 				return usageError{err}
 			}
 		}
-		speed, err := experiments.ParseBytes(strings.TrimSuffix(adding, "/s"))
+		speed, err := config.ParseBytes(strings.TrimSuffix(adding, "/s"))
 		if err != nil {
 			return usageError{fmt.Errorf("--adding: %w", err)}
 		}
 		q.Adding = float64(speed)
-		r, err := experiments.AnswerTopology(cmd.Context(), q)
+		r, err := ask.AnswerTopology(cmd.Context(), q)
 		if err != nil {
 			return err
 		}

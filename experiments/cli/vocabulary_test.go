@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/viper"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // Everything that the page for people who come from PyTorch says is called so here
@@ -18,7 +18,7 @@ func TestVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe, err := experiments.LoadRecipe("quickstart")
+	recipe, err := config.LoadRecipe("quickstart")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestVocabulary(t *testing.T) {
 					t.Errorf("%s: no such command", m[1])
 				}
 			case strings.HasSuffix(m[1], "="):
-				c := experiments.Default()
+				c := config.Default()
 				if c.Get(strings.TrimSuffix(m[1], "=")) == "" {
 					t.Errorf("%s: no such key", m[1])
 				}
@@ -48,7 +48,7 @@ func TestVocabulary(t *testing.T) {
 				}
 				runs, err := recipe.Runs(append(about, words...), false)
 				if err == nil {
-					err = experiments.CheckAll(runs, experiments.Places{}, nil)
+					err = config.CheckAll(runs, config.Places{}, nil)
 				}
 				if err != nil {
 					t.Errorf("%s: %v", m[1], err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/ask"
 )
 
 func (e *env) whatifCommand() *cobra.Command {
@@ -39,7 +39,7 @@ and only then the data set is needed.
 			if err != nil {
 				return err
 			}
-			w, err := experiments.AskWhatIf(cmd.Context(), r.Folder, args[1:], e.places())
+			w, err := ask.AnswerWhatIf(cmd.Context(), r.Folder, args[1:], e.places())
 			if err != nil {
 				return err
 			}

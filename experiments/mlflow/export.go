@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
@@ -93,7 +93,7 @@ func tagsOf(run *store.Run, key string) []pair {
 
 // paramsOf are all keys of the configuration: the server filters by them.
 func paramsOf(run *store.Run) (out []pair) {
-	for _, k := range experiments.Keys() {
+	for _, k := range config.Keys() {
 		if v := run.Config.Get(k.Name); v != "" {
 			out = append(out, pair{k.Name, v})
 		}

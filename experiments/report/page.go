@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
@@ -106,8 +106,8 @@ func Style() string { return styleText }
 
 // settings are the keys of a run that differ from their defaults.
 func settings(r *store.Run) (out []string) {
-	def := experiments.Default()
-	for _, k := range experiments.Keys() {
+	def := config.Default()
+	for _, k := range config.Keys() {
 		if v := r.Config.Get(k.Name); v != def.Get(k.Name) {
 			out = append(out, k.Name+": "+r.Config.Show(k.Name))
 		}

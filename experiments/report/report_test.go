@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func makeSample(dir string) ([]*store.Run, error) {
-	recipe, err := experiments.ParseRecipe("sample", "sample.yaml", []byte(
+	recipe, err := config.ParseRecipe("sample", "sample.yaml", []byte(
 		"data: digits\nmodel: mlp(hidden=[16])\nsteps: 12\nbatch: 8\nnet: sim\neval_every: 4\ntarget: 0.1\nmode: server\npolicy: asp\n"+
 			"codec: [raw, topk(keep=0.1)]\nworkers: [1, 2, 4]\nseed: [1, 2]\n"))
 	if err != nil {
@@ -270,7 +271,7 @@ func TestTasksAreApart(t *testing.T) {
 
 // Runs without weights are compared in time and bytes.
 func TestWeightlessRuns(t *testing.T) {
-	recipe, err := experiments.ParseRecipe("sizes", "sizes.yaml", []byte(
+	recipe, err := config.ParseRecipe("sizes", "sizes.yaml", []byte(
 		"data: synthetic\nmodel: logistic\ntiming: resnet20\nweightless: true\nsteps: 2\nbatch: 8\nworkers: 2\nnet: sim\nmode: reduce\ncodec: [raw, bf16]\n"))
 	if err != nil {
 		t.Fatal(err)

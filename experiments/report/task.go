@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -128,14 +128,14 @@ func (t *Task) Title() string {
 // Place words the environment: what differs from the defaults, and of a virtual
 // cluster always its network and devices.
 func (t *Task) Place() []string {
-	c, def := t.Configs[0].Runs[0].Config, experiments.Default()
+	c, def := t.Configs[0].Runs[0].Config, config.Default()
 	var out []string
-	for _, k := range experiments.Keys() {
+	for _, k := range config.Keys() {
 		always := t.Virtual && slices.Contains([]string{"network.bandwidth", "network.latency", "device.flops"}, k.Name)
 		if k.Name == "device.flops" && c.Device != "none" { // which has a speed of its own
 			continue
 		}
-		if k.Effect() == experiments.Environment && (always || c.Get(k.Name) != def.Get(k.Name)) {
+		if k.Effect() == config.Environment && (always || c.Get(k.Name) != def.Get(k.Name)) {
 			out = append(out, k.Name+"="+c.Show(k.Name))
 		}
 	}

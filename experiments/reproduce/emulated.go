@@ -15,6 +15,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 )
 
@@ -44,7 +45,7 @@ var emulatedModes = []struct {
 type emulation struct {
 	mode, workers int
 	each, warm    int // updates in a step: one, or one of every worker; steps not looked at
-	configs       []experiments.Config
+	configs       []config.Config
 	measured      []float64 // seconds a step, by repeat
 	strain        comm.Strain
 	strayed       int // synchronous runs that came to other bits than their virtual twins
@@ -165,7 +166,7 @@ func (l *Lab) emulate(ctx context.Context, mode, workers int, p protocol) (*emul
 			"device.codec=free", "device.flops=3.75e7", "device.jitter=0.05", "network.bandwidth=100Mbps", "network.latency=2ms",
 			fmt.Sprintf("workers=%d", workers), fmt.Sprintf("steps=%d", e.each*(p.warm+p.steps)), fmt.Sprintf("seed=%d", seed+1),
 		}, m.keys...)
-		c := experiments.Default()
+		c := config.Default()
 		for _, kv := range keys {
 			k, v, _ := strings.Cut(kv, "=")
 			if err := c.Set(k, v); err != nil {

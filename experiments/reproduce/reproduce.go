@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/internal/registry"
 )
@@ -154,7 +155,7 @@ func Run(ctx context.Context, name string, lab *Lab) (*Report, error) {
 		lab.memory = &memory{dir: lab.Out}
 	}
 	if lab.Runs.Places.Shelf == nil {
-		lab.Runs.Places.Shelf = &experiments.Shelf{}
+		lab.Runs.Places.Shelf = &config.Shelf{}
 	}
 	r, err := s.Run(ctx, lab)
 	if err != nil {

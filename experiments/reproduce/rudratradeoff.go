@@ -11,7 +11,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/ask"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 )
 
@@ -49,8 +50,8 @@ func (s RudraTradeoff) Run(ctx context.Context, lab *Lab) (*Report, error) {
 }
 
 // measure performs a run without weights.
-func (l *Lab) measure(ctx context.Context, keys ...string) (*experiments.Measured, error) {
-	c := experiments.Default()
+func (l *Lab) measure(ctx context.Context, keys ...string) (*ask.Measured, error) {
+	c := config.Default()
 	for _, kv := range append([]string{"weightless=true", "net=sim", "epochs=0", "device.codec=free"}, keys...) {
 		k, v, _ := strings.Cut(kv, "=")
 		if err := c.Set(k, v); err != nil {

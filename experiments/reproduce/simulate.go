@@ -10,7 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/ask"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // protocol is how a rate is measured on the virtual cluster: as the benchmarks
@@ -74,15 +75,15 @@ func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, e
 }
 
 // measured measures a run, and shows how far it has come.
-func (l *Lab) measured(ctx context.Context, c experiments.Config) (*experiments.Measured, error) {
+func (l *Lab) measured(ctx context.Context, c config.Config) (*ask.Measured, error) {
 	show := l.Runs.Display.Run(fmt.Sprintf("%s: %s, %d workers, seed %d", l.Runs.Recipe, c.Timing, c.Workers, c.Seed), c.Steps, 0)
 	defer show.Drop()
-	return experiments.Measure(ctx, c, experiments.Watch{Stopping: l.stopping, Steps: show.Steps})
+	return ask.Measure(ctx, c, ask.Watch{Stopping: l.stopping, Steps: show.Steps})
 }
 
 // weightless is the configuration of a run without weights that has these keys.
-func weightless(steps int, keys ...string) (experiments.Config, error) {
-	c := experiments.Default()
+func weightless(steps int, keys ...string) (config.Config, error) {
+	c := config.Default()
 	base := []string{"weightless=true", "net=sim", "mode=reduce", "device.codec=free", fmt.Sprintf("steps=%d", steps), "epochs=0"}
 	for _, kv := range append(base, keys...) {
 		k, v, _ := strings.Cut(kv, "=")

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // run makes one training run from defaults and keys, each "key=value", and
 // keeps its folder. Codecs are billed only where a key says so. An interrupted study goes on where it was.
 func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiments.Result, error) {
-	recipe, err := experiments.ParseRecipe(l.Runs.Recipe, "", []byte("about: a run of a study\n"))
+	recipe, err := config.ParseRecipe(l.Runs.Recipe, "", []byte("about: a run of a study\n"))
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 		return nil, err
 	}
 	defer release()
-	r, err := experiments.Execute(ctx, experiments.Run{Name: name, Config: c}, opt)
+	r, err := experiments.Execute(ctx, config.Run{Name: name, Config: c}, opt)
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", name, err)
 	}

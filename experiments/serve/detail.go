@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -75,8 +75,8 @@ func (e entry) workers() []Worker {
 
 func detail(e entry) (Detail, error) {
 	d := Detail{Row: e.row, Folder: e.run.Folder, ID: e.run.ID, Settings: map[string]string{}, Env: e.run.Env, Workers: e.workers(), Ranks: []Rank{}, Lost: []string{}}
-	def := experiments.Default()
-	for _, k := range experiments.Keys() {
+	def := config.Default()
+	for _, k := range config.Keys() {
 		if v := e.run.Config.Get(k.Name); v != def.Get(k.Name) {
 			d.Settings[k.Name] = e.run.Config.Show(k.Name)
 		}

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -27,9 +28,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const small = "data: digits\nmodel: logistic\nbatch: 8\nworkers: 2\nnet: sim\neval_every: 5\nmode: server\npolicy: asp\n"
 
-func runs(t *testing.T, text string) []experiments.Run {
+func runs(t *testing.T, text string) []config.Run {
 	t.Helper()
-	r, err := experiments.ParseRecipe("test", "test.yaml", []byte(text))
+	r, err := config.ParseRecipe("test", "test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/internal/registry"
 )
@@ -174,7 +175,7 @@ var facts = []Field{
 // is none today.
 func Fields() []Field {
 	out := slices.Clone(facts)
-	for _, k := range experiments.Keys() {
+	for _, k := range config.Keys() {
 		kind := Text
 		switch k.Type {
 		case "int", "uint64", "float64", "bandwidth", "flops":
@@ -208,7 +209,7 @@ func FieldNamed(name string) (Field, error) {
 		}
 		names = append(names, f.Name)
 	}
-	if h := experiments.Hint(name); h != "" {
+	if h := config.Hint(name); h != "" {
 		return Field{}, fmt.Errorf("runs have no field %q; %s", name, h)
 	}
 	if n := registry.Nearest(name, names); n != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // Condition is one filter: a field, an operator, a value. Runs that do not know
@@ -84,9 +84,9 @@ func ParseCondition(s string, now time.Time) (Condition, error) {
 // the configuration read units and write spec text the way resolved
 // configurations do, so codec=topk(keep=.01) finds topk(keep=0.01).
 func (f Field) canonical(v string) string {
-	c := experiments.Default()
+	c := config.Default()
 	if c.Set(f.Name, v) == nil {
-		v = experiments.Canonical(f.Name, c.Get(f.Name))
+		v = config.Canonical(f.Name, c.Get(f.Name))
 	}
 	if d, err := time.ParseDuration(v); err == nil && f.Kind == Seconds {
 		return exact(d.Seconds())

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/internal/registry"
 )
@@ -53,7 +53,7 @@ func Facets(runs []*Run) []*Facet {
 		byKey[k].Runs = append(byKey[k].Runs, r)
 	}
 	for _, name := range Varying(runs) {
-		if !isEffect(name, experiments.Environment) {
+		if !isEffect(name, config.Environment) {
 			continue
 		}
 		for _, f := range out {
@@ -73,7 +73,7 @@ func Groups(runs []*Run) []*Group {
 	byKey := map[string]*Group{}
 	var out []*Group
 	for _, r := range runs {
-		c, def := r.Config, experiments.Default()
+		c, def := r.Config, config.Default()
 		for _, k := range repeats {
 			_ = c.Set(k, def.Get(k))
 		}
@@ -142,7 +142,7 @@ func Usual(groups []*Group) (out []string) {
 			count[k+"="+g.Runs[0].Config.Show(k)]++
 		}
 	}
-	for _, k := range experiments.Keys() {
+	for _, k := range config.Keys() {
 		for _, g := range groups {
 			_, ok := g.Keys[k.Name]
 			if kv := k.Name + "=" + g.Runs[0].Config.Show(k.Name); ok && 3*count[kv] >= 2*len(groups) {
@@ -217,16 +217,16 @@ func (r *Run) before(o *Run) bool {
 	return !r.Started.Before(o.Started)
 }
 
-func isEffect(key string, e experiments.Effect) bool {
-	return slices.ContainsFunc(experiments.Keys(), func(k experiments.Key) bool { return k.Name == key && k.Effect() == e })
+func isEffect(key string, e config.Effect) bool {
+	return slices.ContainsFunc(config.Keys(), func(k config.Key) bool { return k.Name == key && k.Effect() == e })
 }
 
 // Varying lists the keys in which runs differ, without seeds and keys that only
 // observe, in the order of the configuration.
 func Varying(runs []*Run) []string {
 	var out []string
-	for _, k := range experiments.Keys() {
-		if slices.Contains(repeats, k.Name) || !slices.ContainsFunc(runs, func(r *Run) bool { return r.Config.Effect(k) != experiments.Observed }) {
+	for _, k := range config.Keys() {
+		if slices.Contains(repeats, k.Name) || !slices.ContainsFunc(runs, func(r *Run) bool { return r.Config.Effect(k) != config.Observed }) {
 			continue
 		}
 		for _, r := range runs {

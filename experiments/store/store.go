@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -45,14 +46,14 @@ type Run struct {
 	Schema  int
 	Recipe  string
 	Name    string // variant and axis values
-	ID      string // hash of the configuration, as [experiments.Config.Hash] gives it today
+	ID      string // hash of the configuration, as [config.Config.Hash] gives it today
 	Was     string // the hash by which an earlier schema knew it, if that is another
 	State   string
 	Step    int // of the last report
 	Error   string
 	Started time.Time
 	Updated time.Time // of status.json, or of metrics.jsonl if that is younger
-	Config  experiments.Config
+	Config  config.Config
 	Foreign map[string]string   // keys of the configuration that are unknown here
 	Env     map[string]any      // what it ran on
 	Result  *experiments.Result // nil until there is one
@@ -69,7 +70,7 @@ func Open(path string) (*Run, error) {
 	if s.Schema > experiments.Schema {
 		return nil, fmt.Errorf("%s was written by a later gradlab (schema %d, this one reads up to %d); update gradlab to read it", path, s.Schema, experiments.Schema)
 	}
-	r.Schema, r.Recipe, r.Name, r.State = max(1, s.Schema), s.Recipe, experiments.ShowName(s.Run), s.State
+	r.Schema, r.Recipe, r.Name, r.State = max(1, s.Schema), s.Recipe, config.ShowName(s.Run), s.State
 	r.Step, r.Error, r.Started, r.Updated = s.Step, s.Error, s.Started, s.Updated
 	if err := r.readConfig(); err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func Open(path string) (*Run, error) {
 	switch err := readJSON(filepath.Join(path, "result.json"), &res); {
 	case err == nil:
 		r.Result = &res
-		res.Name = experiments.ShowName(res.Name)
+		res.Name = config.ShowName(res.Name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (r *Run) readConfig() error {
 	if err != nil {
 		return err
 	}
-	c, foreign, err := experiments.ParseConfig(b)
+	c, foreign, err := config.ParseConfig(b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

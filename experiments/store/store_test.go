@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // find reads test folders; each schema's folder was written by a gradlab of that time.
@@ -94,7 +95,7 @@ func TestARunThatWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Foreign["a_key_of_later_versions"] != "3" || r.Config.Codec != "bf16" || r.Config.Workers != experiments.Default().Workers {
+	if r.Foreign["a_key_of_later_versions"] != "3" || r.Config.Codec != "bf16" || r.Config.Workers != config.Default().Workers {
 		t.Errorf("%v %+v", r.Foreign, r.Config)
 	}
 	c, next, err := r.Follow(0)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
@@ -37,7 +38,7 @@ func names(groups []*Group) (head string, out []string) {
 	head = "run"
 	variants, seen := false, map[string]bool{}
 	for _, g := range groups {
-		name := experiments.WithoutSeed(g.Runs[0].Name)
+		name := config.WithoutSeed(g.Runs[0].Name)
 		first, _, _ := strings.Cut(name, ",")
 		variants = variants || first != "" && !strings.Contains(first, "=")
 		out, seen[name] = append(out, name), true

@@ -3,14 +3,14 @@ package sweep_test
 import (
 	"fmt"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/sweep"
 )
 
 // The jobs of a sweep: dimensions multiply, those of Zip advance together, and
 // each job is known by the hash of its configuration.
 func Example() {
-	recipe, err := experiments.LoadRecipe("quickstart")
+	recipe, err := config.LoadRecipe("quickstart")
 	if err != nil {
 		panic(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/data"
@@ -33,8 +33,8 @@ const coreFLOPS = 5e10
 // the same configuration, of any length and seed, they tell. Elsewhere bytes are
 // those that codecs claim, and time is that of the store's runs of the same model
 // and data, sample by sample, or else of the operations there are.
-func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func(data.Progress)) []Cost {
-	var runs []experiments.Run
+func Predict(jobs []Job, past []*store.Run, at config.Places, progress func(data.Progress)) []Cost {
+	var runs []config.Run
 	for _, j := range jobs {
 		if !j.Config.Weightless { // what the virtual clock bills costs no time here
 			j.Config.Timing, j.Config.Device = "model", "none"
@@ -43,10 +43,10 @@ func Predict(jobs []Job, past []*store.Run, at experiments.Places, progress func
 	}
 	updates, samples := evidence(past)
 	if at.Shelf == nil {
-		at.Shelf = &experiments.Shelf{}
+		at.Shelf = &config.Shelf{}
 	}
 	var out []Cost
-	experiments.BuildAll(runs, at, progress, func(r experiments.Run, j *train.Job, err error) {
+	config.BuildAll(runs, at, progress, func(r config.Run, j *train.Job, err error) {
 		if own := jobs[len(out)].Config; err == nil && own != r.Config {
 			_, err = own.Build(at, progress) // the keys left out above may be what is wrong
 		}
@@ -90,13 +90,13 @@ const copied = 1e9
 type perUpdate struct{ seconds, bytes float64 }
 
 // shape names a configuration but for its length and seed.
-func shape(c experiments.Config) string {
+func shape(c config.Config) string {
 	c.Seed, c.Steps, c.Epochs, c.CheckpointEvery = 0, 0, 0, 0
 	return fmt.Sprint(c.Hash(), " ", c.EvalEvery, c.Gap, c.Trace, c.OrderLog) // which take their time here
 }
 
 // trained names what decides how long a sample takes, codecs left out.
-func trained(c experiments.Config) string {
+func trained(c config.Config) string {
 	if c.Weightless {
 		return "weightless " + c.Timing
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -41,7 +42,7 @@ type report struct {
 	Evals  []train.Eval        `json:"evals,omitempty"`
 	Error  string              `json:"error,omitempty"`
 	Stop   bool                `json:"stopped,omitempty"`
-	Config bool                `json:"config,omitempty"` // the error is a *experiments.ConfigError
+	Config bool                `json:"config,omitempty"` // the error is a *config.Error
 }
 
 // Processes runs each job in a process of its own.
@@ -109,7 +110,7 @@ func (p Processes) Run(ctx context.Context, j Job, cores int, stop <-chan struct
 	case last.Stop:
 		return last.Result, experiments.ErrStopped
 	case last.Config:
-		return nil, &experiments.ConfigError{Err: errors.New(last.Error)}
+		return nil, &config.Error{Err: errors.New(last.Error)}
 	case last.Error != "":
 		return nil, errors.New(last.Error)
 	case last.Result != nil:
@@ -132,7 +133,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, stopping func() boo
 	if err := json.Unmarshal(first, &o); err != nil {
 		return fmt.Errorf("reading the order: %w", err)
 	}
-	c, unknown, err := experiments.ParseConfig([]byte(o.Config))
+	c, unknown, err := config.ParseConfig([]byte(o.Config))
 	if err == nil && len(unknown) > 0 {
 		err = fmt.Errorf("keys %v are unknown to this process", unknown)
 	}
@@ -170,12 +171,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, stopping func() boo
 			_ = write(report{Done: done, Total: total})
 		}
 	}
-	r, err := experiments.Execute(ctx, experiments.Run{Name: o.Run, Config: c}, opt)
+	r, err := experiments.Execute(ctx, config.Run{Name: o.Run, Config: c}, opt)
 	end := report{Result: r}
 	if r != nil {
 		end.Evals = r.Evals
 	}
-	var bad *experiments.ConfigError
+	var bad *config.Error
 	switch {
 	case errors.Is(err, experiments.ErrStopped):
 		end.Stop = true

@@ -6,7 +6,7 @@ import (
 )
 
 // Share finds jobs that learn the same on other networks and devices
-// (experiments.Config.Trajectory). The first of them is trained, unless a run in
+// (config.Config.Trajectory). The first of them is trained, unless a run in
 // the store was; the others are priced from it and marked so in their costs. It
 // returns how many are.
 func Share(jobs []Job, costs []Cost, past []*store.Run) (priced int) {

@@ -15,13 +15,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
 // Space says which jobs a sweep has.
 type Space struct {
-	Recipe  *experiments.Recipe
+	Recipe  *config.Recipe
 	Quick   bool     // the recipe's smaller form
 	Args    []string // dimensions: "codec=raw,topk(keep=0.01)", "workers=range(1,4)"
 	Zip     []string // "workers,batch": dimensions that advance together
@@ -31,7 +31,7 @@ type Space struct {
 
 // Job is one run of a sweep.
 type Job struct {
-	experiments.Run
+	config.Run
 	ID string // hash of the configuration
 	// From is the folder of the run that this one is priced from; "": it is trained.
 	From string
@@ -61,12 +61,12 @@ func (s Space) Jobs() ([]Job, error) {
 	seen, met := map[string]bool{}, make([]bool, len(exclude))
 	for _, tuple := range tuples {
 		var names []string
-		var over []experiments.Axis
+		var over []config.Axis
 		for _, d := range append(slices.Clone(tuple), dims...) {
-			over = append(over, experiments.Axis{Key: d.key, Values: d.values})
+			over = append(over, config.Axis{Key: d.key, Values: d.values})
 		}
 		for _, d := range tuple {
-			names = append(names, d.key+"="+experiments.Canonical(d.key, d.values[0]))
+			names = append(names, d.key+"="+config.Canonical(d.key, d.values[0]))
 		}
 		runs, err := s.Recipe.Along(over, s.Quick)
 		if err != nil {
@@ -182,8 +182,8 @@ func (s Space) zip(dims []dimension) (tuples [][]dimension, rest []dimension, er
 	return tuples, rest, nil
 }
 
-// Values reads a dimension's values: see experiments.Values.
-func Values(text string) ([]string, error) { return experiments.Values(text) }
+// Values reads a dimension's values: see config.Values.
+func Values(text string) ([]string, error) { return config.Values(text) }
 
 func exclusions(texts []string) ([][]store.Condition, error) {
 	var out [][]store.Condition
@@ -191,7 +191,7 @@ func exclusions(texts []string) ([][]store.Condition, error) {
 		var all []store.Condition
 		for _, s := range splitSpaces(text) {
 			c, err := store.ParseCondition(s, time.Time{})
-			if err == nil && !slices.ContainsFunc(experiments.Keys(), func(k experiments.Key) bool { return k.Name == c.Field.Name }) && c.Field.Name != "run" {
+			if err == nil && !slices.ContainsFunc(config.Keys(), func(k config.Key) bool { return k.Name == c.Field.Name }) && c.Field.Name != "run" {
 				err = fmt.Errorf("%q is not known before the run; want keys of the configuration", c.Field.Name)
 			}
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
@@ -47,7 +48,7 @@ workers: 2
 
 func space(t testing.TB, args ...string) Space {
 	t.Helper()
-	r, err := experiments.ParseRecipe("tiny", "tiny.yaml", []byte(tiny))
+	r, err := config.ParseRecipe("tiny", "tiny.yaml", []byte(tiny))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func processes(out, kind string) Processes {
 
 func execute(t *testing.T, jobs []Job, atOnce int, r Runner) []Outcome {
 	t.Helper()
-	return Plan{Jobs: jobs, Costs: Predict(jobs, nil, experiments.Places{}, nil), Cores: 4, AtOnce: atOnce, Runner: r}.Execute(context.Background())
+	return Plan{Jobs: jobs, Costs: Predict(jobs, nil, config.Places{}, nil), Cores: 4, AtOnce: atOnce, Runner: r}.Execute(context.Background())
 }
 
 // The bits of a run on the virtual cluster do not depend on how many go on
@@ -213,7 +214,7 @@ func TestParallelRunsAreBitEqual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range Predict(longer, past, experiments.Places{}, nil) {
+	for i, c := range Predict(longer, past, config.Places{}, nil) {
 		if two := 2 * float64(past[0].Result.BytesUp); !c.Evidence || i == 0 && longer[0].Config.Codec == "raw" && c.Bytes != two {
 			t.Errorf("%s: %+v, twice the steps take %v bytes", longer[i].Name, c, two)
 		}
@@ -226,7 +227,7 @@ func TestPredictTellsWhatCannotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs := Predict(jobs, nil, experiments.Places{}, nil)
+	costs := Predict(jobs, nil, config.Places{}, nil)
 	if costs[0].Err != nil || costs[1].Err == nil || !strings.Contains(costs[1].Err.Error(), `key "device"`) {
 		t.Errorf("%v, %v", costs[0].Err, costs[1].Err)
 	}
@@ -238,7 +239,7 @@ func TestCountedBytesAreThoseOfTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs := Predict(jobs, nil, experiments.Places{}, nil)
+	costs := Predict(jobs, nil, config.Places{}, nil)
 	for i, o := range execute(t, jobs, 2, processes(t.TempDir(), "job")) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
@@ -283,7 +284,7 @@ func TestTheImpossibleIsLeftOut(t *testing.T) {
 		ran.Add(1)
 		return &experiments.Result{}, nil
 	}))
-	var bad *experiments.ConfigError
+	var bad *config.Error
 	if ran.Load() != 1 || len(Failed(out)) != 1 || !errors.As(Failed(out)[0].Err, &bad) {
 		t.Errorf("%d ran, %+v", ran.Load(), out)
 	}
@@ -338,7 +339,7 @@ func TestStopAndGoOn(t *testing.T) {
 	var once sync.Once
 	p := processes(dir, "job")
 	out := Plan{
-		Jobs: jobs, Costs: Predict(jobs, nil, experiments.Places{}, nil), Cores: 1, Stop: stop,
+		Jobs: jobs, Costs: Predict(jobs, nil, config.Places{}, nil), Cores: 1, Stop: stop,
 		Runner: runner(func(ctx context.Context, j Job, cores int, asked <-chan struct{}, watch func(int, int)) (*experiments.Result, error) {
 			return p.Run(ctx, j, cores, asked, func(int, int) { once.Do(func() { close(stop) }) })
 		}),
@@ -382,7 +383,7 @@ func TestSweepTrainsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		costs := Predict(jobs, past, experiments.Places{}, nil)
+		costs := Predict(jobs, past, config.Places{}, nil)
 		if share {
 			priced = Share(jobs, costs, past)
 		}
@@ -428,7 +429,7 @@ func TestSweepTrainsWhatItCannotPrice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs := Predict(jobs, nil, experiments.Places{}, nil)
+	costs := Predict(jobs, nil, config.Places{}, nil)
 	if n := Share(jobs, costs, nil); n != 2 || costs[0].Priced || !costs[1].Priced {
 		t.Fatalf("%d are priced: %+v", n, costs)
 	}

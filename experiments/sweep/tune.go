@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -17,15 +18,15 @@ import (
 // get the same number of runs on validation data, with seeds that the sweep does
 // not report, and the best values of each are then compared at the sweep's seeds.
 type Tuning struct {
-	Over       []experiments.Axis // keys, or options inside spec text (experiments.Config.SetPath), and their values
-	Budget     int                // runs of each configuration; 0: one for each combination of values
-	Validation float64            // share of the training set that is held out meanwhile
-	ByTime     bool               // by time to the target instead of accuracy
+	Over       []config.Axis // keys, or options inside spec text (config.Config.SetPath), and their values
+	Budget     int           // runs of each configuration; 0: one for each combination of values
+	Validation float64       // share of the training set that is held out meanwhile
+	ByTime     bool          // by time to the target instead of accuracy
 }
 
 // ParseTuning reads what to tune, each as "schedule.lr=log(1e-3,1,5)".
-func ParseTuning(texts []string) ([]experiments.Axis, error) {
-	var out []experiments.Axis
+func ParseTuning(texts []string) ([]config.Axis, error) {
+	var out []config.Axis
 	for _, text := range texts {
 		path, values, ok := strings.Cut(text, "=")
 		path = strings.ToLower(strings.TrimSpace(path))
@@ -36,13 +37,13 @@ func ParseTuning(texts []string) ([]experiments.Axis, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--tune %s: %w", path, err)
 		}
-		if slices.ContainsFunc(out, func(a experiments.Axis) bool { return a.Key == path }) {
+		if slices.ContainsFunc(out, func(a config.Axis) bool { return a.Key == path }) {
 			return nil, fmt.Errorf("--tune %s is given twice", path)
 		}
 		if path == "seed" || path == "validation" {
 			return nil, fmt.Errorf("--tune %s: that is how configurations are judged, and no part of one", path)
 		}
-		out = append(out, experiments.Axis{Key: path, Values: v})
+		out = append(out, config.Axis{Key: path, Values: v})
 	}
 	return out, nil
 }
@@ -183,7 +184,7 @@ func (t Tuning) with(j Job, values []string, seed uint64) (Job, error) {
 	if seed != 0 || strings.Contains(","+j.Name, ",seed=") {
 		name = append(name, "seed="+strconv.FormatUint(c.Seed, 10))
 	}
-	return Job{Run: experiments.Run{Name: strings.Join(name, ","), Config: c}, ID: c.Hash()}, nil
+	return Job{Run: config.Run{Name: strings.Join(name, ","), Config: c}, ID: c.Hash()}, nil
 }
 
 // seedless is a job's name without its seed.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 func tuning(t testing.TB, budget int, texts ...string) Tuning {
@@ -150,7 +151,7 @@ func TestTuningNeverSeesTheTestSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := jobs[0].Config.Build(experiments.Places{}, nil)
+	whole, err := jobs[0].Config.Build(config.Places{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestTuningNeverSeesTheTestSet(t *testing.T) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
-		j, err := o.Job.Config.Build(experiments.Places{}, nil)
+		j, err := o.Job.Config.Build(config.Places{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,17 +59,19 @@ experiments/progress    : sgd/train                        | github.com/vbauerst
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments             : *                                | *
+experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train staleness    | github.com/spf13/viper go.yaml.in/yaml
+experiments             : comm comm/grpcnet comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum
+experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
-experiments/store       : *                                | *
-experiments/sweep       : *                                | *
-experiments/advise      : *                                | *
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats internal/registry sgd/train    | github.com/klauspost/compress
+experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store internal/registry internal/rng sgd/data sgd/train
+experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/config experiments/hardware experiments/progress experiments/stats experiments/store internal/registry sgd/profile sgd/train staleness
 experiments/reproduce   : *                                | *
-experiments/report      : comm experiments experiments/figure experiments/progress experiments/stats experiments/store sgd/train
+experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :
-experiments/mlflow      : experiments experiments/store
-experiments/serve       : comm experiments experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
-notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data
+experiments/mlflow      : experiments/config experiments/store
+experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
+notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data
 experiments/cli         : *                                | *
 internal/arch           :
 .                       : experiments/cli

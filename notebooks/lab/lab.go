@@ -22,6 +22,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/experiments/reproduce"
@@ -50,7 +51,7 @@ func Do(err error) {
 // Run makes the runs of a recipe, an embedded one by name or a file, under
 // overrides key=value; a list makes a run for each value.
 func Run(recipe string, overrides ...string) ([]*store.Run, error) {
-	r, err := experiments.LoadRecipe(recipe)
+	r, err := config.LoadRecipe(recipe)
 	if err != nil {
 		return nil, err
 	}
@@ -59,14 +60,14 @@ func Run(recipe string, overrides ...string) ([]*store.Run, error) {
 
 // RunText makes the runs of a recipe given as YAML.
 func RunText(name, yaml string, overrides ...string) ([]*store.Run, error) {
-	r, err := experiments.ParseRecipe(name, name+".yaml", []byte(yaml))
+	r, err := config.ParseRecipe(name, name+".yaml", []byte(yaml))
 	if err != nil {
 		return nil, err
 	}
 	return execute(r, overrides)
 }
 
-func execute(r *experiments.Recipe, overrides []string) ([]*store.Run, error) {
+func execute(r *config.Recipe, overrides []string) ([]*store.Run, error) {
 	runs, err := r.Runs(overrides, false)
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func execute(r *experiments.Recipe, overrides []string) ([]*store.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	places := experiments.Places{Codecs: coding.NewMeter(filepath.Join(cache, "codec-rates"))}
+	places := config.Places{Codecs: coding.NewMeter(filepath.Join(cache, "codec-rates"))}
 	results, err := experiments.ExecuteAll(context.Background(), runs, experiments.Options{Recipe: r.Name, Out: Folder, Resume: true, Places: places})
 	if err != nil {
 		return nil, err

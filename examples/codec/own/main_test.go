@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/compress/compresstest"
-	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 func TestEvery(t *testing.T) { compresstest.Family(t, Every{N: 4}) }
@@ -18,7 +18,7 @@ const (
 
 // The codec has a name in recipes, and inside wrappers.
 func TestCommand(t *testing.T) {
-	r, err := experiments.LoadRecipe(recipe)
+	r, err := config.LoadRecipe(recipe)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,166 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
+)
+
+// weightless is a configuration without weights with these keys.
+func weightless(t testing.TB, keys map[string]string) config.Config {
+	c := config.Default()
+	for k, v := range map[string]string{"weightless": "true", "timing": "inception3", "batch": "64", "steps": "3", "epochs": "0"} {
+		if err := c.Set(k, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k, v := range keys {
+		if err := c.Set(k, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// A step of Inception-v3 with TensorFlow's parameter servers, a frame a tensor:
+// 128 workers, 116 servers beside them. The time is that of one step.
+func BenchmarkTFParameterServer(b *testing.B) {
+	c := weightless(b, map[string]string{"mode": "server(barrier=true)", "placement": "greedy", "servers": "116", "network.colocate": "true",
+		"overlap": "true", "bucket": "1", "workers": "128", "network.bandwidth": "2.4GB/s", "device.flops": "4.74e12", "device.jitter": "0.02"})
+	c.Steps = b.N
+	b.ResetTimer()
+	if _, err := Measure(context.Background(), c, Watch{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A run without weights takes the virtual time and counts the bytes of one with
+// them, in every mode that has both, however codecs are billed.
+func TestWeightlessIsTheRun(t *testing.T) {
+	for name, keys := range map[string]map[string]string{
+		"server":          {"mode": "server", "servers": "2"},
+		"server, parts":   {"mode": "server", "servers": "2", "overlap": "true", "bucket": "1", "codec": "qsgd(bits=4)", "down_codec": "bf16"},
+		"server, barrier": {"mode": "server(barrier=true)", "servers": "3", "overlap": "true", "placement": "round_robin"},
+		"asp":             {"mode": "server", "policy": "asp", "device.jitter": "0.5"},
+		"tree":            {"mode": "rudra(tree=2)", "codec": "qsgd(bits=4)"},
+		"tree, threads":   {"mode": "rudra(tree=2,threads=true)", "policy": "asp", "device.jitter": "0.5"},
+		"ring":            {"mode": "reduce"},
+		"ring, overlap":   {"mode": "reduce", "overlap": "true", "bucket": "100000"},
+		"ring, fused":     {"mode": "reduce", "overlap": "true", "cycle": "1ms", "bucket": "1000000"},
+		"ring, cut":       {"mode": "reduce", "overlap": "true", "priority": "true", "bucket": "100000", "partition": "30000"},
+		"ring, priority":  {"mode": "reduce", "overlap": "true", "priority": "true", "bucket": "100000"},
+		"tree of bf16":    {"mode": "reduce", "topology": "tree", "codec": "bf16"},
+		"random k":        {"mode": "reduce", "codec": "feedback(randomk(keep=0.1))"},
+		"gathered signs":  {"mode": "reduce", "codec": "feedback(sign)"},
+		"gather":          {"mode": "gather", "codec": "fp16"},
+		"powersgd":        {"mode": "reduce", "codec": "feedback(powersgd(rank=2))"},
+		"powersgd, cut":   {"mode": "reduce", "overlap": "true", "bucket": "100000", "partition": "1000000", "codec": "feedback(powersgd(rank=2))"},
+		"powersgd, split": {"mode": "server", "servers": "3", "placement": "balanced", "codec": "feedback(powersgd(rank=2))"},
+		"differences":     {"mode": "server", "servers": "2", "codec": "fp16", "down_codec": "qsgd(bits=4)", "policy": "asp"},
+		"gathered raw":    {"mode": "gather"},
+		"whole numbers":   {"mode": "reduce", "codec": "intsum(bits=8)"},
+	} {
+		for _, billed := range []map[string]string{{"device.codec": "1GB/s", "device.apply": "5GB/s"}, {"device.codec": "measured"}} {
+			t.Run(name+", codecs "+billed["device.codec"], func(t *testing.T) {
+				if testing.Short() {
+					t.Skip("trains")
+				}
+				empty := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "workers": "3"})
+				maps.Copy(keys, billed)
+				for k, v := range keys {
+					if err := empty.Set(k, v); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m, err := Measure(context.Background(), empty, Watch{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				full := empty
+				full.Weightless, full.Model, full.Data, full.Schedule = false, "mnistcnn(dropout=0)", "synthetic(dim=784,side=28,n=64,test=10)", "constant(lr=0.001)"
+				f, err := Measure(context.Background(), full, Watch{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.BytesUp != m.BytesUp || f.BytesDown != m.BytesDown {
+					t.Errorf("bytes %d up and %d down, without weights %d and %d", f.BytesUp, f.BytesDown, m.BytesUp, m.BytesDown)
+				}
+				for i, end := range m.Ends {
+					if math.Abs(end-f.Ends[i]) > 1e-9*end {
+						t.Errorf("update %d at %v, without weights at %v", i+1, f.Ends[i], end)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Long runs tell of every few updates; their rate is the same.
+func TestRateOfLongRuns(t *testing.T) {
+	short, long := Measured{}, Measured{}
+	for i := 1; i <= 1200; i++ {
+		at := float64(i) * 0.5
+		short.Ends, short.Updates = append(short.Ends, at), append(short.Updates, i)
+		if i%3 == 0 {
+			long.Ends, long.Updates = append(long.Ends, at), append(long.Updates, i)
+		}
+	}
+	for _, m := range []Measured{short, long} {
+		if r := m.Rate(10, 32); math.Abs(r-64) > 1e-9 {
+			t.Errorf("%v samples a second, want 64, of %d reports", r, len(m.Ends))
+		}
+		if m.Rate(0, 32) != 0 || m.Rate(1200, 32) != 0 {
+			t.Error("a rate of nothing")
+		}
+	}
+}
+
+// A measurement that is asked to stop does so at once, and gives nothing.
+func TestMeasureStops(t *testing.T) {
+	c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "mode": "reduce", "workers": "3", "steps": "1000000"})
+	polls := 0
+	m, err := Measure(context.Background(), c, Watch{Stopping: func() bool { polls++; return polls > 5 }})
+	if m != nil || !errors.Is(err, experiments.ErrStopped) {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// Who watches hears of every update of a short run, and of how many there will be.
+func TestMeasureIsWatched(t *testing.T) {
+	c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "mode": "reduce", "workers": "3", "steps": "7"})
+	var heard []int
+	m, err := Measure(context.Background(), c, Watch{Steps: func(done, total int) {
+		if heard = append(heard, done); total != 7 {
+			t.Errorf("of %d updates", total)
+		}
+	}})
+	if err != nil || !slices.Equal(heard, m.Updates) || len(heard) == 0 || heard[len(heard)-1] != 7 {
+		t.Errorf("heard of %v: %v", heard, err)
+	}
+}
+
+// With priority an update ends while the next pass is under way. Whether passes or
+// exchanges take longer, few steps show the same rate as many.
+func TestRateWithPriority(t *testing.T) {
+	for _, bandwidth := range []string{"1Gbps", "100Gbps"} {
+		var rates []float64
+		for _, steps := range []string{"8", "40"} {
+			c := weightless(t, map[string]string{"timing": "resnet50", "batch": "16", "mode": "reduce", "workers": "4", "overlap": "true", "priority": "true",
+				"bucket": "8000000", "network.bandwidth": bandwidth, "device.flops": "5e12", "steps": steps})
+			m, err := Measure(context.Background(), c, Watch{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rates = append(rates, m.Rate(3, 64))
+		}
+		if math.Abs(rates[0]/rates[1]-1) > 1e-3 {
+			t.Errorf("%s: %v images/s", bandwidth, rates)
+		}
+	}
+}

@@ -1,0 +1,526 @@
+package config
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/profile"
+	"github.com/gradlab/gradlab/sgd/train"
+	_ "github.com/gradlab/gradlab/sgd/train/gossip" // its modes
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// canonical gives spec text in its canonical form, or says what is wrong with
+// it.
+func canonical[T any](t *registry.Table[T]) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		v, err := t.Parse(text)
+		if err != nil {
+			return text, err
+		}
+		return t.Spec(v), nil
+	}
+}
+
+// known accepts the names there are, and none.
+func known(names func() []string) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		if text != "none" && !slices.Contains(names(), text) {
+			return text, fmt.Errorf("want none or a known name, not %q; %s", text, registry.Suggest(text, names()))
+		}
+		return text, nil
+	}
+}
+
+// specs holds canonical for every key that is spec text.
+var specs = map[string]func(text string) (string, error){
+	"model":      canonical(nn.Models),
+	"data":       canonical(data.Sets),
+	"optimizer":  canonical(sgd.Optimizers),
+	"schedule":   canonical(lrschedule.Specs),
+	"codec":      canonical(compress.Families),
+	"down_codec": canonical(compress.Families),
+	"mode":       canonical(train.Modes),
+	"policy":     canonical(staleness.Policies),
+	"corrector":  canonical(staleness.Correctors),
+	"topology":   canonical(collective.Topologies),
+	"graph":      canonical(collective.Graphs),
+	"outer":      canonical(sgd.Optimizers),
+	"placement":  canonical(ps.Placements),
+	"cluster":    known(hardware.Clusters),
+	"device":     known(hardware.Devices),
+	"device.law": canonical(train.Laws),
+	"device.slow": func(text string) (string, error) {
+		s, err := train.ParseSlow(text)
+		return s.String(), err
+	},
+	"device.die": func(text string) (string, error) {
+		d, err := parseDeaths(text)
+		return d.String(), err
+	},
+	"device.codec": func(text string) (string, error) {
+		t, err := parseCodecTime(text)
+		if err != nil {
+			return text, err
+		}
+		return t.String(), nil
+	},
+	"timing": func(text string) (string, error) {
+		if text == "model" {
+			return text, nil
+		}
+		if p, err := profile.Profiles.Parse(text); err == nil {
+			return profile.Profiles.Spec(p), nil
+		}
+		return canonical(nn.Models)(text)
+	},
+}
+
+// Canonical is a key's value the way resolved configurations write it; a value
+// that cannot be read stays as it is.
+func Canonical(key, value string) string {
+	if f := specs[key]; f != nil {
+		if text, err := f(value); err == nil {
+			return text
+		}
+	}
+	return value
+}
+
+// Resolve checks everything that can be checked without data, and writes spec
+// text in canonical form. Its error names every key that is wrong.
+func (c *Config) Resolve() error {
+	var errs []error
+	v := reflect.ValueOf(c).Elem()
+	for _, k := range Keys() {
+		if f := specs[k.Name]; f != nil {
+			text, err := f(v.Field(k.field).String())
+			if err != nil {
+				errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
+			}
+			v.Field(k.field).SetString(text)
+		}
+	}
+	if c.Steps == 0 && c.Epochs == 0 {
+		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
+	}
+	if err := c.checkUntil(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkMessage != "0s") {
+		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
+	}
+	if c.Trace && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"trace\": net=%s has no virtual clock to trace; use net=sim", c.Net))
+	}
+	if err := c.checkEmulate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Weightless && c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
+	}
+	errs = append(errs, c.checkDeaths()...)
+	if m, err := train.Modes.Parse(c.Mode); err == nil {
+		if m.Traits(&train.Job{Mode: m}).SharedMemory && c.Net != "local" {
+			errs = append(errs, fmt.Errorf("key \"mode\": workers of %s write to memory that they share, which net=%s does not give them; use net=local", train.Modes.Name(m), c.Net))
+		}
+	}
+	if _, err := c.modelSpec(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// checkUntil refuses an end at a target that cannot come.
+func (c *Config) checkUntil() error {
+	switch {
+	case c.Until != UntilTarget:
+	case c.Target == 0:
+		return errors.New("key \"until\": until=target needs a target, the test accuracy at which the run ends; add target=0.95")
+	case c.Weightless:
+		return errors.New("key \"until\": a run with weightless=true has no accuracy that could reach a target; use until=end")
+	case c.EvalEvery == 0:
+		return errors.New("key \"until\": with eval_every=0 only the end is evaluated; add eval_every=50, the updates between evaluations")
+	}
+	return nil
+}
+
+// checkDeaths refuses deaths of workers that there are not, or on a real clock.
+func (c *Config) checkDeaths() (errs []error) {
+	d, err := parseDeaths(c.DeviceDie)
+	if err != nil || len(d) == 0 {
+		return nil // an error of parsing is told elsewhere
+	}
+	if _, err := d.of(c.Workers); err != nil {
+		errs = append(errs, fmt.Errorf("key \"device.die\": %w", err))
+	}
+	if c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"device.die\": on net=%s workers die for real, or not at all; use net=sim", c.Net))
+	}
+	return errs
+}
+
+// modelSpec is the model with the dropout key applied.
+func (c Config) modelSpec() (nn.Spec, error) {
+	m, err := nn.Models.Parse(c.Model)
+	if err != nil || c.Dropout < 0 {
+		return m, nil // a parse error is told elsewhere
+	}
+	v := reflect.New(reflect.TypeOf(m)).Elem()
+	v.Set(reflect.ValueOf(m))
+	f := v.FieldByName("Dropout")
+	if !f.IsValid() {
+		return nil, fmt.Errorf("key \"dropout\": model %s has none", c.Model)
+	}
+	f.SetFloat(c.Dropout)
+	return v.Interface().(nn.Spec), nil
+}
+
+// Places holds the folders data are looked for in.
+type Places struct {
+	Dir   string // --data-dir or GRADLAB_DATA
+	Cache string // the user's cache; "": the default
+	Shelf *Shelf // data sets opened before; nil: none
+
+	// Warn, if set, is told of samples that are left out because they cannot be
+	// read. Several goroutines may call it at a time.
+	Warn func(string)
+
+	Codecs *coding.Meter  // measures codecs that no table has; nil: that is an error
+	Rates  *coding.Record // of the run that is made again; nil: of none
+}
+
+// Build makes the job of a configuration: data opened, model built, everything
+// checked against everything else.
+func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, error) {
+	ds, err := c.Open(at, progress)
+	if err != nil {
+		return nil, err
+	}
+	j, _, err := c.Assemble(ds, at)
+	return j, err
+}
+
+// CheckAll refuses runs that cannot work, and runs that would be the same under
+// two names, all of them at once, before one has begun. Data that cannot be opened are the business of the run that needs them.
+func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
+	var errs []error
+	var same checkSame
+	BuildAll(runs, at, progress, func(r Run, j *train.Job, err error) {
+		if err == nil {
+			if err := same.add(r, j); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		var bad *Error
+		if errors.As(err, &bad) {
+			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// BuildAll makes the job of every run, one after the other, and opens each data
+// set once. The error of a configuration that cannot run is a *Error.
+func BuildAll(runs []Run, at Places, progress func(data.Progress), each func(Run, *train.Job, error)) {
+	if at.Shelf == nil {
+		at.Shelf = &Shelf{}
+	}
+	for _, r := range runs {
+		j, err := r.Config.Build(at, progress)
+		each(r, j, err)
+	}
+}
+
+// imageNet is the number of training samples by which runs without weights count
+// their epochs.
+const imageNet = 1_281_167
+
+// Open opens the data set of a configuration, from the shelf if it is there; of a run
+// without weights, one that has a size alone. progress, unless nil, hears of downloads.
+func (c Config) Open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
+	if c.Weightless {
+		p, err := c.timingProfile()
+		if err != nil {
+			return sgd.Dataset{}, &Error{fmt.Errorf("key \"weightless\": %w", err)}
+		}
+		return p.Samples(imageNet), nil
+	}
+	return at.Shelf.get(c, func() (sgd.Dataset, error) {
+		ds, err := data.Open(c.Data, data.Options{
+			Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
+			Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+			Unreadable: c.Unreadable, Warn: at.Warn, Validation: c.Validation,
+		})
+		if c.Validation > 0 {
+			ds.Note = strings.TrimPrefix(fmt.Sprintf("%s; accuracy is that on %d training samples held out (validation=%v), not on the test set", ds.Note, testLen(ds), c.Validation), "; ")
+		}
+		return ds, err
+	})
+}
+
+// testLen is the number of samples that are evaluated.
+func testLen(ds sgd.Dataset) int {
+	if ds.Test == nil { // it could not be opened
+		return 0
+	}
+	return ds.Test.Len()
+}
+
+// Assemble makes the job over a data set, checked against everything else, and what
+// prices its codecs. The error of a configuration that cannot run is a *Error.
+func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, error) {
+	model, err := c.model(ds.Train)
+	if err != nil {
+		return nil, nil, &Error{err}
+	}
+	timing, err := c.timing()
+	if err != nil {
+		return nil, nil, &Error{err}
+	}
+	prices, err := c.CodecPrices(at)
+	if err != nil {
+		return nil, nil, &Error{err}
+	}
+	timing.Codec = prices.timing()
+	cycle, _ := time.ParseDuration(c.Cycle)
+	j := &train.Job{
+		Model: model, Data: ds,
+		Optimizer: sgd.Optimizers.MustParse(c.Optimizer), Schedule: lrschedule.Specs.MustParse(c.Schedule),
+		Codec: compress.Families.MustParse(c.Codec), DownCodec: compress.Families.MustParse(c.DownCodec),
+		Mode: train.Modes.MustParse(c.Mode), Policy: staleness.Policies.MustParse(c.Policy),
+		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
+		Placement: ps.Placements.MustParse(c.Placement),
+		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
+		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Seed: c.Seed, EvalEvery: c.EvalEvery,
+		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
+		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
+		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
+	}
+	if c.Until == UntilTarget {
+		j.Until = c.Target
+	}
+	if c.Net == "grpc" { // a process each
+		j.Here = 1
+	}
+	j.Updates = c.Steps
+	if j.Updates == 0 {
+		j.Updates = max(1, int(c.Epochs*float64(ds.Train.Len())/float64(j.Samples())+0.5))
+	}
+	j.Prepare()
+	if err := j.Check(); err != nil {
+		return nil, nil, &Error{err}
+	}
+	if err := prices.Err(); err != nil { // the check asked for every price
+		return nil, nil, &Error{err}
+	}
+	return j, prices, nil
+}
+
+// model is what is trained, on samples like those of a source.
+func (c Config) model(from sgd.Source) (sgd.Model, error) {
+	if c.Weightless {
+		p, err := c.timingProfile()
+		if err != nil {
+			return nil, &Error{fmt.Errorf("key \"weightless\": %w", err)}
+		}
+		return p.Model(), nil
+	}
+	spec, err := c.modelSpec()
+	if err != nil {
+		return nil, err
+	}
+	model, err := spec.New(from.Shape(), from.Classes())
+	if err != nil {
+		return nil, &Error{fmt.Errorf("key \"model\": %w", err)}
+	}
+	if model, err = c.computeAs(model); err != nil {
+		return nil, &Error{err}
+	}
+	if c.Timing != "model" {
+		flops, err := c.timedFLOPs(from)
+		if err != nil {
+			return nil, &Error{fmt.Errorf("key \"timing\": %w", err)}
+		}
+		model = timedAs{model, flops}
+	}
+	return model, nil
+}
+
+// timingProfile is the profile that key timing names.
+func (c Config) timingProfile() (*profile.Profile, error) {
+	s, err := profile.Profiles.Parse(c.Timing)
+	if err != nil {
+		return nil, fmt.Errorf("wants key \"timing\" to name a profile (gradlab list profiles), not %q", c.Timing)
+	}
+	return s.Profile(), nil
+}
+
+// computeAs applies the keys that say how a model computes.
+func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
+	precision, err := nn.ParsePrecision(c.Precision)
+	if err != nil {
+		return nil, fmt.Errorf("key \"precision\": %w", err)
+	}
+	o := nn.Options{Precision: precision, LossScale: c.LossScale, NoWinograd: !c.Winograd}
+	if o == (nn.Options{}) {
+		return m, nil
+	}
+	net, ok := m.(*nn.Net)
+	if !ok {
+		if precision == nn.Float32 && c.LossScale == 0 {
+			return m, nil // without convolutions
+		}
+		return nil, fmt.Errorf("keys \"precision\" and \"loss_scale\": model %s computes in float32 only", c.Model)
+	}
+	if net, err = net.With(o); err != nil {
+		return nil, fmt.Errorf("key \"loss_scale\": %w", err)
+	}
+	return net, nil
+}
+
+// timing is what the virtual clock bills for computing.
+func (c Config) timing() (train.Timing, error) {
+	slow, err := train.ParseSlow(c.DeviceSlow)
+	if err != nil {
+		return train.Timing{}, fmt.Errorf("key \"device.slow\": %w", err)
+	}
+	if n := slow.Workers(); n > c.Workers {
+		return train.Timing{}, fmt.Errorf("key \"device.slow\": %s is %d slow workers, of %d there are", c.DeviceSlow, n, c.Workers)
+	}
+	law := train.Laws.MustParse(c.DeviceLaw)
+	if t, ok := law.(train.Trace); ok {
+		if law, err = t.Load(); err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device.law\": %w", err)
+		}
+	}
+	flops := c.DeviceFLOPS
+	if c.Device != "none" {
+		p, err := c.timingProfile()
+		if err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+		}
+		d, err := hardware.LoadDevice(c.Device)
+		if err != nil {
+			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+		}
+		flops, _ = d.FLOPS(p)
+	}
+	if c.Workers > 1 {
+		flops /= 1 + c.DeviceOverhead
+	}
+	return train.Timing{FLOPS: flops, Input: c.DeviceInput, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
+		Apply: c.DeviceApply}, nil
+}
+
+func (c Config) runID() uint64 {
+	h := c.everyKey()
+	var b [8]byte
+	copy(b[:], h)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// timedFLOPs is the operations of a forward pass that the virtual clock bills,
+// layer by layer: those of a profile or, on the samples there are, of a model.
+func (c Config) timedFLOPs(data sgd.Source) ([]float64, error) {
+	if s, err := profile.Profiles.Parse(c.Timing); err == nil {
+		flops := s.Profile().MACs
+		for i := range flops {
+			flops[i] *= 2
+		}
+		return flops, nil
+	}
+	m, err := nn.Models.MustParse(c.Timing).New(data.Shape(), data.Classes())
+	if err != nil {
+		return nil, err
+	}
+	return m.SpanFLOPs(), nil
+}
+
+// timedAs is a model whose virtual time is that of another one: the other's
+// operations, spread over this one's spans in proportion.
+type timedAs struct {
+	sgd.Model
+	flops []float64
+}
+
+// SpanFLOPs implements sgd.Model.
+func (t timedAs) SpanFLOPs() []float64 {
+	own := t.Model.SpanFLOPs()
+	sum, other := 0.0, 0.0
+	for _, f := range own {
+		sum += f
+	}
+	for _, f := range t.flops {
+		other += f
+	}
+	out := make([]float64, len(own))
+	for i := range own {
+		if sum > 0 {
+			out[i] = own[i] * other / sum
+		} else {
+			out[i] = other / float64(len(own))
+		}
+	}
+	return out
+}
+
+// Place puts workers, and so many servers behind them, on virtual hosts: the host of
+// each rank.
+func (c Config) Place(servers int) []int {
+	hosts := (c.Workers + c.NetworkPerHost - 1) / c.NetworkPerHost
+	var place []int
+	for w := range c.Workers {
+		place = append(place, w/c.NetworkPerHost)
+	}
+	for s := range servers {
+		if c.NetworkColocate {
+			place = append(place, s%hosts)
+		} else {
+			place = append(place, hosts+s/c.NetworkPerHost)
+		}
+	}
+	return place
+}
+
+// LongestWait is how long a rank of a run on a real clock waits for another that lives:
+// for replicas that warm up, a straggler's steps, or the observer, who evaluates
+// before it lets go on from a mark. The dead are noticed by other means.
+const LongestWait = 24 * time.Hour
+
+// NewNet makes the net of a configuration whose ranks all run in this process, so many
+// of them servers. A virtual clock begins at start.
+func (c Config) NewNet(servers int, start time.Duration) comm.Net {
+	if c.Net == "local" {
+		return c.Emulated(&local.Net{Deadline: LongestWait})
+	}
+	latency, message := c.delays()
+	dies, _ := parseDeaths(c.DeviceDie)
+	killed, _ := dies.of(c.Workers)
+	n := &sim.Net{Start: start, Deaths: killed, Network: &sim.Fair{
+		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
+		Place: c.Place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+	}}
+	if c.NetworkModel == "fifo" {
+		n.Network = &sim.FIFO{Bandwidth: c.NetworkBandwidth, Latency: latency}
+	}
+	return n
+}

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// A cluster on the command line replaces what a recipe, or the folder of a run,
+// says of the keys that it sets; what is said beside it stands.
+func TestClusterOverRecipe(t *testing.T) {
+	const recipe = "about: a test\ntiming: resnet50\nnetwork.bandwidth: 1e8\nnetwork.latency: 7us\ndevice.slow: 1x10\ndevice.flops: 5e9\n"
+	of := func(text string, over ...string) (Config, error) {
+		t.Helper()
+		r, err := ParseRecipe("test", "test.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := r.Runs(over, false)
+		if err != nil {
+			return Config{}, err
+		}
+		return runs[0].Config, nil
+	}
+	daint, err := of(recipe, "cluster=piz-daint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := string(daint.YAML())
+	for _, c := range []struct {
+		text string
+		over []string
+		want string
+	}{
+		{recipe, nil, "device=none device.flops=5e+09 device.slow=1x10 network.bandwidth=1e+08 network.latency=7µs network.colocate=false"},
+		{recipe, []string{"cluster=piz-daint"}, "device=p100-daint device.slow=1x10 network.bandwidth=2.52e+09 network.latency=30µs network.colocate=true"},
+		{recipe, []string{"network.latency=1us", "cluster=piz-daint"}, "device=p100-daint network.bandwidth=2.52e+09 network.latency=1µs"},
+		{recipe + "cluster: piz-daint\n", nil, "device=p100-daint device.slow=1x10 network.bandwidth=1e+08 network.latency=7µs network.colocate=true"},
+		{recipe + "cluster: piz-daint\n", []string{"cluster=minsky"}, "network.per_host=4 device.jitter=0.0245 network.colocate=false device.slow=1x10"},
+		{folder, []string{"cluster=minsky"}, "network.per_host=4 device.jitter=0.0245 network.colocate=false device.overhead=0 device.slow=1x10"},
+		{folder, []string{"cluster=none"}, "device=none device.jitter=0 device.overhead=0 network.colocate=false device.slow=1x10"},
+		{folder, []string{"device.flops=1e12"}, "device=none device.flops=1e+12 cluster=piz-daint network.bandwidth=2.52e+09"},
+		{folder, []string{"device=none", "device.flops=1e12"}, "device=none device.flops=1e+12"},
+	} {
+		got, err := of(c.text, c.over...)
+		if err != nil {
+			t.Errorf("%v: %v", c.over, err)
+			continue
+		}
+		for _, kv := range strings.Fields(c.want) {
+			k, v, _ := strings.Cut(kv, "=")
+			if got.Get(k) != v {
+				t.Errorf("%v: %s=%s, want %s", c.over, k, got.Get(k), v)
+			}
+		}
+	}
+	// A variant that gives a speed, and a quick form, are not held to the device of
+	// what they are laid over.
+	for _, c := range []struct{ text, want string }{
+		{"cluster: piz-daint\nruns:\n  - {name: a, device: {flops: 5e9}}\n", "none"},
+		{"cluster: piz-daint\nruns:\n  - {name: a, device: k80-p2, device.flops: 5e9}\n", "k80-p2"},
+		{"cluster: piz-daint\nruns:\n  - {name: a, device.jitter: 0.5}\n", "p100-daint"},
+	} {
+		if got, err := of("timing: resnet50\n" + c.text); err != nil || got.Device != c.want {
+			t.Errorf("%s: device %s, want %s, %v", c.text, got.Device, c.want, err)
+		}
+	}
+	if _, err := of(recipe, "device=p100", "device.flops=1e12"); err == nil || !strings.Contains(err.Error(), "exclude each other") {
+		t.Errorf("two speeds: %v", err)
+	}
+}

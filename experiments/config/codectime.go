@@ -1,0 +1,232 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// codecTime is what key device.codec says: how long codecs take on the virtual
+// cluster.
+type codecTime struct {
+	rate  float64 // bytes of gradient a second, whatever the codec; 0: see table
+	table string  // by name, or a file; measured, here; free: nothing takes any time
+	times float64 // so many times as fast as the table's core; 0: as the device is beside it
+}
+
+const (
+	codecsMeasured = "measured" // by the table that comes with gradlab
+	codecsHere     = "here"     // on this machine
+)
+
+// CodecsFree is the value of key device.codec at which codecs take no time.
+const CodecsFree = "free"
+
+// parseCodecTime reads free, measured, here, a table's name or file, any of them
+// behind a factor as in 40xmeasured, or a rate.
+func parseCodecTime(text string) (codecTime, error) {
+	text = strings.TrimSpace(text)
+	if text == CodecsFree {
+		return codecTime{table: CodecsFree}, nil
+	}
+	if rate, err := parseBandwidth(text); err == nil && rate >= 0 && !math.IsInf(rate, 0) {
+		if rate == 0 { // as it was written before there was a word for it
+			return codecTime{table: CodecsFree}, nil
+		}
+		return codecTime{rate: rate}, nil
+	}
+	c := codecTime{table: text}
+	if factor, rest, ok := strings.Cut(text, "x"); ok {
+		if times, err := strconv.ParseFloat(factor, 64); err == nil {
+			if !(times > 0) || math.IsInf(times, 0) {
+				return c, fmt.Errorf("want a factor of more than 0 before the x, not %s", factor)
+			}
+			c.times, c.table = times, rest
+		}
+	}
+	if c.table == codecsMeasured || c.table == codecsHere || strings.HasSuffix(c.table, ".yaml") || slices.Contains(hardware.Codecs(), c.table) {
+		return c, nil
+	}
+	return c, fmt.Errorf("want measured, free, a rate such as 1GB/s, here (measured on this machine), a table (%s) or the file of one (.yaml), or so many times a table's speed such as 40xmeasured; not %q",
+		strings.Join(hardware.Codecs(), ", "), text)
+}
+
+// String is the text parseCodecTime reads.
+func (c codecTime) String() string {
+	switch {
+	case c.rate > 0:
+		return bandwidthText(c.rate)
+	case c.times > 0:
+		return strconv.FormatFloat(c.times, 'g', -1, 64) + "x" + c.table
+	}
+	return c.table
+}
+
+// hashed is the text that stands for it in a configuration's hash: that of the
+// number it was before. Codecs were free by default then, so what is free has the
+// names it had.
+func (c codecTime) hashed() string {
+	if c.table == CodecsFree {
+		return ""
+	}
+	if c.rate > 0 {
+		return strconv.FormatFloat(c.rate, 'g', -1, 64)
+	}
+	return c.String()
+}
+
+// hashedCodecTime is device.codec in the configuration's hash. On real clocks it
+// says nothing.
+func (c Config) hashedCodecTime() string {
+	t, err := parseCodecTime(c.DeviceCodec)
+	switch {
+	case err != nil:
+		return c.DeviceCodec
+	case c.Net != "sim":
+		return ""
+	}
+	return t.hashed()
+}
+
+// bandwidthText words bytes a second without loss.
+func bandwidthText(rate float64) string {
+	for _, u := range []struct {
+		word string
+		size float64
+	}{{"GB/s", 1e9}, {"MB/s", 1e6}, {"kB/s", 1e3}} {
+		text := strconv.FormatFloat(rate/u.size, 'g', -1, 64)
+		if back, err := parseBandwidth(text + u.word); rate >= u.size && err == nil && back == rate {
+			return text + u.word
+		}
+	}
+	return strconv.FormatFloat(rate, 'g', -1, 64) + "B/s"
+}
+
+// CodecPrices says how long codecs take on the devices of a configuration.
+type CodecPrices struct {
+	config Config
+	rate   func(train.Coding) time.Duration // one rate for all; nil: see book
+	book   *coding.Book                     // nil: nothing takes any time, unless there is a rate
+}
+
+// CodecPrices makes what key device.codec says of the virtual cluster. On real
+// clocks nothing is billed.
+func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
+	p := &CodecPrices{config: c}
+	if c.Net != "sim" {
+		return p, nil
+	}
+	t, err := parseCodecTime(c.DeviceCodec)
+	switch {
+	case err != nil || t.table == CodecsFree:
+		return p, err
+	case t.rate > 0:
+		p.rate = train.FlatRate(t.rate)
+		return p, nil
+	}
+	var tables []*hardware.CodecTable
+	if at.Rates != nil && at.Rates.Key == c.DeviceCodec {
+		tables = append(tables, at.Rates.Tables...)
+	}
+	if t.table != codecsHere {
+		name := t.table
+		if name == codecsMeasured {
+			name = coding.Default
+		}
+		table, err := coding.Load(name)
+		if err != nil && len(tables) == 0 { // a file may be gone that a run was billed by
+			return nil, fmt.Errorf("key \"device.codec\": %w", err)
+		}
+		if err == nil {
+			tables = append(tables, table)
+		}
+	}
+	speed, _ := c.codecSpeed(t)
+	p.book = coding.NewBook(speed, at.Codecs, tables...)
+	return p, nil
+}
+
+// Price is the virtual time of a use of a codec.
+func (p *CodecPrices) Price(c train.Coding) time.Duration {
+	switch {
+	case p.rate != nil:
+		return p.rate(c)
+	case p.book != nil:
+		return p.book.Price(c)
+	}
+	return 0
+}
+
+// timing is Price, or nil where nothing is billed.
+func (p *CodecPrices) timing() func(train.Coding) time.Duration {
+	if p.rate == nil && p.book == nil {
+		return nil
+	}
+	return p.Price
+}
+
+// Err is the first use that could not be priced.
+func (p *CodecPrices) Err() error {
+	if p.book == nil {
+		return nil
+	}
+	if err := p.book.Err(); err != nil {
+		return fmt.Errorf("key \"device.codec\": %w", err)
+	}
+	return nil
+}
+
+// Record is the rates that were asked for; nil: none.
+func (p *CodecPrices) Record() *coding.Record {
+	if used := p.book.Used(); len(used) > 0 {
+		return &coding.Record{Key: p.config.DeviceCodec, Tables: used}
+	}
+	return nil
+}
+
+// String words what codecs were billed at, for readers of results; "" where the
+// clock is a real one, or nothing was to be billed.
+func (p *CodecPrices) String() string { return p.config.CodecsBilled(p.book.Used()) }
+
+// codecSpeed is how fast the device codes beside the core of a table, and where
+// that is from.
+func (c Config) codecSpeed(t codecTime) (coding.Speed, string) {
+	if t.times > 0 {
+		return coding.Speed{Times: t.times}, "as stated"
+	}
+	if c.Device != "none" {
+		if d, err := hardware.LoadDevice(c.Device); err == nil && d.Memory > 0 {
+			return coding.Speed{Memory: d.Memory}, fmt.Sprintf("memory of %s over the core's", bandwidthText(d.Memory))
+		}
+	}
+	return coding.Speed{FLOPS: c.DeviceFLOPS}, fmt.Sprintf("%.4g GFLOP/s over the core's", c.DeviceFLOPS/1e9)
+}
+
+// CodecsBilled words how codecs are billed by the tables used; "" on a real clock.
+func (c Config) CodecsBilled(used []*hardware.CodecTable) string {
+	t, err := parseCodecTime(c.DeviceCodec)
+	switch {
+	case c.Net != "sim" || err != nil:
+		return ""
+	case t.table == CodecsFree:
+		return "codecs were not billed (device.codec=free)"
+	case t.rate > 0:
+		return fmt.Sprintf("codecs were billed at %s of gradient, whatever the codec (device.codec)", t)
+	}
+	speed, why := c.codecSpeed(t)
+	var parts []string
+	for _, u := range used {
+		parts = append(parts, fmt.Sprintf("%s (%s), devices %.3g times as fast (%s)", u.Processor, u.Name, speed.Over(u), why))
+	}
+	if parts == nil {
+		return "" // nothing was encoded
+	}
+	return "codecs were billed at rates measured on a core of " + strings.Join(parts, "; and of ")
+}

@@ -1,0 +1,31 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// What emulated NICs and devices cannot show is refused, by the key that asks for
+// it.
+func TestEmulateRefuses(t *testing.T) {
+	for _, c := range [][]string{
+		{`"emulate"`, "net=sim"},
+		{`"emulate"`, "net=local", "mode=hogwild"},
+		{`"network.rack"`, "net=local", "network.rack=2"},
+		{`"network.per_host"`, "net=grpc", "network.per_host=2"},
+		{`"network.stream"`, "net=grpc", "network.stream=1Gbps"},
+		{`"network.model"`, "net=grpc", "network.model=fifo"},
+		{`"network.colocate"`, "net=grpc", "network.colocate=true"},
+	} {
+		cfg := Default()
+		for _, kv := range append(c[1:], "emulate=true") {
+			k, v, _ := strings.Cut(kv, "=")
+			if err := cfg.Set(k, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cfg.Resolve(); err == nil || !strings.Contains(err.Error(), "key "+c[0]) {
+			t.Errorf("%v: error %v does not name key %s", c[1:], err, c[0])
+		}
+	}
+}

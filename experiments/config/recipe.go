@@ -1,0 +1,473 @@
+package config
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+//go:embed recipes/*.yaml
+var recipeFiles embed.FS
+
+// Recipe is a file of runs: keys common to all, lists of values along which
+// runs multiply, named variants, and a smaller form for a quick look.
+//
+//	about: one line
+//	base: quickstart                # a recipe that this one is laid over; see inherit.go
+//	model: mlp                      # a key of Config
+//	codec: [raw, bf16]              # an axis: one run for each value
+//	runs:                           # variants: keys laid over the common ones
+//	  - {name: fixed, optimizer: sgd}
+//	  - {name: adagrad, optimizer: adagrad}
+//	quick: {steps: 100}             # laid over the common keys with --quick;
+//	                                # a variant may have a quick of its own
+type Recipe struct {
+	Name  string
+	About string
+	keys  []assignment
+	runs  [][]assignment
+	names []string
+	small [][]assignment // of the variants
+	quick []assignment
+}
+
+// assignment is a key with one value, or several along an axis.
+type assignment struct {
+	key    string
+	values []string
+	where  string // file:line, or "command line"
+}
+
+// Run is one run of a recipe, resolved.
+type Run struct {
+	Name   string // variant and the values along the axes: "codec=raw,seed=2"
+	Config Config
+}
+
+// RecipeNames lists the embedded recipes.
+func RecipeNames() []string {
+	files, _ := recipeFiles.ReadDir("recipes")
+	var out []string
+	for _, f := range files {
+		out = append(out, strings.TrimSuffix(f.Name(), ".yaml"))
+	}
+	sort.Strings(out)
+	return out
+}
+
+// LoadRecipe reads an embedded recipe by name, or a file by path (anything with
+// a slash, or ending in .yaml or .yml).
+func LoadRecipe(name string) (*Recipe, error) { return loadRecipe(name, nil) }
+
+func loadRecipe(name string, chain []string) (*Recipe, error) {
+	file, b, err := recipeText(name)
+	if err != nil {
+		return nil, err
+	}
+	base := filepath.Base(file)
+	return parseRecipe(strings.TrimSuffix(base, filepath.Ext(base)), file, b, append(slices.Clone(chain), identity(name)))
+}
+
+// recipeText is what a recipe's file holds, and its name in messages.
+func recipeText(name string) (file string, b []byte, err error) {
+	if isPath(name) {
+		if b, err = os.ReadFile(name); err != nil {
+			return "", nil, fmt.Errorf("recipe: %w", err)
+		}
+		return name, b, nil
+	}
+	if b, err = recipeFiles.ReadFile(path.Join("recipes", name+".yaml")); err != nil {
+		return "", nil, fmt.Errorf("no recipe named %q; %s (a file is given with its path, such as ./my.yaml)", name, registry.Suggest(name, RecipeNames()))
+	}
+	return name + ".yaml", b, nil
+}
+
+// ParseRecipe reads a recipe. It is strict: an unknown key, a wrong type or a
+// value out of range is an error that names file, line, key and what is
+// allowed; all errors are told at once. The recipe that it is based on is read
+// too.
+func ParseRecipe(name, file string, b []byte) (*Recipe, error) {
+	return parseRecipe(name, file, b, []string{identity(file)})
+}
+
+// parseRecipe is ParseRecipe for a recipe that others, whose identities are the
+// chain, are based on; the last of them is its own.
+func parseRecipe(name, file string, b []byte, chain []string) (*Recipe, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	r := &Recipe{Name: name}
+	if len(doc.Content) == 0 {
+		return r, nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: want keys and values at the top", file, root.Line)
+	}
+	retireKept(root)
+	var errs []error
+	top := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
+	seen := map[string]bool{}
+	var base *Recipe
+	noRuns := false
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		k, v := root.Content[i], root.Content[i+1]
+		if own := slices.Contains([]string{"about", "base", "quick", "runs"}, k.Value); own && seen[k.Value] {
+			errs = append(errs, fmt.Errorf("%s:%d: key %q is given twice", file, k.Line, k.Value))
+			continue
+		}
+		seen[k.Value] = true
+		switch k.Value {
+		case "about":
+			r.About = v.Value
+		case "base":
+			var err error
+			if base, err = loadBase(file, v, chain); err != nil {
+				errs = append(errs, err)
+			}
+		case "quick":
+			as, err := assignments(file, v)
+			r.quick = as
+			errs = append(errs, err...)
+		case "runs":
+			if v.Kind != yaml.SequenceNode {
+				errs = append(errs, fmt.Errorf("%s:%d: key \"runs\": want a list of variants", file, v.Line))
+				continue
+			}
+			noRuns = len(v.Content) == 0
+			for _, item := range v.Content {
+				label, rest := "", &yaml.Node{Kind: yaml.MappingNode, Line: item.Line}
+				var small []assignment
+				for j := 0; item.Kind == yaml.MappingNode && j+1 < len(item.Content); j += 2 {
+					if item.Content[j].Value == "name" {
+						label = item.Content[j+1].Value
+						continue
+					}
+					if item.Content[j].Value == "quick" {
+						as, err := assignments(file, item.Content[j+1])
+						small = as
+						errs = append(errs, err...)
+						continue
+					}
+					rest.Content = append(rest.Content, item.Content[j], item.Content[j+1])
+				}
+				if label == "" {
+					errs = append(errs, fmt.Errorf("%s:%d: a variant needs a name", file, item.Line))
+				} else if slices.Contains(r.names, label) { // they would pass for repeats of each other
+					errs = append(errs, fmt.Errorf("%s:%d: there are two variants named %q", file, item.Line, label))
+				}
+				as, err := assignments(file, rest)
+				errs = append(errs, err...)
+				r.runs, r.names, r.small = append(r.runs, as), append(r.names, label), append(r.small, small)
+			}
+		default:
+			top.Content = append(top.Content, k, v)
+		}
+	}
+	as, err := assignments(file, top)
+	r.keys = as
+	if base != nil {
+		r.layOn(base, noRuns)
+	}
+	return r, errors.Join(append(errs, err...)...)
+}
+
+// assignments reads a mapping of keys. Nested mappings spell dotted keys:
+// device: {flops: 1e11} is device.flops. Viper resolves them; the node tree
+// gives line numbers.
+func assignments(file string, n *yaml.Node) ([]assignment, []error) {
+	if n.Kind != yaml.MappingNode {
+		return nil, []error{fmt.Errorf("%s:%d: want keys and values", file, n.Line)}
+	}
+	if len(n.Content) == 0 {
+		return nil, nil
+	}
+	var errs []error
+	lines := map[string]int{}
+	order := []string{}
+	walkKeys(n, "", func(key string, line int) {
+		if first, dup := lines[key]; dup {
+			errs = append(errs, fmt.Errorf("%s:%d: key %q is given twice, first in line %d", file, line, key, first))
+			return
+		}
+		order = append(order, key)
+		lines[key] = line
+	})
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	b, err := yaml.Marshal(n)
+	if err != nil {
+		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
+	}
+	v := viper.New()
+	v.SetConfigType("yaml")
+	if err := v.ReadConfig(bytes.NewReader(b)); err != nil {
+		return nil, []error{fmt.Errorf("%s:%d: %w", file, n.Line, err)}
+	}
+	var out []assignment
+	for _, key := range order {
+		where := fmt.Sprintf("%s:%d", file, lines[key])
+		var values []string
+		switch x := v.Get(key).(type) {
+		case []any:
+			for _, e := range x {
+				values = append(values, fmt.Sprint(e))
+			}
+			if len(x) == 0 {
+				errs = append(errs, fmt.Errorf("%s: key %q has an empty list", where, key))
+				continue
+			}
+		case nil:
+			errs = append(errs, fmt.Errorf("%s: key %q has no value", where, key))
+			continue
+		default:
+			values = []string{fmt.Sprint(x)}
+		}
+		a := assignment{key, values, where}
+		if err := a.check(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out, errs
+}
+
+func walkKeys(n *yaml.Node, prefix string, f func(key string, line int)) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		key := strings.ToLower(prefix + k.Value)
+		if v.Kind == yaml.MappingNode {
+			walkKeys(v, key+".", f)
+			continue
+		}
+		f(key, k.Line)
+	}
+}
+
+func (a assignment) check() error {
+	var errs []error
+	for _, v := range a.values {
+		c := Default()
+		if err := c.Set(a.key, v); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a.where, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Runs resolves the recipe under overrides such as "codec=raw,topk(keep=0.1)"
+// (see Values). An override of a key replaces what the recipe says about it, in
+// variants too; giving an axis one value leaves one run along it.
+func (r *Recipe) Runs(overrides []string, quick bool) ([]Run, error) {
+	var errs []error
+	var axes []Axis
+	for _, o := range overrides {
+		key, text, ok := strings.Cut(o, "=")
+		key = strings.ToLower(strings.TrimSpace(key))
+		if !ok || strings.ContainsAny(key, "( ") {
+			errs = append(errs, fmt.Errorf("command line: %q is not key=value", o))
+			continue
+		}
+		values := []string{""}
+		if strings.TrimSpace(text) != "" {
+			var err error
+			if values, err = Values(text); err != nil {
+				errs = append(errs, fmt.Errorf("command line: key %q: %w", key, err))
+				continue
+			}
+		}
+		axes = append(axes, Axis{key, values})
+	}
+	runs, err := r.Along(axes, quick)
+	if errs = append(errs, err); errors.Join(errs...) != nil {
+		return nil, errors.Join(errs...) // all of them: who mends one is not told of the next
+	}
+	return runs, nil
+}
+
+// Along is Runs for overrides whose values are multiplied out.
+func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
+	layer := slices.Clone(r.keys)
+	if quick {
+		layer = layOver(layer, speed(r.quick))
+	}
+	var errs []error
+	var over []assignment
+	var only []string
+	for _, x := range axes {
+		key := x.Key
+		if key == "run" && len(r.runs) > 0 {
+			only = x.Values
+			continue
+		}
+		a := assignment{key, x.Values, "command line"}
+		if err := a.check(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		over = overlay(over, []assignment{a})
+	}
+	over, err := speedOfItsOwn(over)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	chosen := []int{-1} // indices of variants; −1: the common keys alone
+	if len(r.runs) > 0 {
+		chosen = chosen[:0]
+		for i := range r.runs {
+			chosen = append(chosen, i)
+		}
+	}
+	if only != nil {
+		chosen = chosen[:0]
+		for _, w := range only {
+			i := slices.Index(r.names, w)
+			if i < 0 {
+				return nil, fmt.Errorf("command line: recipe %s has no run named %q; %s", r.Name, w, registry.Suggest(w, r.names))
+			}
+			chosen = append(chosen, i)
+		}
+	}
+	var out []Run
+	for _, i := range chosen {
+		keys, name := layer, ""
+		if i >= 0 {
+			keys, name = layOver(keys, speed(r.runs[i])), r.names[i]
+			if quick {
+				keys = layOver(keys, speed(r.small[i]))
+			}
+		}
+		keys = layOver(keys, over)
+		n := 1
+		for _, a := range keys {
+			if n *= len(a.values); len(out)+n > maxRuns {
+				return nil, fmt.Errorf("recipe %s has more than %d runs", r.Name, maxRuns)
+			}
+		}
+		// A cluster sets other keys, which those of its layer and above change.
+		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b, "cluster") - first(a, "cluster") })
+		expand(keys, Run{Name: name, Config: Default()}, &out, &errs)
+	}
+	return out, errors.Join(errs...)
+}
+
+// first is 1 if an assignment is to the key.
+func first(a assignment, key string) int {
+	if a.key == key {
+		return 1
+	}
+	return 0
+}
+
+// maxRuns bounds what axes multiply to.
+const maxRuns = 10_000
+
+// layOver is overlay for layers that are complete: a cluster in the top one takes
+// away what the base says of the keys that it sets, or the base's cluster set.
+func layOver(base, top []assignment) []assignment {
+	is := func(a assignment) bool { return a.key == "cluster" }
+	if i := slices.IndexFunc(top, is); i >= 0 {
+		names := top[i].values
+		if j := slices.IndexFunc(base, is); j >= 0 {
+			names = slices.Concat(names, base[j].values)
+		}
+		set := map[string]bool{}
+		for _, name := range names {
+			if c, err := hardware.LoadCluster(name); err == nil {
+				for _, a := range c.Assignments() {
+					set[a[0]] = true
+				}
+			}
+		}
+		base = slices.DeleteFunc(slices.Clone(base), func(a assignment) bool { return set[a.key] })
+	}
+	return overlay(base, top)
+}
+
+// speed sees that device.flops in a layer is not that of a device which a layer
+// below, or its cluster, names.
+func speed(layer []assignment) []assignment {
+	flops := slices.IndexFunc(layer, func(a assignment) bool { return a.key == "device.flops" })
+	if flops < 0 || slices.ContainsFunc(layer, func(a assignment) bool { return a.key == "device" }) {
+		return layer
+	}
+	return append(slices.Clone(layer), assignment{"device", []string{"none"}, layer[flops].where})
+}
+
+// speedOfItsOwn is speed for the command line, which cannot give both.
+func speedOfItsOwn(over []assignment) ([]assignment, error) {
+	find := func(key string) int { return slices.IndexFunc(over, func(a assignment) bool { return a.key == key }) }
+	flops, device := find("device.flops"), find("device")
+	if flops >= 0 && device >= 0 && !slices.Equal(over[device].values, []string{"none"}) {
+		return nil, fmt.Errorf("%s: device and device.flops exclude each other: a device has its own speed", over[flops].where)
+	}
+	return speed(over), nil
+}
+
+// overlay lays top over base: a key keeps its place and takes the new values.
+// steps and epochs exclude each other, so the later one resets the other.
+func overlay(base, top []assignment) []assignment {
+	out := slices.Clone(base)
+	for _, t := range top {
+		if other := map[string]string{"steps": "epochs", "epochs": "steps"}[t.key]; other != "" && !slices.Equal(t.values, []string{"0"}) {
+			out = slices.DeleteFunc(out, func(a assignment) bool { return a.key == other })
+		}
+		if i := slices.IndexFunc(out, func(a assignment) bool { return a.key == t.key }); i >= 0 {
+			out[i] = t
+		} else {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// expand multiplies the axes out.
+func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
+	if len(keys) == 0 {
+		if err := run.Config.Resolve(); err != nil {
+			*errs = append(*errs, fmt.Errorf("run %q: %w", run.Name, err))
+		}
+		*out = append(*out, run)
+		return
+	}
+	a := keys[0]
+	for _, v := range a.values {
+		next := run
+		if err := next.Config.Set(a.key, v); err != nil {
+			*errs = append(*errs, fmt.Errorf("%s: %w", a.where, err))
+			continue
+		}
+		if a.key == "steps" && next.Config.Steps > 0 {
+			next.Config.Epochs = 0
+		}
+		if len(a.values) > 1 {
+			if next.Name != "" {
+				next.Name += ","
+			}
+			next.Name += a.key + "=" + next.Config.Show(a.key)
+		}
+		expand(keys[1:], next, out, errs)
+	}
+}
+
+// WithoutSeed is a run's name without its seed: what its repeats share.
+func WithoutSeed(name string) string {
+	parts := slices.DeleteFunc(registry.SplitTop(name), func(p string) bool { return strings.HasPrefix(p, "seed=") })
+	return strings.Join(parts, ",")
+}

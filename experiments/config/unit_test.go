@@ -1,0 +1,71 @@
+package config
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestShow(t *testing.T) {
+	for _, c := range []struct{ key, text, want string }{
+		{"network.bandwidth", "1Gbps", "1Gbps"},
+		{"network.bandwidth", "1.25e8", "1Gbps"},
+		{"network.bandwidth", "125MB/s", "1Gbps"},
+		{"network.bandwidth", "10 Gb/s", "10Gbps"},
+		{"network.bandwidth", "2.5Gbps", "2.5Gbps"},
+		{"network.bandwidth", "10B/s", "10B/s"},
+		{"network.stream", "0", "0"},
+		{"network.inside", "1e10", "80Gbps"},
+		{"device.apply", "800MB/s", "800MB/s"},
+		{"device.flops", "1e11", "100GFLOPS"},
+		{"device.flops", "15T", "15TFLOPS"},
+		{"network.latency", "50us", "50µs"},
+		{"workers", "8", "8"},
+		{"network.bandwidth", "123456789", "987.654312Mbps"},
+		{"device.apply", "0", "0"},
+		{"device.codec", "measured", "measured"},
+		{"target", "0.95", "0.95"},
+		{"codec", "topk(keep=0.01)", "topk(keep=0.01)"},
+	} {
+		conf := Default()
+		if err := conf.Set(c.key, c.text); err != nil {
+			t.Fatal(err)
+		}
+		if got := conf.Show(c.key); got != c.want {
+			t.Errorf("%s=%s is shown as %s, want %s", c.key, c.text, got, c.want)
+		}
+	}
+}
+
+// What is shown is read as the same value, whatever it is.
+func TestShownValuesAreReadAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Default()
+		x := rapid.OneOf(rapid.Float64Range(1, 1e18), rapid.Map(rapid.Int64Range(1, 1<<40), func(i int64) float64 { return float64(i) / 8 })).Draw(t, "x")
+		c.NetworkBandwidth, c.DeviceFLOPS, c.DeviceApply = max(1, x), max(1, x), x
+		for _, k := range Keys() {
+			d := Default()
+			if err := d.Set(k.Name, c.Show(k.Name)); err != nil || d.Get(k.Name) != c.Get(k.Name) {
+				t.Fatalf("%s is %s, shown as %s, which is read as %s: %v", k.Name, c.Get(k.Name), c.Show(k.Name), d.Get(k.Name), err)
+			}
+		}
+	})
+}
+
+func TestShowName(t *testing.T) {
+	for old, want := range map[string]string{
+		"network.bandwidth=1.25e+08":                                        "network.bandwidth=1Gbps",
+		"codec=topk(keep=0.1,index=rice),network.bandwidth=1.25e+09,seed=2": "codec=topk(keep=0.1,index=rice),network.bandwidth=10Gbps,seed=2",
+		"device.flops=1e+11":                                                "device.flops=100GFLOPS",
+		"network.bandwidth=1Gbps":                                           "network.bandwidth=1Gbps",
+		"":                                                                  "",
+		"local SGD, H = 8":                                                  "local SGD, H = 8",
+		"a ,  b,lr=1.25e+08":                                                "a ,  b,lr=1.25e+08",
+		"network.bandwidth=fast,x=1":                                        "network.bandwidth=fast,x=1",
+		"fixed,network.latency=50µs":                                        "fixed,network.latency=50µs",
+	} {
+		if got := ShowName(old); got != want {
+			t.Errorf("%q is shown as %q, want %q", old, got, want)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gradlab/gradlab/internal/registry"
+)
+
+// Axis is a key and the values it takes, one run for each.
+type Axis struct {
+	Key    string
+	Values []string
+}
+
+// Values reads the values of an axis, separated by commas outside brackets. Makers
+// stand for several: range(1,4) and range(0,1,0.25) are numbers from … up to and
+// with …, lin(0,1,5) so many numbers in equal steps, log(1e-4,1e-1,4) so many in
+// equal ratios, double(1,64) doublings, choice(a,b) a list within the list. They
+// may stand for a value by themselves or inside spec text,
+//
+//	topk(keep=choice(0.01,0.1))   topk(keep=0.01), topk(keep=0.1)
+//
+// where several multiply, the last one fastest. Text in double quotes is taken as
+// it is, without the quotes: "log(0.5)" is a part named log.
+func Values(text string) ([]string, error) {
+	var out []string
+	for _, v := range splitQuoted(text) {
+		more, err := makeAll(v, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v, err)
+		}
+		if len(out)+len(more) > maxValues {
+			return nil, fmt.Errorf("%s: more than %d values", v, maxValues)
+		}
+		out = append(out, more...)
+	}
+	if len(out) == 0 || slices.Contains(out, "") {
+		return nil, fmt.Errorf("a value is missing in %q", text)
+	}
+	return out, nil
+}
+
+// Makers lists the names that stand for several values.
+func Makers() []string { return slices.Sorted(maps.Keys(makers)) }
+
+// maxValues bounds what an axis multiplies to, maxNested how deep makers stand in
+// each other.
+const (
+	maxValues = 10_000
+	maxNested = 16
+)
+
+// splitQuoted is registry.SplitTop that takes quoted text as one.
+func splitQuoted(s string) []string {
+	var out []string
+	hidden := []byte(s) // with what is quoted out of sight
+	for i, quoted := 0, false; i < len(hidden); i++ {
+		switch {
+		case hidden[i] == '"':
+			quoted = !quoted
+		case quoted:
+			hidden[i] = '_'
+		}
+	}
+	at := 0
+	for _, part := range registry.SplitTop(string(hidden)) {
+		at += strings.Index(string(hidden[at:]), part)
+		out = append(out, s[at:at+len(part)])
+		at += len(part)
+	}
+	return out
+}
+
+// makeAll multiplies out what makers in text stand for.
+func makeAll(text string, depth int) ([]string, error) {
+	if depth > maxNested {
+		return nil, fmt.Errorf("makers stand more than %d deep in each other", maxNested)
+	}
+	out := []string{""}
+	add := func(parts ...string) error {
+		if len(out)*len(parts) > maxValues {
+			return fmt.Errorf("more than %d values", maxValues)
+		}
+		var next []string
+		for _, head := range out {
+			for _, tail := range parts {
+				next = append(next, head+tail)
+			}
+		}
+		out = next
+		return nil
+	}
+	for i := 0; i < len(text); {
+		if text[i] == '"' {
+			end := strings.IndexByte(text[i+1:], '"')
+			if end < 0 {
+				return nil, errors.New(`a double quote has no other`)
+			}
+			_ = add(text[i+1 : i+1+end])
+			i += end + 2
+			continue
+		}
+		word := wordAt(text[i:])
+		if word == "" {
+			_ = add(text[i : i+1])
+			i++
+			continue
+		}
+		open := i + len(word)
+		rest := strings.TrimLeft(text[open:], " ")
+		do := makers[word]
+		if do == nil || !strings.HasPrefix(rest, "(") {
+			_ = add(word)
+			i = open
+			continue
+		}
+		open = len(text) - len(rest)
+		end := closing(text, open)
+		if end < 0 {
+			return nil, fmt.Errorf("the bracket after %s is not closed", word)
+		}
+		made, err := do(splitQuoted(text[open+1 : end]))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", word, err)
+		}
+		var all []string
+		for _, m := range made {
+			inner := []string{m}
+			if word == "choice" { // of others, each may have some
+				if inner, err = makeAll(m, depth+1); err != nil {
+					return nil, err
+				}
+			}
+			if all = append(all, inner...); len(all) > maxValues {
+				return nil, fmt.Errorf("more than %d values", maxValues)
+			}
+		}
+		if err := add(all...); err != nil {
+			return nil, err
+		}
+		i = end + 1
+	}
+	return out, nil
+}
+
+// wordAt is the word that text begins with, "" if it begins with none.
+func wordAt(text string) string {
+	if i := strings.IndexAny(text, "()[],=\" \t\n"); i >= 0 {
+		return text[:i]
+	}
+	return text
+}
+
+// closing is where the bracket that opens at a position closes, −1 if nowhere.
+func closing(text string, at int) int {
+	depth, quoted := 0, false
+	for ; at < len(text); at++ {
+		switch c := text[at]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '(' || c == '[':
+			depth++
+		case c == ')' || c == ']':
+			if depth--; depth == 0 {
+				return at
+			}
+		}
+	}
+	return -1
+}
+
+var makers = map[string]func(args []string) ([]string, error){
+	"choice": func(args []string) ([]string, error) {
+		if len(args) == 0 || slices.Contains(args, "") {
+			return nil, errors.New("want choice(value,value,…)")
+		}
+		return args, nil
+	},
+	"range": func(args []string) ([]string, error) {
+		x, err := floats(args, "range(from,to) or range(from,to,step)", 2, 3)
+		if err != nil {
+			return nil, err
+		}
+		step := 1.0
+		if len(x) == 3 {
+			step = x[2]
+		}
+		if !(step > 0) || x[1] < x[0] {
+			return nil, errors.New("want a step above 0 and an end that is not below the beginning")
+		}
+		n := math.Floor((x[1]-x[0])/step*(1+1e-12) + 1e-9)
+		return spaced(n+1, func(i float64) float64 { return x[0] + i*step })
+	},
+	"lin": func(args []string) ([]string, error) {
+		x, err := floats(args, "lin(from,to,count)", 3, 3)
+		if err != nil {
+			return nil, err
+		}
+		if x[2] < 2 || x[2] != math.Trunc(x[2]) || x[0] == x[1] {
+			return nil, errors.New("want two unequal numbers and a count of at least 2")
+		}
+		return spaced(x[2], func(i float64) float64 { return x[0] + (x[1]-x[0])*i/(x[2]-1) })
+	},
+	"double": func(args []string) ([]string, error) {
+		x, err := floats(args, "double(from,to)", 2, 2)
+		if err != nil {
+			return nil, err
+		}
+		if !(x[0] > 0) || x[1] < x[0] {
+			return nil, errors.New("want a beginning above 0 and an end that is not below it")
+		}
+		return spaced(math.Floor(math.Log2(x[1]/x[0])+1e-9)+1, func(i float64) float64 { return x[0] * math.Exp2(i) })
+	},
+	"log": func(args []string) ([]string, error) {
+		x, err := floats(args, "log(from,to,count)", 3, 3)
+		if err != nil {
+			return nil, err
+		}
+		if !(x[0] > 0) || !(x[1] > 0) || x[2] < 2 || x[2] != math.Trunc(x[2]) {
+			return nil, errors.New("want two numbers above 0 and a count of at least 2")
+		}
+		return spaced(x[2], func(i float64) float64 { return x[0] * math.Pow(x[1]/x[0], i/(x[2]-1)) })
+	},
+}
+
+func floats(args []string, form string, least, most int) ([]float64, error) {
+	if len(args) < least || len(args) > most {
+		return nil, fmt.Errorf("want %s", form)
+	}
+	var out []float64
+	for _, a := range args {
+		x, err := strconv.ParseFloat(a, 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("want %s with numbers, not %q", form, a)
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// spaced writes n numbers, without the noise of their last digits.
+func spaced(n float64, at func(i float64) float64) ([]string, error) {
+	if n > maxValues {
+		return nil, fmt.Errorf("more than %d values", maxValues)
+	}
+	var out []string
+	for i := range int(n) {
+		x, _ := strconv.ParseFloat(strconv.FormatFloat(at(float64(i)), 'g', 12, 64), 64)
+		out = append(out, strconv.FormatFloat(x, 'f', -1, 64))
+	}
+	return out, nil
+}
