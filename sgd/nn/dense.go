@@ -18,8 +18,9 @@ import (
 // A ReLU behind it, and a dropout behind that, are done in the same pass: what
 // either sets to zero has no gradient, so y alone says what to do.
 type Dense struct {
-	Out  int
-	Init Init // nil is He
+	Out    int
+	Init   Init // nil is He
+	NoBias bool
 }
 
 func (l Dense) bind(b *builder, x int) (int, error) {
@@ -28,15 +29,21 @@ func (l Dense) bind(b *builder, x int) (int, error) {
 		return 0, fmt.Errorf("nn: %s needs at least one output, not %d", name, l.Out)
 	}
 	n := b.shape(x).Len()
-	d := &dense{in: n, out: l.Out}
+	d := &dense{in: n, out: l.Out, bias: -1}
 	d.weight = b.claim(name+".weight", sgd.Weight, l.Out, n, l.Init.fans(n, l.Out), 2*float64(n)*float64(l.Out))
+	if !b.values[x].planar {
+		b.places[d.weight] = b.shape(x)
+	}
+	if l.NoBias {
+		return b.emit(d, x, sgd.Shape{C: 1, H: 1, W: l.Out}, d.weight), nil
+	}
 	d.bias = b.claim(name+".bias", sgd.Bias, 1, l.Out, constant(0), 0)
 	return b.emit(d, x, sgd.Shape{C: 1, H: 1, W: l.Out}, d.weight, d.bias), nil
 }
 
 type dense struct {
 	in, out      int
-	weight, bias int // spans
+	weight, bias int // spans; bias is −1 without
 	relu         bool
 	drop         *dropout // nil without
 }
@@ -57,7 +64,12 @@ type denseOp struct {
 
 func (d *denseOp) forward(r *run, p *microbatch) {
 	gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.weights(d.weight), d.in, p.y, d.out)
-	f32.BiasReLU(p.y, r.param(d.bias), d.relu)
+	switch {
+	case d.bias >= 0:
+		f32.BiasReLU(p.y, r.param(d.bias), d.relu)
+	case d.relu:
+		f32.ReLU(p.y, p.y)
+	}
 	if d.drop != nil && r.train {
 		d.drop.mask(r, p, p.y, p.y)
 	}
@@ -67,10 +79,15 @@ func (d *denseOp) backward(r *run, p *microbatch) {
 	if d.drop != nil {
 		f32.Scale(p.dy, d.drop.scale)
 	}
-	clear(d.db)
-	biasGrad(d.db, p, d.relu)
-	for i, v := range d.db {
-		r.slope(d.bias)[i] = float32(v)
+	switch {
+	case d.bias >= 0:
+		clear(d.db)
+		biasGrad(d.db, p, d.relu)
+		for i, v := range d.db {
+			r.slope(d.bias)[i] = float32(v)
+		}
+	case d.relu:
+		f32.ReLUGrad(p.dy, p.dy, p.y)
 	}
 	gemm(r.threads, true, false, d.out, d.in, r.n, p.dy, d.out, p.x, d.in, r.slope(d.weight), d.in)
 	if p.dx != nil {

@@ -7,92 +7,167 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// ResNet18 and ResNet50 are the ImageNet ResNets (He et al. 2015, table 1). A
-// 7×7 convolution and a 3×3 maximum, both with stride 2, stand before four stages of blocks
-// with 64, 128, 256 and 512 channels, the grid halved between stages, and a
-// mean over the grid. A block is
+// BasicResNet is the options of the ImageNet ResNets of basic blocks, ResNet18 and
+// ResNet34 (He et al. 2015, table 1): a 7×7 convolution and a 3×3 maximum, both with
+// stride 2, four stages of blocks with 64, 128, 256 and 512 channels, the grid halved
+// between stages, and a mean over the grid. A block is
 //
-//	basic:      ReLU(s + BN(conv 3×3(ReLU(BN(conv 3×3(x))))))
-//	bottleneck: ReLU(s + BN(conv 1×1(ReLU(BN(conv 3×3(ReLU(BN(conv 1×1(x)))))))))
+//	ReLU(s + BN(conv 3×3(ReLU(BN(conv 3×3(x))))))
 //
-// where the bottleneck's last convolution has four times the channels. The
-// shortcut s is x, or BN(conv 1×1(x)) where shapes differ. Bottlenecks halve
-// the grid in the 3×3 convolution, as everybody does by now (v1.5): the paper's
-// 1×1 would throw three quarters of x away.
-//
-// On 3×224×224 with 1000 classes they have 11,689,512 and 25,557,032 trainable
-// values, and 1.8 and 4.1 billion multiply-adds.
+// The shortcut s is x, or BN(conv 1×1(x)) where shapes differ. On 3×224×224 with 1000
+// classes they have 11,689,512 and 21,797,672 trainable values, and 1.8 and 3.7
+// billion multiply-adds.
 //
 // With stem=cifar a 3×3 convolution with stride 1 and no maximum stand in front, as
-// is customary for 32×32. resnet18(stem=cifar) is the network of PowerSGD's figures
+// is customary for 32×32: resnet18(stem=cifar) is the network of PowerSGD's figures
 // (Vogels et al. 2019), with 11,173,962 trainable values for 10 classes and 0.56
 // billion multiply-adds. On it
 // powersgd of rank 1, 2 and 4 sends 183,740, 329,040 and 619,640 bytes of gradient a
 // step, 243, 136 and 72 times less than raw.
+type BasicResNet struct {
+	ZeroGamma  bool    `doc:"start the last scale of each block at 0"`
+	Smoothing  float64 `doc:"label smoothing in [0, 1)"`
+	Init       string  `doc:"first weights: he (fan-in, Glorot's classifier) or goyal (fan-out, classifier N(0, 0.01²))"`
+	Stem       string  `doc:"what stands in front: imagenet (7×7 convolution and maximum, stride 2 each) or cifar (3×3 convolution, stride 1)"`
+	BNMomentum float64 `spec:"bn_momentum" doc:"weight of a batch in the running statistics of batch norms; 1: no moving average, but the last batches' statistics; 0: 0.1"`
+	Ghost      int     `doc:"samples of a worker's batch that share batch-norm statistics (ghost batch norm); 0: all"`
+}
+
+// BottleneckResNet is the options of the ImageNet ResNets of bottlenecks, ResNet50,
+// ResNet101 and ResNet152: those of BasicResNet with blocks
+//
+//	ReLU(s + BN(conv 1×1(ReLU(BN(conv 3×3(ReLU(BN(conv 1×1(x)))))))))
+//
+// whose last convolution has four times the channels. They have 25,557,032,
+// 44,549,160 and 60,192,808 trainable values, and 4.1, 7.8 and 11.5 billion
+// multiply-adds.
+//
+// By default bottlenecks halve the grid in the 3×3 convolution, as everybody does by
+// now (v1.5, and torchvision). With version=v1 it is the first 1×1, as in the paper,
+// which throws three quarters of x away and computes less: 3.8 billion in ResNet-50.
+type BottleneckResNet struct {
+	ZeroGamma  bool    `doc:"start the last scale of each block at 0"`
+	Smoothing  float64 `doc:"label smoothing in [0, 1)"`
+	Init       string  `doc:"first weights: he (fan-in, Glorot's classifier) or goyal (fan-out, classifier N(0, 0.01²))"`
+	Stem       string  `doc:"what stands in front: imagenet (7×7 convolution and maximum, stride 2 each) or cifar (3×3 convolution, stride 1)"`
+	Version    string  `doc:"which convolution of a block halves the grid: v1.5 (the 3×3, as in torchvision) or v1 (the first 1×1, as in the paper)"`
+	BNMomentum float64 `spec:"bn_momentum" doc:"weight of a batch in the running statistics of batch norms; 1: no moving average, but the last batches' statistics; 0: 0.1"`
+	Ghost      int     `doc:"samples of a worker's batch that share batch-norm statistics (ghost batch norm); 0: all"`
+}
+
+// The ImageNet ResNets, by depth.
 type (
-	ResNet18 struct {
-		ZeroGamma bool    `doc:"start the last scale of each block at 0"`
-		Smoothing float64 `doc:"label smoothing in [0, 1)"`
-		Init      string  `doc:"first weights: he (fan-in, Glorot's classifier) or goyal (fan-out, classifier N(0, 0.01²))"`
-		Stem      string  `doc:"what stands in front: imagenet (7×7 convolution and maximum, stride 2 each) or cifar (3×3 convolution, stride 1)"`
-	}
-	ResNet50 struct {
-		ZeroGamma bool    `doc:"start the last scale of each block at 0"`
-		Smoothing float64 `doc:"label smoothing in [0, 1)"`
-		Init      string  `doc:"first weights: he (fan-in, Glorot's classifier) or goyal (fan-out, classifier N(0, 0.01²))"`
-		Stem      string  `doc:"what stands in front: imagenet (7×7 convolution and maximum, stride 2 each) or cifar (3×3 convolution, stride 1)"`
-	}
+	ResNet18  BasicResNet
+	ResNet34  BasicResNet
+	ResNet50  BottleneckResNet
+	ResNet101 BottleneckResNet
+	ResNet152 BottleneckResNet
 )
 
 var (
 	_ = Models.Add("resnet18", "ImageNet ResNet-18 with batch norm, 11.7 M parameters", ResNet18{Init: "he", Stem: "imagenet"})
-	_ = Models.Add("resnet50", "ImageNet ResNet-50 v1.5 with batch norm, 25.6 M parameters", ResNet50{Init: "he", Stem: "imagenet"})
+	_ = Models.Add("resnet34", "ImageNet ResNet-34 with batch norm, 21.8 M parameters", ResNet34{Init: "he", Stem: "imagenet"})
+	_ = Models.Add("resnet50", "ImageNet ResNet-50 v1.5 with batch norm, 25.6 M parameters", ResNet50{Init: "he", Stem: "imagenet", Version: "v1.5"})
+	_ = Models.Add("resnet101", "ImageNet ResNet-101 v1.5 with batch norm, 44.5 M parameters", ResNet101{Init: "he", Stem: "imagenet", Version: "v1.5"})
+	_ = Models.Add("resnet152", "ImageNet ResNet-152 v1.5 with batch norm, 60.2 M parameters", ResNet152{Init: "he", Stem: "imagenet", Version: "v1.5"})
 )
 
 // Validate checks the options.
-func (m ResNet18) Validate() error {
-	return errors.Join(checkSmoothing(m.Smoothing), checkInit(m.Init), checkStem(m.Stem))
-}
+func (m ResNet18) Validate() error { return BasicResNet(m).validate() }
+
+// Validate checks the options.
+func (m ResNet34) Validate() error { return BasicResNet(m).validate() }
+
+// Validate checks the options.
+func (m ResNet50) Validate() error { return BottleneckResNet(m).validate() }
+
+// Validate checks the options.
+func (m ResNet101) Validate() error { return BottleneckResNet(m).validate() }
+
+// Validate checks the options.
+func (m ResNet152) Validate() error { return BottleneckResNet(m).validate() }
 
 // New builds the model for inputs of any shape.
 func (m ResNet18) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return imageNet(in, classes, m.Smoothing, m.Init, m.Stem, []int{2, 2, 2, 2}, 1, func(width, stride int) Sequential {
-		return Sequential{
-			Conv{Out: width, Kernel: 3, Stride: stride, Pad: 1, NoBias: true, Init: residualInits[m.Init].conv}, BatchNorm{}, ReLU{},
-			Conv{Out: width, Kernel: 3, Pad: 1, NoBias: true, Init: residualInits[m.Init].conv}, BatchNorm{ZeroScale: m.ZeroGamma},
-		}
-	})
+	return BasicResNet(m).build(in, classes, 2, 2, 2, 2)
 }
 
-// Validate checks the options.
-func (m ResNet50) Validate() error {
-	return errors.Join(checkSmoothing(m.Smoothing), checkInit(m.Init), checkStem(m.Stem))
+// New builds the model for inputs of any shape.
+func (m ResNet34) New(in sgd.Shape, classes int) (sgd.Model, error) {
+	return BasicResNet(m).build(in, classes, 3, 4, 6, 3)
 }
 
 // New builds the model for inputs of any shape.
 func (m ResNet50) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	return imageNet(in, classes, m.Smoothing, m.Init, m.Stem, []int{3, 4, 6, 3}, 4, func(width, stride int) Sequential {
+	return BottleneckResNet(m).build(in, classes, 3, 4, 6, 3)
+}
+
+// New builds the model for inputs of any shape.
+func (m ResNet101) New(in sgd.Shape, classes int) (sgd.Model, error) {
+	return BottleneckResNet(m).build(in, classes, 3, 4, 23, 3)
+}
+
+// New builds the model for inputs of any shape.
+func (m ResNet152) New(in sgd.Shape, classes int) (sgd.Model, error) {
+	return BottleneckResNet(m).build(in, classes, 3, 8, 36, 3)
+}
+
+func (m BasicResNet) validate() error {
+	return errors.Join(checkSmoothing(m.Smoothing), checkInit(m.Init), checkStem(m.Stem), m.norm().check())
+}
+
+func (m BasicResNet) norm() normed { return normed{m.BNMomentum, m.Ghost} }
+
+func (m BasicResNet) build(in sgd.Shape, classes int, blocks ...int) (sgd.Model, error) {
+	init := residualInits[m.Init]
+	r := residualNet{laws: init, norm: m.norm(), stem: m.Stem, expansion: 1}
+	return r.build(in, classes, m.Smoothing, blocks, func(width, stride int) Sequential {
 		return Sequential{
-			Conv{Out: width, Kernel: 1, NoBias: true, Init: residualInits[m.Init].conv}, BatchNorm{}, ReLU{},
-			Conv{Out: width, Kernel: 3, Stride: stride, Pad: 1, NoBias: true, Init: residualInits[m.Init].conv}, BatchNorm{}, ReLU{},
-			Conv{Out: 4 * width, Kernel: 1, NoBias: true, Init: residualInits[m.Init].conv}, BatchNorm{ZeroScale: m.ZeroGamma},
+			Conv{Out: width, Kernel: 3, Stride: stride, Pad: 1, NoBias: true, Init: init.conv}, r.norm.layer(false), ReLU{},
+			Conv{Out: width, Kernel: 3, Pad: 1, NoBias: true, Init: init.conv}, r.norm.layer(m.ZeroGamma),
+		}
+	})
+}
+
+func (m BottleneckResNet) validate() error {
+	var version error
+	if m.Version != "" && m.Version != "v1" && m.Version != "v1.5" {
+		version = fmt.Errorf(`option "version": no %q; want v1 or v1.5`, m.Version)
+	}
+	return errors.Join(checkSmoothing(m.Smoothing), checkInit(m.Init), checkStem(m.Stem), version, m.norm().check())
+}
+
+func (m BottleneckResNet) norm() normed { return normed{m.BNMomentum, m.Ghost} }
+
+func (m BottleneckResNet) build(in sgd.Shape, classes int, blocks ...int) (sgd.Model, error) {
+	init := residualInits[m.Init]
+	r := residualNet{laws: init, norm: m.norm(), stem: m.Stem, expansion: 4}
+	return r.build(in, classes, m.Smoothing, blocks, func(width, stride int) Sequential {
+		first, second := 1, stride
+		if m.Version == "v1" {
+			first, second = stride, 1
+		}
+		return Sequential{
+			Conv{Out: width, Kernel: 1, Stride: first, NoBias: true, Init: init.conv}, r.norm.layer(false), ReLU{},
+			Conv{Out: width, Kernel: 3, Stride: second, Pad: 1, NoBias: true, Init: init.conv}, r.norm.layer(false), ReLU{},
+			Conv{Out: 4 * width, Kernel: 1, NoBias: true, Init: init.conv}, r.norm.layer(m.ZeroGamma),
 		}
 	})
 }
 
 // stems is what may stand in front of the stages, by name. imagenet is the default:
 // spec text without stem is what it was.
-var stems = map[string]func(Init) Sequential{"": imageNetStem, "imagenet": imageNetStem, "cifar": cifarStem}
+var stems = map[string]func(Init, normed) Sequential{"": imageNetStem, "imagenet": imageNetStem, "cifar": cifarStem}
 
-func imageNetStem(i Init) Sequential {
+func imageNetStem(i Init, n normed) Sequential {
 	return Sequential{
-		Conv{Out: 64, Kernel: 7, Stride: 2, Pad: 3, NoBias: true, Init: i}, BatchNorm{}, ReLU{},
+		Conv{Out: 64, Kernel: 7, Stride: 2, Pad: 3, NoBias: true, Init: i}, n.layer(false), ReLU{},
 		MaxPool{Kernel: 3, Stride: 2, Pad: 1},
 	}
 }
 
-func cifarStem(i Init) Sequential {
-	return Sequential{Conv{Out: 64, Kernel: 3, Pad: 1, NoBias: true, Init: i}, BatchNorm{}, ReLU{}}
+func cifarStem(i Init, n normed) Sequential {
+	return Sequential{Conv{Out: 64, Kernel: 3, Pad: 1, NoBias: true, Init: i}, n.layer(false), ReLU{}}
 }
 
 // checkStem checks the name of one.
@@ -103,11 +178,17 @@ func checkStem(name string) error {
 	return nil
 }
 
-// imageNet is a stem, stages of blocks whose bodies end in expansion times
+// residualNet is a stem, stages of blocks whose bodies end in expansion times
 // their width, and a dense layer.
-func imageNet(in sgd.Shape, classes int, smoothing float64, laws, stem string, blocks []int, expansion int, body func(width, stride int) Sequential) (sgd.Model, error) {
-	init := residualInits[laws]
-	layers := stems[stem](init.conv)
+type residualNet struct {
+	laws      laws
+	norm      normed
+	stem      string
+	expansion int
+}
+
+func (r residualNet) build(in sgd.Shape, classes int, smoothing float64, blocks []int, body func(width, stride int) Sequential) (sgd.Model, error) {
+	layers, modules := stems[r.stem](r.laws.conv, r.norm), []string{"conv1", "bn1"}
 	channels := 64
 	for stage, n := range blocks {
 		width := 64 << stage
@@ -116,13 +197,19 @@ func imageNet(in sgd.Shape, classes int, smoothing float64, laws, stem string, b
 			if stage > 0 && block == 0 {
 				stride = 2
 			}
-			var shortcut Sequential
-			if out := expansion * width; stride != 1 || channels != out {
-				shortcut = Sequential{Conv{Out: out, Kernel: 1, Stride: stride, NoBias: true, Init: init.conv}, BatchNorm{}}
+			l := Residual{Body: body(width, stride)}
+			name := fmt.Sprintf("layer%d.%d.", stage+1, block)
+			for i := range 2 + r.expansion/4 {
+				modules = append(modules, fmt.Sprintf("%sconv%d", name, i+1), fmt.Sprintf("%sbn%d", name, i+1))
+			}
+			if out := r.expansion * width; stride != 1 || channels != out {
+				l.Shortcut = Sequential{Conv{Out: out, Kernel: 1, Stride: stride, NoBias: true, Init: r.laws.conv}, r.norm.layer(false)}
+				modules = append(modules, name+"downsample.0", name+"downsample.1")
 				channels = out
 			}
-			layers = append(layers, Residual{Body: body(width, stride), Shortcut: shortcut}, ReLU{})
+			layers = append(layers, l, ReLU{})
 		}
 	}
-	return New(in, classes, smoothing, append(layers, GlobalAvgPool{}, Dense{Out: classes, Init: init.classifier})...)
+	layers = append(layers, GlobalAvgPool{}, Dense{Out: classes, Init: r.laws.classifier})
+	return newNamed(in, classes, smoothing, append(modules, "fc"), layers)
 }

@@ -24,6 +24,9 @@ func HeOut(k rng.Key, i uint64, _, fanOut int) float64 {
 	return k.Norm(i) * math.Sqrt(2/float64(fanOut))
 }
 
+// laws is how a residual network starts its convolutions and its classifier.
+type laws struct{ conv, classifier Init }
+
 // residualInits is the laws of a residual network by name, for its convolutions
 // and its classifier.
 //
@@ -33,7 +36,7 @@ func HeOut(k rng.Key, i uint64, _, fanOut int) float64 {
 //
 // he is the default and what ResNets had before there was a choice: runs, folders
 // and spec text without init are what they were.
-var residualInits = map[string]struct{ conv, classifier Init }{
+var residualInits = map[string]laws{
 	"": {He, Glorot}, "he": {He, Glorot}, "goyal": {HeOut, Gauss(0.01)},
 }
 
@@ -48,6 +51,29 @@ func checkInit(name string) error {
 // Glorot draws uniformly from ±√(6/(fanIn+fanOut)) (Glorot and Bengio 2010).
 func Glorot(k rng.Key, i uint64, fanIn, fanOut int) float64 {
 	return (2*k.Float64(i) - 1) * math.Sqrt(6/float64(fanIn+fanOut))
+}
+
+// Torch draws uniformly from ±1/√fanIn, as PyTorch starts convolutions and dense
+// layers.
+func Torch(k rng.Key, i uint64, fanIn, _ int) float64 {
+	return (2*k.Float64(i) - 1) / math.Sqrt(float64(fanIn))
+}
+
+// Dirac starts the first in output channels of a convolution of k×k windows and in
+// input channels as copies of the input, 1 in the middle of the window and 0
+// elsewhere, and leaves the others to rest (airbench94).
+func Dirac(k, in int, rest Init) Init {
+	middle := k / 2 * (k + 1) * in // of a window, in the order ky, kx, channel
+	return func(key rng.Key, i uint64, fanIn, fanOut int) float64 {
+		row, col := int(i)/fanIn, int(i)%fanIn
+		switch {
+		case row >= in:
+			return rest(key, i, fanIn, fanOut)
+		case col == middle+row:
+			return 1
+		}
+		return 0
+	}
 }
 
 // Gauss draws from N(0, std²).

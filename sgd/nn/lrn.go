@@ -14,7 +14,7 @@ import (
 //	s_i = 1 + α/n² Σ_{j∈W(i)} x_j²,   y_i = x_i · s_i^−β
 //	dx_i = dy_i · s_i^−β − 2αβ/n² · x_i Σ_{j∈W(i)} dy_j · x_j · s_j^−β−1
 //
-// (Krizhevsky et al. 2012 normalise across channels instead.)
+// (Krizhevsky et al. 2012 normalise across channels instead: LRNAcross.)
 type LRN struct {
 	Size        int // n, odd
 	Alpha, Beta float64
@@ -64,7 +64,7 @@ func (o *lrnOp) forward(r *run, p *microbatch) {
 		o.boxSums(s, square, y)
 		for j, v := range x {
 			t := 1 + alpha*s[j]
-			w := o.power(t)
+			w := powerDown(t, o.Beta)
 			s[j], f[j], y[j] = t, w, v*w
 		}
 	}
@@ -92,13 +92,13 @@ func (o *lrnOp) backward(r *run, p *microbatch) {
 	}
 }
 
-// power is t^−β, by square roots for the usual β = 3/4.
-func (o *lrnOp) power(t float32) float32 {
-	if o.Beta == 0.75 {
+// powerDown is t^−β, by square roots for the usual β = 3/4.
+func powerDown(t float32, beta float64) float32 {
+	if beta == 0.75 {
 		r := float32(math.Sqrt(float64(t)))
 		return 1 / (r * float32(math.Sqrt(float64(r))))
 	}
-	return float32(math.Pow(float64(t), -o.Beta))
+	return float32(math.Pow(float64(t), -beta))
 }
 
 // boxSums sets dst to the sums of src, one image, over windows: first down the

@@ -24,6 +24,14 @@ func checkSmoothing(s float64) error {
 	return nil
 }
 
+// checkDropout is shared likewise.
+func checkDropout(rate float64) error {
+	if !(rate >= 0 && rate < 1) {
+		return fmt.Errorf("dropout must be in [0, 1), not %g", rate)
+	}
+	return nil
+}
+
 // checkSide names the least input a model can work on.
 func checkSide(model string, in sgd.Shape, least int) error {
 	if in.H < least || in.W < least {

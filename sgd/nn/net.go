@@ -20,7 +20,9 @@ type Net struct {
 	inits     []initial
 	flops     []float64
 	plan      *plan
-	out       int // the value of the logits
+	out       int               // the value of the logits
+	modules   []string          // PyTorch's, by layers with parameters; nil: those of the layout
+	places    map[int]sgd.Shape // of spans whose rows are h, w, c here, and c, h, w in PyTorch
 }
 
 var _ sgd.Model = (*Net)(nil)
@@ -42,6 +44,17 @@ func New(in sgd.Shape, classes int, smoothing float64, layers ...Layer) (*Net, e
 	return build(in, classes, smoothing, layers, Options{LossScale: 1})
 }
 
+// newNamed is New of layers that PyTorch knows by other names: modules has one for
+// each layer with parameters, in forward order.
+func newNamed(in sgd.Shape, classes int, smoothing float64, modules []string, layers Sequential) (*Net, error) {
+	n, err := New(in, classes, smoothing, layers...)
+	if err != nil {
+		return nil, err
+	}
+	n.modules = modules
+	return n, nil
+}
+
 func build(in sgd.Shape, classes int, smoothing float64, layers Sequential, o Options) (*Net, error) {
 	b := newBuilder(in, o)
 	out, err := layers.bind(b, 0)
@@ -54,6 +67,7 @@ func build(in sgd.Shape, classes int, smoothing float64, layers Sequential, o Op
 	return &Net{
 		in: in, classes: classes, smoothing: smoothing, layers: layers,
 		options: o, layout: b.layout, inits: b.inits, flops: b.flops, plan: newPlan(b, out), out: out,
+		places: b.places,
 	}, nil
 }
 

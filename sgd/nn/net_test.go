@@ -31,6 +31,24 @@ func TestParameterCounts(t *testing.T) {
 		{"resnet18", photo, 1000, 11689512, 1814073344},
 		{"resnet50", photo, 1000, 25557032, 4089184256},
 		{"resnet18(stem=cifar)", cifar, 10, 11173962, 555422720},
+		{"resnet34", photo, 1000, 21797672, 3663761408},
+		{"resnet50(version=v1)", photo, 1000, 25557032, 3857973248},
+		{"resnet101", photo, 1000, 44549160, 7801405440},
+		{"resnet152", photo, 1000, 60192808, 11513626624},
+		{"resnet32", cifar, 10, 464154, 68862592},
+		{"resnet56", cifar, 10, 853018, 125485696},
+		{"resnet110", cifar, 10, 1727962, 252887680},
+		{"wrn", cifar, 10, 2748890, 392612352},
+		{"wrn(28,10)", cifar, 10, 36479194, 5243328768},
+		{"wrn(40,4)", cifar, 10, 8949210, 1298582016},
+		{"vgg16", photo, 1000, 138357544, 15470264320},
+		{"vgg16(bn=true)", photo, 1000, 138365992, 15470264320},
+		{"vgg16(head=small)", cifar, 10, 14719818, 313201664},
+		{"vgg16(head=small,bn=true)", cifar, 10, 14728266, 313201664},
+		{"alexnet", photo, 1000, 61100840, 714188480},
+		{"alexnet(towers=2)", photo, 1000, 60965224, 724406816},
+		{"inception3", sgd.Shape{C: 3, H: 299, W: 299}, 1000, 23834568, 5713216096},
+		{"airbench94", cifar, 10, 1971352, 117870592}, // the whitening is frozen
 	} {
 		m, err := Models.MustParse(c.spec).New(c.in, c.classes)
 		if err != nil {
@@ -93,9 +111,14 @@ func TestGradDoesNotAllocate(t *testing.T) {
 	for spec, in := range map[string]sgd.Shape{
 		"mlp(dropout=0.2)": mnist, "lenet5": mnist, "cifar10_full": {C: 3, H: 16, W: 16}, "resnet20": {C: 3, H: 16, W: 16},
 		"resnet50": {C: 3, H: 33, W: 32}, "mnistcnn": {C: 1, H: 12, W: 12}, "quadratic": mnist,
+		"wrn(10,1,ghost=8,dropout=0.1)": {C: 3, H: 16, W: 16}, "airbench94(widths=[8,8,8])": cifar, "inception3": {C: 3, H: 75, W: 75},
 	} {
 		m, p := newPass(t, spec, in)
-		b := randomBatch(in, 10, 40)
+		n := 40
+		if spec == "inception3" {
+			n = 2
+		}
+		b := randomBatch(in, 10, n)
 		step := func() {
 			if _, err := m.Grad(context.Background(), p, b); err != nil {
 				t.Fatal(err)
@@ -113,9 +136,19 @@ func TestGradDoesNotAllocate(t *testing.T) {
 }
 
 func TestBitsDoNotDependOnThreads(t *testing.T) {
-	for _, spec := range []string{"mlp(dropout=0.3)", "lenet5", "mnistcnn", "cifar10_full", "resnet20", "resnet18", "resnet18(stem=cifar)", "resnet50"} {
+	for _, spec := range []string{"mlp(dropout=0.3)", "lenet5", "mnistcnn", "cifar10_full", "resnet20", "resnet18", "resnet18(stem=cifar)", "resnet50", "wrn(10,1,ghost=8,dropout=0.1)", "airbench94(widths=[8,8,8])", "inception3"} {
 		in := sgd.Shape{C: 3, H: 17, W: 20}
-		b := randomBatch(in, 10, 37)
+		switch {
+		case strings.HasPrefix(spec, "airbench94"):
+			in = cifar
+		case spec == "inception3":
+			in = sgd.Shape{C: 3, H: 75, W: 76}
+		}
+		n := 37
+		if spec == "inception3" {
+			n = 5
+		}
+		b := randomBatch(in, 10, n)
 		grad := func(threads, limit int) ([]float32, float64) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
 			m, p := newPass(t, spec, in)
@@ -267,13 +300,32 @@ func TestCallbacksAndErrors(t *testing.T) {
 	}
 }
 
+// leastInput is the smallest of a few shapes that a model can work on.
+func leastInput(t testing.TB, spec string) sgd.Shape {
+	t.Helper()
+	var errs []error
+	for _, in := range []sgd.Shape{{C: 2, H: 8, W: 8}, {C: 3, H: 32, W: 32}, {C: 3, H: 75, W: 75}} {
+		if _, err := Models.MustParse(spec).New(in, 10); err == nil {
+			return in
+		} else {
+			errs = append(errs, err)
+		}
+	}
+	t.Fatal(errors.Join(errs...))
+	return sgd.Shape{}
+}
+
 func TestCallbacksComeInOrder(t *testing.T) {
 	for _, spec := range Models.Names() {
-		m, p := newPass(t, spec, sgd.Shape{C: 2, H: 8, W: 8})
+		if spec == "vgg16" { // as it is it has 138 M parameters
+			spec = "vgg16(head=small)"
+		}
+		in := leastInput(t, spec)
+		m, p := newPass(t, spec, in)
 		var needed, ready []int
 		p.Need = func(s int) error { needed = append(needed, s); return nil }
 		p.Ready = func(s int) error { ready = append(ready, s); return nil }
-		if _, err := m.Grad(context.Background(), p, randomBatch(sgd.Shape{C: 2, H: 8, W: 8}, 10, 2)); err != nil {
+		if _, err := m.Grad(context.Background(), p, randomBatch(in, 10, 2)); err != nil {
 			t.Fatal(err)
 		}
 		var want []int

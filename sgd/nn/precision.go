@@ -42,7 +42,12 @@ func (n *Net) With(o Options) (*Net, error) {
 			o.LossScale = DefaultLossScale
 		}
 	}
-	return build(n.in, n.classes, n.smoothing, n.layers, o)
+	other, err := build(n.in, n.classes, n.smoothing, n.layers, o)
+	if err != nil {
+		return nil, err
+	}
+	other.modules = n.modules
+	return other, nil
 }
 
 // Precision is how a pass stores what it computes. Products and sums are
@@ -200,7 +205,7 @@ func (r *run) roundWeights(s *stage) {
 	}
 	grow(&r.rounded, len(r.params))
 	for i := s.firstSpan; i < s.firstSpan+s.spans; i++ {
-		if r.layout.Spans[i].Role == sgd.Weight {
+		if role := r.layout.Spans[i].Role; role == sgd.Weight || role == sgd.Buffer { // frozen weights are buffers
 			w := r.layout.View(r.rounded, i)
 			copy(w, r.layout.View(r.params, i))
 			r.half.round(w)
@@ -208,7 +213,7 @@ func (r *run) roundWeights(s *stage) {
 	}
 }
 
-// weights is the parameters of a span of role Weight as products read them.
+// weights is the parameters of a span as products read them.
 func (r *run) weights(span int) []float32 {
 	if r.half != nil {
 		return r.layout.View(r.rounded, span)

@@ -46,6 +46,7 @@ func TestPrecision(t *testing.T) {
 	for spec, in := range map[string]sgd.Shape{
 		"mlp(dropout=0.2)": mnist, "lenet5": mnist, "mnistcnn": {C: 1, H: 12, W: 12},
 		"cifar10_full": {C: 3, H: 16, W: 16}, "resnet20": {C: 3, H: 16, W: 16}, "resnet18": {C: 3, H: 33, W: 32},
+		"airbench94(widths=[8,8,8])": {C: 3, H: 25, W: 26}, "wrn(10,1,ghost=8)": {C: 3, H: 16, W: 16},
 	} {
 		b := randomBatch(in, 10, 40)
 		m, p := newPass(t, spec, in)
@@ -93,6 +94,36 @@ func TestPrecision(t *testing.T) {
 // TestLossScale: without a scale, small gradients of activations vanish in
 // float16, and those of all layers below them; with one they do not. A net whose
 // last weights are small has them.
+// Branches, groups and windows that are no squares keep what they share in two bytes.
+func TestPrecisionOfBranches(t *testing.T) {
+	in := sgd.Shape{C: 3, H: 12, W: 11}
+	full := mustNet(t, in, 10, 0, Conv{Out: 8, Kernel: 3, Pad: 1}, BatchNorm{}, ReLU{}, Concat{
+		{Conv{Out: 6, Kernel: 3, Pad: 1, Groups: 2}, BatchNorm{Ghost: 8}, ReLU{}},
+		{AvgPool{Kernel: 3, Stride: 1, Pad: 1}, Conv{Out: 4, Kernel: 1, KernelW: 3, PadW: 1}, ReLU{}, Conv{Out: 4, Kernel: 3, KernelW: 1, Pad: 1}},
+		{LRNAcross{Size: 3, K: 1, Alpha: 0.1, Beta: 0.75}},
+	}, GELU{}, AdaptiveAvgPool{Side: 3}, Dense{Out: 10})
+	half, err := full.With(Options{Precision: BFloat16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, params := randomBatch(in, 10, 24), make([]float32, full.layout.Size())
+	full.Init(params, 1)
+	grad := func(n *Net) (float64, []float32) {
+		p := sgd.Pass{Params: params, Grad: make([]float32, len(params)), Scratch: n.NewScratch()}
+		loss, err := n.Grad(context.Background(), p, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return loss, p.Grad
+	}
+	loss, want := grad(full)
+	l, got := grad(half)
+	const eps = 0x1p-8
+	if d := apart(full.Layout(), got, want); !(d > eps/16 && d < 6*math.Sqrt(eps)) || math.Abs(l-loss) > 4*eps*loss {
+		t.Errorf("gradient off by %.2g, loss %g, in float32 %g", d, l, loss)
+	}
+}
+
 func TestLossScale(t *testing.T) {
 	in := sgd.Shape{C: 1, H: 12, W: 12}
 	small := func(l sgd.Layout, params []float32) {

@@ -102,13 +102,17 @@ func (r *reference) layer(l Layer, x images) (images, derivative) {
 		return r.dropout(l, x)
 	case ReLU:
 		return r.relu(x)
+	case GELU:
+		return r.gelu(x)
+	case Scale:
+		return r.scale(l, x)
 	}
 	x = r.turned(x)
 	switch l := l.(type) {
 	case Conv:
 		return r.conv(l, x)
 	case BatchNorm:
-		return r.batchNorm(x)
+		return r.batchNorm(l, x)
 	case MaxPool:
 		return r.maxPool(l, x)
 	case AvgPool:
@@ -117,6 +121,12 @@ func (r *reference) layer(l Layer, x images) (images, derivative) {
 		return r.globalAvgPool(x)
 	case LRN:
 		return r.lrn(l, x)
+	case LRNAcross:
+		return r.lrnAcross(l, x)
+	case AdaptiveAvgPool:
+		return r.adaptiveAvgPool(l, x)
+	case Concat:
+		return r.concat(l, x)
 	}
 	panic(fmt.Sprintf("no reference for %T", l))
 }
@@ -214,7 +224,10 @@ func (r *reference) optionA(x images, out sgd.Shape) (images, derivative) {
 
 func (r *reference) dense(l Dense, x images) (images, derivative) {
 	w, dw := r.span()
-	b, db := r.span()
+	b, db := make([]float64, l.Out), make([]float64, l.Out)
+	if !l.NoBias {
+		b, db = r.span()
+	}
 	in := x.Len()
 	y := r.empty(sgd.Shape{C: 1, H: 1, W: l.Out})
 	for s := range r.n {
@@ -248,21 +261,26 @@ func (r *reference) conv(l Conv, x images) (images, derivative) {
 	if !l.NoBias {
 		b, db = r.span()
 	}
-	stride := max(l.Stride, 1)
-	y := r.empty(sgd.Shape{C: l.Out, H: (x.H+2*l.Pad-l.Kernel)/stride + 1, W: (x.W+2*l.Pad-l.Kernel)/stride + 1})
+	stride, groups, kw, pw := max(l.Stride, 1), max(l.Groups, 1), l.KernelW, l.PadW
+	if kw == 0 {
+		kw, pw = l.Kernel, l.Pad
+	}
+	n := x.C / groups
+	y := r.empty(sgd.Shape{C: l.Out, H: (x.H+2*l.Pad-l.Kernel)/stride + 1, W: (x.W+2*pw-kw)/stride + 1})
 	each := func(fn func(out, weight, in int)) {
 		for s := range r.n {
 			for h := range y.H {
 				for wd := range y.W {
 					for o := range y.C {
 						for ky := range l.Kernel {
-							for kx := range l.Kernel {
-								in := x.at(s, h*stride+ky-l.Pad, wd*stride+kx-l.Pad, 0)
+							for kx := range kw {
+								in := x.at(s, h*stride+ky-l.Pad, wd*stride+kx-pw, 0)
 								if in < 0 {
 									continue
 								}
-								weight, out := ((o*l.Kernel+ky)*l.Kernel+kx)*x.C, y.at(s, h, wd, o)
-								for i := range x.C {
+								in += o / (l.Out / groups) * n
+								weight, out := ((o*l.Kernel+ky)*kw+kx)*n, y.at(s, h, wd, o)
+								for i := range n {
 									fn(out, weight+i, in+i)
 								}
 							}
@@ -284,6 +302,9 @@ func (r *reference) conv(l Conv, x images) (images, derivative) {
 		})
 		for i, d := range dy {
 			db[i%l.Out] += d
+		}
+		if l.Frozen {
+			clear(dw)
 		}
 		return dx
 	}
@@ -327,48 +348,6 @@ func (r *reference) dropout(l Dropout, x images) (images, derivative) {
 		return out
 	}
 	return images{x.Shape, x.planar, apply(x.v)}, apply
-}
-
-func (r *reference) batchNorm(x images) (images, derivative) {
-	scale, dscale := r.span()
-	shift, dshift := r.span()
-	mean, dmean := r.span()
-	variance, dvariance := r.span()
-	c := len(scale)
-	m := float64(len(x.v) / c)
-	mu, sigma2 := mean, variance
-	if r.train {
-		mu, sigma2 = make([]float64, c), make([]float64, c)
-		for i, v := range x.v {
-			mu[i%c] += v / m
-		}
-		for i, v := range x.v {
-			sigma2[i%c] += (v - mu[i%c]) * (v - mu[i%c]) / m
-		}
-	}
-	for i, v := range sigma2 {
-		r.spread = min(r.spread, v/(1+mu[i]*mu[i]))
-	}
-	hat, y := make([]float64, len(x.v)), r.empty(x.Shape)
-	for i, v := range x.v {
-		hat[i] = (v - mu[i%c]) / math.Sqrt(sigma2[i%c]+normEpsilon)
-		y.v[i] = scale[i%c]*hat[i] + shift[i%c]
-	}
-	return y, func(dy []float64) []float64 {
-		for i, d := range dy {
-			dshift[i%c] += d
-			dscale[i%c] += d * hat[i]
-		}
-		dx := make([]float64, len(dy))
-		for i, d := range dy {
-			dx[i] = scale[i%c] / math.Sqrt(sigma2[i%c]+normEpsilon) * (d - dshift[i%c]/m - hat[i]*dscale[i%c]/m)
-		}
-		for i := range c {
-			dmean[i] = (mean[i] - mu[i]) / 10
-			dvariance[i] = (variance[i] - sigma2[i]*m/max(m-1, 1)) / 10
-		}
-		return dx
-	}
 }
 
 // windows calls fn for each output pixel of a pool, with the number of values

@@ -1,0 +1,169 @@
+package nn
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/data"
+)
+
+var update = flag.Bool("update", false, "write whitening.txt and files in testdata anew")
+
+// secondMoments is E[p·pᵀ] of the 2×2 patches p of images C×H×W, in the order ky, kx,
+// channel.
+func secondMoments(b sgd.Batch, s sgd.Shape) *mat.SymDense {
+	const k = 2
+	n := k * k * s.C
+	sums, patches := mat.NewSymDense(n, nil), 0
+	patch := mat.NewVecDense(n, nil)
+	for i := range b.N {
+		x := b.X[i*s.Len() : (i+1)*s.Len()]
+		for h := range s.H - k + 1 {
+			for w := range s.W - k + 1 {
+				for j := range n {
+					ky, kx, c := j/(k*s.C), j/s.C%k, j%s.C
+					patch.SetVec(j, float64(x[(c*s.H+h+ky)*s.W+w+kx]))
+				}
+				sums.SymRankOne(sums, 1, patch)
+				patches++
+			}
+		}
+	}
+	sums.ScaleSym(1/float64(patches), sums)
+	return sums
+}
+
+// The whitening filters are orthogonal, the eigenvector of the largest eigenvalue
+// first. On CIFAR-10 itself, they make the patches' values independent and of
+// variance 1, but for the ε that keeps small ones small.
+func TestWhitening(t *testing.T) {
+	dir := os.Getenv("GRADLAB_DATA")
+	if dir == "" && *update {
+		t.Fatal("GRADLAB_DATA names no folder with CIFAR-10")
+	}
+	var moments *mat.SymDense
+	if dir != "" {
+		set, err := data.Open("cifar10", data.Options{Dir: dir, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b sgd.Batch
+		if err := set.Train.Batch(sgd.Draw{N: 5000}, &b); err != nil {
+			t.Fatal(err)
+		}
+		moments = secondMoments(b, set.Train.Shape())
+	} else {
+		t.Log("GRADLAB_DATA names no folder with CIFAR-10: only what does not need it is tested")
+	}
+	if *update {
+		var e mat.EigenSym
+		if !e.Factorize(moments, true) {
+			t.Fatal("no eigenvectors")
+		}
+		var v mat.Dense
+		e.VectorsTo(&v)
+		var text strings.Builder
+		for i, l := range slices.Backward(e.Values(nil)) {
+			for j := range 12 {
+				fmt.Fprintf(&text, " %.6g", v.At(j, i)/math.Sqrt(l+5e-4))
+			}
+			text.WriteByte('\n')
+		}
+		whiteningText = text.String()
+		if err := os.WriteFile("whitening.txt", []byte(whiteningText), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	filters := whitening()
+	if len(filters) != 12 {
+		t.Fatalf("%d filters, want 12", len(filters))
+	}
+	flat := slices.Concat(filters...)
+	if len(flat) != 144 {
+		t.Fatalf("%d values, want 144", len(flat))
+	}
+	w := mat.NewDense(12, 12, flat)
+	var gram, spread mat.Dense
+	gram.Mul(w, w.T())
+	for i := range 12 {
+		for j := range 12 {
+			if scale := math.Sqrt(gram.At(i, i) * gram.At(j, j)); i != j && math.Abs(gram.At(i, j)) > 1e-4*scale {
+				t.Errorf("filters %d and %d have cosine %g", i, j, gram.At(i, j)/scale)
+			}
+		}
+		if i > 0 && gram.At(i, i) < gram.At(i-1, i-1) {
+			t.Errorf("filter %d is for a larger eigenvalue than filter %d", i, i-1)
+		}
+	}
+	if moments == nil {
+		return
+	}
+	spread.Mul(w, moments)
+	spread.Mul(&spread, w.T())
+	for i := range 12 {
+		for j := range 12 {
+			want := 0.0
+			if i == j {
+				want = 1 - 5e-4*gram.At(i, i) // λ/(λ + ε), as |filter|² is 1/(λ + ε)
+			}
+			if math.Abs(spread.At(i, j)-want) > 2e-3 {
+				t.Errorf("whitened values %d and %d have second moment %g, want %g", i, j, spread.At(i, j), want)
+			}
+		}
+	}
+}
+
+// The network starts as published: whitening frozen, convolutions as copies of their
+// input, no scales in the batch norms, and a bias of the whitening that learns.
+func TestAirbench94(t *testing.T) {
+	m, p := newPass(t, "airbench94", cifar)
+	l := m.Layout()
+	if _, err := m.Grad(t.Context(), p, randomBatch(cifar, 10, 4)); err != nil {
+		t.Fatal(err)
+	}
+	filters, frozen := l.View(p.Params, 0), l.View(p.Grad, 0)
+	for i, v := range filters {
+		if frozen[i] != 0 {
+			t.Fatalf("frozen weight %d has gradient %g", i, frozen[i])
+		}
+		if other := filters[(i+144)%288]; v != -other || v == 0 {
+			t.Fatalf("whitening weight %d is %g, its negative %g", i, v, other)
+		}
+	}
+	var names []string
+	for i, s := range l.Spans {
+		if s.Role != sgd.Buffer {
+			names = append(names, s.Name)
+		}
+		learns := slices.ContainsFunc(l.View(p.Grad, i), func(g float32) bool { return g != 0 })
+		if i > 0 && !learns {
+			t.Errorf("%s has no gradient", s.Name)
+		}
+		if s.Name == "conv3.weight" { // of 64 to 64 channels
+			for row := range s.Rows {
+				for col, v := range l.View(p.Params, i)[row*s.Cols : (row+1)*s.Cols] {
+					want := float32(0)
+					if col == 4*64+row {
+						want = 1
+					}
+					if v != want {
+						t.Fatalf("%s[%d,%d] is %g, want %g", s.Name, row, col, v, want)
+					}
+				}
+			}
+		}
+	}
+	want := strings.Fields("conv1.bias conv2.weight bn1.shift conv3.weight bn2.shift conv4.weight bn3.shift conv5.weight bn4.shift conv6.weight bn5.shift conv7.weight bn6.shift dense1.weight")
+	if !slices.Equal(names, want) {
+		t.Errorf("trainable are %v, want %v", names, want)
+	}
+}
