@@ -39,7 +39,7 @@ sgd                     : internal/f32 internal/registry
 sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd internal/registry
-sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry
+sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry internal/safetensors
 sgd/data                : sgd internal/jpeg internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 comm                    :
 comm/commtest           : comm internal/patience

@@ -73,9 +73,9 @@ type traits struct {
 type builder struct {
 	options Options
 	layout  sgd.Layout
-	inits   []initial         // per span
-	flops   []float64         // per span
-	places  map[int]sgd.Shape // of spans whose rows are h, w, c, and c, h, w elsewhere
+	inits   []initial        // per span
+	flops   []float64        // per span
+	places  map[int]rowShape // of spans whose rows are h, w, c here, and c, h, w in PyTorch
 	counts  map[string]int
 	values  []value
 	nodes   []node
@@ -83,7 +83,7 @@ type builder struct {
 
 // newBuilder is an empty program whose value 0 is a batch of shape in.
 func newBuilder(in sgd.Shape, o Options) *builder {
-	return &builder{options: o, places: map[int]sgd.Shape{}, counts: map[string]int{}, values: []value{{shape: in, planar: true}}}
+	return &builder{options: o, places: map[int]rowShape{}, counts: map[string]int{}, values: []value{{shape: in, planar: true}}}
 }
 
 // name numbers the layers of one kind: conv1, conv2, ….

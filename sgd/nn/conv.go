@@ -52,14 +52,14 @@ func (l Conv) bind(b *builder, x int) (int, error) {
 		return 0, fmt.Errorf("nn: %s cuts %d channels in and %d out into %d groups; both must be multiples of it", name, in.C, l.Out, l.Groups)
 	}
 	out := sgd.Shape{C: l.Out, H: (in.H+2*l.Pad-l.Kernel)/l.Stride + 1, W: (in.W+2*l.PadW-l.KernelW)/l.Stride + 1}
-	channels, window := in.C/l.Groups, l.Kernel*l.KernelW
-	taps, fanOut := window*channels, l.Out/l.Groups*window
+	channels, pixels := in.C/l.Groups, l.Kernel*l.KernelW
+	taps, fanOut := pixels*channels, l.Out/l.Groups*pixels
 	role := sgd.Weight
 	if l.Frozen {
 		role = sgd.Buffer
 	}
 	weight := b.claim(name+".weight", role, l.Out, taps, l.Init.fans(taps, fanOut), 2*float64(out.Len())*float64(taps))
-	b.places[weight] = sgd.Shape{C: channels, H: l.Kernel, W: l.KernelW}
+	b.places[weight] = rowShape{Shape: sgd.Shape{C: channels, H: l.Kernel, W: l.KernelW}}
 	spans, bias := []int{weight}, -1
 	if !l.NoBias {
 		bias = b.claim(name+".bias", sgd.Bias, 1, l.Out, constant(0), 0)

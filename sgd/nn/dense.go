@@ -32,7 +32,7 @@ func (l Dense) bind(b *builder, x int) (int, error) {
 	d := &dense{in: n, out: l.Out, bias: -1}
 	d.weight = b.claim(name+".weight", sgd.Weight, l.Out, n, l.Init.fans(n, l.Out), 2*float64(n)*float64(l.Out))
 	if !b.values[x].planar {
-		b.places[d.weight] = b.shape(x)
+		b.places[d.weight] = rowShape{Shape: b.shape(x), flat: true}
 	}
 	if l.NoBias {
 		return b.emit(d, x, sgd.Shape{C: 1, H: 1, W: l.Out}, d.weight), nil

@@ -20,9 +20,9 @@ type Net struct {
 	inits     []initial
 	flops     []float64
 	plan      *plan
-	out       int               // the value of the logits
-	modules   []string          // PyTorch's, by layers with parameters; nil: those of the layout
-	places    map[int]sgd.Shape // of spans whose rows are h, w, c here, and c, h, w in PyTorch
+	out       int              // the value of the logits
+	modules   []string         // PyTorch's, by layers with parameters; nil: those of the layout
+	places    map[int]rowShape // see builder
 }
 
 var _ sgd.Model = (*Net)(nil)

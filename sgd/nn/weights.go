@@ -1,0 +1,215 @@
+package nn
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/safetensors"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Weights of a net as a safetensors file that PyTorch understands: load_file and
+// load_state_dict read it, and what save_file writes of a state_dict is read here.
+//
+// Tensors have the names of torchvision's networks where torchvision has the network
+// (ResNets of ImageNet, VGG-16, AlexNet in one column, Inception-v3), and elsewhere
+// those of the layout with PyTorch's endings: conv1.weight, bn1.weight, bn1.bias,
+// bn1.running_mean, bn1.running_var, dense1.weight.
+//
+//	here                                          there
+//	convolution: rows of ky, kx, in               out × in × ky × kx
+//	dense layer behind images: rows of h, w, c    out × (c·h·w)
+//	scale, shift, mean, var of a batch norm       weight, bias, running_mean, running_var
+
+// rowShape is the row of a span: C×H×W values there, in the order h, w, c here.
+type rowShape struct {
+	sgd.Shape
+	flat bool // one dimension there: a dense layer
+}
+
+// endings of tensors, by those of spans.
+var endings = map[string]string{"weight": "weight", "bias": "bias", "scale": "weight", "shift": "bias", "mean": "running_mean", "var": "running_var"}
+
+// torchTensor is a span as PyTorch has it.
+type torchTensor struct {
+	name  string
+	shape []int
+	place rowShape // C is 0: as it is here
+}
+
+// torchTensors lists the tensors of the spans.
+func (n *Net) torchTensors() []torchTensor {
+	var out []torchTensor
+	module, last := -1, ""
+	for i, s := range n.layout.Spans {
+		layer, ending, _ := strings.Cut(s.Name, ".")
+		if layer != last {
+			module, last = module+1, layer
+		}
+		name := layer
+		if n.modules != nil {
+			name = n.modules[module]
+		}
+		t := torchTensor{name: name + "." + endings[ending], shape: []int{s.Cols}}
+		if place, ok := n.places[i]; ok {
+			t.place = place
+		}
+		switch {
+		case t.place.C > 0 && !t.place.flat:
+			t.shape = []int{s.Rows, t.place.C, t.place.H, t.place.W}
+		case ending == "weight":
+			t.shape = []int{s.Rows, s.Cols}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// each calls fn for every value of rows rows: where it lies here, and there.
+func (t torchTensor) each(rows, cols int, fn func(here, there int)) {
+	p := t.place
+	if p.C == 0 {
+		for i := range rows * cols {
+			fn(i, i)
+		}
+		return
+	}
+	for row := range rows {
+		at := row * cols
+		for h := range p.H {
+			for w := range p.W {
+				for c := range p.C {
+					fn(at+(h*p.W+w)*p.C+c, at+(c*p.H+h)*p.W+w)
+				}
+			}
+		}
+	}
+}
+
+// Weights encodes params, of the layout's size, as a safetensors file of float32
+// tensors with PyTorch's names and shapes.
+func (n *Net) Weights(params []float32) ([]byte, error) {
+	if len(params) != n.layout.Size() {
+		return nil, fmt.Errorf("nn: weights of %d values, the layout has %d", len(params), n.layout.Size())
+	}
+	f := safetensors.File{Meta: map[string]string{"format": "pt"}}
+	for i, t := range n.torchTensors() {
+		s := n.layout.Spans[i]
+		here, there := n.layout.View(params, i), make([]float32, s.Len())
+		t.each(s.Rows, s.Cols, func(a, b int) { there[b] = here[a] })
+		f.Tensors = append(f.Tensors, safetensors.Tensor{Name: t.name, DType: "F32", Shape: t.shape, Data: f32.AppendBytes(nil, there)})
+	}
+	return f.Encode(nil)
+}
+
+// trained is in front of the names in the files of runs, whose tensors are spans.
+const trained = "param/"
+
+// SetWeights sets params, of the layout's size, from a safetensors file: one with
+// PyTorch's names and shapes, as Weights writes, or the model.safetensors of a run.
+// Tensors may be of float64, float32, bfloat16 or float16. Every span must be there,
+// and nothing else but num_batches_tracked and torchvision's auxiliary classifier
+// (AuxLogits), which are left out. On an error params is as it was.
+func (n *Net) SetWeights(params []float32, file []byte) error {
+	if len(params) != n.layout.Size() {
+		return fmt.Errorf("nn: weights for %d values, the layout has %d", len(params), n.layout.Size())
+	}
+	f, err := safetensors.Decode(file)
+	if err != nil {
+		return fmt.Errorf("nn: %w", err)
+	}
+	there := map[string]safetensors.Tensor{}
+	own := false
+	for _, t := range f.Tensors {
+		if !strings.HasSuffix(t.Name, "num_batches_tracked") && !strings.HasPrefix(t.Name, "AuxLogits.") {
+			there[t.Name] = t
+			own = own || strings.HasPrefix(t.Name, trained)
+		}
+	}
+	var missing, wrong []string
+	filled := make([]float32, len(params))
+	for i, want := range n.torchTensors() {
+		s := n.layout.Spans[i]
+		if own {
+			want = torchTensor{name: trained + s.Name, shape: []int{s.Rows, s.Cols}}
+		}
+		t, ok := there[want.name]
+		delete(there, want.name)
+		switch {
+		case !ok:
+			missing = append(missing, want.name)
+			continue
+		case !slices.Equal(t.Shape, want.shape):
+			wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", t.Name, t.Shape, want.shape))
+			continue
+		}
+		values, err := floats(t)
+		if err != nil {
+			wrong = append(wrong, err.Error())
+			continue
+		}
+		here := n.layout.View(filled, i)
+		want.each(s.Rows, s.Cols, func(a, b int) { here[a] = values[b] })
+	}
+	switch more := slices.Sorted(maps.Keys(there)); {
+	case len(missing) > 0:
+		return fmt.Errorf("nn: the file lacks %s of the model's %d tensors, %s; it has %s", count(missing), len(n.layout.Spans), some(missing), some(more))
+	case len(more) > 0:
+		return fmt.Errorf("nn: the model has no tensors %s, which the file has", some(more))
+	case len(wrong) > 0:
+		return fmt.Errorf("nn: tensors do not fit the model: %s", some(wrong))
+	}
+	copy(params, filled)
+	return nil
+}
+
+func count(names []string) string {
+	if len(names) == 1 {
+		return "one"
+	}
+	return fmt.Sprint(len(names))
+}
+
+// some is the first few of a list.
+func some(names []string) string {
+	const most = 5
+	switch {
+	case len(names) == 0:
+		return "no others"
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// floats decodes the values of a tensor, all of which must be finite.
+func floats(t safetensors.Tensor) ([]float32, error) {
+	var v []float32
+	switch t.DType {
+	case "F32":
+		v = make([]float32, len(t.Data)/4)
+		f32.FromBytes(v, t.Data)
+	case "F64":
+		v = make([]float32, len(t.Data)/8)
+		for i := range v {
+			v[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:])))
+		}
+	case "BF16":
+		v = make([]float32, len(t.Data)/2)
+		f32.DecodeBF16(v, t.Data)
+	case "F16":
+		v = make([]float32, len(t.Data)/2)
+		f32.DecodeFP16(v, t.Data)
+	default:
+		return nil, fmt.Errorf("%s is of type %s; want F64, F32, BF16 or F16", t.Name, t.DType)
+	}
+	if !f32.AllFinite(v) {
+		return nil, fmt.Errorf("%s has values that are not finite", t.Name)
+	}
+	return v, nil
+}
