@@ -38,6 +38,9 @@ func Identity(c config.Config, j *train.Job) []grpcnet.Field {
 		{Name: "model layout", Value: fmt.Sprintf("%016x", j.Model.Layout().Hash())},
 		{Name: "data set", Value: fmt.Sprintf("%s %016x", j.Data.Name, j.Data.Hash)},
 	}
+	if sum := startHash(c, j); sum != "" {
+		f = append(f, grpcnet.Field{Name: "first weights", Value: sum})
+	}
 	for _, k := range config.Keys() {
 		if k.Name == "threads" { // a process's own business
 			continue

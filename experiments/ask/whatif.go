@@ -124,7 +124,7 @@ var fixed = map[string]string{
 	"net": virtually, "links": virtually, "emulate": virtually, "threads": virtually, "winograd": virtually,
 	"eval_every": unrecorded, "target": unrecorded, "test_limit": unrecorded, "gap": unrecorded,
 	"checkpoint_every": unrecorded, "order_log": unrecorded, "trace": unrecorded,
-	"data": sameData, "train_limit": sameData, "augment": sameData,
+	"init": "a replay begins as the run did", "data": sameData, "train_limit": sameData, "augment": sameData,
 	"weightless": "a replay computes gradients where the sizes of frames depend on them, and nowhere else",
 }
 

@@ -21,6 +21,7 @@ func complete(root *cobra.Command) {
 		"recipe":       completeRun,
 		"list":         words(kindNames),
 		"show":         completeRuns,
+		"weights":      completeRuns,
 		"reproduce":    words(func() []string { return names("studies") }),
 		"data":         words(func() []string { return names("data") }),
 		"codec":        words(func() []string { return append(names("codecs"), "check") }),

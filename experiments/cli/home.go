@@ -19,7 +19,7 @@ var headings = []struct {
 	commands  []string
 }{
 	{"make", "Make runs", []string{"run", "sweep", "join", "data"}},
-	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay"}},
+	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay", "weights"}},
 	{"ask", "Ask and check", []string{"advise", "whatif", "list", "recipe", "codec", "topology", "graph", "bench", "reproduce", "notebook", "version"}},
 }
 

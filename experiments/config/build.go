@@ -65,6 +65,12 @@ var specs = map[string]func(text string) (string, error){
 	"graph":      canonical(collective.Graphs),
 	"outer":      canonical(sgd.Optimizers),
 	"placement":  canonical(ps.Placements),
+	"init": func(text string) (string, error) {
+		if text == "" {
+			return text, errors.New("want none or the name of a file")
+		}
+		return text, nil
+	},
 	"cluster":    known(hardware.Clusters),
 	"device":     known(hardware.Devices),
 	"device.law": canonical(train.Laws),
@@ -288,7 +294,7 @@ func testLen(ds sgd.Dataset) int {
 // Assemble makes the job over a data set, checked against everything else, and what
 // prices its codecs. The error of a configuration that cannot run is a *Error.
 func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, error) {
-	model, err := c.model(ds.Train)
+	model, err := c.ModelFor(ds.Train)
 	if err != nil {
 		return nil, nil, &Error{err}
 	}
@@ -335,9 +341,12 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	return j, prices, nil
 }
 
-// model is what is trained, on samples like those of a source.
-func (c Config) model(from sgd.Source) (sgd.Model, error) {
+// ModelFor is what is trained, on samples like those of a source.
+func (c Config) ModelFor(from sgd.Source) (sgd.Model, error) {
 	if c.Weightless {
+		if c.Init != "none" {
+			return nil, &Error{errors.New("key \"init\": with weightless=true there are no weights to begin with; use init=none")}
+		}
 		p, err := c.timingProfile()
 		if err != nil {
 			return nil, &Error{fmt.Errorf("key \"weightless\": %w", err)}
@@ -351,6 +360,9 @@ func (c Config) model(from sgd.Source) (sgd.Model, error) {
 	model, err := spec.New(from.Shape(), from.Classes())
 	if err != nil {
 		return nil, &Error{fmt.Errorf("key \"model\": %w", err)}
+	}
+	if model, err = c.starting(model); err != nil {
+		return nil, &Error{fmt.Errorf("key \"init\": %w", err)}
 	}
 	if model, err = c.computeAs(model); err != nil {
 		return nil, &Error{err}

@@ -27,6 +27,7 @@ import (
 // comparable and prints as it was read.
 type Config struct {
 	Model     string  `key:"model" effect:"trajectory" doc:"what is trained (gradlab list models)"`
+	Init      string  `key:"init" effect:"trajectory" doc:"first weights: a safetensors file with PyTorch's names and shapes (gradlab help weights), or the model.safetensors of a run; none: the model's own, by seed"`
 	Data      string  `key:"data" effect:"trajectory" doc:"what it is trained on (gradlab list data)"`
 	Optimizer string  `key:"optimizer" effect:"trajectory" doc:"update rule, applied where the parameters live"`
 	Schedule  string  `key:"schedule" effect:"trajectory" doc:"learning rate over time"`
@@ -105,7 +106,7 @@ type Config struct {
 // Default is the configuration that a recipe's keys are laid over.
 func Default() Config {
 	return Config{
-		Model: "mlp", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
+		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32,
 		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", NonFinite: "fail", Unreadable: 0.001,

@@ -21,6 +21,9 @@ func samples(k Key) (right string, wrong []string) {
 		}
 		return right, []string{"nothing-of-these", ""}
 	}
+	if k.Name == "init" {
+		return "first.safetensors", []string{""}
+	}
 	if k.Name == "device.codec" {
 		return "40xmeasured", []string{"fast", "", "-1", "NaN", "1Gbaud", "0xmeasured", "-2xhere", "2x", "2xfree", "measure", "1e400"}
 	}

@@ -23,6 +23,7 @@ type Net struct {
 	out       int              // the value of the logits
 	modules   []string         // PyTorch's, by layers with parameters; nil: those of the layout
 	places    map[int]rowShape // see builder
+	first     []float32        // weights to begin with, whatever the seed; nil: the layers' laws
 }
 
 var _ sgd.Model = (*Net)(nil)
@@ -79,11 +80,15 @@ func (n *Net) Layout() sgd.Layout { return n.layout }
 func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) }
 
 // Init fills params with the initial weights of seed, each value by its
-// address (seed, "init", span, index). It panics if params has not the
+// address (seed, "init", span, index), or with those the net was given by Starting. It panics if params has not the
 // layout's size.
 func (n *Net) Init(params []float32, seed uint64) {
 	if len(params) != n.layout.Size() {
 		panic(fmt.Sprintf("nn: Init of %d values, the layout has %d", len(params), n.layout.Size()))
+	}
+	if n.first != nil {
+		copy(params, n.first)
+		return
 	}
 	for i, s := range n.layout.Spans {
 		key := rng.New(seed, "init").With(uint64(i))

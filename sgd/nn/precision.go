@@ -46,7 +46,7 @@ func (n *Net) With(o Options) (*Net, error) {
 	if err != nil {
 		return nil, err
 	}
-	other.modules = n.modules
+	other.modules, other.first = n.modules, n.first
 	return other, nil
 }
 

@@ -168,6 +168,18 @@ func (n *Net) SetWeights(params []float32, file []byte) error {
 	return nil
 }
 
+// Starting is the net with first weights from a file, as SetWeights reads it: Init
+// sets these, whatever the seed. n is not changed; a Scratch of one does not fit the
+// other.
+func (n *Net) Starting(file []byte) (*Net, error) {
+	other := *n
+	other.first = make([]float32, n.layout.Size())
+	if err := n.SetWeights(other.first, file); err != nil {
+		return nil, err
+	}
+	return &other, nil
+}
+
 func count(names []string) string {
 	if len(names) == 1 {
 		return "one"

@@ -1,0 +1,29 @@
+package config
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
+)
+
+// starting is model with the first weights that key init names.
+func (c Config) starting(m sgd.Model) (sgd.Model, error) {
+	if c.Init == "none" {
+		return m, nil
+	}
+	net, ok := m.(*nn.Net)
+	if !ok {
+		return nil, fmt.Errorf("model %s has no layers whose weights a file could hold", c.Model)
+	}
+	b, err := os.ReadFile(c.Init)
+	if err != nil {
+		return nil, fmt.Errorf("the file of first weights cannot be read: %w", err)
+	}
+	if net, err = net.Starting(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Init, err)
+	}
+	return net, nil
+}
+

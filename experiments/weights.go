@@ -1,0 +1,67 @@
+package experiments
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// startHash tells the weights that ranks begin with from others, where a file has
+// them; "" elsewhere.
+func startHash(c config.Config, j *train.Job) string {
+	if c.Init == "none" {
+		return ""
+	}
+	params := make([]float32, j.Model.Layout().Size())
+	j.Model.Init(params, c.Seed)
+	sum := sha256.Sum256(f32.AppendBytes(nil, params))
+	return fmt.Sprintf("%x", sum[:8])
+}
+
+// Weights encodes the final parameters of the run in folder as a safetensors file
+// with PyTorch's names and shapes: see nn.Net.Weights.
+func Weights(folder string) ([]byte, error) {
+	c, err := readConfig(folder)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := RecordedData(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not say what its data were like, as runs of this version do: run it again (gradlab run %s)", folder, filepath.Join(folder, "config.yaml"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Init, c.Timing = "none", "model" // neither changes what a weight is
+	if c.Weightless {
+		return nil, fmt.Errorf("%s is a run without weights", folder)
+	}
+	m, err := c.ModelFor(ds.Train)
+	if err != nil {
+		return nil, err
+	}
+	net, ok := m.(*nn.Net)
+	if !ok {
+		return nil, fmt.Errorf("model %s has no layers whose weights a file could hold", c.Model)
+	}
+	b, err := os.ReadFile(filepath.Join(folder, "model.safetensors"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no final parameters: the run is not over", folder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	params := make([]float32, net.Layout().Size())
+	if err := net.SetWeights(params, b); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, "model.safetensors"), err)
+	}
+	return net.Weights(params)
+}
