@@ -119,11 +119,12 @@ func (e *env) helpNamed(name string) (found bool) {
 	return found
 }
 
-// wants is what recipe quickstart lacks for kinds of things to be tried in it; single
-// modes say it themselves.
+// wants is what recipe quickstart lacks for kinds of things, or single models, to be
+// tried in it; single modes say it themselves.
 var wants = map[string]string{
 	"policies": " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
-	"graphs": " codec=raw mode=sgp",
+	"graphs":            " codec=raw mode=sgp",
+	"models airbench94": " data=cifar10", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",
 }
 
 func (e *env) helpEntry(k kind, en registry.Entry) {
@@ -148,7 +149,7 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	}
 	e.helpDoc(en)
 	key, _, _ := strings.Cut(k.used, ",")
-	recipe, beside := "quickstart", wants[k.name]
+	recipe, beside := "quickstart", wants[k.name]+wants[k.name+" "+en.Name]
 	if m, ok := train.Modes.Proto(en.Name); ok && k.name == "modes" {
 		beside = strings.TrimSuffix(" "+m.Traits(&train.Job{Mode: m}).Try, " ")
 	}
