@@ -22,9 +22,10 @@ func enrol(name string, formula makeFormula, tried ...string) bool {
 	return true
 }
 
+var _ = enrol("raw", alone(func(_ compress.Raw, _ compress.Block, g []float64, _ compress.Step) want { return exactly(g) }))
+
 func init() { // formulas of wrappers make those of what is inside
 	maps.Copy(formulas, map[string]makeFormula{
-		"raw": alone(func(_ compress.Raw, _ compress.Block, g []float64, _ compress.Step) want { return exactly(g) }),
 		"bf16": alone(func(f compress.BFloat16, _ compress.Block, g []float64, _ compress.Step) want {
 			return castFormula(g, halves["bf16"], f.Stochastic)
 		}),

@@ -215,7 +215,7 @@ func timed(iters int, once func() error) (took, error) {
 type hole struct{}
 
 func (hole) Begin(*comm.Header, int) error { return nil }
-func (hole) Take([]byte)                  {}
+func (hole) Take([]byte)                   {}
 
 // stream sends iters bodies from rank 1, which has dialled, to rank 0, and an
 // answer when the last one is there. The sender's allocations are counted.
