@@ -20,7 +20,8 @@ import (
 //
 // Integers are little endian. Its name is a hash of the pictures' files, the
 // geometry and the Go release (decoders differ between releases by a rounding),
-// so the file is never stale; its digest is checked, so it is never torn.
+// so the file is never stale; its digest is checked, so it is never torn. It is mapped
+// into memory, so the runs of a sweep, a process each, share one copy of the pixels.
 const decodedMagic = "gradlab shard 1\n"
 
 type decodedHead struct {
@@ -54,7 +55,7 @@ func readDecoded(dir, key string) (l loaded, ok bool) {
 	if dir == "" {
 		return l, false
 	}
-	b, err := os.ReadFile(filepath.Join(dir, key+".shard"))
+	b, hold, err := mapFile(filepath.Join(dir, key+".shard"))
 	if err != nil || !bytes.HasPrefix(b, []byte(decodedMagic)) || len(b) < len(decodedMagic)+4 {
 		return l, false
 	}
@@ -70,14 +71,16 @@ func readDecoded(dir, key string) (l loaded, ok bool) {
 		if count < 1 || dim < 1 || count > len(b)/(4+dim) {
 			return l, false
 		}
-		m := &images{sh: head.Shape, cls: head.Classes, label: make([]int32, count)}
+		m := &images{sh: head.Shape, cls: head.Classes, label: make([]int32, count), hold: hold}
 		for i := range m.label {
 			m.label[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
 		}
 		m.pix, b = b[4*count:(4+dim)*count:(4+dim)*count], b[(4+dim)*count:]
 		l.parts[p] = m
 	}
-	return l, len(b) == 0 && digest(l.parts[:]...) == head.Digest
+	ok = len(b) == 0 && digest(l.parts[:]...) == head.Digest
+	runtime.KeepAlive(hold)
+	return l, ok
 }
 
 // writeDecoded stores l, if there is a folder to keep it in.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -249,5 +250,27 @@ func TestOpenTellsHowFarItIs(t *testing.T) {
 	}
 	if got, want := told(), "reading cifar10/a.tar.zst; checking cifar10 pictures"; got != want {
 		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// A decoded set is mapped from its file, and stays readable when the file is taken
+// away and memory is swept.
+func TestDecodedSetsAreMapped(t *testing.T) {
+	o := Options{Dir: put(t, entry{"cifar10/a.tar.zst", zst(tarBytes(pictures()...))}), Cache: t.TempDir(), KeepDecoded: true}
+	first := open(t, "cifar10", o)
+	again := open(t, "cifar10", o)
+	m := again.Train.(*source).samples.(*held).images
+	if runtime.GOOS == "linux" && m.hold == nil {
+		t.Error("the file is read, not mapped")
+	}
+	if err := os.RemoveAll(filepath.Join(o.Cache, "decoded")); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		runtime.GC()
+		a, b := batch(t, first.Train, 0, 9), batch(t, again.Train, 0, 9)
+		if !slices.Equal(a.X, b.X) || !slices.Equal(a.Y, b.Y) {
+			t.Fatal("mapped samples differ from decoded ones")
+		}
 	}
 }

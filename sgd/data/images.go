@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"runtime"
 
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -15,7 +16,11 @@ type images struct {
 	cls   int
 	pix   []uint8 // len(label) · sh.Len()
 	label []int32
+	hold  *mapping // of pix, if it is a file's
 }
+
+// mapping is a file in memory, which stays as long as this can be reached.
+type mapping struct{ b []byte }
 
 // check verifies that every label is a class and that there is a pixel for
 // every place.
@@ -117,5 +122,6 @@ func (h *held) classes() int     { return h.cls }
 func (h *held) read(i int, j jitter, x []float32) (int32, error) {
 	dim := h.sh.Len()
 	h.write(i, x, h.pix[i*dim:(i+1)*dim], h.sh, j)
+	runtime.KeepAlive(h.images) // and with it what pix is mapped from
 	return h.label[i], nil
 }
