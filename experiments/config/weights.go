@@ -26,4 +26,3 @@ func (c Config) starting(m sgd.Model) (sgd.Model, error) {
 	}
 	return net, nil
 }
-

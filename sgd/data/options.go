@@ -51,7 +51,6 @@ func idle(set bool, o Options) string {
 	return "options of augmentation have no effect without augment=true"
 }
 
-func (a Augmentation) set() bool { return a != Augmentation{Flip: flipRandom} }
 
 // mirror is whether sample i is mirrored, given what was drawn for it.
 //

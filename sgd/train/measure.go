@@ -131,7 +131,7 @@ const MaxWaitPairs = 64
 
 // measures is what a server measures beside staleness.
 type measures struct {
-	age, gap gauge
+	age      gauge
 	sentAt   [][2]stamp       // of each worker: when it was last sent parameters
 	born     map[uint64]stamp // of pushes not applied yet, by key
 	pushedAt []time.Duration  // of each worker's unanswered push

@@ -172,9 +172,6 @@ func (r *trial) sent(look func(event) bool) (out []event) {
 	return out
 }
 
-// isServer says whether a rank is behind the workers.
-func (r *trial) isServer(rank int) bool { return rank >= r.job.Workers && rank < r.job.World() }
-
 // dying is the virtual cluster on which a worker dies at an instant.
 func dying(rank int, at float64) comm.Net {
 	n := simulated(0).(*sim.Net)
