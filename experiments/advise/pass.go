@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // pass is how long forward passes take on a cluster whose devices differ from one
@@ -23,7 +24,7 @@ func (p *pass) slowest() float64 { return p.order[len(p.order)-1] }
 func passes(j *train.Job) pass {
 	const first = 1 << 20
 	steps := min(max(16, 1<<17/j.Workers), 1024)
-	if _, constant := j.Timing.Law.(train.Constant); constant && j.Timing.Jitter == 0 {
+	if _, constant := j.Timing.Law.(timing.Constant); constant && j.Timing.Jitter == 0 {
 		steps = 1
 	}
 	p := pass{order: make([]float64, j.Workers)}

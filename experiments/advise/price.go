@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // pricer prices steps on one cluster.
@@ -101,7 +102,7 @@ func (p *pricer) of(codec string) ([]block, error) {
 			if b.width = b.payload / s.Len(); b.width < 1 || b.width > 4 {
 				b.width = 4
 			}
-			use := train.Coding{Codec: f, Block: blk}
+			use := timing.Coding{Codec: f, Block: blk}
 			payloads := float64(p.job.Workers)
 			if road != compress.RoadGather {
 				use.Ranks, payloads = p.job.Workers, 1
@@ -253,7 +254,7 @@ func (p *pricer) first(legs []leg) float64 {
 }
 
 // coding is what a use of a codec takes, as the virtual clock bills it.
-func (p *pricer) coding(use train.Coding, decode bool) float64 {
+func (p *pricer) coding(use timing.Coding, decode bool) float64 {
 	use.Decode = decode
 	return p.prices.Price(use).Seconds()
 }
@@ -326,7 +327,7 @@ func (p *pricer) shards(c config.Config, limit int) ([][]shardPart, error) {
 			if claims, ok := compress.ClaimsOf(f, b); ok {
 				size = claims.Size
 			}
-			use := train.Coding{Codec: f, Block: b}
+			use := timing.Coding{Codec: f, Block: b}
 			now.encode += p.coding(use, false)
 			use.Server = true
 			if c.DeviceApply > 0 {

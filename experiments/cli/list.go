@@ -21,6 +21,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -38,7 +39,7 @@ func kinds() []kind {
 		{"modes", "mode", train.Modes.Entries()},
 		{"models", "model", nn.Models.Entries()},
 		{"profiles", "timing", profile.Profiles.Entries()},
-		{"laws", "device.law", train.Laws.Entries()},
+		{"laws", "device.law", timing.Laws.Entries()},
 		{"devices", "device", devices()},
 		{"clusters", "cluster", clusters()},
 		{"data", "data", data.Sets.Entries()},

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // Default is the table that bills where nothing else is said.
@@ -249,9 +249,9 @@ func NewBook(speed Speed, meter *Meter, tables ...*hardware.CodecTable) *Book {
 	return &Book{tables: tables, meter: meter, speed: speed}
 }
 
-// Price is what a use of a codec takes: see [train.Timing]. One that cannot be
+// Price is what a use of a codec takes: see [timing.Timing]. One that cannot be
 // priced takes no time, and is told by Err.
-func (b *Book) Price(c train.Coding) time.Duration {
+func (b *Book) Price(c timing.Coding) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d, err := b.price(c)
@@ -279,7 +279,7 @@ func (b *Book) Used() []*hardware.CodecTable {
 	return slices.Clone(b.used)
 }
 
-func (b *Book) price(c train.Coding) (time.Duration, error) {
+func (b *Book) price(c timing.Coding) (time.Duration, error) {
 	f := c.Codec
 	for ch, ok := f.(compress.Chooser); ok; ch, ok = f.(compress.Chooser) {
 		f = ch.Choose(c.Block)
@@ -326,7 +326,7 @@ func find(t *hardware.CodecTable, spec, kind string, ranks int) (few, many *hard
 const Any = "any"
 
 // charge is the price of a use at rates, which it keeps.
-func (b *Book) charge(t *hardware.CodecTable, few, many *hardware.CodecRate, c train.Coding) time.Duration {
+func (b *Book) charge(t *hardware.CodecTable, few, many *hardware.CodecRate, c timing.Coding) time.Duration {
 	b.note(t, few)
 	n := c.Block.Len()
 	s := few.Seconds(n, c.Decode)

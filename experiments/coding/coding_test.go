@@ -12,7 +12,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // Every table that comes with gradlab says what it was measured on and how, names
@@ -68,7 +68,7 @@ func TestDefaultTableKnowsEveryFamily(t *testing.T) {
 			}
 			for _, r := range ranks {
 				for _, decode := range []bool{false, true} {
-					if d := b.Price(train.Coding{Codec: f, Block: block, Ranks: r, Decode: decode}); d < 0 || b.Err() != nil {
+					if d := b.Price(timing.Coding{Codec: f, Block: block, Ranks: r, Decode: decode}); d < 0 || b.Err() != nil {
 						t.Fatalf("%s, %d ranks: %v, %v", name, r, d, b.Err())
 					}
 				}
@@ -129,7 +129,7 @@ func TestBook(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := NewBook(c.speed, nil, table)
-		if got := b.Price(train.Coding{Codec: f, Block: matrix, Ranks: c.ranks, Decode: c.decode}); got != c.want || b.Err() != nil {
+		if got := b.Price(timing.Coding{Codec: f, Block: matrix, Ranks: c.ranks, Decode: c.decode}); got != c.want || b.Err() != nil {
 			t.Errorf("%+v: %v, %v", c, got, b.Err())
 		}
 		// What it used prices alike, as a run that is made again finds it.
@@ -139,12 +139,12 @@ func TestBook(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		again := NewBook(c.speed, nil, rec.Tables...)
-		if got := again.Price(train.Coding{Codec: f, Block: matrix, Ranks: c.ranks, Decode: c.decode}); got != c.want || again.Err() != nil {
+		if got := again.Price(timing.Coding{Codec: f, Block: matrix, Ranks: c.ranks, Decode: c.decode}); got != c.want || again.Err() != nil {
 			t.Errorf("from the record %+v: %v, %v", c, got, again.Err())
 		}
 	}
 	b := NewBook(Speed{}, nil, table)
-	b.Price(train.Coding{Codec: compress.TernGrad{}, Block: matrix})
+	b.Price(timing.Coding{Codec: compress.TernGrad{}, Block: matrix})
 	if err := b.Err(); err == nil || !strings.Contains(err.Error(), "terngrad") || !strings.Contains(err.Error(), "device.codec=free") {
 		t.Errorf("a codec that is in no table: %v", err)
 	}
@@ -166,7 +166,7 @@ func TestStatedSpeeds(t *testing.T) {
 	f, _ := compress.Parse("qsgd(bits=4)")
 	b := NewBook(Speed{FLOPS: 1e15}, nil, table)
 	for _, ranks := range []int{0, 8} {
-		if d := b.Price(train.Coding{Codec: f, Block: compress.Block{Rows: 1000, Cols: 1000}, Ranks: ranks, Decode: true}); d != 800*time.Microsecond || b.Err() != nil {
+		if d := b.Price(timing.Coding{Codec: f, Block: compress.Block{Rows: 1000, Cols: 1000}, Ranks: ranks, Decode: true}); d != 800*time.Microsecond || b.Err() != nil {
 			t.Errorf("%d ranks: %v, %v", ranks, d, b.Err())
 		}
 	}
@@ -204,7 +204,7 @@ func TestMeterKeeps(t *testing.T) {
 	prices := func(m *Meter) (out []time.Duration, b *Book) {
 		b = NewBook(Speed{Times: 1}, m)
 		for _, n := range []int{10, 100, 900} {
-			out = append(out, b.Price(train.Coding{Codec: f, Block: compress.Block{Rows: 1, Cols: n}}))
+			out = append(out, b.Price(timing.Coding{Codec: f, Block: compress.Block{Rows: 1, Cols: n}}))
 		}
 		if b.Err() != nil {
 			t.Fatal(b.Err())
@@ -229,7 +229,7 @@ func TestMeterKeeps(t *testing.T) {
 	}
 	// Larger blocks want more sizes, and leave smaller ones their prices.
 	b = NewBook(Speed{Times: 1}, m)
-	b.Price(train.Coding{Codec: f, Block: compress.Block{Rows: 1, Cols: 10000}})
+	b.Price(timing.Coding{Codec: f, Block: compress.Block{Rows: 1, Cols: 10000}})
 	if again, _ := prices(m); !slices.Equal(first, again) || notes != 2 {
 		t.Errorf("%v, after more sizes %v; %d notes", first, again, notes)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // What a codec of a gigabyte a second takes for a megabyte of gradient, and what a
@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	use := train.Coding{Codec: sign, Block: compress.Block{Rows: 500, Cols: 500}}
+	use := timing.Coding{Codec: sign, Block: compress.Block{Rows: 500, Cols: 500}}
 	for _, speed := range []coding.Speed{{FLOPS: 1e11}, {FLOPS: 1e12}} {
 		book := coding.NewBook(speed, nil, table)
 		fmt.Println(book.Price(use), book.Err())

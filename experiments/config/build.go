@@ -25,6 +25,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
 	_ "github.com/gradlab/gradlab/sgd/train/gossip" // its modes
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -73,9 +74,9 @@ var specs = map[string]func(text string) (string, error){
 	},
 	"cluster":    known(hardware.Clusters),
 	"device":     known(hardware.Devices),
-	"device.law": canonical(train.Laws),
+	"device.law": canonical(timing.Laws),
 	"device.slow": func(text string) (string, error) {
-		s, err := train.ParseSlow(text)
+		s, err := timing.ParseSlow(text)
 		return s.String(), err
 	},
 	"device.die": func(text string) (string, error) {
@@ -410,36 +411,36 @@ func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
 }
 
 // timing is what the virtual clock bills for computing.
-func (c Config) timing() (train.Timing, error) {
-	slow, err := train.ParseSlow(c.DeviceSlow)
+func (c Config) timing() (timing.Timing, error) {
+	slow, err := timing.ParseSlow(c.DeviceSlow)
 	if err != nil {
-		return train.Timing{}, fmt.Errorf("key \"device.slow\": %w", err)
+		return timing.Timing{}, fmt.Errorf("key \"device.slow\": %w", err)
 	}
 	if n := slow.Workers(); n > c.Workers {
-		return train.Timing{}, fmt.Errorf("key \"device.slow\": %s is %d slow workers, of %d there are", c.DeviceSlow, n, c.Workers)
+		return timing.Timing{}, fmt.Errorf("key \"device.slow\": %s is %d slow workers, of %d there are", c.DeviceSlow, n, c.Workers)
 	}
-	law := train.Laws.MustParse(c.DeviceLaw)
-	if t, ok := law.(train.Trace); ok {
+	law := timing.Laws.MustParse(c.DeviceLaw)
+	if t, ok := law.(timing.Trace); ok {
 		if law, err = t.Load(); err != nil {
-			return train.Timing{}, fmt.Errorf("key \"device.law\": %w", err)
+			return timing.Timing{}, fmt.Errorf("key \"device.law\": %w", err)
 		}
 	}
 	flops := c.DeviceFLOPS
 	if c.Device != "none" {
 		p, err := c.timingProfile()
 		if err != nil {
-			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+			return timing.Timing{}, fmt.Errorf("key \"device\": %w", err)
 		}
 		d, err := hardware.LoadDevice(c.Device)
 		if err != nil {
-			return train.Timing{}, fmt.Errorf("key \"device\": %w", err)
+			return timing.Timing{}, fmt.Errorf("key \"device\": %w", err)
 		}
 		flops, _ = d.FLOPS(p)
 	}
 	if c.Workers > 1 {
 		flops /= 1 + c.DeviceOverhead
 	}
-	return train.Timing{FLOPS: flops, Input: c.DeviceInput, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
+	return timing.Timing{FLOPS: flops, Input: c.DeviceInput, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
 		Apply: c.DeviceApply}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // codecTime is what key device.codec says: how long codecs take on the virtual
@@ -112,8 +112,8 @@ func bandwidthText(rate float64) string {
 // CodecPrices says how long codecs take on the devices of a configuration.
 type CodecPrices struct {
 	config Config
-	rate   func(train.Coding) time.Duration // one rate for all; nil: see book
-	book   *coding.Book                     // nil: nothing takes any time, unless there is a rate
+	rate   func(timing.Coding) time.Duration // one rate for all; nil: see book
+	book   *coding.Book                      // nil: nothing takes any time, unless there is a rate
 }
 
 // CodecPrices makes what key device.codec says of the virtual cluster. On real
@@ -128,7 +128,7 @@ func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
 	case err != nil || t.table == CodecsFree:
 		return p, err
 	case t.rate > 0:
-		p.rate = train.FlatRate(t.rate)
+		p.rate = timing.FlatRate(t.rate)
 		return p, nil
 	}
 	var tables []*hardware.CodecTable
@@ -154,7 +154,7 @@ func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
 }
 
 // Price is the virtual time of a use of a codec.
-func (p *CodecPrices) Price(c train.Coding) time.Duration {
+func (p *CodecPrices) Price(c timing.Coding) time.Duration {
 	switch {
 	case p.rate != nil:
 		return p.rate(c)
@@ -165,7 +165,7 @@ func (p *CodecPrices) Price(c train.Coding) time.Duration {
 }
 
 // timing is Price, or nil where nothing is billed.
-func (p *CodecPrices) timing() func(train.Coding) time.Duration {
+func (p *CodecPrices) timing() func(timing.Coding) time.Duration {
 	if p.rate == nil && p.book == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -43,7 +44,7 @@ var options = map[string]func(text, option, value string) (string, error){
 	"graph":      option(collective.Graphs),
 	"outer":      option(sgd.Optimizers),
 	"placement":  option(ps.Placements),
-	"device.law": option(train.Laws),
+	"device.law": option(timing.Laws),
 }
 
 // SetPath is Set for a key, or for an option inside the spec text of one:

@@ -51,22 +51,23 @@ comm/shm                :                                  | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
-sgd/train               : sgd sgd/lbfgs compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
+sgd/train/timing        : compress internal/registry internal/rng
+sgd/train               : sgd sgd/train/timing sgd/lbfgs compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
-sgd/train/traintest     : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/local comm/ps comm/sim internal/rng
+sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/local comm/ps comm/sim internal/rng
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
-experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip staleness    | github.com/spf13/viper go.yaml.in/yaml
+experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
+experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/timing staleness    | github.com/spf13/viper go.yaml.in/yaml
 experiments             : comm comm/grpcnet comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats internal/registry sgd/train    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store internal/registry internal/rng sgd/data sgd/train
-experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/config experiments/hardware experiments/progress experiments/stats experiments/store internal/registry sgd/profile sgd/train staleness
+experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/config experiments/hardware experiments/progress experiments/stats experiments/store internal/registry sgd/profile sgd/train sgd/train/timing staleness
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :

@@ -6,34 +6,8 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
-
-// Coding is one use of a codec on one block, whose time a virtual clock asks for.
-type Coding struct {
-	Codec compress.Family
-	Block compress.Block // its shape and role count
-	// Ranks is 0 where a payload is made, or decoded and added to a vector. Else an
-	// exchange of so many ranks is made: up to its first operation, or from there
-	// to its end.
-	Ranks  int
-	Decode bool // decoding; of an exchange, all behind its first operation
-	Server bool // a parameter server does it
-}
-
-// FlatRate prices every codec but those that compress nothing (compress.Plain) by one rate: bytes of gradient, before
-// encoding, that a device encodes or decodes a second. What servers decode is left
-// to Timing.Apply, and what they encode costs nothing. 0: nothing does.
-func FlatRate(rate float64) func(Coding) time.Duration {
-	if rate <= 0 {
-		return nil
-	}
-	return func(c Coding) time.Duration {
-		if c.Server || compress.Plain(c.Codec) {
-			return 0
-		}
-		return at(4*float64(c.Block.Len()), rate)
-	}
-}
 
 // What follows bills coding on the virtual clock: what really happens, block by
 // block. A payload of raw that is the memory of the gradient itself costs nothing
@@ -119,13 +93,13 @@ func (t *tariff) add(i int, enc, dec time.Duration) {
 }
 
 // coding is what is done to a piece with codec f.
-func (pc *piece) coding(f compress.Family, world int) Coding {
+func (pc *piece) coding(f compress.Family, world int) timing.Coding {
 	if pc.raw {
 		f = compress.Raw{}
 	}
 	b := pc.block
 	b.World = world
-	return Coding{Codec: f, Block: b}
+	return timing.Coding{Codec: f, Block: b}
 }
 
 // tariff is made once for all ranks of a process.
@@ -183,7 +157,7 @@ func (u *uplink) taking(k int) time.Duration {
 // up; the frame carries the parts from pieces lo to hi.
 func (j *Job) serving(t *tariff, lo, hi, bytes int) time.Duration {
 	if j.Timing.Apply > 0 {
-		return at(float64(bytes), j.Timing.Apply)
+		return timing.At(float64(bytes), j.Timing.Apply)
 	}
 	return t.decode(lo, hi)
 }

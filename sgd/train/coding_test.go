@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // priced bills 1 µs for making a payload of any block and 2 µs for decoding one, at
 // servers 3 and 4; raw costs as much.
 func priced(j *train.Job) {
-	j.Timing.Codec = func(c train.Coding) time.Duration {
+	j.Timing.Codec = func(c timing.Coding) time.Duration {
 		d := time.Microsecond
 		if c.Server {
 			d = 3 * time.Microsecond

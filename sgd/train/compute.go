@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // gradient computes the gradient of a worker's step and returns the mean loss.
@@ -103,9 +104,9 @@ type timeline struct {
 
 func (j *Job) timeline(worker, step int) timeline {
 	t := timeline{span: j.shares}
-	flops := j.flops * float64(j.Batch) * j.Timing.Slow.factor(j.Workers-1-worker)
+	flops := j.flops * float64(j.Batch) * j.Timing.Slow.Times(j.Workers-1-worker)
 	t.forward = j.Timing.Cost(flops, j.Seed, worker, step)
-	t.forward += at(float64(j.Batch)/3, j.Timing.Input/float64(j.beside(worker)))
+	t.forward += timing.At(float64(j.Batch)/3, j.Timing.Input/float64(j.beside(worker)))
 	t.total = 3 * t.forward
 	return t
 }

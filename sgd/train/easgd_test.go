@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -105,7 +106,7 @@ func TestEASGDWithASlowWorker(t *testing.T) {
 	seconds := map[string]float64{}
 	for _, p := range []string{"bsp", "asp"} {
 		o, _ := runOn(t, simulated(0), job(t, mode("easgd(tau=4)"), policy(p), optimizer("sgd"), func(j *train.Job) {
-			j.Updates, j.Timing.Slow = 40, train.Slow{{Count: 1, Factor: 50}}
+			j.Updates, j.Timing.Slow = 40, timing.Slow{{Count: 1, Factor: 50}}
 			if p == "asp" {
 				j.Updates *= 4
 			}

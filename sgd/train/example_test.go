@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // curve keeps what a run reports.
@@ -36,7 +37,7 @@ func Example() {
 		Optimizer: sgd.Momentum{Beta: 0.9}, Schedule: lrschedule.Constant{LR: 0.05},
 		Codec: compress.Families.MustParse("qsgd(bits=4)"), DownCodec: compress.Raw{},
 		Mode: train.Reduce{}, Workers: 4, Batch: 16, Updates: 100, Seed: 1,
-		Timing: train.Timing{FLOPS: 1e10},
+		Timing: timing.Timing{FLOPS: 1e10},
 	}
 	job.Prepare()
 	if err := job.Check(); err != nil {

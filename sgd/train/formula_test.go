@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // Every mode beside the equations of its paper: a short run through the engine on
@@ -69,7 +70,7 @@ var formulas = []struct {
 
 // uneven lets workers meet at all times of a step, so that weights gather at some.
 func uneven(j *train.Job) {
-	j.Timing = train.Timing{FLOPS: 1e7, Jitter: 0.8, Slow: train.Slow{{Count: 1, Factor: 3}}}
+	j.Timing = timing.Timing{FLOPS: 1e7, Jitter: 0.8, Slow: timing.Slow{{Count: 1, Factor: 3}}}
 }
 
 // apartFormulas are compared elsewhere: hogwild has no virtual clock.

@@ -20,6 +20,7 @@ import (
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -129,7 +130,7 @@ func goldens(t *testing.T, visit func(t *testing.T, opts []option)) {
 		named[c.name] = c.opts
 	}
 	list("rudra", named)
-	priced := func(j *train.Job) { j.Timing.Codec, j.Timing.Apply = train.FlatRate(1e8), 1e7 }
+	priced := func(j *train.Job) { j.Timing.Codec, j.Timing.Apply = timing.FlatRate(1e8), 1e7 }
 	weightless := func(j *train.Job) {
 		j.Weightless = true
 		few(j)
@@ -151,7 +152,7 @@ func goldens(t *testing.T, visit func(t *testing.T, opts []option)) {
 		"until, gossip":            {mode("adpsgd"), graph("ring"), func(j *train.Job) { j.Until = 0.3 }},
 		"sandblaster":              sandblaster(8),
 		"sandblaster, portions":    sandblaster(6, mode("sandblaster(portions=7,backup=2)")),
-		"slow worker":              {mode("easgd(tau=3)"), policy("asp"), func(j *train.Job) { j.Timing.Slow = train.Slow{{Count: 1, Factor: 5}} }},
+		"slow worker":              {mode("easgd(tau=3)"), policy("asp"), func(j *train.Job) { j.Timing.Slow = timing.Slow{{Count: 1, Factor: 5}} }},
 		"weightless":               {weightless, policy("asp"), with("topk(keep=0.1,index=raw32)"), func(j *train.Job) { j.Servers = 2 }},
 		"weightless, barrier":      {weightless, mode("server(barrier=true)"), func(j *train.Job) { j.Overlap, j.Bucket = true, 500 }},
 		"weightless, ksync":        {weightless, policy("ksync(k=2)")},

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // In their limits the modes that gossip are synchronous SGD: on the complete
@@ -93,7 +94,7 @@ func TestGossipBytes(t *testing.T) {
 func TestSlowWorker(t *testing.T) {
 	took := func(text, g string, slow float64) float64 {
 		o, s := runOn(t, simulated(0), job(t, mode(text), graph(g), rate("constant(lr=0.02)"), func(j *train.Job) {
-			j.Timing = train.Timing{FLOPS: 1e7, Slow: train.Slow{{Count: 1, Factor: slow}}} // a step of a worker takes some ms
+			j.Timing = timing.Timing{FLOPS: 1e7, Slow: timing.Slow{{Count: 1, Factor: slow}}} // a step of a worker takes some ms
 			j.Workers, j.Updates, j.EvalEvery = 8, 40*each(j)*2, 20*each(j)*2
 			if each(j) == 1 {
 				j.Updates /= 2

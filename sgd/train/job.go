@@ -20,6 +20,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -92,7 +93,7 @@ type Job struct {
 	LogOrder bool
 	Replay   [][]Arrival
 
-	Timing Timing
+	Timing timing.Timing
 	// Weightless runs compute nothing: frames have the exact size of what they
 	// would carry, and nothing in them. Only time and bytes come of it.
 	Weightless bool

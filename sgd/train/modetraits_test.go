@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // modeTraits are the checks of what a mode claims, by name: each shows claims true,
@@ -248,7 +249,7 @@ func showsSums(m train.Mode) error {
 // many if all are in step. Workers that share memory have none of the virtual cluster.
 func showsConduct(m train.Mode) error {
 	r, err := tried(m, func(j *train.Job) {
-		j.Timing = train.Timing{FLOPS: 1e7, Slow: train.Slow{{Count: 1, Factor: 4}}}
+		j.Timing = timing.Timing{FLOPS: 1e7, Slow: timing.Slow{{Count: 1, Factor: 4}}}
 	})
 	if shared := m.Traits(unchecked(func(j *train.Job) { j.Mode = m })).SharedMemory; shared || err != nil {
 		if !shared || err == nil || !strings.Contains(err.Error(), "net=local") {
@@ -405,7 +406,7 @@ func showsSteady(m train.Mode) error {
 	for _, n := range []int{1, 2, 4, 40} {
 		var took [4]float64
 		for i := range 3 {
-			j, err := fit(m, rounds(n*(i+1)), func(j *train.Job) { j.Timing = train.Timing{FLOPS: 1e8} })
+			j, err := fit(m, rounds(n*(i+1)), func(j *train.Job) { j.Timing = timing.Timing{FLOPS: 1e8} })
 			if err != nil {
 				return err
 			}

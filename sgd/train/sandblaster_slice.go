@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // slice is a shard of mode sandblaster: its part of every vector there is. It
@@ -215,7 +216,7 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 		began := s.times.start()
 		s.dots = s.mem.Do(s.dots[:0], ops)
 		s.times.updated(began)
-		if d := at(float64(4*s.shard.size()*len(ops)), s.job.Timing.Apply); d > 0 && s.h.Virtual() {
+		if d := timing.At(float64(4*s.shard.size()*len(ops)), s.job.Timing.Apply); d > 0 && s.h.Virtual() {
 			if err := s.h.Sleep(ctx, d); err != nil {
 				return err
 			}

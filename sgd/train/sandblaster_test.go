@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // alone is L-BFGS on one machine: the model on all samples at once.
@@ -155,7 +156,7 @@ func TestSandblasterBackup(t *testing.T) {
 	run := func(m, slow string) (*train.Observer, float64) {
 		j := job(t, sandblaster(5, small("mlp(hidden=[16])", 2400), mode(m), func(j *train.Job) {
 			j.Workers, j.Batch, j.Timing.FLOPS = 8, 25, 1e7
-			j.Timing.Slow, _ = train.ParseSlow(slow)
+			j.Timing.Slow, _ = timing.ParseSlow(slow)
 		})...)
 		o, _ := runOn(t, simulated(0), j, nil)
 		accounted(t, o)

@@ -14,18 +14,19 @@ import (
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
 // swift and halting are two clusters that have nothing in common: network, speed of
 // devices, and the law by which steps take unlike times.
 func swift(j *train.Job) comm.Net {
-	j.Timing = train.Timing{FLOPS: 1e9, Jitter: 0.2}
+	j.Timing = timing.Timing{FLOPS: 1e9, Jitter: 0.2}
 	return &sim.Net{Network: &sim.Fair{Bandwidth: 1e8, Latency: 100 * time.Microsecond}}
 }
 
 func halting(j *train.Job) comm.Net {
-	j.Timing = train.Timing{FLOPS: 3e7, Law: train.Exponential{}, Spread: 0.5, Codec: train.FlatRate(1e8), Apply: 1e7, Slow: train.Slow{{Count: 1, Factor: 4}}}
+	j.Timing = timing.Timing{FLOPS: 3e7, Law: timing.Exponential{}, Spread: 0.5, Codec: timing.FlatRate(1e8), Apply: 1e7, Slow: timing.Slow{{Count: 1, Factor: 4}}}
 	return &sim.Net{Network: &sim.FIFO{Bandwidth: 3e6, Latency: 2 * time.Millisecond}}
 }
 

@@ -7,13 +7,14 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // The parts of a rank's time add up to its time, on the virtual clock exactly,
 // and encoding takes what it was priced at.
 func TestTimes(t *testing.T) {
 	slow := func(j *train.Job) {
-		j.Timing.Codec, j.Timing.Slow = train.FlatRate(1e9), train.Slow{{Count: 1, Factor: 50}}
+		j.Timing.Codec, j.Timing.Slow = timing.FlatRate(1e9), timing.Slow{{Count: 1, Factor: 50}}
 	}
 	overlap := func(j *train.Job) { j.Overlap, j.Bucket = true, 500 }
 	for name, opts := range map[string][]option{
@@ -118,7 +119,7 @@ func (w *watcher) Progress(p train.Progress) {
 // Workers tell how they do while a run goes on: the slow one computes, the
 // others wait for it, or leave it behind.
 func TestWorkerStates(t *testing.T) {
-	slow := func(j *train.Job) { j.Timing.Slow = train.Slow{{Count: 1, Factor: 50}}; j.Updates = 200 }
+	slow := func(j *train.Job) { j.Timing.Slow = timing.Slow{{Count: 1, Factor: 50}}; j.Updates = 200 }
 	for name, opts := range map[string][]option{
 		"server": {slow}, "reduce": {mode("reduce"), slow}, "asp": {policy("asp"), slow, learning(0.01)},
 		"adpsgd": {mode("adpsgd"), graph("ring"), slow, learning(0.01)}, "localsgd": {mode("localsgd"), slow},

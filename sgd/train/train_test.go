@@ -21,6 +21,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -123,7 +124,7 @@ func unchecked(opts ...option) *train.Job {
 		Mode: train.Server{}, Policy: staleness.BSP{}, Corrector: staleness.None{},
 		Topology: collective.Ring{}, Placement: ps.Balanced{},
 		Workers: 4, Servers: 1, Batch: 8, Updates: 60, Seed: 3,
-		Timing: train.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 42,
+		Timing: timing.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 42,
 	}
 	for _, o := range opts {
 		o(j)

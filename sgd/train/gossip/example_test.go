@@ -13,6 +13,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 type deaf struct{}
@@ -35,7 +36,7 @@ func Example() {
 	job := &train.Job{
 		Model: model, Data: set, Optimizer: sgd.Momentum{Beta: 0.9}, Schedule: lrschedule.Constant{LR: 0.02},
 		Codec: compress.Raw{}, Mode: gossip.DPSGD{}, Graph: collective.Graphs.MustParse("ring"),
-		Workers: 4, Batch: 16, Updates: 100, Seed: 1, Timing: train.Timing{FLOPS: 1e10},
+		Workers: 4, Batch: 16, Updates: 100, Seed: 1, Timing: timing.Timing{FLOPS: 1e10},
 	}
 	job.Prepare()
 	if err := job.Check(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
 
@@ -53,7 +54,7 @@ func world(m train.Mode, policy staleness.Spec, graph, codec string) (*train.Job
 		Codec: f, DownCodec: compress.Raw{}, Mode: m, Policy: policy, Corrector: staleness.None{},
 		Topology: collective.Ring{}, Graph: collective.Graphs.MustParse(graph), Placement: ps.Balanced{},
 		Workers: 3, Servers: 2, Batch: 10, Updates: 24, Seed: 5, EvalEvery: 11,
-		Timing: train.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 7,
+		Timing: timing.Timing{FLOPS: 1e9, Jitter: 0.2}, Run: 7,
 	}
 	if j.PerUpdate() < j.Workers { // an update is a step of one worker
 		j.Updates *= j.Workers

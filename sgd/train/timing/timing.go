@@ -1,4 +1,7 @@
-package train
+// Package timing is what computing takes on a virtual clock: the speed of devices, laws
+// by which steps take unlike times, workers that are slow for good, and what a use of a
+// codec takes. It says nothing about learning.
+package timing
 
 import (
 	"errors"
@@ -53,7 +56,9 @@ func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
 // factor is what a standard normal draw makes.
 func (l Lognormal) factor(z float64) float64 { return math.Exp(l.Sigma*z - l.Sigma*l.Sigma/2) }
 
-func at(bytes, rate float64) time.Duration {
+// At is the time in which so many bytes, or whatever there is, pass at a rate a second;
+// 0 at no rate.
+func At(bytes, rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
@@ -115,8 +120,8 @@ func (s Slow) Workers() (n int) {
 	return n
 }
 
-// factor is how many times as long a worker takes, counted from the last one.
-func (s Slow) factor(fromLast int) float64 {
+// Times is how many times as long a worker takes, counted from the last one.
+func (s Slow) Times(fromLast int) float64 {
 	for _, e := range s {
 		if fromLast < e.Count {
 			return e.Factor

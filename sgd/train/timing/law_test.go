@@ -1,4 +1,4 @@
-package train
+package timing
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -70,29 +69,13 @@ func TestSlow(t *testing.T) {
 		t.Errorf("%q", s)
 	}
 	for fromLast, want := range []float64{100, 2.5, 2.5, 1, 1} {
-		if got := s.factor(fromLast); got != want {
+		if got := s.Times(fromLast); got != want {
 			t.Errorf("worker %d from the last: %v, want %v", fromLast, got, want)
 		}
 	}
 	for _, text := range []string{"", "10", "x", "0x3", "1x0", "1x-2", "1xInf", "ax2"} {
 		if _, err := ParseSlow(text); err == nil {
 			t.Errorf("%q is accepted", text)
-		}
-	}
-}
-
-// The workers of a node share what it reads, also of a last node that has fewer.
-func TestInput(t *testing.T) {
-	for _, c := range []struct {
-		node, workers, worker int
-		want                  time.Duration
-	}{
-		{0, 6, 5, 30 * time.Millisecond}, {1, 6, 5, 30 * time.Millisecond},
-		{4, 6, 0, 120 * time.Millisecond}, {4, 6, 3, 120 * time.Millisecond}, {4, 6, 5, 60 * time.Millisecond}, {1000, 6, 2, 180 * time.Millisecond},
-	} {
-		j := &Job{Workers: c.workers, Node: c.node, Batch: 30, Timing: Timing{Input: 1000}}
-		if got := j.timeline(c.worker, 0).total; got != c.want {
-			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
