@@ -51,7 +51,6 @@ func idle(set bool, o Options) string {
 	return "options of augmentation have no effect without augment=true"
 }
 
-
 // mirror is whether sample i is mirrored, given what was drawn for it.
 //
 // Alternating: flip(i, epoch) = (epoch + r_i) mod 2, r_i a random bit, so that two
