@@ -13,12 +13,12 @@ import (
 // gives biases and normalisations twice the rate and no decay. A group's own rate is
 // lr of on; momentum and decay are those of its rule.
 //
-// Cost: the state of every part is as long as the parameters; the pages of what a
-// part does not take are never touched.
-//
 // Paper: none.
 //
 // Tuning: that of each part's rule.
+//
+// Cost: the state of every part is as long as the parameters; the pages of what a
+// part does not take are never touched.
 type Groups struct {
 	Parts []Optimizer `doc:"on(…) for some tensors, in order, then an update rule for the rest"`
 }
