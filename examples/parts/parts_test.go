@@ -5,7 +5,10 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/compress/compresstest"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/data/datatest"
 	"github.com/gradlab/gradlab/sgd/sgdtest"
+	"github.com/gradlab/gradlab/sgd/train/timing/timingtest"
 	"github.com/gradlab/gradlab/staleness/staletest"
 )
 
@@ -17,6 +20,10 @@ func TestOptimizers(t *testing.T) { sgdtest.Optimizers(t) }
 func TestPolicies(t *testing.T) { staletest.Policies(t) }
 
 func TestCorrectors(t *testing.T) { staletest.Correctors(t) }
+
+func TestSets(t *testing.T) { datatest.Sets(t, data.Options{}) }
+
+func TestLaws(t *testing.T) { timingtest.Laws(t) }
 
 // Options and wrappers that the defaults leave out.
 func TestCombinations(t *testing.T) {

@@ -41,6 +41,7 @@ sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry internal/safetensors
 sgd/data                : sgd internal/jpeg internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
+sgd/data/datatest       : sgd sgd/data
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm
@@ -52,6 +53,7 @@ comm/grpcnet            : comm comm/shm                    | google.golang.org/g
 comm/collective         : comm internal/registry
 comm/ps                 : comm staleness internal/registry
 sgd/train/timing        : compress internal/registry internal/rng
+sgd/train/timing/timingtest : sgd/train/timing internal/rng
 sgd/train               : sgd sgd/train/timing sgd/lbfgs compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/local comm/ps comm/sim internal/rng

@@ -10,17 +10,21 @@ import (
 // Init is the law of a layer's first weights: the value of draw i at key k.
 // fanIn and fanOut are the inputs to one output and the outputs one input
 // reaches. The key is (seed, "init", span), so weights depend on nothing else.
-type Init func(k rng.Key, i uint64, fanIn, fanOut int) float64
+type Init func(k Key, i uint64, fanIn, fanOut int) float64
+
+// Key is an address, and draws by it: Float64(i) is uniform in [0, 1), Norm(i) standard
+// normal.
+type Key = rng.Key
 
 // He draws from N(0, 2/fanIn), which keeps the scale of activations through
 // ReLUs (He et al. 2015).
-func He(k rng.Key, i uint64, fanIn, _ int) float64 {
+func He(k Key, i uint64, fanIn, _ int) float64 {
 	return k.Norm(i) * math.Sqrt(2/float64(fanIn))
 }
 
 // HeOut draws from N(0, 2/fanOut), which keeps the scale of gradients on their way
 // back through ReLUs (He et al. 2015, arXiv 1502.01852, eq. 14).
-func HeOut(k rng.Key, i uint64, _, fanOut int) float64 {
+func HeOut(k Key, i uint64, _, fanOut int) float64 {
 	return k.Norm(i) * math.Sqrt(2/float64(fanOut))
 }
 
@@ -49,13 +53,13 @@ func checkInit(name string) error {
 }
 
 // Glorot draws uniformly from ±√(6/(fanIn+fanOut)) (Glorot and Bengio 2010).
-func Glorot(k rng.Key, i uint64, fanIn, fanOut int) float64 {
+func Glorot(k Key, i uint64, fanIn, fanOut int) float64 {
 	return (2*k.Float64(i) - 1) * math.Sqrt(6/float64(fanIn+fanOut))
 }
 
 // Torch draws uniformly from ±1/√fanIn, as PyTorch starts convolutions and dense
 // layers.
-func Torch(k rng.Key, i uint64, fanIn, _ int) float64 {
+func Torch(k Key, i uint64, fanIn, _ int) float64 {
 	return (2*k.Float64(i) - 1) / math.Sqrt(float64(fanIn))
 }
 
@@ -64,7 +68,7 @@ func Torch(k rng.Key, i uint64, fanIn, _ int) float64 {
 // elsewhere, and leaves the others to rest (airbench94).
 func Dirac(k, in int, rest Init) Init {
 	middle := k / 2 * (k + 1) * in // of a window, in the order ky, kx, channel
-	return func(key rng.Key, i uint64, fanIn, fanOut int) float64 {
+	return func(key Key, i uint64, fanIn, fanOut int) float64 {
 		row, col := int(i)/fanIn, int(i)%fanIn
 		switch {
 		case row >= in:
@@ -78,20 +82,20 @@ func Dirac(k, in int, rest Init) Init {
 
 // Gauss draws from N(0, std²).
 func Gauss(std float64) Init {
-	return func(k rng.Key, i uint64, _, _ int) float64 { return std * k.Norm(i) }
+	return func(k Key, i uint64, _, _ int) float64 { return std * k.Norm(i) }
 }
 
 // initial is an Init with its fans filled in.
-type initial func(k rng.Key, i uint64) float64
+type initial func(k Key, i uint64) float64
 
 func (f Init) fans(in, out int) initial {
 	if f == nil {
 		f = He
 	}
-	return func(k rng.Key, i uint64) float64 { return f(k, i, in, out) }
+	return func(k Key, i uint64) float64 { return f(k, i, in, out) }
 }
 
 // constant sets every value to v.
 func constant(v float64) initial {
-	return func(rng.Key, uint64) float64 { return v }
+	return func(Key, uint64) float64 { return v }
 }

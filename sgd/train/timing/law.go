@@ -16,9 +16,14 @@ import (
 // clock.
 type Law interface {
 	// Factor is the time of one step in units of the mean, at least 0. k
-	// addresses the step of one worker: the same k, the same factor.
-	Factor(k rng.Key) float64
+	// addresses the step of one worker: the same k, the same factor. Safe for
+	// concurrent use.
+	Factor(k Key) float64
 }
+
+// Key is the address of a step, and draws by it: Float64(i) is uniform in [0, 1),
+// Norm(i) standard normal, Exp(i) exponential of mean 1, With(v) a further address.
+type Key = rng.Key
 
 // Laws holds every law by name. All have mean 1, so that device.flops keeps its
 // meaning.
@@ -30,7 +35,7 @@ type Constant struct{}
 var _ = Laws.Add("constant", "every step takes the same time", Constant{})
 
 // Factor implements Law.
-func (Constant) Factor(rng.Key) float64 { return 1 }
+func (Constant) Factor(Key) float64 { return 1 }
 
 // Lognormal multiplies by e^(Sigma·z − Sigma²/2), z standard normal: small
 // disturbances that multiply up. A Sigma of 0.02 to 0.03 is what published
@@ -43,7 +48,7 @@ var _ = Laws.Add("lognormal", "lognormal: many small disturbances", Lognormal{Si
 func (l Lognormal) Validate() error { return atLeast0("sigma", l.Sigma, 3) }
 
 // Factor implements Law.
-func (l Lognormal) Factor(k rng.Key) float64 { return l.factor(k.Norm(0)) }
+func (l Lognormal) Factor(k Key) float64 { return l.factor(k.Norm(0)) }
 
 // Exponential is the law without memory: the analyses of asynchronous SGD in
 // closed form rest on it (Dutta et al. 2018).
@@ -52,7 +57,7 @@ type Exponential struct{}
 var _ = Laws.Add("exponential", "exponential: no memory", Exponential{})
 
 // Factor implements Law.
-func (Exponential) Factor(k rng.Key) float64 { return k.Exp(0) }
+func (Exponential) Factor(k Key) float64 { return k.Exp(0) }
 
 // ShiftedExponential is a least time, Shift of the mean, and an exponential
 // rest: Δ + Exp(μ) with Δ = Shift and 1/μ = 1 − Shift (Dutta et al. 2018; Lee
@@ -65,7 +70,7 @@ var _ = Laws.Add("shifted_exponential", "a least time and an exponential rest", 
 func (l ShiftedExponential) Validate() error { return atLeast0("shift", l.Shift, 1) }
 
 // Factor implements Law.
-func (l ShiftedExponential) Factor(k rng.Key) float64 { return l.Shift + (1-l.Shift)*k.Exp(0) }
+func (l ShiftedExponential) Factor(k Key) float64 { return l.Shift + (1-l.Shift)*k.Exp(0) }
 
 // Gamma has the coefficient of variation CV: 0.1 is the homogeneous cluster of
 // the DANA and gap-aware studies, 1 is exponential.
@@ -82,7 +87,7 @@ func (l Gamma) Validate() error {
 }
 
 // Factor implements Law, by the method of Marsaglia and Tsang (2000).
-func (l Gamma) Factor(k rng.Key) float64 {
+func (l Gamma) Factor(k Key) float64 {
 	shape, boost := 1/(l.CV*l.CV), 1.0
 	mean := shape
 	if shape < 1 { // G(a) = G(a+1)·U^(1/a)
@@ -117,7 +122,7 @@ func (l Pareto) Validate() error {
 }
 
 // Factor implements Law.
-func (l Pareto) Factor(k rng.Key) float64 {
+func (l Pareto) Factor(k Key) float64 {
 	return (l.Alpha - 1) / l.Alpha * math.Pow(1-k.Float64(0), -1/l.Alpha)
 }
 
@@ -130,7 +135,7 @@ var _ = Laws.Add("uniform", "uniform around the mean", Uniform{Spread: 0.5})
 func (l Uniform) Validate() error { return atLeast0("spread", l.Spread, 1) }
 
 // Factor implements Law.
-func (l Uniform) Factor(k rng.Key) float64 { return 1 + l.Spread*(2*k.Float64(0)-1) }
+func (l Uniform) Factor(k Key) float64 { return 1 + l.Spread*(2*k.Float64(0)-1) }
 
 // Trace draws, with replacement, from times that were measured: a text file with
 // a number a line, in any unit, which are divided by their mean. Lines that are
@@ -140,7 +145,7 @@ type Trace struct{ File string }
 var _ = Laws.Add("trace", "drawn from measured times, a file with a number a line", Trace{})
 
 // Factor implements Law. A trace must be Loaded first.
-func (Trace) Factor(rng.Key) float64 { return 1 }
+func (Trace) Factor(Key) float64 { return 1 }
 
 // Load reads the file.
 func (l Trace) Load() (Law, error) {
@@ -183,7 +188,7 @@ type sample struct {
 	mean  float64
 }
 
-func (t sample) Factor(k rng.Key) float64 { return t.times[k.IntN(0, len(t.times))] / t.mean }
+func (t sample) Factor(k Key) float64 { return t.times[k.IntN(0, len(t.times))] / t.mean }
 
 func atLeast0(name string, v, most float64) error {
 	if !(v >= 0 && v <= most) {
