@@ -3,8 +3,11 @@ package nn
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -72,7 +75,8 @@ func BenchmarkEval(b *testing.B) {
 	b.ReportMetric(float64(b.N*batch.N)/b.Elapsed().Seconds(), "img/s")
 }
 
-// newPass builds a model with 10 classes and a pass at its initial weights.
+// newPass builds a model with 10 classes and a pass at its initial weights, or for a large
+// one at weights of the same size that take less time to draw.
 func newPass(t testing.TB, spec string, in sgd.Shape) (sgd.Model, sgd.Pass) {
 	t.Helper()
 	m, err := Models.MustParse(spec).New(in, 10)
@@ -81,6 +85,21 @@ func newPass(t testing.TB, spec string, in sgd.Shape) (sgd.Model, sgd.Pass) {
 	}
 	size := m.Layout().Size()
 	p := sgd.Pass{Params: make([]float32, size), Grad: make([]float32, size), Scratch: m.NewScratch()}
-	m.Init(p.Params, 1)
+	if size < 3_000_000 {
+		m.Init(p.Params, 1)
+		return m, p
+	}
+	for i, s := range m.Layout().Spans {
+		x := m.Layout().View(p.Params, i)
+		switch {
+		case s.Role == sgd.Weight, s.Role == sgd.Buffer && !strings.HasSuffix(s.Name, ".mean") && !strings.HasSuffix(s.Name, ".var"): // uniform, with the variance He has
+			scale := math.Sqrt(6/float64(s.Cols)) * 0x1p-31
+			for k := range x {
+				x[k] = float32(scale * float64(int32(rng.Mix(uint64(s.Off+k)))))
+			}
+		case strings.HasSuffix(s.Name, ".scale"), strings.HasSuffix(s.Name, ".var"):
+			f32.Fill(x, 1)
+		}
+	}
 	return m, p
 }

@@ -233,9 +233,9 @@ func TestModelGradients(t *testing.T) {
 		"cifar10_full":                  {C: 3, H: 9, W: 8},
 		"resnet20(zero_gamma=false,smoothing=0.1)": {C: 3, H: 5, W: 4},
 		"resnet18":                           {C: 2, H: 9, W: 8},
-		"resnet18(stem=cifar)":               {C: 2, H: 9, W: 8},
+		"resnet18(stem=cifar)":               {C: 2, H: 5, W: 6},
 		"wrn(10,1,dropout=0.2,ghost=2)":      {C: 3, H: 5, W: 4},
-		"wrn(16,2)":                          {C: 3, H: 5, W: 4},
+		"wrn(16,2)":                          {C: 3, H: 4, W: 4},
 		"airbench94(widths=[4,6,5],ghost=2)": {C: 3, H: 25, W: 26},
 	} {
 		t.Run(text, func(t *testing.T) {
