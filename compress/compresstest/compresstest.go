@@ -25,6 +25,7 @@ type Check struct {
 	Name string
 	Run  func(f compress.Family) error
 	law  bool // thousands of trials on one goroutine
+	solo bool // counts what all goroutines allocate
 }
 
 // Checks lists every property of the suite.
@@ -48,10 +49,10 @@ var Checks = []Check{
 	{Name: "homogeneous", Run: checkHomogeneous},
 	{Name: "special", Run: checkSpecial},
 	{Name: "zero", Run: checkZero},
-	{Name: "hostile", Run: checkHostile},
+	{Name: "hostile", Run: checkHostile, solo: true},
 	{Name: "pure", Run: checkPure},
 	{Name: "concurrent", Run: checkConcurrent},
-	{Name: "allocations", Run: checkAllocations},
+	{Name: "allocations", Run: checkAllocations, solo: true},
 	{Name: "state", Run: checkState},
 	{Name: "momentum", Run: checkMomentum},
 	{Name: "memory", Run: checkMemory, law: true},
@@ -64,13 +65,17 @@ var Checks = []Check{
 }
 
 // Family runs every check on f as a subtest; under the race detector without
-// those that measure bias and error.
+// those that measure bias and error. Most run beside each other, so f is used by
+// several goroutines; t itself must not be parallel.
 func Family(t *testing.T, f compress.Family) {
 	t.Helper()
 	for _, c := range Checks {
 		t.Run(c.Name, func(t *testing.T) {
 			if c.law && raceDetector {
 				t.Skip("no goroutines to race")
+			}
+			if !c.solo {
+				t.Parallel()
 			}
 			if err := c.Run(f); err != nil {
 				t.Error(err)

@@ -2,6 +2,8 @@ package compresstest
 
 import (
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -55,10 +57,37 @@ func sq(x float64) float64 { return x * x }
 
 func signOf(k rng.Key, i int) float64 { return float64(1 - 2*int(k.Uint64(uint64(i))&1)) }
 
-// vector draws vector n of a law.
+// vector draws vector n of a law. The caller may write to it.
 func (in input) vector(d, n int) []float32 {
-	return in.make(rng.New(1, "compresstest/"+in.name).With(uint64(d)).With(uint64(n)), d)
+	at := drawing{in.name, d, n}
+	drawn.Lock()
+	x, ok := drawn.had[at]
+	drawn.Unlock()
+	if ok {
+		return slices.Clone(x)
+	}
+	x = in.make(rng.New(1, "compresstest/"+in.name).With(uint64(d)).With(uint64(n)), d)
+	drawn.Lock()
+	defer drawn.Unlock()
+	if drawn.values += d; drawn.values > 1<<23 {
+		drawn.values, drawn.had = d, map[drawing][]float32{}
+	}
+	drawn.had[at] = x
+	return slices.Clone(x)
 }
+
+type drawing struct {
+	law  string
+	d, n int
+}
+
+// drawn is vectors that were drawn before: every family is tried on the same ones, and
+// drawing takes longer than encoding.
+var drawn = struct {
+	sync.Mutex
+	had    map[drawing][]float32
+	values int
+}{had: map[drawing][]float32{}}
 
 // gaussian is the vector to use where any will do.
 func gaussian(d, n int) []float32 { return inputs[0].vector(d, n) }
