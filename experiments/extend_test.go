@@ -33,6 +33,7 @@ func TestExtended(t *testing.T) {
 				short, long = "steps=15", "steps=24" // a step is a pass over the data
 			}
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
+				t.Parallel()
 				job, err := mustRuns(t, small, append(over, long)...)[0].Config.Build(config.Places{}, nil)
 				if err != nil {
 					t.Skip(err)

@@ -107,6 +107,7 @@ func TestStopsChangeNothing(t *testing.T) {
 				over = append(over, "steps=80", "eval_every=7")
 			}
 			t.Run(strings.Join(over[:len(way)+1], " "), func(t *testing.T) {
+				t.Parallel()
 				run := mustRuns(t, small, over...)[0]
 				job, err := run.Config.Build(config.Places{}, nil)
 				if err != nil {
@@ -150,6 +151,7 @@ func TestCheckpointsInTime(t *testing.T) {
 			continue // it comes to rest at marks only
 		}
 		t.Run(strings.Join(way, " "), func(t *testing.T) {
+			t.Parallel()
 			want := row(t, mustExecute(t, over...), true)
 			run, draw := mustRuns(t, small, over...)[0], rng.New(uint64(i), "due")
 			job, err := run.Config.Build(config.Places{}, nil)
