@@ -30,22 +30,24 @@ func TestHelpNamesCommandsThatRun(t *testing.T) {
 			if k.name == "laws" && en.Name == "trace" { // wants a file
 				continue
 			}
-			var b bytes.Buffer
-			(&env{out: &b}).helpEntry(k, en)
-			_, line, ok := strings.Cut(b.String(), "gradlab run ")
-			line, _, _ = strings.Cut(line, "\n")
-			args := strings.Fields(strings.ReplaceAll(line, "'", "")) // no spec has a space
-			if !ok || len(args) < 2 {
-				t.Errorf("%s: no command in\n%s", en.Name, b.String())
-				continue
-			}
-			_, runs, err := load(args[0], args[1:], false)
-			if err == nil {
-				err = config.CheckAll(runs[:1], config.Places{Shelf: shelf}, nil)
-			}
-			if err != nil {
-				t.Errorf("gradlab run %s: %v", line, err)
-			}
+			t.Run(k.name+" "+en.Name, func(t *testing.T) {
+				t.Parallel()
+				var b bytes.Buffer
+				(&env{out: &b}).helpEntry(k, en)
+				_, line, ok := strings.Cut(b.String(), "gradlab run ")
+				line, _, _ = strings.Cut(line, "\n")
+				args := strings.Fields(strings.ReplaceAll(line, "'", "")) // no spec has a space
+				if !ok || len(args) < 2 {
+					t.Fatalf("no command in\n%s", b.String())
+				}
+				_, runs, err := load(args[0], args[1:], false)
+				if err == nil {
+					err = config.CheckAll(runs[:1], config.Places{Shelf: shelf}, nil)
+				}
+				if err != nil {
+					t.Errorf("gradlab run %s: %v", line, err)
+				}
+			})
 		}
 	}
 }
