@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -47,10 +46,10 @@ func (s *server) answer(ctx context.Context, r ps.Reply, on Channel[answerWord])
 	// to their pushes, which leave together.
 	together := pushed || !s.job.synchronous()
 	if s.stop && together {
-		flags |= flagStop
+		flags |= FlagStop
 	}
 	if s.core.Done() {
-		flags |= flagDone
+		flags |= FlagDone
 	} else if s.keeping && together {
 		flags |= flagKeep
 	}
@@ -69,29 +68,9 @@ func (s *server) answer(ctx context.Context, r ps.Reply, on Channel[answerWord])
 	return s.parameters(ctx, on.Header(s.job, w, flags), r.Worker)
 }
 
-// parameters sends a worker the parameters behind hd, part by part.
+// parameters sends a worker the present parameters behind hd.
 func (s *server) parameters(ctx context.Context, hd comm.Header, worker int) error {
-	out := s.dispatch(worker)
-	for k := range s.shard.parts {
-		part := hd
-		if k < len(s.shard.parts)-1 {
-			part.Flags |= flagMore
-		}
-		if err := s.times.encoding(ctx, s.down.encoding(worker, k)); err != nil {
-			return err
-		}
-		began := s.times.start()
-		f, err := s.down.frame(part, worker, k, out, s.core.Version())
-		s.times.encoded(began)
-		if err != nil {
-			return fmt.Errorf("parameters for worker %d: %w", worker, err)
-		}
-		plainly(s.h, s.shard.parts[k])
-		if err := s.send(ctx, worker, f); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.shardEnd.parameters(ctx, hd, worker, s.dispatch(worker), s.core.Version(), s.send)
 }
 
 // send sends a worker f. That it is dead is told in Recv.

@@ -68,7 +68,7 @@ func (j *Job) sift(d *desk, grad []float32, lo, hi int) error {
 	if d.scan.allFinite(part, j.cores.limit()) {
 		return nil
 	}
-	if j.NonFinite == "zero" {
+	if d.soft || j.NonFinite == "zero" {
 		d.spoilt = true
 		clear(part)
 		return nil

@@ -188,9 +188,9 @@ func (c *conductor) advance(ctx context.Context) error {
 	flags := Flags(0)
 	switch {
 	case c.over:
-		flags = flagDone
+		flags = FlagDone
 	case c.stop:
-		flags = flagStop
+		flags = FlagStop
 	}
 	for r := range j.Workers {
 		if c.gone[r] {

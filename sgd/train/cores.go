@@ -92,6 +92,7 @@ type desk struct {
 	batches *loader
 	scan    *scan
 	spoilt  bool // the gradient had NaN or Inf, made zero
+	soft    bool // they are made zero, whatever the job says of them
 }
 
 func (j *Job) newDesk(src sgd.Source) *desk {

@@ -108,7 +108,7 @@ func (c *inOrder) overlap(ctx context.Context, tl timeline, coding time.Duration
 func (c *inOrder) exchanges(ctx context.Context, _ comm.Host) error {
 	for {
 		made, flags, err := onMade.Wait(ctx, c.Rank)
-		if err != nil || flags&flagDone != 0 {
+		if err != nil || flags&FlagDone != 0 {
 			return err
 		}
 		if flags, err = c.exchange(ctx, &c.buckets[made.k], c.step, flags&asks); err != nil {

@@ -128,10 +128,10 @@ func (r *replica) Run(ctx context.Context) error {
 	if err := r.train(ctx, pass); err != nil {
 		return err
 	}
-	if err := onPaced.Wake(ctx, r.Rank, pullWord{}, flagDone); err != nil { // let the activities end
+	if err := onPaced.Wake(ctx, r.Rank, Pulled{}, FlagDone); err != nil { // let the activities end
 		return err
 	}
-	if err := onHanded.Wake(ctx, r.Rank, Nothing{}, flagDone); err != nil {
+	if err := onHanded.Wake(ctx, r.Rank, Nothing{}, FlagDone); err != nil {
 		return err
 	}
 	return r.bye(ctx)
@@ -151,7 +151,7 @@ func (r *replica) train(ctx context.Context, pass Pass) error {
 				return err
 			}
 			if r.flags == 0 {
-				if err := onPaced.Wake(ctx, r.Rank, pullWord{Step: uint64(r.step), Version: uint64(minVersion)}, 0); err != nil {
+				if err := onPaced.Wake(ctx, r.Rank, Pulled{Step: uint64(r.step), Version: uint64(minVersion)}, 0); err != nil {
 					return err
 				}
 				r.fetching = true
@@ -178,7 +178,7 @@ func (r *replica) train(ctx context.Context, pass Pass) error {
 			if err := r.settle(ctx); err != nil {
 				return err
 			}
-			if r.flags&flagDone != 0 {
+			if r.flags&FlagDone != 0 {
 				return nil
 			}
 			if err := r.checkpoint(ctx, r); err != nil {
@@ -299,7 +299,7 @@ func (r *replica) fetched(ctx context.Context) error {
 func (r *replica) pushActivity(ctx context.Context, _ comm.Host) error {
 	for {
 		_, told, err := onHanded.Wait(ctx, r.Rank)
-		if err != nil || told&flagDone != 0 {
+		if err != nil || told&FlagDone != 0 {
 			return err
 		}
 		for i := range r.order {
@@ -329,12 +329,12 @@ func (r *replica) pushActivity(ctx context.Context, _ comm.Host) error {
 func (r *replica) fetchActivity(ctx context.Context, _ comm.Host) error {
 	for {
 		wish, told, err := onPaced.Wait(ctx, r.Rank)
-		if err != nil || told&flagDone != 0 {
+		if err != nil || told&FlagDone != 0 {
 			return err
 		}
 		for _, l := range r.links {
 			wish.Shard = l.id
-			if err := onPull.Send(ctx, r.Rank, l.rank, wish, 0); err != nil {
+			if err := OnPull.Send(ctx, r.Rank, l.rank, wish, 0); err != nil {
 				return err
 			}
 		}

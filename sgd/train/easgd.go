@@ -164,7 +164,7 @@ func (e *elastic) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	for e.flags&(flagDone|flagStop) == 0 {
+	for e.flags&(FlagDone|FlagStop) == 0 {
 		if err := e.round(ctx, pass); err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (e *elastic) round(ctx context.Context, pass Pass) error {
 // fetch brings the centre.
 func (e *elastic) fetch(ctx context.Context) error {
 	for _, l := range e.links {
-		if err := onPull.Send(ctx, e.Rank, l.rank, pullWord{Shard: l.id, Step: uint64(e.step)}, e.passed()); err != nil {
+		if err := OnPull.Send(ctx, e.Rank, l.rank, Pulled{Shard: l.id, Step: uint64(e.step)}, e.passed()); err != nil {
 			return err
 		}
 	}

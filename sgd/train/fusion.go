@@ -57,7 +57,7 @@ func (r *fused) round(ctx context.Context, tl timeline, coding time.Duration) (F
 func (r *fused) cycles(ctx context.Context, h comm.Host) error {
 	for {
 		_, flags, err := onMade.Wait(ctx, r.Rank)
-		if err != nil || flags&flagDone != 0 {
+		if err != nil || flags&FlagDone != 0 {
 			return err
 		}
 		if flags, err = r.cycle(ctx, h, flags); err != nil {

@@ -114,7 +114,7 @@ func (k *Keeper) values(name string, v []float32, missing string) {
 	}
 }
 
-var errNoState = errors.New("the checkpoint has no such state; it was written with another codec, placement or number of ranks")
+var ErrNoState = errors.New("the checkpoint has no such state; it was written with another codec, placement or number of ranks")
 
 // State keeps what v says of itself, as an encoding.BinaryAppender, and gives it
 // back to an encoding.BinaryUnmarshaler. Anything else has no state.
@@ -141,7 +141,7 @@ func (k *Keeper) State(name string, v any) {
 	}
 	b, ok := k.st.Bytes[name]
 	if !ok {
-		k.err = fmt.Errorf("state of %s: %w", name, errNoState)
+		k.err = fmt.Errorf("state of %s: %w", name, ErrNoState)
 	} else if err := u.UnmarshalBinary(b); err != nil {
 		k.err = fmt.Errorf("state of %s: %w", name, err)
 	}

@@ -94,11 +94,11 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 
 // pull asks all shards for parameters once they have all taken the push.
 func (w *worker) pull(ctx context.Context) error {
-	if err := w.awaitAll(ctx); err != nil || w.flags&flagDone != 0 {
+	if err := w.awaitAll(ctx); err != nil || w.flags&FlagDone != 0 {
 		return err
 	}
 	for _, l := range w.links {
-		if err := onPull.Send(ctx, w.Rank, l.rank, pullWord{Shard: l.id, Step: uint64(w.step)}, 0); err != nil {
+		if err := OnPull.Send(ctx, w.Rank, l.rank, Pulled{Shard: l.id, Step: uint64(w.step)}, 0); err != nil {
 			return err
 		}
 		l.expect(onFetched.Tag())
@@ -131,11 +131,11 @@ func (w *worker) answer(l *link, f comm.Frame) error {
 // hear notes what a frame's flags say. The run is over when all shards have made
 // their updates.
 func (w *worker) hear(l *link, flags uint16) {
-	w.flags |= flags &^ (flagMore | flagDone | flagKeep)
+	w.flags |= flags &^ (flagMore | FlagDone | flagKeep)
 	w.asked = w.asked || flags&flagKeep != 0
-	l.done = l.done || flags&flagDone != 0
+	l.done = l.done || flags&FlagDone != 0
 	if !slices.ContainsFunc(w.links, func(l *link) bool { return !l.done }) {
-		w.flags |= flagDone
+		w.flags |= FlagDone
 	}
 }
 

@@ -125,7 +125,7 @@ func (l *localWorker) Run(ctx context.Context) error {
 			return err
 		}
 		from, over := l.told, l.step == l.job.Updates
-		l.stopped = flags&flagStop != 0 && !over
+		l.stopped = flags&FlagStop != 0 && !over
 		if err := l.report(ctx); err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (l *localWorker) rounds(ctx context.Context, pass Pass) (flags uint16, err 
 		return flags, err
 	}
 	l.since = l.step
-	return flags, l.doing(ctx)
+	return flags, l.Doing(ctx)
 }
 
 // due says whether the round ends here.

@@ -504,7 +504,7 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	}
 	flags := Flags(0)
 	if !free && o.Job.stopsAtMark(h, version) {
-		flags = flagStop
+		flags = FlagStop
 	}
 	return o.goOn(ctx, ended, flags)
 }

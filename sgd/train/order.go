@@ -33,7 +33,7 @@ const (
 	Rest Verb = "rest" // is at a checkpoint mark
 )
 
-var verbs = map[comm.Tag]Verb{onPush.Tag(): Push, onPull.Tag(): Pull, onSave.Tag(): Rest}
+var verbs = map[comm.Tag]Verb{OnPush.Tag(): Push, OnPull.Tag(): Pull, onSave.Tag(): Rest}
 
 func arrival(h comm.Header) Arrival {
 	return Arrival{verbs[h.Tag], int(h.From), h.Step, h.Version}

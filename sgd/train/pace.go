@@ -80,7 +80,7 @@ func (p *pace) tick(ctx context.Context, steps int, loss float64) error {
 }
 
 // next asks for leave to begin a step; nobody begins more than there are updates.
-// The flags say otherwise: flagDone, or flagStop after save has taken the state.
+// The flags say otherwise: FlagDone, or FlagStop after save has taken the state.
 // Both come with the updates of a free run.
 // keep tells the state in passing.
 func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context, updates int) error, keep func(ctx context.Context) error) (flags uint16, updates int, err error) {
@@ -123,13 +123,13 @@ func (p *pace) next(ctx context.Context, step int, save func(ctx context.Context
 			return 0, 0, err
 		}
 		rest, flags, err := onRest.Hear(ctx, p.Rank, p.job.Observer())
-		if err != nil || flags&flagDone != 0 {
+		if err != nil || flags&FlagDone != 0 {
 			return flags, rest.n, err
 		}
 		p.mu.Lock()
 		p.held, p.granted = false, false
 		p.mu.Unlock()
-		if err := save(ctx, rest.n); err != nil || flags&flagStop != 0 {
+		if err := save(ctx, rest.n); err != nil || flags&FlagStop != 0 {
 			return flags, rest.n, err
 		}
 	}

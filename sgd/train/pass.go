@@ -2,9 +2,11 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd"
 )
 
 // Pass is how a rank makes the gradient of its step.
@@ -18,6 +20,15 @@ type Pass struct {
 	// Coding is virtual time beside that of the model, in which what comes of the
 	// gradient is encoded.
 	Coding time.Duration
+	// Draw is the samples; of none (N is 0): those of the step. The virtual time of the
+	// model is in proportion to their number.
+	Draw sgd.Draw
+	// Void is the channel of which a message breaks the pass off, which Compute then
+	// says by comm.ErrBroken; the message is still there to be received. 0: none does.
+	Void comm.Tag
+	// Spoilt is called when the gradient had NaN or Inf, which then are zero and counted
+	// nowhere. nil: what becomes of them is for Job.NonFinite to say.
+	Spoilt func()
 }
 
 // Compute makes the gradient of the rank's step: at the gate of cores, at its price
@@ -26,25 +37,35 @@ type Pass struct {
 // every step.
 func (r *Rank) Compute(ctx context.Context, p Pass) error {
 	if r.gradwork.Run == nil {
-		r.gradwork = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return r.makePass(ctx) }}
+		r.gradwork = comm.Work{Cost: make([]time.Duration, 1), Run: func(func(int) error) error { return r.makePass() }}
 	}
-	r.pass = p
+	r.pass, r.passCtx = p, ctx
+	work := r.gradwork
+	if p.Void != 0 {
+		pass, cancel := context.WithCancel(ctx)
+		defer cancel()
+		r.passCtx, work.Break, work.Abort = pass, p.Void, cancel
+	}
 	began := r.times.read()
-	r.gradwork.Cost[0] = r.job.timeline(r.rank, r.step).total + p.Coding
-	err := r.h.Do(ctx, r.gradwork)
+	cost := r.job.timeline(r.rank, r.step).total
+	if p.Draw.N > 0 {
+		cost = time.Duration(float64(cost) * float64(p.Draw.N) / float64(r.job.Batch))
+	}
+	work.Cost[0] = cost + p.Coding
+	err := r.h.Do(ctx, work)
 	r.times.price(p.Coding)
 	r.times.computed(began)
 	return err
 }
 
 // makePass is the work of a pass.
-func (r *Rank) makePass(ctx context.Context) error {
+func (r *Rank) makePass() error {
 	if r.job.Weightless {
 		return nil
 	}
 	d := r.seat.take()
 	defer r.seat.give(d)
-	if err := r.differentiate(ctx, d, r.pass.On, nil, nil); err != nil || r.pass.Then == nil {
+	if err := r.differentiate(r.passCtx, d, r.pass.On, nil, nil); err != nil || r.pass.Then == nil {
 		return err
 	}
 	return r.pass.Then()
@@ -56,16 +77,36 @@ func (r *Rank) differentiate(ctx context.Context, d *desk, on func() (params, gr
 	if err != nil {
 		return err
 	}
-	loss, bad, err := r.job.gradient(ctx, d, params, grad, r.rank, r.step, need, ready)
-	if bad {
-		r.stats.zeroed++
+	var loss float64
+	var bad bool
+	d.soft = r.pass.Spoilt != nil
+	if draw := r.pass.Draw; draw.N == 0 {
+		loss, bad, err = r.job.gradient(ctx, d, params, grad, r.rank, r.step, need, ready)
+	} else if loss, bad, err = r.job.gradientOf(ctx, d, params, grad, draw, nil, need, ready); err != nil {
+		err = fmt.Errorf("worker %d, gradient of %d samples from %d on: %w", r.rank, draw.N, draw.First, err)
 	}
 	r.loss = loss
+	switch {
+	case bad && d.soft:
+		r.pass.Spoilt()
+	case bad:
+		r.stats.zeroed++
+	}
 	return err
 }
 
 // Made counts a step and lets the observer know how the worker does, now and then.
 func (r *Rank) Made(ctx context.Context) error {
-	r.step++
-	return r.doing(ctx)
+	r.Count()
+	return r.Doing(ctx)
 }
+
+// Count counts a step.
+func (r *Rank) Count() { r.step++ }
+
+// Stale notes how many updates others made between the last two answers to the
+// worker, as it tells the observer.
+func (r *Rank) Stale(updates int) { r.stats.stale = updates }
+
+// Voided counts a gradient that was given up.
+func (r *Rank) Voided() { r.stats.voided++ }

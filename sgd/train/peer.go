@@ -156,7 +156,7 @@ func (p *Peer) run(ctx context.Context, m Mover) (stopped bool, err error) {
 			return false, err
 		}
 		if flags != 0 {
-			if free && flags&flagStop != 0 {
+			if free && flags&FlagStop != 0 {
 				err = p.snapshot(ctx, m.Model(), updates, true)
 			}
 			break
@@ -190,7 +190,7 @@ func (p *Peer) run(ctx context.Context, m Mover) (stopped bool, err error) {
 			return false, err
 		}
 	}
-	return flags&flagStop != 0, nil
+	return flags&FlagStop != 0, nil
 }
 
 // answers is the activity that hears what others say at any time.
@@ -365,7 +365,7 @@ func (p *Peer) Late(times int) {
 	p.delays[times]++
 }
 
-// report does what is due after a step that all workers make. flagStop says that
+// report does what is due after a step that all workers make. FlagStop says that
 // the run stops here.
 func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 	v, j := p.step, p.job

@@ -68,7 +68,7 @@ func (r *first) exchanges(ctx context.Context, h comm.Host, step int) error {
 		for n := range done {
 			for ; own <= n && n == all; own++ { // there is none to exchange
 				_, told, err := onMade.Wait(ctx, r.Rank)
-				if err != nil || told&flagDone != 0 {
+				if err != nil || told&FlagDone != 0 {
 					return err
 				}
 				flags |= told & asks

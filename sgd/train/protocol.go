@@ -19,15 +19,16 @@ var (
 	onReached  = Say("reached", comm.Report, readNothing)  // observer → who decides where a run stops: it has come to Until
 )
 
-// What workers say to servers, and servers to workers.
+// What workers say to servers, and servers to workers. Modes whose servers listen by
+// themselves hear OnPush, OnPull and OnBye.
 var (
-	onPush     = Say("push", comm.Gradient, readPush)         // worker → server: encoded gradient
+	OnPush     = Say("push", comm.Gradient, readPush)         // worker → server: encoded gradient
 	onAnswer   = Say("answer", comm.Parameters, readAnswer)   // server → worker: parameters, in answer to a push
-	onPull     = Say("pull", comm.Control, readPull)          // worker → server: asks for parameters
+	OnPull     = Say("pull", comm.Control, readPull)          // worker → server: asks for parameters
 	onFetched  = Say("fetched", comm.Parameters, readAnswer)  // server → worker: parameters, in answer to a pull
 	onSave     = Say("save", comm.Control, readNothing)       // worker → server: is at a checkpoint mark
 	onSaved    = Say("saved", comm.Control, readSaved)        // server → worker: state taken, go on
-	onBye      = Say("bye", comm.Control, readNothing)        // worker → server: pushes no more
+	OnBye      = Say("bye", comm.Control, readNothing)        // worker → server: pushes no more
 	onRestored = Say("restored", comm.Report, readAnswer)     // server → worker: parameters that it had before a stop
 	onPaced    = Say("paced fetch", comm.Control, readPull)   // a replica's main activity → its fetch activity
 	onBrought  = Say("fetch done", comm.Control, readNothing) // back
@@ -35,22 +36,22 @@ var (
 	onPushed   = Say("push done", comm.Control, readNothing)  // back
 )
 
-// pushWord is what a worker says of a gradient.
-type pushWord struct {
+// Pushed is what a worker says of a gradient.
+type Pushed struct {
 	Shard         int
-	Step, Version uint64 // of the worker; of the parameters it was computed on
+	Step, Version uint64 // of the worker, or what else it numbers pushes by; of the parameters it was computed on
 	Seq           uint64 // how many it has pushed to this shard before
 	Loss          float64
 }
 
 // Put implements Word.
-func (w pushWord) Put(h comm.Header) comm.Header {
+func (w Pushed) Put(h comm.Header) comm.Header {
 	h.Shard, h.Step, h.Version, h.Seq, h.Value = uint16(w.Shard), w.Step, w.Version, w.Seq, w.Loss
 	return h
 }
 
-func readPush(h comm.Header) pushWord {
-	return pushWord{int(h.Shard), h.Step, h.Version, h.Seq, h.Value}
+func readPush(h comm.Header) Pushed {
+	return Pushed{int(h.Shard), h.Step, h.Version, h.Seq, h.Value}
 }
 
 // answerWord is what a server says of the parameters it sends, or why it sends none.
@@ -75,19 +76,19 @@ func (w answerWord) Put(h comm.Header) comm.Header {
 
 func readAnswer(h comm.Header) answerWord { return answerWord{int(h.Shard), h.Code, h.Step, h.Version} }
 
-// pullWord asks for parameters of a version or a later one.
-type pullWord struct {
+// Pulled is what a worker says who asks for parameters of a version or a later one.
+type Pulled struct {
 	Shard         int
 	Step, Version uint64
 }
 
 // Put implements Word.
-func (w pullWord) Put(h comm.Header) comm.Header {
+func (w Pulled) Put(h comm.Header) comm.Header {
 	h.Shard, h.Step, h.Version = uint16(w.Shard), w.Step, w.Version
 	return h
 }
 
-func readPull(h comm.Header) pullWord { return pullWord{int(h.Shard), h.Step, h.Version} }
+func readPull(h comm.Header) Pulled { return Pulled{int(h.Shard), h.Step, h.Version} }
 
 // savedWord lets a worker go on from a mark.
 type savedWord struct {
@@ -106,12 +107,12 @@ func readSaved(h comm.Header) savedWord { return savedWord{int(h.Shard), h.Versi
 
 // Flags of frames.
 const (
-	flagStop Flags = 1 << iota // the run is being stopped: save and end
-	flagDone                   // the planned updates are made: end
+	FlagStop Flags = 1 << iota // the run is being stopped: save and end
+	FlagDone                   // the planned updates are made: end
 	flagMore                   // a further part follows
 	flagKeep                   // tell your state, and go on; in pushes and pulls: it is told
 
-	asks = flagStop | flagKeep // what one rank asks of all
+	asks = FlagStop | flagKeep // what one rank asks of all
 )
 
 // What activities of ranks that exchange gradients themselves say to each other,

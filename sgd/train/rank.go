@@ -22,8 +22,11 @@ type Rank struct {
 	loss  float64 // of the present step, for what is said of its gradient
 	stats stats
 
-	pass     Pass // under way
+	pass     Pass            // under way
+	passCtx  context.Context // of it
 	gradwork comm.Work
+
+	lead progressMeter // of the rank that leads; see Report
 }
 
 // Job is the run's job.

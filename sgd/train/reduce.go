@@ -200,7 +200,7 @@ func (r *reducer) Run(ctx context.Context) error {
 		}
 	}
 	if r.job.Overlap { // let the activity end
-		if err := onMade.Wake(ctx, r.Rank, bucketWord{}, flagDone); err != nil {
+		if err := onMade.Wake(ctx, r.Rank, bucketWord{}, FlagDone); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (r *reducer) Run(ctx context.Context) error {
 // made does what is due after a step.
 func (r *reducer) made(ctx context.Context, flags Flags) error {
 	over := r.step == r.job.Updates
-	r.stopped = flags&flagStop != 0 && !over
+	r.stopped = flags&FlagStop != 0 && !over
 	every := r.job.CheckpointEvery
 	mark := r.stopped || (flags&flagKeep != 0 || every > 0 && r.step%every == 0) && !over
 	if mark || over || r.rank == 0 && crossed(r.job.EvalEvery, r.told, r.step) {
@@ -266,7 +266,7 @@ func (r *reducer) asked(from, to int) (flags uint16, err error) {
 	}
 	stop, err := r.job.stopsHere(r.h, from)
 	if stop || crossed(r.job.CheckpointEvery, from, to) && r.job.stopsAtMark(r.h, from) {
-		return flagStop, nil
+		return FlagStop, nil
 	}
 	if r.job.keepsHere(r.h, to < r.job.Updates && to+to-from >= r.job.Updates) {
 		flags = flagKeep

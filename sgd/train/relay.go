@@ -348,7 +348,7 @@ func (s *stem) pass(ctx context.Context) error {
 func (s *stem) supply(ctx context.Context, f comm.Frame) error {
 	hd := f.Header
 	s.asking, s.newest = false, hd.Version+1
-	s.flags |= hd.Flags & (flagStop | flagDone)
+	s.flags |= hd.Flags & (FlagStop | FlagDone)
 	if hd.Kind == comm.Parameters {
 		s.params.Release()
 		s.params, s.has = f, s.newest

@@ -215,7 +215,7 @@ func (l *learner) push(ctx context.Context, i int) error {
 	p := &l.order[i]
 	f := p.next
 	p.next = comm.Frame{}
-	w := onPush.read(f.Header)
+	w := OnPush.read(f.Header)
 	f.Header = onTree.As(comm.Gradient).Header(l.job, treeWord{code: codePush, shard: w.Shard, step: w.Step, version: w.Version, loss: w.Loss, seq: p.link.seq}, f.Header.Flags)
 	p.link.seq++
 	return l.h.Send(ctx, p.link.rank, f)
@@ -229,7 +229,7 @@ func (l *learner) pull(ctx context.Context, k *link, have uint64) error {
 // word says on every tree what the learner is about.
 func (l *learner) word(ctx context.Context, code uint8) error {
 	for _, k := range l.links {
-		if err := onTree.Send(ctx, l.Rank, k.rank, treeWord{code: code, shard: k.id, learner: l.rank}, l.flags&flagStop); err != nil {
+		if err := onTree.Send(ctx, l.Rank, k.rank, treeWord{code: code, shard: k.id, learner: l.rank}, l.flags&FlagStop); err != nil {
 			return err
 		}
 	}
@@ -255,13 +255,13 @@ func (l *learner) train(ctx context.Context) error {
 			return err
 		}
 		l.times.stood(began)
-		if err := l.doing(ctx); err != nil {
+		if err := l.Doing(ctx); err != nil {
 			return err
 		}
-		if l.flags&flagDone != 0 {
+		if l.flags&FlagDone != 0 {
 			return l.word(ctx, codeBye)
 		}
-		if every := l.job.CheckpointEvery; l.flags&flagStop == 0 && (every == 0 || l.step%every != 0) {
+		if every := l.job.CheckpointEvery; l.flags&FlagStop == 0 && (every == 0 || l.step%every != 0) {
 			continue
 		}
 		if err := l.rest(ctx); err != nil {
@@ -279,9 +279,9 @@ func (l *learner) train(ctx context.Context) error {
 // ended says goodbye if the run was over, or stopped, at a mark.
 func (l *learner) ended(ctx context.Context) (bool, error) {
 	switch {
-	case l.flags&flagDone != 0:
+	case l.flags&FlagDone != 0:
 		return true, l.word(ctx, codeBye)
-	case l.flags&flagStop != 0:
+	case l.flags&FlagStop != 0:
 		return true, l.ring(ctx, codeQuit)
 	}
 	return false, nil
@@ -364,13 +364,13 @@ func (l *learner) race(ctx context.Context) error {
 	if err := l.taken(ctx); err != nil {
 		return err
 	}
-	if err := onHanded.Wake(ctx, l.Rank, Nothing{}, flagDone); err != nil {
+	if err := onHanded.Wake(ctx, l.Rank, Nothing{}, FlagDone); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	l.closing = true
 	l.mu.Unlock()
-	stop := l.flags&flagDone == 0
+	stop := l.flags&FlagDone == 0
 	if stop {
 		if err := l.rest(ctx); err != nil {
 			return err
@@ -450,7 +450,7 @@ func (l *learner) pullActivity(ctx context.Context, k *link, have uint64) error 
 func (l *learner) pushActivity(ctx context.Context, _ comm.Host) error {
 	for {
 		_, told, err := onHanded.Wait(ctx, l.Rank)
-		if err != nil || told&flagDone != 0 {
+		if err != nil || told&FlagDone != 0 {
 			return err
 		}
 		for i := range l.order {

@@ -70,14 +70,14 @@ func (c *coordinator) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.command(ctx, commandShow, flagDone, nil); err != nil {
+	if err := c.command(ctx, commandShow, FlagDone, nil); err != nil {
 		return err
 	}
 	if !c.stopped {
 		if err := c.rest(ctx); err != nil {
 			return err
 		}
-		return c.tell(ctx, onBye, 0)
+		return c.tell(ctx, OnBye, 0)
 	}
 	return nil
 }
@@ -383,7 +383,7 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 	}
 	flags := uint16(0)
 	if stop {
-		flags = flagStop
+		flags = FlagStop
 	}
 	if err := c.tell(ctx, onSave, 0); err != nil {
 		return err
@@ -427,7 +427,7 @@ func (c *coordinator) record() *coordinatorState {
 func (c *coordinator) Keep(k *Keeper) {
 	s := c.record()
 	if ok := k.Record(keyCoordinator, s); !ok {
-		k.Fail(errNoState)
+		k.Fail(ErrNoState)
 	} else if k.Loads() {
 		c.iter, c.eval, c.samples, c.handed = s.Iter, s.Eval, s.Samples, s.Handed
 	} else {

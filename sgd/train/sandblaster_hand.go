@@ -50,7 +50,7 @@ func (w *hand) Run(ctx context.Context) error {
 		case onPortion.Tag():
 			if err = w.portion(ctx, readErrand(hd)); err == nil {
 				w.stats.stale = 0 // versions are evaluations
-				err = w.doing(ctx)
+				err = w.Doing(ctx)
 			}
 		case onSave.Tag():
 			var st *State
@@ -58,13 +58,13 @@ func (w *hand) Run(ctx context.Context) error {
 				err = w.sendState(ctx, st)
 			}
 		case onFree.Tag():
-			if hd.Flags&flagStop != 0 {
+			if hd.Flags&FlagStop != 0 {
 				return nil
 			}
 			w.holds = 0 // like one that was resumed
 			err = w.ask(ctx, idleNew, errand{}, 0)
-		case onBye.Tag():
-			w.flags |= flagDone
+		case OnBye.Tag():
+			w.flags |= FlagDone
 			return w.bye(ctx)
 		default:
 			err = fmt.Errorf("worker %d: the coordinator sent a frame with tag %d", w.rank, hd.Tag)
@@ -124,7 +124,7 @@ func (w *hand) portion(ctx context.Context, at errand) error {
 // fetch brings the point of an evaluation, if it is still there.
 func (w *hand) fetch(ctx context.Context, eval uint64) (there bool, err error) {
 	for _, l := range w.links {
-		if err := onPull.Send(ctx, w.Rank, l.rank, pullWord{l.id, uint64(w.step), eval}, 0); err != nil {
+		if err := OnPull.Send(ctx, w.Rank, l.rank, Pulled{l.id, uint64(w.step), eval}, 0); err != nil {
 			return false, err
 		}
 	}

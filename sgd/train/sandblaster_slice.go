@@ -118,9 +118,9 @@ func (s *slice) handle(ctx context.Context, f comm.Frame) error {
 		return fmt.Errorf("rank %d, which is no worker, sent a frame with tag %d", from, h.Tag)
 	}
 	switch h.Tag {
-	case onPush.Tag():
+	case OnPush.Tag():
 		return s.push(ctx, f)
-	case onPull.Tag():
+	case OnPull.Tag():
 		w := answerWord{Shard: s.id}
 		if s.open {
 			w.Version = s.eval
@@ -136,7 +136,7 @@ func (s *slice) handle(ctx context.Context, f comm.Frame) error {
 		}
 		plainly(s.h, s.shard.whole)
 		return s.send(ctx, from, out)
-	case onBye.Tag():
+	case OnBye.Tag():
 		s.ended[from] = true
 		return nil
 	}
@@ -228,7 +228,7 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 		clear(s.counted)
 		return s.answer(ctx)
 	case commandShow:
-		last := h.Flags&flagDone != 0
+		last := h.Flags&FlagDone != 0
 		s.over = s.over || last
 		up, down := s.bytes()
 		m := mark{Shard: s.id, Version: s.version, Samples: w.samples, Epoch: float64(w.samples) / float64(s.job.Data.Train.Len()), Seconds: s.h.Now().Seconds(), Up: up, Down: down, Last: last}
@@ -242,7 +242,7 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 			return err
 		}
 		_, _, err = onGo.Hear(ctx, s.Rank, s.job.Observer())
-		s.stop = h.Flags&flagStop != 0
+		s.stop = h.Flags&FlagStop != 0
 		return err
 	}
 	return fmt.Errorf("server %d: unknown command %d", s.id, w.code)

@@ -15,18 +15,15 @@ import (
 
 // pulling is a worker's wish for parameters.
 type pulling struct {
-	pullWord
+	Pulled
 	from int
 }
 
 // server runs one shard: the core decides, the store applies, this loop talks.
 type server struct {
-	*Rank
-	id    int // of the shard
-	shard *shard
+	shardEnd
 	store *store
 	core  *ps.Core
-	down  *downlink
 	acks  bool // pushes are answered without parameters
 	own   bool // workers have parameters of their own, which only they ask to renew
 
@@ -41,8 +38,7 @@ type server struct {
 	prog    progressMeter
 	meas    *measures
 	order   *orderLog
-	trunk   *trunk  // nil: workers come without a tree
-	tariff  *tariff // of decoding pushes
+	trunk   *trunk // nil: workers come without a tree
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
@@ -50,12 +46,15 @@ type server struct {
 }
 
 func newServer(r *Rank, all []*shard) (*server, error) {
-	j, id := r.job, r.rank-r.job.Workers
-	sh, t, trunk := all[id], j.traits(), newTrunk(j)
-	s := &server{Rank: r, id: id, shard: sh, acks: t.Acked, own: t.PerPush > 0 || trunk != nil, trunk: trunk,
+	j, t, trunk := r.job, r.job.traits(), newTrunk(r.job)
+	to, err := newShardEnd(r, all)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{shardEnd: to, acks: t.Acked, own: t.PerPush > 0 || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
 		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
-		meas: newMeasures(j.Workers), order: newOrderLog(j, id), tariff: j.tariff(sh, false, true)}
+		meas: newMeasures(j.Workers), order: newOrderLog(j, to.id)}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -66,13 +65,10 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 	if w, ok := j.Optimizer.(sgd.Whole); ok && w.NeedsWhole() && j.Servers > 1 {
 		return nil, fmt.Errorf("optimizer %s needs norms over all tensors and cannot be split over %d servers; use servers=1 or clipvalue", sgd.Optimizers.Spec(j.Optimizer), j.Servers)
 	}
-	if s.store, err = newStore(j, sh); err != nil {
+	if s.store, err = newStore(j, to.shard); err != nil {
 		return nil, err
 	}
 	s.store.times = &s.times
-	if s.down, err = newDownlink(j, id, sh); err != nil {
-		return nil, err
-	}
 	s.core = ps.New(j.Workers, j.Updates, policy, j.Corrector, s.store)
 	s.core.Applied = func(h comm.Header, _ int) { s.meas.applied(h, s.h.Now()) }
 	return s, nil
@@ -182,7 +178,7 @@ func (s *server) keepInPassing(ctx context.Context, f comm.Frame) error {
 // rest notes that a worker is at a checkpoint mark.
 func (s *server) rest(ctx context.Context, worker int, flags Flags) error {
 	s.saved[worker] = true
-	s.halts = s.halts || flags&flagStop != 0
+	s.halts = s.halts || flags&FlagStop != 0
 	s.stop = s.stop || s.halts
 	if !s.job.synchronous() { // nobody waits for one who waits at a mark
 		before := s.core.Version()
@@ -215,9 +211,9 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 	case onSave.Tag():
 		f.Release()
 		return s.rest(ctx, int(h.From), h.Flags)
-	case onPull.Tag():
+	case OnPull.Tag():
 		f.Release()
-		s.waiting = append(s.waiting, pulling{onPull.read(h), int(h.From)})
+		s.waiting = append(s.waiting, pulling{OnPull.read(h), int(h.From)})
 		return s.pulls(ctx)
 	}
 	before, rejected := s.core.Version(), s.core.Ledger().Rejected
@@ -270,8 +266,8 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 		}
 	}
 	switch h.Tag {
-	case onPush.Tag(), onPull.Tag(), onSave.Tag():
-		if h.Tag == onPush.Tag() {
+	case OnPush.Tag(), OnPull.Tag(), onSave.Tag():
+		if h.Tag == OnPush.Tag() {
 			if err := s.times.decoding(ctx, s.serving(f)); err != nil {
 				return err
 			}
@@ -294,7 +290,7 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 		}
 	case onTree.Tag():
 		return s.word(ctx, f)
-	case onBye.Tag():
+	case OnBye.Tag():
 		f.Release()
 		s.ended[int(h.From)] = true
 		return s.checkpoint(ctx)
@@ -381,7 +377,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.halts = s.halts || flags&flagStop != 0
+	s.halts = s.halts || flags&FlagStop != 0
 	s.stop = s.stop || s.halts
 	s.keeping = false
 	for w := 0; w < s.job.Workers; w++ {
@@ -430,10 +426,10 @@ func (s *server) resume(ctx context.Context, w int) error {
 func (s *server) goOn(ctx context.Context, w int, params bool) error {
 	word, flags := savedWord{s.id, uint64(s.core.Version()), s.voids[w]}, Flags(0)
 	if s.halts {
-		flags |= flagStop
+		flags |= FlagStop
 	}
 	if s.core.Done() {
-		flags |= flagDone
+		flags |= FlagDone
 	}
 	if !params {
 		return s.send(ctx, w, comm.NewFrame(onSaved.Header(s.job, word, flags), comm.NewBuffer(0)))

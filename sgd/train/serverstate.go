@@ -2,8 +2,6 @@ package train
 
 import (
 	"context"
-
-	"github.com/gradlab/gradlab/comm"
 )
 
 // report tells the observer about an update: progress now and then, of which the
@@ -34,12 +32,6 @@ func (s *server) report(ctx context.Context) error {
 	return nil
 }
 
-// bytes counts what workers sent up and were sent down, by this shard.
-func (s *server) bytes() (up, down uint64) {
-	c := s.h.Traffic().Count()
-	return c.RecvBytes[comm.Gradient], c.SentBytes[comm.Parameters]
-}
-
 func (s *server) snapshot(ctx context.Context, last bool) error {
 	up, down := s.bytes()
 	p := s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush())
@@ -67,9 +59,8 @@ func (s *server) Keep(k *Keeper) {
 	}
 	if !k.Loads() {
 		k.st.Ints[keyVersion] = int64(s.core.Version())
-		up, down := s.bytes()
-		tallied(k.st, s.rank, s.h, up, down)
 	}
+	s.tally(k)
 	k.Count(key(keyPast, s.id), &s.past)
 	for w := range s.holds {
 		k.Count(key(keyHolds, w, s.id), &s.holds[w])

@@ -103,10 +103,10 @@ func (s *server) feed(ctx context.Context) error {
 	version := uint64(s.core.Version())
 	var flags uint16
 	if s.stop && !s.job.synchronous() || s.trunk.halt {
-		flags |= flagStop
+		flags |= FlagStop
 	}
 	if s.core.Done() {
-		flags |= flagDone
+		flags |= FlagDone
 	}
 	keep := s.trunk.pulls[:0]
 	for _, p := range s.trunk.pulls {

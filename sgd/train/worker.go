@@ -120,14 +120,14 @@ func (w *worker) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	for w.flags&(flagDone|flagStop) == 0 {
+	for w.flags&(FlagDone|FlagStop) == 0 {
 		if err := w.round(ctx); err != nil && !errors.Is(err, errEnded) {
 			return err
 		}
 		if err := w.pushed(ctx); err != nil {
 			return err
 		}
-		if err := w.doing(ctx); err != nil {
+		if err := w.Doing(ctx); err != nil {
 			return err
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
@@ -188,6 +188,7 @@ func (w *worker) on() (params, grad []float32, err error) {
 	if err := w.up(); err != nil {
 		return nil, nil, err
 	}
+	w.grad.Release() // one that was not pushed
 	w.grad = NewVector(len(w.params.f))
 	return w.params.f, w.grad.f, nil
 }
@@ -207,7 +208,7 @@ func (w *worker) encode(i int, grad Vector) error {
 	if p.k > 0 { // parts leave last ones first
 		flags |= flagMore
 	}
-	hd := onPush.Header(w.job, w.word(l), flags)
+	hd := OnPush.Header(w.job, w.word(l), flags)
 	began := w.times.start()
 	var err error
 	p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep())
@@ -225,20 +226,20 @@ func (w *worker) codecStep() compress.Step {
 
 // word is what the worker says of the present gradient, to be numbered when it
 // leaves.
-func (w *worker) word(l *link) pushWord {
-	return pushWord{Shard: l.id, Step: uint64(w.step), Version: l.version, Loss: w.loss}
+func (w *worker) word(l *link) Pushed {
+	return Pushed{Shard: l.id, Step: uint64(w.step), Version: l.version, Loss: w.loss}
 }
 
 // of says that the payload is of a portion, and not of a step.
 func (p *parcel) of(portion uint64) {
-	w := onPush.read(p.next.Header)
+	w := OnPush.read(p.next.Header)
 	w.Step = portion
 	p.next.Header = w.Put(p.next.Header)
 }
 
 // number numbers a push that was encoded before.
 func (l *link) number(f *comm.Frame) {
-	w := onPush.read(f.Header)
+	w := OnPush.read(f.Header)
 	w.Seq = l.seq
 	f.Header = w.Put(f.Header)
 }

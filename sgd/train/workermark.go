@@ -7,7 +7,7 @@ import (
 // marks comes to rest at a mark, or where the servers want the worker's state.
 func (w *worker) marks(ctx context.Context, mark bool, p Part) error {
 	mark, err := w.heeds(ctx, mark, p)
-	if err == nil && w.flags&flagDone == 0 && (mark || w.flags&flagStop != 0) {
+	if err == nil && w.flags&FlagDone == 0 && (mark || w.flags&FlagStop != 0) {
 		err = w.checkpoint(ctx, p)
 	}
 	return err
@@ -60,7 +60,7 @@ func (w *worker) mark(ctx context.Context, st *State) error {
 		return err
 	}
 	for _, l := range w.links {
-		if err := onSave.Send(ctx, w.Rank, l.rank, Nothing{}, w.flags&flagStop); err != nil {
+		if err := onSave.Send(ctx, w.Rank, l.rank, Nothing{}, w.flags&FlagStop); err != nil {
 			return err
 		}
 	}
@@ -116,11 +116,16 @@ func (w *worker) goOn(ctx context.Context) error {
 
 // bye tells all shards that the worker pushes no more, if the run is over.
 func (w *worker) bye(ctx context.Context) error {
-	if w.flags&flagDone == 0 {
+	if w.flags&FlagDone == 0 {
 		return nil
 	}
+	return w.sayBye(ctx)
+}
+
+// sayBye is bye, whatever servers have said.
+func (w *worker) sayBye(ctx context.Context) error {
 	for _, l := range w.links {
-		if err := onBye.Send(ctx, w.Rank, l.rank, Nothing{}, 0); err != nil {
+		if err := OnBye.Send(ctx, w.Rank, l.rank, Nothing{}, 0); err != nil {
 			return err
 		}
 	}
@@ -177,7 +182,7 @@ func (w *worker) takeHeld(k *Keeper, l *link) {
 // at instants of their own.
 func (w *worker) leaves(st *State) {
 	mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0 // all go on together
-	if !mark && w.flags&flagStop != 0 && w.job.synchronous() && w.job.tree() == nil {
+	if !mark && w.flags&FlagStop != 0 && w.job.synchronous() && w.job.tree() == nil {
 		leave(st, w.h, w.rank, w.h.Now())
 	}
 }

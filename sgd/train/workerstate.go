@@ -38,8 +38,8 @@ type tells struct {
 	time Times
 }
 
-// doing lets the observer know how the worker does after a step, if that is due.
-func (r *Rank) doing(ctx context.Context) error {
+// Doing lets the observer know how the worker does after a step, if that is due.
+func (r *Rank) Doing(ctx context.Context) error {
 	j, t, step := r.job, &r.times, r.step
 	if j.Workers > MaxWorkerStates || t.told.yes && !crossed(j.tellEvery(), t.told.step, step) {
 		return nil

@@ -1,0 +1,121 @@
+package train
+
+import (
+	"context"
+	"fmt"
+)
+
+// Links are a worker's side of parameter servers: the parameters that they sent last,
+// a link to every shard, the codec of what is pushed with its memory, and what happens
+// at marks. What the worker pushes, and when, is the business of the mode around it.
+type Links struct {
+	*Rank
+	w *worker
+}
+
+// NewLinks makes the links of a worker.
+func NewLinks(r *Rank) (*Links, error) {
+	w, err := newWorker(r, r.job.shards())
+	if err != nil {
+		return nil, err
+	}
+	return &Links{r, w}, nil
+}
+
+// Pass is a pass at the parameters that came last. Its gradient is what Push sends next.
+func (l *Links) Pass() Pass {
+	return Pass{On: l.w.on, Then: func() error { l.w.finish(); return nil }}
+}
+
+// Push sends every shard its part of the last gradient, as number of: the worker's
+// step, or what else the mode numbers pushes by. Servers hear the loss of the pass too.
+func (l *Links) Push(ctx context.Context, of uint64) error {
+	w := l.w
+	for i := range w.order {
+		if err := w.times.encoding(ctx, w.order[i].encoding()); err != nil {
+			return err
+		}
+		if err := w.encode(i, w.grad); err != nil {
+			return err
+		}
+		w.order[i].of(of)
+	}
+	w.grad.Release()
+	for i := range w.order {
+		if err := w.push(ctx, i); err != nil {
+			return err
+		}
+	}
+	w.told = false
+	return nil
+}
+
+// Await waits for the answers to what was pushed, and takes up the parameters that they
+// bring. Where the mode's Traits say Acked, they bring none.
+func (l *Links) Await(ctx context.Context) error { return l.w.awaitAll(ctx) }
+
+// Fetch asks every shard for parameters of a version, or of one that the mode's servers
+// send in its place, and takes them up.
+func (l *Links) Fetch(ctx context.Context, version uint64) error {
+	w := l.w
+	for _, k := range w.links {
+		if err := OnPull.Send(ctx, w.Rank, k.rank, Pulled{k.id, uint64(w.step), version}, w.passed()); err != nil {
+			return err
+		}
+	}
+	for _, k := range w.links {
+		f, err := onFetched.Recv(ctx, w.Rank, k.rank)
+		if err != nil {
+			return fmt.Errorf("worker %d, fetch from server %d: %w", w.rank, k.id, err)
+		}
+		w.hear(k, f.Flags)
+		if err = w.take(k, 0, f.Frame); err == nil {
+			err = w.times.decoding(ctx, k.in.taking(0))
+		}
+		f.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shards is the number of shards.
+func (l *Links) Shards() int { return len(l.w.links) }
+
+// Version is the version of a shard's parameters that the worker has.
+func (l *Links) Version(shard int) uint64 { return l.w.links[shard].version }
+
+// Over says whether the servers have made all updates, or the run is stopped.
+func (l *Links) Over() bool { return l.w.flags&(FlagDone|FlagStop) != 0 }
+
+// Mark comes to rest with all others where a checkpoint is due after the worker's
+// present step, and tells the state of its part p. What was pushed must be answered.
+func (l *Links) Mark(ctx context.Context, p Part) error {
+	every := l.job.CheckpointEvery
+	return l.w.marks(ctx, every > 0 && l.step%every == 0, p)
+}
+
+// Resume takes up what the servers had sent when the run was stopped, if the worker was
+// loaded. Nothing comes before it.
+func (l *Links) Resume(ctx context.Context) error {
+	if !l.resumes() {
+		return nil
+	}
+	return l.w.resume(ctx)
+}
+
+// Bye tells the servers that the worker pushes no more, which ends them when all have
+// said so. After a stop they know.
+func (l *Links) Bye(ctx context.Context) error {
+	if l.w.flags&FlagStop != 0 {
+		return nil
+	}
+	return l.w.sayBye(ctx)
+}
+
+// Keep keeps the worker's step and what its codecs remember.
+func (l *Links) Keep(k *Keeper) { l.w.Keep(k) }
+
+// Final adds the pushes that were made.
+func (l *Links) Final(r *RankReport) { l.w.Final(r) }
