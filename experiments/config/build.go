@@ -24,7 +24,8 @@ import (
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
-	_ "github.com/gradlab/gradlab/sgd/train/gossip" // its modes
+	_ "github.com/gradlab/gradlab/sgd/train/gossip"      // its modes
+	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // its mode
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )

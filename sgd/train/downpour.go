@@ -118,7 +118,7 @@ func (r *replica) beside() bool { return true }
 // Run implements Part.
 func (r *replica) Run(ctx context.Context) error {
 	pass := Pass{On: r.on, Then: r.descend}
-	if r.resumes() {
+	if r.Resumes() {
 		if err := r.resume(ctx); err != nil {
 			return err
 		}

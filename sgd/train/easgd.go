@@ -159,7 +159,7 @@ func (e *elastic) Run(ctx context.Context) error {
 		e.grad = NewVector(len(e.x))
 		return e.x, e.grad.f, nil
 	}}
-	if e.resumes() {
+	if e.Resumes() {
 		if err := e.resume(ctx); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/sandblaster"
 	"github.com/gradlab/gradlab/staleness"
 	"github.com/gradlab/gradlab/staleness/staletest"
 )
@@ -326,7 +327,7 @@ func byElastic(t *testing.T, j *train.Job, events []event) vec {
 //
 // from (s·y)/(y·y)·I of the newest pair on, oldest pair first.
 func byBFGS(t *testing.T, j *train.Job, _ []event) vec {
-	m := j.Mode.(train.Sandblaster)
+	m := j.Mode.(sandblaster.Sandblaster)
 	x := begin(j)
 	evaluations := 0
 	// evaluate is the mean loss and gradient over the next batch, or all samples.

@@ -138,15 +138,15 @@ func (j *Job) numShards() int {
 	return t.Servers
 }
 
-// coordinator is the rank behind the servers that hold shards.
-func (j *Job) coordinator() int { return j.Workers + j.numShards() }
+// Coordinator is the rank behind the servers that hold shards; see Traits.Coordinator.
+func (j *Job) Coordinator() int { return j.Workers + j.numShards() }
 
 // RankName words what a rank is: worker 2, server 0, coordinator, observer.
 func (j *Job) RankName(rank int) string {
 	switch {
 	case rank < j.Workers:
 		return fmt.Sprintf("worker %d", rank)
-	case rank < j.coordinator():
+	case rank < j.Coordinator():
 		return fmt.Sprintf("server %d", rank-j.Workers)
 	case rank < j.World():
 		return "coordinator"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/internal/f32"
@@ -62,6 +63,25 @@ func (k *Keeper) Count(name string, v *uint64) { keepNumber(k, name, v) }
 // Instant keeps an instant or a duration, as Int does.
 func (k *Keeper) Instant(name string, v *time.Duration) { keepNumber(k, name, v) }
 
+// Counts keeps counts by name, under a prefix. What is loaded is added to counts.
+func (k *Keeper) Counts(prefix string, counts map[string]uint64) {
+	if k.loads {
+		for name := range k.st.Ints {
+			if of, ok := strings.CutPrefix(name, prefix); ok {
+				counts[of] = 0
+			}
+		}
+	}
+	for of, n := range counts {
+		k.Count(prefix+of, &n)
+		counts[of] = n
+	}
+}
+
+// Lived says whether a worker lived when the checkpoint that is loaded was made. One
+// that did not begins anew. It is true when state is kept.
+func (k *Keeper) Lived(worker int) bool { return !k.loads || k.Has(key(keyStep, worker)) }
+
 // Float keeps a number to its last bit; one that a checkpoint does not have is 0.
 func (k *Keeper) Float(name string, v *float64) {
 	bits := math.Float64bits(*v)
@@ -114,6 +134,7 @@ func (k *Keeper) values(name string, v []float32, missing string) {
 	}
 }
 
+// ErrNoState says that a checkpoint lacks state that it should have.
 var ErrNoState = errors.New("the checkpoint has no such state; it was written with another codec, placement or number of ranks")
 
 // State keeps what v says of itself, as an encoding.BinaryAppender, and gives it

@@ -18,7 +18,6 @@ const (
 	keyOpt         = "opt/"        // + slot: the optimizer's state
 	keyRound       = "round"       // localsgd: exchanges made
 	keyMeter       = "meter"       // of progress, of the rank that tells it or the observer
-	keyCoordinator = "coordinator" // sandblaster
 	keyGoing       = "going"       // the ranks have gone on: nobody waits for the checkpoint
 
 	// By rank.
@@ -45,8 +44,6 @@ const (
 	keyIn       = "codec/in"   // and worker, + block: receiving ends
 	keyDown     = "codec/down" // and worker, + block: codecs of parameters
 	keyHeld     = "held"       // and worker: parameters that it holds
-	keySlice    = "slice"      // + name: what a shard of mode sandblaster counts
-	keyHistory  = "lbfgs"      // vectors of mode sandblaster, by number
 
 	// By worker and shard.
 	keySeq   = "seq"   // pushes made

@@ -99,7 +99,7 @@ func (l *Links) Mark(ctx context.Context, p Part) error {
 // Resume takes up what the servers had sent when the run was stopped, if the worker was
 // loaded. Nothing comes before it.
 func (l *Links) Resume(ctx context.Context) error {
-	if !l.resumes() {
+	if !l.Resumes() {
 		return nil
 	}
 	return l.w.resume(ctx)

@@ -315,7 +315,7 @@ func (o *Observer) reach(ctx context.Context, h comm.Host) error {
 	}
 	j.reached.Store(true)
 	for r := j.Workers; r < j.World(); r++ {
-		if j.traits().Coordinator && r != j.coordinator() {
+		if j.traits().Coordinator && r != j.Coordinator() {
 			continue
 		}
 		if err := onReached.Send(ctx, o.rank, r, Nothing{}, 0); err != nil && !isGone(err) {

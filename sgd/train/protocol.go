@@ -105,7 +105,7 @@ func (w savedWord) Put(h comm.Header) comm.Header {
 
 func readSaved(h comm.Header) savedWord { return savedWord{int(h.Shard), h.Version, h.Seq} }
 
-// Flags of frames.
+// Flags of messages.
 const (
 	FlagStop Flags = 1 << iota // the run is being stopped: save and end
 	FlagDone                   // the planned updates are made: end

@@ -100,20 +100,20 @@ func (r *Rank) role() string {
 	switch {
 	case r.rank < r.job.Workers:
 		return "worker"
-	case r.rank < r.job.coordinator():
+	case r.rank < r.job.Coordinator():
 		return "server"
 	}
 	return "coordinator"
 }
 
-// resumes says whether the rank was loaded. The state stays for those who have more
+// Resumes says whether the rank was loaded. The state stays for those who have more
 // to take up of it.
-func (r *Rank) resumes() bool { return r.start != nil }
+func (r *Rank) Resumes() bool { return r.start != nil }
 
 // catchUp lets the virtual clock come to the instant at which the rank left, if it
 // was loaded and the state knows of one.
 func (r *Rank) catchUp(ctx context.Context) (ok bool, err error) {
-	if !r.resumes() {
+	if !r.Resumes() {
 		return false, nil
 	}
 	return resumeAt(ctx, r.start, r.h, r.rank)

@@ -168,7 +168,7 @@ func (l *learner) Run(ctx context.Context) (err error) {
 		l.h.Go("relay", l.relay.program)
 	}
 	end := false
-	if l.resumes() {
+	if l.Resumes() {
 		if err := l.restore(ctx); err != nil {
 			return err
 		}

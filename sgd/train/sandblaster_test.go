@@ -52,7 +52,7 @@ func single(t *testing.T, j *train.Job, history, iterations int) []float32 {
 	return a.mem[lbfgs.X]
 }
 
-func sandblaster(updates int, opts ...option) []option {
+func blasting(updates int, opts ...option) []option {
 	return append([]option{mode("sandblaster"), optimizer("sgd"), func(j *train.Job) { j.Updates, j.Servers, j.Batch = updates, 2, 30 }}, opts...)
 }
 
@@ -102,17 +102,17 @@ func TestSandblasterIsLBFGS(t *testing.T) {
 		iterations int
 		apart      float64
 	}{{"quadratic(dim=50,condition=30,noise=0)", 20, 1e-4}, {"logistic", 15, 1e-3}, {"mlp(hidden=[6])", 8, 1e-3}} {
-		j := job(t, sandblaster(c.iterations, small(c.model, 1000))...)
+		j := job(t, blasting(c.iterations, small(c.model, 1000))...)
 		want := single(t, j, 10, c.iterations)
 		vir, _ := runOn(t, simulated(0), j, nil)
-		loc, _ := runOn(t, &local.Net{}, job(t, sandblaster(c.iterations, small(c.model, 1000))...), nil)
+		loc, _ := runOn(t, &local.Net{}, job(t, blasting(c.iterations, small(c.model, 1000))...), nil)
 		for net, o := range map[string]*train.Observer{"sim": vir, "local": loc} {
 			if d := distance(want, o.Params); d > c.apart || o.Final.Step != c.iterations {
 				t.Errorf("%s on %s: %g apart after %d iterations", c.model, net, d, o.Final.Step)
 			}
 			accounted(t, o)
 		}
-		again, _ := runOn(t, simulated(0), job(t, sandblaster(c.iterations, small(c.model, 1000))...), nil)
+		again, _ := runOn(t, simulated(0), job(t, blasting(c.iterations, small(c.model, 1000))...), nil)
 		if again.SHA256 != vir.SHA256 || again.Final != vir.Final {
 			t.Errorf("%s: two virtual runs differ", c.model)
 		}
@@ -123,7 +123,7 @@ func TestSandblasterIsLBFGS(t *testing.T) {
 // evaluation and worker; and the coordinator sees none of either.
 func TestSandblasterBytes(t *testing.T) {
 	const n = 8*10 + 10 // of logistic
-	j := job(t, sandblaster(6, small("logistic", 960), mode("sandblaster(backup=0)"), func(j *train.Job) { j.Timing.Jitter = 0 })...)
+	j := job(t, blasting(6, small("logistic", 960), mode("sandblaster(backup=0)"), func(j *train.Job) { j.Timing.Jitter = 0 })...)
 	o, _ := runOn(t, simulated(0), j, nil)
 	applied, rejected := accounted(t, o)
 	evaluations := o.Final.Samples / 960
@@ -154,7 +154,7 @@ func TestSandblasterBytes(t *testing.T) {
 // every batch, unless what it is at is copied.
 func TestSandblasterBackup(t *testing.T) {
 	run := func(m, slow string) (*train.Observer, float64) {
-		j := job(t, sandblaster(5, small("mlp(hidden=[16])", 2400), mode(m), func(j *train.Job) {
+		j := job(t, blasting(5, small("mlp(hidden=[16])", 2400), mode(m), func(j *train.Job) {
 			j.Workers, j.Batch, j.Timing.FLOPS = 8, 25, 1e7
 			j.Timing.Slow, _ = timing.ParseSlow(slow)
 		})...)
@@ -174,7 +174,7 @@ func TestSandblasterBackup(t *testing.T) {
 // A copy that comes second is rejected and in the ledger, and changes nothing.
 func TestSandblasterCopies(t *testing.T) {
 	run := func(m string) *train.Observer {
-		j := job(t, sandblaster(5, small("logistic", 990), mode(m), func(j *train.Job) { j.Workers, j.Timing.FLOPS, j.Timing.Jitter = 8, 1e6, 0 })...)
+		j := job(t, blasting(5, small("logistic", 990), mode(m), func(j *train.Job) { j.Workers, j.Timing.FLOPS, j.Timing.Jitter = 8, 1e6, 0 })...)
 		o, _ := runOn(t, &sim.Net{Network: &sim.Fair{Bandwidth: 1e6, Latency: 20 * time.Millisecond}}, j, nil)
 		return o
 	}
@@ -199,7 +199,7 @@ func TestSandblasterCopies(t *testing.T) {
 
 // Workers that die leave their portions to others; all of them is too many.
 func TestSandblasterOutlivesWorkers(t *testing.T) {
-	opts := sandblaster(8, small("logistic", 1000), func(j *train.Job) { j.Timing.FLOPS = 1e7 })
+	opts := blasting(8, small("logistic", 1000), func(j *train.Job) { j.Timing.FLOPS = 1e7 })
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	net := simulated(0).(*sim.Net)
 	for i, share := range []float64{0.3, 0.31, 0.7} {
@@ -224,7 +224,7 @@ func TestSandblasterOutlivesWorkers(t *testing.T) {
 // Resumed at any mark, it ends with the same bits, whole batch or portions.
 func TestSandblasterResumes(t *testing.T) {
 	for _, m := range []string{"sandblaster(history=3)", "sandblaster(portions=12,history=4)"} {
-		opts := sandblaster(9, small("mlp(hidden=[6])", 1000), mode(m), func(j *train.Job) { j.CheckpointEvery, j.EvalEvery = 2, 3 })
+		opts := blasting(9, small("mlp(hidden=[6])", 1000), mode(m), func(j *train.Job) { j.CheckpointEvery, j.EvalEvery = 2, 3 })
 		whole, s, again := resumes(t, 4, opts...)
 		if len(s.states) != 4 || len(s.evals) != 3 {
 			t.Fatalf("%s: %d checkpoints, %d evaluations", m, len(s.states), len(s.evals))
@@ -242,7 +242,7 @@ func TestSandblasterResumes(t *testing.T) {
 func TestSandblasterStops(t *testing.T) {
 	for name, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 		polls := 0
-		opts := sandblaster(10, small("logistic", 1000))
+		opts := blasting(10, small("logistic", 1000))
 		o, s := stops(t, mk(), job(t, append(opts, func(j *train.Job) { j.Stopping = func() bool { polls++; return polls > 3 } })...))
 		if at := map[string]int{"local": 4, "sim": 8}[name]; s.last == nil || o.Final.Step != at { // at a mark
 			t.Fatalf("%s: not stopped: %+v", name, o.Final)
@@ -259,7 +259,7 @@ func TestSandblasterStops(t *testing.T) {
 func TestSandblasterWhereThereIsNoLoss(t *testing.T) {
 	far := 0.0
 	var beyond atomic.Int32
-	j := job(t, sandblaster(4, small("logistic", 300), func(j *train.Job) {
+	j := job(t, blasting(4, small("logistic", 300), func(j *train.Job) {
 		start := make([]float32, j.Model.Layout().Size())
 		j.Model.Init(start, j.Seed)
 		far = 1.2 * sumSq(start)
@@ -309,7 +309,7 @@ func TestSandblasterRefuses(t *testing.T) {
 		"set order_log=false":     func(j *train.Job) { j.LogOrder = true },
 		"statistics (batch norm)": func(j *train.Job) { j.Model = model(t, "resnet20", sgd.Shape{C: 3, H: 32, W: 32}) },
 	} {
-		j := job(t, sandblaster(3)...)
+		j := job(t, blasting(3)...)
 		opt(j)
 		j.Schedule = lrschedule.Constant{LR: 0.1}
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {

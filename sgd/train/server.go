@@ -76,7 +76,7 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 
 // Run implements Part.
 func (s *server) Run(ctx context.Context) error {
-	for w := 0; w < s.job.Workers && s.resumes(); w++ {
+	for w := 0; w < s.job.Workers && s.Resumes(); w++ {
 		if !s.core.Live(w) {
 			s.past += s.core.Received()[w]
 			s.core.Join(w, s.job.Incarnation)

@@ -115,7 +115,7 @@ func (w *worker) Run(ctx context.Context) error {
 		w.keep() // a pass begins before all parameters are there
 	}
 	w.leaving.plan(ctx)
-	if w.resumes() {
+	if w.Resumes() {
 		if err := w.resume(ctx); err != nil {
 			return err
 		}

@@ -1,4 +1,7 @@
-package train
+// Package sandblaster holds mode sandblaster: L-BFGS on parameter servers, commanded by
+// a coordinator that has no parameters. It stands on the exported part of package train,
+// as a mode from elsewhere does; importing the package enrols it.
+package sandblaster
 
 import (
 	"errors"
@@ -6,6 +9,15 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Names in checkpoints. Old checkpoints are read by these names.
+const (
+	keyVersion     = "version"     // iterations made
+	keyCoordinator = "coordinator" // what it knows
+	keySlice       = "slice"       // and shard, + name: what it counts
+	keyHistory     = "lbfgs"       // vectors, by number
 )
 
 // Sandblaster is Sandblaster L-BFGS (Dean et al. 2012, §4.2): a batch method on
@@ -49,7 +61,7 @@ type Sandblaster struct {
 	Backup   int `doc:"copies at most of a portion that is still out when none is left to hand out"`
 }
 
-var _ = Modes.Add("sandblaster", "Sandblaster L-BFGS: portions of a batch for whoever is idle, a coordinator without parameters (Dean et al. 2012)", Sandblaster{History: 10, Backup: 1})
+var _ = train.Modes.Add("sandblaster", "Sandblaster L-BFGS: portions of a batch for whoever is idle, a coordinator without parameters (Dean et al. 2012)", Sandblaster{History: 10, Backup: 1})
 
 // Validate checks the options.
 func (m Sandblaster) Validate() error {
@@ -64,11 +76,11 @@ func (m Sandblaster) Validate() error {
 	return nil
 }
 
-// Traits implements Mode. The last server is the coordinator. PerUpdate does not count
+// Traits implements train.Mode. The last server is the coordinator. PerUpdate does not count
 // the evaluations of a line search, of which one update takes more than another.
-func (m Sandblaster) Traits(j *Job) Traits {
-	return Traits{Servers: j.served() + 1, Coordinator: true, PerUpdate: m.portions(j), Outlives: true,
-		Codec: TakesCasts, Down: TakesCasts, Heeds: sandblasterHeeds, Refuses: sandblasterRefuses, Try: "optimizer=sgd"}
+func (m Sandblaster) Traits(j *train.Job) train.Traits {
+	return train.Traits{Servers: max(1, j.Servers) + 1, Coordinator: true, PerUpdate: m.portions(j), Outlives: true,
+		Codec: train.TakesCasts, Down: train.TakesCasts, Heeds: sandblasterHeeds, Refuses: sandblasterRefuses, Try: "optimizer=sgd"}
 }
 
 var (
@@ -85,33 +97,31 @@ var (
 	}
 )
 
-// Check implements Mode.
-func (m Sandblaster) Check(j *Job) error {
+// Check implements train.Mode.
+func (m Sandblaster) Check(j *train.Job) error {
 	if len(j.Model.Layout().Ranges(func(s sgd.Span) bool { return s.Role == sgd.Buffer })) > 0 {
 		return errors.New("mode sandblaster: the model keeps statistics (batch norm) beside its parameters, and a line search would average those of points it leaves; take a model without")
 	}
-	sh := j.shards()
-	if _, err := newSlice(NewRank(j, j.Workers), m, sh); err != nil {
+	if _, err := newSlice(train.NewRank(j, j.Workers), m); err != nil {
 		return err
 	}
-	_, err := newHand(NewRank(j, 0), m, sh)
+	_, err := newHand(train.NewRank(j, 0), m)
 	return err
 }
 
-// Part implements Mode.
-func (m Sandblaster) Part(r *Rank) (Part, error) {
-	sh := r.job.shards()
-	switch {
-	case r.rank == r.job.coordinator():
+// Part implements train.Mode.
+func (m Sandblaster) Part(r *train.Rank) (train.Part, error) {
+	switch j := r.Job(); {
+	case r.ID() == j.Coordinator():
 		return newCoordinator(r, m), nil
-	case r.rank >= r.job.Workers:
-		return newSlice(r, m, sh)
+	case r.ID() >= j.Workers:
+		return newSlice(r, m)
 	}
-	return newHand(r, m, sh)
+	return newHand(r, m)
 }
 
 // portions is the number of portions of a batch.
-func (m Sandblaster) portions(j *Job) int {
+func (m Sandblaster) portions(j *train.Job) int {
 	if m.Portions > 0 {
 		return m.Portions
 	}
@@ -122,7 +132,7 @@ func (m Sandblaster) portions(j *Job) int {
 }
 
 // samples is the number of samples of a batch.
-func (m Sandblaster) samples(j *Job) int {
+func (m Sandblaster) samples(j *train.Job) int {
 	if m.Portions > 0 {
 		return m.Portions * j.Batch
 	}
@@ -131,7 +141,7 @@ func (m Sandblaster) samples(j *Job) int {
 
 // draw is the samples of a portion, and weight their share of the batch. Portions
 // are numbered through the batches of a run.
-func (m Sandblaster) draw(j *Job, portion uint64) (d sgd.Draw, weight float64) {
+func (m Sandblaster) draw(j *train.Job, portion uint64) (d sgd.Draw, weight float64) {
 	d = sgd.Draw{First: portion * uint64(j.Batch), N: j.Batch}
 	if m.Portions == 0 {
 		d.N = min(d.N, j.Data.Train.Len()-int(d.First))
@@ -141,13 +151,17 @@ func (m Sandblaster) draw(j *Job, portion uint64) (d sgd.Draw, weight float64) {
 
 // What the coordinator says to shards and workers, and they to it.
 var (
-	onCommand = Say("command", comm.Control, readCommand) // coordinator → server
-	onDots    = Say("dots", comm.Control, readDots)       // server → coordinator: the command is carried out
-	onIdle    = Say("idle", comm.Control, readIdle)       // worker → coordinator: asks for work
-	onPortion = Say("portion", comm.Control, readErrand)  // coordinator → worker: a portion of the batch
-	onFree    = Say("free", comm.Control, readNothing)    // coordinator → worker: go on from a mark
-	onRecall  = Say("recall", comm.Control, readErrand)   // coordinator → worker: it is no longer wanted
+	onCommand = train.Say("command", comm.Control, readCommand) // coordinator → server
+	onDots    = train.Say("dots", comm.Control, readDots)       // server → coordinator: the command is carried out
+	onIdle    = train.Say("idle", comm.Control, readIdle)       // worker → coordinator: asks for work
+	onPortion = train.Say("portion", comm.Control, readErrand)  // coordinator → worker: a portion of the batch
+	onKeep    = train.Say("keep", comm.Control, readNothing)    // coordinator → worker: tell the state
+	onFree    = train.Say("free", comm.Control, readNothing)    // coordinator → worker: go on from a mark
+	onEnd     = train.Say("end", comm.Control, readNothing)     // coordinator → worker: the run is over
+	onRecall  = train.Say("recall", comm.Control, readErrand)   // coordinator → worker: it is no longer wanted
 )
+
+func readNothing(comm.Header) train.Nothing { return train.Nothing{} }
 
 // commandWord is a command to a shard; its ops, if any, are the body.
 type commandWord struct {

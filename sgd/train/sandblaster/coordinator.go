@@ -1,4 +1,4 @@
-package train
+package sandblaster
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/lbfgs"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // coordinator is the rank of mode sandblaster that commands the shards, hands out
 // portions and holds no vector.
 type coordinator struct {
-	*Rank
+	*train.Rank
 	mode     Sandblaster
 	min      *lbfgs.Minimizer
 	iter     int // iterations made
@@ -23,7 +24,6 @@ type coordinator struct {
 	eval     uint64 // evaluations begun
 	samples  uint64 // that were evaluated
 	up, down []uint64
-	meter    progressMeter
 
 	live    []bool
 	handed  uint64    // portions handed out in the run
@@ -36,8 +36,8 @@ type coordinator struct {
 	missing int
 }
 
-func newCoordinator(r *Rank, m Sandblaster) *coordinator {
-	j := r.job
+func newCoordinator(r *train.Rank, m Sandblaster) *coordinator {
+	j := r.Job()
 	c := &coordinator{Rank: r, mode: m, up: make([]uint64, j.Servers), down: make([]uint64, j.Servers),
 		live: make([]bool, j.Workers), work: make([]errand, j.Workers)}
 	for w := range c.live {
@@ -47,14 +47,14 @@ func newCoordinator(r *Rank, m Sandblaster) *coordinator {
 	return c
 }
 
-// Run implements Part.
+// Run implements train.Part.
 func (c *coordinator) Run(ctx context.Context) error {
-	if c.resumes() {
+	if c.Resumes() {
 		if err := c.goOn(ctx, 0); err != nil {
 			return err
 		}
 	}
-	for c.iter < c.job.Updates && !c.stopped {
+	for c.iter < c.Job().Updates && !c.stopped {
 		if c.mode.Portions > 0 {
 			c.min.Changed()
 		}
@@ -70,62 +70,54 @@ func (c *coordinator) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.command(ctx, commandShow, FlagDone, nil); err != nil {
+	if err := c.command(ctx, commandShow, train.FlagDone, nil); err != nil {
 		return err
 	}
 	if !c.stopped {
 		if err := c.rest(ctx); err != nil {
 			return err
 		}
-		return c.tell(ctx, OnBye, 0)
+		return c.tell(ctx, onEnd, 0)
 	}
 	return nil
 }
 
-// Final implements Part.
-func (c *coordinator) Final(r *RankReport) { r.Version, r.Stopped = c.iter, c.stopped }
+// Final implements train.Part.
+func (c *coordinator) Final(r *train.RankReport) { r.Version, r.Stopped = c.iter, c.stopped }
 
 // made does what is due after an iteration.
 func (c *coordinator) made(ctx context.Context, st lbfgs.Step) (stopped bool, err error) {
-	j := c.job
-	over := c.iter == j.Updates
-	if c.iter%j.reportEvery() == 0 || over {
-		m := Progress{Step: c.iter, Samples: c.samples, Epoch: float64(c.samples) / float64(j.Data.Train.Len()), Seconds: c.h.Now().Seconds(), Loss: recordable(c.min.Loss), LR: st.Length}
-		c.meter.measured(&m, &gauge{}, &gauge{})
+	due := c.Due(c.iter)
+	if due.Progress {
+		p := train.Progress{Step: c.iter, Samples: c.samples, Epoch: float64(c.samples) / float64(c.Job().Data.Train.Len()), Loss: c.min.Loss, LR: st.Length}
 		for i := range c.up {
-			m.BytesUp, m.BytesDown = m.BytesUp+c.up[i], m.BytesDown+c.down[i]
+			p.BytesUp, p.BytesDown = p.BytesUp+c.up[i], p.BytesDown+c.down[i]
 		}
-		if err := c.tellJSON(ctx, onProgress, m); err != nil {
+		if err := c.Report(ctx, p); err != nil {
 			return false, err
 		}
 	}
-	if over {
+	if due.Over {
 		return false, nil
 	}
-	if e := j.EvalEvery; e > 0 && c.iter%e == 0 {
+	if due.Eval {
 		if err := c.command(ctx, commandShow, 0, nil); err != nil {
 			return false, err
 		}
 	}
-	mark := j.CheckpointEvery > 0 && c.iter%j.CheckpointEvery == 0
-	if stopped = mark && j.stopsAtMark(c.h, c.iter); !stopped {
-		if stopped, err = j.stopsHere(c.h, c.iter); err != nil {
-			return false, err
-		}
+	halt, err := c.Halts(c.iter)
+	if err != nil || !halt.Mark {
+		return false, err
 	}
-	mark = mark || j.keepsHere(c.h, false)
-	if stopped || mark {
-		return stopped, c.checkpoint(ctx, stopped)
-	}
-	return false, nil
+	return halt.Stop, c.checkpoint(ctx, halt.Stop)
 }
 
 // command sends every shard a command.
-func (c *coordinator) command(ctx context.Context, code uint8, flags uint16, body []byte) error {
+func (c *coordinator) command(ctx context.Context, code uint8, flags train.Flags, body []byte) error {
 	for i := range c.up {
 		buf := comm.NewBuffer(len(body))
 		copy(buf.B, body)
-		if err := onCommand.Carry(ctx, c.Rank, c.job.Workers+i, commandWord{code, i, c.iter, c.samples, c.eval}, flags, buf); err != nil {
+		if err := onCommand.Carry(ctx, c.Rank, c.Job().Workers+i, commandWord{code, i, c.iter, c.samples, c.eval}, flags, buf); err != nil {
 			return err
 		}
 	}
@@ -135,7 +127,7 @@ func (c *coordinator) command(ctx context.Context, code uint8, flags uint16, bod
 // answers adds up what the shards answer, in their order.
 func (c *coordinator) answers(ctx context.Context) (sum []float64, err error) {
 	for i := range c.up {
-		f, err := onDots.Recv(ctx, c.Rank, c.job.Workers+i)
+		f, err := onDots.Recv(ctx, c.Rank, c.Job().Workers+i)
 		if err != nil {
 			return nil, fmt.Errorf("coordinator, answer of server %d: %w", i, err)
 		}
@@ -172,7 +164,7 @@ func (c *coordinator) Evaluate(ctx context.Context) (float64, error) {
 	if _, err := c.answers(ctx); err != nil {
 		return 0, err
 	}
-	n := c.mode.portions(c.job)
+	n := c.mode.portions(c.Job())
 	if c.first = 0; c.mode.Portions > 0 {
 		c.first = uint64(c.iter) * uint64(n)
 	}
@@ -192,10 +184,10 @@ func (c *coordinator) Evaluate(ctx context.Context) (float64, error) {
 			return loss, c.recall(ctx)
 		}
 	}
-	c.samples += uint64(c.mode.samples(c.job))
+	c.samples += uint64(c.mode.samples(c.Job()))
 	sum := 0.0
 	for p, loss := range c.loss {
-		_, weight := c.mode.draw(c.job, c.first+uint64(p))
+		_, weight := c.mode.draw(c.Job(), c.first+uint64(p))
 		sum += weight * loss
 	}
 	return sum, nil
@@ -204,20 +196,14 @@ func (c *coordinator) Evaluate(ctx context.Context) (float64, error) {
 // hear takes what a worker says; loss is that of a portion of this evaluation, if
 // it is the first to come.
 func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
-	f, err := c.h.Recv(ctx, comm.AnyRank, comm.AnyTag)
+	f, err := c.Next(ctx)
 	if err != nil {
 		return 0, c.lose(err)
 	}
-	hd, word := f.Header, readIdle(f.Header)
+	hd, word := f.Header, onIdle.Open(f).Word
 	f.Release()
 	w := int(hd.From)
-	switch {
-	case hd.Run != c.job.Run:
-		return 0, fmt.Errorf("rank %d belongs to run %x, not %x", w, hd.Run, c.job.Run)
-	case hd.Tag == onReached.Tag():
-		c.job.reached.Store(true)
-		return 0, nil
-	case hd.Tag != onIdle.Tag() || w < 0 || w >= len(c.work) || word.code != idleNew && word.was.id != c.work[w].id:
+	if hd.Tag != onIdle.Tag() || w < 0 || w >= len(c.work) || word.code != idleNew && word.was.id != c.work[w].id {
 		return 0, fmt.Errorf("rank %d sent the coordinator a frame with tag %d, which it did not ask for", w, hd.Tag)
 	}
 	if word.code == idleNew {
@@ -272,7 +258,7 @@ func (c *coordinator) again(was errand) {
 // lose copes with the death of a worker: its portion is for another one.
 func (c *coordinator) lose(err error) error {
 	var p *comm.PeerError
-	if !errors.As(err, &p) || p.Rank >= c.job.Workers {
+	if !errors.As(err, &p) || p.Rank >= c.Job().Workers {
 		return err
 	}
 	c.live[p.Rank] = false
@@ -298,7 +284,7 @@ func (c *coordinator) assign(ctx context.Context) error {
 		c.handed++
 		c.work[w] = errand{c.handed, c.eval, portion}
 		c.copies[portion-c.first]++
-		if err := c.send(ctx, w, onPortion.Header(c.job, c.work[w], 0)); err != nil {
+		if err := c.send(ctx, w, onPortion.Header(c.Job(), c.work[w], 0)); err != nil {
 			return err
 		}
 	}
@@ -326,7 +312,7 @@ func (c *coordinator) next() (portion uint64, ok bool) {
 
 // callOff tells a worker that its portion is no longer wanted.
 func (c *coordinator) callOff(ctx context.Context, w int) error {
-	return c.send(ctx, w, onRecall.Header(c.job, c.work[w], 0))
+	return c.send(ctx, w, onRecall.Header(c.Job(), c.work[w], 0))
 }
 
 // recall calls off all that are at work.
@@ -355,21 +341,18 @@ func (c *coordinator) rest(ctx context.Context) error {
 	return nil
 }
 
-// send sends a worker a frame. That it is dead is told in Recv.
+// send sends a worker a word. That it is dead is told in hear.
 func (c *coordinator) send(ctx context.Context, w int, hd comm.Header) error {
-	if err := c.h.Send(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0))); err != nil && !isGone(err) {
-		return err
-	}
-	return nil
+	return c.Post(ctx, w, comm.NewFrame(hd, comm.NewBuffer(0)))
 }
 
 // tell sends all workers that live a word.
-func (c *coordinator) tell(ctx context.Context, on Channel[Nothing], flags Flags) error {
+func (c *coordinator) tell(ctx context.Context, on train.Channel[train.Nothing], flags train.Flags) error {
 	for w, live := range c.live {
 		if !live {
 			continue
 		}
-		if err := c.send(ctx, w, on.Header(c.job, Nothing{}, flags)); err != nil {
+		if err := c.send(ctx, w, on.Header(c.Job(), train.Nothing{}, flags)); err != nil {
 			return err
 		}
 	}
@@ -381,31 +364,24 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 	if err := c.rest(ctx); err != nil {
 		return err
 	}
-	flags := uint16(0)
+	flags := train.Flags(0)
 	if stop {
-		flags = FlagStop
+		flags = train.FlagStop
 	}
-	if err := c.tell(ctx, onSave, 0); err != nil {
+	if err := c.tell(ctx, onKeep, 0); err != nil {
 		return err
 	}
 	if err := c.command(ctx, commandSave, flags, nil); err != nil {
 		return err
 	}
-	st, err := c.state(c)
-	if err != nil {
-		return err
-	}
-	if err := c.sendState(ctx, st); err != nil {
-		return err
-	}
-	if _, _, err := onGo.Hear(ctx, c.Rank, c.job.Observer()); err != nil {
+	if _, err := c.Checkpoint(ctx, c); err != nil {
 		return err
 	}
 	return c.goOn(ctx, flags)
 }
 
 // goOn lets the workers go on from a mark.
-func (c *coordinator) goOn(ctx context.Context, flags uint16) error {
+func (c *coordinator) goOn(ctx context.Context, flags train.Flags) error {
 	c.idle = nil // they ask again
 	return c.tell(ctx, onFree, flags)
 }
@@ -424,10 +400,10 @@ func (c *coordinator) record() *coordinatorState {
 }
 
 // Keep keeps what the coordinator knows.
-func (c *coordinator) Keep(k *Keeper) {
+func (c *coordinator) Keep(k *train.Keeper) {
 	s := c.record()
 	if ok := k.Record(keyCoordinator, s); !ok {
-		k.Fail(ErrNoState)
+		k.Fail(train.ErrNoState)
 	} else if k.Loads() {
 		c.iter, c.eval, c.samples, c.handed = s.Iter, s.Eval, s.Samples, s.Handed
 	} else {
