@@ -28,6 +28,7 @@ var keyHints = []hint{
 	{"betas beta1 beta2 eps epsilon", "it is an option of the optimizer", "optimizer=adam(beta1=0.9,beta2=0.999)"},
 	{"opt optim algorithm update_rule", "", "optimizer=momentum"},
 	{"bs batch_size batchsize minibatch mini_batch mini_batch_size train_batch_size per_device_batch_size", "the batch is that of one worker and step", "batch=32"},
+	{"accumulation_steps gradient_accumulation gradient_accumulation_steps accum accum_steps grad_accum micro_batches microbatches num_microbatches", "the batch is that of a worker and step, all its micro-batches together", "batch=128 accumulate=4"},
 	{"global_batch global_batch_size total_batch_size", "the batch is that of one worker, the workers' together are workers × batch", "batch=32"},
 	{"num_workers nworkers n_workers worker nproc nproc_per_node world world_size num_processes np nodes num_nodes gpus num_gpus replicas", "replicas that compute gradients are workers", "workers=8"},
 	{"ps num_ps num_servers server n_servers parameter_servers shards", "parameter servers are servers", "mode=server servers=2"},

@@ -18,7 +18,8 @@ import (
 func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, worker, step int, need, ready func(int) error) (loss float64, bad bool, err error) {
 	loss, bad, err = j.gradientOf(ctx, d, params, grad, j.draw(worker, step), func() {
 		if j.cores.own {
-			d.batches.ahead(j.draw(worker, step+1))
+			next := j.draw(worker, step+1)
+			d.batches.ahead(micro(next, 0, j.micros(next)))
 		}
 	}, need, ready)
 	if err != nil {
@@ -30,34 +31,82 @@ func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, wor
 // gradientOf computes the gradient of given samples, as gradient does. drawn, if
 // not nil, is called once they are there.
 func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, samples sgd.Draw, drawn func(), need, ready func(int) error) (loss float64, bad bool, err error) {
-	b, err := d.batches.batch(samples)
-	if err != nil {
-		return 0, false, fmt.Errorf("batch: %w", err)
-	}
-	if drawn != nil {
-		drawn()
-	}
 	d.spoilt = false
-	p := sgd.Pass{Params: params, Grad: grad, Need: need, Scratch: d.scratch, Threads: j.cores.threads}
-	if ready != nil {
-		p.Ready = func(span int) error {
-			if err := j.sift(d, grad, span, span+1); err != nil {
-				return err
+	passes, spans := j.micros(samples), len(j.shares)
+	for i := range passes {
+		m := micro(samples, i, passes)
+		b, err := d.batches.batch(m)
+		if err != nil {
+			return 0, false, fmt.Errorf("batch: %w", err)
+		}
+		last := i == passes-1
+		switch {
+		case !last && j.cores.own:
+			d.batches.ahead(micro(samples, i+1, passes))
+		case last && drawn != nil:
+			drawn()
+		}
+		first, share, part := i == 0, float64(m.N)/float64(samples.N), grad
+		if !first {
+			part = d.another(len(grad))
+		}
+		p := sgd.Pass{Params: params, Grad: part, Scratch: d.scratch, Threads: j.cores.threads}
+		if first {
+			p.Need = need
+		}
+		if last && ready != nil {
+			p.Ready = func(span int) error {
+				j.gather(grad, part, share, first, span, span+1)
+				if err := j.sift(d, grad, span, span+1); err != nil {
+					return err
+				}
+				return ready(span)
 			}
-			return ready(span)
+		}
+		of, err := j.Model.Grad(ctx, p, *b)
+		if err != nil {
+			return 0, false, err
+		}
+		if p.Ready == nil {
+			j.gather(grad, part, share, first, 0, spans)
+		}
+		loss += share * of
+	}
+	if ready == nil {
+		if err := j.sift(d, grad, 0, spans); err != nil {
+			return 0, false, err
 		}
 	}
-	loss, err = j.Model.Grad(ctx, p, *b)
-	if err == nil && ready == nil {
-		err = j.sift(d, grad, 0, len(j.shares))
-	}
-	switch {
-	case err != nil:
-		return 0, false, err
-	case d.spoilt:
+	if d.spoilt {
 		return 0, true, nil
 	}
 	return loss, false, nil
+}
+
+// micros is in how many micro-batches samples are computed.
+func (j *Job) micros(samples sgd.Draw) int { return max(1, min(j.Accumulate, samples.N)) }
+
+// micro is micro-batch i of n: consecutive samples, as many in each but for one.
+func micro(d sgd.Draw, i, n int) sgd.Draw {
+	from, to := i*d.N/n, (i+1)*d.N/n
+	return sgd.Draw{First: d.First + uint64(from), N: to - from}
+}
+
+// gather adds spans [lo, hi) of the gradient of a micro-batch, which has that share of
+// the samples, to those before it; that of the first is in grad already. It goes span
+// by span, so that the bits are the same whether spans leave one by one or together.
+func (j *Job) gather(grad, part []float32, share float64, first bool, lo, hi int) {
+	if share == 1 {
+		return
+	}
+	l := j.Model.Layout()
+	for span := lo; span < hi; span++ {
+		if first {
+			f32.Scale(l.View(grad, span), float32(share))
+		} else {
+			f32.Axpy(l.View(grad, span), float32(share), l.View(part, span))
+		}
+	}
 }
 
 // sift looks for NaN and Inf in spans [lo, hi) of a gradient. They are an error,
@@ -97,9 +146,12 @@ func (d *descent) pass(span int) {
 // timeline prices one step of a worker on the virtual clock: forward time and
 // backward time (twice that) of every span, in forward order. Reading goes on
 // beside both and takes its time from both.
+//
+// Of several micro-batches forward is that of one: parameters are waited for in the
+// first, gradients leave in the last. What lies between the two is time between.
 type timeline struct {
-	forward, total time.Duration
-	span           []float64 // shares of forward, the same in every step
+	forward, between, total time.Duration
+	span                    []float64 // shares of forward, the same in every step
 }
 
 func (j *Job) timeline(worker, step int) timeline {
@@ -108,6 +160,10 @@ func (j *Job) timeline(worker, step int) timeline {
 	t.forward = j.Timing.Cost(flops, j.Seed, worker, step)
 	t.forward += timing.At(float64(j.Batch)/3, j.Timing.Input/float64(j.beside(worker)))
 	t.total = 3 * t.forward
+	if j.Accumulate > 1 {
+		t.forward /= time.Duration(j.Accumulate)
+		t.between = t.total - 3*t.forward
+	}
 	return t
 }
 
@@ -120,7 +176,7 @@ func (j *Job) beside(worker int) int {
 
 // Forward is the virtual time of a worker's forward pass in a step; the backward
 // pass takes twice that.
-func (j *Job) Forward(worker, step int) time.Duration { return j.timeline(worker, step).forward }
+func (j *Job) Forward(worker, step int) time.Duration { return j.timeline(worker, step).total / 3 }
 
 // weigh fills in what a sample's forward pass costs, and each span's share.
 func (j *Job) weigh() {

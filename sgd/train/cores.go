@@ -91,8 +91,17 @@ type desk struct {
 	scratch sgd.Scratch
 	batches *loader
 	scan    *scan
-	spoilt  bool // the gradient had NaN or Inf, made zero
-	soft    bool // they are made zero, whatever the job says of them
+	part    []float32 // the gradient of a micro-batch behind the first
+	spoilt  bool      // the gradient had NaN or Inf, made zero
+	soft    bool      // they are made zero, whatever the job says of them
+}
+
+// another is room for a further gradient of n values.
+func (d *desk) another(n int) []float32 {
+	if len(d.part) != n {
+		d.part = make([]float32, n)
+	}
+	return d.part
 }
 
 func (j *Job) newDesk(src sgd.Source) *desk {

@@ -47,6 +47,13 @@ type Job struct {
 	Updates int // planned number of updates of the parameters
 	Seed    uint64
 
+	// Accumulate is in how many micro-batches a worker computes its Batch, one behind
+	// the other: activations take the memory of one of them. Their gradients are added
+	// up in order, each by its share of the samples, so the sum is the gradient of the
+	// batch up to rounding. A batch norm sees a micro-batch, as if each were a worker's.
+	// 0 is 1: all at once.
+	Accumulate int
+
 	EvalEvery int // updates between evaluations; 0: only at the end
 	// Until ends the run at the first evaluation whose accuracy is no less: its
 	// result is that of this evaluation. 0: it makes all its updates.
@@ -164,6 +171,8 @@ func (j *Job) Check() error {
 		return fmt.Errorf("workers is %d, want at least 1", j.Workers)
 	case j.Batch < 1:
 		return fmt.Errorf("batch is %d, want at least 1", j.Batch)
+	case j.Accumulate < 0 || j.Accumulate > j.Batch:
+		return fmt.Errorf("accumulate=%d cuts the %d samples of a worker's step into micro-batches of at least one sample: want 1 to %d, or a larger batch", j.Accumulate, j.Batch, j.Batch)
 	case j.Updates < 1:
 		return fmt.Errorf("steps is %d, want at least 1", j.Updates)
 	case j.NonFinite != "" && j.NonFinite != "fail" && j.NonFinite != "zero":

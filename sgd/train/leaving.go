@@ -146,4 +146,5 @@ func (w inParts) backward(tl timeline) {
 		cost[i] = max(at-done, 0) + p.encoding()
 		done = max(at, done)
 	}
+	cost[0] += tl.between
 }

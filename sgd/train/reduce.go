@@ -320,6 +320,7 @@ func (r *reducer) backward(tl timeline) {
 		b := &r.buckets[i]
 		r.work.Cost[i] = time.Duration(2*r.share(b, tl)*float64(tl.forward)) + r.tariff.encode(b.lo, b.hi)
 	}
+	r.work.Cost[0] += tl.between
 }
 
 // share is a bucket's share of a pass. That of a tensor belongs to its last piece:
