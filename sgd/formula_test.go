@@ -111,6 +111,24 @@ func akiba(mu1, mu2, eps, ratio, center, period float64) formula { // Akiba et a
 	})
 }
 
+// slow is Zhang et al. 2019, algorithm 1, with a share of each step.
+func slow(rule formula, every int, share func(epoch float64) float64) formula {
+	var phi []float64
+	return func(g, w []float64, lr float64, n int) []float64 {
+		if n == 0 {
+			phi = append([]float64(nil), w...)
+		}
+		out := rule(g, w, lr, n)
+		if (n+1)%every == 0 {
+			for i := range out {
+				phi[i] += share(float64(n)/4) * (w[i] - out[i] - phi[i])
+				out[i] = w[i] - phi[i]
+			}
+		}
+		return out
+	}
+}
+
 func length(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -309,7 +327,16 @@ var formulas = map[string]func() formula{
 		return besides(evolved(0.8, 0.7), 0.1, formulaWeights)
 	},
 	"lion(decay=0.1,all=true)": func() formula { return besides(evolved(0.9, 0.99), 0.1, formulaSize) },
-	"rmsprop_warmup":           func() formula { return akiba(0.9, 0.99, 1e-8, 4.7e-5, 10, 5) },
+	"lookahead":                func() formula { return slow(heavyBall(0.9), 5, func(float64) float64 { return 0.5 }) },
+	"lookahead(nesterov,every=2,alpha=0.6,ramp=3,start=1,over=2)": func() formula {
+		return slow(lookAhead(0.9), 2, func(e float64) float64 {
+			if e < 1 {
+				return 1
+			}
+			return 1 - 0.4*math.Pow(min(1, e/2), 3)
+		})
+	},
+	"rmsprop_warmup": func() formula { return akiba(0.9, 0.99, 1e-8, 4.7e-5, 10, 5) },
 	"rmsprop_warmup(mu1=0.5,mu2=0.8,eps=0.1,ratio=0.3,center=1,period=4)": func() formula {
 		return akiba(0.5, 0.8, 0.1, 0.3, 1, 4)
 	},

@@ -320,6 +320,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Seed: c.Seed, EvalEvery: c.EvalEvery,
 		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
+		EMA: c.EMA, EMAEvery: c.EMAEvery,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
 	}

@@ -66,15 +66,17 @@ type Config struct {
 
 	Unreadable float64 `key:"unreadable" effect:"trajectory" min:"0" max:"1" doc:"share of a set's pictures that may be broken: they are counted, named and left out, and more end the run; 0: none may"`
 
-	Overlap         bool   `key:"overlap" effect:"trajectory" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
-	Bucket          int    `key:"bucket" effect:"trajectory" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
-	Cycle           string `key:"cycle" effect:"trajectory" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
-	Priority        bool   `key:"priority" effect:"trajectory" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
-	Partition       int    `key:"partition" effect:"trajectory" min:"0" doc:"bytes above which a tensor is cut, where ranks overlap without servers, into pieces that are exchanged by themselves; 0: never"`
-	NonFinite       string `key:"nonfinite" effect:"trajectory" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
-	Gap             bool   `key:"gap" effect:"observed" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
-	OrderLog        bool   `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
-	CheckpointEvery int    `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
+	Overlap         bool    `key:"overlap" effect:"trajectory" doc:"gradients leave during the backward pass, parameters arrive during the forward pass"`
+	Bucket          int     `key:"bucket" effect:"trajectory" min:"0" doc:"bytes of gradients exchanged together when reduce overlaps; 0: 1 MiB, or 64 MiB with cycle"`
+	Cycle           string  `key:"cycle" effect:"trajectory" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
+	Priority        bool    `key:"priority" effect:"trajectory" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
+	Partition       int     `key:"partition" effect:"trajectory" min:"0" doc:"bytes above which a tensor is cut, where ranks overlap without servers, into pieces that are exchanged by themselves; 0: never"`
+	EMA             float64 `key:"ema" effect:"trajectory" min:"0" max:"1" doc:"decay of a moving average of the parameters, below 1: it is evaluated and kept at the end, and training goes on from the parameters themselves; 0: none"`
+	EMAEvery        int     `key:"ema_every" effect:"trajectory" min:"1" doc:"updates from one that enters the moving average of ema to the next"`
+	NonFinite       string  `key:"nonfinite" effect:"trajectory" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
+	Gap             bool    `key:"gap" effect:"observed" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
+	OrderLog        bool    `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
+	CheckpointEvery int     `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
 
 	Timing           string  `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool    `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
@@ -110,7 +112,7 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, Accumulate: 1,
-		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", NonFinite: "fail", Unreadable: 0.001,
+		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}

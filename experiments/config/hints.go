@@ -22,6 +22,7 @@ var keyHints = []hint{
 	{"scheduler lr_schedule lr_scheduler lr_decay decay_rate milestones annealing", "", "schedule=cosine(lr=0.1)"},
 	{"warmup warmup_epochs warmup_steps", "warm-up is a schedule around another", "schedule=warmup(cosine(lr=0.1),epochs=5)"},
 	{"weight_decay wd l2 l2_reg", "weight decay is a filter before the optimizer", "optimizer=chain(decay(rate=0.0005),momentum)"},
+	{"ema_decay model_ema weight_ema model_ema_decay averaging weight_averaging polyak swa", "a moving average of the parameters is ema", "ema=0.99"},
 	{"clip grad_clip clip_norm max_grad_norm gradient_clipping clip_grad_norm", "clipping is a filter before the optimizer", "optimizer=chain(clip,momentum)"},
 	{"momentum beta heavy_ball", "momentum is an optimizer", "optimizer=momentum(beta=0.9)"},
 	{"nesterov", "it is an optimizer", "optimizer=nesterov"},

@@ -72,6 +72,10 @@ func (c Config) idle(j *train.Job) []unheeded {
 		switch on := k.tag.Get("on"); {
 		case on == "grpc" && c.Net != "grpc", on == "virtual" && c.Net != "sim" && !c.Emulate:
 			where = "on net=" + c.Net
+		case k.Name == "ema_every" && c.EMA == 0:
+			where = "without ema"
+		case strings.HasPrefix(k.Name, "ema") && c.Weightless:
+			where = "with weightless=true"
 		case slices.Contains(train.Choices(), k.Name) && !j.Heeds(k.Name):
 			where = "in mode " + train.Modes.Name(j.Mode)
 			over := *j

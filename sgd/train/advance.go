@@ -24,6 +24,7 @@ func stretch(i, n int) sgd.Range {
 type stepper struct {
 	opt     sgd.Transform
 	local   sgd.Local // nil: the optimizer needs the whole vector
+	avg     *average  // of the parameters it makes; nil: none
 	team    par.Team
 	threads int
 
@@ -46,12 +47,14 @@ func newStepper(rule sgd.Optimizer, l sgd.Layout, threads int) (*stepper, error)
 		r := s.stretch(i)
 		s.local.ApplyRange(s.u, s.params, r, s.step)
 		f32.Sub(s.params[r.Lo:r.Hi], s.u[r.Lo:r.Hi])
+		s.avg.take(s.params, r, s.step.N)
 	}
 	s.beside = func(i, _ int) {
 		r := s.stretch(i)
 		s.local.ApplyRange(s.u, s.params, r, s.step)
 		u := s.u[r.Lo:r.Hi]
 		f32.AxpyTo(u, s.params[r.Lo:r.Hi], -1, u)
+		s.avg.take(s.u, r, s.step.N)
 	}
 	return s, nil
 }
@@ -60,6 +63,7 @@ func newStepper(rule sgd.Optimizer, l sgd.Layout, threads int) (*stepper, error)
 func (s *stepper) advance(u, params []float32, step sgd.Step) {
 	if s.local == nil {
 		sgd.Advance(s.opt, u, params, step)
+		s.avg.take(params, sgd.Range{Hi: len(params)}, step.N)
 		return
 	}
 	s.take(u, params, sgd.Range{Hi: len(u)}, step, s.inPlace)
@@ -76,6 +80,7 @@ func (s *stepper) renew(u, params []float32, step sgd.Step) {
 	if s.local == nil {
 		s.opt.Apply(u, params, step)
 		f32.AxpyTo(u, params, -1, u)
+		s.avg.take(u, sgd.Range{Hi: len(u)}, step.N)
 		return
 	}
 	s.take(u, params, sgd.Range{Hi: len(u)}, step, s.beside)
@@ -93,12 +98,15 @@ func (s *stepper) stretch(i int) sgd.Range {
 	return sgd.Range{Lo: s.at.Lo + r.Lo, Hi: s.at.Lo + r.Hi}
 }
 
-// slots is the optimizer's state.
-func (s *stepper) slots() []sgd.Slot {
+// slots is the optimizer's state, and the average of what it made.
+func (s *stepper) slots() (all []sgd.Slot) {
 	if o, ok := s.opt.(sgd.Stateful); ok {
-		return o.Slots()
+		all = o.Slots()
 	}
-	return nil
+	if s.avg != nil {
+		all = append(all, sgd.Slot{Name: "average", V: s.avg.v})
+	}
+	return all
 }
 
 // scan looks for NaN and Inf on several goroutines.

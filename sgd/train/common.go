@@ -34,6 +34,7 @@ func newCommon(j *Job) (*common, error) {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
 	initial := j.initial()
+	opt.avg = j.newAverage(initial)
 	c := &common{opt: opt, params: NewVector(len(initial))}
 	copy(c.params.f, initial)
 	return c, nil

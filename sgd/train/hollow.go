@@ -31,7 +31,7 @@ func (j *Job) Hollowed(sizes *Sizes) *Job {
 	if h.Outer != nil {
 		h.Outer = sgd.Plain{}
 	}
-	h.Gap = false // what servers measure would be nothing
+	h.EMA, h.Gap = 0, false // what servers measure would be nothing
 	h.Prepare()
 	return &h
 }

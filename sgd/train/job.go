@@ -54,6 +54,13 @@ type Job struct {
 	// 0 is 1: all at once.
 	Accumulate int
 
+	// EMA is the decay of a moving average of the parameters, at least 0 and below 1,
+	// that takes every EMAEvery-th update in (0 is 1); see average. It is evaluated, and
+	// is the parameters at the end; training goes on from the parameters themselves, and
+	// checkpoints hold both. 0: there is none.
+	EMA      float64
+	EMAEvery int
+
 	EvalEvery int // updates between evaluations; 0: only at the end
 	// Until ends the run at the first evaluation whose accuracy is no less: its
 	// result is that of this evaluation. 0: it makes all its updates.
@@ -203,6 +210,9 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkPartition(); err != nil {
+		return err
+	}
+	if err := j.checkAverage(); err != nil {
 		return err
 	}
 	return j.Mode.Check(j)

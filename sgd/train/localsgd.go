@@ -191,7 +191,10 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 		return flags, err
 	}
 	if l.step <= l.mode.Start {
-		l.common.move(l.round, func(params []float32) { sgd.Update(params, l.grad) })
+		l.common.move(l.round, func(params []float32) {
+			sgd.Update(params, l.grad)
+			l.common.opt.avg.take(params, sgd.Range{Hi: len(params)}, l.round)
+		})
 	} else {
 		p := l.job.progressOf(l.step - 1)
 		s := sgd.Step{N: l.round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.job.Seed}

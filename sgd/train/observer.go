@@ -281,6 +281,7 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 		return nil
 	}
 	delete(o.parts, k)
+	e.eval.Averaged = o.Job.EMA > 0 && !o.Job.Weightless
 	if e.eval.Last = m.Last; o.Job.Weightless {
 		o.Final = e.eval
 		return nil

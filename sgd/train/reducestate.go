@@ -57,7 +57,7 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 	if m.Bare = r.rank > 0 || r.job.Weightless; m.Bare {
 		return r.tellJSON(ctx, onMark, m)
 	}
-	return r.sendSnapshot(ctx, m, r.common.params)
+	return r.sendSnapshot(ctx, m, r.common.opt.avg.shown(r.common.params))
 }
 
 // Final implements Part.

@@ -43,6 +43,8 @@ type Eval struct {
 	// which is evaluated: root mean square, over the norm of the mean.
 	Spread float64 `json:"spread,omitempty"`
 	Last   bool    `json:"last,omitempty"`
+	// Averaged: the moving average of the parameters was evaluated, not they themselves.
+	Averaged bool `json:"averaged,omitempty"`
 }
 
 // RankReport is what a rank tells at its end.

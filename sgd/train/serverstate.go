@@ -39,7 +39,7 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 	if m.Bare {
 		return s.tellJSON(ctx, onMark, m)
 	}
-	return s.sendSnapshot(ctx, m, s.store.params)
+	return s.sendSnapshot(ctx, m, s.store.opt.avg.shown(s.store.params))
 }
 
 // Final implements Part.

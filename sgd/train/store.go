@@ -44,6 +44,7 @@ func newStore(j *Job, sh *shard) (*store, error) {
 	if st.opt, err = newStepper(j.Optimizer, sh.layout, par.Threads()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
 	}
+	st.opt.avg = j.newAverage(st.params.f)
 	st.rate = st.sched(j.progress(0, 0))
 	st.trainable, st.buffers = byRole(sh.layout)
 	if st.amend, err = newAmending(j, sh.layout, false); err != nil {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ var checks = []struct {
 	name  string
 	fails func(train.Mode) error
 }{
-	{"bits", bits}, {"resume", resume}, {"stop", stop}, {"ledger", ledger}, {"bytes", told}, {"death", death},
+	{"bits", bits}, {"resume", resume}, {"stop", stop}, {"ledger", ledger}, {"bytes", told}, {"death", death}, {"average", average},
 }
 
 // safely makes a panic an error.
@@ -223,6 +224,54 @@ func stop(m train.Mode) error {
 	}
 	if r.Final.Step != on.Updates {
 		return fmt.Errorf("after a stop it went on to update %d, not %d", r.Final.Step, on.Updates)
+	}
+	return nil
+}
+
+// average: a moving average of the parameters changes what is evaluated and not what
+// is trained, and a run that goes on from a checkpoint goes on with it; or it is refused.
+func average(m train.Mode) error {
+	with := func(ema float64, every int) (*train.Job, error) {
+		j, ok, err := marked(m)
+		if err != nil || !ok {
+			return nil, err
+		}
+		j.EMA, j.EMAEvery = ema, every
+		return j, nil
+	}
+	j, err := with(0.9, 2)
+	if err != nil || j == nil {
+		return err
+	}
+	if j.Check() != nil {
+		return nil
+	}
+	averaged, err := run(j, virtual(0), nil)
+	if err != nil {
+		return err
+	}
+	j, _ = with(0, 0)
+	plain, err := run(j, virtual(0), nil)
+	switch {
+	case err != nil:
+		return err
+	case averaged.SHA256 == plain.SHA256 || !averaged.Final.Averaged || plain.Final.Averaged:
+		return errors.New("with an average of the parameters the end is that without")
+	case len(averaged.states) != len(plain.states):
+		return fmt.Errorf("with an average there are %d checkpoints, without %d", len(averaged.states), len(plain.states))
+	}
+	for i, st := range averaged.states {
+		if !slices.Equal(st.Vectors["param"], plain.states[i].Vectors["param"]) {
+			return errors.New("with an average of the parameters other parameters are trained")
+		}
+		j, _ := with(0.9, 2)
+		r, err := run(j, virtual(time.Duration(st.Ints["nanoseconds"])), st)
+		if err != nil {
+			return fmt.Errorf("resumed at update %d with an average: %w", st.Ints["version"], err)
+		}
+		if r.SHA256 != averaged.SHA256 {
+			return fmt.Errorf("resumed at update %d it ends with another average", st.Ints["version"])
+		}
 	}
 	return nil
 }
