@@ -250,6 +250,9 @@ func (e *execution) open() (err error) {
 func (e *execution) announce() {
 	rec, job := e.rec, e.job
 	rec.show = e.opt.Display.Run(e.title(), job.Updates, rec.from)
+	for _, note := range e.run.Begins() {
+		rec.show.Note("%s", note)
+	}
 	for _, idle := range e.config.Idle(job) {
 		rec.show.Note("%s", idle)
 	}

@@ -224,9 +224,19 @@ func (e *env) places() config.Places {
 // load reads a recipe and resolves its runs; what is wrong with either is told
 // together.
 func load(name string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
+	return loadForm(name, "", overrides, quick)
+}
+
+// loadForm is load for a form of the recipe; "": as it is written.
+func loadForm(name, form string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
 	recipe, err := config.LoadRecipe(name)
 	if recipe == nil {
 		return nil, nil, usageError{err}
+	}
+	if form != "" {
+		if recipe, err = recipe.Form(form); err != nil {
+			return nil, nil, usageError{err}
+		}
 	}
 	runs, over := recipe.Runs(overrides, quick)
 	if err = errors.Join(err, over); err != nil {

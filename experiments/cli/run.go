@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
@@ -17,7 +19,7 @@ import (
 func (e *env) runCommand() *cobra.Command {
 	var net, out string
 	var said func() (experiments.About, error)
-	var resume, asJSON, quick, quiet, noPlot, trainAll bool
+	var resume, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
 	c := &cobra.Command{
 		Use:   "run RECIPE|FILE [key=value …]",
 		Short: "Train what a recipe says",
@@ -31,7 +33,16 @@ one run for each value:
 Spec text contains commas and brackets, so quote it for the shell. Every run
 leaves a folder below --out with its configuration, metrics, checkpoints and
 result. Ctrl-C stops it after a checkpoint; the same command with --resume goes
-on.`,
+on.
+
+Recipes with the name of a paper have two more forms. --proxy trains the same on a
+small task, with real gradients of many virtual workers. --timing trains nothing: it
+says how long the training takes on the paper's own cluster, beside what the paper
+says, and with keys on yours:
+
+  gradlab run goyal2017 data=imagenet workers=4
+  gradlab run goyal2017 --proxy
+  gradlab run goyal2017 --timing cluster=minsky workers=64`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("run needs a recipe; see gradlab list recipes")}
@@ -43,7 +54,17 @@ on.`,
 			if net != "" {
 				over = append(over, "net="+net)
 			}
-			recipe, runs, err := load(args[0], over, quick)
+			if timing {
+				if proxy || quick || resume {
+					return usageError{errors.New("--timing trains nothing, so it goes with none of --proxy, --quick and --resume")}
+				}
+				return e.tellTiming(cmd, args[0], over, asJSON, quiet)
+			}
+			form := ""
+			if proxy {
+				form = config.FormProxy
+			}
+			recipe, runs, err := loadForm(args[0], form, over, quick)
 			if err != nil {
 				return err
 			}
@@ -102,10 +123,36 @@ on.`,
 	f.BoolVar(&asJSON, "json", false, "print one JSON object a run as the last lines")
 	said = aboutFlags(f)
 	f.BoolVar(&quick, "quick", false, "the recipe's smaller form")
+	f.BoolVar(&proxy, "proxy", false, "the recipe's form on a small task")
+	f.BoolVar(&timing, "timing", false, "train nothing: how long it takes on the paper's cluster, and with keys on yours")
 	f.BoolVar(&quiet, "quiet", false, "no progress, no table")
 	f.BoolVar(&trainAll, "train-all", false, "train runs that differ in network.* and device.* alone one by one, though they learn the same")
 	f.BoolVar(&noPlot, "no-plot", false, "write no figures")
 	return c
+}
+
+// tellTiming prints how long a recipe's training takes on clusters.
+func (e *env) tellTiming(cmd *cobra.Command, name string, over []string, asJSON, quiet bool) error {
+	recipe, err := config.LoadRecipe(name)
+	if err != nil {
+		return usageError{err}
+	}
+	var show *progress.Display
+	if !quiet {
+		show = progress.New(e.err)
+		defer show.Close()
+	}
+	t, err := ask.AnswerTiming(cmd.Context(), recipe, over, e.places(), show)
+	if err != nil {
+		return err
+	}
+	if show != nil {
+		show.Close()
+	}
+	if asJSON {
+		return json.NewEncoder(e.out).Encode(t)
+	}
+	return t.Write(e.out, "box")
 }
 
 // tellResults writes what runs came to as a table and, with plot, as figures into the

@@ -19,6 +19,8 @@ import (
 //	                 an empty list takes all of the base's away
 //	quick            over quick, of a variant over that of the variant
 //	about            instead of about
+//	paper            over paper, part by part (see paper.go)
+//	forms            a form over the base's form of that name
 //
 // A variant's keys stand above the common ones, inherited or not.
 
@@ -78,13 +80,15 @@ func identity(name string) string {
 }
 
 // layOn lays a recipe over its base.
-func (r *Recipe) layOn(base *Recipe, noRuns bool) {
+func (r *Recipe) layOn(base *Recipe) {
 	if r.About == "" {
 		r.About = base.About
 	}
+	r.Paper = r.Paper.over(base.Paper)
+	r.formsOver(base)
 	r.keys = layOver(base.keys, speed(r.keys))
 	r.quick = layOver(base.quick, speed(r.quick))
-	if noRuns {
+	if r.noRuns {
 		return
 	}
 	names, runs, small := slices.Clone(base.names), slices.Clone(base.runs), slices.Clone(base.small)

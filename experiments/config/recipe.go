@@ -34,14 +34,20 @@ var recipeFiles embed.FS
 //	  - {name: adagrad, optimizer: adagrad}
 //	quick: {steps: 100}             # laid over the common keys with --quick;
 //	                                # a variant may have a quick of its own
+//	global_batch: 8192              # in place of batch; see global.go
+//	paper: {cite: …}                # what it is made after; see paper.go
+//	forms: {proxy: {…}}             # other forms of it; see form.go
 type Recipe struct {
-	Name  string
-	About string
-	keys  []assignment
-	runs  [][]assignment
-	names []string
-	small [][]assignment // of the variants
-	quick []assignment
+	Name   string
+	About  string
+	Paper  *Paper // nil: it is made after no publication
+	keys   []assignment
+	runs   [][]assignment
+	names  []string
+	small  [][]assignment // of the variants
+	quick  []assignment
+	forms  map[string]*Recipe // what each lays over this one
+	noRuns bool               // the base's variants are left out
 }
 
 // assignment is a key with one value, or several along an axis.
@@ -55,6 +61,11 @@ type assignment struct {
 type Run struct {
 	Name   string // variant and the values along the axes: "codec=raw,seed=2"
 	Config Config
+	// Global is the number of samples of one update over all workers where the
+	// recipe gives that, from which batch and accumulate follow; else 0. Micro is
+	// how many of them a worker computes at once; 0: its whole batch.
+	Global, Micro int
+	Paper         *Paper // of the recipe; nil: it has none
 }
 
 // RecipeNames lists the embedded recipes.
@@ -110,80 +121,114 @@ func parseRecipe(name, file string, b []byte, chain []string) (*Recipe, error) {
 	if err := yaml.Unmarshal(b, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	r := &Recipe{Name: name}
 	if len(doc.Content) == 0 {
-		return r, nil
+		return &Recipe{Name: name}, nil
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: want keys and values at the top", file, root.Line)
 	}
 	retireKept(root)
+	r, errs := readRecipe(name, file, root, false)
+	var base *Recipe
+	if n := valueOf(root, "base"); n != nil {
+		var err error
+		if base, err = loadBase(file, n, chain); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if base != nil {
+		r.layOn(base)
+	}
+	return r, errors.Join(errs...)
+}
+
+// valueOf is what a mapping says of a key; nil if nothing.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// ownWords are the words of a recipe that are no keys.
+var ownWords = []string{"about", "base", "quick", "runs", "paper", "forms"}
+
+// readRecipe reads what a mapping says, without its base. A form has neither base
+// nor forms.
+func readRecipe(name, file string, root *yaml.Node, form bool) (*Recipe, []error) {
+	r := &Recipe{Name: name}
 	var errs []error
 	top := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
 	seen := map[string]bool{}
-	var base *Recipe
-	noRuns := false
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		k, v := root.Content[i], root.Content[i+1]
-		if own := slices.Contains([]string{"about", "base", "quick", "runs"}, k.Value); own && seen[k.Value] {
+		if own := slices.Contains(ownWords, k.Value); own && seen[k.Value] {
 			errs = append(errs, fmt.Errorf("%s:%d: key %q is given twice", file, k.Line, k.Value))
 			continue
 		}
 		seen[k.Value] = true
+		if form && (k.Value == "base" || k.Value == "forms") {
+			errs = append(errs, fmt.Errorf("%s:%d: a form is laid over its recipe and has no %s of its own", file, k.Line, k.Value))
+			continue
+		}
+		var more []error
 		switch k.Value {
 		case "about":
 			r.About = v.Value
 		case "base":
-			var err error
-			if base, err = loadBase(file, v, chain); err != nil {
-				errs = append(errs, err)
-			}
 		case "quick":
-			as, err := assignments(file, v)
-			r.quick = as
-			errs = append(errs, err...)
+			r.quick, more = assignments(file, v)
 		case "runs":
-			if v.Kind != yaml.SequenceNode {
-				errs = append(errs, fmt.Errorf("%s:%d: key \"runs\": want a list of variants", file, v.Line))
-				continue
-			}
-			noRuns = len(v.Content) == 0
-			for _, item := range v.Content {
-				label, rest := "", &yaml.Node{Kind: yaml.MappingNode, Line: item.Line}
-				var small []assignment
-				for j := 0; item.Kind == yaml.MappingNode && j+1 < len(item.Content); j += 2 {
-					if item.Content[j].Value == "name" {
-						label = item.Content[j+1].Value
-						continue
-					}
-					if item.Content[j].Value == "quick" {
-						as, err := assignments(file, item.Content[j+1])
-						small = as
-						errs = append(errs, err...)
-						continue
-					}
-					rest.Content = append(rest.Content, item.Content[j], item.Content[j+1])
-				}
-				if label == "" {
-					errs = append(errs, fmt.Errorf("%s:%d: a variant needs a name", file, item.Line))
-				} else if slices.Contains(r.names, label) { // they would pass for repeats of each other
-					errs = append(errs, fmt.Errorf("%s:%d: there are two variants named %q", file, item.Line, label))
-				}
-				as, err := assignments(file, rest)
-				errs = append(errs, err...)
-				r.runs, r.names, r.small = append(r.runs, as), append(r.names, label), append(r.small, small)
-			}
+			more = r.readVariants(file, v)
+		case "paper":
+			r.Paper, more = readPaper(file, v)
+		case "forms":
+			more = r.readForms(file, v)
 		default:
 			top.Content = append(top.Content, k, v)
 		}
+		errs = append(errs, more...)
 	}
 	as, err := assignments(file, top)
 	r.keys = as
-	if base != nil {
-		r.layOn(base, noRuns)
+	return r, append(errs, err...)
+}
+
+// readVariants reads the list of a recipe's variants.
+func (r *Recipe) readVariants(file string, v *yaml.Node) (errs []error) {
+	if v.Kind != yaml.SequenceNode {
+		return []error{fmt.Errorf("%s:%d: key \"runs\": want a list of variants", file, v.Line)}
 	}
-	return r, errors.Join(append(errs, err...)...)
+	r.noRuns = len(v.Content) == 0
+	for _, item := range v.Content {
+		label, rest := "", &yaml.Node{Kind: yaml.MappingNode, Line: item.Line}
+		var small []assignment
+		for j := 0; item.Kind == yaml.MappingNode && j+1 < len(item.Content); j += 2 {
+			if item.Content[j].Value == "name" {
+				label = item.Content[j+1].Value
+				continue
+			}
+			if item.Content[j].Value == "quick" {
+				as, err := assignments(file, item.Content[j+1])
+				small = as
+				errs = append(errs, err...)
+				continue
+			}
+			rest.Content = append(rest.Content, item.Content[j], item.Content[j+1])
+		}
+		if label == "" {
+			errs = append(errs, fmt.Errorf("%s:%d: a variant needs a name", file, item.Line))
+		} else if slices.Contains(r.names, label) { // they would pass for repeats of each other
+			errs = append(errs, fmt.Errorf("%s:%d: there are two variants named %q", file, item.Line, label))
+		}
+		as, err := assignments(file, rest)
+		errs = append(errs, err...)
+		r.runs, r.names, r.small = append(r.runs, as), append(r.names, label), append(r.small, small)
+	}
+	return errs
 }
 
 // assignments reads a mapping of keys. Nested mappings spell dotted keys:
@@ -263,8 +308,8 @@ func walkKeys(n *yaml.Node, prefix string, f func(key string, line int)) {
 func (a assignment) check() error {
 	var errs []error
 	for _, v := range a.values {
-		c := Default()
-		if err := c.Set(a.key, v); err != nil {
+		r := Run{Config: Default()}
+		if err := r.set(a.key, v); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", a.where, err))
 		}
 	}
@@ -362,7 +407,7 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 		}
 		// A cluster sets other keys, which those of its layer and above change.
 		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b, "cluster") - first(a, "cluster") })
-		expand(keys, Run{Name: name, Config: Default()}, &out, &errs)
+		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs)
 	}
 	return out, errors.Join(errs...)
 }
@@ -421,11 +466,12 @@ func speedOfItsOwn(over []assignment) ([]assignment, error) {
 }
 
 // overlay lays top over base: a key keeps its place and takes the new values.
-// steps and epochs exclude each other, so the later one resets the other.
+// Keys that exclude each other, such as steps and epochs, reset one another: the
+// later one counts.
 func overlay(base, top []assignment) []assignment {
 	out := slices.Clone(base)
 	for _, t := range top {
-		if other := map[string]string{"steps": "epochs", "epochs": "steps"}[t.key]; other != "" && !slices.Equal(t.values, []string{"0"}) {
+		if other := excluded[t.key]; other != "" && !slices.Equal(t.values, []string{"0"}) {
 			out = slices.DeleteFunc(out, func(a assignment) bool { return a.key == other })
 		}
 		if i := slices.IndexFunc(out, func(a assignment) bool { return a.key == t.key }); i >= 0 {
@@ -440,6 +486,9 @@ func overlay(base, top []assignment) []assignment {
 // expand multiplies the axes out.
 func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
 	if len(keys) == 0 {
+		if err := run.divide(); err != nil {
+			*errs = append(*errs, fmt.Errorf("run %q: %w", run.Name, err))
+		}
 		if err := run.Config.Resolve(); err != nil {
 			*errs = append(*errs, fmt.Errorf("run %q: %w", run.Name, err))
 		}
@@ -449,7 +498,7 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
 	a := keys[0]
 	for _, v := range a.values {
 		next := run
-		if err := next.Config.Set(a.key, v); err != nil {
+		if err := next.set(a.key, v); err != nil {
 			*errs = append(*errs, fmt.Errorf("%s: %w", a.where, err))
 			continue
 		}
@@ -460,7 +509,7 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
 			if next.Name != "" {
 				next.Name += ","
 			}
-			next.Name += a.key + "=" + next.Config.Show(a.key)
+			next.Name += a.key + "=" + next.show(a.key)
 		}
 		expand(keys[1:], next, out, errs)
 	}

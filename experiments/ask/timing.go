@@ -1,0 +1,203 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/progress"
+)
+
+// Timing is how long a recipe's training takes by the virtual cluster: on that of its
+// paper, and on others.
+type Timing struct {
+	Recipe string        `json:"recipe"`
+	About  string        `json:"about"`
+	Paper  *config.Paper `json:"paper,omitempty"`
+	Rows   []TimingRow   `json:"rows"`
+}
+
+// TimingRow is one training on one cluster. Seconds are virtual: updates alone,
+// without evaluation, start and reading that is not hidden.
+type TimingRow struct {
+	Run        string      `json:"run"`   // variant of the recipe, if it has any
+	Where      string      `json:"where"` // keys that differ from the paper's; "": none do
+	Cluster    string      `json:"cluster"`
+	Workers    int         `json:"workers"`
+	Batch      int         `json:"global_batch"` // samples of an update
+	Updates    int         `json:"updates"`
+	Step       float64     `json:"seconds_per_update"`
+	Rate       float64     `json:"samples_per_second"`
+	Minutes    float64     `json:"minutes"`
+	Efficiency float64     `json:"efficiency"` // per cent of as many times Unit workers alone; 0: there are no more
+	Unit       int         `json:"unit"`
+	Published  *config.Row `json:"published,omitempty"` // of the paper, where the row is on its cluster
+}
+
+// imageNet is the number of training samples of ImageNet-1k.
+const imageNet = 1_281_167
+
+// AnswerTiming measures a few updates of the recipe's form timing without weights, on
+// the cluster that it names, and says how long all of them take there. With keys to
+// change ("cluster=minsky", "workers=64") it measures them with these too: the global
+// batch stays what it is. show, unless nil, sees how far it has come. The error of keys
+// that cannot be is a *config.Error.
+func AnswerTiming(ctx context.Context, recipe *config.Recipe, changes []string, at config.Places, show *progress.Display) (*Timing, error) {
+	form, err := recipe.Form(config.FormTiming)
+	if err != nil {
+		return nil, &config.Error{Err: err}
+	}
+	only, changed := split(changes)
+	t := &Timing{Recipe: recipe.Name, About: recipe.About, Paper: recipe.Paper}
+	sets := [][]string{only}
+	if len(changed) > 0 {
+		sets = append(sets, changes)
+	}
+	for i, over := range sets {
+		runs, err := form.Runs(over, false)
+		if err != nil {
+			return nil, &config.Error{Err: err}
+		}
+		for _, run := range runs {
+			row, err := timed(ctx, run, form.Paper, at, show)
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", recipe.Name, run.Name, err)
+			}
+			if i == 0 {
+				row.Published = recipe.Paper.Published(run.Name)
+			} else {
+				row.Where = strings.Join(changed, " ")
+			}
+			t.Rows = append(t.Rows, *row)
+		}
+	}
+	return t, nil
+}
+
+// split tells the choice of variants from what is changed in them.
+func split(changes []string) (only, changed []string) {
+	for _, c := range changes {
+		if key, _, _ := strings.Cut(c, "="); strings.TrimSpace(key) == "run" {
+			only = append(only, c)
+		} else {
+			changed = append(changed, c)
+		}
+	}
+	return only, changed
+}
+
+// timed measures one run, and the unit that its efficiency is relative to.
+func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.Places, show *progress.Display) (*TimingRow, error) {
+	c := run.Config
+	row := &TimingRow{Run: run.Name, Cluster: c.Cluster, Workers: c.Workers, Batch: c.Workers * c.Batch, Updates: c.Steps, Unit: c.NetworkPerHost}
+	if row.Updates == 0 {
+		row.Updates = max(1, int(c.Epochs*imageNet/float64(row.Batch)+0.5))
+	}
+	if p := paper.Published(run.Name); p != nil && p.Unit > 0 {
+		row.Unit = p.Unit
+	}
+	step, err := secondsPerUpdate(ctx, c, at, show)
+	if err != nil {
+		return nil, err
+	}
+	row.Step, row.Rate, row.Minutes = step, float64(row.Batch)/step, float64(row.Updates)*step/60
+	if row.Unit < c.Workers {
+		c.Workers = row.Unit
+		one, err := secondsPerUpdate(ctx, c, at, show)
+		if err != nil {
+			return nil, err
+		}
+		row.Efficiency = 100 * one / step
+	}
+	return row, nil
+}
+
+// secondsPerUpdate is the mean virtual time of an update: the more workers, the less
+// updates differ, and the fewer are measured.
+func secondsPerUpdate(ctx context.Context, c config.Config, at config.Places, show *progress.Display) (float64, error) {
+	warm, steps := 1, 4
+	switch {
+	case c.Workers <= 8:
+		warm, steps = 10, 200
+	case c.Workers <= 64:
+		warm, steps = 4, 40
+	case c.Workers <= 512:
+		warm, steps = 2, 12
+	}
+	c.Weightless, c.Net, c.Steps, c.Epochs = true, "sim", warm+steps, 0
+	c.EvalEvery, c.Target, c.Until, c.CheckpointEvery, c.Trace, c.OrderLog, c.Gap = 0, 0, config.UntilEnd, 0, false, false, false
+	c.Init, c.Dropout, c.Precision, c.LossScale = "none", -1, "float32", 0
+	watch := Watch{Places: at}
+	if show != nil {
+		r := show.Run(fmt.Sprintf("%s, %d workers", c.Timing, c.Workers), c.Steps, 0)
+		defer r.Drop()
+		watch.Steps = r.Steps
+	}
+	m, err := Measure(ctx, c, watch)
+	if err != nil {
+		return 0, err
+	}
+	rate := m.Rate(warm, c.Workers*c.Batch)
+	if rate <= 0 || math.IsInf(rate, 0) {
+		return 0, errors.New("its updates take no time on this cluster: name a device (device=, device.flops=)")
+	}
+	return float64(c.Workers*c.Batch) / rate, nil
+}
+
+// Write prints the answer for people.
+func (t *Timing) Write(out io.Writer, style string) error {
+	fmt.Fprintf(out, "%s: %s\n", t.Recipe, t.About)
+	table := figure.Table{
+		Header: []string{"where", "workers", "batch", "updates", "an update", "samples/s", "efficiency", "published", "minutes", "published", "difference"},
+		Right:  []bool{false, true, true, true, true, true, true, true, true, true, true},
+	}
+	percent := func(x float64) string {
+		if x == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.1f %%", x)
+	}
+	var notes []string
+	for _, r := range t.Rows {
+		where := "the paper's: " + r.Cluster
+		if r.Where != "" {
+			where = "yours: " + r.Where
+		}
+		if r.Run != "" {
+			where += ", " + r.Run
+		}
+		efficiency, minutes, off := "–", "–", "–"
+		if p := r.Published; p != nil {
+			efficiency = percent(p.Efficiency)
+			if p.Minutes > 0 {
+				minutes, off = fmt.Sprintf("%.4g", p.Minutes), fmt.Sprintf("%+.1f %%", 100*(r.Minutes/p.Minutes-1))
+			}
+			note := fmt.Sprintf("published for %s: %s", p.Devices, p.Source)
+			if p.Unverified {
+				note += " (not read at the source)"
+			}
+			if p.Fitted != "" {
+				note += "; " + p.Fitted + ", so its agreement proves nothing"
+			}
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+		table.Rows = append(table.Rows, []string{where, fmt.Sprint(r.Workers), fmt.Sprint(r.Batch), fmt.Sprint(r.Updates), progress.Seconds(r.Step),
+			fmt.Sprintf("%.0f", r.Rate), percent(r.Efficiency), efficiency, fmt.Sprintf("%.4g", r.Minutes), minutes, off})
+	}
+	if err := table.Write(out, style, 0); err != nil {
+		return err
+	}
+	notes = append(notes, "minutes are those of updates alone: no start, no evaluation, and reading is hidden")
+	for _, note := range notes {
+		fmt.Fprintln(out, "note:", note)
+	}
+	return nil
+}
