@@ -101,8 +101,8 @@ var geometry = rapid.Custom(func(t *rapid.T) Geom {
 		Kernel: rapid.IntRange(1, 7).Draw(t, "kernel"),
 		Stride: rapid.IntRange(1, 3).Draw(t, "stride"),
 		Pad:    rapid.IntRange(0, 3).Draw(t, "pad"),
-		In:     rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{16, 32, 48, 70})).Draw(t, "in"),
-		Out:    rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{16, 32, 48, 70})).Draw(t, "out"),
+		In:     rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{16, 32, 48, 70, 96})).Draw(t, "in"),
+		Out:    rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{16, 32, 48, 70, 96})).Draw(t, "out"),
 	}
 	least := max(1, g.Kernel-2*g.Pad)
 	g.H = rapid.IntRange(least, least+12).Draw(t, "h")

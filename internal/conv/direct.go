@@ -174,7 +174,7 @@ func (d *direct) at(i, n int) (v *view, image int) {
 // do computes n images of C from those of A.
 func (d *direct) do(s *Space, packed, bias []float32, relu bool, a, c []float32, n int) {
 	t := &s.job
-	*t = job{sa: 1, sb: tileCols, reps: 1}
+	*t = job{sa: 1, sb: tileCols, pb: d.run * d.taps * tileCols, pc: tileCols, reps: 1}
 	for from, total := 0, d.views(n); from < total; {
 		// As many views as are read from the second cache.
 		to, floats := from, 0
@@ -190,8 +190,14 @@ func (d *direct) do(s *Space, packed, bias []float32, relu bool, a, c []float32,
 			t.add = j > 0
 			last := j == len(d.blocks)-1
 			t.relu = relu && last
-			for p := range panels(d.cols) {
+			for p, count := 0, 0; p < panels(d.cols); p += count {
+				// A panel that is not whole has a job of its own.
+				count = 1
+				if whole := d.cols/tileCols - p; whole > 0 {
+					count = together(whole)
+				}
 				first := p * tileCols
+				t.panels = count
 				t.b = packed[(p*d.run+b.from)*d.taps*tileCols:]
 				t.bias = nil
 				if bias != nil && last {

@@ -24,3 +24,11 @@ func interleave(dst, src []float32, col, row, cols, n int) {
 func panels(channels int) int { return (channels + tileCols - 1) / tileCols }
 
 func roundUp(channels int) int { return panels(channels) * tileCols }
+
+// together says how many of so many panels to give to the next job: as many as it
+// pays, and no lone one at the end if that can be avoided.
+func together(left int) int {
+	most := abreast()
+	jobs := (left + most - 1) / most
+	return (left + jobs - 1) / jobs
+}

@@ -24,51 +24,60 @@ type segment struct{ a, b, n, mask int32 }
 // allRows is the mask of a segment that no row is excused from.
 const allRows = 1<<tileRows - 1
 
-// job is a number of tiles that differ in the rows they read and write.
+// maxPanels is how many panels of 16 columns a job can have.
+const maxPanels = 4
+
+// job is a number of tiles that differ in the rows they read and write. Assembly
+// knows where its fields are.
 type job struct {
-	rows   int       // 6 or 4
+	tiles  int       // len(at) / rows, once it is begun
 	at, ct []int32   // for each tile and row, where it is in A and in C
 	segs   []segment // what is summed up, in order
 	a, b   []float32
+	c      []float32
 	sa, sb int // floats in A and B from one step to the next
+	pb, pc int // floats in B and C from one panel to the next
 	// All segments are done reps times, arep and brep further on each time.
 	reps, arep, brep int
-	c                []float32
+	bias             []float32 // 16 values a panel to add, or nil
 	add              bool      // add to C instead of overwriting it
-	bias             []float32 // 16 values to add, or nil
 	relu             bool      // at last: what is ≤ 0 becomes 0, and NaN stays
+	rows             int       // 6 or 4
+	panels           int       // 1 to maxPanels
 }
 
 // tilesGo computes
 //
-//	for each tile, i < rows, j < 16:
+//	for each panel p, each tile, i < rows, j < 16:
 //	    s = 0
 //	    for r < reps, each segment, l < n:
-//	        s += a[at[i] + seg.a + r·arep + l·sa] · b[seg.b + r·brep + l·sb + j]
-//	    c[ct[i] + j] = relu(c[ct[i] + j] + s + bias[j])
+//	        s += a[at[i] + seg.a + r·arep + l·sa] · b[seg.b + p·pb + r·brep + l·sb + j]
+//	    c[ct[i] + p·pc + j] = relu(c[ct[i] + p·pc + j] + s + bias[16p + j])
 //
 // where rows of a tile may be the same, and then are done once.
 func tilesGo(t *job) {
 	var acc [tileRows][tileCols]float32
-	for k := 0; k < len(t.at); k += t.rows {
-		for i := range t.rows {
-			acc[i] = t.row(k, i)
-		}
-		for i := range t.rows {
-			copy(t.c[t.ct[k+i]:], acc[i][:])
+	for p := range t.panels {
+		for k := 0; k < len(t.at); k += t.rows {
+			for i := range t.rows {
+				acc[i] = t.row(k, i, p)
+			}
+			for i := range t.rows {
+				copy(t.c[int(t.ct[k+i])+p*t.pc:], acc[i][:])
+			}
 		}
 	}
 }
 
-// row is row i of the tile whose first row is k.
-func (t *job) row(k, i int) (s [tileCols]float32) {
-	at, ct := int(t.at[k+i]), int(t.ct[k+i])
+// row is row i of the tile whose first row is k, in panel p.
+func (t *job) row(k, i, p int) (s [tileCols]float32) {
+	at, ct := int(t.at[k+i]), int(t.ct[k+i])+p*t.pc
 	for r := range t.reps {
 		for _, seg := range t.segs {
 			if seg.mask>>i&1 == 0 {
 				continue
 			}
-			a, b := t.a[at+int(seg.a)+r*t.arep:], t.b[int(seg.b)+r*t.brep:]
+			a, b := t.a[at+int(seg.a)+r*t.arep:], t.b[int(seg.b)+p*t.pb+r*t.brep:]
 			for l := range int(seg.n) {
 				v, w := a[l*t.sa], (*[tileCols]float32)(b[l*t.sb:])
 				for j := range s {
@@ -82,7 +91,7 @@ func (t *job) row(k, i int) (s [tileCols]float32) {
 			s[j] = t.c[ct+j] + s[j]
 		}
 		if t.bias != nil {
-			s[j] += t.bias[j]
+			s[j] += t.bias[p*tileCols+j]
 		}
 		if t.relu && s[j] <= 0 {
 			s[j] = 0

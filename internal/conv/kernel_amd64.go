@@ -7,20 +7,45 @@ import "golang.org/x/sys/cpu"
 // fused says whether the AVX2 kernels run: decided once, by the machine.
 var fused = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
+// wide says whether the AVX-512 kernels run.
+var wide = fused && cpu.X86.HasAVX512F
+
+// abreast is how many panels it pays to give to one job.
+func abreast() int {
+	if wide {
+		return maxPanels
+	}
+	return 1
+}
+
+// wideTiles are the kernels of tiles of 4 and of 6 rows, in 1 panel or more.
+var wideTiles = [2][maxPanels]func(job *int, zero *float32){
+	{wideTiles4x1, wideTiles4x2, wideTiles4x3, wideTiles4x4},
+	{wideTiles6x1, wideTiles6x2, wideTiles6x3, wideTiles6x4},
+}
+
 // zeros is what excused rows read.
 var zeros [maxRun]float32
 
 // tiles is tilesGo, in assembly where the machine can. Terms of excused rows
 // are then 0·b, not left out.
 func tiles(t *job) {
-	n := len(t.at) / t.rows
-	if n == 0 {
-		return
-	}
-	if !fused {
+	t.tiles = len(t.at) / t.rows
+	switch {
+	case t.tiles == 0:
+	case wide:
+		wideTiles[t.rows/tileRows][t.panels-1](&t.tiles, &zeros[0])
+	case fused:
+		for p := range t.panels {
+			narrowTiles(t, p)
+		}
+	default:
 		tilesGo(t)
-		return
 	}
+}
+
+// narrowTiles does one panel of a job by AVX2.
+func narrowTiles(t *job, p int) {
 	var flags int
 	var bias *float32
 	if t.add {
@@ -28,23 +53,23 @@ func tiles(t *job) {
 	}
 	if t.bias != nil {
 		flags |= 2
-		bias = &t.bias[0]
+		bias = &t.bias[p*tileCols]
 	}
 	if t.relu {
 		flags |= 4
 	}
 	at, ct, segs, nsegs := &t.at[0], &t.ct[0], &t.segs[0].a, len(t.segs)
-	a, b, c := &t.a[0], &t.b[0], &t.c[0]
+	a, b, c := &t.a[0], &t.b[p*t.pb], &t.c[p*t.pc]
 	// No function values: the arguments would escape.
 	switch dense := t.sa == 1 && t.sb == tileCols; {
 	case dense && t.rows == 6:
-		denseTiles6(n, at, ct, segs, nsegs, a, b, &zeros[0], 1, tileCols, t.reps, t.arep, t.brep, c, bias, flags)
+		denseTiles6(t.tiles, at, ct, segs, nsegs, a, b, &zeros[0], 1, tileCols, t.reps, t.arep, t.brep, c, bias, flags)
 	case dense:
-		denseTiles4(n, at, ct, segs, nsegs, a, b, &zeros[0], 1, tileCols, t.reps, t.arep, t.brep, c, bias, flags)
+		denseTiles4(t.tiles, at, ct, segs, nsegs, a, b, &zeros[0], 1, tileCols, t.reps, t.arep, t.brep, c, bias, flags)
 	case t.rows == 6:
-		stridedTiles6(n, at, ct, segs, nsegs, a, b, &zeros[0], t.sa, t.sb, t.reps, t.arep, t.brep, c, bias, flags)
+		stridedTiles6(t.tiles, at, ct, segs, nsegs, a, b, &zeros[0], t.sa, t.sb, t.reps, t.arep, t.brep, c, bias, flags)
 	default:
-		stridedTiles4(n, at, ct, segs, nsegs, a, b, &zeros[0], t.sa, t.sb, t.reps, t.arep, t.brep, c, bias, flags)
+		stridedTiles4(t.tiles, at, ct, segs, nsegs, a, b, &zeros[0], t.sa, t.sb, t.reps, t.arep, t.brep, c, bias, flags)
 	}
 }
 

@@ -5,6 +5,9 @@ package conv
 // fused says whether assembly kernels run: there are none in this build.
 var fused = false
 
+// abreast is how many panels it pays to give to one job.
+func abreast() int { return 1 }
+
 func tiles(t *job) { tilesGo(t) }
 
 func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ *Space) {

@@ -28,6 +28,54 @@ func stridedTiles6(tiles int, at *int32, ct *int32, segs *int32, nsegs int, a *f
 //go:noescape
 func stridedTiles4(tiles int, at *int32, ct *int32, segs *int32, nsegs int, a *float32, b *float32, zero *float32, sa int, sb int, reps int, arep int, brep int, c *float32, bias *float32, flags int)
 
+// wideTiles6x1 is tilesGo for tiles of 6 rows in 1 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles6x1(job *int, zero *float32)
+
+// wideTiles6x2 is tilesGo for tiles of 6 rows in 2 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles6x2(job *int, zero *float32)
+
+// wideTiles6x3 is tilesGo for tiles of 6 rows in 3 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles6x3(job *int, zero *float32)
+
+// wideTiles6x4 is tilesGo for tiles of 6 rows in 4 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles6x4(job *int, zero *float32)
+
+// wideTiles4x1 is tilesGo for tiles of 4 rows in 1 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles4x1(job *int, zero *float32)
+
+// wideTiles4x2 is tilesGo for tiles of 4 rows in 2 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles4x2(job *int, zero *float32)
+
+// wideTiles4x3 is tilesGo for tiles of 4 rows in 3 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles4x3(job *int, zero *float32)
+
+// wideTiles4x4 is tilesGo for tiles of 4 rows in 4 panels, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles4x4(job *int, zero *float32)
+
 // copySixteens copies 16 channels of n pixels, channels apart, to a dense dst. n must
 // be positive.
 //

@@ -26,10 +26,10 @@ func grow(x *[]float32, n int) []float32 {
 	return (*x)[:n]
 }
 
-// biasOf returns 16 values of bias from first on, the last ones repeated as zeros.
+// biasOf returns bias from first on, 16 values or more: zeros where there are fewer.
 func (s *Space) biasOf(bias []float32, first int) []float32 {
 	if len(bias)-first >= tileCols {
-		return bias[first : first+tileCols]
+		return bias[first:]
 	}
 	clear(s.bias[copy(s.bias[:], bias[first:]):])
 	return s.bias[:]

@@ -222,7 +222,7 @@ func (w *weights) do(s *Space, b *wblock, sums, x, dy []float32, i0, i1 int) {
 	}
 	clear(sums)
 	t := &s.job
-	*t = job{add: true}
+	*t = job{add: true, pc: w.taps * b.height * tileCols}
 	t.sa, t.sb = w.steps()
 	s.steps(b.height)
 	for i := i0; i < i1; i += w.images {
@@ -241,20 +241,24 @@ func (w *weights) do(s *Space, b *wblock, sums, x, dy []float32, i0, i1 int) {
 				panels, next = w.packLeft(s, b, left, leftShape, st.left, i, n)
 			}
 			t.brep = st.right.n * rightShape.w * tileCols
-			s.strip = grow(&s.strip, n*t.brep)
+			t.pb = n * t.brep
+			s.strip = grow(&s.strip, min(abreast(), b.to-b.from)*t.pb)
 			t.b = s.strip
-			for p := b.from; p < b.to; p++ {
-				for j := range n {
-					from := (i+j)*rightShape.len() + st.right.from*rightShape.w*rightShape.c + p*tileCols
-					copySixteen(s.strip[j*t.brep:(j+1)*t.brep], right[from:], rightShape.c, rightShape.c-p*tileCols)
+			for p := b.from; p < b.to; p += t.panels {
+				t.panels = together(b.to - p)
+				for q := range t.panels {
+					for j := range n {
+						from := (i+j)*rightShape.len() + st.right.from*rightShape.w*rightShape.c + (p+q)*tileCols
+						copySixteen(s.strip[q*t.pb+j*t.brep:][:t.brep], right[from:], rightShape.c, rightShape.c-(p+q)*tileCols)
+					}
 				}
-				w.panel(s, b, st, sums[(p-b.from)*w.taps*b.height*tileCols:], panels, next)
+				w.panel(s, b, st, sums[(p-b.from)*t.pc:], panels, next)
 			}
 		}
 	}
 }
 
-// panel adds a strip's products with 16 right channels to their sums, where the
+// panel adds a strip's products with the right channels of a job to their sums, where the
 // left sides of two tiles are next floats apart in panels, or all of it the image
 // if w.window.
 func (w *weights) panel(s *Space, b *wblock, st *strip, sums, panels []float32, next int) {

@@ -125,7 +125,7 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 	s.sums = grow(&s.sums, winoIn*planeM)
 	v, m := s.strip, s.sums
 	t := &s.job
-	*t = job{sa: 1, sb: tileCols, reps: 1, rows: tileRows, segs: s.segs[:1]}
+	*t = job{sa: 1, sb: tileCols, pb: g.in * tileCols, pc: tileCols, reps: 1, rows: tileRows, segs: s.segs[:1]}
 	for t0 := 0; t0 < total; t0 += g.chunk {
 		count := min(g.chunk, total-t0)
 		for i := 0; i < count; {
@@ -138,7 +138,8 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 		rows := (count + tileRows - 1) / tileRows * tileRows
 		t.at, t.ct = g.rows[0][:rows], g.rows[1][:rows]
 		for k := range winoIn {
-			for p := range g.panels() {
+			for p := 0; p < g.panels(); p += t.panels {
+				t.panels = together(g.panels() - p)
 				for from := 0; from < g.in; from += winoTerms {
 					s.segs[0] = segment{int32(from), int32(from * tileCols), int32(min(winoTerms, g.in-from)), allRows}
 					t.add = from > 0
