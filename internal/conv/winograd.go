@@ -93,8 +93,18 @@ const chunkFloats = 20 << 10
 func (g *winograd) panels() int { return panels(g.out) }
 func (g *winograd) width() int  { return roundUp(g.out) }
 
+// Planes that follow on each other would be powers of two apart, where all 36 fall
+// into one or two sets of the first cache. So some floats lie between them.
+const (
+	planeGap  = 16
+	weightGap = 48
+)
+
+// planeW is from one plane of the transformed weights to the next.
+func (g *winograd) planeW() int { return g.in*g.width() + weightGap }
+
 // packLen is for planes of panels of the transformed weights.
-func (g *winograd) packLen() int { return winoIn * g.in * g.width() }
+func (g *winograd) packLen() int { return winoIn * g.planeW() }
 
 // pack transforms the weights of inputs l0 to l1 for some panels, where that of
 // output o, tap k and input i is w[o·col + k·tap + i·row]; turn takes the taps
@@ -112,7 +122,7 @@ func (g *winograd) pack(s *Space, from, to, l0, l1 int, dst, w []float32, col, t
 		for k := range 9 {
 			interleave(s.strip[k*size:], w[p*tileCols*col+k*tap+l0*row:], col, row, min(tileCols, g.out-p*tileCols), l1-l0)
 		}
-		weightsIn(1, s.offs[:9], s.strip, dst[(p*g.in+l0)*tileCols:], g.width()*g.in, 0, size/8, s)
+		weightsIn(1, s.offs[:9], s.strip, dst[(p*g.in+l0)*tileCols:], g.planeW(), 0, size/8, s)
 	}
 }
 
@@ -120,7 +130,7 @@ func (g *winograd) pack(s *Space, from, to, l0, l1 int, dst, w []float32, col, t
 func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float32, n int) {
 	sizeA, sizeC, width := g.h*g.w*g.in, g.oh*g.ow*g.out, g.width()
 	total := n * g.tiles
-	planeV, planeM := g.chunk*g.in, g.chunk*width
+	planeV, planeM := g.chunk*g.in+planeGap, g.chunk*width+planeGap
 	s.strip = grow(&s.strip, winoIn*planeV)
 	s.sums = grow(&s.sums, winoIn*planeM)
 	v, m := s.strip, s.sums
@@ -143,7 +153,7 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 				for from := 0; from < g.in; from += winoTerms {
 					s.segs[0] = segment{int32(from), int32(from * tileCols), int32(min(winoTerms, g.in-from)), allRows}
 					t.add = from > 0
-					t.a, t.b, t.c = v[k*planeV:], packed[(k*g.panels()+p)*g.in*tileCols:], m[k*planeM+p*tileCols:]
+					t.a, t.b, t.c = v[k*planeV:], packed[k*g.planeW()+p*g.in*tileCols:], m[k*planeM+p*tileCols:]
 					tiles(t)
 				}
 			}
