@@ -211,7 +211,7 @@ func BenchmarkSets(b *testing.B) {
 	for _, c := range peerShapes {
 		for k, op := range timed {
 			b.Run(c.name+"/"+op, func(b *testing.B) {
-				run := timer(New(c.g, Options{}), op, c.n)
+				run := timer(New(c.g, Options{}), op, c.n, 1)
 				flop := c.g.flop(c.n)
 				repeats := max(1, int(0.005*80e9/flop))
 				var rates, ratio []float64

@@ -81,9 +81,14 @@ type openblas struct {
 	reply *bufio.Reader
 }
 
-// startOpenBLAS builds and starts the program, or skips the benchmark. The
-// variable OPENBLAS names the library, if it is not where the linker looks.
-func startOpenBLAS(b *testing.B) *openblas {
+// startOpenBLAS builds and starts the program. Where gcc or the library is not
+// installed it skips the test; whatever else keeps the program from running is a
+// failure. The variable OPENBLAS names the library, if it is not where the linker
+// looks.
+func startOpenBLAS(b testing.TB) *openblas {
+	if _, err := os.Stat("testdata/openblas/sgemm.c"); err != nil {
+		b.Fatalf("the peer is not there: %v", err)
+	}
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		b.Skip("no gcc: nothing to build the peer with")
@@ -112,13 +117,18 @@ func startOpenBLAS(b *testing.B) *openblas {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
+	if _, _, err := p.run(1, false, false, 8, 8, 8, 1); err != nil {
+		p.ask.Close()
+		cmd.Wait()
+		if notInstalled := cmd.ProcessState.ExitCode() == 2; notInstalled && os.Getenv("OPENBLAS") == "" {
+			b.Skip("no OpenBLAS: apt-get install libopenblas0, or name the library in OPENBLAS")
+		}
+		b.Fatalf("the peer testdata/openblas/sgemm.c cannot run: %v (%v)", cmd.ProcessState, err)
+	}
 	b.Cleanup(func() {
 		p.ask.Close()
 		cmd.Wait()
 	})
-	if _, _, err := p.run(1, false, false, 8, 8, 8, 1); err != nil {
-		b.Skipf("no OpenBLAS: %v", err)
-	}
 	return p
 }
 
@@ -159,6 +169,15 @@ func BenchmarkPeer(b *testing.B) {
 		}
 	}
 	printTable(os.Stdout, results)
+}
+
+// The peer is there, starts and answers, so that a benchmark cannot pass without
+// having measured anything.
+func TestPeerAnswers(t *testing.T) {
+	peer := startOpenBLAS(t)
+	if seconds, core, err := peer.run(2, false, true, 16, 8, 24, 1); err != nil || seconds <= 0 || core == "" {
+		t.Fatalf("%g s by kernels %q, %v", seconds, core, err)
+	}
 }
 
 // beside takes turns with the peer.

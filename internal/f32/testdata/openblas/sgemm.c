@@ -41,14 +41,14 @@ int main(int argc, char **argv) {
 	void *lib = dlopen(argc > 1 ? argv[1] : "libopenblas.so.0", RTLD_NOW);
 	if (!lib) {
 		fprintf(stderr, "%s\n", dlerror());
-		return 1;
+		return 2; // not installed
 	}
 	sgemm *f = (sgemm *)dlsym(lib, "cblas_sgemm");
 	void (*set_threads)(int) = (void (*)(int))dlsym(lib, "openblas_set_num_threads");
 	char *(*core)(void) = (char *(*)(void))dlsym(lib, "openblas_get_corename");
 	if (!f || !set_threads || !core) {
 		fprintf(stderr, "not OpenBLAS\n");
-		return 1;
+		return 3;
 	}
 	float *a = 0, *b = 0, *c = 0;
 	int was_m = 0, was_n = 0, was_k = 0;
