@@ -106,8 +106,9 @@ func run(j *train.Job, net comm.Net, from *train.State) (*result, error) {
 // only says that a mode runs on no virtual cluster.
 func only(j *train.Job) bool { return j.Mode.Traits(j).SharedMemory }
 
-// bits: two runs on the virtual cluster end alike; so does one on real clocks, if the
-// job claims to be timeless. All make as many updates as they should.
+// bits: two runs on the virtual cluster end alike; so do one in goroutines and one over
+// gRPC, each rank by itself, if the job claims to be timeless. All make as many updates
+// as they should.
 func bits(m train.Mode) error {
 	var nets []comm.Net
 	j, err := World(m)
@@ -118,11 +119,18 @@ func bits(m train.Mode) error {
 		nets = append(nets, virtual(0), virtual(0))
 	}
 	nets = append(nets, &local.Net{})
+	if !only(j) {
+		nets = append(nets, processes{m})
+	}
 	first := ""
 	for _, net := range nets {
 		j, _ := World(m)
+		_, virtual := net.(*sim.Net)
+		_, apart := net.(processes)
+		if apart {
+			j.Here = 1
+		}
 		r, err := run(j, net, nil)
-		_, real := net.(*local.Net)
 		switch {
 		case err != nil:
 			return fmt.Errorf("on %T: %w", net, err)
@@ -130,10 +138,10 @@ func bits(m train.Mode) error {
 			return fmt.Errorf("on %T it ended at update %d of %d", net, r.Final.Step, j.Updates)
 		case first == "":
 			first = r.SHA256
-		case r.SHA256 != first && !real:
+		case r.SHA256 != first && virtual:
 			return errors.New("two runs on the virtual cluster end with other bits: something in it depends on chance")
 		case r.SHA256 != first && j.Timeless():
-			return errors.New("Timeless is claimed, and real clocks end with other bits than the virtual one")
+			return fmt.Errorf("Timeless is claimed, and on %T it ends with other bits than on the virtual clock", net)
 		}
 	}
 	return nil
