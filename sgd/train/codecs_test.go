@@ -47,6 +47,7 @@ func TestExchanges(t *testing.T) {
 			"asp":      {policy("asp"), func(j *train.Job) { j.Servers, j.Overlap = 2, true }},
 		} {
 			t.Run(codec+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				opts := append(opts, with(codec), func(j *train.Job) {
 					j.Updates, j.CheckpointEvery = 150, 70
 					if name == "asp" || name == "downpour" { // an update is one push, and a worker counts its own
