@@ -92,31 +92,24 @@ func (m EASGD) Check(j *Job) error {
 	case !sync && !async:
 		return errors.New("mode easgd is synchronous with policy bsp or asynchronous with asp; other policies would take a force from the centre that the worker has felt")
 	}
-	sh := j.shards()
-	if _, err := newServer(NewRank(m.centre(j), j.Workers), sh); err != nil {
+	if _, err := Serve(NewRank(j, j.Workers), m.centre(j)); err != nil {
 		return err
 	}
-	_, err := newElastic(NewRank(j, 0), m, sh)
+	_, err := newElastic(NewRank(j, 0), m, j.shards())
 	return err
 }
 
-// centre is the job as servers see it: forces are no gradients, and are added up
-// as they are.
-func (m EASGD) centre(j *Job) *Job {
-	c := *j
-	c.Optimizer = sgd.Plain{}
-	c.Schedule = lrschedule.Constant{LR: float64(j.policy().PerUpdate)} // the store takes means
-	return &c
+// centre is the servers' rule: forces are no gradients, and are added up as they are.
+func (m EASGD) centre(j *Job) Rule {
+	return Rule{sgd.Plain{}, lrschedule.Constant{LR: float64(j.policy().PerUpdate)}} // servers take means
 }
 
 // Part implements Mode.
 func (m EASGD) Part(r *Rank) (Part, error) {
-	sh := r.job.shards()
 	if r.rank < r.job.Workers {
-		return newElastic(r, m, sh)
+		return newElastic(r, m, r.job.shards())
 	}
-	r.job = m.centre(r.job)
-	return newServer(r, sh)
+	return Serve(r, m.centre(r.job))
 }
 
 // elastic is an EASGD worker. The parameters of what it embeds are the centre,

@@ -106,9 +106,9 @@ func (l *Links) Resume(ctx context.Context) error {
 }
 
 // Bye tells the servers that the worker pushes no more, which ends them when all have
-// said so. After a stop they know.
+// said so. After a stop at a mark they know.
 func (l *Links) Bye(ctx context.Context) error {
-	if l.w.flags&FlagStop != 0 {
+	if l.w.flags&(FlagStop|FlagDone) == FlagStop {
 		return nil
 	}
 	return l.w.sayBye(ctx)

@@ -1,0 +1,87 @@
+package train_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// composed is mode server, made of what package train exports.
+type composed struct{ train.Server }
+
+func (m composed) Part(r *train.Rank) (train.Part, error) {
+	if r.ID() >= r.Job().Workers {
+		return train.Serve(r, train.Rule{})
+	}
+	l, err := train.NewLinks(r)
+	return &linked{l}, err
+}
+
+type linked struct{ *train.Links }
+
+func (w *linked) Run(ctx context.Context) error {
+	if err := w.Resume(ctx); err != nil {
+		return err
+	}
+	for pass := w.Pass(); !w.Over(); {
+		if err := w.Compute(ctx, pass); err != nil {
+			return err
+		}
+		if err := w.Push(ctx, uint64(w.Step())); err != nil {
+			return err
+		}
+		if err := w.Made(ctx); err != nil {
+			return err
+		}
+		if err := w.Await(ctx); err != nil {
+			return err
+		}
+		if err := w.Mark(ctx, w); err != nil {
+			return err
+		}
+	}
+	return w.Bye(ctx)
+}
+
+// A mode of Links and Serve is mode server, to the last bit and nanosecond, and goes on
+// from its checkpoints.
+func TestComposedServers(t *testing.T) {
+	for name, opts := range map[string][]option{
+		"bsp": {policy("bsp")}, "asp": {policy("asp")}, "softsync": {policy("softsync(n=2)")}, "ssp": {policy("ssp(slack=1)")},
+		"memory":           {policy("asp"), with("feedback(topk(keep=0.2))"), down("qsgd(bits=8)")},
+		"receivers":        {policy("bsp"), with("ef21(topk(keep=0.3))")},
+		"corrector":        {policy("asp"), corrector("dcasgd")},
+		"worker corrector": {policy("asp"), optimizer("sgd"), corrector("dana_slim")},
+		"adam, kept":       {policy("bsp"), optimizer("adam"), func(j *train.Job) { n := 0; j.Due = func() bool { n++; return n%9 == 0 } }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts = append(opts, func(j *train.Job) { j.Servers, j.Updates, j.EvalEvery = 2, 40, 15 })
+			if name != "adam, kept" {
+				opts = append(opts, func(j *train.Job) { j.CheckpointEvery = 6 })
+			}
+			made := func(m train.Mode, from *train.State) (*train.Observer, *sink) {
+				start := time.Duration(0)
+				if from != nil {
+					start = time.Duration(from.Ints["nanoseconds"])
+				}
+				return runOn(t, simulated(start), job(t, append(opts, func(j *train.Job) { j.Mode = m })...), from)
+			}
+			want, kept := made(train.Server{}, nil)
+			got, same := made(composed{}, nil)
+			if got.SHA256 != want.SHA256 || got.Final != want.Final {
+				t.Errorf("it ends with %.8s and %+v, mode server with %.8s and %+v", got.SHA256, got.Final, want.SHA256, want.Final)
+			}
+			if len(same.states) == 0 || len(same.states) != len(kept.states) {
+				t.Fatalf("%d checkpoints, of mode server %d", len(same.states), len(kept.states))
+			}
+			first := slices.Min(slices.Collect(maps.Keys(kept.states)))
+			if on, _ := made(composed{}, kept.states[first]); on.SHA256 != want.SHA256 {
+				t.Errorf("from checkpoint %d of mode server it ends with %.8s, want %.8s", first, on.SHA256, want.SHA256)
+			}
+		})
+	}
+}
