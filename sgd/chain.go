@@ -72,6 +72,9 @@ func (o Chain) NeedsWhole() bool {
 // Momentous is true if any part keeps a momentum.
 func (o Chain) Momentous() bool { return slices.ContainsFunc(o.Parts, HasMomentum) }
 
+// Bare is true if its only part is.
+func (o Chain) Bare() bool { return len(o.Parts) == 1 && IsBare(o.Parts[0]) }
+
 // RateInside is true if the state of any part absorbs learning rates.
 func (o Chain) RateInside() bool { return slices.ContainsFunc(o.Parts, HasRateInside) }
 

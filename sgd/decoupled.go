@@ -36,6 +36,9 @@ func (o Decoupled) NeedsWhole() bool { return NeedsWhole(o.Rule) }
 // Momentous is true if the rule keeps a momentum.
 func (o Decoupled) Momentous() bool { return HasMomentum(o.Rule) }
 
+// Bare is true if the rule is, and nothing decays.
+func (o Decoupled) Bare() bool { return IsBare(o.Rule) && o.Rate == 0 }
+
 // RateInside is true if the rule's state absorbs learning rates.
 func (o Decoupled) RateInside() bool { return HasRateInside(o.Rule) }
 

@@ -55,6 +55,9 @@ func (o Groups) NeedsWhole() bool { return slices.ContainsFunc(o.Parts, NeedsWho
 // Momentous is true if any part keeps a momentum.
 func (o Groups) Momentous() bool { return slices.ContainsFunc(o.Parts, HasMomentum) }
 
+// Bare is true if its only part is.
+func (o Groups) Bare() bool { return len(o.Parts) == 1 && IsBare(o.Parts[0]) }
+
 // RateInside is true if the state of any part absorbs learning rates.
 func (o Groups) RateInside() bool { return slices.ContainsFunc(o.Parts, HasRateInside) }
 

@@ -38,6 +38,9 @@ func (o Momentum) Validate() error {
 // Momentous is true but for beta=0.
 func (o Momentum) Momentous() bool { return o.Beta != 0 }
 
+// Bare is true for beta=0.
+func (o Momentum) Bare() bool { return o.Beta == 0 && !o.Inside }
+
 // RateInside is true with inside=true.
 func (o Momentum) RateInside() bool { return o.Inside }
 

@@ -32,6 +32,9 @@ func (o Nesterov) Validate() error { return Momentum(o).Validate() }
 // Momentous is true but for beta=0.
 func (o Nesterov) Momentous() bool { return o.Beta != 0 }
 
+// Bare is true for beta=0.
+func (o Nesterov) Bare() bool { return o.Beta == 0 && !o.Inside }
+
 // RateInside is true with inside=true.
 func (o Nesterov) RateInside() bool { return o.Inside }
 

@@ -62,6 +62,11 @@ func (o On) NeedsWhole() bool { return NeedsWhole(o.Rule) }
 // Momentous is true if the rule keeps a momentum.
 func (o On) Momentous() bool { return HasMomentum(o.Rule) }
 
+// Bare is true if the rule is, and all tensors are its own.
+func (o On) Bare() bool {
+	return IsBare(o.Rule) && o.LR == 1 && len(o.Roles)+len(o.Names) == 0
+}
+
 // RateInside is true if the rule's state absorbs learning rates.
 func (o On) RateInside() bool { return HasRateInside(o.Rule) }
 

@@ -48,6 +48,12 @@ func HasMomentum(o Optimizer) bool {
 	return ok && m.Momentous()
 }
 
+// IsBare tells whether o is plain gradient descent; see Bare.
+func IsBare(o Optimizer) bool {
+	b, ok := o.(Bare)
+	return ok && b.Bare()
+}
+
 // Range is a stretch [Lo, Hi) of the flat vector.
 type Range struct{ Lo, Hi int }
 

@@ -17,6 +17,9 @@ type Plain struct{}
 
 var _ = Optimizers.Add("sgd", "plain gradient descent: w −= lr·g", Plain{})
 
+// Bare is true.
+func (Plain) Bare() bool { return true }
+
 // New makes the Transform; it has no state.
 func (Plain) New(l Layout) (Transform, error) {
 	return &local{trainable(l), func(u, _ []float32, r Range, s Step) {

@@ -273,6 +273,14 @@ type Momentous interface {
 	Momentous() bool
 }
 
+// Bare is implemented by Optimizers that may be plain gradient descent, w ← w − lr·g, and
+// nothing beside. A mode of training with a rule of its own takes no other, since the
+// optimizer has no say there. sgdtest proves the claim.
+type Bare interface {
+	// Bare says whether, with these options, it is.
+	Bare() bool
+}
+
 // Whole is implemented by Optimizers that need norms of whole tensors, or of
 // the whole vector, at once. They are refused where tensors are split over
 // shards.

@@ -42,6 +42,8 @@ func Optimizers(t *testing.T) {
 //     are two runs of the same steps;
 //   - it has a momentum if, and only if, it claims one (sgd.Momentous): with a single
 //     gradient, and none after it, later updates are zero without;
+//   - it is plain gradient descent if, and only if, it claims so (sgd.Bare): w −= lr·g,
+//     to the last bit, for gradients and parameters small and large;
 //   - unless it needs whole tensors, shards of a vector move as the whole does;
 //   - if it is sgd.Local, so do the stretches of a vector, and sgd.Advance is
 //     Apply and then Update for it as for any other; if it is sgd.Tensorwise, so do
@@ -73,6 +75,7 @@ var optimizerChecks = []struct {
 	{"rate", scalesWithRate},
 	{"resume", resumes},
 	{"momentum", remembers},
+	{"bare", descends},
 	{"shards", splits},
 	{"stretches", stretches},
 	{"tensors", byTensors},
@@ -282,6 +285,35 @@ func remembers(o sgd.Optimizer) error {
 		return fmt.Errorf("%s claims a momentum, but a gradient is in no update after its own; drop Momentous, or let it say no", sgd.Optimizers.Spec(o))
 	case !claimed && shows:
 		return fmt.Errorf("%s has a momentum and does not claim it: a gradient is in updates after its own; implement sgd.Momentous", sgd.Optimizers.Spec(o))
+	}
+	return nil
+}
+
+// descends compares with w −= lr·g.
+func descends(o sgd.Optimizer) error {
+	l := Layout()
+	tr, err := o.New(l)
+	if err != nil {
+		return err
+	}
+	bare := true
+	for n := range 8 {
+		s := at(n)
+		scale := float32(math.Pow(10, float64(n-4)))
+		u, params := noise(l.Size(), uint64(n)), noise(l.Size(), uint64(n)+50)
+		for i := range u {
+			u[i], params[i] = u[i]*scale, params[i]*scale
+		}
+		want := slices.Clone(u)
+		each(l, func(i int) { want[i] *= float32(s.LR) })
+		tr.Apply(u, params, s)
+		bare = bare && sameBits("", u, want) == nil
+	}
+	switch claimed := sgd.IsBare(o); {
+	case claimed && !bare:
+		return fmt.Errorf("%s claims to be plain gradient descent, but its update is not lr·g; drop Bare, or let it say no", sgd.Optimizers.Spec(o))
+	case !claimed && bare:
+		return fmt.Errorf("%s is plain gradient descent and does not claim it: its update is lr·g; implement sgd.Bare", sgd.Optimizers.Spec(o))
 	}
 	return nil
 }

@@ -61,6 +61,14 @@ type claiming struct {
 
 func (o claiming) Momentous() bool { return o.momentum }
 
+// modest says of itself whether it is plain gradient descent.
+type modest struct {
+	wrong
+	bare bool
+}
+
+func (o modest) Bare() bool { return o.bare }
+
 // absorbing claims that its state absorbs learning rates.
 type absorbing struct{ wrong }
 
@@ -166,6 +174,32 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		"both":                           {claiming{ball, true}, ""},
 	} {
 		if err := check("momentum")(c.o); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want …%s…", what, err, c.want)
+		}
+	}
+	clipped := wrong{spoil: func(_ *wrongDescent, u []float32, s sgd.Step) {
+		for i := range u {
+			u[i] = min(u[i], float32(s.LR)*1000)
+		}
+	}}
+	for what, c := range map[string]struct {
+		o    sgd.Optimizer
+		want string
+	}{
+		"descent that is not claimed":   {still, "does not claim it"},
+		"descent claimed to be off":     {modest{still, false}, "does not claim it"},
+		"a claim of what is clipped":    {modest{clipped, true}, "claims to be plain"},
+		"a claim of what remembers":     {modest{ball, true}, "claims to be plain"},
+		"clipped, and no claim":         {clipped, ""},
+		"descent, claimed":              {modest{still, true}, ""},
+		"no momentum to speak of":       {sgd.Momentum{}, ""},
+		"one part of a chain":           {sgd.Chain{Parts: []sgd.Optimizer{sgd.Plain{}}}, ""},
+		"no decay beside it":            {sgd.Decoupled{Rule: sgd.Plain{}}, ""},
+		"a group of all":                {sgd.Groups{Parts: []sgd.Optimizer{sgd.Plain{}}}, ""},
+		"another part of a chain":       {sgd.Chain{Parts: []sgd.Optimizer{sgd.Decay{Rate: 1e-4}, sgd.Plain{}}}, ""},
+		"at twice the rate, for biases": {sgd.On{Rule: sgd.Plain{}, LR: 2, Roles: []string{"bias"}}, ""},
+	} {
+		if err := check("bare")(c.o); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want …%s…", what, err, c.want)
 		}
 	}

@@ -162,7 +162,7 @@ type refusal struct {
 }
 
 var refusals = []refusal{
-	{"optimizer", func(j *Job) bool { _, plain := j.Optimizer.(sgd.Plain); return j.Optimizer != nil && !plain }, "sgd"},
+	{"optimizer", func(j *Job) bool { return j.Optimizer != nil && !sgd.IsBare(j.Optimizer) }, "sgd"},
 	{"policy", func(j *Job) bool { return j.Policy != nil && !j.synchronous() }, "bsp"},
 	{"corrector", func(j *Job) bool { return !j.corrector().None }, "none"},
 	{"overlap", func(j *Job) bool { return j.Overlap }, "false"},

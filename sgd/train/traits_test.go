@@ -225,3 +225,27 @@ func TestMomentaOfOthersAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// bare is plain descent of somebody else's. It claims what it is told.
+type bare struct{ claim bool }
+
+func (o bare) Bare() bool                            { return o.claim }
+func (bare) New(l sgd.Layout) (sgd.Transform, error) { return sgd.Plain{}.New(l) }
+
+// A mode with a rule of its own takes plain descent, whoever wrote it, and nothing else.
+func TestPlainDescentIsClaimed(t *testing.T) {
+	for name, c := range map[string]struct {
+		o     sgd.Optimizer
+		taken bool
+	}{
+		"claimed":      {bare{true}, true},
+		"not claimed":  {bare{false}, false},
+		"beta=0":       {sgd.Momentum{}, true},
+		"with a decay": {sgd.Chain{Parts: []sgd.Optimizer{sgd.Decay{Rate: 1e-4}, sgd.Plain{}}}, false},
+	} {
+		err := unchecked(mode("sandblaster"), optimizer("sgd"), func(j *train.Job) { j.Optimizer = c.o }).Check()
+		if (err == nil) != c.taken || err != nil && !strings.Contains(err.Error(), "set optimizer=sgd") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
