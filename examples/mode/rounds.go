@@ -24,10 +24,12 @@ var _ = train.Modes.Add("rounds", "every worker averages with another one after 
 // Traits: all make as many steps as there are updates, in step, and all show a model.
 func (Rounds) Traits(j *train.Job) train.Traits {
 	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers,
-		Timeless: true, Steady: true, Codec: train.TakesCasts, Refuses: map[string]string{
-			"overlap": "it exchanges whole parameters between steps",
-			"codec":   "it averages parameters, which other codecs do not keep",
-		}}
+		Timeless: true, Steady: true, Codec: train.TakesCasts, Refuses: whole}
+}
+
+var whole = map[string]string{
+	"overlap": "it exchanges whole parameters between steps",
+	"codec":   "it averages parameters, which other codecs do not keep",
 }
 
 // Check refuses nothing more.

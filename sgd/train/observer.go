@@ -190,7 +190,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if o.marks[from] = m; m.Bare {
 			return o.snapshot(ctx, h, from, comm.Frame{})
 		}
-	case onSnapshot.Tag():
+	case OnSnapshot.Tag():
 		defer f.Release()
 		return o.snapshot(ctx, h, from, f)
 	case onState.Tag():

@@ -10,7 +10,7 @@ var (
 	onStart    = Say("start", comm.Report, readNothing)    // observer → all: state to begin from
 	onProgress = Say("progress", comm.Report, readNothing) // lead → observer: Progress
 	onMark     = Say("mark", comm.Report, readNothing)     // any → observer: mark, announces a snapshot
-	onSnapshot = Say("snapshot", comm.Report, readNothing) // any → observer: parameters
+	OnSnapshot = Say("snapshot", comm.Report, readNothing) // any → observer: parameters
 	onState    = Say("state", comm.Report, readNothing)    // all → observer: state at a checkpoint mark
 	onGo       = Say("go", comm.Report, readNothing)       // observer → who waits: the checkpoint is whole
 	onFinal    = Say("final", comm.Report, readNothing)    // all → observer: RankReport

@@ -26,7 +26,7 @@ func (r *Rank) sendSnapshot(ctx context.Context, m mark, params Vector) error {
 	if err := r.tellJSON(ctx, onMark, m); err != nil {
 		return err
 	}
-	hd := onSnapshot.Header(r.job, Nothing{}, 0)
+	hd := OnSnapshot.Header(r.job, Nothing{}, 0)
 	f, ok := params.frame(hd, 0, len(params.f))
 	if !ok {
 		f = comm.NewFrame(hd, comm.NewBuffer(4*len(params.f)))

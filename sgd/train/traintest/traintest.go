@@ -2,9 +2,10 @@
 // beside what it claims of itself, whoever wrote it. Modes tries all that are
 // enrolled, Mode one.
 //
-// Every check is a run of three workers on Gaussian clusters, mostly on the virtual
-// cluster. A mode is set up with the defaults and the first policy, graph and codec
-// that it takes.
+// Every check is a run, or a few, of three or more workers on Gaussian clusters, mostly on
+// the virtual cluster. A mode is set up with the defaults and the first policy, graph and
+// codec that it takes. Checks called claims are of its Traits, one by one: what it claims
+// must be seen, and what is seen must be claimed.
 package traintest
 
 import (
@@ -32,7 +33,7 @@ func Modes(t *testing.T) {
 
 // Mode runs the suite on one mode.
 func Mode(t *testing.T, m train.Mode) {
-	for _, c := range checks {
+	for _, c := range all(m) {
 		t.Run(c.name, func(t *testing.T) {
 			if err := safely(func() error { return c.fails(m) }); err != nil {
 				t.Error(err)
@@ -45,7 +46,7 @@ func Mode(t *testing.T, m train.Mode) {
 // are to fail.
 func Failures(m train.Mode) map[string]error {
 	out := map[string]error{}
-	for _, c := range checks {
+	for _, c := range all(m) {
 		if err := safely(func() error { return c.fails(m) }); err != nil {
 			out[c.name] = err
 		}
@@ -53,11 +54,26 @@ func Failures(m train.Mode) map[string]error {
 	return out
 }
 
-var checks = []struct {
+// check is one of the suite.
+type check struct {
 	name  string
 	fails func(train.Mode) error
-}{
+}
+
+var conduct = []check{
 	{"bits", bits}, {"resume", resume}, {"stop", stop}, {"ledger", ledger}, {"bytes", told}, {"death", death}, {"average", average},
+}
+
+// all are the checks that a mode is put through.
+func all(m train.Mode) []check {
+	out := slices.Clone(conduct)
+	for _, c := range claims {
+		if !unseen(m, c.name) {
+			c.name = "claims/" + c.name
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // safely makes a panic an error.

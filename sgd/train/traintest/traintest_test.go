@@ -16,14 +16,14 @@ func TestModes(t *testing.T) { traintest.Modes(t) }
 // liar is D-PSGD but for one thing.
 type liar struct {
 	gossip.DPSGD
-	claims func(*train.Traits)
+	claims func(train.Traits) train.Traits
 	part   func(train.Part) train.Part
 }
 
 func (l liar) Traits(j *train.Job) train.Traits {
 	t := l.DPSGD.Traits(j)
 	if l.claims != nil {
-		l.claims(&t)
+		t = l.claims(t)
 	}
 	return t
 }
@@ -64,7 +64,7 @@ func TestLiars(t *testing.T) {
 	}{
 		"state that is not taken up again": {liar{part: func(p train.Part) train.Part { return forgets{p} }}, "resume", "resumed at update"},
 		"a push counted twice":             {liar{part: func(p train.Part) train.Part { return counts{p} }}, "ledger", "are sent"},
-		"it outlives nobody":               {liar{claims: func(t *train.Traits) { t.Outlives = true }}, "death", "Outlives is claimed"},
+		"it outlives nobody":               {liar{claims: func(t train.Traits) train.Traits { t.Outlives = true; return t }}, "death", "Outlives is claimed"},
 		"it does nothing":                  {liar{part: func(p train.Part) train.Part { return gives{p} }}, "bits", "ended at update"},
 		"nothing wrong":                    {},
 	} {

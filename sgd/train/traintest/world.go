@@ -49,7 +49,7 @@ func world(m train.Mode, policy staleness.Spec, graph, codec string) (*train.Job
 		return nil, err
 	}
 	j := &train.Job{
-		Model: net, Data: sgd.Dataset{Name: "clusters", Train: clusters{n: 300, shape: shape}, Test: clusters{n: 60, shape: shape, fixed: true}},
+		Model: net, Data: sgd.Dataset{Name: "clusters", Train: clusters{n: 300, classes: classes, shape: shape}, Test: clusters{n: 60, classes: classes, shape: shape, fixed: true}},
 		Optimizer: sgd.Plain{}, Schedule: lrschedule.Constant{LR: 0.02},
 		Codec: f, DownCodec: compress.Raw{}, Mode: m, Policy: policy, Corrector: staleness.None{},
 		Topology: collective.Ring{}, Graph: collective.Graphs.MustParse(graph), Placement: ps.Balanced{},
@@ -67,14 +67,14 @@ const classes = 5
 
 // clusters is Gaussian clusters by address: the same samples for everybody.
 type clusters struct {
-	n     int
-	shape sgd.Shape
-	fixed bool // in their order
+	n, classes int
+	shape      sgd.Shape
+	fixed      bool // in their order
 }
 
 func (c clusters) Len() int         { return c.n }
 func (c clusters) Shape() sgd.Shape { return c.shape }
-func (c clusters) Classes() int     { return classes }
+func (c clusters) Classes() int     { return c.classes }
 
 // Batch implements sgd.Source.
 func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {
@@ -87,7 +87,7 @@ func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {
 		if !c.fixed {
 			id = rng.New(3, "order").With(at/uint64(c.n)).Permute(id, c.n)
 		}
-		y := id % classes
+		y := id % c.classes
 		b.Y[i] = int32(y)
 		mean, noise := rng.New(7, "mean").With(uint64(y)), rng.New(7, "noise").With(uint64(id))
 		for k := range dim {

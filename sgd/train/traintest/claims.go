@@ -1,4 +1,4 @@
-package train_test
+package traintest
 
 import (
 	"crypto/sha256"
@@ -15,38 +15,18 @@ import (
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
-// modeTraits are the checks of what a mode claims, by name: each shows claims true,
-// and, where it can be shown, that none is missing.
-var modeTraits = []struct {
-	name  string
-	check func(train.Mode) error
-}{
+// claims are the checks of what a mode claims, by name: each shows claims true, and,
+// where it can be shown, that none is missing.
+var claims = []check{
 	{"ranks", showsRanks}, {"counts", showsCounts}, {"pushes", showsPushes}, {"points", showsPoints}, {"tree", showsTree}, {"beside", showsBeside},
 	{"sums", showsSums}, {"conduct", showsConduct}, {"under way", showsUnderWay}, {"timeless", showsTimeless}, {"outlives", showsOutlives},
 	{"weightless", showsWeightless}, {"steady", showsSteady}, {"codecs", showsCodecs}, {"refusals", showsRefusals}, {"quiet", showsNoGarbage},
 }
 
-// Every mode is what it claims to be.
-func TestModeTraits(t *testing.T) {
-	for _, spec := range append(train.Modes.Names(), "server(barrier=true)", "rudra(tree=2,threads=true)", "sgp(late=2)", "dpsgd(adapt=true)", "localsgd(h=3)", "sandblaster(portions=3)", "downpour(n_fetch=2,n_push=2)", "downpour(warm_start=40)") {
-		m := train.Modes.MustParse(spec)
-		for _, c := range modeTraits {
-			if m.Traits(unchecked()).SharedMemory && !slices.Contains([]string{"conduct", "codecs", "refusals", "quiet"}, c.name) {
-				continue // it runs on no virtual cluster, as conduct shows
-			}
-			if strings.HasPrefix(spec, "downpour(warm") && c.name != "steady" {
-				continue // for as many updates as the other checks take, one worker trains alone
-			}
-			if testing.Short() && spec == "sandblaster" {
-				continue // with few portions it is seen sooner
-			}
-			t.Run(spec+"/"+c.name, func(t *testing.T) {
-				if err := c.check(m); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
+// unseen says whether a claim cannot be seen: a mode whose workers share memory runs on
+// no virtual cluster, as conduct shows.
+func unseen(m train.Mode, claim string) bool {
+	return m.Traits(impossible(func(j *train.Job) { j.Mode = m })).SharedMemory && !slices.Contains([]string{"conduct", "codecs", "refusals", "quiet"}, claim)
 }
 
 // showsRanks: reports say which rank is what, and who shows parameters is who has them.
@@ -79,7 +59,7 @@ func showsRanks(m train.Mode) error {
 		return unkept("Models %d of %d workers", r.traits.Models, w)
 	}
 	var shown []int
-	for _, e := range r.sent(func(e event) bool { return e.Tag == train.TagSnapshot }) {
+	for _, e := range r.sent(func(e event) bool { return e.Tag == train.OnSnapshot.Tag() }) {
 		shown = append(shown, e.rank)
 	}
 	slices.Sort(shown)
@@ -132,12 +112,12 @@ func showsPushes(m train.Mode) error {
 	}
 	each, _ := r.passes()
 	for w, took := range each {
-		pushes := len(r.sent(func(e event) bool { return e.rank == w && e.Tag == train.TagPush && int(e.To) == r.job.Workers }))
+		pushes := len(r.sent(func(e event) bool { return e.rank == w && e.Tag == train.OnPush.Tag() && int(e.To) == r.job.Workers }))
 		if per := max(1, r.traits.PerPush); took < pushes*per || took > (pushes+1)*per {
 			return unkept("PerPush %d: worker %d took %d gradients and pushed %d times", r.traits.PerPush, w, took, pushes)
 		}
 	}
-	if asked := len(r.sent(func(e event) bool { return e.Tag == train.TagPull })) > 0; asked != r.traits.Acked {
+	if asked := len(r.sent(func(e event) bool { return e.Tag == train.OnPull.Tag() })) > 0; asked != r.traits.Acked {
 		return unkept("Acked %v, and workers ask for parameters: %v", r.traits.Acked, asked)
 	}
 	return nil
@@ -251,7 +231,7 @@ func showsConduct(m train.Mode) error {
 	r, err := tried(m, func(j *train.Job) {
 		j.Timing = timing.Timing{FLOPS: 1e7, Slow: timing.Slow{{Count: 1, Factor: 4}}}
 	})
-	if shared := m.Traits(unchecked(func(j *train.Job) { j.Mode = m })).SharedMemory; shared || err != nil {
+	if shared := m.Traits(impossible(func(j *train.Job) { j.Mode = m })).SharedMemory; shared || err != nil {
 		if !shared || err == nil || !strings.Contains(err.Error(), "net=local") {
 			return unkept("SharedMemory %v, and on the virtual cluster it ends with %v", shared, err)
 		}
@@ -440,12 +420,12 @@ var kinds = map[train.Takes][]string{
 // showsCodecs: what it takes is taken, what it does not is refused with its reason, and
 // with what is taken it learns at least a quarter of what it learns with raw.
 func showsCodecs(m train.Mode) error {
-	t := m.Traits(unchecked(func(j *train.Job) { j.Mode = m }))
+	t := m.Traits(impossible(func(j *train.Job) { j.Mode = m }))
 	first := math.Log(10) // the loss of parameters that know nothing
 	plain := &trial{}
 	if !t.SharedMemory {
 		var err error
-		if plain, err = tried(m, rounds(40), rate("constant(lr=0.02)")); err != nil {
+		if plain, err = tried(m, rounds(40), rate(0.02)); err != nil {
 			return err
 		}
 	}
@@ -458,7 +438,7 @@ func showsCodecs(m train.Mode) error {
 				if key == "down_codec" && t.Servers == 0 {
 					continue
 				}
-				j, err := fit(m, c.set, rounds(40), rate("constant(lr=0.02)"))
+				j, err := fit(m, c.set, rounds(40), rate(0.02))
 				switch {
 				case kind > c.takes && err == nil:
 					return unkept("to take %v as %s, and takes %s", c.takes, key, text)
@@ -490,7 +470,7 @@ func showsRefusals(m train.Mode) error {
 		"overlap": {func(j *train.Job) { j.Overlap = true }}, "gap": {func(j *train.Job) { j.Gap = true }},
 		"order_log": {func(j *train.Job) { j.LogOrder = true }}, "checkpoint_every": {func(j *train.Job) { j.CheckpointEvery = 6 }},
 	}
-	t := m.Traits(unchecked(func(j *train.Job) { j.Mode = m }))
+	t := m.Traits(impossible(func(j *train.Job) { j.Mode = m }))
 	for _, key := range train.Refusals() {
 		if set[key] == nil {
 			return fmt.Errorf("no value of %s to try", key)
@@ -524,7 +504,7 @@ func showsRefusals(m train.Mode) error {
 
 // showsNoGarbage: traits are asked for in every step.
 func showsNoGarbage(m train.Mode) error {
-	j := unchecked(func(j *train.Job) { j.Mode = m })
+	j := impossible(func(j *train.Job) { j.Mode = m })
 	if n := testing.AllocsPerRun(10, func() { m.Traits(j) }); n > 0 {
 		return fmt.Errorf("Traits allocates %v times", n)
 	}

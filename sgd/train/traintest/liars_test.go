@@ -1,4 +1,4 @@
-package train_test
+package traintest
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/sgd/train"
+	_ "github.com/gradlab/gradlab/sgd/train/gossip"
+	_ "github.com/gradlab/gradlab/sgd/train/sandblaster"
 )
 
 // pretender is a mode that claims something else than it is.
@@ -46,8 +48,8 @@ func (grumbler) Check(j *train.Job) error {
 func TestLyingModes(t *testing.T) {
 	type traits = train.Traits
 	checks := map[string]func(train.Mode) error{}
-	for _, c := range modeTraits {
-		checks[c.name] = c.check
+	for _, c := range claims {
+		checks[c.name] = c.fails
 	}
 	lies := map[string][]struct {
 		mode string
@@ -106,39 +108,5 @@ func TestLyingModes(t *testing.T) {
 	}
 	if showsRefusals(grumbler{train.Server{}}) == nil {
 		t.Error("a mode that refuses what it does not say it refuses is believed")
-	}
-}
-
-// renamedMode is a mode of another type.
-type renamedMode struct{ train.Mode }
-
-// What a mode is follows from its claims, whatever its type: one of another type ends
-// with the same bits, at the same instant, and takes the same jobs.
-func TestModesOfAnotherType(t *testing.T) {
-	for _, spec := range append(train.Modes.Names(), "server(barrier=true)", "rudra(tree=2,threads=true)", "sgp(late=2)") {
-		m := train.Modes.MustParse(spec)
-		for name, way := range map[string]option{
-			"plain": func(*train.Job) {}, "overlap": func(j *train.Job) { j.Overlap, j.Bucket, j.Servers = true, 500, 2 },
-			"priority": prior(500), "marks": func(j *train.Job) { j.CheckpointEvery = 6 }, "gap": func(j *train.Job) { j.Gap = true },
-			"weightless": func(j *train.Job) { j.Weightless, j.EvalEvery = true, 0 }, "outer": outer("momentum(beta=0.5)"), "ef21": with("ef21(topk(keep=0.3))"),
-		} {
-			a, errA := fit(m, rounds(12), way)
-			b, errB := fit(renamedMode{m}, rounds(12), way)
-			if (errA == nil) != (errB == nil) {
-				t.Errorf("%s, %s: %v, of another type %v", spec, name, errA, errB)
-			}
-			if errA != nil || errB != nil || m.Traits(a).SharedMemory {
-				continue
-			}
-			was, errA := try(a, nil, nil)
-			is, errB := try(b, nil, nil)
-			if err := errors.Join(errA, errB); err != nil {
-				t.Errorf("%s, %s: %v", spec, name, err)
-				continue
-			}
-			if was.obs.SHA256 != is.obs.SHA256 || was.obs.Final.Seconds != is.obs.Final.Seconds {
-				t.Errorf("%s, %s: of another type it ends at %v s with %.8s, want %v s and %.8s", spec, name, is.obs.Final.Seconds, is.obs.SHA256, was.obs.Final.Seconds, was.obs.SHA256)
-			}
-		}
 	}
 }
