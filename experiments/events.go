@@ -77,10 +77,15 @@ func hyperparameters(c config.Config) map[string]any {
 
 func (e *events) progress(p train.Progress) error {
 	e.step = p.Step
-	return e.w.Write(time.Now(), p.Step,
+	vs := []tensorboard.Value{
 		tensorboard.Scalar("train/loss", p.Loss), tensorboard.Scalar("train/lr", p.LR), tensorboard.Scalar("train/epoch", p.Epoch),
 		tensorboard.Scalar("staleness/mean", p.StalenessMean), tensorboard.Scalar("staleness/max", float64(p.StalenessMax)),
-		tensorboard.Scalar("cost/seconds", p.Seconds))
+		tensorboard.Scalar("cost/seconds", p.Seconds),
+	}
+	if p.Batch > 0 {
+		vs = append(vs, tensorboard.Scalar("train/batch", float64(p.Batch)))
+	}
+	return e.w.Write(time.Now(), p.Step, vs...)
 }
 
 func (e *events) eval(v train.Eval) error {

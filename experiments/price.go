@@ -232,7 +232,7 @@ func (l learned) Eval(e train.Eval) {
 	if !ok {
 		l.lacks("evaluation", e.Step)
 	}
-	e.Accuracy, e.Loss, e.Spread = was.Accuracy, was.Loss, was.Spread
+	e.Accuracy, e.Top5, e.Loss, e.Spread, e.Averaged = was.Accuracy, was.Top5, was.Loss, was.Spread, was.Averaged
 	l.to.Eval(e)
 }
 

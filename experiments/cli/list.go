@@ -31,6 +31,7 @@ func kinds() []kind {
 		{"codecs", "codec, down_codec", compress.Families.Entries()},
 		{"optimizers", "optimizer, outer", sgd.Optimizers.Entries()},
 		{"schedules", "schedule", lrschedule.Specs.Entries()},
+		{"batch-schedules", "batch_schedule", lrschedule.Batches.Entries()},
 		{"policies", "policy", staleness.Policies.Entries()},
 		{"correctors", "corrector", staleness.Correctors.Entries()},
 		{"topologies", "topology", collective.Topologies.Entries()},

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd/profile"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // schedulePlan is the run that schedules are asked about.
@@ -19,6 +21,9 @@ type schedulePlan struct {
 	Samples int     `json:"samples"`
 	Epochs  float64 `json:"epochs"`
 	Updates int     `json:"updates"`
+	Grow    string  `json:"batch_schedule,omitempty"` // "": the batch stays
+
+	job *train.Job // whose batches change, of one worker; nil: none do
 }
 
 // scheduleCurve is a schedule's rate before every update.
@@ -41,9 +46,12 @@ epochs of ImageNet with batch 256.
 
   gradlab schedule goyal akiba 'mlperf(lr=21.2,warmup=16)' --batch 32768
   gradlab schedule 'onecycle(lr=0.4)' --samples 50000 --epochs 10 --plot onecycle
+  gradlab schedule 'step(lr=0.1,factor=0.2,at=[160])' --batch-schedule 'growth(at=[60,120])' \
+      --batch 128 --samples 50000 --epochs 200 --plot smith
 
 --plot NAME draws the schedules, a curve each, into NAME.svg and NAME.png; --json
-has the rate of every update.`,
+has the rate of every update. With --batch-schedule (gradlab list batch-schedules)
+the batch changes during the run: the table and the figure have it beside the rates.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("schedule wants one or more schedules, such as 'cosine(lr=0.1)'; gradlab list schedules has their names")}
@@ -59,6 +67,9 @@ has the rate of every update.`,
 				return usageError{fmt.Errorf("%v epochs of %d samples with batch %d are %.3g updates; want 1 to 100 million", p.Epochs, p.Samples, p.Batch, updates)}
 			}
 			p.Updates = int(math.Round(updates))
+			if err := p.grow(); err != nil {
+				return usageError{err}
+			}
 			var curves []scheduleCurve
 			for _, text := range args {
 				curve, err := p.curve(text)
@@ -72,8 +83,9 @@ has the rate of every update.`,
 				enc.SetIndent("", "  ")
 				return enc.Encode(struct {
 					schedulePlan
+					Batches   []uint64        `json:"batches,omitempty"` // by update
 					Schedules []scheduleCurve `json:"schedules"`
-				}{p, curves})
+				}{p, p.batches(), curves})
 			}
 			if err := p.table(e, curves, rows); err != nil {
 				return err
@@ -81,7 +93,7 @@ has the rate of every update.`,
 			if plot == "" {
 				return nil
 			}
-			files, err := figure.Save(plot, p.figure(curves))
+			files, err := figure.Save(plot, p.figures(curves)...)
 			if err == nil {
 				fmt.Fprintf(e.out, "drawn: %s\n", strings.Join(files, ", "))
 			}
@@ -90,6 +102,7 @@ has the rate of every update.`,
 	}
 	f := c.Flags()
 	f.IntVar(&p.Batch, "batch", 256, "samples an update, all workers together")
+	f.StringVar(&p.Grow, "batch-schedule", "", "how the batch changes; --batch is the first")
 	f.IntVar(&p.Samples, "samples", 1281167, "samples of the training set")
 	f.Float64Var(&p.Epochs, "epochs", 90, "planned passes over it")
 	f.IntVar(&rows, "rows", 16, "rows of the table")
@@ -101,14 +114,49 @@ has the rate of every update.`,
 // at is the progress before update n.
 func (p schedulePlan) at(n int) lrschedule.Progress {
 	return lrschedule.Progress{
-		Step: n, Total: p.Updates, Samples: uint64(n) * uint64(p.Batch),
+		Step: n, Total: p.Updates, Samples: p.drawn(n),
 		Epoch: p.epoch(n),
 	}
 }
 
-func (p schedulePlan) epoch(n int) float64 {
-	return float64(n) * float64(p.Batch) / float64(p.Samples)
+// grow takes up the batch schedule, if there is one.
+func (p *schedulePlan) grow() error {
+	if p.Grow == "" {
+		return nil
+	}
+	s, err := lrschedule.Batches.Parse(p.Grow)
+	if err != nil {
+		return err
+	}
+	p.Grow = lrschedule.Batches.Spec(s)
+	p.job = &train.Job{Mode: train.Reduce{}, Workers: 1, Batch: p.Batch, Batches: s, Data: new(profile.Profile).Samples(p.Samples)}
+	if p.Updates, err = p.job.UpdatesIn(p.Epochs); err != nil {
+		return err
+	}
+	p.job.Updates = p.Updates
+	return p.job.PlanBatches()
 }
+
+// drawn is how many samples the first n updates take.
+func (p schedulePlan) drawn(n int) uint64 {
+	if p.job != nil {
+		return p.job.Drawn(n)
+	}
+	return uint64(n) * uint64(p.Batch)
+}
+
+// batches are the samples of every update; nil: they are all alike.
+func (p schedulePlan) batches() (all []uint64) {
+	for n := 0; p.job != nil && n < p.Updates; n++ {
+		all = append(all, p.batch(n))
+	}
+	return all
+}
+
+// batch is the samples of update n.
+func (p schedulePlan) batch(n int) uint64 { return p.drawn(n+1) - p.drawn(n) }
+
+func (p schedulePlan) epoch(n int) float64 { return float64(p.drawn(n)) / float64(p.Samples) }
 
 func (p schedulePlan) curve(text string) (scheduleCurve, error) {
 	spec, err := lrschedule.Specs.Parse(text)
@@ -143,6 +191,9 @@ func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
 	fmt.Fprintf(e.out, "%d updates: %g epochs of %d samples with batch %d\n", p.Updates, p.Epochs, p.Samples, p.Batch)
 	rate := func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
 	head, right := []string{"epoch", "update"}, []bool{true, true}
+	if p.job != nil {
+		head, right = append(head, "batch"), append(right, true)
+	}
 	for _, c := range curves {
 		head, right = append(head, c.Spec), append(right, true)
 	}
@@ -155,6 +206,9 @@ func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
 		}
 		last = n
 		row := []string{strconv.FormatFloat(p.epoch(n), 'f', 2, 64), strconv.Itoa(n)}
+		if p.job != nil {
+			row = append(row, strconv.FormatUint(p.batch(n), 10))
+		}
 		for _, c := range curves {
 			row = append(row, rate(c.Rates[n]))
 		}
@@ -168,6 +222,21 @@ func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
 		fmt.Fprintf(e.out, "%s: highest %s, first before update %d (epoch %.2f)\n", c.Spec, rate(c.Rates[n]), n, p.epoch(n))
 	}
 	return nil
+}
+
+// figures are the rates and, if it changes, the batch.
+func (p schedulePlan) figures(curves []scheduleCurve) []figure.Figure {
+	panels := []figure.Figure{p.figure(curves)}
+	if p.job == nil {
+		return panels
+	}
+	batch := scheduleCurve{Spec: p.Grow, Rates: make([]float64, p.Updates)}
+	for n, b := range p.batches() {
+		batch.Rates[n] = float64(b)
+	}
+	second := p.figure([]scheduleCurve{batch})
+	second.Title, second.Y.Label = fmt.Sprintf("batch, %d at first", p.Batch), "samples an update"
+	return append(panels, second)
 }
 
 // figure has at most some two thousand points a curve.

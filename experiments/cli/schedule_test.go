@@ -24,13 +24,16 @@ func TestSchedule(t *testing.T) {
 		{[]string{"schedule", "goyal", "--batch", "0"}, ExitConfig, "--batch 0"},
 		{[]string{"schedule", "goyal", "--epochs", "1e300"}, ExitConfig, "100 million"},
 		{[]string{"schedule", "goyal", "--batch", "10000000", "--epochs", "1"}, ExitConfig, "updates"},
+		{[]string{"schedule", "step(lr=1,at=[9],factor=0.5)", "--batch-schedule", "growth(factor=2,at=[1])", "--samples", "100", "--batch", "10", "--epochs", "3", "--plot", plot + "-grown"}, ExitOK, "│  2.80 │     19 │    20 │"},
+		{[]string{"schedule", "goyal", "--batch-schedule", "growth(factor=0.1)"}, ExitConfig, `"factor" is 0.1`},
+		{[]string{"schedule", "goyal", "--batch-schedule", "stages(times=[0.001],at=[])"}, ExitConfig, "makes a batch of 0"},
 	} {
 		var out, err bytes.Buffer
 		if code := Main(c.args, &out, &err); code != c.code || !strings.Contains(out.String()+err.String(), c.want) {
 			t.Errorf("%v: exit %d, want %d and %q in\n%s%s", c.args, code, c.code, c.want, out.String(), err.String())
 		}
 	}
-	for _, ext := range []string{".svg", ".png"} {
+	for _, ext := range []string{".svg", ".png", "-grown.svg", "-grown.png"} {
 		if b, err := os.ReadFile(plot + ext); err != nil || len(b) < 1000 {
 			t.Errorf("%s: %d bytes, %v", ext, len(b), err)
 		}

@@ -54,19 +54,20 @@ func known(names func() []string) func(text string) (string, error) {
 
 // specs holds canonical for every key that is spec text.
 var specs = map[string]func(text string) (string, error){
-	"model":      canonical(nn.Models),
-	"data":       canonical(data.Sets),
-	"optimizer":  canonical(sgd.Optimizers),
-	"schedule":   canonical(lrschedule.Specs),
-	"codec":      canonical(compress.Families),
-	"down_codec": canonical(compress.Families),
-	"mode":       canonical(train.Modes),
-	"policy":     canonical(staleness.Policies),
-	"corrector":  canonical(staleness.Correctors),
-	"topology":   canonical(collective.Topologies),
-	"graph":      canonical(collective.Graphs),
-	"outer":      canonical(sgd.Optimizers),
-	"placement":  canonical(ps.Placements),
+	"model":          canonical(nn.Models),
+	"data":           canonical(data.Sets),
+	"optimizer":      canonical(sgd.Optimizers),
+	"schedule":       canonical(lrschedule.Specs),
+	"batch_schedule": canonical(lrschedule.Batches),
+	"codec":          canonical(compress.Families),
+	"down_codec":     canonical(compress.Families),
+	"mode":           canonical(train.Modes),
+	"policy":         canonical(staleness.Policies),
+	"corrector":      canonical(staleness.Correctors),
+	"topology":       canonical(collective.Topologies),
+	"graph":          canonical(collective.Graphs),
+	"outer":          canonical(sgd.Optimizers),
+	"placement":      canonical(ps.Placements),
 	"init": func(text string) (string, error) {
 		if text == "" {
 			return text, errors.New("want none or the name of a file")
@@ -318,7 +319,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
 		Placement: ps.Placements.MustParse(c.Placement),
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
-		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Seed: c.Seed, EvalEvery: c.EvalEvery,
+		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
 		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
 		EMA: c.EMA, EMAEvery: c.EMAEvery,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
@@ -330,9 +331,10 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	if c.Net == "grpc" { // a process each
 		j.Here = 1
 	}
-	j.Updates = c.Steps
-	if j.Updates == 0 {
-		j.Updates = max(1, int(c.Epochs*float64(ds.Train.Len())/float64(j.Samples())+0.5))
+	if j.Updates = c.Steps; j.Updates == 0 {
+		if j.Updates, err = j.UpdatesIn(c.Epochs); err != nil {
+			return nil, nil, &Error{fmt.Errorf("key \"batch_schedule\": %w", err)}
+		}
 	}
 	j.Prepare()
 	if err := j.Check(); err != nil {

@@ -26,37 +26,38 @@ import (
 // says what it can change (see [Effect]). Spec text stays text here: a Config is
 // comparable and prints as it was read.
 type Config struct {
-	Model      string  `key:"model" effect:"trajectory" doc:"what is trained (gradlab list models)"`
-	Init       string  `key:"init" effect:"trajectory" doc:"first weights: a safetensors file with PyTorch's names and shapes (gradlab help weights), or the model.safetensors of a run; none: the model's own, by seed"`
-	Data       string  `key:"data" effect:"trajectory" doc:"what it is trained on (gradlab list data)"`
-	Optimizer  string  `key:"optimizer" effect:"trajectory" doc:"update rule, applied where the parameters live"`
-	Schedule   string  `key:"schedule" effect:"trajectory" doc:"learning rate over time"`
-	Codec      string  `key:"codec" effect:"trajectory" doc:"how gradients are encoded"`
-	DownCodec  string  `key:"down_codec" effect:"trajectory" doc:"how parameters are encoded on their way to workers"`
-	Mode       string  `key:"mode" effect:"trajectory" doc:"who adds gradients up, or averages parameters (gradlab list modes)"`
-	Policy     string  `key:"policy" effect:"trajectory" doc:"when a server applies a gradient and answers"`
-	Corrector  string  `key:"corrector" effect:"trajectory" doc:"what staleness does to a gradient's learning rate"`
-	Topology   string  `key:"topology" effect:"trajectory" doc:"plan of all-reduces in mode reduce"`
-	Graph      string  `key:"graph" effect:"trajectory" doc:"who talks to whom in the modes that gossip"`
-	Outer      string  `key:"outer" effect:"trajectory" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
-	Placement  string  `key:"placement" effect:"trajectory" doc:"how tensors are spread over servers"`
-	Net        string  `key:"net" effect:"environment" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
-	Links      string  `key:"links" effect:"environment" on:"grpc" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
-	Workers    int     `key:"workers" effect:"trajectory" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each"`
-	Servers    int     `key:"servers" effect:"trajectory" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
-	Batch      int     `key:"batch" effect:"trajectory" min:"1" doc:"samples per worker and step"`
-	Accumulate int     `key:"accumulate" effect:"trajectory" min:"1" doc:"micro-batches in which a worker computes its batch, one behind the other, to save memory: their gradients add up to that of the batch, up to rounding; a batch norm sees one micro-batch at a time"`
-	Steps      int     `key:"steps" effect:"trajectory" min:"0" doc:"updates of the parameters; 0: as many as epochs needs"`
-	Epochs     float64 `key:"epochs" effect:"trajectory" min:"0" doc:"passes over the training set; 0: as many as steps makes"`
-	Seed       uint64  `key:"seed" effect:"trajectory" doc:"of everything random"`
-	EvalEvery  int     `key:"eval_every" effect:"observed" min:"0" doc:"updates between evaluations; 0: only at the end"`
-	Target     float64 `key:"target" effect:"observed" min:"0" max:"1" doc:"test accuracy whose first reach is reported; 0: none"`
-	Until      string  `key:"until" effect:"trajectory" oneof:"end,target" doc:"where a run ends: end, with the last of its steps, or target, at the evaluation that first reaches target, whose accuracy and parameters are its result"`
-	Dropout    float64 `key:"dropout" effect:"trajectory" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
-	Precision  string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations and what they read of weights; sums, parameters and gradients are float32"`
-	LossScale  float64 `key:"loss_scale" effect:"trajectory" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
-	Winograd   bool    `key:"winograd" effect:"trajectory" doc:"3×3 convolutions by Winograd's algorithm where it is faster; its rounding errors are about twice as large"`
-	Threads    int     `key:"threads" effect:"environment" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
+	Model         string  `key:"model" effect:"trajectory" doc:"what is trained (gradlab list models)"`
+	Init          string  `key:"init" effect:"trajectory" doc:"first weights: a safetensors file with PyTorch's names and shapes (gradlab help weights), or the model.safetensors of a run; none: the model's own, by seed"`
+	Data          string  `key:"data" effect:"trajectory" doc:"what it is trained on (gradlab list data)"`
+	Optimizer     string  `key:"optimizer" effect:"trajectory" doc:"update rule, applied where the parameters live"`
+	Schedule      string  `key:"schedule" effect:"trajectory" doc:"learning rate over time"`
+	Codec         string  `key:"codec" effect:"trajectory" doc:"how gradients are encoded"`
+	DownCodec     string  `key:"down_codec" effect:"trajectory" doc:"how parameters are encoded on their way to workers"`
+	Mode          string  `key:"mode" effect:"trajectory" doc:"who adds gradients up, or averages parameters (gradlab list modes)"`
+	Policy        string  `key:"policy" effect:"trajectory" doc:"when a server applies a gradient and answers"`
+	Corrector     string  `key:"corrector" effect:"trajectory" doc:"what staleness does to a gradient's learning rate"`
+	Topology      string  `key:"topology" effect:"trajectory" doc:"plan of all-reduces in mode reduce"`
+	Graph         string  `key:"graph" effect:"trajectory" doc:"who talks to whom in the modes that gossip"`
+	Outer         string  `key:"outer" effect:"trajectory" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
+	Placement     string  `key:"placement" effect:"trajectory" doc:"how tensors are spread over servers"`
+	Net           string  `key:"net" effect:"environment" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
+	Links         string  `key:"links" effect:"environment" on:"grpc" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
+	Workers       int     `key:"workers" effect:"trajectory" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each"`
+	Servers       int     `key:"servers" effect:"trajectory" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
+	Batch         int     `key:"batch" effect:"trajectory" min:"1" doc:"samples per worker and step"`
+	BatchSchedule string  `key:"batch_schedule" effect:"trajectory" doc:"how the batch changes over a run in step, in multiples of batch; learning rates stay those of the first (gradlab list batch-schedules)"`
+	Accumulate    int     `key:"accumulate" effect:"trajectory" min:"1" doc:"micro-batches in which a worker computes its batch, one behind the other, to save memory: their gradients add up to that of the batch, up to rounding; a batch norm sees one micro-batch at a time"`
+	Steps         int     `key:"steps" effect:"trajectory" min:"0" doc:"updates of the parameters; 0: as many as epochs needs"`
+	Epochs        float64 `key:"epochs" effect:"trajectory" min:"0" doc:"passes over the training set; 0: as many as steps makes"`
+	Seed          uint64  `key:"seed" effect:"trajectory" doc:"of everything random"`
+	EvalEvery     int     `key:"eval_every" effect:"observed" min:"0" doc:"updates between evaluations; 0: only at the end"`
+	Target        float64 `key:"target" effect:"observed" min:"0" max:"1" doc:"test accuracy whose first reach is reported; 0: none"`
+	Until         string  `key:"until" effect:"trajectory" oneof:"end,target" doc:"where a run ends: end, with the last of its steps, or target, at the evaluation that first reaches target, whose accuracy and parameters are its result"`
+	Dropout       float64 `key:"dropout" effect:"trajectory" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
+	Precision     string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations and what they read of weights; sums, parameters and gradients are float32"`
+	LossScale     float64 `key:"loss_scale" effect:"trajectory" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
+	Winograd      bool    `key:"winograd" effect:"trajectory" doc:"3×3 convolutions by Winograd's algorithm where it is faster; its rounding errors are about twice as large"`
+	Threads       int     `key:"threads" effect:"environment" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
 
 	TrainLimit int  `key:"train_limit" effect:"trajectory" min:"0" doc:"use only so many samples of the training set, the same for every seed; 0: all"`
 	TestLimit  int  `key:"test_limit" effect:"trajectory" min:"0" doc:"use only so many samples of the test set, the same for every seed; 0: all"`
@@ -111,7 +112,7 @@ func Default() Config {
 	return Config{
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
-		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, Accumulate: 1,
+		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", Accumulate: 1,
 		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",

@@ -32,19 +32,20 @@ func option[T any](t *registry.Table[T]) func(text, option, value string) (strin
 
 // options holds option for the keys whose specs have options to set.
 var options = map[string]func(text, option, value string) (string, error){
-	"model":      option(nn.Models),
-	"optimizer":  option(sgd.Optimizers),
-	"schedule":   option(lrschedule.Specs),
-	"codec":      option(compress.Families),
-	"down_codec": option(compress.Families),
-	"mode":       option(train.Modes),
-	"policy":     option(staleness.Policies),
-	"corrector":  option(staleness.Correctors),
-	"topology":   option(collective.Topologies),
-	"graph":      option(collective.Graphs),
-	"outer":      option(sgd.Optimizers),
-	"placement":  option(ps.Placements),
-	"device.law": option(timing.Laws),
+	"model":          option(nn.Models),
+	"optimizer":      option(sgd.Optimizers),
+	"schedule":       option(lrschedule.Specs),
+	"batch_schedule": option(lrschedule.Batches),
+	"codec":          option(compress.Families),
+	"down_codec":     option(compress.Families),
+	"mode":           option(train.Modes),
+	"policy":         option(staleness.Policies),
+	"corrector":      option(staleness.Correctors),
+	"topology":       option(collective.Topologies),
+	"graph":          option(collective.Graphs),
+	"outer":          option(sgd.Optimizers),
+	"placement":      option(ps.Placements),
+	"device.law":     option(timing.Laws),
 }
 
 // SetPath is Set for a key, or for an option inside the spec text of one:

@@ -82,7 +82,7 @@ func FuzzValues(f *testing.F) {
 // own needs quotes.
 func TestMakersAreNoParts(t *testing.T) {
 	for _, names := range [][]string{
-		compress.Families.Names(), sgd.Optimizers.Names(), lrschedule.Specs.Names(), train.Modes.Names(), timing.Laws.Names(), staleness.Policies.Names(), staleness.Correctors.Names(),
+		compress.Families.Names(), sgd.Optimizers.Names(), lrschedule.Specs.Names(), lrschedule.Batches.Names(), train.Modes.Names(), timing.Laws.Names(), staleness.Policies.Names(), staleness.Correctors.Names(),
 		collective.Topologies.Names(), collective.Graphs.Names(), ps.Placements.Names(), nn.Models.Names(), data.Sets.Names(), profile.Profiles.Names(),
 	} {
 		for _, name := range names {

@@ -68,7 +68,7 @@ func Predict(jobs []Job, past []*store.Run, at config.Places, progress func(data
 			c.Seconds = begin + n*float64(j.Workers)*frames
 		}
 		if s, ok := samples[trained(r.Config)]; ok {
-			c.Seconds = begin + s*n*float64(j.Samples())
+			c.Seconds = begin + s*float64(j.Drawn(j.Updates))
 		}
 		add(c)
 	})
@@ -147,7 +147,7 @@ func operations(j *train.Job) float64 {
 	if j.EvalEvery > 0 {
 		evals += math.Floor(float64(j.Updates) / float64(j.EvalEvery))
 	}
-	samples := 3*float64(j.Updates)*float64(j.Samples()) + evals*float64(j.Data.Test.Len())
+	samples := 3*float64(j.Drawn(j.Updates)) + evals*float64(j.Data.Test.Len())
 	return forward * samples
 }
 

@@ -83,8 +83,12 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 	return loss, false, nil
 }
 
-// micros is in how many micro-batches samples are computed.
-func (j *Job) micros(samples sgd.Draw) int { return max(1, min(j.Accumulate, samples.N)) }
+// micros is in how many micro-batches samples are computed: none is larger than those
+// of a first batch, but for one sample.
+func (j *Job) micros(samples sgd.Draw) int {
+	n := (samples.N*max(1, j.Accumulate) + j.Batch - 1) / j.Batch
+	return max(1, min(n, samples.N))
+}
 
 // micro is micro-batch i of n: consecutive samples, as many in each but for one.
 func micro(d sgd.Draw, i, n int) sgd.Draw {
@@ -156,12 +160,13 @@ type timeline struct {
 
 func (j *Job) timeline(worker, step int) timeline {
 	t := timeline{span: j.shares}
-	flops := j.flops * float64(j.Batch) * j.Timing.Slow.Times(j.Workers-1-worker)
+	batch := j.draw(worker, step)
+	flops := j.flops * float64(batch.N) * j.Timing.Slow.Times(j.Workers-1-worker)
 	t.forward = j.Timing.Cost(flops, j.Seed, worker, step)
-	t.forward += timing.At(float64(j.Batch)/3, j.Timing.Input/float64(j.beside(worker)))
+	t.forward += timing.At(float64(batch.N)/3, j.Timing.Input/float64(j.beside(worker)))
 	t.total = 3 * t.forward
-	if j.Accumulate > 1 {
-		t.forward /= time.Duration(j.Accumulate)
+	if n := j.micros(batch); n > 1 {
+		t.forward /= time.Duration(n)
 		t.between = t.total - 3*t.forward
 	}
 	return t

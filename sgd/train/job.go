@@ -47,11 +47,16 @@ type Job struct {
 	Updates int // planned number of updates of the parameters
 	Seed    uint64
 
+	// Batches says how the batch changes over the run, in multiples of Batch, which is
+	// the first one; nil: not at all. Runs in step only. Rates are those of the first.
+	Batches lrschedule.BatchSpec
+
 	// Accumulate is in how many micro-batches a worker computes its Batch, one behind
 	// the other: activations take the memory of one of them. Their gradients are added
 	// up in order, each by its share of the samples, so the sum is the gradient of the
 	// batch up to rounding. A batch norm sees a micro-batch, as if each were a worker's.
-	// 0 is 1: all at once.
+	// Where the batch grows there are more of them, of the same size. 0 is 1: all of
+	// Batch at once.
 	Accumulate int
 
 	// EMA is the decay of a moving average of the parameters, at least 0 and below 1,
@@ -132,6 +137,8 @@ type Job struct {
 
 	reached *atomic.Bool // an evaluation was at Until
 
+	batches batches // where the batch changes; see Prepare
+
 	cores  *cores
 	flops  float64   // of a sample's forward pass
 	shares []float64 // of each span in it
@@ -168,7 +175,7 @@ func (j *Job) RankName(rank int) string {
 	return "observer"
 }
 
-// Samples is the number of samples in one update.
+// Samples is the number of samples in one update, the first if the batch changes.
 func (j *Job) Samples() int { return j.PerUpdate() * j.Batch }
 
 // Check refuses a job that cannot run, with the reason.
@@ -195,6 +202,9 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkGroup(); err != nil {
+		return err
+	}
+	if err := j.checkBatches(); err != nil {
 		return err
 	}
 	if err := j.probe(); err != nil {
@@ -247,20 +257,28 @@ func (j *Job) Prepare() {
 	j.cores, j.reached = newCores(j), new(atomic.Bool)
 	j.weigh()
 	j.index()
+	_ = j.PlanBatches() // Check tells what is wrong
 }
 
 func (j *Job) schedule() (lrschedule.Schedule, error) {
+	r := j.run()
+	if j.batches != nil {
+		r.Epochs = float64(j.Drawn(j.Updates)) / float64(j.Data.Train.Len())
+	}
+	return j.Schedule.New(r)
+}
+
+// run is what schedules may know of the run, as its first batch makes it.
+func (j *Job) run() lrschedule.Run {
 	per := j.Samples()
 	spe := float64(j.Data.Train.Len()) / float64(per)
-	return j.Schedule.New(lrschedule.Run{
-		Batch: per, StepsPerEpoch: spe, Steps: j.Updates, Epochs: float64(j.Updates) / spe,
-	})
+	return lrschedule.Run{Batch: per, StepsPerEpoch: spe, Steps: j.Updates, Epochs: float64(j.Updates) / spe}
 }
 
 // progress of a run in which gradients of that many batches have gone into
 // version updates.
 func (j *Job) progress(version, batches int) lrschedule.Progress {
-	samples := uint64(batches) * uint64(j.Batch)
+	samples := j.drawn(batches)
 	return lrschedule.Progress{
 		Step: version, Total: j.Updates, Samples: samples,
 		Epoch: float64(samples) / float64(j.Data.Train.Len()),
@@ -285,7 +303,7 @@ func (j *Job) isReached() bool { return j.reached != nil && j.reached.Load() }
 // draw addresses the batch of a worker's step: the same in every mode and
 // place.
 func (j *Job) draw(worker, step int) sgd.Draw {
-	return sgd.Draw{First: (uint64(step)*uint64(j.Workers) + uint64(worker)) * uint64(j.Batch), N: j.Batch}
+	return sgd.Draw{First: j.drawn(step*j.Workers + worker), N: j.batchAt(step)}
 }
 
 func (j *Job) synchronous() bool { return j.policy().Synchronous }

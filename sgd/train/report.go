@@ -19,10 +19,11 @@ type Progress struct {
 	LR            float64 `json:"lr"`
 	StalenessMean float64 `json:"staleness_mean"` // since the last report
 	StalenessMax  int     `json:"staleness_max"`
-	AgeMean       float64 `json:"age_mean"`    // seconds, since the last report
-	GapMean       float64 `json:"gap_mean"`    // since the last report; 0 unless it is measured
-	UpdateRate    float64 `json:"update_rate"` // updates a second since the last report
-	BytesUp       uint64  `json:"bytes_up"`    // so far, by all workers; without servers as if all did as the first
+	AgeMean       float64 `json:"age_mean"`        // seconds, since the last report
+	GapMean       float64 `json:"gap_mean"`        // since the last report; 0 unless it is measured
+	UpdateRate    float64 `json:"update_rate"`     // updates a second since the last report
+	Batch         int     `json:"batch,omitempty"` // samples of the last update, where the batch changes
+	BytesUp       uint64  `json:"bytes_up"`        // so far, by all workers; without servers as if all did as the first
 	BytesDown     uint64  `json:"bytes_down"`
 
 	Workers []WorkerState `json:"workers,omitempty"` // how they do, now and then; nil with more than MaxWorkerStates

@@ -95,6 +95,9 @@ func (o *Observer) progress(p Progress) {
 	if o.Reached && p.Step > o.Final.Step { // of what was under way
 		return
 	}
+	if o.Job.Grows() && p.Batch == 0 {
+		p.Batch = int(o.Job.Drawn(p.Step) - o.Job.Drawn(p.Step-1))
+	}
 	c := &o.census
 	if len(c.workers) > 0 && (crossed(max(1, o.Job.Updates/100), c.told, p.Step) || p.Step >= o.Job.Updates) {
 		c.told = p.Step
