@@ -61,7 +61,7 @@ func TestAverageIsRefused(t *testing.T) {
 		"ema is NaN:":          {ema(math.NaN(), 1)},
 		"ema_every is -1:":     {ema(0.5, -1)},
 		"the workers' own":     {mode("dpsgd"), graph("ring"), ema(0.5, 1)},
-		"best point of a line": {mode("sandblaster"), optimizer("sgd"), func(j *train.Job) { j.Updates, j.Servers, j.Batch = 4, 2, 30 }, ema(0.5, 1)},
+		"best point of a line": append(ofSandblaster(4), ema(0.5, 1)),
 	} {
 		if err := unchecked(opts...).Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

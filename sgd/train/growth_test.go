@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -137,10 +138,10 @@ func TestGrowthResumes(t *testing.T) {
 // Where workers do not step together, or there is no such batch, it is refused.
 func TestGrowthIsRefused(t *testing.T) {
 	for want, opts := range map[string][]option{
-		"do not step together": {policy("asp"), growing("growth")},
-		"workers do not step":  append(sandblaster(4), growing("growth")),
-		"makes a batch of 0":   {mode("reduce"), growing("stages(times=[0.01],at=[])")},
-		"more than 10000000 steps":  {mode("reduce"), growing("growth"), func(j *train.Job) { j.Updates = 1 << 40 }},
+		"do not step together":     {policy("asp"), growing("growth")},
+		"workers do not step":      append(ofSandblaster(4), growing("growth")),
+		"makes a batch of 0":       {mode("reduce"), growing("stages(times=[0.01],at=[])")},
+		"more than 10000000 steps": {mode("reduce"), growing("growth"), func(j *train.Job) { j.Updates = math.MaxInt32 }},
 	} {
 		if want == "more than 10000000 steps" && testing.Short() {
 			continue

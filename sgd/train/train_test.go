@@ -61,6 +61,10 @@ func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {
 
 type option func(*train.Job)
 
+func ofSandblaster(updates int) []option {
+	return []option{mode("sandblaster"), optimizer("sgd"), func(j *train.Job) { j.Updates, j.Servers, j.Batch = updates, 2, 30 }}
+}
+
 func with(text string) option {
 	return func(j *train.Job) {
 		if f, err := compress.Parse(text); err == nil {
