@@ -225,6 +225,7 @@ func TestLayerGradients(t *testing.T) {
 }
 
 func TestModelGradients(t *testing.T) {
+	t.Parallel()
 	for text, in := range map[string]sgd.Shape{
 		"logistic(smoothing=0.1)":       {C: 1, H: 3, W: 4},
 		"mlp(hidden=[7,5],dropout=0.2)": {C: 1, H: 1, W: 6},

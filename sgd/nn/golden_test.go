@@ -16,6 +16,7 @@ import (
 // Two steps against PyTorch's, in float64: see testdata/torch/golden.py for
 // what the files hold and where weights and inputs come from.
 func TestPyTorchSteps(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		spec  string
 		in    sgd.Shape

@@ -21,6 +21,7 @@ func deviation(x []float32) float64 {
 // have it: convolutions N(0, 2/(k²·out)), the classifier N(0, 0.01²), the last scale
 // of every block 0, the others 1. With init=he it starts as it always did.
 func TestGoyalInit(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("draws millions of weights")
 	}

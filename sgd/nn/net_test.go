@@ -14,6 +14,7 @@ import (
 )
 
 func TestParameterCounts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		spec      string
 		in        sgd.Shape
@@ -327,6 +328,7 @@ func large(t testing.TB, spec string, in sgd.Shape) bool {
 }
 
 func TestCallbacksComeInOrder(t *testing.T) {
+	t.Parallel()
 	for _, spec := range Models.Names() {
 		if spec == "vgg16" { // as it is it has 138 M parameters
 			spec = "vgg16(head=small)"

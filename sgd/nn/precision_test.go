@@ -43,6 +43,7 @@ func apart(l sgd.Layout, a, b []float32) float64 {
 // by much. Rounding by ε takes some share ε of a ReLU's inputs to the other side
 // of 0, each an error of its full gradient, so that what is off is of order √ε.
 func TestPrecision(t *testing.T) {
+	t.Parallel()
 	for spec, in := range map[string]sgd.Shape{
 		"mlp(dropout=0.2)": mnist, "lenet5": mnist, "mnistcnn": {C: 1, H: 12, W: 12},
 		"cifar10_full": {C: 3, H: 16, W: 16}, "resnet20": {C: 3, H: 16, W: 16}, "resnet18": {C: 3, H: 33, W: 32},

@@ -87,6 +87,7 @@ func readTorch(t *testing.T, path string) (out torchFile) {
 // PyTorch's weights, read by PyTorch's names, make the logits that PyTorch makes, and
 // are written as they were read.
 func TestPyTorchWeights(t *testing.T) {
+	t.Parallel()
 	for name, spec := range map[string]string{
 		"resnet18": "resnet18", "resnet50": "resnet50", "alexnet": "alexnet", "vgg16": "vgg16(bn=true,head=small)", "inception3": "inception3",
 	} {
@@ -154,6 +155,7 @@ func TestPyTorchWeights(t *testing.T) {
 
 // Every model's weights go out and come back to the bit, in any type that holds them.
 func TestWeightsComeBack(t *testing.T) {
+	t.Parallel()
 	for _, spec := range Models.Names() {
 		if spec == "vgg16" {
 			spec = "vgg16(head=small)"
