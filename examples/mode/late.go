@@ -22,10 +22,7 @@ var _ = train.Modes.Add("late", "parameter servers that make shorter steps by la
 
 // Traits: each push is answered with the next parameters, so workers compute on those.
 func (Late) Traits(j *train.Job) train.Traits {
-	p := staleness.PolicyTraits{PerUpdate: 1}
-	if j.Policy != nil {
-		p = j.Policy.Traits(j.Workers)
-	}
+	p := j.PolicyTraits()
 	return train.Traits{Servers: max(1, j.Servers), PerUpdate: p.PerUpdate, Timeless: p.Synchronous, Outlives: !p.Synchronous,
 		Weightless: true, Steady: true, Codec: train.TakesAll, Down: train.TakesForgetful, Heeds: heeds, Refuses: refuses}
 }
@@ -42,7 +39,7 @@ var (
 
 // Check refuses policies that cancel gradients, and builds both parts once.
 func (Late) Check(j *train.Job) error {
-	if j.Policy != nil && j.Policy.Traits(j.Workers).Voids {
+	if j.PolicyTraits().Voids {
 		return fmt.Errorf("mode late lets workers finish their gradients, and policy %s cancels them; use asp", staleness.Policies.Spec(j.Policy))
 	}
 	if _, err := train.Serve(train.NewRank(j, j.Workers), train.Rule{Optimizer: shorter{}}); err != nil {

@@ -25,7 +25,8 @@ import (
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
 	_ "github.com/gradlab/gradlab/sgd/train/gossip"      // its modes
-	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // its mode
+	_ "github.com/gradlab/gradlab/sgd/train/replicas"    // likewise
+	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // likewise
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )

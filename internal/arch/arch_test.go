@@ -56,6 +56,7 @@ sgd/train/timing        : compress internal/registry internal/rng
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
 sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
+sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/ps comm/sim internal/f32 internal/rng
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
@@ -64,7 +65,7 @@ experiments/progress    : sgd/train                        | github.com/vbauerst
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/sandblaster sgd/train/timing staleness    | github.com/spf13/viper go.yaml.in/yaml
+experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness    | github.com/spf13/viper go.yaml.in/yaml
 experiments             : comm comm/grpcnet comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum

@@ -9,6 +9,7 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -146,7 +147,7 @@ func TestEASGDRefuses(t *testing.T) {
 		"overlap":   func(j *train.Job) { j.Overlap = true },
 	} {
 		j := job(t)
-		j.Mode, j.Schedule = train.EASGD{Tau: 4, Beta: 0.9}, lrschedule.Constant{LR: 0.1}
+		j.Mode, j.Schedule = replicas.EASGD{Tau: 4, Beta: 0.9}, lrschedule.Constant{LR: 0.1}
 		opt(j)
 		j.Prepare()
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {

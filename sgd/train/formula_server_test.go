@@ -7,6 +7,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/sandblaster"
 	"github.com/gradlab/gradlab/staleness"
 	"github.com/gradlab/gradlab/staleness/staletest"
@@ -267,7 +268,7 @@ func byReplicas(t *testing.T, j *train.Job, events []event) vec {
 // byElastic is elastic averaging (Zhang et al. 2015): x ← x + f − step and
 // x̄ ← x̄ − f with f = α·(x̄ − x), once in tau steps; between them x ← x − step.
 func byElastic(t *testing.T, j *train.Job, events []event) vec {
-	m := j.Mode.(train.EASGD)
+	m := j.Mode.(replicas.EASGD)
 	alpha := m.Alpha
 	if alpha == 0 {
 		alpha = m.Beta / float64(j.Workers)

@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"fmt"
+
+	"github.com/gradlab/gradlab/compress"
 )
 
 // Links are a worker's side of parameter servers: the parameters that they sent last,
@@ -27,26 +29,66 @@ func (l *Links) Pass() Pass {
 	return Pass{On: l.w.on, Then: func() error { l.w.finish(); return nil }}
 }
 
-// Push sends every shard its part of the last gradient, as number of: the worker's
-// step, or what else the mode numbers pushes by. Servers hear the loss of the pass too.
+// Params is the parameters that came last, to be read only.
+func (l *Links) Params() ([]float32, error) {
+	err := l.w.up()
+	return l.w.params.f, err
+}
+
+// Saying is what a worker says of a push: its number, by the worker's steps or by what
+// else the mode counts, and the loss that servers tell.
+type Saying struct {
+	Number uint64
+	Loss   float64
+}
+
+// Push sends every shard its part of the last gradient, as number of.
 func (l *Links) Push(ctx context.Context, of uint64) error {
+	if err := l.Encode(ctx, l.w.grad, Saying{of, l.loss}); err != nil {
+		return err
+	}
+	l.w.grad.Release()
+	return l.Send(ctx)
+}
+
+// Encode makes a push of a vector as long as the model, which Send sends.
+func (l *Links) Encode(ctx context.Context, v Vector, say Saying) error {
 	w := l.w
 	for i := range w.order {
 		if err := w.times.encoding(ctx, w.order[i].encoding()); err != nil {
 			return err
 		}
-		if err := w.encode(i, w.grad); err != nil {
+		if err := w.encode(i, v); err != nil {
 			return err
 		}
-		w.order[i].of(of)
+		w.order[i].says(say)
 	}
-	w.grad.Release()
-	for i := range w.order {
-		if err := w.push(ctx, i); err != nil {
+	return nil
+}
+
+// Echo adds to sum what servers will make of what was encoded.
+func (l *Links) Echo(ctx context.Context, sum []float32) error {
+	for i := range l.w.order {
+		p := &l.w.order[i]
+		if err := l.times.decoding(ctx, p.link.out.decoding(p.part())); err != nil {
+			return err
+		}
+		from := compress.From{Rank: l.rank, Step: l.step}
+		if err := p.link.out.addTo(p.part(), sum, true, 1, p.next.Body, from); err != nil {
+			return fmt.Errorf("worker %d, step %d: its own push: %w", l.rank, l.step, err)
+		}
+	}
+	return nil
+}
+
+// Send sends every shard what was encoded.
+func (l *Links) Send(ctx context.Context) error {
+	for i := range l.w.order {
+		if err := l.w.push(ctx, i); err != nil {
 			return err
 		}
 	}
-	w.told = false
+	l.w.told = false
 	return nil
 }
 

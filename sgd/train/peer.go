@@ -8,8 +8,6 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/lrschedule"
-	"github.com/gradlab/gradlab/sgd"
 )
 
 // Peer is a worker that has parameters and an optimizer of its own and talks to
@@ -25,8 +23,7 @@ type Peer struct {
 	X Vector
 
 	grad  []float32
-	inner *stepper
-	sched lrschedule.Schedule
+	rule  *OwnRule
 	shard *shard
 	codec *packer // encodes for others, decodes what others have encoded
 	pace  pace
@@ -70,10 +67,7 @@ func NewPeer(r *Rank, f compress.Family) (*Peer, error) {
 	p.X = NewVector(l.Size())
 	copy(p.X.f, j.initial())
 	var err error
-	if p.inner, err = newStepper(j.Optimizer, l, j.cores.limit()); err != nil {
-		return nil, fmt.Errorf("optimizer: %w", err)
-	}
-	if p.sched, err = j.schedule(); err != nil {
+	if p.rule, err = NewOwnRule(r); err != nil {
 		return nil, err
 	}
 	if p.codec, err = j.newPacker(p.shard, f, compress.Block{Rank: r.rank, World: j.Workers, Peer: -1, Seed: j.Seed}); err != nil {
@@ -221,18 +215,12 @@ func (p *Peer) Gradient(ctx context.Context, at []float32) error {
 }
 
 // Descend takes the optimizer's step from params, in place, by the last gradient.
-func (p *Peer) Descend(params []float32) { p.inner.advance(p.grad, params, p.update()) }
+func (p *Peer) Descend(params []float32) { p.rule.Descend(p.grad, params) }
 
 // Direction is what Descend would subtract from params. The last gradient is gone.
 func (p *Peer) Direction(params []float32) []float32 {
-	p.inner.opt.Apply(p.grad, params, p.update())
+	p.rule.Direction(p.grad, params)
 	return p.grad
-}
-
-// update is the optimizer's present step.
-func (p *Peer) update() sgd.Step {
-	s := p.job.progressOf(p.step)
-	return sgd.Step{N: p.step, Epoch: s.Epoch, LR: p.sched(s), Seed: p.job.Seed}
 }
 
 // Edges are whom the worker hears and tells in a step, by the job's graph.
@@ -373,7 +361,7 @@ func (p *Peer) report(ctx context.Context, m Mover) (flags uint16, err error) {
 		p.meter.add(0, p.loss)
 		if v%j.reportEvery() == 0 || v == j.Updates {
 			s := j.progress(v, v*j.Workers)
-			pr := Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.sched(s)}
+			pr := Progress{Step: v, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(), LR: p.rule.sched(s)}
 			p.meter.fill(&pr, nil)
 			c, w := p.h.Traffic().Count(), uint64(j.Workers)
 			pr.BytesUp, pr.BytesDown = c.SentBytes[comm.Gradient]*w, c.RecvBytes[comm.Gradient]*w
@@ -451,7 +439,7 @@ func (p *Peer) keep(k *Keeper) {
 	if p.X.f != nil {
 		k.Vector(key(keyOwn, p.rank), p.X.f)
 	}
-	p.inner.keep(k, under(keyInner, p.rank))
+	p.rule.Keep(k)
 	p.codec.keep(k, under(keyUp, p.rank))
 	if p.rank == 0 && !p.free() {
 		p.meter.keepMeter(k)

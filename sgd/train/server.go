@@ -69,7 +69,11 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 		return nil, err
 	}
 	s.store.times = &s.times
-	s.core = ps.New(j.Workers, j.Updates, policy, j.Corrector, s.store)
+	corrector := j.Corrector
+	if corrector == nil {
+		corrector = staleness.None{}
+	}
+	s.core = ps.New(j.Workers, j.Updates, policy, corrector, s.store)
 	s.core.Applied = func(h comm.Header, _ int) { s.meas.applied(h, s.h.Now()) }
 	return s, nil
 }

@@ -42,11 +42,11 @@ func (m Server) Traits(j *Job) Traits {
 
 var (
 	serverHeeds   = []string{"servers", "placement", "policy", "corrector", "down_codec", "overlap", "bucket"}
-	serverRefuses = map[string]string{"down_codec": whyForgetful}
+	serverRefuses = map[string]string{"down_codec": WhyForgetful}
 )
 
-// whyForgetful is why parameters travel through codecs without memory only.
-const whyForgetful = "the next difference makes up for what the codec leaves out, and a codec that keeps it would add it a second time, until the parameters diverge; use the codec inside by itself, or one without memory (feedback permits it with unchecked=true)"
+// WhyForgetful is why parameters travel through codecs without memory only.
+const WhyForgetful = "the next difference makes up for what the codec leaves out, and a codec that keeps it would add it a second time, until the parameters diverge; use the codec inside by itself, or one without memory (feedback permits it with unchecked=true)"
 
 // Check implements Mode.
 func (m Server) Check(j *Job) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	"github.com/gradlab/gradlab/sgd/train/replicas"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -62,7 +63,7 @@ func trials(t *testing.T, visit func(t *testing.T, opts []option)) {
 				spec := train.Modes.Spec(m)
 				opts := append([]option{func(j *train.Job) {
 					j.Mode, j.Policy, j.Updates, j.EvalEvery = m, p, 24, 10
-					if _, easgd := m.(train.EASGD); easgd {
+					if _, easgd := m.(replicas.EASGD); easgd {
 						optimizer("sgd")(j)
 					}
 					if _, choco := m.(gossip.Choco); choco {

@@ -5,7 +5,9 @@ import (
 	"github.com/gradlab/gradlab/staleness/staletest"
 )
 
-// policy is what the job's policy claims; without one every gradient is an update.
+// PolicyTraits is what the job's policy claims; without one every gradient is an update.
+func (j *Job) PolicyTraits() staleness.PolicyTraits { return j.policy() }
+
 func (j *Job) policy() staleness.PolicyTraits {
 	if j.Policy == nil {
 		return staleness.PolicyTraits{PerUpdate: 1}

@@ -230,10 +230,10 @@ func (w *worker) word(l *link) Pushed {
 	return Pushed{Shard: l.id, Step: uint64(w.step), Version: l.version, Loss: w.loss}
 }
 
-// of says that the payload is of a portion, and not of a step.
-func (p *parcel) of(portion uint64) {
+// says has the payload say something else than that it is of the present step.
+func (p *parcel) says(say Saying) {
 	w := OnPush.read(p.next.Header)
-	w.Step = portion
+	w.Step, w.Loss = say.Number, say.Loss
 	p.next.Header = w.Put(p.next.Header)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/sgd/train"
 	_ "github.com/gradlab/gradlab/sgd/train/gossip"
+	_ "github.com/gradlab/gradlab/sgd/train/replicas"
 	_ "github.com/gradlab/gradlab/sgd/train/sandblaster"
 )
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
+	_ "github.com/gradlab/gradlab/sgd/train/replicas"
 	_ "github.com/gradlab/gradlab/sgd/train/sandblaster" // its mode is tried
 	"github.com/gradlab/gradlab/sgd/train/traintest"
 )

@@ -1,0 +1,43 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// OwnRule is the job's optimizer and schedule as a worker's own, which steps on
+// parameters of its own.
+type OwnRule struct {
+	rank  *Rank
+	opt   *stepper
+	sched lrschedule.Schedule
+}
+
+// NewOwnRule makes the rule of a worker.
+func NewOwnRule(r *Rank) (*OwnRule, error) {
+	o := &OwnRule{rank: r}
+	var err error
+	if o.opt, err = newStepper(r.job.Optimizer, r.job.Model.Layout(), r.job.cores.limit()); err != nil {
+		return nil, fmt.Errorf("optimizer: %w", err)
+	}
+	o.sched, err = r.job.schedule()
+	return o, err
+}
+
+// step is the optimizer's present step.
+func (o *OwnRule) step() sgd.Step {
+	s := o.rank.job.progressOf(o.rank.step)
+	return sgd.Step{N: o.rank.step, Epoch: s.Epoch, LR: o.sched(s), Seed: o.rank.job.Seed}
+}
+
+// Descend takes the worker's present step from params, in place, by a gradient, which
+// holds nothing of use afterwards.
+func (o *OwnRule) Descend(grad, params []float32) { o.opt.advance(grad, params, o.step()) }
+
+// Direction makes of a gradient what Descend would subtract from params.
+func (o *OwnRule) Direction(grad, params []float32) { o.opt.opt.Apply(grad, params, o.step()) }
+
+// Keep keeps what the optimizer remembers.
+func (o *OwnRule) Keep(k *Keeper) { o.opt.keep(k, under(keyInner, o.rank.rank)) }

@@ -1,0 +1,57 @@
+package replicas_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradlab/gradlab/comm/ps"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/sgd/train/replicas"
+	"github.com/gradlab/gradlab/sgd/train/timing"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+type deaf struct{}
+
+func (deaf) Progress(train.Progress)            {}
+func (deaf) Eval(train.Eval)                    {}
+func (deaf) Checkpoint(int, *train.State) error { return nil }
+
+// Four workers with parameters of their own pull a centre, and it them, after every five
+// steps, each when it gets there. What is evaluated is the centre.
+func Example() {
+	set, err := data.Open("digits", data.Options{Seed: 1})
+	if err != nil {
+		panic(err)
+	}
+	model, err := nn.Models.MustParse("mlp(hidden=[64])").New(set.Train.Shape(), set.Train.Classes())
+	if err != nil {
+		panic(err)
+	}
+	job := &train.Job{
+		Model: model, Data: set, Optimizer: sgd.Plain{}, Schedule: lrschedule.Constant{LR: 0.1},
+		Codec: compress.Raw{}, DownCodec: compress.Raw{}, Mode: replicas.EASGD{Tau: 5, Beta: 0.9},
+		Policy: staleness.ASP{}, Placement: ps.Balanced{}, Workers: 4, Servers: 2, Batch: 16, Updates: 150, Seed: 1, Timing: timing.Timing{FLOPS: 1e10},
+	}
+	job.Prepare()
+	if err := job.Check(); err != nil {
+		panic(err)
+	}
+	observer := &train.Observer{Job: job, Sink: deaf{}}
+	programs, err := job.Programs(observer)
+	if err != nil {
+		panic(err)
+	}
+	if err := (&sim.Net{}).Run(context.Background(), programs); err != nil {
+		panic(err)
+	}
+	fmt.Printf("%d forces, accuracy above 0.9: %v\n", observer.Final.Step, observer.Final.Accuracy > 0.9)
+	// Output:
+	// 150 forces, accuracy above 0.9: true
+}
