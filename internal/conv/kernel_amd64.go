@@ -73,35 +73,44 @@ func narrowTiles(t *job, p int) {
 	}
 }
 
-// inputsIn transforms inputs, weightsIn weights: see scatterGo, with 8·vecs
-// channels.
-func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s *Space) {
-	if !fused {
-		scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, 8*vecs)
-		return
+// inputsIn transforms inputs, weightsIn weights: see scatterGo. c is a multiple
+// of 8.
+func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
+	switch {
+	case wide && c%16 == 0:
+		wideInput(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
+	case fused:
+		winogradInput(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
+	default:
+		scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, c)
 	}
-	winogradInput(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
 }
 
-func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, s *Space) {
-	if !fused {
-		scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, 8*vecs)
-		return
+func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
+	switch {
+	case wide && c%16 == 0:
+		wideWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
+	case fused:
+		winogradWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
+	default:
+		scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, c)
 	}
-	winogradWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
 }
 
 // outputsOut makes outputs: see gatherGo.
-func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, s *Space, bias []float32, relu bool) {
-	if !fused {
-		gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, 8*vecs, bias, relu)
-		return
-	}
+func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, s *Space, bias []float32, relu bool) {
 	var b *float32
 	if bias != nil {
 		b = &bias[0]
 	}
-	winogradOutput(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0], b, relu)
+	switch {
+	case wide && c%16 == 0:
+		wideOutput(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, c/16, &s.scratch[0], b, relu)
+	case fused:
+		winogradOutput(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, c/8, &s.scratch[0], b, relu)
+	default:
+		gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, c, bias, relu)
+	}
 }
 
 // transpose writes dst[16l+o] = src[o·ld+l] for o < 16 and l below the multiple

@@ -4848,3 +4848,1784 @@ store33:
 	JNZ     tile
 	VZEROUPPER
 	RET
+
+DATA wideConstants<>+0(SB)/4, $(2.640625)
+DATA wideConstants<>+4(SB)/4, $(2.640625)
+DATA wideConstants<>+8(SB)/4, $(2.640625)
+DATA wideConstants<>+12(SB)/4, $(2.640625)
+DATA wideConstants<>+16(SB)/4, $(2.640625)
+DATA wideConstants<>+20(SB)/4, $(2.640625)
+DATA wideConstants<>+24(SB)/4, $(2.640625)
+DATA wideConstants<>+28(SB)/4, $(2.640625)
+DATA wideConstants<>+32(SB)/4, $(2.640625)
+DATA wideConstants<>+36(SB)/4, $(2.640625)
+DATA wideConstants<>+40(SB)/4, $(2.640625)
+DATA wideConstants<>+44(SB)/4, $(2.640625)
+DATA wideConstants<>+48(SB)/4, $(2.640625)
+DATA wideConstants<>+52(SB)/4, $(2.640625)
+DATA wideConstants<>+56(SB)/4, $(2.640625)
+DATA wideConstants<>+60(SB)/4, $(2.640625)
+DATA wideConstants<>+64(SB)/4, $(0.87890625)
+DATA wideConstants<>+68(SB)/4, $(0.87890625)
+DATA wideConstants<>+72(SB)/4, $(0.87890625)
+DATA wideConstants<>+76(SB)/4, $(0.87890625)
+DATA wideConstants<>+80(SB)/4, $(0.87890625)
+DATA wideConstants<>+84(SB)/4, $(0.87890625)
+DATA wideConstants<>+88(SB)/4, $(0.87890625)
+DATA wideConstants<>+92(SB)/4, $(0.87890625)
+DATA wideConstants<>+96(SB)/4, $(0.87890625)
+DATA wideConstants<>+100(SB)/4, $(0.87890625)
+DATA wideConstants<>+104(SB)/4, $(0.87890625)
+DATA wideConstants<>+108(SB)/4, $(0.87890625)
+DATA wideConstants<>+112(SB)/4, $(0.87890625)
+DATA wideConstants<>+116(SB)/4, $(0.87890625)
+DATA wideConstants<>+120(SB)/4, $(0.87890625)
+DATA wideConstants<>+124(SB)/4, $(0.87890625)
+DATA wideConstants<>+128(SB)/4, $(2.25)
+DATA wideConstants<>+132(SB)/4, $(2.25)
+DATA wideConstants<>+136(SB)/4, $(2.25)
+DATA wideConstants<>+140(SB)/4, $(2.25)
+DATA wideConstants<>+144(SB)/4, $(2.25)
+DATA wideConstants<>+148(SB)/4, $(2.25)
+DATA wideConstants<>+152(SB)/4, $(2.25)
+DATA wideConstants<>+156(SB)/4, $(2.25)
+DATA wideConstants<>+160(SB)/4, $(2.25)
+DATA wideConstants<>+164(SB)/4, $(2.25)
+DATA wideConstants<>+168(SB)/4, $(2.25)
+DATA wideConstants<>+172(SB)/4, $(2.25)
+DATA wideConstants<>+176(SB)/4, $(2.25)
+DATA wideConstants<>+180(SB)/4, $(2.25)
+DATA wideConstants<>+184(SB)/4, $(2.25)
+DATA wideConstants<>+188(SB)/4, $(2.25)
+DATA wideConstants<>+192(SB)/4, $(0.625)
+DATA wideConstants<>+196(SB)/4, $(0.625)
+DATA wideConstants<>+200(SB)/4, $(0.625)
+DATA wideConstants<>+204(SB)/4, $(0.625)
+DATA wideConstants<>+208(SB)/4, $(0.625)
+DATA wideConstants<>+212(SB)/4, $(0.625)
+DATA wideConstants<>+216(SB)/4, $(0.625)
+DATA wideConstants<>+220(SB)/4, $(0.625)
+DATA wideConstants<>+224(SB)/4, $(0.625)
+DATA wideConstants<>+228(SB)/4, $(0.625)
+DATA wideConstants<>+232(SB)/4, $(0.625)
+DATA wideConstants<>+236(SB)/4, $(0.625)
+DATA wideConstants<>+240(SB)/4, $(0.625)
+DATA wideConstants<>+244(SB)/4, $(0.625)
+DATA wideConstants<>+248(SB)/4, $(0.625)
+DATA wideConstants<>+252(SB)/4, $(0.625)
+DATA wideConstants<>+256(SB)/4, $(0.390625)
+DATA wideConstants<>+260(SB)/4, $(0.390625)
+DATA wideConstants<>+264(SB)/4, $(0.390625)
+DATA wideConstants<>+268(SB)/4, $(0.390625)
+DATA wideConstants<>+272(SB)/4, $(0.390625)
+DATA wideConstants<>+276(SB)/4, $(0.390625)
+DATA wideConstants<>+280(SB)/4, $(0.390625)
+DATA wideConstants<>+284(SB)/4, $(0.390625)
+DATA wideConstants<>+288(SB)/4, $(0.390625)
+DATA wideConstants<>+292(SB)/4, $(0.390625)
+DATA wideConstants<>+296(SB)/4, $(0.390625)
+DATA wideConstants<>+300(SB)/4, $(0.390625)
+DATA wideConstants<>+304(SB)/4, $(0.390625)
+DATA wideConstants<>+308(SB)/4, $(0.390625)
+DATA wideConstants<>+312(SB)/4, $(0.390625)
+DATA wideConstants<>+316(SB)/4, $(0.390625)
+DATA wideConstants<>+320(SB)/4, $(1.5)
+DATA wideConstants<>+324(SB)/4, $(1.5)
+DATA wideConstants<>+328(SB)/4, $(1.5)
+DATA wideConstants<>+332(SB)/4, $(1.5)
+DATA wideConstants<>+336(SB)/4, $(1.5)
+DATA wideConstants<>+340(SB)/4, $(1.5)
+DATA wideConstants<>+344(SB)/4, $(1.5)
+DATA wideConstants<>+348(SB)/4, $(1.5)
+DATA wideConstants<>+352(SB)/4, $(1.5)
+DATA wideConstants<>+356(SB)/4, $(1.5)
+DATA wideConstants<>+360(SB)/4, $(1.5)
+DATA wideConstants<>+364(SB)/4, $(1.5)
+DATA wideConstants<>+368(SB)/4, $(1.5)
+DATA wideConstants<>+372(SB)/4, $(1.5)
+DATA wideConstants<>+376(SB)/4, $(1.5)
+DATA wideConstants<>+380(SB)/4, $(1.5)
+DATA wideConstants<>+384(SB)/4, $(-0.68840337)
+DATA wideConstants<>+388(SB)/4, $(-0.68840337)
+DATA wideConstants<>+392(SB)/4, $(-0.68840337)
+DATA wideConstants<>+396(SB)/4, $(-0.68840337)
+DATA wideConstants<>+400(SB)/4, $(-0.68840337)
+DATA wideConstants<>+404(SB)/4, $(-0.68840337)
+DATA wideConstants<>+408(SB)/4, $(-0.68840337)
+DATA wideConstants<>+412(SB)/4, $(-0.68840337)
+DATA wideConstants<>+416(SB)/4, $(-0.68840337)
+DATA wideConstants<>+420(SB)/4, $(-0.68840337)
+DATA wideConstants<>+424(SB)/4, $(-0.68840337)
+DATA wideConstants<>+428(SB)/4, $(-0.68840337)
+DATA wideConstants<>+432(SB)/4, $(-0.68840337)
+DATA wideConstants<>+436(SB)/4, $(-0.68840337)
+DATA wideConstants<>+440(SB)/4, $(-0.68840337)
+DATA wideConstants<>+444(SB)/4, $(-0.68840337)
+DATA wideConstants<>+448(SB)/4, $(-0.26890758)
+DATA wideConstants<>+452(SB)/4, $(-0.26890758)
+DATA wideConstants<>+456(SB)/4, $(-0.26890758)
+DATA wideConstants<>+460(SB)/4, $(-0.26890758)
+DATA wideConstants<>+464(SB)/4, $(-0.26890758)
+DATA wideConstants<>+468(SB)/4, $(-0.26890758)
+DATA wideConstants<>+472(SB)/4, $(-0.26890758)
+DATA wideConstants<>+476(SB)/4, $(-0.26890758)
+DATA wideConstants<>+480(SB)/4, $(-0.26890758)
+DATA wideConstants<>+484(SB)/4, $(-0.26890758)
+DATA wideConstants<>+488(SB)/4, $(-0.26890758)
+DATA wideConstants<>+492(SB)/4, $(-0.26890758)
+DATA wideConstants<>+496(SB)/4, $(-0.26890758)
+DATA wideConstants<>+500(SB)/4, $(-0.26890758)
+DATA wideConstants<>+504(SB)/4, $(-0.26890758)
+DATA wideConstants<>+508(SB)/4, $(-0.26890758)
+DATA wideConstants<>+512(SB)/4, $(-0.4302521)
+DATA wideConstants<>+516(SB)/4, $(-0.4302521)
+DATA wideConstants<>+520(SB)/4, $(-0.4302521)
+DATA wideConstants<>+524(SB)/4, $(-0.4302521)
+DATA wideConstants<>+528(SB)/4, $(-0.4302521)
+DATA wideConstants<>+532(SB)/4, $(-0.4302521)
+DATA wideConstants<>+536(SB)/4, $(-0.4302521)
+DATA wideConstants<>+540(SB)/4, $(-0.4302521)
+DATA wideConstants<>+544(SB)/4, $(-0.4302521)
+DATA wideConstants<>+548(SB)/4, $(-0.4302521)
+DATA wideConstants<>+552(SB)/4, $(-0.4302521)
+DATA wideConstants<>+556(SB)/4, $(-0.4302521)
+DATA wideConstants<>+560(SB)/4, $(-0.4302521)
+DATA wideConstants<>+564(SB)/4, $(-0.4302521)
+DATA wideConstants<>+568(SB)/4, $(-0.4302521)
+DATA wideConstants<>+572(SB)/4, $(-0.4302521)
+DATA wideConstants<>+576(SB)/4, $(0.11951447)
+DATA wideConstants<>+580(SB)/4, $(0.11951447)
+DATA wideConstants<>+584(SB)/4, $(0.11951447)
+DATA wideConstants<>+588(SB)/4, $(0.11951447)
+DATA wideConstants<>+592(SB)/4, $(0.11951447)
+DATA wideConstants<>+596(SB)/4, $(0.11951447)
+DATA wideConstants<>+600(SB)/4, $(0.11951447)
+DATA wideConstants<>+604(SB)/4, $(0.11951447)
+DATA wideConstants<>+608(SB)/4, $(0.11951447)
+DATA wideConstants<>+612(SB)/4, $(0.11951447)
+DATA wideConstants<>+616(SB)/4, $(0.11951447)
+DATA wideConstants<>+620(SB)/4, $(0.11951447)
+DATA wideConstants<>+624(SB)/4, $(0.11951447)
+DATA wideConstants<>+628(SB)/4, $(0.11951447)
+DATA wideConstants<>+632(SB)/4, $(0.11951447)
+DATA wideConstants<>+636(SB)/4, $(0.11951447)
+DATA wideConstants<>+640(SB)/4, $(0.26890758)
+DATA wideConstants<>+644(SB)/4, $(0.26890758)
+DATA wideConstants<>+648(SB)/4, $(0.26890758)
+DATA wideConstants<>+652(SB)/4, $(0.26890758)
+DATA wideConstants<>+656(SB)/4, $(0.26890758)
+DATA wideConstants<>+660(SB)/4, $(0.26890758)
+DATA wideConstants<>+664(SB)/4, $(0.26890758)
+DATA wideConstants<>+668(SB)/4, $(0.26890758)
+DATA wideConstants<>+672(SB)/4, $(0.26890758)
+DATA wideConstants<>+676(SB)/4, $(0.26890758)
+DATA wideConstants<>+680(SB)/4, $(0.26890758)
+DATA wideConstants<>+684(SB)/4, $(0.26890758)
+DATA wideConstants<>+688(SB)/4, $(0.26890758)
+DATA wideConstants<>+692(SB)/4, $(0.26890758)
+DATA wideConstants<>+696(SB)/4, $(0.26890758)
+DATA wideConstants<>+700(SB)/4, $(0.26890758)
+DATA wideConstants<>+704(SB)/4, $(0.17927171)
+DATA wideConstants<>+708(SB)/4, $(0.17927171)
+DATA wideConstants<>+712(SB)/4, $(0.17927171)
+DATA wideConstants<>+716(SB)/4, $(0.17927171)
+DATA wideConstants<>+720(SB)/4, $(0.17927171)
+DATA wideConstants<>+724(SB)/4, $(0.17927171)
+DATA wideConstants<>+728(SB)/4, $(0.17927171)
+DATA wideConstants<>+732(SB)/4, $(0.17927171)
+DATA wideConstants<>+736(SB)/4, $(0.17927171)
+DATA wideConstants<>+740(SB)/4, $(0.17927171)
+DATA wideConstants<>+744(SB)/4, $(0.17927171)
+DATA wideConstants<>+748(SB)/4, $(0.17927171)
+DATA wideConstants<>+752(SB)/4, $(0.17927171)
+DATA wideConstants<>+756(SB)/4, $(0.17927171)
+DATA wideConstants<>+760(SB)/4, $(0.17927171)
+DATA wideConstants<>+764(SB)/4, $(0.17927171)
+DATA wideConstants<>+768(SB)/4, $(1.1377778)
+DATA wideConstants<>+772(SB)/4, $(1.1377778)
+DATA wideConstants<>+776(SB)/4, $(1.1377778)
+DATA wideConstants<>+780(SB)/4, $(1.1377778)
+DATA wideConstants<>+784(SB)/4, $(1.1377778)
+DATA wideConstants<>+788(SB)/4, $(1.1377778)
+DATA wideConstants<>+792(SB)/4, $(1.1377778)
+DATA wideConstants<>+796(SB)/4, $(1.1377778)
+DATA wideConstants<>+800(SB)/4, $(1.1377778)
+DATA wideConstants<>+804(SB)/4, $(1.1377778)
+DATA wideConstants<>+808(SB)/4, $(1.1377778)
+DATA wideConstants<>+812(SB)/4, $(1.1377778)
+DATA wideConstants<>+816(SB)/4, $(1.1377778)
+DATA wideConstants<>+820(SB)/4, $(1.1377778)
+DATA wideConstants<>+824(SB)/4, $(1.1377778)
+DATA wideConstants<>+828(SB)/4, $(1.1377778)
+DATA wideConstants<>+832(SB)/4, $(0.24414062)
+DATA wideConstants<>+836(SB)/4, $(0.24414062)
+DATA wideConstants<>+840(SB)/4, $(0.24414062)
+DATA wideConstants<>+844(SB)/4, $(0.24414062)
+DATA wideConstants<>+848(SB)/4, $(0.24414062)
+DATA wideConstants<>+852(SB)/4, $(0.24414062)
+DATA wideConstants<>+856(SB)/4, $(0.24414062)
+DATA wideConstants<>+860(SB)/4, $(0.24414062)
+DATA wideConstants<>+864(SB)/4, $(0.24414062)
+DATA wideConstants<>+868(SB)/4, $(0.24414062)
+DATA wideConstants<>+872(SB)/4, $(0.24414062)
+DATA wideConstants<>+876(SB)/4, $(0.24414062)
+DATA wideConstants<>+880(SB)/4, $(0.24414062)
+DATA wideConstants<>+884(SB)/4, $(0.24414062)
+DATA wideConstants<>+888(SB)/4, $(0.24414062)
+DATA wideConstants<>+892(SB)/4, $(0.24414062)
+DATA wideConstants<>+896(SB)/4, $(3.375)
+DATA wideConstants<>+900(SB)/4, $(3.375)
+DATA wideConstants<>+904(SB)/4, $(3.375)
+DATA wideConstants<>+908(SB)/4, $(3.375)
+DATA wideConstants<>+912(SB)/4, $(3.375)
+DATA wideConstants<>+916(SB)/4, $(3.375)
+DATA wideConstants<>+920(SB)/4, $(3.375)
+DATA wideConstants<>+924(SB)/4, $(3.375)
+DATA wideConstants<>+928(SB)/4, $(3.375)
+DATA wideConstants<>+932(SB)/4, $(3.375)
+DATA wideConstants<>+936(SB)/4, $(3.375)
+DATA wideConstants<>+940(SB)/4, $(3.375)
+DATA wideConstants<>+944(SB)/4, $(3.375)
+DATA wideConstants<>+948(SB)/4, $(3.375)
+DATA wideConstants<>+952(SB)/4, $(3.375)
+DATA wideConstants<>+956(SB)/4, $(3.375)
+GLOBL wideConstants<>(SB), RODATA|NOPTR, $960
+
+// func wideInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideInput(SB), NOSPLIT, $288-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	MOVLQSX 16(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 32(SP)
+	MOVLQSX 20(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 40(SP)
+	MOVLQSX 24(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 48(SP)
+	MOVLQSX 28(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 56(SP)
+	MOVLQSX 32(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 64(SP)
+	MOVLQSX 36(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 72(SP)
+	MOVLQSX 40(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 80(SP)
+	MOVLQSX 44(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 88(SP)
+	MOVLQSX 48(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 96(SP)
+	MOVLQSX 52(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 104(SP)
+	MOVLQSX 56(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 112(SP)
+	MOVLQSX 60(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 120(SP)
+	MOVLQSX 64(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 128(SP)
+	MOVLQSX 68(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 136(SP)
+	MOVLQSX 72(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 144(SP)
+	MOVLQSX 76(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 152(SP)
+	MOVLQSX 80(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 160(SP)
+	MOVLQSX 84(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 168(SP)
+	MOVLQSX 88(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 176(SP)
+	MOVLQSX 92(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 184(SP)
+	MOVLQSX 96(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 192(SP)
+	MOVLQSX 100(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 200(SP)
+	MOVLQSX 104(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 208(SP)
+	MOVLQSX 108(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 216(SP)
+	MOVLQSX 112(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 224(SP)
+	MOVLQSX 116(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 232(SP)
+	MOVLQSX 120(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 240(SP)
+	MOVLQSX 124(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 248(SP)
+	MOVLQSX 128(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 256(SP)
+	MOVLQSX 132(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 264(SP)
+	MOVLQSX 136(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 272(SP)
+	MOVLQSX 140(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 280(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         48(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         96(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         144(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	MOVQ         192(SP), R12
+	VMOVUPS      (R12)(R9*1), Z4
+	MOVQ         240(SP), R12
+	VMOVUPS      (R12)(R9*1), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, (BX)
+	VMOVUPS      Z8, 384(BX)
+	VMOVUPS      Z0, 768(BX)
+	VMOVUPS      Z1, 1152(BX)
+	VMOVUPS      Z4, 1536(BX)
+	VMOVUPS      Z5, 1920(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         56(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         104(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         152(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	MOVQ         200(SP), R12
+	VMOVUPS      (R12)(R9*1), Z4
+	MOVQ         248(SP), R12
+	VMOVUPS      (R12)(R9*1), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, 64(BX)
+	VMOVUPS      Z8, 448(BX)
+	VMOVUPS      Z0, 832(BX)
+	VMOVUPS      Z1, 1216(BX)
+	VMOVUPS      Z4, 1600(BX)
+	VMOVUPS      Z5, 1984(BX)
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         64(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         112(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         160(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	MOVQ         208(SP), R12
+	VMOVUPS      (R12)(R9*1), Z4
+	MOVQ         256(SP), R12
+	VMOVUPS      (R12)(R9*1), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, 128(BX)
+	VMOVUPS      Z8, 512(BX)
+	VMOVUPS      Z0, 896(BX)
+	VMOVUPS      Z1, 1280(BX)
+	VMOVUPS      Z4, 1664(BX)
+	VMOVUPS      Z5, 2048(BX)
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         72(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         120(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         168(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	MOVQ         216(SP), R12
+	VMOVUPS      (R12)(R9*1), Z4
+	MOVQ         264(SP), R12
+	VMOVUPS      (R12)(R9*1), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, 192(BX)
+	VMOVUPS      Z8, 576(BX)
+	VMOVUPS      Z0, 960(BX)
+	VMOVUPS      Z1, 1344(BX)
+	VMOVUPS      Z4, 1728(BX)
+	VMOVUPS      Z5, 2112(BX)
+	MOVQ         32(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         80(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         128(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         176(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	MOVQ         224(SP), R12
+	VMOVUPS      (R12)(R9*1), Z4
+	MOVQ         272(SP), R12
+	VMOVUPS      (R12)(R9*1), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, 256(BX)
+	VMOVUPS      Z8, 640(BX)
+	VMOVUPS      Z0, 1024(BX)
+	VMOVUPS      Z1, 1408(BX)
+	VMOVUPS      Z4, 1792(BX)
+	VMOVUPS      Z5, 2176(BX)
+	MOVQ         40(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         88(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         136(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         184(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	MOVQ         232(SP), R12
+	VMOVUPS      (R12)(R9*1), Z4
+	MOVQ         280(SP), R12
+	VMOVUPS      (R12)(R9*1), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, 320(BX)
+	VMOVUPS      Z8, 704(BX)
+	VMOVUPS      Z0, 1088(BX)
+	VMOVUPS      Z1, 1472(BX)
+	VMOVUPS      Z4, 1856(BX)
+	VMOVUPS      Z5, 2240(BX)
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVUPS      256(BX), Z4
+	VMOVUPS      320(BX), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z8, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      384(BX), Z0
+	VMOVUPS      448(BX), Z1
+	VMOVUPS      512(BX), Z2
+	VMOVUPS      576(BX), Z3
+	VMOVUPS      640(BX), Z4
+	VMOVUPS      704(BX), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z8, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      768(BX), Z0
+	VMOVUPS      832(BX), Z1
+	VMOVUPS      896(BX), Z2
+	VMOVUPS      960(BX), Z3
+	VMOVUPS      1024(BX), Z4
+	VMOVUPS      1088(BX), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z8, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      1152(BX), Z0
+	VMOVUPS      1216(BX), Z1
+	VMOVUPS      1280(BX), Z2
+	VMOVUPS      1344(BX), Z3
+	VMOVUPS      1408(BX), Z4
+	VMOVUPS      1472(BX), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z8, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      1536(BX), Z0
+	VMOVUPS      1600(BX), Z1
+	VMOVUPS      1664(BX), Z2
+	VMOVUPS      1728(BX), Z3
+	VMOVUPS      1792(BX), Z4
+	VMOVUPS      1856(BX), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z8, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      1920(BX), Z0
+	VMOVUPS      1984(BX), Z1
+	VMOVUPS      2048(BX), Z2
+	VMOVUPS      2112(BX), Z3
+	VMOVUPS      2176(BX), Z4
+	VMOVUPS      2240(BX), Z5
+	VMOVAPS      Z4, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z2, Z6
+	VFMADD231PS  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS wideConstants<>+0(SB), Z3, Z5
+	VFMADD231PS  wideConstants<>+64(SB), Z1, Z5
+	VMOVAPS      Z4, Z0
+	VFNMADD231PS wideConstants<>+128(SB), Z2, Z0
+	VMOVAPS      Z3, Z7
+	VFNMADD231PS wideConstants<>+128(SB), Z1, Z7
+	VMOVAPS      Z0, Z8
+	VFMADD231PS  wideConstants<>+192(SB), Z7, Z8
+	VFNMADD231PS wideConstants<>+192(SB), Z7, Z0
+	VFNMADD231PS wideConstants<>+256(SB), Z2, Z4
+	VFNMADD231PS wideConstants<>+256(SB), Z1, Z3
+	VMOVAPS      Z4, Z1
+	VFMADD231PS  wideConstants<>+320(SB), Z3, Z1
+	VFNMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z8, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x40, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000090, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func wideWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideWeights(SB), NOSPLIT, $72-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	MOVLQSX 16(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 32(SP)
+	MOVLQSX 20(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 40(SP)
+	MOVLQSX 24(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 48(SP)
+	MOVLQSX 28(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 56(SP)
+	MOVLQSX 32(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 64(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         48(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z4, 192(BX)
+	VMOVUPS      Z3, 384(BX)
+	VMOVUPS      Z6, 576(BX)
+	VMOVUPS      Z5, 768(BX)
+	VMOVUPS      Z2, 960(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         32(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         56(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, 64(BX)
+	VMOVUPS      Z4, 256(BX)
+	VMOVUPS      Z3, 448(BX)
+	VMOVUPS      Z6, 640(BX)
+	VMOVUPS      Z5, 832(BX)
+	VMOVUPS      Z2, 1024(BX)
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         40(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         64(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, 128(BX)
+	VMOVUPS      Z4, 320(BX)
+	VMOVUPS      Z3, 512(BX)
+	VMOVUPS      Z6, 704(BX)
+	VMOVUPS      Z5, 896(BX)
+	VMOVUPS      Z2, 1088(BX)
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      192(BX), Z0
+	VMOVUPS      256(BX), Z1
+	VMOVUPS      320(BX), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      384(BX), Z0
+	VMOVUPS      448(BX), Z1
+	VMOVUPS      512(BX), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      576(BX), Z0
+	VMOVUPS      640(BX), Z1
+	VMOVUPS      704(BX), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      768(BX), Z0
+	VMOVUPS      832(BX), Z1
+	VMOVUPS      896(BX), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      960(BX), Z0
+	VMOVUPS      1024(BX), Z1
+	VMOVUPS      1088(BX), Z2
+	VMULPS       wideConstants<>+384(SB), Z0, Z3
+	VFMADD231PS  wideConstants<>+448(SB), Z2, Z3
+	VMOVAPS      Z3, Z4
+	VFMADD231PS  wideConstants<>+512(SB), Z1, Z4
+	VFNMADD231PS wideConstants<>+512(SB), Z1, Z3
+	VMULPS       wideConstants<>+576(SB), Z0, Z5
+	VFMADD231PS  wideConstants<>+640(SB), Z2, Z5
+	VMOVAPS      Z5, Z6
+	VFMADD231PS  wideConstants<>+704(SB), Z1, Z6
+	VFNMADD231PS wideConstants<>+704(SB), Z1, Z5
+	VMULPS       wideConstants<>+768(SB), Z0, Z0
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x40, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000024, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func wideOutput(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideOutput(SB), NOSPLIT, $128-81
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	MOVLQSX 16(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 32(SP)
+	MOVLQSX 20(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 40(SP)
+	MOVLQSX 24(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 48(SP)
+	MOVLQSX 28(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 56(SP)
+	MOVLQSX 32(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 64(SP)
+	MOVLQSX 36(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 72(SP)
+	MOVLQSX 40(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 80(SP)
+	MOVLQSX 44(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 88(SP)
+	MOVLQSX 48(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 96(SP)
+	MOVLQSX 52(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 104(SP)
+	MOVLQSX 56(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 112(SP)
+	MOVLQSX 60(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 120(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	VMOVUPS     Z0, (BX)
+	VMOVUPS     Z4, 384(BX)
+	VMOVUPS     Z6, 768(BX)
+	VMOVUPS     Z5, 1152(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	VMOVUPS     Z0, 64(BX)
+	VMOVUPS     Z4, 448(BX)
+	VMOVUPS     Z6, 832(BX)
+	VMOVUPS     Z5, 1216(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	VMOVUPS     Z0, 128(BX)
+	VMOVUPS     Z4, 512(BX)
+	VMOVUPS     Z6, 896(BX)
+	VMOVUPS     Z5, 1280(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	VMOVUPS     Z0, 192(BX)
+	VMOVUPS     Z4, 576(BX)
+	VMOVUPS     Z6, 960(BX)
+	VMOVUPS     Z5, 1344(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	VMOVUPS     Z0, 256(BX)
+	VMOVUPS     Z4, 640(BX)
+	VMOVUPS     Z6, 1024(BX)
+	VMOVUPS     Z5, 1408(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	VMOVUPS     Z0, 320(BX)
+	VMOVUPS     Z4, 704(BX)
+	VMOVUPS     Z6, 1088(BX)
+	VMOVUPS     Z5, 1472(BX)
+	VMOVUPS     (BX), Z0
+	VMOVUPS     64(BX), Z1
+	VMOVUPS     128(BX), Z2
+	VMOVUPS     192(BX), Z3
+	VMOVUPS     256(BX), Z4
+	VMOVUPS     320(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu00
+	VADDPS      (R12)(R10*1), Z0, Z0
+
+relu00:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store00
+	VPXORD    Z7, Z7, Z7
+	VCMPPS    $0x06, Z7, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+
+store00:
+	MOVQ    (SP), R12
+	VMOVUPS Z0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu01
+	VADDPS  (R12)(R10*1), Z4, Z4
+
+relu01:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store01
+	VPXORD    Z8, Z8, Z8
+	VCMPPS    $0x06, Z8, Z4, K1
+	VMOVAPS.Z Z4, K1, Z4
+
+store01:
+	MOVQ    8(SP), R12
+	VMOVUPS Z4, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu02
+	VADDPS  (R12)(R10*1), Z6, Z6
+
+relu02:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store02
+	VPXORD    Z9, Z9, Z9
+	VCMPPS    $0x06, Z9, Z6, K1
+	VMOVAPS.Z Z6, K1, Z6
+
+store02:
+	MOVQ    16(SP), R12
+	VMOVUPS Z6, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu03
+	VADDPS  (R12)(R10*1), Z5, Z5
+
+relu03:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store03
+	VPXORD    Z10, Z10, Z10
+	VCMPPS    $0x06, Z10, Z5, K1
+	VMOVAPS.Z Z5, K1, Z5
+
+store03:
+	MOVQ        24(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     384(BX), Z0
+	VMOVUPS     448(BX), Z1
+	VMOVUPS     512(BX), Z2
+	VMOVUPS     576(BX), Z3
+	VMOVUPS     640(BX), Z4
+	VMOVUPS     704(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu10
+	VADDPS      (R12)(R10*1), Z0, Z0
+
+relu10:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store10
+	VPXORD    Z11, Z11, Z11
+	VCMPPS    $0x06, Z11, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+
+store10:
+	MOVQ    32(SP), R12
+	VMOVUPS Z0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu11
+	VADDPS  (R12)(R10*1), Z4, Z4
+
+relu11:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store11
+	VPXORD    Z12, Z12, Z12
+	VCMPPS    $0x06, Z12, Z4, K1
+	VMOVAPS.Z Z4, K1, Z4
+
+store11:
+	MOVQ    40(SP), R12
+	VMOVUPS Z4, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu12
+	VADDPS  (R12)(R10*1), Z6, Z6
+
+relu12:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store12
+	VPXORD    Z13, Z13, Z13
+	VCMPPS    $0x06, Z13, Z6, K1
+	VMOVAPS.Z Z6, K1, Z6
+
+store12:
+	MOVQ    48(SP), R12
+	VMOVUPS Z6, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu13
+	VADDPS  (R12)(R10*1), Z5, Z5
+
+relu13:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store13
+	VPXORD    Z14, Z14, Z14
+	VCMPPS    $0x06, Z14, Z5, K1
+	VMOVAPS.Z Z5, K1, Z5
+
+store13:
+	MOVQ        56(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     768(BX), Z0
+	VMOVUPS     832(BX), Z1
+	VMOVUPS     896(BX), Z2
+	VMOVUPS     960(BX), Z3
+	VMOVUPS     1024(BX), Z4
+	VMOVUPS     1088(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu20
+	VADDPS      (R12)(R10*1), Z0, Z0
+
+relu20:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store20
+	VPXORD    Z15, Z15, Z15
+	VCMPPS    $0x06, Z15, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+
+store20:
+	MOVQ    64(SP), R12
+	VMOVUPS Z0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu21
+	VADDPS  (R12)(R10*1), Z4, Z4
+
+relu21:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store21
+	VPXORD    Z16, Z16, Z16
+	VCMPPS    $0x06, Z16, Z4, K1
+	VMOVAPS.Z Z4, K1, Z4
+
+store21:
+	MOVQ    72(SP), R12
+	VMOVUPS Z4, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu22
+	VADDPS  (R12)(R10*1), Z6, Z6
+
+relu22:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store22
+	VPXORD    Z17, Z17, Z17
+	VCMPPS    $0x06, Z17, Z6, K1
+	VMOVAPS.Z Z6, K1, Z6
+
+store22:
+	MOVQ    80(SP), R12
+	VMOVUPS Z6, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu23
+	VADDPS  (R12)(R10*1), Z5, Z5
+
+relu23:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store23
+	VPXORD    Z18, Z18, Z18
+	VCMPPS    $0x06, Z18, Z5, K1
+	VMOVAPS.Z Z5, K1, Z5
+
+store23:
+	MOVQ        88(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     1152(BX), Z0
+	VMOVUPS     1216(BX), Z1
+	VMOVUPS     1280(BX), Z2
+	VMOVUPS     1344(BX), Z3
+	VMOVUPS     1408(BX), Z4
+	VMOVUPS     1472(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VMULPS      wideConstants<>+192(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
+	VMULPS      wideConstants<>+256(SB), Z6, Z6
+	VFMADD231PS wideConstants<>+128(SB), Z2, Z6
+	VFMADD231PS wideConstants<>+832(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu30
+	VADDPS      (R12)(R10*1), Z0, Z0
+
+relu30:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store30
+	VPXORD    Z19, Z19, Z19
+	VCMPPS    $0x06, Z19, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+
+store30:
+	MOVQ    96(SP), R12
+	VMOVUPS Z0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu31
+	VADDPS  (R12)(R10*1), Z4, Z4
+
+relu31:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store31
+	VPXORD    Z20, Z20, Z20
+	VCMPPS    $0x06, Z20, Z4, K1
+	VMOVAPS.Z Z4, K1, Z4
+
+store31:
+	MOVQ    104(SP), R12
+	VMOVUPS Z4, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu32
+	VADDPS  (R12)(R10*1), Z6, Z6
+
+relu32:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store32
+	VPXORD    Z21, Z21, Z21
+	VCMPPS    $0x06, Z21, Z6, K1
+	VMOVAPS.Z Z6, K1, Z6
+
+store32:
+	MOVQ    112(SP), R12
+	VMOVUPS Z6, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu33
+	VADDPS  (R12)(R10*1), Z5, Z5
+
+relu33:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store33
+	VPXORD    Z22, Z22, Z22
+	VCMPPS    $0x06, Z22, Z5, K1
+	VMOVAPS.Z Z5, K1, Z5
+
+store33:
+	MOVQ    120(SP), R12
+	VMOVUPS Z5, (R12)(R10*1)
+	ADDQ    $0x40, R10
+	DECQ    R11
+	JNZ     vec
+	ADDQ    $0x40, AX
+	MOVQ    row+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	DECQ    R9
+	JNZ     tile
+	VZEROUPPER
+	RET

@@ -10,16 +10,16 @@ func abreast() int { return 1 }
 
 func tiles(t *job) { tilesGo(t) }
 
-func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ *Space) {
-	scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, 8*vecs)
+func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Space) {
+	scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, c)
 }
 
-func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, vecs int, _ *Space) {
-	scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, 8*vecs)
+func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Space) {
+	scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, c)
 }
 
-func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, vecs int, _ *Space, bias []float32, relu bool) {
-	gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, 8*vecs, bias, relu)
+func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, _ *Space, bias []float32, relu bool) {
+	gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, c, bias, relu)
 }
 
 // transpose has no fast form here: it does nothing and says so.

@@ -32,7 +32,7 @@ type winograd struct {
 const (
 	winoIn     = 36 // pixels of a tile read, and planes
 	winoOut    = 16 // written
-	winoFloats = 288
+	winoFloats = 36 * 16
 )
 
 // winogradGain is the least number of products a channel pair and image that
@@ -122,7 +122,7 @@ func (g *winograd) pack(s *Space, from, to, l0, l1 int, dst, w []float32, col, t
 		for k := range 9 {
 			interleave(s.strip[k*size:], w[p*tileCols*col+k*tap+l0*row:], col, row, min(tileCols, g.out-p*tileCols), l1-l0)
 		}
-		weightsIn(1, s.offs[:9], s.strip, dst[(p*g.in+l0)*tileCols:], g.planeW(), 0, size/8, s)
+		weightsIn(1, s.offs[:9], s.strip, dst[(p*g.in+l0)*tileCols:], g.planeW(), 0, size, s)
 	}
 }
 
@@ -141,7 +141,7 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 		for i := 0; i < count; {
 			img, k := (t0+i)/g.tiles, (t0+i)%g.tiles
 			run := min(g.tiles-k, count-i)
-			inputsIn(run, g.offs[k*winoIn:], a[img*sizeA:(img+1)*sizeA], v[i*g.in:], planeV, g.in, g.in/8, s)
+			inputsIn(run, g.offs[k*winoIn:], a[img*sizeA:(img+1)*sizeA], v[i*g.in:], planeV, g.in, g.in, s)
 			i += run
 		}
 		// Rows behind the last hold what the chunk before left there.
@@ -161,7 +161,7 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 		for i := 0; i < count; {
 			img, k := (t0+i)/g.tiles, (t0+i)%g.tiles
 			run := min(g.tiles-k, count-i)
-			outputsOut(run, g.ends[k*winoOut:], c[img*sizeC:(img+1)*sizeC], m[i*width:], planeM, width, g.out/8, s, bias, relu)
+			outputsOut(run, g.ends[k*winoOut:], c[img*sizeC:(img+1)*sizeC], m[i*width:], planeM, width, g.out, s, bias, relu)
 			i += run
 		}
 	}

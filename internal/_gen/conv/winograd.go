@@ -20,29 +20,33 @@ const (
 	sum    = a2 + b2
 )
 
-// constants holds the eight-fold constants, by value.
+// constants holds constants for all lanes of a vector, by value.
 type constants struct {
 	table Mem
+	lanes int
 	at    map[float32]int
 }
 
 func (c *constants) get(x float64) Mem {
 	v := float32(x)
 	if _, ok := c.at[v]; !ok {
-		c.at[v] = 32 * len(c.at)
-		for i := range 8 {
+		c.at[v] = 4 * c.lanes * len(c.at)
+		for i := range c.lanes {
 			DATA(c.at[v]+4*i, F32(v))
 		}
 	}
 	return c.table.Offset(c.at[v])
 }
 
+// vec is a new register of the set that is being written, YMM or ZMM.
+var vec func() VecVirtual
+
 // A line is a transform of one dimension: it emits the code that takes
 // registers to others, and may spoil what it is given.
 type line func(c *constants, x []VecVirtual) []VecVirtual
 
 func copyOf(x VecVirtual) VecVirtual {
-	y := YMM()
+	y := vec()
 	VMOVAPS(x, y)
 	return y
 }
@@ -50,9 +54,9 @@ func copyOf(x VecVirtual) VecVirtual {
 // plus emits x += k·y, minus x −= k·y; both return x.
 func plus(x VecVirtual, k Mem, y VecVirtual) VecVirtual  { VFMADD231PS(k, y, x); return x }
 func minus(x VecVirtual, k Mem, y VecVirtual) VecVirtual { VFNMADD231PS(k, y, x); return x }
-func times(k Mem, y VecVirtual) VecVirtual               { x := YMM(); VMULPS(k, y, x); return x }
-func add(x, y VecVirtual) VecVirtual                     { z := YMM(); VADDPS(y, x, z); return z }
-func sub(x, y VecVirtual) VecVirtual                     { z := YMM(); VSUBPS(y, x, z); return z }
+func times(k Mem, y VecVirtual) VecVirtual               { x := vec(); VMULPS(k, y, x); return x }
+func add(x, y VecVirtual) VecVirtual                     { z := vec(); VADDPS(y, x, z); return z }
+func sub(x, y VecVirtual) VecVirtual                     { z := vec(); VSUBPS(y, x, z); return z }
 
 // pair is e + k·o and e − k·o.
 func pair(e VecVirtual, k Mem, o VecVirtual) (VecVirtual, VecVirtual) {
@@ -86,12 +90,21 @@ func weights(c *constants, g []VecVirtual) []VecVirtual {
 	return []VecVirtual{times(c.get(1/n0), g[0]), r1, r2, r3, r4, g[2]}
 }
 
-// winograd writes the transforms of both dimensions, eight channels at a time.
+// winograd writes the transforms of both dimensions, eight or sixteen channels at a
+// time.
 func winograd() {
-	c := &constants{table: GLOBL("winogradConstants", RODATA|NOPTR), at: map[float32]int{}}
-	scatter("winogradInput", "Bᵀ·d·B", 6, 6, c, inputs)
-	scatter("winogradWeights", "G·d·Gᵀ", 3, 6, c, weights)
-	gather("winogradOutput", "Aᵀ·m·A", 6, 4, c, outputs)
+	vec = func() VecVirtual { return YMM() }
+	c := &constants{table: GLOBL("winogradConstants", RODATA|NOPTR), lanes: 8, at: map[float32]int{}}
+	transforms("winograd", c)
+	vec = func() VecVirtual { return ZMM() }
+	c = &constants{table: GLOBL("wideConstants", RODATA|NOPTR), lanes: 16, at: map[float32]int{}}
+	transforms("wide", c)
+}
+
+func transforms(prefix string, c *constants) {
+	scatter(prefix+"Input", "Bᵀ·d·B", 6, 6, c, inputs)
+	scatter(prefix+"Weights", "G·d·Gᵀ", 3, 6, c, weights)
+	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, c, outputs)
 }
 
 // pointers fills a table on the stack with base + 4·offset, or other where the
@@ -112,6 +125,7 @@ func pointers(n int, offs, base, other Register) Mem {
 // twice applies a line to the columns of an n×n matrix and then to the rows of
 // what comes out, by way of scratch.
 func twice(n int, c *constants, f line, scratch Register, load func(i, j int) VecVirtual, store func(i, j int, v VecVirtual)) {
+	size := 4 * c.lanes
 	m := 0
 	for j := range n {
 		x := make([]VecVirtual, n)
@@ -119,15 +133,15 @@ func twice(n int, c *constants, f line, scratch Register, load func(i, j int) Ve
 			x[i] = load(i, j)
 		}
 		for i, v := range f(c, x) {
-			VMOVUPS(v, Mem{Base: scratch, Disp: 32 * (i*n + j)})
+			VMOVUPS(v, Mem{Base: scratch, Disp: size * (i*n + j)})
 			m = i + 1
 		}
 	}
 	for i := range m {
 		x := make([]VecVirtual, n)
 		for j := range x {
-			x[j] = YMM()
-			VMOVUPS(Mem{Base: scratch, Disp: 32 * (i*n + j)}, x[j])
+			x[j] = vec()
+			VMOVUPS(Mem{Base: scratch, Disp: size * (i*n + j)}, x[j])
 		}
 		for j, v := range f(c, x) {
 			store(i, j, v)
@@ -138,9 +152,9 @@ func twice(n int, c *constants, f line, scratch Register, load func(i, j int) Ve
 // scatter writes a transform from places in an image to planes.
 func scatter(name, what string, n, m int, c *constants, f line) {
 	TEXT(name, NOSPLIT, "func(tiles int, offs *int32, x, zero, v *float32, plane, row, vecs int, scratch *float32)")
-	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d pixels, 8·vecs channels each, to %d planes:", name, what, n, n, m*m),
+	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d pixels, %d·vecs channels each, to %d planes:", name, what, n, n, c.lanes, m*m),
 		fmt.Sprintf("tile t to v[t*row + i*plane], i < %d. Its pixels are at x[offs[%d*t+k]], or at zero", m*m, n*n),
-		"where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.")
+		fmt.Sprintf("where that is negative. scratch has room for %d floats. tiles and vecs must be positive.", 36*c.lanes))
 	Pragma("noescape")
 	offs, x, zero := Load(Param("offs"), GP64()), Load(Param("x"), GP64()), Load(Param("zero"), GP64())
 	scratch := Load(Param("scratch"), GP64())
@@ -156,7 +170,7 @@ func scatter(name, what string, n, m int, c *constants, f line) {
 	Label("vec")
 	LEAQ(Mem{Base: v, Index: off, Scale: 1}, out)
 	twice(n, c, f, scratch, func(i, j int) VecVirtual {
-		p, r := GP64(), YMM()
+		p, r := GP64(), vec()
 		MOVQ(table.Offset(8*(i*n+j)), p)
 		VMOVUPS(Mem{Base: p, Index: off, Scale: 1}, r)
 		return r
@@ -164,7 +178,7 @@ func scatter(name, what string, n, m int, c *constants, f line) {
 		VMOVUPS(r, Mem{Base: out})
 		ADDQ(plane, out)
 	})
-	ADDQ(Imm(32), off)
+	ADDQ(Imm(uint64(4*c.lanes)), off)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
 	ADDQ(U32(4*n*n), offs)
@@ -179,9 +193,9 @@ func scatter(name, what string, n, m int, c *constants, f line) {
 // gather writes a transform from planes to places in an image.
 func gather(name, what string, n, m int, c *constants, f line) {
 	TEXT(name, NOSPLIT, "func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32, bias *float32, relu bool)")
-	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d planes, 8·vecs channels each, to %d pixels:", name, what, n, n, m*m),
+	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d planes, %d·vecs channels each, to %d pixels:", name, what, n, n, c.lanes, m*m),
 		fmt.Sprintf("pixel k of tile t to y[offs[%d*t+k]], or to sink where that is negative. Tile t is at", m*m),
-		fmt.Sprintf("m[t*row + i*plane], i < %d. scratch has room for 288 floats. tiles and vecs must be", n*n),
+		fmt.Sprintf("m[t*row + i*plane], i < %d. scratch has room for %d floats. tiles and vecs must be", n*n, 36*c.lanes),
 		"positive.",
 		"bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.")
 	Pragma("noescape")
@@ -210,7 +224,7 @@ func gather(name, what string, n, m int, c *constants, f line) {
 			}
 			MOVQ(col, p)
 		}
-		r := YMM()
+		r := vec()
 		VMOVUPS(Mem{Base: p}, r)
 		return r
 	}, func(i, j int, r VecVirtual) {
@@ -219,7 +233,7 @@ func gather(name, what string, n, m int, c *constants, f line) {
 		MOVQ(table.Offset(8*(i*m+j)), p)
 		VMOVUPS(r, Mem{Base: p, Index: off, Scale: 1})
 	})
-	ADDQ(Imm(32), off)
+	ADDQ(Imm(uint64(4*c.lanes)), off)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
 	ADDQ(Imm(uint64(4*m*m)), offs)
@@ -241,10 +255,23 @@ func epilogue(label string, off Register, r VecVirtual) {
 	relu := Load(Param("relu"), GP8())
 	TESTB(relu, relu)
 	JZ(LabelRef("store" + label))
+	rectify(r)
+	Label("store" + label)
+}
+
+// rectify takes what is ≤ 0 to 0, and leaves NaN.
+func rectify(r VecVirtual) {
+	if r.Size() == 64 {
+		const notLessOrEqual = 6 // true for NaN
+		zero, k := ZMM(), K()
+		VPXORD(zero, zero, zero)
+		VCMPPS(Imm(notLessOrEqual), zero, r, k)
+		VMOVAPS_Z(r, k, r)
+		return
+	}
 	const lessOrEqual = 2 // false for NaN
 	zero, mask := YMM(), YMM()
 	VXORPS(zero, zero, zero)
 	VCMPPS(Imm(lessOrEqual), zero, r, mask)
 	VANDNPS(r, mask, r)
-	Label("store" + label)
 }
