@@ -33,6 +33,8 @@ func tiles(t *job) {
 	t.tiles = len(t.at) / t.rows
 	switch {
 	case t.tiles == 0:
+	case wide && t.rows == tileRows && t.panels == 1:
+		inPairs(t)
 	case wide:
 		wideTiles[t.rows/tileRows][t.panels-1](&t.tiles, &zeros[0])
 	case fused:
@@ -41,6 +43,21 @@ func tiles(t *job) {
 		}
 	default:
 		tilesGo(t)
+	}
+}
+
+// inPairs does tiles of 6 rows in one panel two by two, and then the last one.
+func inPairs(t *job) {
+	n := t.tiles
+	if t.tiles /= 2; t.tiles > 0 {
+		wideTiles12x1(&t.tiles, &zeros[0])
+	}
+	if n%2 == 1 {
+		at, ct := t.at, t.ct
+		last := (n - 1) * tileRows
+		t.tiles, t.at, t.ct = 1, at[last:], ct[last:]
+		wideTiles6x1(&t.tiles, &zeros[0])
+		t.at, t.ct = at, ct
 	}
 }
 

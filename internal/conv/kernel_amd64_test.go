@@ -118,7 +118,7 @@ func TestTilesAreAsSpecified(t *testing.T) {
 		if r.IntN(4) == 0 {
 			j.a[r.IntN(len(j.a))] = float32(math.NaN())
 		}
-		tiles0 := 1 + r.IntN(3)
+		tiles0 := 1 + r.IntN(6)
 		j.pc = tileCols
 		width := j.panels * tileCols
 		if r.IntN(2) == 0 {

@@ -76,6 +76,12 @@ func wideTiles4x3(job *int, zero *float32)
 //go:noescape
 func wideTiles4x4(job *int, zero *float32)
 
+// wideTiles12x1 is tilesGo for pairs of tiles of 6 rows in 1 panel, whose number is in the field for that of tiles, with fused multiply-adds.
+// Its argument job points to the first field of a job, of at least one tile, segment and repetition.
+//
+//go:noescape
+func wideTiles12x1(job *int, zero *float32)
+
 // copySixteens copies 16 channels of n pixels, channels apart, to a dense dst. n must
 // be positive.
 //

@@ -17,6 +17,7 @@ func main() {
 			wide(rows, panels+1)
 		}
 	}
+	wide(12, 1)
 	copies()
 	interleave16()
 	winograd()

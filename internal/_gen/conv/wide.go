@@ -30,17 +30,24 @@ const (
 )
 
 // wide writes the AVX-512 kernel of tiles of rows×16 in some neighbouring
-// panels: a register for each row of each panel, one for each panel's part of B,
+// panels; 12 rows are two tiles at once, as the six sums of one would wait for each
+// other: a register for each row of each panel, one for each panel's part of B,
 // and the rest for values of A. Broadcasts go by a register: as operands of the
 // multiplications they would take a port that the processor lacks.
 func wide(rows, panels int) {
 	name := fmt.Sprintf("wideTiles%dx%d", rows, panels)
 	TEXT(name, NOSPLIT, "func(job *int, zero *float32)")
-	Doc(fmt.Sprintf("%s is tilesGo for tiles of %d rows in %d panels, with fused multiply-adds.", name, rows, panels),
+	what := fmt.Sprintf("tiles of %d rows in %d panels", rows, panels)
+	if rows == 12 {
+		what = "pairs of tiles of 6 rows in 1 panel, whose number is in the field for that of tiles"
+	}
+	Doc(fmt.Sprintf("%s is tilesGo for %s, with fused multiply-adds.", name, what),
 		"Its argument job points to the first field of a job, of at least one tile, segment and repetition.")
 	Pragma("noescape")
 	job := Load(Param("job"), GP64())
 	field := func(offset int) Mem { return Mem{Base: job, Disp: offset} }
+	// Twelve rows leave so few registers that the loop does without what it can.
+	tight := rows == 12
 	// local is a copy of a field on the stack, in bytes if it counts floats.
 	local := func(offset int, floats bool) Mem {
 		m, t := AllocLocal(8), GP64()
@@ -56,13 +63,18 @@ func wide(rows, panels int) {
 	Load(Param("zero"), t)
 	MOVQ(t, zero)
 	tiles, at, ct := local(jobTiles, false), local(jobAt, false), local(jobCt, false)
-	sb, arep, brep := local(jobSB, true), local(jobARep, true), local(jobBRep, true)
-	// A and B of this repetition, and repetitions, segments and steps to go.
-	curA, curB, reps, seg, segs := AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8)
+	sa, sb, arep, brep := local(jobSA, true), local(jobSB, true), local(jobARep, true), local(jobBRep, true)
+	// A and B of this repetition, repetitions and segments to go, and where a
+	// segment's part of B ends.
+	curA, curB, reps, seg, segs, end := AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8)
 	// stride is a field in bytes, and its triple if that many panels need it.
 	stride := func(offset int) (one, three GPVirtual) {
+		if panels == 1 {
+			return
+		}
 		one = GP64()
-		MOVQ(field(offset), one)
+		Load(Param("job"), one)
+		MOVQ(Mem{Base: one, Disp: offset}, one)
 		SHLQ(Imm(2), one)
 		if panels > 3 {
 			three = GP64()
@@ -100,7 +112,8 @@ func wide(rows, panels int) {
 	rowsOf := func() (one, three GPVirtual) {
 		list, c := GP64(), GP64()
 		MOVQ(ct, list)
-		MOVQ(field(jobC), c)
+		Load(Param("job"), c)
+		MOVQ(Mem{Base: c, Disp: jobC}, c)
 		for i := range row {
 			MOVLQSX(Mem{Base: list, Disp: 4 * i}, row[i])
 			LEAQ(Mem{Base: c, Index: row[i], Scale: 4}, row[i])
@@ -126,6 +139,7 @@ func wide(rows, panels int) {
 			VPXORD(x, x, x)
 		}
 	}
+	Load(Param("job"), job)
 	for _, m := range []struct {
 		from int
 		to   Mem
@@ -135,44 +149,56 @@ func wide(rows, panels int) {
 	}
 
 	Label("rep")
+	Load(Param("job"), job)
 	MOVQ(field(jobSegs), t)
 	MOVQ(t, seg)
 	MOVQ(field(jobSegs+8), t)
 	MOVQ(t, segs)
 
 	Label("segment")
-	s, base, mask, none, list := GP64(), GP64(), GP64(), GP64(), GP64()
+	s, base, list := GP64(), GP64(), GP64()
 	MOVQ(seg, s)
-	MOVLQSX(Mem{Base: s}, t)
-	MOVQ(curA, base)
-	LEAQ(Mem{Base: base, Index: t, Scale: 4}, base)
-	MOVLQSX(Mem{Base: s, Disp: 12}, mask)
-	MOVQ(zero, none)
+	MOVLQSX(Mem{Base: s}, base)
+	SHLQ(Imm(2), base)
+	ADDQ(curA, base)
 	MOVQ(at, list)
+	var mask, none Op = Mem{Base: s, Disp: 12}, zero
+	if !tight {
+		mask, none = GP32(), GP64()
+		MOVL(Mem{Base: s, Disp: 12}, mask)
+		MOVQ(zero, none)
+	}
 	for i := range row {
 		MOVLQSX(Mem{Base: list, Disp: 4 * i}, row[i])
 		LEAQ(Mem{Base: base, Index: row[i], Scale: 4}, row[i])
-		BTQ(Imm(uint64(i)), mask)
+		BTL(Imm(uint64(i%6)), mask)
 		CMOVQCC(none, row[i])
 	}
-	pb, n, off := GP64(), GP64(), GP64()
-	MOVLQSX(Mem{Base: s, Disp: 4}, t)
-	MOVQ(curB, pb)
-	LEAQ(Mem{Base: pb, Index: t, Scale: 4}, pb)
+	pb, off, n := GP64(), GP64(), GP64()
+	MOVLQSX(Mem{Base: s, Disp: 4}, pb)
+	SHLQ(Imm(2), pb)
+	ADDQ(curB, pb)
 	MOVLQSX(Mem{Base: s, Disp: 8}, n)
 	ADDQ(Imm(16), seg)
-	sa := GP64()
-	MOVQ(field(jobSA), sa)
-	SHLQ(Imm(2), sa)
+	stepA, stepB := Op(sa), Op(sb)
+	if tight {
+		IMULQ(sb, n)
+		ADDQ(pb, n)
+		MOVQ(n, end)
+		CMPQ(pb, n)
+	} else {
+		stepA, stepB = GP64(), GP64()
+		MOVQ(sa, stepA)
+		MOVQ(sb, stepB)
+		TESTQ(n, n)
+	}
+	JEQ(LabelRef("next"))
 	one, three := stride(jobPB)
 	XORQ(off, off)
-	TESTQ(n, n)
-	JZ(LabelRef("next"))
 	Label("loop")
 	for p := range b {
 		VMOVUPS(panel(pb, p, one, three), b[p])
 	}
-	ADDQ(sb, pb)
 	for i := range rows {
 		v := ai[i%len(ai)]
 		VBROADCASTSS(Mem{Base: row[i], Index: off, Scale: 1}, v)
@@ -180,9 +206,14 @@ func wide(rows, panels int) {
 			VFMADD231PS(b[p], v, acc[i][p])
 		}
 	}
-	ADDQ(sa, off)
-	DECQ(n)
-	JNZ(LabelRef("loop"))
+	ADDQ(stepB, pb)
+	ADDQ(stepA, off)
+	if tight {
+		CMPQ(pb, end)
+	} else {
+		DECQ(n)
+	}
+	JNE(LabelRef("loop"))
 	Label("next")
 	DECQ(segs)
 	JNZ(LabelRef("segment"))
@@ -195,6 +226,7 @@ func wide(rows, panels int) {
 	JNZ(LabelRef("rep"))
 
 	one, three = rowsOf()
+	Load(Param("job"), job)
 	flag := GP8()
 	// All of C is read before any is written: rows may be the same.
 	MOVB(field(jobAdd), flag)
