@@ -130,6 +130,30 @@ func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, s *S
 	}
 }
 
+// gradientsIn transforms gradients of outputs: see scatterGo.
+func gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, s *Space) {
+	switch {
+	case wide && c%16 == 0:
+		wideGradient(tiles, &offs[0], &dy[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
+	case fused:
+		winogradGradient(tiles, &offs[0], &dy[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
+	default:
+		scatterGo(gradientLine, 4, 6, tiles, offs, dy, v, plane, row, c)
+	}
+}
+
+// slopesOut makes gradients of weights: see gatherGo.
+func slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, s *Space) {
+	switch {
+	case wide && c%16 == 0:
+		wideSlope(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, c/16, &s.scratch[0])
+	case fused:
+		winogradSlope(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, c/8, &s.scratch[0])
+	default:
+		gatherGo(slopeLine, 6, 3, tiles, offs, dw, m, plane, row, c, nil, false)
+	}
+}
+
 // transpose writes dst[16l+o] = src[o·ld+l] for o < 16 and l below the multiple
 // of 8 it returns.
 func transpose(dst, src []float32, ld, n int) int {

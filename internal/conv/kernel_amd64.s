@@ -5241,6 +5241,702 @@ store33:
 	VZEROUPPER
 	RET
 
+// func winogradGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradGradient(SB), NOSPLIT, $128-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	MOVLQSX 16(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 32(SP)
+	MOVLQSX 20(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 40(SP)
+	MOVLQSX 24(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 48(SP)
+	MOVLQSX 28(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 56(SP)
+	MOVLQSX 32(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 64(SP)
+	MOVLQSX 36(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 72(SP)
+	MOVLQSX 40(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 80(SP)
+	MOVLQSX 44(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 88(SP)
+	MOVLQSX 48(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 96(SP)
+	MOVLQSX 52(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 104(SP)
+	MOVLQSX 56(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 112(SP)
+	MOVLQSX 60(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 120(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         32(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	MOVQ         64(SP), R12
+	VMOVUPS      (R12)(R9*1), Y2
+	MOVQ         96(SP), R12
+	VMOVUPS      (R12)(R9*1), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y6, 128(BX)
+	VMOVUPS      Y4, 256(BX)
+	VMOVUPS      Y2, 384(BX)
+	VMOVUPS      Y5, 512(BX)
+	VMOVUPS      Y3, 640(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         40(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	MOVQ         72(SP), R12
+	VMOVUPS      (R12)(R9*1), Y2
+	MOVQ         104(SP), R12
+	VMOVUPS      (R12)(R9*1), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y6, 160(BX)
+	VMOVUPS      Y4, 288(BX)
+	VMOVUPS      Y2, 416(BX)
+	VMOVUPS      Y5, 544(BX)
+	VMOVUPS      Y3, 672(BX)
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         48(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	MOVQ         80(SP), R12
+	VMOVUPS      (R12)(R9*1), Y2
+	MOVQ         112(SP), R12
+	VMOVUPS      (R12)(R9*1), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, 64(BX)
+	VMOVUPS      Y6, 192(BX)
+	VMOVUPS      Y4, 320(BX)
+	VMOVUPS      Y2, 448(BX)
+	VMOVUPS      Y5, 576(BX)
+	VMOVUPS      Y3, 704(BX)
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         56(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	MOVQ         88(SP), R12
+	VMOVUPS      (R12)(R9*1), Y2
+	MOVQ         120(SP), R12
+	VMOVUPS      (R12)(R9*1), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, 96(BX)
+	VMOVUPS      Y6, 224(BX)
+	VMOVUPS      Y4, 352(BX)
+	VMOVUPS      Y2, 480(BX)
+	VMOVUPS      Y5, 608(BX)
+	VMOVUPS      Y3, 736(BX)
+	VMOVUPS      (BX), Y0
+	VMOVUPS      32(BX), Y1
+	VMOVUPS      64(BX), Y2
+	VMOVUPS      96(BX), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      128(BX), Y0
+	VMOVUPS      160(BX), Y1
+	VMOVUPS      192(BX), Y2
+	VMOVUPS      224(BX), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      256(BX), Y0
+	VMOVUPS      288(BX), Y1
+	VMOVUPS      320(BX), Y2
+	VMOVUPS      352(BX), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      384(BX), Y0
+	VMOVUPS      416(BX), Y1
+	VMOVUPS      448(BX), Y2
+	VMOVUPS      480(BX), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      512(BX), Y0
+	VMOVUPS      544(BX), Y1
+	VMOVUPS      576(BX), Y2
+	VMOVUPS      608(BX), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      640(BX), Y0
+	VMOVUPS      672(BX), Y1
+	VMOVUPS      704(BX), Y2
+	VMOVUPS      736(BX), Y3
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
+	VMOVAPS      Y1, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
+	VMOVAPS      Y0, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000040, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradSlope(SB), NOSPLIT, $72-72
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	MOVLQSX 16(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 32(SP)
+	MOVLQSX 20(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 40(SP)
+	MOVLQSX 24(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 48(SP)
+	MOVLQSX 28(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 56(SP)
+	MOVLQSX 32(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 64(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y1, 192(BX)
+	VMOVUPS     Y5, 384(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 32(BX)
+	VMOVUPS     Y1, 224(BX)
+	VMOVUPS     Y5, 416(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 64(BX)
+	VMOVUPS     Y1, 256(BX)
+	VMOVUPS     Y5, 448(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 96(BX)
+	VMOVUPS     Y1, 288(BX)
+	VMOVUPS     Y5, 480(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 128(BX)
+	VMOVUPS     Y1, 320(BX)
+	VMOVUPS     Y5, 512(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 160(BX)
+	VMOVUPS     Y1, 352(BX)
+	VMOVUPS     Y5, 544(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMOVUPS     160(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	MOVQ        (SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        8(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        16(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     192(BX), Y0
+	VMOVUPS     224(BX), Y1
+	VMOVUPS     256(BX), Y2
+	VMOVUPS     288(BX), Y3
+	VMOVUPS     320(BX), Y4
+	VMOVUPS     352(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	MOVQ        24(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        32(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        40(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     384(BX), Y0
+	VMOVUPS     416(BX), Y1
+	VMOVUPS     448(BX), Y2
+	VMOVUPS     480(BX), Y3
+	VMOVUPS     512(BX), Y4
+	VMOVUPS     544(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	MOVQ        48(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        56(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        64(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         vec
+	ADDQ        $0x24, AX
+	MOVQ        row+48(FP), R10
+	LEAQ        (R8)(R10*4), R8
+	DECQ        R9
+	JNZ         tile
+	VZEROUPPER
+	RET
+
 DATA wideConstants<>+0(SB)/4, $(2.640625)
 DATA wideConstants<>+4(SB)/4, $(2.640625)
 DATA wideConstants<>+8(SB)/4, $(2.640625)
@@ -7019,5 +7715,701 @@ store33:
 	LEAQ    (R8)(R10*4), R8
 	DECQ    R9
 	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func wideGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideGradient(SB), NOSPLIT, $128-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	MOVLQSX 16(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 32(SP)
+	MOVLQSX 20(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 40(SP)
+	MOVLQSX 24(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 48(SP)
+	MOVLQSX 28(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 56(SP)
+	MOVLQSX 32(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 64(SP)
+	MOVLQSX 36(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 72(SP)
+	MOVLQSX 40(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 80(SP)
+	MOVLQSX 44(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 88(SP)
+	MOVLQSX 48(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 96(SP)
+	MOVLQSX 52(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 104(SP)
+	MOVLQSX 56(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 112(SP)
+	MOVLQSX 60(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 120(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         32(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         64(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         96(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z6, 256(BX)
+	VMOVUPS      Z4, 512(BX)
+	VMOVUPS      Z2, 768(BX)
+	VMOVUPS      Z5, 1024(BX)
+	VMOVUPS      Z3, 1280(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         40(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         72(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         104(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, 64(BX)
+	VMOVUPS      Z6, 320(BX)
+	VMOVUPS      Z4, 576(BX)
+	VMOVUPS      Z2, 832(BX)
+	VMOVUPS      Z5, 1088(BX)
+	VMOVUPS      Z3, 1344(BX)
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         48(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         80(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         112(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, 128(BX)
+	VMOVUPS      Z6, 384(BX)
+	VMOVUPS      Z4, 640(BX)
+	VMOVUPS      Z2, 896(BX)
+	VMOVUPS      Z5, 1152(BX)
+	VMOVUPS      Z3, 1408(BX)
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         56(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	MOVQ         88(SP), R12
+	VMOVUPS      (R12)(R9*1), Z2
+	MOVQ         120(SP), R12
+	VMOVUPS      (R12)(R9*1), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, 192(BX)
+	VMOVUPS      Z6, 448(BX)
+	VMOVUPS      Z4, 704(BX)
+	VMOVUPS      Z2, 960(BX)
+	VMOVUPS      Z5, 1216(BX)
+	VMOVUPS      Z3, 1472(BX)
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVUPS      128(BX), Z2
+	VMOVUPS      192(BX), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      256(BX), Z0
+	VMOVUPS      320(BX), Z1
+	VMOVUPS      384(BX), Z2
+	VMOVUPS      448(BX), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      512(BX), Z0
+	VMOVUPS      576(BX), Z1
+	VMOVUPS      640(BX), Z2
+	VMOVUPS      704(BX), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      768(BX), Z0
+	VMOVUPS      832(BX), Z1
+	VMOVUPS      896(BX), Z2
+	VMOVUPS      960(BX), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      1024(BX), Z0
+	VMOVUPS      1088(BX), Z1
+	VMOVUPS      1152(BX), Z2
+	VMOVUPS      1216(BX), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      1280(BX), Z0
+	VMOVUPS      1344(BX), Z1
+	VMOVUPS      1408(BX), Z2
+	VMOVUPS      1472(BX), Z3
+	VMOVAPS      Z0, Z4
+	VFMADD231PS  wideConstants<>+256(SB), Z2, Z4
+	VMOVAPS      Z1, Z5
+	VFMADD231PS  wideConstants<>+256(SB), Z3, Z5
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  wideConstants<>+192(SB), Z5, Z6
+	VFNMADD231PS wideConstants<>+192(SB), Z5, Z4
+	VMOVAPS      Z0, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z2, Z5
+	VFMADD231PS  wideConstants<>+128(SB), Z3, Z1
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z2
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x40, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000040, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func wideSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideSlope(SB), NOSPLIT, $72-72
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	MOVLQSX 16(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 32(SP)
+	MOVLQSX 20(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 40(SP)
+	MOVLQSX 24(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 48(SP)
+	MOVLQSX 28(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 56(SP)
+	MOVLQSX 32(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 64(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	VMOVUPS     Z0, (BX)
+	VMOVUPS     Z1, 384(BX)
+	VMOVUPS     Z5, 768(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	VMOVUPS     Z0, 64(BX)
+	VMOVUPS     Z1, 448(BX)
+	VMOVUPS     Z5, 832(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	VMOVUPS     Z0, 128(BX)
+	VMOVUPS     Z1, 512(BX)
+	VMOVUPS     Z5, 896(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	VMOVUPS     Z0, 192(BX)
+	VMOVUPS     Z1, 576(BX)
+	VMOVUPS     Z5, 960(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	VMOVUPS     Z0, 256(BX)
+	VMOVUPS     Z1, 640(BX)
+	VMOVUPS     Z5, 1024(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	VMOVUPS     Z0, 320(BX)
+	VMOVUPS     Z1, 704(BX)
+	VMOVUPS     Z5, 1088(BX)
+	VMOVUPS     (BX), Z0
+	VMOVUPS     64(BX), Z1
+	VMOVUPS     128(BX), Z2
+	VMOVUPS     192(BX), Z3
+	VMOVUPS     256(BX), Z4
+	VMOVUPS     320(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	MOVQ        (SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        8(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        16(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     384(BX), Z0
+	VMOVUPS     448(BX), Z1
+	VMOVUPS     512(BX), Z2
+	VMOVUPS     576(BX), Z3
+	VMOVUPS     640(BX), Z4
+	VMOVUPS     704(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	MOVQ        24(SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        32(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        40(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     768(BX), Z0
+	VMOVUPS     832(BX), Z1
+	VMOVUPS     896(BX), Z2
+	VMOVUPS     960(BX), Z3
+	VMOVUPS     1024(BX), Z4
+	VMOVUPS     1088(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z5
+	MOVQ        48(SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        56(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        64(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	ADDQ        $0x40, R10
+	DECQ        R11
+	JNZ         vec
+	ADDQ        $0x24, AX
+	MOVQ        row+48(FP), R10
+	LEAQ        (R8)(R10*4), R8
+	DECQ        R9
+	JNZ         tile
 	VZEROUPPER
 	RET

@@ -22,6 +22,14 @@ func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, _ *S
 	gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, c, bias, relu)
 }
 
+func gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, _ *Space) {
+	scatterGo(gradientLine, 4, 6, tiles, offs, dy, v, plane, row, c)
+}
+
+func slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, _ *Space) {
+	gatherGo(slopeLine, 6, 3, tiles, offs, dw, m, plane, row, c, nil, false)
+}
+
 // transpose has no fast form here: it does nothing and says so.
 func transpose(dst, src []float32, ld, n int) int { return 0 }
 

@@ -117,11 +117,25 @@ func winogradWeights(tiles int, offs *int32, x *float32, zero *float32, v *float
 // winogradOutput writes Aᵀ·m·A of tiles of 6×6 planes, 8·vecs channels each, to 16 pixels:
 // pixel k of tile t to y[offs[16*t+k]], or to sink where that is negative. Tile t is at
 // m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
-// positive.
-// bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
+// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
 //
 //go:noescape
 func winogradOutput(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+
+// winogradGradient writes A·d·Aᵀ of tiles of 4×4 pixels, 8·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[16*t+k]], or at zero
+// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func winogradGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// winogradSlope writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 9 pixels:
+// pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
+// positive.
+//
+//go:noescape
+func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
 
 // wideInput writes Bᵀ·d·B of tiles of 6×6 pixels, 16·vecs channels each, to 36 planes:
 // tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[36*t+k]], or at zero
@@ -140,8 +154,22 @@ func wideWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, 
 // wideOutput writes Aᵀ·m·A of tiles of 6×6 planes, 16·vecs channels each, to 16 pixels:
 // pixel k of tile t to y[offs[16*t+k]], or to sink where that is negative. Tile t is at
 // m[t*row + i*plane], i < 36. scratch has room for 576 floats. tiles and vecs must be
-// positive.
-// bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
+// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
 //
 //go:noescape
 func wideOutput(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+
+// wideGradient writes A·d·Aᵀ of tiles of 4×4 pixels, 16·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[16*t+k]], or at zero
+// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func wideGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// wideSlope writes Gᵀ·m·G of tiles of 6×6 planes, 16·vecs channels each, to 9 pixels:
+// pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 576 floats. tiles and vecs must be
+// positive.
+//
+//go:noescape
+func wideSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)

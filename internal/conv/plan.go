@@ -12,6 +12,7 @@ type Plan struct {
 	weights  *weights
 	// Where they are worth it they do the work of the plain ones, which are nil.
 	fastForward, fastBackward *winograd
+	fastWeights               *slopes
 }
 
 // fewChannels is where a tap of a single pixel is too short to be worth a
@@ -38,7 +39,9 @@ func New(g Geom, o Options) *Plan {
 	if p.fastBackward == nil {
 		p.backward = backwardTaps(g)
 	}
-	p.weights = newWeights(g)
+	if p.fastWeights = newSlopes(p.fastForward); p.fastWeights == nil {
+		p.weights = newWeights(g)
+	}
 	return p
 }
 

@@ -39,6 +39,19 @@ func weightLine(g *[6]float32) {
 	*g = [6]float32{1 / n0 * g[0], e + o, e - o, f + p, f - p, g[2]}
 }
 
+// gradientLine is A.
+func gradientLine(y *[6]float32) {
+	e, o := y[0]+pa2*y[2], y[1]+pa2*y[3]
+	f, p := y[0]+pb2*y[2], y[1]+pb2*y[3]
+	*y = [6]float32{y[0], e + pa*o, e - pa*o, f + pb*p, f - pb*p, y[3]}
+}
+
+// slopeLine is Gᵀ.
+func slopeLine(m *[6]float32) {
+	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
+	*m = [6]float32{1/n0*m[0] + 1/na*u + 1/nb*w, pa/na*v + pb/nb*z, m[5] + pa2/na*u + pb2/nb*w}
+}
+
 // twice applies f to the n columns of x and to the m rows of what comes out.
 func twice(f line, n, m int, x *[6][6]float32) {
 	var t [6]float32

@@ -90,6 +90,23 @@ func weights(c *constants, g []VecVirtual) []VecVirtual {
 	return []VecVirtual{times(c.get(1/n0), g[0]), r1, r2, r3, r4, g[2]}
 }
 
+// gradients is A, 4 → 6.
+func gradients(c *constants, y []VecVirtual) []VecVirtual {
+	r1, r2 := pair(plus(copyOf(y[0]), c.get(a2), y[2]), c.get(a), plus(copyOf(y[1]), c.get(a2), y[3]))
+	r3, r4 := pair(plus(copyOf(y[0]), c.get(b2), y[2]), c.get(b), plus(y[1], c.get(b2), y[3]))
+	return []VecVirtual{y[0], r1, r2, r3, r4, y[3]}
+}
+
+// slopes is Gᵀ, 6 → 3.
+func slopes(c *constants, m []VecVirtual) []VecVirtual {
+	u, v := add(m[1], m[2]), sub(m[1], m[2])
+	w, z := add(m[3], m[4]), sub(m[3], m[4])
+	w0 := plus(plus(times(c.get(1/n0), m[0]), c.get(1/na), u), c.get(1/nb), w)
+	w1 := plus(times(c.get(a/na), v), c.get(b/nb), z)
+	w2 := plus(plus(m[5], c.get(a2/na), u), c.get(b2/nb), w)
+	return []VecVirtual{w0, w1, w2}
+}
+
 // winograd writes the transforms of both dimensions, eight or sixteen channels at a
 // time.
 func winograd() {
@@ -104,7 +121,9 @@ func winograd() {
 func transforms(prefix string, c *constants) {
 	scatter(prefix+"Input", "Bᵀ·d·B", 6, 6, c, inputs)
 	scatter(prefix+"Weights", "G·d·Gᵀ", 3, 6, c, weights)
-	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, c, outputs)
+	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, true, c, outputs)
+	scatter(prefix+"Gradient", "A·d·Aᵀ", 4, 6, c, gradients)
+	gather(prefix+"Slope", "Gᵀ·m·G", 6, 3, false, c, slopes)
 }
 
 // pointers fills a table on the stack with base + 4·offset, or other where the
@@ -191,13 +210,16 @@ func scatter(name, what string, n, m int, c *constants, f line) {
 }
 
 // gather writes a transform from planes to places in an image.
-func gather(name, what string, n, m int, c *constants, f line) {
-	TEXT(name, NOSPLIT, "func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32, bias *float32, relu bool)")
+func gather(name, what string, n, m int, biased bool, c *constants, f line) {
+	more, doc := "", ""
+	if biased {
+		more, doc = ", bias *float32, relu bool", " bias, unless nil, is added, and with relu what is ≤ 0 becomes 0."
+	}
+	TEXT(name, NOSPLIT, "func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32"+more+")")
 	Doc(fmt.Sprintf("%s writes %s of tiles of %d×%d planes, %d·vecs channels each, to %d pixels:", name, what, n, n, c.lanes, m*m),
 		fmt.Sprintf("pixel k of tile t to y[offs[%d*t+k]], or to sink where that is negative. Tile t is at", m*m),
 		fmt.Sprintf("m[t*row + i*plane], i < %d. scratch has room for %d floats. tiles and vecs must be", n*n, 36*c.lanes),
-		"positive.",
-		"bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.")
+		"positive."+doc)
 	Pragma("noescape")
 	offs, y, sink := Load(Param("offs"), GP64()), Load(Param("y"), GP64()), Load(Param("sink"), GP64())
 	scratch := Load(Param("scratch"), GP64())
@@ -228,7 +250,9 @@ func gather(name, what string, n, m int, c *constants, f line) {
 		VMOVUPS(Mem{Base: p}, r)
 		return r
 	}, func(i, j int, r VecVirtual) {
-		epilogue(fmt.Sprintf("%d%d", i, j), off, r)
+		if biased {
+			epilogue(fmt.Sprintf("%d%d", i, j), off, r)
+		}
 		p := GP64()
 		MOVQ(table.Offset(8*(i*m+j)), p)
 		VMOVUPS(r, Mem{Base: p, Index: off, Scale: 1})
