@@ -28,7 +28,7 @@ type slopes struct {
 
 const (
 	// Of larger weights the sums take more memory than the products save time.
-	slopeWeights = 128 * 128
+	slopeWeights = 256 * 256
 	// slopeBlock is about how many output channels are done together.
 	slopeBlock = 64
 	// A chunk has about so many floats of both sides a plane, and at most so many
