@@ -431,7 +431,7 @@ func TestStopEndsAllRuns(t *testing.T) {
 // running.
 func TestJoinHeedsAStopWhileItWaits(t *testing.T) {
 	run, dir := mustRuns(t, small, "net=grpc", "mode=reduce")[0], t.TempDir()
-	o := JoinOptions{Identity: Who{Rank: 0, World: 3, Coordinator: "127.0.0.1:0"}, Token: "secret", Timeout: time.Hour, Stopping: stopAfter(2)}
+	o := JoinOptions{Identity: Who{Rank: 0, World: 3, Coordinator: "127.0.0.1:0"}, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Timeout: time.Hour, Stopping: stopAfter(2)}
 	_, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Lead: &o})
 	if !errors.Is(err, ErrStopped) {
 		t.Errorf("the coordinator ends with %v", err)
@@ -446,7 +446,7 @@ func TestJoinHeedsAStopWhileItWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	o = JoinOptions{Identity: Who{Rank: 1, World: 3, Coordinator: l.Addr().String()}, Token: "secret", Timeout: time.Hour, Stopping: stopAfter(2)}
+	o = JoinOptions{Identity: Who{Rank: 1, World: 3, Coordinator: l.Addr().String()}, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Timeout: time.Hour, Stopping: stopAfter(2)}
 	if err := Join(t.Context(), run.Config, o); !errors.Is(err, ErrStopped) {
 		t.Errorf("a rank that joins ends with %v", err)
 	}

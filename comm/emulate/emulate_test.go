@@ -39,7 +39,7 @@ func TestProcesses(t *testing.T) {
 		nets := make([]*grpcnet.Net, len(ps))
 		coordinator := ""
 		for r := range ps {
-			n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(ps), Coordinator: coordinator, Token: "secret", Run: 1})
+			n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(ps), Coordinator: coordinator, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Run: 1})
 			if err != nil {
 				return err
 			}

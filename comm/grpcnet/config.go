@@ -55,15 +55,21 @@ type Config struct {
 	// Coordinator is the address of the coordinating process. Empty: this
 	// process is the coordinator.
 	Coordinator string
-	// Listen is the address to listen on. Default 127.0.0.1:0.
+	// Listen is the address to listen on. Default: any free port of loopback, or
+	// where the coordinator is on another address, of the address from which this
+	// process reaches it.
 	Listen string
-	// Advertise is the address the others reach this process at. Default: the
-	// listener's, with an unspecified host replaced by the one the others see.
+	// Advertise is the address the others reach this process at, as host:port or as
+	// a host alone, with the listener's port. Default: the listener's address, its
+	// host replaced by the one that the coordinator sees where it is unspecified or
+	// followed from the coordinator's.
 	Advertise string
 	// Identity is compared field by field when a process joins.
 	Identity []Field
-	// Token is the secret of the run. Who does not know it can neither join nor
-	// link. It never travels: both sides prove that they know it.
+	// Token is the secret of the run, see CheckToken. Who does not know it can
+	// neither join nor link. It never travels: both sides prove that they know it,
+	// who calls first. Beyond loopback the proof is a certificate derived from it, and
+	// TLS 1.3 hides all that is sent; on loopback a message authentication code.
 	Token string
 	// Run is the hash of the run's identity. It is compared when a process
 	// joins, and stamped on frames that name no run.
@@ -71,11 +77,12 @@ type Config struct {
 	// Incarnation of the ranks of this process: it rises when they restart. It
 	// is stamped on frames that name none.
 	Incarnation uint32
-	// TLS secures every connection, for both directions of dialling. TLS 1.3 is
-	// the least version; with ClientCAs set, client certificates are required
-	// unless ClientAuth says otherwise.
+	// TLS secures every connection instead, loopback too, for both directions of
+	// dialling. TLS 1.3 is the least version; with ClientCAs set, client certificates
+	// are required unless ClientAuth says otherwise. A certificate with URIs
+	// gradlab:rank/N is good for these ranks alone.
 	TLS *tls.Config
-	// Insecure permits plain text on addresses other than loopback.
+	// Insecure has all ranks speak plain text, on whatever addresses.
 	Insecure bool
 
 	// Links is what processes of one host move frames through; between hosts it
@@ -99,7 +106,9 @@ type Config struct {
 	// single larger frame passes.
 	QueueBytes int
 
-	checkAll bool // check bodies on every stream, as between hosts
+	checkAll bool          // check bodies on every stream, as between hosts
+	derived  *tls.Config   // from Token; nil without one
+	resolver *net.Resolver // of names to dial; nil: the system's
 
 	// Logf is told what an operator may want to know: refused joins, dead
 	// peers. Default: nobody.
@@ -135,8 +144,17 @@ func (c *Config) complete() error {
 		}
 		names[f.Name] = true
 	}
-	if c.Listen == "" {
+	if c.Listen == "" && (c.Coordinator == "" || OnLoopback(c.Coordinator)) {
 		c.Listen = "127.0.0.1:0"
+	}
+	if c.Token != "" {
+		err := CheckToken(c.Token)
+		if err == nil {
+			c.derived, err = derive(c.Token, c.Ranks)
+		}
+		if err != nil {
+			bad("%v", err)
+		}
 	}
 	for _, d := range []struct {
 		name string
@@ -190,11 +208,10 @@ func (c *Config) complete() error {
 // one machine crosses no wire: there a checksum would cost a sixth of all CPU time
 // and find what memory without error correction does to everything else, too.
 func (c *Config) checked(on *conn) bool {
-	if c.TLS != nil {
+	if on.private {
 		return false
 	}
-	a, ok := on.RemoteAddr().(*net.TCPAddr)
-	return c.checkAll || !ok || !a.IP.IsLoopback()
+	return c.checkAll || !isLoopback(on.RemoteAddr())
 }
 
 // hardened fills in what a tls.Config leaves open.

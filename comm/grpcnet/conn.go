@@ -19,6 +19,9 @@ type conn struct {
 	wrote   atomic.Uint64
 	read    atomic.Uint64
 	trusted atomic.Bool
+	private bool  // TLS protects it
+	named   bool  // the other end's certificate says which ranks it may be
+	ranks   []int // which
 	closed  chan struct{}
 }
 

@@ -78,6 +78,12 @@ func (r *run) link(ctx context.Context, p int) error {
 		return fmt.Errorf("grpcnet: linking with %s: %s", to.name(), status.Convert(err).Message())
 	}
 	d, err := r.dial(ctx, to.Addr, &framesDesc)
+	if err == nil {
+		if err = d.conn.mayBe(to.Ranks); err != nil {
+			d.close()
+			err = &RefusedError{By: thisProcess, Reason: fmt.Sprintf("%s: %v", to.name(), err)}
+		}
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -186,7 +192,6 @@ func (r *run) acceptLink(s grpc.ServerStream) error {
 		r.cfg.Logf("grpcnet: refused a link from %v: it does not know the run's secret", p.Addr)
 		return status.Error(codes.Unauthenticated, "not of this run")
 	}
-	c.trusted.Store(true)
 	l, reply := r.welcome(&q, s, c)
 	if reply.Refused != "" {
 		r.cfg.Logf("grpcnet: refused a link from %v: %s", p.Addr, reply.Refused)
@@ -210,6 +215,10 @@ func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, reply linkRep
 		reply.Refused = fmt.Sprintf("run %016x, this is %016x", q.Run, r.cfg.Run)
 	case q.Incarnation != r.table[q.From].Incarnation:
 		reply.Refused = fmt.Sprintf("incarnation %d, the run has %d", q.Incarnation, r.table[q.From].Incarnation)
+	default:
+		if err := c.mayBe(r.table[q.From].Ranks); err != nil {
+			reply.Refused = err.Error()
+		}
 	}
 	if reply.Refused != "" {
 		return nil, reply
@@ -238,11 +247,13 @@ func (r *run) register(l *link) (why string) {
 	return ""
 }
 
-// trust marks the connection from addr as proven.
-func (r *run) trust(addr net.Addr) {
-	if c := r.lis.find(addr); c != nil {
-		c.trusted.Store(true)
+// mayBe says whether who calls from addr may be these ranks.
+func (r *run) mayBe(addr net.Addr, ranks []int) error {
+	c := r.lis.find(addr)
+	if c == nil {
+		return errors.New("its connection is closed")
 	}
+	return c.mayBe(ranks)
 }
 
 // adopt takes over the result of the rendezvous.

@@ -24,12 +24,16 @@ func (d *dialed) close() {
 // dial opens a stream and waits for the server's headers: until they are there,
 // gRPC keeps every message for a retry. ctx bounds the opening only.
 func (r *run) dial(ctx context.Context, addr string, desc *grpc.StreamDesc) (*dialed, error) {
-	if err := r.cfg.safe("connect to", addr); err != nil {
-		return nil, err
+	if host, _, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host) != nil && !OnLoopback(addr) && r.cfg.TLS == nil && r.cfg.derived == nil && !r.cfg.Insecure {
+		return nil, r.cfg.plainText("connect to", addr)
 	}
+	sctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var last atomic.Pointer[conn]
-	dialer := &net.Dialer{Control: congestion}
-	cc, err := grpc.NewClient("passthrough:///"+addr, append(r.cfg.dialOptions(),
+	var final atomic.Pointer[error] // no other try could end otherwise
+	refused := func(_ net.Addr, err error) { final.Store(&err); cancel(err) }
+	dialer := &net.Dialer{Control: congestion, Resolver: r.cfg.resolver}
+	// A name is looked up at every try: one that is not known yet may be later.
+	cc, err := grpc.NewClient("passthrough:///"+addr, append(r.cfg.dialOptions(refused),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			raw, err := dialer.DialContext(ctx, "tcp", addr)
 			if err != nil {
@@ -40,9 +44,9 @@ func (r *run) dial(ctx context.Context, addr string, desc *grpc.StreamDesc) (*di
 			return c, nil
 		}))...)
 	if err != nil {
+		cancel(nil)
 		return nil, err
 	}
-	sctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	d := &dialed{cc: cc, cancel: cancel}
 	d.stream, err = cc.NewStream(sctx, desc, "/"+serviceName+"/"+desc.StreamName)
@@ -52,6 +56,9 @@ func (r *run) dial(ctx context.Context, addr string, desc *grpc.StreamDesc) (*di
 	if err != nil {
 		stop()
 		d.close()
+		if why := final.Load(); why != nil {
+			return nil, *why
+		}
 		return nil, err
 	}
 	d.conn = last.Load()

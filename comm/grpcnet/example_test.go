@@ -12,13 +12,14 @@ import (
 // Two processes of one run, here in one: the first coordinates, the second joins
 // it by address and has to know the run's secret.
 func Example() {
+	token := "0f1e2d3c4b5a69788796a5b4c3d2e1f0" // a random one, of at least 128 bits
 	id := []grpcnet.Field{{Name: "model", Value: "mlp"}}
-	lead, err := grpcnet.New(grpcnet.Config{Ranks: []int{0}, World: 2, Identity: id, Token: "secret"})
+	lead, err := grpcnet.New(grpcnet.Config{Ranks: []int{0}, World: 2, Identity: id, Token: token})
 	if err != nil {
 		panic(err)
 	}
 	defer lead.Close()
-	other, err := grpcnet.New(grpcnet.Config{Ranks: []int{1}, World: 2, Identity: id, Token: "secret", Coordinator: lead.Addr()})
+	other, err := grpcnet.New(grpcnet.Config{Ranks: []int{1}, World: 2, Identity: id, Token: token, Coordinator: lead.Addr()})
 	if err != nil {
 		panic(err)
 	}

@@ -59,7 +59,8 @@ func (r *run) join(ctx context.Context) (joinReply, error) {
 	reply, err := r.askToJoin(ctx)
 	var m *MismatchError
 	var ref *RefusedError
-	if err == nil || errors.As(err, &m) || errors.As(err, &ref) {
+	var addr *AddressError
+	if err == nil || errors.As(err, &m) || errors.As(err, &ref) || errors.As(err, &addr) {
 		return reply, err
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -72,11 +73,21 @@ func (r *run) join(ctx context.Context) (joinReply, error) {
 }
 
 func (r *run) askToJoin(ctx context.Context) (reply joinReply, err error) {
+	coordinator := "the coordinator at " + r.cfg.Coordinator
 	d, err := r.dial(ctx, r.cfg.Coordinator, &joinDesc)
+	var ref *RefusedError
+	if errors.As(err, &ref) && ref.By != thisProcess {
+		ref.By = coordinator
+	}
 	if err != nil {
 		return reply, err
 	}
 	defer d.close()
+	if r.lis == nil {
+		if err := r.listenNear(d.conn); err != nil {
+			return reply, err
+		}
+	}
 	var c challenge
 	if err := recvJSON(d.stream, &c); err != nil {
 		return reply, err
@@ -98,32 +109,47 @@ func (r *run) askToJoin(ctx context.Context) (reply joinReply, err error) {
 		return reply, err
 	}
 	if err := m.open([]byte(r.cfg.Token), "joined", q.Nonce, &reply); err != nil {
-		return joinReply{}, &RefusedError{By: "the coordinator at " + r.cfg.Coordinator, Reason: "wrong token: it and this process do not share the run's secret"}
+		return joinReply{}, &RefusedError{By: coordinator, Reason: wrongToken}
 	}
 	switch {
 	case len(reply.Fields) > 0:
 		return reply, &MismatchError{Ranks: r.cfg.Ranks, Fields: reply.Fields}
 	case reply.Refused != "":
-		return reply, &RefusedError{By: "the coordinator at " + r.cfg.Coordinator, Reason: reply.Refused}
+		return reply, &RefusedError{By: coordinator, Reason: reply.Refused}
 	}
 	host, _, _ := net.SplitHostPort(r.cfg.Coordinator)
+	far := !isLoopback(d.conn.RemoteAddr())
 	for i := range reply.Table {
-		reply.Table[i].Addr = reachable(reply.Table[i].Addr, host)
+		reply.Table[i].Addr = reachable(reply.Table[i].Addr, host, far)
 	}
 	return reply, nil
+}
+
+// listenNear begins to listen at the address by which a connection leaves. The
+// coordinator tells the others under which one it sees this process.
+func (r *run) listenNear(c *conn) error {
+	l, err := r.cfg.bind(near(c))
+	if err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	r.addr = r.cfg.advertised(net.JoinHostPort("", port))
+	r.listen(l)
+	return nil
 }
 
 func protocolMismatch(ranks []int, coordinator, joiner int) *MismatchError {
 	return &MismatchError{Ranks: ranks, Fields: []Difference{{"protocol version", fmt.Sprint(coordinator), fmt.Sprint(joiner)}}}
 }
 
-// reachable replaces an unspecified host by the one the process was seen at.
-func reachable(addr, seen string) string {
+// reachable replaces an unspecified host by the one the process was seen at. far: it
+// was seen from another address than loopback, so that loopback is not its own.
+func reachable(addr, seen string, far bool) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return addr
 	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+	if ip := net.ParseIP(host); host == "" || ip != nil && (ip.IsUnspecified() || far && ip.IsLoopback()) {
 		return net.JoinHostPort(seen, port)
 	}
 	return addr

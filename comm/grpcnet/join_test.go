@@ -56,7 +56,7 @@ func refusal(t *testing.T, err error, want string) {
 func TestF19WrongToken(t *testing.T) {
 	errs := together(context.Background(), all(2, func(ctx context.Context, h comm.Host) error { return h.Sleep(ctx, 300*time.Millisecond) }), [][]int{{0}, {1}, {1}}, func(i int, c *Config) {
 		if i == 1 {
-			c.Token = "guess"
+			c.Token = otherToken
 		}
 	})
 	refusal(t, errs[1], "wrong token")

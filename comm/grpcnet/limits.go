@@ -1,12 +1,11 @@
 package grpcnet
 
 import (
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 )
@@ -27,8 +26,9 @@ const (
 	maxPending  = 32 // connections that have not proven themselves, plus two a rank
 )
 
-func (c *Config) serverOptions() []grpc.ServerOption {
-	o := []grpc.ServerOption{
+func (c *Config) serverOptions(refused func(net.Addr, error)) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(c.guard(refused)),
 		grpc.ForceServerCodecV2(rawCodec{}),
 		experimental.BufferPool(recvPool),
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -47,19 +47,11 @@ func (c *Config) serverOptions() []grpc.ServerOption {
 			Time:              max(serverPing, c.Lease), Timeout: max(pingTimeout, c.Lease/2),
 		}),
 	}
-	if c.TLS != nil {
-		o = append(o, grpc.Creds(credentials.NewTLS(c.TLS)))
-	}
-	return o
 }
 
-func (c *Config) dialOptions() []grpc.DialOption {
-	creds := insecure.NewCredentials()
-	if c.TLS != nil {
-		creds = credentials.NewTLS(c.TLS)
-	}
+func (c *Config) dialOptions(refused func(net.Addr, error)) []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(creds),
+		grpc.WithTransportCredentials(c.guard(refused)),
 		experimental.WithBufferPool(recvPool),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.WaitForReady(true),
 			grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),

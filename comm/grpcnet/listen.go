@@ -4,34 +4,71 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 
 	"github.com/gradlab/gradlab/comm"
 )
 
-// bind listens where the configuration says, if that is safe.
-func (c *Config) bind() (net.Listener, error) {
-	if err := c.safe("listen on", c.Listen); err != nil {
-		return nil, err
+// bind listens at an address, if that is safe.
+func (c *Config) bind(addr string) (net.Listener, error) {
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, &AddressError{Addr: addr, Err: fmt.Errorf("cannot listen on %q: %w", addr, err)}
+	}
+	if !a.IP.IsLoopback() && c.TLS == nil && c.derived == nil && !c.Insecure {
+		return nil, c.plainText("listen on", addr)
 	}
 	lc := net.ListenConfig{Control: congestion}
-	l, err := lc.Listen(context.Background(), "tcp", c.Listen)
+	l, err := lc.Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, &AddressError{Addr: c.Listen, Err: fmt.Errorf("cannot listen on %s: %w", c.Listen, err)}
+		return nil, &AddressError{Addr: addr, Err: fmt.Errorf("cannot listen on %s: %w", addr, err)}
 	}
 	return l, nil
 }
 
-// safe refuses plain text beyond the own machine.
-func (c *Config) safe(verb, addr string) error {
-	a, err := net.ResolveTCPAddr("tcp", addr)
+// plainText refuses plain text beyond the own machine.
+func (c *Config) plainText(verb, addr string) error {
+	return &AddressError{Addr: addr, Unsafe: true, Err: fmt.Errorf("will not %s %s in plain text: it is not a loopback address, so anyone on the network could read and join; set Token or TLS, or Insecure if the network is trusted", verb, addr)}
+}
+
+// OnLoopback says of an address, host:port, that it is written as one of this
+// machine alone. Other names than localhost may lead here too, but elsewhere mean
+// this machine all the same.
+func OnLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return &AddressError{Addr: addr, Err: fmt.Errorf("cannot %s %q: %w", verb, addr, err)}
+		return false
 	}
-	if a.IP.IsLoopback() || c.TLS != nil || c.Insecure {
-		return nil
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// advertised is the address that the others are told, for a listener's.
+func (c *Config) advertised(listener string) string {
+	if c.Advertise == "" {
+		return listener
 	}
-	return &AddressError{Addr: addr, Unsafe: true, Err: fmt.Errorf("will not %s %s in plain text: it is not a loopback address, so anyone on the network could read and join; set TLS, or Insecure if the network is trusted", verb, addr)}
+	_, own, _ := net.SplitHostPort(listener)
+	host, port, err := net.SplitHostPort(c.Advertise)
+	if err != nil {
+		host, port = strings.Trim(c.Advertise, "[]"), "0"
+	}
+	if port == "0" || port == "" {
+		port = own
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// near is where to listen for a process that reaches the coordinator by c: any free
+// port of the same address. A name that leads to loopback here is one of this machine
+// elsewhere, so that is not enough.
+func near(c *conn) string {
+	a, ok := c.LocalAddr().(*net.TCPAddr)
+	if !ok || a.IP.IsLoopback() {
+		return ":0"
+	}
+	return (&net.TCPAddr{IP: a.IP, Zone: a.Zone}).String()
 }
 
 // listener wraps connections and keeps strangers few: beyond limit, the oldest

@@ -7,24 +7,25 @@ import (
 	"testing"
 )
 
-// P7: beyond the own machine there is no plain text, unless asked for.
+// P7: beyond the own machine there is no plain text, unless asked for: without a token
+// to make certificates of, no listening either.
 func TestNonLoopbackIsRefused(t *testing.T) {
 	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0"} {
 		c := quick(1, 0)
-		c.Listen = addr
+		c.Listen, c.Token = addr, ""
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "plain text") {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
 	c := quick(1, 0)
-	c.Listen, c.Insecure = "0.0.0.0:0", true
+	c.Listen, c.Insecure, c.Token = "0.0.0.0:0", true, ""
 	n, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Close()
 	c = quick(2, 1)
-	c.Coordinator = "192.0.2.1:7"
+	c.Coordinator, c.Token = "192.0.2.1:7", ""
 	n, err = New(c)
 	if err != nil {
 		t.Fatal(err)

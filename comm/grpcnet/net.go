@@ -2,6 +2,7 @@ package grpcnet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -29,41 +30,47 @@ var _ comm.Net = (*Net)(nil)
 var errEnded = errors.New("the net has ended")
 
 // New checks the configuration and listens, so that the address can be given to
-// other processes before Run waits for them.
+// other processes before Run waits for them. A process whose address follows from
+// the coordinator's listens when it has reached that one.
 func New(cfg Config) (*Net, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	l, err := cfg.bind()
+	n := &Net{cfg: cfg}
+	if cfg.Listen == "" {
+		return n, nil
+	}
+	l, err := cfg.bind(cfg.Listen)
 	if err != nil {
 		return nil, err
 	}
-	n := &Net{cfg: cfg, lis: l, addr: cfg.Advertise}
-	if n.addr == "" {
-		n.addr = l.Addr().String()
-	}
+	n.lis, n.addr = l, cfg.advertised(l.Addr().String())
 	return n, nil
 }
 
 // Addr is where other processes reach this one; for the coordinator, what they
-// need as Config.Coordinator.
+// need as Config.Coordinator. It is empty where it follows from the coordinator's.
 func (n *Net) Addr() string { return n.addr }
 
 // Close gives up the address of a net that is not run. Run closes it by itself.
 func (n *Net) Close() error {
 	n.used.Store(true)
+	if n.lis == nil {
+		return nil
+	}
 	return n.lis.Close()
 }
 
 // run is the state of one Run.
 type run struct {
-	cfg   *Config
-	addr  string
-	lis   *listener
-	wire  *comm.Traffic
-	hosts map[int]*host
-	meet  *rendezvous // of the coordinator
-	start time.Duration
+	cfg    *Config
+	addr   string
+	lis    *listener          // nil: this process does not listen yet
+	listen func(net.Listener) // begins to serve on it
+	wire   *comm.Traffic
+	hosts  map[int]*host
+	meet   *rendezvous // of the coordinator
+	start  time.Duration
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -79,12 +86,13 @@ type run struct {
 	links  []atomic.Pointer[link]
 	linked []chan struct{}
 
-	sums     sums
-	gone     []atomic.Pointer[goneRank]
-	lastGone atomic.Pointer[comm.PeerError]
-	fenceOne sync.Once
-	leaving  atomic.Bool
-	awakeAt  atomic.Int64 // when the watcher last looked, 0 without one
+	strangers strangers
+	sums      sums
+	gone      []atomic.Pointer[goneRank]
+	lastGone  atomic.Pointer[comm.PeerError]
+	fenceOne  sync.Once
+	leaving   atomic.Bool
+	awakeAt   atomic.Int64 // when the watcher last looked, 0 without one
 }
 
 // Run implements comm.Net for the ranks of this process: programs[i] runs as
@@ -93,7 +101,9 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	if n.used.Swap(true) {
 		return errors.New("grpcnet: a Net runs once")
 	}
-	defer n.lis.Close()
+	if n.lis != nil {
+		defer n.lis.Close()
+	}
 	if len(programs) != len(n.cfg.Ranks) {
 		return fmt.Errorf("grpcnet: %d programs for %d ranks", len(programs), len(n.cfg.Ranks))
 	}
@@ -104,13 +114,18 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 		r.hosts[rank] = newHost(r, rank)
 	}
 	r.wire = &r.hosts[n.cfg.Ranks[0]].traffic
-	r.lis = newListener(n.lis, r.wire, maxPending+2*n.cfg.World)
 	if n.cfg.Coordinator == "" {
 		r.meet = newRendezvous(&n.cfg, n.addr)
 	}
-	server := grpc.NewServer(n.cfg.serverOptions()...)
+	server := grpc.NewServer(n.cfg.serverOptions(r.turnedAway)...)
 	server.RegisterService(&service, r)
-	r.tasks.Go(func() { _ = server.Serve(r.lis) })
+	r.listen = func(l net.Listener) {
+		r.lis = newListener(l, r.wire, maxPending+2*n.cfg.World)
+		r.tasks.Go(func() { _ = server.Serve(r.lis) })
+	}
+	if n.lis != nil {
+		r.listen(n.lis)
+	}
 
 	err := r.begin()
 	if err == nil {
@@ -133,6 +148,22 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 // the coordinator; elsewhere it is what this process knows. A process that died
 // has told nobody: of it counts what the living got from it.
 func (n *Net) Carried() comm.Carried { return n.carried }
+
+// turnedAway tells of a caller that the guard did not let pass.
+func (r *run) turnedAway(who net.Addr, err error) {
+	n, tell := r.strangers.says()
+	if !tell {
+		return
+	}
+	why := err.Error()
+	if v := (*tls.CertificateVerificationError)(nil); errors.As(err, &v) && r.cfg.TLS == nil {
+		why = errProof.Error()
+	}
+	r.cfg.Logf("grpcnet: refused a connection from %v: %s (%d so far)", who, why, n)
+	if r.meet != nil {
+		r.meet.remember(who, why)
+	}
+}
 
 // begin waits for the others and links with them.
 func (r *run) begin() error {

@@ -14,13 +14,19 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
+// testToken is the secret of the runs of the tests, and otherToken that of another run.
+const (
+	testToken  = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+	otherToken = "00112233445566778899aabbccddeeff"
+)
+
 // testLinks is what the processes of a test move frames through.
 var testLinks = LinksGRPC
 
 // quick is a configuration with short timers.
 func quick(world int, ranks ...int) Config {
 	return Config{
-		World: world, Ranks: ranks, Run: 42, Token: "secret",
+		World: world, Ranks: ranks, Run: 42, Token: testToken,
 		Heartbeat: 50 * time.Millisecond, Lease: patience.Stretch(10 * time.Second),
 		JoinTimeout: patience.Stretch(5 * time.Second), ConnectTimeout: patience.Stretch(2 * time.Second), Deadline: patience.Stretch(20 * time.Second),
 		Identity: []Field{{"model", "mlp"}, {"seed", "1"}}, Links: testLinks,

@@ -119,9 +119,14 @@ func (v *rendezvous) missing() error {
 	return fmt.Errorf("%s", s)
 }
 
-// note keeps a refusal for the log and for the message of a timeout.
+// note tells a refusal.
 func (v *rendezvous) note(from net.Addr, why string) {
 	v.cfg.Logf("grpcnet: refused a process at %v: %s", from, why)
+	v.remember(from, why)
+}
+
+// remember keeps a refusal for the message of a timeout.
+func (v *rendezvous) remember(from net.Addr, why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.refused = append(v.refused, fmt.Sprintf("%v: %s", from, why))
@@ -199,14 +204,18 @@ func (r *run) acceptJoin(s grpc.ServerStream) error {
 	var q joinRequest
 	if err := m.open(key, "join", nonce, &q); err != nil {
 		v.note(from, err.Error())
-		// Sealed with what the asker does not know, so that it knows.
-		return sendSealed(s, key, "joined", nil, joinReply{Refused: err.Error()})
+		return status.Error(codes.Unauthenticated, err.Error()) // nothing that depends on the secret
 	}
-	r.trust(from)
 	if host, _, err := net.SplitHostPort(from.String()); err == nil {
-		q.Addr = reachable(q.Addr, host)
+		q.Addr = reachable(q.Addr, host, false)
 	}
-	who, reply := v.admit(&q)
+	var who *member
+	var reply joinReply
+	if err := r.mayBe(from, q.Ranks); err != nil {
+		reply.Refused = err.Error()
+	} else {
+		who, reply = v.admit(&q)
+	}
 	if who == nil {
 		v.note(from, reply.Refused)
 		return sendSealed(s, key, "joined", q.Nonce, reply)

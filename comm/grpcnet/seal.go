@@ -10,7 +10,7 @@ import (
 )
 
 // protocol is raised by every change that two versions could not talk over.
-const protocol = 3
+const protocol = 4
 
 // challenge is the first word of a server: prove yourself over this nonce.
 type challenge struct {
@@ -26,8 +26,11 @@ type sealed struct {
 	MAC      []byte `json:"mac"`
 }
 
+// nonceSize is that of a nonce, and of a proof.
+const nonceSize = 32
+
 func newNonce() []byte {
-	b := make([]byte, 32)
+	b := make([]byte, nonceSize)
 	_, _ = rand.Read(b) // never fails
 	return b
 }

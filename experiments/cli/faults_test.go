@@ -276,9 +276,12 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+// secret gives a rank the secret of its run.
+const secret = "GRADLAB_TOKEN=0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+
 // torchrun is the environment that torchrun and its like give a rank.
 func torchrun(rank, world, port int) []string {
-	return []string{fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", world), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), "GRADLAB_TOKEN=secret"}
+	return []string{fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", world), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), secret}
 }
 
 // Ranks started by somebody else find each other, and give the result of any
@@ -316,7 +319,7 @@ func TestStartedByFlags(t *testing.T) {
 	t.Parallel()
 	file, out, at := recipe(t, quick), t.TempDir(), fmt.Sprint("127.0.0.1:", freePort(t))
 	rank := func(n int) *program {
-		return start(t, []string{"GRADLAB_TOKEN=secret"}, "join", file, "mode=reduce", "--rank", fmt.Sprint(n), "--coordinator", at, "--out", out)
+		return start(t, []string{secret}, "join", file, "mode=reduce", "--rank", fmt.Sprint(n), "--coordinator", at, "--out", out)
 	}
 	for _, p := range []*program{rank(1), rank(0)} {
 		p.expect(0)
@@ -390,9 +393,9 @@ func TestCannotJoin(t *testing.T) {
 		t.Parallel()
 		port := freePort(t)
 		start(t, torchrun(0, 2, port), "join", file, "mode=reduce", "--out", t.TempDir())
-		other := start(t, append(torchrun(1, 2, port), "GRADLAB_TOKEN=guess"), "join", file, "mode=reduce")
+		other := start(t, append(torchrun(1, 2, port), "GRADLAB_TOKEN=00112233445566778899aabbccddeeff"), "join", file, "mode=reduce")
 		other.expect(3)
-		if !strings.Contains(other.err.String(), "token") || strings.Contains(other.err.String(), "guess") {
+		if !strings.Contains(other.err.String(), "token") || strings.Contains(other.err.String(), "00112233") {
 			t.Error(other.says())
 		}
 	})
@@ -442,7 +445,7 @@ func TestCannotJoin(t *testing.T) {
 	})
 	t.Run("rank beyond the world", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, []string{"GRADLAB_TOKEN=secret"}, "join", file, "mode=reduce", "--rank", "9", "--coordinator", "127.0.0.1:1")
+		p := start(t, []string{secret}, "join", file, "mode=reduce", "--rank", "9", "--coordinator", "127.0.0.1:1")
 		p.expect(2)
 	})
 }

@@ -25,7 +25,7 @@ type processes struct {
 func (p processes) Run(ctx context.Context, programs []comm.Program) error {
 	id := []grpcnet.Field{{Name: "test", Value: p.t.Name()}}
 	last := len(programs) - 1
-	lead, err := grpcnet.New(grpcnet.Config{Ranks: []int{last}, World: len(programs), Identity: id, Token: "secret", Run: 42})
+	lead, err := grpcnet.New(grpcnet.Config{Ranks: []int{last}, World: len(programs), Identity: id, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Run: 42})
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (p processes) Run(ctx context.Context, programs []comm.Program) error {
 		if programs[r], err = j.Program(r); err != nil {
 			return err
 		}
-		n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(programs), Coordinator: lead.Addr(), Identity: id, Token: "secret", Run: 42})
+		n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(programs), Coordinator: lead.Addr(), Identity: id, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Run: 42})
 		if err != nil {
 			return err
 		}
