@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"sync"
 	"time"
@@ -15,14 +16,20 @@ import (
 // JoinOptions says which rank of which run a process is.
 type JoinOptions struct {
 	Identity Who
-	Listen   string        // default 127.0.0.1:0, or the coordinator's address where this process leads
-	Token    string        // the run's secret
-	Insecure bool          // permits plain text beyond loopback
-	Timeout  time.Duration // of the wait for all ranks. Default a minute
-	Places   config.Places
-	Stopping func() bool
-	Launched bool // by a process that stops it: it waits for the others all the same
-	Logf     func(format string, args ...any)
+	// Listen is where this process listens. Default: where it reaches the coordinator
+	// from, any free port; where this process leads, the coordinator's address. Port 0
+	// is the coordinator's there.
+	Listen    string
+	Advertise string              // where the others reach this process, host or host:port; default: where it is seen
+	Token     string              // the run's secret, see grpcnet.CheckToken
+	TLS       *tls.Config         // certificates of files; nil: those that follow from Token, beyond loopback
+	Insecure  bool                // all ranks speak plain text
+	Timeout   time.Duration       // of the wait for all ranks. Default a minute
+	Getenv    func(string) string // looks up GOMAXPROCS; nil: it is not set
+	Places    config.Places
+	Stopping  func() bool
+	Launched  bool // by a process that stops it: it waits for the others all the same
+	Logf      func(format string, args ...any)
 }
 
 // Join runs one rank of a run whose observer is another process, the launcher.
@@ -46,7 +53,7 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	defer limitThreads(c.Threads)()
+	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
 	part := o.part(c, job, o.Identity.Rank)
 	part.Coordinator = o.Identity.Coordinator
 	net, err := grpcnet.New(part)
@@ -106,8 +113,15 @@ func (o *JoinOptions) whenAllHaveCome(ctx context.Context, net comm.Net, program
 // part is the net's part of this process.
 func (o *JoinOptions) part(c config.Config, j *train.Job, ranks ...int) grpcnet.Config {
 	p := part(c, j, o.Token, ranks...)
-	p.Listen, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Insecure, o.Timeout, o.Logf
+	p.Listen, p.Advertise, p.TLS, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Advertise, o.TLS, o.Insecure, o.Timeout, o.Logf
 	return p
+}
+
+func (o *JoinOptions) getenv(name string) string {
+	if o.Getenv == nil {
+		return ""
+	}
+	return o.Getenv(name)
 }
 
 // check compares what the launcher says with what the job needs.

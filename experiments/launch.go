@@ -142,10 +142,10 @@ func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Obser
 	if err != nil {
 		return err
 	}
-	defer limitThreads(c.Threads)()
+	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
 	part := o.part(c, job, 0, job.Observer())
-	if part.Listen == "" {
-		part.Listen = o.Identity.Coordinator
+	if part.Listen, err = leadAt(o.Listen, o.Identity.Coordinator); err != nil {
+		return err
 	}
 	net, err := grpcnet.New(part)
 	if err != nil {

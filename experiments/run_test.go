@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -338,9 +339,25 @@ func TestWhoami(t *testing.T) {
 		{name: "no rank at all", rank: -1, bad: "no rank"},
 		{name: "a rank that is none", rank: -1, env: map[string]string{"RANK": "one"}, bad: "RANK"},
 		{name: "a world that is none", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "0"}, bad: "WORLD_SIZE"},
-		{name: "Open MPI", rank: -1, at: "h:1", env: map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}, want: Who{Rank: 3, World: 4, Coordinator: "h:1", Source: "Open MPI's variables"}},
-		{name: "Slurm", rank: -1, env: map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "3", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "n[03-07,9],m1", "SLURM_JOB_ID": "41007"}, want: Who{World: 3, Coordinator: "n03:21007", Lead: true, Source: "Slurm's variables"}},
-		{name: "Slurm, several names", rank: -1, env: map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a,b[1-2]", "SLURM_JOB_ID": "1"}, want: Who{Rank: 1, World: 2, Coordinator: "a:20001", Source: "Slurm's variables"}},
+		{name: "Open MPI", rank: -1, at: "h:1", env: map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}, want: Who{Rank: 3, World: 4, Coordinator: "h:1", Source: "Open MPI's variables", Binds: true}},
+		{name: "Slurm", rank: -1, env: map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "3", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "n[03-07,9],m1", "SLURM_JOB_ID": "41007"}, want: Who{World: 3, Coordinator: "n03:21007", Lead: true, Source: "Slurm's variables", Binds: true}},
+		{name: "Slurm, several names", rank: -1, env: map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a,b[1-2]", "SLURM_JOB_ID": "1"}, want: Who{Rank: 1, World: 2, Coordinator: "a:20001", Source: "Slurm's variables", Binds: true}},
+		{name: "another step of the same job", rank: -1, env: map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "3", "SLURM_STEP_NODELIST": "a", "SLURM_JOB_ID": "1"}, want: Who{Rank: 1, World: 2, Coordinator: "a:21852", Source: "Slurm's variables", Binds: true}},
+		{name: "Slurm, cores and tasks a node", rank: -1, env: map[string]string{"SLURM_PROCID": "9", "SLURM_NTASKS": "11", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a[1-3]", "SLURM_JOB_ID": "1", "SLURM_STEP_TASKS_PER_NODE": "4(x2),3", "SLURM_NODEID": "2", "SLURM_CPUS_PER_TASK": "6"}, want: Who{Rank: 9, World: 11, Coordinator: "a1:20001", Source: "Slurm's variables", Binds: true, Local: 3, CPUs: 6}},
+		{name: "a step smaller than its job", rank: -1, env: map[string]string{"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "a", "SLURM_JOB_ID": "1"}, want: Who{Rank: 1, World: 2, Coordinator: "a:20001", Source: "Slurm's variables", Binds: true}},
+		{name: "torchrun, ranks of a host", rank: -1, env: map[string]string{"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "9"}, want: Who{Rank: 1, World: 4, Local: 2, Coordinator: "h:9", Source: "torchrun's variables"}},
+		{name: "Open MPI on one host", rank: -1, env: map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "PMIX_NAMESPACE": "3051683841"}, want: Who{World: 4, Local: 4, Coordinator: "127.0.0.1:34550", Lead: true, Source: "Open MPI's variables", Binds: true}},
+		{name: "Open MPI on several", rank: -1, env: map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "3051683841"}, bad: "--coordinator"},
+		{name: "PET", rank: -1, env: map[string]string{"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "auto", "PET_MASTER_ADDR": "t-node-0-0.t", "PET_MASTER_PORT": "29400"}, want: Who{Rank: 1, World: 2, Coordinator: "t-node-0-0.t:29400", Source: "torchrun's PET variables"}},
+		{name: "PET beside torchrun's own", rank: -1, env: map[string]string{"PET_NODE_RANK": "0", "PET_NNODES": "1", "PET_NPROC_PER_NODE": "2", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "9"}, want: Who{Rank: 1, World: 2, Coordinator: "h:9", Source: "torchrun's variables"}},
+		{name: "PET with several processes a node", rank: -1, env: map[string]string{"PET_NODE_RANK": "0", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "4"}, bad: "PET_NPROC_PER_NODE"},
+		{name: "PET with a range of nodes", rank: -1, env: map[string]string{"PET_NODE_RANK": "0", "PET_NNODES": "1:4"}, bad: "PET_NNODES"},
+		{name: "TF_CONFIG, chief", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("chief", 0)}, want: Who{World: 4, Coordinator: "c:2222", Lead: true, Source: "TF_CONFIG"}},
+		{name: "TF_CONFIG, worker", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("worker", 1)}, want: Who{Rank: 2, World: 4, Coordinator: "c:2222", Source: "TF_CONFIG"}},
+		{name: "TF_CONFIG, server", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("ps", 0)}, want: Who{Rank: 3, World: 4, Coordinator: "c:2222", Source: "TF_CONFIG"}},
+		{name: "TF_CONFIG, evaluator", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("evaluator", 0)}, bad: "evaluator"},
+		{name: "TF_CONFIG, a task there is not", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("worker", 2)}, bad: "worker 2"},
+		{name: "TF_CONFIG that is none", rank: -1, env: map[string]string{"TF_CONFIG": "{"}, bad: "TF_CONFIG"},
 		{name: "a batch script outside of a step", rank: -1, env: map[string]string{"SLURM_PROCID": "0", "SLURM_JOB_ID": "1"}, bad: "no rank"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -353,6 +370,60 @@ func TestWhoami(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// tfCluster is a TF_CONFIG of a chief, two workers and a server.
+func tfCluster(task string, index int) string {
+	return fmt.Sprintf(`{"cluster":{"worker":["a:2222","b:2222"],"ps":["p:2222"],"chief":["c:2222"]},"task":{"type":%q,"index":%d}}`, task, index)
+}
+
+// The leader listens at the coordinator's port whatever the flags that all ranks are
+// given say, and on loopback only where that is what the coordinator is written as.
+func TestLeadAt(t *testing.T) {
+	for _, c := range []struct{ listen, coordinator, want string }{
+		{"", "127.0.0.1:29500", "127.0.0.1:29500"},
+		{"", "localhost:29500", "localhost:29500"},
+		{"127.0.0.1:0", "127.0.0.1:29500", "127.0.0.1:29500"},
+		{"10.77.0.1:0", "10.77.0.1:29500", "10.77.0.1:29500"},
+		{":0", "10.77.0.1:29500", ":29500"},
+		{"0.0.0.0:8080", "service:80", "0.0.0.0:8080"},
+		{"", "192.0.2.1:29500", ":29500"}, // of no interface here
+		{"", "no-such-name.invalid:29500", ":29500"},
+		{"", "nowhere", ""}, {"nowhere", "127.0.0.1:1", ""},
+	} {
+		if got, err := leadAt(c.listen, c.coordinator); got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("--listen %q --coordinator %q: %q, %v", c.listen, c.coordinator, got, err)
+		}
+	}
+}
+
+// Ranks of a host share its cores.
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		local, may, cores int
+		binds             bool
+		want              int
+	}{
+		{4, 8, 8, false, 2}, {4, 8, 64, false, 2}, {16, 8, 8, false, 1},
+		{4, 8, 32, true, 8}, {4, 32, 32, true, 8}, {4, 1, 32, true, 1}, {64, 32, 32, true, 1},
+	} {
+		if got := share(c.local, c.may, c.cores, c.binds); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+	getenv := func(string) string { return "" }
+	may := runtime.GOMAXPROCS(0)
+	for _, c := range []struct {
+		w         Who
+		key, want int
+	}{{Who{}, 0, 0}, {Who{Local: 64}, 0, 1}, {Who{Local: 64}, 3, 3}, {Who{CPUs: 1, Local: 1}, 0, 1}, {Who{CPUs: may + 5}, 0, may}, {Who{Local: 1}, 0, 0}} {
+		if got := c.w.threads(c.key, getenv); got != c.want {
+			t.Errorf("%+v, threads=%d: %d, want %d", c.w, c.key, got, c.want)
+		}
+	}
+	if got := (Who{CPUs: 1}).threads(0, func(string) string { return "7" }); got != 0 {
+		t.Errorf("with GOMAXPROCS set it is %d", got)
 	}
 }
 

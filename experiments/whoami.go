@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"hash/fnv"
 	"net"
 	"strconv"
 	"strings"
@@ -14,6 +15,26 @@ type Who struct {
 	Coordinator string // host:port
 	Lead        bool   // this process coordinates
 	Source      string // what said so
+
+	Local int  // ranks on this host, this one too, as the launcher says; 0: it does not
+	CPUs  int  // cores granted to this rank; 0: nothing says so
+	Binds bool // the launcher may have bound this rank to its share of the cores
+}
+
+// launcher is a set of variables that say which rank a process is.
+type launcher struct {
+	name, rank, world string
+	local             string // ranks of this host; "": none of its variables says so
+	binds             bool
+}
+
+var launchers = []launcher{
+	{name: "torchrun's variables", rank: "RANK", world: "WORLD_SIZE", local: "LOCAL_WORLD_SIZE"},
+	{name: "torchrun's PET variables", rank: "PET_NODE_RANK", world: "PET_NNODES"},
+	{name: "Open MPI's variables", rank: "OMPI_COMM_WORLD_RANK", world: "OMPI_COMM_WORLD_SIZE", local: "OMPI_COMM_WORLD_LOCAL_SIZE", binds: true},
+	{name: "PMI's variables", rank: "PMI_RANK", world: "PMI_SIZE", local: "MPI_LOCALNRANKS", binds: true},
+	{name: "Slurm's variables", rank: "SLURM_PROCID", world: "SLURM_NTASKS", binds: true},
+	{name: "the job's completion index", rank: "JOB_COMPLETION_INDEX"},
 }
 
 // Whoami works out who this process is: from flags (rank ≥ 0), else from the
@@ -26,44 +47,97 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 		}
 		return Who{Rank: rank, Coordinator: coordinator, Lead: rank == 0, Source: "flags"}, nil
 	}
-	for _, l := range []struct{ name, rank, world string }{
-		{"torchrun's variables", "RANK", "WORLD_SIZE"},
-		{"Open MPI's variables", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-		{"PMI's variables", "PMI_RANK", "PMI_SIZE"},
-		{"Slurm's variables", "SLURM_PROCID", "SLURM_NTASKS"},
-		{"the job's completion index", "JOB_COMPLETION_INDEX", ""},
-	} {
+	for _, l := range launchers {
 		text := getenv(l.rank)
 		if text == "" || (l.rank == "SLURM_PROCID" && getenv("SLURM_STEP_ID") == "") {
 			continue
 		}
-		w := Who{Coordinator: coordinator, Source: l.name}
+		w := Who{Coordinator: coordinator, Source: l.name, Binds: l.binds}
 		var err error
 		if w.Rank, err = strconv.Atoi(text); err != nil || w.Rank < 0 {
 			return Who{}, fmt.Errorf("%s is %q, want a rank", l.rank, text)
 		}
-		if s := getenv(l.world); l.world != "" && s != "" {
-			if w.World, err = strconv.Atoi(s); err != nil || w.World < 1 {
-				return Who{}, fmt.Errorf("%s is %q, want a number of ranks", l.world, s)
-			}
+		if w.World, err = number(getenv, l.world, "a number of ranks"); err != nil {
+			return Who{}, err
+		}
+		if w.Local, err = number(getenv, l.local, "a number of ranks"); err != nil {
+			return Who{}, err
+		}
+		if err := w.particular(getenv); err != nil {
+			return Who{}, err
 		}
 		if w.Coordinator == "" {
-			addr, port := strings.Trim(getenv("MASTER_ADDR"), "[]"), masterPort(getenv)
-			if addr == "" {
-				addr = slurmLeader(getenv)
-			}
-			if port == "" {
-				port = slurmPort(getenv)
-			}
-			if addr == "" || port == "" {
+			if w.Coordinator = w.meeting(getenv); w.Coordinator == "" {
 				return Who{}, fmt.Errorf("rank %d from %s, but nothing says where the coordinator is: set MASTER_ADDR and MASTER_PORT, or give --coordinator host:port", w.Rank, l.name)
 			}
-			w.Coordinator = net.JoinHostPort(addr, port)
 		}
 		w.Lead = w.Rank == 0
 		return w, nil
 	}
-	return Who{}, fmt.Errorf("no rank: give --rank and --coordinator, or start this under torchrun, mpirun, srun or an indexed job")
+	if text := getenv("TF_CONFIG"); text != "" {
+		return whoInTFConfig(text, coordinator)
+	}
+	return Who{}, fmt.Errorf("no rank: give --rank and --coordinator, or start this under torchrun, mpirun, srun, an indexed job or with TF_CONFIG")
+}
+
+// number reads a variable that counts; 0: it is not set.
+func number(getenv func(string) string, name, want string) (int, error) {
+	if name == "" || getenv(name) == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(getenv(name))
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s is %q, want %s", name, getenv(name), want)
+	}
+	return n, nil
+}
+
+// particular reads what only one launcher says.
+func (w *Who) particular(getenv func(string) string) (err error) {
+	switch w.Source {
+	case "torchrun's PET variables":
+		// Without torchrun nobody starts a node's processes: each node's is one rank.
+		if n, err := strconv.Atoi(getenv("PET_NPROC_PER_NODE")); err == nil && n > 1 {
+			return fmt.Errorf("PET_NPROC_PER_NODE is %d, but gradlab join is one rank: have one process a node, or start it by torchrun", n)
+		}
+	case "Slurm's variables":
+		if n, err := strconv.Atoi(getenv("SLURM_STEP_NUM_TASKS")); err == nil && n > 0 {
+			w.World = n
+		}
+		w.Local = slurmLocal(getenv("SLURM_STEP_TASKS_PER_NODE"), getenv("SLURM_NODEID"))
+		w.CPUs, err = number(getenv, "SLURM_CPUS_PER_TASK", "a number of cores")
+	}
+	return err
+}
+
+// meeting is where the launcher's variables have the coordinator listen; "": they
+// do not say.
+func (w *Who) meeting(getenv func(string) string) string {
+	addr, port := strings.Trim(getenv("MASTER_ADDR"), "[]"), masterPort(getenv)
+	switch w.Source {
+	case "torchrun's PET variables":
+		if addr == "" {
+			addr, port = strings.Trim(getenv("PET_MASTER_ADDR"), "[]"), getenv("PET_MASTER_PORT")
+		}
+	case "Slurm's variables":
+		if addr == "" {
+			addr = slurmLeader(getenv)
+		}
+		if port == "" {
+			port = slurmPort(getenv)
+		}
+	case "Open MPI's variables":
+		// Where all ranks are on this host, loopback will do, at a port of this job.
+		if job := getenv("PMIX_NAMESPACE"); addr == "" && job != "" && w.Local > 0 && w.Local == w.World {
+			h := fnv.New32a()
+			_, _ = h.Write([]byte(job))
+			addr, port = "127.0.0.1", strconv.Itoa(int(20000+h.Sum32()%20000))
+		}
+	}
+	if addr == "" || port == "" {
+		return ""
+	}
+	return net.JoinHostPort(addr, port)
 }
 
 // masterPort is MASTER_PORT, or the port behind it where torchrun's agent says
@@ -90,11 +164,40 @@ func slurmLeader(getenv func(string) string) string {
 	return head + rest[:end]
 }
 
-// slurmPort derives a port from the job's number, the same on all nodes.
+// slurmPort derives a port from the numbers of the job and its step, the same on all
+// nodes. Steps of one job differ, and so do the steps of jobs that follow each other.
 func slurmPort(getenv func(string) string) string {
 	id, err := strconv.Atoi(getenv("SLURM_JOB_ID"))
 	if err != nil {
 		return ""
 	}
-	return strconv.Itoa(20000 + id%20000)
+	step, _ := strconv.Atoi(getenv("SLURM_STEP_ID")) // none: 0
+	return strconv.Itoa(20000 + (id+617*step)%20000)
+}
+
+// slurmLocal is how many tasks of the step run on a node: "4(x2),3" and node 2 → 3;
+// 0: it does not say.
+func slurmLocal(tasks, node string) int {
+	at, err := strconv.Atoi(node)
+	if err != nil {
+		return 0
+	}
+	for _, part := range strings.Split(tasks, ",") {
+		count, times, repeated := strings.Cut(part, "(x")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			return 0
+		}
+		nodes := 1
+		if repeated {
+			if nodes, err = strconv.Atoi(strings.TrimSuffix(times, ")")); err != nil {
+				return 0
+			}
+		}
+		if at < nodes {
+			return n
+		}
+		at -= nodes
+	}
+	return 0
 }

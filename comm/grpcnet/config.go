@@ -80,7 +80,7 @@ type Config struct {
 	// TLS secures every connection instead, loopback too, for both directions of
 	// dialling. TLS 1.3 is the least version; with ClientCAs set, client certificates
 	// are required unless ClientAuth says otherwise. A certificate with URIs
-	// gradlab:rank/N is good for these ranks alone.
+	// gradlab:rank/N is good for processes whose first rank is one of these.
 	TLS *tls.Config
 	// Insecure has all ranks speak plain text, on whatever addresses.
 	Insecure bool
@@ -147,14 +147,8 @@ func (c *Config) complete() error {
 	if c.Listen == "" && (c.Coordinator == "" || OnLoopback(c.Coordinator)) {
 		c.Listen = "127.0.0.1:0"
 	}
-	if c.Token != "" {
-		err := CheckToken(c.Token)
-		if err == nil {
-			c.derived, err = derive(c.Token, c.Ranks)
-		}
-		if err != nil {
-			bad("%v", err)
-		}
+	if err := c.useToken(); err != nil {
+		bad("%v", err)
 	}
 	for _, d := range []struct {
 		name string
@@ -200,6 +194,18 @@ func (c *Config) complete() error {
 		c.Logf = func(string, ...any) {}
 	}
 	return errors.Join(errs...)
+}
+
+// useToken makes what follows from the token.
+func (c *Config) useToken() (err error) {
+	if c.Token == "" {
+		return nil
+	}
+	if err := CheckToken(c.Token); err != nil {
+		return err
+	}
+	c.derived, err = derive(c.Token, c.Ranks)
+	return err
 }
 
 // checked says whether the bodies on a connection carry checksums. Between hosts

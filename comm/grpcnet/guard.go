@@ -86,6 +86,9 @@ func (g *guard) ClientHandshake(ctx context.Context, authority string, raw net.C
 func (g *guard) call(ctx context.Context, authority string, c *conn) (net.Conn, error) {
 	switch {
 	case g.files != nil:
+		if name := g.cfg.TLS.ServerName; name != "" { // else that of the address
+			authority = name
+		}
 		out, info, err := g.files.ClientHandshake(ctx, authority, c)
 		if err != nil {
 			return nil, err

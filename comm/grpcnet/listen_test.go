@@ -71,3 +71,15 @@ func TestBadConfigurations(t *testing.T) {
 		}
 	}
 }
+
+// What a process advertises may leave out the port, which the listener then says.
+func TestAdvertised(t *testing.T) {
+	for _, c := range []struct{ advertise, listener, want string }{
+		{"", "10.0.0.1:7", "10.0.0.1:7"}, {"h", "10.0.0.1:7", "h:7"}, {"h:0", "10.0.0.1:7", "h:7"}, {"h:9", "10.0.0.1:7", "h:9"},
+		{"fd00::1", "[::]:7", "[fd00::1]:7"}, {"[fd00::1]", "[::]:7", "[fd00::1]:7"}, {"[fd00::1]:9", "[::]:7", "[fd00::1]:9"},
+	} {
+		if got := (&Config{Advertise: c.advertise}).advertised(c.listener); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

@@ -421,11 +421,19 @@ func TestCannotJoin(t *testing.T) {
 			t.Error(p.says())
 		}
 	})
-	t.Run("plain text beyond this machine", func(t *testing.T) {
+	t.Run("a token that could be guessed", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, torchrun(0, 2, freePort(t)), "join", file, "mode=reduce", "--listen", "0.0.0.0:0", "--out", t.TempDir())
+		p := start(t, append(torchrun(0, 2, freePort(t)), "GRADLAB_TOKEN=secret31337"), "join", file, "mode=reduce", "--out", t.TempDir())
 		p.expect(2)
-		if !strings.Contains(p.err.String(), "plain text") {
+		if !strings.Contains(p.err.String(), "head -c32 /dev/urandom") || strings.Contains(p.err.String(), "secret31337") {
+			t.Error(p.says())
+		}
+	})
+	t.Run("certificates by halves", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, torchrun(0, 2, freePort(t)), "join", file, "mode=reduce", "--tls-cert", "rank.pem", "--out", t.TempDir())
+		p.expect(2)
+		if !strings.Contains(p.err.String(), "--tls-key is missing") {
 			t.Error(p.says())
 		}
 	})

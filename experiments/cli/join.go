@@ -1,39 +1,55 @@
 package cli
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 )
 
+const joinLong = `Join runs one rank. Rank and the coordinator's address come from flags or, in
+this order, from what launchers set: RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT (torchrun; the port behind it where torchrun's agent listens there
+itself); PET_NODE_RANK and PET_NNODES; OMPI_COMM_WORLD_RANK; PMI_RANK;
+SLURM_PROCID; JOB_COMPLETION_INDEX; TF_CONFIG. All ranks are given the same recipe
+and keys. Workers are ranks 0 … workers−1, servers follow.
+
+The process of rank 0 coordinates: it listens at the coordinator's address, and
+evaluates and records the run. Every process needs the run's secret, in a file
+named by --token-file or in GRADLAB_TOKEN, of at least 128 bits.
+
+Each rank listens where it reaches the coordinator from, and the coordinator tells
+the others at which address it sees it, so that all ranks of several hosts can be
+given the same flags. --advertise names another address, for a rank behind a
+translation. --listen names one to listen at: port 0 is the coordinator's port at
+rank 0, and any free one elsewhere. A coordinator's name that is not known yet is
+asked for again, until --timeout.
+
+Beyond loopback all is TLS 1.3. Certificates follow from the run's secret, or are
+read from files: --tls-cert, --tls-key and --tls-ca, on all ranks. A certificate
+with URIs gradlab:rank/N is good for these ranks only.
+
+Where the launcher says how many ranks a host has, or how many cores a rank is
+granted, the ranks of a host share its cores; the key threads overrides.`
+
 func (e *env) joinCommand() *cobra.Command {
 	var rank int
-	var coordinator, listen, tokenFile, out string
+	var coordinator, listen, advertise, tokenFile, out string
+	var certificates func() (*tls.Config, error)
 	var insecure, resume, launched bool
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "join RECIPE|FILE [key=value …]",
 		Short: "Be one rank of a run made of several processes",
-		Long: `Join runs one rank. Rank and the coordinator's address come from flags or, in
-this order, from what launchers set: RANK, WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT (torchrun; the port behind it where torchrun's agent listens there
-itself); OMPI_COMM_WORLD_RANK; PMI_RANK; SLURM_PROCID; JOB_COMPLETION_INDEX. All
-ranks are given the same recipe and keys. Workers are ranks 0 … workers−1, servers
-follow.
-
-The process of rank 0 coordinates: it listens at the coordinator's address, and
-evaluates and records the run. Every process needs the run's secret, in a file
-named by --token-file or in GRADLAB_TOKEN.
-
-Ranks listen on loopback: over several hosts each wants --listen HOST:0, an
-address of its own that the others can reach, and as what is sent then is plain
-text, --insecure-listen-i-accept-plaintext on a network that is trusted.`,
+		Long:  joinLong,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("join needs the run's recipe or config file")}
@@ -54,19 +70,16 @@ text, --insecure-listen-i-accept-plaintext on a network that is trusted.`,
 				return usageError{err}
 			}
 			who.Lead = who.Lead && !launched
-			token := os.Getenv("GRADLAB_TOKEN")
-			if tokenFile != "" {
-				b, err := os.ReadFile(tokenFile)
-				if err != nil {
-					return usageError{fmt.Errorf("token: %w", err)}
-				}
-				token = string(b)
+			token, err := readToken(tokenFile)
+			if err != nil {
+				return usageError{err}
 			}
-			if token == "" {
-				return usageError{fmt.Errorf("a run of several processes needs a secret: --token-file or GRADLAB_TOKEN")}
+			files, err := certificates()
+			if err != nil {
+				return err
 			}
 			o := experiments.JoinOptions{
-				Identity: who, Listen: listen, Token: token, Insecure: insecure, Timeout: timeout, Places: e.places(), Stopping: e.stop.Load, Launched: launched,
+				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: e.places(), Stopping: e.stop.Load, Launched: launched,
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
 			if who.Source != "flags" {
@@ -96,13 +109,32 @@ text, --insecure-listen-i-accept-plaintext on a network that is trusted.`,
 	f := c.Flags()
 	f.IntVar(&rank, "rank", -1, "which rank this process is")
 	f.StringVar(&coordinator, "coordinator", "", "host:port of the coordinating process")
-	f.StringVar(&listen, "listen", "", "address to listen at; default: any free port of loopback")
+	f.StringVar(&listen, "listen", "", "host:port to listen at; default: where the coordinator is reached from")
+	f.StringVar(&advertise, "advertise", "", "host or host:port at which the others reach this rank; default: where the coordinator sees it")
 	f.StringVar(&tokenFile, "token-file", "", "file with the run's secret")
 	f.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for all ranks")
-	f.BoolVar(&insecure, "insecure-listen-i-accept-plaintext", false, "permit plain text beyond loopback")
+	f.BoolVar(&insecure, "insecure-listen-i-accept-plaintext", false, "no TLS, on all ranks: who hears the network reads gradients and parameters")
+	certificates = tlsFlags(f)
 	f.StringVar(&out, "out", "runs", "base folder of run folders (rank 0)")
 	f.BoolVar(&resume, "resume", false, "go on with a stopped run (rank 0)")
 	f.BoolVar(&launched, "launched", false, "the process that started this one coordinates")
 	_ = f.MarkHidden("launched")
 	return c
+}
+
+// readToken reads the run's secret from a file, or from the environment if none is
+// named.
+func readToken(file string) (string, error) {
+	token := os.Getenv("GRADLAB_TOKEN")
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("token: %w", err)
+		}
+		token = string(b)
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return "", fmt.Errorf("a run of several processes needs a secret: --token-file or GRADLAB_TOKEN")
+	}
+	return token, grpcnet.CheckToken(token)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,7 +69,14 @@ func (o *output) String() string {
 // start begins gradlab with arguments; env is added to the environment.
 func start(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(gradlab, args...), done: make(chan struct{})}
+	return startBy(t, nil, env, args...)
+}
+
+// startBy begins gradlab by a command that it takes the place of.
+func startBy(t *testing.T, by, env []string, args ...string) *program {
+	t.Helper()
+	line := append(append(slices.Clone(by), gradlab), args...)
+	p := &program{t: t, cmd: exec.Command(line[0], line[1:]...), done: make(chan struct{})}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GRADLAB_") && !strings.HasPrefix(v, "SLURM_") {
 			p.cmd.Env = append(p.cmd.Env, v)
