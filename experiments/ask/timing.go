@@ -26,9 +26,9 @@ type Timing struct {
 // TimingRow is one training on one cluster. Seconds are virtual: updates alone,
 // without evaluation, start and reading that is not hidden.
 type TimingRow struct {
-	Run        string      `json:"run"`   // variant of the recipe, if it has any
-	Where      string      `json:"where"` // keys that differ from the paper's; "": none do
-	Cluster    string      `json:"cluster"`
+	Run        string      `json:"run"`     // variant of the recipe, if it has any
+	Where      string      `json:"where"`   // keys that differ from the paper's; "": none do
+	Cluster    string      `json:"cluster"` // its name; where there is none, the device's
 	Workers    int         `json:"workers"`
 	Batch      int         `json:"global_batch"` // samples of an update
 	Updates    int         `json:"updates"`
@@ -37,6 +37,7 @@ type TimingRow struct {
 	Minutes    float64     `json:"minutes"`
 	Efficiency float64     `json:"efficiency"` // per cent of as many times Unit workers alone; 0: there are no more
 	Unit       int         `json:"unit"`
+	Kept       string      `json:"kept,omitempty"`      // how the global batch is kept with other workers
 	Published  *config.Row `json:"published,omitempty"` // of the paper, where the row is on its cluster
 }
 
@@ -59,20 +60,24 @@ func AnswerTiming(ctx context.Context, recipe *config.Recipe, changes []string, 
 	if len(changed) > 0 {
 		sets = append(sets, changes)
 	}
-	for i, over := range sets {
+	var all [][]config.Run
+	for _, over := range sets { // what cannot be is told before anything is measured
 		runs, err := form.Runs(over, false)
 		if err != nil {
 			return nil, &config.Error{Err: err}
 		}
+		all = append(all, runs)
+	}
+	for i, runs := range all {
 		for _, run := range runs {
-			row, err := timed(ctx, run, form.Paper, at, show)
+			row, err := timed(ctx, run, recipe.Paper, at, show)
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", recipe.Name, run.Name, err)
 			}
 			if i == 0 {
 				row.Published = recipe.Paper.Published(run.Name)
 			} else {
-				row.Where = strings.Join(changed, " ")
+				row.Where, row.Kept = strings.Join(changed, " "), run.Kept()
 			}
 			t.Rows = append(t.Rows, *row)
 		}
@@ -95,7 +100,7 @@ func split(changes []string) (only, changed []string) {
 // timed measures one run, and the unit that its efficiency is relative to.
 func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.Places, show *progress.Display) (*TimingRow, error) {
 	c := run.Config
-	row := &TimingRow{Run: run.Name, Cluster: c.Cluster, Workers: c.Workers, Batch: c.Workers * c.Batch, Updates: c.Steps, Unit: c.NetworkPerHost}
+	row := &TimingRow{Run: run.Name, Cluster: machine(c), Workers: c.Workers, Batch: c.Workers * c.Batch, Updates: c.Steps, Unit: c.NetworkPerHost}
 	if row.Updates == 0 {
 		row.Updates = max(1, int(c.Epochs*imageNet/float64(row.Batch)+0.5))
 	}
@@ -116,6 +121,17 @@ func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.P
 		row.Efficiency = 100 * one / step
 	}
 	return row, nil
+}
+
+// machine names what a run is made on: its cluster, else its device.
+func machine(c config.Config) string {
+	switch {
+	case c.Cluster != "none":
+		return c.Cluster
+	case c.Device != "none":
+		return "device " + c.Device
+	}
+	return fmt.Sprintf("devices of %.3g FLOPS", c.DeviceFLOPS)
 }
 
 // secondsPerUpdate is the mean virtual time of an update: the more workers, the less
@@ -164,7 +180,15 @@ func (t *Timing) Write(out io.Writer, style string) error {
 		return fmt.Sprintf("%.1f %%", x)
 	}
 	var notes []string
+	tell := func(note string) {
+		if !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
 	for _, r := range t.Rows {
+		if r.Kept != "" {
+			tell("yours: " + r.Kept)
+		}
 		where := "the paper's: " + r.Cluster
 		if r.Where != "" {
 			where = "yours: " + r.Where
@@ -179,15 +203,16 @@ func (t *Timing) Write(out io.Writer, style string) error {
 				minutes, off = fmt.Sprintf("%.4g", p.Minutes), fmt.Sprintf("%+.1f %%", 100*(r.Minutes/p.Minutes-1))
 			}
 			note := fmt.Sprintf("published for %s: %s", p.Devices, p.Source)
+			if p.Minutes == 0 {
+				note = fmt.Sprintf("no time is published for %s: %s", p.Devices, p.Source)
+			}
 			if p.Unverified {
 				note += " (not read at the source)"
 			}
 			if p.Fitted != "" {
 				note += "; " + p.Fitted + ", so its agreement proves nothing"
 			}
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
-			}
+			tell(note)
 		}
 		table.Rows = append(table.Rows, []string{where, fmt.Sprint(r.Workers), fmt.Sprint(r.Batch), fmt.Sprint(r.Updates), progress.Seconds(r.Step),
 			fmt.Sprintf("%.0f", r.Rate), percent(r.Efficiency), efficiency, fmt.Sprintf("%.4g", r.Minutes), minutes, off})
@@ -195,7 +220,7 @@ func (t *Timing) Write(out io.Writer, style string) error {
 	if err := table.Write(out, style, 0); err != nil {
 		return err
 	}
-	notes = append(notes, "minutes are those of updates alone: no start, no evaluation, and reading is hidden")
+	tell("minutes are those of updates alone: no start, no evaluation, and reading is hidden")
 	for _, note := range notes {
 		fmt.Fprintln(out, "note:", note)
 	}

@@ -130,20 +130,35 @@ func TestForms(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for text, want := range map[string]string{
-		"forms: {quick: {steps: 1}}":                     "test.yaml:1: key \"forms\": want proxy or timing, not \"quick\"",
-		"forms:\n  proxy: {base: quickstart}":            "test.yaml:2: a form is laid over its recipe and has no base",
-		"forms:\n  proxy: {sead: 1}":                     "test.yaml:2: unknown key",
-		"forms: 3":                                       "test.yaml:1: key \"forms\"",
-		"forms: {proxy: 3}":                              "test.yaml:1: form \"proxy\": want keys",
-		"paper: 3":                                       "test.yaml:1: key \"paper\"",
-		"paper:\n  site: x":                              "test.yaml:2: key \"paper\" has no \"site\"",
-		"paper:\n  expect:\n    - {is: 3}":               "test.yaml:3: key \"paper.expect\" has no \"is\"",
-		"paper: {expect: [{value: much}]}":               "cannot unmarshal",
+		"forms: {quick: {steps: 1}}":                      "test.yaml:1: key \"forms\": want proxy or timing, not \"quick\"",
+		"forms:\n  proxy: {base: quickstart}":             "test.yaml:2: a form is laid over its recipe and has no base",
+		"forms:\n  proxy: {sead: 1}":                      "test.yaml:2: unknown key",
+		"forms: 3":                                        "test.yaml:1: key \"forms\"",
+		"forms: {proxy: 3}":                               "test.yaml:1: form \"proxy\": want keys",
+		"paper: 3":                                        "test.yaml:1: key \"paper\"",
+		"paper:\n  site: x":                               "test.yaml:2: key \"paper\" has no \"site\"",
+		"paper:\n  expect:\n    - {is: 3}":                "test.yaml:3: key \"paper.expect\" has no \"is\"",
+		"paper: {expect: [{value: much}]}":                "cannot unmarshal",
 		"steps: 1\nforms: {proxy: {}}\nforms: {}\nrun: 1": "given twice",
 	} {
 		if _, err := ParseRecipe("test", "test.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// A name alone is the part as the recipe of a paper has it; elsewhere it has its
+// defaults.
+func TestOptionsOfThePaper(t *testing.T) {
+	r := parse(t, formed)
+	if got := runsOf(t, r, false, "data=synthetic")[0].Config.Data; got != "synthetic(dim=8)" {
+		t.Errorf("data=synthetic is %s, want the recipe's", got)
+	}
+	if got := runsOf(t, r, false, "data=synthetic(dim=9),digits"); got[0].Config.Data != "synthetic(dim=9)" || got[1].Config.Data != "digits" {
+		t.Errorf("%s, %s", got[0].Config.Data, got[1].Config.Data)
+	}
+	if got := mustRuns(t, "data: synthetic(dim=8)\nsteps: 1\n", "data=synthetic")[0].Config.Data; got == "synthetic(dim=8)" {
+		t.Errorf("a recipe of no paper keeps %s", got)
 	}
 }
 

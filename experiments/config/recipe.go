@@ -398,7 +398,11 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 				keys = layOver(keys, speed(r.small[i]))
 			}
 		}
-		keys = layOver(keys, over)
+		if r.Paper != nil {
+			keys = layOver(keys, ownOptions(keys, over))
+		} else {
+			keys = layOver(keys, over)
+		}
 		n := 1
 		for _, a := range keys {
 			if n *= len(a.values); len(out)+n > maxRuns {
@@ -410,6 +414,28 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs)
 	}
 	return out, errors.Join(errs...)
+}
+
+// ownOptions lets a name alone, on the command line of a recipe that is made after a
+// paper, be the recipe's part of that name with the paper's options: data=imagenet is
+// imagenet(size=224) there, and not what imagenet is by itself.
+func ownOptions(recipe, over []assignment) []assignment {
+	out := slices.Clone(over)
+	for i, a := range out {
+		j := slices.IndexFunc(recipe, func(b assignment) bool { return b.key == a.key })
+		if j < 0 {
+			continue
+		}
+		out[i].values = slices.Clone(a.values)
+		for k, v := range a.values {
+			for _, own := range recipe[j].values {
+				if strings.HasPrefix(own, v+"(") {
+					out[i].values[k] = own
+				}
+			}
+		}
+	}
+	return out
 }
 
 // first is 1 if an assignment is to the key.
