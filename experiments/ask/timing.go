@@ -30,9 +30,9 @@ type TimingRow struct {
 	Where      string      `json:"where"`   // keys that differ from the paper's; "": none do
 	Cluster    string      `json:"cluster"` // its name; where there is none, the device's
 	Workers    int         `json:"workers"`
-	Batch      int         `json:"global_batch"` // samples of an update
+	Batch      int         `json:"global_batch"` // samples of an update, the first
 	Updates    int         `json:"updates"`
-	Step       float64     `json:"seconds_per_update"`
+	Step       float64     `json:"seconds_per_update"` // the mean
 	Rate       float64     `json:"samples_per_second"`
 	Minutes    float64     `json:"minutes"`
 	Efficiency float64     `json:"efficiency"` // per cent of as many times Unit workers alone; 0: there are no more
@@ -40,9 +40,6 @@ type TimingRow struct {
 	Kept       string      `json:"kept,omitempty"`      // how the global batch is kept with other workers
 	Published  *config.Row `json:"published,omitempty"` // of the paper, where the row is on its cluster
 }
-
-// imageNet is the number of training samples of ImageNet-1k.
-const imageNet = 1_281_167
 
 // AnswerTiming measures a few updates of the recipe's form timing without weights, on
 // the cluster that it names, and says how long all of them take there. With keys to
@@ -100,27 +97,71 @@ func split(changes []string) (only, changed []string) {
 // timed measures one run, and the unit that its efficiency is relative to.
 func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.Places, show *progress.Display) (*TimingRow, error) {
 	c := run.Config
-	row := &TimingRow{Run: run.Name, Cluster: machine(c), Workers: c.Workers, Batch: c.Workers * c.Batch, Updates: c.Steps, Unit: c.NetworkPerHost}
-	if row.Updates == 0 {
-		row.Updates = max(1, int(c.Epochs*imageNet/float64(row.Batch)+0.5))
-	}
+	row := &TimingRow{Run: run.Name, Cluster: machine(c), Workers: c.Workers, Batch: c.Workers * c.Batch, Unit: c.NetworkPerHost}
 	if p := paper.Published(run.Name); p != nil && p.Unit > 0 {
 		row.Unit = p.Unit
 	}
-	step, err := secondsPerUpdate(ctx, c, at, show)
+	stretches, err := batches(c, at)
 	if err != nil {
 		return nil, err
 	}
-	row.Step, row.Rate, row.Minutes = step, float64(row.Batch)/step, float64(row.Updates)*step/60
+	step, samples, seconds := 0.0, 0.0, 0.0
+	for i, s := range stretches {
+		c.Batch = s.batch
+		each, err := secondsPerUpdate(ctx, c, at, show)
+		if err != nil {
+			return nil, err
+		}
+		row.Updates += s.updates
+		samples += float64(s.updates * s.batch * c.Workers)
+		seconds += float64(s.updates) * each
+		if i == 0 {
+			step = each
+		}
+	}
+	c.Batch = stretches[0].batch
+	row.Step, row.Rate, row.Minutes = seconds/float64(row.Updates), samples/seconds, seconds/60
 	if row.Unit < c.Workers {
 		c.Workers = row.Unit
 		one, err := secondsPerUpdate(ctx, c, at, show)
 		if err != nil {
 			return nil, err
 		}
-		row.Efficiency = 100 * one / step
+		row.Efficiency = 100 * one / step // of the first batch
 	}
 	return row, nil
+}
+
+// stretch is so many updates with one batch, of each worker.
+type stretch struct{ batch, updates int }
+
+// batches are the batches of a run, in the order in which they first come.
+func batches(c config.Config, at config.Places) (out []stretch, err error) {
+	c = bare(c)
+	j, err := c.Build(at, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !j.Grows() {
+		return []stretch{{c.Batch, j.Updates}}, nil
+	}
+	for n := range j.Updates {
+		batch := int(j.Drawn(n+1)-j.Drawn(n)) / c.Workers
+		i := slices.IndexFunc(out, func(s stretch) bool { return s.batch == batch })
+		if i < 0 {
+			i, out = len(out), append(out, stretch{batch: batch})
+		}
+		out[i].updates++
+	}
+	return out, nil
+}
+
+// bare is a configuration without weights, and without what is said of these.
+func bare(c config.Config) config.Config {
+	c.Weightless, c.Net = true, "sim"
+	c.EvalEvery, c.Target, c.Until, c.CheckpointEvery, c.Trace, c.OrderLog, c.Gap = 0, 0, config.UntilEnd, 0, false, false, false
+	c.Init, c.Dropout, c.Precision, c.LossScale, c.EMA = "none", -1, "float32", 0, 0
+	return c
 }
 
 // machine names what a run is made on: its cluster, else its device.
@@ -146,9 +187,8 @@ func secondsPerUpdate(ctx context.Context, c config.Config, at config.Places, sh
 	case c.Workers <= 512:
 		warm, steps = 2, 12
 	}
-	c.Weightless, c.Net, c.Steps, c.Epochs = true, "sim", warm+steps, 0
-	c.EvalEvery, c.Target, c.Until, c.CheckpointEvery, c.Trace, c.OrderLog, c.Gap = 0, 0, config.UntilEnd, 0, false, false, false
-	c.Init, c.Dropout, c.Precision, c.LossScale = "none", -1, "float32", 0
+	c = bare(c)
+	c.Steps, c.Epochs, c.BatchSchedule = warm+steps, 0, "fixed"
 	watch := Watch{Places: at}
 	if show != nil {
 		r := show.Run(fmt.Sprintf("%s, %d workers", c.Timing, c.Workers), c.Steps, 0)

@@ -85,6 +85,20 @@ func TestTiming(t *testing.T) {
 		t.Error(err)
 	}
 
+	// A batch that doubles half-way takes three quarters of the updates, of which a
+	// third take twice as long.
+	form := "batch_schedule: \"stages(times=[1,2],at=[1])\"\n" + timedRecipe
+	if r, err = config.ParseRecipe("three", "three.yaml", []byte(form)); err != nil {
+		t.Fatal(err)
+	}
+	grown, err := ask.AnswerTiming(context.Background(), r, nil, config.Places{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row := grown.Rows[0]; math.Abs(float64(row.Updates)/float64(ours.Updates)-0.75) > 1e-3 || row.Minutes >= ours.Minutes || row.Minutes < 0.9*ours.Minutes {
+		t.Errorf("%+v, without growth %+v", row, ours)
+	}
+
 	var bad *config.Error
 	if _, err := ask.AnswerTiming(context.Background(), r, []string{"workers=5"}, config.Places{}, nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), "take 4 or 6 workers") {
 		t.Errorf("%v", err)

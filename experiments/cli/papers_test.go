@@ -126,10 +126,10 @@ func TestFormsOnTheCommandLine(t *testing.T) {
 // virtual workers.
 func TestEveryProxyTakesAStep(t *testing.T) {
 	if testing.Short() {
-		t.Skip("trains 14 networks")
+		t.Skip("trains 15 networks")
 	}
 	for name, batch := range map[string]int{
-		"he2015": 2, "goyal2017": 10, "you2017": 80, "akiba2017": 40, "cho2017": 10, "codreanu2017": 60, "jia2018": 80, "ying2018": 40,
+		"he2015": 2, "goyal2017": 10, "you2017": 80, "akiba2017": 40, "cho2017": 10, "smith2017": 10, "codreanu2017": 60, "jia2018": 80, "ying2018": 40,
 		"mikami2018": 135, "yamazaki2019": 80, "nado2021": 20, "airbench94": 8, "mlperf-lars": 2, "torchvision": 2,
 	} {
 		args := []string{"run", name, "--proxy", "--json", "--quiet", "--out", t.TempDir(), "data=synthetic(dim=3072,side=32,n=512,test=16)",

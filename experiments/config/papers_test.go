@@ -22,7 +22,7 @@ func papers(t *testing.T) (out []*Recipe) {
 			out = append(out, r)
 		}
 	}
-	for _, want := range []string{"he2015", "goyal2017", "you2017", "akiba2017", "cho2017", "codreanu2017", "jia2018", "ying2018", "mikami2018", "yamazaki2019", "mlperf-lars", "nado2021", "torchvision", "airbench94"} {
+	for _, want := range []string{"he2015", "goyal2017", "you2017", "akiba2017", "smith2017", "cho2017", "codreanu2017", "jia2018", "ying2018", "mikami2018", "yamazaki2019", "mlperf-lars", "nado2021", "torchvision", "airbench94"} {
 		if !slices.ContainsFunc(out, func(r *Recipe) bool { return r.Name == want }) {
 			t.Errorf("there is no recipe %s", want)
 		}
