@@ -142,6 +142,9 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		return
 	case "recipes":
 		fmt.Fprintf(e.out, "\nA recipe (gradlab help recipes).\n  gradlab run %s\n  gradlab recipe %s\n", en.Name, en.Name)
+		if r, err := config.LoadRecipe(en.Name); err == nil && r.Paper != nil {
+			e.helpPaper(r)
+		}
 		return
 	case "studies":
 		e.helpDoc(en)

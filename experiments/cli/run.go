@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/data"
 )
 
 func (e *env) runCommand() *cobra.Command {
@@ -97,6 +99,9 @@ says, and with keys on yours:
 				}
 			}
 			results, failed := experiments.ExecuteAll(cmd.Context(), runs, opt)
+			if missing := (*data.MissingError)(nil); errors.As(failed, &missing) && slices.Contains(recipe.Forms(), config.FormProxy) {
+				failed = fmt.Errorf("%w\n  - see the same on a small task first: gradlab run %s --proxy", failed, args[0])
+			}
 			if opt.Display != nil {
 				opt.Display.Close()
 			}

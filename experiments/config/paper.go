@@ -79,6 +79,16 @@ func (p *Paper) Published(run string) *Row {
 	return nil
 }
 
+// Says is what the recipe's common keys say of a key; nil: nothing, or its variants do.
+func (r *Recipe) Says(key string) []string {
+	for _, a := range r.keys {
+		if a.key == key {
+			return slices.Clone(a.values)
+		}
+	}
+	return nil
+}
+
 // of is the paper, or one that says nothing.
 func (p *Paper) of() *Paper {
 	if p == nil {
