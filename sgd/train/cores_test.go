@@ -175,6 +175,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 		"reduce": {mode("reduce")}, "server": {}, "server, 2 shards": {func(j *train.Job) { j.Servers = 2 }},
 		"asp":      {policy("asp")},
 		"downpour": {mode("downpour"), policy("asp")},
+		"composed": {policy("asp"), func(j *train.Job) { j.Mode = composed{} }},
+		"easgd":    {mode("easgd(tau=1)"), policy("asp")},
 	} {
 		for _, workers := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s, %d workers", name, workers), func(t *testing.T) {
