@@ -56,7 +56,7 @@ sgd/train/timing        : compress internal/registry internal/rng
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
 sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
-sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule
+sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
 sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/ps comm/sim internal/f32 internal/rng
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty

@@ -240,7 +240,7 @@ func byReplicas(t *testing.T, j *train.Job, events []event) vec {
 		case train.TagPull:
 			at := int(e.Step) // the step that takes it up
 			if j.Overlap && at > 0 {
-				at += j.Mode.(train.Downpour).NFetch
+				at += j.Mode.(replicas.Downpour).NFetch
 			}
 			if len(r.fetched) > 0 && r.fetched[0].step == 0 && at == 0 {
 				t.Fatal("two first fetches")

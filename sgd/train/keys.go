@@ -25,8 +25,6 @@ const (
 	keyZeroed  = "zeroed"       // gradients made zero
 	keyVoided  = "voided"       // gradients given up
 	keyLeft    = "left"         // virtual nanoseconds at which it left the step
-	keyLosses  = "losses"       // of the steps since its last push
-	keySum     = "sum"          // of the gradients since its last push
 	keyOwn     = "own"          // parameters of its own
 	keyInner   = "inner"        // + slot: state of its own optimizer
 	keyUp      = "codec/up"     // + block: codecs of what it sends

@@ -12,7 +12,8 @@ import (
 // at marks. What the worker pushes, and when, is the business of the mode around it.
 type Links struct {
 	*Rank
-	w *worker
+	w        *worker
+	fetching bool // beside
 }
 
 // NewLinks makes the links of a worker.
@@ -21,7 +22,7 @@ func NewLinks(r *Rank) (*Links, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Links{r, w}, nil
+	return &Links{Rank: r, w: w}, nil
 }
 
 // Pass is a pass at the parameters that came last. Its gradient is what Push sends next.
@@ -33,6 +34,23 @@ func (l *Links) Pass() Pass {
 func (l *Links) Params() ([]float32, error) {
 	err := l.w.up()
 	return l.w.params.f, err
+}
+
+// Write is the same parameters, to be changed in place: after a pass, and until others
+// come.
+func (l *Links) Write() []float32 {
+	l.w.params.Own()
+	return l.w.params.f
+}
+
+// Leave gives up the parameters after a pass, where others take their place before they
+// are read again: ranks of a process share them so for a shorter time.
+func (l *Links) Leave() { l.w.holding.done() }
+
+// Gradient is that of the last pass, which is the caller's from now on.
+func (l *Links) Gradient() (g Vector) {
+	g, l.w.grad = l.w.grad, g
+	return g
 }
 
 // Saying is what a worker says of a push: its number, by the worker's steps or by what
@@ -130,6 +148,21 @@ func (l *Links) Version(shard int) uint64 { return l.w.links[shard].version }
 
 // Over says whether the servers have made all updates, or the run is stopped.
 func (l *Links) Over() bool { return l.w.flags&(FlagDone|FlagStop) != 0 }
+
+// Ended says whether the servers have made all updates.
+func (l *Links) Ended() bool { return l.w.flags&FlagDone != 0 }
+
+// Asked says whether the servers want a checkpoint at the worker's next step.
+func (l *Links) Asked() bool { return l.w.asked }
+
+// Checkpoint comes to rest with all others and tells the state of the worker's part p.
+// Mark does so where it is due; this is for modes that have marks of their own, all of
+// whose workers come to them, and have nothing under way there.
+func (l *Links) Checkpoint(ctx context.Context, p Part) error {
+	err := l.w.checkpoint(ctx, p)
+	l.w.asked = false
+	return err
+}
 
 // Mark comes to rest with all others where a checkpoint is due after the worker's
 // present step, and tells the state of its part p. What was pushed must be answered.

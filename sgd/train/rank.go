@@ -44,6 +44,12 @@ func (r *Rank) Step() int { return r.step }
 // Loss is the mean loss of the last pass.
 func (r *Rank) Loss() float64 { return r.loss }
 
+// Rate makes what gives the learning rate of the rank's present step.
+func (r *Rank) Rate() (func() float64, error) {
+	sched, err := r.job.schedule()
+	return func() float64 { return sched(r.job.progressOf(r.step)) }, err
+}
+
 // stats is what a worker counts beside its steps.
 type stats struct {
 	zeroed uint64

@@ -21,6 +21,7 @@ import (
 const (
 	keyParam  = "param"  // of the servers, without a number
 	keyOwn    = "own"    // parameters of a worker's own
+	keySum    = "sum"    // of the gradients since its last push
 	keyLosses = "losses" // of the steps since its last push
 )
 
