@@ -164,3 +164,25 @@ func ExampleGeom() {
 	fmt.Println(g.OutH(), g.OutW(), g.Validate())
 	// Output: 28 28 <nil>
 }
+
+// Products of pixels alone have the bits that walks along strips have.
+func TestPointwiseHasTheSameBits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := geometry.Draw(t, "geometry")
+		g.Kernel, g.Stride, g.Pad = 1, 1, 0
+		n := rapid.SampledFrom([]int{1, 3, 20}).Draw(t, "n")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 6))
+		x, w, dy := random(r, n*g.inLen()), random(r, g.Out*g.depth()), random(r, n*g.outLen())
+		p, strips := New(g, Options{}), New(g, Options{})
+		if strips.pointwise = nil; p.pointwise == nil {
+			if fused {
+				t.Fatalf("%+v is not done pointwise", g)
+			}
+			t.Skip("no assembly")
+		}
+		got, want := products(p, new(Space), x, w, nil, false, dy, n), products(strips, new(Space), x, w, nil, false, dy, n)
+		if !slices.Equal(got.dw, want.dw) {
+			t.Fatalf("%+v, %d images: other bits", g, n)
+		}
+	})
+}

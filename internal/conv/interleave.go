@@ -5,9 +5,7 @@ package conv
 func interleave(dst, src []float32, col, row, cols, n int) {
 	switch {
 	case cols == tileCols && col == 1:
-		for l := range n {
-			*(*[tileCols]float32)(dst[l*tileCols:]) = *(*[tileCols]float32)(src[l*row:])
-		}
+		copySixteen(dst[:n*tileCols], src, row, tileCols)
 		return
 	case cols == tileCols && row == 1:
 		done := transpose(dst, src, col, n)

@@ -13,6 +13,7 @@ type Plan struct {
 	// Where they are worth it they do the work of the plain ones, which are nil.
 	fastForward, fastBackward *winograd
 	fastWeights               *slopes
+	pointwise                 *pointwise
 }
 
 // fewChannels is where a tap of a single pixel is too short to be worth a
@@ -41,6 +42,7 @@ func New(g Geom, o Options) *Plan {
 	}
 	if p.fastWeights = newSlopes(p.fastForward); p.fastWeights == nil {
 		p.weights = newWeights(g)
+		p.pointwise = newPointwise(p.weights)
 	}
 	return p
 }

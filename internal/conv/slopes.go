@@ -1,7 +1,5 @@
 package conv
 
-import "github.com/gradlab/gradlab/internal/f32"
-
 // slopes is the gradient of the weights by Winograd's algorithm: the transpose of
 // winograd by the weights. With d the 6×6 inputs of a tile and e the gradient of its
 // 4×4 outputs,
@@ -127,17 +125,4 @@ func (p *slopes) piece(s *Space, piece int, dw, part, x, dy []float32, n int) {
 		dw = part[lane*size:][:size]
 	}
 	p.do(s, p.blocks[piece/lanes], dw, x, dy, lane*n/lanes, (lane+1)*n/lanes)
-}
-
-// sum is as of Plan.SumWeights.
-func (p *slopes) sum(dw, part []float32, n int) {
-	lanes := p.lanes(n)
-	if lanes == 1 {
-		return
-	}
-	size := p.out * 9 * p.in
-	copy(dw[:size], part)
-	for l := 1; l < lanes; l++ {
-		f32.Add(dw[:size], part[l*size:][:size])
-	}
 }

@@ -330,8 +330,11 @@ func (w *weights) store(b *wblock, dw, sums []float32) {
 // WeightPieces returns the number of pieces BackwardWeights is cut into for n
 // images, and the floats of part they need together.
 func (p *Plan) WeightPieces(n int) (pieces, floats int) {
-	if p.fastWeights != nil {
+	switch {
+	case p.fastWeights != nil:
 		return p.fastWeights.pieces(n)
+	case p.pointwise != nil:
+		return p.pointwise.pieces(n)
 	}
 	w := p.weights
 	lanes := w.lanes(n)
@@ -349,8 +352,12 @@ func (p *Plan) WeightPieces(n int) (pieces, floats int) {
 // which may be at the same time, SumWeights completes dw.
 func (p *Plan) BackwardWeights(s *Space, piece int, dw, part, x, dy []float32, n int) {
 	check("BackwardWeights", n, len(x), p.g.inLen(), len(dy), p.g.outLen())
-	if p.fastWeights != nil {
+	switch {
+	case p.fastWeights != nil:
 		p.fastWeights.piece(s, piece, dw, part, x, dy, n)
+		return
+	case p.pointwise != nil:
+		p.pointwise.piece(piece, dw, part, x, dy, n)
 		return
 	}
 	w := p.weights
@@ -369,8 +376,13 @@ func (p *Plan) BackwardWeights(s *Space, piece int, dw, part, x, dy []float32, n
 
 // SumWeights completes dw from part, which it spoils.
 func (p *Plan) SumWeights(dw, part []float32, n int) {
-	if p.fastWeights != nil {
-		p.fastWeights.sum(dw, part, n)
+	dw = dw[:p.g.Out*p.g.depth()]
+	switch {
+	case p.fastWeights != nil:
+		sumLanes(dw, part, p.fastWeights.lanes(n))
+		return
+	case p.pointwise != nil:
+		sumLanes(dw, part, p.pointwise.lanes(n))
 		return
 	}
 	w := p.weights
