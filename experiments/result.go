@@ -27,9 +27,9 @@ type Result struct {
 	// is in proportion; counts of gradients and of links hold what was under way.
 	Ended string `json:"ended,omitempty"`
 
-	Accuracy       float64 `json:"accuracy"`       // on the test set, at the end
-	Top5           float64 `json:"top5,omitempty"` // label among the five best classes, at the end; 0: no more than ten classes
-	Loss           float64 `json:"loss"`           // on the test set, at the end
+	Accuracy       float64 `json:"accuracy"`       // on the test set, at the end; of a run that was stopped, at its last evaluation
+	Top5           float64 `json:"top5,omitempty"` // label among the five best classes, likewise; 0: no more than ten classes
+	Loss           float64 `json:"loss"`           // on the test set, likewise
 	TrainLoss      float64 `json:"train_loss"`
 	Chance         float64 `json:"chance,omitempty"`       // accuracy of always answering the test set's most frequent class; 0: not known
 	TestSamples    uint64  `json:"test_samples,omitempty"` // in the test set

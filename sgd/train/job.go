@@ -136,6 +136,7 @@ type Job struct {
 	replayed map[[2]int]struct{} // worker and step of the pushes in Replay
 
 	reached *atomic.Bool // an evaluation was at Until
+	asked   *atomic.Bool // Stopping has said so
 
 	batches batches // where the batch changes; see Prepare
 
@@ -254,7 +255,7 @@ func (j *Job) Program(rank int) (comm.Program, error) {
 // Prepare must be called before the programs of a run are made, and again before
 // those of another run.
 func (j *Job) Prepare() {
-	j.cores, j.reached = newCores(j), new(atomic.Bool)
+	j.cores, j.reached, j.asked = newCores(j), new(atomic.Bool), new(atomic.Bool)
 	j.weigh()
 	j.index()
 	_ = j.PlanBatches() // Check tells what is wrong
@@ -295,7 +296,18 @@ func (j *Job) progressOf(step int) lrschedule.Progress {
 }
 
 // IsStopping says whether the run is to stop: it was asked to, or has come to Until.
-func (j *Job) IsStopping() bool { return j.isReached() || j.Stopping != nil && j.Stopping() }
+func (j *Job) IsStopping() bool {
+	if j.isReached() {
+		return true
+	}
+	if j.Stopping == nil || !j.Stopping() {
+		return false
+	}
+	if j.asked != nil {
+		j.asked.Store(true)
+	}
+	return true
+}
 
 // isReached says whether an evaluation in this process has come to Until.
 func (j *Job) isReached() bool { return j.reached != nil && j.reached.Load() }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -39,6 +38,8 @@ type Observer struct {
 	Params  []float32 // at the end
 	SHA256  string    // of Params, little-endian
 	Classes []uint64  // samples of the test set, by class; nil: there was no evaluation
+	// Unjudged: the run was stopped, so that nothing was evaluated at Final.
+	Unjudged bool
 
 	rank    *Rank
 	shards  []*shard
@@ -50,7 +51,9 @@ type Observer struct {
 	desk    *desk
 	test    []*sgd.Batch // pieces of a small test set
 	servers int
-	over    bool // a rank has reached the end at a mark
+	over    bool   // a rank has reached the end at a mark
+	owed    []owed // evaluations that a stop has put off
+	kept    int    // how many of them are in the last checkpoint
 	census  census
 	told    tellings
 	conduct *conductor // of modes without servers whose workers keep apart; else nil
@@ -133,6 +136,9 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	for _, p := range o.told.cut(len(o.told.queue)) {
 		o.progress(p)
 	}
+	if err := o.settle(ctx); err != nil {
+		return err
+	}
 	if j.traits().Sums && !o.Reached { // it lasts until the last worker has the sums
 		for _, r := range o.Reports {
 			o.Final.Seconds = max(o.Final.Seconds, r.Seconds)
@@ -146,8 +152,12 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 func (o *Observer) begin(ctx context.Context, h comm.Host) error {
 	buf := comm.NewBuffer(0)
 	defer buf.Release()
+	var due []owed
 	if o.Start != nil {
 		var err error
+		if due, err = takeOwed(o.Start, o.layout.Size()); err != nil {
+			return err
+		}
 		if buf.B, err = o.Start.Encode(nil, sgd.Layout{}); err != nil {
 			return err
 		}
@@ -158,7 +168,7 @@ func (o *Observer) begin(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-	return nil
+	return o.payOwed(ctx, due)
 }
 
 func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame, ended map[int]bool) error {
@@ -287,24 +297,7 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 		return nil
 	}
 	e.average()
-	defer e.params.Release()
-	score, err := o.evaluate(ctx, e.params.f)
-	if err != nil {
-		return err
-	}
-	e.eval.Accuracy, e.eval.Top5 = score.Accuracy(), score.Top5()
-	if score.N > 0 {
-		e.eval.Loss = recordable(score.Loss / float64(score.N))
-	}
-	o.Reached = o.Job.Until > 0 && e.eval.Accuracy >= o.Job.Until && !m.Last
-	if m.Last || o.Reached {
-		o.Final, o.Params, o.SHA256 = e.eval, slices.Clone(e.params.f), Hash(e.params.f)
-	}
-	o.Sink.Eval(e.eval)
-	if o.Reached {
-		return o.reach(ctx, h)
-	}
-	return nil
+	return o.judge(ctx, e.eval, e.params)
 }
 
 // reach ends the run as a stop would: ranks of this process are asked when they next
@@ -390,9 +383,9 @@ func Hash(v []float32) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// evaluate scores params on the whole test set, piece by piece, each a pass
+// evaluate scores params, of so many updates, on the whole test set, piece by piece, each a pass
 // like any other: it waits for a core and uses those that are idle.
-func (o *Observer) evaluate(ctx context.Context, params []float32) (sum sgd.Score, err error) {
+func (o *Observer) evaluate(ctx context.Context, updates int, params []float32) (sum sgd.Score, err error) {
 	j, n := o.Job, o.Job.Data.Test.Len()
 	if o.desk == nil {
 		o.desk = j.newDesk(j.Data.Test)
@@ -405,6 +398,9 @@ func (o *Observer) evaluate(ctx context.Context, params []float32) (sum sgd.Scor
 	for at := 0; at < n; at += size {
 		if ctx.Err() != nil {
 			return sum, context.Cause(ctx)
+		}
+		if o.stops(updates) {
+			return sum, errOwed
 		}
 		b, err := o.samples(at, size)
 		if err != nil {
@@ -488,6 +484,9 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 		return o.goOn(ctx, ended, 0)
 	}
 	all := o.together()
+	if err := o.saveOwed(all); err != nil {
+		return err
+	}
 	o.states = map[int]*State{}
 	free := o.conduct != nil && o.conduct.free
 	if free {

@@ -1,0 +1,146 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A stop evaluates nothing: whoever asked for it may end this process soon. An
+// evaluation that is due then, or under way, is owed: its parameters go into the
+// checkpoint, and the run that goes on makes it before anything else.
+
+// owed is an evaluation that is still to be made.
+type owed struct {
+	eval   Eval
+	params Vector
+}
+
+const keyOwed = "owed"
+
+// errOwed breaks off an evaluation because the run is to stop.
+var errOwed = errors.New("the run is to stop before it is evaluated")
+
+// stops says whether the run, of so many updates, has been asked to stop, and does so
+// soon.
+func (o *Observer) stops(updates int) bool {
+	j := o.Job
+	return j.asked.Load() && !j.isReached() && j.StopRule(o.rank.h.Virtual(), updates) != StopAtMark
+}
+
+// judge evaluates parameters, which it takes over, and tells of it.
+func (o *Observer) judge(ctx context.Context, e Eval, params Vector) error {
+	score, err := o.evaluate(ctx, e.Step, params.f)
+	if errors.Is(err, errOwed) {
+		o.owed = append(o.owed, owed{e, params})
+		return nil
+	}
+	defer params.Release()
+	if err != nil {
+		return err
+	}
+	e.Accuracy, e.Top5 = score.Accuracy(), score.Top5()
+	if score.N > 0 {
+		e.Loss = recordable(score.Loss / float64(score.N))
+	}
+	o.Reached = o.Job.Until > 0 && e.Accuracy >= o.Job.Until && !e.Last
+	if e.Last || o.Reached {
+		o.end(e, params)
+	}
+	o.Sink.Eval(e)
+	if o.Reached {
+		return o.reach(ctx, o.rank.h)
+	}
+	return nil
+}
+
+// end notes what the run came to.
+func (o *Observer) end(e Eval, params Vector) {
+	o.Final, o.Params, o.SHA256 = e, slices.Clone(params.f), Hash(params.f)
+}
+
+// settle makes the evaluations that are owed, unless the run was stopped: then the
+// last one is not made, and the others are in the checkpoint.
+func (o *Observer) settle(ctx context.Context) error {
+	stopped := slices.ContainsFunc(o.Reports, func(r RankReport) bool { return r.Stopped })
+	list, kept := o.owed, o.kept
+	o.owed = nil
+	o.Job.asked.Store(false)
+	for i, d := range list {
+		switch {
+		case stopped && d.eval.Last:
+			o.Unjudged = true
+			o.end(d.eval, d.params)
+			fallthrough
+		case stopped && i < kept, o.Reached:
+			d.params.Release()
+		default:
+			if err := o.judge(ctx, d.eval, d.params); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// saveOwed puts what is owed into the run's state. Bytes and, on a real clock, seconds
+// are those since the checkpoint: less than none.
+func (o *Observer) saveOwed(all *State) error {
+	o.kept = len(o.owed)
+	n := 0
+	for _, d := range o.owed {
+		e := d.eval
+		if e.Last {
+			continue
+		}
+		e.BytesUp -= uint64(all.Ints[keyBytesUp])
+		e.BytesDown -= uint64(all.Ints[keyBytesDown])
+		if !o.rank.h.Virtual() {
+			e.Seconds -= float64(all.Ints[keyNanoseconds]) / 1e9
+		}
+		b, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		all.Bytes[key(keyOwed, n)+"/eval"], all.Vectors[key(keyOwed, n)+"/param"] = b, slices.Clone(d.params.f)
+		n++
+	}
+	return nil
+}
+
+// takeOwed takes what is owed out of the state that the run begins from.
+func takeOwed(s *State, size int) (out []owed, err error) {
+	for i := 0; ; i++ {
+		name := key(keyOwed, i)
+		b, ok := s.Bytes[name+"/eval"]
+		if !ok {
+			return out, nil
+		}
+		d := owed{params: NewVector(size)}
+		if err := json.Unmarshal(b, &d.eval); err != nil {
+			return nil, fmt.Errorf("the checkpoint's %s/eval: %w", name, err)
+		}
+		if err := s.Vector(name+"/param", d.params.f); err != nil {
+			return nil, err
+		}
+		delete(s.Bytes, name+"/eval")
+		delete(s.Vectors, name+"/param")
+		out = append(out, d)
+	}
+}
+
+// payOwed makes the evaluations that an earlier leg of the run owes.
+func (o *Observer) payOwed(ctx context.Context, list []owed) error {
+	for i, d := range list {
+		if o.Reached {
+			d.params.Release()
+			continue
+		}
+		if err := o.judge(ctx, d.eval, d.params); err != nil {
+			return fmt.Errorf("evaluation %d that an earlier leg left: %w", i, err)
+		}
+	}
+	return nil
+}

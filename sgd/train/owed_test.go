@@ -1,0 +1,81 @@
+package train_test
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// examined tells of every piece of an evaluation before it is made.
+type examined struct {
+	sgd.Model
+	piece func()
+}
+
+func (e examined) Eval(params []float32, s sgd.Scratch, b sgd.Batch) (sgd.Score, error) {
+	e.piece()
+	return e.Model.Eval(params, s, b)
+}
+
+// A stop evaluates nothing: neither what is under way nor the end. What is left undone
+// is made by the leg that goes on, and the record is that of a run without a stop.
+func TestStopEvaluatesNothing(t *testing.T) {
+	for _, opts := range [][]option{{mode("reduce")}, {policy("bsp"), func(j *train.Job) { j.Servers = 2 }}, {mode("localsgd(h=2)")}} {
+		run := func(more ...option) *train.Job {
+			return job(t, append(append(slices.Clone(opts), func(j *train.Job) { j.Updates, j.EvalEvery, j.EvalBatch = 2000, 20, 16 }), more...)...)
+		}
+		_, all := runOn(t, &local.Net{}, run(), nil)
+		var pieces, after, asked atomic.Int32
+		var stop atomic.Bool
+		late, taken := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		j := run(func(j *train.Job) {
+			test := (j.Data.Test.Len() + 15) / 16
+			j.Stopping = func() bool {
+				if asked.Add(1) > 700 { // training waits, in the middle, for the stop
+					<-late
+				}
+				if stop.Load() {
+					once.Do(func() { close(taken) })
+				}
+				return stop.Load()
+			}
+			j.Model = examined{j.Model, func() {
+				switch n := int(pieces.Add(1)); {
+				case n == 2*test+2: // in the third evaluation
+					stop.Store(true)
+					close(late)
+					<-taken
+				case n > 2*test+2:
+					after.Add(1)
+				}
+			}}
+		})
+		o, s := runOn(t, &local.Net{}, j, nil)
+		name := train.Modes.Spec(j.Mode)
+		if !o.Unjudged || o.Final.Step >= 2000 || o.SHA256 == "" || s.last == nil {
+			t.Fatalf("%s: the run was not stopped: %+v", name, o.Final)
+		}
+		if n := after.Load(); n > 0 {
+			t.Errorf("%s: %d pieces of the test set were evaluated after the stop", name, n)
+		}
+		if len(s.evals) != 2 {
+			t.Errorf("%s: %d evaluations, want the two before the stop", name, len(s.evals))
+		}
+		_, again := runOn(t, &local.Net{}, run(), s.last)
+		got := append(slices.Clone(s.evals), again.evals...)
+		if len(got) != len(all.evals) {
+			t.Fatalf("%s: %d evaluations in two legs, %d in one", name, len(got), len(all.evals))
+		}
+		for i, e := range got {
+			if w := all.evals[i]; e.Step != w.Step || e.Accuracy != w.Accuracy || e.Loss != w.Loss || e.Last != w.Last {
+				t.Errorf("%s: evaluation %d is %+v, want %+v", name, i, e, w)
+			}
+		}
+	}
+}
