@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -66,5 +68,46 @@ func TestClusterOverRecipe(t *testing.T) {
 	}
 	if _, err := of(recipe, "device=p100", "device.flops=1e12"); err == nil || !strings.Contains(err.Error(), "exclude each other") {
 		t.Errorf("two speeds: %v", err)
+	}
+}
+
+// A cluster may be a file of the user's. What a run keeps are its keys, so that it can be
+// made again without the file.
+func TestClusterOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("about: two boxes\nkeys:\n  device: a100\n  network.per_host: 8\n  network.bandwidth: 100Gbps\n")
+	c := mustRuns(t, "steps: 1\ntiming: resnet50\ncluster: minsky\n", "cluster="+file, "network.latency=9us")[0].Config
+	if c.Cluster != "none" || c.Device != "a100" || c.NetworkPerHost != 8 || c.NetworkBandwidth != 12.5e9 || c.NetworkLatency != "9µs" {
+		t.Errorf("%+v", c)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if again := mustRuns(t, string(c.YAML())); again[0].Config != c {
+		t.Error("it is another without the file")
+	}
+	r, err := ParseRecipe("test", "test.yaml", []byte("steps: 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"":                                 "no such file",
+		"keys: {batch: 3}":                 `key "batch" is not of a cluster: want device, device.* and network.*`,
+		"keys: {network.bandwidth: heaps}": `key "network.bandwidth": want bits per second`,
+		"cabinets: 3":                      "field cabinets not found",
+	} {
+		_ = os.Remove(file)
+		if text != "" {
+			write(text)
+		}
+		if _, err := r.Runs([]string{"cluster=" + file}, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
 	}
 }

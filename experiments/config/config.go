@@ -81,7 +81,7 @@ type Config struct {
 
 	Timing           string  `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool    `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
-	Cluster          string  `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
+	Cluster          string  `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), or of one in a file of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
 	Device           string  `key:"device" effect:"environment" on:"virtual" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64 `key:"device.flops" effect:"environment" on:"virtual" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
@@ -215,6 +215,10 @@ func (c *Config) Set(name, text string) error {
 	}
 	if k.Name == "cluster" && err == nil {
 		err = c.join(text)
+		if hardware.IsFile(text) { // what a run keeps needs no file of others
+			text = "none"
+			f.SetString(text)
+		}
 	}
 	if check := specs[k.Name]; check != nil && err == nil {
 		_, err = check(text)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/experiments/hardware"
 )
 
 // A recipe may be based on another: base names an embedded recipe, or a file by
@@ -24,11 +26,6 @@ import (
 //
 // A variant's keys stand above the common ones, inherited or not.
 
-// isPath reports whether a recipe is named by its path.
-func isPath(name string) bool {
-	return strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
-}
-
 // loadBase reads the recipe that n names, in a file whose own bases' chain is
 // given, itself last. Every error says file and line of the key base.
 func loadBase(file string, n *yaml.Node, chain []string) (*Recipe, error) {
@@ -37,10 +34,10 @@ func loadBase(file string, n *yaml.Node, chain []string) (*Recipe, error) {
 		return nil, fmt.Errorf("%s: want the name of one recipe, or the path of its file", where)
 	}
 	name := n.Value
-	if isPath(name) {
+	if hardware.IsFile(name) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(file), name)
-			if !isPath(name) {
+			if !hardware.IsFile(name) {
 				name = "./" + name
 			}
 		}
@@ -67,7 +64,7 @@ func loadBase(file string, n *yaml.Node, chain []string) (*Recipe, error) {
 
 // identity is the same for two names of one recipe.
 func identity(name string) string {
-	if !isPath(name) {
+	if !hardware.IsFile(name) {
 		return name
 	}
 	if real, err := filepath.EvalSymlinks(name); err == nil {

@@ -94,7 +94,7 @@ func loadRecipe(name string, chain []string) (*Recipe, error) {
 
 // recipeText is what a recipe's file holds, and its name in messages.
 func recipeText(name string) (file string, b []byte, err error) {
-	if isPath(name) {
+	if hardware.IsFile(name) {
 		if b, err = os.ReadFile(name); err != nil {
 			return "", nil, fmt.Errorf("recipe: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -111,9 +112,31 @@ func LoadDevice(name string) (*Device, error) {
 	return d, nil
 }
 
-// LoadCluster reads a cluster by name.
+// IsFile says whether a name is the path of a file, as those of clusters and recipes
+// may be: anything with a slash, or ending in .yaml or .yml.
+func IsFile(name string) bool {
+	return strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// LoadCluster reads a cluster by name, or one of the user's from a file that is written
+// as those that are known.
 func LoadCluster(name string) (*Cluster, error) {
 	c := &Cluster{Name: name}
+	if IsFile(name) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		if err := decode(name, b, c); err != nil {
+			return nil, err
+		}
+		for _, a := range c.Assignments() {
+			if a[0] != "device" && !strings.HasPrefix(a[0], "device.") && !strings.HasPrefix(a[0], "network.") {
+				return nil, fmt.Errorf("%s: key %q is not of a cluster: want device, device.* and network.*", name, a[0])
+			}
+		}
+		return c, nil
+	}
 	if err := load("cluster", name, c); err != nil {
 		return nil, err
 	}
@@ -129,6 +152,11 @@ func load(kind, name string, into any) error {
 	if err != nil {
 		return err
 	}
+	return decode(file, b, into)
+}
+
+// decode reads what a file holds, and nothing else.
+func decode(file string, b []byte, into any) error {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	dec.KnownFields(true)
 	if err := dec.Decode(into); err != nil {
