@@ -364,6 +364,7 @@ func (e *execution) keep(r *Result) error {
 	if err := e.rec.events.end(r, nil); err != nil {
 		return err
 	}
+	e.rec.status.Step = r.Steps // a stop evaluates nothing, so what was shown last may lie behind
 	return e.rec.setState(r.Status, nil)
 }
 
