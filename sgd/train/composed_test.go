@@ -7,15 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gradlab/gradlab/lrschedule"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// composed is mode server, made of what package train exports.
-type composed struct{ train.Server }
+// composed is mode server, made of what package train exports, with a rule.
+type composed struct {
+	train.Server
+	rule train.Rule
+}
 
 func (m composed) Part(r *train.Rank) (train.Part, error) {
 	if r.ID() >= r.Job().Workers {
-		return train.Serve(r, train.Rule{})
+		return train.Serve(r, m.rule)
 	}
 	l, err := train.NewLinks(r)
 	return &linked{l}, err
@@ -83,5 +88,34 @@ func TestComposedServers(t *testing.T) {
 				t.Errorf("from checkpoint %d of mode server it ends with %.8s, want %.8s", first, on.SHA256, want.SHA256)
 			}
 		})
+	}
+}
+
+// A rule takes the place of the job's optimizer and schedule, each by itself.
+func TestRules(t *testing.T) {
+	adam, falling := sgd.Optimizers.MustParse("adam"), lrschedule.Specs.MustParse("cosine(lr=0.02)")
+	plain := []option{policy("asp"), optimizer("sgd"), func(j *train.Job) { j.Servers, j.Updates = 2, 40 }}
+	end := func(opts ...option) string {
+		o, _ := runOn(t, simulated(0), job(t, append(slices.Clone(plain), opts...)...), nil)
+		return o.SHA256
+	}
+	seen := map[string]string{}
+	for name, c := range map[string]struct {
+		rule train.Rule
+		as   option // mode server with a job that says so
+	}{
+		"none":      {train.Rule{}, func(*train.Job) {}},
+		"optimizer": {train.Rule{Optimizer: adam}, func(j *train.Job) { j.Optimizer = adam }},
+		"schedule":  {train.Rule{Schedule: falling}, func(j *train.Job) { j.Schedule = falling }},
+		"both":      {train.Rule{Optimizer: adam, Schedule: falling}, func(j *train.Job) { j.Optimizer, j.Schedule = adam, falling }},
+	} {
+		got, want := end(func(j *train.Job) { j.Mode = composed{rule: c.rule} }), end(c.as)
+		if got != want {
+			t.Errorf("%s: it ends with %.8s, want %.8s", name, got, want)
+		}
+		if other, ok := seen[got]; ok {
+			t.Errorf("rules %s and %s end alike", name, other)
+		}
+		seen[got] = name
 	}
 }
