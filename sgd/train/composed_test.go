@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,10 +24,13 @@ func (m composed) Part(r *train.Rank) (train.Part, error) {
 		return train.Serve(r, m.rule)
 	}
 	l, err := train.NewLinks(r)
-	return &linked{l}, err
+	return &linked{l, m.Barrier}, err
 }
 
-type linked struct{ *train.Links }
+type linked struct {
+	*train.Links
+	barrier bool // parameters are asked for
+}
 
 func (w *linked) Run(ctx context.Context) error {
 	if err := w.Resume(ctx); err != nil {
@@ -44,6 +48,11 @@ func (w *linked) Run(ctx context.Context) error {
 		}
 		if err := w.Await(ctx); err != nil {
 			return err
+		}
+		if w.barrier && !w.Over() {
+			if err := w.Fetch(ctx, 0); err != nil {
+				return err
+			}
 		}
 		if err := w.Mark(ctx, w); err != nil {
 			return err
@@ -117,5 +126,25 @@ func TestRules(t *testing.T) {
 			t.Errorf("rules %s and %s end alike", name, other)
 		}
 		seen[got] = name
+	}
+}
+
+// Parameters that are asked for come in as many parts as the servers cut them, and what
+// takes whole shards refuses parts.
+func TestFetchedInParts(t *testing.T) {
+	for name, overlap := range map[string]bool{"whole": false, "parts": true} {
+		opts := []option{policy("bsp"), func(j *train.Job) { j.Servers, j.Updates, j.Overlap, j.Bucket = 2, 30, overlap, 300 }}
+		made := func(m train.Mode) *train.Observer {
+			o, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Mode = m })...), nil)
+			return o
+		}
+		want, got := made(train.Server{Barrier: true}), made(composed{Server: train.Server{Barrier: true}})
+		if got.SHA256 != want.SHA256 || got.Final.BytesDown != want.Final.BytesDown {
+			t.Errorf("%s: %.8s and %d bytes down, want %.8s and %d", name, got.SHA256, got.Final.BytesDown, want.SHA256, want.Final.BytesDown)
+		}
+	}
+	j := job(t, func(j *train.Job) { j.Overlap, j.Bucket = true, 300 })
+	if _, err := train.NewShardServer(train.NewRank(j, j.Workers)); err == nil || !strings.Contains(err.Error(), "leave bucket out") {
+		t.Errorf("a server of whole pushes, and a shard in parts: %v", err)
 	}
 }

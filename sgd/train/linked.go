@@ -124,17 +124,25 @@ func (l *Links) Fetch(ctx context.Context, version uint64) error {
 		}
 	}
 	for _, k := range w.links {
-		f, err := onFetched.Recv(ctx, w.Rank, k.rank)
-		if err != nil {
-			return fmt.Errorf("worker %d, fetch from server %d: %w", w.rank, k.id, err)
-		}
-		w.hear(k, f.Flags)
-		if err = w.take(k, 0, f.Frame); err == nil {
-			err = w.times.decoding(ctx, k.in.taking(0))
-		}
-		f.Release()
-		if err != nil {
-			return err
+		for part, more := 0, true; more; part++ {
+			f, err := onFetched.Recv(ctx, w.Rank, k.rank)
+			if err != nil {
+				return fmt.Errorf("worker %d, fetch from server %d: %w", w.rank, k.id, err)
+			}
+			w.hear(k, f.Flags)
+			more = f.Flags&flagMore != 0
+			if part < len(k.shard.parts) {
+				err = w.take(k, part, f.Frame)
+			} else {
+				err = fmt.Errorf("worker %d, step %d: server %d sent more than the %d parts of its shard", w.rank, w.step, k.id, len(k.shard.parts))
+			}
+			f.Release()
+			if err == nil {
+				err = w.times.decoding(ctx, k.in.taking(part))
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

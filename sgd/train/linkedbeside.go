@@ -121,6 +121,10 @@ func (l *Links) fetchActivity(ctx context.Context, _ comm.Host) error {
 			if err != nil {
 				return fmt.Errorf("worker %d, fetch from server %d: %w", l.rank, k.id, err)
 			}
+			if f.Flags&flagMore != 0 {
+				f.Release()
+				return fmt.Errorf("worker %d: server %d sends its shard in parts, and who fetches beside takes it whole: leave bucket out of the Traits.Heeds of mode %s", l.rank, k.id, Modes.Spec(l.job.Mode))
+			}
 			flags |= f.Flags
 			k.fetched = f.Frame
 		}

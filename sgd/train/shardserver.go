@@ -83,6 +83,9 @@ func NewShardServer(r *Rank) (*ShardServer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := len(to.shard.parts); n > 1 {
+		return nil, fmt.Errorf("server %d gets its shard in %d parts, and decodes whole pushes: leave bucket out of the Traits.Heeds of mode %s", to.id, n, Modes.Spec(r.job.Mode))
+	}
 	s := &ShardServer{shardEnd: to, x: NewVector(to.shard.size())}
 	to.shard.gather(s.x.f, r.job.initial())
 	for w := range r.job.Workers {
