@@ -82,6 +82,9 @@ func (e *events) progress(p train.Progress) error {
 		tensorboard.Scalar("staleness/mean", p.StalenessMean), tensorboard.Scalar("staleness/max", float64(p.StalenessMax)),
 		tensorboard.Scalar("cost/seconds", p.Seconds),
 	}
+	if p.NoiseScale > 0 {
+		vs = append(vs, tensorboard.Scalar("train/noise_scale", p.NoiseScale))
+	}
 	if p.Batch > 0 {
 		vs = append(vs, tensorboard.Scalar("train/batch", float64(p.Batch)))
 	}

@@ -223,6 +223,7 @@ func (l learned) Progress(p train.Progress) {
 		l.lacks("report", p.Step)
 	}
 	p.Loss, p.GapMean = was.Loss, was.GapMean
+	p.NoiseScale, p.NoiseTrace, p.NoiseSquare = was.NoiseScale, was.NoiseTrace, was.NoiseSquare
 	l.to.Progress(p)
 }
 

@@ -176,8 +176,13 @@ type Scratch any
 type Pass struct {
 	Params, Grad []float32
 	Need, Ready  func(span int) error
-	Scratch      Scratch
-	Threads      int // goroutines this pass may use at most; 0 = no own limit
+	// Sum, if set, adds v up over the workers whose passes go together, in place and with
+	// the same bits everywhere: statistics of a batch norm are then those of all their
+	// batches. Every pass calls it with the same keys, of equal lengths, in one order.
+	// Batches have the same size.
+	Sum     func(key int, v []float64) error
+	Scratch Scratch
+	Threads int // goroutines this pass may use at most; 0 = no own limit
 }
 
 // Score is the outcome of an evaluation: summed loss, correct predictions and
@@ -228,6 +233,12 @@ type Model interface {
 	// of the layers that first read it, for one sample; a backward pass costs
 	// twice that. The virtual cluster bills them.
 	SpanFLOPs() []float64
+}
+
+// Joint is implemented by models whose passes may call Pass.Sum.
+type Joint interface {
+	// Sums lists the lengths of the sums of a pass, in order; none: it makes none.
+	Sums() []int
 }
 
 // Step is the context of one update. LR is the learning rate already scheduled

@@ -322,9 +322,12 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
 		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
 		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
-		EMA: c.EMA, EMAEvery: c.EMAEvery,
-		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, LogOrder: c.OrderLog,
+		NormGroup: c.BNGroup, EMA: c.EMA, EMAEvery: c.EMAEvery,
+		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, NoiseScale: c.NoiseScale, LogOrder: c.OrderLog,
 		Timing: timing, Weightless: c.Weightless, Run: c.runID(), Threads: c.Threads,
+	}
+	if c.BNGroup == 0 {
+		j.NormGroup = c.Workers
 	}
 	if c.Until == UntilTarget {
 		j.Until = c.Target
@@ -478,6 +481,14 @@ func (c Config) timedFLOPs(data sgd.Source) ([]float64, error) {
 type timedAs struct {
 	sgd.Model
 	flops []float64
+}
+
+// Sums implements sgd.Joint.
+func (t timedAs) Sums() []int {
+	if j, ok := t.Model.(sgd.Joint); ok {
+		return j.Sums()
+	}
+	return nil
 }
 
 // SpanFLOPs implements sgd.Model.

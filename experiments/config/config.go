@@ -72,9 +72,11 @@ type Config struct {
 	Cycle           string  `key:"cycle" effect:"trajectory" unit:"duration" doc:"tensor fusion: every so often ranks that overlap without servers exchange what tensors all have ready, at most bucket bytes at once; 0s: buckets are fixed"`
 	Priority        bool    `key:"priority" effect:"trajectory" doc:"ranks that overlap without servers exchange buckets of the first layers first, and begin the next forward pass as soon as these are there"`
 	Partition       int     `key:"partition" effect:"trajectory" min:"0" doc:"bytes above which a tensor is cut, where ranks overlap without servers, into pieces that are exchanged by themselves; 0: never"`
+	BNGroup         int     `key:"bn_group" effect:"trajectory" min:"0" doc:"successive workers whose batch norms share statistics, as one worker on all their batches, in modes reduce and gather; 1: each has its own, 0: all share"`
 	EMA             float64 `key:"ema" effect:"trajectory" min:"0" max:"1" doc:"decay of a moving average of the parameters, below 1: it is evaluated and kept at the end, and training goes on from the parameters themselves; 0: none"`
 	EMAEvery        int     `key:"ema_every" effect:"trajectory" min:"1" doc:"updates from one that enters the moving average of ema to the next"`
 	NonFinite       string  `key:"nonfinite" effect:"trajectory" oneof:"fail,zero" doc:"what a gradient with NaN or Inf does"`
+	NoiseScale      bool    `key:"noise_scale" effect:"observed" doc:"measure the gradient noise scale (McCandlish et al. 2018, appendix A.1), in samples: about how large a batch still pays; runs in step with codecs that send every value"`
 	Gap             bool    `key:"gap" effect:"observed" doc:"servers measure how far the parameters have moved since a gradient was made; costs a copy of them an update"`
 	OrderLog        bool    `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
 	CheckpointEvery int     `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
@@ -113,7 +115,7 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", Accumulate: 1,
-		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, NonFinite: "fail", Unreadable: 0.001,
+		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}

@@ -94,7 +94,7 @@ func (c Config) everyKey() string { return c.hash(func(Key) bool { return true }
 // o would: the traces and measures that o asks for, and its evaluations. A
 // target is looked up in the evaluations that there are.
 func (c Config) Tells(o Config) bool {
-	return (c.Trace || !o.Trace) && (c.OrderLog || !o.OrderLog) && (c.Gap || !o.Gap) &&
+	return (c.Trace || !o.Trace) && (c.OrderLog || !o.OrderLog) && (c.Gap || !o.Gap) && (c.NoiseScale || !o.NoiseScale) &&
 		(o.EvalEvery == 0 || c.EvalEvery > 0 && o.EvalEvery%c.EvalEvery == 0)
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/figure"
@@ -123,7 +124,33 @@ func (t *Task) curves() Section {
 		f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) { return thinned(tr.Curve.Progress) }, logarithmic))
 	}
 	s.Panels = append(s.Panels, f)
+	if t.noisy() {
+		f := figure.Figure{Title: "gradient noise scale over updates", X: figure.Axis{Label: "updates"}, Y: figure.Axis{Label: "samples", Log: true}}
+		for _, c := range t.Configs {
+			f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) {
+				for _, p := range tr.Curve.Progress {
+					if p.NoiseScale > 0 {
+						xs, ys = append(xs, float64(p.Step)), append(ys, p.NoiseScale)
+					}
+				}
+				return xs, ys
+			}, logarithmic))
+		}
+		s.Panels = append(s.Panels, f)
+	}
 	return s
+}
+
+// noisy says whether a run measured its noise scale.
+func (t *Task) noisy() bool {
+	for _, c := range t.Configs {
+		for _, tr := range c.Trials {
+			if slices.ContainsFunc(tr.Curve.Progress, func(p train.Progress) bool { return p.NoiseScale > 0 }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // thinned is the training loss, averaged over pieces so that some sixty points

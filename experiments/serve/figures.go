@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"slices"
+
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -56,6 +58,12 @@ func panels(es []entry) []figure.Figure {
 			evals(func(r *store.Run, v train.Eval) float64 { return float64(r.Crossed(v.BytesUp, v.BytesDown)) })),
 		draw("training loss", updates, figure.Axis{Label: "training loss", Log: true}, progress(func(p train.Progress) float64 { return p.Loss })),
 		draw("learning rate", updates, figure.Axis{Label: "learning rate"}, progress(func(p train.Progress) float64 { return p.LR })),
+	}
+	for _, e := range es {
+		if slices.ContainsFunc(e.curve.Progress, func(p train.Progress) bool { return p.NoiseScale > 0 }) {
+			out = append(out, draw("gradient noise scale", updates, figure.Axis{Label: "samples", Log: true}, progress(func(p train.Progress) float64 { return p.NoiseScale })))
+			break
+		}
 	}
 	for _, e := range es {
 		for _, p := range e.curve.Progress {

@@ -28,6 +28,10 @@ import (
 // moves them group by group: so one worker with a batch of k·Ghost computes what
 // k workers with batches of Ghost do together. Inference is not touched.
 //
+// Where a pass has a Sum (see sgd.Pass) sums of x, x², dy and dy·x are those of all
+// workers' batches: together they compute what one worker on the union of their batches
+// does, running statistics included. Ghost batches stay each worker's own.
+//
 // It is two operations, since sums over the batch must be known between them:
 // moments looks at x and, on the way back, makes dx; normalise makes y, adds a
 // shortcut and rectifies in the same pass, and on the way back sums.
@@ -104,6 +108,45 @@ type momentsOp struct {
 	a, b    []float32 // y = a·x + b
 	k, p, q []float32 // dx = k·dy + p·x + q
 	lanes   [maxLanes]pairs
+	joint   []float64 // sums over the workers: two a channel, and ahead the number of values
+	all     float64   // values of a channel in all workers' batches
+}
+
+// Sums implements sgd.Joint: of a batch norm 2c + 1 values for c channels ahead, and 2c
+// back, but for those with ghost batches.
+func (n *Net) Sums() (lengths []int) {
+	for _, x := range n.plan.nodes {
+		if m, ok := x.bound.(*moments); ok && m.Ghost == 0 {
+			lengths = append(lengths, 2*m.c+1)
+		}
+	}
+	for i := len(lengths) - 1; i >= 0; i-- {
+		lengths = append(lengths, lengths[i]-1)
+	}
+	return lengths
+}
+
+// join adds the two sums of every channel up over the workers, if their batches are
+// normalised together: those of ghost batches are not. Ahead it counts their values.
+func (o *momentsOp) join(r *run, d direction) (joined bool) {
+	if r.sum == nil || !r.train || o.Ghost > 0 || r.failed != nil {
+		return false
+	}
+	v := grow(&o.joint, 2*o.c+1)
+	for i := range o.c {
+		v[2*i], v[2*i+1] = o.total(r, 0, i)
+	}
+	if v[2*o.c] = float64(r.n * o.rows); d == back {
+		v = v[:2*o.c]
+	}
+	key := 2 * o.mean
+	if d == back {
+		key++
+	}
+	if r.failed = r.sum(key, v); r.failed == nil && d == ahead {
+		o.all = v[2*o.c]
+	}
+	return r.failed == nil
 }
 
 // pairs is two sums a group and channel: of x and x² ahead, of dy and dy·x back.
@@ -215,6 +258,7 @@ func (o *momentsOp) end(r *run, _ *microbatch, d direction) {
 	if d == back {
 		return
 	}
+	joined := o.join(r, d)
 	shift, mean, variance := r.param(o.shift), r.param(o.mean), r.param(o.variance)
 	for i := range o.c {
 		var meanOf, varianceOf float64 // of groups, each by its samples
@@ -224,6 +268,9 @@ func (o *momentsOp) end(r *run, _ *microbatch, d direction) {
 				samples := o.first(r, g+1) - o.first(r, g)
 				m := float64(samples * o.rows)
 				s1, s2 := o.total(r, g, i)
+				if joined {
+					s1, s2, m = o.joint[2*i], o.joint[2*i+1], o.all
+				}
 				mu = s1 / m
 				sigma2 = max(s2/m-mu*mu, 0)
 				unbiased := sigma2
@@ -250,6 +297,7 @@ func (o *momentsOp) end(r *run, _ *microbatch, d direction) {
 // differentiate takes the sums of dy and dy·x and sets dγ, dβ and what makes
 // dx, collecting terms.
 func (o *momentsOp) differentiate(r *run) {
+	joined := o.join(r, back)
 	for i := range o.c {
 		var dshift, dscale float64
 		for g := range o.groups {
@@ -259,6 +307,10 @@ func (o *momentsOp) differentiate(r *run) {
 			db, dg := sdy, o.inv[at]*(sdyx-o.mu[at]*sdy)
 			dshift += db
 			dscale += dg
+			if joined { // what comes back to x is from all batches, what makes dγ and dβ from its own
+				sdy, sdyx, m = o.joint[2*i], o.joint[2*i+1], o.all
+				db, dg = sdy, o.inv[at]*(sdyx-o.mu[at]*sdy)
+			}
 			k := o.gamma(r, i) * o.inv[at]
 			p := -k * dg / m * o.inv[at]
 			o.k[at], o.p[at], o.q[at] = float32(k), float32(p), float32(-k*db/m-p*o.mu[at])

@@ -2,7 +2,10 @@ package nn
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/gradlab/gradlab/sgd"
@@ -98,6 +101,119 @@ func TestBatchNormRefuses(t *testing.T) {
 	} {
 		if _, err := Models.MustParse(text).New(in, 10); err == nil {
 			t.Errorf("%s on %v passes", text, in)
+		}
+	}
+}
+
+// meeting adds sums up over workers that meet with the same key, in their order.
+type meeting struct {
+	mu     sync.Mutex
+	all    *sync.Cond
+	size   int
+	at     map[int][][]float64
+	left   map[int]int
+	called int
+}
+
+func (m *meeting) sum(worker int) func(int, []float64) error {
+	return func(key int, v []float64) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.called++
+		if m.at[key] == nil {
+			m.at[key] = make([][]float64, m.size)
+		}
+		m.at[key][worker] = slices.Clone(v)
+		m.left[key]++
+		m.all.Broadcast()
+		for m.left[key] < m.size {
+			m.all.Wait()
+		}
+		clear(v)
+		for _, x := range m.at[key] {
+			for i := range v {
+				v[i] += x[i]
+			}
+		}
+		return nil
+	}
+}
+
+// Workers that add up their statistics compute, in the mean, what one worker on the union
+// of their batches does: loss, gradient and running statistics. Of one worker the sums
+// are its own, to the bit, and a failing sum ends the pass.
+func TestJointStatisticsAreThoseOfTheUnion(t *testing.T) {
+	const workers, size = 3, 4
+	in := sgd.Shape{C: 3, H: 6, W: 5}
+	norm := BatchNorm{Momentum: 0.3}
+	n := mustNet(t, in, 4, 0.1, Conv{Out: 5, Kernel: 3, Pad: 1}, norm, ReLU{},
+		Residual{Body: Sequential{Conv{Out: 5, Kernel: 3, Pad: 1, NoBias: true}, norm}}, ReLU{}, GlobalAvgPool{}, Dense{Out: 4}, BatchNorm{NoScale: true})
+	pass := func() sgd.Pass {
+		p := sgd.Pass{Params: make([]float32, n.layout.Size()), Grad: make([]float32, n.layout.Size()), Scratch: n.NewScratch()}
+		n.Init(p.Params, 1)
+		return p
+	}
+	b := randomBatch(in, 4, workers*size)
+	union := pass()
+	loss, err := n.Grad(context.Background(), union, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &meeting{size: workers, at: map[int][][]float64{}, left: map[int]int{}}
+	m.all = sync.NewCond(&m.mu)
+	passes, losses, done := make([]sgd.Pass, workers), make([]float64, workers), sync.WaitGroup{}
+	for w := range workers {
+		passes[w] = pass()
+		passes[w].Sum = m.sum(w)
+		done.Go(func() {
+			var err error
+			part := sgd.Batch{N: size, X: b.X[w*size*in.Len():], Y: b.Y[w*size:]}
+			if losses[w], err = n.Grad(context.Background(), passes[w], part); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+	if m.called != 6*workers {
+		t.Errorf("%d sums of %d workers with three batch norms", m.called, workers)
+	}
+	mean := 0.0
+	for _, l := range losses {
+		mean += l / workers
+	}
+	if math.Abs(loss-mean) > 1e-6 {
+		t.Errorf("loss %g, of the workers %g", loss, mean)
+	}
+	for i, g := range union.Grad {
+		sum := 0.0
+		for w := range workers {
+			sum += float64(passes[w].Grad[i]) / workers
+		}
+		if math.Abs(float64(g)-sum) > 1e-6 {
+			t.Fatalf("gradient %d is %g, of the workers %g", i, g, sum)
+		}
+	}
+	alone := pass()
+	alone.Sum = func(int, []float64) error { return nil }
+	if l, err := n.Grad(context.Background(), alone, b); err != nil || l != loss || !slices.Equal(alone.Grad, union.Grad) {
+		t.Errorf("one worker by itself: loss %v, %v, without sums %v", l, err, loss)
+	}
+	broken := errors.New("a worker died")
+	for fails := range 2 {
+		calls := 0
+		p := pass()
+		p.Sum = func(int, []float64) error {
+			if calls++; calls == 1+3*fails {
+				return broken
+			}
+			return nil
+		}
+		if _, err := n.Grad(context.Background(), p, b); !errors.Is(err, broken) || calls != 1+3*fails {
+			t.Errorf("a sum fails: %v after %d sums", err, calls)
+		}
+		p.Sum = nil
+		if l, err := n.Grad(context.Background(), p, b); err != nil || l != loss {
+			t.Errorf("after a failure: loss %v, %v", l, err)
 		}
 	}
 }

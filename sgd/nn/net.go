@@ -120,7 +120,10 @@ func (n *Net) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error
 	if err := n.check(b); err != nil {
 		return 0, err
 	}
-	s.ctx, s.params, s.grad, s.need, s.ready = ctx, p.Params, p.Grad, p.Need, p.Ready
+	s.ctx, s.params, s.grad, s.need, s.ready, s.sum = ctx, p.Params, p.Grad, p.Need, p.Ready, p.Sum
+	if p.Sum != nil && n.options.repeats() {
+		return 0, fmt.Errorf("nn: statistics over workers need backward passes that none of them repeats: set a loss scale, or another precision than float16")
+	}
 	s.first, s.seed, s.threads = b.First, b.Seed, p.Threads
 	s.other, s.share = b.Other, b.Share
 	return s.gradPass(b.X[:b.N*n.in.Len()], b.Y[:b.N])

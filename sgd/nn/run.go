@@ -69,6 +69,8 @@ type run struct {
 	ctx          context.Context
 	params, grad []float32
 	need, ready  func(span int) error
+	sum          func(key int, v []float64) error // over workers; nil: there are no others
+	failed       error                            // of a sum
 
 	train       bool
 	n           int // samples
@@ -153,6 +155,9 @@ func (r *run) goAhead() error {
 		for n := s.from; n < s.to; n++ {
 			r.ops[n].end(r, r.whole(n, ahead), ahead)
 		}
+		if r.failed != nil {
+			return r.failed
+		}
 	}
 	return nil
 }
@@ -179,6 +184,9 @@ func (r *run) goBack() error {
 				}
 				r.ops[n].end(r, all, back)
 			}
+		}
+		if r.failed != nil {
+			return r.failed
 		}
 		if err := r.tell(s, back); err != nil {
 			return err

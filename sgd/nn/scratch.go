@@ -104,4 +104,5 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 // finish lets go of what the caller owns.
 func (s *scratch) finish() {
 	s.ctx, s.params, s.grad, s.need, s.ready, s.x = nil, nil, nil, nil, nil, nil
+	s.sum, s.failed = nil, nil
 }

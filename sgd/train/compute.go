@@ -32,6 +32,8 @@ func (j *Job) gradient(ctx context.Context, d *desk, params, grad []float32, wor
 // not nil, is called once they are there.
 func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, samples sgd.Draw, drawn func(), need, ready func(int) error) (loss float64, bad bool, err error) {
 	d.spoilt = false
+	d.begin()
+	l := j.Model.Layout()
 	passes, spans := j.micros(samples), len(j.shares)
 	for i := range passes {
 		m := micro(samples, i, passes)
@@ -50,12 +52,13 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 		if !first {
 			part = d.another(len(grad))
 		}
-		p := sgd.Pass{Params: params, Grad: part, Scratch: d.scratch, Threads: j.cores.threads}
+		p := sgd.Pass{Params: params, Grad: part, Sum: d.sum, Scratch: d.scratch, Threads: j.cores.threads}
 		if first {
 			p.Need = need
 		}
 		if last && ready != nil {
 			p.Ready = func(span int) error {
+				d.hear(l, part, m.N, span, span+1)
 				j.gather(grad, part, share, first, span, span+1)
 				if err := j.sift(d, grad, span, span+1); err != nil {
 					return err
@@ -68,6 +71,7 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 			return 0, false, err
 		}
 		if p.Ready == nil {
+			d.hear(l, part, m.N, 0, spans)
 			j.gather(grad, part, share, first, 0, spans)
 		}
 		loss += share * of

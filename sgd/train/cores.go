@@ -41,7 +41,7 @@ func newCores(j *Job) *cores {
 	return &cores{
 		gate: make(chan struct{}, n), threads: j.Threads,
 		// A pass that overlaps waits for peers with its memory half full.
-		own:    workers <= n || j.Overlap,
+		own:    workers <= n || j.Overlap || j.normWorkers() > 1,
 		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
 		asks:   sync.OnceValues(j.asks),
 	}
@@ -91,9 +91,11 @@ type desk struct {
 	scratch sgd.Scratch
 	batches *loader
 	scan    *scan
-	part    []float32 // the gradient of a micro-batch behind the first
-	spoilt  bool      // the gradient had NaN or Inf, made zero
-	soft    bool      // they are made zero, whatever the job says of them
+	hearing                                  // of the lengths of gradients
+	sum     func(key int, v []float64) error // see sgd.Pass; nil: none
+	part    []float32                        // the gradient of a micro-batch behind the first
+	spoilt  bool                             // the gradient had NaN or Inf, made zero
+	soft    bool                             // they are made zero, whatever the job says of them
 }
 
 // another is room for a further gradient of n values.

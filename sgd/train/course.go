@@ -57,7 +57,13 @@ func (c behind) report(ctx context.Context) error { return c.reducer.report(ctx)
 
 func (c behind) round(ctx context.Context, tl timeline, coding time.Duration) (Flags, error) {
 	c.work.Cost[0] = tl.total + coding
-	if err := c.make(ctx, coding); err != nil {
+	var err error
+	if c.joint != nil {
+		err = c.joint.make(ctx, tl.total, coding)
+	} else {
+		err = c.make(ctx, coding)
+	}
+	if err != nil {
 		return 0, err
 	}
 	flags, err := c.exchange(ctx, &c.buckets[0], c.step, c.ask)

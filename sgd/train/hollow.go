@@ -24,14 +24,14 @@ func (j *Job) Timeless() bool { return j.traits().Timeless }
 func (j *Job) Hollowed(sizes *Sizes) *Job {
 	h := *j
 	h.Hollow, h.Sizes = true, sizes
-	h.Model = hollowModel{j.Model.Layout(), j.Model.SpanFLOPs()}
+	h.Model = hollowModel{j.Model.Layout(), j.Model.SpanFLOPs(), sumsOf(j.Model)}
 	none := hollowSource{n: 0, of: j.Data.Train}
 	h.Data = sgd.Dataset{Name: j.Data.Name, Hash: j.Data.Hash, Note: j.Data.Note, Train: hollowSource{n: j.Data.Train.Len(), of: j.Data.Train}, Test: none}
 	h.Optimizer, h.Corrector = sgd.Plain{}, staleness.None{}
 	if h.Outer != nil {
 		h.Outer = sgd.Plain{}
 	}
-	h.EMA, h.Gap = 0, false // what servers measure would be nothing
+	h.EMA, h.Gap, h.NoiseScale = 0, false, false // what servers measure would be nothing
 	h.Prepare()
 	return &h
 }
@@ -40,6 +40,18 @@ func (j *Job) Hollowed(sizes *Sizes) *Job {
 type hollowModel struct {
 	layout sgd.Layout
 	flops  []float64
+	sums   []int
+}
+
+// Sums implements sgd.Joint.
+func (m hollowModel) Sums() []int { return m.sums }
+
+// sumsOf lists the sums that passes of a model make with others'.
+func sumsOf(m sgd.Model) []int {
+	if joint, ok := m.(sgd.Joint); ok {
+		return joint.Sums()
+	}
+	return nil
 }
 
 func (m hollowModel) Layout() sgd.Layout      { return m.layout }
@@ -57,6 +69,14 @@ func (m hollowModel) Grad(_ context.Context, p sgd.Pass, _ sgd.Batch) (float64, 
 		}
 	}
 	clear(p.Grad)
+	for i, n := range m.sums {
+		if p.Sum == nil {
+			break
+		}
+		if err := p.Sum(i, make([]float64, n)); err != nil {
+			return 0, err
+		}
+	}
 	if p.Ready != nil {
 		for span := len(m.layout.Spans) - 1; span >= 0; span-- {
 			if err := p.Ready(span); err != nil {

@@ -66,6 +66,10 @@ type Job struct {
 	EMA      float64
 	EMAEvery int
 
+	// NormGroup is how many successive workers share the statistics of their batch norms,
+	// as one worker on the union of their batches: a divisor of Workers. 0 or 1: none do.
+	NormGroup int
+
 	EvalEvery int // updates between evaluations; 0: only at the end
 	// Until ends the run at the first evaluation whose accuracy is no less: its
 	// result is that of this evaluation. 0: it makes all its updates.
@@ -103,6 +107,11 @@ type Job struct {
 	// stopped, and when Due says so. Asynchronous modes drain at these marks,
 	// stopped or not, so that a resumed run repeats an unstopped one. See StopRule.
 	CheckpointEvery int
+
+	// NoiseScale measures the gradient noise scale (McCandlish et al. 2018, appendix
+	// A.1) of runs that make means of all workers' gradients: see Progress.NoiseScale. It
+	// costs a look at one worker's gradients, or with servers at all, and at the means.
+	NoiseScale bool
 
 	// Gap lets servers measure how far the parameters have moved since a gradient
 	// was made; it costs a copy of them an update.
@@ -221,6 +230,12 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkPartition(); err != nil {
+		return err
+	}
+	if err := j.checkNoise(); err != nil {
+		return err
+	}
+	if err := j.checkNorms(); err != nil {
 		return err
 	}
 	if err := j.checkAverage(); err != nil {

@@ -30,6 +30,7 @@ type keptMeter struct {
 	Gap    keptMean
 	Step   int
 	At     float64
+	Noise  *noise `json:",omitempty"`
 }
 
 type keptMean struct {
@@ -42,7 +43,11 @@ func (m *progressMeter) keep() keptMeter {
 	for i, x := range m.loss {
 		losses[i] = math.Float64bits(x)
 	}
-	return keptMeter{losses, m.n, m.before, keptMean{m.age.n, m.age.sum}, keptMean{m.gap.n, m.gap.sum}, m.step, m.at}
+	var measured *noise
+	if m.noise.Weight > 0 {
+		measured = &m.noise
+	}
+	return keptMeter{losses, m.n, m.before, keptMean{m.age.n, m.age.sum}, keptMean{m.gap.n, m.gap.sum}, m.step, m.at, measured}
 }
 
 func (k keptMeter) meter() progressMeter {
@@ -50,7 +55,11 @@ func (k keptMeter) meter() progressMeter {
 	for i, b := range k.Losses {
 		loss[i] = math.Float64frombits(b)
 	}
-	return progressMeter{loss, k.N, k.Before, meanSince{k.Age.N, k.Age.Sum}, meanSince{k.Gap.N, k.Gap.Sum}, k.Step, k.At}
+	var measured noise
+	if k.Noise != nil {
+		measured = *k.Noise
+	}
+	return progressMeter{loss, k.N, measured, k.Before, meanSince{k.Age.N, k.Age.Sum}, meanSince{k.Gap.N, k.Gap.Sum}, k.Step, k.At}
 }
 
 // keptMeasures are the measures of a server in a checkpoint.

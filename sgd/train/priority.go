@@ -173,10 +173,12 @@ func (r *first) need(ctx context.Context, k int) error {
 			f.flags |= flags
 		}
 		if !r.job.Weightless {
+			r.noted(&r.buckets[f.left-1])
 			r.common.updatePart(f.left-1, len(r.buckets), r.stretch(&r.buckets[f.left-1]), r.grad, f.update)
 		}
 	}
 	if f.left == 0 {
+		r.notedAll()
 		return r.reducer.report(ctx)
 	}
 	return nil

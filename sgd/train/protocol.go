@@ -122,6 +122,7 @@ var (
 	onExchanged = Say("bucket exchanged", comm.Control, readBucket) // back
 	onReady     = Say("ready", comm.Control, readSteps)             // how many tensors a rank has ready
 	onReduce    = Say("reduce", comm.Gradient, readSteps)           // by bucket: collectives
+	onNorm      = Say("norm", comm.Gradient, readSteps)             // sums of batch norms
 )
 
 // bucketWord names a bucket, or says only that something is done.

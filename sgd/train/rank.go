@@ -21,6 +21,7 @@ type Rank struct {
 	step  int     // made
 	loss  float64 // of the present step, for what is said of its gradient
 	stats stats
+	own   lengths // of the rank's own gradients of the present step, if they are measured
 
 	pass     Pass            // under way
 	passCtx  context.Context // of it

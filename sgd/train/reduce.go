@@ -91,6 +91,9 @@ type reducer struct {
 	told    int           // the step of the last report
 	stopped bool
 	prog    progressMeter
+	mean    lengths       // of the mean gradient of the update that is being made
+	batch   int           // samples of each worker in it
+	joint   *joint        // makes the passes; nil: they need no other rank
 	net     comm.Endpoint // h, for collectives
 	work    comm.Work     // of a round
 	ask     uint16        // what this rank asks of all in the present round
@@ -116,7 +119,7 @@ func newReducer(of *Rank, gather bool) (*reducer, error) {
 	}
 	r.gathered = make([]bool, len(r.shard.pieces))
 	plain := !gather && sumsPlain(j.Codec)
-	r.course = r.chosen()
+	r.course, r.joint = r.chosen(), newJoint(r)
 	r.cut()
 	if j.Weightless {
 		r.content = sizes{r}
@@ -253,6 +256,7 @@ func (r *reducer) make(ctx context.Context, coding time.Duration) error {
 	if err := r.h.Do(ctx, r.work); err != nil {
 		return err
 	}
+	r.batch = r.job.batchAt(r.step)
 	r.times.price(coding)
 	r.times.computed(began)
 	return nil
@@ -343,6 +347,10 @@ func (r *reducer) update() {
 	if r.job.Weightless {
 		return
 	}
+	for i := range r.buckets {
+		r.noted(&r.buckets[i])
+	}
+	r.notedAll()
 	r.common.update(r.grad, r.present())
 }
 

@@ -19,11 +19,14 @@ type Progress struct {
 	LR            float64 `json:"lr"`
 	StalenessMean float64 `json:"staleness_mean"` // since the last report
 	StalenessMax  int     `json:"staleness_max"`
-	AgeMean       float64 `json:"age_mean"`        // seconds, since the last report
-	GapMean       float64 `json:"gap_mean"`        // since the last report; 0 unless it is measured
-	UpdateRate    float64 `json:"update_rate"`     // updates a second since the last report
-	Batch         int     `json:"batch,omitempty"` // samples of the last update, where the batch changes
-	BytesUp       uint64  `json:"bytes_up"`        // so far, by all workers; without servers as if all did as the first
+	AgeMean       float64 `json:"age_mean"`               // seconds, since the last report
+	GapMean       float64 `json:"gap_mean"`               // since the last report; 0 unless it is measured
+	UpdateRate    float64 `json:"update_rate"`            // updates a second since the last report
+	NoiseScale    float64 `json:"noise_scale,omitempty"`  // samples: B_simple, the ratio of the next two; 0: not measured, or neither is above 0
+	NoiseTrace    float64 `json:"noise_trace,omitempty"`  // of the covariance of a sample's gradient, averaged over updates
+	NoiseSquare   float64 `json:"noise_square,omitempty"` // squared length of the true gradient, averaged over updates
+	Batch         int     `json:"batch,omitempty"`        // samples of the last update, where the batch changes
+	BytesUp       uint64  `json:"bytes_up"`               // so far, by all workers; without servers as if all did as the first
 	BytesDown     uint64  `json:"bytes_down"`
 
 	Workers []WorkerState `json:"workers,omitempty"` // how they do, now and then; nil with more than MaxWorkerStates
@@ -150,6 +153,7 @@ func recordable(loss float64) float64 {
 type progressMeter struct {
 	loss   []float64 // sums by worker, so that the mean does not depend on who came first
 	n      int
+	noise  noise
 	before []uint64 // histogram of staleness at the last report
 	age    meanSince
 	gap    meanSince
@@ -197,6 +201,7 @@ func (m *progressMeter) fill(p *Progress, delays []uint64) {
 		}
 		p.Loss = recordable(loss / float64(m.n))
 	}
+	m.noise.fill(p)
 	clear(m.loss)
 	m.n = 0
 	var sum, n uint64

@@ -69,6 +69,9 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 		return nil, err
 	}
 	s.store.times = &s.times
+	if j.NoiseScale && !j.Weightless {
+		s.store.noise = &s.prog.noise
+	}
 	corrector := j.Corrector
 	if corrector == nil {
 		corrector = staleness.None{}

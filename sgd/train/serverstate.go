@@ -12,6 +12,7 @@ func (s *server) report(ctx context.Context) error {
 	case !due:
 	case s.id > 0:
 		m := Progress{Step: v}
+		s.prog.noise.fill(&m)
 		m.BytesUp, m.BytesDown = s.bytes()
 		if err := s.tellJSON(ctx, onProgress, m); err != nil {
 			return err

@@ -30,6 +30,10 @@ type store struct {
 	trainable, buffers []sgd.Range
 	times              *timer
 	gap                gauge
+	noise              *noise    // nil: not measured
+	small              lengths   // of the gradients of the next update
+	pushes             int       // in it
+	one                Vector    // a gradient whose length is taken
 	gaps               []float64 // of the next update's gradients
 }
 
@@ -90,6 +94,9 @@ func (st *store) Add(f comm.Frame, weight float64, past staleness.Past) error {
 	if st.job.Gap {
 		st.gaps = append(st.gaps, st.distance(f.Header.Version))
 	}
+	if err := st.noted(in, f.Body, from); err != nil {
+		return err
+	}
 	if st.amend != nil {
 		return st.addAmended(f, weight, past, from)
 	}
@@ -143,6 +150,7 @@ func (st *store) Step(u ps.Update) error {
 	if u.Delay > 0 {
 		st.calm(grad.f, u.Delay)
 	}
+	st.notedMean(grad.f, u.Version)
 	p := st.job.progress(u.Version, (u.Taken-u.Pushes)*st.job.perPush())
 	s := sgd.Step{N: u.Version, Epoch: p.Epoch, LR: st.sched(p), Delay: u.Delay, Seed: st.job.Seed}
 	if st.params.shared() {

@@ -104,6 +104,8 @@ func (t *tellings) cut(n int) []Progress {
 			if t.bytes[from] = told; told[0].Step <= p.Step {
 				p.BytesUp += told[0].BytesUp
 				p.BytesDown += told[0].BytesDown
+				p.NoiseSquare += told[0].NoiseSquare
+				p.NoiseTrace += told[0].NoiseTrace
 			}
 		}
 	}

@@ -95,6 +95,7 @@ func (o *Observer) progress(p Progress) {
 	if o.Reached && p.Step > o.Final.Step { // of what was under way
 		return
 	}
+	p.scale()
 	if o.Job.Grows() && p.Batch == 0 {
 		p.Batch = int(o.Job.Drawn(p.Step) - o.Job.Drawn(p.Step-1))
 	}
