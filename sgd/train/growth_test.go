@@ -44,13 +44,15 @@ var grown = map[string][]option{
 func TestGrowingBatch(t *testing.T) {
 	for name, opts := range grown {
 		t.Run(name, func(t *testing.T) {
-			draws := map[sgd.Draw]bool{}
+			draws, mu := map[sgd.Draw]bool{}, &sync.Mutex{}
 			opts := append(slices.Clone(opts), growing("growth(factor=3,at=[0.5,1])"), func(j *train.Job) { j.Updates = 24 })
-			note := func(j *train.Job) { j.Data.Train = seen{j.Data.Train, &sync.Mutex{}, draws} }
+			note := func(j *train.Job) { j.Data.Train = seen{j.Data.Train, mu, draws} }
 			j := job(t, append(opts, note)...)
 			s := &journal{}
 			o := observeOn(t, simulated(0), j, nil, s)
 			var all []sgd.Draw
+			mu.Lock() // what is drawn ahead may still be under way
+			defer mu.Unlock()
 			for d := range draws {
 				all = append(all, d)
 				if d.N > 8 {

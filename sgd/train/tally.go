@@ -1,6 +1,9 @@
 package train
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 )
@@ -97,7 +100,8 @@ func (t *tellings) cut(n int) []Progress {
 	t.queue = t.queue[n:]
 	for i := range out {
 		p := &out[i]
-		for from, told := range t.bytes {
+		for _, from := range slices.Sorted(maps.Keys(t.bytes)) { // sums of floats have an order
+			told := t.bytes[from]
 			for len(told) > 1 && told[1].Step <= p.Step {
 				told = told[1:]
 			}
