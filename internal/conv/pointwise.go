@@ -2,11 +2,11 @@ package conv
 
 import "github.com/gradlab/gradlab/internal/f32"
 
-// pointwise is the gradient of the weights where windows are one pixel and stride
-// and padding do nothing: a product of two matrices as they lie, dw = dyᵀ·x. It
-// adds up what weights does in the same order, a strip of positions at a time, and
-// has its lanes, so that the bits are the same; but nothing is copied, cleared or
-// stored apart.
+// pointwise is the gradient of the weights where windows are one pixel and there is
+// no padding: a product of two matrices as they lie, dw = dyᵀ·x. It adds up what
+// weights does in the same order, a strip of positions at a time, and has its lanes,
+// so that the bits are the same; but nothing is cleared or stored apart, and copied
+// only what a stride leaves of x.
 type pointwise struct {
 	*weights
 	parts int // rows of dw that are done apart
@@ -23,15 +23,23 @@ const (
 // otherwise than those of f32.
 func newPointwise(w *weights) *pointwise {
 	g := w.g
-	if !fused || g.Kernel > 1 || g.Stride > 1 || g.Pad > 0 {
+	if !fused || g.Kernel > 1 || g.Pad > 0 {
 		return nil
 	}
 	for _, st := range w.strips {
-		if st.left.n*g.W*w.images > pointwiseTerms {
+		if w.output(st).n*g.OutW()*w.images > pointwiseTerms {
 			return nil
 		}
 	}
 	return &pointwise{w, max(1, g.Out/pointwiseRows)}
+}
+
+// output is the rows of the output that a strip is of.
+func (w *weights) output(st strip) span {
+	if w.flip {
+		return st.left
+	}
+	return st.right
 }
 
 // pieces is as of Plan.WeightPieces.
@@ -44,7 +52,7 @@ func (p *pointwise) pieces(n int) (pieces, floats int) {
 }
 
 // piece is as of Plan.BackwardWeights.
-func (p *pointwise) piece(piece int, dw, part, x, dy []float32, n int) {
+func (p *pointwise) piece(s *Space, piece int, dw, part, x, dy []float32, n int) {
 	g, lanes := p.g, p.lanes(n)
 	lane, row := piece%lanes, piece/lanes
 	if size := g.In * g.Out; lanes > 1 {
@@ -56,11 +64,33 @@ func (p *pointwise) piece(piece int, dw, part, x, dy []float32, n int) {
 	for i := lane * n / lanes; i < last; i += p.images {
 		count := min(p.images, last-i)
 		for _, st := range p.strips {
-			at := (i*g.H + st.left.from) * g.W
-			f32.GemmSerial(true, false, to-from, g.In, count*st.left.n*g.W, 1,
-				dy[at*g.Out+from:], g.Out, x[at*g.In:], g.In, 1, dw[from*g.In:], g.In)
+			out := p.output(st)
+			terms := count * out.n * g.OutW()
+			f32.GemmSerial(true, false, to-from, g.In, terms, 1,
+				dy[(i*g.OutH()+out.from)*g.OutW()*g.Out+from:], g.Out, p.read(s, x, i, count, out), g.In, 1, dw[from*g.In:], g.In)
 		}
 	}
+}
+
+// read returns the pixels of x that some rows of the output of count images from i
+// on were made of: several rows of one image, or all of several.
+func (p *pointwise) read(s *Space, x []float32, i, count int, out span) []float32 {
+	g := p.g
+	if g.Stride == 1 {
+		return x[(i*g.H+out.from)*g.W*g.In:]
+	}
+	s.strip = grow(&s.strip, count*out.n*g.OutW()*g.In)
+	dst := s.strip
+	for j := range count {
+		for oy := range out.n {
+			row := x[((i+j)*g.H+(out.from+oy)*g.Stride)*g.W*g.In:]
+			for ox := range g.OutW() {
+				copy(dst[:g.In], row[ox*g.Stride*g.In:])
+				dst = dst[g.In:]
+			}
+		}
+	}
+	return s.strip
 }
 
 // sumLanes adds up the lanes of dw, if there are several.

@@ -357,7 +357,7 @@ func (p *Plan) BackwardWeights(s *Space, piece int, dw, part, x, dy []float32, n
 		p.fastWeights.piece(s, piece, dw, part, x, dy, n)
 		return
 	case p.pointwise != nil:
-		p.pointwise.piece(piece, dw, part, x, dy, n)
+		p.pointwise.piece(s, piece, dw, part, x, dy, n)
 		return
 	}
 	w := p.weights
