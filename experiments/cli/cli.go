@@ -30,7 +30,8 @@ const (
 	ExitFailed  = 1   // the run failed; if a rank died, --resume goes on from its last checkpoint
 	ExitConfig  = 2   // what was asked for cannot be
 	ExitJoin    = 3   // cannot bind, or was refused by the other ranks
-	ExitStopped = 143 // stopped by a signal; a run, after a checkpoint
+	ExitRequeue = 75  // stopped by SIGUSR1, after a checkpoint: to be started again, with --resume
+	ExitStopped = 143 // stopped by another signal; a run, after a checkpoint
 )
 
 // usageError is a mistake in what was typed: exit 2.
@@ -43,6 +44,7 @@ type env struct {
 	out, err io.Writer
 	v        *viper.Viper
 	stop     atomic.Bool
+	requeue  atomic.Bool // the stop was asked for by a scheduler that starts it again
 	brief    atomic.Bool // the command has no steps between which it could stop
 	args     []string
 }
@@ -69,10 +71,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case e.brief.Load() && errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "gradlab: stopped")
-		return ExitStopped
+		return e.stoppedCode()
 	case errors.Is(err, experiments.ErrStopped), errors.Is(err, errBenchStopped):
 		fmt.Fprintln(stderr, "gradlab:", err)
-		return ExitStopped
+		return e.stoppedCode()
 	case errors.As(err, &usage), errors.As(err, &config), errors.As(err, &addr) && addr.Unsafe:
 		fmt.Fprintln(stderr, "gradlab:", err)
 		return ExitConfig
@@ -84,11 +86,20 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return ExitFailed
 }
 
+// stoppedCode is the exit code of a command that a signal has stopped.
+func (e *env) stoppedCode() int {
+	if e.requeue.Load() {
+		return ExitRequeue
+	}
+	return ExitStopped
+}
+
 // atOnce is how long a command may take to end when it is told to end at once.
 const atOnce = time.Second
 
 // signals tells a second signal from an echo of the first: srun, and shells whose
-// whole group is signalled, send SIGTERM twice for one stop.
+// whole group is signalled, send SIGTERM twice for one stop. SIGUSR1 comes ahead of
+// SIGTERM, so that it never is the first of two.
 type signals struct {
 	n     int
 	first os.Signal
@@ -105,6 +116,13 @@ const (
 const echo = time.Second
 
 func (s *signals) take(sig os.Signal, now time.Time) int {
+	if requeue != nil && sig == requeue {
+		if s.n == 0 && s.at.IsZero() {
+			s.at = now
+			return sigFirst
+		}
+		return sigEcho
+	}
 	if s.n++; s.n == 1 {
 		s.first, s.at = sig, now
 		return sigFirst
@@ -115,11 +133,11 @@ func (s *signals) take(sig os.Signal, now time.Time) int {
 	return sigAgain
 }
 
-// onSignals asks the run to stop at the first SIGINT or SIGTERM and ends it at
+// onSignals asks the run to stop at the first SIGINT, SIGTERM or SIGUSR1 and ends it at
 // the second. A command without steps ends at the first.
 func (e *env) onSignals(cancel func()) (undo func()) {
 	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(ch, stopSignals...)
 	done := make(chan struct{})
 	end := func(code int) {
 		cancel()
@@ -136,10 +154,13 @@ func (e *env) onSignals(cancel func()) (undo func()) {
 				return
 			case sig := <-ch:
 				e.stop.Store(true)
+				if requeue != nil && sig == requeue {
+					e.requeue.Store(true)
+				}
 				next := s.take(sig, time.Now())
 				switch {
 				case e.brief.Load():
-					end(ExitStopped)
+					end(e.stoppedCode())
 					return
 				case next == sigAgain:
 					end(ExitFailed)

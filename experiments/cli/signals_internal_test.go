@@ -15,12 +15,14 @@ func TestSignals(t *testing.T) {
 		want int
 	}
 	for name, seq := range map[string][]sent{
-		"srun":         {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, 900 * time.Millisecond, sigEcho}, {syscall.SIGTERM, 999 * time.Millisecond, sigEcho}},
-		"twice":        {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, time.Second, sigAgain}},
-		"echo, later":  {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, 0, sigEcho}, {syscall.SIGTERM, 3 * time.Second, sigAgain}},
-		"Ctrl-C twice": {{os.Interrupt, 0, sigFirst}, {os.Interrupt, time.Millisecond, sigAgain}},
-		"Ctrl-C, TERM": {{os.Interrupt, 0, sigFirst}, {syscall.SIGTERM, time.Millisecond, sigAgain}},
-		"TERM, Ctrl-C": {{syscall.SIGTERM, 0, sigFirst}, {os.Interrupt, time.Millisecond, sigAgain}},
+		"srun":                 {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, 900 * time.Millisecond, sigEcho}, {syscall.SIGTERM, 999 * time.Millisecond, sigEcho}},
+		"twice":                {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, time.Second, sigAgain}},
+		"echo, later":          {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, 0, sigEcho}, {syscall.SIGTERM, 3 * time.Second, sigAgain}},
+		"Ctrl-C twice":         {{os.Interrupt, 0, sigFirst}, {os.Interrupt, time.Millisecond, sigAgain}},
+		"Ctrl-C, TERM":         {{os.Interrupt, 0, sigFirst}, {syscall.SIGTERM, time.Millisecond, sigAgain}},
+		"sbatch --signal=USR1": {{syscall.SIGUSR1, 0, sigFirst}, {syscall.SIGUSR1, 5 * time.Second, sigEcho}, {syscall.SIGTERM, time.Minute, sigFirst}, {syscall.SIGTERM, time.Minute + time.Millisecond, sigEcho}},
+		"TERM, USR1":           {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGUSR1, 2 * time.Second, sigEcho}},
+		"TERM, Ctrl-C":         {{syscall.SIGTERM, 0, sigFirst}, {os.Interrupt, time.Millisecond, sigAgain}},
 	} {
 		var s signals
 		began := time.Now()

@@ -214,6 +214,36 @@ func TestEarlySignal(t *testing.T) {
 	noneLeft(t, out)
 }
 
+// USR1, as sbatch --signal=USR1@60 sends it to every rank ahead of the time limit, is a
+// stop whose exit code asks for another start.
+func TestRequeue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long runs")
+	}
+	t.Parallel()
+	file, out, port := recipe(t, long), t.TempDir(), freePort(t)
+	slurm := func(rank int, args ...string) *program {
+		return start(t, append(torchrun(rank, 2, port), fmt.Sprint("SLURM_PROCID=", rank)), append([]string{"join", file, "mode=reduce", "workers=2", "--out", out}, args...)...)
+	}
+	lead, other := slurm(0), slurm(1)
+	folder := evaluated(t, lead, out, 2)
+	for _, p := range []*program{lead, other} {
+		p.signal(syscall.SIGUSR1)
+	}
+	lead.expect(75)
+	if code := other.wait(enough); code != 0 && code != 75 {
+		t.Errorf("exit code %d\n%s", code, other.says())
+	}
+	var status struct{ State string }
+	readJSON(t, filepath.Join(folder, "status.json"), &status)
+	if _, err := os.Stat(filepath.Join(folder, "checkpoint", "manifest.json")); err != nil || status.State != "stopped" {
+		t.Error(status, err)
+	}
+	for _, p := range []*program{slurm(0, "--resume"), slurm(1)} {
+		p.expect(0)
+	}
+}
+
 // A command without steps ends at the first signal.
 func TestSignalWithoutSteps(t *testing.T) {
 	if testing.Short() {
