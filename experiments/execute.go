@@ -63,7 +63,8 @@ type execution struct {
 
 	found   candidate // an earlier folder of the configuration; none: its path is ""
 	f       *folder
-	resumed bool // f is the folder found
+	hold    *holding // of f
+	resumed bool     // f is the folder found
 
 	job    *train.Job
 	prices *config.CodecPrices
@@ -151,24 +152,31 @@ func (e *execution) build() error {
 	return nil
 }
 
-// claim makes the folder, unless there is one to go on in, and locks it.
-func (e *execution) claim() error {
+// claim makes the folder, unless there is one to go on in, and takes hold of it. None
+// is left behind where that cannot be.
+func (e *execution) claim() (err error) {
 	if e.f == nil {
-		f, err := createFolder(e.base)
-		if err != nil {
+		if e.f, err = createFolder(e.base); err != nil {
 			return inFolder(err)
 		}
-		if err := describe(f.path, e.opt.About); err != nil {
+		defer func() {
+			if err != nil {
+				os.RemoveAll(e.f.path)
+			}
+		}()
+		if err := describe(e.f.path, e.opt.About); err != nil {
 			return inFolder(err)
 		}
-		e.f = f
 	}
 	e.f.decides = decides(e.config, e.job)
-	unlock, err := lock(e.f.path)
-	if err != nil {
+	at := here
+	if e.opt.at != nil {
+		at = *e.opt.at
+	}
+	if e.hold, err = at.take(e.f.path, e.opt.Display.Logf); err != nil {
 		return inFolder(err)
 	}
-	e.ends = append(e.ends, unlock)
+	e.ends = append(e.ends, e.hold.release)
 	return nil
 }
 
@@ -186,7 +194,7 @@ func (e *execution) load() (err error) {
 
 // begin makes what hears of the run, and opens its record.
 func (e *execution) begin() error {
-	e.rec = &recorder{f: e.f, job: e.job, hash: e.hash, virtual: e.config.Net == "sim", watch: e.opt.Watch,
+	e.rec = &recorder{f: e.f, hold: e.hold, job: e.job, hash: e.hash, virtual: e.config.Net == "sim", watch: e.opt.Watch,
 		status: Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: e.recipe, Run: e.run.Name, Hash: e.hash}}
 	e.hooks()
 	e.obs = &train.Observer{Job: e.job, Sink: e.rec}
@@ -239,6 +247,7 @@ func (e *execution) open() (err error) {
 	if err := e.rec.setState("running", nil); err != nil {
 		return err
 	}
+	e.hold.keep(func() { e.rec.broken.Store(true) })
 	seen := e.job.Data
 	if e.src != nil {
 		seen = e.src.data
@@ -283,6 +292,9 @@ func (e *execution) make(ctx context.Context) error {
 	}
 	if err == nil {
 		err = e.rec.err
+	}
+	if taken := e.hold.err(); taken != nil {
+		err = taken
 	}
 	switch {
 	case e.src == nil || err != nil:

@@ -121,6 +121,7 @@ type Status struct {
 	Error   string    `json:"error,omitempty"`
 	Started time.Time `json:"started,omitzero"` // this leg, if the run was resumed
 	Updated time.Time `json:"updated"`
+	Lease   *Lease    `json:"lease,omitempty"` // who writes to the folder; nil: nobody, or an earlier version
 }
 
 // Metric is a line of metrics.jsonl.

@@ -17,6 +17,7 @@ import (
 // display and into the result.
 type recorder struct {
 	f         *folder
+	hold      *holding // of f
 	events    *events
 	job       *train.Job
 	obs       *train.Observer
@@ -78,6 +79,9 @@ func (r *recorder) Checkpoint(version int, s *train.State) error {
 	if r.err != nil { // a run must not go on behind a gap
 		return r.err
 	}
+	if err := r.hold.err(); err != nil { // nor write where another does
+		return err
+	}
 	c := r.f.base
 	c.Up += uint64(s.Ints["bytes_up"])
 	c.Down += uint64(s.Ints["bytes_down"])
@@ -137,7 +141,7 @@ func (r *recorder) setState(state string, err error) error {
 	if err != nil {
 		r.status.Error = err.Error()
 	}
-	return writeJSON(r.f.file("status.json"), r.status)
+	return r.hold.write(r.status)
 }
 
 // Order implements train.OrderSink: the log is kept beside the run. A resumed

@@ -45,6 +45,7 @@ type Options struct {
 	// of this machine; see Launch.
 	Join func(rank int, coordinator, config, token string) Command
 
+	at    *place       // replaces this process's host and file system
 	due   func() bool  // replaces the wall clock's word that a checkpoint is due
 	asked *atomic.Bool // set by a run that was asked to stop through its folder
 }

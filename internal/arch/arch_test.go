@@ -66,7 +66,7 @@ experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule com
 experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness    | github.com/spf13/viper go.yaml.in/yaml
-experiments             : comm comm/grpcnet comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum
+experiments             : comm comm/grpcnet comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats internal/registry sgd/train    | github.com/klauspost/compress
