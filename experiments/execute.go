@@ -336,9 +336,12 @@ func (e *execution) result() (*Result, error) {
 	r := &Result{Recipe: e.recipe, Name: e.run.Name, Folder: f.path, Status: "done", Config: e.config.Map()}
 	r.gather(obs, f.base, rec.clock(obs.Final.Seconds))
 	r.links(f.carried, f.base.Links)
-	if n := len(rec.evals); obs.Unjudged && n > 0 {
-		last := rec.evals[n-1]
-		r.Accuracy, r.Top5, r.Loss = last.Accuracy, last.Top5, last.Loss
+	if obs.Unjudged {
+		rec.status.Step = r.Steps
+		if n := len(rec.evals); n > 0 {
+			last := rec.evals[n-1]
+			r.Accuracy, r.Top5, r.Loss = last.Accuracy, last.Top5, last.Loss
+		}
 	}
 	if e.src != nil {
 		e.src.credit(r)
