@@ -55,6 +55,7 @@ func resumed(t *testing.T, at *place, dir string) error {
 // processes apart, and its end, not the lock's, sets the folder free.
 func TestNoLocks(t *testing.T) {
 	a, b, dir := onHost("a", false), onHost("b", false), t.TempDir()
+	b.beat = 4 * time.Second // it watches for long, and a's next heartbeat ends that
 	folder, end := heldRun(t, a, dir)
 	if !b.busy(folder) {
 		t.Error("a running run is lost on another host")
@@ -73,6 +74,7 @@ func TestNoLocks(t *testing.T) {
 // Where each host has locks of its own, they keep nobody of another one out.
 func TestLocksPerHost(t *testing.T) {
 	a, b, dir := onHost("a", true), onHost("b", true), t.TempDir()
+	b.beat = 4 * time.Second
 	folder, end := heldRun(t, a, dir)
 	if !b.busy(folder) {
 		t.Error("a run of another host is lost here")
