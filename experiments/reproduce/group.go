@@ -12,6 +12,7 @@ type Group struct{ Name, Doc string }
 // The groups. Every study says which one it is of.
 var (
 	Codecs     = Group{"codecs", "what codecs send, and lose"}
+	LargeBatch = Group{"large-batch", "large minibatches, with equal budgets for tuning"}
 	Scaling    = Group{"scaling", "published tables of scaling, on the virtual cluster"}
 	Asynchrony = Group{"asynchrony", "staleness, stragglers, elastic and local steps"}
 )

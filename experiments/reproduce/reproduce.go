@@ -69,7 +69,7 @@ func (k Kind) Judged() bool { return k == Claim || k == HeldOut }
 type Point struct {
 	Name      string  `json:"name"`
 	Unit      string  `json:"unit,omitempty"`
-	Published float64 `json:"published"`
+	Published float64 `json:"published"` // NaN: no figure, but an ordering
 	Ours      float64 `json:"ours"`
 	Least     float64 `json:"least"` // ours is right from here
 	Most      float64 `json:"most"`  // to here
@@ -133,7 +133,13 @@ func (r *Report) exactly(k Kind, name, unit string, published, ours float64) {
 
 // between adds a point that is right from least to most.
 func (r *Report) between(k Kind, name, unit string, published, ours, least, most float64) {
-	r.Points = append(r.Points, Point{name, unit, published, ours, least, most, k, ours >= least && ours <= most})
+	r.add(Point{Name: name, Unit: unit, Published: published, Ours: ours, Least: least, Most: most, Kind: k})
+}
+
+// add adds a point, with its verdict.
+func (r *Report) add(p Point) {
+	p.OK = p.Ours >= p.Least && p.Ours <= p.Most
+	r.Points = append(r.Points, p)
 }
 
 // holds adds a statement that is true or not.

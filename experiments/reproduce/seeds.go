@@ -26,13 +26,14 @@ type sample struct {
 // together: as many runs at once as there are cores.
 type plan struct {
 	lab     *Lab
+	first   int // seed
 	seeds   int
 	samples []*sample
 	keys    [][]string // of each sample
 }
 
 // plan begins an empty one, with seeds 1 … n.
-func (l *Lab) plan(n int) *plan { return &plan{lab: l, seeds: n} }
+func (l *Lab) plan(n int) *plan { return &plan{lab: l, first: 1, seeds: n} }
 
 // add enters a configuration. The sample is there once the plan has been made.
 func (p *plan) add(name string, keys ...string) *sample {
@@ -50,7 +51,8 @@ func (p *plan) make(ctx context.Context) error {
 	made := make([][]*experiments.Result, len(p.samples))
 	for i, s := range p.samples {
 		made[i] = make([]*experiments.Result, p.seeds)
-		for seed := 1; seed <= p.seeds; seed++ {
+		for k := range p.seeds {
+			seed := p.first + k
 			group.Go(func() error {
 				if failed.Load() {
 					return nil
@@ -62,7 +64,7 @@ func (p *plan) make(ctx context.Context) error {
 					return err
 				}
 				p.lab.logf("%s: accuracy %.4f", label, r.Accuracy)
-				made[i][seed-1] = r
+				made[i][k] = r
 				return nil
 			})
 		}
@@ -113,7 +115,7 @@ func (s *sample) of(f func(*experiments.Result) float64) stats.Summary {
 	return s.Summary(store.FieldOf("", store.Number, f))
 }
 
-// first is the result of seed 1.
+// first is the result of the first seed.
 func (s *sample) first() *experiments.Result { return s.Runs[0].Result }
 
 // plusMinus writes a mean with its 95 % interval.

@@ -80,10 +80,14 @@ func Summary(w io.Writer, style string, reports []*Report) error {
 func (r *Report) rows() (rows [][]string) {
 	for _, p := range r.Points {
 		off := ""
-		if p.Unit != "true" && p.Published != 0 {
+		if p.Unit != "true" && p.Published != 0 && !math.IsNaN(p.Published) {
 			off = fmt.Sprintf("%+.1f %%", 100*(p.Ours/p.Published-1))
 		}
-		rows = append(rows, []string{p.Name, p.word(p.Published), p.word(p.Ours), off, p.allowed(), string(p.Kind), p.verdict()})
+		published := p.word(p.Published)
+		if math.IsNaN(p.Published) {
+			published = ""
+		}
+		rows = append(rows, []string{p.Name, published, p.word(p.Ours), off, p.allowed(), string(p.Kind), p.verdict()})
 	}
 	return rows
 }
