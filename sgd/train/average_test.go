@@ -36,7 +36,7 @@ func TestAverageIsItsFormula(t *testing.T) {
 					want[i] = decay*want[i] + (1-decay)*float64(x)
 				}
 			}
-			o, s := runOn(t, simulated(0), job(t, append(opts, ema(decay, every))...), nil)
+			o, _ := runOn(t, simulated(0), job(t, append(opts, ema(decay, every))...), nil)
 			far := 0.0
 			for i, x := range o.Params {
 				far = max(far, math.Abs(float64(x)-want[i]))
