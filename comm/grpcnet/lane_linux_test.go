@@ -2,7 +2,6 @@ package grpcnet
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -162,7 +161,7 @@ func FuzzRecords(f *testing.F) {
 		defer discard(there)
 		defer discard(here)
 		r := &run{
-			cfg:  &Config{World: 2, TLS: &tls.Config{}, QueueBytes: 1 << 20, MaxFrame: 1 << 30, Logf: t.Logf},
+			cfg:  &Config{World: 2, QueueBytes: 1 << 20, MaxFrame: 1 << 30, Logf: t.Logf},
 			wire: new(comm.Traffic), table: []process{{Ranks: []int{0}}, {Ranks: []int{1}}}, gone: make([]atomic.Pointer[goneRank], 2),
 		}
 		r.ctx, r.cancel = context.WithCancelCause(t.Context())
@@ -170,7 +169,7 @@ func FuzzRecords(f *testing.F) {
 		h := newHost(r, 0)
 		r.hosts = map[int]*host{0: h}
 		defer h.box.Close(errEnded)
-		n := newLink(r, 1, nil, nil, here).lane
+		n := newLink(r, 1, nil, &conn{private: true}, here).lane
 		for b = b[:min(len(b), laneBytes)]; len(b) > 0; {
 			k := copy(there.Out.Next(len(b)), b)
 			there.Out.Publish(k)
