@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,10 +19,15 @@ import (
 	"github.com/gradlab/gradlab/sgd/data"
 )
 
+// runOptions are the flags of gradlab run.
+type runOptions struct {
+	net, out                                                      string
+	said                                                          func() (experiments.About, error)
+	resume, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
+}
+
 func (e *env) runCommand() *cobra.Command {
-	var net, out string
-	var said func() (experiments.About, error)
-	var resume, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
+	o := &runOptions{}
 	c := &cobra.Command{
 		Use:   "run RECIPE|FILE [key=value …]",
 		Short: "Train what a recipe says",
@@ -51,93 +57,96 @@ says, and with keys on yours:
 			}
 			return flagsAsKeys(cmd, args[1:])
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			over := args[1:]
-			if net != "" {
-				over = append(over, "net="+net)
-			}
-			if timing {
-				if proxy || quick || resume {
-					return usageError{errors.New("--timing trains nothing, so it goes with none of --proxy, --quick and --resume")}
-				}
-				return e.tellTiming(cmd, args[0], over, asJSON, quiet)
-			}
-			form := ""
-			if proxy {
-				form = config.FormProxy
-			}
-			recipe, runs, err := loadForm(args[0], form, over, quick)
-			if err != nil {
-				return err
-			}
-			about, err := said()
-			if err != nil {
-				return err
-			}
-			places := e.places()
-			if filepath.Base(args[0]) == "config.yaml" { // perhaps of a run, which is made again
-				if places.Rates, err = experiments.RecordedRates(filepath.Dir(args[0])); err != nil {
-					return err
-				}
-			}
-			opt := experiments.Options{
-				Recipe: recipe.Name, Out: out, Resume: resume, TrainAll: trainAll, Places: places, Args: e.args, About: about,
-				Stopping: e.stop.Load,
-				Join:     e.joiner(),
-			}
-			show := e.out
-			if asJSON {
-				show = e.err
-			}
-			if !quiet {
-				opt.Display = progress.New(e.err)
-				defer opt.Display.Close()
-			}
-			if len(runs) > 1 { // a single one is checked before it begins
-				if err := config.CheckAll(runs, places, experiments.Downloads(opt.Display)); err != nil {
-					return err
-				}
-			}
-			results, failed := experiments.ExecuteAll(cmd.Context(), runs, opt)
-			if missing := (*data.MissingError)(nil); errors.As(failed, &missing) && slices.Contains(recipe.Forms(), config.FormProxy) {
-				failed = fmt.Errorf("%w\n  - see the same on a small task first: gradlab run %s --proxy", failed, args[0])
-			}
-			if opt.Display != nil {
-				opt.Display.Close()
-			}
-			if len(results) > 0 && !quiet {
-				if err := tellResults(show, results, filepath.Join(out, recipe.Name), !noPlot); err != nil {
-					return err
-				}
-			}
-			if asJSON {
-				enc := json.NewEncoder(e.out)
-				for _, r := range results {
-					if err := enc.Encode(r); err != nil {
-						return err
-					}
-				}
-			}
-			return failed
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return e.runRecipe(cmd.Context(), args, o) },
 	}
 	f := c.Flags()
-	f.StringVar(&net, "net", "", "where ranks run: local, grpc or sim (the same as net=…)")
-	f.StringVar(&out, "out", "runs", "base folder of run folders")
-	f.BoolVar(&resume, "resume", false, "go on with stopped runs, keep finished ones")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object a run as the last lines")
-	said = aboutFlags(f)
-	f.BoolVar(&quick, "quick", false, "the recipe's smaller form")
-	f.BoolVar(&proxy, "proxy", false, "the recipe's form on a small task")
-	f.BoolVar(&timing, "timing", false, "train nothing: how long it takes on the paper's cluster, and with keys on yours")
-	f.BoolVar(&quiet, "quiet", false, "no progress, no table")
-	f.BoolVar(&trainAll, "train-all", false, "train runs that differ in network.* and device.* alone one by one, though they learn the same")
-	f.BoolVar(&noPlot, "no-plot", false, "write no figures")
+	f.StringVar(&o.net, "net", "", "where ranks run: local, grpc or sim (the same as net=…)")
+	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
+	f.BoolVar(&o.resume, "resume", false, "go on with stopped runs, keep finished ones")
+	f.BoolVar(&o.asJSON, "json", false, "print one JSON object a run as the last lines")
+	o.said = aboutFlags(f)
+	f.BoolVar(&o.quick, "quick", false, "the recipe's smaller form")
+	f.BoolVar(&o.proxy, "proxy", false, "the recipe's form on a small task")
+	f.BoolVar(&o.timing, "timing", false, "train nothing: how long it takes on the paper's cluster, and with keys on yours")
+	f.BoolVar(&o.quiet, "quiet", false, "no progress, no table")
+	f.BoolVar(&o.trainAll, "train-all", false, "train runs that differ in network.* and device.* alone one by one, though they learn the same")
+	f.BoolVar(&o.noPlot, "no-plot", false, "write no figures")
 	return c
 }
 
+// runRecipe trains what a recipe says, args[0], under the keys behind it.
+func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error {
+	over := args[1:]
+	if o.net != "" {
+		over = append(over, "net="+o.net)
+	}
+	if o.timing {
+		if o.proxy || o.quick || o.resume {
+			return usageError{errors.New("--timing trains nothing, so it goes with none of --proxy, --quick and --resume")}
+		}
+		return e.tellTiming(ctx, args[0], over, o.asJSON, o.quiet)
+	}
+	form := ""
+	if o.proxy {
+		form = config.FormProxy
+	}
+	recipe, runs, err := loadForm(args[0], form, over, o.quick)
+	if err != nil {
+		return err
+	}
+	about, err := o.said()
+	if err != nil {
+		return err
+	}
+	places := e.places()
+	if filepath.Base(args[0]) == "config.yaml" { // perhaps of a run, which is made again
+		if places.Rates, err = experiments.RecordedRates(filepath.Dir(args[0])); err != nil {
+			return err
+		}
+	}
+	opt := experiments.Options{
+		Recipe: recipe.Name, Out: o.out, Resume: o.resume, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
+		Stopping: e.stop.Load,
+		Join:     e.joiner(),
+	}
+	show := e.out
+	if o.asJSON {
+		show = e.err
+	}
+	if !o.quiet {
+		opt.Display = progress.New(e.err)
+		defer opt.Display.Close()
+	}
+	if len(runs) > 1 { // a single one is checked before it begins
+		if err := config.CheckAll(runs, places, experiments.Downloads(opt.Display)); err != nil {
+			return err
+		}
+	}
+	results, failed := experiments.ExecuteAll(ctx, runs, opt)
+	if missing := (*data.MissingError)(nil); errors.As(failed, &missing) && slices.Contains(recipe.Forms(), config.FormProxy) {
+		failed = fmt.Errorf("%w\n  - see the same on a small task first: gradlab run %s --proxy", failed, args[0])
+	}
+	if opt.Display != nil {
+		opt.Display.Close()
+	}
+	if len(results) > 0 && !o.quiet {
+		if err := tellResults(show, results, filepath.Join(o.out, recipe.Name), !o.noPlot); err != nil {
+			return err
+		}
+	}
+	if o.asJSON {
+		enc := json.NewEncoder(e.out)
+		for _, r := range results {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+		}
+	}
+	return failed
+}
+
 // tellTiming prints how long a recipe's training takes on clusters.
-func (e *env) tellTiming(cmd *cobra.Command, name string, over []string, asJSON, quiet bool) error {
+func (e *env) tellTiming(ctx context.Context, name string, over []string, asJSON, quiet bool) error {
 	recipe, err := config.LoadRecipe(name)
 	if err != nil {
 		return usageError{err}
@@ -147,7 +156,7 @@ func (e *env) tellTiming(cmd *cobra.Command, name string, over []string, asJSON,
 		show = progress.New(e.err)
 		defer show.Close()
 	}
-	t, err := ask.AnswerTiming(cmd.Context(), recipe, over, e.places(), show)
+	t, err := ask.AnswerTiming(ctx, recipe, over, e.places(), show)
 	if err != nil {
 		return err
 	}
