@@ -160,9 +160,20 @@ func mostAccurate(tried []*sample) (at int) {
 // setting names what a side was run with.
 func (s *side) setting() string { return s.candidates[s.chosen].name }
 
-// tables say what was tuned, over what, and what was measured. Differences are
-// to the side called reference.
-func (c *contest) tables(knobs string, reference *side) []figure.Table {
+// narrow says which sides chose the edge of their grid, so that a wider one might
+// serve them better.
+func (c *contest) narrow() (notes []string) {
+	for _, s := range c.sides {
+		if s.like == nil && s.candidates[s.chosen].edge {
+			notes = append(notes, fmt.Sprintf("%s chose the edge of its grid, %s: a wider grid might serve it better", s.name, s.setting()))
+		}
+	}
+	return notes
+}
+
+// tables adds what was tuned, over what, and what was measured. Differences are to
+// the side called reference.
+func (c *contest) tables(r *Report, knobs string, reference *side) {
 	tuned := figure.Table{
 		Title: fmt.Sprintf("what was tuned: %s; accuracy in %% on the %g %% of the training set held out, mean of %s %s that are not reported",
 			knobs, 100*heldOut, count(c.tries, "seed", "seeds"), seedRange(firstTry, c.tries)),
@@ -178,11 +189,7 @@ func (c *contest) tables(knobs string, reference *side) []figure.Table {
 			for i, t := range s.tried {
 				tried = append(tried, fmt.Sprintf("%s: %.2f", s.candidates[i].name, 100*t.mean()))
 			}
-			chosen := s.setting()
-			if s.candidates[s.chosen].edge {
-				chosen += " (edge of the grid)"
-			}
-			tuned.Rows = append(tuned.Rows, []string{s.name, count(len(s.candidates), "candidate", "candidates"), chosen, strings.Join(tried, "; ")})
+			tuned.Rows = append(tuned.Rows, []string{s.name, count(len(s.candidates), "candidate", "candidates"), s.setting(), strings.Join(tried, "; ")})
 		} else {
 			tuned.Rows = append(tuned.Rows, []string{s.name, "none", s.setting(), "as " + s.like.name})
 		}
@@ -193,7 +200,8 @@ func (c *contest) tables(knobs string, reference *side) []figure.Table {
 		}
 		result.Rows = append(result.Rows, row)
 	}
-	return []figure.Table{tuned, result}
+	r.Tables = append(r.Tables, tuned, result)
+	r.Notes = append(r.Notes, c.narrow()...)
 }
 
 func count(n int, one, many string) string {

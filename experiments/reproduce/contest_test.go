@@ -71,13 +71,17 @@ func TestContest(t *testing.T) {
 	if err != nil || len(folders) != 2*3*2+3*3 || len(made) != len(folders) {
 		t.Errorf("%d runs known, %d folders: %v", len(folders), len(made), err)
 	}
-	tables := c.tables("the rate", a)
-	if rows := tables[0].Rows; rows[0][1] != "3 candidates" || rows[1][1] != rows[0][1] || rows[2][1] != "none" || rows[3][3] != "as plain" ||
-		strings.Count(rows[0][3], ";") != 2 || strings.Contains(rows[0][2], "edge") {
+	var r Report
+	c.tables(&r, "the rate", a)
+	if rows := r.Tables[0].Rows; rows[0][1] != "3 candidates" || rows[1][1] != rows[0][1] || rows[2][1] != "none" || rows[3][3] != "as plain" || strings.Count(rows[0][3], ";") != 2 {
 		t.Errorf("budgets %q", rows)
 	}
-	if rows := tables[1].Rows; rows[0][4] != "" || rows[2][4] != "+0.00 ± 0.00" || rows[1][2] != "20" {
+	if rows := r.Tables[1].Rows; rows[0][4] != "" || rows[2][4] != "+0.00 ± 0.00" || rows[1][2] != "20" {
 		t.Errorf("results %q", rows)
+	}
+	// The rate of the side with momentum is the greatest of its grid.
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "momentum chose the edge of its grid, 0.04:") {
+		t.Errorf("notes %q", r.Notes)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s GoyalCurve) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
-	r.Tables = c.tables("the base rate", sides[0])
+	c.tables(r, "the base rate", sides[0])
 	last := sides[len(sides)-1]
 	r.noWorse(Claim, sides[1], sides[0])
 	r.noWorse(Claim, sides[2], sides[0])

@@ -43,7 +43,7 @@ func (s GoyalRule) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
-	r.Tables = c.tables("the base rate", small)
+	c.tables(r, "the base rate", small)
 	r.noWorse(Claim, linear, small)
 	r.better(Claim, linear, none)
 	r.better(Hypothesis, linear, root)

@@ -56,7 +56,7 @@ func (s GoyalWarmup) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
-	r.Tables = c.tables("the base rate, for a batch of "+fmt.Sprint(m.small), small)
+	c.tables(r, "the base rate, for a batch of "+fmt.Sprint(m.small), small)
 	r.noWorse(Claim, scaled[2], small)
 	r.better(Claim, scaled[2], scaled[0])
 	r.better(Hypothesis, scaled[2], scaled[1])

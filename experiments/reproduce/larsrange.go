@@ -46,7 +46,7 @@ func (LARSRange) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
-	r.Tables = c.tables("rate and momentum of Nesterov; trust × rate, and trust, of LARS", nesterov[0])
+	c.tables(r, "rate and momentum of Nesterov; trust × rate, and trust, of LARS", nesterov[0])
 	for i := range batches {
 		r.noWorse(Claim, nesterov[i], lars[i])
 		r.better(Hypothesis, lars[i], nesterov[i])

@@ -71,9 +71,9 @@ func gradual(schedule string, from float64) string {
 // rates is the grid that base rates are tuned over at the reference batch.
 func (m minibatch) rates() []float64 {
 	if len(m.data) > 3 { // batch norm
-		return octaves(0.0125, 5)
+		return octaves(0.00625, 6)
 	}
-	return octaves(0.00625, 5)
+	return octaves(0.003125, 6)
 }
 
 // on makes candidates for one batch: a schedule and a rule for each rate.

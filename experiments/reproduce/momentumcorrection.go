@@ -39,7 +39,7 @@ func (s MomentumCorrection) Run(ctx context.Context, lab *Lab) (*Report, error) 
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
-	r.Tables = c.tables("the base rate, for a batch of "+fmt.Sprint(m.small), corrected)
+	c.tables(r, "the base rate, for a batch of "+fmt.Sprint(m.small), corrected)
 	r.better(Hypothesis, corrected, same)
 	r.better(Hypothesis, corrected, without)
 	return r, nil

@@ -49,7 +49,7 @@ func (s SmithEquivalence) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
-	r.Tables = c.tables("the rate", falls)
+	c.tables(r, "the rate", falls)
 	stage := third * epoch // updates of four epochs at the first batch
 	r.exactly(Claim, "rate falls: updates", "", float64(3*stage), float64(falls.first().Steps))
 	r.exactly(Claim, "batch grows: updates, 1 + 1/4 + 1/16 of a third of those", "", float64(stage+stage/4+stage/16), float64(grows.first().Steps))

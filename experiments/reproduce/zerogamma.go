@@ -48,7 +48,7 @@ func (ZeroGamma) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
-	r.Tables = c.tables("the rate", one[0])
+	c.tables(r, "the rate", one[0])
 	for i := range batches {
 		r.better(Hypothesis, zero[i], one[i])
 	}
