@@ -73,8 +73,9 @@ func (k *Keeper) Counts(prefix string, counts map[string]uint64) {
 		}
 	}
 	for of, n := range counts {
-		k.Count(prefix+of, &n)
-		counts[of] = n
+		if k.Count(prefix+of, &n); k.loads {
+			counts[of] = n
+		}
 	}
 }
 
@@ -86,7 +87,9 @@ func (k *Keeper) Lived(worker int) bool { return !k.loads || k.Has(key(keyStep, 
 func (k *Keeper) Float(name string, v *float64) {
 	bits := math.Float64bits(*v)
 	k.Count(name, &bits)
-	*v = math.Float64frombits(bits)
+	if k.loads { // what is saved may be read by others meanwhile
+		*v = math.Float64frombits(bits)
+	}
 }
 
 // Vector keeps the values of v, which stays where it is. A checkpoint without it, or
