@@ -33,6 +33,7 @@ var (
 	onPaced    = Say("paced fetch", comm.Control, readPull)   // a replica's main activity → its fetch activity
 	onBrought  = Say("fetch done", comm.Control, readNothing) // back
 	onHanded   = Say("push begun", comm.Control, readNothing) // a worker's main activity → its push activity
+	onAsked    = Say("asked", comm.Control, readNothing)      // a wish that was under way is sent
 	onPushed   = Say("push done", comm.Control, readNothing)  // back
 )
 

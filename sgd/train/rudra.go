@@ -157,6 +157,7 @@ type learner struct {
 	mu      sync.Mutex
 	told    []uint16 // flags, by shard; guarded by mu, as is what links fetched
 	closing bool     // ask no more; guarded by mu
+	asking  int      // wishes decided on and not yet sent; guarded by mu
 }
 
 func (l *learner) beside() bool { return true }
@@ -369,7 +370,13 @@ func (l *learner) race(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	l.closing = true
+	asking := l.asking
 	l.mu.Unlock()
+	for range asking { // a relay answers what comes before the learner's last word, and may be gone after it
+		if _, _, err := onAsked.Wait(ctx, l.Rank); err != nil {
+			return err
+		}
+	}
 	stop := l.flags&FlagDone == 0
 	if stop {
 		if err := l.rest(ctx); err != nil {
@@ -424,12 +431,24 @@ func (l *learner) pullActivity(ctx context.Context, k *link, have uint64) error 
 	for {
 		l.mu.Lock()
 		end := l.closing || l.told[k.id] != 0
+		if !end {
+			l.asking++
+		}
 		l.mu.Unlock()
 		if end {
 			return onBrought.Wake(ctx, l.Rank, Nothing{}, 0)
 		}
 		if err := l.pull(ctx, k, have); err != nil {
 			return err
+		}
+		l.mu.Lock()
+		l.asking--
+		late := l.closing
+		l.mu.Unlock()
+		if late {
+			if err := onAsked.Wake(ctx, l.Rank, Nothing{}, 0); err != nil {
+				return err
+			}
 		}
 		f, err := l.h.Recv(ctx, k.rank, onFetched.Of(k.id).Tag())
 		if err != nil {
