@@ -11,3 +11,6 @@ var TagPush, TagPull, TagPeer, TagReply, TagRelay, TagSnapshot = OnPush.Tag(), O
 
 // ReadRoll reads which gradients are in the sum that comes next.
 func ReadRoll(f comm.Frame) ([]comm.Header, error) { return readRoll(nil, f, 0, 1<<30) }
+
+// Asked says whether the run has noted that it is to stop.
+func Asked(j *Job) bool { return j.asked.Load() }

@@ -1,8 +1,8 @@
 package train_test
 
 import (
+	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -32,16 +32,12 @@ func TestStopEvaluatesNothing(t *testing.T) {
 		_, all := runOn(t, &local.Net{}, run(), nil)
 		var pieces, after, asked atomic.Int32
 		var stop atomic.Bool
-		late, taken := make(chan struct{}), make(chan struct{})
-		var once sync.Once
+		late := make(chan struct{})
 		j := run(func(j *train.Job) {
 			test := (j.Data.Test.Len() + 15) / 16
 			j.Stopping = func() bool {
 				if asked.Add(1) > 700 { // training waits, in the middle, for the stop
 					<-late
-				}
-				if stop.Load() {
-					once.Do(func() { close(taken) })
 				}
 				return stop.Load()
 			}
@@ -50,7 +46,9 @@ func TestStopEvaluatesNothing(t *testing.T) {
 				case n == 2*test+2: // in the third evaluation
 					stop.Store(true)
 					close(late)
-					<-taken
+					for !train.Asked(j) { // until the run has noted it, not only heard of it
+						runtime.Gosched()
+					}
 				case n > 2*test+2:
 					after.Add(1)
 				}
