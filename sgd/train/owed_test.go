@@ -25,6 +25,8 @@ func (e examined) Eval(params []float32, s sgd.Scratch, b sgd.Batch) (sgd.Score,
 // A stop evaluates nothing: neither what is under way nor the end. What is left undone
 // is made by the leg that goes on, and the record is that of a run without a stop.
 func TestStopEvaluatesNothing(t *testing.T) {
+	// The evaluation holds a core while it waits for training to note the stop.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	for _, opts := range [][]option{{mode("reduce")}, {policy("bsp"), func(j *train.Job) { j.Servers = 2 }}, {mode("localsgd(h=2)")}} {
 		run := func(more ...option) *train.Job {
 			return job(t, append(append(slices.Clone(opts), func(j *train.Job) { j.Updates, j.EvalEvery, j.EvalBatch = 2000, 20, 16 }), more...)...)
