@@ -7,6 +7,7 @@ import (
 )
 
 func TestBenchCollectives(t *testing.T) {
+	t.Parallel()
 	args := strings.Fields("bench collectives --section allreduce,step --procs 2 --sizes 4KB --links grpc --codecs sign --rounds 1 --seconds 0.01")
 	p := finish(t, 0, args...)
 	plain(t, p)

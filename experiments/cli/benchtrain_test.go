@@ -8,6 +8,7 @@ import (
 )
 
 func TestBenchTrain(t *testing.T) {
+	t.Parallel()
 	p := finish(t, 0, "bench", "train", "--model", "mlp", "--batch", "8", "--threads", "1", "--seconds", "0.05")
 	plain(t, p)
 	if s := p.out.String(); !strings.Contains(s, "mlp@28") || !strings.Contains(s, "GFLOP/s") {
@@ -36,6 +37,7 @@ func TestBenchTrain(t *testing.T) {
 }
 
 func TestBenchUsage(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"bench nothing":                                `nothing called "nothing" to bench`,
 		"bench train mlp":                              "takes no arguments",
@@ -66,6 +68,7 @@ func TestBenchUsage(t *testing.T) {
 
 // Ctrl-C ends a benchmark with the rows that are complete.
 func TestBenchStops(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, "bench", "train", "--model", "mlp", "--threads", "1", "--seconds", "600", "--json")
 	waitFor(t, "a beginning", p, func() bool { return strings.Contains(p.err.String(), "measuring") })
 	p.signal(syscall.SIGINT)

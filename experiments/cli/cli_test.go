@@ -27,6 +27,7 @@ func plain(t *testing.T, p *program) {
 }
 
 func TestRunJSON(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	p := finish(t, 0, "run", recipe(t, quick), "seed=1,2", "--json", "--out", out)
 	plain(t, p)
@@ -55,6 +56,7 @@ func TestRunJSON(t *testing.T) {
 }
 
 func TestRunTable(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	p := finish(t, 0, "run", recipe(t, quick), "codec=raw,bf16", "--out", out)
 	plain(t, p)
@@ -68,6 +70,7 @@ func TestRunTable(t *testing.T) {
 
 // A run's own configuration file runs again, to the same bits.
 func TestRunConfigAgain(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	a := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
 	b := finish(t, 0, "run", filepath.Join(a.Folder, "config.yaml"), "--json", "--quiet", "--out", out).result()
@@ -77,6 +80,7 @@ func TestRunConfigAgain(t *testing.T) {
 }
 
 func TestResumeFinished(t *testing.T) {
+	t.Parallel()
 	out, file := t.TempDir(), recipe(t, quick)
 	a := finish(t, 0, "run", file, "--json", "--out", out)
 	b := finish(t, 0, "run", file, "--json", "--out", out, "--resume")
@@ -89,6 +93,7 @@ func TestResumeFinished(t *testing.T) {
 }
 
 func TestShow(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	r := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
 	p := finish(t, 0, "show", r.Folder)
@@ -116,6 +121,7 @@ func TestShow(t *testing.T) {
 }
 
 func TestListAndData(t *testing.T) {
+	t.Parallel()
 	p := finish(t, 0, "list")
 	plain(t, p)
 	for _, word := range []string{"codecs", "optimizers", "policies", "recipes", "keys", "feedback", "quickstart", "eval_every"} {
@@ -183,6 +189,7 @@ func TestListAndData(t *testing.T) {
 // Mistakes end in exit code 2 and leave nothing behind, and the message says
 // what is right.
 func TestMistakes(t *testing.T) {
+	t.Parallel()
 	file := recipe(t, quick)
 	bad := recipe(t, "steps: 3\nbach: 4\n")
 	for _, c := range []struct {
@@ -238,6 +245,7 @@ func TestMistakes(t *testing.T) {
 // Synchronous training gives the same parameters wherever it runs, on however
 // many threads.
 func TestNetsAgree(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -277,6 +285,7 @@ func TestNetsAgree(t *testing.T) {
 
 // On the virtual clock an asynchronous run repeats on one core and on two.
 func TestSimRepeatsOnAnyCores(t *testing.T) {
+	t.Parallel()
 	text := quick + "policy: asp\nworkers: 4\ndevice: {jitter: 0.3}\nsteps: 60\n"
 	text = strings.Replace(strings.Replace(text, "workers: 2\n", "", 1), "steps: 10\n", "", 1)
 	var all []result

@@ -172,6 +172,7 @@ func TestF2SandblasterWorkerKilled(t *testing.T) {
 // F2, F10: a run that has lost a worker can be stopped and resumed. The worker
 // begins anew; what was lost stays told, and the ledger balances over both legs.
 func TestF2ResumeAfterLoss(t *testing.T) {
+	t.Parallel()
 	for _, over := range [][]string{
 		{"policy=asp", "codec=feedback(topk(keep=0.1))"},
 		{"policy=asp", "servers=2", "down_codec=topk(keep=0.2)"},
@@ -202,6 +203,7 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 // F1, F4, F9: a synchronous run ends, with the reason, when a rank dies or
 // stops; not one process stays.
 func TestF1F4F9SynchronousRunsEnd(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		rank   int
@@ -362,6 +364,7 @@ func TestStartedByHandStops(t *testing.T) {
 // F18: ranks of different runs refuse each other, and both sides say what
 // differs.
 func TestF18Mismatch(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -385,6 +388,7 @@ func TestF18Mismatch(t *testing.T) {
 
 // Who cannot take part ends with a code that says whether to try again.
 func TestCannotJoin(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

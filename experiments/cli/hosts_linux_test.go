@@ -96,6 +96,7 @@ func outcome(t *testing.T, out string, lead *program) (r result) {
 // Ranks of several hosts meet with the same flags on all, or with none but what a
 // launcher says, and come to the bits of any other net.
 func TestSeveralHosts(t *testing.T) {
+	t.Parallel()
 	m, at := hosts(t, 3)
 	coordinator := net.JoinHostPort(at(0), "29500")
 	launched := func(rank, world int) []string {
@@ -157,6 +158,7 @@ func (m *machines) meet(t *testing.T, keys []string, on []int, env, args func(ra
 // A host's own name may lead to loopback there, and to its address elsewhere. Ranks
 // beside the coordinator then reach it by loopback, and are reached by the others.
 func TestNameOfLoopback(t *testing.T) {
+	t.Parallel()
 	m, at := hosts(t, 2)
 	m.named(0, "127.0.0.1 localhost\n127.0.1.1 lead\n")
 	m.named(1, "127.0.0.1 localhost\n"+at(0)+" lead\n")
@@ -168,6 +170,7 @@ func TestNameOfLoopback(t *testing.T) {
 // A coordinator's name that is not known yet, as in a job whose pods start at
 // different times, is asked for again.
 func TestNameNotKnownYet(t *testing.T) {
+	t.Parallel()
 	m, at := hosts(t, 2)
 	m.named(0, "127.0.0.1 localhost\n")
 	m.named(1, "127.0.0.1 localhost\n")

@@ -3,11 +3,14 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +24,10 @@ import (
 var gradlab string
 
 func TestMain(m *testing.M) {
+	// Tests wait for programs that they start: each has its own share of a busy machine.
+	if flag.Parse(); flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
+	}
 	dir, err := os.MkdirTemp("", "gradlab-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -49,6 +49,7 @@ func tinyImageNet(t *testing.T, train, val int) string {
 // whatever the number of workers, and the run says how that is kept and what the paper
 // reached.
 func TestRunPaperOnImageNet(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("trains ResNet-50")
 	}
@@ -80,6 +81,7 @@ func TestRunPaperOnImageNet(t *testing.T) {
 
 // Without ImageNet the error says how to get it, and where to put it.
 func TestRunPaperWithoutData(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, "run", "goyal2017", "data=imagenet", "--data-dir", t.TempDir(), "--cache-dir", t.TempDir(), "--out", t.TempDir())
 	if code := p.wait(enough); code == 0 {
 		t.Fatal("it ran without data")
@@ -94,6 +96,7 @@ func TestRunPaperWithoutData(t *testing.T) {
 // The forms of a recipe on the command line: what cannot go together, and what has
 // none, is refused.
 func TestFormsOnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		want string
@@ -125,6 +128,7 @@ func TestFormsOnTheCommandLine(t *testing.T) {
 // Every recipe of a paper takes a step of its small form, with real gradients of its
 // virtual workers.
 func TestEveryProxyTakesAStep(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("trains 15 networks")
 	}
@@ -132,26 +136,29 @@ func TestEveryProxyTakesAStep(t *testing.T) {
 		"he2015": 2, "goyal2017": 10, "you2017": 80, "akiba2017": 40, "cho2017": 10, "smith2017": 10, "codreanu2017": 60, "jia2018": 80, "ying2018": 40,
 		"mikami2018": 135, "yamazaki2019": 80, "nado2021": 20, "airbench94": 8, "mlperf-lars": 2, "torchvision": 2,
 	} {
-		args := []string{"run", name, "--proxy", "--json", "--quiet", "--out", t.TempDir(), "data=synthetic(dim=3072,side=32,n=512,test=16)",
-			fmt.Sprint("global_batch=", batch), "steps=1", "eval_every=0"}
-		switch name {
-		case "mlperf-lars":
-			args = append(args, "run=1632")
-		case "torchvision":
-			args = append(args, "run=second")
-		}
-		p := start(t, nil, args...)
-		if code := p.wait(enough); code != 0 {
-			t.Errorf("%s: exit %d: %s", name, code, p.err.String())
-			continue
-		}
-		var r struct {
-			Recipe, Status string
-			Steps          int
-			Accuracy       float64
-		}
-		if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.Recipe != name+"-proxy" || r.Status != "done" || r.Steps != 1 {
-			t.Errorf("%s: %v: %s", name, err, p.out.String())
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"run", name, "--proxy", "--json", "--quiet", "--out", t.TempDir(), "data=synthetic(dim=3072,side=32,n=512,test=16)",
+				fmt.Sprint("global_batch=", batch), "steps=1", "eval_every=0"}
+			switch name {
+			case "mlperf-lars":
+				args = append(args, "run=1632")
+			case "torchvision":
+				args = append(args, "run=second")
+			}
+			p := start(t, nil, args...)
+			if code := p.wait(enough); code != 0 {
+				t.Errorf("%s: exit %d: %s", name, code, p.err.String())
+				return
+			}
+			var r struct {
+				Recipe, Status string
+				Steps          int
+				Accuracy       float64
+			}
+			if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.Recipe != name+"-proxy" || r.Status != "done" || r.Steps != 1 {
+				t.Errorf("%s: %v: %s", name, err, p.out.String())
+			}
+		})
 	}
 }

@@ -48,6 +48,7 @@ func shownToReaders(t *testing.T) (page []byte) {
 // Every command that README and the pages under docs show is one: recipes and keys
 // of runs and sweeps are resolved, studies are there, lists are listed.
 func TestPagesShowCommands(t *testing.T) {
+	t.Parallel()
 	page := shownToReaders(t)
 	valued := map[string]bool{"--repeats": true, "--shard": true, "--zip": true, "--exclude": true, "--net": true, "--tune": true, "--budget": true}
 	checked := map[string]int{}
@@ -130,6 +131,7 @@ func TestPagesShowCommands(t *testing.T) {
 // The command at the end of the page's codec in 40 lines is the one that the
 // example's own test resolves.
 func TestPageRunsTheExample(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/codecs.md")
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +149,7 @@ func TestPageRunsTheExample(t *testing.T) {
 
 // README's table of what there is names what is enrolled, and counts it rightly.
 func TestReadmeNamesWhatThereIs(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

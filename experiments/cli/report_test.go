@@ -8,6 +8,7 @@ import (
 )
 
 func TestReportCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	finish(t, 0, "run", recipe(t, "data: digits\nmodel: logistic\nsteps: 6\nbatch: 8\nnet: sim\neval_every: 3\ncodec: [raw, sign]\n"), "--out", dir, "--quiet")
 	out := filepath.Join(dir, "page", "report.html")
@@ -29,6 +30,7 @@ func TestReportCommand(t *testing.T) {
 // Filters say which runs are reported, on the command line as in gradlab runs, and a
 // filter that none meets, or that cannot be read, is a mistake.
 func TestReportTakesFiltersAndATarget(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	finish(t, 0, "run", recipe(t, "data: digits\nmodel: logistic\nsteps: 20\nbatch: 8\nnet: sim\neval_every: 5\ncodec: [raw, bf16]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n"), "--out", dir, "--quiet")
 	out := filepath.Join(dir, "report.html")

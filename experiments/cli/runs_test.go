@@ -16,6 +16,7 @@ func sweepArgs(t *testing.T, out string, more ...string) []string {
 }
 
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	p := finish(t, 0, sweepArgs(t, out, "--dry-run")...)
 	if s := p.out.String(); !strings.Contains(s, "codec=bf16,seed=2") || !strings.Contains(s, "4 jobs, 0 of them done") {
@@ -48,6 +49,7 @@ func TestSweep(t *testing.T) {
 // Jobs that learn the same are trained once, by sweep and by run; --train-all trains
 // each, to the same figures.
 func TestTrainedOnce(t *testing.T) {
+	t.Parallel()
 	axes := []string{recipe(t, quick), "codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,1Gbps"}
 	results := func(command, out string, more ...string) (lines string, priced int) {
 		args := append([]string{command}, axes...)
@@ -86,6 +88,7 @@ func TestTrainedOnce(t *testing.T) {
 // Each configuration gets the best of the values tried, on data and with seeds that
 // are not reported, and the table says what was done.
 func TestSweepTunes(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	args := []string{"sweep", recipe(t, quick), "codec=raw,bf16", "--tune", "schedule.lr=log(1e-6,0.1,2)", "--repeats", "2", "--out", out}
 	if p := finish(t, 0, append(args, "--dry-run")...); !strings.Contains(p.out.String(), "4 jobs, 0 of them done") || !strings.Contains(p.out.String(), "then 4 jobs with the best") {
@@ -123,6 +126,7 @@ func TestSweepTunes(t *testing.T) {
 // Another target wants no job again: it is looked up in what was evaluated. Finer
 // evaluations, and a trace, do.
 func TestSweepToAnotherTarget(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	finish(t, 0, sweepArgs(t, out, "--quiet")...)
 	s := finish(t, 0, sweepArgs(t, out, "target=0.05")...)
@@ -143,6 +147,7 @@ func TestSweepToAnotherTarget(t *testing.T) {
 // Configurations are set against the plainest, in a table for each environment:
 // virtual and wall seconds are never in one column.
 func TestCompareByEnvironment(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	text := "data: digits\nmodel: logistic\nsteps: 12\nbatch: 8\nmode: reduce\ncodec: [bf16, raw]\n"
 	finish(t, 0, "run", recipe(t, text), "net=sim", "--out", out, "--quiet")
@@ -160,6 +165,7 @@ func TestCompareByEnvironment(t *testing.T) {
 }
 
 func TestSweepTellsFailures(t *testing.T) {
+	t.Parallel()
 	p := finish(t, 1, "sweep", recipe(t, quick), "codec=raw,feedback(qsgd(bits=2))", "--out", t.TempDir())
 	if s := p.err.String(); !strings.Contains(s, "1 of 2 jobs failed") || !strings.Contains(s, "contraction") || !strings.Contains(p.out.String(), "accuracy") {
 		t.Error(p.says())
@@ -177,6 +183,7 @@ func TestSweepTellsFailures(t *testing.T) {
 }
 
 func TestRuns(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	finish(t, 0, sweepArgs(t, out, "--quiet")...)
 	with := func(args ...string) []string { return append(append([]string{"runs"}, args...), "--out", out) }
@@ -235,6 +242,7 @@ func find(t *testing.T, out string) []string {
 }
 
 func TestHomeAndHelp(t *testing.T) {
+	t.Parallel()
 	p := finish(t, 0)
 	plain(t, p)
 	for _, word := range []string{"gradlab run quickstart", "sweep", "runs", "Data here: digits"} {
@@ -275,6 +283,7 @@ func TestHomeAndHelp(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"run quick":                         "quickstart",
 		"run quickstart work":               "workers=",

@@ -10,6 +10,7 @@ import (
 
 // Serve prints where it is, answers there, and ends at the first signal.
 func TestServeCommand(t *testing.T) {
+	t.Parallel()
 	finish(t, 2, "serve", "--listen", "0.0.0.0:0")
 	p := start(t, nil, "serve", t.TempDir(), "--listen", "127.0.0.1:0")
 	waitFor(t, "address", p, func() bool { return strings.HasSuffix(p.out.String(), "\n") })

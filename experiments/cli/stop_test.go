@@ -57,6 +57,7 @@ func once(mode string) func(t *testing.T) result {
 // ends with the bits of a run that was not stopped, and a record without gaps
 // or repeats.
 func TestStopAndResume(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("long runs")
 	}
@@ -173,6 +174,7 @@ func checkMetrics(t *testing.T, path string) {
 
 // The second signal does not wait for the step, the checkpoint or the peers.
 func TestSecondSignal(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("long runs")
 	}

@@ -66,6 +66,7 @@ func pems(t *testing.T, ranks int, until time.Time) func(rank int) []string {
 
 // F20 from the command line: certificates in files, for the ranks that they name.
 func TestF20CertificateFiles(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

@@ -7,6 +7,7 @@ import (
 )
 
 func TestWeights(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	r := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
 	p := finish(t, 0, "weights", r.Folder)

@@ -167,6 +167,7 @@ func (p *program) resultOf(args []string) result {
 //
 //	interface − 60 a packet − 64 KB a segment sent again ≤ sockets ≤ interface − 40 a packet
 func TestWireBytesAgainstTheInterface(t *testing.T) {
+	t.Parallel()
 	for name, keys := range map[string]string{
 		"sums":                   "mode=reduce codec=intsum(bits=8)",
 		"gathers":                "mode=gather codec=sign",
