@@ -251,6 +251,7 @@ func TestTorchHasTheSameModels(t *testing.T) {
 	for _, c := range Standard() {
 		c.Batch = 2
 		t.Run(c.Name(), func(t *testing.T) {
+			t.Parallel()
 			us, err := newOurs(c)
 			if err != nil {
 				t.Fatal(err)

@@ -35,6 +35,7 @@ func (m sampled) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, er
 // run comes to what it comes to without, up to rounding, and no pass is larger than a
 // micro-batch. Its bits are the same on the virtual cluster and on real clocks.
 func TestAccumulate(t *testing.T) {
+	t.Parallel()
 	few := func(j *train.Job) { j.Updates = 40 }
 	for _, name := range []string{"server, 3 shards", "server, parts", "ring", "ring, overlap", "gather"} {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,7 @@ func (m wherefrom) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, 
 // Workers who compute on the same versions read the same memory, however these
 // came to them, and the bits are those of workers with parameters of their own.
 func TestWorkersShareParameters(t *testing.T) {
+	t.Parallel()
 	const workers = 12
 	shards := func(j *train.Job) { j.Servers = 3 }
 	overlap := func(j *train.Job) { j.Overlap, j.Bucket = true, 256 }

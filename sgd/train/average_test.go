@@ -72,6 +72,7 @@ func TestAverageIsRefused(t *testing.T) {
 // Runs go on from any checkpoint with the average they had, when gradients come late
 // as well.
 func TestAverageResumes(t *testing.T) {
+	t.Parallel()
 	for _, opts := range [][]option{
 		{policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("easgd(tau=2)")}, {mode("reduce"), micros(2)},
 	} {

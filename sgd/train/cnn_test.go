@@ -13,6 +13,7 @@ import (
 // by 1e-8 until, once in a hundred steps or so, a rounding error takes some value
 // across the corner of a ReLU or another one leads a maximum, and by 1e-2 after.
 func TestThreeRoadsCNN(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("seconds")
 	}

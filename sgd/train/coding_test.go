@@ -27,6 +27,7 @@ func priced(j *train.Job) {
 // Workers of every mode are billed for what they encode and decode, and the parts
 // of their time still add up.
 func TestEveryModeBillsCodecs(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"server":         {with("sign"), down("bf16")},
 		"server, parts":  {with("sign"), down("bf16"), func(j *train.Job) { j.Overlap, j.Bucket = true, 500 }},

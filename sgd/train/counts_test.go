@@ -11,6 +11,7 @@ import (
 // What an evaluation says of bytes and time is that of all ranks, however unlike
 // their parts in a topology are.
 func TestEvaluationsCountAllRanks(t *testing.T) {
+	t.Parallel()
 	for _, top := range []string{"tree", "double_tree", "doubling", "pipelined", "ring"} {
 		for _, workers := range []int{1, 4, 6} {
 			for name, change := range map[string]option{

@@ -19,6 +19,7 @@ func emulated(below comm.Net) comm.Net {
 // Behind emulated NICs and devices every mode comes to the same end as on the
 // virtual cluster, to the bit where somebody waits, and no earlier.
 func TestEmulated(t *testing.T) {
+	t.Parallel()
 	type run struct {
 		free bool // bits depend on who comes first
 		opts []option

@@ -359,6 +359,7 @@ func (slope) Eval([]float32, sgd.Scratch, sgd.Batch) (sgd.Score, error) { return
 // writes at the same time. Where gradients do not depend on what was read, that
 // says where the run ends.
 func TestHogwildIsAsPublished(t *testing.T) {
+	t.Parallel()
 	alone := job(t, mode("hogwild"), workers(1), optimizer("momentum(beta=0.7)"), rate("cosine(lr=0.05)"))
 	o, _ := runOn(t, &local.Net{}, alone, nil)
 	c := newFlock(t, alone)

@@ -134,6 +134,7 @@ func byServer(t *testing.T, j *train.Job, events []event) vec {
 // Every corrector is as published in the engine too: what a worker was sent, how
 // late it is, the rate and the mean staleness are what its formula means by them.
 func TestCorrectorsInTheEngine(t *testing.T) {
+	t.Parallel()
 	for i, text := range staletest.Tried {
 		c := staleness.Correctors.MustParse(text)
 		for k, p := range []string{"asp", "softsync(n=2)"} {

@@ -77,6 +77,7 @@ func uneven(j *train.Job) {
 var apartFormulas = []train.Mode{gossip.Hogwild{}} // TestHogwildIsAsPublished
 
 func TestModesAreAsPublished(t *testing.T) {
+	t.Parallel()
 	tried := apartFormulas
 	for i, c := range formulas {
 		j := job(t, append([]option{func(j *train.Job) { j.Updates = 60 }}, c.opts...)...)

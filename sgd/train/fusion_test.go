@@ -15,6 +15,7 @@ func fused(cycle time.Duration, bucket int) option {
 // However tensors are fused, on whichever clock, the run ends with the bits of one
 // that exchanges them one by one.
 func TestFusionIsTheUnfusedRoad(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"raw":      {},
 		"tree":     {topology("tree")},

@@ -196,6 +196,7 @@ func sized(j *train.Job) bool {
 // rounds in another way than the one it was written on compares names in
 // checkpoints and, where sizes do not depend on data, times and bytes.
 func TestGoldenRuns(t *testing.T) {
+	t.Parallel()
 	mark := "arithmetic " + arithmetic(t)
 	want, same := map[string]string{}, true
 	if b, err := os.ReadFile(goldenRuns); err == nil {

@@ -123,6 +123,7 @@ func TestSlowWorker(t *testing.T) {
 // Hogwild learns, goes on from a stop, and is refused where there is no memory
 // to share.
 func TestHogwild(t *testing.T) {
+	t.Parallel()
 	// Enough steps that the observer, whom nobody waits for, gets to see some.
 	const updates = 8000
 	opts := []option{mode("hogwild"), optimizer("sgd"), rate("constant(lr=0.05)"), func(j *train.Job) { j.Updates, j.EvalEvery, j.CheckpointEvery = updates, updates/4, updates/64 }}

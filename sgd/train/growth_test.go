@@ -126,6 +126,7 @@ func TestGrowthTakesItsTime(t *testing.T) {
 
 // Runs go on from any checkpoint, before and behind a growth.
 func TestGrowthResumes(t *testing.T) {
+	t.Parallel()
 	for name, opts := range grown {
 		t.Run(name, func(t *testing.T) {
 			opts := append(slices.Clone(opts), growing("growth(factor=3,at=[0.5,1])"), ema(0.9, 1), func(j *train.Job) { j.Updates, j.CheckpointEvery = 24, 5 })
@@ -139,6 +140,7 @@ func TestGrowthResumes(t *testing.T) {
 
 // Where workers do not step together, or there is no such batch, it is refused.
 func TestGrowthIsRefused(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]option{
 		"do not step together":     {policy("asp"), growing("growth")},
 		"workers do not step":      append(ofSandblaster(4), growing("growth")),

@@ -33,6 +33,7 @@ func group(n int) option { return func(j *train.Job) { j.NormGroup = n } }
 // of two are two workers with twice the batch; and so it is with micro-batches, with
 // gather, and with one core for all.
 func TestJointNormsAreTheUnion(t *testing.T) {
+	t.Parallel()
 	on := func(workers, batch, norms int, more ...option) *train.Observer {
 		opts := append(slices.Concat([]option{normal(0)}, more), group(norms), func(j *train.Job) { j.Workers, j.Batch = workers, batch })
 		o, _ := runOn(t, simulated(0), job(t, opts...), nil)

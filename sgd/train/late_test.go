@@ -51,6 +51,7 @@ func (statistic) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (sgd.Score, 
 // Running statistics settle where they are however late workers tell of theirs,
 // and however small the learning rate is.
 func TestLateStatisticsSettle(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"asp, 16":        {policy("asp"), func(j *train.Job) { j.Workers = 16 }},
 		"asp, 64":        {policy("asp"), func(j *train.Job) { j.Workers = 64 }},

@@ -102,6 +102,7 @@ var apart = []struct {
 // Modes with parameters apart learn, end with the same bits on every net unless
 // nobody waits for anybody, and repeat themselves on the virtual cluster.
 func TestApart(t *testing.T) {
+	t.Parallel()
 	updates, right := 200, 0.8
 	if testing.Short() { // that they run, not that they learn
 		updates, right = 20, 0
@@ -145,6 +146,7 @@ func TestApart(t *testing.T) {
 
 // A run resumed at any mark ends with the bits of one that was not stopped.
 func TestApartResumes(t *testing.T) {
+	t.Parallel()
 	for i, c := range apart {
 		if testing.Short() && i%4 != 0 {
 			continue
@@ -164,6 +166,7 @@ func TestApartResumes(t *testing.T) {
 
 // Stopping ends every mode with a checkpoint that goes on.
 func TestApartStops(t *testing.T) {
+	t.Parallel()
 	for _, c := range apart {
 		t.Run(c.name, func(t *testing.T) {
 			for name, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {

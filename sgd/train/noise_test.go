@@ -90,6 +90,7 @@ var noisy = map[string][]option{
 // Estimates have no bias: over 400 updates they are within a tenth of it, or a fifth
 // where only one worker's gradients are looked at.
 func TestNoiseScale(t *testing.T) {
+	t.Parallel()
 	for name, opts := range noisy {
 		t.Run(name, func(t *testing.T) {
 			s := &journal{}
@@ -119,6 +120,7 @@ func TestNoiseScale(t *testing.T) {
 
 // What was measured goes on over a resume, to the last bit.
 func TestNoiseScaleResumes(t *testing.T) {
+	t.Parallel()
 	for name, opts := range noisy {
 		t.Run(name, func(t *testing.T) {
 			opts := append(slices.Clone(opts), measured, func(j *train.Job) { j.Updates, j.CheckpointEvery = 40, 9 })

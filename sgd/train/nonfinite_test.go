@@ -80,6 +80,7 @@ func TestNonFinite(t *testing.T) {
 
 // What was counted before a stop is counted behind it, too.
 func TestCountsResume(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"server": {}, "reduce": {mode("reduce")}, "localsgd": {mode("localsgd(h=2)")}, "easgd": {mode("easgd(tau=2)"), policy("asp"), optimizer("sgd")},
 		"downpour": {mode("downpour"), policy("asp")}, "dpsgd": {mode("dpsgd"), graph("ring")}, "adpsgd": {mode("adpsgd"), graph("ring"), func(j *train.Job) { j.Updates = 240 }},

@@ -21,6 +21,7 @@ func (l *logging) Order(b []byte) error { l.lines.Write(b); return nil }
 // What really happened, in whatever order, happens again on the virtual cluster,
 // bit for bit, whatever that one's own speeds are.
 func TestReplayIsBitEqual(t *testing.T) {
+	t.Parallel()
 	for name, opts := range asynchronous {
 		if strings.HasSuffix(name, "sync, 2 shards") {
 			continue // refused
