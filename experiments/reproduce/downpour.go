@@ -33,8 +33,8 @@ func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Source: "Dean et al. 2012, §4 and figures 4 and 5: from slowest to fastest 1 replica, 20 at a fixed rate, 20 with Adagrad, Sandblaster L-BFGS on 2000, 200 with Adagrad",
 		Stated: []string{
 			fmt.Sprintf("mlp(hidden=[%d]) on two shards, 16 samples a replica, n_fetch = n_push = 1 unless said; test set of 10,000", size.hidden),
-			"rates: the best of 0.02, 0.05, 0.1 (fixed) and 0.003 … 0.02 (Adagrad) for each number of replicas up to 20, on one seed; warm start of 100 gradients, 400 with 200 replicas",
-			"Sandblaster: the training set is the batch, in portions of 50 samples with 20 workers and 16 with 200 (backup copies: as said); ten pairs, one copy of a portion; evaluated every iteration",
+			"rates: the best of 0.02, 0.05, 0.1 (fixed) and 0.003 … 0.02 (Adagrad) for each number of replicas up to 20, on one seed. Warm start of 100 gradients, 400 with 200 replicas",
+			"Sandblaster: the training set is the batch, in portions of 50 samples with 20 workers and 16 with 200 (backup copies: as said). Ten pairs, one copy of a portion, evaluated every iteration",
 			"time model: devices of 1 GFLOP/s with lognormal jitter of 20 %, a network that takes no time",
 		},
 	}
@@ -159,7 +159,7 @@ func (Downpour) backup(ctx context.Context, lab *Lab, size downpourSize, r *Repo
 	of := func(portions, backup int, slow string) float64 { return took[fmt.Sprint(portions, backup, slow)] }
 	r.between(Claim, "one of 20 is 10× as slow, with backup copies: time over that without", "×", 1, of(coarse, 1, "1x10")/of(coarse, 1, "none"), 0.9, 1.2)
 	r.between(Claim, "one of 20 is 10× as slow, no copies: time over that with them", "×", 1, of(coarse, 0, "1x10")/of(coarse, 1, "1x10"), 1.1, 100)
-	r.Notes = append(r.Notes, fmt.Sprintf("What a slow worker costs is the portion it is at when the others have done theirs: %.0f %% of an iteration without copies where a worker does %d portions, %.0f %% where it does %d. Small portions are most of the cure.",
+	r.Notes = append(r.Notes, fmt.Sprintf("What a slow worker costs is the portion it is at when the others have done theirs. That is %.0f %% of an iteration without copies where a worker does %d portions, %.0f %% where it does %d. Small portions are most of the cure.",
 		100*(of(coarse, 0, "1x10")/of(coarse, 0, "none")-1), coarse, 100*(of(fine, 0, "1x10")/of(fine, 0, "none")-1), fine))
 	return nil
 }

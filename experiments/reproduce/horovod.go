@@ -23,9 +23,9 @@ func (Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Title:  "128 GPUs in 32 servers, batch 64 a GPU",
 		Source: "Sergeev and Del Balso 2018, Horovod, as quoted in COMS E6998 (2019); Horovod's documentation",
 		Stated: []string{
-			"clusters uber-rdma and uber-tcp: a GPU makes 142 (Inception-v3), 154 (VGG-16; both TensorFlow's benchmarks on P100) and 103.6 images/s (ResNet-101, of a published run on 16 GPUs); 10 GB/s between the GPUs of a server",
+			"clusters uber-rdma and uber-tcp: a GPU makes 142 (Inception-v3), 154 (VGG-16; both TensorFlow's benchmarks on P100) and 103.6 images/s (ResNet-101, of a published run on 16 GPUs). Between the GPUs of a server: 10 GB/s",
 			"fitted: jitter, sigma 0.03, to Inception-v3 over RDMA; what a NIC carries of 25 Gb/s, 2.9 GB/s, to VGG-16 over RDMA; what one TCP connection carries, 2 GB/s, to the 30 % that RDMA gained on VGG-16. Parameter servers have many connections",
-			"ring over all GPUs, tensors fused up to 64 MB as the backward pass makes them (bucket=64000000); parameter servers as in tf-ps, a worker a GPU, over TCP, the best of 32 and 128 servers",
+			"ring over all GPUs, tensors fused up to 64 MB as the backward pass makes them (bucket=64000000). Parameter servers as in tf-ps, a worker a GPU, over TCP, the best of 32 and 128 servers",
 		},
 	}
 	pr := lab.protocol()

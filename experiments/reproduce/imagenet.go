@@ -50,7 +50,7 @@ func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Title:  "ResNet-50 on ImageNet, 90 epochs",
 		Source: "COMS E6998, lecture 5 (2019): table of trainings; Smith et al. (a full TPU pod, a batch that grows) name no machine to compute with",
 		Stated: []string{
-			"a row is judged where the rate of its device is not from the row: its efficiency, to 3 points; what times and efficiencies of the others come to is shown as derived",
+			"a row is judged where the rate of its device is not from the row: its efficiency, to 3 points. What times and efficiencies of the others come to is shown as derived",
 			"machines of more than 512 devices: a step of warm-up and 5 measured, twice, since no row of theirs is judged and their steps hardly differ",
 			"efficiency is over a node of the machine, as published; time is 90·1,281,167 images over the rate, without evaluation and start",
 		},
@@ -102,6 +102,6 @@ func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r.Tables = append(r.Tables, table)
 	r.Notes = append(r.Notes,
 		"Akiba et al.: a P100 at TensorFlow's rate, one unhidden ring over 1,024 of them at 6.8 GB/s a node and 9.6 µs a hop, and the jitter of another machine's P100 lose 7 %, not the published 20 %, and a step takes 0.19 s, not 0.26: what Chainer made of a P100, and what else it waited for, is in none of the sources",
-		"Jia et al. and Mikami et al.: ours lose 8 % each, published are 12 and 15 %; their devices' rates were derived from the published efficiency, so their times are near by construction")
+		"Jia et al. and Mikami et al.: ours lose 8 % each, published are 12 and 15 %. Their devices' rates were derived from the published efficiency, so their times are near by construction")
 	return r, nil
 }

@@ -37,10 +37,10 @@ func (s RudraTradeoff) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Title:  "Rudra: staleness σ, minibatch μ, learners λ",
 		Source: "Gupta, Zhang and Wang 2016; all its figures as recalled, so that none is a bound here",
 		Stated: []string{
-			"learning: MNIST, mlp(hidden=[64]), momentum 0.9, 1 epoch of warm-up and a cosine over 5, the same samples in every run; rates: hardsync α0·√(λμ/128), n-softsync α0/n; 3 seeds, test set of 10,000",
-			"time, apart from learning: the frames and operations of Caffe's cifar10_full (89,578 parameters), 140 epochs of 50,000 samples; device.flops=23.1e9, fitted to the recalled 22,392 s of one learner with μ = 128",
-			"cluster: IBM P775, 96 GB/s each way of a node (published: 192 GB/s in both), 6 learners a node (published: 4 or 6); assumed: 1 µs, 0.1 ms that a message keeps its connection busy beside its bytes, 20 GB/s in a node's memory, servers that decode and add 5 GB/s, lognormal jitter of 10 %",
-			"hidden communication: 54 learners, μ = 4, 1-softsync, frames and operations of AlexNet (247 MB), devices of 60 GFLOP/s (assumed: half of what 4 of a node's 32 cores do at most); the share of their time that learners compute. base: mode server; adv: rudra(tree=6); adv*: rudra(tree=6,threads=true)",
+			"learning: MNIST, mlp(hidden=[64]), momentum 0.9, 1 epoch of warm-up and a cosine over 5, the same samples in every run. Rates: hardsync α0·√(λμ/128), n-softsync α0/n; 3 seeds, test set of 10,000",
+			"time, apart from learning: the frames and operations of Caffe's cifar10_full (89,578 parameters), 140 epochs of 50,000 samples. The rate device.flops=23.1e9 is fitted to the recalled 22,392 s of one learner with μ = 128",
+			"cluster: IBM P775, 96 GB/s each way of a node (published: 192 GB/s in both), 6 learners a node (published: 4 or 6); assumed: 1 µs, 0.1 ms that a message keeps its connection busy beside its bytes. Also assumed: 20 GB/s in a node's memory, servers that decode and add 5 GB/s, lognormal jitter of 10 %",
+			"hidden communication: 54 learners, μ = 4, 1-softsync, frames and operations of AlexNet (247 MB). Devices make 60 GFLOP/s (assumed: half of what 4 of a node's 32 cores do at most); the share of their time that learners compute. base: mode server; adv: rudra(tree=6); adv*: rudra(tree=6,threads=true)",
 		},
 	}
 	if err := s.hidden(ctx, r, lab); err != nil {

@@ -24,11 +24,11 @@ func (SlowNode) Group() Group { return Asynchrony }
 func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{
 		Title: "time to accuracy with one slow worker",
-		Source: "Lian et al. 2018 (as recalled): slowing one of 16 workers 10 or 100 times hardly hurts AD-PSGD and stalls all-reduce and D-PSGD; " +
+		Source: "Lian et al. 2018 (as recalled): slowing one of 16 workers 10 or 100 times hardly hurts AD-PSGD and stalls all-reduce and D-PSGD. " +
 			"Assran and Rabbat 2020: gradient push need not wait either",
 		Stated: []string{
 			"task: " + lab.mlp() + " on the first samples of MNIST, tested on all 10,000; batch 16 a worker, plain SGD at 0.1, the same number of gradients in every run",
-			"virtual devices of 1 GFLOP/s, lognormal jitter of 0.1, 10 Gb/s: about 5 ms a gradient, beside which a message takes 0.2 ms; the last worker takes 10 or 100 times as long a gradient",
+			"virtual devices of 1 GFLOP/s, lognormal jitter of 0.1, 10 Gb/s: about 5 ms a gradient, beside which a message takes 0.2 ms. The last worker takes 10 or 100 times as long a gradient",
 			"time is that to a test accuracy of 0.88, looked at after every 32 gradients a worker; a method stalls if it takes at least half as many times as long as the slow worker does",
 			"accuracy is that of the mean of all workers' models, the slow one's included, or of the server's",
 		},

@@ -16,7 +16,7 @@ import (
 const (
 	readmeBytes       = 9 << 10
 	architectureBytes = 8 << 10
-	sentenceWords     = 35
+	sentenceWords     = 30
 )
 
 // pages are the module's pages for people: path below the root to text.
