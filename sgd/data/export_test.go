@@ -60,6 +60,14 @@ func Made(t *testing.T) (dir string, specs []string) {
 	for i, c := range files[len(files)-1].body {
 		files[len(files)-1].body[i] = 'a' + c%20
 	}
+	var x, y []float64
+	for i := range 90 {
+		y = append(y, float64(i%3))
+		for j := range 12 {
+			x = append(x, float64(i*j%23))
+		}
+	}
+	files = append(files, entry{"arrays/X.npy", npyOf("<f4", []int{90, 3, 2, 2}, x)}, entry{"arrays/y.npy", npyOf("<i8", []int{90}, y)})
 	return put(t, files...), []string{"mnist", "cifar10", "imagenet(size=16)", "imagenet(size=8,mixup=0.4,erase=0.3)", "imagenette(size=8)",
-		"csv(path=own/own.csv)", "text(path=own/own.txt,window=3)", "digits", "synthetic(dim=6,classes=3,n=150)"}
+		"csv(path=own/own.csv)", "text(path=own/own.txt,window=3)", "npy(path=arrays)", "digits", "synthetic(dim=6,classes=3,n=150)"}
 }
