@@ -128,6 +128,9 @@ func (c *Config) Resolve() error {
 			}
 			v.Field(k.field).SetString(text)
 		}
+		if err := k.inRange(v.Field(k.field)); err != nil {
+			errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
+		}
 	}
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
@@ -267,6 +270,9 @@ const imageNet = 1_281_167
 // Open opens the data set of a configuration, from the shelf if it is there; of a run
 // without weights, one that has a size alone. progress, unless nil, hears of downloads.
 func (c Config) Open(at Places, progress func(data.Progress)) (sgd.Dataset, error) {
+	if err := c.Resolve(); err != nil {
+		return sgd.Dataset{}, &Error{err}
+	}
 	if c.Weightless {
 		p, err := c.timingProfile()
 		if err != nil {
@@ -298,6 +304,9 @@ func testLen(ds sgd.Dataset) int {
 // Assemble makes the job over a data set, checked against everything else, and what
 // prices its codecs. The error of a configuration that cannot run is a *Error.
 func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, error) {
+	if err := c.Resolve(); err != nil { // a configuration may be written in Go
+		return nil, nil, &Error{err}
+	}
 	model, err := c.ModelFor(ds.Train)
 	if err != nil {
 		return nil, nil, &Error{err}

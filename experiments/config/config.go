@@ -206,12 +206,10 @@ func (c *Config) Set(name, text string) error {
 			f.SetFloat(v)
 		}
 	case "duration":
-		var d time.Duration
-		if d, err = time.ParseDuration(text); err != nil || d < 0 {
-			err = fmt.Errorf("want a duration such as 50us or 1.5ms, not %q", text)
-		} else {
-			f.SetString(d.String())
+		if d, bad := time.ParseDuration(text); bad == nil {
+			text = d.String()
 		}
+		f.SetString(text)
 	default:
 		err = registry.SetScalar(f, text)
 	}
@@ -252,7 +250,13 @@ func (c *Config) join(name string) error {
 	return nil
 }
 
+// inRange refuses a value that the key's tags rule out.
 func (k Key) inRange(f reflect.Value) error {
+	if k.tag.Get("unit") == "duration" {
+		if d, err := time.ParseDuration(f.String()); err != nil || d < 0 {
+			return fmt.Errorf("want a duration such as 50us or 1.5ms, not %q", f.String())
+		}
+	}
 	if one := k.tag.Get("oneof"); one != "" {
 		if all := strings.Split(one, ","); !contains(all, f.String()) {
 			return fmt.Errorf("want %s, not %q", strings.Join(all, " or "), f.String())
@@ -267,7 +271,7 @@ func (k Key) inRange(f reflect.Value) error {
 	default:
 		return nil
 	}
-	if math.IsInf(x, 0) {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return fmt.Errorf("want a finite number")
 	}
 	if lo := k.tag.Get("min"); lo != "" {
