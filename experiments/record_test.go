@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"github.com/gradlab/gradlab/internal/patience"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		saveForEver(&folder{path: dir})
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(patience.Main(m))
 }
 
 func smallLayout() sgd.Layout {

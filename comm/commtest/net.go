@@ -93,13 +93,21 @@ func order(t *testing.T, run Run) {
 
 // The time that receives were blocked is counted.
 func blocked(t *testing.T, run Run) {
-	const late = 20 * time.Millisecond
+	late := patience.Stretch(20 * time.Millisecond)
 	run.must(t, all(2, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 0 {
+			f, err := h.Recv(ctx, 1, 3)
+			if err != nil {
+				return err
+			}
+			f.Release()
 			if err := h.Sleep(ctx, late); err != nil {
 				return err
 			}
 			return h.Send(ctx, 1, frame(comm.Gradient, 3, 9, 100))
+		}
+		if err := h.Send(ctx, 0, frame(comm.Gradient, 3, 8, 0)); err != nil { // about to wait
+			return err
 		}
 		f, err := h.Recv(ctx, 0, 3)
 		if err != nil {

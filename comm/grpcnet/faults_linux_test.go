@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +35,9 @@ func TestMain(m *testing.M) {
 		os.Exit(child(*childOf))
 	}
 	lease = patience.Stretch(1500 * time.Millisecond)
+	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = p.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0)))) // tests wait for leases to end
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -196,6 +201,7 @@ func TestF2KilledPeer(t *testing.T) {
 
 // F9: a stopped process is gone after its lease, and fenced when it wakes.
 func TestF9StoppedPeer(t *testing.T) {
+	t.Parallel()
 	for _, coordinator := range []bool{false, true} {
 		stopped(t, coordinator)
 	}
@@ -218,6 +224,7 @@ func stopped(t *testing.T, coordinator bool) {
 // F27: a reader that has stopped blocks a sender no longer than its lease, and
 // what waits for it is bounded.
 func TestF27StoppedReader(t *testing.T) {
+	t.Parallel()
 	ready := make(chan *kid, 1)
 	output := runWithChild(t, false, ready, func(ctx context.Context, h comm.Host) error {
 		p := <-ready
@@ -259,6 +266,7 @@ func TestF27StoppedReader(t *testing.T) {
 
 // F27: a process that lives and says so, but takes nothing, is dropped too.
 func TestF27DeafReader(t *testing.T) {
+	t.Parallel()
 	deaf := make(chan struct{})
 	errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
 		l := h.(*host).run.links[1-h.Rank()].Load()
@@ -345,6 +353,7 @@ func (c *cable) copy(dst, src net.Conn) {
 
 // F7: a cut link is noticed on both sides within the lease.
 func TestF7CutLink(t *testing.T) {
+	t.Parallel()
 	c, to := newCable(t)
 	defer c.wg.Wait()
 	defer c.Close()

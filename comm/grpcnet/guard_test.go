@@ -314,6 +314,7 @@ func TestF21Replay(t *testing.T) {
 // at all, one that is over, one for another name, one good for the other end only, and
 // one that names other ranks; each time both sides end with an error.
 func TestF20Certificates(t *testing.T) {
+	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	now := time.Now()
 	good := leaf{ip: "127.0.0.1", until: now.Add(time.Hour), use: bothEnds}

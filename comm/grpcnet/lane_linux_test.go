@@ -14,13 +14,14 @@ import (
 	"github.com/gradlab/gradlab/comm/shm"
 )
 
-// overMemory runs a test with shared memory between the processes of a run.
+// overMemory runs a test with shared memory between the processes of a run, as all of t
+// from then on.
 func overMemory(t *testing.T, name string, test func(t *testing.T)) {
-	t.Run(name, func(t *testing.T) {
+	if testLinks != LinksSHM {
 		testLinks = LinksSHM
-		defer func() { testLinks = LinksGRPC }()
-		test(t)
-	})
+		t.Cleanup(func() { testLinks = LinksGRPC }) // after those that run beside each other
+	}
+	t.Run(name, test)
 }
 
 // What a net must do and survive holds over shared memory, too.

@@ -214,6 +214,7 @@ func TestLoansEndWithACutLink(t *testing.T) {
 // F27: who stops to read in an all-reduce of which it has said its own part is
 // dropped, and the others end: rank 0 had but to get its sums out.
 func TestF27DeafReaderOfAnAllReduce(t *testing.T) {
+	t.Parallel()
 	const n = 6 << 20
 	ended := make(chan struct{})
 	errs := together(t.Context(), all(3, func(ctx context.Context, h comm.Host) error {

@@ -103,6 +103,7 @@ func (refuser) Begin(*comm.Header, int) error { return errors.New("not this one"
 // A wait for a stream ends by a refusal, a cancel, the deadline or the peer's
 // death, and the sink is left alone from then on.
 func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
 	const size = 8 * chunk
 	ps := []comm.Program{
 		func(ctx context.Context, h comm.Host) error {

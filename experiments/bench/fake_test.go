@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"github.com/gradlab/gradlab/internal/patience"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if how := os.Getenv(fakeMPIVariable); how != "" {
 		os.Exit(fakeMPI(how, filepath.Base(os.Args[0]), os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(patience.Main(m))
 }
 
 // fakePython is called as python is: -c with a script, and for workers their

@@ -25,8 +25,9 @@ var gradlab string
 
 func TestMain(m *testing.M) {
 	// Tests wait for programs that they start: each has its own share of a busy machine.
-	if flag.Parse(); flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = p.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
 	}
 	dir, err := os.MkdirTemp("", "gradlab-test-")
 	if err != nil {
