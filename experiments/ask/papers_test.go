@@ -23,34 +23,37 @@ func TestEveryPaperHasItsTime(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		whole, err := form.Runs(nil, false)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		for _, run := range whole {
-			c := run.Config
-			c.Weightless, c.Precision, c.EvalEvery = true, "float32", 0
-			if _, err := c.Build(config.Places{}, nil); err != nil {
-				t.Errorf("%s %s on %d workers: %v", name, run.Name, c.Workers, err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			whole, err := form.Runs(nil, false)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
 			}
-		}
-		few, err := form.Runs([]string{"workers=4"}, false)
-		if name == "airbench94" {
-			few, err = whole, nil
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		row, err := timed(context.Background(), few[0], r.Paper, config.Places{}, nil)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if row.Minutes <= 0 || row.Step <= 0 || row.Updates < 100 || row.Batch != whole[0].Global || row.Efficiency < 0 || row.Efficiency > 101 {
-			t.Errorf("%s: %+v", name, row)
-		}
-		t.Logf("%s: %+v", name, *row)
+			for _, run := range whole {
+				c := run.Config
+				c.Weightless, c.Precision, c.EvalEvery = true, "float32", 0
+				if _, err := c.Build(config.Places{}, nil); err != nil {
+					t.Errorf("%s %s on %d workers: %v", name, run.Name, c.Workers, err)
+				}
+			}
+			few, err := form.Runs([]string{"workers=4"}, false)
+			if name == "airbench94" {
+				few, err = whole, nil
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			row, err := timed(context.Background(), few[0], r.Paper, config.Places{}, nil)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			if row.Minutes <= 0 || row.Step <= 0 || row.Updates < 100 || row.Batch != whole[0].Global || row.Efficiency < 0 || row.Efficiency > 101 {
+				t.Errorf("%s: %+v", name, row)
+			}
+			t.Logf("%s: %+v", name, *row)
+		})
 	}
 }

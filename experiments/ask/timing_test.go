@@ -38,6 +38,7 @@ forms:
 // A training takes its number of updates times what one takes without weights, on the
 // paper's cluster and on the user's.
 func TestTiming(t *testing.T) {
+	t.Parallel()
 	r, err := config.ParseRecipe("three", "three.yaml", []byte(timedRecipe))
 	if err != nil {
 		t.Fatal(err)

@@ -67,6 +67,7 @@ func TestAnswerTopology(t *testing.T) {
 // Topologies that are too long to be priced are named, with the reason, and a
 // question that is taken back ends.
 func TestAnswerTopologyOfManyRanks(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("prices plans of millions of moves")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/gradlab/gradlab/internal/patience"
 	"maps"
 	"math"
 	"os"
@@ -248,6 +249,7 @@ func TestTorchHasTheSameModels(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
+	torch.patience = patience.Stretch(torch.patience)
 	for _, c := range Standard() {
 		c.Batch = 2
 		t.Run(c.Name(), func(t *testing.T) {

@@ -19,6 +19,7 @@ var pasted = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```go\n(.*?)```")
 // pass the commands that the page shows. An overlay puts them there, so that the tree
 // stays as it is; the golden file is written in a copy of testdata.
 func TestContributing(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

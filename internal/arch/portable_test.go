@@ -15,6 +15,7 @@ import (
 // those of dependencies without function bodies: to compile them all for another
 // machine takes twenty times as long.
 func TestWellTypedOn32Bits(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("reads the sources of every dependency")
 	}

@@ -240,6 +240,7 @@ func TestModelGradients(t *testing.T) {
 		"airbench94(widths=[4,6,5],ghost=2)": {C: 3, H: 25, W: 26},
 	} {
 		t.Run(text, func(t *testing.T) {
+			t.Parallel()
 			m, err := Models.MustParse(text).New(in, 10)
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -79,6 +80,9 @@ func (n *Net) Layout() sgd.Layout { return n.layout }
 // which are a small part of the work, to nobody.
 func (n *Net) SpanFLOPs() []float64 { return append([]float64(nil), n.flops...) }
 
+// drawnAtOnce is how many initial weights a goroutine draws at a time.
+const drawnAtOnce = 1 << 14
+
 // Init fills params with the initial weights of seed, each value by its
 // address (seed, "init", span, index), or with those the net was given by Starting. It panics if params has not the
 // layout's size.
@@ -90,11 +94,15 @@ func (n *Net) Init(params []float32, seed uint64) {
 		copy(params, n.first)
 		return
 	}
+	var team par.Team
 	for i, s := range n.layout.Spans {
-		key := rng.New(seed, "init").With(uint64(i))
-		for j := range s.Len() {
-			params[s.Off+j] = float32(n.inits[i](key, uint64(j)))
-		}
+		key, to := rng.New(seed, "init").With(uint64(i)), params[s.Off:s.Off+s.Len()]
+		team.Run((len(to)+drawnAtOnce-1)/drawnAtOnce, par.Threads(), func(piece, _ int) {
+			lo := piece * drawnAtOnce
+			for j := lo; j < min(lo+drawnAtOnce, len(to)); j++ {
+				to[j] = float32(n.inits[i](key, uint64(j)))
+			}
+		})
 	}
 }
 

@@ -241,7 +241,19 @@ func (j *Job) Check() error {
 	if err := j.checkAverage(); err != nil {
 		return err
 	}
-	return j.Mode.Check(j)
+	return j.Mode.Check(j.unstarted())
+}
+
+// unstarted is the job with zeros for its initial parameters: to see whether its parts
+// can be made nobody need draw them, which takes seconds for a large model.
+func (j *Job) unstarted() *Job {
+	if j.cores == nil || j.Weightless {
+		return j
+	}
+	u := *j
+	u.cores = newCores(&u)
+	u.cores.start = make([]float32, j.Model.Layout().Size())
+	return &u
 }
 
 // Programs makes the programs of all ranks; obs is the observer's.
