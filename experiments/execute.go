@@ -107,6 +107,10 @@ func (e *execution) find() (*Result, error) {
 	if !e.opt.Resume || !ok {
 		return nil, nil
 	}
+	var d *damageError
+	if found.damage != nil && !found.done && !(e.opt.AllowOlder && errors.As(found.damage, &d) && d.older > 0) {
+		return nil, fmt.Errorf("%s: it cannot be gone on with: %w", e.title(), found.damage)
+	}
 	f := &folder{path: found.path}
 	if err := describe(found.path, e.opt.About); err != nil {
 		return nil, inFolder(err)
@@ -115,8 +119,15 @@ func (e *execution) find() (*Result, error) {
 	if err := readJSON(f.file("status.json"), &s); err == nil && s.Hash != e.hash {
 		f.was = s.Hash // as an earlier version named it
 	}
-	if s.State == "done" {
+	if found.done {
 		r := f.finished(e.config)
+		if r != nil && found.mended != "" {
+			e.opt.Display.Logf("%s: %s", e.title(), found.mended)
+			s = Status{Schema: Schema, State: "done", Recipe: e.recipe, Run: e.run.Name, Hash: e.hash, Step: r.Steps, Started: found.started, Updated: time.Now().UTC()}
+			if err := writeJSON(f.file("status.json"), s); err != nil {
+				return nil, inFolder(err)
+			}
+		}
 		if r != nil {
 			r.Name = e.run.Name // which may have units now
 		}
@@ -183,7 +194,7 @@ func (e *execution) claim() (err error) {
 // load reads the checkpoint to go on from, and lays down what the run is.
 func (e *execution) load() (err error) {
 	if e.resumed {
-		if e.state, e.m, err = e.f.loadCheckpoint(e.hash, e.job.Model.Layout()); err != nil {
+		if e.state, e.m, err = e.f.loadCheckpoint(e.hash, e.job.Model.Layout(), e.opt.AllowOlder); err != nil {
 			return err
 		}
 	}

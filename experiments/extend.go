@@ -87,7 +87,11 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 	}
 	opt.Recipe, opt.Out, opt.Resume = filepath.Base(filepath.Dir(folder)), filepath.Dir(filepath.Dir(folder)), true
 	base, hash := opt.base(run), run.Config.Hash()
-	if found, ok := furthestFolder(base, hash); !ok || !found.done && found.step < m.Version {
+	found, ok := furthestFolder(base, hash)
+	if ok && !found.done && found.damage != nil {
+		return nil, found.damage
+	}
+	if !ok || !found.done && found.step < m.Version {
 		if err := seed(base, folder, old, run, m, opt.Recipe); err != nil {
 			return nil, fmt.Errorf("run folder: %w", err)
 		}
@@ -186,6 +190,9 @@ func seed(base, from string, old config.Config, run config.Run, m *manifest, rec
 	if err := os.Mkdir(f.file("checkpoint"), 0o755); err != nil {
 		return err
 	}
+	if err := writeFile(f.file("checkpoint", firstFile), nil); err != nil {
+		return err
+	}
 	names := []string{filepath.Join("checkpoint", m.File), "metrics.jsonl", recordedRates}
 	events, _ := filepath.Glob(filepath.Join(from, "events.out.*"))
 	for _, e := range events {
@@ -216,15 +223,16 @@ func seed(base, from string, old config.Config, run config.Run, m *manifest, rec
 	if err := readJSON(filepath.Join(from, "status.json"), &s); err != nil {
 		return err
 	}
-	if err := writeJSON(f.file("checkpoint", "manifest.json"), to); err != nil {
-		return err
-	}
 	if err := writeJSON(f.file(extendsFile), Extends{from, s.Hash, m.Version}); err != nil {
 		return err
 	}
 	if err := writeFile(f.file("config.yaml"), c.YAML()); err != nil {
 		return err
 	}
+	if err := writeJSON(f.file("checkpoint", manifestFile), to); err != nil {
+		return err
+	}
+	_ = os.Remove(f.file("checkpoint", firstFile))
 	// Written last: a folder without it is none.
 	return writeJSON(f.file("status.json"), Status{Schema: Schema, State: "stopped", Recipe: recipe, Run: run.Name, Hash: hash, Step: m.Version, Started: time.Now().UTC(), Updated: time.Now().UTC()})
 }

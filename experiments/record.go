@@ -1,10 +1,7 @@
 package experiments
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
@@ -21,7 +17,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
-	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -36,7 +31,7 @@ import (
 //	status.json      running | done | stopped | failed, written by rename
 //	order.log        with order_log: in which order workers' words reached the servers
 //	result.json      the Result, once there is one
-//	checkpoint/      state-….safetensors and manifest.json, written atomically
+//	checkpoint/      the last two checkpoints, written atomically (checkpoint.go)
 //	model.safetensors  final parameters
 //	extends.json     of a run that extends another one: which, and from which step
 //	links.json       use of every link of the virtual network
@@ -54,6 +49,8 @@ type folder struct {
 	failed  int          // checkpoints in a row that could not be written
 	was     string       // hash by which an earlier schema knew the configuration; "": none
 	unsaved error        // why the last one could not be
+	passed  error        // damage of a newer checkpoint than the one gone on from
+	damaged string       // lines of metrics.jsonl that cannot be read; "": none
 	decides []decided    // what else than the configuration's hash decides the result
 }
 
@@ -250,6 +247,7 @@ func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	f.damaged = damagedLines(path, old)
 	var keep bytes.Buffer
 	for _, m := range ParseMetrics(old) {
 		step := 0
@@ -279,15 +277,30 @@ func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
 // a torn one or one of a kind from later versions, is left out.
 func ParseMetrics(b []byte) []Metric {
 	var out []Metric
-	sc := bufio.NewScanner(bytes.NewReader(b))
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
+	for line := range bytes.Lines(b) {
 		var m Metric
-		if json.Unmarshal(sc.Bytes(), &m) == nil && (m.Progress != nil || m.Eval != nil) {
+		if json.Unmarshal(line, &m) == nil && (m.Progress != nil || m.Eval != nil) {
 			out = append(out, m)
 		}
 	}
 	return out
+}
+
+// damagedLines says which whole lines of a metrics file are not what was written; "":
+// none. A torn last line is what a process leaves that is killed.
+func damagedLines(path string, b []byte) string {
+	n, count, first := 0, 0, 0
+	for line := range bytes.Lines(b) {
+		if n++; line[len(line)-1] == '\n' && !json.Valid(line) {
+			if count++; first == 0 {
+				first = n
+			}
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s is damaged: %d of its lines cannot be read, the first of them line %d, and are left out of the record", path, count, first)
 }
 
 func (f *folder) metric(m Metric) error {
@@ -297,117 +310,6 @@ func (f *folder) metric(m Metric) error {
 	}
 	_, err = f.metrics.Write(append(b, '\n'))
 	return err
-}
-
-// manifest names the checkpoint that counts. It is written last, so a crash
-// leaves the old checkpoint or the new one.
-type manifest struct {
-	Version  int      `json:"version"`
-	File     string   `json:"file"`
-	Bytes    int      `json:"bytes"`
-	SHA256   string   `json:"sha256"`
-	Hash     string   `json:"config_hash"`
-	Counters counters `json:"counters"`
-	// Decides is what the run was made of; none in checkpoints of earlier versions.
-	Decides []decided `json:"decides,omitempty"`
-	Self    string    `json:"manifest_sha256"` // of the manifest without this
-}
-
-func (m manifest) sum() string {
-	m.Self = ""
-	b, _ := json.Marshal(m)
-	return fmt.Sprintf("%x", sha256.Sum256(b))
-}
-
-// readManifest reads a manifest that is, byte for byte, as it was written.
-func readManifest(path string) (*manifest, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var m manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", path, err)
-	}
-	again, err := json.MarshalIndent(m, "", "  ")
-	if err != nil || m.Self != m.sum() || !bytes.Equal(b, append(again, '\n')) {
-		return nil, fmt.Errorf("%s is damaged: it is not what was written; remove the folder to start over", path)
-	}
-	return &m, nil
-}
-
-// saveCheckpoint writes a state and then the manifest that points to it, and
-// removes the state before.
-func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.Layout, c counters) error {
-	dir := f.file("checkpoint")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	b, err := s.Encode(nil, l)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(b)
-	m := manifest{Version: version, Bytes: len(b), SHA256: hex.EncodeToString(sum[:]), Hash: hash, Counters: c, Decides: f.decides}
-	// A version may be saved twice, and the old file counts until the manifest
-	// names the new one.
-	m.File = fmt.Sprintf("state-%d-%s.safetensors", version, m.SHA256[:8])
-	m.Self = m.sum()
-	if err := writeFile(filepath.Join(dir, m.File), b); err != nil {
-		return err
-	}
-	if err := writeJSON(filepath.Join(dir, "manifest.json"), m); err != nil {
-		return err
-	}
-	files, _ := filepath.Glob(filepath.Join(dir, "state-*.safetensors"))
-	for _, p := range files {
-		if filepath.Base(p) != m.File {
-			os.Remove(p)
-		}
-	}
-	return nil
-}
-
-// loadCheckpoint reads the checkpoint that counts; nil, nil if there is none.
-// Damage is found, not loaded.
-func (f *folder) loadCheckpoint(hash string, l sgd.Layout) (*train.State, *manifest, error) {
-	m, err := readManifest(f.file("checkpoint", "manifest.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if m.Hash == f.was { // as an earlier schema named it; from now on as this one does
-		m.Hash = hash
-		m.Self = m.sum()
-		if err := writeJSON(f.file("checkpoint", "manifest.json"), m); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := m.differs(f); err != nil {
-		return nil, nil, err
-	}
-	if m.Hash != hash {
-		return nil, nil, fmt.Errorf("%s holds a checkpoint of another configuration (%s, not %s)", f.path, m.Hash, hash)
-	}
-	if m.File != filepath.Base(m.File) || !strings.HasPrefix(m.File, "state-") {
-		return nil, nil, fmt.Errorf("%s: manifest names file %q", f.path, m.File)
-	}
-	path := f.file("checkpoint", m.File)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	sum := sha256.Sum256(b)
-	if len(b) != m.Bytes || hex.EncodeToString(sum[:]) != m.SHA256 {
-		return nil, nil, fmt.Errorf("%s is damaged: %d bytes with SHA-256 %x, the manifest says %d with %s; remove the folder to start over", path, len(b), sum, m.Bytes, m.SHA256)
-	}
-	s, err := train.DecodeState(b, l)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, m, nil
 }
 
 // environment describes what a run ran on.

@@ -63,7 +63,7 @@ func saveForEver(f *folder) {
 
 func TestCheckpointRoundTrip(t *testing.T) {
 	f := &folder{path: t.TempDir()}
-	if s, m, err := f.loadCheckpoint("hash", smallLayout()); s != nil || m != nil || err != nil {
+	if s, m, err := f.loadCheckpoint("hash", smallLayout(), false); s != nil || m != nil || err != nil {
 		t.Errorf("an empty folder gives %v, %v, %v", s, m, err)
 	}
 	want := counters{Up: 3, Down: 4, Wall: 1.5, Now: 2.5, Lost: []string{"worker 1: killed"}}
@@ -71,7 +71,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		if err := f.saveCheckpoint(n, "hash", numbered(n), smallLayout(), want); err != nil {
 			t.Fatal(err)
 		}
-		s, m, err := f.loadCheckpoint("hash", smallLayout())
+		s, m, err := f.loadCheckpoint("hash", smallLayout(), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,8 +80,8 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		}
 	}
 	files, _ := os.ReadDir(f.file("checkpoint"))
-	if len(files) != 2 {
-		t.Errorf("%d files in the checkpoint's folder, want state and manifest", len(files))
+	if len(files) != 4 {
+		t.Errorf("%d files in the checkpoint's folder, want two states and their manifests", len(files))
 	}
 }
 
@@ -90,7 +90,7 @@ func TestCheckpointOfAnotherConfiguration(t *testing.T) {
 	if err := f.saveCheckpoint(1, "hash", numbered(1), smallLayout(), counters{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.loadCheckpoint("other", smallLayout()); err == nil || !strings.Contains(err.Error(), "another configuration") {
+	if _, _, err := f.loadCheckpoint("other", smallLayout(), false); err == nil || !strings.Contains(err.Error(), "another configuration") {
 		t.Errorf("%v", err)
 	}
 }
@@ -102,7 +102,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	if err := f.saveCheckpoint(7, "hash", numbered(7), smallLayout(), counters{Up: 9}); err != nil {
 		t.Fatal(err)
 	}
-	_, good, err := f.loadCheckpoint("hash", smallLayout())
+	_, good, err := f.loadCheckpoint("hash", smallLayout(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := f.loadCheckpoint("hash", smallLayout()); err == nil {
+		if _, _, err := f.loadCheckpoint("hash", smallLayout(), false); err == nil {
 			t.Errorf("%s of %s is not noticed", what, filepath.Base(path))
 		} else if !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: the message does not name the file: %v", what, err)
@@ -136,13 +136,13 @@ func TestDamagedCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := f.loadCheckpoint("hash", smallLayout()); err != nil {
+	if _, _, err := f.loadCheckpoint("hash", smallLayout(), false); err != nil {
 		t.Errorf("what was put back is refused: %v", err)
 	}
 	if err := os.Remove(state); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.loadCheckpoint("hash", smallLayout()); err == nil || !strings.Contains(err.Error(), state) {
+	if _, _, err := f.loadCheckpoint("hash", smallLayout(), false); err == nil || !strings.Contains(err.Error(), state) {
 		t.Errorf("a state that is not there: %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestManifestStaysInItsFolder(t *testing.T) {
 		if err := writeJSON(f.file("checkpoint", "manifest.json"), m); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := f.loadCheckpoint("hash", smallLayout()); err == nil || !strings.Contains(err.Error(), "manifest names") {
+		if _, _, err := f.loadCheckpoint("hash", smallLayout(), false); err == nil || !strings.Contains(err.Error(), "manifest names") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestKilledWhileSaving(t *testing.T) {
 			}
 		}
 		_ = cmd.Wait()
-		s, m, err := f.loadCheckpoint("hash", smallLayout())
+		s, m, err := f.loadCheckpoint("hash", smallLayout(), false)
 		if err != nil {
 			t.Fatalf("kill %d: %v", i, err)
 		}

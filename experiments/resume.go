@@ -1,7 +1,9 @@
 package experiments
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,10 +54,14 @@ type candidate struct {
 	done    bool
 	step    int // of its checkpoint; 0: it has none
 	started time.Time
+	mended  string // what of it could not be read, and was found elsewhere; "": nothing
+	damage  error  // why it is not known how far it is; nil: that is known
 }
 
 // furthestFolder finds, of base, base-2, …, the folder of this configuration that is
-// done, or whose checkpoint is furthest; of equal ones the newest.
+// done, or whose checkpoint is furthest; of equal ones the newest. One of which it is
+// not known how far it is comes before all that are not done: who goes on with another
+// one might lose what it holds.
 func furthestFolder(base, hash string) (best candidate, ok bool) {
 	dir, name := filepath.Split(base)
 	name = name[:strings.LastIndexByte(name, '-')+1] // earlier schemas have other digits of a hash behind it
@@ -66,20 +72,75 @@ func furthestFolder(base, hash string) (best candidate, ok bool) {
 		if !named || strings.Trim(digits, "0123456789abcdef") != "" || strings.Trim(number, "0123456789") != "" {
 			continue
 		}
-		var s Status
-		c := candidate{path: filepath.Join(dir, e.Name())}
-		if err := readJSON(filepath.Join(c.path, "status.json"), &s); err != nil || s.names(c.path) != hash {
-			continue
-		}
-		c.done, c.started = s.State == "done", s.Started
-		if m, err := readManifest(filepath.Join(c.path, "checkpoint", "manifest.json")); err == nil {
-			c.step = m.Version
-		}
-		if !ok || c.before(best) {
+		c, mine := lookAt(filepath.Join(dir, e.Name()), hash, digits == hash[:min(6, len(hash))])
+		if mine && (!ok || c.before(best)) {
 			best, ok = c, true
 		}
 	}
 	return best, ok
+}
+
+// lookAt reads a folder as one of the configuration of a hash, and says whether it is
+// one. Where the folder's name has the digits of the hash but status.json does not say
+// so, config.yaml or the checkpoint may.
+func lookAt(path, hash string, named bool) (c candidate, mine bool) {
+	var s Status
+	c.path = path
+	at := filepath.Join(path, "status.json")
+	err := readJSON(at, &s)
+	if err == nil && s.State == "" {
+		err = fmt.Errorf("%s is damaged: it tells no state", at)
+	}
+	c.step, c.damage = checkpointAt(path)
+	if err != nil || s.names(path) != hash {
+		if !named || errors.Is(err, fs.ErrNotExist) && c.step == 0 && c.damage == nil { // just begun, by somebody else or in vain
+			return c, false
+		}
+		var by string
+		if by, c.damage = identified(path, hash, err != nil, c.damage); c.damage == nil && by == "" {
+			return c, false
+		}
+		if err == nil {
+			err = fmt.Errorf("%s is damaged: it names another configuration", at)
+		}
+		c.mended = fmt.Sprintf("%v; by %s it is the folder of this run, and status.json is written anew", err, by)
+		s = Status{State: endOf(path)}
+	}
+	c.done, c.started = s.State == "done", s.Started
+	return c, true
+}
+
+// identified says what shows that a folder is one of the configuration of a hash, "" if
+// it is none, and what is wrong with its checkpoint or with all that could tell. unread
+// says that status.json tells nothing.
+func identified(path, hash string, unread bool, damage error) (by string, err error) {
+	switch was, err := readConfig(path); {
+	case err == nil && was.Hash() == hash:
+		return "config.yaml", damage
+	case err == nil || !unread:
+		return "", nil
+	case damage != nil:
+		return "", damage
+	}
+	switch m, err := readManifest(filepath.Join(path, "checkpoint", "manifest.json")); {
+	case err == nil && m.Hash == hash:
+		return "its checkpoint", nil
+	case err == nil:
+		return "", nil
+	}
+	if _, err := os.Stat(filepath.Join(path, "metrics.jsonl")); err != nil {
+		return "", nil
+	}
+	return "", fmt.Errorf("%s: neither status.json nor config.yaml can be read, so that nobody knows whether it is a folder of this run; put one of them back, or remove the folder", path)
+}
+
+// endOf is the state that a run's result tells; "stopped" without one.
+func endOf(path string) string {
+	var r Result
+	if readJSON(filepath.Join(path, "result.json"), &r) == nil && r.Status != "" {
+		return r.Status
+	}
+	return "stopped"
 }
 
 // before says whether c is to be gone on with rather than o.
@@ -87,6 +148,8 @@ func (c candidate) before(o candidate) bool {
 	switch {
 	case c.done != o.done:
 		return c.done
+	case !c.done && (c.damage != nil) != (o.damage != nil):
+		return c.damage != nil
 	case !c.done && c.step != o.step:
 		return c.step > o.step
 	}
@@ -95,6 +158,15 @@ func (c candidate) before(o candidate) bool {
 
 // begins says where a run begins, and what of earlier ones it leaves aside.
 func begins(base string, opt Options, f *folder, m *manifest, found candidate) (notes []string) {
+	if f.path == found.path && found.mended != "" {
+		notes = append(notes, found.mended)
+	}
+	if f.passed != nil {
+		notes = append(notes, fmt.Sprintf("%v. The older one is taken, as --allow-older says", f.passed))
+	}
+	if f.damaged != "" {
+		notes = append(notes, f.damaged)
+	}
 	switch {
 	case m != nil:
 		notes = append(notes, fmt.Sprintf("resumed from step %d, %s", m.Version, f.path))

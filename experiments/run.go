@@ -22,15 +22,18 @@ import (
 // Options says how and where runs are made; what they compute is Config's
 // business.
 type Options struct {
-	Recipe   string
-	Out      string // base folder of run folders. Default "runs"
-	Resume   bool   // continue stopped runs, keep finished ones
-	Implied  bool   // nobody asked to resume: that there is nothing to go on with is not worth a word
-	Places   config.Places
-	Display  *progress.Display // nil: quiet
-	Stopping func() bool       // set by the first Ctrl-C: checkpoint, then end
-	Args     []string          // the command line, for the record
-	About    About             // what is said of the runs, beside what was said before
+	Recipe string
+	Out    string // base folder of run folders. Default "runs"
+	Resume bool   // continue stopped runs, keep finished ones
+	// AllowOlder lets a resumed run go on from the checkpoint before the last one, where
+	// that one is damaged.
+	AllowOlder bool
+	Implied    bool // nobody asked to resume: that there is nothing to go on with is not worth a word
+	Places     config.Places
+	Display    *progress.Display // nil: quiet
+	Stopping   func() bool       // set by the first Ctrl-C: checkpoint, then end
+	Args       []string          // the command line, for the record
+	About      About             // what is said of the runs, beside what was said before
 	// From is the folder of a Priceable run of the same trajectory: what it learned
 	// is taken over, and only times and bytes are made anew. "": the run is trained.
 	From string

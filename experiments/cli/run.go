@@ -21,9 +21,9 @@ import (
 
 // runOptions are the flags of gradlab run.
 type runOptions struct {
-	net, out                                                      string
-	said                                                          func() (experiments.About, error)
-	resume, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
+	net, out                                                             string
+	said                                                                 func() (experiments.About, error)
+	resume, older, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
 }
 
 func (e *env) runCommand() *cobra.Command {
@@ -63,6 +63,7 @@ says, and with keys on yours:
 	f.StringVar(&o.net, "net", "", "where ranks run: local, grpc or sim (the same as net=…)")
 	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
 	f.BoolVar(&o.resume, "resume", false, "go on with stopped runs, keep finished ones")
+	f.BoolVar(&o.older, "allow-older", false, "with --resume: where the last checkpoint is damaged, go on from the one before")
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object a run as the last lines")
 	o.said = aboutFlags(f)
 	f.BoolVar(&o.quick, "quick", false, "the recipe's smaller form")
@@ -77,6 +78,9 @@ says, and with keys on yours:
 // runRecipe trains what a recipe says, args[0], under the keys behind it.
 func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error {
 	over := args[1:]
+	if o.older && !o.resume {
+		return usageError{errors.New("--allow-older says where --resume may go on from; give both")}
+	}
 	if o.net != "" {
 		over = append(over, "net="+o.net)
 	}
@@ -105,7 +109,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		}
 	}
 	opt := experiments.Options{
-		Recipe: recipe.Name, Out: o.out, Resume: o.resume, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
+		Recipe: recipe.Name, Out: o.out, Resume: o.resume, AllowOlder: o.older, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
 		Stopping: e.stop.Load,
 		Join:     e.joiner(),
 	}
