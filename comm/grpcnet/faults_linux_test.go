@@ -351,6 +351,92 @@ func (c *cable) copy(dst, src net.Conn) {
 	}
 }
 
+// F7: a worker that hears nothing from another process gives up that one link. Its word
+// ends nobody else: whom it calls dead goes on with those who still hear of it. Only
+// the coordinator's word ends a process.
+func TestF7OneWayCut(t *testing.T) {
+	for _, c := range []struct{ server, victim, other int }{{0, 1, 2}, {0, 2, 1}, {1, 2, 3}, {1, 3, 2}} {
+		t.Run(fmt.Sprintf("rank %d hears nothing from rank %d", c.victim, c.server), func(t *testing.T) {
+			var wg sync.WaitGroup
+			wg.Add(1)
+			world := c.server + 3
+			errs := together(t.Context(), all(world, func(ctx context.Context, h comm.Host) error {
+				say := func(to int) error { return h.Send(ctx, to, comm.NewFrame(comm.Header{}, comm.NewBuffer(100))) }
+				hear := func(from int) error {
+					f, err := h.Recv(ctx, from, 0)
+					f.Release()
+					return err
+				}
+				switch h.Rank() {
+				case c.server: // answers both, then the one that is left
+					var dead *comm.PeerError
+					for n := 0; n < 20; {
+						f, err := h.Recv(ctx, comm.AnyRank, 0)
+						switch {
+						case errors.As(err, &dead) && dead.Rank == c.victim:
+							continue
+						case err != nil:
+							return err
+						}
+						f.Release()
+						if dead != nil {
+							n++
+						}
+						if err := say(int(f.Header.From)); err != nil && !errors.As(err, &dead) {
+							return err
+						}
+					}
+					wg.Done()
+					return say(c.other)
+				case c.victim:
+					if err := errors.Join(say(c.server), hear(c.server)); err != nil {
+						return err
+					}
+					h.(*host).run.links[c.server].Load().kill("silent for long, its lease is over", lease) // as the watcher does
+					return hear(c.server)
+				case c.other:
+					for n := 0; ; n++ {
+						if err := errors.Join(say(c.server), hear(c.server)); err != nil {
+							var bye *comm.PeerError
+							if n > 20 && errors.As(err, &bye) && bye.Rank == c.server {
+								return nil
+							}
+							return err
+						}
+					}
+				}
+				wg.Wait() // the coordinator, where it is not the server
+				return nil
+			}), split(world, 1), nil)
+			var dead *comm.PeerError
+			for rank, err := range errs {
+				switch {
+				case rank == c.victim && (!errors.As(err, &dead) || dead.Rank != c.server):
+					t.Errorf("rank %d, which hears nothing, ends with %v", rank, err)
+				case rank != c.victim && err != nil:
+					t.Errorf("rank %d does not go on: %v", rank, err)
+				}
+			}
+		})
+	}
+}
+
+// The coordinator's word ends a process: it holds every lease.
+func TestF7TheCoordinatorFences(t *testing.T) {
+	errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
+		if h.Rank() == 0 {
+			h.(*host).run.links[1].Load().kill("silent for long, its lease is over", lease)
+			return nil
+		}
+		_, err := h.Recv(ctx, 0, 0)
+		return err
+	}), split(2, 1), nil)
+	var fenced *FencedError
+	if errs[0] != nil || !errors.As(errs[1], &fenced) || !strings.HasPrefix(fenced.By, "rank 0 at") {
+		t.Errorf("the coordinator ends with %v, the other with %v", errs[0], errs[1])
+	}
+}
+
 // F7: a cut link is noticed on both sides within the lease.
 func TestF7CutLink(t *testing.T) {
 	t.Parallel()

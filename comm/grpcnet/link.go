@@ -249,7 +249,7 @@ func (l *link) notice(kind byte, b []byte) error {
 		if len(b) >= 8 {
 			silent = time.Duration(le.Uint64(b))
 		}
-		l.run.fenced(l.run.table[l.peer].name(), silent)
+		l.fencedBy(silent)
 		return nil
 	}
 	return fmt.Errorf("a message of kind %#02x", kind)
@@ -315,12 +315,25 @@ func (l *link) broken(err error) {
 	case err == io.EOF:
 		l.lost("closed the connection without a goodbye")
 	case s.Code() == codes.Aborted:
-		l.lost("counts this process as dead")
-		l.run.fenced(l.run.table[l.peer].name(), 0)
+		l.fencedBy(0)
 	case s.Code() == codes.Canceled: // all that a server is told
 		l.lost("connection lost")
 	default:
 		l.lost("connection lost: " + s.Message())
+	}
+}
+
+// fencedBy heeds a peer's word that it counts this process as dead. The coordinator
+// holds the lease of every process, so its word ends this one. Any other peer holds
+// none: it has given up one link, and to this process it is the peer that is gone.
+// Whoever was away knows it by its own clock.
+func (l *link) fencedBy(silent time.Duration) {
+	if l.run.overslept() {
+		return
+	}
+	l.lost("counts this process as dead")
+	if l.peer == l.run.lead {
+		l.run.fenced(l.run.table[l.peer].name(), silent)
 	}
 }
 
