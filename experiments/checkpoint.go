@@ -127,7 +127,11 @@ func withOlder(dir string, err error) error {
 // checkpoint before and removes the one before that.
 func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.Layout, c counters) error {
 	dir := f.file("checkpoint")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	perm := private
+	if info, err := os.Stat(f.path); err == nil {
+		perm = info.Mode().Perm()
+	}
+	if err := os.MkdirAll(dir, perm); err != nil {
 		return err
 	}
 	b, err := s.Encode(nil, l)

@@ -53,7 +53,7 @@ func createEvents(f *folder, at time.Time) (*os.File, error) {
 	}
 	for n := 0; ; n++ {
 		path := f.file(tensorboard.FileName(at, host, os.Getpid(), n))
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, permOf(f.path))
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err
 		}

@@ -167,7 +167,7 @@ func (e *execution) build() error {
 // is left behind where that cannot be.
 func (e *execution) claim() (err error) {
 	if e.f == nil {
-		if e.f, err = createFolder(e.base); err != nil {
+		if e.f, err = createFolder(e.base, e.opt.perm()); err != nil {
 			return inFolder(err)
 		}
 		defer func() {

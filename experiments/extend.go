@@ -183,11 +183,15 @@ func reachedBefore(folder string, step int, target float64) error {
 
 // seed makes the folder of a run that goes on from a checkpoint of another one.
 func seed(base, from string, old config.Config, run config.Run, m *manifest, recipe string) error {
-	f, err := createFolder(base)
+	info, err := os.Stat(from)
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(f.file("checkpoint"), 0o755); err != nil {
+	f, err := createFolder(base, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(f.file("checkpoint"), info.Mode().Perm()); err != nil {
 		return err
 	}
 	if err := writeFile(f.file("checkpoint", firstFile), nil); err != nil {

@@ -10,22 +10,28 @@ import (
 // ranks tell their states in passing, and on real clocks.
 const CheckpointTime = 5 * time.Minute
 
+var begun = time.Now()
+
+// monotonic is the time since this process began. Nobody can set it: what is due is
+// decided by it, and the wall clock is only told.
+func monotonic() time.Duration { return time.Since(begun) }
+
 // inTime says when a checkpoint is due, once for each.
 type inTime struct {
 	every time.Duration
-	next  atomic.Int64 // in nanoseconds of the wall clock
+	next  atomic.Int64 // by the clock of monotonic
 	asked atomic.Bool  // one was due, and is not told yet
 }
 
 func newInTime(every time.Duration) *inTime {
 	t := &inTime{every: every}
-	t.next.Store(time.Now().Add(every).UnixNano())
+	t.next.Store(int64(monotonic() + every))
 	return t
 }
 
 // due says so once, to whoever asks first.
 func (t *inTime) due() bool {
-	now, at := time.Now().UnixNano(), t.next.Load()
+	now, at := int64(monotonic()), t.next.Load()
 	due := now >= at && t.next.CompareAndSwap(at, now+int64(t.every))
 	if due {
 		t.asked.Store(true)
@@ -39,5 +45,5 @@ func (t *inTime) told() bool { return t.asked.Swap(false) }
 // written notes that a checkpoint was, and how long that took: no more than a
 // twentieth of the time goes into them.
 func (t *inTime) written(took time.Duration) {
-	t.next.Store(time.Now().Add(max(t.every, 20*took)).UnixNano())
+	t.next.Store(int64(monotonic() + max(t.every, 20*took)))
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -75,7 +77,7 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 	}
 	token := hex.EncodeToString(secret[:])
 	tokenFile := f.file("token")
-	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+	if err := writeToken(tokenFile, token); err != nil {
 		return err
 	}
 	defer os.Remove(tokenFile)
@@ -134,6 +136,21 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 		return err
 	}
 	return nil
+}
+
+// writeToken writes a run's secret into a file of its own, for its owner alone. What an
+// earlier launch left there, which was killed, or somebody else put there, goes: O_EXCL
+// opens no file that exists and follows no link.
+func writeToken(path, token string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(token)
+	return errors.Join(err, f.Close())
 }
 
 // lead hosts rank 0 and the observer; the other ranks come by themselves.

@@ -173,14 +173,14 @@ func (p place) take(path string, note func(format string, args ...any)) (*holdin
 // one can make says whose turn it is, on file systems of many hosts too.
 func (h *holding) claim(locks bool, note func(string, ...any)) error {
 	turn := filepath.Join(h.path, ".claim")
-	f, err := os.OpenFile(turn, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(turn, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) { // of one who died over it, unless it goes
 		before, _ := os.Stat(turn)
 		time.Sleep(leaseLook * h.at.beat)
 		if after, err := os.Stat(turn); err == nil && before != nil && after.ModTime().Equal(before.ModTime()) {
 			_ = os.Remove(turn)
 		}
-		f, err = os.OpenFile(turn, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		f, err = os.OpenFile(turn, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is in use by another process, which takes it up just now", h.path)

@@ -128,14 +128,29 @@ type Metric struct {
 	Eval     *train.Eval     `json:"eval,omitempty"`
 }
 
-// createFolder makes a fresh folder base, base-2, base-3, ….
-func createFolder(base string) (*folder, error) {
+// Who may read a run's folder: its owner, or with --shared all users of the machine.
+const (
+	private fs.FileMode = 0o700
+	shared  fs.FileMode = 0o755
+)
+
+// permOf is who may read the files of a folder: who may read the folder.
+func permOf(dir string) fs.FileMode {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return private & 0o666
+	}
+	return info.Mode().Perm() & 0o644
+}
+
+// createFolder makes a fresh folder base, base-2, base-3, …, for those whom perm says.
+func createFolder(base string, perm fs.FileMode) (*folder, error) {
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return nil, err
 	}
 	path := base
 	for i := 2; ; i++ {
-		err := os.Mkdir(path, 0o755)
+		err := os.Mkdir(path, perm)
 		if err == nil {
 			return &folder{path: path}, nil
 		}
@@ -199,7 +214,7 @@ func writeFile(path string, b []byte) (err error) {
 	if err = t.Sync(); err != nil {
 		return err
 	}
-	if err = t.Chmod(0o644); err != nil {
+	if err = t.Chmod(permOf(dir)); err != nil {
 		return err
 	}
 	if err = t.Close(); err != nil {
@@ -269,7 +284,7 @@ func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
 	if err := writeFile(path, keep.Bytes()); err != nil {
 		return nil, err
 	}
-	f.metrics, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o644)
+	f.metrics, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	return evals, err
 }
 

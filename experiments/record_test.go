@@ -312,7 +312,7 @@ func TestFolders(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "a", "run-1")
 	var paths []string
 	for range 3 {
-		f, err := createFolder(base)
+		f, err := createFolder(base, private)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +342,7 @@ func TestFolders(t *testing.T) {
 	if got := furthest(base, "h"); got != paths[1] {
 		t.Errorf("found %q beside a gap", got)
 	}
-	f, err := createFolder(base)
+	f, err := createFolder(base, private)
 	if err != nil || f.path != base {
 		t.Fatal(f, err)
 	}

@@ -155,7 +155,7 @@ func (r *recorder) Order(lines []byte) error {
 		return nil
 	}
 	if r.order == nil {
-		f, err := os.Create(path)
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, permOf(r.f.path))
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ package experiments
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,6 +30,7 @@ type Options struct {
 	// that one is damaged.
 	AllowOlder bool
 	Implied    bool // nobody asked to resume: that there is nothing to go on with is not worth a word
+	Shared     bool // run folders can be read by all users of the machine, not by their owner alone
 	Places     config.Places
 	Display    *progress.Display // nil: quiet
 	Stopping   func() bool       // set by the first Ctrl-C: checkpoint, then end
@@ -71,6 +73,14 @@ func (o Options) recipe() string {
 		return "run"
 	}
 	return o.Recipe
+}
+
+// perm is who may read a new folder.
+func (o Options) perm() fs.FileMode {
+	if o.Shared {
+		return shared
+	}
+	return private
 }
 
 // base is where the folder of a run lies, but for a number behind it.

@@ -23,7 +23,7 @@ func RequestStop(folder string) error {
 	if s.State != "running" || !Busy(folder) {
 		return fmt.Errorf("%s is not running", folder)
 	}
-	return os.WriteFile(filepath.Join(folder, stopFile), nil, 0o644)
+	return os.WriteFile(filepath.Join(folder, stopFile), nil, permOf(folder))
 }
 
 // forgetStop takes a request away with the run, and notes that there was one: the
@@ -46,7 +46,7 @@ func (f *folder) stopping(other func() bool) func() bool {
 		if asked.Load() || other != nil && other() {
 			return true
 		}
-		now, at := time.Now().UnixNano(), next.Load()
+		now, at := int64(monotonic()), next.Load()
 		if now < at || !next.CompareAndSwap(at, now+int64(stopLook)) {
 			return false
 		}

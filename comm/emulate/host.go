@@ -67,9 +67,6 @@ func newHost(ctx context.Context, below comm.Host, n NIC, deadline time.Duration
 	return h, nil
 }
 
-// now is the machine's clock, the same for all its processes.
-func now() instant { return instant(time.Now().UnixNano()) }
-
 func (h *host) Rank() int              { return h.below.Rank() }
 func (h *host) Size() int              { return h.below.Size() }
 func (h *host) Traffic() *comm.Traffic { return h.traffic }

@@ -44,7 +44,7 @@ func (e *env) joinCommand() *cobra.Command {
 	var rank int
 	var coordinator, listen, advertise, tokenFile, out string
 	var certificates func() (*tls.Config, error)
-	var insecure, resume, older, launched bool
+	var insecure, resume, older, shared, launched bool
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "join RECIPE|FILE [key=value …]",
@@ -91,7 +91,7 @@ func (e *env) joinCommand() *cobra.Command {
 			d := progress.New(e.err)
 			defer d.Close()
 			r, err := experiments.Execute(cmd.Context(), runs[0], experiments.Options{
-				Recipe: recipe.Name, Out: out, Resume: resume, AllowOlder: older, Places: o.Places, Display: d, Stopping: o.Stopping, Args: e.args, Lead: &o,
+				Recipe: recipe.Name, Out: out, Resume: resume, AllowOlder: older, Shared: shared, Places: o.Places, Display: d, Stopping: o.Stopping, Args: e.args, Lead: &o,
 			})
 			d.Close()
 			if r != nil {
@@ -118,6 +118,7 @@ func (e *env) joinCommand() *cobra.Command {
 	f.StringVar(&out, "out", "runs", "base folder of run folders (rank 0)")
 	f.BoolVar(&resume, "resume", false, "go on with a stopped run (rank 0)")
 	f.BoolVar(&older, "allow-older", false, "with --resume: where the last checkpoint is damaged, go on from the one before (rank 0)")
+	f.BoolVar(&shared, "shared", false, sharedUsage+" (rank 0)")
 	f.BoolVar(&launched, "launched", false, "the process that started this one coordinates")
 	_ = f.MarkHidden("launched")
 	return c

@@ -21,10 +21,12 @@ import (
 
 // runOptions are the flags of gradlab run.
 type runOptions struct {
-	net, out                                                             string
-	said                                                                 func() (experiments.About, error)
-	resume, older, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
+	net, out                                                                     string
+	said                                                                         func() (experiments.About, error)
+	resume, older, shared, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
 }
+
+const sharedUsage = "let all users of the machine read the run folders, which else are their owner's alone"
 
 func (e *env) runCommand() *cobra.Command {
 	o := &runOptions{}
@@ -64,6 +66,7 @@ says, and with keys on yours:
 	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
 	f.BoolVar(&o.resume, "resume", false, "go on with stopped runs, keep finished ones")
 	f.BoolVar(&o.older, "allow-older", false, "with --resume: where the last checkpoint is damaged, go on from the one before")
+	f.BoolVar(&o.shared, "shared", false, sharedUsage)
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object a run as the last lines")
 	o.said = aboutFlags(f)
 	f.BoolVar(&o.quick, "quick", false, "the recipe's smaller form")
@@ -109,7 +112,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		}
 	}
 	opt := experiments.Options{
-		Recipe: recipe.Name, Out: o.out, Resume: o.resume, AllowOlder: o.older, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
+		Recipe: recipe.Name, Out: o.out, Resume: o.resume, AllowOlder: o.older, Shared: o.shared, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
 		Stopping: e.stop.Load,
 		Join:     e.joiner(),
 	}

@@ -84,6 +84,7 @@ Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 	f.IntVar(&o.atOnce, "jobs", 0, "jobs at a time; the cores are shared out among them (default: one a core)")
 	f.StringVar(&o.shard, "shard", "", "only the i-th of n shares of the jobs: 1/4, for a sweep over several machines")
 	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
+	f.BoolVar(&o.shared, "shared", false, sharedUsage)
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object a job, or with --dry-run a job's prediction")
 	f.BoolVar(&o.quiet, "quiet", false, "no progress, no table")
 	return c
@@ -100,6 +101,7 @@ type sweepFlags struct {
 	atOnce             int
 	dryRun, asJSON     bool
 	quiet, trainAll    bool
+	shared             bool
 }
 
 // jobs are the jobs of this machine's share of the sweep.
@@ -152,7 +154,7 @@ func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
 		Command: func(ctx context.Context) *exec.Cmd {
 			return exec.CommandContext(ctx, exe, "sweep-job", "--data-dir", places.Dir, "--cache-dir", places.Cache)
 		},
-		Order: sweep.Order{Recipe: recipe.Name, Out: o.out, Args: e.args, About: about},
+		Order: sweep.Order{Recipe: recipe.Name, Out: o.out, Args: e.args, About: about, Shared: o.shared},
 	}}
 	if len(o.tune) > 0 {
 		return how.tuned(cmd.Context(), o.tuning, jobs, o.dryRun, o.asJSON, o.quiet)

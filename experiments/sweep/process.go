@@ -31,6 +31,8 @@ type Order struct {
 	From   string   `json:"from"` // the folder of the run it is priced from; "": none
 	Args   []string `json:"args"` // the sweep's command line, for the record
 
+	Shared bool `json:"shared,omitempty"` // run folders can be read by all users
+
 	About experiments.About `json:"about,omitzero"` // what is said of the runs
 }
 
@@ -163,7 +165,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, stopping func() boo
 		return enc.Encode(r)
 	}
 	var told time.Time
-	opt.Recipe, opt.Out, opt.Args, opt.About, opt.From, opt.Resume, opt.Implied = o.Recipe, o.Out, o.Args, o.About, o.From, true, true
+	opt.Recipe, opt.Out, opt.Args, opt.About, opt.From, opt.Resume, opt.Implied, opt.Shared = o.Recipe, o.Out, o.Args, o.About, o.From, true, true, o.Shared
 	opt.Stopping = func() bool { return stop.Load() || stopping() }
 	opt.Watch = func(done, total int) {
 		if now := time.Now(); now.Sub(told) > 200*time.Millisecond {

@@ -322,6 +322,53 @@ func TestEveryPackageHasAnExample(t *testing.T) {
 	}
 }
 
+// settable is the one place that reckons with a clock that people can set: there is no
+// other one that processes of a machine share on its systems.
+const settable = "comm/emulate/clock_other.go"
+
+// F23: no figure is made of the wall clock, which jumps. Instants of package time are
+// compared by the monotonic clock in them, which a number of nanoseconds since 1970 or
+// Round(0) takes away. On the virtual cluster no package looks at a clock at all.
+func TestF23WallClockDecidesNothing(t *testing.T) {
+	found := false
+	for _, f := range sources(t) {
+		if f.test || f.pkg == "internal/arch" {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !slices.Contains([]string{"Unix", "UnixNano", "UnixMicro", "UnixMilli", "Round"}, sel.Sel.Name) {
+				return true
+			}
+			ast.Inspect(sel.X, func(n ast.Node) bool {
+				if now, ok := n.(*ast.SelectorExpr); ok && now.Sel.Name == "Now" {
+					if x, ok := now.X.(*ast.Ident); ok && x.Name == "time" {
+						if strings.HasSuffix(filepath.ToSlash(f.path), settable) {
+							found = true
+						} else {
+							t.Errorf("%s:%d reckons with the wall clock: keep the time.Time, or time.Since a start", f.path, f.lines(call.Pos()))
+						}
+					}
+				}
+				return true
+			})
+			return true
+		})
+	}
+	if !found {
+		t.Errorf("%s is excused, and reckons with no wall clock", settable)
+	}
+	for _, pkg := range []string{"comm/sim", "comm/ps", "sgd/train", "staleness"} {
+		if slices.Contains(clocks, pkg) {
+			t.Errorf("%s may look at a clock", pkg)
+		}
+	}
+}
+
 func TestTimeChanceAndEnvironment(t *testing.T) {
 	for _, f := range sources(t) {
 		if f.test || f.pkg == "internal/arch" || strings.HasSuffix(f.pkg, "test") {
