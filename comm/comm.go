@@ -184,6 +184,9 @@ var ErrDeadline = errors.New("deadline passed")
 type PeerError struct {
 	Rank  int
 	Cause string
+	// Lost: a process died, was stopped or was cut off, this rank's or one that it could
+	// not do without. Another try may go well.
+	Lost bool
 }
 
 func (e *PeerError) Error() string { return fmt.Sprintf("rank %d is gone: %s", e.Rank, e.Cause) }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -67,7 +68,7 @@ func (e *damageError) Error() string {
 
 // readManifest reads a manifest that is, byte for byte, as it was written.
 func readManifest(path string) (*manifest, error) {
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, regular.Any)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func (f *folder) loadState(m *manifest, hash string, l sgd.Layout) (*train.State
 		return nil, fmt.Errorf("%s: manifest names file %q", f.path, m.File)
 	}
 	path := f.file("checkpoint", m.File)
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, regular.Any)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &damageError{path: path, cause: "it is missing, and the manifest names it"}

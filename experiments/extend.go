@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -129,7 +130,7 @@ func longer(folder string, s *Status, changes []string) (old config.Config, run 
 	if given["epochs"] && !given["steps"] { // steps would hide them
 		changes = append(slices.Clone(changes), "steps=0")
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "config.yaml"))
+	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
 	if err != nil {
 		return old, run, err
 	}
@@ -169,7 +170,7 @@ func noCheckpoint(j *train.Job) error {
 // reachedBefore refuses a run that is to end at a target that was reached up to a
 // step.
 func reachedBefore(folder string, step int, target float64) error {
-	b, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
+	b, err := regular.ReadFile(filepath.Join(folder, "metrics.jsonl"), regular.Any)
 	if err != nil {
 		return err
 	}
@@ -203,7 +204,7 @@ func seed(base, from string, old config.Config, run config.Run, m *manifest, rec
 		names = append(names, filepath.Base(e))
 	}
 	for _, name := range names {
-		b, err := os.ReadFile(filepath.Join(from, name))
+		b, err := regular.ReadFile(filepath.Join(from, name), regular.Any)
 		if errors.Is(err, fs.ErrNotExist) && name == recordedRates {
 			continue
 		}

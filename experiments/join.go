@@ -29,7 +29,10 @@ type JoinOptions struct {
 	Places    config.Places
 	Stopping  func() bool
 	Launched  bool // by a process that stops it: it waits for the others all the same
-	Logf      func(format string, args ...any)
+	// Folder is that of the run, for a rank that was launched on its host: who asks the
+	// rank to stop asks the run, through the folder.
+	Folder string
+	Logf   func(format string, args ...any)
 }
 
 // Join runs one rank of a run whose observer is another process, the launcher.
@@ -61,7 +64,31 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 		return err
 	}
 	defer net.Close()
+	defer o.passOnStop(ctx)()
 	return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
+}
+
+// passOnStop asks the run to stop once this launched rank is asked to: only those that
+// lead could stop it by themselves.
+func (o *JoinOptions) passOnStop(ctx context.Context) (end func()) {
+	if !o.Launched || o.Folder == "" || o.Stopping == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		t := time.NewTicker(stopLook)
+		defer t.Stop()
+		for !o.Stopping() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+		}
+		_ = RequestStop(o.Folder) // a run that has ended need not stop
+	})
+	return func() { cancel(); done.Wait() }
 }
 
 // errNotBegun is a stop that was asked for before all ranks had come.

@@ -115,6 +115,7 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 				return
 			case <-t.C:
 				if job.IsStopping() {
+					f.told.Store(true)
 					procs.signal(syscall.SIGTERM)
 					t.Stop()
 					return

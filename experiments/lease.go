@@ -78,6 +78,22 @@ func flockFolder(path string, shared bool) (release func(), err error) {
 	return func() { _ = l.Close() }, nil
 }
 
+// HoldFolder makes a folder, unless it is there, and keeps other processes from holding
+// it until it is released; with shared those that share it may hold it too. Where the
+// file system has no locks nobody is kept away.
+func HoldFolder(path string, shared bool) (release func(), err error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	switch release, err = flockFolder(path, shared); {
+	case errors.Is(err, errNoLocks):
+		return func() {}, nil
+	case err == nil && release == nil:
+		return nil, fmt.Errorf("%s is in use by another process", path)
+	}
+	return release, err
+}
+
 // same says whether two leases are one process's.
 func (l Lease) same(o Lease) bool {
 	return l.Host == o.Host && l.Boot == o.Boot && l.Process == o.Process

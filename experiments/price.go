@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -83,7 +84,7 @@ func RecordedData(folder string) (sgd.Dataset, error) {
 // RecordedSizes reads the sizes of a run's payloads; nil if it has no record of
 // them.
 func RecordedSizes(folder string) (*train.Sizes, error) {
-	b, err := os.ReadFile(filepath.Join(folder, sizesFile))
+	b, err := regular.ReadFile(filepath.Join(folder, sizesFile), regular.Any)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -135,7 +136,7 @@ type moment struct {
 // openSource reads the run that c is to be priced from.
 func openSource(folder string, c config.Config) (*source, error) {
 	s := &source{folder: folder, evals: map[moment]train.Eval{}, told: map[int]train.Progress{}, ranks: map[int]train.RankReport{}}
-	text, err := os.ReadFile(filepath.Join(folder, "config.yaml"))
+	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
 	if err != nil {
 		return nil, err
 	}
@@ -159,10 +160,10 @@ func openSource(folder string, c config.Config) (*source, error) {
 	if s.sizes, err = RecordedSizes(folder); err != nil {
 		return nil, err
 	}
-	if s.params, err = os.ReadFile(filepath.Join(folder, "model.safetensors")); err != nil {
+	if s.params, err = regular.ReadFile(filepath.Join(folder, "model.safetensors"), regular.Any); err != nil {
 		return nil, err
 	}
-	text, err = os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
+	text, err = regular.ReadFile(filepath.Join(folder, "metrics.jsonl"), regular.Any)
 	if err != nil {
 		return nil, err
 	}

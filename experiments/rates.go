@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 // recordedRates is the file of a run's folder that holds the rates it was billed
@@ -20,7 +20,7 @@ const recordedRates = "codecs.yaml"
 // were.
 func RecordedRates(folder string) (*coding.Record, error) {
 	file := filepath.Join(folder, recordedRates)
-	b, err := os.ReadFile(file)
+	b, err := regular.ReadFile(file, regular.Any)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

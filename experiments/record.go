@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -48,6 +50,8 @@ type folder struct {
 	cut     string       // what a trace of it leaves out; "": nothing, or there is none
 	failed  int          // checkpoints in a row that could not be written
 	was     string       // hash by which an earlier schema knew the configuration; "": none
+	told    atomic.Bool  // its ranks were told to stop
+	heard   atomic.Bool  // a stop was asked for through the folder, before that
 	unsaved error        // why the last one could not be
 	passed  error        // damage of a newer checkpoint than the one gone on from
 	damaged string       // lines of metrics.jsonl that cannot be read; "": none
@@ -175,14 +179,14 @@ func (s Status) names(path string) string {
 // hasRetired says whether the configuration in a folder has keys that are options of
 // a mode now.
 func hasRetired(path string) bool {
-	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
+	b, err := regular.ReadFile(filepath.Join(path, "config.yaml"), regular.Any)
 	var keys map[string]any
 	return err == nil && yaml.Unmarshal(b, &keys) == nil && config.HoldsRetired(keys)
 }
 
 // readConfig reads the configuration that a run's folder keeps.
 func readConfig(path string) (config.Config, error) {
-	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
+	b, err := regular.ReadFile(filepath.Join(path, "config.yaml"), regular.Any)
 	if err != nil {
 		return config.Config{}, err
 	}
@@ -244,7 +248,7 @@ func writeJSON(path string, v any) error {
 }
 
 func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, regular.Any)
 	if err != nil {
 		return err
 	}
@@ -258,7 +262,7 @@ func readJSON(path string, v any) error {
 // after the checkpoint that a resumed run begins from are dropped.
 func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
 	path := f.file("metrics.jsonl")
-	old, err := os.ReadFile(path)
+	old, err := regular.ReadFile(path, regular.Any)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -103,7 +103,7 @@ func (f *folder) finished(c config.Config) *Result {
 		return nil
 	}
 	var evals []train.Eval
-	ms, _ := os.ReadFile(f.file("metrics.jsonl"))
+	ms, _ := regular.ReadFile(f.file("metrics.jsonl"), regular.Any)
 	for _, m := range ParseMetrics(ms) {
 		if m.Eval != nil {
 			evals = append(evals, *m.Eval)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -43,7 +44,7 @@ func ReadRecord(path string) (*Record, error) {
 		}
 		return nil, fmt.Errorf("%s is no run folder: %w", path, err)
 	}
-	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
+	b, err := regular.ReadFile(filepath.Join(path, "config.yaml"), regular.Any)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func ReadRecord(path string) (*Record, error) {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(path, "config.yaml"), err)
 	}
 	_ = readJSON(filepath.Join(path, "env.json"), &rec.Env)
-	m, _ := os.ReadFile(filepath.Join(path, "metrics.jsonl"))
+	m, _ := regular.ReadFile(filepath.Join(path, "metrics.jsonl"), regular.Any)
 	for _, x := range ParseMetrics(m) {
 		if x.Eval != nil {
 			rec.Evals = append(rec.Evals, *x.Eval)

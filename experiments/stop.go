@@ -29,7 +29,8 @@ func RequestStop(folder string) error {
 // forgetStop takes a request away with the run, and notes that there was one: the
 // run may have had no step left to take it at.
 func (f *folder) forgetStop(asked *atomic.Bool) {
-	if err := os.Remove(f.file(stopFile)); err == nil && asked != nil {
+	theirs := f.told.Load() && !f.heard.Load() // ranks that the launcher stopped said so, too
+	if err := os.Remove(f.file(stopFile)); err == nil && asked != nil && !theirs {
 		asked.Store(true)
 	}
 }
@@ -51,7 +52,9 @@ func (f *folder) stopping(other func() bool) func() bool {
 			return false
 		}
 		if _, err := os.Stat(f.file(stopFile)); err == nil {
-			asked.Store(true)
+			if asked.Store(true); !f.told.Load() {
+				f.heard.Store(true)
+			}
 		}
 		return asked.Load()
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/nn"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -52,7 +52,7 @@ func Weights(folder string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("model %s has no layers whose weights a file could hold", c.Model)
 	}
-	b, err := os.ReadFile(filepath.Join(folder, "model.safetensors"))
+	b, err := regular.ReadFile(filepath.Join(folder, "model.safetensors"), regular.Any)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has no final parameters: the run is not over", folder)
 	}

@@ -38,6 +38,14 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("refused by %s: %s", e.By, e.Reason) }
 
+// MissingError says which ranks did not come in time. They may yet be on their way.
+type MissingError struct {
+	Ranks []int
+	text  string
+}
+
+func (e *MissingError) Error() string { return e.text }
+
 // AddressError says why an address cannot be used.
 type AddressError struct {
 	Addr   string

@@ -226,7 +226,7 @@ func (l *link) notice(kind byte, b []byte) error {
 	case msgEnded:
 		l.endOnce.Do(func() { close(l.ended) })
 		return nil
-	case msgBye, msgAbort:
+	case msgBye, msgAbort, msgBereft:
 		if len(b) < 4 {
 			return errors.New("a farewell from nobody")
 		}
@@ -235,8 +235,8 @@ func (l *link) notice(kind byte, b []byte) error {
 			return fmt.Errorf("a farewell from rank %d, which is not there", rank)
 		}
 		e := &comm.PeerError{Rank: rank, Cause: "has finished"}
-		if kind == msgAbort {
-			e.Cause = string(b[4:])
+		if kind != msgBye {
+			e.Cause, e.Lost = string(b[4:]), kind == msgBereft
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -297,7 +297,7 @@ func (l *link) handleEnd() error {
 	if l.state == alive {
 		l.state = finished
 		for _, rank := range l.run.table[l.peer].Ranks {
-			l.run.markGone(&comm.PeerError{Rank: rank, Cause: "ended without a word"}, false)
+			l.run.markGone(&comm.PeerError{Rank: rank, Cause: "ended without a word", Lost: true}, false)
 		}
 	}
 	l.mu.Unlock()
@@ -349,7 +349,7 @@ func (l *link) kill(cause string, silent time.Duration) {
 	l.state = dead
 	p := &l.run.table[l.peer]
 	for _, rank := range p.Ranks {
-		l.run.markGone(&comm.PeerError{Rank: rank, Cause: cause}, false)
+		l.run.markGone(&comm.PeerError{Rank: rank, Cause: cause, Lost: true}, false)
 	}
 	l.mu.Unlock()
 	if !l.run.leaving.Load() {

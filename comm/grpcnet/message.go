@@ -16,6 +16,7 @@ const (
 	msgBeat   = 'H' // the process lives
 	msgBye    = 'B' // a rank has finished: u32 rank
 	msgAbort  = 'A' // a rank has failed: u32 rank, cause
+	msgBereft = 'R' // likewise, since another process was lost: another try may go well
 	msgEnd    = 'E' // all ranks of the process have ended, nothing follows
 	msgEnded  = 'K' // the answer to msgEnd
 	msgCount  = 'N' // what the process's links carried, see count

@@ -2,6 +2,7 @@ package grpcnet
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -42,10 +43,20 @@ func (r *run) farewell(h *host, err error) {
 	text := ""
 	if err != nil {
 		e.Cause, kind, text = err.Error(), msgAbort, err.Error()
+		if isLoss(err) {
+			kind = msgBereft
+		}
 	}
 	r.markGone(e, err == nil)
 	h.box.Close(errEnded)
 	r.eachLink(func(l *link) { l.order.tell(rankMessage(kind, h.rank, text)) })
+}
+
+// isLoss says of what a rank failed of whether it is the loss of a process.
+func isLoss(err error) bool {
+	var gone *comm.PeerError
+	var fenced *FencedError
+	return errors.As(err, &gone) && gone.Lost || errors.As(err, &fenced)
 }
 
 func (r *run) eachLink(do func(*link)) {

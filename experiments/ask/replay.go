@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -26,7 +27,7 @@ type Replayed struct {
 // reaching the servers in the order that the run's folder tells, wherever the
 // run took place. The parameters come out with the same bits.
 func Replay(ctx context.Context, folder string, at config.Places) (*Replayed, error) {
-	text, err := os.ReadFile(filepath.Join(folder, "config.yaml"))
+	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/profile"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -60,7 +60,7 @@ func AnswerWhatIf(ctx context.Context, folder string, changes []string, at confi
 	if err := changeable(changes); err != nil {
 		return nil, &config.Error{Err: err}
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "config.yaml"))
+	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
 
+	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/coding"
@@ -27,10 +28,10 @@ import (
 // Exit codes. Schedulers can tell what is worth another try.
 const (
 	ExitOK      = 0
-	ExitFailed  = 1   // the run failed; if a rank died, --resume goes on from its last checkpoint
+	ExitFailed  = 1   // the run failed, and would again
 	ExitConfig  = 2   // what was asked for cannot be
 	ExitJoin    = 3   // cannot bind, or was refused by the other ranks
-	ExitRequeue = 75  // stopped by SIGUSR1, after a checkpoint: to be started again, with --resume
+	ExitRequeue = 75  // to be started again, with --resume: a rank was lost or did not come, or SIGUSR1 stopped it
 	ExitStopped = 143 // stopped by another signal; a run, after a checkpoint
 )
 
@@ -83,7 +84,18 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return ExitJoin
 	}
 	fmt.Fprintln(stderr, "gradlab:", err)
+	if again(err) {
+		return ExitRequeue
+	}
 	return ExitFailed
+}
+
+// again says whether another try may go well: a process was lost, or came too late.
+func again(err error) bool {
+	var gone *comm.PeerError
+	var fenced *grpcnet.FencedError
+	var missing *grpcnet.MissingError
+	return errors.As(err, &gone) && gone.Lost || errors.As(err, &fenced) || errors.As(err, &missing)
 }
 
 // stoppedCode is the exit code of a command that a signal has stopped.

@@ -222,7 +222,7 @@ func TestF1F4F9SynchronousRunsEnd(t *testing.T) {
 			t.Parallel()
 			p, out := running(t, c.over...)
 			p.hit(c.rank, c.signal)
-			if code := p.wait(decided); code != 1 {
+			if code := p.wait(decided); code != 75 { // another try may go well
 				t.Errorf("exit code %d\n%s", code, p.says())
 			}
 			if !strings.Contains(p.err.String(), fmt.Sprintf("rank %d", c.rank)) {
@@ -407,7 +407,7 @@ func TestCannotJoin(t *testing.T) {
 		t.Parallel()
 		began := time.Now()
 		p := start(t, torchrun(0, 2, freePort(t)), "join", file, "mode=reduce", "--out", t.TempDir(), "--timeout", "500ms")
-		p.expect(1)
+		p.expect(75)
 		if !strings.Contains(p.err.String(), "rank 1 did not join within 500ms") || time.Since(began) > decided {
 			t.Error(p.says())
 		}

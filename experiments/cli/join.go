@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 const joinLong = `Join runs one rank. Rank and the coordinator's address come from flags or, in
@@ -82,6 +84,9 @@ func (e *env) joinCommand() *cobra.Command {
 				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: e.places(), Stopping: e.stop.Load, Launched: launched,
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
+			if launched {
+				o.Folder = filepath.Dir(args[0])
+			}
 			if who.Source != "flags" {
 				fmt.Fprintf(e.err, "rank %d of %s, from %s\n", who.Rank, recipe.Name, who.Source)
 			}
@@ -129,7 +134,7 @@ func (e *env) joinCommand() *cobra.Command {
 func readToken(file string) (string, error) {
 	token := os.Getenv("GRADLAB_TOKEN")
 	if file != "" {
-		b, err := os.ReadFile(file)
+		b, err := regular.ReadText(file, regular.Text)
 		if err != nil {
 			return "", fmt.Errorf("token: %w", err)
 		}

@@ -18,7 +18,7 @@ func TestServeCommand(t *testing.T) {
 	if !ok || len(token) != 32 {
 		t.Fatal(p.says())
 	}
-	r, err := http.Get(address + "/api/runs")
+	r, err := http.Get(address + "/api/runs?token=" + token)
 	if err != nil {
 		t.Fatal(err)
 	}

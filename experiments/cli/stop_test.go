@@ -246,6 +246,57 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
+// F10: whichever rank of a launched run is asked to stop, the run stops after a
+// checkpoint.
+func TestF10AnyRankStopsTheRun(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rank int
+		over []string
+	}{{"worker in step", 2, []string{"mode=reduce"}}, {"worker, nobody waits", 1, []string{"policy=asp"}}, {"server", 3, []string{"policy=bsp"}}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, out := running(t, append(c.over, "steps=200000")...)
+			p.hit(c.rank, syscall.SIGTERM)
+			p.expect(143)
+			if r := p.result(); r.Status != "stopped" {
+				t.Errorf("%+v", r)
+			}
+			noneLeft(t, out)
+		})
+	}
+}
+
+// Of two sweeps of a recipe into one folder the second is refused, and the first is as
+// it would be alone. Shards of one sweep go on beside each other.
+func TestF28TwoSweeps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	file, out := recipe(t, long), t.TempDir()
+	args := []string{"sweep", file, "seed=1,2", "--out", out, "--quiet", "mode=reduce", "net=sim"}
+	p := start(t, nil, args...)
+	evaluated(t, p, out, 1)
+	second := start(t, nil, args...)
+	second.expect(1)
+	if !strings.Contains(second.err.String(), "another sweep of") {
+		t.Error(second.says())
+	}
+	shard := start(t, nil, append(args, "--shard", "1/2")...) // the first has no shard: it makes all jobs
+	shard.expect(1)
+	p.expect(0)
+	if found, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json")); len(found) != 2 {
+		t.Errorf("%d runs: %v", len(found), found)
+	}
+	a, b := start(t, nil, append(args, "steps=3001", "--shard", "1/2")...), start(t, nil, append(args, "steps=3001", "--shard", "2/2")...)
+	a.expect(0)
+	b.expect(0)
+	if p := finish(t, 2, "sweep", file, "--repeats", "1000000000", "--dry-run"); !strings.Contains(p.err.String(), "at most 100000 jobs") {
+		t.Error(p.says())
+	}
+}
+
 // A command without steps ends at the first signal.
 func TestSignalWithoutSteps(t *testing.T) {
 	if testing.Short() {

@@ -156,6 +156,13 @@ func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
 		},
 		Order: sweep.Order{Recipe: recipe.Name, Out: o.out, Args: e.args, About: about, Shared: o.shared},
 	}}
+	if !o.dryRun {
+		release, err := experiments.HoldFolder(filepath.Join(o.out, recipe.Name), o.shard != "")
+		if err != nil {
+			return fmt.Errorf("another sweep of %s goes on in %s, and would make the same jobs: wait for it, give another --out, or share the jobs out with --shard (%w)", recipe.Name, o.out, err)
+		}
+		defer release()
+	}
 	if len(o.tune) > 0 {
 		return how.tuned(cmd.Context(), o.tuning, jobs, o.dryRun, o.asJSON, o.quiet)
 	}

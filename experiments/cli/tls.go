@@ -5,10 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 // tlsFlags adds the flags of a rank's certificates, and returns what reads them: nil
@@ -57,7 +58,7 @@ func loadTLS(cert, key, ca string) (*tls.Config, error) {
 	case now.Before(own.Leaf.NotBefore):
 		return nil, fmt.Errorf("--tls-cert %s: the certificate is not valid before %s", cert, own.Leaf.NotBefore.Format(time.RFC3339))
 	}
-	b, err := os.ReadFile(ca)
+	b, err := regular.ReadText(ca, regular.Text)
 	if err != nil {
 		return nil, fmt.Errorf("--tls-ca: %w", err)
 	}

@@ -7,13 +7,13 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 // Load reads a table by name or path. A file may also hold speeds alone, in bytes
@@ -25,7 +25,7 @@ func Load(name string) (*hardware.CodecTable, error) {
 	if err == nil {
 		return t, nil
 	}
-	b, e := os.ReadFile(name)
+	b, e := regular.ReadText(name, regular.Text)
 	var keys map[string]any
 	if e != nil || yaml.Unmarshal(b, &keys) != nil || keys["rates"] != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 //go:embed recipes/*.yaml
@@ -95,7 +95,7 @@ func loadRecipe(name string, chain []string) (*Recipe, error) {
 // recipeText is what a recipe's file holds, and its name in messages.
 func recipeText(name string) (file string, b []byte, err error) {
 	if hardware.IsFile(name) {
-		if b, err = os.ReadFile(name); err != nil {
+		if b, err = regular.ReadText(name, regular.Text); err != nil {
 			return "", nil, fmt.Errorf("recipe: %w", err)
 		}
 		return name, b, nil

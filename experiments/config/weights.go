@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
-	"os"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 )
@@ -17,7 +17,7 @@ func (c Config) starting(m sgd.Model) (sgd.Model, error) {
 	if !ok {
 		return nil, fmt.Errorf("model %s has no layers whose weights a file could hold", c.Model)
 	}
-	b, err := os.ReadFile(c.Init)
+	b, err := regular.ReadFile(c.Init, regular.Any)
 	if err != nil {
 		return nil, fmt.Errorf("the file of first weights cannot be read: %w", err)
 	}

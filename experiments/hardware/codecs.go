@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/internal/regular"
 )
 
 // CodecTable is how long encoding and decoding take on one core of a processor. One
@@ -97,7 +98,7 @@ func Codecs() []string { return names("codecs") }
 // .yaml. The table is the caller's own.
 func LoadCodecs(name string) (*CodecTable, error) {
 	if strings.HasSuffix(name, ".yaml") {
-		b, err := os.ReadFile(name)
+		b, err := regular.ReadText(name, regular.Text)
 		if err != nil {
 			return nil, fmt.Errorf("table of codecs' rates: %w", err)
 		}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/profile"
 )
 
@@ -123,7 +123,7 @@ func IsFile(name string) bool {
 func LoadCluster(name string) (*Cluster, error) {
 	c := &Cluster{Name: name}
 	if IsFile(name) {
-		b, err := os.ReadFile(name)
+		b, err := regular.ReadText(name, regular.Text)
 		if err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}

@@ -16,6 +16,7 @@ func Example() {
 	for _, host := range []string{"localhost:7788", "example.com"} {
 		r := httptest.NewRequest("GET", "/api/runs", nil)
 		r.Host = host
+		r.Header.Set("X-Gradlab-Token", "token")
 		answer := httptest.NewRecorder()
 		s.ServeHTTP(answer, r)
 		fmt.Println(host, answer.Code)

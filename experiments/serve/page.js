@@ -13,6 +13,9 @@ if (given) {
   sessionStorage.setItem("token", given);
   history.replaceState(null, "", location.pathname);
 }
+const token = sessionStorage.getItem("token") ?? "";
+const known = { headers: { "X-Gradlab-Token": token } };
+for (const id of ["report", "metrics"]) $(id).href += "?token=" + encodeURIComponent(token);
 
 function element(tag, text, kind) {
   const e = document.createElement(tag);
@@ -116,7 +119,7 @@ function inTurn(work) {
 const curves = inTurn(async () => {
   const keys = [...drawn].filter((k) => runs.has(k));
   if (!keys.length) { $("panels").replaceChildren(); $("legend").replaceChildren(); return; }
-  const answer = await fetch("/api/figures?" + keys.map((k) => "run=" + k).join("&"));
+  const answer = await fetch("/api/figures?" + keys.map((k) => "run=" + k).join("&"), known);
   if (!answer.ok) return;
   const drawing = await answer.json();
   // The drawing is the server's own; names in it are escaped there.
@@ -135,15 +138,14 @@ function choose(key) {
 const detail = inTurn(async () => {
   $("detail").hidden = chosen === null;
   if (chosen === null) return;
-  const answer = await fetch("/api/runs/" + chosen);
+  const answer = await fetch("/api/runs/" + chosen, known);
   if (!answer.ok) return;
   const d = await answer.json();
   $("title").textContent = name(d);
   $("folder").textContent = d.folder + ", configuration " + d.id;
   $("error").textContent = [d.error, ...d.lost].filter(Boolean).join("; ");
   $("stop").hidden = d.state !== "running";
-  $("stop").disabled = !sessionStorage.getItem("token");
-  $("stop").title = $("stop").disabled ? "open the address that gradlab serve printed" : "";
+  $("stop").disabled = false;
   $("settings").textContent = Object.entries(d.settings).map(([k, v]) => k + ": " + v).join("\n");
   $("live-workers").hidden = !d.workers.length;
   $("tiles").replaceChildren(...d.workers.map((w) => {
@@ -178,7 +180,7 @@ const detail = inTurn(async () => {
 
 $("stop").onclick = async () => {
   $("stop").disabled = true;
-  const answer = await fetch(`/api/runs/${chosen}/stop`, { method: "POST", headers: { "X-Gradlab-Token": sessionStorage.getItem("token") ?? "" } });
+  const answer = await fetch(`/api/runs/${chosen}/stop`, { method: "POST", ...known });
   $("said").textContent = answer.ok ? "asked to stop" : await answer.text();
 };
 $("filter").oninput = () => { table(); curves(); };
@@ -194,10 +196,13 @@ function take(rows, all) {
   if (rows.some((r) => r.key === chosen)) detail();
 }
 
-const events = new EventSource("/api/events");
+const events = new EventSource("/api/events?token=" + encodeURIComponent(token));
 const live = (on) => { $("live").textContent = on ? "live" : "no connection"; $("live").className = "state " + (on ? "live" : "lost"); };
 events.onopen = () => live(true);
-events.onerror = () => live(false);
+events.onerror = () => {
+  live(false);
+  if (events.readyState === EventSource.CLOSED) $("counts").textContent = "open the address that gradlab serve printed: it ends in a token";
+};
 events.addEventListener("all", (e) => take(JSON.parse(e.data), true));
 events.addEventListener("changed", (e) => take(JSON.parse(e.data), false));
 setInterval(table, 5000); // for what was last heard

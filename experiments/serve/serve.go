@@ -2,17 +2,18 @@
 // table of all of them, curves of those chosen, ranks, staleness, a button that
 // stops a run, the report of the finished ones, and figures for Prometheus.
 //
-// It is meant for one's own machine. It answers only requests that name a
-// loopback host, which keeps pages of other sites out, and changes nothing
-// without a token. Runs are named by a hash of their folder: no path of a
-// request ever reaches the file system.
+// It is meant for one's own machine and oneself. It answers only requests that name a
+// loopback host, which keeps pages of other sites out, and tells and changes nothing
+// without the token: other users of the machine reach the port, too. It comes as
+// ?token=…, or in a header: X-Gradlab-Token, or Authorization: Bearer. Runs are named by
+// a hash of their folder: no path of a request ever reaches the file system.
 //
-//	GET  /                    the page
+//	GET  /                    the page, which knows nothing; also its style and script
 //	GET  /api/runs            rows of all runs
 //	GET  /api/runs/KEY        one run: settings, ranks, staleness
 //	GET  /api/figures?run=KEY curves of runs, drawn
 //	GET  /api/events          rows as they change, as server-sent events
-//	POST /api/runs/KEY/stop   stops a run after a checkpoint; wants the token
+//	POST /api/runs/KEY/stop   stops a run after a checkpoint; wants the token in a header
 //	GET  /report              the report of the runs that are done
 //	GET  /metrics             for Prometheus
 package serve
@@ -44,20 +45,41 @@ type Server struct {
 	mux   *http.ServeMux
 }
 
-// New makes a server; token is what a request to stop a run must bring along.
+// New makes a server; token is what every request must bring along.
 func New(w *Watch, token string) *Server {
 	s := &Server{watch: w, token: token, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /style.css", asset("text/css; charset=utf-8", report.Style()+styleText))
 	s.mux.HandleFunc("GET /serve.js", asset("text/javascript; charset=utf-8", scriptText))
-	s.mux.HandleFunc("GET /api/runs", s.runs)
-	s.mux.HandleFunc("GET /api/runs/{key}", s.run)
 	s.mux.HandleFunc("POST /api/runs/{key}/stop", s.stop)
-	s.mux.HandleFunc("GET /api/figures", s.figures)
-	s.mux.HandleFunc("GET /api/events", s.events)
-	s.mux.HandleFunc("GET /report", s.report)
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(metrics(w), promhttp.HandlerOpts{}))
+	told := func(path string, h http.Handler) { s.mux.Handle("GET "+path, s.known(h)) }
+	told("/api/runs", http.HandlerFunc(s.runs))
+	told("/api/runs/{key}", http.HandlerFunc(s.run))
+	told("/api/figures", http.HandlerFunc(s.figures))
+	told("/api/events", http.HandlerFunc(s.events))
+	told("/report", http.HandlerFunc(s.report))
+	told("/metrics", promhttp.HandlerFor(metrics(w), promhttp.HandlerOpts{}))
 	return s
+}
+
+// known answers only those who know the token.
+func (s *Server) known(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		for _, t := range []string{r.URL.Query().Get("token"), r.Header.Get("X-Gradlab-Token"), bearer} {
+			if s.isToken(t) {
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		http.Error(w, wrongToken, http.StatusForbidden)
+	})
+}
+
+const wrongToken = "wrong token; open the address that gradlab serve printed"
+
+func (s *Server) isToken(t string) bool {
+	return subtle.ConstantTimeCompare([]byte(t), []byte(s.token)) == 1
 }
 
 //go:embed page.html
@@ -92,7 +114,7 @@ func loopback(host string) bool {
 	}
 	host = strings.Trim(host, "[]")
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // Listen opens a loopback address; others are refused.
@@ -158,8 +180,8 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
-	if subtle.ConstantTimeCompare([]byte(r.Header.Get("X-Gradlab-Token")), []byte(s.token)) != 1 {
-		http.Error(w, "wrong token; open the address that gradlab serve printed", http.StatusForbidden)
+	if !s.isToken(r.Header.Get("X-Gradlab-Token")) {
+		http.Error(w, wrongToken, http.StatusForbidden)
 		return
 	}
 	e, ok := s.entry(w, r)
@@ -252,13 +274,20 @@ func (s *Server) report(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	w.Header().Set("Content-Security-Policy", report.Policy()+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(b.Bytes())
 }
 
+// How long a connection may take to say what it wants, and may lie idle.
+const (
+	headerTime = 10 * time.Second
+	idleTime   = 2 * time.Minute
+)
+
 // Run serves on a listener until the context ends. Streams end with it.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	h := &http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(l) }()
 	select {

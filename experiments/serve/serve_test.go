@@ -58,7 +58,12 @@ func finished(t *testing.T) (dir string, w *Watch, s *httptest.Server) {
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	r, err := http.Get(url)
+	q, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("X-Gradlab-Token", "secret")
+	r, err := http.DefaultClient.Do(q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +176,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("host %q: %d", host, w.Code)
 		}
 	}
-	for _, host := range []string{"localhost", "localhost:1", "127.0.0.1:7788", "[::1]:7788", "127.9.9.9"} {
+	for _, host := range []string{"localhost", "localhost:1", "LOCALHOST:7788", "LocalHost", "127.0.0.1:7788", "[::1]:7788", "127.9.9.9"} {
 		if !loopback(host) {
 			t.Errorf("host %q is refused", host)
 		}
@@ -193,6 +198,59 @@ func TestHostileRequests(t *testing.T) {
 	}
 	if code, _ := get(t, s.URL+"/api/runs/"+key+"/stop"); code != http.StatusMethodNotAllowed {
 		t.Errorf("stop by GET: %d", code)
+	}
+}
+
+// Whoever reaches the port without the token is told nothing; what needs none knows
+// nothing of runs. Answers keep scripts of others out, and idle connections end.
+func TestTokenForEverything(t *testing.T) {
+	_, _, s := finished(t)
+	key := fetch[[]Row](t, s.URL+"/api/runs")[0].Key
+	ask := func(path, header, value string) (int, string, http.Header) {
+		r, err := http.NewRequest("GET", s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != "" {
+			r.Header.Set(header, value)
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		if a.Header.Get("Content-Type") == "text/event-stream" {
+			return a.StatusCode, "", a.Header
+		}
+		b, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.StatusCode, string(b), a.Header
+	}
+	for _, path := range []string{"/", "/style.css", "/serve.js"} {
+		if code, body, _ := ask(path, "", ""); code != http.StatusOK || strings.Contains(body, "codec=sign") {
+			t.Errorf("%s without the token: %d", path, code)
+		}
+	}
+	for _, path := range []string{"/api/runs", "/api/runs/" + key, "/api/figures?run=" + key, "/api/events", "/report", "/metrics"} {
+		for header, value := range map[string]string{"": "", "X-Gradlab-Token": "guess", "Authorization": "Bearer guess"} {
+			if code, body, _ := ask(path, header, value); code != http.StatusForbidden || strings.Contains(body, key) {
+				t.Errorf("%s with %s %q: %d", path, header, value, code)
+			}
+		}
+		also := "?"
+		if strings.Contains(path, "?") {
+			also = "&"
+		}
+		for query, header := range map[string][2]string{"": {"Authorization", "Bearer secret"}, also + "token=secret": {}} {
+			if code, _, _ := ask(path+query, header[0], header[1]); code != http.StatusOK {
+				t.Errorf("%s%s with %s: %d", path, query, header, code)
+			}
+		}
+	}
+	if _, _, h := ask("/report?token=secret", "", ""); !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("the report's policy is %q", h.Get("Content-Security-Policy"))
 	}
 }
 
@@ -221,7 +279,7 @@ func TestLiveRun(t *testing.T) {
 	defer cancel()
 	go w.Run(ctx, 20*time.Millisecond)
 
-	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/api/events", nil)
+	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/api/events?token=secret", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

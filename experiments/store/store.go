@@ -26,6 +26,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -107,7 +108,7 @@ func Open(path string) (*Run, error) {
 // readConfig reads config.yaml and names the configuration by its hash.
 func (r *Run) readConfig() error {
 	path := filepath.Join(r.Folder, "config.yaml")
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, regular.Any)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (r *Run) Metrics() (Curve, error) {
 // to go on: a torn last line is left for the next time. An offset beyond the
 // end, as after a resume that cut the file, reads from the start again.
 func (r *Run) Follow(offset int64) (c Curve, next int64, err error) {
-	b, err := os.ReadFile(filepath.Join(r.Folder, "metrics.jsonl"))
+	b, err := regular.ReadFile(filepath.Join(r.Folder, "metrics.jsonl"), regular.Any)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, 0, nil
 	}
@@ -245,7 +246,7 @@ func (r *Run) Seconds() float64 {
 }
 
 func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, regular.Any)
 	if err != nil {
 		return err
 	}

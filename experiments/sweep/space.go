@@ -29,6 +29,9 @@ type Space struct {
 	Repeats int      // seeds 1 … Repeats; 0: what the recipe or a dimension says
 }
 
+// maxJobs bounds the jobs of a sweep: each is resolved, and told, before the first begins.
+const maxJobs = 100_000
+
 // Job is one run of a sweep.
 type Job struct {
 	config.Run
@@ -55,6 +58,12 @@ func (s Space) Jobs() ([]Job, error) {
 	tuples, dims, err := s.zip(dims)
 	if err != nil {
 		return nil, err
+	}
+	n := len(tuples)
+	for _, d := range dims {
+		if n *= len(d.values); n > maxJobs {
+			return nil, fmt.Errorf("the dimensions and repeats make more than %d jobs, as many as a sweep has at most; leave out values", maxJobs)
+		}
 	}
 	var jobs []Job
 	var errs []error
@@ -133,6 +142,9 @@ func (s Space) dimensions() ([]dimension, error) {
 			continue
 		}
 		out = append(out, dimension{key, values})
+	}
+	if s.Repeats > maxJobs {
+		return nil, fmt.Errorf("--repeats %d: a sweep has at most %d jobs", s.Repeats, maxJobs)
 	}
 	if s.Repeats > 0 {
 		if slices.ContainsFunc(out, func(d dimension) bool { return d.key == "seed" }) {

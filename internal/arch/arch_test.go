@@ -23,6 +23,7 @@ internal/registry       :
 internal/safetensors    :
 internal/par            :
 internal/patience       :
+internal/regular        :
 internal/jpeg           :
 internal/pool           :                                  | golang.org/x/sys
 internal/f32            : internal/par                     | golang.org/x/sys
@@ -63,13 +64,13 @@ experiments/figure      :                                  | gonum.org/v1/plot g
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
-experiments/hardware    : sgd/profile internal/registry    | go.yaml.in/yaml
-experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness    | github.com/spf13/viper go.yaml.in/yaml
-experiments             : comm comm/grpcnet comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
-experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train
+experiments/hardware    : sgd/profile internal/registry internal/regular    | go.yaml.in/yaml
+experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
+experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular    | github.com/spf13/viper go.yaml.in/yaml
+experiments             : comm comm/grpcnet comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
+experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train internal/regular
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
-experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats internal/registry sgd/train    | github.com/klauspost/compress
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats internal/registry sgd/train internal/regular    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store internal/registry internal/rng sgd/data sgd/train
 experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/config experiments/hardware experiments/progress experiments/stats experiments/store internal/registry sgd/profile sgd/train sgd/train/timing staleness
 experiments/reproduce   : *                                | *
