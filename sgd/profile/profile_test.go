@@ -30,6 +30,9 @@ var published = map[string]struct {
 	"googlenet":      {116, 6999577, 1.58, []float64{4.10, 2.65, 1.84}, 68},
 	"cifar10_full":   {8, 89578, 12.3e-3, []float64{0.20, 0.10}, 6},
 	"airbench94":     {14, 1971352, 0.118, []float64{2.36, 2.36, 2.36, 0.59}, 9}, // published is 0.36 PFLOP a training, 0.121 with all samples and without evaluation
+	"lenet":          {10, 61706, 0.41652e-3, []float64{0.19}, 9},                // LeCun et al. 1998, with full connections
+	"bert_large":     {391, 335141888, 39.46, []float64{125.02, 16.78}, 244},     // Devlin et al. 2019; 128 tokens
+	"gpt2":           {148, 124439808, 145.82, []float64{154.39, 9.44}, 98},      // Radford et al. 2019; 1024 tokens
 	"mnistcnn":       {8, 3274634, 27.8e-3 / 2, []float64{12.85}, 6},
 }
 
