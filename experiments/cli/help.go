@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -149,6 +150,12 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	case "studies":
 		e.helpDoc(en)
 		fmt.Fprintf(e.out, "\n  gradlab reproduce %s\n", en.Name)
+		if s, ok := reproduce.Studies.Proto(en.Name); ok {
+			fmt.Fprintln(e.out, "\nMechanisms, each to be noticed when it is missing:")
+			for _, m := range s.Mechanisms() {
+				fmt.Fprintf(e.out, "  --without '%s': %s\n", m.Name, m.Doc)
+			}
+		}
 		return
 	}
 	e.helpDoc(en)

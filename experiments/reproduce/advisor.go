@@ -43,6 +43,14 @@ var advisorSpeeds = map[string]coding.Stated{
 // Group implements Study.
 func (Advisor) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (Advisor) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "bandwidth", Doc: "predictions see a network a thousand times as wide", Slow: true},
+		{Name: "codec time", Doc: "predictions take codecs for free", Slow: true},
+	}
+}
+
 // Run implements Study.
 func (Advisor) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{
@@ -74,7 +82,7 @@ func (Advisor) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		q.Codecs = []string{"raw", "bf16", "qsgd(bits=4)", "feedback(topk(keep=0.01,index=raw32))", "feedback(randomk(keep=0.01))", "feedback(powersgd(rank=4))"}
 		q.Topologies = slices.DeleteFunc(q.Topologies, func(t string) bool { return t == "doubling" || t == "tree" })
 		q.Buckets = []int{0, 4 << 20, 25 << 20}
-		options, err := q.Options(ctx)
+		options, err := lab.predicted(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +116,24 @@ func (Advisor) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r.Notes = append(r.Notes, fmt.Sprintf("errors of predictions: median %+.1f %%, from %+.1f %% to %+.1f %%", 100*s.Median, 100*s.Min, 100*s.Max))
 	r.Tables = append(r.Tables, table)
 	return r, nil
+}
+
+// predicted are the options as they are predicted, of the cluster as it is seen, and
+// made for the cluster as it is.
+func (l *Lab) predicted(ctx context.Context, q *advise.Question) ([]*advise.Option, error) {
+	is := q.Base
+	if l.lacks("bandwidth") {
+		q.Base.NetworkBandwidth *= 1000
+	}
+	if l.lacks("codec time") {
+		q.Base.DeviceCodec = "free"
+	}
+	options, err := q.Options(ctx)
+	q.Base = is
+	for _, o := range options {
+		o.Config.NetworkBandwidth, o.Config.DeviceCodec = is.NetworkBandwidth, is.DeviceCodec
+	}
+	return options, err
 }
 
 // sampled are the first options and others at equal distances behind them.

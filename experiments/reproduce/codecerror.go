@@ -55,6 +55,15 @@ var lloydMax = []float64{0, 1 - 2/math.Pi, 0.1175, 0.03454, 0.009497}
 // Group implements Study.
 func (CodecError) Group() Group { return Codecs }
 
+// Mechanisms implements Study.
+func (CodecError) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "rotation", Doc: "uniform levels, unrotated, in place of eden's", Off: swap("codec", `^eden\((bits=)?(\d).*`, "uniform(bits=$2)")},
+		{Name: "choice of the largest", Doc: "random entries in place of the largest", Off: swap("codec", `^topk\((keep=[^,)]*).*`, "randomk($1)")},
+		{Name: "random choice", Doc: "the first k entries of the largest in place of random ones", Off: swap("codec", `^randomk\(`, "topk(")},
+	}
+}
+
 // Run implements Study.
 func (s CodecError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	d, vectors := s.Elements, 4
@@ -94,7 +103,7 @@ func (s CodecError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			if err := ctx.Err(); err != nil {
 				return compresstest.Errors{}, err
 			}
-			f, err := compress.Parse(spec)
+			f, err := compress.Parse(lab.spec("codec", spec))
 			if err != nil {
 				return compresstest.Errors{}, err
 			}

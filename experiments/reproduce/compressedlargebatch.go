@@ -22,6 +22,13 @@ var _ = Studies.Add("compressed-large-batch", "DGC, top-k, 1 bit, PowerSGD, EDEN
 // Group implements Study.
 func (CompressedLargeBatch) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (CompressedLargeBatch) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "compression", Doc: "raw gradients under every name", Off: swap("codec", `^.*$`, "raw"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s CompressedLargeBatch) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()
@@ -60,6 +67,11 @@ func (s CompressedLargeBatch) Run(ctx context.Context, lab *Lab) (*Report, error
 		sent.Rows = append(sent.Rows, []string{x.name, fmt.Sprintf("%.2f", 100*x.of(up).Mean/sides[0].of(up).Mean)})
 	}
 	r.Tables = append(r.Tables, sent)
+	// A ring sends each worker 2·(P−1)/P·4N bytes, a gather (P−1)·N/8 of one bit a value.
+	workers := float64(s.Batch) / 32
+	for _, i := range []int{3, 5} {
+		r.within(Claim, sides[i].name+", gathered: bytes of a raw ring's, P/64", "%", 100*workers/64, 100*sides[i].of(up).Mean/sides[0].of(up).Mean, 0.1)
+	}
 	for _, i := range []int{1, 3, 4} { // those that the source speaks of
 		r.noWorse(Hypothesis, sides[i], sides[0])
 	}

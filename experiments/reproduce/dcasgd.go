@@ -3,6 +3,7 @@ package reproduce
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
@@ -17,6 +18,13 @@ var _ = Studies.Add("dc-asgd", "delay compensation against asynchronous and sync
 // Group implements Study.
 func (DCASGD) Group() Group { return Asynchrony }
 
+// Mechanisms implements Study.
+func (DCASGD) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "compensation", Doc: "late gradients are applied as they are", Off: swap("corrector", `^dcasgd.*`, "none"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	seeds, size := 5, []string{"epochs=6"}
@@ -30,6 +38,7 @@ func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			"mlp(hidden=[64]), 16 samples a worker, plain SGD as in the paper; rate 0.05 falling along a cosine, the same for all",
 			"λ = 0.04 for -c, 2 for -a with μ = 0.95, as in the paper",
 			"time model: lognormal jitter of 20 %, a network that takes no time; test set of 10,000",
+			"what the compensation is for is judged by itself: on a path of plain SGD (mlp(hidden=[32]) on digits, rate 0.05), is a compensated gradient nearer to that of today? What it is worth in accuracy is judged where staleness does harm, at 16 workers",
 		},
 	}
 	rules := []struct{ name, policy, corrector string }{
@@ -64,11 +73,23 @@ func (s DCASGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		for _, dc := range []string{"DC-ASGD-c", "DC-ASGD-a"} {
 			d := stats.Paired(got["ASGD"].bySeed(), got[dc].bySeed())
 			r.between(Claim, dc+" is no worse than ASGD to its interval or half a point: gain in accuracy"+at, "points", 0, d.Mean, -min(max(d.Half, 0.05), 0.5), 100)
+			if workers == 16 && dc == "DC-ASGD-a" {
+				r.between(Claim, dc+" is better than ASGD, beyond the interval: gain in accuracy"+at, "points", math.NaN(), d.Mean, math.Nextafter(d.Half, math.Inf(1)), math.MaxFloat64)
+				continue
+			}
 			r.between(Hypothesis, dc+" is better than ASGD: gain in accuracy"+at, "points", 0.6, d.Mean, d.Half, 100)
 		}
 		r.between(Hypothesis, "DC-ASGD-a is no worse than DC-ASGD-c: gain in accuracy"+at, "points", 0.5, got["DC-ASGD-a"].accuracy().Mean-got["DC-ASGD-c"].accuracy().Mean, 0, 100)
 	}
 	r.Tables = append(r.Tables, table)
+	for _, tau := range []int{3, 7, 15} {
+		if err := lab.nearer(ctx, r, "DC-ASGD-c", "dcasgd(lambda=0.04)", tau); err != nil {
+			return nil, err
+		}
+		if err := lab.nearer(ctx, r, "DC-ASGD-a", "dcasgd_a(lambda=2,mu=0.95)", tau); err != nil {
+			return nil, err
+		}
+	}
 	r.Notes = append(r.Notes, "λ = 1 for -c was tried as well: with 16 workers and 6 epochs of all of MNIST three of five seeds end at 4.5 % error, better than with 0.04 or 0.2 (5.1 and 5.0 %). Two end at no number at all. The compensation grows with the square of a gradient.")
 	return r, nil
 }

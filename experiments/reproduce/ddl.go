@@ -17,6 +17,15 @@ var _ = Studies.Add("ddl", "PowerAI DDL: ResNet-50 on 4 to 256 P100, reduction o
 // Group implements Study.
 func (DDL) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (DDL) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^true$`, "false"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
+		{Name: "network", Doc: "ten thousand times the bandwidth between nodes", Off: swap("network.bandwidth", `^.+$`, "10TB/s"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (DDL) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

@@ -22,6 +22,16 @@ var _ = Studies.Add("downpour", "Downpour SGD and Sandblaster L-BFGS: replicas, 
 // Group implements Study.
 func (Downpour) Group() Group { return Asynchrony }
 
+// Mechanisms implements Study.
+func (Downpour) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "Adagrad", Doc: "plain SGD at the rate of Adagrad", Off: swap("optimizer", `^adagrad.*`, "sgd"), Slow: true},
+		{Name: "rare exchanges", Doc: "a fetch and a push every step", Off: swap("mode", `(n_fetch|n_push)=\d+`, "$1=1"), Slow: true},
+		{Name: "backup copies", Doc: "no copies of portions", Off: swap("mode", `backup=1`, "backup=0"), Slow: true},
+		{Name: "deaths", Doc: "nobody dies", Off: swap("device.die", `^.+@.*$`, "none"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s Downpour) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	size := downpourSize{samples: 60_000, target: 0.95, seeds: 5, grow: 3, hidden: 64, many: 6, every: 100, iterations: 60}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/figure"
 )
 
@@ -15,8 +16,28 @@ type DuttaError struct{}
 
 var _ = Studies.Add("dutta-error-runtime", "error against time for K = 1 … 8 of 8 workers: the curves cross", DuttaError{})
 
+// duttaCurve is a rule with one K over seeds.
+type duttaCurve struct {
+	*sample
+	steps  int
+	update float64 // mean compute times between two, by theory; under K-async only about
+}
+
+// pace is how long an update took, in virtual seconds.
+func (c duttaCurve) pace() float64 {
+	return c.of(func(r *experiments.Result) float64 { return r.VirtualSeconds / float64(r.Steps) }).Mean
+}
+
 // Group implements Study.
 func (DuttaError) Group() Group { return Asynchrony }
+
+// Mechanisms implements Study.
+func (DuttaError) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "waiting", Doc: "K = 1 under every name", Off: swap("policy", `k=\d+`, "k=1"), Slow: true},
+		{Name: "random times", Doc: "every gradient takes the same time", Off: swap("device.law", `^.+$`, "constant"), Slow: true},
+	}
+}
 
 // Run implements Study.
 func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
@@ -36,12 +57,7 @@ func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	ks := []int{1, 2, 4, 8}
 	var panels []figure.Figure
 	table := figure.Table{Title: fmt.Sprintf("test loss (%d seeds)", seeds), Header: []string{"rule", "law", "K", "after 1/50 of the time", "at the end", "updates"}}
-	type curve struct {
-		*sample
-		steps  int
-		update float64 // mean compute times between two
-	}
-	runs, got := lab.plan(seeds), map[string]curve{}
+	runs, got := lab.plan(seeds), map[string]duttaCurve{}
 	name := func(rule, law string, k int) string { return fmt.Sprintf("%s %s k = %d", rule, law, k) }
 	laws, rules := []string{"exponential", "shifted_exponential(shift=0.5)"}, []string{"ksync", "kasync"}
 	for _, law := range laws {
@@ -59,7 +75,7 @@ func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 				s := runs.add(name(rule, law, k), "data=mnist", "model=logistic", "optimizer=sgd", "schedule=constant(lr=0.005)",
 					fmt.Sprintf("workers=%d", workers), "batch=1", fmt.Sprintf("policy=%s(k=%d)", rule, k), fmt.Sprintf("steps=%d", steps), fmt.Sprintf("eval_every=%d", max(1, steps/50)),
 					"device.law="+law, "network.bandwidth=10Tbps", "network.latency=0s")
-				got[name(rule, law, k)] = curve{s, steps, update}
+				got[name(rule, law, k)] = duttaCurve{s, steps, update}
 			}
 		}
 	}
@@ -67,12 +83,17 @@ func (s DuttaError) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		return nil, err
 	}
 	for _, law := range laws {
+		one := got[name("ksync", law, 1)]
+		unit := one.pace() / one.update // seconds of a mean compute time
+		for _, k := range ks[1:] {
+			x := got[name("ksync", law, k)]
+			r.within(Claim, fmt.Sprintf("ksync, %s: time of an update, K = %d over K = 1: E[X_K:P]/E[X_1:P]", law, k), "×", x.update/one.update, x.pace()/one.pace(), 0.05)
+		}
 		for _, rule := range rules {
 			fig := figure.Figure{Title: rule + ", " + law, X: figure.Axis{Label: "mean compute times", Log: true}, Y: figure.Axis{Label: "test loss", Log: true}}
 			early, late := map[int]float64{}, map[int]float64{}
 			for _, k := range ks {
 				x := got[name(rule, law, k)]
-				unit := x.first().VirtualSeconds / (float64(x.steps) * x.update)
 				line := figure.Series{Name: fmt.Sprintf("K = %d", k)}
 				n := len(x.first().Evals)
 				for i := range n {

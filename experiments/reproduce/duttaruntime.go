@@ -29,6 +29,14 @@ func harmonic(n int) (h float64) {
 // Group implements Study.
 func (DuttaRuntime) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (DuttaRuntime) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "cancelling", Doc: "gradients under way go on (K-async) where K-sync begins them anew", Off: swap("policy", `^ksync`, "kasync"), Slow: true},
+		{Name: "gradients of anybody", Doc: "K different workers, not K gradients, make an update", Off: swap("policy", `^kbatch(a?)sync`, "k${1}sync"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s DuttaRuntime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	p := s.Workers
@@ -65,7 +73,7 @@ func (s DuttaRuntime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	times := make([]float64, len(laws)*len(ks)*len(rules)) // of an update
 	err := each(ctx, len(times), func(i int) error {
 		law, k, rule := laws[i/len(rules)/len(ks)].law, ks[i/len(rules)%len(ks)], rules[i%len(rules)]
-		policy, err := staleness.Policies.MustParse(fmt.Sprintf("%s(k=%d)", rule, k)).New(p)
+		policy, err := staleness.Policies.MustParse(lab.spec("policy", fmt.Sprintf("%s(k=%d)", rule, k))).New(p)
 		if err != nil {
 			return err
 		}

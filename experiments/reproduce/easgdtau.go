@@ -18,6 +18,14 @@ var _ = Studies.Add("easgd-tau", "DOWNPOUR degrades where workers talk every 16 
 // Group implements Study.
 func (EASGDTau) Group() Group { return Asynchrony }
 
+// Mechanisms implements Study.
+func (EASGDTau) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "elastic force", Doc: "parameters are fetched and updates pushed (DOWNPOUR) every τ steps", Off: swap("mode", `^easgd\(tau=(\d+).*`, "downpour(n_fetch=$1,n_push=$1)"), Slow: true},
+		{Name: "rare exchanges", Doc: "every method talks every step", Off: both(swap("mode", `(n_fetch|n_push)=\d+`, "$1=1"), swap("mode", `tau=\d+`, "tau=1")), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (EASGDTau) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

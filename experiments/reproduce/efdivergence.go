@@ -19,6 +19,14 @@ var _ = Studies.Add("ef-divergence", "error feedback over QSGD with whole-layer 
 // Group implements Study.
 func (EFDivergence) Group() Group { return Codecs }
 
+// Mechanisms implements Study.
+func (EFDivergence) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "memory", Doc: "no feedback around any codec", Off: swap("codec", `^feedback\((.*?\))(,unchecked=true)?\)$`, "$1")},
+		{Name: "contraction", Doc: "codecs are not scaled to contractions", Off: swap("codec", `^feedback\(contraction\((.*)\)\)$`, "feedback($1,unchecked=true)")},
+	}
+}
+
 // Run implements Study.
 func (EFDivergence) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

@@ -60,6 +60,13 @@ func (Emulated) alone() {}
 // Group implements Study.
 func (Emulated) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (Emulated) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "link", Doc: "the virtual cluster has a hundred times the bandwidth", Slow: true},
+	}
+}
+
 // Run implements Study.
 func (Emulated) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const latency = 2 * time.Millisecond
@@ -238,6 +245,9 @@ func (l *Lab) virtual(ctx context.Context, all []*emulation, latency time.Durati
 		e := all[twins[i].which]
 		c := e.configs[twins[i].run]
 		c.NetworkLatency = twins[i].latency.String()
+		if l.lacks("link") {
+			c.NetworkBandwidth *= 100
+		}
 		m, err := l.measured(ctx, c)
 		if err != nil {
 			return err

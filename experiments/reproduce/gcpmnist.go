@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // GCPMNIST is asynchronous training of a CNN on MNIST with one to five workers
@@ -36,6 +38,18 @@ func (row gcpRow) keys(x []float64) []string {
 
 // Group implements Study.
 func (GCPMNIST) Group() Group { return Scaling }
+
+// Mechanisms implements Study.
+func (GCPMNIST) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "link", Doc: "a network of 10 Tb/s", Off: func(c config.Config) []string {
+			if !c.Weightless { // what is learned is asked of another network
+				return nil
+			}
+			return []string{"network.bandwidth=10Tbps"}
+		}, Slow: true},
+	}
+}
 
 // Run implements Study.
 func (GCPMNIST) Run(ctx context.Context, lab *Lab) (*Report, error) {

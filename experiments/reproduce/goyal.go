@@ -16,6 +16,14 @@ var _ = Studies.Add("goyal-time", "ImageNet in an hour: time of a step and of an
 // Group implements Study.
 func (GoyalTime) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (GoyalTime) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "overlap", Doc: "gradients leave after the backward pass", Off: swap("overlap", `^true$`, "false"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (GoyalTime) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

@@ -17,6 +17,13 @@ var _ = Studies.Add("goyal-curve", "error over the batch under linear scaling an
 // Group implements Study.
 func (GoyalCurve) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (GoyalCurve) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "linear scaling", Doc: "the rate of the small batch at every batch", Off: swap("schedule", `linear\((step\([^()]*\)),reference=\d+\)`, "$1"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s GoyalCurve) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()

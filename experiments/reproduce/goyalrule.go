@@ -16,6 +16,13 @@ var _ = Studies.Add("goyal-rule", "taking the rate to a large batch: as it is, b
 // Group implements Study.
 func (GoyalRule) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (GoyalRule) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "linear scaling", Doc: "the rate of the small batch at the large one", Off: swap("schedule", `linear\((step\([^()]*\)),reference=\d+\)`, "$1"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s GoyalRule) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()
@@ -44,6 +51,9 @@ func (s GoyalRule) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		return nil, err
 	}
 	c.tables(r, "the base rate", small)
+	if err := lab.oneForMany(ctx, r); err != nil {
+		return nil, err
+	}
 	r.noWorse(Claim, linear, small)
 	r.better(Claim, linear, none)
 	r.better(Hypothesis, linear, root)

@@ -17,6 +17,13 @@ var _ = Studies.Add("goyal-warmup", "beginning with a large rate: at once, after
 // Group implements Study.
 func (GoyalWarmup) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (GoyalWarmup) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "warm-up", Doc: "the large rate at once", Off: swap("schedule", `^warmup\((.*),epochs=[^()]*\)$`, "$1"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s GoyalWarmup) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()

@@ -16,6 +16,13 @@ var _ = Studies.Add("lars-range", "LARS and Nesterov momentum over batches, both
 // Group implements Study.
 func (LARSRange) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (LARSRange) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "trust ratio", Doc: "momentum in place of LARS", Off: swap("optimizer", `^lars\(.*`, "momentum"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (LARSRange) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()
@@ -47,6 +54,9 @@ func (LARSRange) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		return nil, err
 	}
 	c.tables(r, "rate and momentum of Nesterov; trust × rate, and trust, of LARS", nesterov[0])
+	if err := lab.scaleFree(r); err != nil {
+		return nil, err
+	}
 	for i := range batches {
 		r.noWorse(Claim, nesterov[i], lars[i])
 		r.better(Hypothesis, lars[i], nesterov[i])

@@ -21,6 +21,14 @@ var _ = Studies.Add("local-sgd", "local steps H and the outer rule: bytes, accur
 // Group implements Study.
 func (LocalSGD) Group() Group { return Asynchrony }
 
+// Mechanisms implements Study.
+func (LocalSGD) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "local steps", Doc: "workers average after every step", Off: swap("mode", `^localsgd\(h=\d+`, "localsgd(h=1"), Slow: true},
+		{Name: "outer momentum", Doc: "the mean is taken as it is", Off: swap("outer", `^(nesterov|momentum).*`, "sgd"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (LocalSGD) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

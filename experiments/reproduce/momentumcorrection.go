@@ -16,6 +16,13 @@ var _ = Studies.Add("momentum-correction", "a velocity that absorbs the rate, wi
 // Group implements Study.
 func (MomentumCorrection) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (MomentumCorrection) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "correction", Doc: "the rate stays outside the velocity under every name", Off: swap("optimizer", `inside=true`, "inside=false"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s MomentumCorrection) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()
@@ -40,6 +47,9 @@ func (s MomentumCorrection) Run(ctx context.Context, lab *Lab) (*Report, error) 
 		return nil, err
 	}
 	c.tables(r, "the base rate, for a batch of "+fmt.Sprint(m.small), corrected)
+	if err := lab.afterFall(r); err != nil {
+		return nil, err
+	}
 	r.better(Hypothesis, corrected, same)
 	r.better(Hypothesis, corrected, without)
 	return r, nil

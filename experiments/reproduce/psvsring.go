@@ -18,8 +18,16 @@ var _ = Studies.Add("ps-vs-ring", "bytes and time of a parameter server and of a
 // Group implements Study.
 func (PSvsRing) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (PSvsRing) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "sums on the way", Doc: "everybody is sent every gradient", Off: swap("mode", `^reduce$`, "gather")},
+		{Name: "latency", Doc: "messages arrive at once", Off: swap("network.latency", `^.+$`, "0s")},
+	}
+}
+
 // Run implements Study.
-func (PSvsRing) Run(ctx context.Context, lab *Lab) (*Report, error) {
+func (s PSvsRing) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const (
 		bandwidth = 1.25e9 // bytes a second
 		latency   = 20e-6
@@ -76,5 +84,35 @@ func (PSvsRing) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			fmt.Sprintf("%.3f", 1e3*ts), fmt.Sprintf("%.3f", 1e3*tr)})
 	}
 	r.Tables = append(r.Tables, table)
-	return r, nil
+	return r, s.latency(ctx, r, lab)
+}
+
+// latency is a step with few bytes, which waits for messages alone.
+func (PSvsRing) latency(ctx context.Context, r *Report, lab *Lab) error {
+	const steps, latency = 4, 20e-6
+	for _, p := range []int{2, 8} {
+		bytes := 2 * 4 * 110 * float64(p-1) // at the server, and P times what a process of the ring has
+		for _, way := range []struct {
+			name  string
+			waits float64 // latencies
+			bytes float64
+			keys  []string
+		}{
+			{"server: there and back", 2, bytes, []string{fmt.Sprintf("workers=%d", p-1), "mode=server", "policy=bsp", "servers=1"}},
+			{"ring: 2(P−1) rounds", 2 * float64(p-1), bytes / float64(p), []string{fmt.Sprintf("workers=%d", p), "mode=reduce", "topology=ring"}},
+		} {
+			var at [2]float64
+			for i, n := range []int{steps, 2 * steps} {
+				res, err := lab.run(ctx, fmt.Sprintf("few bytes,%s,P=%d,steps=%d", way.name, p, n), append([]string{
+					"model=logistic", "data=synthetic(dim=10,n=64,test=10)", "codec=raw", "batch=1", "optimizer=sgd", "schedule=constant(lr=0.1)", "net=sim",
+					"device.flops=1e18", "device.jitter=0", "network.bandwidth=1.25GB/s", "network.latency=20us", fmt.Sprintf("steps=%d", n)}, way.keys...)...)
+				if err != nil {
+					return err
+				}
+				at[i] = res.VirtualSeconds
+			}
+			r.within(Claim, fmt.Sprintf("110 parameters, P = %d, %s of %g µs: time", p, way.name, 1e6*latency), "µs", 1e6*(way.waits*latency+way.bytes/1.25e9), 1e6*(at[1]-at[0])/steps, 0.02)
+		}
+	}
+	return nil
 }

@@ -19,6 +19,9 @@ import (
 type Study interface {
 	// Group is the subject that the study belongs to.
 	Group() Group
+	// Mechanisms are what the study is about, at least one: without any of them a
+	// judged point that held must be missed, or it proved nothing.
+	Mechanisms() []Mechanism
 	// Run fails only if it cannot be carried out; a claim that does not hold is
 	// a Point that is not OK.
 	Run(ctx context.Context, lab *Lab) (*Report, error)
@@ -33,9 +36,13 @@ type Lab struct {
 	Out   string // folder for figures and runs
 	Runs  experiments.Options
 	Logf  func(format string, args ...any) // hears how it goes; may be nil
+	// Without names a mechanism of the study that is taken out; "" is none.
+	Without string
 
-	memory *memory       // of what was measured, where studies share it
-	slots  chan struct{} // cores, where studies share them
+	removed *removal
+	flights flights
+	memory  *memory       // of what was measured, where studies share it
+	slots   chan struct{} // cores, where studies share them
 }
 
 func (l *Lab) logf(format string, args ...any) {
@@ -102,7 +109,8 @@ type Report struct {
 	Title   string         `json:"title"`
 	Source  string         `json:"source"` // of what is published
 	Quick   bool           `json:"quick"`
-	Stated  []string       `json:"stated,omitempty"` // parameters, and where they are from
+	Without string         `json:"without,omitempty"` // the mechanism that was taken out
+	Stated  []string       `json:"stated,omitempty"`  // parameters, and where they are from
 	Points  []Point        `json:"points"`
 	Tables  []figure.Table `json:"tables,omitempty"`  // figures beside the points
 	Figures []string       `json:"figures,omitempty"` // files
@@ -118,6 +126,19 @@ func (r *Report) Failed() (n int) {
 		}
 	}
 	return n
+}
+
+// NotBorneOut are the hypotheses of the source that do not hold here, and how many
+// there are.
+func (r *Report) NotBorneOut() (names []string, of int) {
+	for _, p := range r.Points {
+		if p.Kind == Hypothesis {
+			if of++; !p.OK {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names, of
 }
 
 // within adds a point that is right up to a relative error.
@@ -157,6 +178,9 @@ func Run(ctx context.Context, name string, lab *Lab) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := lab.without(s); err != nil {
+		return nil, fmt.Errorf("study %s: %w", name, err)
+	}
 	if lab.memory == nil {
 		lab.memory = &memory{dir: lab.Out}
 	}
@@ -167,6 +191,9 @@ func Run(ctx context.Context, name string, lab *Lab) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("study %s: %w", name, err)
 	}
-	r.Study, r.Quick = name, lab.Quick
+	if lab.removed != nil && !lab.removed.took {
+		return nil, fmt.Errorf("study %s: mechanism %q is in none of its runs, so that nothing was taken out", name, lab.Without)
+	}
+	r.Study, r.Quick, r.Without = name, lab.Quick, lab.Without
 	return r, nil
 }

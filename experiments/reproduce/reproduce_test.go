@@ -5,43 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/gradlab/gradlab/experiments"
 )
-
-// TestStudies carries out what takes seconds; the others are for people.
-func TestStudies(t *testing.T) {
-	for _, name := range []string{"codec-error", "ps-vs-ring", "grace-bytes"} {
-		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name != "codec-error" {
-				t.Skip("takes seconds")
-			}
-			dir := t.TempDir()
-			r, err := Run(context.Background(), name, &Lab{Quick: true, Out: dir, Runs: experiments.Options{Recipe: name, Out: dir}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var text bytes.Buffer
-			if err := r.Write(&text, "box"); err != nil {
-				t.Fatal(err)
-			}
-			if r.Failed() > 0 || len(r.Points) == 0 {
-				t.Errorf("%d of %d points do not hold:\n%s", r.Failed(), len(r.Points), &text)
-			}
-			for _, f := range r.Figures {
-				if s, err := os.Stat(f); err != nil || s.Size() == 0 {
-					t.Errorf("figure %s: %v", f, err)
-				}
-			}
-			if _, err := json.Marshal(r); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
 
 func TestVerdicts(t *testing.T) {
 	r := &Report{Title: "t", Source: "s"}

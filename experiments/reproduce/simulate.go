@@ -36,7 +36,7 @@ type rate struct{ mean, spread float64 }
 // seed. What was measured before by the same program into the same folder is not
 // measured again.
 func (l *Lab) simulate(ctx context.Context, p protocol, keys ...string) (rate, error) {
-	c, err := weightless(p.warm+p.steps, keys...)
+	c, err := l.weightless(p.warm+p.steps, keys...)
 	if err != nil {
 		return rate{}, err
 	}
@@ -82,16 +82,28 @@ func (l *Lab) measured(ctx context.Context, c config.Config) (*ask.Measured, err
 }
 
 // weightless is the configuration of a run without weights that has these keys.
-func weightless(steps int, keys ...string) (config.Config, error) {
+func (l *Lab) weightless(steps int, keys ...string) (config.Config, error) {
 	c := config.Default()
 	base := []string{"weightless=true", "net=sim", "mode=reduce", "device.codec=free", fmt.Sprintf("steps=%d", steps), "epochs=0"}
-	for _, kv := range append(base, keys...) {
-		k, v, _ := strings.Cut(kv, "=")
-		if err := c.Set(k, v); err != nil {
-			return c, err
+	return c, l.set(&c, append(base, keys...))
+}
+
+// set sets keys of a configuration, each "key=value", and takes out what is to be
+// done without.
+func (l *Lab) set(c *config.Config, keys []string) error {
+	assign := func(keys []string) error {
+		for _, kv := range keys {
+			k, v, _ := strings.Cut(kv, "=")
+			if err := c.Set(k, v); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	return c, nil
+	if err := assign(keys); err != nil {
+		return err
+	}
+	return assign(l.off(*c))
 }
 
 // each calls do for n−1 … 0, as many at once as there are cores, and returns the

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
 )
@@ -19,6 +21,24 @@ var _ = Studies.Add("slow-node", "one worker 10 and 100 times slower: who stalls
 
 // Group implements Study.
 func (SlowNode) Group() Group { return Asynchrony }
+
+// Mechanisms implements Study.
+func (SlowNode) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "a slow worker", Doc: "all workers are equal", Off: swap("device.slow", `^1x.*$`, "none"), Slow: true},
+		{Name: "not waiting", Doc: "asynchronous methods wait: D-PSGD, SGP, synchronous EASGD", Off: notWaiting, Slow: true},
+	}
+}
+
+// notWaiting puts methods that wait for their peers, or for all, in the place of
+// those that do not.
+func notWaiting(c config.Config) []string {
+	wait := both(swap("mode", `^adpsgd.*`, "dpsgd"), swap("mode", `^agp.*`, "sgp"))
+	if strings.HasPrefix(c.Mode, "easgd") {
+		wait = swap("policy", `^asp$`, "bsp")
+	}
+	return wait(c)
+}
 
 // Run implements Study.
 func (SlowNode) Run(ctx context.Context, lab *Lab) (*Report, error) {

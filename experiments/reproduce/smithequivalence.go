@@ -19,6 +19,13 @@ var _ = Studies.Add("smith-equivalence", "a batch that grows where the rate woul
 // Group implements Study.
 func (SmithEquivalence) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (SmithEquivalence) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "growth", Doc: "the batch stays as it is", Off: swap("batch_schedule", `^growth.*`, "fixed"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s SmithEquivalence) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()

@@ -22,6 +22,14 @@ var _ = Studies.Add("softsync", "n-softsync of 30 learners: staleness, and learn
 // Group implements Study.
 func (Softsync) Group() Group { return Asynchrony }
 
+// Mechanisms implements Study.
+func (Softsync) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "groups", Doc: "softsync(n=1) under every name", Off: swap("policy", `^softsync\(n=\d+\)`, "softsync(n=1)"), Slow: true},
+		{Name: "division by staleness", Doc: "α0 under every name", Off: swap("corrector", `^alpha_tau`, "none"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s Softsync) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{
@@ -60,7 +68,7 @@ func (s Softsync) staleness(ctx context.Context, r *Report, lab *Lab) error {
 	ns := []int{1, 15, 30}
 	hists := make([][]int, len(laws)*len(ns)) // how often each τ was seen
 	err := each(ctx, len(hists), func(i int) error {
-		p, err := staleness.Softsync{N: ns[i%len(ns)]}.New(workers)
+		p, err := staleness.Policies.MustParse(lab.spec("policy", fmt.Sprintf("softsync(n=%d)", ns[i%len(ns)]))).New(workers)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,14 @@ var _ = Studies.Add("ssp", "the slack of stale synchronous parallel, with stragg
 // Group implements Study.
 func (SSP) Group() Group { return Asynchrony }
 
+// Mechanisms implements Study.
+func (SSP) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "stragglers", Doc: "every gradient takes the same time", Off: swap("device.law", `^pareto.*`, "constant"), Slow: true},
+		{Name: "slack", Doc: "slack 0 under every name", Off: both(swap("policy", `slack=\d+`, "slack=0"), swap("policy", `^asp$`, "ssp(slack=0)")), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (s SSP) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	const target = 0.93

@@ -23,7 +23,7 @@ func (TFPS) pattern(ctx context.Context, l *Lab, r *Report) error {
 		if p.replicated || p.gpus < 8 || p.gpus == 16 || p.gpus == 64 {
 			continue
 		}
-		c, err := weightless(steps, s.keys(p)...)
+		c, err := l.weightless(steps, s.keys(p)...)
 		if err != nil {
 			return err
 		}

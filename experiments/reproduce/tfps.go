@@ -121,6 +121,16 @@ func (s tfSystem) reads(p tfPoint) bool {
 // Group implements Study.
 func (TFPS) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (TFPS) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "bandwidth", Doc: "ten thousand times the bandwidth", Off: swap("network.bandwidth", `^.+$`, "10TB/s"), Slow: true},
+		{Name: "jitter", Doc: "all devices take the same time", Off: swap("device.jitter", `^.+$`, "0"), Slow: true},
+		{Name: "readers", Doc: "data are read in no time", Off: swap("device.input", `^.+$`, "0"), Slow: true},
+		{Name: "placement", Doc: "whole tensors are cut so that all servers hold the same", Off: swap("placement", `^(greedy|round_robin)$`, "balanced"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (study TFPS) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r := &Report{

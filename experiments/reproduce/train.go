@@ -21,6 +21,12 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 	if err != nil {
 		return nil, err
 	}
+	if less := l.off(runs[0].Config); less != nil {
+		keys = append(slices.Clip(keys), less...)
+		if runs, err = recipe.Runs(keys, false); err != nil {
+			return nil, err
+		}
+	}
 	c := runs[0].Config
 	if c.Net == "sim" && !slices.ContainsFunc(keys, func(kv string) bool { return strings.HasPrefix(kv, "device.codec=") }) {
 		c.DeviceCodec = "free"
@@ -32,7 +38,7 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 		return nil, err
 	}
 	defer release()
-	r, err := experiments.Execute(ctx, config.Run{Name: name, Config: c}, opt)
+	r, err := l.flights.once(ctx, config.Run{Name: name, Config: c}, opt)
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", name, err)
 	}

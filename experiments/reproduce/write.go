@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
@@ -21,7 +22,10 @@ func (r *Report) Write(w io.Writer, style string) error {
 		}
 		fmt.Fprintf(w, plain, args...)
 	}
-	say("%s: %s\n", "## %s: %s\n\n", r.Study, r.Title)
+	say("%s: %s\n", "## %s: %s\n\n", r.Study, r.heading())
+	if missed, of := r.NotBorneOut(); len(missed) > 0 {
+		say("not borne out, %d of %d: %s\n", "Not borne out, %d of %d: %s.\n\n", len(missed), of, strings.Join(missed, "; "))
+	}
 	say("source: %s\n", "Source: %s.\n\n", r.Source)
 	for _, s := range r.Stated {
 		say("stated: %s\n", "- %s\n", s)
@@ -51,6 +55,19 @@ func (r *Report) Write(w io.Writer, style string) error {
 		fmt.Fprintln(w, "wrote", f)
 	}
 	return nil
+}
+
+// heading is the first line: the title, what was taken out, and how much of what the
+// source found is not found here.
+func (r *Report) heading() string {
+	out := r.Title
+	if r.Without != "" {
+		out += ", WITHOUT " + r.Without
+	}
+	if missed, of := r.NotBorneOut(); len(missed) > 0 {
+		out += fmt.Sprintf(" (%d of %d hypotheses of the source are not borne out)", len(missed), of)
+	}
+	return out
 }
 
 // Summary prints a line a study: how many points are judged, and how many of them
@@ -135,4 +152,30 @@ func (p Point) allowed() string {
 		return fmt.Sprintf("± %.3g %%", 100*high)
 	}
 	return fmt.Sprintf("%.4g to %.4g", p.Least, p.Most)
+}
+
+// WriteTrials prints a line for each mechanism: whether the study turned red without
+// it, and by which points.
+func WriteTrials(w io.Writer, style string, trials []Trial) error {
+	t := figure.Table{Header: []string{"study", "without", "verdict", "points that turned", "first of them"}, Right: []bool{false, false, false, true, false}}
+	green := 0
+	for _, x := range trials {
+		verdict, count, first := "red", fmt.Sprintf("%d of %d", len(x.Turned), x.Judged), ""
+		switch {
+		case x.Why != "":
+			verdict, count, first = "NOT TRIED", "", x.Why
+			green++
+		case !x.Red():
+			verdict = "GREEN"
+			green++
+		default:
+			first = x.Turned[0]
+		}
+		t.Rows = append(t.Rows, []string{x.Study, x.Mechanism + ": " + x.Doc, verdict, count, first})
+	}
+	if err := t.Write(w, style, 0); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d mechanisms taken out, %d not noticed\n", len(trials), green)
+	return err
 }

@@ -14,6 +14,13 @@ var _ = Studies.Add("zero-gamma", "residual blocks that begin as the identity: t
 // Group implements Study.
 func (ZeroGamma) Group() Group { return LargeBatch }
 
+// Mechanisms implements Study.
+func (ZeroGamma) Mechanisms() []Mechanism {
+	return []Mechanism{
+		{Name: "zero γ", Doc: "the last scale of each block begins at 1", Off: swap("model", `zero_gamma=true`, "zero_gamma=false"), Slow: true},
+	}
+}
+
 // Run implements Study.
 func (ZeroGamma) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()
@@ -49,6 +56,9 @@ func (ZeroGamma) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		return nil, err
 	}
 	c.tables(r, "the rate", one[0])
+	if err := lab.identity(ctx, r); err != nil {
+		return nil, err
+	}
 	for i := range batches {
 		r.better(Hypothesis, zero[i], one[i])
 	}
