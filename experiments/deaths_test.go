@@ -1,24 +1,55 @@
 package experiments
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
 
-// Asynchronous runs, and those of mode sandblaster, go on without the dead, say
-// so, and account for what they had sent.
-func TestWorkersDie(t *testing.T) {
+// Asynchronous runs, with servers or without, and those of mode sandblaster, go on
+// without the dead, say so, and account for what they had sent.
+func TestF2WorkersDie(t *testing.T) {
 	keys := []string{"data=digits", "model=logistic", "workers=6", "epochs=0", "batch=8", "servers=2", "device.flops=1M", "network.latency=100us"}
 	for _, more := range [][]string{
 		{"mode=downpour(n_push=2)", "policy=asp", "steps=150"}, {"policy=asp", "overlap=true", "steps=200"}, {"policy=ssp(slack=2)", "steps=200"}, {"mode=sandblaster", "steps=12"},
+		{"mode=adpsgd", "graph=ring", "steps=600"}, {"mode=adpsgd", "graph=pairs", "steps=600"}, {"mode=adpsgd", "graph=complete", "steps=600"},
+		{"mode=agp", "graph=one_peer", "steps=600"}, {"mode=agp", "graph=exponential", "steps=600"}, {"mode=agp", "graph=ring", "steps=600"},
 	} {
 		set := append(append([]string{}, keys...), more...)
 		whole := mustExecute(t, set...)
 		at := time.Duration(whole.VirtualSeconds * 0.4e9)
 		r := mustExecute(t, append(set, "device.die=2@"+at.String()+"+1@"+(at+at/2).String())...)
 		l := r.Ledger
+		if r.Accuracy < 0.5 { // of those that are left, who learn on
+			t.Errorf("%v: accuracy %.3f, and %.3f where nobody died", more, r.Accuracy, whole.Accuracy)
+		}
+		if again := mustExecute(t, append(set, "device.die=2@"+at.String()+"+1@"+(at+at/2).String())...); again.ParamsSHA256 != r.ParamsSHA256 || again.VirtualSeconds != r.VirtualSeconds {
+			t.Errorf("%v: the same deaths give another run", more)
+		}
 		if !r.Degraded || len(r.Lost) != 3 || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 || r.Steps != whole.Steps {
 			t.Errorf("%v: degraded %v, lost %q, %d steps, ledger %+v", more, r.Degraded, r.Lost, r.Steps, l)
+		}
+	}
+}
+
+// A run of which a worker has died is stopped at a mark, and goes on from it to its end,
+// where there are servers and where workers gossip.
+func TestF2DeathsOverAStop(t *testing.T) {
+	keys := []string{"data=digits", "model=logistic", "workers=5", "epochs=0", "batch=8", "device.flops=1M", "network.latency=100us", "checkpoint_every=10"}
+	for _, more := range [][]string{{"mode=server", "policy=asp", "steps=300"}, {"mode=adpsgd", "graph=ring", "steps=300"}, {"mode=agp", "graph=one_peer", "steps=300"}} {
+		set := append(append([]string{}, keys...), more...)
+		whole := mustExecute(t, set...)
+		set = append(set, "device.die=1@"+time.Duration(whole.VirtualSeconds*0.3e9).String())
+		dir := t.TempDir()
+		run := mustRuns(t, small, set...)[0]
+		opt := Options{Recipe: "test", Out: dir, Resume: true, Stopping: stopAfter(180)}
+		if r, err := Execute(t.Context(), run, opt); !errors.Is(err, ErrStopped) || len(r.Lost) != 1 || r.Steps == 0 {
+			t.Fatalf("%v: %+v, %v", more, r, err)
+		}
+		opt.Stopping = nil
+		r, err := Execute(t.Context(), run, opt)
+		if err != nil || r.Steps != whole.Steps || len(r.Lost) != 1 || !r.Degraded || r.Accuracy < 0.5 {
+			t.Errorf("%v: %+v, %v", more, r, err)
 		}
 	}
 }

@@ -22,6 +22,27 @@ type Mix struct {
 	Out, In []Edge
 }
 
+// Without is the round of a rank whose neighbours that are lost neither send nor hear:
+// it keeps the share that would have gone to each. Columns sum to 1 as before, over the
+// ranks that are left, and on symmetric graphs rows do.
+func (m Mix) Without(lost func(rank int) bool) Mix {
+	left := func(edges []Edge) (out []Edge) {
+		for _, e := range edges {
+			if !lost(e.Rank) {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	w := Mix{m.Self, left(m.Out), left(m.In)}
+	for _, e := range m.Out {
+		if lost(e.Rank) {
+			w.Self += e.Weight
+		}
+	}
+	return w
+}
+
 // Graph says who talks to whom in gossip. The mixing matrix of a round, W with
 // W[i][j] the weight of j's value at i, has columns that sum to 1, so that
 // gossip keeps the sum of all values; the product over Period rounds has a

@@ -67,6 +67,54 @@ func TestGraphs(t *testing.T) {
 	})
 }
 
+// Whoever of the ranks dies, columns still sum to 1 over those that are left, and on
+// symmetric graphs rows do: both ends of an edge keep what would have crossed it.
+func TestGraphsWithoutTheDead(t *testing.T) {
+	eachGraph(t, func(t *testing.T, g collective.Graph) {
+		for size := 1; size <= 7; size++ {
+			for deaths := range 1 << size {
+				lost := func(rank int) bool { return deaths>>rank&1 != 0 }
+				for step := range g.Period(size) {
+					rows, columns := make([]float64, size), make([]float64, size)
+					heard := map[[2]int]float64{}
+					for r := range size {
+						if lost(r) {
+							continue
+						}
+						m := g.Mix(r, size, step).Without(lost)
+						rows[r] += m.Self
+						columns[r] += m.Self
+						for _, e := range m.Out {
+							if lost(e.Rank) {
+								t.Fatalf("P %d, dead %b: rank %d sends to %d", size, deaths, r, e.Rank)
+							}
+							rows[e.Rank] += e.Weight
+							columns[r] += e.Weight
+							heard[[2]int{r, e.Rank}] += e.Weight
+						}
+						for _, e := range m.In {
+							heard[[2]int{e.Rank, r}] -= e.Weight
+						}
+					}
+					for r := range size {
+						if lost(r) {
+							continue
+						}
+						if math.Abs(columns[r]-1) > 1e-12 || g.Symmetric() && math.Abs(rows[r]-1) > 1e-12 {
+							t.Fatalf("P %d, dead %b, step %d, rank %d: column %v, row %v", size, deaths, step, r, columns[r], rows[r])
+						}
+					}
+					for e, w := range heard {
+						if w != 0 {
+							t.Fatalf("P %d, dead %b, step %d: the ends of edge %v do not agree", size, deaths, step, e)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
 // Gossip over a graph that is connected within its period ends at the mean, as
 // fast as its gap says or faster.
 func TestGossipEndsAtTheMean(t *testing.T) {

@@ -110,6 +110,8 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 		{"policy=ssp(slack=3)"},
 		{"mode=downpour", "policy=asp"},
 		{"mode=rudra(tree=2)", "policy=asp"},
+		{"mode=adpsgd", "graph=ring", "optimizer=sgd"},
+		{"mode=agp", "graph=one_peer", "optimizer=sgd"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			p, out := running(t, over...)
@@ -178,6 +180,7 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 		{"policy=asp", "servers=2", "down_codec=topk(keep=0.2)"},
 		{"mode=downpour", "policy=asp"},
 		{"mode=rudra(tree=2,threads=true)", "policy=asp"},
+		{"mode=adpsgd", "graph=ring", "codec=raw"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			t.Parallel()

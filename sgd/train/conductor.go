@@ -27,12 +27,13 @@ type conductor struct {
 	granted bool
 	quiet   map[int]bool
 	gone    map[int]bool // ended
+	dead    map[int]bool // of them, those that died
 }
 
 func newConductor(o *Observer) (c *conductor, err error) {
 	j := o.Job
 	t := j.traits()
-	c = &conductor{Rank: o.rank, o: o, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers), gone: map[int]bool{}}
+	c = &conductor{Rank: o.rank, o: o, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers), gone: map[int]bool{}, dead: map[int]bool{}}
 	if o.Start != nil {
 		c.made = int(o.Start.Ints[keyVersion])
 		k := loading(o.Start)
@@ -54,6 +55,20 @@ func (c *conductor) take(ctx context.Context, hd comm.Header) error {
 		c.quiet[from] = true
 	}
 	return c.advance(ctx)
+}
+
+// died hears that a worker has died, without which the run goes on.
+func (c *conductor) died(ctx context.Context, rank int) error {
+	c.dead[rank] = true
+	return c.left(ctx, rank)
+}
+
+// say is the error of sending to a worker: that it is dead is told to the observer.
+func (c *conductor) say(err error) error {
+	if isGone(err) {
+		return nil
+	}
+	return err
 }
 
 // left hears that a worker has ended.
@@ -122,7 +137,7 @@ func (c *conductor) call(ctx context.Context, code uint8, n int) error {
 		if c.gone[r] {
 			continue
 		}
-		if err := onCall.Send(ctx, c.Rank, r, callWord{code, c.made}, 0); err != nil {
+		if err := c.say(onCall.Send(ctx, c.Rank, r, callWord{code, c.made}, 0)); err != nil {
 			return err
 		}
 	}
@@ -149,7 +164,10 @@ func (c *conductor) advance(ctx context.Context) error {
 		most := 0
 		for r := range j.Workers {
 			n, ok := c.begun[r]
-			if c.gone[r] {
+			switch {
+			case c.dead[r]:
+				n, ok = 0, true
+			case c.gone[r]:
 				n, ok = j.Updates, true
 			}
 			if !ok {
@@ -169,7 +187,7 @@ func (c *conductor) advance(ctx context.Context) error {
 			if c.keep {
 				flags = flagKeep
 			}
-			if err := onLimit.Send(ctx, c.Rank, r, limit, flags); err != nil {
+			if err := c.say(onLimit.Send(ctx, c.Rank, r, limit, flags)); err != nil {
 				return err
 			}
 		}
@@ -179,7 +197,7 @@ func (c *conductor) advance(ctx context.Context) error {
 		return nil
 	}
 	for r := range j.Workers {
-		if !c.quiet[r] {
+		if !c.quiet[r] && !c.dead[r] {
 			return nil // who ends without becoming quiet has made all steps, as will the others
 		}
 	}
@@ -196,7 +214,7 @@ func (c *conductor) advance(ctx context.Context) error {
 		if c.gone[r] {
 			continue
 		}
-		if err := onRest.Send(ctx, c.Rank, r, stepsWord{c.made}, flags); err != nil {
+		if err := c.say(onRest.Send(ctx, c.Rank, r, stepsWord{c.made}, flags)); err != nil {
 			return err
 		}
 	}
@@ -209,7 +227,7 @@ func (c *conductor) goOn(ctx context.Context, flags uint16) error {
 		if c.gone[r] {
 			continue
 		}
-		if err := onGo.Send(ctx, c.Rank, r, Nothing{}, flags); err != nil {
+		if err := c.say(onGo.Send(ctx, c.Rank, r, Nothing{}, flags)); err != nil {
 			return err
 		}
 	}

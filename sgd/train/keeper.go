@@ -83,6 +83,17 @@ func (k *Keeper) Counts(prefix string, counts map[string]uint64) {
 // that did not begins anew. It is true when state is kept.
 func (k *Keeper) Lived(worker int) bool { return !k.loads || k.Has(key(keyStep, worker)) }
 
+// inPlaceOf loads, for a worker, what the first one had that lived when the checkpoint
+// was made.
+func (k *Keeper) inPlaceOf(workers, worker int) *Keeper {
+	for r := range workers {
+		if k.Lived(r) {
+			return loading(k.st.renamed(r, worker))
+		}
+	}
+	return k
+}
+
 // Float keeps a number to its last bit; one that a checkpoint does not have is 0.
 func (k *Keeper) Float(name string, v *float64) {
 	bits := math.Float64bits(*v)

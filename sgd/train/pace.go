@@ -22,6 +22,7 @@ type pace struct {
 	*Rank
 	show func(ctx context.Context, version int, last bool) error // answers show; nil: nobody asks
 	rest func(ctx context.Context) error                         // waits for what is under way to others; nil: nothing is
+	lost func(err error) error                                   // notes the death of a worker, or returns err; nil: any ends the run
 
 	mu    sync.Mutex
 	begun int           // steps
@@ -53,7 +54,13 @@ func (p *pace) answer(ctx context.Context, _ comm.Host) error {
 	for {
 		call, _, err := onCall.Hear(idle, p.Rank, comm.AnyRank)
 		if err != nil {
-			return err
+			if p.lost != nil {
+				err = p.lost(err)
+			}
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		switch call.code {
 		case callQuit:

@@ -2,7 +2,9 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -32,6 +34,36 @@ type Peer struct {
 	passed Pass
 	delays []uint64 // histogram: how often others changed x while a gradient was made
 	meter  progressMeter
+	dead   dead
+}
+
+// dead is which workers have died, of which several activities hear.
+type dead struct {
+	mu    sync.Mutex
+	ranks map[int]bool
+}
+
+// Lost notes that a worker has died, if that is what err says and the run goes on
+// without it. Else it returns err.
+func (p *Peer) Lost(err error) error {
+	var gone *comm.PeerError
+	if !errors.As(err, &gone) || gone.Rank >= p.job.Workers || !p.job.traits().Outlives {
+		return err
+	}
+	p.dead.mu.Lock()
+	defer p.dead.mu.Unlock()
+	if p.dead.ranks == nil {
+		p.dead.ranks = map[int]bool{}
+	}
+	p.dead.ranks[gone.Rank] = true
+	return nil
+}
+
+// IsLost says whether a worker has died.
+func (p *Peer) IsLost(rank int) bool {
+	p.dead.mu.Lock()
+	defer p.dead.mu.Unlock()
+	return p.dead.ranks[rank]
 }
 
 // Mover is a mode around a Peer.
@@ -63,6 +95,7 @@ func NewPeer(r *Rank, f compress.Family) (*Peer, error) {
 	j := r.job
 	l := j.Model.Layout()
 	p := &Peer{Rank: r, shard: wholeShard(l), grad: make([]float32, l.Size()), pace: pace{Rank: r}}
+	p.pace.lost = p.Lost
 	p.passed.On = func() ([]float32, []float32, error) { return p.at, p.grad, nil }
 	p.X = NewVector(l.Size())
 	copy(p.X.f, j.initial())
@@ -106,8 +139,13 @@ func (g *gossiper) Run(ctx context.Context) error {
 
 // Keep implements Part.
 func (g *gossiper) Keep(k *Keeper) {
-	g.peer.keep(k)
-	g.mover.Keep(k)
+	from := k
+	if p := g.peer; !k.Lived(p.rank) { // it was dead: what another one had is as good
+		from = k.inPlaceOf(p.job.Workers, p.rank)
+	}
+	g.peer.keep(from)
+	g.mover.Keep(from)
+	k.Fail(from.Err())
 }
 
 // Final implements Part.
@@ -193,7 +231,10 @@ func (p *Peer) answers(ctx context.Context, a Answerer) error {
 	for {
 		f, err := OnPeer.Recv(idle, p.Rank, comm.AnyRank)
 		if err != nil {
-			return err
+			if err = p.Lost(err); err != nil {
+				return err
+			}
+			continue
 		}
 		if f.Header.Kind == comm.Control { // by itself, at the end
 			f.Release()
@@ -223,8 +264,17 @@ func (p *Peer) Direction(params []float32) []float32 {
 	return p.grad
 }
 
-// Edges are whom the worker hears and tells in a step, by the job's graph.
-func (p *Peer) Edges(step int) collective.Mix { return p.job.Graph.Mix(p.rank, p.job.Workers, step) }
+// Edges are whom the worker hears and tells in a step, by the job's graph, without the
+// dead.
+func (p *Peer) Edges(step int) collective.Mix {
+	m := p.job.Graph.Mix(p.rank, p.job.Workers, step)
+	p.dead.mu.Lock()
+	defer p.dead.mu.Unlock()
+	if len(p.dead.ranks) == 0 {
+		return m
+	}
+	return m.Without(func(rank int) bool { return p.dead.ranks[rank] })
+}
 
 // Tell sends v, encoded once, to the far ends of edges, with a weight of push-sum.
 func (p *Peer) Tell(ctx context.Context, weight float64, v Vector, edges []collective.Edge) error {
@@ -283,14 +333,14 @@ func (p *Peer) EncodeAside(on Channel[Said], w Said, v Vector) (comm.Frame, erro
 }
 
 // Spread sends a frame, of which it takes over one reference, to the far ends of
-// edges, at least one.
+// edges, at least one. Where the run goes on without workers that died, they are noted.
 func (p *Peer) Spread(ctx context.Context, f comm.Frame, edges []collective.Edge) error {
 	for i, e := range edges {
 		g := f
 		if i < len(edges)-1 {
 			f.Buffer().Retain()
 		}
-		if err := p.Send(ctx, e.Rank, g); err != nil {
+		if err := p.Lost(p.Send(ctx, e.Rank, g)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/safetensors"
@@ -19,6 +20,38 @@ type State struct {
 	Ints    map[string]int64     // "version", "step/2", …
 
 	raw map[string][]byte // vectors of an opened state, not decoded
+}
+
+// renamed is what belongs to a rank, under the names of another one, and what belongs to
+// none.
+func (s *State) renamed(from, to int) *State {
+	name := func(of string) (string, bool) {
+		parts := strings.Split(of, "/")
+		for i, p := range parts {
+			if n, err := strconv.Atoi(p); err == nil {
+				parts[i] = strconv.Itoa(to)
+				return strings.Join(parts, "/"), n == from
+			}
+		}
+		return of, true
+	}
+	out := newState()
+	copyAs(out.Vectors, s.Vectors, name)
+	copyAs(out.Bytes, s.Bytes, name)
+	copyAs(out.Ints, s.Ints, name)
+	if s.raw != nil {
+		out.raw = map[string][]byte{}
+		copyAs(out.raw, s.raw, name)
+	}
+	return out
+}
+
+func copyAs[T any](dst, src map[string]T, name func(string) (string, bool)) {
+	for k, v := range src {
+		if as, ok := name(k); ok {
+			dst[as] = v
+		}
+	}
 }
 
 func newState() *State {

@@ -24,6 +24,9 @@ import (
 // atomic average, which this is as long as nobody asks i between its asking and
 // its answer.
 //
+// A worker that died is a neighbour no more: the others go on, and average with those
+// that are left.
+//
 // An update of the run is a step of any worker. A worker's schedule goes by its
 // own steps. Where a run reports staleness, it is how often others changed xᵢ while
 // a gradient was made.
@@ -38,7 +41,7 @@ var _ = train.Modes.Add("adpsgd", "every worker averages with one neighbour at a
 
 // Traits implements Mode.
 func (ADPSGD) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: 1, Conduct: train.Free, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.
@@ -94,22 +97,23 @@ func (n *pairer) Move(ctx context.Context) error {
 	to, ok := n.partner()
 	if ok {
 		own.Buffer().Retain()
-		if err := n.Send(ctx, to.Rank, own); err != nil {
+		if err := n.Lost(n.Send(ctx, to.Rank, own)); err != nil {
 			return err
 		}
+		ok = !n.IsLost(to.Rank)
 	}
 	if err := n.Gradient(ctx, said.F()); err != nil {
 		return err
 	}
 	if !ok {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.X.Own()
-		n.Descend(n.X.F())
+		n.alone(heard)
 		return nil
 	}
 	f, err := train.OnReply.Recv(ctx, n.Rank, to.Rank)
-	if err != nil {
+	if err != nil { // a neighbour that died is not heard; the gradient stands
+		if err = n.Lost(err); err == nil {
+			n.alone(heard)
+		}
 		return err
 	}
 	defer f.Release()
@@ -125,6 +129,15 @@ func (n *pairer) Move(ctx context.Context) error {
 	}
 	n.Descend(n.X.F())
 	return nil
+}
+
+// alone makes a step without a neighbour, in which others changed x.
+func (n *pairer) alone(before int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.Late(n.heard - before)
+	n.X.Own()
+	n.Descend(n.X.F())
 }
 
 // halve moves x by half of the way from what one frame says to what another
@@ -152,7 +165,7 @@ func (n *pairer) Answer(ctx context.Context, f train.Mail[train.Said]) error {
 	if err != nil {
 		return err
 	}
-	return n.Send(ctx, f.From, back)
+	return n.Lost(n.Send(ctx, f.From, back))
 }
 
 func (n *pairer) Model() train.Vector {

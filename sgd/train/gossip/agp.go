@@ -22,6 +22,9 @@ import (
 // push what would leave it with less than Least: the weights of those who push
 // more often than they are pushed to would vanish otherwise.
 //
+// Nobody pushes to a worker that died: the share is kept. What was on its way to it is
+// lost with its weight, so that x/w stays a mean.
+//
 // A message is acknowledged on receipt, by an activity that waits for nobody, and
 // a worker has at most one under way to each of its neighbours. Updates, schedules
 // and staleness are counted as in mode adpsgd.
@@ -46,7 +49,7 @@ func (m AGP) Validate() error {
 
 // Traits implements Mode.
 func (AGP) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: 1, Conduct: train.Free, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.
@@ -106,6 +109,7 @@ func (n *freePusher) Move(ctx context.Context) error {
 	if err := n.TellNow(ctx, n.weight, n.X, mix.Out); err != nil {
 		return err
 	}
+	mix = n.Edges(n.Step()) // it keeps the shares of those that are dead
 	for _, e := range mix.Out {
 		n.owed = append(n.owed, e.Rank)
 	}
@@ -118,7 +122,7 @@ func (n *freePusher) Move(ctx context.Context) error {
 // Rest waits until what was sent has been taken in.
 func (n *freePusher) Rest(ctx context.Context) error {
 	for _, r := range n.owed {
-		if _, _, err := train.OnReply.Hear(ctx, n.Rank, r); err != nil {
+		if _, _, err := train.OnReply.Hear(ctx, n.Rank, r); n.Lost(err) != nil {
 			return err
 		}
 	}
@@ -134,7 +138,7 @@ func (n *freePusher) Answer(ctx context.Context, f train.Mail[train.Said]) error
 	if err := n.takeIn(f); err != nil {
 		return err
 	}
-	return train.OnReply.As(comm.Control).Send(ctx, n.Rank, f.From, train.Said{}, 0)
+	return n.Lost(train.OnReply.As(comm.Control).Send(ctx, n.Rank, f.From, train.Said{}, 0))
 }
 
 func (n *freePusher) takeIn(f train.Mail[train.Said]) error {

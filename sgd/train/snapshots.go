@@ -1,0 +1,179 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/f32"
+)
+
+type evalKey struct {
+	version int
+	last    bool
+}
+
+type evalParts struct {
+	params Vector
+	eval   Eval
+	n      int          // shards, or models, that are there
+	models []Vector     // of workers that keep apart
+	from   map[int]bool // they have told theirs
+}
+
+// snapshot takes a shard's parameters; the evaluation is made once all shards
+// are there, and without servers the counts of all workers. They reach a version
+// at different instants: time is that of the latest.
+func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.Frame) error {
+	m, ok := o.marks[from]
+	if !ok || m.Shard < 0 || m.Shard >= len(o.shards) || !m.Bare && len(f.Body) != 4*o.shards[m.Shard].size() {
+		return fmt.Errorf("rank %d sent a snapshot of %d bytes that was not announced or does not fit", from, len(f.Body))
+	}
+	delete(o.marks, from)
+	if o.Reached { // what was under way
+		return nil
+	}
+	k := evalKey{m.Version, m.Last}
+	if m.Last {
+		k.version = -1 // shards may end at different versions
+	}
+	e := o.parts[k]
+	if e == nil {
+		e = &evalParts{}
+		o.parts[k] = e
+	}
+	need := len(o.shards)
+	switch {
+	case o.conduct != nil:
+		need = o.conduct.models
+	case o.servers == 0:
+		need = o.Job.Workers
+	}
+	if o.conduct != nil {
+		if e.from == nil {
+			e.from = map[int]bool{}
+		}
+		e.from[from] = true
+	}
+	switch e.n++; {
+	case m.Bare:
+	case o.conduct != nil && need > 1:
+		o.keep(e, from, f)
+	default:
+		o.fill(e, o.shards[m.Shard], f)
+	}
+	e.eval.Step, e.eval.Samples = max(e.eval.Step, m.Version), max(e.eval.Samples, m.Samples)
+	e.eval.Epoch, e.eval.Seconds = max(e.eval.Epoch, m.Epoch), max(e.eval.Seconds, m.Seconds)
+	e.eval.BytesUp += m.Up
+	e.eval.BytesDown += m.Down
+	if e.n < need && (o.conduct == nil || o.waits(e)) {
+		return nil
+	}
+	return o.complete(ctx, k, e)
+}
+
+// complete judges what an evaluation was waiting for.
+func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error {
+	delete(o.parts, k)
+	e.eval.Averaged = o.Job.EMA > 0 && !o.Job.Weightless
+	if e.eval.Last = k.last; o.Job.Weightless {
+		o.Final = e.eval
+		return nil
+	}
+	e.average()
+	return o.judge(ctx, e.eval, e.params)
+}
+
+// waits says whether workers that keep apart have yet to tell their models.
+func (o *Observer) waits(e *evalParts) bool {
+	for r := range o.conduct.models {
+		if !e.from[r] && !o.conduct.dead[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// without goes on without a worker that died, where workers keep apart: what it will
+// not tell is not waited for.
+func (o *Observer) without(ctx context.Context, rank int) error {
+	if o.conduct == nil {
+		return nil
+	}
+	delete(o.marks, rank)
+	if err := o.conduct.died(ctx, rank); err != nil {
+		return err
+	}
+	keys := slices.SortedFunc(maps.Keys(o.parts), func(a, b evalKey) int {
+		if a.last != b.last { // the last one last
+			return map[bool]int{false: -1, true: 1}[a.last]
+		}
+		return a.version - b.version
+	})
+	for _, k := range keys {
+		if e := o.parts[k]; !o.waits(e) {
+			if err := o.complete(ctx, k, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fill puts a shard's parameters in their place. Those of a shard that is the
+// whole vector are read where they arrived.
+func (o *Observer) fill(e *evalParts, sh *shard, f comm.Frame) {
+	if sh.whole.from == 0 && sh.size() == o.layout.Size() {
+		if v, ok := received(f); ok {
+			e.params = v
+			return
+		}
+	}
+	if e.params.f == nil {
+		e.params = NewVector(o.layout.Size())
+	}
+	for _, p := range sh.pieces {
+		f32.FromBytes(e.params.f[p.off:p.off+p.len], f.Body[4*p.local:4*(p.local+p.len)])
+	}
+}
+
+// keep holds a worker's model until those of all are there.
+func (o *Observer) keep(e *evalParts, from int, f comm.Frame) {
+	if e.models == nil {
+		e.models = make([]Vector, o.Job.Workers)
+	}
+	var ok bool
+	if e.models[from], ok = received(f); !ok {
+		e.models[from] = NewVector(o.layout.Size())
+		f32.FromBytes(e.models[from].f, f.Body)
+	}
+}
+
+// average makes the mean of workers' models, in rank order, and tells how far
+// they are from it.
+func (e *evalParts) average() {
+	if e.models == nil {
+		return
+	}
+	e.models = slices.DeleteFunc(e.models, func(m Vector) bool { return m.f == nil }) // of the dead
+	e.params = NewVector(len(e.models[0].f))
+	mean := e.params.f
+	copy(mean, e.models[0].f)
+	for _, m := range e.models[1:] {
+		f32.Add(mean, m.f)
+	}
+	f32.Scale(mean, 1/float32(len(e.models)))
+	apart, diff := 0.0, make([]float32, len(mean))
+	for i := range e.models {
+		f32.AxpyTo(diff, e.models[i].f, -1, mean)
+		apart += f32.SumSq(diff)
+		e.models[i].Release()
+	}
+	if norm := f32.SumSq(mean); norm > 0 {
+		e.eval.Spread = math.Sqrt(apart / float64(len(e.models)) / norm)
+	}
+	e.models = nil
+}
