@@ -93,12 +93,15 @@ func (r *Result) Weightless() bool { w, _ := r.Config["weightless"].(bool); retu
 // Ledger accounts for every gradient pushed, per shard:
 // Sent = Applied + Rejected + Lost.
 type Ledger struct {
-	Sent     uint64            `json:"sent"`
-	Applied  uint64            `json:"applied"`
-	Rejected uint64            `json:"rejected"`
-	Lost     uint64            `json:"lost"`
-	Zeroed   uint64            `json:"zeroed,omitempty"` // contributed as zero: NaN or Inf
-	Causes   map[string]uint64 `json:"causes,omitempty"` // of rejections and losses
+	Sent     uint64 `json:"sent"`
+	Applied  uint64 `json:"applied"`
+	Rejected uint64 `json:"rejected"`
+	Lost     uint64 `json:"lost"`
+	// Torn is how many of those lost are parts of a push of which other shards have
+	// theirs: its worker died in between.
+	Torn   uint64            `json:"torn,omitempty"`
+	Zeroed uint64            `json:"zeroed,omitempty"` // contributed as zero: NaN or Inf
+	Causes map[string]uint64 `json:"causes,omitempty"` // of rejections and losses
 }
 
 // ResultOf is what an observer heard of a whole run: all that does not depend on
@@ -176,6 +179,8 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 			}
 		}
 	}
+	r.Ledger.Torn = torn(o.Reports, alive)
+	r.Ledger.Sent += r.Ledger.Torn
 	if got := r.Ledger.Applied + r.Ledger.Rejected; r.Ledger.Sent > got {
 		r.Ledger.Lost = r.Ledger.Sent - got
 	}
@@ -185,10 +190,46 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	}
 	r.Lost = append(slices.Clone(base.Lost), o.Dead...)
 	r.Degraded = len(r.Lost) > 0
+	if r.Ledger.Torn > 0 {
+		r.Lost = append(r.Lost, fmt.Sprintf("%d part(s) of pushes, of which other shards have theirs", r.Ledger.Torn))
+	}
 	if r.Ledger.Zeroed > 0 {
 		r.Degraded = true
 		r.Lost = append(r.Lost, fmt.Sprintf("%d gradient(s) with NaN or Inf contributed nothing", r.Ledger.Zeroed))
 	}
+}
+
+// torn counts the parts of dead workers' pushes that are missing: a push has one for
+// every shard, so that each shard should have as many as the one that has most.
+func torn(reports []train.RankReport, alive map[int]bool) (n uint64) {
+	counts := map[[2]int][]uint64{} // of a worker, before a resume or since: by shard
+	shards := 0
+	count := func(leg int, by []uint64) {
+		for w, n := range by {
+			k := [2]int{leg, w}
+			counts[k] = append(counts[k], n)
+		}
+	}
+	for _, rep := range reports {
+		if rep.Role != "server" || rep.Taken == nil {
+			continue
+		}
+		shards++
+		count(0, rep.PastOf)
+		count(1, rep.Taken)
+	}
+	for k, by := range counts {
+		if leg, w := k[0], k[1]; leg == 1 && alive[w] {
+			continue
+		}
+		for len(by) < shards { // a shard that has none
+			by = append(by, 0)
+		}
+		for _, got := range by {
+			n += slices.Max(by) - got
+		}
+	}
+	return n
 }
 
 // add counts what a rank reported.

@@ -126,6 +126,9 @@ func (rec *Record) Write(w io.Writer) error {
 	if r := rec.Result; r != nil {
 		fmt.Fprintf(w, "\n%s\n", summary(r))
 		fmt.Fprintf(w, "gradients: %d sent = %d applied + %d rejected + %d lost\n", r.Ledger.Sent, r.Ledger.Applied, r.Ledger.Rejected, r.Ledger.Lost)
+		if r.Ledger.Torn > 0 {
+			fmt.Fprintf(w, "of those lost, %d are parts of pushes of which other shards have theirs\n", r.Ledger.Torn)
+		}
 		if r.WireBytes > 0 {
 			fmt.Fprintf(w, "links carried %s, %s of them through shared memory: %s of gradients and parameters, %s of reports, %s (%.2f %%) of headers, HTTP/2 and control\n",
 				progress.Bytes(r.WireBytes), progress.Bytes(r.SharedBytes), progress.Bytes(r.WireBytes-r.ReportBytes-r.OverheadBytes), progress.Bytes(r.ReportBytes),

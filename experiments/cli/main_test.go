@@ -168,8 +168,13 @@ type result struct {
 	Degraded  bool           `json:"degraded"`
 	Lost      []string       `json:"lost"`
 	Ledger    struct {
-		Sent, Applied, Rejected, Lost uint64
+		Sent, Applied, Rejected, Lost, Torn uint64
 	} `json:"ledger"`
+}
+
+// lostOne says whether all that was lost is worker 1, and perhaps parts of its pushes.
+func (r *result) lostOne() bool {
+	return r.Degraded && len(r.Lost) == 1+min(1, int(r.Ledger.Torn)) && strings.Contains(r.Lost[0], "worker 1")
 }
 
 // results reads the JSON lines at the end of what a run printed.

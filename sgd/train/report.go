@@ -58,11 +58,12 @@ type RankReport struct {
 	Shard   int               `json:"shard,omitempty"`
 	Version int               `json:"version,omitempty"`
 	Steps   int               `json:"steps,omitempty"`
-	Sent    uint64            `json:"sent,omitempty"`   // gradients pushed, counted per shard
-	Zeroed  uint64            `json:"zeroed,omitempty"` // gradients with NaN or Inf, contributed as zero
-	Voided  uint64            `json:"voided,omitempty"` // gradients given up because the policy cancelled them
-	Taken   []uint64          `json:"taken,omitempty"`  // pushes that reached the shard, by worker
-	Past    uint64            `json:"past,omitempty"`   // pushes of workers that died before a resume
+	Sent    uint64            `json:"sent,omitempty"`    // gradients pushed, counted per shard
+	Zeroed  uint64            `json:"zeroed,omitempty"`  // gradients with NaN or Inf, contributed as zero
+	Voided  uint64            `json:"voided,omitempty"`  // gradients given up because the policy cancelled them
+	Taken   []uint64          `json:"taken,omitempty"`   // pushes that reached the shard, by worker
+	Past    uint64            `json:"past,omitempty"`    // pushes of workers that died before a resume
+	PastOf  []uint64          `json:"past_of,omitempty"` // the same by worker
 	Ledger  ps.Ledger         `json:"ledger"`
 	Causes  map[string]uint64 `json:"causes,omitempty"`      // of rejections
 	Delays  []uint64          `json:"delays,omitempty"`      // staleness histogram of a shard

@@ -42,7 +42,7 @@ type server struct {
 	lost    []string
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
-	past    uint64   // pushes of workers that died, before a resume began them anew
+	past    []uint64 // by worker: pushes of those that died, before a resume began them anew
 }
 
 func newServer(r *Rank, all []*shard) (*server, error) {
@@ -53,7 +53,7 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 	}
 	s := &server{shardEnd: to, acks: t.Acked, own: t.PerPush > 0 || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
-		voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
+		past: make([]uint64, j.Workers), voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
 		meas: newMeasures(j.Workers), order: newOrderLog(j, to.id)}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
@@ -85,7 +85,7 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 func (s *server) Run(ctx context.Context) error {
 	for w := 0; w < s.job.Workers && s.Resumes(); w++ {
 		if !s.core.Live(w) {
-			s.past += s.core.Received()[w]
+			s.past[w] += s.core.Received()[w]
 			s.core.Join(w, s.job.Incarnation)
 		}
 		if err := s.resume(ctx, w); err != nil {

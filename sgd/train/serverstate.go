@@ -46,7 +46,12 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 // Final implements Part.
 func (s *server) Final(r *RankReport) {
 	r.Shard, r.Version, r.Ledger = s.id, s.core.Version(), s.core.Ledger()
-	r.Delays, r.Taken, r.Past, r.Causes = s.core.Delays(), s.core.Received(), s.past, s.core.Causes()
+	r.Delays, r.Taken, r.Causes = s.core.Delays(), s.core.Received(), s.core.Causes()
+	for _, n := range s.past {
+		if r.Past += n; n > 0 {
+			r.PastOf = s.past
+		}
+	}
 	r.Lost, r.Stopped = s.lost, s.stop && !s.core.Done()
 	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
 }
@@ -62,7 +67,12 @@ func (s *server) Keep(k *Keeper) {
 		k.st.Ints[keyVersion] = int64(s.core.Version())
 	}
 	s.tally(k)
-	k.Count(key(keyPast, s.id), &s.past)
+	for w := range s.past {
+		k.Count(key(keyPast, s.id, w), &s.past[w])
+	}
+	if old := key(keyPast, s.id); k.Loads() && k.Has(old) { // of a checkpoint that knew only their sum
+		k.Count(old, &s.past[0])
+	}
 	for w := range s.holds {
 		k.Count(key(keyHolds, w, s.id), &s.holds[w])
 	}
