@@ -40,8 +40,9 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("refused by %s: %s", 
 
 // MissingError says which ranks did not come in time. They may yet be on their way.
 type MissingError struct {
-	Ranks []int
-	text  string
+	Ranks   []int
+	Refused bool // processes were refused meanwhile, perhaps theirs
+	text    string
 }
 
 func (e *MissingError) Error() string { return e.text }

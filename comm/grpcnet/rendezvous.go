@@ -116,7 +116,7 @@ func (v *rendezvous) missing() error {
 	if len(v.refused) > 0 {
 		s += "; refused meanwhile: " + strings.Join(v.refused, "; ")
 	}
-	return &MissingError{gone, s}
+	return &MissingError{gone, len(v.refused) > 0, s}
 }
 
 // note tells a refusal.

@@ -95,7 +95,7 @@ func again(err error) bool {
 	var gone *comm.PeerError
 	var fenced *grpcnet.FencedError
 	var missing *grpcnet.MissingError
-	return errors.As(err, &gone) && gone.Lost || errors.As(err, &fenced) || errors.As(err, &missing)
+	return errors.As(err, &gone) && gone.Lost || errors.As(err, &fenced) || errors.As(err, &missing) && !missing.Refused
 }
 
 // stoppedCode is the exit code of a command that a signal has stopped.
