@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/ask"
@@ -24,8 +25,7 @@ type Option struct {
 	Step      float64       // predicted seconds
 	Sent      float64       // bytes a worker sends in a step
 	Simulated float64       // seconds of a step on the virtual cluster; NaN if it was not asked
-	Updates   float64       // to the accuracy, in units of those without a codec; NaN without evidence
-	Optimizer string        // the one that needed that few; "" without evidence
+	Updates   float64       // to the accuracy, in units of those without a codec, the middle of what is believed; NaN without evidence
 }
 
 // Time is what the option takes, as far as is known.
@@ -44,7 +44,14 @@ func (o *Option) Compressed() bool { return o.Config.Codec != "raw" }
 func (o *Option) How() string {
 	c := o.Config
 	way := c.Topology
+	name, _, _ := strings.Cut(c.Mode, "(")
 	switch {
+	case name == "localsgd":
+		return way + ", " + c.Mode
+	case name != "reduce" && name != "server":
+		return "graph " + c.Graph + ", " + c.Mode
+	case c.Mode == "server" && o.Way() != learnsAs(c.Codec):
+		return fmt.Sprintf("%d servers, %s", c.Servers, c.Policy)
 	case c.Mode == "server" && c.Servers == 1:
 		way = "1 server"
 	case c.Mode == "server":
@@ -80,16 +87,33 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 		return nil, err
 	}
 	var out []*Option
-	for _, codec := range q.Codecs {
-		for _, c := range q.configs(config.Canonical("codec", codec)) {
+	price := func(configs []config.Config, step func(config.Config) (float64, float64, error)) error {
+		for _, c := range configs {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
-			step, sent, err := p.step(c)
+			step, sent, err := step(c)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			out = append(out, &Option{places: q.Places, Config: c, Step: step, Sent: sent, Simulated: math.NaN(), Updates: math.NaN()})
+		}
+		return nil
+	}
+	q.LeftOut = nil
+	for _, codec := range q.Codecs {
+		codec = config.Canonical("codec", codec)
+		if err := price(q.configs(codec), p.step); ctx.Err() != nil {
+			return nil, ctx.Err()
+		} else if err != nil && codec == "raw" {
+			return nil, err
+		} else if err != nil {
+			q.LeftOut = append(q.LeftOut, fmt.Sprintf("%s: %v", codec, err))
+		}
+	}
+	if q.Modes {
+		if err := price(q.modes(), p.other); err != nil {
+			return nil, err
 		}
 	}
 	if err := p.prices.Err(); err != nil {
@@ -131,9 +155,17 @@ func (q *Question) configs(codec string) (out []config.Config) {
 	return out
 }
 
+// Simulable says whether the virtual cluster runs the option without weights, and
+// its updates are steps.
+func (o *Option) Simulable() bool { return o.rank() < 4 }
+
 // Simulate runs the option on the virtual cluster and notes how long a step
-// takes once it has come into its stride.
+// takes once it has come into its stride. Options that are not Simulable stay as
+// they are predicted.
 func (o *Option) Simulate(ctx context.Context) error {
+	if !o.Simulable() {
+		return nil
+	}
 	m, err := ask.Measure(ctx, o.Config, ask.Watch{Places: o.places})
 	if err != nil {
 		return err

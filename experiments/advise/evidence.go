@@ -25,6 +25,7 @@ type Evidence struct {
 	Updates   float64
 	Trainings int // that were compared: model, data, batch, workers
 	Seeds     int // runs in them
+	Workers   int // most that were tried
 	From      string
 }
 
@@ -65,6 +66,7 @@ type pair struct{ optimizer, codec string }
 // tried is a training: what runs that are alike but for pair, schedule and seed took.
 type tried struct {
 	about   string
+	workers int
 	updates map[pair]map[string][]float64 // to the accuracy, by schedule, seed by seed
 }
 
@@ -97,6 +99,7 @@ func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 			t.updates[p] = map[string][]float64{}
 		}
 		t.updates[p][c.Schedule] = append(t.updates[p][c.Schedule], d.Updates)
+		t.workers = c.Workers
 		t.about = fmt.Sprintf("%s on %s, %d × %d samples, to %.4g", c.Model, c.Data, c.Workers, c.Batch, goal)
 	}
 	return out, nil
@@ -142,6 +145,7 @@ func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
 			}
 			e := found[p]
 			e.Trainings++
+			e.Workers = max(e.Workers, t.workers)
 			for _, u := range t.updates[p] {
 				e.Seeds += len(u)
 			}
@@ -159,15 +163,32 @@ func Learned(runs []*store.Run, target float64) ([]Evidence, error) {
 	return out, nil
 }
 
-// Know notes on the options what the evidence says about their codecs, with the
-// optimizer that needed the fewest updates.
-func Know(options []*Option, evidence []Evidence) {
+// Own turns evidence from the user's runs into trials, which count beside those that
+// ship with gradlab, for tasks of every kind.
+func Own(evidence []Evidence) (out []Trial) {
+	seen := map[string]bool{"raw": true}
+	for _, e := range evidence { // the best optimizer of each codec comes first
+		if seen[e.Codec] || e.Updates <= 0 {
+			continue
+		}
+		seen[e.Codec] = true
+		out = append(out, Trial{Task: e.From, Workers: e.Workers, Optimizer: e.Optimizer, Way: e.Codec, Log: min(max(0, math.Log(e.Updates)), logNever),
+			Spread: prior / math.Sqrt(float64(max(1, e.Seeds))), Source: fmt.Sprintf("%d runs of yours", e.Seeds)})
+	}
+	return out
+}
+
+// Know notes on the options what is believed of how they learn, from what ships with
+// gradlab and from the user's runs, and returns it by way.
+func (q *Question) Know(options []*Option, evidence []Evidence) (map[string]Belief, error) {
+	known, err := q.beliefs(options, Own(evidence))
+	if err != nil {
+		return nil, err
+	}
 	for _, o := range options {
-		for _, e := range evidence { // the best first
-			if e.Codec == learnsAs(o.Config.Codec) {
-				o.Updates, o.Optimizer = e.Updates, e.Optimizer
-				break
-			}
+		if b := known[o.Way()]; b.Tasks > 0 {
+			o.Updates = math.Exp(b.Log)
 		}
 	}
+	return known, nil
 }

@@ -16,7 +16,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	q.Codecs = []string{"raw", "qsgd(bits=4)"}
+	q.Codecs, q.Modes = []string{"raw", "qsgd(bits=4)"}, false
 	speeds, err := coding.StatedTable("stated", map[string]coding.Stated{"qsgd(bits=4)": {Encode: 0.5e9, Decode: 1e9}})
 	if err != nil {
 		panic(err)
@@ -26,7 +26,11 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	v := advise.Decide(advise.Best(options))
+	known, err := q.Know(options, nil) // from what ships, and no runs of our own
+	if err != nil {
+		panic(err)
+	}
+	v := advise.Decide(advise.Best(options), known)
 	fmt.Println("compress:", v.Compress)
 	fmt.Printf("best with %s, a step of about %.1f s\n", v.Choice.Config.Codec, v.Choice.Step)
 	// Output:

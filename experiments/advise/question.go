@@ -28,6 +28,8 @@ type Question struct {
 	Topologies []string
 	Servers    []int         // numbers of parameter servers
 	Buckets    []int         // bytes of gradient that leave together; 0: all, after the backward pass
+	Modes      bool          // consider modes beside one mean gradient an update
+	LeftOut    []string      // codecs that do not fit this cluster, each with its reason; Options says so
 	Places     config.Places // where rates of codecs are measured and kept
 	CodecTime  string        // what Options billed encoding and decoding at
 
@@ -85,7 +87,7 @@ func Ask(model, cluster string) (*Question, error) {
 	if c.Workers < 2 {
 		return nil, errors.New("cluster: one device has nobody to talk to; there is nothing to advise")
 	}
-	q.Codecs = slices.Clone(Codecs)
+	q.Codecs, q.Modes = slices.Clone(Codecs), true
 	q.Topologies = []string{"ring", "halving", "doubling", "tree", "double_tree"}
 	if c.NetworkPerHost > 1 {
 		q.Topologies = append(q.Topologies, "leaders")

@@ -81,6 +81,7 @@ func (e *env) advise(ctx context.Context, a adviseFlags) error {
 		return usageError{err}
 	}
 	if a.codecs != "" {
+		q.Modes = false
 		q.Codecs = append([]string{"raw"}, slices.DeleteFunc(registry.SplitTop(a.codecs), func(s string) bool { return s == "raw" })...)
 	}
 	if a.topologies != "" {
@@ -104,13 +105,16 @@ func (e *env) advise(ctx context.Context, a adviseFlags) error {
 	if err != nil {
 		return err
 	}
-	advise.Know(options, evidence)
+	known, err := q.Know(options, evidence)
+	if err != nil {
+		return err
+	}
 	best := advise.Best(options)
 	if err := simulate(ctx, best, a.simulate); err != nil {
 		return err
 	}
 	best = advise.Best(best)
-	v := advise.Decide(best)
+	v := advise.Decide(best, known)
 	show := best
 	if a.all {
 		show = options
@@ -120,9 +124,9 @@ func (e *env) advise(ctx context.Context, a adviseFlags) error {
 		return err
 	}
 	if a.asJSON {
-		return e.writeJSON(adviceJSON(q, v, show, evidence, doubts))
+		return e.writeJSON(adviceJSON(q, v, show, known, evidence, doubts))
 	}
-	return e.writeAdvice(q, v, show, evidence, doubts, q.CodecTime)
+	return e.writeAdvice(q, v, show, known, doubts)
 }
 
 // simulate asks the virtual cluster about the first n, and about the best without
@@ -174,49 +178,57 @@ func (e *env) codecTimes(q *advise.Question, a adviseFlags) error {
 	return nil
 }
 
-func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence, doubts []string, from string) error {
+func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief, doubts []string) error {
 	c := q.Base
 	fmt.Fprintf(e.out, "%s (%s of gradient) on %d × %d %s, %s a NIC, %s one way, %d samples each\n\n",
 		q.Profile.Name, progress.Bytes(uint64(q.Profile.Bytes())), q.Nodes, c.NetworkPerHost, deviceName(c), bits(c.NetworkBandwidth), c.NetworkLatency, c.Batch)
 	t := figure.Table{
 		Lead:   1,
-		Header: []string{"codec", "step", "speed-up", "sent a step"}, Right: []bool{false, true, true, true},
+		Header: []string{"way", "step", "speed-up", "sent a step"}, Right: []bool{false, true, true, true},
 	}
-	simulated, known := false, false
+	simulated := false
 	for _, o := range show {
 		simulated = simulated || !math.IsNaN(o.Simulated)
-		known = known || !math.IsNaN(o.Updates)
 	}
 	add := func(header string) { t.Header, t.Right = append(t.Header, header), append(t.Right, true) }
 	if simulated {
 		add("simulated")
 	}
-	if known {
-		add("updates")
-		add("to accuracy")
-		t.Header, t.Right = append(t.Header, "optimizer"), append(t.Right, false)
-	}
+	add("updates")
+	add("to accuracy")
+	add("tasks")
 	t.Header, t.Right = append(t.Header, "how"), append(t.Right, false)
 	for _, o := range show {
-		row := []string{o.Config.Codec, millis(o.Step), fmt.Sprintf("%.2f×", v.Raw.Time()/o.Time()), progress.Bytes(uint64(o.Sent))}
+		row := []string{wayOf(o), millis(o.Step), fmt.Sprintf("%.2f×", v.Raw.Time()/o.Time()), progress.Bytes(uint64(o.Sent))}
 		if simulated {
 			row = append(row, orDash(o.Simulated, millis))
 		}
-		if known {
-			row = append(row, orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", x) }),
-				orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", o.Time()*x/v.Raw.Time()) }), o.Optimizer)
-		}
+		row = append(row, orDash(o.Updates, func(x float64) string { return fmt.Sprintf("%.2f×", x) }),
+			orDash(o.Updates, func(float64) string { return fmt.Sprintf("%.2f×", v.Against(o, known)) }), fmt.Sprint(known[o.Way()].Tasks))
 		t.Rows = append(t.Rows, append(row, o.How()))
 	}
 	if err := t.Write(e.out, "box", width(e.out)); err != nil {
 		return err
 	}
 	head := "Do not compress"
-	if v.Compress {
+	switch {
+	case v.Compress:
 		head = "Compress"
+	case v.Choice != v.Raw:
+		head = "Do not compress, train otherwise"
 	}
 	fmt.Fprintf(e.out, "\n%s: %s\n", head, v.Why)
-	fmt.Fprintf(e.out, "Best: codec=%s, %s.\n\n", v.Choice.Config.Codec, v.Choice.How())
+	fmt.Fprintf(e.out, "Best: codec=%s, %s.\n", v.Choice.Config.Codec, v.Choice.How())
+	if v.Choice != v.Raw {
+		fmt.Fprintf(e.out, "It rests on %s.\n", strings.Join(v.Belief.Sources, "; "))
+		if v.Belief.Far != nil {
+			fmt.Fprintf(e.out, "This is extrapolated: %s.\n", strings.Join(v.Belief.Far, "; "))
+		}
+	}
+	fmt.Fprintln(e.out)
+	for _, l := range q.LeftOut {
+		fmt.Fprintln(e.out, "Left out:", l)
+	}
 	for _, d := range doubts {
 		fmt.Fprintln(e.out, d)
 	}
@@ -224,21 +236,20 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 		fmt.Fprintf(e.out, "Predicted steps lie within %.0f %% of simulated ones, nine in ten (gradlab reproduce advisor).\n", 100*advise.Band)
 	}
 	fmt.Fprintln(e.out, deviceBand(q))
-	if from != "" {
-		fmt.Fprintf(e.out, "In these predictions %s.\n", from)
+	if q.CodecTime != "" {
+		fmt.Fprintf(e.out, "In these predictions %s.\n", q.CodecTime)
 	}
-	if known {
-		for _, ev := range evidence {
-			if ev.Codec != "raw" {
-				fmt.Fprintf(e.out, "Updates are those of %d runs (%s) and more; ratios carry over to other networks as far as experience goes, and no further.\n", ev.Seeds, ev.From)
-				break
-			}
-		}
-	} else {
-		fmt.Fprintf(e.out, "No runs say what codecs cost in updates. To find out: gradlab sweep quickstart 'codec=raw,%s' --repeats 3\n", fastest(show))
-	}
+	fmt.Fprintf(e.out, "Updates are those of trainings on %s, published and ours (docs/advice.md); a dash says that none is known, and such a way is not advised.\nRuns of yours count too: gradlab sweep quickstart 'codec=raw,%s' --repeats 3\n", q.Profile.Kind, fastest(show))
 	fmt.Fprintf(e.out, "To see the best on the virtual cluster:\n  gradlab run quickstart %s\n", commandLine(v.Choice.Config))
 	return nil
+}
+
+// wayOf names an option in the table: its codec, or what it does instead.
+func wayOf(o *advise.Option) string {
+	if o.Simulable() {
+		return o.Config.Codec
+	}
+	return o.Way()
 }
 
 func fastest(show []*advise.Option) string {
@@ -321,27 +332,30 @@ func commandLine(c config.Config) string {
 	return strings.Join(parts, " ")
 }
 
-func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, evidence []advise.Evidence, doubts []string) any {
+func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, known map[string]advise.Belief, evidence []advise.Evidence, doubts []string) any {
 	band := advise.Band
 	if doubts != nil {
 		band = math.NaN()
 	}
 	option := func(o *advise.Option) map[string]any {
 		return map[string]any{
-			"codec": o.Config.Codec, "how": o.How(), "mode": o.Config.Mode, "topology": o.Config.Topology, "servers": o.Config.Servers,
+			"way": o.Way(), "codec": o.Config.Codec, "how": o.How(), "mode": o.Config.Mode, "policy": o.Config.Policy, "topology": o.Config.Topology, "servers": o.Config.Servers,
 			"overlap": o.Config.Overlap, "bucket": o.Config.Bucket, "priority": o.Config.Priority, "step_seconds": o.Step, "sent_bytes": o.Sent,
-			"simulated_seconds": store.Maybe(o.Simulated), "updates": store.Maybe(o.Updates), "optimizer": o.Optimizer,
+			"simulated_seconds": store.Maybe(o.Simulated), "updates": store.Maybe(o.Updates), "tasks": known[o.Way()].Tasks,
 		}
 	}
-	var all, known []map[string]any
+	best := option(v.Choice)
+	best["probability"], best["evidence"], best["extrapolated"] = v.Probability, v.Belief.Sources, v.Belief.Far
+	best["sooner"], best["sooner_interval"] = v.Sooner, []float64{v.Least, v.Most}
+	var all, own []map[string]any
 	for _, o := range show {
 		all = append(all, option(o))
 	}
 	for _, ev := range evidence {
-		known = append(known, map[string]any{"optimizer": ev.Optimizer, "codec": ev.Codec, "updates": store.Maybe(ev.Updates), "trainings": ev.Trainings, "seeds": ev.Seeds, "from": ev.From})
+		own = append(own, map[string]any{"optimizer": ev.Optimizer, "codec": ev.Codec, "updates": store.Maybe(ev.Updates), "trainings": ev.Trainings, "seeds": ev.Seeds, "from": ev.From})
 	}
 	return map[string]any{
 		"model": q.Profile.Name, "gradient_bytes": q.Profile.Bytes(), "cluster": q.Base.Map(), "compress": v.Compress, "why": v.Why,
-		"best": option(v.Choice), "best_raw": option(v.Raw), "band": store.Maybe(band), "doubts": doubts, "options": all, "evidence": known, "codec_time": q.CodecTime,
+		"best": best, "left_out": q.LeftOut, "best_raw": option(v.Raw), "band": store.Maybe(band), "doubts": doubts, "options": all, "evidence": own, "codec_time": q.CodecTime,
 	}
 }

@@ -79,6 +79,7 @@ func (Advisor) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			return nil, err
 		}
 		q.Places.Rates = &coding.Record{Key: q.Base.DeviceCodec, Tables: []*hardware.CodecTable{speeds}}
+		q.Modes = false // steps of modes are rough, and are judged nowhere
 		q.Codecs = []string{"raw", "bf16", "qsgd(bits=4)", "feedback(topk(keep=0.01,index=raw32))", "feedback(randomk(keep=0.01))", "feedback(powersgd(rank=4))"}
 		q.Topologies = slices.DeleteFunc(q.Topologies, func(t string) bool { return t == "doubling" || t == "tree" })
 		q.Buckets = []int{0, 4 << 20, 25 << 20}

@@ -27,7 +27,7 @@ func (Downpour) Mechanisms() []Mechanism {
 	return []Mechanism{
 		{Name: "Adagrad", Doc: "plain SGD at the rate of Adagrad", Off: swap("optimizer", `^adagrad.*`, "sgd"), Slow: true},
 		{Name: "rare exchanges", Doc: "a fetch and a push every step", Off: swap("mode", `(n_fetch|n_push)=\d+`, "$1=1"), Slow: true},
-		{Name: "backup copies", Doc: "no copies of portions", Off: swap("mode", `backup=1`, "backup=0"), Slow: true},
+		{Name: "backup copies", Doc: "no copies of portions", Off: swap("mode", `^sandblaster(\(.*\))?$`, "sandblaster(backup=0)"), Slow: true},
 		{Name: "deaths", Doc: "nobody dies", Off: swap("device.die", `^.+@.*$`, "none"), Slow: true},
 	}
 }

@@ -3,6 +3,9 @@ package reproduce
 import (
 	"context"
 	"fmt"
+	"math"
+
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // LateRules compares rules that weigh late gradients, each at the best of its own
@@ -20,7 +23,7 @@ func (LateRules) Mechanisms() []Mechanism {
 	return []Mechanism{
 		{Name: "gap", Doc: "gap-aware divides by staleness, as α/τ does", Off: swap("corrector", `^gap_aware.*`, "alpha_tau"), Slow: true},
 		{Name: "deviation", Doc: "FASGD divides by staleness, as α/τ does", Off: swap("corrector", `^fasgd.*`, "alpha_tau"), Slow: true},
-		{Name: "falling rate", Doc: "AdaDelay divides by staleness, as α/τ does", Off: swap("corrector", `^adadelay.*`, "alpha_tau"), Slow: true},
+		{Name: "falling rate", Doc: "AdaDelay's rate stays as it is", Off: swap("corrector", `^adadelay.*`, "none"), Slow: true},
 	}
 }
 
@@ -37,7 +40,7 @@ func (LateRules) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			"dividing by the gradient's deviation converges faster than dividing by staleness (Odena 2016, abstract); a rate that falls with time and staleness (Sra et al. 2016)",
 		Stated: []string{
 			fmt.Sprintf("%s on MNIST, %d asynchronous workers of %d samples, momentum 0.9 at the server; test set of 10,000; device jitter of 20 %%, a network that takes no time", lab.mlp(), workers, batch),
-			"a cosine, but for AdaDelay, whose rate falls by itself; six rates each, in octaves around what the rule needs: gradients over their deviation have unit size, gradients over staleness count a sixteenth",
+			"a cosine, but for AdaDelay, whose rate falls by itself and beside which stands a constant rate; six rates each, in octaves around what the rule needs: gradients over their deviation have unit size, gradients over staleness count a sixteenth",
 			"momentum is where staleness hurts: without it sixteen workers lose little (dc-asgd)",
 		},
 	}
@@ -52,7 +55,8 @@ func (LateRules) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	tau := rule("α/τ", "alpha_tau", "cosine", 0.0075)
 	gap := rule("gap-aware", "gap_aware", "cosine", 0.002)
 	fasgd := rule("FASGD", "fasgd", "cosine", 0.00003)
-	delay := rule("AdaDelay", "adadelay", "constant", 0.0005)
+	constant := rule("a constant rate", "none", "constant", 0.00025)
+	delay := rule("AdaDelay", "adadelay(c=0.1)", "constant", 0.001)
 	if err := c.hold(ctx); err != nil {
 		return nil, err
 	}
@@ -60,8 +64,14 @@ func (LateRules) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r.better(Claim, gap, tau)
 	r.better(Claim, fasgd, tau)
 	r.better(Claim, delay, tau)
+	// Its law, apart from learning: α/(1 + c·√(t + τ)) (Sra et al. 2016, section 3).
+	scale := func(updates, late int) float64 {
+		return staleness.Correctors.MustParse(lab.spec("corrector", "adadelay(c=0.1)")).Scale(staleness.Past{Update: updates, Delay: late})
+	}
+	r.within(Claim, "AdaDelay: rate after 400 updates over that after 100, 16 late", "×", (1+0.1*math.Sqrt(116))/(1+0.1*math.Sqrt(416)), scale(400, 16)/scale(100, 16), 0.01)
 	r.better(Hypothesis, gap, none)
 	r.better(Hypothesis, fasgd, none)
 	r.better(Hypothesis, delay, none)
+	r.better(Hypothesis, delay, constant)
 	return r, nil
 }

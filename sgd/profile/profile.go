@@ -22,6 +22,7 @@ import (
 // Profile is a network as a list of tensors in forward order.
 type Profile struct {
 	Name   string
+	Kind   string     // of what it is trained on: images, language
 	Input  sgd.Shape  // of one sample
 	Layout sgd.Layout // one span a tensor
 	// MACs are, per span, the multiply-adds of the forward pass of one sample in
@@ -85,7 +86,7 @@ type builder struct {
 // begin starts a profile of square images with three channels.
 func begin(name string, side int, n norm) *builder {
 	in := sgd.Shape{C: 3, H: side, W: side}
-	return &builder{p: &Profile{Name: name, Input: in}, norm: n, x: in}
+	return &builder{p: &Profile{Name: name, Kind: "images", Input: in}, norm: n, x: in}
 }
 
 func (b *builder) add(name string, role sgd.Role, rows, cols int, macs float64) {

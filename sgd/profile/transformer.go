@@ -79,7 +79,7 @@ type transformer struct {
 }
 
 func newTransformer(name string, length, wide int) *transformer {
-	return &transformer{builder{p: &Profile{Name: name, Input: sgd.Shape{C: 1, H: 1, W: length}}}, length, wide}
+	return &transformer{builder{p: &Profile{Name: name, Kind: "language", Input: sgd.Shape{C: 1, H: 1, W: length}}}, length, wide}
 }
 
 // table is one of embeddings, from which rows are taken without arithmetic.
