@@ -142,14 +142,22 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		}
 	}
 	if o.asJSON {
-		enc := json.NewEncoder(e.out)
-		for _, r := range results {
-			if err := enc.Encode(r); err != nil {
-				return err
-			}
+		if err := encodeAll(e.out, results); err != nil {
+			return err
 		}
 	}
 	return failed
+}
+
+// encodeAll writes a line of JSON for each result.
+func encodeAll(to io.Writer, results []*experiments.Result) error {
+	enc := json.NewEncoder(to)
+	for _, r := range results {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tellTiming prints how long a recipe's training takes on clusters.

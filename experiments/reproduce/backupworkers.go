@@ -52,41 +52,7 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			"sync against async: each the best of three rates, for about the same time; device.law=pareto(alpha=3), a network that takes no time",
 		},
 	}
-	// E[X_N:100], and how much of the law is like what was published.
-	steps := 60_000
-	if lab.Quick {
-		steps = 20_000
-	}
-	slow := 0.0135
-	if lab.lacks("stragglers") {
-		slow = 0
-	}
-	mean, even := make([]float64, total+1), make([]float64, total+1) // by N, even without the tail
-	within := map[int]int{}
-	times := make([]float64, total)
-	for step := range steps {
-		for w := range times {
-			times[w] = arrival(rng.New(1, "arrival").With(uint64(w)), uint64(step), 0)
-		}
-		slices.Sort(times)
-		for n := 1; n <= total; n++ {
-			even[n] += times[n-1] / float64(steps)
-		}
-		for w := range times {
-			times[w] = arrival(rng.New(1, "arrival").With(uint64(w)), uint64(step), slow)
-		}
-		slices.Sort(times)
-		for n := 1; n <= total; n++ {
-			mean[n] += times[n-1] / float64(steps)
-		}
-		for _, n := range []int{98, 100} {
-			if times[n-1] <= 2 {
-				within[n]++
-			}
-		}
-	}
-	r.within(Fitted, "98th gradient within 2 s", "%", 80, 100*float64(within[98])/float64(steps), 0.1)
-	r.within(Fitted, "100th gradient within 2 s", "%", 30, 100*float64(within[100])/float64(steps), 0.2)
+	mean, even := s.arrivals(lab, r, total)
 
 	// Updates to the target with N gradients each.
 	target, size := 0.95, []string{"epochs=3"}
@@ -162,6 +128,46 @@ func (s BackupWorkers) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Title: "100 workers, b of them spare", X: figure.Axis{Label: "b"}, Y: figure.Axis{Label: "seconds to the target"}, Series: []figure.Series{line}})
 	r.Figures = append(r.Figures, files...)
 	return r, err
+}
+
+// arrivals is the mean time of the n-th arrival of all, by n, and the same without the
+// long tail. It reports how much of the law is like what was published.
+func (BackupWorkers) arrivals(lab *Lab, r *Report, total int) (mean, even []float64) {
+	steps := 60_000
+	if lab.Quick {
+		steps = 20_000
+	}
+	slow := 0.0135
+	if lab.lacks("stragglers") {
+		slow = 0
+	}
+	mean, even = make([]float64, total+1), make([]float64, total+1)
+	within := map[int]int{}
+	times := make([]float64, total)
+	for step := range steps {
+		for w := range times {
+			times[w] = arrival(rng.New(1, "arrival").With(uint64(w)), uint64(step), 0)
+		}
+		slices.Sort(times)
+		for n := 1; n <= total; n++ {
+			even[n] += times[n-1] / float64(steps)
+		}
+		for w := range times {
+			times[w] = arrival(rng.New(1, "arrival").With(uint64(w)), uint64(step), slow)
+		}
+		slices.Sort(times)
+		for n := 1; n <= total; n++ {
+			mean[n] += times[n-1] / float64(steps)
+		}
+		for _, n := range []int{98, 100} {
+			if times[n-1] <= 2 {
+				within[n]++
+			}
+		}
+	}
+	r.within(Fitted, "98th gradient within 2 s", "%", 80, 100*float64(within[98])/float64(steps), 0.1)
+	r.within(Fitted, "100th gradient within 2 s", "%", 30, 100*float64(within[100])/float64(steps), 0.2)
+	return mean, even
 }
 
 // accuracy plans runs that compare sync with backups to async in the same virtual
