@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,31 @@ func TestF2DeathsOverAStop(t *testing.T) {
 		r, err := Execute(t.Context(), run, opt)
 		if err != nil || r.Steps != whole.Steps || len(r.Lost) != 1 || !r.Degraded || r.Accuracy < 0.5 {
 			t.Errorf("%v: %+v, %v", more, r, err)
+		}
+	}
+}
+
+// F3: with softsync(n) the servers wait for ⌊λ/n⌋ gradients from anybody. Whatever n,
+// and if all workers but one die, one after the other, nobody waits for ever.
+func TestF3SoftsyncWithoutWorkers(t *testing.T) {
+	most := 8
+	if testing.Short() {
+		most = 4
+	}
+	for workers := 2; workers <= most; workers++ {
+		for n := 1; n <= workers; n++ {
+			set := []string{"data=digits", "model=logistic", "epochs=0", "batch=4", "steps=40", "eval_every=0", "device.flops=1M", "network.latency=100us", "mode=server",
+				fmt.Sprint("workers=", workers), fmt.Sprintf("policy=softsync(n=%d)", n)}
+			whole := mustExecute(t, set...)
+			die := ""
+			for dead := 1; dead < workers; dead++ { // from the last rank on
+				at := time.Duration(whole.VirtualSeconds * 1e9 * 0.6 * float64(dead) / float64(workers))
+				die += fmt.Sprintf("+1@%v", at)
+			}
+			r := mustExecute(t, append(set, "device.die="+die[1:])...)
+			if l := r.Ledger; r.Steps != 40 || r.Status != "done" || len(r.Lost) != workers-1 || l.Sent != l.Applied+l.Rejected+l.Lost {
+				t.Errorf("%d workers, n=%d: %d steps, lost %q, %+v", workers, n, r.Steps, r.Lost, l)
+			}
 		}
 	}
 }

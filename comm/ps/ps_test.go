@@ -178,7 +178,7 @@ func TestBarrierOrder(t *testing.T) {
 }
 
 // A gradient is applied at most once.
-func TestDuplicatesAreRejected(t *testing.T) {
+func TestF8DuplicatesAreRejected(t *testing.T) {
 	c, l := core(t, "asp", 2)
 	call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "")) })
 	rs := call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "")) })

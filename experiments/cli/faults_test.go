@@ -316,6 +316,38 @@ func TestStartedByHand(t *testing.T) {
 	}
 }
 
+// F6: when the coordinator is killed the other ranks end, each with the code for another
+// try; started again, the run goes on from its checkpoint to the bits of one that was
+// never hit.
+func TestF6CoordinatorKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	t.Parallel()
+	file, out, port := recipe(t, long), t.TempDir(), freePort(t)
+	rank := func(n int, more ...string) *program {
+		return start(t, torchrun(n, 3, port), append([]string{"join", file, "mode=reduce", "workers=3", "checkpoint_every=20", "--out", out}, more...)...)
+	}
+	lead, others := rank(0), []*program{rank(1), rank(2)}
+	folder := evaluated(t, lead, out, 4)
+	lead.signal(syscall.SIGKILL)
+	for _, p := range others {
+		if code := p.wait(decided); code != 75 || !strings.Contains(p.err.String(), "rank") {
+			t.Errorf("exit code %d\n%s", code, p.says())
+		}
+	}
+	noneLeft(t, out)
+	for _, p := range []*program{rank(0, "--resume"), rank(1), rank(2)} {
+		p.expect(0)
+	}
+	var r result
+	readJSON(t, filepath.Join(folder, "result.json"), &r)
+	want := finish(t, 0, "run", file, "mode=reduce", "workers=3", "checkpoint_every=20", "--net", "local", "--json", "--quiet", "--out", t.TempDir()).result()
+	if r.Status != "done" || r.SHA256 != want.SHA256 {
+		t.Errorf("%+v, want the parameters of %+v", r, want)
+	}
+}
+
 // Flags say what a launcher's variables do.
 func TestStartedByFlags(t *testing.T) {
 	if testing.Short() {

@@ -213,6 +213,8 @@ type Places struct {
 	Cache string // the user's cache; "": the default
 	Shelf *Shelf // data sets opened before; nil: none
 
+	Memory int64 // bytes that a run may take; 0: what the machine has, or this process is granted of it
+
 	// Warn, if set, is told of samples that are left out because they cannot be
 	// read. Several goroutines may call it at a time.
 	Warn func(string)
@@ -348,6 +350,9 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		if j.Updates, err = j.UpdatesIn(c.Epochs); err != nil {
 			return nil, nil, &Error{fmt.Errorf("key \"batch_schedule\": %w", err)}
 		}
+	}
+	if err := c.fits(j, at); err != nil {
+		return nil, nil, &Error{err}
 	}
 	j.Prepare()
 	if err := j.Check(); err != nil {

@@ -64,7 +64,7 @@ func samples(k Key) (right string, wrong []string) {
 
 // Every key keeps a value through Set, Get and YAML, and refuses what is of the
 // wrong type or out of range, naming itself and what is allowed.
-func TestEveryKey(t *testing.T) {
+func TestF25EveryKey(t *testing.T) {
 	for _, k := range Keys() {
 		t.Run(k.Name, func(t *testing.T) {
 			if k.Doc == "" {
@@ -137,7 +137,7 @@ func allowed(message string) bool {
 
 // What is wrong in a file or on the command line is told with its place, its
 // key and the nearest right one, and all of it at once.
-func TestRecipeErrors(t *testing.T) {
+func TestF25RecipeErrors(t *testing.T) {
 	cases := []struct {
 		name, text string
 		want       []string // each in the message
@@ -175,7 +175,7 @@ func TestRecipeErrors(t *testing.T) {
 	}
 }
 
-func TestOverrideErrors(t *testing.T) {
+func TestF25OverrideErrors(t *testing.T) {
 	r, err := ParseRecipe("test", "test.yaml", []byte("model: mlp\n"))
 	if err != nil {
 		t.Fatal(err)
