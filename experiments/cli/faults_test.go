@@ -203,9 +203,9 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 	}
 }
 
-// F1, F4, F9: a synchronous run ends, with the reason, when a rank dies or
+// F1, F4, F5, F9: a synchronous run ends, with the reason, when a rank dies or
 // stops; not one process stays.
-func TestF1F4F9SynchronousRunsEnd(t *testing.T) {
+func TestF1F4F5F9RunsEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string

@@ -78,19 +78,27 @@ says, and with keys on yours:
 	return c
 }
 
+// check refuses flags that contradict each other.
+func (o *runOptions) check() error {
+	switch {
+	case o.older && !o.resume:
+		return errors.New("--allow-older says where --resume may go on from; give both")
+	case o.timing && (o.proxy || o.quick || o.resume):
+		return errors.New("--timing trains nothing, so it goes with none of --proxy, --quick and --resume")
+	}
+	return nil
+}
+
 // runRecipe trains what a recipe says, args[0], under the keys behind it.
 func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error {
 	over := args[1:]
-	if o.older && !o.resume {
-		return usageError{errors.New("--allow-older says where --resume may go on from; give both")}
+	if err := o.check(); err != nil {
+		return usageError{err}
 	}
 	if o.net != "" {
 		over = append(over, "net="+o.net)
 	}
 	if o.timing {
-		if o.proxy || o.quick || o.resume {
-			return usageError{errors.New("--timing trains nothing, so it goes with none of --proxy, --quick and --resume")}
-		}
 		return e.tellTiming(ctx, args[0], over, o.asJSON, o.quiet)
 	}
 	form := ""
