@@ -34,7 +34,8 @@ func (e *env) adviseCommand() *cobra.Command {
 		Short: "Which codec, topology, servers and fusion on your cluster? Or none?",
 		Long: `Advise predicts the step time of a published network (gradlab list profiles) on a
 cluster you describe, for every combination of codec, topology, number of servers,
-fusion and order of gradients, and says which is best, or that no codec pays:
+fusion and order of gradients, and for local SGD, DiLoCo, gossip, backup workers and
+asynchronous servers. It says which reaches an accuracy soonest, or that none pays:
 
   gradlab advise --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'
   gradlab advise --model vgg16 --cluster 'nodes=8,per_node=4,nic=25Gbps,device=12T,batch=32'
@@ -48,9 +49,13 @@ Codecs are billed as runs on the virtual cluster bill them: at rates measured on
 core, scaled to the device (gradlab help codec-time). --speeds gives rates of your
 own, --measure takes those of this machine, --free says that codecs take no time;
 device.codec in the cluster stands before all of them, and device.apply says what
-servers decode. What a codec costs in updates
-is taken from runs, where there are any to a target with it and without it:
-gradlab sweep RECIPE codec=raw,… target=0.9 makes some.`,
+servers decode.
+
+The answer is in time to accuracy, with the probability that it pays. What a codec or
+a mode costs in updates is taken from trainings that come with gradlab (docs/advice.md),
+and from runs of yours to a target with it and without it:
+gradlab sweep RECIPE codec=raw,… target=0.9 makes some. A way of whose learning on such
+tasks nothing is known is shown and never advised. --codecs leaves the modes out.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.model == "" || a.cluster == "" {

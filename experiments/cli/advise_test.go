@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,5 +38,34 @@ func TestAdviseSaysWhatItFollows(t *testing.T) {
 		if all := out.String() + err.String(); code != c.code || !strings.Contains(all, c.want) || strings.Contains(all, c.no) {
 			t.Errorf("%s %v: exit %d, want %d, %q and no %q in\n%s", c.cluster, c.flags, code, c.code, c.want, c.no, all)
 		}
+	}
+}
+
+// The answer comes with its probability, its interval and what it rests on.
+func TestAdviceCarriesItsEvidence(t *testing.T) {
+	var out, err bytes.Buffer
+	code := Main([]string{"advise", "--model", "vgg16", "--cluster", "nodes=8,nic=10Gbps,device=v100,batch=32", "--topologies", "ring", "--codecs", "bf16,lgcodec",
+		"--free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)
+	if code == ExitOK {
+		t.Error("a codec that does not exist is considered")
+	}
+	out.Reset()
+	code = Main([]string{"advise", "--model", "vgg16", "--cluster", "nodes=8,nic=10Gbps,device=v100,batch=32", "--topologies", "ring", "--codecs", "bf16",
+		"--free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)
+	var answer struct {
+		Best struct {
+			Codec       string
+			Probability float64
+			Evidence    []string
+			Sooner      float64
+			Interval    [2]float64 `json:"sooner_interval"`
+		}
+	}
+	if bad := json.Unmarshal(out.Bytes(), &answer); code != ExitOK || bad != nil {
+		t.Fatalf("exit %d, %v: %s", code, bad, &err)
+	}
+	b := answer.Best
+	if b.Codec != "bf16" || b.Probability < 0.8 || b.Probability > 1 || len(b.Evidence) < 2 || !(b.Interval[0] < b.Sooner && b.Sooner < b.Interval[1]) {
+		t.Errorf("%+v", b)
 	}
 }
