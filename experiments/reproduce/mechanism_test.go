@@ -152,3 +152,34 @@ func TestSwap(t *testing.T) {
 		t.Error("who lacks it")
 	}
 }
+
+// What rules do in a step is judged apart from learning, in studies whose runs are too
+// long for tests: each law holds, and turns red without its mechanism.
+func TestLawsTurnRed(t *testing.T) {
+	for _, c := range []struct {
+		study, mechanism string
+		law              func(*Lab, *Report) error
+	}{
+		{"momentum-correction", "correction", (*Lab).afterFall},
+		{"lars-range", "trust ratio", (*Lab).scaleFree},
+		{"zero-gamma", "zero γ", func(l *Lab, r *Report) error { return l.identity(t.Context(), r) }},
+		{"goyal-rule", "linear scaling", func(l *Lab, r *Report) error { return l.oneForMany(t.Context(), r) }},
+		{"dc-asgd", "compensation", func(l *Lab, r *Report) error { return l.nearer(t.Context(), r, "c", "dcasgd(lambda=0.04)", 7) }},
+		{"dc-asgd", "compensation", func(l *Lab, r *Report) error { return l.nearer(t.Context(), r, "a", "dcasgd_a(lambda=2,mu=0.95)", 7) }},
+	} {
+		dir := t.TempDir()
+		s, _ := Studies.Proto(c.study)
+		for _, without := range []string{"", c.mechanism} {
+			l, r := &Lab{Without: without, Out: dir, Runs: experiments.Options{Recipe: c.study, Out: dir}}, &Report{}
+			if err := l.without(s); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.law(l, r); err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Points) == 0 || (r.Failed() > 0) != (without != "") {
+				t.Errorf("%s without %q: %d points, %d missed: %+v", c.study, without, len(r.Points), r.Failed(), r.Points)
+			}
+		}
+	}
+}
