@@ -102,7 +102,7 @@ func (p *pricer) of(codec string) ([]block, error) {
 			if b.width = b.payload / s.Len(); b.width < 1 || b.width > 4 {
 				b.width = 4
 			}
-			use := timing.Coding{Codec: f, Block: blk}
+			use := timing.Coding{Codec: f, Block: blk, Gathered: road == compress.RoadGather}
 			payloads := float64(p.job.Workers)
 			if road != compress.RoadGather {
 				use.Ranks, payloads = p.job.Workers, 1

@@ -39,6 +39,10 @@ type TimingRow struct {
 	Unit       int         `json:"unit"`
 	Kept       string      `json:"kept,omitempty"`      // how the global batch is kept with other workers
 	Published  *config.Row `json:"published,omitempty"` // of the paper, where the row is on its cluster
+	Interval   *Interval   `json:"interval,omitempty"`  // of Minutes, on a real cluster; nil: not asked for (see Intervals)
+
+	first config.Config // of the first batch
+	step  float64       // seconds of an update with it
 }
 
 // AnswerTiming measures a few updates of the recipe's form timing without weights, on
@@ -121,6 +125,7 @@ func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.P
 	}
 	c.Batch = stretches[0].batch
 	row.Step, row.Rate, row.Minutes = seconds/float64(row.Updates), samples/seconds, seconds/60
+	row.first, row.step = c, step
 	if row.Unit < c.Workers {
 		c.Workers = row.Unit
 		one, err := secondsPerUpdate(ctx, c, at, show)
@@ -130,6 +135,31 @@ func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.P
 		row.Efficiency = 100 * one / step // of the first batch
 	}
 	return row, nil
+}
+
+// Intervals adds to every row where its minutes lie by what is known of real transports
+// and devices (see Propagate), of so many draws. They are made of the first batch, on
+// 16 workers or two hosts where there are more; all else is taken to be in proportion.
+func (t *Timing) Intervals(ctx context.Context, at config.Places, draws int) error {
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		c := smaller(r.first)
+		time := func(ctx context.Context, c config.Config) (float64, error) {
+			return updateTakes(ctx, c, 1, 3, Watch{Places: at})
+		}
+		in, err := Propagate(ctx, c, draws, time)
+		if err != nil {
+			return err
+		}
+		whole := r.step
+		if c.Workers < r.Workers {
+			if whole, err = time(ctx, c); err != nil {
+				return err
+			}
+		}
+		r.Interval = in.Scaled(r.Minutes / whole)
+	}
+	return nil
 }
 
 // stretch is so many updates with one batch, of each worker.
@@ -187,14 +217,20 @@ func secondsPerUpdate(ctx context.Context, c config.Config, at config.Places, sh
 	case c.Workers <= 512:
 		warm, steps = 2, 12
 	}
-	c = bare(c)
-	c.Steps, c.Epochs, c.BatchSchedule = warm+steps, 0, "fixed"
 	watch := Watch{Places: at}
 	if show != nil {
-		r := show.Run(fmt.Sprintf("%s, %d workers", c.Timing, c.Workers), c.Steps, 0)
+		r := show.Run(fmt.Sprintf("%s, %d workers", c.Timing, c.Workers), warm+steps, 0)
 		defer r.Drop()
 		watch.Steps = r.Steps
 	}
+	return updateTakes(ctx, c, warm, steps, watch)
+}
+
+// updateTakes is the mean virtual time of so many updates behind the first warm ones,
+// in seconds.
+func updateTakes(ctx context.Context, c config.Config, warm, steps int, watch Watch) (float64, error) {
+	c = bare(c)
+	c.Steps, c.Epochs, c.BatchSchedule = warm+steps, 0, "fixed"
 	m, err := Measure(ctx, c, watch)
 	if err != nil {
 		return 0, err
@@ -210,8 +246,8 @@ func secondsPerUpdate(ctx context.Context, c config.Config, at config.Places, sh
 func (t *Timing) Write(out io.Writer, style string) error {
 	fmt.Fprintf(out, "%s: %s\n", t.Recipe, t.About)
 	table := figure.Table{
-		Header: []string{"where", "workers", "batch", "updates", "an update", "samples/s", "efficiency", "published", "minutes", "published", "difference"},
-		Right:  []bool{false, true, true, true, true, true, true, true, true, true, true},
+		Header: []string{"where", "workers", "batch", "updates", "an update", "samples/s", "efficiency", "published", "minutes", "published", "difference", "90 %, minutes"},
+		Right:  []bool{false, true, true, true, true, true, true, true, true, true, true, true},
 	}
 	percent := func(x float64) string {
 		if x == 0 {
@@ -226,6 +262,9 @@ func (t *Timing) Write(out io.Writer, style string) error {
 		}
 	}
 	for _, r := range t.Rows {
+		if r.Interval != nil {
+			tell(r.Interval.Note())
+		}
 		if r.Kept != "" {
 			tell("yours: " + r.Kept)
 		}
@@ -255,7 +294,7 @@ func (t *Timing) Write(out io.Writer, style string) error {
 			tell(note)
 		}
 		table.Rows = append(table.Rows, []string{where, fmt.Sprint(r.Workers), fmt.Sprint(r.Batch), fmt.Sprint(r.Updates), progress.Seconds(r.Step),
-			fmt.Sprintf("%.0f", r.Rate), percent(r.Efficiency), efficiency, fmt.Sprintf("%.4g", r.Minutes), minutes, off})
+			fmt.Sprintf("%.0f", r.Rate), percent(r.Efficiency), efficiency, fmt.Sprintf("%.4g", r.Minutes), minutes, off, r.Interval.String()})
 	}
 	if err := table.Write(out, style, 0); err != nil {
 		return err

@@ -44,6 +44,9 @@ type WhatIfSide struct {
 	BytesUp    float64                 `json:"bytes_up"`
 	BytesDown  float64                 `json:"bytes_down"`
 	Network    *experiments.NetworkUse `json:"network"`
+	// Interval is where Seconds lie on a real cluster; nil: nobody asked, or it cannot
+	// be told, as sizes of frames depend on gradients or updates are not alike.
+	Interval *Interval `json:"interval,omitempty"`
 }
 
 // mostReplayed is the number of updates that are replayed at most, of runs whose
@@ -57,6 +60,12 @@ const mostReplayed = 200
 // learned is not asked. The data set is opened only where gradients must be
 // computed, or for a run of before its shape was recorded.
 func AnswerWhatIf(ctx context.Context, folder string, changes []string, at config.Places) (*WhatIf, error) {
+	return AnswerWhatIfWithin(ctx, folder, changes, at, 0)
+}
+
+// AnswerWhatIfWithin is AnswerWhatIf with an interval beside each time (see Propagate),
+// of so many draws; 0: without intervals.
+func AnswerWhatIfWithin(ctx context.Context, folder string, changes []string, at config.Places, draws int) (*WhatIf, error) {
 	if err := changeable(changes); err != nil {
 		return nil, &config.Error{Err: err}
 	}
@@ -99,6 +108,9 @@ func AnswerWhatIf(ctx context.Context, folder string, changes []string, at confi
 		return nil, err
 	}
 	w.Was.Name = "as it was"
+	if err := of.within(ctx, own, &w.Was, draws); err != nil {
+		return nil, err
+	}
 	for _, r := range others {
 		c := r.Config
 		var changed []string
@@ -113,6 +125,9 @@ func AnswerWhatIf(ctx context.Context, folder string, changes []string, at confi
 			return nil, fmt.Errorf("with %s: %w", name, err)
 		}
 		side.Name = name
+		if err := of.within(ctx, c, &side, draws); err != nil {
+			return nil, fmt.Errorf("with %s: %w", name, err)
+		}
 		w.Is = append(w.Is, side)
 	}
 	return w, nil
@@ -216,6 +231,25 @@ func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side W
 	return side, nil
 }
 
+// fewReplayed is the number of updates that are replayed of each draw.
+const fewReplayed = 8
+
+// within adds to an answer where its seconds lie on a real cluster.
+func (s *shadowed) within(ctx context.Context, c config.Config, side *WhatIfSide, draws int) error {
+	if draws == 0 || !side.Weightless || side.Replayed == side.Updates && side.Updates > mostReplayed {
+		return nil
+	}
+	few := min(side.Updates, fewReplayed)
+	in, err := Propagate(ctx, c, draws, func(ctx context.Context, c config.Config) (float64, error) {
+		few, err := s.as(ctx, c, few)
+		return few.Seconds, err
+	})
+	if err == nil {
+		side.Interval = in.Scaled(float64(side.Updates) / float64(few))
+	}
+	return err
+}
+
 // shell is a model's layout and operations without its arithmetic.
 func shell(m sgd.Model, input sgd.Shape) sgd.Model {
 	p := &profile.Profile{Name: "shell", Input: input, Layout: m.Layout()}
@@ -261,14 +295,17 @@ func (w *WhatIf) Write(out io.Writer, style string) error {
 			busiest = fmt.Sprintf("%s %.0f %%", n.Busiest[0].Link, 100*n.Busiest[0].Used)
 		}
 		rows = append(rows, []string{s.Name, progress.Seconds(s.Seconds), fmt.Sprintf("%.2f×", w.Was.Seconds/s.Seconds), short(s.Seconds / float64(s.Updates)),
-			progress.Bytes(uint64(s.BytesUp)), progress.Bytes(uint64(s.BytesDown)), busiest, how})
+			progress.Bytes(uint64(s.BytesUp)), progress.Bytes(uint64(s.BytesDown)), busiest, how, s.Interval.String()})
 	}
-	t := figure.Table{Header: []string{"", "virtual time", "as fast", "an update", "up", "down", "busiest link", "replay"}, Rows: rows, Right: []bool{false, true, true, true, true, true}}
+	t := figure.Table{Header: []string{"", "virtual time", "as fast", "an update", "up", "down", "busiest link", "replay", "90 %, seconds"}, Rows: rows, Right: []bool{false, true, true, true, true, true, false, false, true}}
 	if err := t.Write(out, style, 0); err != nil {
 		return err
 	}
 	if note := w.note(); note != "" {
 		fmt.Fprintln(out, "note:", note)
+	}
+	if w.Was.Interval != nil {
+		fmt.Fprintln(out, "note:", w.Was.Interval.Note())
 	}
 	if w.Recorded > 0 {
 		fmt.Fprintf(out, "the run recorded %s; its replay is off by %+.2f %%\n", progress.Seconds(w.Recorded), 100*(w.Was.Seconds/w.Recorded-1))

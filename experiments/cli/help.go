@@ -164,7 +164,7 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	if m, ok := train.Modes.Proto(en.Name); ok && k.name == "modes" {
 		beside = strings.TrimSuffix(" "+m.Traits(&train.Job{Mode: m}).Try, " ")
 	}
-	if k.name == "clusters" || k.name == "devices" { // whose models have profiles
+	if k.name == "clusters" || k.name == "devices" || k.name == "transports" { // whose models have profiles
 		recipe = "scaling run=ring"
 	}
 	value := en.Spec

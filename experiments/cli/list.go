@@ -43,6 +43,7 @@ func kinds() []kind {
 		{"laws", "device.law", timing.Laws.Entries()},
 		{"devices", "device", devices()},
 		{"clusters", "cluster", clusters()},
+		{"transports", "transport", transports()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
 		{"studies", "gradlab reproduce", studies()},
@@ -80,6 +81,16 @@ func clusters() []registry.Entry {
 	for _, n := range hardware.Clusters() {
 		if c, err := hardware.LoadCluster(n); err == nil {
 			out = append(out, registry.Entry{Name: n, About: c.About, Spec: n})
+		}
+	}
+	return out
+}
+
+func transports() []registry.Entry {
+	var out []registry.Entry
+	for _, n := range hardware.Transports() {
+		if t, err := hardware.LoadTransport(n); err == nil {
+			out = append(out, registry.Entry{Name: n, About: t.About, Spec: n})
 		}
 	}
 	return out

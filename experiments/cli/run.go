@@ -22,6 +22,7 @@ import (
 // runOptions are the flags of gradlab run.
 type runOptions struct {
 	net, out                                                                     string
+	draws                                                                        int
 	said                                                                         func() (experiments.About, error)
 	resume, older, shared, asJSON, quick, quiet, noPlot, trainAll, timing, proxy bool
 }
@@ -72,6 +73,7 @@ says, and with keys on yours:
 	f.BoolVar(&o.quick, "quick", false, "the recipe's smaller form")
 	f.BoolVar(&o.proxy, "proxy", false, "the recipe's form on a small task")
 	f.BoolVar(&o.timing, "timing", false, "train nothing: how long it takes on the paper's cluster, and with keys on yours")
+	f.IntVar(&o.draws, "draws", ask.Draws, "with --timing: draws of uncertain parameters that the 90 % intervals rest on; 0: no intervals")
 	f.BoolVar(&o.quiet, "quiet", false, "no progress, no table")
 	f.BoolVar(&o.trainAll, "train-all", false, "train runs that differ in network.* and device.* alone one by one, though they learn the same")
 	f.BoolVar(&o.noPlot, "no-plot", false, "write no figures")
@@ -85,6 +87,8 @@ func (o *runOptions) check() error {
 		return errors.New("--allow-older says where --resume may go on from; give both")
 	case o.timing && (o.proxy || o.quick || o.resume):
 		return errors.New("--timing trains nothing, so it goes with none of --proxy, --quick and --resume")
+	case o.draws < 0:
+		return fmt.Errorf("--draws=%d: want the number of draws, or 0 for no intervals", o.draws)
 	}
 	return nil
 }
@@ -99,7 +103,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		over = append(over, "net="+o.net)
 	}
 	if o.timing {
-		return e.tellTiming(ctx, args[0], over, o.asJSON, o.quiet)
+		return e.tellTiming(ctx, args[0], over, o)
 	}
 	form := ""
 	if o.proxy {
@@ -169,13 +173,13 @@ func encodeAll(to io.Writer, results []*experiments.Result) error {
 }
 
 // tellTiming prints how long a recipe's training takes on clusters.
-func (e *env) tellTiming(ctx context.Context, name string, over []string, asJSON, quiet bool) error {
+func (e *env) tellTiming(ctx context.Context, name string, over []string, o *runOptions) error {
 	recipe, err := config.LoadRecipe(name)
 	if err != nil {
 		return usageError{err}
 	}
 	var show *progress.Display
-	if !quiet {
+	if !o.quiet {
 		show = progress.New(e.err)
 		defer show.Close()
 	}
@@ -183,10 +187,15 @@ func (e *env) tellTiming(ctx context.Context, name string, over []string, asJSON
 	if err != nil {
 		return err
 	}
+	if o.draws != 0 {
+		if err := t.Intervals(ctx, e.places(), o.draws); err != nil {
+			return err
+		}
+	}
 	if show != nil {
 		show.Close()
 	}
-	if asJSON {
+	if o.asJSON {
 		return json.NewEncoder(e.out).Encode(t)
 	}
 	return t.Write(e.out, "box")

@@ -76,6 +76,7 @@ var specs = map[string]func(text string) (string, error){
 		return text, nil
 	},
 	"cluster":    known(hardware.Clusters),
+	"transport":  known(hardware.Transports),
 	"device":     known(hardware.Devices),
 	"device.law": canonical(timing.Laws),
 	"device.slow": func(text string) (string, error) {
@@ -138,8 +139,8 @@ func (c *Config) Resolve() error {
 	if err := c.checkUntil(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkMessage != "0s") {
-		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor a cost of messages; use fair"))
+	if c.NetworkModel == "fifo" && (c.NetworkPerHost > 1 || c.NetworkColocate || c.NetworkRack > 0 || c.NetworkStream > 0 || c.NetworkReduce > 0 || c.NetworkGather > 0 || c.NetworkMessage != "0s") {
+		errs = append(errs, errors.New("key \"network.model\": fifo knows neither hosts nor racks nor limits of streams nor a cost of messages; use fair"))
 	}
 	if c.Trace && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"trace\": net=%s has no virtual clock to trace; use net=sim", c.Net))
@@ -462,7 +463,9 @@ func (c Config) timing() (timing.Timing, error) {
 	if c.Workers > 1 {
 		flops /= 1 + c.DeviceOverhead
 	}
-	return timing.Timing{FLOPS: flops, Input: c.DeviceInput, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
+	step, _ := time.ParseDuration(c.DeviceStep)
+	call, _ := time.ParseDuration(c.NetworkCall)
+	return timing.Timing{FLOPS: flops, Step: step, Call: call, Input: c.DeviceInput, Jitter: c.DeviceJitter, Law: law, Slow: slow, Spread: c.DeviceSpread,
 		Apply: c.DeviceApply}, nil
 }
 
@@ -559,11 +562,11 @@ func (c Config) NewNet(servers int, start time.Duration) comm.Net {
 	dies, _ := parseDeaths(c.DeviceDie)
 	killed, _ := dies.of(c.Workers)
 	n := &sim.Net{Start: start, Deaths: killed, Network: &sim.Fair{
-		Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message,
-		Place: c.Place(servers), Inside: c.NetworkInside, Stream: c.NetworkStream, Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+		Bandwidth: c.carried(), Latency: latency, Message: message,
+		Place: c.Place(servers), Inside: c.NetworkInside, Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}
 	if c.NetworkModel == "fifo" {
-		n.Network = &sim.FIFO{Bandwidth: c.NetworkBandwidth, Latency: latency}
+		n.Network = &sim.FIFO{Bandwidth: c.carried(), Latency: latency}
 	}
 	return n
 }

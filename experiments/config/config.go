@@ -84,6 +84,7 @@ type Config struct {
 	Timing           string  `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool    `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
 	Cluster          string  `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), or of one in a file of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
+	Transport        string  `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets the keys network.share, overlap, reduce, gather, call and device.jitter, overhead, step to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change; none"`
 	Device           string  `key:"device" effect:"environment" on:"virtual" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64 `key:"device.flops" effect:"environment" on:"virtual" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64 `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
@@ -92,13 +93,19 @@ type Config struct {
 	DeviceDie        string  `key:"device.die" effect:"environment" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
 	DeviceSpread     float64 `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64 `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
-	DeviceInput      float64 `key:"device.input" effect:"environment" on:"virtual" min:"0" doc:"samples a second that a virtual host reads for all its workers together, in time taken from their passes; 0: reading is hidden"`
+	DeviceStep       string  `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`
+	DeviceInput      float64 `key:"device.input" effect:"environment" on:"virtual" min:"0" doc:"samples a second that a virtual host reads for all its workers together, beside their passes, which take at least as long; 0: no limit"`
 	DeviceApply      float64 `key:"device.apply" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: as long as device.codec says"`
 	DeviceCodec      string  `key:"device.codec" effect:"environment" on:"virtual" doc:"how long codecs take on a virtual device (gradlab help codec-time): measured, at rates measured on a core, scaled to the device; a table's name or file, or here, on this machine; 40xmeasured: so many times as fast; 1GB/s: whatever the codec; free"`
 	NetworkBandwidth float64 `key:"network.bandwidth" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
 	NetworkLatency   string  `key:"network.latency" effect:"environment" on:"virtual" unit:"duration" doc:"one way between virtual NICs"`
 	NetworkMessage   string  `key:"network.message" effect:"environment" on:"virtual" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
 	NetworkStream    float64 `key:"network.stream" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what one stream between two ranks of different hosts carries at most, such as a TCP connection; 0: as much as the NICs"`
+	NetworkShare     float64 `key:"network.share" effect:"environment" on:"virtual" min:"0.001" max:"1" doc:"part of network.bandwidth that payloads get, beside headers and what software does not use"`
+	NetworkOverlap   float64 `key:"network.overlap" effect:"environment" on:"virtual" min:"0" max:"1" doc:"part of the time that overlap=true saves which is really saved; only predictions take it into account (whatif, advise, --timing), the virtual clock saves all"`
+	NetworkReduce    float64 `key:"network.reduce" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where gradients are summed on the way; 0: as much as the NIC"`
+	NetworkGather    float64 `key:"network.gather" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where payloads are gathered; 0: as much as the NIC"`
+	NetworkCall      string  `key:"network.call" effect:"environment" on:"virtual" unit:"duration" doc:"what a collective call costs for every doubling of the ranks; payloads that are gathered take one a tensor"`
 	NetworkPerHost   int     `key:"network.per_host" effect:"environment" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
 	NetworkColocate  bool    `key:"network.colocate" effect:"environment" on:"virtual" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64 `key:"network.inside" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
@@ -117,7 +124,7 @@ func Default() Config {
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", Accumulate: 1,
 		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
-		NetworkMessage: "0s", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
+		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }
 
@@ -193,6 +200,7 @@ func (c *Config) Set(name, text string) error {
 	}
 	f := reflect.ValueOf(c).Elem().Field(k.field)
 	text = strings.TrimSpace(text)
+	was := c.Transport
 	var err error
 	switch k.tag.Get("unit") {
 	case "bandwidth":
@@ -220,6 +228,9 @@ func (c *Config) Set(name, text string) error {
 			f.SetString(text)
 		}
 	}
+	if k.Name == "transport" && err == nil {
+		err = c.travel(was, text)
+	}
 	if check := specs[k.Name]; check != nil && err == nil {
 		_, err = check(text)
 		err = hinted(err)
@@ -245,6 +256,40 @@ func (c *Config) join(name string) error {
 	for _, a := range cl.Assignments() {
 		if err := c.Set(a[0], a[1]); err != nil {
 			return fmt.Errorf("cluster %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// travel takes over the keys of a transport that are at their defaults, or as the
+// transport before it set them.
+func (c *Config) travel(was, name string) error {
+	def := Default()
+	if was != "none" {
+		if t, err := hardware.LoadTransport(was); err == nil {
+			for _, p := range t.Keys {
+				set := Default()
+				if err := set.Set(p.Key, p.Value); err == nil && set.Get(p.Key) == c.Get(p.Key) {
+					if err := c.Set(p.Key, def.Get(p.Key)); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	if name == "none" {
+		return nil
+	}
+	t, err := hardware.LoadTransport(name)
+	if err != nil {
+		return err
+	}
+	for _, p := range t.Keys {
+		if c.Get(p.Key) != def.Get(p.Key) {
+			continue
+		}
+		if err := c.Set(p.Key, p.Value); err != nil {
+			return fmt.Errorf("transport %s: %w", name, err)
 		}
 	}
 	return nil

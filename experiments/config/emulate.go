@@ -23,7 +23,7 @@ func (c *Config) checkEmulate() error {
 		return fmt.Errorf("key \"emulate\": devices of their own share no memory, which mode %s is about; use mode adpsgd or agp", train.Modes.Name(m))
 	}
 	def := Default()
-	for _, k := range []string{"network.stream", "network.per_host", "network.colocate", "network.rack", "network.model"} {
+	for _, k := range []string{"network.stream", "network.per_host", "network.colocate", "network.rack", "network.model", "network.reduce", "network.gather"} {
 		if got, want := c.Get(k), def.Get(k); got != want {
 			return fmt.Errorf("key %q: with emulate=true every rank is alone behind its NIC; want %s, not %s", k, want, got)
 		}
@@ -38,7 +38,7 @@ func (c Config) Emulated(n comm.Net) comm.Net {
 		return n
 	}
 	latency, message := c.delays()
-	return &emulate.Net{Net: n, Deadline: LongestWait, NIC: emulate.NIC{Bandwidth: c.NetworkBandwidth, Latency: latency, Message: message}}
+	return &emulate.Net{Net: n, Deadline: LongestWait, NIC: emulate.NIC{Bandwidth: c.carried(), Latency: latency, Message: message}}
 }
 
 // delays are the latency of a NIC and the cost of a message.
@@ -54,11 +54,11 @@ func (c Config) Hockney(adding float64) collective.Links {
 	latency, _ := time.ParseDuration(c.NetworkLatency)
 	message, _ := time.ParseDuration(c.NetworkMessage)
 	l := collective.Links{
-		Alpha: latency.Seconds(), Beta: 1 / c.NetworkBandwidth, InsideBeta: 1 / c.NetworkInside,
+		Alpha: latency.Seconds(), Beta: 1 / c.carried(), InsideBeta: 1 / c.NetworkInside,
 	}
-	fastest := c.NetworkBandwidth
-	if c.NetworkStream > 0 {
-		l.Stream, fastest = 1/c.NetworkStream, min(fastest, c.NetworkStream)
+	fastest := c.carried()
+	if stream := c.stream(); stream > 0 {
+		l.Stream, fastest = 1/stream, min(fastest, stream)
 	}
 	l.Extra = message.Seconds() * fastest
 	if c.NetworkRack > 0 {

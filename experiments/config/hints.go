@@ -47,7 +47,7 @@ var keyHints = []hint{
 	{"staleness slack max_staleness staleness_bound ssp", "it is an option of the policy", "mode=server policy=ssp(slack=3)"},
 	{"allreduce all_reduce collective strategy distributed ddp", "who adds gradients up is the mode", "mode=reduce topology=ring"},
 	{"local_steps h sync_every sync_period", "it is an option of the mode", "mode=localsgd(h=8) codec=raw"},
-	{"backend transport launcher", "where ranks run is the net", "net=local"},
+	{"backend launcher", "where ranks run is the net", "net=local"},
 	{"bandwidth bw speed link_speed network_bandwidth", "", "network.bandwidth=10Gbps"},
 	{"latency delay rtt ping", "", "network.latency=30us"},
 	{"flops device_flops tflops", "", "device.flops=15T"},

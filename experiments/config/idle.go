@@ -65,7 +65,7 @@ func (c Config) idle(j *train.Job) []unheeded {
 	by := map[string][]string{}
 	var order []string
 	for _, k := range Keys() {
-		if c.Get(k.Name) == def.Get(k.Name) || c.Cluster != "none" && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")) {
+		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")) {
 			continue
 		}
 		where := ""

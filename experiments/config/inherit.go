@@ -124,17 +124,17 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "about"}, text)
 	}
 	var own []map[string]string
-	one := true // all are on one cluster, so that what it sets can be common
+	one := true // all are on one cluster and transport, so that what they set can be common
 	for _, r := range runs {
 		said, err := r.Config.said()
 		if err != nil {
 			return nil, err
 		}
-		own, one = append(own, said), one && r.Config.Cluster == runs[0].Config.Cluster
+		own, one = append(own, said), one && r.Config.Cluster == runs[0].Config.Cluster && r.Config.Transport == runs[0].Config.Transport
 	}
 	common := func(key string) bool {
 		v, ok := own[0][key]
-		if !ok || !one && (strings.HasPrefix(key, "device") || strings.HasPrefix(key, "network.") || key == "cluster") {
+		if !ok || !one && (strings.HasPrefix(key, "device") || strings.HasPrefix(key, "network.") || key == "cluster" || key == "transport") {
 			return false
 		}
 		return !slices.ContainsFunc(own, func(m map[string]string) bool { w, ok := m[key]; return !ok || v != w })
@@ -171,12 +171,14 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 // keys that differ from what stands when the cluster is set.
 func (c Config) said() (map[string]string, error) {
 	below := Default()
-	if err := below.Set("cluster", c.Cluster); err != nil {
-		return nil, err
+	for _, k := range []string{"cluster", "transport"} {
+		if err := below.Set(k, c.Get(k)); err != nil {
+			return nil, err
+		}
 	}
 	said := map[string]string{}
 	for _, k := range allKeys() {
-		if k.Name == "cluster" && c.Cluster != "none" || c.Get(k.Name) != below.Get(k.Name) {
+		if k.Name == "cluster" && c.Cluster != "none" || k.Name == "transport" && c.Transport != "none" || c.Get(k.Name) != below.Get(k.Name) {
 			said[k.Name] = c.Show(k.Name)
 		}
 	}

@@ -409,8 +409,9 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 				return nil, fmt.Errorf("recipe %s has more than %d runs", r.Name, maxRuns)
 			}
 		}
-		// A cluster sets other keys, which those of its layer and above change.
-		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b, "cluster") - first(a, "cluster") })
+		// A cluster sets other keys, which those of its layer and above change; a
+		// transport then sets some that the cluster leaves alone.
+		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b) - first(a) })
 		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs)
 	}
 	return out, errors.Join(errs...)
@@ -438,9 +439,12 @@ func ownOptions(recipe, over []assignment) []assignment {
 	return out
 }
 
-// first is 1 if an assignment is to the key.
-func first(a assignment, key string) int {
-	if a.key == key {
+// first is how early an assignment is made: 0 if it need not come before others.
+func first(a assignment) int {
+	switch a.key {
+	case "cluster":
+		return 2
+	case "transport":
 		return 1
 	}
 	return 0

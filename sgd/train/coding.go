@@ -72,7 +72,7 @@ func (j *Job) exchangeTariff(s *shard, gathered []bool, plain bool) *tariff {
 		for i := range s.pieces {
 			c, payloads := s.pieces[i].coding(j.Codec, j.Workers), 1
 			if gathered[i] {
-				payloads = j.Workers
+				payloads, c.Gathered = j.Workers, true
 			} else {
 				c.Ranks = j.Workers
 			}

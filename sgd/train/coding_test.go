@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/timing"
 )
@@ -115,6 +116,29 @@ func TestRawInPlaceIsFree(t *testing.T) {
 		x := r.Spent()
 		if r.Role == "worker" && x.Encode+x.Decode != 0 || r.Role == "server" && (x.Encode != 0 || x.Decode <= 0) {
 			t.Errorf("rank %d: %+v", r.Rank, x)
+		}
+	}
+}
+
+// A gathered payload is decoded at a flat rate of what it holds, not of the gradient it
+// was made of: eight payloads of 1 % of the values cost less than encoding one.
+func TestGatheredPayloadsAreBilledBySize(t *testing.T) {
+	const rate = 1e8
+	for _, spec := range []string{"topk(keep=0.01,index=raw32)", "sign"} {
+		j := job(t, with(spec), mode("gather"), workers(8), func(j *train.Job) { j.Timing.Codec = timing.FlatRate(rate) })
+		size := 0.0
+		for _, s := range j.Model.Layout().Spans {
+			claims, _ := compress.ClaimsOf(j.Codec, compress.Block{Name: s.Name, Role: s.Role.String(), Rows: s.Rows, Cols: s.Cols, World: 8, Peer: -1})
+			size += float64(claims.Size)
+		}
+		o, _ := runOn(t, simulated(0), j, nil)
+		for _, r := range o.Reports {
+			if r.Role != "worker" {
+				continue
+			}
+			if got, want := r.Spent().Decode, float64(r.Steps)*8*size/rate; math.Abs(got/want-1) > 0.01 {
+				t.Errorf("%s, rank %d decoded for %g s, want %g for 8 payloads of %g bytes a step", spec, r.Rank, got, want, size)
+			}
 		}
 	}
 }

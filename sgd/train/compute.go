@@ -8,7 +8,6 @@ import (
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // gradient computes the gradient of a worker's step and returns the mean loss.
@@ -152,8 +151,8 @@ func (d *descent) pass(span int) {
 }
 
 // timeline prices one step of a worker on the virtual clock: forward time and
-// backward time (twice that) of every span, in forward order. Reading goes on
-// beside both and takes its time from both.
+// backward time (twice that) of every span, in forward order. The next batch is read
+// beside both: passes take as long as reading where that takes longer.
 //
 // Of several micro-batches forward is that of one: parameters are waited for in the
 // first, gradients leave in the last. What lies between the two is time between.
@@ -166,8 +165,8 @@ func (j *Job) timeline(worker, step int) timeline {
 	t := timeline{span: j.shares}
 	batch := j.draw(worker, step)
 	flops := j.flops * float64(batch.N) * j.Timing.Slow.Times(j.Workers-1-worker)
-	t.forward = j.Timing.Cost(flops, j.Seed, worker, step)
-	t.forward += timing.At(float64(batch.N)/3, j.Timing.Input/float64(j.beside(worker)))
+	t.forward = j.Timing.Cost(flops, j.Seed, worker, step) + j.Timing.Software(j.Workers)/3
+	t.forward = max(t.forward, j.Timing.Reading(float64(batch.N)/3, j.Timing.Input/float64(j.beside(worker)), j.Seed, worker, step))
 	t.total = 3 * t.forward
 	if n := j.micros(batch); n > 1 {
 		t.forward /= time.Duration(n)

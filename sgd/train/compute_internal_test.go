@@ -22,3 +22,21 @@ func TestInput(t *testing.T) {
 		}
 	}
 }
+
+// Reading goes on beside the passes: a step takes the longer of the two, not their sum.
+func TestReadingIsALimit(t *testing.T) {
+	at := func(input float64) time.Duration {
+		j := &Job{Workers: 4, Node: 2, Batch: 30, flops: 1e6, Timing: timing.Timing{FLOPS: 1e9, Input: input}}
+		return j.timeline(1, 7).total
+	}
+	const passes = 90 * time.Millisecond // three forward passes of 30 samples
+	for input, want := range map[float64]time.Duration{
+		0:    passes,                 // no limit
+		1000: passes,                 // 60 samples of two workers take 60 ms
+		500:  120 * time.Millisecond, // and here 120
+	} {
+		if got := at(input); got != want {
+			t.Errorf("%g samples/s: a step's passes take %v, want %v", input, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
@@ -46,15 +47,32 @@ func (r *reducer) cut() {
 }
 
 // exchange performs the exchange of a bucket of a step and decodes it, which takes virtual time: of everybody's
-// payloads, where they are gathered.
+// payloads, where they are gathered, which begin with a call a tensor.
 func (r *reducer) exchange(ctx context.Context, b *bucket, step int, flags uint16) (uint16, error) {
 	b.step = step
 	r.count(b)
+	if err := elapse(ctx, r.h, r.calls(b)); err != nil {
+		return flags, err
+	}
 	flags, err := r.content.perform(ctx, b, flags)
 	if err != nil {
 		return flags, err
 	}
 	return flags, r.times.decoding(ctx, r.tariff.decode(b.lo, b.hi))
+}
+
+// calls is what the calls of a bucket's gathers take.
+func (r *reducer) calls(b *bucket) time.Duration {
+	if r.job.Timing.Call == 0 {
+		return 0
+	}
+	n := 0
+	for i := b.lo; i < b.hi; i++ {
+		if r.gathered[i] {
+			n++
+		}
+	}
+	return r.job.Timing.Calls(n, r.job.Workers)
 }
 
 // part is a bucket's part of the gradient.

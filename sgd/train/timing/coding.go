@@ -16,11 +16,15 @@ type Coding struct {
 	Ranks  int
 	Decode bool // decoding; of an exchange, all behind its first operation
 	Server bool // a parameter server does it
+	// Gathered says, of decoding, that the payload is one of those that every rank
+	// gathers from all others and adds up.
+	Gathered bool
 }
 
 // FlatRate prices every codec but those that compress nothing (compress.Plain) by one rate: bytes of gradient, before
-// encoding, that a device encodes or decodes a second. What servers decode is left
-// to Timing.Apply, and what they encode costs nothing. 0: nothing does.
+// encoding, that a device encodes or decodes a second. A gathered payload is decoded at
+// that rate of its own bytes: what it does not hold is not read. What servers decode is
+// left to Timing.Apply, and what they encode costs nothing. 0: nothing does.
 func FlatRate(rate float64) func(Coding) time.Duration {
 	if rate <= 0 {
 		return nil
@@ -29,6 +33,10 @@ func FlatRate(rate float64) func(Coding) time.Duration {
 		if c.Server || compress.Plain(c.Codec) {
 			return 0
 		}
-		return At(4*float64(c.Block.Len()), rate)
+		bytes := 4 * c.Block.Len()
+		if claims, ok := compress.ClaimsOf(c.Codec, c.Block); ok && c.Gathered && c.Decode {
+			bytes = min(bytes, claims.Size)
+		}
+		return At(float64(bytes), rate)
 	}
 }

@@ -22,8 +22,14 @@ type Timing struct {
 	Slow   Slow    // workers that are slower, for good
 	Spread float64 // σ of a lognormal factor on a worker's speed, for good
 
-	// Input is how many samples a second the workers of a node read together, in
-	// time taken from their passes. 0: reading is hidden.
+	// Step is what software of a step takes longer on several workers, once and once
+	// more for every doubling of them; Call what a collective call takes for every
+	// doubling of the ranks: codecs whose payloads are gathered make one a tensor.
+	Step, Call time.Duration
+
+	// Input is how many samples a second the workers of a node read together, beside
+	// their passes: a limit of how fast these follow each other. Jitter is on its times,
+	// too. 0: there is none.
 	Input float64
 
 	// Codec is how long a use of a codec takes. nil: nothing costs any time. It is
@@ -40,10 +46,7 @@ func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
 	if t.FLOPS <= 0 {
 		return 0
 	}
-	s := flops / t.FLOPS
-	if t.Jitter > 0 {
-		s *= Lognormal{t.Jitter}.factor(rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step)))
-	}
+	s := flops / t.FLOPS * t.jitter(seed, rank, step)
 	if t.Law != nil {
 		s *= t.Law.Factor(rng.New(seed, "law").With(uint64(rank)).With(uint64(step)))
 	}
@@ -51,6 +54,36 @@ func (t Timing) Cost(flops float64, seed uint64, rank, step int) time.Duration {
 		s *= Lognormal{t.Spread}.factor(rng.New(seed, "spread").Norm(uint64(rank)))
 	}
 	return seconds(s)
+}
+
+// Software is what software of a step takes on so many workers; 0 on one.
+func (t Timing) Software(workers int) time.Duration {
+	if workers < 2 {
+		return 0
+	}
+	return time.Duration(float64(t.Step) * (1 + math.Log2(float64(workers))))
+}
+
+// Calls is what so many collective calls take on so many ranks.
+func (t Timing) Calls(calls, ranks int) time.Duration {
+	return time.Duration(float64(t.Call) * float64(calls) * math.Log2(float64(max(1, ranks))))
+}
+
+// Reading is the virtual time in which rank reads samples for a step, at that many a
+// second; 0 at no rate.
+func (t Timing) Reading(samples, rate float64, seed uint64, rank, step int) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	return seconds(samples / rate * t.jitter(seed, rank, step))
+}
+
+// jitter is the factor on all times of a rank's step.
+func (t Timing) jitter(seed uint64, rank, step int) float64 {
+	if t.Jitter <= 0 {
+		return 1
+	}
+	return Lognormal{t.Jitter}.factor(rng.New(seed, "jitter").With(uint64(rank)).Norm(uint64(step)))
 }
 
 // factor is what a standard normal draw makes.

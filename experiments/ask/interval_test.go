@@ -1,0 +1,133 @@
+package ask
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments/config"
+)
+
+func with(t *testing.T, keys ...[2]string) config.Config {
+	t.Helper()
+	c := config.Default()
+	for _, kv := range keys {
+		if err := c.Set(kv[0], kv[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// Where the time is one parameter's alone, the interval is that of its distribution,
+// up to what 256 draws of low discrepancy leave open; and it is the same on any number
+// of cores.
+func TestIntervalsFollowTheSpread(t *testing.T) {
+	c := with(t, [2]string{"transport", "mpi-tcp"})
+	c.Overlap = false
+	ask := func() *Interval {
+		in, err := Propagate(context.Background(), c, 256, func(_ context.Context, c config.Config) (float64, error) { return 1 / c.NetworkReduce, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	in := ask()
+	sd := math.Hypot(math.Log(1.3), 0.05) // of network.reduce, and of the site
+	const z = 1.6449                      // 5 % of a normal distribution are beyond
+	for _, q := range []struct{ got, want float64 }{
+		{in.Low, math.Exp(-z*sd) / 1.5e9}, {in.Middle, 1 / 1.5e9}, {in.High, math.Exp(z*sd) / 1.5e9},
+	} {
+		if math.Abs(q.got/q.want-1) > 0.04 {
+			t.Errorf("%+v: %g, want %g", *in, q.got, q.want)
+		}
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if again := ask(); *again != *in {
+		t.Errorf("on one core %+v, on several %+v", *again, *in)
+	}
+	if _, err := Propagate(context.Background(), c, 0, nil); err == nil {
+		t.Error("no draws were taken for an interval")
+	}
+}
+
+// A run that says nothing of its transport is drawn around the middle of what was
+// measured, and one that states a value around that value.
+func TestUnknownTransports(t *testing.T) {
+	share := func(ctx context.Context, c config.Config) (float64, error) { return c.NetworkShare, nil }
+	for _, c := range []struct {
+		keys [][2]string
+		want float64
+	}{{nil, 0.63}, {[][2]string{{"network.share", "0.4"}}, 0.4}, {[][2]string{{"transport", "nccl-tcp"}}, 0.52}} {
+		in, err := Propagate(context.Background(), with(t, c.keys...), 128, share)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(in.Middle/c.want-1) > 0.05 || !(in.Low < in.Middle && in.Middle < in.High) {
+			t.Errorf("%v: %+v, want a middle of %g", c.keys, *in, c.want)
+		}
+	}
+}
+
+// Overlap saves the part network.overlap of what it saves on the virtual clock.
+func TestPartOfOverlap(t *testing.T) {
+	time := func(_ context.Context, c config.Config) (float64, error) {
+		if c.Overlap {
+			return 10, nil
+		}
+		return 14, nil
+	}
+	for part, want := range map[string]float64{"1": 10, "0.75": 11, "0": 14} {
+		c := with(t, [2]string{"overlap", "true"}, [2]string{"network.overlap", part})
+		if got, err := Blended(context.Background(), c, time); err != nil || got != want {
+			t.Errorf("with %s of it: %g, %v; want %g", part, got, err, want)
+		}
+	}
+}
+
+// Limits of software are those of a process: a ring's step is the closed form, whether
+// payloads are summed or gathered, and a gather pays its calls.
+func TestSoftwareLimits(t *testing.T) {
+	step := func(keys ...[2]string) float64 {
+		t.Helper()
+		c := with(t, append([][2]string{{"timing", "resnet50"}, {"workers", "4"}, {"batch", "1"}, {"mode", "reduce"}, {"topology", "ring"}, {"overlap", "false"}, {"device.flops", "1e18"},
+			{"device.codec", "free"}, {"network.bandwidth", "10GB/s"}, {"network.latency", "0s"}}, keys...)...)
+		s, err := updateTakes(context.Background(), c, 1, 3, Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	whole := step([2]string{"network.bandwidth", "1GB/s"})
+	for name, got := range map[string]float64{
+		"share":  step([2]string{"network.share", "0.1"}),
+		"reduce": step([2]string{"network.reduce", "1GB/s"}),
+	} {
+		if math.Abs(got/whole-1) > 1e-3 {
+			t.Errorf("%s: a step takes %g s, want %g", name, got, whole)
+		}
+	}
+	if got := step([2]string{"network.gather", "1GB/s"}); got > whole/5 {
+		t.Errorf("a limit of gathers slows sums: %g s", got)
+	}
+	gather := [2]string{"codec", "topk(keep=0.01,index=raw32)"}
+	free, limited := step(gather), step(gather, [2]string{"network.gather", "1GB/s"})
+	if math.Abs(limited/free-10) > 0.1 {
+		t.Errorf("gathers take %g s, at a tenth of the rate %g", free, limited)
+	}
+	p, err := with(t, [2]string{"timing", "resnet50"}, [2]string{"weightless", "true"}).Build(config.Places{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := float64(len(p.Model.Layout().Spans)) * 2 * 1e-3 // two doublings
+	if got := step(gather, [2]string{"network.call", "1ms"}) - free; math.Abs(got/want-1) > 1e-3 {
+		t.Errorf("calls take %g s, want %g", got, want)
+	}
+	if got := step([2]string{"network.call", "1ms"}) - step(); got != 0 {
+		t.Errorf("sums pay %g s for calls of gathers", got)
+	}
+	if got := step([2]string{"device.step", "2ms"}) - step(); math.Abs(got-0.006) > 1e-6 {
+		t.Errorf("software of a step takes %g s, want 2 ms three times", got)
+	}
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// carried is what a NIC carries of payloads, bytes a second.
+func (c Config) carried() float64 { return c.NetworkBandwidth * c.NetworkShare }
+
+// stream is the most that a stream between hosts carries, bytes a second; 0: as much as
+// the NICs. Where ranks sum gradients themselves it is also what software of a process
+// moves: each has one stream at a time there.
+func (c Config) stream() float64 {
+	least, limit := c.NetworkStream, c.NetworkReduce
+	if limit != c.NetworkGather && c.gathers() {
+		limit = c.NetworkGather
+	}
+	if limit > 0 && c.sums() && (least == 0 || limit < least) {
+		least = limit
+	}
+	return least
+}
+
+// sums says whether ranks add gradients up themselves.
+func (c Config) sums() bool {
+	m, err := train.Modes.Parse(c.Mode)
+	return err == nil && m.Traits(&train.Job{Mode: m}).Sums
+}
+
+// gathers says whether ranks gather payloads, of all tensors or of matrices, instead
+// of summing on the way.
+func (c Config) gathers() bool {
+	m, err := train.Modes.Parse(c.Mode)
+	if err != nil {
+		return false
+	}
+	if m.Traits(&train.Job{Mode: m}).Gathers {
+		return true
+	}
+	f, err := compress.Parse(c.Codec)
+	if err != nil || compress.Plain(f) {
+		return false
+	}
+	_, road, err := compress.NewExchange(f, compress.Block{Name: "x", Role: "weight", Rows: 64, Cols: 64, World: max(2, c.Workers), Peer: -1, Seed: 1})
+	return err == nil && road == compress.RoadGather
+}
+
+// Spread is what is not known exactly of a configuration's times: parameters, each
+// around a middle, and a factor on all of it.
+type Spread struct {
+	Transport *hardware.Transport
+	of        Config
+	keys      []spread
+}
+
+// spread is a parameter around a middle, in the unit of its key: seconds of durations.
+type spread struct {
+	hardware.Parameter
+	key    Key
+	middle float64
+}
+
+// Spread is that of the configuration's transport, or of hardware.Unknown if it names
+// none. A parameter's middle is the configuration's own value where that is not the
+// default, and else the transport's.
+func (c Config) Spread() (*Spread, error) {
+	name := c.Transport
+	if name == "none" {
+		name = hardware.Unknown
+	}
+	t, err := hardware.LoadTransport(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Spread{Transport: t, of: c}
+	def := Default()
+	for _, p := range t.Keys {
+		k, ok := findKey(p.Key)
+		if !ok {
+			return nil, UnknownKey(p.Key)
+		}
+		middle := c
+		if c.Transport == "none" && c.Get(p.Key) == def.Get(p.Key) {
+			if err := middle.Set(p.Key, p.Value); err != nil {
+				return nil, err
+			}
+		}
+		s.keys = append(s.keys, spread{p, k, middle.number(k)})
+	}
+	return s, nil
+}
+
+// Len is the number of parameters that vary, the factor on all of it among them.
+func (s *Spread) Len() int { return len(s.keys) + 1 }
+
+// Draw is the configuration with every parameter at a quantile, above 0 and below 1,
+// and the factor on its times. There are Len quantiles.
+func (s *Spread) Draw(quantiles []float64) (c Config, factor float64, err error) {
+	c = s.of
+	for i, p := range s.keys {
+		lo, hi := p.key.limits()
+		x := min(max(p.At(p.middle, quantiles[i]), lo), hi)
+		text := strconv.FormatFloat(x, 'g', -1, 64)
+		if p.key.tag.Get("unit") == "duration" {
+			text = time.Duration(x * 1e9).String()
+		} else if p.key.tag.Get("unit") == "bandwidth" {
+			text += "B/s"
+		}
+		if err := c.Set(p.Key, text); err != nil {
+			return c, 0, err
+		}
+	}
+	site := hardware.Parameter{Times: math.Exp(s.Transport.Site)}
+	return c, site.At(1, quantiles[len(s.keys)]), nil
+}
+
+// number is a key's value, of durations in seconds.
+func (c Config) number(k Key) float64 {
+	text := c.Get(k.Name)
+	if d, err := time.ParseDuration(text); err == nil && k.tag.Get("unit") == "duration" {
+		return d.Seconds()
+	}
+	x, _ := strconv.ParseFloat(text, 64)
+	return x
+}
+
+// limits are what a key may be at least and at most.
+func (k Key) limits() (lo, hi float64) {
+	lo, hi = math.Inf(-1), math.Inf(1)
+	if x, err := strconv.ParseFloat(k.tag.Get("min"), 64); err == nil {
+		lo = x
+	}
+	if x, err := strconv.ParseFloat(k.tag.Get("max"), 64); err == nil {
+		hi = x
+	}
+	if k.tag.Get("unit") == "duration" {
+		lo = max(lo, 0)
+	}
+	return lo, hi
+}
