@@ -187,6 +187,8 @@ type PeerError struct {
 	// Lost: a process died, was stopped or was cut off, this rank's or one that it could
 	// not do without. Another try may go well.
 	Lost bool
+	// Ended: its programs have come to their end. That is no death.
+	Ended bool
 }
 
 func (e *PeerError) Error() string { return fmt.Sprintf("rank %d is gone: %s", e.Rank, e.Cause) }

@@ -88,7 +88,7 @@ func lookAt(path, hash string, named bool) (c candidate, mine bool) {
 	c.path = path
 	at := filepath.Join(path, "status.json")
 	err := readJSON(at, &s)
-	if err == nil && s.State == "" {
+	if err == nil && s.State == "" && s.Hash == "" {
 		err = fmt.Errorf("%s is damaged: it tells no state", at)
 	}
 	c.step, c.damage = checkpointAt(path)

@@ -266,7 +266,7 @@ func (h *host) came(f comm.Frame) {
 	case sayCredit:
 		h.nic.credited(now(), from, int(hd.Step))
 	case sayBye:
-		h.lost(&comm.PeerError{Rank: from, Cause: "has finished"}, true)
+		h.lost(&comm.PeerError{Rank: from, Cause: "has finished", Ended: true}, true)
 	}
 	h.look()
 }

@@ -234,7 +234,7 @@ func (l *link) notice(kind byte, b []byte) error {
 		if !slices.Contains(l.run.table[l.peer].Ranks, rank) {
 			return fmt.Errorf("a farewell from rank %d, which is not there", rank)
 		}
-		e := &comm.PeerError{Rank: rank, Cause: "has finished"}
+		e := &comm.PeerError{Rank: rank, Cause: "has finished", Ended: kind == msgBye}
 		if kind != msgBye {
 			e.Cause, e.Lost = string(b[4:]), kind == msgBereft
 		}

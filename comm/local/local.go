@@ -54,7 +54,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 			}
 			for _, o := range hosts {
 				if o != h {
-					o.box.Gone(&comm.PeerError{Rank: h.rank, Cause: cause}, quiet)
+					o.box.Gone(&comm.PeerError{Rank: h.rank, Cause: cause, Ended: quiet}, quiet)
 				}
 			}
 		}()

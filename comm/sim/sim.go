@@ -272,7 +272,7 @@ func (h *host) fail(err error) {
 
 // finish tells the others that this rank will send no more.
 func (h *host) finish() {
-	e := &comm.PeerError{Rank: h.rank, Cause: "has finished"}
+	e := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: h.failed == nil}
 	if h.failed != nil {
 		e.Cause = h.failed.Error()
 	}

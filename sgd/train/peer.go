@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -44,10 +43,11 @@ type dead struct {
 }
 
 // Lost notes that a worker has died, if that is what err says and the run goes on
-// without it. Else it returns err.
+// without it. Else it returns err, also where a death is what this rank itself, in
+// another activity, failed of.
 func (p *Peer) Lost(err error) error {
-	var gone *comm.PeerError
-	if !errors.As(err, &gone) || gone.Rank >= p.job.Workers || !p.job.traits().Outlives {
+	gone, ok := err.(*comm.PeerError) // not errors.As: what is wrapped is a failure of this rank
+	if !ok || gone.Ended || gone.Rank >= p.job.Workers || !p.job.traits().Outlives {
 		return err
 	}
 	p.dead.mu.Lock()

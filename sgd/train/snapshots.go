@@ -83,6 +83,11 @@ func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error 
 		o.Final = e.eval
 		return nil
 	}
+	for r := range e.models {
+		if e.models[r].f == nil && !o.conduct.dead[r] {
+			return fmt.Errorf("worker %d, which lives, has told no parameters to evaluate", r)
+		}
+	}
 	e.average()
 	return o.judge(ctx, e.eval, e.params)
 }

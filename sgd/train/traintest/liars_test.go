@@ -76,7 +76,7 @@ func TestLyingModes(t *testing.T) {
 		"conduct":   {{"adpsgd", func(t *traits) { t.Conduct = train.InStep }}, {"dpsgd", func(t *traits) { t.Conduct = train.Free }}, {"reduce", func(t *traits) { t.Conduct = train.InStep }}, {"hogwild", func(t *traits) { t.SharedMemory = false }}, {"agp", func(t *traits) { t.SharedMemory = true }}},
 		"under way": {{"sgp(late=2)", func(t *traits) { t.UnderWay = false }}, {"rudra", func(t *traits) { t.UnderWay = false }}, {"reduce", func(t *traits) { t.UnderWay = true }}},
 		"timeless":  {{"server", func(t *traits) { t.Timeless = true }}, {"adpsgd", func(t *traits) { t.Timeless = true }}, {"downpour", func(t *traits) { t.Timeless = true }}},
-		"outlives":  {{"reduce", func(t *traits) { t.Outlives = true }}, {"server", func(t *traits) { t.Outlives = !t.Outlives }}, {"sgp", func(t *traits) { t.Outlives = true }}},
+		"outlives":  {{"reduce", func(t *traits) { t.Outlives = true }}, {"server", func(t *traits) { t.Outlives = !t.Outlives }}, {"choco", func(t *traits) { t.Outlives = true }}},
 		"weightless": {
 			{"localsgd", func(t *traits) { t.Weightless = true }}, {"hogwild", func(t *traits) { t.Weightless = true }},
 		},
