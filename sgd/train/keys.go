@@ -34,7 +34,7 @@ const (
 	keyRelayed = "codec/relay"  // + block: codecs of a relay; and child: what it receives by
 
 	// By shard.
-	keyPast     = "past"       // and worker: pushes of those that died
+	keyPast     = "past"       // pushes of workers that died; and worker: of one
 	keyMeasures = "measures"   // what was measured
 	keyCore     = "core"       // the core's state
 	keyAmends   = "amend"      // + name: a corrector at the server

@@ -56,6 +56,25 @@ func (s *server) Final(r *RankReport) {
 	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
 }
 
+// keepPast keeps how many pushes there were of workers that died: the sum, as ever, and
+// by worker where there were any.
+func (s *server) keepPast(k *Keeper) {
+	sum := uint64(0)
+	for _, n := range s.past {
+		sum += n
+	}
+	k.Count(key(keyPast, s.id), &sum)
+	for w := range s.past {
+		if s.past[w] > 0 || k.Loads() {
+			k.Count(key(keyPast, s.id, w), &s.past[w])
+		}
+		sum -= s.past[w]
+	}
+	if k.Loads() { // a checkpoint of before knows the sum alone
+		s.past[0] += sum
+	}
+}
+
 // Keep keeps the shard and all that decides what becomes of it.
 func (s *server) Keep(k *Keeper) {
 	size := s.job.Model.Layout().Size()
@@ -67,12 +86,7 @@ func (s *server) Keep(k *Keeper) {
 		k.st.Ints[keyVersion] = int64(s.core.Version())
 	}
 	s.tally(k)
-	for w := range s.past {
-		k.Count(key(keyPast, s.id, w), &s.past[w])
-	}
-	if old := key(keyPast, s.id); k.Loads() && k.Has(old) { // of a checkpoint that knew only their sum
-		k.Count(old, &s.past[0])
-	}
+	s.keepPast(k)
 	for w := range s.holds {
 		k.Count(key(keyHolds, w, s.id), &s.holds[w])
 	}
