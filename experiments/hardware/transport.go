@@ -3,8 +3,6 @@ package hardware
 import (
 	"fmt"
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Transport is how software moves bytes between processes, and how much longer the
@@ -34,7 +32,7 @@ type Parameter struct {
 // At is the value of the parameter at a quantile between 0 and 1, where its middle is
 // middle: lognormal for Times, normal for Plus.
 func (p Parameter) At(middle, quantile float64) float64 {
-	z := distuv.UnitNormal.Quantile(quantile)
+	z := math.Sqrt2 * math.Erfinv(2*quantile-1) // of a standard normal distribution
 	if p.Times > 0 {
 		return middle * math.Exp(z*math.Log(p.Times))
 	}
