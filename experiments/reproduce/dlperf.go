@@ -55,6 +55,11 @@ func dlperfRates() (names []string, rates map[string]map[int]float64, err error)
 // Group implements Study.
 func (DLPerf) Group() Group { return Scaling }
 
+// Mechanisms implements Study.
+func (DLPerf) Mechanisms() []Mechanism {
+	return []Mechanism{{Name: "spread", Doc: "parameters are taken as exact: intervals have no width", Slow: true}}
+}
+
 // Run implements Study.
 func (d DLPerf) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	names, rates, err := dlperfRates()
@@ -75,7 +80,7 @@ func (d DLPerf) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if lab.Quick {
 		draws = 24
 	}
-	overhead, err := d.overhead(ctx, names, rates)
+	overhead, err := d.overhead(ctx, lab, names, rates)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +92,7 @@ func (d DLPerf) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	}
 	width := map[int]*ask.Interval{}
 	for _, gpus := range dlperfGPUs {
-		c, err := d.config(mean, gpus, overhead)
+		c, err := d.config(lab, mean, gpus, overhead)
 		if err != nil {
 			return nil, err
 		}
@@ -99,18 +104,21 @@ func (d DLPerf) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			return nil, err
 		}
 		width[gpus] = width[gpus].Scaled(1 / middle)
+		if lab.lacks("spread") {
+			width[gpus].Low, width[gpus].High = width[gpus].Middle, width[gpus].Middle
+		}
 		lab.logf("%d GPUs: a step takes %.3g to %.3g of its prediction", gpus, width[gpus].Low, width[gpus].High)
 	}
-	return r, d.judge(ctx, r, names, rates, width, overhead)
+	return r, d.judge(ctx, lab, r, names, rates, width, overhead)
 }
 
 // judge predicts every point.
-func (d DLPerf) judge(ctx context.Context, r *Report, names []string, rates map[string]map[int]float64, width map[int]*ask.Interval, overhead float64) error {
+func (d DLPerf) judge(ctx context.Context, lab *Lab, r *Report, names []string, rates map[string]map[int]float64, width map[int]*ask.Interval, overhead float64) error {
 	var held, fitted errs
 	covered, n, spread := 0, 0, map[int][]float64{}
 	for _, name := range names {
 		for _, gpus := range dlperfGPUs {
-			c, err := d.config(rates[name][1], gpus, overhead)
+			c, err := d.config(lab, rates[name][1], gpus, overhead)
 			if err != nil {
 				return err
 			}
@@ -149,12 +157,12 @@ func (d DLPerf) judge(ctx context.Context, r *Report, names []string, rates map[
 }
 
 // overhead is that with which the points that are fitted have no error in the mean.
-func (d DLPerf) overhead(ctx context.Context, names []string, rates map[string]map[int]float64) (float64, error) {
+func (d DLPerf) overhead(ctx context.Context, lab *Lab, names []string, rates map[string]map[int]float64) (float64, error) {
 	x := 0.027
 	for range 4 {
 		sum := 0.0
 		for _, name := range names {
-			c, err := d.config(rates[name][1], 8, x)
+			c, err := d.config(lab, rates[name][1], 8, x)
 			if err != nil {
 				return 0, err
 			}
@@ -170,9 +178,9 @@ func (d DLPerf) overhead(ctx context.Context, names []string, rates map[string]m
 }
 
 // config is a run on so many GPUs of a rate on one.
-func (DLPerf) config(rate float64, gpus int, overhead float64) (config.Config, error) {
+func (DLPerf) config(lab *Lab, rate float64, gpus int, overhead float64) (config.Config, error) {
 	resnet := profile.Profiles.MustParse("resnet50").Profile()
-	return weightless(9, "transport=nccl-rdma", "timing=resnet50", "batch=128", fmt.Sprintf("workers=%d", gpus), fmt.Sprintf("device.flops=%g", 6*rate*resnet.ForwardMACs()),
+	return lab.weightless(9, "transport=nccl-rdma", "timing=resnet50", "batch=128", fmt.Sprintf("workers=%d", gpus), fmt.Sprintf("device.flops=%g", 6*rate*resnet.ForwardMACs()),
 		fmt.Sprintf("device.overhead=%g", overhead), "network.per_host=8", "network.inside=130GB/s", "network.bandwidth=100Gbps", "network.latency=5us",
 		"topology=ring", "overlap=true", "bucket=25000000")
 }
