@@ -214,6 +214,9 @@ func stopped(t *testing.T, coordinator bool) {
 		if err := hurt(t, p.Process, syscall.SIGSTOP, "silent for", lease+patience.Stretch(20*time.Second))(ctx, h); err != nil {
 			return err
 		}
+		// By its own clock too it is to have been away for longer than its lease: its
+		// last sign of life came before it was stopped.
+		time.Sleep(lease)
 		return p.wake()
 	})
 	if s := output(); !strings.Contains(s, "fenced: ") || !strings.Contains(s, "its lease is "+lease.String()) {

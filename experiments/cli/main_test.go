@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = p.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
 	}
+	if raced { // nothing is started
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "gradlab-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

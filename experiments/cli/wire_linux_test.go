@@ -168,6 +168,9 @@ func (p *program) resultOf(args []string) result {
 //	interface − 60 a packet − 64 KB a segment sent again ≤ sockets ≤ interface − 40 a packet
 func TestWireBytesAgainstTheInterface(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("starts gradlab, which is not built for the race detector")
+	}
 	for name, keys := range map[string]string{
 		"sums":                   "mode=reduce codec=intsum(bits=8)",
 		"gathers":                "mode=gather codec=sign",
