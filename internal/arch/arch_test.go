@@ -43,6 +43,7 @@ sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry internal/safetensors
 sgd/data                : sgd internal/jpeg internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
+sgd/external            : sgd
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm
@@ -87,7 +88,7 @@ internal/arch           :
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/notebook" /* likewise */, "sgd/data"}
+	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
 	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 

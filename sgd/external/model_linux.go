@@ -1,0 +1,270 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Options say which process computes, and how long it may take.
+type Options struct {
+	// Command is the program and its arguments. No shell reads them.
+	Command []string
+	// Limit is how long the process may say nothing while an answer is due; 0: for ever.
+	Limit time.Duration
+}
+
+// Model is a model that processes compute. A pass takes a process that is idle or
+// starts one, so there are as many as passes at a time. A pass depends only on what it is
+// sent, so which process computes it changes no bit. Close ends all of them.
+type Model struct {
+	opt    Options
+	layout sgd.Layout
+	flops  []float64
+
+	mu     sync.Mutex
+	idle   []*process
+	all    map[*process]bool
+	closed bool
+	failed error // of Init, which cannot return it
+}
+
+// Open starts a first process and agrees with it on the layout. The error says what
+// is wrong and has the last lines that the process printed.
+func Open(ctx context.Context, opt Options) (*Model, error) {
+	if len(opt.Command) == 0 {
+		return nil, errors.New("external: no command; give the program that computes the model, such as python3 train.py")
+	}
+	m := &Model{opt: opt, all: map[*process]bool{}}
+	p, err := m.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.layout, m.flops = p.layout, p.flops
+	m.give(p)
+	return m, nil
+}
+
+// Close ends every process, and waits until it is gone.
+func (m *Model) Close() {
+	m.mu.Lock()
+	m.closed = true
+	all, idle := m.all, m.idle
+	m.all, m.idle = nil, nil
+	m.mu.Unlock()
+	for p := range all {
+		p.kill()
+	}
+	for _, p := range idle {
+		p.unmap()
+	}
+}
+
+// take returns a process that nobody else has.
+func (m *Model) take(ctx context.Context) (*process, error) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil, errors.New("external: the model was closed")
+	}
+	if n := len(m.idle); n > 0 {
+		p := m.idle[n-1]
+		m.idle = m.idle[:n-1]
+		m.mu.Unlock()
+		return p, nil
+	}
+	p, err := start(m.opt)
+	if err == nil {
+		m.all[p] = true
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, p.end)
+	err = p.hello()
+	stop()
+	if err == nil && len(m.layout.Spans) > 0 && p.layout.Hash() != m.layout.Hash() {
+		err = p.because(errors.New("its layout is not that of the process before it: every process must name the same tensors in the same order"))
+	}
+	if err != nil {
+		m.drop(p)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (m *Model) give(p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		p.unmap()
+		return
+	}
+	m.idle = append(m.idle, p)
+}
+
+func (m *Model) drop(p *process) {
+	p.kill()
+	p.unmap()
+	m.mu.Lock()
+	delete(m.all, p)
+	m.mu.Unlock()
+}
+
+// with runs one exchange. A process that fails, or is interrupted, is ended.
+func (m *Model) with(ctx context.Context, f func(*process) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p, err := m.take(ctx)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, p.end)
+	err = f(p)
+	if !stop() { // the process was ended
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		m.drop(p)
+		return err
+	}
+	m.give(p)
+	return nil
+}
+
+// Layout implements sgd.Model.
+func (m *Model) Layout() sgd.Layout { return m.layout }
+
+// SpanFLOPs implements sgd.Model: what the process said in its layout, 0 where it did not.
+func (m *Model) SpanFLOPs() []float64 { return m.flops }
+
+// NewScratch implements sgd.Model. Working memory is the process's own.
+func (m *Model) NewScratch() sgd.Scratch { return nil }
+
+// Init asks the process for the first parameters. Its error is returned by the passes
+// after it; the parameters are then NaN.
+func (m *Model) Init(params []float32, seed uint64) {
+	err := m.with(context.Background(), func(p *process) error {
+		if err := p.fit(params); err != nil {
+			return err
+		}
+		if err := p.send(message{Op: "init", Seed: seed}); err != nil {
+			return err
+		}
+		if _, err := p.answer("done"); err != nil {
+			return err
+		}
+		copy(params, p.params())
+		return nil
+	})
+	if err != nil {
+		for i := range params {
+			params[i] = float32(math.NaN())
+		}
+		m.mu.Lock()
+		m.failed = err
+		m.mu.Unlock()
+	}
+}
+
+func (m *Model) broken() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
+}
+
+// Grad implements sgd.Model. Spans are ready as the process says so; those it did not
+// name are ready at its end, last first. A loss that is not finite is NaN.
+func (m *Model) Grad(ctx context.Context, pass sgd.Pass, b sgd.Batch) (loss float64, err error) {
+	if err := m.broken(); err != nil {
+		return 0, err
+	}
+	told := make([]bool, len(m.layout.Spans))
+	err = m.with(ctx, func(p *process) error {
+		if err := p.fit(pass.Params, pass.Grad); err != nil {
+			return err
+		}
+		for i := range told {
+			if pass.Need == nil {
+				break
+			}
+			if err := pass.Need(i); err != nil {
+				return err
+			}
+		}
+		if err := p.ask("step", pass.Params, b); err != nil {
+			return err
+		}
+		ready := func(i int) error {
+			told[i] = true
+			copy(m.layout.View(pass.Grad, i), m.layout.View(p.grad(), i))
+			if pass.Ready == nil {
+				return nil
+			}
+			return pass.Ready(i)
+		}
+		for {
+			a, err := p.answer("ready", "done")
+			if err != nil {
+				return err
+			}
+			if a.Op == "done" {
+				if loss = math.NaN(); a.Loss != nil {
+					loss = *a.Loss
+				}
+				break
+			}
+			if a.Span < 0 || a.Span >= len(told) || told[a.Span] {
+				return p.because(fmt.Errorf("it says span %d is ready; want each of 0 to %d once", a.Span, len(told)-1))
+			}
+			if err := ready(a.Span); err != nil {
+				return err
+			}
+		}
+		for i := range slices.Backward(told) {
+			if !told[i] {
+				if err := ready(i); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return loss, err
+}
+
+// Eval implements sgd.Model.
+func (m *Model) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (s sgd.Score, err error) {
+	if err := m.broken(); err != nil {
+		return s, err
+	}
+	err = m.with(context.Background(), func(p *process) error {
+		if err := p.fit(params); err != nil {
+			return err
+		}
+		if err := p.ask("evaluate", params, b); err != nil {
+			return err
+		}
+		a, err := p.answer("done")
+		if err != nil {
+			return err
+		}
+		if a.Correct < 0 || a.Correct > b.N {
+			return p.because(fmt.Errorf("it counts %d correct of %d samples", a.Correct, b.N))
+		}
+		s = sgd.Score{Loss: math.NaN(), Correct: a.Correct, N: b.N}
+		if a.Loss != nil {
+			s.Loss = *a.Loss * float64(b.N)
+		}
+		return nil
+	})
+	return s, err
+}

@@ -1,0 +1,177 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/external"
+)
+
+// python is the interpreter, with the package of this checkout in its path.
+func python(t *testing.T) []string {
+	t.Helper()
+	exe := ""
+	for _, at := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(at, "-c", "import numpy").Run() == nil {
+			exe = at
+			break
+		}
+	}
+	if exe == "" {
+		t.Skip("no python3 with numpy")
+	}
+	dir, err := filepath.Abs("python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", dir)
+	return []string{exe, filepath.FromSlash("testdata/softmax.py")}
+}
+
+func open(t *testing.T, limit time.Duration, args ...string) *external.Model {
+	t.Helper()
+	m, err := external.Open(context.Background(), external.Options{Command: append(python(t), args...), Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+func batch(t *testing.T, first uint64, n int) sgd.Batch {
+	t.Helper()
+	ds, err := data.Open("digits", data.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b sgd.Batch
+	if err := ds.Train.Batch(sgd.Draw{First: first, N: n}, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestGradientIsThatOfTheLoss: the gradient agrees with differences, spans come in the
+// order in which the process made them, and a pass again has the same bits.
+func TestGradientIsThatOfTheLoss(t *testing.T) {
+	m := open(t, 0)
+	l := m.Layout()
+	if got := l.Spans[0]; got != (sgd.Span{Name: "w", Rows: 10, Cols: 64}) || l.Size() != 650 {
+		t.Fatalf("layout %+v", l)
+	}
+	p, g := make([]float32, 650), make([]float32, 650)
+	m.Init(p, 7)
+	b := batch(t, 0, 16)
+	var order []int
+	loss, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g, Ready: func(i int) error { order = append(order, i); return nil }}, b)
+	if err != nil || !slices.Equal(order, []int{1, 0}) {
+		t.Fatalf("loss %v, spans %v, %v", loss, order, err)
+	}
+	eval := func(i int, h float32) float64 {
+		q := slices.Clone(p)
+		q[i] += h
+		s, err := m.Eval(q, nil, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Loss / float64(s.N)
+	}
+	if at := eval(0, 0); math.Abs(at-loss) > 1e-6 {
+		t.Errorf("evaluated %v, in training %v", at, loss)
+	}
+	for _, i := range []int{20, 345, 645} {
+		const h = 1.0 / 64
+		if d := (eval(i, h) - eval(i, -h)) / (2 * h); math.Abs(d-float64(g[i])) > 1e-3 {
+			t.Errorf("gradient %d is %v, by differences %v", i, g[i], d)
+		}
+	}
+	again := make([]float32, 650)
+	if l2, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: again}, b); err != nil || l2 != loss || !slices.Equal(again, g) {
+		t.Errorf("a second pass differs: %v, %v", l2, err)
+	}
+}
+
+// TestLearns: descent on larger and larger batches, so that the shared memory grows.
+func TestLearns(t *testing.T) {
+	m := open(t, 0)
+	p, g := make([]float32, 650), make([]float32, 650)
+	m.Init(p, 1)
+	test := batch(t, 0, 500)
+	for s := range 60 {
+		if _, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, uint64(500+s*64), 4+s)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range p {
+			p[i] -= 0.3 * g[i]
+		}
+	}
+	if s, err := m.Eval(p, nil, test); err != nil || s.Accuracy() < 0.8 {
+		t.Errorf("accuracy %v, %v", s.Accuracy(), err)
+	}
+}
+
+// TestFailures: every way to fail is an error that says how, with the last output.
+func TestFailures(t *testing.T) {
+	for how, want := range map[string]string{
+		"dies": "exit status 3", "hangs": "said nothing for", "size": "has shape (3, 3); want (10, 64)",
+		"garbage": "garbage on its socket", "throws": "RuntimeError: no luck",
+	} {
+		t.Run(how, func(t *testing.T) {
+			limit := time.Duration(0)
+			if how == "hangs" {
+				limit = 10 * time.Second
+			}
+			m := open(t, limit, how)
+			p, g := make([]float32, 650), make([]float32, 650)
+			m.Init(p, 1)
+			_, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4))
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "the last words") {
+				t.Errorf("%v; want %q and the last words", err, want)
+			}
+		})
+	}
+	t.Run("nan", func(t *testing.T) {
+		m := open(t, 0, "nan")
+		p, g := make([]float32, 650), make([]float32, 650)
+		m.Init(p, 1)
+		if loss, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4)); err != nil || !math.IsNaN(loss) || g[0] == g[0] {
+			t.Errorf("loss %v, gradient %v, %v; want NaN, which the engine judges", loss, g[0], err)
+		}
+	})
+	t.Run("command", func(t *testing.T) {
+		if _, err := external.Open(context.Background(), external.Options{Command: []string{"/nowhere"}}); err == nil || !strings.Contains(err.Error(), "does not start") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCancelled: a process that hangs is ended with the run, and none is left behind.
+func TestCancelled(t *testing.T) {
+	m := open(t, 0, "hangs")
+	p, g := make([]float32, 650), make([]float32, 650)
+	m.Init(p, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := m.Grad(ctx, sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4))
+		cancelled <- err
+	}()
+	cancel()
+	if err := <-cancelled; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	m.Close()
+	if n, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == nil {
+		t.Errorf("process %d is left", n)
+	}
+}

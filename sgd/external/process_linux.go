@@ -1,0 +1,309 @@
+package external
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// Version is that of the protocol.
+const Version = 1
+
+// largest is the longest message, in bytes.
+const largest = 16 << 20
+
+// message is what travels, either way; see docs/external.md.
+type message struct {
+	Op      string   `json:"op"`
+	Version int      `json:"version,omitempty"`
+	Seed    uint64   `json:"seed,omitempty"`
+	First   uint64   `json:"first,omitempty"`
+	N       int      `json:"n,omitempty"`
+	Dim     int      `json:"dim,omitempty"`
+	Size    int      `json:"size,omitempty"`
+	Span    int      `json:"span"`
+	Spans   []tensor `json:"spans,omitempty"`
+	Loss    *float64 `json:"loss,omitempty"`
+	Correct int      `json:"correct,omitempty"`
+	Text    string   `json:"text,omitempty"`
+}
+
+type tensor struct {
+	Name  string  `json:"name"`
+	Rows  int     `json:"rows"`
+	Cols  int     `json:"cols"`
+	Role  string  `json:"role"`
+	FLOPs float64 `json:"flops"`
+}
+
+// process is one process, its socket and the memory shared with it.
+type process struct {
+	cmd    *exec.Cmd
+	limit  time.Duration
+	conn   net.Conn
+	file   *os.File
+	mem    []byte
+	out    tail
+	gone   chan struct{} // closed once it has ended
+	layout sgd.Layout
+	flops  []float64
+}
+
+// start starts a process with its socket as descriptor 3 and its memory as 4.
+func start(opt Options) (*process, error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("external: no socket: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "engine"), os.NewFile(uintptr(pair[1]), "source")
+	defer theirs.Close()
+	conn, err := net.FileConn(ours)
+	ours.Close()
+	if err != nil {
+		return nil, fmt.Errorf("external: no socket: %w", err)
+	}
+	file, err := os.CreateTemp("/dev/shm", "gradlab-external-")
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("external: no shared memory: %w", err)
+	}
+	os.Remove(file.Name()) // it lives as long as it is open
+	p := &process{limit: opt.Limit, conn: conn, file: file, gone: make(chan struct{})}
+	p.cmd = exec.Command(opt.Command[0], opt.Command[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	p.cmd.ExtraFiles = []*os.File{theirs, file}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.WaitDelay = time.Second // children of its own may hold its output
+	if err := p.cmd.Start(); err != nil {
+		conn.Close()
+		file.Close()
+		return nil, fmt.Errorf("external: command %q does not start: %w", strings.Join(opt.Command, " "), err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it started
+		close(p.gone)
+	}()
+	return p, nil
+}
+
+// end kills the process and what it started, so that who waits for it gets an error.
+func (p *process) end() {
+	select {
+	case <-p.gone: // its number may be another's by now
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
+
+// kill ends the process and waits until it is gone. Its memory stays mapped, as a pass
+// may read it: see unmap.
+func (p *process) kill() {
+	p.end()
+	<-p.gone
+	p.conn.Close()
+	p.file.Close()
+}
+
+// unmap gives the memory back. Only who holds the process may call it.
+func (p *process) unmap() {
+	if p.mem != nil {
+		_ = syscall.Munmap(p.mem)
+		p.mem = nil
+	}
+}
+
+// because ends the process, and wraps what went wrong with the last lines of all
+// that it printed.
+func (p *process) because(err error) error {
+	p.end()
+	<-p.gone
+	if text := p.out.lines(); text != "" {
+		return fmt.Errorf("external: %q: %w; its last output:\n%s", strings.Join(p.cmd.Args, " "), err, text)
+	}
+	return fmt.Errorf("external: %q: %w; it printed nothing", strings.Join(p.cmd.Args, " "), err)
+}
+
+func (p *process) send(m message) error {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	frame := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
+	p.patient()
+	if _, err := p.conn.Write(append(frame, body...)); err != nil {
+		return p.lost(err)
+	}
+	return nil
+}
+
+// patient begins the time that the process has.
+func (p *process) patient() {
+	if p.limit > 0 {
+		_ = p.conn.SetDeadline(time.Now().Add(p.limit))
+	}
+}
+
+// lost words an error of the socket.
+func (p *process) lost(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return p.because(fmt.Errorf("it said nothing for %v", p.limit))
+	}
+	p.end()
+	<-p.gone // so that all its output is here
+	return p.because(fmt.Errorf("it died or closed its socket (%v)", p.cmd.ProcessState))
+}
+
+// answer is the next message, which must be one of those.
+func (p *process) answer(want ...string) (m message, err error) {
+	p.patient()
+	var head [4]byte
+	if _, err := io.ReadFull(p.conn, head[:]); err != nil {
+		return m, p.lost(err)
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	if n > largest {
+		return m, p.because(fmt.Errorf("garbage on its socket: a message of %d bytes, at most %d are allowed", n, largest))
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(p.conn, body); err != nil {
+		return m, p.lost(err)
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return m, p.because(fmt.Errorf("garbage on its socket: %w", err))
+	}
+	if m.Op == "error" {
+		return m, p.because(fmt.Errorf("it failed:\n%s", m.Text))
+	}
+	if !slices.Contains(want, m.Op) {
+		return m, p.because(fmt.Errorf("it says %q; want %s", m.Op, strings.Join(want, " or ")))
+	}
+	return m, nil
+}
+
+// hello agrees on version and layout, and makes the memory.
+func (p *process) hello() error {
+	if err := p.send(message{Op: "hello", Version: Version}); err != nil {
+		return err
+	}
+	m, err := p.answer("layout")
+	if err != nil {
+		return err
+	}
+	if m.Version != Version {
+		return p.because(fmt.Errorf("it speaks version %d of the protocol; this is version %d", m.Version, Version))
+	}
+	for i, t := range m.Spans {
+		role := slices.Index([]string{"weight", "bias", "norm", "buffer"}, t.Role)
+		switch {
+		case role < 0:
+			return p.because(fmt.Errorf("tensor %d, %q: role %q; want weight, bias, norm or buffer", i, t.Name, t.Role))
+		case t.Name == "" || p.layout.Find(t.Name) >= 0:
+			return p.because(fmt.Errorf("tensor %d: name %q is empty or taken", i, t.Name))
+		case t.Rows < 1 || t.Cols < 1 || t.Rows > (1<<30)/t.Cols:
+			return p.because(fmt.Errorf("tensor %q: %d rows of %d; want at least 1 of each and at most 2³⁰ values", t.Name, t.Rows, t.Cols))
+		case !(t.FLOPs >= 0):
+			return p.because(fmt.Errorf("tensor %q: flops %g; want 0 or more", t.Name, t.FLOPs))
+		}
+		p.layout.Add(t.Name, sgd.Role(role), t.Rows, t.Cols)
+		p.flops = append(p.flops, t.FLOPs)
+	}
+	if len(m.Spans) == 0 {
+		return p.because(errors.New("its layout has no tensors"))
+	}
+	return p.room(8 * p.layout.Size())
+}
+
+// room makes the shared memory at least so many bytes.
+func (p *process) room(size int) error {
+	if size <= len(p.mem) {
+		return nil
+	}
+	if err := p.file.Truncate(int64(size)); err != nil {
+		return fmt.Errorf("external: shared memory of %d bytes: %w", size, err)
+	}
+	mem, err := syscall.Mmap(int(p.file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("external: shared memory of %d bytes: %w", size, err)
+	}
+	p.unmap()
+	p.mem = mem
+	return p.send(message{Op: "map", Size: size})
+}
+
+// floats is n values of the shared memory from value at on.
+func (p *process) floats(at, n int) []float32 {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&p.mem[4*at])), n)
+}
+
+func (p *process) params() []float32 { return p.floats(0, p.layout.Size()) }
+func (p *process) grad() []float32   { return p.floats(p.layout.Size(), p.layout.Size()) }
+
+// fit checks lengths of vectors against the layout.
+func (p *process) fit(vectors ...[]float32) error {
+	for _, v := range vectors {
+		if len(v) != p.layout.Size() {
+			return fmt.Errorf("external: a vector of %d values; the layout has %d", len(v), p.layout.Size())
+		}
+	}
+	return nil
+}
+
+// ask sends parameters and samples.
+func (p *process) ask(op string, params []float32, b sgd.Batch) error {
+	if b.N < 1 || len(b.Y) != b.N || len(b.X)%b.N != 0 {
+		return fmt.Errorf("external: a batch of %d samples with %d inputs and %d labels", b.N, len(b.X), len(b.Y))
+	}
+	if len(b.Other) > 0 {
+		return errors.New("external: mixed samples (mixup, cutmix) are not handed to another process; choose data without them")
+	}
+	n := p.layout.Size()
+	if err := p.room(4 * (2*n + len(b.X) + b.N)); err != nil {
+		return err
+	}
+	copy(p.params(), params)
+	copy(p.floats(2*n, len(b.X)), b.X)
+	copy(unsafe.Slice((*int32)(unsafe.Pointer(&p.mem[4*(2*n+len(b.X))])), b.N), b.Y)
+	return p.send(message{Op: op, N: b.N, Dim: len(b.X) / b.N, First: b.First, Seed: b.Seed})
+}
+
+// tail keeps the end of what a process prints.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if n := len(t.text) - 4096; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	return len(b), nil
+}
+
+// lines is at most the last 20 of them.
+func (t *tail) lines() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := strings.Split(strings.TrimRight(string(t.text), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-20):], "\n")
+}

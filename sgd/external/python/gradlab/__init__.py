@@ -1,0 +1,131 @@
+"""Computes a model for gradlab, in numpy or anything that makes numpy arrays.
+
+The protocol is docs/external.md of gradlab.
+"""
+import json
+import math
+import mmap
+import os
+import struct
+import traceback
+
+import numpy as np
+
+VERSION = 1
+
+
+class Worker:
+    """A model: subclass it, list its tensors, and write init, step and evaluate.
+
+    tensors: a list of (name, (rows, cols), role), role one of weight, bias, norm, buffer.
+    Params and gradients are dicts of float32 arrays of those shapes, by name.
+    """
+
+    tensors = []
+
+    def init(self, params, seed):
+        """Fills params in place."""
+        raise NotImplementedError("init(params, seed) fills the first parameters")
+
+    def step(self, params, x, y, seed, first, ready):
+        """Returns (mean loss, gradients). x is (n, dim) float32, y is (n,) int32.
+
+        Sample i is at position first + i of the stream: draw noise by (seed, first + i).
+        ready(name, gradient) may hand a gradient over before the end; it is then not returned.
+        """
+        raise NotImplementedError("step(params, x, y, seed, first, ready) returns loss and gradients")
+
+    def evaluate(self, params, x, y):
+        """Returns (mean loss, number of correct predictions)."""
+        raise NotImplementedError("evaluate(params, x, y) returns loss and correct predictions")
+
+    def run(self):
+        """Serves the engine that started this process, until it ends it."""
+        _Session(self).run()
+
+
+class _Session:
+    def __init__(self, worker):
+        self.worker = worker
+        self.pipe = os.fdopen(3, "r+b", buffering=0)
+        self.memory = None
+
+    def read(self, n):
+        out = b""
+        while len(out) < n:
+            part = self.pipe.read(n - len(out))
+            if not part:
+                raise SystemExit(0)  # the engine has ended
+            out += part
+        return out
+
+    def send(self, op, **fields):
+        body = json.dumps(dict(op=op, **fields), allow_nan=False).encode()
+        left = memoryview(struct.pack("<I", len(body)) + body)
+        while left:
+            left = left[self.pipe.write(left):]
+
+    def run(self):
+        try:
+            while True:
+                (n,) = struct.unpack("<I", self.read(4))
+                m = json.loads(self.read(n))
+                getattr(self, "on_" + m["op"])(m)
+        except Exception:
+            self.send("error", text=traceback.format_exc())
+            raise SystemExit(1)
+
+    def on_hello(self, m):
+        spans = [dict(name=n, rows=s[0], cols=s[1], role=r) for n, s, r in self.worker.tensors]
+        self.send("layout", version=VERSION, spans=spans)
+
+    def on_map(self, m):
+        self.memory = np.frombuffer(mmap.mmap(4, m["size"]), dtype=np.float32)
+        self.params, at = {}, 0
+        for name, (rows, cols), _ in self.worker.tensors:
+            self.params[name] = self.memory[at:at + rows * cols].reshape(rows, cols)
+            at += rows * cols
+        self.size = at
+        self.grads, at = {}, self.size
+        for name, p in self.params.items():
+            self.grads[name] = self.memory[at:at + p.size].reshape(p.shape)
+            at += p.size
+
+    def batch(self, m):
+        n, dim, at = m["n"], m.get("dim", 0), 2 * self.size
+        x = self.memory[at:at + n * dim].reshape(n, dim)
+        return x, self.memory[at + n * dim:at + n * dim + n].view(np.int32)
+
+    def on_init(self, m):
+        self.worker.init(self.params, m.get("seed", 0))
+        self.send("done")
+
+    def on_step(self, m):
+        index = {t[0]: i for i, t in enumerate(self.worker.tensors)}
+        left = set(index)
+
+        def ready(name, grad):
+            if name not in left:
+                raise ValueError("gradient of %r: no such tensor, or handed over twice" % name)
+            g = np.asarray(grad, dtype=np.float32)
+            if g.shape != self.grads[name].shape:
+                raise ValueError("gradient of %r has shape %s; want %s" % (name, g.shape, self.grads[name].shape))
+            left.discard(name)
+            self.grads[name][...] = g
+            self.send("ready", span=index[name])
+
+        x, y = self.batch(m)
+        loss, grads = self.worker.step(self.params, x, y, m.get("seed", 0), m.get("first", 0), ready)
+        for name in reversed(list(grads)):
+            ready(name, grads[name])
+        if left:
+            raise ValueError("no gradient for %s" % ", ".join(sorted(left)))
+        self.done(loss)
+
+    def on_evaluate(self, m):
+        loss, correct = self.worker.evaluate(self.params, *self.batch(m))
+        self.done(loss, correct=int(correct))
+
+    def done(self, loss, **fields):
+        loss = float(loss)
+        self.send("done", loss=loss if math.isfinite(loss) else None, **fields)
