@@ -146,7 +146,7 @@ func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.
 	m.File = fmt.Sprintf("state-%d-%s.safetensors", version, m.SHA256[:8])
 	m.Self = m.sum()
 	index, older := filepath.Join(dir, manifestFile), filepath.Join(dir, olderFile)
-	before, err := readManifest(index)
+	before, _ := readManifest(index) // what cannot be read is replaced
 	if before == nil && len(states(dir)) == 0 {
 		if err := writeFile(filepath.Join(dir, firstFile), nil); err != nil {
 			return err

@@ -2,7 +2,6 @@ package grpcnet
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -130,7 +129,7 @@ func TestF19AttackOfStreams(t *testing.T) {
 		if most == 0 || most > before+more {
 			t.Errorf("%s: %d MiB in use, %d before", when, most>>20, before>>20)
 		}
-		t.Log(fmt.Sprintf("%s: %.1f MiB in use, %.1f before", when, float64(most)/(1<<20), float64(before)/(1<<20)))
+		t.Logf("%s: %.1f MiB in use, %.1f before", when, float64(most)/(1<<20), float64(before)/(1<<20))
 	}
 	if n := lines.Load(); n == 0 || n > 40 {
 		t.Errorf("%d lines were logged", n)

@@ -70,6 +70,10 @@ func TestGradientIsThatOfTheLoss(t *testing.T) {
 	if got := l.Spans[0]; got != (sgd.Span{Name: "w", Rows: 10, Cols: 64}) || l.Size() != 650 {
 		t.Fatalf("layout %+v", l)
 	}
+	var as sgd.Model = m
+	if f := as.SpanFLOPs(); len(f) != len(l.Spans) || as.NewScratch() != nil {
+		t.Errorf("operations %v of %d spans, scratch %v", f, len(l.Spans), as.NewScratch())
+	}
 	p, g := make([]float32, 650), make([]float32, 650)
 	m.Init(p, 7)
 	b := batch(t, 0, 16)
