@@ -50,7 +50,7 @@ func shownToReaders(t *testing.T) (page []byte) {
 func TestPagesShowCommands(t *testing.T) {
 	t.Parallel()
 	page := shownToReaders(t)
-	valued := map[string]bool{"--repeats": true, "--shard": true, "--zip": true, "--exclude": true, "--net": true, "--tune": true, "--budget": true}
+	valued := map[string]bool{"--repeats": true, "--shard": true, "--zip": true, "--exclude": true, "--net": true, "--tune": true, "--budget": true, "--without": true}
 	checked := map[string]int{}
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
 		for line := range strings.Lines(string(block[1])) {
@@ -113,6 +113,8 @@ func TestPagesShowCommands(t *testing.T) {
 			case "reproduce":
 				if _, err := reproduce.Named(args...); err != nil {
 					t.Errorf("%s\n%v", line, err)
+				} else if name, ok := flags["--without"]; ok && !slices.ContainsFunc(reproduce.Studies.MustParse(args[0]).Mechanisms(), func(m reproduce.Mechanism) bool { return m.Name == name }) {
+					t.Errorf("%s\n%s has no such mechanism", line, args[0])
 				}
 			case "list":
 				finish(t, 0, w[1:]...)
