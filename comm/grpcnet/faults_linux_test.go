@@ -467,29 +467,13 @@ func TestF7CutLink(t *testing.T) {
 		}
 		return nil
 	}
-	nets := make([]*Net, 2)
-	for i := range nets {
-		cfg := quick(2, i)
-		cfg.Lease = lease
-		if i == 0 {
+	oneEach(t, 2, func(i int, cfg *Config) {
+		if cfg.Lease = lease; i == 0 {
 			cfg.Advertise = c.Addr().String()
-		} else {
-			cfg.Coordinator = nets[0].Addr()
 		}
-		n, err := New(cfg)
-		if err != nil {
-			t.Fatal(err)
+	}, func(i int, n *Net) {
+		if i == 0 {
+			to(n.lis.Addr().String())
 		}
-		nets[i] = n
-	}
-	to(nets[0].lis.Addr().String())
-	var wg sync.WaitGroup
-	for _, n := range nets {
-		wg.Go(func() {
-			if err := n.Run(t.Context(), all(1, p)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	}, p)
 }

@@ -393,3 +393,31 @@ func TestStartAndStop(t *testing.T) {
 		n.Close()
 	}
 }
+
+// oneEach runs n processes of a rank each, the first of which coordinates. Each is
+// configured by change, and known to begun before any runs.
+func oneEach(t *testing.T, n int, change func(i int, c *Config), begun func(i int, n *Net), p comm.Program) {
+	t.Helper()
+	nets := make([]*Net, n)
+	for i := range nets {
+		c := quick(n, i)
+		if i > 0 {
+			c.Coordinator = nets[0].Addr()
+		}
+		change(i, &c)
+		var err error
+		if nets[i], err = New(c); err != nil {
+			t.Fatal(err)
+		}
+		begun(i, nets[i])
+	}
+	var wg sync.WaitGroup
+	for _, net := range nets {
+		wg.Go(func() {
+			if err := net.Run(t.Context(), all(1, p)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -106,27 +106,7 @@ func TestF8Weather(t *testing.T) {
 		defer end()
 		wires, to = append(wires, l), append(to, forward)
 	}
-	nets := make([]*Net, 3)
-	for i := range nets {
-		c := quick(3, i)
+	oneEach(t, 3, func(i int, c *Config) {
 		c.Listen, c.Advertise, c.Links = "127.0.0.1:0", wires[i].Addr().String(), LinksGRPC
-		if i > 0 {
-			c.Coordinator = nets[0].Addr()
-		}
-		n, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nets[i] = n
-		to[i](n.lis.Addr().String())
-	}
-	var wg sync.WaitGroup
-	for _, n := range nets {
-		wg.Go(func() {
-			if err := n.Run(t.Context(), all(1, program)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	}, func(i int, n *Net) { to[i](n.lis.Addr().String()) }, program)
 }

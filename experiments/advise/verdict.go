@@ -128,8 +128,7 @@ func sooner(a, b *Option, known map[string]Belief) (p, log, spread float64) {
 
 // band is how far the step may be off, nine out of ten.
 func (o *Option) band() float64 {
-	switch {
-	case !math.IsNaN(o.Simulated) || o.rank() < 4:
+	if o.Simulable() {
 		return Band
 	}
 	return RoughBand

@@ -80,7 +80,7 @@ func (Emulated) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Stated: []string{
 			"mlp(hidden=[128,128,128]) on digits, 43,000 parameters, batch 16; jitter of asp 20 %; both sides draw the same",
 			"which clusters of updates form in asp hangs on microseconds: the virtual time is the median of eight runs whose latencies differ by 5 µs each",
-			fmt.Sprintf("a step is the median of %d behind %d of warm-up; of asp, where updates come in clusters, what a regression over at least 21 says; and the median of %d runs", pr.steps, pr.warm, pr.repeats),
+			fmt.Sprintf("A step is the median of %d after %d of warm-up. Updates of asp come in clusters; its step is what a regression over at least 21 of them says. Shown is the median of %d runs.", pr.steps, pr.warm, pr.repeats),
 			"the NICs share nothing with the virtual network but its parameters: quanta of 0.5 ms in turns, paced by each process for itself, against rates solved max-min fairly",
 		},
 	}

@@ -110,6 +110,6 @@ func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	r.Tables = append(r.Tables, table)
 	r.Notes = append(r.Notes,
 		"Akiba et al.: a P100 at TensorFlow's rate, one unhidden ring over 1,024 of them at 6.8 GB/s a node and 9.6 µs a hop, and the jitter of another machine's P100 lose 7 %, not the published 20 %, and a step takes 0.19 s, not 0.26: what Chainer made of a P100, and what else it waited for, is in none of the sources",
-		"Jia et al. and Mikami et al.: ours lose 8 % each, published are 12 and 15 %. Their devices' rates were derived from the published efficiency, so their times are near by construction")
+		"Jia et al. and Mikami et al.: ours lose 8 % each, published are 12 and 15 %. Their devices' rates were derived from the published efficiency, so their times are near by construction.")
 	return r, nil
 }

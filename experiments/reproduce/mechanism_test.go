@@ -36,8 +36,7 @@ func TestMechanismsAreNamed(t *testing.T) {
 }
 
 // A study that takes only seconds holds as it is, and without a mechanism it turns red:
-// of every study, every mechanism that takes
-// only seconds. `gradlab reproduce all --quick --mutants` tries the others.
+// of every study, every mechanism that takes only seconds. `gradlab reproduce all --quick --mutants` tries the others.
 func TestStudiesTurnRed(t *testing.T) {
 	for _, name := range Studies.Names() {
 		s, _ := Studies.Proto(name)
