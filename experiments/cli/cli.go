@@ -23,6 +23,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/external"
 )
 
 // Exit codes. Schedulers can tell what is worth another try.
@@ -60,6 +61,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer e.onSignals(cancel)()
+	defer external.CloseAll()
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK

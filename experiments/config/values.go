@@ -27,10 +27,11 @@ type Axis struct {
 //	topk(keep=choice(0.01,0.1))   topk(keep=0.01), topk(keep=0.1)
 //
 // where several multiply, the last one fastest. Text in double quotes is taken as
-// it is, without the quotes: "log(0.5)" is a part named log.
+// it is: "log(0.5)" is a part named log. Inside brackets it keeps its quotes, which
+// spec text reads: external(command="python3 train.py").
 func Values(text string) ([]string, error) {
 	var out []string
-	for _, v := range splitQuoted(text) {
+	for _, v := range registry.SplitTop(text) {
 		more, err := makeAll(v, 0)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v, err)
@@ -56,27 +57,6 @@ const (
 	maxNested = 16
 )
 
-// splitQuoted is registry.SplitTop that takes quoted text as one.
-func splitQuoted(s string) []string {
-	var out []string
-	hidden := []byte(s) // with what is quoted out of sight
-	for i, quoted := 0, false; i < len(hidden); i++ {
-		switch {
-		case hidden[i] == '"':
-			quoted = !quoted
-		case quoted:
-			hidden[i] = '_'
-		}
-	}
-	at := 0
-	for _, part := range registry.SplitTop(string(hidden)) {
-		at += strings.Index(string(hidden[at:]), part)
-		out = append(out, s[at:at+len(part)])
-		at += len(part)
-	}
-	return out
-}
-
 // makeAll multiplies out what makers in text stand for.
 func makeAll(text string, depth int) ([]string, error) {
 	if depth > maxNested {
@@ -96,15 +76,24 @@ func makeAll(text string, depth int) ([]string, error) {
 		out = next
 		return nil
 	}
-	for i := 0; i < len(text); {
-		if text[i] == '"' {
-			end := strings.IndexByte(text[i+1:], '"')
-			if end < 0 {
+	for i, brackets := 0, 0; i < len(text); {
+		switch text[i] {
+		case '"':
+			end := registry.Quoted(text[i:])
+			if end == 0 {
 				return nil, errors.New(`a double quote has no other`)
 			}
-			_ = add(text[i+1 : i+1+end])
-			i += end + 2
+			if brackets > 0 {
+				_ = add(text[i : i+end])
+			} else {
+				_ = add(text[i+1 : i+end-1])
+			}
+			i += end
 			continue
+		case '(', '[':
+			brackets++
+		case ')', ']':
+			brackets--
 		}
 		word := wordAt(text[i:])
 		if word == "" {
@@ -125,7 +114,7 @@ func makeAll(text string, depth int) ([]string, error) {
 		if end < 0 {
 			return nil, fmt.Errorf("the bracket after %s is not closed", word)
 		}
-		made, err := do(splitQuoted(text[open+1 : end]))
+		made, err := do(registry.SplitTop(text[open+1 : end]))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", word, err)
 		}
@@ -159,15 +148,14 @@ func wordAt(text string) string {
 
 // closing is where the bracket that opens at a position closes, −1 if nowhere.
 func closing(text string, at int) int {
-	depth, quoted := 0, false
+	depth := 0
 	for ; at < len(text); at++ {
-		switch c := text[at]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '(' || c == '[':
+		switch text[at] {
+		case '"':
+			at += max(0, registry.Quoted(text[at:])-1)
+		case '(', '[':
 			depth++
-		case c == ')' || c == ']':
+		case ')', ']':
 			if depth--; depth == 0 {
 				return at
 			}

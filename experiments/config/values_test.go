@@ -44,9 +44,10 @@ func TestValues(t *testing.T) {
 		"topk(keep = log (0.01, 0.1, 2))":                   "topk(keep = 0.01) topk(keep = 0.1)",
 
 		// parts of a user's own, named as what makes values is
-		`feedback("log(0.5)")`:           "feedback(log(0.5))",
+		`feedback("log(0.5)")`:           `feedback("log(0.5)")`, // which spec text reads without the quotes
 		`"log(0.5,1,2)",raw`:             "log(0.5,1,2) raw",
-		`a(x="range(1,2)",y=range(1,2))`: "a(x=range(1,2),y=1) a(x=range(1,2),y=2)",
+		`a(x="range(1,2)",y=range(1,2))`: `a(x="range(1,2)",y=1) a(x="range(1,2)",y=2)`,
+		`a(x="say \"a, b)\""),raw`:       `a(x="say \"a, b)\"") raw`,
 		`choice("a,b",c)`:                "a,b c",
 		"log,range":                      "log range", // no brackets, nothing to make
 	} {

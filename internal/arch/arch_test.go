@@ -43,7 +43,7 @@ sgd/profile             : sgd internal/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry internal/safetensors
 sgd/data                : sgd internal/jpeg internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
-sgd/external            : sgd
+sgd/external            : sgd sgd/nn
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm
@@ -67,7 +67,7 @@ experiments/progress    : sgd/train                        | github.com/vbauerst
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile internal/registry internal/regular    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular    | github.com/spf13/viper go.yaml.in/yaml
+experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular    | github.com/spf13/viper go.yaml.in/yaml
 experiments             : comm comm/grpcnet comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train internal/regular
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum

@@ -10,7 +10,11 @@
 //
 //	spec  = name [ "(" [ arg { "," arg } ] ")" ]
 //	arg   = value | key "=" value
-//	value = spec | "[" [ value { "," value } ] "]" | bare word, number or bool
+//	value = spec | "[" [ value { "," value } ] "]" | bare word, number, bool or quoted text
+//
+// Text with blanks, commas, brackets or = in it stands in double quotes, with \" for a
+// quote and \\ for a backslash: command="python3 train.py". Quotes that are not needed
+// change nothing.
 //
 // Positional arguments fill the struct's fields in declaration order; a slice
 // of nested specs takes all remaining positional arguments. Keys are
@@ -303,7 +307,7 @@ func (t *Table[T]) format(v reflect.Value) string {
 	case reflect.Float32, reflect.Float64:
 		return strconv.FormatFloat(v.Float(), 'g', -1, v.Type().Bits())
 	case reflect.String: // and not what a String method says
-		return v.String()
+		return quote(v.String())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return strconv.FormatInt(v.Int(), 10)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -317,10 +321,7 @@ func (t *Table[T]) format(v reflect.Value) string {
 func (t *Table[T]) Parse(text string) (T, error) {
 	var zero T
 	p := parser{s: text}
-	n, err := p.node()
-	if err == nil && p.skip() != len(p.s) {
-		err = fmt.Errorf("unexpected %q after it", p.s[p.i:])
-	}
+	n, err := p.whole()
 	if err != nil {
 		return zero, fmt.Errorf("%s %q: %w", t.kind, text, err)
 	}
@@ -426,6 +427,13 @@ func (t *Table[T]) build(n node) (T, error) {
 func (t *Table[T]) set(dst reflect.Value, n node) error {
 	rt := dst.Type()
 	if t.nested(rt) {
+		if n.quoted { // a spec in quotes is the spec
+			p := parser{s: n.text}
+			var err error
+			if n, err = p.whole(); err != nil {
+				return err
+			}
+		}
 		v, err := t.build(n)
 		if err != nil {
 			return err

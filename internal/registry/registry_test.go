@@ -129,6 +129,12 @@ func TestParseAndSpec(t *testing.T) {
 		{"everything(f64=0,word=a/b-c.d:e,wait=1.5ms)",
 			everything{Int: 3, Word: "a/b-c.d:e", Wait: 1500 * time.Microsecond, At: []float64{1, 2}},
 			"everything(f64=0,word=a/b-c.d:e,wait=1.5ms)"},
+		{`everything(f64=0,word="python3 train.py (a, b) \"c\" \\d")`,
+			everything{Int: 3, Word: `python3 train.py (a, b) "c" \d`, At: []float64{1, 2}}, ""},
+		{`everything(f64=0,word="x y",names=["a","b c",d])`,
+			everything{Int: 3, Word: "x y", At: []float64{1, 2}, Names: []string{"a", "b c", "d"}}, `everything(f64=0,word="x y",names=[a,"b c",d])`},
+		{`everything(f64=0,word="")`, everything{Int: 3, At: []float64{1, 2}}, ""},
+		{`wrap("square(size=2)")`, wrap{square{Size: 2}, 1}, "wrap(square(size=2))"},
 		{"everything(f64=0,at=[30,60,80],names=[a,b])",
 			everything{Int: 3, Word: "x", At: []float64{30, 60, 80}, Names: []string{"a", "b"}}, ""},
 		{"everything(f64=0,at=30)", everything{Int: 3, Word: "x", At: []float64{30}}, "everything(f64=0,at=[30])"},
@@ -332,6 +338,7 @@ func TestSplitTop(t *testing.T) {
 		",a":                             {"", "a"},
 		"a,":                             {"a", ""},
 		"a(b,c":                          {"a(b,c"},
+		`a("b, c)",d),"e,\",f",g`:        {`a("b, c)",d)`, `"e,\",f"`, "g"},
 		"feedback(topk(0.1)),chain(a,b)": {"feedback(topk(0.1))", "chain(a,b)"},
 	} {
 		if got := registry.SplitTop(text); !reflect.DeepEqual(got, want) {
@@ -363,6 +370,7 @@ func FuzzParse(f *testing.F) {
 		"square", "wrap(square(2),times=4)", "group(square,wrap(square),gap=2)", "late(2,square,picky,square)",
 		"everything(at=[1,2],names=[a,b],wait=1s,f32=0.1)", "group(parts=[])", "((((", "[[,]]", "square(size=1e-400)",
 		"everything(word=\x80é)", "a=b", "wrap(in=wrap(in=picky))", "square(size=0x1p-3)", "everything(word=\r)",
+		`everything(word="a b\"c")`, `everything(word="\x80,")`, `wrap("square(2)")`,
 	} {
 		f.Add(s)
 	}

@@ -3,14 +3,16 @@ package registry
 import (
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 )
 
 // node is one parsed value: a word, perhaps with arguments, or a list.
 type node struct {
-	text string
-	list bool
-	args []arg
+	text   string
+	list   bool
+	quoted bool
+	args   []arg
 }
 
 type arg struct {
@@ -42,6 +44,15 @@ func (p *parser) word() string {
 	return p.s[start:p.i]
 }
 
+// whole is the one value that the text is.
+func (p *parser) whole() (node, error) {
+	n, err := p.node()
+	if err == nil && p.skip() != len(p.s) {
+		err = fmt.Errorf("unexpected %q after it", p.s[p.i:])
+	}
+	return n, err
+}
+
 func (p *parser) node() (node, error) {
 	if p.depth++; p.depth > maxDepth {
 		return node{}, fmt.Errorf("nested deeper than %d", maxDepth)
@@ -52,6 +63,18 @@ func (p *parser) node() (node, error) {
 		p.i++
 		args, err := p.args(']')
 		return node{list: true, args: args}, err
+	}
+	if p.i < len(p.s) && p.s[p.i] == '"' {
+		end := Quoted(p.s[p.i:])
+		if end == 0 {
+			return node{}, fmt.Errorf("a double quote has no other at %q", p.s[p.i:])
+		}
+		text, err := strconv.Unquote(p.s[p.i : p.i+end])
+		if err != nil {
+			return node{}, fmt.Errorf(`want text in double quotes, on one line, with \" for a quote and \\ for a backslash, not %s`, p.s[p.i:p.i+end])
+		}
+		p.i += end
+		return node{text: text, quoted: true}, nil
 	}
 	n := node{text: p.word()}
 	if n.text == "" {
@@ -85,7 +108,7 @@ func (p *parser) args(end byte) ([]arg, error) {
 		a := arg{node: v}
 		p.skip()
 		if p.i < len(p.s) && p.s[p.i] == '=' {
-			if v.list || len(v.args) > 0 {
+			if v.list || v.quoted || len(v.args) > 0 {
 				return nil, fmt.Errorf("a key is a plain word, not %q", v.text)
 			}
 			p.i++
@@ -110,7 +133,32 @@ func (p *parser) args(end byte) ([]arg, error) {
 	}
 }
 
-// SplitTop splits s at commas outside every bracket, trimming spaces:
+// Quoted is the length of the text in double quotes that s begins with, both quotes
+// included; 0 if it begins with none or has no end. A backslash hides what follows it.
+func Quoted(s string) int {
+	if s == "" || s[0] != '"' {
+		return 0
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// quote is text as the grammar takes it: in quotes where they are needed.
+func quote(text string) string {
+	if text == "" || strings.ContainsAny(text, "()[],=\" \t\n") {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// SplitTop splits s at commas outside brackets and quotes, trimming spaces:
 // "raw,topk(keep=0.1,index=rice)" gives two parts. Empty text gives none.
 func SplitTop(s string) []string {
 	var out []string
@@ -124,6 +172,8 @@ func SplitTop(s string) []string {
 			continue
 		}
 		switch s[i] {
+		case '"':
+			i += max(0, Quoted(s[i:])-1)
 		case '(', '[':
 			depth++
 		case ')', ']':

@@ -13,10 +13,7 @@ import (
 func (t *Table[T]) With(v T, option, text string) (T, error) {
 	var zero T
 	p := parser{s: text}
-	n, err := p.node()
-	if err == nil && p.skip() != len(p.s) {
-		err = fmt.Errorf("unexpected %q after it", p.s[p.i:])
-	}
+	n, err := p.whole()
 	if err != nil {
 		return zero, fmt.Errorf("%q: %w", text, err)
 	}

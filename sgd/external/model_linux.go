@@ -7,18 +7,9 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/gradlab/gradlab/sgd"
 )
-
-// Options say which process computes, and how long it may take.
-type Options struct {
-	// Command is the program and its arguments. No shell reads them.
-	Command []string
-	// Limit is how long the process may say nothing while an answer is due; 0: for ever.
-	Limit time.Duration
-}
 
 // Model is a model that processes compute. A pass takes a process that is idle or
 // starts one, so there are as many as passes at a time. A pass depends only on what it is

@@ -18,7 +18,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/external"
 )
 
-// python is the interpreter, with the package of this checkout in its path.
+// python is the interpreter and a program.
 func python(t *testing.T) []string {
 	t.Helper()
 	exe := ""
@@ -31,11 +31,6 @@ func python(t *testing.T) []string {
 	if exe == "" {
 		t.Skip("no python3 with numpy")
 	}
-	dir, err := filepath.Abs("python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PYTHONPATH", dir)
 	return []string{exe, filepath.FromSlash("testdata/softmax.py")}
 }
 

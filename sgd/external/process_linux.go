@@ -39,6 +39,8 @@ type message struct {
 	Loss    *float64 `json:"loss,omitempty"`
 	Correct int      `json:"correct,omitempty"`
 	Text    string   `json:"text,omitempty"`
+	Shape   []int    `json:"shape,omitempty"`
+	Classes int      `json:"classes,omitempty"`
 }
 
 type tensor struct {
@@ -51,8 +53,8 @@ type tensor struct {
 
 // process is one process, its socket and the memory shared with it.
 type process struct {
+	opt    Options
 	cmd    *exec.Cmd
-	limit  time.Duration
 	conn   net.Conn
 	file   *os.File
 	mem    []byte
@@ -81,8 +83,15 @@ func start(opt Options) (*process, error) {
 		return nil, fmt.Errorf("external: no shared memory: %w", err)
 	}
 	os.Remove(file.Name()) // it lives as long as it is open
-	p := &process{limit: opt.Limit, conn: conn, file: file, gone: make(chan struct{})}
+	p := &process{opt: opt, conn: conn, file: file, gone: make(chan struct{})}
 	p.cmd = exec.Command(opt.Command[0], opt.Command[1:]...)
+	p.cmd.Env = os.Environ()
+	if dir, err := Python(); err == nil { // else who imports gradlab says that there is none
+		if more := os.Getenv("PYTHONPATH"); more != "" {
+			dir += string(os.PathListSeparator) + more
+		}
+		p.cmd.Env = append(p.cmd.Env, "PYTHONPATH="+dir)
+	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.ExtraFiles = []*os.File{theirs, file}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -152,15 +161,15 @@ func (p *process) send(m message) error {
 
 // patient begins the time that the process has.
 func (p *process) patient() {
-	if p.limit > 0 {
-		_ = p.conn.SetDeadline(time.Now().Add(p.limit))
+	if p.opt.Limit > 0 {
+		_ = p.conn.SetDeadline(time.Now().Add(p.opt.Limit))
 	}
 }
 
 // lost words an error of the socket.
 func (p *process) lost(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return p.because(fmt.Errorf("it said nothing for %v", p.limit))
+		return p.because(fmt.Errorf("it said nothing for %v", p.opt.Limit))
 	}
 	p.end()
 	<-p.gone // so that all its output is here
@@ -196,7 +205,7 @@ func (p *process) answer(want ...string) (m message, err error) {
 
 // hello agrees on version and layout, and makes the memory.
 func (p *process) hello() error {
-	if err := p.send(message{Op: "hello", Version: Version}); err != nil {
+	if err := p.send(message{Op: "hello", Version: Version, Shape: []int{p.opt.Shape.C, p.opt.Shape.H, p.opt.Shape.W}, Classes: p.opt.Classes}); err != nil {
 		return err
 	}
 	m, err := p.answer("layout")

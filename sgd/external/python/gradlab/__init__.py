@@ -1,4 +1,4 @@
-"""Computes a model for gradlab, in numpy or anything that makes numpy arrays.
+"""Computes a model for gradlab: serve() for PyTorch, Worker for anything that makes numpy arrays.
 
 The protocol is docs/external.md of gradlab.
 """
@@ -14,6 +14,12 @@ import numpy as np
 VERSION = 1
 
 
+def serve(model, loss_fn, train_set=None, test_set=None, **options):
+    """Serves a torch.nn.Module to the engine that started this process; see gradlab.pytorch."""
+    from gradlab import pytorch
+    pytorch.Module(model, loss_fn, train_set, test_set, **options).run()
+
+
 class Worker:
     """A model: subclass it, list its tensors, and write init, step and evaluate.
 
@@ -22,6 +28,13 @@ class Worker:
     """
 
     tensors = []
+
+    def begin(self, shape, classes):
+        """Is told (channels, height, width) of a sample, and the number of classes.
+
+        It may set tensors, and returns None or, by name, the floating-point operations
+        of a forward pass of one sample in which a tensor takes part.
+        """
 
     def init(self, params, seed):
         """Fills params in place."""
@@ -76,7 +89,8 @@ class _Session:
             raise SystemExit(1)
 
     def on_hello(self, m):
-        spans = [dict(name=n, rows=s[0], cols=s[1], role=r) for n, s, r in self.worker.tensors]
+        flops = self.worker.begin(tuple(m.get("shape", ())), m.get("classes", 0)) or {}
+        spans = [dict(name=n, rows=s[0], cols=s[1], role=r, flops=float(flops.get(n, 0))) for n, s, r in self.worker.tensors]
         self.send("layout", version=VERSION, spans=spans)
 
     def on_map(self, m):

@@ -1,0 +1,84 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
+)
+
+// Program is key model=external: a model that another process computes, in any
+// language. See docs/external.md for what it must say and be told.
+type Program struct {
+	Command string        `doc:"the program and its arguments, apart at blanks; text in single quotes is one argument; no shell reads it"`
+	Limit   time.Duration `doc:"end the run with an error if the program says nothing for so long while an answer is due; 0: wait for ever"`
+}
+
+var _ = nn.Models.Add("external", "a model that a program of yours computes, in any language (Linux)", Program{})
+
+// Options say which process computes, what its samples are, and how long it may take.
+type Options struct {
+	// Command is the program and its arguments. No shell reads them.
+	Command []string
+	// Limit is how long the process may say nothing while an answer is due; 0: for ever.
+	Limit time.Duration
+	// Shape and Classes are of the samples that it will be sent. The process hears of
+	// them before it names its tensors; it need not use them.
+	Shape   sgd.Shape
+	Classes int
+}
+
+// Validate checks the options. No command is an error of New, so that the bare name
+// can be listed.
+func (p Program) Validate() error {
+	if p.Limit < 0 {
+		return fmt.Errorf("limit must be 0 or more, not %v", p.Limit)
+	}
+	_, err := words(p.Command)
+	return err
+}
+
+// New starts the program and agrees with it on the layout, or takes the processes of
+// a model with the same options. CloseAll ends them.
+func (p Program) New(in sgd.Shape, classes int) (sgd.Model, error) {
+	command, err := words(p.Command)
+	if err == nil && len(command) == 0 {
+		err = errors.New(`external: no command; give the program that computes the model: external(command="python3 train.py")`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return shared(p, Options{Command: command, Limit: p.Limit, Shape: in, Classes: classes})
+}
+
+// words takes a command apart at blanks. Single quotes keep blanks together.
+func words(command string) ([]string, error) {
+	var out []string
+	var word strings.Builder
+	quoted, begun := false, false
+	for _, c := range command {
+		switch blank := c == ' ' || c == '\t' || c == '\n'; {
+		case c == '\'':
+			quoted, begun = !quoted, true
+		case blank && !quoted:
+			if begun {
+				out = append(out, word.String())
+				word.Reset()
+			}
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	if quoted {
+		return nil, fmt.Errorf("command %q: a single quote has no other", command)
+	}
+	if begun {
+		out = append(out, word.String())
+	}
+	return out, nil
+}

@@ -1,0 +1,153 @@
+"""A torch.nn.Module as the model of a gradlab run: gradlab.serve(model, loss_fn)."""
+import numpy as np
+import torch
+
+import gradlab
+
+
+class Module(gradlab.Worker):
+    """Serves a module. Its parameters become tensors of the run, its floating-point
+    buffers (running statistics) tensors of role buffer.
+
+    model: the module, or a function of (shape, classes) that makes it.
+    loss_fn(output, target): the mean loss of a batch.
+    train_set, test_set: with data=external, what samples are read from, by number; an item
+        is (input, target). Without them samples are the run's own.
+    correct_fn(output, target): the number of right predictions; the default compares the
+        largest output with the target.
+    init_fn(model, seed): draws the first weights; the default calls reset_parameters of
+        every layer that has it, after torch.manual_seed(seed).
+    device: where the module computes, such as cuda.
+    threads: threads of a process; there are as many processes as workers at work.
+
+    Chance (dropout, augmentation) is drawn from torch's generator, which is set anew from
+    the run's seed and the first sample's position before each step. So a step depends on
+    nothing before it, and a run that was stopped goes on with the same bits.
+    """
+
+    def __init__(self, model, loss_fn, train_set=None, test_set=None, correct_fn=None,
+                 init_fn=None, device="cpu", threads=1):
+        torch.set_num_threads(threads)
+        self.make, self.model = (None, model) if isinstance(model, torch.nn.Module) else (model, None)
+        self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct_fn or correct, init_fn or reset
+        self.sets, self.device = (train_set, test_set), torch.device(device)
+
+    def begin(self, shape, classes):
+        self.shape = shape
+        if self.model is None:
+            self.model = self.make(shape, classes)
+        self.model.to(self.device)
+        norms = {id(p) for m in self.model.modules() if is_norm(m) for p in m.parameters(recurse=False)}
+        self.parts, self.tensors = {}, []
+        for name, p in self.model.named_parameters():
+            if not p.requires_grad:
+                continue
+            role = "norm" if id(p) in norms else "weight" if p.dim() > 1 else "bias"
+            self.add(name, p, role)
+        for name, b in self.model.named_buffers():
+            if b.is_floating_point():
+                self.add(name, b, "buffer")
+        return self.flops()
+
+    def add(self, name, tensor, role):
+        if tensor.dtype != torch.float32:
+            raise TypeError("%s is of %s; gradlab trains float32" % (name, tensor.dtype))
+        self.parts[name] = (tensor, role)
+        rows = tensor.shape[0] if tensor.dim() > 1 else 1
+        self.tensors.append((name, (rows, tensor.numel() // rows), role))
+
+    def flops(self):
+        """Two operations for each product of a dense layer or a convolution, of one sample."""
+        names = {id(p): n for n, (p, _) in self.parts.items()}
+        out, hooks = {}, []
+
+        def count(m, inputs, output):
+            if id(m.weight) in names:
+                positions = output[0].numel() / m.weight.shape[0]
+                out[names[id(m.weight)]] = out.get(names[id(m.weight)], 0) + 2 * m.weight.numel() * positions
+
+        for m in self.model.modules():
+            if isinstance(m, (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)):
+                hooks.append(m.register_forward_hook(count))
+        self.model.eval()
+        with torch.no_grad():
+            self.model(self.inputs(np.zeros((1, int(np.prod(self.shape))), np.float32), np.zeros(1, np.int32))[0])
+        for h in hooks:
+            h.remove()
+        return out
+
+    def init(self, params, seed):
+        self.init_fn(self.model, seed)
+        for name, (t, _) in self.parts.items():
+            params[name][...] = t.detach().cpu().numpy().reshape(params[name].shape)
+
+    def load(self, params):
+        with torch.no_grad():
+            for name, (t, _) in self.parts.items():
+                t.copy_(torch.from_numpy(params[name]).view(t.shape))
+
+    def inputs(self, x, y):
+        """The samples of a batch as tensors: the run's, or those that their numbers name."""
+        if self.sets[0] is None:
+            x = torch.from_numpy(x).view((-1,) + tuple(self.shape))
+            return x.to(self.device), torch.from_numpy(y).long().to(self.device)
+        picked = []
+        for i, part in zip(x[:, 0].astype(int), y):
+            if i >= len(self.sets[part]):
+                raise IndexError("%s sample %d of %d: the counts of data=external are not those of the program" %
+                                 (("training", "test")[part], i, len(self.sets[part])))
+            picked.append(self.sets[part][int(i)])
+        columns = [torch.stack([torch.as_tensor(v) for v in c]).to(self.device) for c in zip(*picked)]
+        return columns[0], columns[1]
+
+    def step(self, params, x, y, seed, first, ready):
+        torch.manual_seed((seed * 0x9E3779B97F4A7C15 + first) % (1 << 63))
+        self.load(params)
+        self.model.train()
+        self.model.zero_grad(set_to_none=True)
+        left = {n for n, (_, role) in self.parts.items() if role != "buffer"}
+
+        def hand(name, grad):
+            left.discard(name)
+            ready(name, grad.detach().cpu().numpy().reshape(params[name].shape))
+
+        # The hook of a leaf runs once, when its gradient is whole.
+        hooks = [self.parts[n][0].register_hook(lambda g, n=n: hand(n, g)) for n in left]
+        try:
+            data, target = self.inputs(x, y)
+            loss = self.loss_fn(self.model(data), target)
+            loss.backward()
+        finally:
+            for h in hooks:
+                h.remove()
+        for name in sorted(left):  # took no part
+            ready(name, np.zeros(params[name].shape, np.float32))
+        for name, (t, role) in self.parts.items():
+            if role == "buffer":
+                ready(name, params[name] - t.detach().cpu().numpy().reshape(params[name].shape))
+        return loss.item(), {}
+
+    def evaluate(self, params, x, y):
+        self.load(params)
+        self.model.eval()
+        with torch.no_grad():
+            data, target = self.inputs(x, y)
+            output = self.model(data)
+            return self.loss_fn(output, target).item(), int(self.correct_fn(output, target))
+
+
+def is_norm(m):
+    return isinstance(m, (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.LocalResponseNorm))
+
+
+def correct(output, target):
+    if output.dim() != 2 or target.is_floating_point():
+        return 0
+    return (output.argmax(1) == target).sum()
+
+
+def reset(model, seed):
+    torch.manual_seed(seed % (1 << 63))
+    for m in model.modules():
+        if hasattr(m, "reset_parameters"):
+            m.reset_parameters()
