@@ -1,0 +1,86 @@
+package experiments
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/sgd/external"
+)
+
+// program is key model for a program of testdata/external, which wants a Python module.
+func program(t *testing.T, module, name string) string {
+	t.Helper()
+	t.Cleanup(external.CloseAll)
+	for _, exe := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(exe, "-c", "import "+module).Run() == nil {
+			return `model=external(command="` + exe + " testdata/external/" + name + `")`
+		}
+	}
+	t.Skip("no python3 with " + module)
+	return ""
+}
+
+// A model that a program computes is trained alike by goroutines and on the virtual
+// cluster, asynchronously too, and a run that was stopped goes on with the same bits.
+func TestProgramsTrain(t *testing.T) {
+	for module, name := range map[string]string{"numpy": "numpy_softmax.py", "torch": "torch_mlp.py"} {
+		t.Run(module, func(t *testing.T) {
+			model := program(t, module, name)
+			keys := []string{model, "data=digits", "workers=3", "epochs=0", "steps=60", "batch=16", "mode=reduce", "codec=feedback(topk(keep=0.1))", "schedule=constant(lr=0.1)"}
+			vir := mustExecute(t, append(keys, "net=sim")...)
+			loc := mustExecute(t, append(keys, "net=local", "overlap=true")...)
+			if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Accuracy < 0.8 || vir.VirtualSeconds == 0 {
+				t.Errorf("sim %s, accuracy %v, %v virtual seconds; local %s", vir.ParamsSHA256, vir.Accuracy, vir.VirtualSeconds, loc.ParamsSHA256)
+			}
+			late := append(keys, "mode=server", "servers=2", "policy=asp", "codec=qsgd(bits=4)", "checkpoint_every=20", "schedule=constant(lr=0.02)")
+			whole := mustExecute(t, late...)
+			run, opt := mustRuns(t, small, late...)[0], Options{Recipe: "test", Out: t.TempDir(), Resume: true, Stopping: stopAfter(45)}
+			if _, err := Execute(t.Context(), run, opt); !errors.Is(err, ErrStopped) {
+				t.Fatal(err)
+			}
+			opt.Stopping = nil
+			again, err := Execute(t.Context(), run, opt)
+			if err != nil || again.ParamsSHA256 != whole.ParamsSHA256 || again.VirtualSeconds != whole.VirtualSeconds || again.Accuracy != whole.Accuracy {
+				t.Errorf("stopped and resumed: %+v, %v; in one go %+v", again, err, whole)
+			}
+		})
+	}
+}
+
+// A program may have its own samples: the engine says which are due.
+func TestProgramsOwnSamples(t *testing.T) {
+	model := program(t, "torch", "torch_own.py")
+	keys := []string{model, "data=external(train=500,test=100)", "workers=2", "epochs=4", "steps=0", "batch=10", "mode=reduce", "schedule=constant(lr=0.5)"}
+	if r := mustExecute(t, keys...); r.Accuracy < 0.95 || r.Steps != 100 {
+		t.Errorf("accuracy %v after %d steps", r.Accuracy, r.Steps)
+	}
+	_, err := execute(t, t.TempDir(), false, append(keys, "data=external(train=501,test=100)")...)
+	if err == nil || !strings.Contains(err.Error(), "training sample 500 of 500") {
+		t.Error(err)
+	}
+}
+
+// A program that ends during a run ends the run, with what it printed last.
+func TestProgramsThatFail(t *testing.T) {
+	model := strings.TrimSuffix(program(t, "numpy", "numpy_softmax.py"), `")`) + ` fail")`
+	for _, net := range []string{"net=sim", "net=local"} {
+		_, err := execute(t, t.TempDir(), false, model, "data=digits", "workers=2", "epochs=0", "steps=60", "batch=16", "mode=reduce", net)
+		if err == nil || !strings.Contains(err.Error(), "exit status 9") || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("%s: %v", net, err)
+		}
+	}
+	for model, want := range map[string]string{
+		"model=external":                             "no command",
+		`model=external(command="/nowhere --x")`:     "does not start",
+		`model=external(command="sh -c 'exit 4'")`:   "exit status 4",
+		`model=external(command="sh -c 'exit 4")`:    "a single quote has no other",
+		`model=external(command=true,limit=-1s)`:     "limit must be 0 or more",
+		`model=external(command="cat /etc/hostname)`: "a double quote has no other",
+	} {
+		if _, err := execute(t, t.TempDir(), false, model, "data=digits"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", model, err, want)
+		}
+	}
+}
