@@ -27,7 +27,7 @@ func TestHelpNamesCommandsThatRun(t *testing.T) {
 			continue
 		}
 		for _, en := range k.entries {
-			if k.name == "laws" && en.Name == "trace" { // wants a file
+			if k.name == "laws" && en.Name == "trace" || k.name == "models" && en.Name == "external" { // wants a file, a program
 				continue
 			}
 			t.Run(k.name+" "+en.Name, func(t *testing.T) {

@@ -25,6 +25,9 @@ const Version = 1
 // largest is the longest message, in bytes.
 const largest = 16 << 20
 
+// grace is how long a process that closed its socket has to end by itself.
+const grace = 10 * time.Second
+
 // message is what travels, either way; see docs/external.md.
 type message struct {
 	Op      string   `json:"op"`
@@ -85,12 +88,8 @@ func start(opt Options) (*process, error) {
 	os.Remove(file.Name()) // it lives as long as it is open
 	p := &process{opt: opt, conn: conn, file: file, gone: make(chan struct{})}
 	p.cmd = exec.Command(opt.Command[0], opt.Command[1:]...)
-	p.cmd.Env = os.Environ()
 	if dir, err := Python(); err == nil { // else who imports gradlab says that there is none
-		if more := os.Getenv("PYTHONPATH"); more != "" {
-			dir += string(os.PathListSeparator) + more
-		}
-		p.cmd.Env = append(p.cmd.Env, "PYTHONPATH="+dir)
+		p.cmd.Env = inPath(p.cmd.Environ(), dir)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.ExtraFiles = []*os.File{theirs, file}
@@ -107,6 +106,16 @@ func start(opt Options) (*process, error) {
 		close(p.gone)
 	}()
 	return p, nil
+}
+
+// inPath puts a folder before the others of PYTHONPATH.
+func inPath(environ []string, dir string) []string {
+	for _, v := range environ {
+		if more, ok := strings.CutPrefix(v, "PYTHONPATH="); ok && more != "" {
+			return append(environ, v[:len("PYTHONPATH=")]+dir+string(os.PathListSeparator)+more)
+		}
+	}
+	return append(environ, "PYTHONPATH="+dir)
 }
 
 // end kills the process and what it started, so that who waits for it gets an error.
@@ -171,8 +180,12 @@ func (p *process) lost(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return p.because(fmt.Errorf("it said nothing for %v", p.opt.Limit))
 	}
-	p.end()
-	<-p.gone // so that all its output is here
+	select {
+	case <-p.gone: // it is on its way out: its exit status says more than that it was killed
+	case <-time.After(grace):
+		p.end()
+		<-p.gone
+	}
 	return p.because(fmt.Errorf("it died or closed its socket (%v)", p.cmd.ProcessState))
 }
 

@@ -13,11 +13,11 @@ import (
 // Program is key model=external: a model that another process computes, in any
 // language. See docs/external.md for what it must say and be told.
 type Program struct {
-	Command string        `doc:"the program and its arguments, apart at blanks; text in single quotes is one argument; no shell reads it"`
+	Command string        `spec:"command,show" doc:"the program and its arguments, apart at blanks; text in single quotes is one argument; no shell reads it"`
 	Limit   time.Duration `doc:"end the run with an error if the program says nothing for so long while an answer is due; 0: wait for ever"`
 }
 
-var _ = nn.Models.Add("external", "a model that a program of yours computes, in any language (Linux)", Program{})
+var _ = nn.Models.Add("external", "a model that a program of yours computes, in any language (Linux)", Program{Command: "python3 train.py"})
 
 // Options say which process computes, what its samples are, and how long it may take.
 type Options struct {
@@ -31,26 +31,25 @@ type Options struct {
 	Classes int
 }
 
-// Validate checks the options. No command is an error of New, so that the bare name
-// can be listed.
+// Validate checks the options.
 func (p Program) Validate() error {
 	if p.Limit < 0 {
 		return fmt.Errorf("limit must be 0 or more, not %v", p.Limit)
 	}
-	_, err := words(p.Command)
+	command, err := words(p.Command)
+	if err == nil && len(command) == 0 {
+		err = errors.New(`no command; give the program that computes the model: external(command="python3 train.py")`)
+	}
 	return err
 }
 
 // New starts the program and agrees with it on the layout, or takes the processes of
 // a model with the same options. CloseAll ends them.
 func (p Program) New(in sgd.Shape, classes int) (sgd.Model, error) {
-	command, err := words(p.Command)
-	if err == nil && len(command) == 0 {
-		err = errors.New(`external: no command; give the program that computes the model: external(command="python3 train.py")`)
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("external: %w", err)
 	}
-	if err != nil {
-		return nil, err
-	}
+	command, _ := words(p.Command)
 	return shared(p, Options{Command: command, Limit: p.Limit, Shape: in, Classes: classes})
 }
 

@@ -13,6 +13,8 @@ import (
 //go:embed python/pyproject.toml python/gradlab/*.py
 var files embed.FS
 
+// The package is python/gradlab/__init__.py and, for PyTorch, python/gradlab/pytorch.py.
+
 // Python is the folder that holds the Python package gradlab, for PYTHONPATH and for
 // pip install. It lies in the user's cache, and is written when it is not there. Processes
 // that Open starts have it in their PYTHONPATH.

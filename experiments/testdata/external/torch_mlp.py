@@ -1,16 +1,19 @@
 import torch
+from torch import nn
 
 import gradlab
 
 
-def make(shape, classes):
-    c, h, w = shape
-    unused = torch.nn.Linear(2, 2)
-    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(c * h * w, 24), torch.nn.BatchNorm1d(24),
-                              torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(24, classes))
-    net.unused = unused  # takes no part: its gradient is 0
-    net.forward = lambda x: torch.nn.Sequential.forward(net[:], x)
-    return net
+class Net(nn.Module):
+    def __init__(self, shape, classes):
+        super().__init__()
+        c, h, w = shape
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(c * h * w, 24), nn.BatchNorm1d(24), nn.ReLU(), nn.Dropout(0.2))
+        self.head = nn.Linear(24, classes)
+        self.unused = nn.Linear(2, 2)  # takes no part: its gradient is 0
+
+    def forward(self, x):
+        return self.head(self.body(x))
 
 
-gradlab.serve(make, torch.nn.functional.cross_entropy)
+gradlab.serve(Net, nn.functional.cross_entropy)
