@@ -33,7 +33,7 @@ class Module(gradlab.Worker):
         self.sets, self.device = (train_set, test_set), torch.device(device)
 
     def begin(self, shape, classes):
-        self.shape = shape
+        self.shape, self.bound = shape, None
         if self.model is None:
             self.model = self.make(shape, classes)
         self.model.to(self.device)
@@ -82,9 +82,16 @@ class Module(gradlab.Worker):
             params[name][...] = t.detach().cpu().numpy().reshape(params[name].shape)
 
     def load(self, params):
+        """Takes what was sent. On a CPU parameters are the shared memory itself."""
+        bind = self.device.type == "cpu" and self.bound is not params
         with torch.no_grad():
-            for name, (t, _) in self.parts.items():
-                t.copy_(torch.from_numpy(params[name]).view(t.shape))
+            for name, (t, role) in self.parts.items():
+                sent = torch.from_numpy(params[name]).view(t.shape)
+                if bind and role != "buffer":
+                    t.data = sent
+                elif role == "buffer" or self.device.type != "cpu":
+                    t.copy_(sent)
+        self.bound = params
 
     def inputs(self, x, y):
         """The samples of a batch as tensors: the run's, or those that their numbers name."""
