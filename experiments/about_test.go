@@ -8,6 +8,7 @@ import (
 )
 
 func TestParseTags(t *testing.T) {
+	t.Parallel()
 	if got, err := ParseTags(" b,a , b"); err != nil || !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -21,6 +22,7 @@ func TestParseTags(t *testing.T) {
 // What is said of a run lies in its folder, is added to by a later leg, and does
 // not change what the run is.
 func TestAbout(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	run := mustRuns(t, "steps: 2\nmodel: logistic\ntest_limit: 50\n")[0]
 	opt := Options{Recipe: "r", Out: out, About: About{Name: "first", Tags: []string{"b"}, Note: "why"}}

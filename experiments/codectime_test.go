@@ -37,6 +37,7 @@ func slowTable(t *testing.T) string {
 // A codec that works at 10 MB/s is not faster than none, in any mode, though it
 // sends half the bytes. Billed nothing it would be.
 func TestSlowCodecsAreSlow(t *testing.T) {
+	t.Parallel()
 	table := slowTable(t)
 	for _, mode := range []string{"reduce", "gather", "server", "reduce overlap=true", "server overlap=true", "rudra", "downpour policy=asp", "localsgd(h=1)", "choco graph=ring", "easgd(tau=1) policy=asp"} {
 		t.Run(mode, func(t *testing.T) {
@@ -56,6 +57,7 @@ func TestSlowCodecsAreSlow(t *testing.T) {
 
 // What codecs were billed is told in every result.
 func TestTablesSayWhatCodecsWereBilled(t *testing.T) {
+	t.Parallel()
 	for billed, want := range map[string]string{
 		"measured":                   "rates measured on a core of Intel(R) Xeon(R) Processor (family 6, model 207) (xeon-sapphire-rapids), devices 0.253 times as fast (20 GFLOP/s over the core's)",
 		"40xmeasured":                "devices 40 times as fast (as stated)",
@@ -88,6 +90,7 @@ func TestTablesSayWhatCodecsWereBilled(t *testing.T) {
 
 // A codec that is in no table is measured only where somebody lets it be.
 func TestUnknownCodecsAreNotFree(t *testing.T) {
+	t.Parallel()
 	_, err := execute(t, t.TempDir(), false, "codec=topk(keep=0.37)", "mode=reduce")
 	var bad *config.Error
 	if !errors.As(err, &bad) || !strings.Contains(fmt.Sprint(err), "topk(keep=0.37)") {

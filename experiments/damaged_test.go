@@ -61,6 +61,7 @@ func cutShort(t *testing.T, path string) {
 // goes on, with the bits of a run that was not stopped; where the checkpoint is, it
 // refuses and names the file, and goes on from the one before when told to.
 func TestF13NoSilentRestart(t *testing.T) {
+	t.Parallel()
 	want := mustExecute(t, "steps=60", "checkpoint_every=4")
 	newest := func(t *testing.T, folder string) string {
 		m, err := readManifest(filepath.Join(folder, "checkpoint", manifestFile))
@@ -145,6 +146,7 @@ func TestF13NoSilentRestart(t *testing.T) {
 
 // A run that is done is not made again because its status.json is damaged.
 func TestF13DoneStaysDone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, _, err := wentOn(t, dir, false)
 	if err != nil {
@@ -163,6 +165,7 @@ func TestF13DoneStaysDone(t *testing.T) {
 // A process that is killed while it writes its first checkpoint leaves a state without
 // a manifest, and nothing that would be lost.
 func TestF12KilledInTheFirstSave(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	folder := stoppedRun(t, dir, 80)
 	remove(t, filepath.Join(folder, "checkpoint", manifestFile))
@@ -177,6 +180,7 @@ func TestF12KilledInTheFirstSave(t *testing.T) {
 // Lines in the middle of the record that cannot be read are told; a torn last one is
 // what a kill leaves.
 func TestDamagedMetricsAreTold(t *testing.T) {
+	t.Parallel()
 	for _, middle := range []bool{false, true} {
 		dir := t.TempDir()
 		path := filepath.Join(stoppedRun(t, dir, 80), "metrics.jsonl")

@@ -11,6 +11,7 @@ import (
 // Asynchronous runs, with servers or without, and those of mode sandblaster, go on
 // without the dead, say so, and account for what they had sent.
 func TestF2WorkersDie(t *testing.T) {
+	t.Parallel()
 	keys := []string{"data=digits", "model=logistic", "workers=6", "epochs=0", "batch=8", "servers=2", "device.flops=1M", "network.latency=100us"}
 	for _, more := range [][]string{
 		{"mode=downpour(n_push=2)", "policy=asp", "steps=150"}, {"policy=asp", "overlap=true", "steps=200"}, {"policy=ssp(slack=2)", "steps=200"}, {"mode=sandblaster", "steps=12"},
@@ -42,6 +43,7 @@ func TestF2WorkersDie(t *testing.T) {
 // A run of which a worker has died is stopped at a mark, and goes on from it to its end,
 // where there are servers and where workers gossip.
 func TestF2DeathsOverAStop(t *testing.T) {
+	t.Parallel()
 	keys := []string{"data=digits", "model=logistic", "workers=5", "epochs=0", "batch=8", "device.flops=1M", "network.latency=100us", "checkpoint_every=10"}
 	for _, more := range [][]string{{"mode=server", "policy=asp", "steps=300"}, {"mode=adpsgd", "graph=ring", "steps=300"}, {"mode=agp", "graph=one_peer", "steps=300"}} {
 		set := append(append([]string{}, keys...), more...)
@@ -64,6 +66,7 @@ func TestF2DeathsOverAStop(t *testing.T) {
 // F3: with softsync(n) the servers wait for ⌊λ/n⌋ gradients from anybody. Whatever n,
 // and if all workers but one die, one after the other, nobody waits for ever.
 func TestF3SoftsyncWithoutWorkers(t *testing.T) {
+	t.Parallel()
 	most := 8
 	if testing.Short() {
 		most = 4

@@ -40,6 +40,7 @@ func fillDisk(t *testing.T, dir, suffix string) {
 // F11: a run whose record cannot be written ends then and there, and goes on from
 // its last checkpoint without a gap.
 func TestF11FullDisk(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"mode=reduce", "mode=server"} {
 		over := []string{mode, "steps=400", "eval_every=1", "checkpoint_every=5"}
 		whole := mustExecute(t, over...)
@@ -68,6 +69,7 @@ func TestF11FullDisk(t *testing.T) {
 
 // F11: a run that was stopped says that its checkpoint is written only if it is.
 func TestF11StopWithoutCheckpoint(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	_, err := Execute(context.Background(), mustRuns(t, small)[0], Options{Recipe: "test", Out: dir, Stopping: func() bool {
 		folders, _ := filepath.Glob(filepath.Join(dir, "*", "*"))

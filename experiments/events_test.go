@@ -40,6 +40,7 @@ func containing(records [][]byte, text string) (n int) {
 
 // What metrics.jsonl holds, the event file holds too.
 func TestEveryRunHasAnEventFile(t *testing.T) {
+	t.Parallel()
 	r := mustExecute(t, "mode=server", "policy=asp", "seed=3")
 	files, records := eventsOf(t, r.Folder)
 	if files != 1 {
@@ -66,6 +67,7 @@ func TestEveryRunHasAnEventFile(t *testing.T) {
 // A run that is begun anew in its folder, for want of a checkpoint, voids all of
 // what came before.
 func TestRunBegunAnewVoidsItsEvents(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := mustRuns(t, small, "mode=server", "policy=asp")[0]
 	ctx, cancel := context.WithCancel(context.Background())
@@ -90,6 +92,7 @@ func TestRunBegunAnewVoidsItsEvents(t *testing.T) {
 
 // A resumed run begins a file that voids what came after its checkpoint.
 func TestResumedRunHasTwoEventFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := mustRuns(t, small, "checkpoint_every=4")[0]
 	stopped, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { return true }})

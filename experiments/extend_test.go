@@ -79,6 +79,7 @@ func TestExtended(t *testing.T) {
 // A schedule that depends on the planned steps makes no run that could be extended,
 // whatever it is called; the others do.
 func TestExtendRefuses(t *testing.T) {
+	t.Parallel()
 	plain := mustExecute(t)
 	for _, c := range []struct {
 		over, changes []string
@@ -128,6 +129,7 @@ func TestExtendRefuses(t *testing.T) {
 
 // An extension that is stopped goes on when it is asked for again.
 func TestExtensionOverAStop(t *testing.T) {
+	t.Parallel()
 	first := mustExecute(t, "mode=reduce", "codec=feedback(topk(keep=0.1))")
 	polls := 0
 	_, err := Extend(t.Context(), first.Folder, []string{"steps=60"}, Options{Stopping: func() bool { polls++; return polls > 20 }})
@@ -144,6 +146,7 @@ func TestExtensionOverAStop(t *testing.T) {
 // Runs on real clocks whose workers are in step keep a last checkpoint too, and go on
 // to the same bits.
 func TestExtendedOnARealClock(t *testing.T) {
+	t.Parallel()
 	for _, way := range [][]string{{"mode=server"}, {"mode=reduce"}, {"mode=localsgd(h=3)"}, {"mode=reduce", "overlap=true"}} {
 		over := append(way, "net=local")
 		got, err := extend(t, mustExecute(t, over...).Folder, "steps=20")

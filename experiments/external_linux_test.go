@@ -8,14 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/gradlab/gradlab/sgd/external"
 )
 
 // program is key model for a program of testdata/external, which wants a Python module.
 func program(t *testing.T, module, name string) string {
 	t.Helper()
-	t.Cleanup(external.CloseAll)
 	for _, exe := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(exe, "-c", "import "+module).Run() == nil {
 			return `model=external(command="` + exe + " " + name + `")`
@@ -28,6 +25,7 @@ func program(t *testing.T, module, name string) string {
 // A model that a program computes is trained alike by goroutines and on the virtual
 // cluster, asynchronously too, and a run that was stopped goes on with the same bits.
 func TestProgramsTrain(t *testing.T) {
+	t.Parallel()
 	for module, name := range map[string]string{"numpy": "testdata/external/numpy_softmax.py", "torch": "testdata/external/torch_mlp.py"} {
 		t.Run(module, func(t *testing.T) {
 			model := program(t, module, name)
@@ -54,6 +52,7 @@ func TestProgramsTrain(t *testing.T) {
 
 // A program may have its own samples: the engine says which are due.
 func TestProgramsOwnSamples(t *testing.T) {
+	t.Parallel()
 	model := program(t, "torch", "testdata/external/torch_own.py")
 	keys := []string{model, "data=external(train=500,test=100)", "workers=2", "epochs=4", "steps=0", "batch=10", "mode=reduce", "schedule=constant(lr=0.5)"}
 	if r := mustExecute(t, keys...); r.Accuracy < 0.95 || r.Steps != 100 {
@@ -67,6 +66,7 @@ func TestProgramsOwnSamples(t *testing.T) {
 
 // A program that ends during a run ends the run, with what it printed last.
 func TestProgramsThatFail(t *testing.T) {
+	t.Parallel()
 	model := strings.TrimSuffix(program(t, "numpy", "testdata/external/numpy_softmax.py"), `")`) + ` fail")`
 	for _, net := range []string{"net=sim", "net=local"} {
 		_, err := execute(t, t.TempDir(), false, model, "data=digits", "workers=2", "epochs=0", "steps=60", "batch=16", "mode=reduce", net)
@@ -87,6 +87,7 @@ func TestProgramsThatFail(t *testing.T) {
 // ResNet-20 in PyTorch and ours, on the same weights and samples, agree: their losses
 // differ by less than a thousandth over 100 steps.
 func TestProgramIsOurResNet(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -10,6 +10,7 @@ import (
 // A rank that ends before the run began is named, with what it said; so is why it
 // crashed.
 func TestRankEndsEarly(t *testing.T) {
+	t.Parallel()
 	run := mustRuns(t, small, "net=grpc", "mode=reduce")[0]
 	_, err := Execute(context.Background(), run, Options{Recipe: "test", Out: t.TempDir(), Join: func(rank int, _, _, _ string) Command {
 		if rank != 1 {
@@ -23,6 +24,7 @@ func TestRankEndsEarly(t *testing.T) {
 }
 
 func TestTail(t *testing.T) {
+	t.Parallel()
 	stack := strings.Repeat("main.f()\n\t/src/main.go:1 +0x1\n", 50)
 	for _, c := range []struct{ said, want, not string }{
 		{"gradlab: stopping at the next step\ngrpcnet: rank 1 is gone\npanic: index out of range [recovered]\n\ngoroutine 1 [running]:\n" + stack, "panic: index", "stopping"},

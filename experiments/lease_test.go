@@ -54,6 +54,7 @@ func resumed(t *testing.T, at *place, dir string) error {
 // A file system without locks (ENOSYS, ENOLCK) takes runs; the lease alone keeps two
 // processes apart, and its end, not the lock's, sets the folder free.
 func TestNoLocks(t *testing.T) {
+	t.Parallel()
 	a, b, dir := onHost("a", false), onHost("b", false), t.TempDir()
 	b.beat = 4 * time.Second // it watches for long, and a's next heartbeat ends that
 	folder, end := heldRun(t, a, dir)
@@ -73,6 +74,7 @@ func TestNoLocks(t *testing.T) {
 
 // Where each host has locks of its own, they keep nobody of another one out.
 func TestLocksPerHost(t *testing.T) {
+	t.Parallel()
 	a, b, dir := onHost("a", true), onHost("b", true), t.TempDir()
 	b.beat = 4 * time.Second
 	folder, end := heldRun(t, a, dir)
@@ -88,6 +90,7 @@ func TestLocksPerHost(t *testing.T) {
 // A writer that died elsewhere is found dead by its silence, and the folder is taken;
 // one that was only stopped finds that out and writes no more.
 func TestLeaseIsTaken(t *testing.T) {
+	t.Parallel()
 	a, b, dir := onHost("a", true), onHost("b", true), t.TempDir()
 	if err := writeJSON(filepath.Join(dir, "status.json"), Status{Schema: Schema, State: "running"}); err != nil {
 		t.Fatal(err)
@@ -139,6 +142,7 @@ func TestLeaseIsTaken(t *testing.T) {
 
 // A run that cannot have its folder leaves none.
 func TestNoFolderLeft(t *testing.T) {
+	t.Parallel()
 	at, dir := onHost("a", true), t.TempDir()
 	at.flock = func(string, bool) (func(), error) { return nil, errors.New("no") }
 	if _, err := Execute(t.Context(), mustRuns(t, small)[0], Options{Recipe: "test", Out: dir, at: at}); err == nil || !strings.Contains(err.Error(), "no") {

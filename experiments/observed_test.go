@@ -64,6 +64,7 @@ func TestObservedKeysChangeNothing(t *testing.T) {
 // A finished run is not made again for another target, which is looked up in its
 // evaluations, and is for evaluations that it lacks.
 func TestAnotherTargetIsNoOtherRun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, err := execute(t, dir, false, "target=0.99")
 	if err != nil || first.TargetReached {
@@ -88,6 +89,7 @@ func TestAnotherTargetIsNoOtherRun(t *testing.T) {
 // A folder of schema 2, whose name and hashes have the target in them, is found
 // and gone on with, its checkpoint too.
 func TestFoldersOfSchema2AreGoneOnWith(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := mustRuns(t, small, "target=0.3", "checkpoint_every=5")[0]
 	r, err := Execute(t.Context(), c, Options{Recipe: "test", Out: dir})

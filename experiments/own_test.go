@@ -13,6 +13,7 @@ import (
 
 // A table of one's own is trained on like any other set.
 func TestOwnTable(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var rows strings.Builder
 	rows.WriteString("kind,x,y\n")

@@ -50,6 +50,7 @@ func record(t *testing.T, folder string) map[string]string {
 // A priced run leaves the record of the run that was trained: the same learning,
 // the same times to the nanosecond, the same bytes.
 func TestPricedIsTrained(t *testing.T) {
+	t.Parallel()
 	for name, keys := range map[string][]string{
 		"server":        {"mode=server", "servers=2", "gap=true", "checkpoint_every=5"},
 		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=true", "order_log=true"},
@@ -105,6 +106,7 @@ func TestPricedIsTrained(t *testing.T) {
 // Axes over network.* and device.* train once, others and asynchronous runs each
 // time.
 func TestRunsThatLearnTheSameAreTrainedOnce(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		keys   []string
 		priced int
@@ -141,6 +143,7 @@ func TestRunsThatLearnTheSameAreTrainedOnce(t *testing.T) {
 
 // What cannot be priced is refused, with what to do.
 func TestPricingRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	from, err := execute(t, dir, false, "codec=topk(keep=0.1)")
 	if err != nil {
@@ -171,6 +174,7 @@ func TestPricingRefuses(t *testing.T) {
 
 // A priced run that is asked to stop keeps nothing, and begins anew.
 func TestPricedStops(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	from, err := execute(t, dir, false, "checkpoint_every=2")
 	if err != nil {

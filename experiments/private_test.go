@@ -11,6 +11,7 @@ import (
 
 // What a run leaves can be read by its owner alone, or with Shared by all.
 func TestFoldersArePrivate(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("who may read a file is told otherwise there")
 	}
@@ -43,6 +44,7 @@ func TestFoldersArePrivate(t *testing.T) {
 
 // The file with a run's secret is a new one, whatever was there.
 func TestTokenFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "token"), filepath.Join(dir, "other")
 	for name, put := range map[string]func() error{

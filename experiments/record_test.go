@@ -62,6 +62,7 @@ func saveForEver(f *folder) {
 }
 
 func TestCheckpointRoundTrip(t *testing.T) {
+	t.Parallel()
 	f := &folder{path: t.TempDir()}
 	if s, m, err := f.loadCheckpoint("hash", smallLayout(), false); s != nil || m != nil || err != nil {
 		t.Errorf("an empty folder gives %v, %v, %v", s, m, err)
@@ -86,6 +87,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 }
 
 func TestCheckpointOfAnotherConfiguration(t *testing.T) {
+	t.Parallel()
 	f := &folder{path: t.TempDir()}
 	if err := f.saveCheckpoint(1, "hash", numbered(1), smallLayout(), counters{}); err != nil {
 		t.Fatal(err)
@@ -98,6 +100,7 @@ func TestCheckpointOfAnotherConfiguration(t *testing.T) {
 // A state file or manifest that was cut short, or in which a bit has turned, is
 // refused by name.
 func TestDamagedCheckpoint(t *testing.T) {
+	t.Parallel()
 	f := &folder{path: t.TempDir()}
 	if err := f.saveCheckpoint(7, "hash", numbered(7), smallLayout(), counters{Up: 9}); err != nil {
 		t.Fatal(err)
@@ -149,6 +152,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 
 // A manifest cannot make the loader read elsewhere.
 func TestManifestStaysInItsFolder(t *testing.T) {
+	t.Parallel()
 	f := &folder{path: t.TempDir()}
 	if err := f.saveCheckpoint(1, "hash", numbered(1), smallLayout(), counters{}); err != nil {
 		t.Fatal(err)
@@ -168,6 +172,7 @@ func TestManifestStaysInItsFolder(t *testing.T) {
 // A process that is killed while it saves leaves a whole checkpoint, never an
 // older one than it had told of.
 func TestKilledWhileSaving(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -211,6 +216,7 @@ func TestKilledWhileSaving(t *testing.T) {
 // Who reads a file while it is replaced sees the old one or the new one, and a
 // write that fails leaves the old one and no litter.
 func TestWriteFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	content := func(n int) []byte { return bytes.Repeat([]byte{byte(n)}, 1+n*1000) }
@@ -255,6 +261,7 @@ func TestWriteFile(t *testing.T) {
 
 // A torn last line is dropped, as are lines after the step gone on from.
 func TestTornMetrics(t *testing.T) {
+	t.Parallel()
 	var whole bytes.Buffer
 	for step := 10; step <= 50; step += 10 {
 		for _, m := range []Metric{{Kind: "progress", Progress: &train.Progress{Step: step}}, {Kind: "eval", Eval: &train.Eval{Step: step, Accuracy: 0.5}}} {
@@ -309,6 +316,7 @@ func furthest(base, hash string) string {
 // Folders are never shared: the second run of a configuration gets its own, and
 // the newest of them is the one to go on with, if none has come further.
 func TestFolders(t *testing.T) {
+	t.Parallel()
 	base := filepath.Join(t.TempDir(), "a", "run-1")
 	var paths []string
 	for range 3 {

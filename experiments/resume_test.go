@@ -204,6 +204,7 @@ func TestCheckpointsInTime(t *testing.T) {
 // On a real clock every mode keeps checkpoints in time, and those in step end with the
 // bits of a run without.
 func TestCheckpointsInTimeOnRealClocks(t *testing.T) {
+	t.Parallel()
 	for i, way := range append(everyWay(t), []string{"mode=hogwild"}) {
 		if testing.Short() && i%8 != 0 {
 			continue
@@ -299,6 +300,7 @@ func pictures(t *testing.T, n int) string {
 // A run does not go on with other data than it began with, and says what differs.
 // A checkpoint of a version that did not note its data goes on, and that is told.
 func TestResumeKnowsItsData(t *testing.T) {
+	t.Parallel()
 	run := mustRuns(t, small, "data=imagenet(size=8)", "batch=4", "eval_every=0")[0]
 	was, now, dir := pictures(t, 12), pictures(t, 13), t.TempDir()
 	r, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Places: config.Places{Dir: was}, Stopping: stopAfter(4)})
@@ -345,6 +347,7 @@ func TestResumeKnowsItsData(t *testing.T) {
 // Whatever is typed again after a stop, the furthest checkpoint is gone on from, and
 // it is said where a run begins.
 func TestRestartByHabit(t *testing.T) {
+	t.Parallel()
 	run, dir := mustRuns(t, small, "steps=60")[0], t.TempDir()
 	command := func(resume bool, stop func() bool) (*Result, string) {
 		var says bytes.Buffer
@@ -382,6 +385,7 @@ func TestRestartByHabit(t *testing.T) {
 
 // Marks that lie behind the end of a run are told.
 func TestMarksBehindTheEnd(t *testing.T) {
+	t.Parallel()
 	for every, told := range map[int]bool{6: false, 12: true, 500: true} {
 		var says bytes.Buffer
 		d := progress.New(&says, progress.Plain)
@@ -397,6 +401,7 @@ func TestMarksBehindTheEnd(t *testing.T) {
 
 // A stop ends all runs of a recipe, also one that is asked for while a run ends.
 func TestStopEndsAllRuns(t *testing.T) {
+	t.Parallel()
 	runs := append(mustRuns(t, small, "seed=1"), mustRuns(t, small, "seed=2")...)
 	for name, over := range map[string]func(dir string) Options{
 		"in the first run": func(dir string) Options { return Options{Stopping: stopAfter(5)} },
@@ -430,6 +435,7 @@ func TestStopEndsAllRuns(t *testing.T) {
 // A rank that waits for others heeds a stop, and what it leaves is no run that is
 // running.
 func TestJoinHeedsAStopWhileItWaits(t *testing.T) {
+	t.Parallel()
 	run, dir := mustRuns(t, small, "net=grpc", "mode=reduce")[0], t.TempDir()
 	o := JoinOptions{Identity: Who{Rank: 0, World: 3, Coordinator: "127.0.0.1:0"}, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Timeout: time.Hour, Stopping: stopAfter(2)}
 	_, err := Execute(t.Context(), run, Options{Recipe: "test", Out: dir, Lead: &o})
@@ -454,6 +460,7 @@ func TestJoinHeedsAStopWhileItWaits(t *testing.T) {
 
 // Who resumes as a matter of course, such as a sweep, is not told that a run is new.
 func TestImpliedResumeSaysNothing(t *testing.T) {
+	t.Parallel()
 	run := mustRuns(t, small, "steps=4")[0]
 	for _, implied := range []bool{false, true} {
 		var says bytes.Buffer

@@ -26,6 +26,7 @@ func kept(c config.Config, mode string, keys string) []byte {
 // A folder whose configuration has keys that are options of its mode now is found
 // and gone on with, its checkpoint too.
 func TestFoldersWithRetiredKeysAreGoneOnWith(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	over := []string{"mode=downpour(n_fetch=3,n_push=2)", "policy=asp", "checkpoint_every=6", "steps=12", "epochs=0"}
 	c := mustRuns(t, small, over...)[0]

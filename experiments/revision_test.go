@@ -64,6 +64,7 @@ func TestRevisionAt(t *testing.T) {
 }
 
 func TestBuiltJustNow(t *testing.T) {
+	t.Parallel()
 	cache, temp := t.TempDir(), os.TempDir()
 	for exe, want := range map[string]bool{
 		filepath.Join(temp, "go-build123", "b001", "exe", "gradlab"):         true,
@@ -80,6 +81,7 @@ func TestBuiltJustNow(t *testing.T) {
 }
 
 func TestVersionString(t *testing.T) {
+	t.Parallel()
 	for want, v := range map[string]Version{
 		"gradlab v1.2.3, go1.26 linux/amd64":                      {Module: "v1.2.3"},
 		"gradlab (0123456789ab), go1.26 linux/amd64":              {Module: "(devel)", Revision: "0123456789abcdef"},
@@ -96,6 +98,7 @@ func TestVersionString(t *testing.T) {
 
 // Tests are built like go run builds: nothing is recorded, and git knows.
 func TestEnvironmentHasTheRevision(t *testing.T) {
+	t.Parallel()
 	_, file, _, _ := runtime.Caller(0)
 	if !filepath.IsAbs(file) {
 		t.Skip("built with -trimpath")

@@ -32,6 +32,7 @@ func mustExecute(t testing.TB, overrides ...string) *Result {
 }
 
 func TestRunFolder(t *testing.T) {
+	t.Parallel()
 	r := mustExecute(t)
 	for _, name := range []string{"config.yaml", "env.json", "metrics.jsonl", "status.json", "result.json", "model.safetensors", "ranks.json"} {
 		if _, err := os.Stat(filepath.Join(r.Folder, name)); err != nil {
@@ -63,6 +64,7 @@ func TestRunFolder(t *testing.T) {
 }
 
 func TestShowElsewhere(t *testing.T) {
+	t.Parallel()
 	r := mustExecute(t)
 	if _, err := ReadRecord(filepath.Dir(filepath.Dir(r.Folder))); err == nil || !strings.Contains(err.Error(), r.Folder) {
 		t.Errorf("the message does not name the run folders below: %v", err)
@@ -74,6 +76,7 @@ func TestShowElsewhere(t *testing.T) {
 
 // Resuming a run that is done gives its result and makes nothing anew.
 func TestResumeOfAFinishedRun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, err := execute(t, dir, false)
 	if err != nil {
@@ -104,6 +107,7 @@ func TestResumeOfAFinishedRun(t *testing.T) {
 
 // What an earlier leg came to is not taken for the outcome of one that fails.
 func TestResumeHidesTheResultOfAPart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := mustRuns(t, small, "mode=reduce", "steps=60")[0]
 	r, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { return true }})
@@ -125,6 +129,7 @@ func TestResumeHidesTheResultOfAPart(t *testing.T) {
 // A stopped run goes on to the bits of one that was not stopped; so does an
 // asynchronous one that was broken off, from its last mark.
 func TestResumeIsBitEqual(t *testing.T) {
+	t.Parallel()
 	for _, over := range [][]string{
 		{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "schedule=constant(lr=0.01)"},
 		{"mode=reduce", "codec=onebit", "topology=direct", "overlap=true"},
@@ -177,6 +182,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 
 // The rate of a resumed run is that of all its legs, on clocks that begin anew too.
 func TestRateOverLegs(t *testing.T) {
+	t.Parallel()
 	for _, net := range []string{"local", "sim"} {
 		run, dir, asked := mustRuns(t, small, "net="+net, "steps=60")[0], t.TempDir(), 0
 		_, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: func() bool { asked++; return asked > 30 }})
@@ -197,6 +203,7 @@ func TestRateOverLegs(t *testing.T) {
 // A checkpoint of another configuration is refused, and so is a folder that
 // another process writes to.
 func TestResumeRefuses(t *testing.T) {
+	t.Parallel()
 	stopped := func(dir string) string {
 		r, err := Execute(context.Background(), mustRuns(t, small)[0], Options{Recipe: "test", Out: dir, Stopping: func() bool { return true }})
 		if !errors.Is(err, ErrStopped) {
@@ -237,6 +244,7 @@ func TestResumeRefuses(t *testing.T) {
 
 // Synchronous training gives the same bits wherever it runs.
 func TestLocalAndSimAgree(t *testing.T) {
+	t.Parallel()
 	for _, over := range [][]string{
 		{"mode=server"}, {"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))"},
 		{"mode=reduce"}, {"mode=reduce", "codec=feedback(topk(keep=0.1))"}, {"mode=reduce", "overlap=true", "bucket=1"},
@@ -274,6 +282,7 @@ func TestSimRepeats(t *testing.T) {
 
 // A configuration that cannot work is told before a folder is made.
 func TestRefusedBeforeAFolder(t *testing.T) {
+	t.Parallel()
 	for _, over := range []string{"codec=feedback(qsgd(bits=2))", "model=resnet20", "timing=lenet5", "optimizer=chain(clip(norm=1),sgd)", "down_codec=feedback(topk)", "down_codec=bysize"} {
 		r, err := config.ParseRecipe("test", "test.yaml", []byte(small))
 		if err != nil {
@@ -298,6 +307,7 @@ func TestRefusedBeforeAFolder(t *testing.T) {
 // A run whose loss is no number any more still leaves a record that can be
 // read, or says why not.
 func TestDiverged(t *testing.T) {
+	t.Parallel()
 	for _, net := range []string{"sim", "local"} {
 		for _, mode := range []string{"server", "reduce"} {
 			dir := t.TempDir()
@@ -317,6 +327,7 @@ func TestDiverged(t *testing.T) {
 }
 
 func TestWhoami(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		env  map[string]string
@@ -381,6 +392,7 @@ func tfCluster(task string, index int) string {
 // The leader listens at the coordinator's port whatever the flags that all ranks are
 // given say, and on loopback only where that is what the coordinator is written as.
 func TestLeadAt(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ listen, coordinator, want string }{
 		{"", "127.0.0.1:29500", "127.0.0.1:29500"},
 		{"", "localhost:29500", "localhost:29500"},
@@ -429,6 +441,7 @@ func TestShare(t *testing.T) {
 
 // The key threads reaches the passes and changes no bit of a result.
 func TestThreads(t *testing.T) {
+	t.Parallel()
 	for _, over := range [][]string{{"mode=reduce"}, {"mode=server"}, {"mode=server", "policy=asp"}} {
 		want := mustExecute(t, over...)
 		for _, n := range []string{"1", "2"} {
@@ -451,6 +464,7 @@ func TestThreads(t *testing.T) {
 
 // A run lasts until the last rank has the sums, not the first.
 func TestTimeOfALastRank(t *testing.T) {
+	t.Parallel()
 	for _, over := range [][]string{{"weightless=true", "eval_every=0", "target=0"}, {}} {
 		over = append(over, "mode=reduce", "topology=tree", "timing=mnistcnn", "device.flops=1e20", "workers=8", "steps=1", "epochs=0", "net=sim")
 		if r := mustExecute(t, over...); r.VirtualSeconds != r.Network.Seconds || r.VirtualSeconds <= 0 {
@@ -462,6 +476,7 @@ func TestTimeOfALastRank(t *testing.T) {
 // The codecs that evidence is given for run, each of them: a few steps of
 // something small in the place of what the recipe trains.
 func TestCodecRecipesRun(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"codecs", "codecs-cifar"} {
 		t.Run(name, func(t *testing.T) {
 			r, err := config.LoadRecipe(name)
@@ -493,6 +508,7 @@ func TestCodecRecipesRun(t *testing.T) {
 // Runs along an axis with a unit are named, and filed, by what people write; what
 // earlier versions filed under a number is found all the same.
 func TestNamesHaveUnits(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	runs := mustRuns(t, "steps: 2\neval_every: 1\nmodel: logistic\ntest_limit: 50\nnetwork: {bandwidth: [1Gbps, 10Gbps]}\n")
 	if len(runs) != 2 || runs[0].Name != "network.bandwidth=1Gbps" || runs[1].Name != "network.bandwidth=10Gbps" {

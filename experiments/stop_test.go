@@ -11,6 +11,7 @@ import (
 
 // A run can be asked to stop through its folder, and goes on when resumed.
 func TestRequestStop(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := mustRuns(t, small, "steps=1000000", "eval_every=100")[0]
 	ended := make(chan error, 1)

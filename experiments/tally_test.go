@@ -44,6 +44,7 @@ func TestRawBytesAreThoseOfRaw(t *testing.T) {
 // Codecs change what is sent, and not what raw would have sent: synchronous runs
 // agree on it, one that was stopped too.
 func TestRawBytesDoNotDependOnTheCodec(t *testing.T) {
+	t.Parallel()
 	for name, keys := range map[string][]string{
 		"server": {"mode=server", "servers=2"}, "reduce": {"mode=reduce"}, "gather": {"mode=gather"}, "localsgd": {"mode=localsgd(h=3)"},
 	} {
@@ -63,6 +64,7 @@ func TestRawBytesDoNotDependOnTheCodec(t *testing.T) {
 // What is told while a run goes on counts the bytes of all servers, and so ends at
 // those of the result.
 func TestProgressCountsAllServers(t *testing.T) {
+	t.Parallel()
 	for _, keys := range [][]string{{"policy=bsp"}, {"policy=asp", "device.jitter=0.5"}} {
 		r := mustExecute(t, append(keys, "mode=server", "servers=3", "codec=qsgd(bits=4)", "steps=40")...)
 		b, err := os.ReadFile(filepath.Join(r.Folder, "metrics.jsonl"))

@@ -23,6 +23,7 @@ import (
 // A traced run leaves what it did in its folder, changes nothing by that, and
 // its links carried its bytes.
 func TestTrace(t *testing.T) {
+	t.Parallel()
 	keys := []string{"servers=2", "model=logistic", "steps=4", "eval_every=0"}
 	plain := mustExecute(t, keys...)
 	r := mustExecute(t, append(keys, "trace=true")...)
@@ -90,6 +91,7 @@ func TestTrace(t *testing.T) {
 
 // A trace that leaves something out says so when the run ends.
 func TestTraceCutOff(t *testing.T) {
+	t.Parallel()
 	for steps, want := range map[string]string{"steps=4": "", "steps=3000": "timeline.svg shows the first "} {
 		var b bytes.Buffer
 		d := progress.New(&b, progress.Plain)
@@ -117,6 +119,7 @@ func TestTraceCutOff(t *testing.T) {
 
 // A rack with nothing but the observer's host in it is no rack of the run.
 func TestRacksOfTheRun(t *testing.T) {
+	t.Parallel()
 	r := mustExecute(t, "workers=8", "mode=reduce", "model=logistic", "steps=4", "eval_every=0", "network.rack=2", "network.oversubscription=4")
 	var links []LinkUse
 	if err := readJSON(filepath.Join(r.Folder, "links.json"), &links); err != nil {

@@ -12,6 +12,7 @@ import (
 // Of more than ten classes the share of labels among the five best is recorded,
 // shown and drawn; of ten there is no word of it.
 func TestTop5(t *testing.T) {
+	t.Parallel()
 	for data, want := range map[string]bool{"synthetic(classes=40,dim=16,sep=3,test=400)": true, "synthetic(classes=10,dim=16,test=100)": false} {
 		run := mustRuns(t, "steps: 30\neval_every: 10\nmodel: logistic\ndata: "+data+"\n")[0]
 		res, err := Execute(context.Background(), run, Options{Recipe: "r", Out: t.TempDir()})

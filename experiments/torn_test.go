@@ -11,6 +11,7 @@ import (
 // The counts of two shards whose workers were killed, one of them between the halves of
 // a push: before, the half that is missing was defined away.
 func TestF2TornPushesAreCounted(t *testing.T) {
+	t.Parallel()
 	server := func(shard int, taken ...uint64) train.RankReport {
 		sum := uint64(0)
 		for _, n := range taken {
@@ -43,6 +44,7 @@ func TestF2TornPushesAreCounted(t *testing.T) {
 // Whenever workers die, what shards have of them differs by no more than what the
 // ledger calls torn, and some instants tear a push.
 func TestF2LedgerOfTheTorn(t *testing.T) {
+	t.Parallel()
 	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "mode=server", "policy=asp", "servers=2", "overlap=true", "steps=80", "device.flops=1M", "network.latency=100us"}
 	whole := mustExecute(t, set...)
 	tore := 0

@@ -15,6 +15,7 @@ import (
 // A run that ends at its target ends with the evaluation that the run that goes on
 // has at its first reach: same step, instant, bytes, accuracy. It is done.
 func TestUntilTarget(t *testing.T) {
+	t.Parallel()
 	for i, way := range everyWay(t) {
 		if testing.Short() && i%8 != 0 {
 			continue
@@ -109,6 +110,7 @@ func TestUntilTargetOnAnyProcessors(t *testing.T) {
 
 // On real clocks it ends at the target too, in every kind of mode.
 func TestUntilTargetOnRealClocks(t *testing.T) {
+	t.Parallel()
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			r := mustExecute(t, append(append([]string{}, way...), "net=local", "eval_every=1", "steps=200", "target=0.01", "until=target", "epochs=0")...)
@@ -122,6 +124,7 @@ func TestUntilTargetOnRealClocks(t *testing.T) {
 
 // A run whose target is not reached makes all its steps, and is done.
 func TestUntilATargetOutOfReach(t *testing.T) {
+	t.Parallel()
 	r, plain := mustExecute(t, "target=1", "until=target"), mustExecute(t, "target=1")
 	if r.Status != "done" || r.Ended != "" || r.TargetReached || r.Steps != plain.Steps || r.ParamsSHA256 != plain.ParamsSHA256 {
 		t.Errorf("%+v", r)
@@ -131,6 +134,7 @@ func TestUntilATargetOutOfReach(t *testing.T) {
 // A stop by the user before the target is a stop, and resumed the run ends at the
 // target all the same.
 func TestUntilTargetOverAStop(t *testing.T) {
+	t.Parallel()
 	for _, way := range [][]string{{"mode=reduce"}, {"policy=asp", "device.jitter=0.3"}, {"mode=adpsgd", "checkpoint_every=5"}} {
 		over := append(append([]string{}, way...), "steps=80", "eval_every=10", "target=0.2", "until=target", "epochs=0", "schedule=constant(lr=0.02)")
 		want := mustExecute(t, over...)
@@ -151,6 +155,7 @@ func TestUntilTargetOverAStop(t *testing.T) {
 
 // Where a run ends is part of what it is: other targets are other runs then.
 func TestUntilIsPartOfTheIdentity(t *testing.T) {
+	t.Parallel()
 	hash := func(over ...string) string { return mustRuns(t, small, over...)[0].Config.Hash() }
 	if hash("target=0.5") != hash("target=0.6") || hash("target=0.5") != hash("until=end") {
 		t.Error("a target that ends nothing is part of the identity")
@@ -162,6 +167,7 @@ func TestUntilIsPartOfTheIdentity(t *testing.T) {
 
 // What cannot end a run is refused with what to type.
 func TestUntilNeedsATarget(t *testing.T) {
+	t.Parallel()
 	for want, over := range map[string][]string{
 		"add target=0.95":   {"until=target"},
 		"add eval_every=50": {"until=target", "target=0.9", "eval_every=0"},

@@ -13,6 +13,7 @@ import (
 // What a run ends with goes out under PyTorch's names, and a run begins there: with no
 // rate it ends where it began, on any net and in any precision.
 func TestBeginsWithWeightsOfAFile(t *testing.T) {
+	t.Parallel()
 	a := mustExecute(t, "model=lenet5")
 	b, err := Weights(a.Folder)
 	if err != nil {
@@ -43,6 +44,7 @@ func TestBeginsWithWeightsOfAFile(t *testing.T) {
 // Files that do not fit are refused before the run begins, and ranks that read
 // different files of one name know it.
 func TestFirstWeightsAreChecked(t *testing.T) {
+	t.Parallel()
 	a := mustExecute(t, "model=mlp(hidden=[16])")
 	file := filepath.Join(a.Folder, "model.safetensors")
 	for want, keys := range map[string][]string{

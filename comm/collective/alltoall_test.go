@@ -15,6 +15,7 @@ import (
 // Every rank gets what every rank has for it, whatever the lengths, flags of all
 // reach all, and what is sent is what is there to send.
 func TestAllToAll(t *testing.T) {
+	t.Parallel()
 	message := func(from, to int) []byte { // empty, short and longer
 		return bytes.Repeat([]byte{byte(16*from + to)}, (from*to*37+to)%100)
 	}

@@ -24,6 +24,7 @@ func each(t *testing.T, f func(t *testing.T, topo collective.Topology)) {
 }
 
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	most := 33
 	if testing.Short() {
 		most = 13
@@ -64,6 +65,7 @@ func (b broken) Plan(at collective.At) collective.Plan {
 }
 
 func TestVerifyCatches(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"twice", "short", "deadlock", "wrong chunk", "chunks"} {
 		if collective.Verify(broken{how}, collective.At{Size: 4}) == nil {
 			t.Errorf("a plan with the fault %q passed", how)
@@ -104,6 +106,7 @@ func bytesOf(p collective.Plan, n int) (sent uint64) {
 // Sums are right, equal on all ranks, flags reach everybody, and bytes are those
 // of the plan.
 func TestAllReduce(t *testing.T) {
+	t.Parallel()
 	nets := map[string]func() comm.Net{
 		"local": func() comm.Net { return &local.Net{} },
 		"sim":   func() comm.Net { return &sim.Net{} },
@@ -162,6 +165,7 @@ func TestAllReduce(t *testing.T) {
 // The published counts: bytes of the busiest rank in units of n elements, and
 // steps, where P is a power of two.
 func TestPublishedCounts(t *testing.T) {
+	t.Parallel()
 	const n = 1 << 12
 	for _, c := range []struct {
 		topo  collective.Topology
@@ -187,6 +191,7 @@ func TestPublishedCounts(t *testing.T) {
 // Auto's choice is the same on all ranks, goes from few steps to few bytes as
 // vectors grow, and follows its options.
 func TestAutoChooses(t *testing.T) {
+	t.Parallel()
 	proto, _ := collective.Topologies.Proto("auto")
 	auto := proto.(collective.Auto)
 	for p := 2; p <= 33; p++ {
@@ -215,6 +220,7 @@ func TestAutoChooses(t *testing.T) {
 }
 
 func TestAllGather(t *testing.T) {
+	t.Parallel()
 	for p := 1; p <= 7; p++ {
 		ps := make([]comm.Program, p)
 		for r := range ps {
@@ -249,6 +255,7 @@ func TestAllGather(t *testing.T) {
 // The virtual network takes the time of the closed form, 2(P−1)(α + βn/P), to a
 // thousandth, and so does the cost model.
 func TestRingTimeMatchesClosedForm(t *testing.T) {
+	t.Parallel()
 	const chunk, bw, lat = 50_000, 1e9, 20e-6 // one segment a chunk
 	sizes := []int{2, 8, 64}
 	if !testing.Short() {

@@ -17,6 +17,7 @@ import (
 // Whatever is fused with what, over topologies that do not look at the length:
 // every vector has the bits of an all-reduce of its own.
 func TestFusionLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		topo := rapid.SampledFrom([]Topology{
 			Ring{}, Direct{}, Torus{}, Halving{}, Doubling{}, Tree{}, Rings{Group: 2}, Leaders{Outer: Ring{}, Group: 2},
@@ -74,6 +75,7 @@ func TestFusionLeavesNoTrace(t *testing.T) {
 
 // A rehearsal of fused vectors takes their time.
 func TestFusedRehearsalTakesAsLong(t *testing.T) {
+	t.Parallel()
 	for _, sizes := range [][]int{{10, 3, 77}, {100_000, 1, 300_000}, {5}, nil} {
 		var took [2]time.Duration
 		for k := range took {
@@ -110,6 +112,7 @@ func TestFusedRehearsalTakesAsLong(t *testing.T) {
 
 // Everybody hears the least value and all flags, for nothing.
 func TestLeast(t *testing.T) {
+	t.Parallel()
 	for p := 1; p <= 9; p++ {
 		for who := range p {
 			ps := make([]comm.Program, p)

@@ -17,6 +17,7 @@ func eachGraph(t *testing.T, f func(t *testing.T, g collective.Graph)) {
 // What every graph promises: both ends of an edge agree, columns sum to 1,
 // steps repeat, and symmetric ones are.
 func TestGraphs(t *testing.T) {
+	t.Parallel()
 	eachGraph(t, func(t *testing.T, g collective.Graph) {
 		for size := 1; size <= 33; size++ {
 			period := g.Period(size)
@@ -70,6 +71,7 @@ func TestGraphs(t *testing.T) {
 // Whoever of the ranks dies, columns still sum to 1 over those that are left, and on
 // symmetric graphs rows do: both ends of an edge keep what would have crossed it.
 func TestGraphsWithoutTheDead(t *testing.T) {
+	t.Parallel()
 	eachGraph(t, func(t *testing.T, g collective.Graph) {
 		for size := 1; size <= 7; size++ {
 			for deaths := range 1 << size {
@@ -118,6 +120,7 @@ func TestGraphsWithoutTheDead(t *testing.T) {
 // Gossip over a graph that is connected within its period ends at the mean, as
 // fast as its gap says or faster.
 func TestGossipEndsAtTheMean(t *testing.T) {
+	t.Parallel()
 	eachGraph(t, func(t *testing.T, g collective.Graph) {
 		for size := 1; size <= 33; size++ {
 			gap := collective.Gap(g, size)
@@ -155,6 +158,7 @@ func TestGossipEndsAtTheMean(t *testing.T) {
 
 // Gaps against their closed forms.
 func TestGaps(t *testing.T) {
+	t.Parallel()
 	near := func(g collective.Graph, size int, want float64) {
 		t.Helper()
 		got := collective.Gap(g, size)
@@ -175,6 +179,7 @@ func TestGaps(t *testing.T) {
 
 // Gaps of many ranks are as exact as those of few.
 func TestGapsOfManyRanks(t *testing.T) {
+	t.Parallel()
 	for _, p := range []int{1000, 4095, 4096} {
 		sine := math.Sin(math.Pi / float64(p))
 		for g, want := range map[collective.Graph]float64{
@@ -193,6 +198,7 @@ type named struct{ collective.Graph }
 
 // The closed form and the iteration agree.
 func TestGapWays(t *testing.T) {
+	t.Parallel()
 	eachGraph(t, func(t *testing.T, g collective.Graph) {
 		for size := 2; size <= 33; size++ {
 			if a, b := collective.Gap(g, size), collective.Gap(named{g}, size); math.Abs(a-b) > 1e-6 {

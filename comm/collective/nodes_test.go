@@ -12,6 +12,7 @@ import (
 
 // Whatever the options, the number of ranks and how they share nodes.
 func TestVerifyWithOptions(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		at := collective.At{
 			Size:  rapid.IntRange(1, 40).Draw(t, "ranks"),
@@ -34,6 +35,7 @@ func TestVerifyWithOptions(t *testing.T) {
 // Bytes of the busiest rank, those that leave the busiest node, and steps, where
 // the papers count them. n is 4 bytes an element.
 func TestPublishedCountsOfHierarchies(t *testing.T) {
+	t.Parallel()
 	const n = 9 << 10
 	near := func(what string, got, want int) {
 		t.Helper()
@@ -79,6 +81,7 @@ func TestPublishedCountsOfHierarchies(t *testing.T) {
 
 // The number of chunks that trees choose is close to the best there is.
 func TestPipelinesChooseTheirChunks(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("seconds")
 	}

@@ -14,6 +14,7 @@ import (
 // A rehearsal takes the virtual time, the frames and the billed bytes of the
 // all-reduce, and brings the flags of all to all.
 func TestRehearsalTakesAsLong(t *testing.T) {
+	t.Parallel()
 	most := 9
 	if testing.Short() {
 		most = 5
@@ -64,6 +65,7 @@ func TestRehearsalTakesAsLong(t *testing.T) {
 }
 
 func TestRehearsalOfAGatherTakesAsLong(t *testing.T) {
+	t.Parallel()
 	const p, size = 5, 1234
 	var took [2]time.Duration
 	for i := range took {

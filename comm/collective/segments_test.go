@@ -51,6 +51,7 @@ func (coarse) Set(x []float32, src []byte) { clear(x); coarse{}.Add(x, src) }
 // Whatever the topology, the number of ranks, the length and where it is cut:
 // all ranks end with the same bits, close to the sum, and the flags of all.
 func TestSegmentsOverlap(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(Topologies.Names()).Draw(t, "topology")
 		topo, _ := Topologies.Proto(name)
@@ -99,6 +100,7 @@ func TestSegmentsOverlap(t *testing.T) {
 
 // Trap: flow control cuts a body anywhere, also in the middle of a float.
 func TestTrapFloatsStraddlePieces(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "elements")
 		body := make([]byte, 4*n)
@@ -129,6 +131,7 @@ func TestTrapFloatsStraddlePieces(t *testing.T) {
 
 // A frame of another step, run or length is refused before a byte of it counts.
 func TestStrangeFramesAreRefused(t *testing.T) {
+	t.Parallel()
 	s := &post{format: exact{}, x: make([]float32, 3), hd: comm.Header{Run: 1, Step: 2}}
 	for _, c := range []struct {
 		h    comm.Header
@@ -145,6 +148,7 @@ func TestStrangeFramesAreRefused(t *testing.T) {
 
 // Short programs are made once, and no more are kept than there is room for.
 func TestProgramsAreRemembered(t *testing.T) {
+	t.Parallel()
 	m := cache{by: map[question]*program{}, most: 1 << 16}
 	at := At{Rank: 1, Size: 4, Bytes: 400}
 	a, b := m.get(Ring{}, at, 100, 10), m.get(Ring{}, at, 100, 10)

@@ -35,6 +35,7 @@ func options(t *testing.T, q *Question) []*Option {
 }
 
 func TestAsk(t *testing.T) {
+	t.Parallel()
 	q := question(t, "resnet50", "nodes=4, per_node=2, nic=10Gbps, latency=30us, device=V100, network.rack=2, batch=32")
 	c := q.Base
 	if c.Workers != 8 || c.NetworkPerHost != 2 || c.NetworkBandwidth != 1.25e9 || c.NetworkLatency != "30µs" || c.Device != "v100" || c.NetworkRack != 2 || c.Batch != 32 {
@@ -62,6 +63,7 @@ func TestAsk(t *testing.T) {
 // A step cannot be shorter than its computing, nor than its bytes take at a NIC;
 // a faster network never makes it longer.
 func TestPricesAreBounded(t *testing.T) {
+	t.Parallel()
 	slow, fast := question(t, "resnet50", "nodes=8,nic=1Gbps,device=5T"), question(t, "resnet50", "nodes=8,nic=100Gbps,device=5T")
 	compute := 6 * slow.Profile.ForwardMACs() * 64 / 5e12
 	at := map[string]float64{}
@@ -83,6 +85,7 @@ func TestPricesAreBounded(t *testing.T) {
 
 // The virtual cluster agrees, on a small network of every kind of option.
 func TestPredictionsAreThoseOfTheVirtualCluster(t *testing.T) {
+	t.Parallel()
 	q := question(t, "mnistcnn", "nodes=4,nic=1Gbps,latency=50us,device=1T")
 	speeds, err := coding.StatedTable("stated", map[string]coding.Stated{"qsgd(bits=4)": {Encode: 1e9, Decode: 4e9}, "feedback(powersgd(rank=4))": {Encode: 1e9, Decode: 1e9}})
 	if err != nil {
@@ -104,6 +107,7 @@ func TestPredictionsAreThoseOfTheVirtualCluster(t *testing.T) {
 // Predictions follow the keys of the description, whatever makes steps long: nine in
 // ten lie within the band.
 func TestPredictionsFollowTheDescription(t *testing.T) {
+	t.Parallel()
 	asked, outside := 0, []string{}
 	for _, cluster := range []string{
 		"nodes=8,device.slow=1x10", "nodes=8,device.spread=0.5", "nodes=8,network.stream=100MB/s", "nodes=8,message=500us",
@@ -135,6 +139,7 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 // What predictions do not follow, and steps that a few do not tell the mean of, are
 // reasons for doubt.
 func TestDoubts(t *testing.T) {
+	t.Parallel()
 	for cluster, want := range map[string]string{
 		"network.colocate=true,device.die=1@2s": "Not in the prediction: device.die=1@2s, network.colocate=true.",
 		"network.model=fifo":                    "Not in the prediction: network.model=fifo.",
@@ -150,6 +155,7 @@ func TestDoubts(t *testing.T) {
 
 // Speeds of codecs that the description states stay.
 func TestStatedCodecSpeedsStay(t *testing.T) {
+	t.Parallel()
 	q := question(t, "resnet50", "nodes=4,device=v100,device.codec=1GB/s,device.apply=2GB/s")
 	for _, c := range q.configs("bf16") {
 		if c.DeviceCodec != "1GB/s" || c.DeviceApply != 2e9 {
@@ -171,6 +177,7 @@ func option(codec string, step float64) *Option {
 }
 
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	const topk, sign = "feedback(topk(keep=0.01))", "feedback(sign)"
 	local := option("raw", 1)
 	local.Config.Mode = "localsgd(h=32)"
@@ -231,6 +238,7 @@ func writeRun(t *testing.T, dir string, c config.Config, reached int) {
 }
 
 func TestLearned(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, r := range []struct {
 		codec, optimizer, schedule, net string
@@ -293,6 +301,7 @@ func TestLearned(t *testing.T) {
 
 // The slowest of workers that differ, and of steps that vary.
 func TestPasses(t *testing.T) {
+	t.Parallel()
 	at := func(cluster string) pass {
 		p, err := newPricer(question(t, "resnet50", "nodes=16,device=10T,"+cluster))
 		if err != nil {

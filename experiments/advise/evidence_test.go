@@ -14,6 +14,7 @@ import (
 
 // What ships can be read, is about ways that exist, and says where it is from.
 func TestShipped(t *testing.T) {
+	t.Parallel()
 	all, err := Shipped()
 	if err != nil || len(all) < 100 {
 		t.Fatalf("%d trials: %v", len(all), err)
@@ -49,6 +50,7 @@ func TestShipped(t *testing.T) {
 
 // An accuracy after as many updates becomes updates; what was better counts as equal.
 func TestTrialsAreUpdates(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]float64{
 		"error,0.2,0.1": math.Log(4), "error,0.05,0.1": 0, "samples,1.5,1": math.Log(1.5), "samples,never,1": logNever, "loss,2.2,2": 10 * math.Log(1.1),
 	} {
@@ -62,6 +64,7 @@ func TestTrialsAreUpdates(t *testing.T) {
 
 // Tasks count alike, one task says little, and what is far is wider and said so.
 func TestBelieve(t *testing.T) {
+	t.Parallel()
 	at := func(task string, log float64) Trial {
 		return Trial{Task: task, Kind: "images", Workers: 8, Way: "x", Log: log, Spread: 0.1, Source: "s"}
 	}
@@ -140,6 +143,7 @@ func answer(t *testing.T, model, cluster string) Verdict {
 
 // What does not fit a cluster is left out with its reason, and nothing else.
 func TestLeftOut(t *testing.T) {
+	t.Parallel()
 	q := question(t, "lenet", "nodes=64,per_node=8,nic=10Gbps,device=v100")
 	q.Topologies, q.Buckets, q.Servers = []string{"ring"}, []int{0}, []int{1}
 	o := options(t, q)

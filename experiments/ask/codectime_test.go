@@ -14,6 +14,7 @@ import (
 // The direction of a flat rate: on ResNet-20, eight workers and 10 Gb/s codecs that
 // pay when they are free do not at 1 GB/s, and raw stays as it is.
 func TestFlatRateTurnsTheAnswer(t *testing.T) {
+	t.Parallel()
 	step := func(codec, billed string) float64 {
 		c := config.Default()
 		for _, kv := range []string{"weightless=true", "timing=resnet20", "mode=reduce", "workers=8", "batch=16", "steps=6", "epochs=0", "network.bandwidth=10Gbps", "device.flops=1e12", "codec=" + codec, "device.codec=" + billed} {
@@ -42,6 +43,7 @@ func TestFlatRateTurnsTheAnswer(t *testing.T) {
 // The rates of a run are part of its record: when the table is gone, the run is
 // resumed, made again, replayed and asked about at what it was billed.
 func TestRatesAreRecorded(t *testing.T) {
+	t.Parallel()
 	table := slowTable(t)
 	over := []string{"mode=server", "policy=asp", "order_log=true", "codec=halfslow", "down_codec=bf16", "device.flops=2e10", "checkpoint_every=4", "steps=60", "device.codec=" + table}
 	whole := mustExecute(t, over...)

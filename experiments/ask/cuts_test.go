@@ -12,6 +12,7 @@ import (
 // 16 workers with 128 samples each, is 1023 MB raw and 4, 8 and 14 MB at rank 1, 2
 // and 4 (table 3, in units of 2²⁰). Computed by hand: 4·(36,325·r + 9,610) bytes a step.
 func TestPowerSGDSendsWhatIsPublished(t *testing.T) {
+	t.Parallel()
 	const raw = 4 * 11173962
 	for codec, want := range map[string]struct {
 		bytes int
@@ -45,6 +46,7 @@ func TestPowerSGDSendsWhatIsPublished(t *testing.T) {
 // rows has factors of its own, so k pieces of a rows×cols matrix take
 // 4r·(rows + k·cols) bytes where the whole takes 4r·(rows + cols).
 func TestCutMatricesAreCompressed(t *testing.T) {
+	t.Parallel()
 	up := func(codec string, keys map[string]string) float64 {
 		t.Helper()
 		c := weightless(t, map[string]string{"timing": "resnet50", "batch": "32", "workers": "2", "steps": "2", "codec": codec, "device.codec": "free"})

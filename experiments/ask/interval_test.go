@@ -55,6 +55,7 @@ func TestIntervalsFollowTheSpread(t *testing.T) {
 // A run that says nothing of its transport is drawn around the middle of what was
 // measured, and one that states a value around that value.
 func TestUnknownTransports(t *testing.T) {
+	t.Parallel()
 	share := func(ctx context.Context, c config.Config) (float64, error) { return c.NetworkShare, nil }
 	for _, c := range []struct {
 		keys [][2]string
@@ -72,6 +73,7 @@ func TestUnknownTransports(t *testing.T) {
 
 // Overlap saves the part network.overlap of what it saves on the virtual clock.
 func TestPartOfOverlap(t *testing.T) {
+	t.Parallel()
 	time := func(_ context.Context, c config.Config) (float64, error) {
 		if c.Overlap {
 			return 10, nil
@@ -89,6 +91,7 @@ func TestPartOfOverlap(t *testing.T) {
 // Limits of software are those of a process: a ring's step is the closed form, whether
 // payloads are summed or gathered, and a gather pays its calls.
 func TestSoftwareLimits(t *testing.T) {
+	t.Parallel()
 	step := func(keys ...[2]string) float64 {
 		t.Helper()
 		c := with(t, append([][2]string{{"timing", "resnet50"}, {"workers", "4"}, {"batch", "1"}, {"mode", "reduce"}, {"topology", "ring"}, {"overlap", "false"}, {"device.flops", "1e18"},

@@ -105,6 +105,7 @@ func TestWeightlessIsTheRun(t *testing.T) {
 
 // Long runs tell of every few updates; their rate is the same.
 func TestRateOfLongRuns(t *testing.T) {
+	t.Parallel()
 	short, long := Measured{}, Measured{}
 	for i := 1; i <= 1200; i++ {
 		at := float64(i) * 0.5
@@ -125,6 +126,7 @@ func TestRateOfLongRuns(t *testing.T) {
 
 // A measurement that is asked to stop does so at once, and gives nothing.
 func TestMeasureStops(t *testing.T) {
+	t.Parallel()
 	c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "mode": "reduce", "workers": "3", "steps": "1000000"})
 	polls := 0
 	m, err := Measure(context.Background(), c, Watch{Stopping: func() bool { polls++; return polls > 5 }})
@@ -135,6 +137,7 @@ func TestMeasureStops(t *testing.T) {
 
 // Who watches hears of every update of a short run, and of how many there will be.
 func TestMeasureIsWatched(t *testing.T) {
+	t.Parallel()
 	c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "mode": "reduce", "workers": "3", "steps": "7"})
 	var heard []int
 	m, err := Measure(context.Background(), c, Watch{Steps: func(done, total int) {
@@ -150,6 +153,7 @@ func TestMeasureIsWatched(t *testing.T) {
 // With priority an update ends while the next pass is under way. Whether passes or
 // exchanges take longer, few steps show the same rate as many.
 func TestRateWithPriority(t *testing.T) {
+	t.Parallel()
 	for _, bandwidth := range []string{"1Gbps", "100Gbps"} {
 		var rates []float64
 		for _, steps := range []string{"8", "40"} {

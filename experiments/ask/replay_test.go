@@ -13,6 +13,7 @@ import (
 // A run of goroutines, in whatever order they came, is made again on the virtual
 // cluster.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r, err := execute(t, dir, "mode=server", "policy=ssp(slack=2)", "servers=2", "net=local", "order_log=true", "steps=30")
 	if err != nil {
@@ -35,6 +36,7 @@ func TestReplay(t *testing.T) {
 
 // A replay of a run that ended at its target ends there, with its bits.
 func TestUntilTargetReplayed(t *testing.T) {
+	t.Parallel()
 	r := mustExecute(t, "policy=asp", "net=local", "steps=300", "eval_every=3", "target=0.3", "until=target", "order_log=true")
 	if r.Ended != "target" {
 		t.Fatalf("%+v", r)
@@ -50,6 +52,7 @@ func TestUntilTargetReplayed(t *testing.T) {
 
 // What a run would take elsewhere is asked over the steps that it made.
 func TestWhatIfOfARunThatEndedAtItsTarget(t *testing.T) {
+	t.Parallel()
 	r := mustExecute(t, "until=target", "target=0.05", "steps=40")
 	w, err := AnswerWhatIf(t.Context(), r.Folder, []string{"network.bandwidth=10Gbps"}, config.Places{})
 	if err != nil || w.Was.Updates != r.Steps || r.Steps >= 40 {

@@ -15,6 +15,7 @@ import (
 // The report prices what the closed forms price, tries it out on the virtual
 // cluster, and finds crossovers where the model says they are.
 func TestAnswerTopology(t *testing.T) {
+	t.Parallel()
 	q := TopologyQuestion{Topology: collective.Ring{}, Ranks: 16, Bytes: 1 << 20, Config: config.Default()}
 	for key, text := range map[string]string{"network.bandwidth": "1GB/s", "network.latency": "10us"} {
 		if err := q.Config.Set(key, text); err != nil {
@@ -96,6 +97,7 @@ func TestAnswerTopologyOfManyRanks(t *testing.T) {
 // What a message costs and what a rack lets through count in the time of the model
 // as they do on the virtual cluster, whose order rows are in.
 func TestTopologyUnderMessagesAndRacks(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		keys map[string]string
 		ring float64 // seconds

@@ -18,6 +18,7 @@ import (
 // The replay of a run takes the run's time and bytes; with other keys it takes
 // those of a run with these keys.
 func TestWhatIf(t *testing.T) {
+	t.Parallel()
 	for name, keys := range map[string][]string{
 		"server":   {"mode=server", "servers=2", "codec=qsgd(bits=4)"},
 		"ring":     {"mode=reduce", "overlap=true", "cycle=100us"},
@@ -65,6 +66,7 @@ func TestWhatIf(t *testing.T) {
 
 // A run that was stopped is replayed over the updates that it made.
 func TestWhatIfOfAStoppedRun(t *testing.T) {
+	t.Parallel()
 	asked := 0
 	run := mustRuns(t, small, "mode=server", "model=logistic", "steps=300", "eval_every=0")[0]
 	r, err := experiments.Execute(context.Background(), run, experiments.Options{Out: t.TempDir(), Stopping: func() bool { asked++; return asked > 60 }})
@@ -82,6 +84,7 @@ func TestWhatIfOfAStoppedRun(t *testing.T) {
 
 // Runs that change on their way are replayed to their end.
 func TestWhatIfOfRunsThatChange(t *testing.T) {
+	t.Parallel()
 	for name, keys := range map[string][]string{
 		"localsgd": {"mode=localsgd(h=16,start=100)"},
 		"dgc":      {"mode=gather", "codec=bysize(dgc(keep=0.01,warmup=200,unit=steps))"},
@@ -106,6 +109,7 @@ func TestWhatIfOfRunsThatChange(t *testing.T) {
 
 // Keys that a replay takes no notice of are refused, with what it does instead.
 func TestWhatIfRefuses(t *testing.T) {
+	t.Parallel()
 	for change, want := range map[string]string{
 		"steps=10": "as many updates", "epochs=2": "as many updates", "net=local": "virtual cluster", "emulate=true": "virtual cluster",
 		"eval_every=5": "no record", "target=0.9": "no record", "Trace=true": "no record", "weightless=true": "sizes of frames", "data=mnist": "other data",
@@ -126,6 +130,7 @@ func TestWhatIfRefuses(t *testing.T) {
 
 // The data set is not needed: what a replay wants to know of it is in the record.
 func TestWhatIfWithoutData(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ codec, change, want string }{
 		"exact":      {"qsgd(bits=4)", "codec=qsgd(bits=2)", ""},
 		"noted":      {"topk(keep=0.1)", "network.bandwidth=10Mbps", ""},

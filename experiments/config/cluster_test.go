@@ -10,6 +10,7 @@ import (
 // A cluster on the command line replaces what a recipe, or the folder of a run,
 // says of the keys that it sets; what is said beside it stands.
 func TestClusterOverRecipe(t *testing.T) {
+	t.Parallel()
 	const recipe = "about: a test\ntiming: resnet50\nnetwork.bandwidth: 1e8\nnetwork.latency: 7us\ndevice.slow: 1x10\ndevice.flops: 5e9\n"
 	of := func(text string, over ...string) (Config, error) {
 		t.Helper()
@@ -74,6 +75,7 @@ func TestClusterOverRecipe(t *testing.T) {
 // A cluster may be a file of the user's. What a run keeps are its keys, so that it can be
 // made again without the file.
 func TestClusterOfAFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	write := func(text string) {
 		t.Helper()

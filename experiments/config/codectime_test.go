@@ -5,6 +5,7 @@ import "testing"
 // Folders of before keep their meaning and their names: nothing was billed, or one
 // rate. What is billed now has another name.
 func TestCodecTimeOfOldFolders(t *testing.T) {
+	t.Parallel()
 	parse := func(text string) Config {
 		t.Helper()
 		c, _, err := ParseConfig([]byte(text))

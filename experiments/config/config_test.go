@@ -65,6 +65,7 @@ func samples(k Key) (right string, wrong []string) {
 // Every key keeps a value through Set, Get and YAML, and refuses what is of the
 // wrong type or out of range, naming itself and what is allowed.
 func TestF25EveryKey(t *testing.T) {
+	t.Parallel()
 	for _, k := range Keys() {
 		t.Run(k.Name, func(t *testing.T) {
 			if k.Doc == "" {
@@ -138,6 +139,7 @@ func allowed(message string) bool {
 // What is wrong in a file or on the command line is told with its place, its
 // key and the nearest right one, and all of it at once.
 func TestF25RecipeErrors(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name, text string
 		want       []string // each in the message
@@ -176,6 +178,7 @@ func TestF25RecipeErrors(t *testing.T) {
 }
 
 func TestF25OverrideErrors(t *testing.T) {
+	t.Parallel()
 	r, err := ParseRecipe("test", "test.yaml", []byte("model: mlp\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -220,6 +223,7 @@ func wantAll(t *testing.T, err error, want []string) {
 }
 
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ key, text, want string }{
 		{"network.bandwidth", "1Gbps", "1.25e+08"},
 		{"network.bandwidth", "10 Gb/s", "1.25e+09"},
@@ -242,6 +246,7 @@ func TestUnits(t *testing.T) {
 }
 
 func TestNestedKeysAreDottedKeys(t *testing.T) {
+	t.Parallel()
 	nested := mustRuns(t, "device: {flops: 2e9, jitter: 0.5}\nnetwork:\n  bandwidth: 1Gbps\n  latency: 2ms\n  model: fifo\n")
 	dotted := mustRuns(t, "device.flops: 2e9\ndevice.jitter: 0.5\nnetwork.bandwidth: 1Gbps\nnetwork.latency: 2ms\nnetwork.model: fifo\n")
 	typed := mustRuns(t, "", "device.flops=2e9", "device.jitter=0.5", "network.bandwidth=1Gbps", "network.latency=2ms", "network.model=fifo")
@@ -256,6 +261,7 @@ func TestNestedKeysAreDottedKeys(t *testing.T) {
 // A list makes a run for each of its values; commas in brackets belong to the
 // values.
 func TestLists(t *testing.T) {
+	t.Parallel()
 	runs := mustRuns(t, "codec: [raw, bf16]\nsteps: 5\n", "codec=feedback(topk(keep=0.1)),bysize(raw,raw),raw", "seed=1,2", "model=mlp(hidden=[3,4])")
 	if len(runs) != 6 {
 		t.Fatalf("%d runs, want 6", len(runs))
@@ -277,6 +283,7 @@ func TestLists(t *testing.T) {
 
 // The later of steps and epochs counts.
 func TestStepsAndEpochs(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		text   string
 		over   []string
@@ -301,6 +308,7 @@ func TestStepsAndEpochs(t *testing.T) {
 
 // Text that means the same gives the same hash.
 func TestHashIsOfTheMeaning(t *testing.T) {
+	t.Parallel()
 	a := mustRuns(t, "codec: feedback( topk( keep = 0.010 ) )\nsteps: 3\nnetwork.latency: 50us")[0].Config
 	b := mustRuns(t, "codec: feedback(topk(0.01))\nsteps: 3\nnetwork.latency: 0.05ms")[0].Config
 	if a.Hash() != b.Hash() || a.Codec != b.Codec {
@@ -311,6 +319,7 @@ func TestHashIsOfTheMeaning(t *testing.T) {
 // Every cluster's keys are keys of a configuration, and keys given beside a
 // cluster win, wherever they stand.
 func TestClusters(t *testing.T) {
+	t.Parallel()
 	for _, name := range hardware.Clusters() {
 		c := Default()
 		if err := c.Set("cluster", name); err != nil {
@@ -337,6 +346,7 @@ func TestClusters(t *testing.T) {
 
 // What YAML writes is read back, as a recipe and as a record, whatever was given.
 func TestYAMLReadsBack(t *testing.T) {
+	t.Parallel()
 	var all []Config
 	for _, k := range Keys() {
 		right, _ := samples(k)

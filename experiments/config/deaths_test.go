@@ -9,6 +9,7 @@ import (
 )
 
 func TestDeaths(t *testing.T) {
+	t.Parallel()
 	d, err := parseDeaths("1@500ms+2@1m")
 	if err != nil || d.String() != "1@500ms+2@1m0s" {
 		t.Fatalf("%v, %v", d, err)

@@ -6,6 +6,7 @@ import (
 
 // A record tells what it was asked to record, and any target.
 func TestTells(t *testing.T) {
+	t.Parallel()
 	for _, k := range Keys() {
 		if k.Effect() != Observed {
 			continue

@@ -8,6 +8,7 @@ import (
 // What emulated NICs and devices cannot show is refused, by the key that asks for
 // it.
 func TestEmulateRefuses(t *testing.T) {
+	t.Parallel()
 	for _, c := range [][]string{
 		{`"emulate"`, "net=sim"},
 		{`"emulate"`, "net=local", "mode=hogwild"},

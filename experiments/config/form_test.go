@@ -51,6 +51,7 @@ func runsOf(t *testing.T, r *Recipe, quick bool, over ...string) []Run {
 
 // The samples of an update are those of the recipe, whatever the number of workers.
 func TestGlobalBatch(t *testing.T) {
+	t.Parallel()
 	r := parse(t, formed)
 	for _, c := range []struct {
 		over                       []string
@@ -95,6 +96,7 @@ func TestGlobalBatch(t *testing.T) {
 
 // A form is laid over its recipe, and over that of the recipe's base.
 func TestForms(t *testing.T) {
+	t.Parallel()
 	r := parse(t, formed)
 	if got := r.Forms(); !slices.Equal(got, []string{FormProxy, FormTiming}) {
 		t.Errorf("forms %v", got)
@@ -150,6 +152,7 @@ func TestForms(t *testing.T) {
 // A name alone is the part as the recipe of a paper has it; elsewhere it has its
 // defaults.
 func TestOptionsOfThePaper(t *testing.T) {
+	t.Parallel()
 	r := parse(t, formed)
 	if got := runsOf(t, r, false, "data=synthetic")[0].Config.Data; got != "synthetic(dim=8)" {
 		t.Errorf("data=synthetic is %s, want the recipe's", got)
@@ -164,6 +167,7 @@ func TestOptionsOfThePaper(t *testing.T) {
 
 // Who lays a recipe over one with forms has its forms, changed where he says so.
 func TestFormsOfTheBase(t *testing.T) {
+	t.Parallel()
 	under := parse(t, formed)
 	over := parse(t, "epochs: 3\nforms: {proxy: {seed: 9, runs: []}}\n")
 	over.layOn(under)

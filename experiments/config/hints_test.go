@@ -12,6 +12,7 @@ import (
 // What hints say to try can be run, and no hint stands for a word that means
 // something here, so that it would never be given.
 func TestHintsCanBeTried(t *testing.T) {
+	t.Parallel()
 	quickstart, err := LoadRecipe("quickstart")
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +84,7 @@ func namesOf(t *testing.T, key string) []string {
 
 // Wherever a word is refused, it is told what to type instead.
 func TestHints(t *testing.T) {
+	t.Parallel()
 	file := "optimizer: momentum\nlr: 0.1\nruns:\n  - {name: a, weight_decay: 1e-4}\nquick: {batch_size: 8}\n"
 	_, err := ParseRecipe("mine", "mine.yaml", []byte(file))
 	wantAll(t, err, []string{`mine.yaml:2: unknown key "lr"; the learning rate is the schedule's: schedule=constant(lr=0.1)`,

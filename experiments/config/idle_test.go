@@ -118,6 +118,7 @@ func TestModesHeedWhatTheyClaim(t *testing.T) {
 
 // What has no effect is noted, by key, with the reason.
 func TestIdle(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ set, want string }{
 		{"mode=reduce servers=3", "servers=3 has no effect in mode reduce"},
 		{"mode=server graph=complete outer=momentum", "graph=complete and outer=momentum have no effect in mode server"},
@@ -163,6 +164,7 @@ func TestIdle(t *testing.T) {
 // Runs of a recipe that differ in nothing but what has no effect are the same run
 // under two names, and refused.
 func TestSameRunTwice(t *testing.T) {
+	t.Parallel()
 	a, b := Default(), Default()
 	a.Mode, b.Mode = "reduce", "reduce"
 	b.Graph = "complete"
@@ -180,6 +182,7 @@ func TestSameRunTwice(t *testing.T) {
 // Counts beyond the workers there are, and numbers without a unit that can only be
 // a slip, are mistakes.
 func TestBeyondTheWorkers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ set, want string }{
 		{"policy=ksync(k=9)", "9 gradients into an update, and there are 4 workers"},
 		{"policy=kbatchasync(k=5)", "5 gradients into an update, and there are 4 workers"},

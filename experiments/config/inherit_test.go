@@ -34,6 +34,7 @@ func described(runs []Run) (out []string) {
 }
 
 func TestBase(t *testing.T) {
+	t.Parallel()
 	dir := recipeFilesOf(t, map[string]string{
 		"base.yaml": "about: the base\nepochs: 3\nbatch: 8\ncodec: [raw, bf16]\nseed: 4\n" +
 			"runs:\n  - {name: a, schedule: constant(lr=0.5), quick: {batch: 2}}\n  - {name: b, seed: 5}\nquick: {epochs: 1}\n",
@@ -111,6 +112,7 @@ func TestBase(t *testing.T) {
 // A cluster in a recipe replaces what its base says of the keys that it sets, as
 // on the command line.
 func TestBaseUnderACluster(t *testing.T) {
+	t.Parallel()
 	dir := recipeFilesOf(t, map[string]string{"a.yaml": "base: quickstart\ncluster: piz-daint\n", "b.yaml": "base: a.yaml\ndevice.flops: 3e9\n"})
 	for file, want := range map[string][]string{"a.yaml": {"cluster=piz-daint"}, "b.yaml": {"cluster=piz-daint", "device.flops=3e9"}} {
 		r, err := LoadRecipe(filepath.Join(dir, file))
@@ -133,6 +135,7 @@ func TestBaseUnderACluster(t *testing.T) {
 }
 
 func TestBaseErrors(t *testing.T) {
+	t.Parallel()
 	dir := recipeFilesOf(t, map[string]string{
 		"self.yaml":      "seed: 1\nbase: self.yaml\n",
 		"one.yaml":       "base: two.yaml\n",
@@ -173,6 +176,7 @@ func TestBaseErrors(t *testing.T) {
 
 // A resolved recipe needs no other and gives the same runs.
 func TestResolvedRecipe(t *testing.T) {
+	t.Parallel()
 	check := func(t *testing.T, about string, runs []Run) {
 		t.Helper()
 		b, err := ResolvedRecipe(about, runs)

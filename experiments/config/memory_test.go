@@ -9,6 +9,7 @@ import (
 
 // F26: what cannot fit is refused with the figure, and not begun.
 func TestF26TooLargeForTheMachine(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		over []string
 		has  int64
@@ -34,6 +35,7 @@ func TestF26TooLargeForTheMachine(t *testing.T) {
 
 // F26: what a control group grants counts, of either version, of those above too.
 func TestF26ControlGroups(t *testing.T) {
+	t.Parallel()
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	machine := file("MemTotal:       24000000 kB\nMemFree:         1000 kB\n")
 	for name, c := range map[string]struct {

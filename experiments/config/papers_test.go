@@ -49,6 +49,7 @@ func saidKeys(r *Recipe) map[string]bool {
 // of a setting that there is not. What one may expect, and how long it took, has a
 // source too.
 func TestEverySettingHasItsSource(t *testing.T) {
+	t.Parallel()
 	for _, r := range papers(t) {
 		if r.Paper.Cite == "" || len(r.Paper.Expect) == 0 || len(r.Paper.Row) == 0 {
 			t.Errorf("%s: cite, expect and row must be given", r.Name)
@@ -121,6 +122,7 @@ func peak(t *testing.T, c Config, samples int) (at float64, after func(f float64
 // The small task of a recipe is the large one in small: as large a share of the data in
 // an update, and the same rates in the same parts of the run.
 func TestProxiesAreInProportion(t *testing.T) {
+	t.Parallel()
 	const imageNet, cifar = 1_281_167, 50_000
 	for _, r := range papers(t) {
 		if r.Name == "airbench94" { // is small already
@@ -162,6 +164,7 @@ func TestProxiesAreInProportion(t *testing.T) {
 // Every recipe can be run: for real on as many workers as there are, and as a small
 // task. Its updates have the paper's samples wherever they are made.
 func TestPapersBuild(t *testing.T) {
+	t.Parallel()
 	for _, r := range papers(t) {
 		proxy, err := r.Form(FormProxy)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestEmbeddedRecipes(t *testing.T) {
+	t.Parallel()
 	if len(RecipeNames()) == 0 {
 		t.Fatal("no recipes")
 	}
@@ -42,6 +43,7 @@ func TestEmbeddedRecipes(t *testing.T) {
 }
 
 func TestLoadRecipe(t *testing.T) {
+	t.Parallel()
 	if _, err := LoadRecipe("quickstrat"); err == nil || !strings.Contains(err.Error(), `did you mean "quickstart"?`) {
 		t.Errorf("%v", err)
 	}
@@ -64,6 +66,7 @@ func TestLoadRecipe(t *testing.T) {
 }
 
 func TestVariants(t *testing.T) {
+	t.Parallel()
 	const text = "steps: 3\nseed: [1, 2]\nruns:\n  - {name: a, batch: 4}\n  - {name: b, batch: 8, seed: 3}\nquick: {steps: 1}\n"
 	r, err := ParseRecipe("test", "test.yaml", []byte(text))
 	if err != nil {
@@ -102,6 +105,7 @@ func TestVariants(t *testing.T) {
 
 // A configuration as a run folder keeps it is itself a recipe, of the same run.
 func TestConfigIsARecipe(t *testing.T) {
+	t.Parallel()
 	for _, name := range RecipeNames() {
 		r, err := LoadRecipe(name)
 		if err != nil {
@@ -124,6 +128,7 @@ func TestConfigIsARecipe(t *testing.T) {
 
 // Configurations that cannot work are refused together, before one runs.
 func TestCheckAll(t *testing.T) {
+	t.Parallel()
 	runs := mustRuns(t, "steps: 2\ndata: digits\n", "codec=raw,feedback(qsgd(bits=2)),feedback(randomk)", "mode=reduce")
 	if err := CheckAll(runs[:1], Places{}, nil); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 // Keys that are options of a mode now are refused with their new spelling, on a
 // command line and in a recipe.
 func TestRetiredKeysAreRefusedWithTheirNewSpelling(t *testing.T) {
+	t.Parallel()
 	want := `key "n_fetch" is an option of mode downpour: write mode=downpour(n_fetch=4)`
 	c := Default()
 	if err := c.Set("N_Fetch", " 4"); err == nil || err.Error() != want {
@@ -36,6 +37,7 @@ func kept(c Config, mode string, keys string) []byte {
 // Configurations that were kept read as the same run, as a configuration and as a
 // recipe, and at their usual values, or in other modes, as if the keys were not there.
 func TestKeptConfigurationsHaveRetiredKeys(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ mode, keys, want string }{
 		{"downpour", "n_fetch: 3\nn_push: 2\nwarm_start: 10\n", "downpour(n_fetch=3,n_push=2,warm_start=10)"},
 		{"downpour", "n_fetch: 1\nn_push: 4\nwarm_start: 0\n", "downpour(n_push=4)"},

@@ -10,6 +10,7 @@ import (
 // A transport sets its keys; what a cluster or the user says of them stays, and another
 // transport takes back what the one before set.
 func TestTransports(t *testing.T) {
+	t.Parallel()
 	r, err := ParseRecipe("test", "test.yaml", []byte("network.share: 0.5\ntransport: mpi-tcp\ncluster: big-basin\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +37,7 @@ func TestTransports(t *testing.T) {
 // Every transport says where each value is from, sets only keys that there are, and
 // draws stay within what these allow, at the ends of the distributions too.
 func TestEveryTransport(t *testing.T) {
+	t.Parallel()
 	for _, name := range hardware.Transports() {
 		tr, err := hardware.LoadTransport(name)
 		if err != nil {

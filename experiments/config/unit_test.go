@@ -7,6 +7,7 @@ import (
 )
 
 func TestShow(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ key, text, want string }{
 		{"network.bandwidth", "1Gbps", "1Gbps"},
 		{"network.bandwidth", "1.25e8", "1Gbps"},
@@ -39,6 +40,7 @@ func TestShow(t *testing.T) {
 
 // What is shown is read as the same value, whatever it is.
 func TestShownValuesAreReadAgain(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := Default()
 		x := rapid.OneOf(rapid.Float64Range(1, 1e18), rapid.Map(rapid.Int64Range(1, 1<<40), func(i int64) float64 { return float64(i) / 8 })).Draw(t, "x")
@@ -53,6 +55,7 @@ func TestShownValuesAreReadAgain(t *testing.T) {
 }
 
 func TestShowName(t *testing.T) {
+	t.Parallel()
 	for old, want := range map[string]string{
 		"network.bandwidth=1.25e+08":                                        "network.bandwidth=1Gbps",
 		"codec=topk(keep=0.1,index=rice),network.bandwidth=1.25e+09,seed=2": "codec=topk(keep=0.1,index=rice),network.bandwidth=10Gbps,seed=2",

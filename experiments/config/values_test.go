@@ -19,6 +19,7 @@ import (
 )
 
 func TestValues(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"raw,topk(keep=0.01,index=rice)": "raw topk(keep=0.01,index=rice)",
 		"range(1,4)":                     "1 2 3 4",
@@ -82,6 +83,7 @@ func FuzzValues(f *testing.F) {
 // No part that comes with gradlab is named as what makes values is: only a user's
 // own needs quotes.
 func TestMakersAreNoParts(t *testing.T) {
+	t.Parallel()
 	for _, names := range [][]string{
 		compress.Families.Names(), sgd.Optimizers.Names(), lrschedule.Specs.Names(), lrschedule.Batches.Names(), train.Modes.Names(), timing.Laws.Names(), staleness.Policies.Names(), staleness.Correctors.Names(),
 		collective.Topologies.Names(), collective.Graphs.Names(), ps.Placements.Names(), nn.Models.Names(), data.Sets.Names(), profile.Profiles.Names(),
@@ -97,6 +99,7 @@ func TestMakersAreNoParts(t *testing.T) {
 // Axes of a run are multiplied out before they are read, and what comes out is
 // plain spec text: in names, in configurations, and when it is read again.
 func TestRangesInRuns(t *testing.T) {
+	t.Parallel()
 	const small = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 12\nbatch: 8\nworkers: 3\nnet: sim\neval_every: 4\n"
 	runs := mustRuns(t, small, "schedule=constant(lr=log(1e-3,1,4))", "codec=feedback(topk(keep=choice(0.01,0.1))),raw")
 	if len(runs) != 12 || runs[0].Name != "codec=feedback(topk(keep=0.01)),schedule=constant(lr=0.001)" && runs[0].Name != "schedule=constant(lr=0.001),codec=feedback(topk(keep=0.01))" {

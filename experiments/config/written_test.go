@@ -12,6 +12,7 @@ import (
 // A configuration that is written in Go, not read, ends in an error that names the key,
 // whatever is in it.
 func TestConfigWrittenInGo(t *testing.T) {
+	t.Parallel()
 	good := Default()
 	good.Model, good.Data, good.Steps, good.Net = "logistic", "synthetic(dim=4,n=64,test=16)", 3, "sim"
 	if _, err := good.Build(Places{}, nil); err != nil {

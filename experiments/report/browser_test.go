@@ -44,6 +44,7 @@ func browser(t *testing.T) string {
 // A browser lays the page out without a sideways scroll from phone to desktop,
 // draws every figure and runs the one script that the policy allows.
 func TestInABrowser(t *testing.T) {
+	t.Parallel()
 	path := browser(t)
 	r := mustNew(t, sample)
 	page := html(t, r)

@@ -27,6 +27,7 @@ func keep(*store.Run) {}
 
 // Networks are facets: what is true on one is neither hidden nor doubled by another.
 func TestOneFrontATableAndAFamilyForEachNetwork(t *testing.T) {
+	t.Parallel()
 	var runs []*store.Run
 	for _, codec := range []string{"raw", "bf16"} {
 		runs = append(runs, seeded(codec, map[string]float64{"raw": 0.9, "bf16": 0.74}[codec], keep)...)
@@ -64,6 +65,7 @@ func TestOneFrontATableAndAFamilyForEachNetwork(t *testing.T) {
 // What learned nothing, and one worker that sends nothing, compete for nothing,
 // however soon they are there.
 func TestWhatIsNoChoice(t *testing.T) {
+	t.Parallel()
 	runs := seeded("raw", 0.9, keep)
 	runs = append(runs, seeded("bf16", 0.89, func(r *store.Run) { r.Result.BytesUp, r.Result.BytesDown = r.Result.BytesUp/2, r.Result.BytesDown/2 })...)
 	runs = append(runs, seeded("sign", 0.11, func(r *store.Run) { r.Result.VirtualSeconds, r.Result.BytesUp = 1e-6, 1 })...)
@@ -116,6 +118,7 @@ func TestWhatIsNoChoice(t *testing.T) {
 
 // Where everything is at chance, nothing is on the front for being there first.
 func TestAllAtChance(t *testing.T) {
+	t.Parallel()
 	runs := append(seeded("raw", 0.1, keep), seeded("bf16", 0.11, keep)...)
 	task := mustNew(t, runs).Tasks[0]
 	for _, c := range task.Configs {
@@ -130,6 +133,7 @@ func TestAllAtChance(t *testing.T) {
 
 // Runs with the same trajectories are one test, and told as the same.
 func TestSameTrajectoriesAreOneTest(t *testing.T) {
+	t.Parallel()
 	two := append(seeded("raw", 0.9, keep), seeded("bf16", 0.897, keep)...)
 	want := mustNew(t, two).Tasks[0].Configs[1].Behind.P
 	again := func(codec string, accuracy float64) []*store.Run {
@@ -152,6 +156,7 @@ func TestSameTrajectoriesAreOneTest(t *testing.T) {
 
 // Another target than the runs aimed at is looked up in their evaluations.
 func TestTargetOfTheReport(t *testing.T) {
+	t.Parallel()
 	r, err := New(sample, 0.05)
 	if err != nil {
 		t.Fatal(err)

@@ -74,6 +74,7 @@ func html(t testing.TB, r *Report) string {
 }
 
 func TestReport(t *testing.T) {
+	t.Parallel()
 	r := mustNew(t, sample)
 	if len(r.Tasks) != 1 || len(r.Tasks[0].Configs) != 6 || len(r.Notes) != 0 {
 		t.Fatalf("%d tasks, notes %v", len(r.Tasks), r.Notes)
@@ -127,6 +128,7 @@ func TestReport(t *testing.T) {
 // The page fetches nothing: it has no address of a resource, and a policy that
 // would not let it.
 func TestPageIsSelfContained(t *testing.T) {
+	t.Parallel()
 	page := html(t, mustNew(t, sample))
 	if m := regexp.MustCompile(`(?i)\b(src|href|action|data|poster)\s*=|url\(|@import|<(link|iframe|object|embed|base)\b`).FindString(page); m != "" {
 		t.Errorf("the page refers to something: %q", m)
@@ -141,6 +143,7 @@ func TestPageIsSelfContained(t *testing.T) {
 
 // Names and settings of runs come from files that others may have written.
 func TestHostileRunsStayText(t *testing.T) {
+	t.Parallel()
 	const evil = `<script>alert(1)</script><img src=x onerror=alert(2)>"'`
 	run := *sample[0]
 	run.Recipe, run.Name, run.Error, run.Foreign = evil, evil, evil, map[string]string{evil: evil}
@@ -159,6 +162,7 @@ func TestHostileRunsStayText(t *testing.T) {
 }
 
 func TestUnfinishedRunsAreListed(t *testing.T) {
+	t.Parallel()
 	running, failed := *sample[0], *sample[1]
 	running.State, running.Result = store.Running, nil
 	failed.State, failed.Result, failed.Error = store.Failed, nil, "out of luck"
@@ -191,6 +195,7 @@ func trial(codec string, seed uint64, state string, accuracy float64) *store.Run
 // after a stop, has a result that is not its last. Those that failed never reach
 // a target.
 func TestOnlyRunsThatAreDoneCount(t *testing.T) {
+	t.Parallel()
 	r := mustNew(t, []*store.Run{
 		trial("raw", 1, store.Done, 0.9), trial("raw", 2, store.Done, 0.92),
 		trial("bf16", 1, store.Done, 0.8), trial("bf16", 2, store.Stopped, 0.2), trial("bf16", 3, store.Running, 0.1),
@@ -221,6 +226,7 @@ func TestOnlyRunsThatAreDoneCount(t *testing.T) {
 
 // Nothing is said for sure of configurations that cannot be told apart by seeds.
 func TestAnswerKnowsWhatItCannotTell(t *testing.T) {
+	t.Parallel()
 	var runs []*store.Run
 	for i, noise := range []float64{0, 0.01, 0.03} {
 		seed := uint64(i) + 1
@@ -247,6 +253,7 @@ func TestAnswerKnowsWhatItCannotTell(t *testing.T) {
 
 // Runs that cannot be compared are not compared.
 func TestTasksAreApart(t *testing.T) {
+	t.Parallel()
 	other := *sample[0]
 	other.Config.Net = "local"
 	r := mustNew(t, append(slices.Clone(sample), &other))
@@ -271,6 +278,7 @@ func TestTasksAreApart(t *testing.T) {
 
 // Runs without weights are compared in time and bytes.
 func TestWeightlessRuns(t *testing.T) {
+	t.Parallel()
 	recipe, err := config.ParseRecipe("sizes", "sizes.yaml", []byte(
 		"data: synthetic\nmodel: logistic\ntiming: resnet20\nweightless: true\nsteps: 2\nbatch: 8\nworkers: 2\nnet: sim\nmode: reduce\ncodec: [raw, bf16]\n"))
 	if err != nil {
@@ -311,6 +319,7 @@ func TestWeightlessRuns(t *testing.T) {
 }
 
 func TestParetoFront(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		few := rapid.Float64Range(0, 3)
 		var task Task
@@ -337,6 +346,7 @@ func TestParetoFront(t *testing.T) {
 }
 
 func TestScalingKnowsItsLadders(t *testing.T) {
+	t.Parallel()
 	task := mustNew(t, sample).Tasks[0]
 	ls := task.ladders()
 	if len(ls) != 2 || ls[0].label != "raw" || ls[1].label != "topk(keep=0.1)" {
@@ -357,6 +367,7 @@ func TestScalingKnowsItsLadders(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
+	t.Parallel()
 	seconds := func(x float64) string { return fmt.Sprint(x) }
 	inf := math.Inf(1)
 	for _, c := range []struct{ got, want string }{
@@ -380,6 +391,7 @@ func TestWords(t *testing.T) {
 
 // The page knows every colour of its figures, in light, dark and print.
 func TestEveryColourIsDefined(t *testing.T) {
+	t.Parallel()
 	for name := range figure.Colours() {
 		if n := strings.Count(styleText, "--fig-"+name+":"); n != 3 {
 			t.Errorf("colour %s is defined %d times", name, n)

@@ -13,6 +13,7 @@ import (
 
 // Studies go on two at a time, those that measure the machine by themselves.
 func TestSchedule(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	running, most := map[string]bool{}, 0
 	var ended []string
@@ -42,6 +43,7 @@ func TestSchedule(t *testing.T) {
 // Runs of all studies share the cores; stopping ends the wait for one, and no
 // more studies begin.
 func TestAllStops(t *testing.T) {
+	t.Parallel()
 	l := &Lab{slots: make(chan struct{}, 1)}
 	release, err := l.turn(t.Context())
 	if err != nil {

@@ -27,6 +27,7 @@ func ratesOf(rates ...float64) []candidate {
 // Choices are made on samples held out and on seeds that are not reported; what is
 // reported was evaluated on the test set. Budgets are those that the table says.
 func TestContest(t *testing.T) {
+	t.Parallel()
 	c := digitsContest(t)
 	a := c.tune("plain", ratesOf(0.0001, 1, 0.001))
 	b := c.tune("momentum", grid([]float64{0.01, 0.02, 0.04}, nil, func(rate float64, _ string) []string {
@@ -87,6 +88,7 @@ func TestContest(t *testing.T) {
 
 // Sides with unequal budgets are not compared.
 func TestUnfairContests(t *testing.T) {
+	t.Parallel()
 	for want, unfair := range map[string]func(*contest){
 		"no candidate":                 func(c *contest) { c.tune("a", nil) },
 		"budgets must be equal":        func(c *contest) { c.tune("a", ratesOf(1, 2)); c.tune("b", ratesOf(1, 2, 3)) },
@@ -116,6 +118,7 @@ func accuracies(name string, percent ...float64) *side {
 // An ordering holds only if the interval of the paired difference lies above zero,
 // and what contradicts the source is said.
 func TestOrderings(t *testing.T) {
+	t.Parallel()
 	low, high, near := accuracies("low", 90, 91, 92), accuracies("high", 92.1, 93, 93.9), accuracies("near", 90.5, 90.8, 92.1)
 	var r Report
 	r.better(Claim, high, low)
@@ -149,6 +152,7 @@ func TestOrderings(t *testing.T) {
 }
 
 func TestGrid(t *testing.T) {
+	t.Parallel()
 	var got []string
 	var edges []bool
 	for _, c := range grid(octaves(0.1, 3), []string{"a", "b"}, func(rate float64, knob string) []string { return []string{fmt.Sprint(knob, rate)} }) {

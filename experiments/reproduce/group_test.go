@@ -7,6 +7,7 @@ import (
 )
 
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	var grouped []string
 	for _, g := range Groups() {
 		if _, err := Studies.Parse(g.Name); err == nil || g.Name == "all" || g.Doc == "" {

@@ -14,6 +14,7 @@ import (
 // Every study names what it is about, in words of their own, and says what is done in
 // the place of each.
 func TestMechanismsAreNamed(t *testing.T) {
+	t.Parallel()
 	for _, name := range Studies.Names() {
 		s, _ := Studies.Proto(name)
 		seen := map[string]bool{}
@@ -88,6 +89,7 @@ func TestStudiesTurnRed(t *testing.T) {
 // A study that does not notice stays green, one whose runs have nothing of a
 // mechanism is not tried, and what cannot be carried out is not red.
 func TestTrials(t *testing.T) {
+	t.Parallel()
 	a, b := &Report{}, &Report{}
 	for _, r := range []*Report{a, b} {
 		r.within(Claim, "held before and after", "", 1, 1, 0)
@@ -119,6 +121,7 @@ func names(a, b *Report) []string { _, n := turned(a, b); return n }
 
 // A hypothesis of the source that does not hold is in the first line.
 func TestNotBorneOut(t *testing.T) {
+	t.Parallel()
 	r := &Report{Study: "s", Title: "t", Without: "m"}
 	r.holds(Hypothesis, "water is wet", true)
 	r.holds(Hypothesis, "the moon is cheese", false)
@@ -138,6 +141,7 @@ func TestNotBorneOut(t *testing.T) {
 
 // What is taken out of a run is what a key says.
 func TestSwap(t *testing.T) {
+	t.Parallel()
 	l := &Lab{removed: &removal{Mechanism: Mechanism{Name: "x", Off: swap("policy", `slack=\d+`, "slack=0")}}}
 	c := config.Default()
 	if err := l.set(&c, []string{"policy=ssp(slack=3)", "workers=2"}); err != nil || c.Policy != "ssp(slack=0)" || c.Workers != 2 || !l.removed.took {
@@ -155,6 +159,7 @@ func TestSwap(t *testing.T) {
 // What rules do in a step is judged apart from learning, in studies whose runs are too
 // long for tests: each law holds, and turns red without its mechanism.
 func TestLawsTurnRed(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		study, mechanism string
 		law              func(*Lab, *Report) error

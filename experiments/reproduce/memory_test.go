@@ -7,6 +7,7 @@ import (
 // What was measured is known to other studies and after a restart, for the same
 // steps of the same run.
 func TestMeasuredOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	keys := []string{"timing=resnet50", "device=p100", "workers=2", "cluster=none"}
 	lab := &Lab{memory: &memory{dir: dir}}

@@ -10,6 +10,7 @@ import (
 )
 
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	r := &Report{Title: "t", Source: "s"}
 	r.within(Claim, "near", "ms", 100, 104, 0.05)
 	r.within(Claim, "far", "ms", 100, 106, 0.05)
@@ -57,12 +58,14 @@ func squeeze(s string) string {
 }
 
 func TestUnknownStudy(t *testing.T) {
+	t.Parallel()
 	if _, err := Run(context.Background(), "codec-eror", &Lab{}); err == nil || !strings.Contains(err.Error(), "codec-error") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestPointsThatAreNotFinite(t *testing.T) {
+	t.Parallel()
 	b, err := json.Marshal(Point{Name: "never", Unit: "s", Published: 1, Ours: math.Inf(1), Least: 0, Most: math.NaN(), Kind: Claim})
 	if err != nil {
 		t.Fatal(err)

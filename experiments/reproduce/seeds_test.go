@@ -10,6 +10,7 @@ import (
 
 // A sample says of its runs what their results say, seed by seed.
 func TestSamples(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	lab := &Lab{Out: dir, Runs: experiments.Options{Recipe: "samples", Out: dir}}
 	p := lab.plan(2)
@@ -51,6 +52,7 @@ func TestSamples(t *testing.T) {
 
 // What is no configuration over seeds is no sample.
 func TestSamplesAreOneConfiguration(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	lab := &Lab{Out: dir, Runs: experiments.Options{Recipe: "samples", Out: dir}}
 	var results []*experiments.Result

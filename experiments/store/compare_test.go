@@ -17,6 +17,7 @@ import (
 )
 
 func TestTablesFitTheTerminal(t *testing.T) {
+	t.Parallel()
 	runs := find(t, "schema2")
 	var fields []Field
 	for _, n := range []string{"id", "recipe", "run", "state", "accuracy", "loss", "bytes", "seconds", "started"} {
@@ -57,6 +58,7 @@ func compared(t *testing.T) *Comparison {
 }
 
 func TestCompare(t *testing.T) {
+	t.Parallel()
 	c := compared(t)
 	g := c.Groups[1]
 	if len(c.Groups) != 2 || g.N != 2 || g.Paired != 2 || !known(g.P) || g.P <= 0 || g.P > 1 {
@@ -83,6 +85,7 @@ func TestCompare(t *testing.T) {
 // A configuration does not look better for its runs that failed: they are told,
 // and count as never having reached the target.
 func TestCompareTellsFailures(t *testing.T) {
+	t.Parallel()
 	acc, err := FieldNamed("accuracy")
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +124,7 @@ func TestCompareTellsFailures(t *testing.T) {
 
 // A target that is asked for is that of the fields that tell the way to it.
 func TestCompareByTheTargetAskedFor(t *testing.T) {
+	t.Parallel()
 	f, err := FieldNamed("target_seconds")
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +152,7 @@ func TestCompareByTheTargetAskedFor(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
+	t.Parallel()
 	runs := filtered(t, find(t, "schema2"), "mode=reduce", "seed=1", "state=done")
 	d := Diff(runs[0], runs[1])
 	if d.Rows[0][0] != "codec" || d.Rows[0][1] != "raw" || d.Rows[0][2] != "feedback(topk(keep=0.01))" {
@@ -159,6 +164,7 @@ func TestDiff(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
+	t.Parallel()
 	base := "testdata/schema2"
 	for _, c := range []struct {
 		args string
@@ -187,6 +193,7 @@ func TestSelect(t *testing.T) {
 
 // What is exported reads back as it was, by another reader of the format.
 func TestExport(t *testing.T) {
+	t.Parallel()
 	runs := find(t, "schema2")
 	for _, rows := range []string{"runs", "evals", "progress"} {
 		f, err := Export(runs, rows)
@@ -235,6 +242,7 @@ func TestExport(t *testing.T) {
 // A table of several row groups, with gaps, text of any kind, no rows: the library
 // reads what was written, types and all.
 func TestParquet(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 22, 1, 2, 3, 4000, time.UTC)
 	for _, n := range []int{0, 1, 7, parquetRows, 2*parquetRows + 3} {
 		f := &Frame{Rows: n, Columns: []Column{{Name: "x", Kind: Number}, {Name: "a", Kind: Text}, {Name: "t", Kind: Instant}, {Name: "none", Kind: Seconds}}}

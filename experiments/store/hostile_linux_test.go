@@ -11,6 +11,7 @@ import (
 // A pipe, or a device without end, in the place of any file of a run's folder is told,
 // and neither waited for nor read; the other runs are found.
 func TestPipesInAFolder(t *testing.T) {
+	t.Parallel()
 	from := find(t, "schema3")[0].Folder
 	files, err := os.ReadDir(from)
 	if err != nil || len(files) < 5 {

@@ -36,6 +36,7 @@ func filtered(t *testing.T, runs []*Run, conditions ...string) []*Run {
 }
 
 func TestEverySchemaStaysReadable(t *testing.T) {
+	t.Parallel()
 	for schema := 1; schema <= experiments.Schema; schema++ {
 		name := "schema" + string(rune('0'+schema))
 		runs := filtered(t, find(t, name), "state=done")
@@ -77,6 +78,7 @@ func TestEverySchemaStaysReadable(t *testing.T) {
 }
 
 func TestTheRunsOfLaterVersionsAreRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "status.json"), []byte(`{"schema": 99, "state": "done"}`), 0o644); err != nil {
 		t.Fatal(err)
@@ -91,6 +93,7 @@ func TestTheRunsOfLaterVersionsAreRefused(t *testing.T) {
 }
 
 func TestARunThatWasKilled(t *testing.T) {
+	t.Parallel()
 	r, err := Open(filepath.Join("testdata", "schema2", "quickstart", "torn"))
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +115,7 @@ func TestARunThatWasKilled(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
+	t.Parallel()
 	runs := find(t, "schema2")
 	for s, want := range map[string]int{
 		"codec=raw":                      2,
@@ -157,6 +161,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	runs := filtered(t, find(t, "schema2"), "state=done", "mode=reduce")
 	gs := Groups(runs)
 	if len(gs) != 2 || gs[0].Label != "raw" || gs[1].Label != "feedback(topk(keep=0.01))" {
@@ -183,6 +188,7 @@ func TestGroups(t *testing.T) {
 
 // Labels of many runs leave out what most have in common, and stay apart.
 func TestLabelsLeaveOutTheUsual(t *testing.T) {
+	t.Parallel()
 	base := *find(t, "schema2")[0]
 	var runs []*Run
 	for i, kv := range [][]string{{"workers=1"}, {"workers=2"}, {"workers=4"}, {"workers=4", "net=grpc"}, {"workers=4", "mode=server", "policy=asp"}} {
@@ -214,6 +220,7 @@ func TestLabelsLeaveOutTheUsual(t *testing.T) {
 
 // What changes nothing that a run comes to makes no configuration of its own.
 func TestSilentKeys(t *testing.T) {
+	t.Parallel()
 	runs := filtered(t, find(t, "schema2"), "mode=reduce", "state=done")
 	before := Groups(runs)
 	again := *runs[0]
@@ -229,6 +236,7 @@ func TestSilentKeys(t *testing.T) {
 
 // A run without weights has no accuracy, which is not one of nought.
 func TestWeightlessRunsLearnNothing(t *testing.T) {
+	t.Parallel()
 	run := *find(t, "schema2")[0]
 	run.Config.Weightless = true
 	f, err := FieldNamed("accuracy")
@@ -244,6 +252,7 @@ func TestWeightlessRunsLearnNothing(t *testing.T) {
 }
 
 func TestNoFieldHidesAKey(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for _, f := range Fields() {
 		if seen[f.Name] || f.Doc == "" {

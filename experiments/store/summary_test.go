@@ -37,6 +37,7 @@ func table(t *testing.T, runs []*Run) string {
 // Runs on two clocks, and on two networks, are in tables of their own, which say
 // where they are; a target has a column where all agree on it.
 func TestSummaryOfSeveralEnvironments(t *testing.T) {
+	t.Parallel()
 	local := func(r *Run) { r.Config.Net, r.Result.WallSeconds = "local", 7 }
 	fast := func(r *Run) { r.Config.NetworkBandwidth *= 10 }
 	same := func(*Run) {}
@@ -57,6 +58,7 @@ func TestSummaryOfSeveralEnvironments(t *testing.T) {
 // The figures of runs that were stopped are those of a part: they are in no mean
 // and no row of the table or of a comparison, and named below.
 func TestStoppedRunsAreInNoMean(t *testing.T) {
+	t.Parallel()
 	runs := others(t, func(*Run) {},
 		func(r *Run) { r.Config.Seed, r.State, r.Result.BytesUp, r.Name = 2, Stopped, 1, "seed=2" },
 		func(r *Run) { r.Config.Codec, r.State, r.Result.BytesUp, r.Name = "bf16", Stopped, 1, "codec=bf16" })
@@ -83,6 +85,7 @@ func TestStoppedRunsAreInNoMean(t *testing.T) {
 // Rows with the same trajectories and the same values are one test, those with the
 // baseline's are none; what differs in the field compared is a test of its own.
 func TestOneTestPerTrajectory(t *testing.T) {
+	t.Parallel()
 	var changes []func(*Run)
 	for _, x := range []struct {
 		topology string
@@ -128,6 +131,7 @@ func TestOneTestPerTrajectory(t *testing.T) {
 // Figures have the names of what is in them: other runs leave them alone, the same
 // ones write them again.
 func TestPlotsOfOtherRunsStay(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	runs := filtered(t, find(t, "schema3"), "net=sim")
 	plot := func(runs []*Run) []string {
@@ -151,6 +155,7 @@ func TestPlotsOfOtherRunsStay(t *testing.T) {
 
 // No two labels are alike, though keys unknown here may be all that runs differ in.
 func TestLabelsDiffer(t *testing.T) {
+	t.Parallel()
 	gs := Groups(others(t, func(r *Run) { r.Foreign = map[string]string{"later": "1"} }, func(r *Run) { r.Foreign = map[string]string{"later": "2"} }))
 	if len(gs) != 2 || gs[0].Label == gs[1].Label || !strings.Contains(gs[0].Label, "later=1") {
 		t.Errorf("%d groups, the first %q", len(gs), gs[0].Label)
@@ -159,6 +164,7 @@ func TestLabelsDiffer(t *testing.T) {
 
 // A record that tells more is not hidden by a younger one of the same configuration.
 func TestLatestTellsMost(t *testing.T) {
+	t.Parallel()
 	runs := others(t, func(*Run) {}, func(r *Run) { r.Config.EvalEvery, r.Started = 0, r.Started.Add(time.Hour) }, func(r *Run) { r.Started = r.Started.Add(time.Minute) })
 	if got := Latest(runs); len(got) != 1 || got[0] != runs[2] {
 		t.Errorf("%d runs", len(got))
@@ -170,6 +176,7 @@ func TestLatestTellsMost(t *testing.T) {
 
 // Top-5 has a column where a run knows it, and none elsewhere.
 func TestSummaryTellsTop5(t *testing.T) {
+	t.Parallel()
 	same := func(*Run) {}
 	if s := table(t, others(t, same)); strings.Contains(s, "top-5") {
 		t.Error(s)
@@ -182,6 +189,7 @@ func TestSummaryTellsTop5(t *testing.T) {
 // Runs of an earlier version, whose names have numbers without units, are told
 // with them.
 func TestNamesOfEarlierVersions(t *testing.T) {
+	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "run")
 	if err := os.CopyFS(folder, os.DirFS(filtered(t, find(t, "schema2"), "codec=raw")[0].Folder)); err != nil {
 		t.Fatal(err)

@@ -63,6 +63,7 @@ func names(jobs []Job) (out []string) {
 }
 
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	s := space(t, "codec=raw,bf16", "workers=1,2,4")
 	s.Repeats = 2
 	jobs, err := s.Jobs()
@@ -104,6 +105,7 @@ func TestJobs(t *testing.T) {
 }
 
 func TestMistakesAreTold(t *testing.T) {
+	t.Parallel()
 	for want, s := range map[string]Space{
 		"did you mean":              space(t, "codex=raw"),
 		"given twice":               space(t, "codec=raw", "codec=bf16"),
@@ -123,6 +125,7 @@ func TestMistakesAreTold(t *testing.T) {
 
 // Shards of any number share the jobs out: each is in one of them.
 func TestShards(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		jobs := make([]Job, rapid.IntRange(0, 40).Draw(t, "jobs"))
 		for i := range jobs {
@@ -149,6 +152,7 @@ func TestShards(t *testing.T) {
 }
 
 func TestCoresAreSharedOut(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		cores, jobs := rapid.IntRange(1, 64).Draw(t, "cores"), rapid.IntRange(1, 64).Draw(t, "jobs")
 		sum, least := 0, cores
@@ -181,6 +185,7 @@ func execute(t *testing.T, jobs []Job, atOnce int, r Runner) []Outcome {
 // The bits of a run on the virtual cluster do not depend on how many go on
 // beside it, and what is done is not done again.
 func TestParallelRunsAreBitEqual(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "codec=raw,qsgd(bits=4),feedback(topk(keep=0.1))", "seed=1,2").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -223,6 +228,7 @@ func TestParallelRunsAreBitEqual(t *testing.T) {
 
 // Jobs that cannot run are told before any has begun, whichever key is wrong.
 func TestPredictTellsWhatCannotRun(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "device=none,v100").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +241,7 @@ func TestPredictTellsWhatCannotRun(t *testing.T) {
 
 // What codecs claim is what runs without evidence are predicted to send.
 func TestCountedBytesAreThoseOfTheRun(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "codec=raw,bf16,topk(keep=0.1),feedback(powersgd(rank=4))", "mode=reduce,gather,server", "workers=3").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -252,6 +259,7 @@ func TestCountedBytesAreThoseOfTheRun(t *testing.T) {
 }
 
 func TestAFailureStaysAlone(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "seed=1,2,3").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -275,6 +283,7 @@ func TestAFailureStaysAlone(t *testing.T) {
 // What cannot run is told and does not begin; a data set that is not there is
 // found as well.
 func TestTheImpossibleIsLeftOut(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "codec=raw,feedback(qsgd(bits=2))", "down_codec=raw").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -299,6 +308,7 @@ func (f runner) Run(ctx context.Context, j Job, cores int, stop <-chan struct{},
 // At no time do more cores compute than there are, and runs on the wall clock
 // are alone.
 func TestNoOversubscription(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "net=sim,local", "seed=range(1,8)").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -328,6 +338,7 @@ func TestNoOversubscription(t *testing.T) {
 // A stop ends running jobs with checkpoints and begins no more; the next time
 // they go on to the bits of a sweep that was not stopped.
 func TestStopAndGoOn(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "seed=1,2,3", "steps=400").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -377,6 +388,7 @@ func TestStopAndGoOn(t *testing.T) {
 // Jobs that learn the same are trained once, before the others are priced, and what
 // comes out is what training each gives; the second time the store has one.
 func TestSweepTrainsOnce(t *testing.T) {
+	t.Parallel()
 	args := []string{"codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,100Mbps,1Gbps", "device.jitter=0.2"}
 	run := func(dir string, past []*store.Run, share bool, args ...string) (out []Outcome, priced int) {
 		jobs, err := space(t, args...).Jobs()
@@ -425,6 +437,7 @@ func TestSweepTrainsOnce(t *testing.T) {
 
 // Where the run that would be trained for others fails, they are trained.
 func TestSweepTrainsWhatItCannotPrice(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "network.bandwidth=10Mbps,100Mbps,1Gbps").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -452,6 +465,7 @@ func TestSweepTrainsWhatItCannotPrice(t *testing.T) {
 
 // Jobs that end at their targets are done, and not run again; each target is a job.
 func TestJobsThatEndAtTheirTargets(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "until=target", "target=0.1,0.2", "eval_every=1").Jobs()
 	if err != nil || len(jobs) != 2 {
 		t.Fatal(jobs, err)

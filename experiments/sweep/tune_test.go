@@ -20,6 +20,7 @@ func tuning(t testing.TB, budget int, texts ...string) Tuning {
 // Every configuration gets the same budget, on held-out data and with seeds that are
 // not reported; what is compared afterwards is on the test set, at the sweep's seeds.
 func TestTuningIsFair(t *testing.T) {
+	t.Parallel()
 	s := space(t, "codec=raw,topk(keep=0.1)", "workers=1,2")
 	s.Repeats = 2
 	jobs, err := s.Jobs()
@@ -80,6 +81,7 @@ func TestTuningIsFair(t *testing.T) {
 
 // A value whose run failed, or did not reach the target, is not chosen.
 func TestTuningLeavesOutWhatFails(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t, "target=0.5").Jobs()
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +107,7 @@ func TestTuningLeavesOutWhatFails(t *testing.T) {
 }
 
 func TestTuningMistakesAreTold(t *testing.T) {
+	t.Parallel()
 	for want, c := range map[string]struct {
 		args []string
 		tune []string
@@ -143,6 +146,7 @@ func TestTuningMistakesAreTold(t *testing.T) {
 // Tuning runs are evaluated on training samples that no run of the tuning trains
 // on, and never on the test set.
 func TestTuningNeverSeesTheTestSet(t *testing.T) {
+	t.Parallel()
 	jobs, err := space(t).Jobs()
 	if err != nil {
 		t.Fatal(err)

@@ -238,6 +238,7 @@ func breaches(all []rule, used map[string][]string) (out []string) {
 }
 
 func TestImports(t *testing.T) {
+	t.Parallel()
 	for _, b := range breaches(rules(lattice), imports(sources(t))) {
 		t.Error(b)
 	}
@@ -245,6 +246,7 @@ func TestImports(t *testing.T) {
 
 // What breaks the rules is found, and so is a rule that has become stale.
 func TestBreachesAreFound(t *testing.T) {
+	t.Parallel()
 	own := func(p string) string { return module + "/" + p }
 	for _, c := range []struct {
 		lattice string
@@ -269,6 +271,7 @@ func TestBreachesAreFound(t *testing.T) {
 }
 
 func TestEveryPackageIsDocumented(t *testing.T) {
+	t.Parallel()
 	documented := map[string]bool{}
 	for _, f := range sources(t) {
 		if !f.test {
@@ -296,6 +299,7 @@ var withoutExample = map[string]string{
 
 // Who reads a package's documentation finds code that runs, and what it prints.
 func TestEveryPackageHasAnExample(t *testing.T) {
+	t.Parallel()
 	examples, public := map[string]bool{}, map[string]bool{}
 	for _, f := range sources(t) {
 		if strings.HasPrefix(f.pkg, "internal/") {
@@ -332,6 +336,7 @@ const settable = "comm/emulate/clock_other.go"
 // compared by the monotonic clock in them, which a number of nanoseconds since 1970 or
 // Round(0) takes away. On the virtual cluster no package looks at a clock at all.
 func TestF23WallClockDecidesNothing(t *testing.T) {
+	t.Parallel()
 	found := false
 	for _, f := range sources(t) {
 		if f.test || f.pkg == "internal/arch" {
@@ -372,6 +377,7 @@ func TestF23WallClockDecidesNothing(t *testing.T) {
 }
 
 func TestTimeChanceAndEnvironment(t *testing.T) {
+	t.Parallel()
 	for _, f := range sources(t) {
 		if f.test || f.pkg == "internal/arch" || strings.HasSuffix(f.pkg, "test") {
 			continue

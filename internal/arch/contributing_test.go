@@ -118,6 +118,7 @@ func TestContributing(t *testing.T) {
 // docs/codecs.md shows examples/codec/own, which is built and put through the suite
 // where it lies, as it stands.
 func TestPageQuotesTheOwnCodec(t *testing.T) {
+	t.Parallel()
 	src, err := os.ReadFile("../../examples/codec/own/main.go")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 // The table of faults has a row for each of F1 to F28, and every test that a row names
 // is one of the module's; a test whose name has a number stands in that row.
 func TestEveryFaultHasItsTests(t *testing.T) {
+	t.Parallel()
 	tests := map[string]bool{}
 	for _, f := range sources(t) {
 		for _, d := range f.ast.Decls {

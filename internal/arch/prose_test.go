@@ -116,6 +116,7 @@ func words(sentence string) (n int) {
 
 // Nobody has to read a sentence twice.
 func TestSentencesAreShort(t *testing.T) {
+	t.Parallel()
 	for name, page := range pages(t) {
 		for _, s := range sentences(page) {
 			if n := words(s); n > sentenceWords {
@@ -127,6 +128,7 @@ func TestSentencesAreShort(t *testing.T) {
 
 // The checker finds the sentences it is for, and no others.
 func TestSentencesAreFound(t *testing.T) {
+	t.Parallel()
 	page := "# A heading\n\nOne `a b c` two. Three, i.e. four [five six](x.md)!\n* An item.\n* Another\n  that goes on. And `code`. `x` too.\n\n| a cell | b (c.) |\n```sh\nno prose. At all.\n```\n"
 	want := []string{"# A heading", "One code two.", "Three, i.e. four five six!", "An item.", "Another that goes on.", "And code.", "code too.", "a cell", "b (c.)"}
 	var got []string
@@ -174,6 +176,7 @@ func anchors(page string) map[string]bool {
 
 // Links lead somewhere: to a file of the module, and to a heading that is there.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	all := pages(t)
 	found := 0
 	for name, page := range all {
@@ -204,6 +207,7 @@ func TestLinks(t *testing.T) {
 
 // Pages that everybody reads first stay short, and every other page is on the map.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	all := pages(t)
 	for name, limit := range map[string]int{"README.md": readmeBytes, "ARCHITECTURE.md": architectureBytes} {
 		if n := len(all[name]); n > limit {
@@ -286,6 +290,7 @@ func exports(has map[string]bool, s ast.Spec) {
 
 // What pages call by the name of an identifier is there under that name.
 func TestPagesNameWhatThereIs(t *testing.T) {
+	t.Parallel()
 	has, found := exported(t), 0
 	for name, page := range pages(t) {
 		for _, m := range named.FindAllStringSubmatch(page, -1) {

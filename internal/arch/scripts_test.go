@@ -17,6 +17,7 @@ var script = regexp.MustCompile(`\b[\w/]+\.(py|c)\b`)
 // there: a peer without its script would measure nothing. Each one that is there is
 // named, and can be read by its interpreter or compiler where there is one.
 func TestHelperScripts(t *testing.T) {
+	t.Parallel()
 	base := root(t)
 	there := map[string]bool{} // by path, whether Go code names it
 	err := filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {

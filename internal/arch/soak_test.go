@@ -20,6 +20,7 @@ const soakInputs = "200000x"
 //
 //	go test -run Fuzz -tags soak -timeout 30m ./internal/arch ./compress/compresstest
 func TestFuzzEveryTarget(t *testing.T) {
+	t.Parallel()
 	targets := map[string][]string{}
 	for _, f := range sources(t) {
 		for _, d := range f.ast.Decls {

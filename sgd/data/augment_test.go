@@ -9,6 +9,7 @@ import (
 
 // TestMovedAgainstPadAndCrop compares with the textbook: pad, crop, mirror.
 func TestMovedAgainstPadAndCrop(t *testing.T) {
+	t.Parallel()
 	const h, w, pad = 5, 7, 3
 	var tb table
 	for i := range tb {
@@ -42,6 +43,7 @@ func TestMovedAgainstPadAndCrop(t *testing.T) {
 }
 
 func TestShiftCoversItsRange(t *testing.T) {
+	t.Parallel()
 	seen, flips := map[int]int{}, 0
 	for p := range uint64(2000) {
 		j := jitter{on: true, key: rng.New(1, "augment").With(p)}
@@ -63,6 +65,7 @@ func TestShiftCoversItsRange(t *testing.T) {
 }
 
 func TestFramesStayInside(t *testing.T) {
+	t.Parallel()
 	for _, size := range [][2]int{{1, 1}, {500, 375}, {375, 500}, {64, 64}, {3, 4000}, {70, 70}} {
 		w, h := size[0], size[1]
 		all := image.Rect(0, 0, w, h)

@@ -149,6 +149,7 @@ func cifarRows(n, classes int) (labels []int, data, records []byte) {
 // The Python version of CIFAR is the same set as the binary one, to the hash,
 // whichever protocol it was pickled by, unpacked or not.
 func TestPickledCIFARIsTheBinaryOne(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		set, key, train, test, raw string
 		classes                    int
@@ -185,6 +186,7 @@ func TestPickledCIFARIsTheBinaryOne(t *testing.T) {
 
 // Downsampled ImageNet is read from pickles and from .npz alike, in place.
 func TestDownsampledImageNet(t *testing.T) {
+	t.Parallel()
 	const side, n = 16, 12
 	rows := func(seed, n int) (y []int, x []byte) {
 		for i := range n {
@@ -249,6 +251,7 @@ func TestDownsampledImageNet(t *testing.T) {
 }
 
 func TestPicklesAskForNothingElse(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ pickle, want string }{
 		"a command":        {"\x80\x03}q\x00(X\x01\x00\x00\x00acposix\nsystem\nX\x02\x00\x00\x00ls\x85Ru.", `asks for "system" of "posix"`},
 		"a builtin":        {"\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x8c\x08builtins\x8c\x04eval\x93.", `asks for "eval"`},

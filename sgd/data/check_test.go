@@ -23,6 +23,7 @@ func found(t *testing.T, r Report, what string) Finding {
 // A copy with one of each oddity: all are counted and named, and only those that
 // spoil a run are problems.
 func TestCheckNamesWhatIsOdd(t *testing.T) {
+	t.Parallel()
 	picture := func(i int) []byte { return jpegBytes(uniform(20+i, 20, color.RGBA{uint8(20 * i), 50, 90, 255}), 90) }
 	files := []entry{
 		{"train/n02105855/n02105855_2933.JPEG", pngBytes(uniform(9, 9, grey))},
@@ -79,6 +80,7 @@ func TestCheckNamesWhatIsOdd(t *testing.T) {
 // The same machinery looks at tars in place, and at sets whose counts nothing is
 // published of; the published oddities are no finding worth a name.
 func TestCheckOfTarsAndOthers(t *testing.T) {
+	t.Parallel()
 	_, tars := ilsvrc(true)
 	r, err := Check("imagenet", Options{Dir: put(t, tars...)})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 )
 
 func TestOpenCIFAR(t *testing.T) {
+	t.Parallel()
 	bin := []entry{{"cifar-10-batches-bin/data_batch_1.bin", cifarBytes(cifar10Rec, 20)}, {"cifar-10-batches-bin/data_batch_2.bin", cifarBytes(cifar10Rec, 10)},
 		{"cifar-10-batches-bin/test_batch.bin", cifarBytes(cifar10Rec, 15)}, {"cifar-10-batches-bin/batches.meta.txt", []byte("airplane\n")}}
 	hundred := []entry{{"cifar-100-binary/train.bin", cifarBytes(cifar100Rec, 30)}, {"cifar-100-binary/test.bin", cifarBytes(cifar100Rec, 15)}}
@@ -37,6 +38,7 @@ func TestOpenCIFAR(t *testing.T) {
 }
 
 func TestCorruptCIFARIsNamed(t *testing.T) {
+	t.Parallel()
 	bad := cifarBytes(cifar10Rec, 5)
 	bad[3*cifar10Rec] = 10
 	_, err := Open("cifar10", Options{Dir: put(t, entry{"cifar10/data_batch_1.bin", bad})})
@@ -48,6 +50,7 @@ func TestCorruptCIFARIsNamed(t *testing.T) {
 // A batch that is missing, or cut off so that nothing recognises it, does not
 // pass for the whole set.
 func TestIncompleteCIFARIsNoted(t *testing.T) {
+	t.Parallel()
 	old := recipes["cifar10"]
 	r := *old
 	r.train, r.test = 30, 15

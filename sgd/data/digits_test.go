@@ -6,6 +6,7 @@ import (
 )
 
 func TestDigits(t *testing.T) {
+	t.Parallel()
 	ds := open(t, "digits", Options{})
 	if ds.Name != "digits" || ds.Train.Len() != 1438 || ds.Test.Len() != 359 || ds.Train.Classes() != 10 || ds.Train.Shape().String() != "1x8x8" {
 		t.Fatalf("%s: %d + %d of %s", ds.Name, ds.Train.Len(), ds.Test.Len(), ds.Train.Shape())
@@ -38,6 +39,7 @@ func TestDigits(t *testing.T) {
 }
 
 func TestListCoversEverySet(t *testing.T) {
+	t.Parallel()
 	for _, in := range List() {
 		if in.About == "" || !in.BuiltIn && !in.Own && (in.Licence == "" || in.Train == 0) {
 			t.Errorf("%+v", in)

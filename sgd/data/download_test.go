@@ -26,6 +26,7 @@ func sum(b []byte) string {
 
 // TestDownload runs one download against servers with all sorts of habits.
 func TestDownload(t *testing.T) {
+	t.Parallel()
 	body := bytes.Repeat([]byte("0123456789abcdef"), 20000)
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
@@ -105,6 +106,7 @@ func TestDownload(t *testing.T) {
 }
 
 func TestDownloadIsCancelled(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,6 +137,7 @@ func fake(t *testing.T) (files map[string][]byte) {
 }
 
 func TestOpenDownloads(t *testing.T) {
+	t.Parallel()
 	files := fake(t)
 	var requests atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,6 +185,7 @@ func TestOpenDownloads(t *testing.T) {
 // A download that was broken off, between two files or within one, is gone on with
 // when the set is opened again.
 func TestOpenGoesOnWithADownload(t *testing.T) {
+	t.Parallel()
 	files := fake(t)
 	cifar := tarBytes(entry{"data_batch_1.bin", cifarBytes(cifar10Rec, 20)}, entry{"test_batch.bin", cifarBytes(cifar10Rec, 10)})
 	packed := gz(cifar)
@@ -223,6 +227,7 @@ func TestOpenGoesOnWithADownload(t *testing.T) {
 }
 
 func TestNoNetworkSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	fake(t)
 	srv := httptest.NewServer(nil)
 	srv.Close() // nobody listens there now

@@ -16,6 +16,7 @@ import (
 // TestOpenPictures reads the same folder in every packing: a PNG called JPEG, a
 // grey and a CMYK picture, labels in a text, entries that climb out.
 func TestOpenPictures(t *testing.T) {
+	t.Parallel()
 	tree := tarBytes(pictures()...)
 	loose := slices.DeleteFunc(pictures(), func(e entry) bool { return strings.HasPrefix(e.name, "..") })
 	for i := range loose {
@@ -62,6 +63,7 @@ func TestOpenPictures(t *testing.T) {
 }
 
 func TestJPEGQualityIsNoted(t *testing.T) {
+	t.Parallel()
 	files := pictures()
 	ds := open(t, "cifar10", Options{Dir: put(t, entry{"cifar10/a.tar", tarBytes(files[0], entry{"set/val/b/x.jpg", files[0].body})})})
 	if !strings.Contains(ds.Note, "JPEGs of quality 75") {
@@ -78,6 +80,7 @@ func TestJPEGQualityIsNoted(t *testing.T) {
 }
 
 func TestPictureErrorsNameTheFile(t *testing.T) {
+	t.Parallel()
 	for want, change := range map[string]func([]entry) []entry{
 		filepath.FromSlash("a.tar/set/train/b/0.jpg"): func(f []entry) []entry { f[0].body = f[0].body[:200]; return f },
 		"1.JPEG": func(f []entry) []entry { f[2].body = []byte("not a picture"); return f },
@@ -97,6 +100,7 @@ func TestPictureErrorsNameTheFile(t *testing.T) {
 }
 
 func TestHostilePicturesAreRefusedEarly(t *testing.T) {
+	t.Parallel()
 	huge := pngBytes(uniform(4, 4, grey))
 	copy(huge[16:], []byte{0, 0, 0x7f, 0xff, 0, 0, 0x7f, 0xff}) // 32767×32767
 	if _, err := decodeImage(huge); err == nil {
@@ -111,6 +115,7 @@ func TestHostilePicturesAreRefusedEarly(t *testing.T) {
 }
 
 func TestLinksDoNotLeaveTheFolder(t *testing.T) {
+	t.Parallel()
 	outside := put(t, entry{"train/a/0.png", pngBytes(uniform(4, 4, grey))})
 	dir := put(t, entry{"imagenet/val/a/0.png", pngBytes(uniform(4, 4, grey))})
 	if err := os.Symlink(filepath.Join(outside, "train"), filepath.Join(dir, "imagenet", "train")); err != nil {
@@ -123,6 +128,7 @@ func TestLinksDoNotLeaveTheFolder(t *testing.T) {
 }
 
 func TestImageNet(t *testing.T) {
+	t.Parallel()
 	var files []entry
 	for i := range 12 {
 		img := uniform(40+i, 60-i, grey)
@@ -165,6 +171,7 @@ func TestImageNet(t *testing.T) {
 }
 
 func TestShards(t *testing.T) {
+	t.Parallel()
 	o := Options{Dir: put(t, entry{"cifar10/a.tar.zst", zst(tarBytes(pictures()...))}), Cache: t.TempDir(), KeepDecoded: true}
 	first := open(t, "cifar10", o)
 	files, _ := filepath.Glob(filepath.Join(o.Cache, "decoded", "*"))
@@ -194,6 +201,7 @@ func TestShards(t *testing.T) {
 // Reading, decoding and checking are told, picture by picture and to the end, also out
 // of a packed tar, and so is where the decoded pictures are kept.
 func TestOpenTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
 	var seen []Progress
 	tell := func(p Progress) { seen = append(seen, p) }
 	// told is the work seen, each word once, after a look at its numbers.

@@ -7,6 +7,7 @@ import (
 )
 
 func TestParseIDXErrors(t *testing.T) {
+	t.Parallel()
 	good, _ := idxPair(3, 1)
 	if dims, body, err := parseIDX(good); err != nil || len(dims) != 3 || len(body) != 48 {
 		t.Fatal(dims, len(body), err)
@@ -48,6 +49,7 @@ func FuzzIDX(f *testing.F) {
 }
 
 func TestOpenIDX(t *testing.T) {
+	t.Parallel()
 	tx, ty := idxPair(30, 8)
 	vx, vy := idxPair(20, 4)
 	for name, files := range map[string][]entry{
@@ -82,6 +84,7 @@ func TestOpenIDX(t *testing.T) {
 }
 
 func TestOpenIDXErrors(t *testing.T) {
+	t.Parallel()
 	tx, ty := idxPair(30, 8)
 	vx, _ := idxPair(20, 4)
 	for want, files := range map[string][]entry{

@@ -7,6 +7,7 @@ import (
 )
 
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"mnist": "mnist", "MNIST": "mnist", "fashion-mnist": "fashion", "Fashion_MNIST": "fashion", "fashion": "fashion",
 		"cifar10": "cifar10", "cifar-10-batches-bin": "cifar10", "cifar-10-binary.tar.gz": "cifar10", "cifar-100-binary": "cifar100",
@@ -22,6 +23,7 @@ func TestClaims(t *testing.T) {
 }
 
 func TestLookupOrder(t *testing.T) {
+	t.Parallel()
 	tx, ty := idxPair(30, 8)
 	vx, vy := idxPair(20, 4)
 	files := []entry{{"train-images", tx}, {"train-labels", ty}, {"t10k-images", vx}, {"t10k-labels", vy}}
@@ -73,6 +75,7 @@ func TestLookupOrder(t *testing.T) {
 }
 
 func TestFitsCountsClasses(t *testing.T) {
+	t.Parallel()
 	one := pngBytes(uniform(4, 4, grey))
 	dir := put(t, entry{"train/a/0.png", one}, entry{"train/b/0.png", one}, entry{"val/a/0.png", one})
 	for set, want := range map[string]bool{"imagenet": true, "cifar10": false, "tiny_imagenet": false, "mnist": false} {

@@ -32,6 +32,7 @@ func (f flat) read(i int, _ jitter, x []float32) (int32, error) {
 // of the values that are its sample's. The last of an odd number stays as it is, and
 // so do all without augmentation.
 func TestMixedSamplesHoldWhatTheirLabelsSay(t *testing.T) {
+	t.Parallel()
 	sh := sgd.Shape{C: 2, H: 9, W: 12}
 	for name, m := range map[string]mixing{"mixup": {0.4, 0}, "cutmix": {0, 1}, "both": {0.3, 1}} {
 		const n = 41
@@ -77,6 +78,7 @@ func TestMixedSamplesHoldWhatTheirLabelsSay(t *testing.T) {
 
 // Beta(a, a) has mean 1/2 and variance 1/(4(2a + 1)).
 func TestBeta(t *testing.T) {
+	t.Parallel()
 	for _, a := range []float64{0.1, 0.2, 0.5, 1, 2, 4} {
 		const n = 40000
 		mean, square := 0.0, 0.0

@@ -111,6 +111,7 @@ func TestSamplesDoNotDependOnWorkers(t *testing.T) {
 // Alternating flip shows every picture both ways in two epochs in succession, and a
 // random half of them mirrored in the first.
 func TestAlternatingFlip(t *testing.T) {
+	t.Parallel()
 	const n, side = 200, 6
 	src := shown(n, side, Shifts{0, "black", Augmentation{Flip: flipAlternate}})
 	m := ramp(n, side)
@@ -147,6 +148,7 @@ func TestAlternatingFlip(t *testing.T) {
 
 // TestReflectAgainstPadAndCrop compares with the textbook: reflect, crop, mirror.
 func TestReflectAgainstPadAndCrop(t *testing.T) {
+	t.Parallel()
 	const h, w = 4, 5
 	var tb table
 	for i := range tb {
@@ -191,6 +193,7 @@ func TestReflectAgainstPadAndCrop(t *testing.T) {
 
 // Erasing sets one rectangle of 2 to 33 % to 0, in the share of pictures asked for.
 func TestErase(t *testing.T) {
+	t.Parallel()
 	const n, side = 2000, 20
 	src := shown(n, side, Shifts{0, "black", Augmentation{Flip: flipNone, Erase: 0.25}})
 	b := batch(t, src, 0, n)
@@ -226,6 +229,7 @@ func TestErase(t *testing.T) {
 // Light is the same on every pixel, and its covariance over samples is that of the
 // colours: A·diag((σ·scale)²)·Aᵀ.
 func TestLighting(t *testing.T) {
+	t.Parallel()
 	const n = 20000
 	p := Pictures{Lighting: 0.1}
 	sh := sgd.Shape{C: 3, H: 1, W: 2}
@@ -269,6 +273,7 @@ func TestLighting(t *testing.T) {
 // With resize=R the test sample is the middle size×size of the picture scaled to a
 // short side of R; the default is 8/7 of size.
 func TestResizeThenCentre(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		size, resize, side int // of the square that is cut out of 512×640
 	}{{224, 0, 448}, {224, 256, 448}, {224, 232, 494}, {224, 224, 512}, {64, 128, 256}} {
@@ -280,6 +285,7 @@ func TestResizeThenCentre(t *testing.T) {
 }
 
 func TestOptionsOfAugmentation(t *testing.T) {
+	t.Parallel()
 	for spec, want := range map[string]string{
 		"cifar10(translate=32)":                              "want 0 to 31 pixels",
 		"cifar100(border=white)":                             "want black or reflect",

@@ -58,6 +58,7 @@ func store(t testing.TB, path string, b []byte) {
 }
 
 func TestNPYTypes(t *testing.T) {
+	t.Parallel()
 	values := []float64{1, -2, 3, 0}
 	for _, typ := range []string{"<f4", ">f4", "<f8", "<i8", "<i2", "|i1"} {
 		a, err := parseNPY(npyOf(typ, []int{2, 2}, values))
@@ -75,6 +76,7 @@ func TestNPYTypes(t *testing.T) {
 
 // A header in NumPy's own layout, filled up to 128 bytes: three numbers of int32.
 func TestNPYOfNumPy(t *testing.T) {
+	t.Parallel()
 	header := fmt.Sprintf("%-117s\n", "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }")
 	b := append([]byte("\x93NUMPY\x01\x00v\x00"), header...)
 	if len(b) != 128 {
@@ -88,6 +90,7 @@ func TestNPYOfNumPy(t *testing.T) {
 }
 
 func TestNPY(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var x, y []float64
 	for i := range 50 {
@@ -136,6 +139,7 @@ func TestNPY(t *testing.T) {
 
 // Pictures keep their shape, and channels come first.
 func TestNPYPictures(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for part, n := range map[string]int{"train": 4, "test": 2} {
 		var x, y []float64
@@ -161,6 +165,7 @@ func TestNPYPictures(t *testing.T) {
 }
 
 func TestNPYErrors(t *testing.T) {
+	t.Parallel()
 	x, y := npyOf("<f4", []int{4, 2}, make([]float64, 8)), npyOf("<i8", []int{4}, []float64{0, 1, 0, 1})
 	nan := npyOf("<f4", []int{4, 2}, []float64{0, 0, 0, 0, 0, math.NaN(), 0, 0})
 	for _, c := range []struct {
@@ -214,6 +219,7 @@ func refused(t *testing.T, err error, want []string) {
 }
 
 func TestCSV(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		text, options string
@@ -248,6 +254,7 @@ func TestCSV(t *testing.T) {
 }
 
 func TestCSVErrors(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, text, options string
 		want                []string

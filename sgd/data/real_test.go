@@ -18,6 +18,7 @@ func realDir() string {
 // TestRealSets opens what is there of the real sets and checks counts, labels
 // and normalisation.
 func TestRealSets(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		set   string
 		slow  bool

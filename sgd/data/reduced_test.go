@@ -28,6 +28,7 @@ func scene(w, h, seed int) image.Image {
 // them in value, of the same labels and the same crops. What has no reduced form is
 // decoded as a whole, to the same bits.
 func TestReducedDecodingIsCloseToFull(t *testing.T) {
+	t.Parallel()
 	var files []entry
 	for i := range 12 {
 		files = append(files, entry{fmt.Sprintf("imagenette/train/n%d/%02d.JPEG", i%3, i), jpegBytes(scene(300+20*i, 420-15*i, i), 92)})
@@ -70,6 +71,7 @@ func TestReducedDecodingIsCloseToFull(t *testing.T) {
 
 // The reducer takes the smallest size that is no smaller than the sample.
 func TestReducerTakesTheSmallestSize(t *testing.T) {
+	t.Parallel()
 	raw := jpegBytes(scene(640, 480, 1), 90)
 	var d reducer
 	for _, c := range []struct{ side, crop, scale int }{{224, 448, 2}, {224, 447, 1}, {32, 480, 8}, {100, 400, 4}, {480, 480, 1}} {

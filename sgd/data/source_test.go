@@ -21,6 +21,7 @@ func (c counter) read(i int, _ jitter, x []float32) (int32, error) {
 }
 
 func TestTrainIsAPermutationPerEpoch(t *testing.T) {
+	t.Parallel()
 	ds := dataset(counter{100}, counter{7}, Options{Seed: 3}, false)
 	var epochs [2][]int32
 	for e := range epochs {
@@ -51,6 +52,7 @@ func TestTrainIsAPermutationPerEpoch(t *testing.T) {
 }
 
 func TestTestSourceIsInOrderAndWraps(t *testing.T) {
+	t.Parallel()
 	ds := dataset(counter{100}, counter{5}, Options{Seed: 3}, false)
 	if got := batch(t, ds.Test, 3, 4).Y; !slices.Equal(got, []int32{3, 4, 0, 1}) {
 		t.Errorf("test samples %v", got)
@@ -58,6 +60,7 @@ func TestTestSourceIsInOrderAndWraps(t *testing.T) {
 }
 
 func TestLimitServesTheSameSamplesForEverySeed(t *testing.T) {
+	t.Parallel()
 	var first []int32
 	for seed := range uint64(3) {
 		ds := dataset(counter{1000}, counter{50}, Options{Seed: seed, Limit: 20, TestLimit: 8}, false)
@@ -100,6 +103,7 @@ func TestBatchReusesSlices(t *testing.T) {
 }
 
 func TestConcurrentBatchesAreTheSame(t *testing.T) {
+	t.Parallel()
 	ds := open(t, "digits", Options{Seed: 1, Augment: true})
 	want := batch(t, ds.Train, 100, 64)
 	var wg sync.WaitGroup
@@ -119,6 +123,7 @@ func TestConcurrentBatchesAreTheSame(t *testing.T) {
 }
 
 func TestParallelReportsTheFirstError(t *testing.T) {
+	t.Parallel()
 	bad := map[int]error{70: errors.New("70"), 40: errors.New("40")}
 	for range 20 {
 		if err := parallel(100, func(i int) error { return bad[i] }); err != bad[40] {
@@ -146,6 +151,7 @@ func BenchmarkBatch(b *testing.B) {
 // What is held out is the same for every seed, never trained on, and takes the
 // place of the test set.
 func TestValidationIsHeldOut(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		o           Options
 		train, test int

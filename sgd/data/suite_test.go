@@ -10,11 +10,13 @@ import (
 
 // What is enrolled and what this machine has.
 func TestSets(t *testing.T) {
+	t.Parallel()
 	datatest.Sets(t, data.Options{Dir: os.Getenv("GRADLAB_DATA")})
 }
 
 // A set of every format, made for this test.
 func TestMadeSets(t *testing.T) {
+	t.Parallel()
 	dir, specs := data.Made(t)
 	for _, spec := range specs {
 		t.Run(spec, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestSynthetic(t *testing.T) {
+	t.Parallel()
 	ds := open(t, "synthetic(dim=48,classes=5,n=1000,test=500,side=4)", Options{Seed: 1})
 	if ds.Train.Shape() != (sgd.Shape{C: 3, H: 4, W: 4}) || ds.Train.Len() != 1000 || ds.Test.Len() != 500 || ds.Train.Classes() != 5 {
 		t.Fatalf("%s, %d + %d", ds.Train.Shape(), ds.Train.Len(), ds.Test.Len())
@@ -55,6 +56,7 @@ func TestSynthetic(t *testing.T) {
 }
 
 func TestSyntheticValidate(t *testing.T) {
+	t.Parallel()
 	for _, spec := range []string{"synthetic(dim=0)", "synthetic(classes=0)", "synthetic(n=0)", "synthetic(dim=60,side=4)",
 		"synthetic(sep=-1)", "synthetic(dim=16777216,classes=1000)", "synthetic(side=-4)", "imagenet(size=4)", "imagnet"} {
 		if _, err := Open(spec, Options{}); err == nil {

@@ -129,6 +129,7 @@ func sameSet(t *testing.T, what string, got, want sgd.Dataset) {
 // The tars of ILSVRC2012 are the set that its class folders are, to the bit and the
 // hash, with labels from the development kit, however they come.
 func TestILSVRCTarsAreTheClassFolders(t *testing.T) {
+	t.Parallel()
 	for _, packed := range []bool{false, true} {
 		folders, tars := ilsvrc(packed)
 		o := Options{Seed: 2, Augment: true}
@@ -169,6 +170,7 @@ func TestILSVRCTarsAreTheClassFolders(t *testing.T) {
 
 // Shards of a WebDataset, with classes as numbers or names, in .cls or .json.
 func TestWebDataset(t *testing.T) {
+	t.Parallel()
 	folders, _ := ilsvrc(false)
 	class := map[string]int{"n01440764": 0, "n02119789": 1, "n03000684": 2}
 	for _, form := range []string{"number.cls", "name.cls", "number.json", "both"} {
@@ -224,6 +226,7 @@ func TestWebDataset(t *testing.T) {
 
 // A tar is walked through once: the next time its index is read, unless it changed.
 func TestIndexOfATar(t *testing.T) {
+	t.Parallel()
 	folders, tars := ilsvrc(false)
 	o := Options{Dir: put(t, folders...)}
 	want := open(t, "imagenet(size=16)", o)

@@ -9,6 +9,7 @@ import (
 // A sample is a window of characters, one-hot, and the character after it; the end
 // of the text is the test set.
 func TestText(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	store(t, filepath.Join(dir, "t.txt"), []byte("abcabcabcabdéa")) // 14 characters, classes a b c d é
 	ds := open(t, "text(path=t.txt,window=2,test=0.3)", Options{Dir: dir})
@@ -47,6 +48,7 @@ func TestText(t *testing.T) {
 }
 
 func TestTextErrors(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	many := make([]rune, 2000)
 	for i := range many {

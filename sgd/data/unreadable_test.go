@@ -35,6 +35,7 @@ func twenty(set string, broken ...string) []entry {
 // TestUnreadable: pictures that cannot be read are left out, named and counted,
 // up to the share that is permitted; one more is an error that names that share.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	broken := []string{"train/a/c.jpg", "train/b/f.jpg"}
 	for _, set := range []string{"tiny_imagenet", "imagenet(size=16)"} {
 		name, _, _ := strings.Cut(set, "(")
@@ -91,6 +92,7 @@ func TestUnreadable(t *testing.T) {
 // TestUnreadableKept: what was left out stands in the file of decoded pictures,
 // which serves nobody who permits fewer.
 func TestUnreadableKept(t *testing.T) {
+	t.Parallel()
 	dir, cache := put(t, twenty("tiny_imagenet", "val/a/q.jpg")...), t.TempDir()
 	o := Options{Dir: dir, Cache: cache, KeepDecoded: true, Unreadable: 0.05}
 	a := open(t, "tiny_imagenet", o)
@@ -106,6 +108,7 @@ func TestUnreadableKept(t *testing.T) {
 
 // TestVerifyReads: what no checksum vouches for is read, picture by picture.
 func TestVerifyReads(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"tiny_imagenet", "imagenet"} {
 		dir := put(t, twenty(name, "train/b/b.jpg", "val/a/s.jpg")...)
 		loc, err := Verify(name, Options{Dir: dir})

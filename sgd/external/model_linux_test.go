@@ -175,3 +175,32 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("process %d is left", n)
 	}
 }
+
+// Runs with the same options share a model; CloseAll ends its processes, and the next
+// run starts others.
+func TestShared(t *testing.T) {
+	p := external.Program{Command: strings.Join(python(t), " ")}
+	in := sgd.Shape{C: 1, H: 8, W: 8}
+	first, err := p.New(in, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := p.New(in, 10); err != nil || again != first {
+		t.Errorf("another model, %v", err)
+	}
+	if other, err := p.New(in, 9); err != nil || other == first {
+		t.Errorf("the same model for other samples, %v", err)
+	}
+	external.CloseAll()
+	v := make([]float32, 650)
+	if _, err := first.Grad(context.Background(), sgd.Pass{Params: v, Grad: v}, batch(t, 0, 4)); err == nil {
+		t.Error("a closed model computes")
+	}
+	if next, err := p.New(in, 10); err != nil || next == first {
+		t.Errorf("the closed model, %v", err)
+	}
+	external.CloseAll()
+	if n, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == nil {
+		t.Errorf("process %d is left", n)
+	}
+}

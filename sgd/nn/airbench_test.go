@@ -45,6 +45,7 @@ func secondMoments(b sgd.Batch, s sgd.Shape) *mat.SymDense {
 // first. On CIFAR-10 itself, they make the patches' values independent and of
 // variance 1, but for the ε that keeps small ones small.
 func TestWhitening(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv("GRADLAB_DATA")
 	if dir == "" && *update {
 		t.Fatal("GRADLAB_DATA names no folder with CIFAR-10")
@@ -125,6 +126,7 @@ func TestWhitening(t *testing.T) {
 // The network starts as published: whitening frozen, convolutions as copies of their
 // input, no scales in the batch norms, and a bias of the whitening that learns.
 func TestAirbench94(t *testing.T) {
+	t.Parallel()
 	m, p := newPass(t, "airbench94", cifar)
 	l := m.Layout()
 	if _, err := m.Grad(t.Context(), p, randomBatch(cifar, 10, 4)); err != nil {

@@ -15,6 +15,7 @@ import (
 // workers with batches of 4 do, running statistics included: the equivalence that
 // studies of large batches rest on.
 func TestGhostBatchesAreWorkers(t *testing.T) {
+	t.Parallel()
 	in := sgd.Shape{C: 3, H: 6, W: 5}
 	net := func(ghost int) (*Net, sgd.Pass) {
 		norm := BatchNorm{Ghost: ghost, Momentum: 0.3}
@@ -66,6 +67,7 @@ func TestGhostBatchesAreWorkers(t *testing.T) {
 
 // Without a moving average a step leaves the statistics of its own batch.
 func TestStatisticsOfTheLastBatch(t *testing.T) {
+	t.Parallel()
 	in := sgd.Shape{C: 1, H: 1, W: 2}
 	n := mustNet(t, in, 2, 0, BatchNorm{Momentum: 1, NoScale: true})
 	// shift, mean, var; two features
@@ -82,6 +84,7 @@ func TestStatisticsOfTheLastBatch(t *testing.T) {
 }
 
 func TestBatchNormRefuses(t *testing.T) {
+	t.Parallel()
 	for _, l := range []BatchNorm{{Momentum: -0.1}, {Momentum: 1.1}, {Momentum: math.NaN()}, {Epsilon: -1}, {Ghost: -1}} {
 		if _, err := New(sgd.Shape{C: 1, H: 2, W: 2}, 4, 0, l, Dense{Out: 4}); err == nil {
 			t.Errorf("%+v passes", l)
@@ -143,6 +146,7 @@ func (m *meeting) sum(worker int) func(int, []float64) error {
 // of their batches does: loss, gradient and running statistics. Of one worker the sums
 // are its own, to the bit, and a failing sum ends the pass.
 func TestJointStatisticsAreThoseOfTheUnion(t *testing.T) {
+	t.Parallel()
 	const workers, size = 3, 4
 	in := sgd.Shape{C: 3, H: 6, W: 5}
 	norm := BatchNorm{Momentum: 0.3}

@@ -149,6 +149,7 @@ func mustNet(t testing.TB, in sgd.Shape, classes int, smoothing float64, layers 
 }
 
 func TestLayerGradients(t *testing.T) {
+	t.Parallel()
 	// The layer under test stands between two with parameters, so that the
 	// gradient of its input is checked too.
 	front := Conv{Out: 3, Kernel: 1}
@@ -272,6 +273,7 @@ func TestModelGradients(t *testing.T) {
 // TestRandomNets draws nets: what is fused, how the batch is cut and where
 // everything lies depends on what stands beside what.
 func TestRandomNets(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := sgd.Shape{
 			C: rapid.IntRange(1, 3).Draw(t, "channels"),

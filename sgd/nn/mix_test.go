@@ -9,6 +9,7 @@ import (
 
 // The loss of a mixed target, and its gradient, are the mixture of those of the two.
 func TestMixedLabelsMixTheLoss(t *testing.T) {
+	t.Parallel()
 	z := []float32{0.3, -1.2, 2.5, 0.1, -0.4}
 	for _, smoothing := range []float64{0, 0.1} {
 		for _, share := range []float64{0, 0.25, 1} {
@@ -34,6 +35,7 @@ func TestMixedLabelsMixTheLoss(t *testing.T) {
 // A pass over a mixed batch is the mixture of two passes, and the next pass over one
 // that is not mixed knows nothing of it.
 func TestPassOverMixedBatch(t *testing.T) {
+	t.Parallel()
 	m, err := Models.MustParse("mlp(hidden=[7])").New(sgd.Shape{C: 1, H: 2, W: 3}, 4)
 	if err != nil {
 		t.Fatal(err)

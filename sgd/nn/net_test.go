@@ -74,6 +74,7 @@ func TestParameterCounts(t *testing.T) {
 }
 
 func TestInitialWeights(t *testing.T) {
+	t.Parallel()
 	m, p := newPass(t, "cifar10_full", cifar)
 	for span, want := range map[string]float64{"conv1.weight": 1e-4, "conv2.weight": 0.01, "dense1.weight": 0.01, "conv1.bias": 0} {
 		v := m.Layout().View(p.Params, m.Layout().Find(span))
@@ -174,6 +175,7 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 }
 
 func TestDropoutDoesNotDependOnTheSplit(t *testing.T) {
+	t.Parallel()
 	m, p := newPass(t, "mlp(hidden=[50,40],dropout=0.5)", mnist)
 	b := randomBatch(mnist, 10, 8)
 	whole, err := m.Grad(context.Background(), p, b)
@@ -211,6 +213,7 @@ func TestDropoutDoesNotDependOnTheSplit(t *testing.T) {
 }
 
 func TestEvalIsForwardWithoutDropout(t *testing.T) {
+	t.Parallel()
 	with, p := newPass(t, "mlp(hidden=[20],dropout=0.5)", mnist)
 	without, q := newPass(t, "mlp(hidden=[20])", mnist)
 	b := randomBatch(mnist, 10, 200) // more than one chunk
@@ -231,6 +234,7 @@ func TestEvalIsForwardWithoutDropout(t *testing.T) {
 }
 
 func TestBatchNormRunningStatistics(t *testing.T) {
+	t.Parallel()
 	in := sgd.Shape{C: 2, H: 2, W: 1}
 	n := mustNet(t, in, 4, 0, BatchNorm{})
 	params, grad := make([]float32, 8), make([]float32, 8)
@@ -259,6 +263,7 @@ func TestBatchNormRunningStatistics(t *testing.T) {
 }
 
 func TestCallbacksAndErrors(t *testing.T) {
+	t.Parallel()
 	m, p := newPass(t, "resnet20", sgd.Shape{C: 1, H: 8, W: 8})
 	b := randomBatch(sgd.Shape{C: 1, H: 8, W: 8}, 10, 4)
 	want, err := m.Grad(context.Background(), p, b)
@@ -359,6 +364,7 @@ func TestCallbacksComeInOrder(t *testing.T) {
 }
 
 func TestNonFiniteValuesDoNoHarm(t *testing.T) {
+	t.Parallel()
 	for _, spec := range []string{"lenet5", "cifar10_full", "resnet20"} {
 		m, p := newPass(t, spec, sgd.Shape{C: 1, H: 12, W: 12})
 		b := randomBatch(sgd.Shape{C: 1, H: 12, W: 12}, 10, 4)
@@ -379,6 +385,7 @@ func TestNonFiniteValuesDoNoHarm(t *testing.T) {
 }
 
 func TestConstructionErrors(t *testing.T) {
+	t.Parallel()
 	tiny := sgd.Shape{C: 1, H: 2, W: 3}
 	for text, want := range map[string]string{"lenet5": "at least 4x4", "mnistcnn": "at least 4x4", "cifar10_full": "at least 8x8"} {
 		if _, err := Models.MustParse(text).New(tiny, 10); err == nil || !strings.Contains(err.Error(), want) {
@@ -405,6 +412,7 @@ func TestConstructionErrors(t *testing.T) {
 }
 
 func TestQuadraticNoiseIsAveraged(t *testing.T) {
+	t.Parallel()
 	m, p := newPass(t, "quadratic(dim=5,condition=4,noise=1)", mnist)
 	b := sgd.Batch{N: 2, First: 3}
 	m.Grad(context.Background(), p, b)

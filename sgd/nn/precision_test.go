@@ -97,6 +97,7 @@ func TestPrecision(t *testing.T) {
 // last weights are small has them.
 // Branches, groups and windows that are no squares keep what they share in two bytes.
 func TestPrecisionOfBranches(t *testing.T) {
+	t.Parallel()
 	in := sgd.Shape{C: 3, H: 12, W: 11}
 	full := mustNet(t, in, 10, 0, Conv{Out: 8, Kernel: 3, Pad: 1}, BatchNorm{}, ReLU{}, Concat{
 		{Conv{Out: 6, Kernel: 3, Pad: 1, Groups: 2}, BatchNorm{Ghost: 8}, ReLU{}},
@@ -126,6 +127,7 @@ func TestPrecisionOfBranches(t *testing.T) {
 }
 
 func TestLossScale(t *testing.T) {
+	t.Parallel()
 	in := sgd.Shape{C: 1, H: 12, W: 12}
 	small := func(l sgd.Layout, params []float32) {
 		w := l.View(params, l.Find("dense2.weight"))
@@ -189,6 +191,7 @@ func TestPrecisionTakesTwoBytes(t *testing.T) {
 }
 
 func TestWithRefuses(t *testing.T) {
+	t.Parallel()
 	m, p := newPass(t, "mlp", mnist)
 	for _, o := range []Options{{LossScale: -1}, {LossScale: math.NaN()}, {LossScale: math.Inf(1)}, {Precision: 3}} {
 		if _, err := m.(*Net).With(o); err == nil {

@@ -11,6 +11,7 @@ import (
 
 // within agrees with sorting the classes, and with correct where n is 1.
 func TestWithin(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		z := rapid.SliceOfN(rapid.Map(rapid.IntRange(-3, 3), func(i int) float32 { return float32(i) }), 1, 20).Draw(t, "z")
 		y := rapid.IntRange(0, len(z)-1).Draw(t, "y")

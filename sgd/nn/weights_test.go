@@ -214,6 +214,7 @@ func TestWeightsComeBack(t *testing.T) {
 
 // What does not fit is refused by name, and nothing is changed.
 func TestWeightsRefuse(t *testing.T) {
+	t.Parallel()
 	m, p := newPass(t, "resnet20", cifar)
 	net := m.(*Net)
 	b, err := net.Weights(p.Params)

@@ -64,6 +64,7 @@ func TestAccumulate(t *testing.T) {
 
 // Overlap changes when things happen and not what they come to, also of micro-batches.
 func TestAccumulateOverlaps(t *testing.T) {
+	t.Parallel()
 	few := func(j *train.Job) { j.Updates = 20 }
 	for _, plain := range [][]option{{mode("gather")}, {}} {
 		a, _ := runOn(t, simulated(0), job(t, append(slices.Clone(plain), few, micros(4))...), nil)
@@ -77,6 +78,7 @@ func TestAccumulateOverlaps(t *testing.T) {
 // A worker with micro-batches is as many workers with a batch each to a batch norm,
 // whatever is ghost in a micro-batch.
 func TestAccumulateNorms(t *testing.T) {
+	t.Parallel()
 	shape := sgd.Shape{C: 3, H: 8, W: 8}
 	for _, ghost := range []int{0, 2} {
 		net, err := nn.New(shape, 10, 0, nn.Conv{Out: 6, Kernel: 3, Pad: 1}, nn.BatchNorm{Ghost: ghost}, nn.ReLU{}, nn.GlobalAvgPool{}, nn.Dense{Out: 10})
@@ -106,6 +108,7 @@ func TestAccumulateNorms(t *testing.T) {
 // A pass of micro-batches takes as long as one of all samples. With overlap gradients
 // leave in the backward pass of the last one alone.
 func TestAccumulateTakesAsLong(t *testing.T) {
+	t.Parallel()
 	const updates = 6
 	end := func(opts ...option) time.Duration {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) {
@@ -132,6 +135,7 @@ func TestAccumulateTakesAsLong(t *testing.T) {
 // A run that goes on from a checkpoint ends as one that was not stopped; and what
 // cannot be cut is refused.
 func TestAccumulateResumes(t *testing.T) {
+	t.Parallel()
 	for _, opts := range [][]option{{mode("reduce")}, {}, {policy("asp"), with("feedback(topk(keep=0.2))")}} {
 		resumes(t, 1, append(opts, micros(3), func(j *train.Job) { j.Updates, j.CheckpointEvery = 24, 5 })...)
 	}

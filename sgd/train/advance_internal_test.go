@@ -10,6 +10,7 @@ import (
 
 // A step beside the parameters has the bits of one in place.
 func TestRenewIsAdvance(t *testing.T) {
+	t.Parallel()
 	var l sgd.Layout
 	l.Add("w", sgd.Weight, 300, 100)
 	l.Add("b", sgd.Bias, 1, 77)

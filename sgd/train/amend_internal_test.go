@@ -13,6 +13,7 @@ import (
 // What correctors see is trained: statistics that moved do not make a gradient
 // late, and pass them by.
 func TestCorrectorsSeeNoBuffers(t *testing.T) {
+	t.Parallel()
 	var l sgd.Layout
 	l.Add("weight", sgd.Weight, 1, 2)
 	l.Add("mean", sgd.Buffer, 1, 2)
@@ -51,6 +52,7 @@ func TestCorrectorsSeeNoBuffers(t *testing.T) {
 // A checkpoint of a corrector that kept other state is refused by name, not taken
 // up in part: gap_aware had the mean movement where it has the mean square step.
 func TestOtherAmenderStateIsRefused(t *testing.T) {
+	t.Parallel()
 	var l sgd.Layout
 	l.Add("weight", sgd.Weight, 1, 2)
 	a, err := newAmending(&Job{Workers: 2, Policy: staleness.Policies.MustParse("asp"), Corrector: staleness.Correctors.MustParse("gap_aware"),

@@ -17,6 +17,7 @@ func ema(decay float64, every int) option {
 // The average is that of its formula, over the parameters that checkpoints have
 // behind every update, on servers as in rings, and by parts.
 func TestAverageIsItsFormula(t *testing.T) {
+	t.Parallel()
 	const decay, every, updates = 0.8, 3, 20
 	for name, opts := range map[string][]option{
 		"ring": {mode("reduce")}, "ring, first": {mode("reduce"), prior(500)}, "two shards": {func(j *train.Job) { j.Servers = 2 }},
@@ -55,6 +56,7 @@ func TestAverageIsItsFormula(t *testing.T) {
 // Where nobody has the parameters that are evaluated, or the share is none, there is
 // no average.
 func TestAverageIsRefused(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]option{
 		"ema is 1:":            {ema(1, 1)},
 		"ema is -0.5:":         {ema(-0.5, 1)},

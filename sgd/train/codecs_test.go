@@ -96,6 +96,7 @@ func TestExchanges(t *testing.T) {
 // Differences to what the other end holds bring back what was left out, so codecs
 // that keep it themselves are refused there: parameters would diverge.
 func TestMemoriesAreRefusedDown(t *testing.T) {
+	t.Parallel()
 	for _, codec := range []string{"feedback(topk)", "strom", "adacomp", "dgc", "accumulate(raw,every=2)", "bysize(dgc,raw)", "entropy(strom)"} {
 		for key, change := range map[string]option{"down_codec": down(codec), "codec": func(j *train.Job) {
 			mode("easgd(tau=2)")(j)
@@ -116,6 +117,7 @@ func TestMemoriesAreRefusedDown(t *testing.T) {
 
 // Codecs whose two ends must agree are refused where they would part.
 func TestReceiversAreRefusedDown(t *testing.T) {
+	t.Parallel()
 	j := job(t)
 	j.DownCodec = compress.EF21{In: compress.TopK{Keep: 0.1}}
 	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "down_codec ef21") {

@@ -71,6 +71,7 @@ func TestEveryModeBillsCodecs(t *testing.T) {
 // bytes where a rate is stated for that, and never both; and it encodes parameters
 // once a version, however many workers it has.
 func TestServersBillOnce(t *testing.T) {
+	t.Parallel()
 	var bytes float64
 	for _, apply := range []float64{0, 1e9} {
 		j := job(t, with("sign"), down("bf16"), priced, func(j *train.Job) { j.Timing.Apply = apply })
@@ -103,6 +104,7 @@ func TestServersBillOnce(t *testing.T) {
 // What is not made costs nothing: sums of raw gradients where they lie, and
 // payloads that are the gradient's memory.
 func TestRawInPlaceIsFree(t *testing.T) {
+	t.Parallel()
 	for _, opts := range [][]option{{mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}} {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, priced)...), nil)
 		for _, r := range o.Reports {
@@ -123,6 +125,7 @@ func TestRawInPlaceIsFree(t *testing.T) {
 // A gathered payload is decoded at a flat rate of what it holds, not of the gradient it
 // was made of: eight payloads of 1 % of the values cost less than encoding one.
 func TestGatheredPayloadsAreBilledBySize(t *testing.T) {
+	t.Parallel()
 	const rate = 1e8
 	for _, spec := range []string{"topk(keep=0.01,index=raw32)", "sign"} {
 		j := job(t, with(spec), mode("gather"), workers(8), func(j *train.Job) { j.Timing.Codec = timing.FlatRate(rate) })

@@ -64,6 +64,7 @@ func (w *linked) Run(ctx context.Context) error {
 // A mode of Links and Serve is mode server, to the last bit and nanosecond, and goes on
 // from its checkpoints.
 func TestComposedServers(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"bsp": {policy("bsp")}, "asp": {policy("asp")}, "softsync": {policy("softsync(n=2)")}, "ssp": {policy("ssp(slack=1)")},
 		"memory":           {policy("asp"), with("feedback(topk(keep=0.2))"), down("qsgd(bits=8)")},
@@ -102,6 +103,7 @@ func TestComposedServers(t *testing.T) {
 
 // A rule takes the place of the job's optimizer and schedule, each by itself.
 func TestRules(t *testing.T) {
+	t.Parallel()
 	adam, falling := sgd.Optimizers.MustParse("adam"), lrschedule.Specs.MustParse("cosine(lr=0.02)")
 	plain := []option{policy("asp"), optimizer("sgd"), func(j *train.Job) { j.Servers, j.Updates = 2, 40 }}
 	end := func(opts ...option) string {
@@ -132,6 +134,7 @@ func TestRules(t *testing.T) {
 // Parameters that are asked for come in as many parts as the servers cut them, and what
 // takes whole shards refuses parts.
 func TestFetchedInParts(t *testing.T) {
+	t.Parallel()
 	for name, overlap := range map[string]bool{"whole": false, "parts": true} {
 		opts := []option{policy("bsp"), func(j *train.Job) { j.Servers, j.Updates, j.Overlap, j.Bucket = 2, 30, overlap, 300 }}
 		made := func(m train.Mode) *train.Observer {

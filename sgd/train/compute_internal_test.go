@@ -9,6 +9,7 @@ import (
 
 // The workers of a node share what it reads, also of a last node that has fewer.
 func TestInput(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		node, workers, worker int
 		want                  time.Duration
@@ -25,6 +26,7 @@ func TestInput(t *testing.T) {
 
 // Reading goes on beside the passes: a step takes the longer of the two, not their sum.
 func TestReadingIsALimit(t *testing.T) {
+	t.Parallel()
 	at := func(input float64) time.Duration {
 		j := &Job{Workers: 4, Node: 2, Batch: 30, flops: 1e6, Timing: timing.Timing{FLOPS: 1e9, Input: input}}
 		return j.timeline(1, 7).total

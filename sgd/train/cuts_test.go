@@ -14,6 +14,7 @@ import (
 // A codec that uses matrices is given rows of them, any other pieces as equal as
 // can be; a vector may be cut anywhere.
 func TestCuts(t *testing.T) {
+	t.Parallel()
 	var l sgd.Layout
 	l.Add("a.weight", sgd.Weight, 30, 40)
 	l.Add("a.bias", sgd.Bias, 1, 33)
@@ -48,6 +49,7 @@ func TestCuts(t *testing.T) {
 
 // What a codec sends as it is, is told, with how much it is.
 func TestUncompressed(t *testing.T) {
+	t.Parallel()
 	j := job(t, mode("server"), with("feedback(powersgd(rank=1))"))
 	j.Prepare()
 	l := j.Model.Layout()

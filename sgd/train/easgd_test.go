@@ -32,6 +32,7 @@ func gradient(t testing.TB, j *train.Job, params []float32, worker, step int) []
 // The engine's elastic averaging is what the paper's two lines say, computed in
 // a loop: synchronous with four workers, and with one worker either way.
 func TestEASGDIsElasticAveraging(t *testing.T) {
+	t.Parallel()
 	const lr, tau, exchanges = 0.1, 3, 20
 	for name, c := range map[string]struct {
 		workers int
@@ -71,6 +72,7 @@ func TestEASGDIsElasticAveraging(t *testing.T) {
 
 // A worker fetches the centre and pushes a force, once in tau steps.
 func TestEASGDBytes(t *testing.T) {
+	t.Parallel()
 	for _, p := range []string{"bsp", "asp"} {
 		const updates = 12
 		j := job(t, mode("easgd(tau=5)"), policy(p), optimizer("sgd"), func(j *train.Job) { j.Updates, j.Servers, j.Timing.Jitter = updates, 2, 0 })
@@ -104,6 +106,7 @@ func TestEASGDBytes(t *testing.T) {
 
 // A slow worker holds up the barrier, not the others.
 func TestEASGDWithASlowWorker(t *testing.T) {
+	t.Parallel()
 	seconds := map[string]float64{}
 	for _, p := range []string{"bsp", "asp"} {
 		o, _ := runOn(t, simulated(0), job(t, mode("easgd(tau=4)"), policy(p), optimizer("sgd"), func(j *train.Job) {
@@ -122,6 +125,7 @@ func TestEASGDWithASlowWorker(t *testing.T) {
 // With a barrier all forces act on the centre at once: more than 1/workers each
 // would throw it past the workers' mean.
 func TestEASGDRefusesToOvershoot(t *testing.T) {
+	t.Parallel()
 	for text, ok := range map[string]bool{"alpha=0.25": true, "alpha=0.26": false, "beta=1": true} {
 		j := job(t)
 		mode("easgd(tau=3," + text + ")")(j)
@@ -139,6 +143,7 @@ func TestEASGDRefusesToOvershoot(t *testing.T) {
 
 // What would break the symmetry of a force is refused.
 func TestEASGDRefuses(t *testing.T) {
+	t.Parallel()
 	for want, opt := range map[string]option{
 		"policy":    policy("softsync(n=2)"),
 		"corrector": func(j *train.Job) { j.Corrector = staleness.AlphaTau{} },

@@ -44,6 +44,7 @@ func TestFusionIsTheUnfusedRoad(t *testing.T) {
 
 // Fusing pays where latency is dear, and a cycle that is too long costs its wait.
 func TestFusionSavesFrames(t *testing.T) {
+	t.Parallel()
 	took := func(opts ...option) (seconds float64, frames uint64) {
 		o, _ := runOn(t, simulated(0), job(t, append(opts, mode("reduce"), func(j *train.Job) {
 			j.Model, j.Updates, j.Timing.FLOPS = model(t, "mlp(hidden=[16,16,16,16,16,16])", j.Data.Train.Shape()), 5, 1e8
@@ -68,6 +69,7 @@ func TestFusionSavesFrames(t *testing.T) {
 
 // Fusion is refused where nothing could be fused.
 func TestFusionIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]option{
 		"no overlap": func(j *train.Job) { j.Mode, j.Cycle = train.Reduce{}, time.Millisecond },
 		"servers":    func(j *train.Job) { j.Overlap, j.Cycle = true, time.Millisecond },

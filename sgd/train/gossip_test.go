@@ -18,6 +18,7 @@ import (
 // In their limits the modes that gossip are synchronous SGD: on the complete
 // graph when they adapt first, and with one worker.
 func TestGossipLimits(t *testing.T) {
+	t.Parallel()
 	few := func(j *train.Job) { j.Updates = 120 }
 	sync, _ := runOn(t, simulated(0), job(t, mode("reduce"), optimizer("sgd"), few), nil)
 	one := func(j *train.Job) { j.Workers, j.Batch, j.Updates = 1, 32, 120 }
@@ -45,6 +46,7 @@ func TestGossipLimits(t *testing.T) {
 
 // Bytes are those of the messages that were sent, and no others.
 func TestGossipBytes(t *testing.T) {
+	t.Parallel()
 	const steps = 12
 	for _, c := range []struct {
 		mode, graph, codec string
@@ -92,6 +94,7 @@ func TestGossipBytes(t *testing.T) {
 // A slow worker holds up those who wait for it, and nobody else; the others'
 // model is there to be evaluated all the time.
 func TestSlowWorker(t *testing.T) {
+	t.Parallel()
 	took := func(text, g string, slow float64) float64 {
 		o, s := runOn(t, simulated(0), job(t, mode(text), graph(g), rate("constant(lr=0.02)"), func(j *train.Job) {
 			j.Timing = timing.Timing{FLOPS: 1e7, Slow: timing.Slow{{Count: 1, Factor: slow}}} // a step of a worker takes some ms
@@ -168,6 +171,7 @@ func TestHogwild(t *testing.T) {
 // The longer overlap-SGP goes without messages, the less weight it is left with and
 // the longer its steps: late has an end, which says why.
 func TestLateHasAnEnd(t *testing.T) {
+	t.Parallel()
 	for text, ok := range map[string]bool{"sgp(late=0)": true, "sgp(late=8)": true, "sgp(late=9)": false, "sgp(late=-1)": false} {
 		_, err := train.Modes.Parse(text)
 		if ok != (err == nil) || !ok && !strings.Contains(err.Error(), "want 0 to 8: until the first message arrives") {
@@ -178,6 +182,7 @@ func TestLateHasAnEnd(t *testing.T) {
 
 // On a graph that keeps less it ends sooner.
 func TestLateEndsByTheGraph(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		graph string
 		most  int
@@ -196,6 +201,7 @@ func TestLateEndsByTheGraph(t *testing.T) {
 
 // What a mode cannot do is refused, with the way out.
 func TestGossipRefuses(t *testing.T) {
+	t.Parallel()
 	for _, c := range [][4]string{
 		{"dpsgd", "one_peer", "raw", "directed"},
 		{"adpsgd", "one_peer", "raw", "directed"},

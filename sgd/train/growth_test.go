@@ -42,6 +42,7 @@ var grown = map[string][]option{
 // micro-batches are no larger than at first, the last evaluation tells all samples, and
 // sim and local end with the same bits.
 func TestGrowingBatch(t *testing.T) {
+	t.Parallel()
 	for name, opts := range grown {
 		t.Run(name, func(t *testing.T) {
 			draws, mu := map[sgd.Draw]bool{}, &sync.Mutex{}
@@ -88,6 +89,7 @@ func TestGrowingBatch(t *testing.T) {
 // A batch that is twice as large from the first update on is that of a job with twice
 // the batch.
 func TestStagesAreBatches(t *testing.T) {
+	t.Parallel()
 	few := func(j *train.Job) { j.Updates = 20 }
 	a, _ := runOn(t, simulated(0), job(t, mode("reduce"), few, growing("stages(times=[2],at=[])")), nil)
 	b, _ := runOn(t, simulated(0), job(t, mode("reduce"), few, func(j *train.Job) { j.Batch, j.Accumulate = 16, 2 }), nil)
@@ -98,6 +100,7 @@ func TestStagesAreBatches(t *testing.T) {
 
 // The virtual clock bills what a pass computes, and planned epochs take fewer updates.
 func TestGrowthTakesItsTime(t *testing.T) {
+	t.Parallel()
 	at := func(opts ...option) (seconds float64, updates int) { // of a sample
 		j := job(t, append(opts, mode("reduce"), func(j *train.Job) {
 			j.Timing.Jitter, j.Timing.FLOPS = 0, 1e5

@@ -67,6 +67,7 @@ func TestJointNormsAreTheUnion(t *testing.T) {
 // The virtual clock and the count of bytes know of the sums: 8 bytes each, gathered by
 // all, ahead and back.
 func TestJointNormsAreBilled(t *testing.T) {
+	t.Parallel()
 	run := func(norms int) *train.Observer {
 		o, _ := runOn(t, simulated(0), job(t, normal(0), group(norms), func(j *train.Job) { j.Timing.Jitter = 0 }), nil)
 		return o
@@ -83,6 +84,7 @@ func TestJointNormsAreBilled(t *testing.T) {
 
 // Runs without content, from which others are priced, have the same times and bytes.
 func TestJointNormsHollow(t *testing.T) {
+	t.Parallel()
 	j := job(t, normal(0), group(2), micros(2))
 	o, _ := runOn(t, simulated(0), j, nil)
 	h, _ := runOn(t, simulated(0), j.Hollowed(nil), nil)
@@ -93,12 +95,14 @@ func TestJointNormsHollow(t *testing.T) {
 
 // A run goes on from any checkpoint with the same bits.
 func TestJointNormsResume(t *testing.T) {
+	t.Parallel()
 	resumes(t, 3, normal(0), group(2), ema(0.9, 1), micros(2), growing("growth(factor=2,at=[0.2])"), func(j *train.Job) { j.CheckpointEvery = 3 })
 }
 
 // A worker that dies in the middle of a pass ends the run with its name, and passes that
 // wait for it end, too.
 func TestJointNormsEnd(t *testing.T) {
+	t.Parallel()
 	whole, _ := runOn(t, simulated(0), job(t, normal(0), group(4)), nil)
 	for _, share := range []float64{0.2, 0.5, 0.55, 0.6, 0.8} {
 		j := job(t, normal(0), group(4))
@@ -118,6 +122,7 @@ func TestJointNormsEnd(t *testing.T) {
 
 // What cannot be is refused.
 func TestJointNormsAreRefused(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]option{
 		"a divisor of workers":       {normal(0), group(3)},
 		"groups of as many":          {normal(0), group(8)},

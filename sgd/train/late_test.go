@@ -71,6 +71,7 @@ func TestLateStatisticsSettle(t *testing.T) {
 // A replica of Downpour alone is plain descent however rarely it pushes, at the
 // rates of the schedule.
 func TestDownpourKeepsToTheSchedule(t *testing.T) {
+	t.Parallel()
 	of := func(n int) []float32 {
 		o, _ := runOn(t, simulated(0), job(t, mode(fmt.Sprintf("downpour(n_fetch=%d,n_push=%d)", n, n)), policy("asp"), optimizer("sgd"), rate("cosine(lr=0.1)"), func(j *train.Job) {
 			j.Workers, j.Updates = 1, 200/n
@@ -88,6 +89,7 @@ func TestDownpourKeepsToTheSchedule(t *testing.T) {
 // DANA is DANA-Slim seen from where it looks ahead, also where an update is the
 // mean of several gradients.
 func TestDANAInGroups(t *testing.T) {
+	t.Parallel()
 	for _, p := range []string{"softsync(n=1)", "kbatchasync(k=2)"} {
 		of := func(text string) []float32 {
 			o, _ := runOn(t, simulated(0), job(t, policy(p), optimizer("sgd"), corrector(text), learning(0.02), func(j *train.Job) { j.Updates = 200 }), nil)
@@ -102,6 +104,7 @@ func TestDANAInGroups(t *testing.T) {
 
 // What cannot work is refused before it runs.
 func TestLateRefusals(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]option{
 		"never wait for others, as they may with policy ssp":    {mode("downpour"), policy("ssp(slack=3)")},
 		"never wait for others, as they may with policy kasync": {mode("downpour"), policy("kasync(k=2)")},

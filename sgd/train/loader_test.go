@@ -42,6 +42,7 @@ func (s numbers) Batch(d sgd.Draw, b *sgd.Batch) error {
 // Whatever was drawn ahead, in whatever order, a batch is what the source says
 // of it, and the last one lasts while the next is drawn.
 func TestLoaderIsTheSource(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		src := numbers{bad: 1 << 10, worse: 1 << 11}
 		l := newLoader(src)

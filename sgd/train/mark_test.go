@@ -39,6 +39,7 @@ func (s *server) Send(ctx context.Context, to int, f comm.Frame) error {
 
 // A worker may die while it waits at a mark: those that need not wait for it go on.
 func TestWorkerDiesAtAMark(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"differences": {policy("asp"), down("topk(keep=0.2)")},
 		"downpour":    {mode("downpour"), policy("asp")},

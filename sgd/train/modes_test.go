@@ -204,6 +204,7 @@ func TestApartStops(t *testing.T) {
 // In its limits local SGD is synchronous SGD: with rounds of one step, with one
 // worker, and before its start.
 func TestLocalSGDLimits(t *testing.T) {
+	t.Parallel()
 	few := func(j *train.Job) { j.Updates = 120 }
 	sync, _ := runOn(t, simulated(0), job(t, mode("reduce"), few), nil)
 	one := func(j *train.Job) { j.Workers, j.Batch, j.Updates = 1, 32, 120 }
@@ -228,6 +229,7 @@ func TestLocalSGDLimits(t *testing.T) {
 // At an inner rate of 0 SlowMo stands still: its outer rate is a multiple of the
 // inner one.
 func TestSlowMoRestsAtRateZero(t *testing.T) {
+	t.Parallel()
 	slowmo := func(updates int) *train.Observer {
 		o, _ := runOn(t, simulated(0), job(t, mode("localsgd(h=5,by_rate=true)"), outer("momentum(beta=0.5)"), optimizer("sgd"),
 			rate("step(lr=0.1,at=[1],factor=0)"), func(j *train.Job) { j.Batch, j.Updates = 25, updates }), nil) // ten steps an epoch
@@ -241,6 +243,7 @@ func TestSlowMoRestsAtRateZero(t *testing.T) {
 // With inner=reset the moments, and the steps that adam counts, go on through the
 // start phase; the first round of several steps begins without them.
 func TestLocalSGDResetsFromItsStart(t *testing.T) {
+	t.Parallel()
 	adam := func(inner string, updates int) string {
 		o, _ := runOn(t, simulated(0), job(t, mode("localsgd(h=5,start=20,inner="+inner+")"), optimizer("adam"), rate("constant(lr=0.01)"),
 			func(j *train.Job) { j.Updates = updates }), nil)
@@ -256,6 +259,7 @@ func TestLocalSGDResetsFromItsStart(t *testing.T) {
 
 // A round costs what one all-reduce costs, however many steps are in it.
 func TestLocalSGDBytes(t *testing.T) {
+	t.Parallel()
 	few := func(j *train.Job) {
 		shape := sgd.Shape{C: 1, H: 1, W: 7}
 		j.Updates = 21

@@ -144,6 +144,7 @@ func TestNoiseScaleResumes(t *testing.T) {
 // Where there is no mean of all workers' gradients, or only one batch size, or the codec
 // changes what is compared, it is refused.
 func TestNoiseScaleIsRefused(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]option{
 		"no mean of all workers": {policy("asp"), measured},
 		"makes no mean":          {mode("localsgd"), measured},

@@ -41,6 +41,7 @@ func (m spoiling) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, e
 // A gradient with NaN ends the run with the tensor named, or is counted and
 // leaves no trace, also where it leaves span by span.
 func TestF17NonFinite(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"reduce": {mode("reduce")}, "server": {}, "downpour": {mode("downpour"), policy("asp")},
 		"reduce overlap": {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},

@@ -52,6 +52,7 @@ func TestReplayIsBitEqual(t *testing.T) {
 
 // A log that is not of this run is refused where it departs.
 func TestReplayDeparts(t *testing.T) {
+	t.Parallel()
 	j := job(t, policy("asp"), func(j *train.Job) {
 		j.Replay = [][]train.Arrival{{{Verb: train.Push, Worker: 1}, {Verb: train.Push, Worker: 1, Step: 1, Version: 7}}}
 	})
@@ -66,6 +67,7 @@ func TestReplayDeparts(t *testing.T) {
 }
 
 func TestParseOrderRefuses(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"0 push 1 2", "1 push 0 0 0", "0 shove 0 0 0", "x", "-1 push 0 0 0"} {
 		if _, err := train.ParseOrder(strings.NewReader(text), 1); err == nil {
 			t.Errorf("%q was taken", text)
@@ -86,6 +88,7 @@ func FuzzParseOrder(f *testing.F) {
 // A barrier's slowest worker is the one that is waited for, its gradients are
 // the youngest, and nothing has moved; without a barrier, parameters have.
 func TestMeasures(t *testing.T) {
+	t.Parallel()
 	slow := func(j *train.Job) { j.Gap, j.Timing.Jitter = true, 1 }
 	o, _ := runOn(t, simulated(0), job(t, slow), nil)
 	var workers float64
@@ -125,6 +128,7 @@ func TestMeasures(t *testing.T) {
 // With one worker nothing is late, and what corrects momentum is momentum:
 // DANA-Slim is Nesterov's, DANA-Zero the same seen from where it looks ahead.
 func TestAloneCorrectorsAreMomentum(t *testing.T) {
+	t.Parallel()
 	alone := func(j *train.Job) { j.Workers = 1 }
 	for text, opt := range map[string]string{"dana_slim": "nesterov", "multi_asgd": "momentum", "implicit": "momentum"} {
 		want, _ := runOn(t, simulated(0), job(t, alone, policy("asp"), optimizer(opt), learning(0.01)), nil)
@@ -143,6 +147,7 @@ func TestAloneCorrectorsAreMomentum(t *testing.T) {
 // Whatever amends late gradients is refused where none is late, where it cannot
 // know what was sent, and where it would see a part.
 func TestCorrectorsRefused(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]option{
 		"none is late":          {corrector("dcasgd")},
 		"must be raw":           {corrector("dcasgd"), policy("asp"), down("topk(keep=0.5)")},

@@ -32,6 +32,7 @@ func own(text string, lie func(*staleness.PolicyTraits)) option {
 
 // What a mode makes of a policy follows from its claims, whatever it is called.
 func TestOwnPolicies(t *testing.T) {
+	t.Parallel()
 	for _, m := range []string{"server", "server(barrier=true)", "rudra", "rudra(threads=true)", "downpour", "easgd", "sandblaster(portions=2)", "reduce", "localsgd", "dpsgd", "hogwild"} {
 		for _, name := range staleness.Policies.Names() {
 			opts := []option{mode(m), policy(name)}
@@ -53,6 +54,7 @@ func TestOwnPolicies(t *testing.T) {
 
 // What would hang a run, or lead it astray, is refused before it.
 func TestLyingPoliciesAreRefused(t *testing.T) {
+	t.Parallel()
 	type traits = staleness.PolicyTraits
 	for name, c := range map[string]struct {
 		opts []option
@@ -115,6 +117,7 @@ func (nothing) Traits() staleness.CorrectorTraits { return staleness.CorrectorTr
 // What a mode makes of a corrector follows from its claims; a momentum that one keeps
 // quiet about is found before it meets the optimizer's.
 func TestOwnCorrectors(t *testing.T) {
+	t.Parallel()
 	type traits = staleness.CorrectorTraits
 	with := func(c staleness.Corrector) option { return func(j *train.Job) { j.Corrector = c } }
 	for name, c := range map[string]struct {

@@ -18,6 +18,7 @@ func prior(bucket int) option {
 // Whatever is exchanged first, on whichever clock, and however often the pass is
 // interrupted: the run ends with the bits of one whose buckets keep their order.
 func TestPriorityIsTheRoadWithout(t *testing.T) {
+	t.Parallel()
 	deep := func(j *train.Job) {
 		j.Updates, j.EvalEvery, j.CheckpointEvery, j.Timing.FLOPS = 12, 5, 4, 1e7
 		j.Model = model(t, "mlp(hidden=[16,12,16,12,16,12,16])", j.Data.Train.Shape())
@@ -78,6 +79,7 @@ func (l layers) SpanFLOPs() []float64 { return l.flops }
 // f + 2·f_C + c_C + c_A + max(f_A, c_B) − f_A, in place of f + 2·f_C + c_A + c_B + c_C,
 // and two times agreeing: before C, and before A, when all three are made.
 func TestPriorityHidesLateLayers(t *testing.T) {
+	t.Parallel()
 	const (
 		rate    = 1e6 // bytes a second
 		latency = time.Millisecond
@@ -129,6 +131,7 @@ func TestPriorityHidesLateLayers(t *testing.T) {
 // while B and A are computed go first, five times agreed on, then A, B and the rest
 // of C, behind which the forward passes of A and B are hidden.
 func TestPartitionHidesMore(t *testing.T) {
+	t.Parallel()
 	const (
 		rate    = 1e6 // bytes a second
 		latency = 10 * time.Microsecond
@@ -156,6 +159,7 @@ func TestPartitionHidesMore(t *testing.T) {
 // tensor comes to the same bits; and a codec that works value by value is not
 // affected either.
 func TestPartitionIsTheRoadWithout(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"tree":   {topology("tree")},
 		"fp16":   {topology("tree"), with("fp16")},
@@ -180,6 +184,7 @@ func TestPartitionIsTheRoadWithout(t *testing.T) {
 
 // Priority, and partition, are refused where they mean nothing or cannot be had.
 func TestPriorityIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]option{
 		"no overlap": func(j *train.Job) { j.Mode, j.Priority = train.Reduce{}, true },
 		"servers":    func(j *train.Job) { j.Overlap, j.Priority = true, true },

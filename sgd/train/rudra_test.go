@@ -46,6 +46,7 @@ func balanced(t *testing.T, o *train.Observer) {
 // The tree learns on all nets, with the same bits where nobody is free, repeats
 // itself on the virtual cluster, and loses no gradient.
 func TestRudra(t *testing.T) {
+	t.Parallel()
 	updates, right := 100, 0.8
 	if testing.Short() { // that they run, not that they learn
 		updates, right = 20, 0
@@ -81,6 +82,7 @@ func TestRudra(t *testing.T) {
 
 // With a barrier a tree makes the updates that servers without one make.
 func TestRudraIsTheFlatServer(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 5, 8, 13} {
 		for _, fanin := range []int{2, 3} {
 			flat, _ := runOn(t, simulated(0), job(t, workers(n)), nil)
@@ -95,6 +97,7 @@ func TestRudraIsTheFlatServer(t *testing.T) {
 // What a server gets and sends is what its children do: one sum and one payload
 // of parameters each an update, whatever is below them.
 func TestRudraBytes(t *testing.T) {
+	t.Parallel()
 	const updates, size = 7, 4 * 80
 	few := func(j *train.Job) {
 		shape := sgd.Shape{C: 1, H: 1, W: 7}
@@ -123,6 +126,7 @@ func TestRudraBytes(t *testing.T) {
 
 // Rudra resumes bit-equally at every mark, where its learners come to rest.
 func TestRudraResumes(t *testing.T) {
+	t.Parallel()
 	for _, c := range rudra {
 		if strings.Contains(c.name, "adv*") {
 			continue
@@ -141,6 +145,7 @@ func TestRudraResumes(t *testing.T) {
 
 // Stopping ends the mode with a checkpoint that goes on.
 func TestRudraStops(t *testing.T) {
+	t.Parallel()
 	for _, c := range rudra {
 		t.Run(c.name, func(t *testing.T) {
 			for _, name := range []string{"local", "sim"} { // the latter may have no marks
@@ -177,6 +182,7 @@ func TestRudraStops(t *testing.T) {
 
 // The staleness of every gradient is known at the servers, sums or not.
 func TestRudraStaleness(t *testing.T) {
+	t.Parallel()
 	o, _ := runOn(t, simulated(0), job(t, mode("rudra(tree=2)"), policy("softsync(n=2)"), workers(8), func(j *train.Job) { j.Updates = 200 }), nil)
 	late, n := 0.0, 0.0
 	for _, r := range o.Reports {
@@ -194,6 +200,7 @@ func TestRudraStaleness(t *testing.T) {
 
 // What a tree cannot carry is refused.
 func TestRudraRefuses(t *testing.T) {
+	t.Parallel()
 	for want, opts := range map[string][]option{
 		"policy ssp":       {policy("ssp(slack=2)")},
 		"policy bounded":   {policy("bounded(max=2)")},

@@ -97,6 +97,7 @@ func hasRank(o *train.Observer, rank int) bool {
 // Spread over workers and shards, it goes where one machine goes, on every net,
 // with portions that do not divide the batch.
 func TestSandblasterIsLBFGS(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		model      string
 		iterations int
@@ -122,6 +123,7 @@ func TestSandblasterIsLBFGS(t *testing.T) {
 // What crosses the network is exact: a gradient a portion, the point once an
 // evaluation and worker; and the coordinator sees none of either.
 func TestSandblasterBytes(t *testing.T) {
+	t.Parallel()
 	const n = 8*10 + 10 // of logistic
 	j := job(t, blasting(6, small("logistic", 960), mode("sandblaster(backup=0)"), func(j *train.Job) { j.Timing.Jitter = 0 })...)
 	o, _ := runOn(t, simulated(0), j, nil)
@@ -153,6 +155,7 @@ func TestSandblasterBytes(t *testing.T) {
 // One worker of eight that is ten times slower holds everybody up at the end of
 // every batch, unless what it is at is copied.
 func TestSandblasterBackup(t *testing.T) {
+	t.Parallel()
 	run := func(m, slow string) (*train.Observer, float64) {
 		j := job(t, blasting(5, small("mlp(hidden=[16])", 2400), mode(m), func(j *train.Job) {
 			j.Workers, j.Batch, j.Timing.FLOPS = 8, 25, 1e7
@@ -173,6 +176,7 @@ func TestSandblasterBackup(t *testing.T) {
 
 // A copy that comes second is rejected and in the ledger, and changes nothing.
 func TestSandblasterCopies(t *testing.T) {
+	t.Parallel()
 	run := func(m string) *train.Observer {
 		j := job(t, blasting(5, small("logistic", 990), mode(m), func(j *train.Job) { j.Workers, j.Timing.FLOPS, j.Timing.Jitter = 8, 1e6, 0 })...)
 		o, _ := runOn(t, &sim.Net{Network: &sim.Fair{Bandwidth: 1e6, Latency: 20 * time.Millisecond}}, j, nil)
@@ -199,6 +203,7 @@ func TestSandblasterCopies(t *testing.T) {
 
 // Workers that die leave their portions to others; all of them is too many.
 func TestSandblasterOutlivesWorkers(t *testing.T) {
+	t.Parallel()
 	opts := blasting(8, small("logistic", 1000), func(j *train.Job) { j.Timing.FLOPS = 1e7 })
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	net := simulated(0).(*sim.Net)
@@ -223,6 +228,7 @@ func TestSandblasterOutlivesWorkers(t *testing.T) {
 
 // Resumed at any mark, it ends with the same bits, whole batch or portions.
 func TestSandblasterResumes(t *testing.T) {
+	t.Parallel()
 	for _, m := range []string{"sandblaster(history=3)", "sandblaster(portions=12,history=4)"} {
 		opts := blasting(9, small("mlp(hidden=[6])", 1000), mode(m), func(j *train.Job) { j.CheckpointEvery, j.EvalEvery = 2, 3 })
 		whole, s, again := resumes(t, 4, opts...)
@@ -240,6 +246,7 @@ func TestSandblasterResumes(t *testing.T) {
 
 // A run that is stopped leaves a checkpoint that goes on, on real clocks too.
 func TestSandblasterStops(t *testing.T) {
+	t.Parallel()
 	for name, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 		polls := 0
 		opts := blasting(10, small("logistic", 1000))
@@ -257,6 +264,7 @@ func TestSandblasterStops(t *testing.T) {
 
 // A step that leads where there is no loss is taken back.
 func TestSandblasterWhereThereIsNoLoss(t *testing.T) {
+	t.Parallel()
 	far := 0.0
 	var beyond atomic.Int32
 	j := job(t, blasting(4, small("logistic", 300), func(j *train.Job) {
@@ -301,6 +309,7 @@ func sumSq(x []float32) (s float64) {
 }
 
 func TestSandblasterRefuses(t *testing.T) {
+	t.Parallel()
 	for want, opt := range map[string]option{
 		"set optimizer=sgd":       optimizer("adam"),
 		"set policy=bsp":          policy("asp"),

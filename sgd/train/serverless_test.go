@@ -10,6 +10,7 @@ import (
 // Without servers, what only servers give a meaning is refused with the value that
 // is allowed; with them it is taken.
 func TestServerlessRefuses(t *testing.T) {
+	t.Parallel()
 	served := map[string]option{
 		"policy=bsp":       policy("asp"),
 		"corrector=none":   corrector("alpha_tau"),

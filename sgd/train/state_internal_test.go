@@ -9,6 +9,7 @@ import (
 
 // An opened state gives its vectors as a decoded one does, and copies none before.
 func TestOpenState(t *testing.T) {
+	t.Parallel()
 	s := newState()
 	s.Vectors["own/1"], s.Vectors["empty"] = []float32{1, 2, 3}, []float32{}
 	s.Bytes["core/0"], s.Ints["version"] = []byte("core"), 7

@@ -33,6 +33,7 @@ func someState() *train.State {
 
 // A state survives, with the tensors of the model named apart or kept flat.
 func TestStateRoundTrip(t *testing.T) {
+	t.Parallel()
 	for name, l := range map[string]sgd.Layout{"by tensor": stateLayout(), "flat": {}} {
 		t.Run(name, func(t *testing.T) {
 			want := someState()
@@ -57,6 +58,7 @@ func TestStateRoundTrip(t *testing.T) {
 
 // A model's file that lacks a tensor is refused.
 func TestStateOfAnotherLayout(t *testing.T) {
+	t.Parallel()
 	l := stateLayout()
 	b, err := someState().Encode(nil, l)
 	if err != nil {
@@ -70,6 +72,7 @@ func TestStateOfAnotherLayout(t *testing.T) {
 }
 
 func TestStateTruncated(t *testing.T) {
+	t.Parallel()
 	b, err := someState().Encode(nil, stateLayout())
 	if err != nil {
 		t.Fatal(err)

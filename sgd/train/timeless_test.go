@@ -99,6 +99,7 @@ func possible(opts []option) (ok bool) {
 // A job that claims to be timeless has the same parameters on two clusters that
 // have nothing in common; of the others some have not, or the claim would be idle.
 func TestTimeless(t *testing.T) {
+	t.Parallel()
 	claimed, differ := map[string]bool{}, map[string]bool{}
 	trials(t, func(t *testing.T, opts []option) {
 		a, sa := on(t, swift, job(t, opts...))
@@ -145,6 +146,7 @@ func billed(all []train.RankReport) []train.RankReport {
 // A hollow job takes, on another cluster, the times and bytes of the job itself
 // there: to the nanosecond and the byte, in every report, at every evaluation.
 func TestHollow(t *testing.T) {
+	t.Parallel()
 	compare := func(t *testing.T, opts []option) {
 		source := job(t, opts...)
 		if !source.Timeless() {
@@ -212,6 +214,7 @@ func TestHollow(t *testing.T) {
 // A record of sizes that is torn or damaged is an error, and so is one that ends
 // before the run does.
 func TestSizesRefuse(t *testing.T) {
+	t.Parallel()
 	opts := []option{with("topk(keep=0.1)"), func(j *train.Job) { j.Updates = 10 }}
 	j := job(t, opts...)
 	j.Sizes = &train.Sizes{}

@@ -13,6 +13,7 @@ import (
 // The parts of a rank's time add up to its time, on the virtual clock exactly,
 // and encoding takes what it was priced at.
 func TestTimes(t *testing.T) {
+	t.Parallel()
 	slow := func(j *train.Job) {
 		j.Timing.Codec, j.Timing.Slow = timing.FlatRate(1e9), timing.Slow{{Count: 1, Factor: 50}}
 	}
@@ -86,6 +87,7 @@ func TestTimes(t *testing.T) {
 
 // On a real clock parts add up too, with what nobody booked as the rest.
 func TestTimesOnRealClocks(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"server": {with("qsgd")}, "reduce, overlap": {with("qsgd"), mode("reduce"), func(j *train.Job) { j.Overlap = true }},
 	} {
@@ -119,6 +121,7 @@ func (w *watcher) Progress(p train.Progress) {
 // Workers tell how they do while a run goes on: the slow one computes, the
 // others wait for it, or leave it behind.
 func TestWorkerStates(t *testing.T) {
+	t.Parallel()
 	slow := func(j *train.Job) { j.Timing.Slow = timing.Slow{{Count: 1, Factor: 50}}; j.Updates = 200 }
 	for name, opts := range map[string][]option{
 		"server": {slow}, "reduce": {mode("reduce"), slow}, "asp": {policy("asp"), slow, learning(0.01)},

@@ -208,6 +208,7 @@ var roads = map[string][]option{
 // Three roads, one answer: one worker on the joint batch, a barrier server and
 // both collectives.
 func TestThreeRoads(t *testing.T) {
+	t.Parallel()
 	updates := func(j *train.Job) { j.Updates = 200 }
 	one, _ := runOn(t, &local.Net{}, job(t, updates, func(j *train.Job) { j.Workers, j.Batch = 1, 32 }), nil)
 	for name, opts := range roads {
@@ -262,6 +263,7 @@ var asynchronous = map[string][]option{
 // Asynchronous runs learn, repeat bit for bit on the virtual cluster, and
 // account for every gradient.
 func TestAsynchronous(t *testing.T) {
+	t.Parallel()
 	for name, opts := range asynchronous {
 		t.Run(name, func(t *testing.T) {
 			opts := append(opts, func(j *train.Job) {
@@ -304,6 +306,7 @@ func TestAsynchronous(t *testing.T) {
 // Raw bytes are exact: W·4N up and down a step for a server, 2·4N(P−1)/P for
 // each rank of a ring where P divides N.
 func TestBytesAreExact(t *testing.T) {
+	t.Parallel()
 	const steps = 7
 	few := func(j *train.Job) {
 		j.Updates = steps
@@ -338,6 +341,7 @@ func TestBytesAreExact(t *testing.T) {
 // A run that was stopped and resumed ends with the same bits as one that was
 // not.
 func TestResumeIsBitEqual(t *testing.T) {
+	t.Parallel()
 	codec := with("feedback(topk(keep=0.1))")
 	cases := map[string][]option{
 		"bsp":            {codec, optimizer("adam")},
@@ -406,6 +410,7 @@ func sameSteps(t *testing.T, whole, leg *train.Observer) {
 
 // Stopping ends every mode at a whole step, with a checkpoint that goes on.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	for _, opts := range [][]option{{}, {mode("reduce")}, {mode("reduce"), func(j *train.Job) { j.Overlap = true }}, {mode("reduce"), prior(500)}, {policy("ssp(slack=0)")}, {policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("downpour"), policy("asp")}} {
 		for netName, mk := range map[string]func() comm.Net{"local": func() comm.Net { return &local.Net{} }, "sim": func() comm.Net { return simulated(0) }} {
 			polls := 0
@@ -470,6 +475,7 @@ func (w where) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, erro
 // A replica that was stopped between two fetches and two pushes goes on from the
 // parameters there are, with the gradients it had not pushed yet.
 func TestDownpourGoesOnFromAnyStep(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var passes [][]float32
 	opts := []option{mode("downpour(n_fetch=7,n_push=3)"), policy("asp"), func(j *train.Job) {

@@ -112,6 +112,7 @@ func upFamily(f compress.Family) option   { return func(j *train.Job) { j.Codec 
 // come back twice, whatever they say, and taken everywhere else. Taken as down_codec,
 // one made the loss grow from 358 to 5.7e19, and NaN at step 47.
 func TestMemoriesOfOthersAreRefused(t *testing.T) {
+	t.Parallel()
 	honest := claiming{onlyOne{&compress.Claims{Stateful: true, Remembers: true}}}
 	for name, f := range map[string]compress.Family{
 		"claims it": honest, "claims nothing": onlyOne{}, "claims other things": claiming{onlyOne{&compress.Claims{Stateful: true}}},
@@ -160,6 +161,7 @@ func TestMemoriesOfOthersAreRefused(t *testing.T) {
 // A cast of somebody else's is one everywhere; without the claim it is sent as
 // differences where these will do.
 func TestCastsOfOthers(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"downpour": {mode("downpour"), policy("asp")}, "rudra": {mode("rudra")}, "sandblaster": {mode("sandblaster"), optimizer("sgd")},
 		"gap": {policy("asp"), func(j *train.Job) { j.Gap = true }}, "dcasgd": {policy("asp"), corrector("dcasgd"), optimizer("sgd")},
@@ -205,6 +207,7 @@ func (b *ballState) Slots() []sgd.Slot { return []sgd.Slot{{Name: "buf", V: b.bu
 // An optimizer of somebody else's with a momentum is refused beside correctors that bring
 // one, whatever it says: with corrector dana the parameters were NaN at step 65.
 func TestMomentaOfOthersAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, o := range []sgd.Optimizer{ball{true}, ball{false}, sgd.Chain{Parts: []sgd.Optimizer{sgd.Decay{Rate: 1e-4}, ball{false}}},
 		sgd.Groups{Parts: []sgd.Optimizer{sgd.On{Rule: ball{false}, Roles: []string{"bias"}, LR: 1}, sgd.Plain{}}}} {
 		for _, c := range []string{"dana", "dana_slim", "dana_dc", "multi_asgd", "implicit"} {
@@ -234,6 +237,7 @@ func (bare) New(l sgd.Layout) (sgd.Transform, error) { return sgd.Plain{}.New(l)
 
 // A mode with a rule of its own takes plain descent, whoever wrote it, and nothing else.
 func TestPlainDescentIsClaimed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		o     sgd.Optimizer
 		taken bool

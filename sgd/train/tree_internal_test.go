@@ -12,6 +12,7 @@ import (
 // Every learner hangs on the servers by one path, no node has more children than
 // the fan-in, and a relay sits with a learner below it, where no other does.
 func TestTreeHoldsEverybody(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		workers, fanin := rapid.IntRange(1, 300).Draw(t, "workers"), rapid.IntRange(2, 9).Draw(t, "fan-in")
 		tr := newTree(workers, fanin)
@@ -50,6 +51,7 @@ func TestTreeHoldsEverybody(t *testing.T) {
 }
 
 func TestRollKeepsWhatASumIsMadeOf(t *testing.T) {
+	t.Parallel()
 	of := []comm.Header{{From: 3, Seq: 1 << 40, Step: 7, Version: 9, Value: 0.25}, {From: 5, Seq: 2}}
 	f := comm.NewFrame(comm.Header{Run: 42, Kind: comm.Gradient}, roll(of))
 	got, err := readRoll(nil, f, 3, 6)

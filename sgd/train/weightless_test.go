@@ -12,6 +12,7 @@ import (
 // A run without weights that is asked to stop ends after the step it is in. It
 // has nothing to keep, and no checkpoint is written.
 func TestWeightlessStops(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]option{
 		"reduce":   {mode("reduce")},
 		"overlap":  {mode("reduce"), func(j *train.Job) { j.Overlap = true }},
@@ -42,6 +43,7 @@ func TestWeightlessStops(t *testing.T) {
 
 // A run without weights knows what every rank sends, or is refused.
 func TestWeightlessWantsExactSizes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mode, codec string
 		ok          bool
