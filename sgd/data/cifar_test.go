@@ -50,7 +50,6 @@ func TestCorruptCIFARIsNamed(t *testing.T) {
 // A batch that is missing, or cut off so that nothing recognises it, does not
 // pass for the whole set.
 func TestIncompleteCIFARIsNoted(t *testing.T) {
-	t.Parallel()
 	old := recipes["cifar10"]
 	r := *old
 	r.train, r.test = 30, 15

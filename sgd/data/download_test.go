@@ -137,7 +137,6 @@ func fake(t *testing.T) (files map[string][]byte) {
 }
 
 func TestOpenDownloads(t *testing.T) {
-	t.Parallel()
 	files := fake(t)
 	var requests atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -185,7 +184,6 @@ func TestOpenDownloads(t *testing.T) {
 // A download that was broken off, between two files or within one, is gone on with
 // when the set is opened again.
 func TestOpenGoesOnWithADownload(t *testing.T) {
-	t.Parallel()
 	files := fake(t)
 	cifar := tarBytes(entry{"data_batch_1.bin", cifarBytes(cifar10Rec, 20)}, entry{"test_batch.bin", cifarBytes(cifar10Rec, 10)})
 	packed := gz(cifar)
@@ -227,7 +225,6 @@ func TestOpenGoesOnWithADownload(t *testing.T) {
 }
 
 func TestNoNetworkSaysWhatToDo(t *testing.T) {
-	t.Parallel()
 	fake(t)
 	srv := httptest.NewServer(nil)
 	srv.Close() // nobody listens there now

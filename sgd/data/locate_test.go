@@ -23,7 +23,6 @@ func TestClaims(t *testing.T) {
 }
 
 func TestLookupOrder(t *testing.T) {
-	t.Parallel()
 	tx, ty := idxPair(30, 8)
 	vx, vy := idxPair(20, 4)
 	files := []entry{{"train-images", tx}, {"train-labels", ty}, {"t10k-images", vx}, {"t10k-labels", vy}}

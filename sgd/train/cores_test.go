@@ -72,7 +72,6 @@ func (c crowd) Eval(params []float32, s sgd.Scratch, b sgd.Batch) (sgd.Score, er
 // However many workers there are, no more passes compute at once than the cores
 // have room for, and as many as that do.
 func TestGateOfCores(t *testing.T) {
-	t.Parallel()
 	all := []struct{ cores, threads, passes int }{
 		{2, 0, 2}, {4, 2, 2}, {1, 0, 1}, {2, 1, 2}, {2, 2, 1}, {4, 3, 1}, {2, 8, 1},
 	}
@@ -112,7 +111,6 @@ func TestGateOfCores(t *testing.T) {
 // of its programs at all: everywhere on the virtual cluster, and on real clocks
 // if it is synchronous.
 func TestBitsDoNotDependOnCores(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("ten seconds")
 	}
