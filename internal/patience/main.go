@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	busy    = 3 // from this factor on, others want the cores too
-	threads = 4 // times as many threads there
+	busy = 3 // from this factor on, others want the cores too
+	most = 8 // times as many threads as cores there
 )
 
 // Main runs the tests of a package, and is its exit code:
@@ -21,11 +21,26 @@ const (
 // Elsewhere nothing changes.
 func Main(m interface{ Run() int }) int {
 	flag.Parse()
-	if cores := runtime.GOMAXPROCS(0); Factor() > busy {
-		if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(cores) {
-			_ = p.Value.Set(strconv.Itoa(threads * cores))
-		}
-		runtime.GOMAXPROCS(threads * cores)
+	cores := runtime.GOMAXPROCS(0)
+	if n := more(Factor()); n > 1 {
+		beside(cores, n*cores)
+		runtime.GOMAXPROCS(n * cores)
 	}
 	return m.Run()
+}
+
+// more is how many times as many threads as cores tests get at a factor. Each test
+// beside another one wants memory too, so there are no more threads than it takes.
+func more(factor float64) int {
+	if factor <= busy {
+		return 1
+	}
+	return int(min(most, max(4, factor/2)))
+}
+
+// beside sets how many tests run beside each other, unless -parallel says so.
+func beside(usual, n int) {
+	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(usual) {
+		_ = p.Value.Set(strconv.Itoa(n))
+	}
 }
