@@ -36,16 +36,10 @@ func TestMain(m *testing.M) {
 	}
 	lease = patience.Stretch(1500 * time.Millisecond)
 	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		// Tests wait for leases to end, and those are longer where others want the cores.
-		_ = p.Value.Set(strconv.Itoa(max(int(min(6*patience.Factor(), 24)), runtime.GOMAXPROCS(0))))
+		_ = p.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0)))) // tests wait for leases to end
 	}
-	goleak.VerifyTestMain(patient{m})
+	goleak.VerifyTestMain(m)
 }
-
-// patient runs the tests by patience.Main.
-type patient struct{ m *testing.M }
-
-func (p patient) Run() int { return patience.Main(p.m) }
 
 // lease of the runs with a child, the same on both sides.
 var lease time.Duration
@@ -197,7 +191,6 @@ func hurt(t *testing.T, child *os.Process, sig os.Signal, what string, within ti
 
 // F2: kill -9.
 func TestF2KilledPeer(t *testing.T) {
-	t.Parallel()
 	for _, coordinator := range []bool{false, true} {
 		ready := make(chan *kid, 1)
 		runWithChild(t, coordinator, ready, func(ctx context.Context, h comm.Host) error {
@@ -365,7 +358,6 @@ func (c *cable) copy(dst, src net.Conn) {
 // ends nobody else: whom it calls dead goes on with those who still hear of it. Only
 // the coordinator's word ends a process.
 func TestF7OneWayCut(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct{ server, victim, other int }{{0, 1, 2}, {0, 2, 1}, {1, 2, 3}, {1, 3, 2}} {
 		t.Run(fmt.Sprintf("rank %d hears nothing from rank %d", c.victim, c.server), func(t *testing.T) {
 			var wg sync.WaitGroup
@@ -434,7 +426,6 @@ func TestF7OneWayCut(t *testing.T) {
 
 // The coordinator's word ends a process: it holds every lease.
 func TestF7TheCoordinatorFences(t *testing.T) {
-	t.Parallel()
 	errs := together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 0 {
 			h.(*host).run.links[1].Load().kill("silent for long, its lease is over", lease)

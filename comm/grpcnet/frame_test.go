@@ -89,7 +89,6 @@ func equal(f, g comm.Frame) bool {
 }
 
 func TestFrameRoundTrip(t *testing.T) {
-	t.Parallel()
 	for _, checked := range []bool{false, true} {
 		for _, size := range []int{0, 1, 7, copyLimit, copyLimit + 1, 5000, chunk, chunk + 1, chunk + copyLimit + 1, 2*chunk + 7} {
 			f, want := sample(size), sample(size)
@@ -108,7 +107,6 @@ func TestFrameRoundTrip(t *testing.T) {
 // Trap: floats straddle frames. A body begins where the header of gRPC and ours
 // end, at a multiple of a float in every HTTP/2 frame of 16 KB.
 func TestTrapFloatsLieWholeInFrames(t *testing.T) {
-	t.Parallel()
 	const grpcHead = 5
 	for _, checked := range []bool{false, true} {
 		for i, m := range messages(sample(2*chunk), checked) {
@@ -122,7 +120,6 @@ func TestTrapFloatsLieWholeInFrames(t *testing.T) {
 
 // However the bytes are cut, the frame is the same.
 func TestFrameCutAnywhere(t *testing.T) {
-	t.Parallel()
 	want := sample(2000)
 	for _, checked := range []bool{false, true} {
 		msgs := messages(sample(2000), checked)
@@ -138,7 +135,6 @@ func TestFrameCutAnywhere(t *testing.T) {
 // F14: every truncation is refused, and every flipped bit that the road's
 // checksums cover: headers everywhere, bodies between hosts.
 func TestF14DamagedFrames(t *testing.T) {
-	t.Parallel()
 	for _, checked := range []bool{false, true} {
 		wire := messages(sample(50), checked)[0]
 		for n := range wire {
@@ -178,7 +174,6 @@ func (s *sumTrap) Take(b []byte)               { s.got += len(b) }
 // A sink is not fed from a message whose checksum is wrong: a sum cannot be taken
 // back.
 func TestF14NothingDamagedIsSummed(t *testing.T) {
-	t.Parallel()
 	box := comm.NewMailbox(0, 0)
 	var s sumTrap
 	var r comm.Receipt
@@ -197,7 +192,6 @@ func TestF14NothingDamagedIsSummed(t *testing.T) {
 
 // F15: a header alone makes nobody allocate what it claims.
 func TestF15HugeClaims(t *testing.T) {
-	t.Parallel()
 	for _, claim := range []int{1001, math.MaxInt32, math.MaxInt} {
 		wire := appendHeader([]byte{msgFrame, 0, 0}, &comm.Header{}, 0, claim)
 		if _, _, err := read(newInbox(1000, false), [][]byte{wire}, 50); err == nil || !strings.Contains(err.Error(), "at most") {
@@ -213,7 +207,6 @@ func TestF15HugeClaims(t *testing.T) {
 
 // A body beyond the first allocation grows without a change.
 func TestFrameGrows(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("moves 200 MB")
 	}

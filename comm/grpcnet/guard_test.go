@@ -130,7 +130,6 @@ func overheard(t *testing.T, host string, e *ear, tune func(*Config), lead, othe
 // Beyond loopback all is TLS, by certificates that follow from the token, without a
 // flag; on loopback, and where plain text is asked for, it is not.
 func TestTLSBeyondLoopback(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		insecure bool
@@ -163,7 +162,6 @@ func TestTLSBeyondLoopback(t *testing.T) {
 // A stranger who connects is told nothing that depends on the token, whatever it says:
 // two listeners with different tokens answer alike but for what is random.
 func TestNothingKeyedForStrangers(t *testing.T) {
-	t.Parallel()
 	host := hostAddress(t)
 	theirs, err := derive(otherToken, []int{1})
 	if err != nil {
@@ -221,7 +219,6 @@ func TestNothingKeyedForStrangers(t *testing.T) {
 // F19: over TLS too, who has another token is turned away before gRPC, at once, and
 // both sides say why without a secret; the run goes on.
 func TestF19AnotherTokenOverTLS(t *testing.T) {
-	t.Parallel()
 	host := hostAddress(t)
 	var mu sync.Mutex
 	var said []string
@@ -260,7 +257,6 @@ func TestF19AnotherTokenOverTLS(t *testing.T) {
 
 // F21: what was heard on the wire opens no connection, however often it is said again.
 func TestF21Replay(t *testing.T) {
-	t.Parallel()
 	for _, at := range []string{"127.0.0.1", hostAddress(t)} {
 		var e ear
 		overheard(t, at, &e, func(*Config) {}, func(ctx context.Context, h comm.Host) error {
@@ -422,7 +418,6 @@ func (a *authorityKey) issue(t *testing.T, l leaf) *tls.Config {
 
 // A token that could be guessed is refused, with the command that makes a good one.
 func TestCheckToken(t *testing.T) {
-	t.Parallel()
 	for token, good := range map[string]bool{
 		testToken: true, "secret31337": false, "": false, strings.Repeat("a", 64): false, "0123456789abcdef0123456789abcde": false,
 		"q83vEjRWeJASNFZ4kBI0VniQEjRWeJAS": true, "123456789012345678901234567890": false, "1234567890123456789012345678901234567890": true,
@@ -445,7 +440,6 @@ func TestCheckToken(t *testing.T) {
 
 // A name that is not known yet is asked for again, until it is.
 func TestNameKnownLater(t *testing.T) {
-	t.Parallel()
 	lead, err := New(quick(2, 0))
 	if err != nil {
 		t.Fatal(err)

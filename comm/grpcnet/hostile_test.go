@@ -50,7 +50,6 @@ func pingPong(stop *atomic.Bool, first func(ctx context.Context, h comm.Host) er
 
 // Hostile bytes on the port crash nothing and the honest run goes on.
 func TestHostilePort(t *testing.T) {
-	t.Parallel()
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	settings := "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	junk := make([]byte, 100<<10)
@@ -101,7 +100,6 @@ func TestHostilePort(t *testing.T) {
 
 // Those who speak gRPC but do not know the secret get nowhere.
 func TestHostileClients(t *testing.T) {
-	t.Parallel()
 	var stop atomic.Bool
 	errs := together(context.Background(), all(2, pingPong(&stop, func(ctx context.Context, h comm.Host) error {
 		own := h.(*host).run
@@ -155,7 +153,6 @@ func TestHostileClients(t *testing.T) {
 
 // F21, F24: an introduction holds once, for one run and one incarnation.
 func TestF24SecondIntroduction(t *testing.T) {
-	t.Parallel()
 	var stop atomic.Bool
 	errs := together(context.Background(), all(2, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 0 {
@@ -201,7 +198,6 @@ func TestF24SecondIntroduction(t *testing.T) {
 
 // F14: a member that sends nonsense is dropped, with a reason; nobody crashes.
 func TestF14NonsenseFromAMember(t *testing.T) {
-	t.Parallel()
 	bad := messages(sample(100), false)[0]
 	bad[prefixSize+10] ^= 1
 	foreign := messages(comm.NewFrame(comm.Header{From: 0, To: 0}, nil), false)[0]

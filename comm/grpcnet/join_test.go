@@ -16,7 +16,6 @@ func idle(context.Context, comm.Host) error { return nil }
 
 // F18: both sides are told the same difference, soon.
 func TestF18Mismatch(t *testing.T) {
-	t.Parallel()
 	start := time.Now()
 	errs := together(context.Background(), all(3, idle), split(3, 1), func(i int, c *Config) {
 		if i == 1 {
@@ -55,7 +54,6 @@ func refusal(t *testing.T, err error, want string) {
 
 // F19: without the token there is no entry, and nobody else is harmed.
 func TestF19WrongToken(t *testing.T) {
-	t.Parallel()
 	errs := together(context.Background(), all(2, func(ctx context.Context, h comm.Host) error { return h.Sleep(ctx, 300*time.Millisecond) }), [][]int{{0}, {1}, {1}}, func(i int, c *Config) {
 		if i == 1 {
 			c.Token = otherToken
@@ -68,7 +66,6 @@ func TestF19WrongToken(t *testing.T) {
 }
 
 func TestDuplicateRank(t *testing.T) {
-	t.Parallel()
 	ps := all(3, func(ctx context.Context, h comm.Host) error { return h.Sleep(ctx, 300*time.Millisecond) })
 	errs := together(context.Background(), ps, [][]int{{0}, {0}, {1, 2}}, func(i int, c *Config) {})
 	refusal(t, errs[1], "rank 0 has joined already")
@@ -78,7 +75,6 @@ func TestDuplicateRank(t *testing.T) {
 }
 
 func TestRequestsThatMakeNoSense(t *testing.T) {
-	t.Parallel()
 	c := quick(3, 0)
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
@@ -105,7 +101,6 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 }
 
 func TestProtocolVersion(t *testing.T) {
-	t.Parallel()
 	e := protocolMismatch([]int{1}, 1, 2)
 	if !strings.Contains(e.Error(), "protocol version: 1 at the coordinator, 2 at the joining process") {
 		t.Error(e)
@@ -155,7 +150,6 @@ func stranger(t *testing.T, coordinator string) (*run, func()) {
 }
 
 func TestMissingRanks(t *testing.T) {
-	t.Parallel()
 	start := time.Now()
 	errs := together(context.Background(), all(4, idle), [][]int{{0}, {2}}, func(_ int, c *Config) { c.JoinTimeout = 300 * time.Millisecond })
 	for _, err := range errs {
@@ -169,7 +163,6 @@ func TestMissingRanks(t *testing.T) {
 }
 
 func TestNoCoordinator(t *testing.T) {
-	t.Parallel()
 	free, err := New(quick(1, 0)) // an address where nobody listens any more
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +182,6 @@ func TestNoCoordinator(t *testing.T) {
 
 // A joiner may be started before the coordinator.
 func TestJoinerComesFirst(t *testing.T) {
-	t.Parallel()
 	free, err := New(quick(1, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +213,6 @@ func TestJoinerComesFirst(t *testing.T) {
 }
 
 func TestCancelWhileJoining(t *testing.T) {
-	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	start := time.Now()

@@ -19,7 +19,6 @@ import (
 // it are given back once it has read them, and what is written there afterwards
 // does not travel.
 func TestTrapLentBytesAreReadLate(t *testing.T) {
-	t.Parallel()
 	sizes := []int{0, 1, copyLimit, copyLimit + 1, 70_000, chunk, 2*chunk + 9}
 	const rounds = 20
 	fill := func(b []byte, round int) {
@@ -70,7 +69,6 @@ func TestTrapLentBytesAreReadLate(t *testing.T) {
 
 // What was lent to a link comes back when its peer dies, sent or not.
 func TestLoansEndWithTheLink(t *testing.T) {
-	t.Parallel()
 	dead := errors.New("dead")
 	err := firstOf(together(t.Context(), []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
@@ -130,7 +128,6 @@ func (inPlace) Set(x []float32, src []byte) { clear(x); inPlace{}.Add(x, src) }
 // Every topology sums over processes, again and again in the same memory, through
 // streams and through shared memory, whole pieces and parts of one.
 func TestAllReducesOverProcesses(t *testing.T) {
-	t.Parallel()
 	sizes := []int{1, 1000, 100_000}
 	if !testing.Short() {
 		sizes = append(sizes, 1_000_003)
@@ -177,7 +174,6 @@ func TestAllReducesOverProcesses(t *testing.T) {
 // A link that ends in the middle of a body ends the waits for what was lent to
 // it: gRPC forgets what it has not written out.
 func TestLoansEndWithACutLink(t *testing.T) {
-	t.Parallel()
 	cut := make(chan struct{})
 	err := firstOf(together(t.Context(), []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
@@ -231,7 +227,7 @@ func TestF27DeafReaderOfAnAllReduce(t *testing.T) {
 				l.mu.Lock() // its receiver hangs
 				select {
 				case <-ended:
-				case <-time.After(patience.Stretch(20 * time.Second)):
+				case <-time.After(patience.Stretch(2 * time.Minute)):
 				}
 				l.mu.Unlock()
 			}()
@@ -244,7 +240,7 @@ func TestF27DeafReaderOfAnAllReduce(t *testing.T) {
 		}
 		close(ended)
 		var gone *comm.PeerError
-		if took := time.Since(began); !errors.As(err, &gone) || gone.Rank != 2 || took > patience.Stretch(10*time.Second) {
+		if took := time.Since(began); !errors.As(err, &gone) || gone.Rank != 2 || took > patience.Stretch(time.Minute) {
 			return fmt.Errorf("after %v: %v", took, err)
 		}
 		return nil

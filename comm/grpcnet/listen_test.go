@@ -10,7 +10,6 @@ import (
 // P7: beyond the own machine there is no plain text, unless asked for: without a token
 // to make certificates of, no listening either.
 func TestNonLoopbackIsRefused(t *testing.T) {
-	t.Parallel()
 	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0"} {
 		c := quick(1, 0)
 		c.Listen, c.Token = addr, ""
@@ -38,7 +37,6 @@ func TestNonLoopbackIsRefused(t *testing.T) {
 
 // F24: a port in use is an error at once, and the one who has it goes on.
 func TestF24PortInUse(t *testing.T) {
-	t.Parallel()
 	a, err := New(quick(1, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +54,6 @@ func TestF24PortInUse(t *testing.T) {
 }
 
 func TestBadConfigurations(t *testing.T) {
-	t.Parallel()
 	for want, c := range map[string]Config{
 		"world of 0":                {Ranks: []int{0}},
 		"at least one rank":         {World: 1},
@@ -77,7 +74,6 @@ func TestBadConfigurations(t *testing.T) {
 
 // What a process advertises may leave out the port, which the listener then says.
 func TestAdvertised(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct{ advertise, listener, want string }{
 		{"", "10.0.0.1:7", "10.0.0.1:7"}, {"h", "10.0.0.1:7", "h:7"}, {"h:0", "10.0.0.1:7", "h:7"}, {"h:9", "10.0.0.1:7", "h:9"},
 		{"fd00::1", "[::]:7", "[fd00::1]:7"}, {"[fd00::1]", "[::]:7", "[fd00::1]:7"}, {"[fd00::1]:9", "[::]:7", "[fd00::1]:9"},

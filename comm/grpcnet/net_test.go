@@ -105,7 +105,6 @@ func all(n int, p comm.Program) []comm.Program {
 }
 
 func TestConformance(t *testing.T) {
-	t.Parallel()
 	for _, per := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d ranks a process", per), func(t *testing.T) {
 			commtest.Net(t, func(ctx context.Context, ps []comm.Program) error {
@@ -116,7 +115,6 @@ func TestConformance(t *testing.T) {
 }
 
 func TestOneProcessHostsAll(t *testing.T) {
-	t.Parallel()
 	commtest.Net(t, func(ctx context.Context, ps []comm.Program) error {
 		return firstOf(together(ctx, ps, split(len(ps), len(ps)), nil))
 	})
@@ -133,7 +131,6 @@ func body(n int, seed byte) *comm.Buffer {
 // Every pair of four ranks talks at once, by several activities with tags of
 // their own, with sizes around every limit of the transport.
 func TestManyConversations(t *testing.T) {
-	t.Parallel()
 	sizes := []int{0, 1, 1023, 1024, 1025, 16384, chunk - 1, chunk, chunk + 1, 2*chunk + 1025}
 	const acts = 2
 	p := func(ctx context.Context, h comm.Host) error {
@@ -186,7 +183,6 @@ func TestManyConversations(t *testing.T) {
 // sides are full. Two ranks flood each other before either reads: neither may
 // wait for the other's program.
 func TestTrapFloodBothWays(t *testing.T) {
-	t.Parallel()
 	const n, size = 40, 3 << 20
 	p := func(ctx context.Context, h comm.Host) error {
 		for range n {
@@ -210,7 +206,6 @@ func TestTrapFloodBothWays(t *testing.T) {
 }
 
 func TestHeaderTravelsWhole(t *testing.T) {
-	t.Parallel()
 	want := comm.Header{Run: 9, Epoch: 3, Incarnation: 4, Tag: 5, Kind: comm.Gradient, Code: 6, Flags: 7, Shard: 8,
 		Step: 1 << 40, Seq: 11, Version: 12, Value: -1.5}
 	ps := []comm.Program{
@@ -238,7 +233,6 @@ func TestHeaderTravelsWhole(t *testing.T) {
 }
 
 func TestTooLargeAFrame(t *testing.T) {
-	t.Parallel()
 	ps := all(2, func(ctx context.Context, h comm.Host) error {
 		err := h.Send(ctx, 1-h.Rank(), comm.NewFrame(comm.Header{}, comm.NewBuffer(2000)))
 		if err == nil || !strings.Contains(err.Error(), "at most 1000") {
@@ -252,7 +246,6 @@ func TestTooLargeAFrame(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
-	t.Parallel()
 	ps := []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
 			_, err := h.Recv(ctx, 1, 7)
@@ -278,7 +271,6 @@ func TestDeadlines(t *testing.T) {
 // A rank that waits for anybody learns that nobody is left; an orderly end
 // before that does not disturb it.
 func TestNobodyLeft(t *testing.T) {
-	t.Parallel()
 	ps := all(3, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 1 {
 			return nil // ends first, unnoticed
@@ -318,7 +310,6 @@ func TestNobodyLeft(t *testing.T) {
 // With one activity busy, the other may wait for anybody: its own rank may
 // still speak.
 func TestNobodyLeftButOneself(t *testing.T) {
-	t.Parallel()
 	ps := []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
 			h.Go("helper", func(ctx context.Context, h comm.Host) error {
@@ -338,7 +329,6 @@ func TestNobodyLeftButOneself(t *testing.T) {
 }
 
 func TestPanicIsAFailure(t *testing.T) {
-	t.Parallel()
 	ps := []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
 			err := h.Send(ctx, 1, comm.NewFrame(comm.Header{}, nil))
@@ -366,7 +356,6 @@ func TestPanicIsAFailure(t *testing.T) {
 }
 
 func TestRunOnce(t *testing.T) {
-	t.Parallel()
 	n, err := New(quick(1, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +371,6 @@ func TestRunOnce(t *testing.T) {
 
 // Twenty runs leave no goroutine behind (TestMain looks), and no port.
 func TestStartAndStop(t *testing.T) {
-	t.Parallel()
 	for range 20 {
 		var addr string
 		errs := together(context.Background(), all(2, func(ctx context.Context, h comm.Host) error {

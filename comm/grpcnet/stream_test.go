@@ -43,7 +43,6 @@ func (p *pattern) Take(b []byte) {
 // Bodies of any size go from sources to sinks, posted early and late, mixed with
 // frames, in order.
 func TestStreams(t *testing.T) {
-	t.Parallel()
 	sizes := []int{0, 1, 8, 1000, copyLimit + 1, 70_000, wholeLimit, wholeLimit + 1, 3*chunk + 5, 40}
 	err := firstOf(together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
 		s := h.(comm.Streamer)
@@ -171,7 +170,6 @@ func TestStreamsEnd(t *testing.T) {
 
 // Between hosts bodies carry checksums; nothing else changes.
 func TestCheckedStreams(t *testing.T) {
-	t.Parallel()
 	sizes := []int{0, 10, copyLimit + 1, chunk + 1}
 	err := firstOf(together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {
 		for _, size := range sizes {

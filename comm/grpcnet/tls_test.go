@@ -62,7 +62,6 @@ func swap(ctx context.Context, h comm.Host) error {
 }
 
 func TestTLS(t *testing.T) {
-	t.Parallel()
 	ours := authority(t)
 	err := firstOf(together(context.Background(), all(2, swap), split(2, 1), func(i int, c *Config) { c.TLS = ours }))
 	if err != nil {
@@ -72,7 +71,6 @@ func TestTLS(t *testing.T) {
 
 // F20: of another authority, without a certificate, or in plain text: refused.
 func TestF20WrongCertificates(t *testing.T) {
-	t.Parallel()
 	ours, theirs := authority(t), authority(t)
 	bare := ours.Clone()
 	bare.Certificates = nil

@@ -18,7 +18,6 @@ import (
 // what every process has written. It is never less than the bodies that crossed,
 // those sent last included.
 func TestCarriedIsAll(t *testing.T) {
-	t.Parallel()
 	const n, size = 20, 300_000
 	for _, links := range []Links{LinksGRPC, LinksAuto} {
 		for _, procs := range [][][]int{{{0}, {1}, {2}, {3}}, {{3}, {0}, {1}, {2}}, {{0, 3}, {1}, {2}}} {
@@ -83,7 +82,6 @@ func TestCarriedIsAll(t *testing.T) {
 
 // Of a process that died the living tell what they got from it.
 func TestCarriedOfTheDead(t *testing.T) {
-	t.Parallel()
 	const size = 1_000_000
 	nets, errs := netsOf(t.Context(), all(3, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 2 {
@@ -138,7 +136,6 @@ func (c *counted) Put(*[]byte)       { c.puts.Add(1) }
 
 // Trap: a client keeps the first 256 KB it sends until it has seen headers.
 func TestTrapClientKeepsMessages(t *testing.T) {
-	t.Parallel()
 	ps := []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
 			for range 3 {
@@ -181,7 +178,6 @@ func TestTrapClientKeepsMessages(t *testing.T) {
 // one was written out never. A body is released exactly once for each send, at
 // any size, and may then be written to by who gets its buffer next.
 func TestTrapBodiesAreGivenBackOnce(t *testing.T) {
-	t.Parallel()
 	sizes := []int{1, copyLimit, copyLimit + 1, chunk, chunk + 1, chunk + copyLimit, 2*chunk + 1}
 	var bufs []*comm.Buffer
 	for _, n := range sizes {
@@ -234,7 +230,6 @@ func TestTrapBodiesAreGivenBackOnce(t *testing.T) {
 // Trap: to clear receive buffers costs a fifth of all time; whoever gets one must
 // not count on what is in it.
 func TestTrapPoolDoesNotClear(t *testing.T) {
-	t.Parallel()
 	var p pool
 	for _, n := range []int{1, 100, 1 << 14, 1<<14 + 1, 1 << 20, 1 << 25, 1<<25 + 1} {
 		b := p.Get(n)
@@ -249,7 +244,6 @@ func TestTrapPoolDoesNotClear(t *testing.T) {
 
 // What ranks of one process say to each other is no part of what links carry.
 func TestBodiesWithinAProcess(t *testing.T) {
-	t.Parallel()
 	err := firstOf(together(t.Context(), all(3, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 0 {
 			for to, size := range []int{1: 3000, 2: 500} {
