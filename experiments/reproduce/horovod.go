@@ -38,7 +38,7 @@ func (Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			"clusters uber-rdma and uber-tcp: a GPU makes 142 (Inception-v3), 154 (VGG-16; both TensorFlow's benchmarks on P100) and 103.6 images/s (ResNet-101, of a published run on 16 GPUs). Between the GPUs of a server: 10 GB/s",
 			"fitted: jitter, sigma 0.03, to Inception-v3 over RDMA; what a NIC carries of 25 Gb/s, 2.9 GB/s, to VGG-16 over RDMA; what one TCP connection carries, 2 GB/s, to the 30 % that RDMA gained on VGG-16. Parameter servers have many connections",
 			"ring over all GPUs, tensors fused up to 64 MB as the backward pass makes them (bucket=64000000). Parameter servers as in tf-ps, a worker a GPU, over TCP, the best of 32 and 128 servers",
-			"how much faster than parameter servers is judged by the source's own figures: 88 to 90 % against about half (45 to 55 %), 1.6 to 2 times; it is worded as \"about twice\"",
+			"how much faster than parameter servers is judged by the figures of the source: 88 to 90 % against about half (45 to 55 %), 1.6 to 2 times. It is worded as \"about twice\"",
 		},
 	}
 	pr := lab.protocol()
