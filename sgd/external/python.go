@@ -16,7 +16,8 @@ var files embed.FS
 // The package is python/gradlab/__init__.py and, for PyTorch, python/gradlab/pytorch.py.
 
 // Python is the folder that holds the Python package gradlab, for PYTHONPATH and for
-// pip install. It lies in the user's cache, and is written when it is not there. Processes
+// pip install. It lies in the user's cache, or where there is none in a temporary folder,
+// and is written when it is not there. Processes
 // that Open starts have it in their PYTHONPATH.
 func Python() (string, error) { return python() }
 
@@ -44,17 +45,19 @@ var python = sync.OnceValues(func() (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("external: no folder for the Python package: %w", err)
+	parent, err := os.UserCacheDir()
+	if err == nil {
+		parent = filepath.Join(parent, "gradlab", "python")
+		err = os.MkdirAll(parent, 0o700)
 	}
-	parent := filepath.Join(cache, "gradlab", "python")
+	if err != nil { // no home, or one that cannot be written to
+		if parent, err = os.MkdirTemp("", "gradlab-python-"); err != nil {
+			return "", fmt.Errorf("external: no folder for the Python package: %w", err)
+		}
+	}
 	dir := filepath.Join(parent, fmt.Sprintf("%.8x", sum.Sum(nil)))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
-	}
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", fmt.Errorf("external: no folder for the Python package: %w", err)
 	}
 	temp, err := os.MkdirTemp(parent, "new-")
 	if err != nil {
