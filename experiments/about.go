@@ -66,7 +66,7 @@ func (a About) Check() error {
 
 // ReadAbout reads what is said of a run; nothing if nothing was.
 func ReadAbout(folder string) (a About, err error) {
-	err = readJSON(filepath.Join(folder, aboutFile), &a)
+	err = readJSON(filepath.Join(folder, AboutFile), &a)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -78,10 +78,11 @@ func WriteAbout(folder string, a About) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(folder, aboutFile), a)
+	return writeJSON(filepath.Join(folder, AboutFile), a)
 }
 
-const aboutFile = "about.json"
+// AboutFile is where in a run's folder that lies.
+const AboutFile = "about.json"
 
 // describe adds to what is said of a run.
 func describe(folder string, more About) error {

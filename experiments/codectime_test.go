@@ -11,6 +11,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // halfSlow is a codec such as a user may enrol: half the bytes, and in slowTable it
@@ -38,6 +39,7 @@ func slowTable(t *testing.T) string {
 // sends half the bytes. Billed nothing it would be.
 func TestSlowCodecsAreSlow(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	table := slowTable(t)
 	for _, mode := range []string{"reduce", "gather", "server", "reduce overlap=true", "server overlap=true", "rudra", "downpour policy=asp", "localsgd(h=1)", "choco graph=ring", "easgd(tau=1) policy=asp"} {
 		t.Run(mode, func(t *testing.T) {

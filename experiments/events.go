@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +101,9 @@ func (e *events) eval(v train.Eval) error {
 	}
 	if v.Top5 > 0 {
 		vs = append(vs, tensorboard.Scalar("test/top5", v.Top5))
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Metrics)) {
+		vs = append(vs, tensorboard.Scalar("test/"+name, v.Metrics[name]))
 	}
 	return e.w.Write(time.Now(), v.Step, vs...)
 }

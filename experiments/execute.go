@@ -351,7 +351,7 @@ func (e *execution) result() (*Result, error) {
 		rec.status.Step = r.Steps
 		if n := len(rec.evals); n > 0 {
 			last := rec.evals[n-1]
-			r.Accuracy, r.Top5, r.Loss = last.Accuracy, last.Top5, last.Loss
+			r.Accuracy, r.Top5, r.Loss, r.Metrics = last.Accuracy, last.Top5, last.Loss, last.Metrics
 		}
 	}
 	if e.src != nil {
@@ -369,7 +369,7 @@ func (e *execution) result() (*Result, error) {
 		r.VirtualSeconds, r.Network, r.CodecTime = obs.Final.Seconds, f.network, e.prices.String()
 	}
 	r.TrainLoss, r.Extends = rec.trainLoss, f.extends()
-	r.Reach(e.config.Target, rec.evals)
+	r.Reach(e.config.Goal(), rec.evals)
 	return r, nil
 }
 

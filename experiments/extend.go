@@ -38,7 +38,7 @@ func keepsLast(j *train.Job) bool {
 }
 
 // extensible lists the keys that say where a run ends.
-var extensible = []string{"steps", "epochs", "until", "target"}
+var extensible = []string{"steps", "epochs", "until", "target", "metric"}
 
 // Extend makes a finished run longer: changes are keys that say where it ends, such
 // as steps=2000. The longer run has a folder of its own beside the first one, begins
@@ -81,7 +81,7 @@ func Extend(ctx context.Context, folder string, changes []string, opt Options) (
 		err = fmt.Errorf("rates of schedule=%s depend on how many steps are planned, so that the beginning of a run of %d steps is not this one; make it anew: gradlab run %s steps=%d",
 			run.Config.Schedule, job.Updates, filepath.Join(folder, "config.yaml"), job.Updates)
 	case run.Config.Until == config.UntilTarget:
-		err = reachedBefore(folder, m.Version, run.Config.Target)
+		err = reachedBefore(folder, m.Version, run.Config.Goal())
 	}
 	if err != nil {
 		return nil, &config.Error{Err: fmt.Errorf("%s cannot be extended: %w", folder, err)}
@@ -169,14 +169,14 @@ func noCheckpoint(j *train.Job) error {
 
 // reachedBefore refuses a run that is to end at a target that was reached up to a
 // step.
-func reachedBefore(folder string, step int, target float64) error {
+func reachedBefore(folder string, step int, goal train.Goal) error {
 	b, err := regular.ReadFile(filepath.Join(folder, "metrics.jsonl"), regular.Any)
 	if err != nil {
 		return err
 	}
 	for _, m := range ParseMetrics(b) {
-		if e := m.Eval; e != nil && e.Step <= step && !e.Last && e.Accuracy >= target {
-			return fmt.Errorf("it reached target=%g at step %d; give a higher target, or until=end", target, e.Step)
+		if e := m.Eval; e != nil && e.Step <= step && !e.Last && goal.Reached(*e) {
+			return fmt.Errorf("it reached target=%v at step %d; give one that is further, or until=end", goal, e.Step)
 		}
 	}
 	return nil

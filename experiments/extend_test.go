@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -22,6 +23,7 @@ func extend(t testing.TB, folder string, changes ...string) (*Result, error) {
 // A finished run that is extended is the longer run: every figure, on the virtual
 // cluster, of every mode that has a checkpoint to go on from.
 func TestExtended(t *testing.T) {
+	patience.Virtual(t)
 	for i, way := range everyWay(t) {
 		if testing.Short() && i%8 != 0 {
 			continue

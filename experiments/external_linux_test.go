@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // program is key model for a program of testdata/external, which wants a Python module.
@@ -53,6 +55,7 @@ func TestProgramsTrain(t *testing.T) {
 // A program may have its own samples: the engine says which are due.
 func TestProgramsOwnSamples(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	model := program(t, "torch", "testdata/external/torch_own.py")
 	keys := []string{model, "data=external(train=500,test=100)", "workers=2", "epochs=4", "steps=0", "batch=10", "mode=reduce", "schedule=constant(lr=0.5)"}
 	if r := mustExecute(t, keys...); r.Accuracy < 0.95 || r.Steps != 100 {
@@ -88,6 +91,7 @@ func TestProgramsThatFail(t *testing.T) {
 // differ by less than a thousandth over 100 steps.
 func TestProgramIsOurResNet(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -51,6 +52,7 @@ func record(t *testing.T, folder string) map[string]string {
 // the same times to the nanosecond, the same bytes.
 func TestPricedIsTrained(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, keys := range map[string][]string{
 		"server":        {"mode=server", "servers=2", "gap=true", "checkpoint_every=5"},
 		"server topk":   {"mode=server", "codec=feedback(topk(keep=0.1))", "overlap=true", "order_log=true"},

@@ -63,7 +63,7 @@ func (r *recorder) Eval(e train.Eval) {
 	r.keep(r.events.eval(e))
 	r.show.Eval(e)
 	if r.obs.Reached {
-		r.show.Note("accuracy %.4f at step %d has reached the target: the run ends here (until=target)", e.Accuracy, e.Step)
+		r.show.Note("accuracy %.4f and loss %.4f at step %d have reached the target: the run ends here (until=target)", e.Accuracy, e.Loss, e.Step)
 	}
 }
 

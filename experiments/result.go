@@ -27,36 +27,38 @@ type Result struct {
 	// is in proportion; counts of gradients and of links hold what was under way.
 	Ended string `json:"ended,omitempty"`
 
-	Accuracy       float64 `json:"accuracy"`       // on the test set, at the end; of a run that was stopped, at its last evaluation
-	Top5           float64 `json:"top5,omitempty"` // label among the five best classes, likewise; 0: no more than ten classes
-	Loss           float64 `json:"loss"`           // on the test set, likewise
-	TrainLoss      float64 `json:"train_loss"`
-	Chance         float64 `json:"chance,omitempty"`       // accuracy of always answering the test set's most frequent class; 0: not known
-	TestSamples    uint64  `json:"test_samples,omitempty"` // in the test set
-	Steps          int     `json:"steps"`                  // updates made
-	Samples        uint64  `json:"samples"`
-	WallSeconds    float64 `json:"wall_seconds"`
-	VirtualSeconds float64 `json:"virtual_seconds"`      // 0 unless net is sim
-	CodecTime      string  `json:"codec_time,omitempty"` // what encoding and decoding were billed at
-	BytesUp        uint64  `json:"bytes_up"`             // sent by workers: gradients
-	BytesDown      uint64  `json:"bytes_down"`           // sent to workers: parameters, or gradients of peers
-	RawBytes       uint64  `json:"raw_bytes,omitempty"`  // what would have crossed the network under codec raw, both ways; 0: not known
-	BF16Bytes      uint64  `json:"bf16_bytes,omitempty"` // the same under codec bf16
-	WireBytes      uint64  `json:"wire_bytes"`           // all that links of processes carried, TCP's and IP's own headers apart; 0 without processes
-	SharedBytes    uint64  `json:"shared_bytes"`         // of these, through shared memory instead of sockets
-	ReportBytes    uint64  `json:"report_bytes"`         // of these, reports, snapshots and checkpoints for the observer
-	OverheadBytes  uint64  `json:"overhead_bytes"`       // of these, headers, HTTP/2, heartbeats, control
-	StalenessMean  float64 `json:"staleness_mean"`
-	StalenessMax   int     `json:"staleness_max"`
-	StalenessP50   float64 `json:"staleness_p50"`
-	StalenessP90   float64 `json:"staleness_p90"`
-	StalenessP99   float64 `json:"staleness_p99"`
-	UpdateRate     float64 `json:"update_rate"` // updates a second of the net's clock
-	ParamsSHA256   string  `json:"params_sha256"`
+	Accuracy       float64            `json:"accuracy"`          // on the test set, at the end; of a run that was stopped, at its last evaluation
+	Metrics        map[string]float64 `json:"metrics,omitempty"` // what the model measures besides, by name: means over the test set
+	Top5           float64            `json:"top5,omitempty"`    // label among the five best classes, likewise; 0: no more than ten classes
+	Loss           float64            `json:"loss"`              // on the test set, likewise
+	TrainLoss      float64            `json:"train_loss"`
+	Chance         float64            `json:"chance,omitempty"`       // accuracy of always answering the test set's most frequent class; 0: not known
+	TestSamples    uint64             `json:"test_samples,omitempty"` // in the test set
+	Steps          int                `json:"steps"`                  // updates made
+	Samples        uint64             `json:"samples"`
+	WallSeconds    float64            `json:"wall_seconds"`
+	VirtualSeconds float64            `json:"virtual_seconds"`      // 0 unless net is sim
+	CodecTime      string             `json:"codec_time,omitempty"` // what encoding and decoding were billed at
+	BytesUp        uint64             `json:"bytes_up"`             // sent by workers: gradients
+	BytesDown      uint64             `json:"bytes_down"`           // sent to workers: parameters, or gradients of peers
+	RawBytes       uint64             `json:"raw_bytes,omitempty"`  // what would have crossed the network under codec raw, both ways; 0: not known
+	BF16Bytes      uint64             `json:"bf16_bytes,omitempty"` // the same under codec bf16
+	WireBytes      uint64             `json:"wire_bytes"`           // all that links of processes carried, TCP's and IP's own headers apart; 0 without processes
+	SharedBytes    uint64             `json:"shared_bytes"`         // of these, through shared memory instead of sockets
+	ReportBytes    uint64             `json:"report_bytes"`         // of these, reports, snapshots and checkpoints for the observer
+	OverheadBytes  uint64             `json:"overhead_bytes"`       // of these, headers, HTTP/2, heartbeats, control
+	StalenessMean  float64            `json:"staleness_mean"`
+	StalenessMax   int                `json:"staleness_max"`
+	StalenessP50   float64            `json:"staleness_p50"`
+	StalenessP90   float64            `json:"staleness_p90"`
+	StalenessP99   float64            `json:"staleness_p99"`
+	UpdateRate     float64            `json:"update_rate"` // updates a second of the net's clock
+	ParamsSHA256   string             `json:"params_sha256"`
 
 	Target        float64 `json:"target,omitempty"`
+	Metric        string  `json:"metric,omitempty"` // what the target is of: "loss", else accuracy
 	TargetReached bool    `json:"target_reached"`
-	TargetSeconds float64 `json:"target_seconds,omitempty"` // on the net's clock, at the first evaluation at or above the target
+	TargetSeconds float64 `json:"target_seconds,omitempty"` // on the net's clock, at the first evaluation that reaches the target
 	TargetBytes   uint64  `json:"target_bytes,omitempty"`
 
 	// PricedFrom is the folder of the run whose training this one shares: times and
@@ -126,7 +128,7 @@ func ReadResult(folder string) (*Result, error) {
 // the net's clock, of all legs.
 func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	j := o.Job
-	r.Accuracy, r.Top5, r.Loss = o.Final.Accuracy, o.Final.Top5, o.Final.Loss
+	r.Accuracy, r.Top5, r.Loss, r.Metrics = o.Final.Accuracy, o.Final.Top5, o.Final.Loss, o.Final.Metrics
 	r.Steps, r.Samples, r.ParamsSHA256 = o.Final.Step, o.Final.Samples, o.SHA256
 	r.Params = j.Model.Layout().Trainable()
 	r.Note = j.Data.Note
@@ -334,17 +336,19 @@ func (r *Result) Compression(other uint64) (times float64, known bool) {
 }
 
 // Reach notes when a target was first reached, of a run that has these evaluations.
-func (r *Result) Reach(target float64, evals []train.Eval) {
-	r.Target, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes = target, evals, false, 0, 0
-	if e, ok := FirstAt(evals, target); ok {
+func (r *Result) Reach(goal train.Goal, evals []train.Eval) {
+	r.Target, r.Metric, r.Evals, r.TargetReached, r.TargetSeconds, r.TargetBytes = goal.Value, "", evals, false, 0, 0
+	if goal.Loss {
+		r.Metric = goal.Metric()
+	}
+	if e, ok := FirstAt(evals, goal); ok {
 		r.TargetReached, r.TargetSeconds, r.TargetBytes = true, e.Seconds, r.Crossed(e.BytesUp, e.BytesDown)
 	}
 }
 
-// FirstAt is the first evaluation at or above an accuracy. An accuracy of 0 is no
-// target, and never reached.
-func FirstAt(evals []train.Eval, accuracy float64) (train.Eval, bool) {
-	i := slices.IndexFunc(evals, func(e train.Eval) bool { return accuracy > 0 && e.Accuracy >= accuracy })
+// FirstAt is the first evaluation that reaches a goal.
+func FirstAt(evals []train.Eval, goal train.Goal) (train.Eval, bool) {
+	i := slices.IndexFunc(evals, goal.Reached)
 	if i < 0 {
 		return train.Eval{}, false
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
@@ -95,6 +96,7 @@ func row(t *testing.T, r *Result, clock bool) map[string]any {
 // A run on the virtual cluster that is stopped, as often as one likes, ends with
 // every figure of one that was not: bits, bytes, counts and clocks.
 func TestStopsChangeNothing(t *testing.T) {
+	patience.Virtual(t)
 	for i, way := range everyWay(t) {
 		if testing.Short() && i%8 != 0 {
 			continue
@@ -142,6 +144,7 @@ func TestStopsChangeNothing(t *testing.T) {
 // Checkpoints in time change nothing, however often they come, and a run that was
 // killed behind any of them goes on with every figure of one that was not.
 func TestCheckpointsInTime(t *testing.T) {
+	patience.Virtual(t)
 	for i, way := range everyWay(t) {
 		if testing.Short() && i%8 != 0 {
 			continue

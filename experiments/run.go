@@ -109,7 +109,7 @@ func (f *folder) finished(c config.Config) *Result {
 			evals = append(evals, *m.Eval)
 		}
 	}
-	r.Reach(c.Target, evals)
+	r.Reach(c.Goal(), evals)
 	return &r
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 const small = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 12\nbatch: 8\nworkers: 3\nnet: sim\neval_every: 4\n"
@@ -130,6 +131,7 @@ func TestResumeHidesTheResultOfAPart(t *testing.T) {
 // asynchronous one that was broken off, from its last mark.
 func TestResumeIsBitEqual(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, over := range [][]string{
 		{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "schedule=constant(lr=0.01)"},
 		{"mode=reduce", "codec=onebit", "topology=direct", "overlap=true"},
@@ -259,6 +261,7 @@ func TestLocalAndSimAgree(t *testing.T) {
 // On the virtual clock asynchronous training repeats, whatever the number of
 // cores.
 func TestSimRepeats(t *testing.T) {
+	patience.Virtual(t)
 	for i, over := range [][]string{
 		{"policy=ssp(slack=2)", "servers=2", "codec=qsgd"}, {"mode=rudra(tree=2,threads=true)", "policy=asp"},
 		{"policy=asp"}, {"mode=downpour(n_fetch=3,n_push=2)", "policy=asp"},

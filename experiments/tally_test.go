@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // A run of codec raw sends what raw would, to the byte, and one of bf16 what bf16
 // would, whatever makes the exchange. So compression is known without such a run.
 func TestRawBytesAreThoseOfRaw(t *testing.T) {
+	patience.Virtual(t)
 	more := map[string][]string{
 		"parts":    {"mode=server", "policy=bsp", "overlap=true", "bucket=2000", "servers=2"},
 		"gather":   {"mode=gather"},

@@ -18,6 +18,7 @@ import (
 	"github.com/gradlab/gradlab/comm/trace"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // A traced run leaves what it did in its folder, changes nothing by that, and
@@ -92,6 +93,7 @@ func TestTrace(t *testing.T) {
 // A trace that leaves something out says so when the run ends.
 func TestTraceCutOff(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for steps, want := range map[string]string{"steps=4": "", "steps=3000": "timeline.svg shows the first "} {
 		var b bytes.Buffer
 		d := progress.New(&b, progress.Plain)

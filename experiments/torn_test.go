@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"github.com/gradlab/gradlab/internal/patience"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ func TestF2TornPushesAreCounted(t *testing.T) {
 // ledger calls torn, and some instants tear a push.
 func TestF2LedgerOfTheTorn(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "mode=server", "policy=asp", "servers=2", "overlap=true", "steps=80", "device.flops=1M", "network.latency=100us"}
 	whole := mustExecute(t, set...)
 	tore := 0

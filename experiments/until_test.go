@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -16,6 +18,7 @@ import (
 // has at its first reach: same step, instant, bytes, accuracy. It is done.
 func TestUntilTarget(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for i, way := range everyWay(t) {
 		if testing.Short() && i%8 != 0 {
 			continue
@@ -35,8 +38,8 @@ func TestUntilTarget(t *testing.T) {
 				if len(whole.Evals) < 5 {
 					t.Fatal(whole.Evals)
 				}
-				target := math.Max(whole.Evals[0].Accuracy, whole.Evals[3].Accuracy)
-				over := append(over, fmt.Sprint("target=", target))
+				target := train.Goal{Value: math.Max(whole.Evals[0].Accuracy, whole.Evals[3].Accuracy)}
+				over := append(over, fmt.Sprint("target=", target.Value))
 				want, _ := FirstAt(whole.Evals, target)
 				whole.Reach(target, whole.Evals)
 
@@ -59,7 +62,7 @@ func TestUntilTarget(t *testing.T) {
 						whole.TargetReached, whole.TargetSeconds, whole.TargetBytes)
 				}
 				for i, e := range got.Evals {
-					if e != whole.Evals[i] {
+					if !reflect.DeepEqual(e, whole.Evals[i]) {
 						t.Errorf("evaluation %d: %+v, of the whole run: %+v", i, e, whole.Evals[i])
 					}
 				}
@@ -88,6 +91,7 @@ func TestUntilTarget(t *testing.T) {
 // Where it ends does not depend on how many threads there are, and every record is
 // the same, in modes where nobody waits too.
 func TestUntilTargetOnAnyProcessors(t *testing.T) {
+	patience.Virtual(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for name, way := range ways {
 		over := append(append([]string{}, way...), "eval_every=2", "target=0.12", "until=target", "epochs=0")

@@ -185,17 +185,24 @@ type Pass struct {
 	Threads int // goroutines this pass may use at most; 0 = no own limit
 }
 
-// Score is the outcome of an evaluation: summed loss, correct predictions and
-// samples.
+// Score is the outcome of an evaluation: summed loss, correct predictions, samples,
+// and what a model measures besides.
 type Score struct {
 	Loss    float64
 	Correct int
 	Within5 int // labels among the five classes that score highest; counted of more than ten classes
 	N       int
+	Metrics map[string]float64 // what else a model measures, by name: sums over the samples
 }
 
 // Add accumulates o.
 func (s *Score) Add(o Score) {
+	for name, sum := range o.Metrics {
+		if s.Metrics == nil {
+			s.Metrics = map[string]float64{}
+		}
+		s.Metrics[name] += sum
+	}
 	s.Loss += o.Loss
 	s.Correct += o.Correct
 	s.Within5 += o.Within5

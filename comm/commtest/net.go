@@ -295,11 +295,11 @@ func failing(t *testing.T, run Run) {
 			from = comm.AnyRank
 		}
 		_, err := h.Recv(ctx, from, comm.AnyTag)
+		told[h.Rank()] = fmt.Sprint(err)
 		var p *comm.PeerError
 		if !errors.As(err, &p) || p.Rank != 1 {
 			return fmt.Errorf("got %v, want rank 1's death", err)
 		}
-		told[h.Rank()] = p.Cause
 		return nil
 	})
 	ps[1] = func(context.Context, comm.Host) error { return boom }
@@ -309,7 +309,7 @@ func failing(t *testing.T, run Run) {
 	}
 	for _, r := range []int{0, 2} {
 		if !strings.Contains(told[r], "boom") {
-			t.Errorf("rank %d was told %q", r, told[r])
+			t.Errorf("rank %d was told %q, and the run ended with: %v", r, told[r], err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package emulate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -35,26 +36,54 @@ func TestProcesses(t *testing.T) {
 		t.Skip("processes meet over sockets")
 	}
 	commtest.Net(t, func(ctx context.Context, ps []comm.Program) error {
-		nic := emulate.NIC{Bandwidth: 1e8, Latency: 200 * time.Microsecond}
-		nets := make([]*grpcnet.Net, len(ps))
-		coordinator := ""
-		for r := range ps {
-			n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(ps), Coordinator: coordinator, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Run: 1})
-			if err != nil {
-				return err
-			}
-			if nets[r] = n; r == 0 {
-				coordinator = n.Addr()
-			}
-		}
 		var first comm.FirstError
-		var all sync.WaitGroup
-		for r, n := range nets {
-			all.Go(func() { first.Add(behind(n, nic).Run(ctx, ps[r:r+1])) })
+		for _, err := range processes(ctx, t, emulate.NIC{Bandwidth: 1e8, Latency: 200 * time.Microsecond}, ps) {
+			first.Add(err)
 		}
-		all.Wait()
 		return first.Err()
 	})
+}
+
+// processes runs each program as a process of its own and returns how each ended.
+func processes(ctx context.Context, t *testing.T, nic emulate.NIC, ps []comm.Program) []error {
+	nets := make([]*grpcnet.Net, len(ps))
+	coordinator := ""
+	for r := range ps {
+		n, err := grpcnet.New(grpcnet.Config{Ranks: []int{r}, World: len(ps), Coordinator: coordinator, Token: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", Run: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if nets[r] = n; r == 0 {
+			coordinator = n.Addr()
+		}
+	}
+	ends := make([]error, len(ps))
+	var all sync.WaitGroup
+	for r, n := range nets {
+		all.Go(func() { ends[r] = behind(n, nic).Run(ctx, ps[r:r+1]) })
+	}
+	all.Wait()
+	return ends
+}
+
+// A rank that outlives another has ended well: it needs not say goodbye to who is
+// gone, and who still waits hears of the one that failed, not of the one that left.
+func TestARankOutlivesAnother(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes meet over sockets")
+	}
+	boom := errors.New("boom")
+	outlives := func(ctx context.Context, h comm.Host) error {
+		_, err := h.Recv(ctx, 1, comm.AnyTag)
+		if gone := (*comm.PeerError)(nil); !errors.As(err, &gone) || gone.Rank != 1 {
+			return fmt.Errorf("got %v, want rank 1's death", err)
+		}
+		return nil
+	}
+	ends := processes(t.Context(), t, emulate.NIC{Bandwidth: 1e8}, []comm.Program{outlives, func(context.Context, comm.Host) error { return boom }, outlives})
+	if ends[0] != nil || ends[2] != nil || !errors.Is(ends[1], boom) {
+		t.Errorf("the ranks ended with %v; want nothing, boom, nothing", ends)
+	}
 }
 
 // A frame takes its bytes over the bandwidth, and the latency; work takes what it

@@ -113,7 +113,7 @@ func (h *host) act(ctx context.Context, p comm.Program) (err error) {
 	return err
 }
 
-// leave waits until all has left and says goodbye.
+// leave waits until all has left and says goodbye to who is still there.
 func (h *host) leave(ctx context.Context) error {
 	h.mu.Lock()
 	drained := make(chan struct{})
@@ -127,7 +127,8 @@ func (h *host) leave(ctx context.Context) error {
 	}
 	for r := range h.Size() {
 		if r != h.Rank() {
-			if err := h.say(r, comm.Header{Code: sayBye}); err != nil {
+			var gone *comm.PeerError
+			if err := h.say(r, comm.Header{Code: sayBye}); err != nil && !errors.As(err, &gone) {
 				return err
 			}
 		}

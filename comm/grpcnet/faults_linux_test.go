@@ -10,8 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,9 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(child(*childOf))
 	}
 	lease = patience.Stretch(1500 * time.Millisecond)
-	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = p.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0)))) // tests wait for leases to end
-	}
+	patience.Beside(8) // they wait for leases to end
 	goleak.VerifyTestMain(m)
 }
 
@@ -203,7 +199,10 @@ func TestF2KilledPeer(t *testing.T) {
 func TestF9StoppedPeer(t *testing.T) {
 	t.Parallel()
 	for _, coordinator := range []bool{false, true} {
-		stopped(t, coordinator)
+		t.Run(fmt.Sprintf("the coordinator: %v", coordinator), func(t *testing.T) {
+			t.Parallel()
+			stopped(t, coordinator)
+		})
 	}
 }
 

@@ -336,6 +336,7 @@ func TestF20Certificates(t *testing.T) {
 		"a worker's, as a server": {ours, good, with(func(l *leaf) { l.ranks = []int{7} }), "one of rank 7, not of rank 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // who is refused waits for its time to join
 			began := time.Now()
 			errs := together(t.Context(), all(2, swap), split(2, 1), func(i int, n *Config) {
 				n.TLS = ours.issue(t, c.lead)

@@ -331,10 +331,10 @@ func (l *link) fencedBy(silent time.Duration) {
 	if l.run.overslept() {
 		return
 	}
-	l.lost("counts this process as dead")
-	if l.peer == l.run.lead {
+	if l.peer == l.run.lead { // before programs hear of the loss, which is only what follows
 		l.run.fenced(l.run.table[l.peer].name(), silent)
 	}
+	l.lost("counts this process as dead")
 }
 
 // lost declares the peer dead, for every rank that has not said goodbye.

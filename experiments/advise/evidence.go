@@ -71,7 +71,7 @@ type tried struct {
 }
 
 // trainings sorts runs by what they are alike in. target is the accuracy; 0: each
-// run's own.
+// run's own, which may be a loss.
 func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 	out := map[string]*tried{}
 	for _, r := range store.Latest(runs) {
@@ -79,11 +79,11 @@ func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 		if r.State != store.Done && r.State != store.Failed || c.Weightless || !synchronous(c) {
 			continue
 		}
-		goal := target
-		if goal == 0 {
-			goal = c.Target
+		goal := train.Goal{Value: target}
+		if target == 0 {
+			goal = c.Goal()
 		}
-		if goal == 0 {
+		if !goal.Asked() {
 			continue
 		}
 		d, err := r.ToTarget(goal)
@@ -100,7 +100,7 @@ func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 		}
 		t.updates[p][c.Schedule] = append(t.updates[p][c.Schedule], d.Updates)
 		t.workers = c.Workers
-		t.about = fmt.Sprintf("%s on %s, %d × %d samples, to %.4g", c.Model, c.Data, c.Workers, c.Batch, goal)
+		t.about = fmt.Sprintf("%s on %s, %d × %d samples, to %v", c.Model, c.Data, c.Workers, c.Batch, goal)
 	}
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // weightless is a configuration without weights with these keys.
@@ -43,6 +44,7 @@ func BenchmarkTFParameterServer(b *testing.B) {
 // A run without weights takes the virtual time and counts the bytes of one with
 // them, in every mode that has both, however codecs are billed.
 func TestWeightlessIsTheRun(t *testing.T) {
+	patience.Virtual(t)
 	for name, keys := range map[string]map[string]string{
 		"server":          {"mode": "server", "servers": "2"},
 		"server, parts":   {"mode": "server", "servers": "2", "overlap": "true", "bucket": "1", "codec": "qsgd(bits=4)", "down_codec": "bf16"},

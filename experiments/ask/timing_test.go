@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 const timedRecipe = `about: three of a kind
@@ -39,6 +40,7 @@ forms:
 // paper's cluster and on the user's.
 func TestTiming(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	r, err := config.ParseRecipe("three", "three.yaml", []byte(timedRecipe))
 	if err != nil {
 		t.Fatal(err)

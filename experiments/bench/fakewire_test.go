@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // With one of these set, the test binary plays a rank of ours, or Open MPI's
@@ -121,7 +123,7 @@ func fakeOpenMPI(t *testing.T, how string) (*OpenMPI, error) {
 	t.Setenv("PATH", dir)
 	m, err := FindOpenMPI(t.Context(), append(os.Environ(), fakeMPIVariable+"="+how))
 	if err == nil {
-		m.patience = 5 * time.Second
+		m.patience = patience.Stretch(5 * time.Second)
 		t.Cleanup(m.Close)
 	}
 	return m, err

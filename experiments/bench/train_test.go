@@ -264,6 +264,9 @@ func TestTorchHasTheSameModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.end()
+			if c.Shape.H > 64 { // the same layers as at 64; a step of them takes a core seconds
+				return
+			}
 			if took, err := w.block(t.Context(), 1); err != nil || took <= 0 {
 				t.Error(took, err)
 			}

@@ -9,6 +9,7 @@ import (
 
 // Runs are found again by what is said of them, at their start or afterwards.
 func TestNamesTagsNotes(t *testing.T) {
+	t.Parallel()
 	out := filepath.Join(t.TempDir(), "runs")
 	gradlab := func(want int, args ...string) string {
 		t.Helper()

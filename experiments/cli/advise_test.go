@@ -12,6 +12,7 @@ import (
 // What the user says of the cluster comes back: in the command that shows the best,
 // and where predictions do not follow it.
 func TestAdviseSaysWhatItFollows(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	speeds := filepath.Join(dir, "speeds.yaml")
 	if err := os.WriteFile(speeds, []byte("bf16: {encode: .nan}\n"), 0o644); err != nil {
@@ -43,6 +44,7 @@ func TestAdviseSaysWhatItFollows(t *testing.T) {
 
 // The answer comes with its probability, its interval and what it rests on.
 func TestAdviceCarriesItsEvidence(t *testing.T) {
+	t.Parallel()
 	var out, err bytes.Buffer
 	code := Main([]string{"advise", "--model", "vgg16", "--cluster", "nodes=8,nic=10Gbps,device=v100,batch=32", "--topologies", "ring", "--codecs", "bf16,lgcodec",
 		"--free", "--simulate", "0", "--json", "--out", t.TempDir()}, &out, &err)

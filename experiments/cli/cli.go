@@ -231,7 +231,7 @@ Then:         gradlab list            everything there is, by name
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
 	_ = e.v.BindEnv("data-dir", "GRADLAB_DATA")
 	_ = e.v.BindEnv("cache-dir", "GRADLAB_CACHE")
-	root.AddCommand(e.runCommand(), e.extendCommand(), e.versionCommand(), e.listCommand(), e.scheduleCommand(), e.atFirst(e.recipeCommand()), e.showCommand(), e.weightsCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.atFirst(e.graphCommand()), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand(), e.pythonCommand())
+	root.AddCommand(e.runCommand(), e.extendCommand(), e.versionCommand(), e.listCommand(), e.scheduleCommand(), e.atFirst(e.recipeCommand()), e.showCommand(), e.weightsCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.atFirst(e.graphCommand()), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand(), e.pythonCommand(), e.atFirst(e.virtualCommand()), e.atFirst(e.calibrateCommand()))
 	root.SetHelpCommand(e.helpCommand(root))
 	arrange(root)
 	complete(root)

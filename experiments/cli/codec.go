@@ -277,9 +277,9 @@ func (r *codecReport) write(w io.Writer) error {
 	fmt.Fprintf(w, "%d of %d checks hold\n", len(r.Checks)-r.Failed, len(r.Checks))
 	var rows [][]string
 	for _, e := range r.Errors {
-		rows = append(rows, []string{e.Input, fmt.Sprintf("%.4g ± %.1g", e.VNMSE, e.Dev), fmt.Sprintf("%.3f", e.Bits)})
+		rows = append(rows, []string{e.Input, fmt.Sprintf("%.4g", e.VNMSE), fmt.Sprintf("%.1g", e.Dev), fmt.Sprintf("%.3f", e.Bits)})
 	}
-	t := figure.Table{Header: []string{"input", "squared error / ‖g‖²", "bits an element"}, Rows: rows, Right: []bool{false, true, true}}
+	t := figure.Table{Header: []string{"input", "squared error / ‖g‖²", "its standard error", "bits an element"}, Rows: rows, Right: []bool{false, true, true, true}}
 	if err := t.Write(w, "box", 0); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 // Whatever codec is asked about, what is said to be typed next is accepted, and
 // has a memory around it where it needs one.
 func TestCodecSaysWhatToType(t *testing.T) {
+	t.Parallel()
 	line := regexp.MustCompile(`gradlab run quickstart 'codec=raw,(.*)'( optimizer=sgd)?   #`)
 	of := func(spec string) string {
 		t.Helper()

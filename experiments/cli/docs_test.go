@@ -92,6 +92,7 @@ func TestDocsAreFresh(t *testing.T) {
 // one, how to tune it and what it costs; of a study, whose result it computes again.
 // go doc and gradlab help show it.
 func TestEveryPartSaysWhatItIs(t *testing.T) {
+	t.Parallel()
 	formula := regexp.MustCompile(`(?m)^    \S|^Rule: `)
 	paper := regexp.MustCompile(`\b(19|20)\d\d\b|arXiv|(?m)^Paper: none`)
 	asked := []struct {

@@ -3,14 +3,11 @@ package cli_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,12 +21,8 @@ import (
 var gradlab string
 
 func TestMain(m *testing.M) {
-	// Tests wait for programs that they start: each has its own share of a busy machine.
-	flag.Parse()
-	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = p.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
-	}
-	if raced { // nothing is started
+	patience.Beside(6)    // they wait for programs that they start
+	if patience.Raced() { // nothing is started
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "gradlab-test-")
@@ -83,14 +76,10 @@ func start(t *testing.T, env []string, args ...string) *program {
 	return startBy(t, nil, env, args...)
 }
 
-// raced says that the race detector looks on. The program is built without it: nothing
-// would be found that way, and go test has these tests.
-var raced bool
-
 // startBy begins gradlab by a command that it takes the place of.
 func startBy(t *testing.T, by, env []string, args ...string) *program {
 	t.Helper()
-	if raced {
+	if patience.Raced() { // nothing would be found that way, and go test has these tests
 		t.Skip("starts gradlab, which is not built for the race detector")
 	}
 	line := append(append(slices.Clone(by), gradlab), args...)

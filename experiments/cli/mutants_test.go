@@ -6,23 +6,27 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // --without takes a mechanism out and says so, --mutants takes out each; what does not
 // exist, or is not of one study, is refused.
 func TestMechanismsAreTakenOut(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args []string
 		code int
 		want string
 	}{
-		{[]string{"grace-bytes", "--without", "an entry at least"}, ExitFailed, "WITHOUT an entry at least"},
-		{[]string{"grace-bytes", "--mutants"}, ExitOK, "2 mechanisms taken out, 0 not noticed"},
-		{[]string{"grace-bytes", "--mutants", "--json"}, ExitOK, `"mechanism": "a byte a level"`},
-		{[]string{"grace-bytes", "--without", "an entry at last"}, ExitConfig, `did you mean "an entry at least"`},
-		{[]string{"grace-bytes", "ps-vs-ring", "--without", "latency"}, ExitConfig, "out of one study"},
-		{[]string{"grace-bytes", "--mutants", "--without", "a byte a level"}, ExitConfig, "out of one study"},
+		{[]string{"codec-error", "--without", "random choice"}, ExitFailed, "WITHOUT random choice"},
+		{[]string{"codec-error", "--mutants"}, ExitOK, "3 mechanisms taken out, 0 not noticed"},
+		{[]string{"codec-error", "--mutants", "--json"}, ExitOK, `"mechanism": "rotation"`},
+		{[]string{"codec-error", "--without", "random choices"}, ExitConfig, `did you mean "random choice"`},
+		{[]string{"codec-error", "ps-vs-ring", "--without", "latency"}, ExitConfig, "out of one study"},
+		{[]string{"codec-error", "--mutants", "--without", "rotation"}, ExitConfig, "out of one study"},
 	} {
 		var out, err bytes.Buffer
 		code := Main(append([]string{"reproduce", "--quick", "--out", dir}, c.args...), &out, &err)
@@ -30,7 +34,7 @@ func TestMechanismsAreTakenOut(t *testing.T) {
 			t.Errorf("%q: exit %d, want %d and %q in\n%s", c.args, code, c.code, c.want, all)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "grace-bytes-without-an-entry-at-least", "report.md")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "codec-error-without-random-choice", "report.md")); err != nil {
 		t.Error(err)
 	}
 	var out, err bytes.Buffer

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // tinyImageNet writes an ImageNet of two classes: class folders of small pictures.
@@ -129,6 +131,7 @@ func TestFormsOnTheCommandLine(t *testing.T) {
 // virtual workers.
 func TestEveryProxyTakesAStep(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	if testing.Short() {
 		t.Skip("trains 15 networks")
 	}

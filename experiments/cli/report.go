@@ -14,7 +14,7 @@ import (
 
 func (e *env) reportCommand() *cobra.Command {
 	var out, figures string
-	var target float64
+	var target string
 	c := &cobra.Command{
 		Use:   "report FOLDER|ID|FILTER …",
 		Short: "Runs compared on one page, the answer first",
@@ -37,14 +37,15 @@ Only runs of one environment compete: each network has a front and a table of it
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if target < 0 || target > 1 {
-				return usageError{fmt.Errorf("--target %v: want an accuracy between 0 and 1, such as 0.95", target)}
+			goal, err := goalOf(target)
+			if err != nil {
+				return err
 			}
 			runs, err := e.selected("runs", args)
 			if err != nil {
 				return err
 			}
-			r, err := report.New(runs, target)
+			r, err := report.New(runs, goal)
 			if err != nil {
 				return err
 			}
@@ -80,7 +81,7 @@ Only runs of one environment compete: each network has a front and a table of it
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "report.html", "the page")
-	c.Flags().Float64Var(&target, "target", 0, "accuracy to reach (default: that of the runs)")
+	c.Flags().StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, or loss<=1.9 (default: that of the runs)")
 	c.Flags().StringVar(&figures, "figures", "", "folder for every figure as SVG, PNG and PDF")
 	return c
 }

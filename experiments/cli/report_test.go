@@ -53,7 +53,7 @@ func TestReportTakesFiltersAndATarget(t *testing.T) {
 	if s := report("network.bandwidth=1Gbps", "codec=bf16", "--target", "0.3"); count("<details>") != 1 || !strings.Contains(s, "bf16") && !strings.Contains(s, "reaches") {
 		t.Errorf("%d runs\n%s", count("<details>"), s)
 	}
-	if s := report("network.bandwidth=1Gbps", "--target", "0.3"); !strings.Contains(s, "Soonest at 30 %: ") {
+	if s := report("network.bandwidth=1Gbps", "--target", "0.3"); !strings.Contains(s, "Soonest at 30 %") {
 		t.Error(s)
 	}
 	for _, bad := range [][]string{{"network.bandwidth=2Gbps"}, {"codex=raw"}, {"accuracy>much"}, {"--target", "95"}, {"runs/nosuch"}} {

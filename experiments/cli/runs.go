@@ -16,6 +16,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/mlflow"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 func (e *env) runsCommand() *cobra.Command {
@@ -191,7 +192,7 @@ func sortRuns(runs []*store.Run, by string) error {
 
 func (e *env) runsCompareCommand(out *string) *cobra.Command {
 	var format, field, baseline string
-	var target float64
+	var target string
 	c := &cobra.Command{
 		Use:   "compare [FOLDER|ID|FILTER …]",
 		Short: "Configurations beside each other, with intervals and significance",
@@ -224,7 +225,11 @@ Every environment (network, devices, net) has a table and a baseline of its own.
 			if err != nil {
 				return usageError{err}
 			}
-			all, err := compareFacets(runs, f, baseline, target)
+			goal, err := goalOf(target)
+			if err != nil {
+				return err
+			}
+			all, err := compareFacets(runs, f, baseline, goal)
 			if err != nil {
 				return err
 			}
@@ -248,20 +253,20 @@ Every environment (network, devices, net) has a table and a baseline of its own.
 	f.StringVar(&format, "format", "table", "table, markdown or json: an object for each environment")
 	f.StringVar(&field, "field", "", "what is compared (gradlab runs fields; default: accuracy, of runs without weights step_seconds)")
 	f.StringVar(&baseline, "baseline", "", "filters that name the configuration the others are set against (default: the plainest, such as codec=raw)")
-	f.Float64Var(&target, "target", 0, "accuracy to reach (default: that of the runs)")
+	f.StringVar(&target, "target", "", "what to reach: an `accuracy` such as 0.95, or loss<=1.9 (default: that of the runs)")
 	return c
 }
 
-// usualField is what runs are compared by: accuracy, where anything is learned.
+// usualField is what runs are compared by: accuracy or loss, where anything is learned.
 func usualField(runs []*store.Run) string {
 	if slices.ContainsFunc(runs, func(r *store.Run) bool { return !r.Config.Weightless }) {
-		return "accuracy"
+		return store.CommonTarget(runs).Metric()
 	}
 	return "step_seconds"
 }
 
 // compareFacets compares the configurations of each environment by themselves.
-func compareFacets(runs []*store.Run, f store.Field, baseline string, target float64) ([]*store.Comparison, error) {
+func compareFacets(runs []*store.Run, f store.Field, baseline string, target train.Goal) ([]*store.Comparison, error) {
 	if !slices.ContainsFunc(runs, (*store.Run).IsDone) {
 		return nil, usageError{errors.New("none of these runs is done; gradlab runs list shows their state")}
 	}
@@ -527,4 +532,16 @@ who asks, where the server wants to know.`,
 	f.StringVar(&address, "mlflow", "", "address of an MLflow tracking server to copy finished runs to")
 	f.StringVar(&experiment, "experiment", "", "MLflow's experiment (default: the runs' recipe)")
 	return c
+}
+
+// goalOf reads a flag --target; none: there is none.
+func goalOf(text string) (train.Goal, error) {
+	if text == "" {
+		return train.Goal{}, nil
+	}
+	g, err := train.ParseGoal(text)
+	if err != nil {
+		return g, usageError{fmt.Errorf("--target: %w", err)}
+	}
+	return g, nil
 }

@@ -112,10 +112,10 @@ func TestSweepTunes(t *testing.T) {
 		t.Error(p.says())
 	}
 	for want, bad := range map[string][]string{
-		"nothing is tuned": {"sweep", recipe(t, quick), "--budget", "3"},
-		"on one machine":   append(args, "--shard", "1/2"),
-		"accuracy or time": append(args, "--tune-by", "luck"),
-		"target=0.9":       append(args, "--tune-by", "time"),
+		"nothing is tuned":       {"sweep", recipe(t, quick), "--budget", "3"},
+		"on one machine":         append(args, "--shard", "1/2"),
+		"accuracy, loss or time": append(args, "--tune-by", "luck"),
+		"target=0.9":             append(args, "--tune-by", "time"),
 	} {
 		if p := finish(t, 2, bad...); !strings.Contains(p.err.String(), want) {
 			t.Errorf("want %q: %s", want, p.says())

@@ -10,6 +10,7 @@ import (
 )
 
 func TestSchedule(t *testing.T) {
+	t.Parallel()
 	plot := filepath.Join(t.TempDir(), "rates")
 	for _, c := range []struct {
 		args []string

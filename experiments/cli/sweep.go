@@ -23,6 +23,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/experiments/sweep"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 func (e *env) sweepCommand() *cobra.Command {
@@ -78,7 +79,7 @@ Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 	f.BoolVar(&o.dryRun, "dry-run", false, "list the jobs with predicted time and bytes, run nothing")
 	f.StringArrayVar(&o.tune, "tune", nil, "choose a value for each configuration, on validation data: schedule.lr=log(1e-3,1,5) (may be repeated)")
 	f.IntVar(&o.tuning.Budget, "budget", 0, "tuning runs of each configuration (default: one for each combination of values)")
-	f.StringVar(&o.tuneBy, "tune-by", "accuracy", "what the best value has: the highest accuracy, or the least time to the target")
+	f.StringVar(&o.tuneBy, "tune-by", "metric", "what the best value has: the best metric, as key metric says, or accuracy, loss, or the least time to the target")
 	f.Float64Var(&o.tuning.Validation, "validation", 0.1, "share of the training set that tuning runs hold out and are judged on")
 	f.BoolVar(&o.trainAll, "train-all", false, "train jobs that differ in network.* and device.* alone one by one, though they learn the same")
 	f.IntVar(&o.atOnce, "jobs", 0, "jobs at a time; the cores are shared out among them (default: one a core)")
@@ -322,7 +323,7 @@ func (e *env) writeOutcomes(jobs []sweep.Job, done map[string]*store.Run, outcom
 	for _, j := range jobs {
 		line := map[string]any{"run": j.Name, "id": j.ID}
 		if r := done[j.ID]; r != nil {
-			res, err := toward(r, j.Config.Target)
+			res, err := toward(r, j.Config.Goal())
 			if err != nil {
 				return err
 			}
@@ -340,7 +341,7 @@ func (e *env) writeOutcomes(jobs []sweep.Job, done map[string]*store.Run, outcom
 }
 
 // toward is the result of a run that was made before, for a target of now.
-func toward(r *store.Run, target float64) (*experiments.Result, error) {
+func toward(r *store.Run, target train.Goal) (*experiments.Result, error) {
 	c, err := r.Metrics()
 	if err != nil {
 		return nil, err
@@ -371,10 +372,10 @@ func compareJobs(w io.Writer, jobs []sweep.Job, out string) error {
 	if err != nil {
 		return err
 	}
-	target := jobs[0].Config.Target
+	target := jobs[0].Config.Goal()
 	for _, j := range jobs {
-		if j.Config.Target != target {
-			target = 0
+		if j.Config.Goal() != target {
+			target = train.Goal{}
 		}
 	}
 	comparisons, err := compareFacets(runs, f, "", target)

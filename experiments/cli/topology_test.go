@@ -9,6 +9,7 @@ import (
 )
 
 func TestTopologyAndGraph(t *testing.T) {
+	t.Parallel()
 	svg := filepath.Join(t.TempDir(), "t.svg")
 	for _, c := range []struct {
 		args []string

@@ -72,10 +72,12 @@ func tuningOf(cmd *cobra.Command, t sweep.Tuning, texts []string, by, shard stri
 	if shard != "" {
 		return t, errors.New("--shard and --tune: the best values are known once all tuning runs are there, on one machine; leave one of them out")
 	}
-	if by != "accuracy" && by != "time" {
-		return t, fmt.Errorf("--tune-by %s: want accuracy or time", by)
+	switch by {
+	case "metric", "accuracy", "loss", "time":
+	default:
+		return t, fmt.Errorf("--tune-by %s: want metric, accuracy, loss or time", by)
 	}
-	t.ByTime = by == "time"
+	t.ByMetric, t.ByTime, t.ByLoss = by == "metric", by == "time", by == "loss"
 	var err error
 	t.Over, err = sweep.ParseTuning(texts)
 	return t, err
@@ -84,6 +86,9 @@ func tuningOf(cmd *cobra.Command, t sweep.Tuning, texts []string, by, shard stri
 // tuned runs the trials of every configuration, and then the jobs with the best
 // values of each.
 func (c conductor) tuned(ctx context.Context, t sweep.Tuning, jobs []sweep.Job, dryRun, asJSON, quiet bool) error {
+	if t.ByMetric {
+		t.ByLoss = jobs[0].Config.Goal().Loss
+	}
 	plan, err := t.Plan(jobs)
 	if err != nil {
 		return usageError{err}
@@ -103,7 +108,7 @@ func (c conductor) tuned(ctx context.Context, t sweep.Tuning, jobs []sweep.Job, 
 	results := map[string]*experiments.Result{}
 	for _, j := range trials {
 		if r := done[j.ID]; r != nil {
-			if results[j.ID], err = toward(r, j.Config.Target); err != nil {
+			if results[j.ID], err = toward(r, j.Config.Goal()); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ import (
 // Everything that the page for people who come from PyTorch says is called so here
 // is a configuration that can be run, or a command that there is.
 func TestVocabulary(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/from-pytorch.md")
 	if err != nil {
 		t.Fatal(err)

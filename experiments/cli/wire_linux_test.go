@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // inNamespace is the environment variable by which the test program, begun again
@@ -168,7 +170,7 @@ func (p *program) resultOf(args []string) result {
 //	interface − 60 a packet − 64 KB a segment sent again ≤ sockets ≤ interface − 40 a packet
 func TestWireBytesAgainstTheInterface(t *testing.T) {
 	t.Parallel()
-	if raced {
+	if patience.Raced() {
 		t.Skip("starts gradlab, which is not built for the race detector")
 	}
 	for name, keys := range map[string]string{

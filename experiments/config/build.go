@@ -134,6 +134,7 @@ func (c *Config) Resolve() error {
 			errs = append(errs, fmt.Errorf("key %q: %w", k.Name, err))
 		}
 	}
+	c.speed()
 	if c.Steps == 0 && c.Epochs == 0 {
 		errs = append(errs, errors.New("keys \"steps\" and \"epochs\" are both 0: nothing to do"))
 	}
@@ -164,14 +165,20 @@ func (c *Config) Resolve() error {
 	return errors.Join(errs...)
 }
 
-// checkUntil refuses an end at a target that cannot come.
+// Goal is what keys target and metric say.
+func (c Config) Goal() train.Goal { return train.Goal{Loss: c.Metric == "loss", Value: c.Target} }
+
+// checkUntil refuses a target that cannot come.
 func (c *Config) checkUntil() error {
+	if err := c.Goal().Check(); err != nil {
+		return fmt.Errorf("key \"target\": %w", err)
+	}
 	switch {
 	case c.Until != UntilTarget:
 	case c.Target == 0:
-		return errors.New("key \"until\": until=target needs a target, the test accuracy at which the run ends; add target=0.95")
+		return errors.New("key \"until\": until=target needs a target, the test accuracy or loss at which the run ends; add target=0.95, or target=loss<=1.9")
 	case c.Weightless:
-		return errors.New("key \"until\": a run with weightless=true has no accuracy that could reach a target; use until=end")
+		return errors.New("key \"until\": a run with weightless=true learns nothing that could reach a target; use until=end")
 	case c.EvalEvery == 0:
 		return errors.New("key \"until\": with eval_every=0 only the end is evaluated; add eval_every=50, the updates between evaluations")
 	}
@@ -343,7 +350,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		j.NormGroup = c.Workers
 	}
 	if c.Until == UntilTarget {
-		j.Until = c.Target
+		j.Until = c.Goal()
 	}
 	if c.Net == "grpc" { // a process each
 		j.Here = 1

@@ -113,3 +113,66 @@ func TestClusterOfAFile(t *testing.T) {
 		}
 	}
 }
+
+// A file may say how well keys are known, and speeds on single networks. A run takes over
+// the speed on its own; what is known counts for keys that were not changed since.
+func TestClusterThatIsKnown(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	text := "about: mine\nkeys: {network.share: 0.5, device.flops: 1e12}\nspeeds: {lenet: 3e12}\nspread:\n  - {key: network.share, value: \"0.5\", times: 1.01}\nsite: 0.02\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	of := func(keys ...string) Config {
+		return mustRuns(t, "steps: 1\nmode: reduce\n", append([]string{"cluster=" + file}, keys...)...)[0].Config
+	}
+	c := of("timing=lenet")
+	if c.DeviceFLOPS != 3e12 || of("timing=resnet50").DeviceFLOPS != 1e12 || of("timing=lenet", "device.flops=2e12").DeviceFLOPS != 2e12 {
+		t.Errorf("speeds: %v, %v, %v", c.DeviceFLOPS, of("timing=resnet50").DeviceFLOPS, of("timing=lenet", "device.flops=2e12").DeviceFLOPS)
+	}
+	if c != of("timing=lenet") {
+		t.Error("twice the same is not the same")
+	}
+	width := func(c Config) float64 {
+		t.Helper()
+		s, err := c.Spread()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range s.Parameters() {
+			if p.Key == "network.share" {
+				if s.Middle(i) != c.NetworkShare {
+					t.Errorf("around %v; want %v", s.Middle(i), c.NetworkShare)
+				}
+				return p.Times
+			}
+		}
+		t.Fatal("network.share does not vary")
+		return 0
+	}
+	if w := width(c); w != 1.01 {
+		t.Errorf("of the file: %v", w)
+	}
+	if w := width(of("timing=lenet", "network.share=0.6")); w <= 1.01 {
+		t.Errorf("of a key that was changed: %v", w)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := ParseConfig(c.YAML())
+	if err != nil || again.DeviceFLOPS != 3e12 || again.Hash() != c.Hash() {
+		t.Errorf("what is kept: %v, %v", again.DeviceFLOPS, err)
+	}
+	for text, want := range map[string]string{
+		"keys: {network.share: 0.5}\nspread: [{key: nonsense, times: 2}]":        "nonsense",
+		"keys: {network.share: 0.5}\nspread: [{key: network.share, times: 0.5}]": "times of at least 1",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var c Config
+		if err := c.Set("cluster", file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Config is everything that decides a run. Each field's key is the same on the
@@ -51,7 +52,8 @@ type Config struct {
 	Epochs        float64 `key:"epochs" effect:"trajectory" min:"0" doc:"passes over the training set; 0: as many as steps makes"`
 	Seed          uint64  `key:"seed" effect:"trajectory" doc:"of everything random"`
 	EvalEvery     int     `key:"eval_every" effect:"observed" min:"0" doc:"updates between evaluations; 0: only at the end"`
-	Target        float64 `key:"target" effect:"observed" min:"0" max:"1" doc:"test accuracy whose first reach is reported; 0: none"`
+	Metric        string  `key:"metric" effect:"observed" oneof:"accuracy,loss" doc:"what tells on the test set which run is better: accuracy, or loss, of which less is better; target=loss<=1.9 sets it"`
+	Target        float64 `key:"target" effect:"observed" min:"0" doc:"test accuracy whose first reach is reported, or test loss, as target=loss<=1.9; 0: none"`
 	Until         string  `key:"until" effect:"trajectory" oneof:"end,target" doc:"where a run ends: end, with the last of its steps, or target, at the evaluation that first reaches target, whose accuracy and parameters are its result"`
 	Dropout       float64 `key:"dropout" effect:"trajectory" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
 	Precision     string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations and what they read of weights; sums, parameters and gradients are float32"`
@@ -81,39 +83,40 @@ type Config struct {
 	OrderLog        bool    `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
 	CheckpointEvery int     `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
 
-	Timing           string  `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
-	Weightless       bool    `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
-	Cluster          string  `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), or of one in a file of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
-	Transport        string  `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets the keys network.share, overlap, reduce, gather, call and device.jitter, overhead, step to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change; none"`
-	Device           string  `key:"device" effect:"environment" on:"virtual" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
-	DeviceFLOPS      float64 `key:"device.flops" effect:"environment" on:"virtual" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
-	DeviceJitter     float64 `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
-	DeviceLaw        string  `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
-	DeviceSlow       string  `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
-	DeviceDie        string  `key:"device.die" effect:"environment" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
-	DeviceSpread     float64 `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
-	DeviceOverhead   float64 `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
-	DeviceStep       string  `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`
-	DeviceInput      float64 `key:"device.input" effect:"environment" on:"virtual" min:"0" doc:"samples a second that a virtual host reads for all its workers together, beside their passes, which take at least as long; 0: no limit"`
-	DeviceApply      float64 `key:"device.apply" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: as long as device.codec says"`
-	DeviceCodec      string  `key:"device.codec" effect:"environment" on:"virtual" doc:"how long codecs take on a virtual device (gradlab help codec-time): measured, at rates measured on a core, scaled to the device; a table's name or file, or here, on this machine; 40xmeasured: so many times as fast; 1GB/s: whatever the codec; free"`
-	NetworkBandwidth float64 `key:"network.bandwidth" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
-	NetworkLatency   string  `key:"network.latency" effect:"environment" on:"virtual" unit:"duration" doc:"one way between virtual NICs"`
-	NetworkMessage   string  `key:"network.message" effect:"environment" on:"virtual" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
-	NetworkStream    float64 `key:"network.stream" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what one stream between two ranks of different hosts carries at most, such as a TCP connection; 0: as much as the NICs"`
-	NetworkShare     float64 `key:"network.share" effect:"environment" on:"virtual" min:"0.001" max:"1" doc:"part of network.bandwidth that payloads get, beside headers and what software does not use"`
-	NetworkOverlap   float64 `key:"network.overlap" effect:"environment" on:"virtual" min:"0" max:"1" doc:"part of the time that overlap=true saves which is really saved; only predictions take it into account (whatif, advise, --timing), the virtual clock saves all"`
-	NetworkReduce    float64 `key:"network.reduce" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where gradients are summed on the way; 0: as much as the NIC"`
-	NetworkGather    float64 `key:"network.gather" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where payloads are gathered; 0: as much as the NIC"`
-	NetworkCall      string  `key:"network.call" effect:"environment" on:"virtual" unit:"duration" doc:"what a collective call costs for every doubling of the ranks; payloads that are gathered take one a tensor"`
-	NetworkPerHost   int     `key:"network.per_host" effect:"environment" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
-	NetworkColocate  bool    `key:"network.colocate" effect:"environment" on:"virtual" doc:"servers share the hosts of workers, one after the other"`
-	NetworkInside    float64 `key:"network.inside" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
-	NetworkRack      int     `key:"network.rack" effect:"environment" on:"virtual" min:"0" doc:"hosts in a rack; 0: no racks"`
-	NetworkOversub   float64 `key:"network.oversubscription" effect:"environment" on:"virtual" min:"1" doc:"NICs of a rack over its link to the core"`
-	NetworkModel     string  `key:"network.model" effect:"environment" on:"virtual" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
-	Emulate          bool    `key:"emulate" effect:"environment" doc:"net=local and net=grpc: every rank gets a NIC and a device of its own on the real clock: network.bandwidth, latency and message, timing and device.* hold as on the virtual cluster; processes of one machine only"`
-	Trace            bool    `key:"trace" effect:"observed" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; no more than the first 1,048,576 spans and frames, in the picture the first 4,000, of 64 ranks; net=sim only"`
+	Timing           string     `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
+	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
+	Cluster          string     `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), or of one in a file of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
+	Transport        string     `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets the keys network.share, overlap, reduce, gather, call and device.jitter, overhead, step to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change; none"`
+	Device           string     `key:"device" effect:"environment" on:"virtual" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
+	DeviceFLOPS      float64    `key:"device.flops" effect:"environment" on:"virtual" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
+	DeviceJitter     float64    `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
+	DeviceLaw        string     `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
+	DeviceSlow       string     `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
+	DeviceDie        string     `key:"device.die" effect:"environment" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
+	DeviceSpread     float64    `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
+	DeviceOverhead   float64    `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
+	DeviceStep       string     `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`
+	DeviceInput      float64    `key:"device.input" effect:"environment" on:"virtual" min:"0" doc:"samples a second that a virtual host reads for all its workers together, beside their passes, which take at least as long; 0: no limit"`
+	DeviceApply      float64    `key:"device.apply" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"gradients that a virtual server decodes and adds a second, one push behind the other, in bytes of their payload; 0: as long as device.codec says"`
+	DeviceCodec      string     `key:"device.codec" effect:"environment" on:"virtual" doc:"how long codecs take on a virtual device (gradlab help codec-time): measured, at rates measured on a core, scaled to the device; a table's name or file, or here, on this machine; 40xmeasured: so many times as fast; 1GB/s: whatever the codec; free"`
+	NetworkBandwidth float64    `key:"network.bandwidth" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"of a virtual NIC, each direction: 1Gbps, 125MB/s; a bare number is bytes per second"`
+	NetworkLatency   string     `key:"network.latency" effect:"environment" on:"virtual" unit:"duration" doc:"one way between virtual NICs"`
+	NetworkMessage   string     `key:"network.message" effect:"environment" on:"virtual" unit:"duration" doc:"how long a frame keeps its stream busy beside its bytes: what a call costs its host"`
+	NetworkStream    float64    `key:"network.stream" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what one stream between two ranks of different hosts carries at most, such as a TCP connection; 0: as much as the NICs"`
+	NetworkShare     float64    `key:"network.share" effect:"environment" on:"virtual" min:"0.001" max:"1" doc:"part of network.bandwidth that payloads get, beside headers and what software does not use"`
+	NetworkOverlap   float64    `key:"network.overlap" effect:"environment" on:"virtual" min:"0" max:"1" doc:"part of the time that overlap=true saves which is really saved; only predictions take it into account (whatif, advise, --timing), the virtual clock saves all"`
+	NetworkReduce    float64    `key:"network.reduce" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where gradients are summed on the way; 0: as much as the NIC"`
+	NetworkGather    float64    `key:"network.gather" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what software of one process sends at most where payloads are gathered; 0: as much as the NIC"`
+	NetworkCall      string     `key:"network.call" effect:"environment" on:"virtual" unit:"duration" doc:"what a collective call costs for every doubling of the ranks; payloads that are gathered take one a tensor"`
+	NetworkPerHost   int        `key:"network.per_host" effect:"environment" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
+	NetworkColocate  bool       `key:"network.colocate" effect:"environment" on:"virtual" doc:"servers share the hosts of workers, one after the other"`
+	NetworkInside    float64    `key:"network.inside" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
+	NetworkRack      int        `key:"network.rack" effect:"environment" on:"virtual" min:"0" doc:"hosts in a rack; 0: no racks"`
+	NetworkOversub   float64    `key:"network.oversubscription" effect:"environment" on:"virtual" min:"1" doc:"NICs of a rack over its link to the core"`
+	NetworkModel     string     `key:"network.model" effect:"environment" on:"virtual" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
+	Emulate          bool       `key:"emulate" effect:"environment" doc:"net=local and net=grpc: every rank gets a NIC and a device of its own on the real clock: network.bandwidth, latency and message, timing and device.* hold as on the virtual cluster; processes of one machine only"`
+	known            *knowledge // of its cluster, in memory alone
+	Trace            bool       `key:"trace" effect:"observed" doc:"keeps who computes, waits and sends: trace.json.gz, for ui.perfetto.dev, and timeline.svg in the run folder; no more than the first 1,048,576 spans and frames, in the picture the first 4,000, of 64 ranks; net=sim only"`
 }
 
 // Default is the configuration that a recipe's keys are laid over.
@@ -122,7 +125,7 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", Accumulate: 1,
-		Epochs: 1, Seed: 1, Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, NonFinite: "fail", Unreadable: 0.001,
+		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
@@ -143,6 +146,9 @@ var allKeys = sync.OnceValue(func() []Key {
 	var out []Key
 	for i := 0; i < def.NumField(); i++ {
 		f := def.Type().Field(i)
+		if !f.IsExported() {
+			continue
+		}
 		typ := f.Type.String()
 		if u := f.Tag.Get("unit"); u != "" {
 			typ = u
@@ -200,6 +206,9 @@ func (c *Config) Set(name, text string) error {
 	}
 	f := reflect.ValueOf(c).Elem().Field(k.field)
 	text = strings.TrimSpace(text)
+	if k.Name == "target" && strings.ContainsAny(text, "<>") {
+		return c.aim(text)
+	}
 	was := c.Transport
 	var err error
 	switch k.tag.Get("unit") {
@@ -238,9 +247,22 @@ func (c *Config) Set(name, text string) error {
 	if err == nil {
 		err = k.inRange(f)
 	}
+	if k.Name == "target" && err == nil && c.Metric != "loss" && c.Target > 1 {
+		err = fmt.Errorf("want at most 1, not %v; for a loss, want target=loss<=%[1]v", c.Target)
+	}
 	if err != nil {
 		return fmt.Errorf("key %q: %w", k.Name, err)
 	}
+	return nil
+}
+
+// aim sets target and metric by a text such as loss<=1.9.
+func (c *Config) aim(text string) error {
+	g, err := train.ParseGoal(text)
+	if err != nil {
+		return fmt.Errorf("key \"target\": %w", err)
+	}
+	c.Target, c.Metric = g.Value, g.Metric()
 	return nil
 }
 
@@ -257,6 +279,9 @@ func (c *Config) join(name string) error {
 		if err := c.Set(a[0], a[1]); err != nil {
 			return fmt.Errorf("cluster %s: %w", name, err)
 		}
+	}
+	if c.known, err = knownOf(cl); err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
 	}
 	return nil
 }
@@ -366,7 +391,9 @@ func (c Config) YAML() []byte {
 	for _, k := range Keys() {
 		val := &yaml.Node{}
 		f := v.Field(k.field)
-		if k.tag.Get("unit") == "bandwidth" && 0 < f.Float() && f.Float() < bareBandwidth { // Set wants its unit
+		if k.Name == "target" && c.Metric == "loss" && c.Target > 0 { // which sets metric too
+			_ = val.Encode(c.Goal().String())
+		} else if k.tag.Get("unit") == "bandwidth" && 0 < f.Float() && f.Float() < bareBandwidth { // Set wants its unit
 			_ = val.Encode(formatValue(f, k.tag) + "B/s")
 		} else {
 			_ = val.Encode(f.Interface())
@@ -412,6 +439,9 @@ func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 		}
 		if k.tag.Get("unit") == "bandwidth" {
 			text = strings.TrimSuffix(text, "B/s")
+		}
+		if after, ok := strings.CutPrefix(text, "loss<="); ok && k.Name == "target" { // beside metric
+			text = after
 		}
 		if err := registry.SetScalar(reflect.ValueOf(&c).Elem().Field(k.field), text); err != nil {
 			errs = append(errs, fmt.Errorf("key %q: %w", name, err))

@@ -44,7 +44,7 @@ const (
 // Effect is what a key can change in this configuration: with until=target, the
 // keys that say where the run ends are chosen, too.
 func (c Config) Effect(k Key) Effect {
-	if c.Until == UntilTarget && (k.Name == "target" || k.Name == "eval_every") {
+	if c.Until == UntilTarget && (k.Name == "target" || k.Name == "metric" || k.Name == "eval_every") {
 		return Trajectory
 	}
 	return k.Effect()
@@ -92,7 +92,7 @@ func (c Config) everyKey() string { return c.hash(func(Key) bool { return true }
 
 // Tells reports whether the record of a run of c has everything in it that one of
 // o would: the traces and measures that o asks for, and its evaluations. A
-// target is looked up in the evaluations that there are.
+// target, of accuracy or loss, is looked up in the evaluations that there are.
 func (c Config) Tells(o Config) bool {
 	return (c.Trace || !o.Trace) && (c.OrderLog || !o.OrderLog) && (c.Gap || !o.Gap) && (c.NoiseScale || !o.NoiseScale) &&
 		(o.EvalEvery == 0 || c.EvalEvery > 0 && o.EvalEvery%c.EvalEvery == 0)
@@ -111,7 +111,7 @@ func (c Config) Trajectory() string {
 		switch k.Name {
 		case "network.per_host": // topologies add in the order of nodes
 			return !servers
-		case "target", "trace":
+		case "target", "metric", "trace":
 			return false
 		}
 		return k.Effect() != Environment

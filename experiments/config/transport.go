@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,6 +58,7 @@ type Spread struct {
 	Transport *hardware.Transport
 	of        Config
 	keys      []spread
+	site      float64
 }
 
 // spread is a parameter around a middle, in the unit of its key: seconds of durations.
@@ -67,8 +69,9 @@ type spread struct {
 }
 
 // Spread is that of the configuration's transport, or of hardware.Unknown if it names
-// none. A parameter's middle is the configuration's own value where that is not the
-// default, and else the transport's.
+// none; where its cluster says how well it knows a key, or its site, that counts. A
+// parameter's middle is the configuration's own value where that is not the default, or
+// the cluster knows it, and else the transport's.
 func (c Config) Spread() (*Spread, error) {
 	name := c.Transport
 	if name == "none" {
@@ -78,15 +81,23 @@ func (c Config) Spread() (*Spread, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Spread{Transport: t, of: c}
+	known, site := c.knows()
+	s := &Spread{Transport: t, of: c, site: t.Site}
+	if site > 0 {
+		s.site = site
+	}
 	def := Default()
-	for _, p := range t.Keys {
+	all := slices.DeleteFunc(slices.Clone(t.Keys), func(p hardware.Parameter) bool {
+		return slices.ContainsFunc(known, func(k hardware.Parameter) bool { return k.Key == p.Key })
+	})
+	own := len(all)
+	for i, p := range append(all, known...) {
 		k, ok := findKey(p.Key)
 		if !ok {
 			return nil, UnknownKey(p.Key)
 		}
 		middle := c
-		if c.Transport == "none" && c.Get(p.Key) == def.Get(p.Key) {
+		if i < own && c.Transport == "none" && c.Get(p.Key) == def.Get(p.Key) {
 			if err := middle.Set(p.Key, p.Value); err != nil {
 				return nil, err
 			}
@@ -94,6 +105,39 @@ func (c Config) Spread() (*Spread, error) {
 		s.keys = append(s.keys, spread{p, k, middle.number(k)})
 	}
 	return s, nil
+}
+
+// Parameters are the keys that vary, and Middle where the i-th one does.
+func (s *Spread) Parameters() (out []hardware.Parameter) {
+	for _, k := range s.keys {
+		out = append(out, k.Parameter)
+	}
+	return out
+}
+
+// Middle is the middle of the i-th parameter, in its key's unit; durations in seconds.
+func (s *Spread) Middle(i int) float64 { return s.keys[i].middle }
+
+// WithUnit is a number as the text of a key, inside the key's limits; durations are given
+// in seconds.
+func WithUnit(key string, x float64) string {
+	if k, ok := findKey(key); ok {
+		return k.text(x)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+// text is a value inside the key's limits, with its unit.
+func (k Key) text(x float64) string {
+	lo, hi := k.limits()
+	x = min(max(x, lo), hi)
+	switch k.tag.Get("unit") {
+	case "duration":
+		return time.Duration(x * 1e9).String()
+	case "bandwidth":
+		return strconv.FormatFloat(x, 'g', -1, 64) + "B/s"
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
 // Len is the number of parameters that vary, the factor on all of it among them.
@@ -104,19 +148,11 @@ func (s *Spread) Len() int { return len(s.keys) + 1 }
 func (s *Spread) Draw(quantiles []float64) (c Config, factor float64, err error) {
 	c = s.of
 	for i, p := range s.keys {
-		lo, hi := p.key.limits()
-		x := min(max(p.At(p.middle, quantiles[i]), lo), hi)
-		text := strconv.FormatFloat(x, 'g', -1, 64)
-		if p.key.tag.Get("unit") == "duration" {
-			text = time.Duration(x * 1e9).String()
-		} else if p.key.tag.Get("unit") == "bandwidth" {
-			text += "B/s"
-		}
-		if err := c.Set(p.Key, text); err != nil {
+		if err := c.Set(p.Key, p.key.text(p.At(p.middle, quantiles[i]))); err != nil {
 			return c, 0, err
 		}
 	}
-	site := hardware.Parameter{Times: math.Exp(s.Transport.Site)}
+	site := hardware.Parameter{Times: math.Exp(s.site)}
 	return c, site.At(1, quantiles[len(s.keys)]), nil
 }
 

@@ -55,8 +55,10 @@ func Colours() map[string]string {
 		"text": hex(color.Gray{0x00}), "tick": hex(xTickText.Color), "axis": hex(axisLine.Color), "grid": hex(gridLine.Color),
 		"aim": hex(aimText.Color), "faded": hex(look{}.faded().mark.Color), "aside": hex(aimLine.Color),
 	}
-	for i, c := range palette[:6] { // behind them stand black and grey
-		out[fmt.Sprintf("series-%d", i+1)] = hex(c)
+	for i, c := range palette {
+		if i != 6 { // black is the text's
+			out[fmt.Sprintf("series-%d", i+1)] = hex(c)
+		}
 	}
 	return out
 }

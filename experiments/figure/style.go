@@ -24,7 +24,7 @@ var (
 	keyText   = style(9, 0x00, draw.XLeft, yMiddle)
 	aimText   = style(8, 0x70, draw.XLeft, yMiddle)
 	tagText   = style(8, 0x22, draw.XLeft, yMiddle)
-	emptyText = style(9, 0x90, draw.XCenter, yMiddle)
+	emptyText = style(9, 0x70, draw.XCenter, yMiddle)
 )
 
 // yMiddle centres what stands on the baseline, without what hangs below it.
@@ -47,10 +47,11 @@ func upright(s text.Style) text.Style {
 	return s
 }
 
-// palette is that of Okabe and Ito without its yellow, which white swallows, and a grey.
+// palette is that of Okabe and Ito without its yellow, which white swallows, and Tol's
+// wine. No colour is near the grey of what is faded.
 var palette = []color.NRGBA{
 	{0x00, 0x72, 0xB2, 0xFF}, {0xD5, 0x5E, 0x00, 0xFF}, {0x00, 0x9E, 0x73, 0xFF}, {0xCC, 0x79, 0xA7, 0xFF},
-	{0xE6, 0x9F, 0x00, 0xFF}, {0x56, 0xB4, 0xE9, 0xFF}, {0x00, 0x00, 0x00, 0xFF}, {0x80, 0x80, 0x80, 0xFF},
+	{0xE6, 0x9F, 0x00, 0xFF}, {0x56, 0xB4, 0xE9, 0xFF}, {0x00, 0x00, 0x00, 0xFF}, {0x88, 0x22, 0x55, 0xFF},
 }
 
 // There are as many dashes as shapes, and no common factor with the palette, so

@@ -1,10 +1,6 @@
 package figure
 
-import (
-	"image/color"
-
-	"gonum.org/v1/plot/vg"
-)
+import "gonum.org/v1/plot/vg"
 
 // drawTags writes the series' tags beside their last points, where they hide
 // neither a point nor another tag. Those without room stay out: the legend has
@@ -34,7 +30,7 @@ func (p *panel) drawTags(curves []curve, looks []look) {
 				taken = append(taken, box)
 				style := tagText
 				if faded {
-					style.Color = color.Gray{0x80}
+					style.Color = aimText.Color
 				}
 				p.area.FillText(style, vg.Point{X: box.Min.X, Y: (box.Min.Y + box.Max.Y) / 2}, s.Tag)
 			}

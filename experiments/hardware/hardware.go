@@ -74,6 +74,13 @@ type Cluster struct {
 	// others are from.
 	Fitted []string `yaml:"fitted"`
 	Stated []string `yaml:"stated"`
+	// Speeds are those of its devices on networks by name, operations a second, where
+	// device.flops is not that of all: what gradlab calibrate found.
+	Speeds map[string]float64 `yaml:"speeds"`
+	// Spread says how well keys are known, in place of what is known of the transport;
+	// Site is the same of its site. None: nothing better is known.
+	Spread []Parameter `yaml:"spread"`
+	Site   float64     `yaml:"site"`
 	// Band is the relative rms error of predicted rates on points that were not
 	// fitted, 0 if there are none.
 	Band float64 `yaml:"band"`
@@ -134,6 +141,9 @@ func LoadCluster(name string) (*Cluster, error) {
 			if a[0] != "device" && !strings.HasPrefix(a[0], "device.") && !strings.HasPrefix(a[0], "network.") {
 				return nil, fmt.Errorf("%s: key %q is not of a cluster: want device, device.* and network.*", name, a[0])
 			}
+		}
+		if err := checkParameters(name, c.Spread); err != nil {
+			return nil, err
 		}
 		return c, nil
 	}

@@ -52,10 +52,17 @@ func LoadTransport(name string) (*Transport, error) {
 	if err := load("transport", name, t); err != nil {
 		return nil, err
 	}
-	for _, p := range t.Keys {
-		if (p.Times >= 1) == (p.Plus > 0) {
-			return nil, fmt.Errorf("transport %s, key %s: want times of at least 1, or plus of more than 0", name, p.Key)
-		}
+	if err := checkParameters("transport "+name, t.Keys); err != nil {
+		return nil, err
 	}
 	return t, nil
+}
+
+func checkParameters(of string, all []Parameter) error {
+	for _, p := range all {
+		if (p.Times >= 1) == (p.Plus > 0) {
+			return fmt.Errorf("%s, key %s: want times of at least 1, or plus of more than 0", of, p.Key)
+		}
+	}
+	return nil
 }

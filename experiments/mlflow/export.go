@@ -3,8 +3,10 @@ package mlflow
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/config"
@@ -129,6 +131,9 @@ func metricsOf(run *store.Run) (out []metric, err error) {
 			add(e.Step, "test/top5", e.Top5)
 		}
 		add(e.Step, "test/loss", e.Loss)
+		for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
+			add(e.Step, "test/"+name, e.Metrics[name])
+		}
 		add(e.Step, "cost/bytes", float64(run.Crossed(e.BytesUp, e.BytesDown)))
 	}
 	if r := run.Result; r != nil {

@@ -144,7 +144,11 @@ func (r *Run) show() (done float64, fields []string) {
 		fields = append(fields, fmt.Sprintf("loss %.3g", p.Loss))
 	}
 	if r.eval != nil {
-		fields = append(fields, fmt.Sprintf("acc %.3f", r.eval.Accuracy))
+		word := fmt.Sprintf("acc %.3f", r.eval.Accuracy)
+		if r.eval.Accuracy == 0 && r.eval.Loss > 0 { // of models without one
+			word = fmt.Sprintf("test loss %.3g", r.eval.Loss)
+		}
+		fields = append(fields, word)
 	}
 	if r.told || r.eval != nil {
 		fields = append(fields, fmt.Sprintf("up %s down %s", Bytes(p.BytesUp), Bytes(p.BytesDown)))

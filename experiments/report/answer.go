@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Answer is what the task's runs say, in sentences, the most important first. The
@@ -34,21 +35,23 @@ func (t *Task) answer() []string {
 	}
 	if len(t.Configs) == 1 {
 		c := t.Configs[0]
-		return []string{fmt.Sprintf("One configuration: %s reaches an accuracy of %s in %s and %s.",
-			c.Label, words(c.Accuracy, percent), progress.Seconds(c.Seconds.Mean), bytesText(c.Bytes.Mean))}
+		return []string{fmt.Sprintf("One configuration: %s reaches %s %s of %s in %s and %s.",
+			c.Label, map[bool]string{true: "a", false: "an"}[t.Target.Loss], t.Metric(), words(c.Score, t.score), progress.Seconds(c.Seconds.Mean), bytesText(c.Bytes.Mean))}
 	}
 	if len(t.choices()) == 0 {
 		return append([]string{"No configuration that works together learns anything."}, t.asides()...)
 	}
 	var out []string
-	if t.Target > 0 {
-		out = append(out, t.first("Soonest", "in", func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds))
+	if t.Target.Asked() {
+		out = append(out, t.first(measure{"Soonest", "in", func(_ *Trial, e train.Eval) float64 { return e.Seconds },
+			func(c *Config) stats.Reach { return c.ToSeconds }, progress.Seconds}))
 		if t.crossing() {
-			out = append(out, t.first("With the fewest bytes", "with", func(c *Config) stats.Reach { return c.ToBytes }, bytesText))
+			out = append(out, t.first(measure{"With the fewest bytes", "with", (*Trial).Crossing,
+				func(c *Config) stats.Reach { return c.ToBytes }, bytesText}))
 		}
 	}
 	best := t.best()
-	s := fmt.Sprintf("Most accurate at the end: %s, %s.", best.Label, words(best.Accuracy, percent))
+	s := fmt.Sprintf("%s at the end: %s, %s.", map[bool]string{true: "Least loss", false: "Most accurate"}[t.Target.Loss], best.Label, words(best.Score, t.score))
 	var same, worse, unknown, equal []string
 	for _, c := range t.choices() {
 		switch {
@@ -57,7 +60,7 @@ func (t *Task) answer() []string {
 			equal = append(equal, c.Label)
 		case math.IsNaN(c.Behind.P):
 			unknown = append(unknown, c.Label)
-		case c.Behind.P < 0.05 && c.Behind.Mean < 0: // on the seeds in common
+		case c.Behind.P < 0.05 && (c.Behind.Mean > 0) == t.Target.Loss: // on the seeds in common
 			worse = append(worse, c.Label)
 		default:
 			same = append(same, c.Label)
@@ -74,17 +77,17 @@ func (t *Task) answer() []string {
 		s += " With one seed each, nothing says which differences would come again."
 	case len(same)+len(worse) == 0:
 	case len(same) == 0 && len(unknown) == 0:
-		s += " All others are behind it for sure (paired by seed, Holm, α = 0.05)."
+		s += " All others are behind it by more than the seeds explain (paired by seed, Holm, α = 0.05)."
 	case len(same) == 0:
-		s += fmt.Sprintf(" %s %s behind it for sure (paired by seed, Holm, α = 0.05); of %s there are too few seeds.", list(worse), are(len(worse)), list(unknown))
+		s += fmt.Sprintf(" %s %s behind it by more than the seeds explain (paired by seed, Holm, α = 0.05); of %s there are too few seeds.", list(worse), are(len(worse)), list(unknown))
 	case len(worse) == 0 && len(unknown) == 0:
 		s += " The seeds do not tell it from any other (paired by seed, Holm, α = 0.05)."
 	default:
 		s += fmt.Sprintf(" The seeds do not tell it from %s (paired by seed, Holm, α = 0.05).", list(same))
 	}
-	out = append(out, s, t.onFront("accuracy, time and bytes"))
-	if t.Target == 0 {
-		out = append(out, "Which is soonest depends on the accuracy wanted, and these runs agree on none: --target 0.9 asks for one.")
+	out = append(out, s, t.onFront(t.Metric()+", time and bytes"))
+	if !t.Target.Asked() {
+		out = append(out, fmt.Sprintf("Which is soonest depends on the %s wanted, and these runs agree on none: --target %s asks for one.", t.Metric(), map[bool]string{true: "'loss<=1.9'", false: "0.9"}[t.Target.Loss]))
 	}
 	return slices.DeleteFunc(slices.Compact(append(out, t.asides()...)), func(s string) bool { return s == "" }) // that nobody reaches the target is said once
 }
@@ -102,10 +105,10 @@ func (t *Task) asides() (out []string) {
 			continue
 		}
 		s := fmt.Sprintf("To measure against: one worker alone, %s, which sends nothing, ", c.Label)
-		if m := c.ToSeconds.Median; t.Target > 0 && !math.IsInf(m, 1) && !math.IsNaN(m) {
-			s += fmt.Sprintf("takes %s to %s and ", progress.Seconds(m), percent(t.Target))
+		if m := c.ToSeconds.Median; t.Target.Asked() && !math.IsInf(m, 1) && !math.IsNaN(m) {
+			s += fmt.Sprintf("takes %s to %s and ", progress.Seconds(m), t.Goal())
 		}
-		out = append(out, s+fmt.Sprintf("ends at %s after %s.", words(c.Accuracy, percent), progress.Seconds(c.Seconds.Mean)))
+		out = append(out, s+fmt.Sprintf("ends at %s after %s.", words(c.Score, t.score), progress.Seconds(c.Seconds.Mean)))
 	}
 	if len(lost) > 0 {
 		out = append(out, fmt.Sprintf("No better than always answering the same (%s, up to %s by luck), and so no choice: %s.", percent(level), percent(above), list(lost)))
@@ -126,7 +129,7 @@ func (t *Task) onFront(of string) string {
 	for _, c := range front {
 		names = append(names, c.Label)
 	}
-	return fmt.Sprintf("On the Pareto front of %s %s %d of %d: %s.", of, are(len(front)), len(front), len(choices), list(names))
+	return fmt.Sprintf("On the Pareto front of %s%s %s %d of %d: %s.", of, tolerance, are(len(front)), len(front), len(choices), list(names))
 }
 
 // cheapest words the answer where nothing was learned.
@@ -157,48 +160,6 @@ func (t *Task) cheapest() []string {
 
 func (t *Task) repeated() bool {
 	return slices.ContainsFunc(t.Configs, func(c *Config) bool { return len(c.Trials) > 1 })
-}
-
-// first words which configuration reaches the target first, and by how much.
-func (t *Task) first(how, preposition string, reach func(*Config) stats.Reach, word func(float64) string) string {
-	cs := slices.Clone(t.choices())
-	slices.SortStableFunc(cs, func(a, b *Config) int { return cmp.Compare(reach(a).Median, reach(b).Median) })
-	target := percent(t.Target)
-	a := reach(cs[0])
-	if len(cs) == 1 && !math.IsInf(a.Median, 1) {
-		return fmt.Sprintf("%s reaches %s %s %s%s.", cs[0].Label, target, preposition, word(a.Median), t.sooner(a, reach, word))
-	}
-	if math.IsInf(a.Median, 1) || math.IsNaN(a.Median) {
-		return fmt.Sprintf("No configuration reaches %s in most of its runs.", target)
-	}
-	s := fmt.Sprintf("%s at %s: %s, %s %s", how, target, cs[0].Label, preposition, word(a.Median))
-	if a.N > 1 {
-		s += fmt.Sprintf(" (median of %d seeds)", a.N)
-	}
-	next := reach(cs[1])
-	switch {
-	case math.IsInf(next.Median, 1) || math.IsNaN(next.Median):
-		s += "; no other gets there in most of its runs"
-	case a.Median > 0:
-		s += fmt.Sprintf("; next is %s, %s %s", cs[1].Label, preposition, word(next.Median))
-		if ratio := next.Median / a.Median; ratio >= 1.05 {
-			s += fmt.Sprintf(", %.1f times", ratio)
-		} else {
-			s += ", all but level"
-		}
-	}
-	return s + t.sooner(a, reach, word) + "."
-}
-
-// sooner warns where one worker alone is sooner than all who work together. In
-// bytes, of which it sends none, it is no news.
-func (t *Task) sooner(than stats.Reach, reach func(*Config) stats.Reach, word func(float64) string) string {
-	for _, c := range t.Configs {
-		if m := reach(c).Median; c.Alone && m > 0 && m < than.Median {
-			return fmt.Sprintf("; one worker alone is sooner than all of them, in %s", word(m))
-		}
-	}
-	return ""
 }
 
 func are(n int) string {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // One page from run folders; it begins with the answer.
@@ -14,7 +15,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	r, err := report.New(runs, 0)
+	r, err := report.New(runs, train.Goal{})
 	if err != nil {
 		panic(err)
 	}

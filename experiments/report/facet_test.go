@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // seeded are three runs of a codec, whose accuracies lie around one.
@@ -126,7 +127,7 @@ func TestAllAtChance(t *testing.T) {
 			t.Errorf("%s is on the front", c.Label)
 		}
 	}
-	if s := strings.Join(task.Answer(), " "); strings.Contains(s, "Most accurate") || strings.Contains(s, "Pareto") || !strings.Contains(s, "and so no choice: raw and bf16") {
+	if s := strings.Join(task.Answer(), " "); strings.Contains(s, "Most accurate") || strings.Contains(s, "Pareto") || !strings.Contains(s, "and so no choice: bf16 and raw") {
 		t.Error(s)
 	}
 }
@@ -157,13 +158,13 @@ func TestSameTrajectoriesAreOneTest(t *testing.T) {
 // Another target than the runs aimed at is looked up in their evaluations.
 func TestTargetOfTheReport(t *testing.T) {
 	t.Parallel()
-	r, err := New(sample, 0.05)
+	r, err := New(sample, train.Goal{Value: 0.05})
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := mustNew(t, sample).Tasks[0]
 	task := r.Tasks[0]
-	if task.Target != 0.05 || own.Target != 0.1 || !strings.Contains(task.Answer()[0], "5 %") || task.Configs[0].ToSeconds.Reached != 2 {
+	if task.Target.Value != 0.05 || own.Target.Value != 0.1 || !strings.Contains(task.Answer()[0], "5 %") || task.Configs[0].ToSeconds.Reached != 2 {
 		t.Errorf("target %v: %s", task.Target, task.Answer()[0])
 	}
 	if want := task.Configs[0].Trials[0].Curve.Evals[0].Seconds; task.Configs[0].ToSeconds.Min > want {

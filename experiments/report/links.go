@@ -66,7 +66,8 @@ func busiestLink(ranks []train.RankReport) (most pair) {
 // linkNotes name each configuration's busiest link, and of a virtual network how
 // much of its capacity was used.
 func (t *Task) linkNotes() (notes []string) {
-	for _, c := range t.Configs {
+	shown, _ := t.shown()
+	for _, c := range shown {
 		tr := c.Trials[0]
 		b := busiestLink(tr.Ranks)
 		if total(b.kinds) == 0 {

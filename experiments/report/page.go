@@ -33,7 +33,6 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent":   percent,
 	"seconds":   progress.Seconds,
 	"bytes":     bytesText,
-	"share":     func(s stats.Summary) string { return words(s, percent) },
 	"duration":  func(s stats.Summary) string { return words(s, progress.Seconds) },
 	"volume":    func(s stats.Summary) string { return words(s, bytesText) },
 	"toSeconds": func(r stats.Reach) string { return reached(r, progress.Seconds) },
@@ -42,10 +41,11 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"sortable":  sortable,
 	"toFloat":   func(n uint64) float64 { return float64(n) },
 	"chance":    chance,
-	"points":    points,
 	"figures":   func(s Section) (Drawing, error) { return Draw(s.Panels...) },
 	"settings":  settings,
 	"slug":      func(t *Task, s Section) string { return t.Slug() + "-" + s.Name },
+	"most":      func() int { return most },
+	"folds":     folds,
 	"bare":      func(r *store.Run) string { return runLabel(r) },
 }).Parse(pageText))
 
@@ -179,14 +179,21 @@ func chance(p float64) string {
 	return fmt.Sprintf("%.3f", p)
 }
 
-// points words a difference of accuracies in points of a percent.
-func points(d stats.Difference) string {
+// Points words a difference of scores; of accuracies in points of a percent.
+func (t *Task) Points(d stats.Difference) string {
 	if d.N == 0 || math.IsNaN(d.Mean) {
 		return ""
 	}
-	s := strings.Replace(fmt.Sprintf("%+.2f", 100*d.Mean), "-", "−", 1)
+	unit, word := 100.0, "%.2f"
+	if t.Target.Loss {
+		unit, word = 1, "%.3g"
+	}
+	s := strings.Replace(fmt.Sprintf("%+"+word[1:], unit*d.Mean), "-", "−", 1)
 	if d.N > 2 {
-		s += fmt.Sprintf(" ± %.2f", 100*d.Half)
+		s += fmt.Sprintf(" ± "+word, unit*d.Half)
 	}
 	return s
 }
+
+// Share words a score with its interval.
+func (t *Task) Share(s stats.Summary) string { return words(s, t.score) }

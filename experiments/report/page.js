@@ -16,6 +16,8 @@ for (const table of document.querySelectorAll("table.sort")) {
         return up ? order : -order;
       });
       table.tBodies[0].append(...rows);
+      const most = table.dataset.most;
+      if (most) rows.forEach((row, i) => row.classList.toggle("rest", i >= most));
     };
     head.addEventListener("click", sort);
     head.addEventListener("keydown", (e) => { if (e.key === "Enter") sort(); });

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Report is a comparison of runs.
@@ -32,10 +33,10 @@ type Report struct {
 // New compares runs. Only runs of one environment (network, devices, net) compete:
 // each has a task of its own. Runs that are not done are listed and left out of the
 // figures; beside others of their configuration, those that failed count on the way
-// to the target, as never unless they had reached it. target is the accuracy whose
-// first reach is compared, whatever the runs looked for; 0: that of a task's runs, if
+// to the target, as never unless they had reached it. target is what is
+// to be reached first, whatever the runs looked for; none: that of a task's runs, if
 // they agree. It fails if there are no runs at all.
-func New(runs []*store.Run, target float64) (*Report, error) {
+func New(runs []*store.Run, target train.Goal) (*Report, error) {
 	if len(runs) == 0 {
 		return nil, errors.New("no runs to report on")
 	}

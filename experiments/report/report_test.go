@@ -19,6 +19,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // sample is runs of two codecs, three numbers of workers and two seeds.
@@ -57,7 +58,7 @@ func makeSample(dir string) ([]*store.Run, error) {
 
 func mustNew(t testing.TB, runs []*store.Run) *Report {
 	t.Helper()
-	r, err := New(runs, 0)
+	r, err := New(runs, train.Goal{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func TestUnfinishedRunsAreListed(t *testing.T) {
 	if page := html(t, r); !strings.Contains(page, "out of luck") {
 		t.Error("the page does not say why a run failed")
 	}
-	if _, err := New(nil, 0); err == nil {
+	if _, err := New(nil, train.Goal{}); err == nil {
 		t.Error("a report on nothing")
 	}
 }
@@ -204,7 +205,7 @@ func TestOnlyRunsThatAreDoneCount(t *testing.T) {
 	})
 	got := map[string]string{}
 	for _, c := range r.Tasks[0].Configs {
-		got[c.Label] = fmt.Sprintf("%s seeds, %.2f, target: %s", c.Seeds(), c.Accuracy.Mean, reached(c.ToSeconds, func(float64) string { return "reached" }))
+		got[c.Label] = fmt.Sprintf("%s seeds, %.2f, target: %s", c.Seeds(), c.Score.Mean, reached(c.ToSeconds, func(float64) string { return "reached" }))
 	}
 	for label, want := range map[string]string{
 		"raw": "2 seeds, 0.91, target: reached", "bf16": "1 seeds, 0.80, target: reached", "sign": "1 of 3 seeds, 0.70, target: 1 of 3 seeds",
@@ -224,7 +225,7 @@ func TestOnlyRunsThatAreDoneCount(t *testing.T) {
 	}
 }
 
-// Nothing is said for sure of configurations that cannot be told apart by seeds.
+// Nothing is said of configurations that cannot be told apart by seeds.
 func TestAnswerKnowsWhatItCannotTell(t *testing.T) {
 	t.Parallel()
 	var runs []*store.Run
@@ -235,10 +236,21 @@ func TestAnswerKnowsWhatItCannotTell(t *testing.T) {
 	last := func(more ...*store.Run) string {
 		return strings.Join(mustNew(t, append(slices.Clone(runs), more...)).Tasks[0].Answer(), " ")
 	}
-	if s := last(); !strings.Contains(s, "All others are behind it for sure") {
+	if s := last(); !strings.Contains(s, "All others are behind it by more than the seeds explain") {
 		t.Error(s)
 	}
-	if s := last(trial("sign", 1, store.Done, 0.4)); strings.Contains(s, "All others") || !strings.Contains(s, "bf16 is behind it for sure (paired by seed, Holm, α = 0.05); of sign there are too few seeds.") {
+	if s := last(trial("sign", 1, store.Done, 0.4)); strings.Contains(s, "All others") || !strings.Contains(s, "bf16 is behind it by more than the seeds explain (paired by seed, Holm, α = 0.05); of sign there are too few seeds.") {
+		t.Error(s)
+	}
+	// Of two that are level the sooner one is named, and the other beside it.
+	var level []*store.Run
+	for seed, accuracy := range []float64{0.9, 0.91, 0.93} {
+		slow, fast := trial("raw", uint64(seed), store.Done, accuracy), trial("bf16", uint64(seed), store.Done, accuracy)
+		fast.Result.VirtualSeconds /= 2
+		fast.Result.ParamsSHA256 += "another"
+		level = append(level, slow, fast)
+	}
+	if s := strings.Join(mustNew(t, level).Tasks[0].Answer(), " "); !strings.Contains(s, "Most accurate at the end: bf16") || !strings.Contains(s, "The seeds do not tell it from any other") {
 		t.Error(s)
 	}
 	// On the seeds that both have, eden is ahead of raw, whose mean a fourth seed lifts.
@@ -327,14 +339,14 @@ func TestParetoFront(t *testing.T) {
 			mean := func(name string) stats.Summary {
 				return stats.Summary{Mean: math.Round(few.Draw(t, name))}
 			}
-			task.Configs = append(task.Configs, &Config{Group: &store.Group{Label: fmt.Sprint(i)}, Accuracy: mean("accuracy"), Seconds: mean("seconds"), Bytes: mean("bytes")})
+			task.Configs = append(task.Configs, &Config{Group: &store.Group{Label: fmt.Sprint(i)}, Score: mean("accuracy"), Seconds: mean("seconds"), Bytes: mean("bytes")})
 		}
 		task.findFront()
 		front := task.front()
 		if len(front) == 0 {
 			t.Fatal("nobody is on the front")
 		}
-		at := func(c *Config) [3]float64 { return [3]float64{-c.Accuracy.Mean, c.Seconds.Mean, c.Bytes.Mean} }
+		at := func(c *Config) [3]float64 { return [3]float64{-c.Score.Mean, c.Seconds.Mean, c.Bytes.Mean} }
 		under := func(a, b [3]float64) bool { return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2] && a != b }
 		for _, c := range task.Configs {
 			behind := slices.ContainsFunc(front, func(f *Config) bool { return under(at(f), at(c)) })
@@ -349,6 +361,7 @@ func TestScalingKnowsItsLadders(t *testing.T) {
 	t.Parallel()
 	task := mustNew(t, sample).Tasks[0]
 	ls := task.ladders()
+	slices.SortFunc(ls, func(a, b *ladder) int { return strings.Compare(a.label, b.label) })
 	if len(ls) != 2 || ls[0].label != "raw" || ls[1].label != "topk(keep=0.1)" {
 		t.Fatalf("%d ladders", len(ls))
 	}
@@ -380,7 +393,7 @@ func TestWords(t *testing.T) {
 		{percent(0.95), "95 %"}, {percent(0.98333), "98.33 %"},
 		{sortable(inf), "Infinity"}, {sortable(0.5), "0.5"},
 		{chance(0.0001), "< 0.001"}, {chance(math.NaN()), ""},
-		{points(stats.Difference{N: 3, Mean: -0.01, Half: 0.002}), "−1.00 ± 0.20"},
+		{(&Task{}).Points(stats.Difference{N: 3, Mean: -0.01, Half: 0.002}), "−1.00 ± 0.20"},
 		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"}, {list(strings.Fields("a b c d e f")), "a, b, c, d and 2 more"},
 	} {
 		if c.got != c.want {

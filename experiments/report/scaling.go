@@ -90,6 +90,10 @@ func (t *Task) scaling() Section {
 	rate := figure.Figure{Title: "throughput", X: workers, Y: figure.Axis{Label: "samples a second", Log: true}}
 	share := figure.Figure{Title: "efficiency", X: figure.Axis{Label: "workers"}, Y: figure.Axis{Label: "of perfect scaling", Unit: figure.Percent}}
 	reach := figure.Figure{Title: "time to the target", X: workers, Y: figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}}
+	if n := len(ls); folds(n) {
+		s.Notes = append(s.Notes, fmt.Sprintf("Of %d that differ in workers alone the %d with the first of the table.", n, most))
+		ls = ls[:most]
+	}
 	for _, l := range ls {
 		ps := l.points()
 		r, e, a := figure.Series{Name: l.label, Marks: true}, figure.Series{Name: l.label, Marks: true}, figure.Series{Name: l.label, Marks: true}
@@ -112,7 +116,7 @@ func (t *Task) scaling() Section {
 	}
 	rate.Series = append(rate.Series, ideal)
 	s.Panels = []figure.Figure{rate, share}
-	if t.Target > 0 {
+	if t.Target.Asked() {
 		s.Panels = append(s.Panels, reach)
 	}
 	return s

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/experiments/figure"
@@ -16,27 +17,41 @@ import (
 const many = 10
 
 func (t *Task) pareto() Section {
-	accuracy := figure.Axis{Label: "test accuracy at the end", Unit: figure.Percent}
+	accuracy, of := t.axis(" at the end"), t.Metric()
 	seconds := figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}
 	bytes := figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}
-	s := Section{Name: "pareto", Title: "Accuracy, time and bytes",
-		Text: "Each mark is a configuration at its end, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). Grey ones are dominated (another is at least as good in all three and better in one) or at chance level; a grey line is one worker alone, which sends nothing."}
-	sa := figure.Figure{Title: "accuracy and time", X: seconds, Y: accuracy}
-	ba := figure.Figure{Title: "accuracy and bytes", X: bytes, Y: accuracy}
+	s := Section{Name: "pareto", Title: strings.ToUpper(of[:1]) + of[1:] + ", time and bytes",
+		Text: "Each mark is a configuration at its end, the mean over its seeds; bars are 95 % intervals of the mean (Student's t; for two seeds their range). Grey ones are dominated (another is at least as good in all three and better in one; less than 1 % of time or bytes counts as level) or at chance level; a grey line is one worker alone, which sends nothing."}
+	sa := figure.Figure{Title: of + " and time", X: seconds, Y: accuracy}
+	ba := figure.Figure{Title: of + " and bytes", X: bytes, Y: accuracy}
 	bs := figure.Figure{Title: "time and bytes", X: bytes, Y: seconds}
-	for _, c := range t.Configs {
+	drawn := slices.Clone(t.Configs)
+	if len(drawn) > many { // those of the front over the others
+		slices.SortStableFunc(drawn, func(a, b *Config) int {
+			if a.Front == b.Front {
+				return 0
+			} else if b.Front {
+				return -1
+			}
+			return 1
+		})
+	}
+	for _, c := range drawn {
 		if c.Alone {
 			continue
 		}
 		mark := func(x, y, lo, hi float64) figure.Series {
 			m := figure.Series{Name: c.Label, Tag: c.Label, Marks: true, Faded: !c.Front, X: []float64{x}, Y: []float64{y}}
+			if len(t.Configs) > many && !c.Front {
+				m.Name, m.Tag = "", ""
+			}
 			if lo < hi {
 				m.Lo, m.Hi = []float64{lo}, []float64{hi}
 			}
 			return m
 		}
-		a, sec, b := c.Accuracy, c.Seconds, c.Bytes
-		lo, hi := band(a, 0, 1)
+		a, sec, b := c.Score, c.Seconds, c.Bytes
+		lo, hi := band(a, 0, t.most())
 		slo, shi := band(sec, 0, math.Inf(1))
 		sa.Series = append(sa.Series, mark(sec.Mean, a.Mean, lo, hi))
 		ba.Series = append(ba.Series, mark(b.Mean, a.Mean, lo, hi))
@@ -44,8 +59,8 @@ func (t *Task) pareto() Section {
 	}
 	for _, c := range t.Configs {
 		if c.Alone {
-			sa.Series = append(sa.Series, across(sa, c.Label, c.Accuracy.Mean))
-			ba.Series = append(ba.Series, across(ba, c.Label, c.Accuracy.Mean))
+			sa.Series = append(sa.Series, across(sa, c.Label, c.Score.Mean))
+			ba.Series = append(ba.Series, across(ba, c.Label, c.Score.Mean))
 			bs.Series = append(bs.Series, across(bs, c.Label, c.Seconds.Mean))
 		}
 	}
@@ -59,6 +74,14 @@ func (t *Task) pareto() Section {
 		s.Panels = append(s.Panels, bs)
 	}
 	return s
+}
+
+// most is the largest score that there can be.
+func (t *Task) most() float64 {
+	if t.Target.Loss {
+		return math.Inf(1)
+	}
+	return 1
 }
 
 // across is a line through a figure's points at one height: what they are measured
@@ -101,23 +124,25 @@ func (t *Task) curves() Section {
 	}
 	s := Section{Name: "curves", Title: "Learning curves",
 		Text: "Means over seeds at each evaluation; bands are 95 % intervals of the mean, for two seeds the range. Training loss is averaged over some steps, and over seeds by its logarithm."}
-	accuracy := figure.Axis{Label: "test accuracy", Unit: figure.Percent}
+	accuracy, of := t.axis(""), t.Metric()
+	by := straight
+	by.most = t.most()
 	evals := func(title string, x figure.Axis, at func(*Trial, train.Eval) float64) {
-		f := figure.Figure{Title: title, X: x, Y: accuracy, Target: t.Target}
+		f := figure.Figure{Title: title, X: x, Y: accuracy, Target: t.Target.Value}
 		for _, c := range t.Configs {
 			f.Series = append(f.Series, c.curve(len(t.Configs), func(tr *Trial) (xs, ys []float64) {
 				for _, e := range tr.Curve.Evals {
-					xs, ys = append(xs, at(tr, e)), append(ys, e.Accuracy)
+					xs, ys = append(xs, at(tr, e)), append(ys, t.Target.Of(e))
 				}
 				return xs, ys
-			}, straight))
+			}, by))
 		}
 		s.Panels = append(s.Panels, f)
 	}
-	evals("accuracy over updates", figure.Axis{Label: "updates"}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
-	evals("accuracy over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(_ *Trial, e train.Eval) float64 { return e.Seconds })
+	evals(of+" over updates", figure.Axis{Label: "updates"}, func(_ *Trial, e train.Eval) float64 { return float64(e.Step) })
+	evals(of+" over time", figure.Axis{Label: t.Clock(), Log: true, Unit: figure.Seconds}, func(_ *Trial, e train.Eval) float64 { return e.Seconds })
 	if t.crossing() {
-		evals("accuracy over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
+		evals(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, (*Trial).Crossing)
 	}
 	f := figure.Figure{Title: "training loss over updates", X: figure.Axis{Label: "updates"}, Y: figure.Axis{Label: "training loss", Log: true}}
 	for _, c := range t.Configs {
@@ -217,7 +242,9 @@ func (t *Task) staleness() Section {
 		Text: "How many updates the parameters had gone on by when a gradient computed on older ones was applied: the share of all gradients, all shards and seeds together."}
 	f := figure.Figure{Title: "staleness of gradients", X: figure.Axis{Label: "staleness (updates)"}, Y: figure.Axis{Label: "share of gradients", Unit: figure.Percent}}
 	stale := false
-	for _, c := range t.Configs {
+	shown, note := t.shown()
+	s.Notes = note
+	for _, c := range shown {
 		line := figure.Series{Name: c.Label, Marks: true}
 		var counts []uint64
 		total := uint64(0)
@@ -250,7 +277,8 @@ func (t *Task) staleness() Section {
 func (t *Task) bars(title string, x figure.Axis, names []string, pieces func(*Trial) []float64) (figure.Figure, bool) {
 	f := figure.Figure{Title: title, X: x}
 	values := make([][]float64, len(names))
-	for _, c := range t.Configs {
+	shown, _ := t.shown()
+	for _, c := range shown {
 		f.Rows = append(f.Rows, c.Label)
 		sums := make([]float64, len(names))
 		for _, tr := range c.Trials {
@@ -321,7 +349,8 @@ func (t *Task) traffic() Section {
 	if linked {
 		s.Panels = append(s.Panels, link, pair)
 	}
-	s.Notes = t.linkNotes()
+	_, s.Notes = t.shown()
+	s.Notes = append(s.Notes, t.linkNotes()...)
 	return s
 }
 
@@ -349,7 +378,9 @@ func (t *Task) time() Section {
 	if ok {
 		s.Panels = []figure.Figure{f}
 	}
-	for _, c := range t.Configs {
+	shown, note := t.shown()
+	s.Notes = note
+	for _, c := range shown {
 		if len(c.Trials) > 0 && len(c.Trials[0].Ranks) > 0 && c.Trials[0].Ranks[0].Time == nil {
 			s.Notes = append(s.Notes, c.Label+": from before encoding and the wire were told; compute has encoding in it, and wait the wire")
 		}

@@ -18,9 +18,9 @@ import (
 // set, in one environment.
 type Task struct {
 	Model, Data string
-	Facet       string  // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
-	Virtual     bool    // the clock is that of a virtual cluster
-	Target      float64 // test accuracy to reach; 0: none was asked for, and those of the runs differ, or there are none
+	Facet       string     // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
+	Virtual     bool       // the clock is that of a virtual cluster
+	Target      train.Goal // what to reach, where it was asked for or the runs agree, and by what they are compared
 	Configs     []*Config
 	Varying     []string // keys in which configurations differ
 	Usual       []string // what their names leave out, as "key=value"
@@ -38,17 +38,17 @@ type Section struct {
 
 // Config is a configuration and its repeats over seeds.
 type Config struct {
-	*store.Group                      // whose label is the configuration's
-	Trials                   []*Trial // by seed
-	Accuracy, Seconds, Bytes stats.Summary
-	ToSeconds, ToBytes       stats.Reach // to the task's target
-	Staleness                stats.Summary
-	Failed                   int           // seeds beside the trials whose run failed
-	Raw, BF16                stats.Summary // times fewer bytes than codec raw, and bf16, would have sent
-	Front                    bool          // a choice that no other is as good as in accuracy, time and bytes and better than in one
-	AtChance                 bool          // its accuracy is no better than that of always answering the same, and so no choice
-	Alone                    bool          // one worker that sends nothing, beside others that do: what to measure against, and no choice
-	Behind                   store.Against // in accuracy, to the best configuration
+	*store.Group                        // whose label is the configuration's
+	Trials                []*Trial      // by seed
+	Score, Seconds, Bytes stats.Summary // Score is the test accuracy at the end, or the test loss where runs are compared by that
+	ToSeconds, ToBytes    stats.Reach   // to the task's target
+	Staleness             stats.Summary
+	Failed                int           // seeds beside the trials whose run failed
+	Raw, BF16             stats.Summary // times fewer bytes than codec raw, and bf16, would have sent
+	Front                 bool          // a choice that no other is as good as in accuracy, or loss, time and bytes and better than in one, see findFront
+	AtChance              bool          // its accuracy is no better than that of always answering the same, and so no choice
+	Alone                 bool          // one worker that sends nothing, beside others that do: what to measure against, and no choice
+	Behind                store.Against // in its score, to the best configuration
 }
 
 // Choice is false for configurations that are only there to be compared with.
@@ -158,10 +158,10 @@ func (t *Task) Clock() string {
 	return "wall time"
 }
 
-func newTask(f *store.Facet, target float64) (*Task, error) {
+func newTask(f *store.Facet, target train.Goal) (*Task, error) {
 	runs, first := store.Latest(f.Runs), f.Runs[0]
 	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: target, Varying: store.Varying(runs)}
-	if target == 0 {
+	if !target.Asked() {
 		t.Target = store.CommonTarget(runs)
 	}
 	groups := store.Groups(runs)
@@ -182,7 +182,7 @@ func newTask(f *store.Facet, target float64) (*Task, error) {
 	return t, nil
 }
 
-func newConfig(g *store.Group, target float64) (*Config, error) {
+func newConfig(g *store.Group, target train.Goal) (*Config, error) {
 	c := &Config{Group: g}
 	for _, r := range g.Runs {
 		if !r.IsDone() {
@@ -199,19 +199,47 @@ func newConfig(g *store.Group, target float64) (*Config, error) {
 		}
 		c.Trials = append(c.Trials, t)
 	}
-	for name, to := range map[string]*stats.Summary{"accuracy": &c.Accuracy, "seconds": &c.Seconds, "bytes": &c.Bytes,
+	for name, to := range map[string]*stats.Summary{target.Metric(): &c.Score, "seconds": &c.Seconds, "bytes": &c.Bytes,
 		"staleness_mean": &c.Staleness, "compression": &c.Raw, "compression_bf16": &c.BF16} {
 		*to = g.Summary(field(name))
 	}
-	if target > 0 {
+	if target.Asked() {
 		var err error
 		if c.ToSeconds, c.ToBytes, _, err = g.Reach(target); err != nil {
 			return nil, err
 		}
 	}
+	// Of a loss nobody knows what guessing would give.
 	_, above := c.chance()
-	c.AtChance = c.Accuracy.Mean <= above
+	c.AtChance = !target.Loss && c.Score.Mean <= above
 	return c, nil
+}
+
+// Metric is what configurations are compared by: "accuracy" or "loss".
+func (t *Task) Metric() string { return t.Target.Metric() }
+
+// score words a score.
+func (t *Task) score(x float64) string {
+	if t.Target.Loss {
+		return fmt.Sprintf("%.4g", x)
+	}
+	return percent(x)
+}
+
+// Goal words the target.
+func (t *Task) Goal() string {
+	if t.Target.Loss {
+		return "loss " + t.score(t.Target.Value)
+	}
+	return t.score(t.Target.Value)
+}
+
+// axis is that of scores.
+func (t *Task) axis(label string) figure.Axis {
+	if t.Target.Loss {
+		return figure.Axis{Label: "test loss" + label}
+	}
+	return figure.Axis{Label: "test accuracy" + label, Unit: figure.Percent}
 }
 
 func field(name string) store.Field {
@@ -233,12 +261,14 @@ func (c *Config) chance() (level, above float64) {
 	return res.Chance, above
 }
 
-// compare finds what competes, the Pareto front of it, and who is behind the best.
+// compare finds what competes, in which order, the Pareto front of it, and who is behind
+// the best.
 func (t *Task) compare() {
 	for _, c := range t.Configs {
 		c.Alone = c.workers() == 1 && c.Bytes.Max == 0 && t.crossing()
 		c.AtChance = c.AtChance && t.Learned()
 	}
+	t.order()
 	t.findFront()
 	choices := t.choices()
 	var groups []*store.Group
@@ -251,37 +281,75 @@ func (t *Task) compare() {
 	if len(choices) == 0 {
 		return
 	}
-	for i, d := range store.Test(t.best().Group, groups, field("accuracy")) {
+	for i, d := range store.Test(t.best().Group, groups, field(t.Target.Metric())) {
 		choices[i].Behind = d
 	}
 }
 
+// slack is the share of seconds or bytes below which a difference counts as none, and
+// tolerance what is said of it.
+const (
+	slack     = 0.01
+	tolerance = " (less than 1 % of time or bytes counts as level)"
+)
+
+// findFront keeps of the choices that none dominates those that gain something that
+// counts: going from the best one down, each must be better than every one kept
+// by more than the slack in time or bytes. So the front is never empty.
 func (t *Task) findFront() {
+	var front []*Config
 	choices := t.choices()
 	for _, c := range choices {
-		c.Front = !slices.ContainsFunc(choices, func(o *Config) bool { return o.dominates(c) })
+		if !slices.ContainsFunc(choices, func(o *Config) bool { return t.dominates(o, c, 0) }) {
+			front = append(front, c)
+		}
+	}
+	slices.SortStableFunc(front, func(a, b *Config) int {
+		return cmp.Or(t.better(a, b), cmp.Compare(a.Seconds.Mean, b.Seconds.Mean))
+	})
+	var kept []*Config
+	for _, c := range front {
+		if c.Front = !slices.ContainsFunc(kept, func(o *Config) bool { return t.dominates(o, c, slack) }); c.Front {
+			kept = append(kept, c)
+		}
 	}
 }
 
-// dominates is true if c is at least as good in all three and better in one.
-func (c *Config) dominates(o *Config) bool {
-	a := [3]float64{-c.Accuracy.Mean, c.Seconds.Mean, c.Bytes.Mean}
-	b := [3]float64{-o.Accuracy.Mean, o.Seconds.Mean, o.Bytes.Mean}
+// better orders by score, the better one first.
+func (t *Task) better(a, b *Config) int {
+	if t.Target.Loss {
+		return cmp.Compare(a.Score.Mean, b.Score.Mean)
+	}
+	return cmp.Compare(b.Score.Mean, a.Score.Mean)
+}
+
+// dominates is true if c is at least as good in all three and better in one, where a
+// share of that much of time and bytes counts for nothing.
+func (t *Task) dominates(c, o *Config, slack float64) bool {
+	a := [3]float64{-c.Score.Mean, c.Seconds.Mean, c.Bytes.Mean}
+	b := [3]float64{-o.Score.Mean, o.Seconds.Mean, o.Bytes.Mean}
+	if t.Target.Loss {
+		a[0], b[0] = -a[0], -b[0]
+	}
 	better := false
 	for i := range a {
-		if a[i] > b[i] {
+		bit := slack * b[i]
+		if i == 0 {
+			bit = 0
+		}
+		if a[i] > b[i]+bit {
 			return false
 		}
-		better = better || a[i] < b[i]
+		better = better || a[i] < b[i]-bit
 	}
 	return better
 }
 
 func (t *Task) best() *Config {
-	return slices.MaxFunc(t.choices(), func(a, b *Config) int { return cmp.Compare(a.Accuracy.Mean, b.Accuracy.Mean) })
+	return slices.MinFunc(t.choices(), t.better)
 }
 
-// front are the configurations nobody dominates, the most accurate first.
+// front are the configurations nobody dominates, the best first.
 func (t *Task) front() []*Config {
 	var out []*Config
 	for _, c := range t.Configs {
@@ -289,6 +357,6 @@ func (t *Task) front() []*Config {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *Config) int { return cmp.Compare(b.Accuracy.Mean, a.Accuracy.Mean) })
+	slices.SortStableFunc(out, t.better)
 	return out
 }

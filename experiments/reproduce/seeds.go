@@ -129,7 +129,7 @@ func plusMinus(s stats.Summary) string {
 // curve is the mean test accuracy in per cent over seeds, against the virtual
 // clock.
 func (s *sample) curve() (x, y []float64, err error) {
-	c, err := s.Curve(func(_ *store.Run, e train.Eval) float64 { return e.Seconds })
+	c, err := s.Curve(func(_ *store.Run, e train.Eval) float64 { return e.Seconds }, train.Goal{})
 	for i := range c.Y {
 		c.Y[i] *= 100
 	}

@@ -23,7 +23,18 @@ func panels(es []entry) []figure.Figure {
 	default:
 		clock = "time, wall or virtual"
 	}
-	accuracy := figure.Axis{Label: "test accuracy", Unit: figure.Percent}
+	var runs []*store.Run
+	for _, e := range es {
+		runs = append(runs, e.run)
+	}
+	goal, accuracy := train.Goal{}, figure.Axis{Label: "test accuracy", Unit: figure.Percent}
+	if len(runs) > 0 {
+		goal = store.CommonTarget(runs)
+	}
+	if goal.Loss {
+		accuracy = figure.Axis{Label: "test loss"}
+	}
+	of := goal.Metric()
 	updates := figure.Axis{Label: "updates"}
 	names := labels(es)
 	draw := func(title string, x, y figure.Axis, points func(store.Curve, *store.Run) (xs, ys []float64)) figure.Figure {
@@ -38,7 +49,7 @@ func panels(es []entry) []figure.Figure {
 	evals := func(x func(*store.Run, train.Eval) float64) func(store.Curve, *store.Run) (xs, ys []float64) {
 		return func(c store.Curve, r *store.Run) (xs, ys []float64) {
 			for _, v := range c.Evals {
-				xs, ys = append(xs, x(r, v)), append(ys, v.Accuracy)
+				xs, ys = append(xs, x(r, v)), append(ys, goal.Of(v))
 			}
 			return xs, ys
 		}
@@ -52,9 +63,9 @@ func panels(es []entry) []figure.Figure {
 		}
 	}
 	out := []figure.Figure{
-		draw("accuracy over updates", updates, accuracy, evals(func(_ *store.Run, v train.Eval) float64 { return float64(v.Step) })),
-		draw("accuracy over time", figure.Axis{Label: clock, Log: true, Unit: figure.Seconds}, accuracy, evals(func(_ *store.Run, v train.Eval) float64 { return v.Seconds })),
-		draw("accuracy over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, accuracy,
+		draw(of+" over updates", updates, accuracy, evals(func(_ *store.Run, v train.Eval) float64 { return float64(v.Step) })),
+		draw(of+" over time", figure.Axis{Label: clock, Log: true, Unit: figure.Seconds}, accuracy, evals(func(_ *store.Run, v train.Eval) float64 { return v.Seconds })),
+		draw(of+" over bytes", figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, accuracy,
 			evals(func(r *store.Run, v train.Eval) float64 { return float64(r.Crossed(v.BytesUp, v.BytesDown)) })),
 		draw("training loss", updates, figure.Axis{Label: "training loss", Log: true}, progress(func(p train.Progress) float64 { return p.Loss })),
 		draw("learning rate", updates, figure.Axis{Label: "learning rate"}, progress(func(p train.Progress) float64 { return p.LR })),

@@ -196,13 +196,26 @@ function take(rows, all) {
   if (rows.some((r) => r.key === chosen)) detail();
 }
 
-const events = new EventSource("/api/events?token=" + encodeURIComponent(token));
+// A browser opens six connections to one server at most. So a tab that nobody sees has no
+// stream; it takes all rows when it is seen again.
+let events = null;
 const live = (on) => { $("live").textContent = on ? "live" : "no connection"; $("live").className = "state " + (on ? "live" : "lost"); };
-events.onopen = () => live(true);
-events.onerror = () => {
-  live(false);
-  if (events.readyState === EventSource.CLOSED) $("counts").textContent = "open the address that gradlab serve printed: it ends in a token";
+const listen = () => {
+  if (document.hidden) {
+    if (events) events.close();
+    events = null;
+    return;
+  }
+  if (events) return;
+  events = new EventSource("/api/events?token=" + encodeURIComponent(token));
+  events.onopen = () => live(true);
+  events.onerror = () => {
+    live(false);
+    if (events && events.readyState === EventSource.CLOSED) $("counts").textContent = "open the address that gradlab serve printed: it ends in a token";
+  };
+  events.addEventListener("all", (e) => take(JSON.parse(e.data), true));
+  events.addEventListener("changed", (e) => take(JSON.parse(e.data), false));
 };
-events.addEventListener("all", (e) => take(JSON.parse(e.data), true));
-events.addEventListener("changed", (e) => take(JSON.parse(e.data), false));
+document.addEventListener("visibilitychange", listen);
+listen();
 setInterval(table, 5000); // for what was last heard

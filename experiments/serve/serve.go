@@ -29,6 +29,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -36,6 +37,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/report"
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Server answers requests about the runs that its watcher knows.
@@ -43,6 +45,10 @@ type Server struct {
 	watch *Watch
 	token string
 	mux   *http.ServeMux
+
+	drawing sync.Mutex
+	drawn   []byte // the report of version
+	version uint64 // of the watch
 }
 
 // New makes a server; token is what every request must bring along.
@@ -260,23 +266,44 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) report(w http.ResponseWriter, _ *http.Request) {
-	var runs []*store.Run
-	for _, e := range s.watch.all() {
-		runs = append(runs, e.run)
-	}
-	p, err := report.New(runs, 0)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	}
-	var b bytes.Buffer
-	if err := p.HTML(&b); err != nil {
+	b, err := s.drawReport()
+	switch {
+	case errors.Is(err, errDraw):
 		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Security-Policy", report.Policy()+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes())
+	_, _ = w.Write(b)
+}
+
+var errDraw = errors.New("the report cannot be drawn")
+
+// drawReport draws the report anew only when runs have changed.
+func (s *Server) drawReport() ([]byte, error) {
+	s.drawing.Lock()
+	defer s.drawing.Unlock()
+	version := s.watch.Version()
+	if s.drawn != nil && s.version == version {
+		return s.drawn, nil
+	}
+	var runs []*store.Run
+	for _, e := range s.watch.all() {
+		runs = append(runs, e.run)
+	}
+	p, err := report.New(runs, train.Goal{})
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := p.HTML(&b); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDraw, err)
+	}
+	s.drawn, s.version = b.Bytes(), version
+	return s.drawn, nil
 }
 
 // How long a connection may take to say what it wants, and may lie idle.

@@ -377,3 +377,29 @@ func TestRemovedRuns(t *testing.T) {
 		t.Errorf("after a removal: %v", rows)
 	}
 }
+
+// The report is drawn once, until a run changes.
+func TestReportIsDrawnOnce(t *testing.T) {
+	dir, w, _ := finished(t)
+	s := New(w, "secret")
+	draw := func() *byte {
+		t.Helper()
+		b, err := s.drawReport()
+		if err != nil || len(b) == 0 {
+			t.Fatal(err)
+		}
+		return &b[0]
+	}
+	first := draw()
+	w.Refresh()
+	if draw() != first {
+		t.Error("nothing has changed, and the report is drawn anew")
+	}
+	if _, err := experiments.ExecuteAll(context.Background(), runs(t, small+"steps: 20\ncodec: [bf16]\n"), experiments.Options{Recipe: "test", Out: dir}); err != nil {
+		t.Fatal(err)
+	}
+	w.Refresh()
+	if draw() == first {
+		t.Error("a run came, and the report is the old one")
+	}
+}

@@ -19,6 +19,9 @@ import (
 type Watch struct {
 	paths []string
 
+	reading sync.Mutex // held while folders are read
+	seen    store.Seen
+
 	mu      sync.Mutex
 	entries map[string]entry
 	version uint64        // of the rows; grows with every change
@@ -80,7 +83,9 @@ func (w *Watch) Run(ctx context.Context, every time.Duration) {
 // Refresh reads the folders. What cannot be read is left out and told by
 // Trouble.
 func (w *Watch) Refresh() {
-	runs, err := store.Find(w.paths...)
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	runs, err := w.seen.Find(w.paths...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble = err
@@ -170,6 +175,13 @@ func (w *Watch) Rows(since uint64) (rows []Row, all bool, version uint64, change
 		}
 	}
 	return rows, all, w.version, w.changed
+}
+
+// Version grows with every change of a run.
+func (w *Watch) Version() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.version
 }
 
 // sorted are the entries, the youngest first.

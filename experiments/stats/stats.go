@@ -7,6 +7,7 @@
 package stats
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -99,6 +100,15 @@ func Welch(a, b []float64) Difference {
 	out.Half = distuv.StudentsT{Sigma: 1, Nu: nu}.Quantile(0.975) * se
 	out.P = pvalue(out.Mean/se, nu, out.Mean == 0)
 	return out
+}
+
+// Compare is Paired where two seeds or more are common, else Welch.
+func Compare(a, b map[uint64]float64) (d Difference, paired bool) {
+	if d = Paired(a, b); d.N >= 2 {
+		return d, true
+	}
+	values := func(of map[uint64]float64) []float64 { return slices.Sorted(maps.Values(of)) }
+	return Welch(values(a), values(b)), false
 }
 
 // pvalue is two-sided. Equal samples without any spread differ in nothing.

@@ -198,3 +198,16 @@ func TestGuessing(t *testing.T) {
 		t.Errorf("of none %v to %v", lo, hi)
 	}
 }
+
+// Two common seeds make pairs; one does not.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	a, b := map[uint64]float64{1: 1, 2: 5, 3: 9}, map[uint64]float64{1: 2, 2: 6.1, 4: 0}
+	if d, paired := Compare(a, b); !paired || d != Paired(a, b) {
+		t.Errorf("%+v, paired: %v", d, paired)
+	}
+	delete(b, 2)
+	if d, paired := Compare(a, b); paired || d != Welch([]float64{1, 5, 9}, []float64{0, 2}) {
+		t.Errorf("%+v, paired: %v", d, paired)
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Maybe is a number that may not be known: NaN and infinities are null in JSON.
@@ -52,7 +53,7 @@ type Comparison struct {
 	Facet   string      `json:"facet,omitempty"` // environment, where there are several
 	Field   Field       `json:"-"`
 	Name    string      `json:"field"`
-	Target  float64     `json:"target,omitempty"`
+	Target  train.Goal  `json:"target,omitzero"`
 	Varying []string    `json:"varying"`         // keys in which the groups differ
 	Usual   []string    `json:"usual,omitempty"` // what labels leave out
 	Groups  []*Compared `json:"groups"`          // the baseline first
@@ -73,9 +74,9 @@ func Comparable(runs []*Run) (out []*Run) {
 }
 
 // Compare sets groups beside one of them, as [Test] does. Groups none of whose runs
-// is done or failed are named below the table. target is an accuracy, 0: that of
+// is done or failed are named below the table. target is what is to be reached; none: that of
 // the runs, if they agree.
-func Compare(groups []*Group, baseline int, f Field, target float64) (*Comparison, error) {
+func Compare(groups []*Group, baseline int, f Field, target train.Goal) (*Comparison, error) {
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("no runs to compare")
 	}
@@ -85,7 +86,7 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 		all = append(all, g.Runs...)
 	}
 	c.Varying, c.Usual = Varying(all), Usual(groups)
-	if target == 0 {
+	if !target.Asked() {
 		c.Target = CommonTarget(all)
 	} else {
 		f = f.to(target)
@@ -110,7 +111,7 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 		}
 		x.Bytes = Maybe(g.Summary(bytes).Mean)
 		x.Seconds = Maybe(g.Summary(seconds).Mean)
-		if c.Target > 0 {
+		if c.Target.Asked() {
 			var err error
 			if x.ToTime, x.ToBytes, x.ToSteps, err = g.Reach(c.Target); err != nil {
 				return nil, err
@@ -124,14 +125,19 @@ func Compare(groups []*Group, baseline int, f Field, target float64) (*Compariso
 	return c, nil
 }
 
-// CommonTarget is the target that all runs have, or 0.
-func CommonTarget(runs []*Run) float64 {
+// CommonTarget is the target that all runs have, or none; and by what all of them are
+// compared, which is accuracy where they differ.
+func CommonTarget(runs []*Run) train.Goal {
+	g := runs[0].Config.Goal()
 	for _, r := range runs {
-		if r.Config.Target != runs[0].Config.Target {
-			return 0
+		switch o := r.Config.Goal(); {
+		case o.Loss != g.Loss:
+			return train.Goal{}
+		case o.Value != g.Value:
+			g.Value = 0
 		}
 	}
-	return runs[0].Config.Target
+	return g
 }
 
 // Against is a group's difference from a baseline.
@@ -157,11 +163,7 @@ func Test(base *Group, groups []*Group, f Field) []Against {
 			out[i].Difference = stats.Difference{Mean: nan, Half: nan, P: nan}
 			continue
 		}
-		d := stats.Paired(base.BySeed(f), g.BySeed(f))
-		if out[i].Paired = d.N >= 2; !out[i].Paired {
-			d = stats.Welch(base.Values(f), g.Values(f))
-		}
-		out[i].Difference = d
+		out[i].Difference, out[i].Paired = stats.Compare(base.BySeed(f), g.BySeed(f))
 		key := g.trajectory(f)
 		if out[i].Same = key != "" && key == own; out[i].Same {
 			out[i].P = nan
@@ -172,7 +174,7 @@ func Test(base *Group, groups []*Group, f Field) []Against {
 		}
 		if keys[i] = key; !has(at, key) {
 			at[key] = len(p)
-			p = append(p, d.P)
+			p = append(p, out[i].P)
 		}
 	}
 	p = stats.Holm(p)
@@ -205,25 +207,25 @@ func (g *Group) trajectory(f Field) string {
 // Distance is how far it was to a target; NaN if the run never got there.
 type Distance struct{ Seconds, Bytes, Updates float64 }
 
-// ToTarget is how far it was to the first evaluation at or above an accuracy.
-func (r *Run) ToTarget(accuracy float64) (Distance, error) {
+// ToTarget is how far it was to the first evaluation that reaches a goal.
+func (r *Run) ToTarget(goal train.Goal) (Distance, error) {
 	c, err := r.Metrics()
 	if err != nil {
 		return Distance{}, err
 	}
-	if e, ok := experiments.FirstAt(c.Evals, accuracy); ok {
+	if e, ok := experiments.FirstAt(c.Evals, goal); ok {
 		return Distance{e.Seconds, float64(r.Crossed(e.BytesUp, e.BytesDown)), float64(e.Step)}, nil
 	}
 	nan := math.NaN()
 	return Distance{nan, nan, nan}, nil
 }
 
-// Reach is how far it was to an accuracy, in seconds, bytes and updates, over the
+// Reach is how far it was to a goal, in seconds, bytes and updates, over the
 // repeats that are done or failed.
-func (g *Group) Reach(accuracy float64) (seconds, bytes, updates stats.Reach, err error) {
+func (g *Group) Reach(goal train.Goal) (seconds, bytes, updates stats.Reach, err error) {
 	var s, b, u []float64
 	for _, r := range Comparable(g.Runs) {
-		d, err := r.ToTarget(accuracy)
+		d, err := r.ToTarget(goal)
 		if err != nil {
 			return seconds, bytes, updates, err
 		}
@@ -232,16 +234,16 @@ func (g *Group) Reach(accuracy float64) (seconds, bytes, updates stats.Reach, er
 	return stats.Reaching(s), stats.Reaching(b), stats.Reaching(u), nil
 }
 
-// to is the field, of which the way to a target is that to this accuracy and not to
-// each run's own.
-func (f Field) to(accuracy float64) Field {
+// to is the field, of which the way to a target is that to this goal and not to each
+// run's own.
+func (f Field) to(goal train.Goal) Field {
 	way := map[string]func(Distance) float64{
 		"target_seconds": func(d Distance) float64 { return d.Seconds },
 		"target_bytes":   func(d Distance) float64 { return d.Bytes },
 	}[f.Name]
 	if way != nil {
 		f.get = func(r *Run) (any, bool) {
-			d, err := r.ToTarget(accuracy)
+			d, err := r.ToTarget(goal)
 			return way(d), err == nil && !math.IsNaN(way(d))
 		}
 	}

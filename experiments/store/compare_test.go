@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 func TestTablesFitTheTerminal(t *testing.T) {
@@ -50,7 +52,7 @@ func compared(t *testing.T) *Comparison {
 		t.Fatal(err)
 	}
 	gs := Groups(filtered(t, find(t, "schema2"), "mode=reduce", "state=done"))
-	c, err := Compare(gs, 0, acc, 0.8)
+	c, err := Compare(gs, 0, acc, train.Goal{Value: 0.8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func TestCompareTellsFailures(t *testing.T) {
 	if len(runs) != 7 {
 		t.Fatalf("%d runs can be compared", len(runs))
 	}
-	c, err := Compare(Groups(runs), 0, acc, 0.5)
+	c, err := Compare(Groups(runs), 0, acc, train.Goal{Value: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +133,14 @@ func TestCompareByTheTargetAskedFor(t *testing.T) {
 	}
 	gs := Groups(filtered(t, find(t, "schema2"), "mode=reduce", "state=done"))
 	for _, target := range []float64{0.3, 0.6} {
-		c, err := Compare(gs, 0, f, target)
+		c, err := Compare(gs, 0, f, train.Goal{Value: target})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range c.Groups {
 			var sum float64
 			for _, r := range g.Runs {
-				d, err := r.ToTarget(target)
+				d, err := r.ToTarget(train.Goal{Value: target})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Runs below a folder, filtered, grouped over their seeds and compared.
@@ -27,7 +28,7 @@ func Example() {
 	for _, g := range groups {
 		fmt.Println(g.Label, g.Values(field))
 	}
-	c, err := store.Compare(groups, 0, field, 0)
+	c, err := store.Compare(groups, 0, field, train.Goal{})
 	if err != nil {
 		panic(err)
 	}

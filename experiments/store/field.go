@@ -209,6 +209,12 @@ func FieldNamed(name string) (Field, error) {
 		}
 		names = append(names, f.Name)
 	}
+	if metric, ok := strings.CutPrefix(name, "metric."); ok {
+		return Field{name, "what the model measures besides, on the test set, at the end", Number, result(func(r *experiments.Result) (float64, bool) {
+			x, known := r.Metrics[metric]
+			return x, known
+		})}, nil
+	}
 	if h := config.Hint(name); h != "" {
 		return Field{}, fmt.Errorf("runs have no field %q; %s", name, h)
 	}

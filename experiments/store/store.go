@@ -124,6 +124,11 @@ func (r *Run) readConfig() error {
 // started. Folders that cannot be read do not hide the others: their errors
 // come joined beside the runs there are. Links are not followed.
 func Find(paths ...string) ([]*Run, error) {
+	return walk(func(string) *Run { return nil }, Open, paths)
+}
+
+// walk reads folders by open, but for those that known gives, which are not walked.
+func walk(known func(dir string) *Run, open func(dir string) (*Run, error), paths []string) ([]*Run, error) {
 	var out []*Run
 	var errs []error
 	seen := map[string]bool{}
@@ -131,6 +136,12 @@ func Find(paths ...string) ([]*Run, error) {
 		err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
+			}
+			if d.IsDir() && !seen[path] {
+				if r := known(path); r != nil {
+					seen[path], out = true, append(out, r)
+					return filepath.SkipDir
+				}
 			}
 			if d.IsDir() || d.Name() != "status.json" {
 				return nil
@@ -140,7 +151,7 @@ func Find(paths ...string) ([]*Run, error) {
 				return nil
 			}
 			seen[dir] = true
-			r, err := Open(dir)
+			r, err := open(dir)
 			if err != nil {
 				errs = append(errs, err)
 				return nil

@@ -108,9 +108,9 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	}
 	learns := slices.ContainsFunc(all, func(r *Run) bool { return !r.Config.Weightless })
 	target := CommonTarget(all)
-	first := "accuracy"
+	first := target.Metric()
 	if !learns { // there is speed in place of what is learned
-		first, target = "rate", 0
+		first, target.Value = "rate", 0
 	}
 	t.Header = []string{head, first, "updates", "bytes", "compression", "to bf16", all[0].Clock()}
 	var columns []Field
@@ -124,8 +124,8 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	if !learns {
 		t.Header[1] = "samples/s"
 	}
-	if target > 0 {
-		t.Header = append(t.Header, fmt.Sprintf("time to %.4g", target), fmt.Sprintf("bytes to %.4g", target))
+	if target.Asked() {
+		t.Header = append(t.Header, "time to "+to(target), "bytes to "+to(target))
 	}
 	stale := slices.ContainsFunc(all, func(r *Run) bool { return r.Result != nil && r.Result.StalenessMax > 0 })
 	if stale {
@@ -143,7 +143,7 @@ func summary(groups []*Group) (t figure.Table, err error) {
 		for _, f := range columns[1:6] {
 			row = append(row, show(Maybe(g.Summary(f).Mean), f.Format))
 		}
-		if target > 0 {
+		if target.Asked() {
 			seconds, bytes, _, err := g.Reach(target)
 			if err != nil {
 				return t, err
@@ -164,7 +164,15 @@ func summary(groups []*Group) (t figure.Table, err error) {
 	return t, nil
 }
 
-// Plot draws accuracy over time and over bytes, two panels for each facet and a
+// to words a target in the head of a column.
+func to(goal train.Goal) string {
+	if goal.Loss {
+		return fmt.Sprintf("loss %.4g", goal.Value)
+	}
+	return fmt.Sprintf("%.4g", goal.Value)
+}
+
+// Plot draws accuracy, or loss where runs are compared by that, over time and over bytes, two panels for each facet and a
 // curve for each configuration: the mean of its runs that are done, with a band
 // over all of them. The files are named below folder by title and by the
 // configurations in them, so that other runs leave them alone. There are none where
@@ -177,14 +185,18 @@ func Plot(folder, title string, runs []*Run) ([]string, error) {
 		if f.Label != "" {
 			where += ", " + f.Label
 		}
-		acc := figure.Axis{Label: "test accuracy", Unit: figure.Percent}
-		a := figure.Figure{Title: where + ": accuracy over time", X: figure.Axis{Label: f.Runs[0].Clock(), Log: true, Unit: figure.Seconds}, Y: acc, Target: CommonTarget(f.Runs)}
-		b := figure.Figure{Title: where + ": accuracy over bytes", X: figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, Y: acc, Target: a.Target}
+		goal := CommonTarget(f.Runs)
+		acc, of := figure.Axis{Label: "test accuracy", Unit: figure.Percent}, goal.Metric()
+		if goal.Loss {
+			acc = figure.Axis{Label: "test loss"}
+		}
+		a := figure.Figure{Title: where + ": " + of + " over time", X: figure.Axis{Label: f.Runs[0].Clock(), Log: true, Unit: figure.Seconds}, Y: acc, Target: goal.Value}
+		b := figure.Figure{Title: where + ": " + of + " over bytes", X: figure.Axis{Label: "bytes over the network", Log: true, Unit: figure.Bytes}, Y: acc, Target: a.Target}
 		groups := Groups(f.Runs)
 		_, labels := names(groups)
 		for i, g := range groups {
 			over := func(x func(*Run, train.Eval) float64) (figure.Series, error) {
-				s, err := g.Curve(x)
+				s, err := g.Curve(x, goal)
 				s.Name = labels[i]
 				points = max(points, len(s.X))
 				return s, err
@@ -218,10 +230,10 @@ func nameOf(runs []*Run) string {
 	return hex.EncodeToString(sum[:3])
 }
 
-// Curve is the mean accuracy at each evaluation of the group's runs that are done,
+// Curve is the mean of what a goal is of at each evaluation of the group's runs that are done,
 // over what x says of the evaluation: seconds, bytes. Of several runs there is a band
 // from the least to the most.
-func (g *Group) Curve(x func(*Run, train.Eval) float64) (s figure.Series, err error) {
+func (g *Group) Curve(x func(*Run, train.Eval) float64, goal train.Goal) (s figure.Series, err error) {
 	var curves [][]train.Eval
 	var of []*Run
 	for _, r := range g.Runs {
@@ -238,7 +250,7 @@ func (g *Group) Curve(x func(*Run, train.Eval) float64) (s figure.Series, err er
 		var xs, ys []float64
 		for k, evals := range curves {
 			if i < len(evals) {
-				xs, ys = append(xs, x(of[k], evals[i])), append(ys, evals[i].Accuracy)
+				xs, ys = append(xs, x(of[k], evals[i])), append(ys, goal.Of(evals[i]))
 			}
 		}
 		if len(xs) == 0 {

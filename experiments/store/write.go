@@ -77,10 +77,10 @@ func (c *Comparison) table() figure.Table {
 	}
 	fact("bytes")
 	fact("seconds")
-	if c.Target > 0 {
-		add(fmt.Sprintf("updates to %.4g", c.Target), true)
-		add(fmt.Sprintf("time to %.4g", c.Target), true)
-		add(fmt.Sprintf("bytes to %.4g", c.Target), true)
+	if c.Target.Asked() {
+		add("updates to "+to(c.Target), true)
+		add("time to "+to(c.Target), true)
+		add("bytes to "+to(c.Target), true)
 	}
 	for _, g := range c.Groups {
 		var row []string
@@ -117,7 +117,7 @@ func (c *Comparison) table() figure.Table {
 		if c.Name != "seconds" {
 			row = append(row, show(g.Seconds, progress.Seconds))
 		}
-		if c.Target > 0 {
+		if c.Target.Asked() {
 			row = append(row, reach(g.ToSteps, func(x float64) string { return fmt.Sprintf("%.0f", x) }), reach(g.ToTime, progress.Seconds), reach(g.ToBytes, inBytes))
 		}
 		t.Rows = append(t.Rows, row)
@@ -204,7 +204,7 @@ func (c *Comparison) notes() []string {
 			}
 			add(fmt.Sprintf("Differences are against the first row, %s; p is corrected for the number of different rows (Holm), * is below 0.05.", how))
 		}
-		if c.Target > 0 && g.ToTime.N > 1 {
+		if c.Target.Asked() && g.ToTime.N > 1 {
 			add("Times, bytes and updates to the target are medians over seeds with their range; a seed that never got there counts as never.")
 		}
 	}

@@ -21,6 +21,8 @@ type Tuning struct {
 	Over       []config.Axis // keys, or options inside spec text (config.Config.SetPath), and their values
 	Budget     int           // runs of each configuration; 0: one for each combination of values
 	Validation float64       // share of the training set that is held out meanwhile
+	ByMetric   bool          // by what key metric of the jobs says; who tunes sets ByLoss then
+	ByLoss     bool          // by the least loss instead of accuracy
 	ByTime     bool          // by time to the target instead of accuracy
 }
 
@@ -52,7 +54,7 @@ func ParseTuning(texts []string) ([]config.Axis, error) {
 type Trial struct {
 	Values []string // in the order of Tuning.Over
 	Jobs   []Job    // one for each seed
-	Score  float64  // the mean over its seeds: accuracy, or time to the target; worst if a run failed
+	Score  float64  // the mean over its seeds: accuracy, loss, or time to the target; NaN if a run failed
 	OK     bool     // all its runs ended, and reached the target if that counts
 }
 
@@ -248,7 +250,7 @@ func (t Tuning) Choose(plan []*Tuned, results map[string]*experiments.Result) (j
 }
 
 func (t Tuning) better(a, b float64) bool {
-	if t.ByTime {
+	if t.ByTime || t.ByLoss {
 		return a < b
 	}
 	return a > b
@@ -266,6 +268,8 @@ func (t Tuning) judge(trial *Trial, results map[string]*experiments.Result) {
 		}
 		if t.ByTime {
 			sum += r.TargetSeconds
+		} else if t.ByLoss {
+			sum += r.Loss
 		} else {
 			sum += r.Accuracy
 		}
@@ -328,6 +332,8 @@ func (t Tuning) Budgeted(plan []*Tuned) string {
 	by := "accuracy"
 	if t.ByTime {
 		by = "time to the target"
+	} else if t.ByLoss {
+		by = "loss"
 	}
 	seeds := trials[0].Jobs
 	from, to := seeds[0].Config.Seed, seeds[len(seeds)-1].Config.Seed

@@ -36,6 +36,8 @@ internal/codec          : internal/f32 internal/rng        | golang.org/x/sys
 compress/bits           : internal/codec internal/f32                     | github.com/klauspost/compress
 compress                : compress/bits internal/codec internal/f32 internal/rng internal/registry
 compress/compresstest   : compress internal/f32 internal/rng
+compress/hook           : compress internal/codec internal/f32
+compress/hook/clib      : compress compress/hook
 sgd                     : internal/f32 internal/registry
 sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
@@ -53,6 +55,7 @@ comm/trace              : comm comm/sim
 comm/shm                :                                  | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
 comm/collective         : comm internal/registry
+comm/outside            : comm comm/collective comm/sim
 comm/ps                 : comm staleness internal/registry
 sgd/train/timing        : compress internal/registry internal/rng
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
@@ -69,7 +72,8 @@ experiments/hardware    : sgd/profile internal/registry internal/regular    | go
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular    | github.com/spf13/viper go.yaml.in/yaml
 experiments             : comm comm/grpcnet comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
-experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/progress sgd sgd/profile sgd/train internal/regular
+experiments/virtual     : comm/collective comm/outside comm/sim experiments/config experiments/figure experiments/progress sgd/external
+experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats internal/registry sgd/train internal/regular    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store internal/registry internal/rng sgd/data sgd/train
@@ -79,7 +83,7 @@ experiments/report      : comm experiments experiments/config experiments/figure
 experiments/notebook    :
 experiments/mlflow      : experiments/config experiments/store
 experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
-notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data
+notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *
 internal/arch           :
 .                       : experiments/cli
@@ -88,7 +92,7 @@ internal/arch           :
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
 	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 
@@ -290,6 +294,7 @@ var withoutExample = map[string]string{
 	".":                     "the program",
 	"experiments/cli":       "the command line: README and docs are its example",
 	"experiments/bench":     "prints what it measures on this machine",
+	"compress/hook/clib":    "the C library of package compress/hook, whose example there is",
 	"comm/shm":              "memory that grpcnet moves frames through; nobody else imports it",
 	"comm/commtest":         "a suite, run by the tests of every net",
 	"compress/compresstest": "a suite; CONTRIBUTING and examples/codec show it",

@@ -14,19 +14,26 @@ const (
 // Main runs the tests of a package, and is its exit code:
 //
 //	func TestMain(m *testing.M) { os.Exit(patience.Main(m)) }
+func Main(m interface{ Run() int }) int {
+	Beside(1)
+	return m.Run()
+}
+
+// Beside lets at least so many tests run beside each other, unless -parallel says
+// otherwise: those that wait for leases to end, or for programs that they start, leave
+// cores to others.
 //
 // go test ends a package after ten minutes. A kernel gives every thread that wants a
 // core the same share of it, so on a busy machine the tests of a large suite run beside
-// each other on more threads than there are cores, unless -parallel says otherwise.
-// Elsewhere nothing changes.
-func Main(m interface{ Run() int }) int {
+// each other on more threads than there are cores. Elsewhere nothing changes.
+func Beside(least int) {
 	flag.Parse()
 	cores := runtime.GOMAXPROCS(0)
-	if n := more(Factor()); n > 1 {
-		beside(cores, n*cores)
-		runtime.GOMAXPROCS(n * cores)
+	n := more(Factor())
+	runtime.GOMAXPROCS(n * cores)
+	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(cores) {
+		_ = p.Value.Set(strconv.Itoa(max(least, n*cores)))
 	}
-	return m.Run()
 }
 
 // more is how many times as many threads as cores tests get at a factor. Each test
@@ -36,11 +43,4 @@ func more(factor float64) int {
 		return 1
 	}
 	return int(min(most, max(4, factor/2)))
-}
-
-// beside sets how many tests run beside each other, unless -parallel says so.
-func beside(usual, n int) {
-	if p := flag.Lookup("test.parallel"); p.Value.String() == strconv.Itoa(usual) {
-		_ = p.Value.Set(strconv.Itoa(n))
-	}
 }

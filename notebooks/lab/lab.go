@@ -29,6 +29,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/stats"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/sgd/data"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // Folder is where runs and studies are kept.
@@ -94,7 +95,7 @@ func execute(r *config.Recipe, overrides []string) ([]*store.Run, error) {
 
 // task is the one comparison that runs allow.
 func task(runs []*store.Run) (*report.Task, error) {
-	r, err := report.New(runs, 0)
+	r, err := report.New(runs, train.Goal{})
 	if err != nil {
 		return nil, err
 	}

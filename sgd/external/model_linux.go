@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -251,11 +252,34 @@ func (m *Model) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (s sgd.Score,
 		if a.Correct < 0 || a.Correct > b.N {
 			return p.because(fmt.Errorf("it counts %d correct of %d samples", a.Correct, b.N))
 		}
+		if err := checkMetrics(a.Metrics); err != nil {
+			return p.because(err)
+		}
 		s = sgd.Score{Loss: math.NaN(), Correct: a.Correct, N: b.N}
+		for name, mean := range a.Metrics {
+			s.Add(sgd.Score{Metrics: map[string]float64{name: mean * float64(b.N)}})
+		}
 		if a.Loss != nil {
 			s.Loss = *a.Loss * float64(b.N)
 		}
 		return nil
 	})
 	return s, err
+}
+
+// metricName is what a metric may be called: it is part of fields, tags and paths.
+var metricName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// checkMetrics refuses what cannot be kept of a program's metrics.
+func checkMetrics(all map[string]float64) error {
+	const most = 64
+	if len(all) > most {
+		return fmt.Errorf("it measures %d things; at most %d are kept", len(all), most)
+	}
+	for name := range all {
+		if name == "loss" || name == "accuracy" || !metricName.MatchString(name) {
+			return fmt.Errorf("it calls a metric %q; want up to 64 letters, digits, _ and -, and neither loss nor accuracy", name)
+		}
+	}
+	return nil
 }

@@ -42,8 +42,10 @@ type message struct {
 	Loss    *float64 `json:"loss,omitempty"`
 	Correct int      `json:"correct,omitempty"`
 	Text    string   `json:"text,omitempty"`
-	Shape   []int    `json:"shape,omitempty"`
-	Classes int      `json:"classes,omitempty"`
+	// Metrics are means over the samples of an evaluation, by name.
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Shape   []int              `json:"shape,omitempty"`
+	Classes int                `json:"classes,omitempty"`
 }
 
 type tensor struct {

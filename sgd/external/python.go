@@ -14,6 +14,9 @@ import (
 var files embed.FS
 
 // The package is python/gradlab/__init__.py and, for PyTorch, python/gradlab/pytorch.py.
+// Codecs are python/gradlab/library.py, python/gradlab/ddp.py makes a communication hook of
+// them, and python/gradlab/compare_hooks.py measures it. python/gradlab/virtual.py is the
+// backend of experiments/virtual.
 
 // Python is the folder that holds the Python package gradlab, for PYTHONPATH and for
 // pip install. It lies in the user's cache, or where there is none in a temporary folder,

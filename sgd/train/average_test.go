@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"github.com/gradlab/gradlab/internal/patience"
 	"math"
 	"strings"
 	"testing"
@@ -75,6 +76,7 @@ func TestAverageIsRefused(t *testing.T) {
 // as well.
 func TestAverageResumes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, opts := range [][]option{
 		{policy("asp"), func(j *train.Job) { j.Servers = 2 }}, {mode("easgd(tau=2)")}, {mode("reduce"), micros(2)},
 	} {

@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"github.com/gradlab/gradlab/internal/patience"
 	"math"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func priced(j *train.Job) {
 // of their time still add up.
 func TestEveryModeBillsCodecs(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"server":         {with("sign"), down("bf16")},
 		"server, parts":  {with("sign"), down("bf16"), func(j *train.Job) { j.Overlap, j.Bucket = true, 500 }},

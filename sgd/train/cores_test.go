@@ -3,6 +3,7 @@ package train_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -143,7 +144,7 @@ func TestBitsDoNotDependOnCores(t *testing.T) {
 					if o.SHA256 != want {
 						t.Errorf("%d cores, threads %d: other bits", cores, threads)
 					}
-					if first != eval {
+					if !reflect.DeepEqual(first, eval) {
 						t.Errorf("%d cores, threads %d: evaluated to %+v, want %+v", cores, threads, first, eval)
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -12,6 +13,7 @@ import (
 // their parts in a topology are.
 func TestEvaluationsCountAllRanks(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, top := range []string{"tree", "double_tree", "doubling", "pipelined", "ring"} {
 		for _, workers := range []int{1, 4, 6} {
 			for name, change := range map[string]option{

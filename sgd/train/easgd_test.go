@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -33,6 +34,7 @@ func gradient(t testing.TB, j *train.Job, params []float32, worker, step int) []
 // a loop: synchronous with four workers, and with one worker either way.
 func TestEASGDIsElasticAveraging(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	const lr, tau, exchanges = 0.1, 3, 20
 	for name, c := range map[string]struct {
 		workers int

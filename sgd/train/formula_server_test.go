@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"github.com/gradlab/gradlab/internal/patience"
 	"slices"
 	"testing"
 
@@ -135,6 +136,7 @@ func byServer(t *testing.T, j *train.Job, events []event) vec {
 // late it is, the rate and the mean staleness are what its formula means by them.
 func TestCorrectorsInTheEngine(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for i, text := range staletest.Tried {
 		c := staleness.Correctors.MustParse(text)
 		for k, p := range []string{"asp", "softsync(n=2)"} {

@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"github.com/gradlab/gradlab/internal/patience"
 	"math"
 	"testing"
 
@@ -78,6 +79,7 @@ var apartFormulas = []train.Mode{gossip.Hogwild{}} // TestHogwildIsAsPublished
 
 func TestModesAreAsPublished(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	tried := apartFormulas
 	for i, c := range formulas {
 		j := job(t, append([]option{func(j *train.Job) { j.Updates = 60 }}, c.opts...)...)

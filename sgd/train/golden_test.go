@@ -17,6 +17,7 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -148,8 +149,8 @@ func goldens(t *testing.T, visit func(t *testing.T, opts []option)) {
 		"keep in passing, ring":    {mode("reduce"), func(j *train.Job) { n := 0; j.Due = func() bool { n++; return n%9 == 0 } }},
 		"keep in passing, gossip":  {mode("dpsgd"), graph("ring"), func(j *train.Job) { n := 0; j.Due = func() bool { n++; return n%9 == 0 } }},
 		"keep last":                {func(j *train.Job) { j.KeepLast = true }},
-		"until":                    {func(j *train.Job) { j.Until = 0.3 }},
-		"until, gossip":            {mode("adpsgd"), graph("ring"), func(j *train.Job) { j.Until = 0.3 }},
+		"until":                    {func(j *train.Job) { j.Until.Value = 0.3 }},
+		"until, gossip":            {mode("adpsgd"), graph("ring"), func(j *train.Job) { j.Until.Value = 0.3 }},
 		"sandblaster":              blasting(8),
 		"sandblaster, portions":    blasting(6, mode("sandblaster(portions=7,backup=2)")),
 		"slow worker":              {mode("easgd(tau=3)"), policy("asp"), func(j *train.Job) { j.Timing.Slow = timing.Slow{{Count: 1, Factor: 5}} }},
@@ -188,7 +189,7 @@ func goldens(t *testing.T, visit func(t *testing.T, opts []option)) {
 func sized(j *train.Job) bool {
 	raw := func(f compress.Family) bool { return compress.Spec(f) == "raw" }
 	byLoss := strings.HasPrefix(staleness.Policies.Spec(j.Policy), "adasync")
-	return raw(j.Codec) && raw(j.DownCodec) && !byLoss && j.Until == 0 && j.Timing.Codec == nil
+	return raw(j.Codec) && raw(j.DownCodec) && !byLoss && !j.Until.Asked() && j.Timing.Codec == nil
 }
 
 // Runs come to what they came to when the golden file was written: parameters,
@@ -197,6 +198,7 @@ func sized(j *train.Job) bool {
 // checkpoints and, where sizes do not depend on data, times and bytes.
 func TestGoldenRuns(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	mark := "arithmetic " + arithmetic(t)
 	want, same := map[string]string{}, true
 	if b, err := os.ReadFile(goldenRuns); err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
@@ -95,6 +96,7 @@ func TestGossipBytes(t *testing.T) {
 // model is there to be evaluated all the time.
 func TestSlowWorker(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	took := func(text, g string, slow float64) float64 {
 		o, s := runOn(t, simulated(0), job(t, mode(text), graph(g), rate("constant(lr=0.02)"), func(j *train.Job) {
 			j.Timing = timing.Timing{FLOPS: 1e7, Slow: timing.Slow{{Count: 1, Factor: slow}}} // a step of a worker takes some ms

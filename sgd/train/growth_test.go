@@ -1,6 +1,7 @@
 package train_test
 
 import (
+	"github.com/gradlab/gradlab/internal/patience"
 	"math"
 	"slices"
 	"strings"
@@ -130,6 +131,7 @@ func TestGrowthTakesItsTime(t *testing.T) {
 // Runs go on from any checkpoint, before and behind a growth.
 func TestGrowthResumes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range grown {
 		t.Run(name, func(t *testing.T) {
 			opts := append(slices.Clone(opts), growing("growth(factor=3,at=[0.5,1])"), ema(0.9, 1), func(j *train.Job) { j.Updates, j.CheckpointEvery = 24, 5 })

@@ -71,9 +71,9 @@ type Job struct {
 	NormGroup int
 
 	EvalEvery int // updates between evaluations; 0: only at the end
-	// Until ends the run at the first evaluation whose accuracy is no less: its
-	// result is that of this evaluation. 0: it makes all its updates.
-	Until     float64
+	// Until ends the run at the first evaluation that reaches it: its
+	// result is that of this evaluation. None: it makes all its updates.
+	Until     Goal
 	EvalBatch int // samples a piece in evaluations; 0: 500
 
 	// Threads is how many goroutines one worker's pass may use, and so bounds

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -52,6 +53,7 @@ func (statistic) Eval(params []float32, _ sgd.Scratch, b sgd.Batch) (sgd.Score, 
 // and however small the learning rate is.
 func TestLateStatisticsSettle(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"asp, 16":        {policy("asp"), func(j *train.Job) { j.Workers = 16 }},
 		"asp, 64":        {policy("asp"), func(j *train.Job) { j.Workers = 64 }},
@@ -90,6 +92,7 @@ func TestDownpourKeepsToTheSchedule(t *testing.T) {
 // mean of several gradients.
 func TestDANAInGroups(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for _, p := range []string{"softsync(n=1)", "kbatchasync(k=2)"} {
 		of := func(text string) []float32 {
 			o, _ := runOn(t, simulated(0), job(t, policy(p), optimizer("sgd"), corrector(text), learning(0.02), func(j *train.Job) { j.Updates = 200 }), nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -121,7 +123,7 @@ func TestApart(t *testing.T) {
 				t.Errorf("%d evaluations", len(s.evals))
 			}
 			again, _ := runOn(t, simulated(0), job(t, opts...), nil)
-			if again.SHA256 != vir.SHA256 || again.Final != vir.Final {
+			if again.SHA256 != vir.SHA256 || !reflect.DeepEqual(again.Final, vir.Final) {
 				t.Error("two virtual runs differ")
 			}
 			least := right
@@ -148,6 +150,7 @@ func TestApart(t *testing.T) {
 // A run resumed at any mark ends with the bits of one that was not stopped.
 func TestApartResumes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for i, c := range apart {
 		if testing.Short() && i%4 != 0 {
 			continue
@@ -205,6 +208,7 @@ func TestApartStops(t *testing.T) {
 // worker, and before its start.
 func TestLocalSGDLimits(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	few := func(j *train.Job) { j.Updates = 120 }
 	sync, _ := runOn(t, simulated(0), job(t, mode("reduce"), few), nil)
 	one := func(j *train.Job) { j.Workers, j.Batch, j.Updates = 1, 32, 120 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -91,6 +92,7 @@ var noisy = map[string][]option{
 // where only one worker's gradients are looked at.
 func TestNoiseScale(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range noisy {
 		t.Run(name, func(t *testing.T) {
 			s := &journal{}
@@ -121,6 +123,7 @@ func TestNoiseScale(t *testing.T) {
 // What was measured goes on over a resume, to the last bit.
 func TestNoiseScaleResumes(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range noisy {
 		t.Run(name, func(t *testing.T) {
 			opts := append(slices.Clone(opts), measured, func(j *train.Job) { j.Updates, j.CheckpointEvery = 40, 9 })

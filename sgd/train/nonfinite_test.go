@@ -10,6 +10,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -82,6 +83,7 @@ func TestF17NonFinite(t *testing.T) {
 // What was counted before a stop is counted behind it, too.
 func TestCountsResume(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range map[string][]option{
 		"server": {}, "reduce": {mode("reduce")}, "localsgd": {mode("localsgd(h=2)")}, "easgd": {mode("easgd(tau=2)"), policy("asp"), optimizer("sgd")},
 		"downpour": {mode("downpour"), policy("asp")}, "dpsgd": {mode("dpsgd"), graph("ring")}, "adpsgd": {mode("adpsgd"), graph("ring"), func(j *train.Job) { j.Updates = 240 }},

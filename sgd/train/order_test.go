@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -22,6 +23,7 @@ func (l *logging) Order(b []byte) error { l.lines.Write(b); return nil }
 // bit for bit, whatever that one's own speeds are.
 func TestReplayIsBitEqual(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	for name, opts := range asynchronous {
 		if strings.HasSuffix(name, "sync, 2 shards") {
 			continue // refused

@@ -44,8 +44,14 @@ func (o *Observer) judge(ctx context.Context, e Eval, params Vector) error {
 	e.Accuracy, e.Top5 = score.Accuracy(), score.Top5()
 	if score.N > 0 {
 		e.Loss = recordable(score.Loss / float64(score.N))
+		for name, sum := range score.Metrics {
+			if e.Metrics == nil {
+				e.Metrics = map[string]float64{}
+			}
+			e.Metrics[name] = recordable(sum / float64(score.N))
+		}
 	}
-	o.Reached = o.Job.Until > 0 && e.Accuracy >= o.Job.Until && !e.Last
+	o.Reached = o.Job.Until.Reached(e) && !e.Last
 	if e.Last || o.Reached {
 		o.end(e, params)
 	}

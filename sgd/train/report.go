@@ -47,6 +47,9 @@ type Eval struct {
 	// which is evaluated: root mean square, over the norm of the mean.
 	Spread float64 `json:"spread,omitempty"`
 	Last   bool    `json:"last,omitempty"`
+	// Metrics are what a model measures beside accuracy and loss, by name: means over the
+	// test set.
+	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Averaged: the moving average of the parameters was evaluated, not they themselves.
 	Averaged bool `json:"averaged,omitempty"`
 }

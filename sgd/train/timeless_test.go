@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/gossip"
 	"github.com/gradlab/gradlab/sgd/train/replicas"
@@ -100,6 +101,7 @@ func possible(opts []option) (ok bool) {
 // have nothing in common; of the others some have not, or the claim would be idle.
 func TestTimeless(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	claimed, differ := map[string]bool{}, map[string]bool{}
 	trials(t, func(t *testing.T, opts []option) {
 		a, sa := on(t, swift, job(t, opts...))
@@ -147,6 +149,7 @@ func billed(all []train.RankReport) []train.RankReport {
 // there: to the nanosecond and the byte, in every report, at every evaluation.
 func TestHollow(t *testing.T) {
 	t.Parallel()
+	patience.Virtual(t)
 	compare := func(t *testing.T, opts []option) {
 		source := job(t, opts...)
 		if !source.Timeless() {
@@ -170,14 +173,14 @@ func TestHollow(t *testing.T) {
 		got := observeOn(t, net, hollow, nil, gs)
 
 		bare := func(e train.Eval) train.Eval { e.Accuracy, e.Loss, e.Spread = 0, 0, 0; return e }
-		if bare(got.Final) != bare(want.Final) {
+		if !reflect.DeepEqual(bare(got.Final), bare(want.Final)) {
 			t.Errorf("ends as %+v, want %+v", got.Final, want.Final)
 		}
 		if len(gs.evals) != len(ws.evals) || len(gs.progress) != len(ws.progress) {
 			t.Fatalf("%d evaluations and %d reports, want %d and %d", len(gs.evals), len(gs.progress), len(ws.evals), len(ws.progress))
 		}
 		for i := range gs.evals {
-			if bare(gs.evals[i]) != bare(ws.evals[i]) {
+			if !reflect.DeepEqual(bare(gs.evals[i]), bare(ws.evals[i])) {
 				t.Errorf("evaluation %+v, want %+v", gs.evals[i], ws.evals[i])
 			}
 		}

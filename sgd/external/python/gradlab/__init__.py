@@ -13,11 +13,19 @@ import numpy as np
 
 VERSION = 1
 
+clock = None  # of gradlab.virtual, where this process is a rank of a virtual cluster
+
 
 def serve(model, loss_fn, train_set=None, test_set=None, **options):
     """Serves a torch.nn.Module to the engine that started this process; see gradlab.pytorch."""
     from gradlab import pytorch
     pytorch.Module(model, loss_fn, train_set, test_set, **options).run()
+
+
+def ddp_hook(codec, model=None, seed=0, process_group=None):
+    """A codec as communication hook of DistributedDataParallel; see gradlab.ddp."""
+    from gradlab import ddp
+    return ddp.ddp_hook(codec, model, seed, process_group)
 
 
 class Worker:
@@ -49,7 +57,7 @@ class Worker:
         raise NotImplementedError("step(params, x, y, seed, first, ready) returns loss and gradients")
 
     def evaluate(self, params, x, y):
-        """Returns (mean loss, number of correct predictions)."""
+        """Returns (mean loss, number of correct predictions), and perhaps other means by name."""
         raise NotImplementedError("evaluate(params, x, y) returns loss and correct predictions")
 
     def run(self):
@@ -137,8 +145,12 @@ class _Session:
         self.done(loss)
 
     def on_evaluate(self, m):
-        loss, correct = self.worker.evaluate(self.params, *self.batch(m))
-        self.done(loss, correct=int(correct))
+        loss, correct, *more = self.worker.evaluate(self.params, *self.batch(m))
+        metrics = {name: float(x) for name, x in more[0].items()} if more else {}
+        for name, x in metrics.items():
+            if not math.isfinite(x):
+                raise ValueError("metric %s is %s" % (name, x))
+        self.done(loss, correct=int(correct), metrics=metrics)
 
     def done(self, loss, **fields):
         loss = float(loss)

@@ -13,8 +13,10 @@ class Module(gradlab.Worker):
     loss_fn(output, target): the mean loss of a batch.
     train_set, test_set: with data=external, what samples are read from, by number; an item
         is (input, target). Without them samples are the run's own.
-    correct_fn(output, target): the number of right predictions; the default compares the
+    correct_fn(output, target): the number of right predictions, or False where there is
+        nothing to be right about (metric=loss compares such runs); the default compares the
         largest output with the target.
+    metrics_fn(output, target): other means over a batch, by name: {"mae": 0.3}.
     init_fn(model, seed): draws the first weights; the default calls reset_parameters of
         every layer that has it, after torch.manual_seed(seed).
     device: where the module computes, such as cuda.
@@ -26,10 +28,11 @@ class Module(gradlab.Worker):
     """
 
     def __init__(self, model, loss_fn, train_set=None, test_set=None, correct_fn=None,
-                 init_fn=None, device="cpu", threads=1):
+                 init_fn=None, metrics_fn=None, device="cpu", threads=1):
         torch.set_num_threads(threads)
         self.make, self.model = (None, model) if isinstance(model, torch.nn.Module) else (model, None)
-        self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct_fn or correct, init_fn or reset
+        self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct if correct_fn is None else correct_fn, init_fn or reset
+        self.metrics_fn = metrics_fn or (lambda output, target: {})
         self.sets, self.device = (train_set, test_set), torch.device(device)
 
     def begin(self, shape, classes):
@@ -140,7 +143,8 @@ class Module(gradlab.Worker):
         with torch.no_grad():
             data, target = self.inputs(x, y)
             output = self.model(data)
-            return self.loss_fn(output, target).item(), int(self.correct_fn(output, target))
+            right = int(self.correct_fn(output, target)) if self.correct_fn else 0
+            return self.loss_fn(output, target).item(), right, self.metrics_fn(output, target)
 
 
 def is_norm(m):

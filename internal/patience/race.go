@@ -1,5 +1,5 @@
 //go:build race
 
-package cli_test
+package patience
 
 func init() { raced = true }

@@ -1,0 +1,318 @@
+package hook
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gradlab/gradlab/compress"
+)
+
+const world = 3
+
+var shapes = []struct {
+	name, role string
+	rows, cols int
+}{{"w", "weight", 40, 16}, {"b", "bias", 1, 7}, {"n", "norm", 1, 900}}
+
+func gradientsOf(rank, step int) [][]float32 {
+	r := rand.New(rand.NewPCG(uint64(rank), uint64(step)))
+	out := make([][]float32, len(shapes))
+	for i, s := range shapes {
+		out[i] = make([]float32, s.rows*s.cols)
+		for j := range out[i] {
+			out[i][j] = float32(math.Round(r.NormFloat64()*8) / 8) // sums are exact in any order
+		}
+	}
+	return out
+}
+
+func sessions(t *testing.T, spec string) []*Session {
+	t.Helper()
+	out := make([]*Session, world)
+	for rank := range out {
+		var err error
+		if out[rank], err = Open(spec, rank, world, 5); err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range shapes {
+			if id, err := out[rank].Add(s.name, s.role, s.rows, s.cols); err != nil || id != i {
+				t.Fatalf("block %d: %v", id, err)
+			}
+		}
+	}
+	return out
+}
+
+// collective does what a round asks for, over all ranks.
+func collective(t *testing.T, of []*Bucket) (more bool) {
+	t.Helper()
+	asks := make([]Asks, len(of))
+	for rank, b := range of {
+		asks[rank], more = b.Asks()
+	}
+	if !more {
+		return false
+	}
+	add := func(v Vector, n int) {
+		var sum []float32
+		for rank, b := range of {
+			wire := make([]byte, n*v.Wire.Bytes())
+			if err := b.Put(v, wire); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Take(v, wire); err != nil { // as the wire rounds it
+				t.Fatal(err)
+			}
+			x := b.vector(v)
+			if rank == 0 {
+				sum = x
+				continue
+			}
+			for i := range x {
+				if v.Kind == compress.OpMax {
+					sum[i] = max(sum[i], x[i])
+				} else {
+					sum[i] += x[i]
+				}
+			}
+		}
+		for _, b := range of {
+			b.setVector(v, sum)
+		}
+	}
+	a := asks[0]
+	if a.Max > 0 {
+		add(Vector{Kind: compress.OpMax}, a.Max)
+	}
+	for w, n := range a.Sums {
+		if n > 0 {
+			add(Vector{compress.OpSum, compress.Wire(w)}, n)
+		}
+	}
+	if a.Gather > 0 {
+		parts := make([][]byte, len(of))
+		for rank, b := range of {
+			var err error
+			if parts[rank], err = b.PutGather(nil); err != nil || len(parts[rank]) != asks[rank].Gather {
+				t.Fatalf("%d bytes, %d were announced: %v", len(parts[rank]), asks[rank].Gather, err)
+			}
+			if a.Even && len(parts[rank]) != a.Gather {
+				t.Fatalf("even, but rank 0 has %d bytes and rank %d %d", a.Gather, rank, len(parts[rank]))
+			}
+		}
+		for _, b := range of {
+			if err := b.TakeParts(compress.OpGather, parts); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if a.Scatter != nil {
+		for to, b := range of {
+			parts := make([][]byte, len(of))
+			for rank := range of {
+				if parts[rank] = of[rank].PutScatter(nil, to); len(parts[rank]) != asks[rank].Scatter[to] {
+					t.Fatalf("%d bytes, %d were announced", len(parts[rank]), asks[rank].Scatter[to])
+				}
+			}
+			if err := b.TakeParts(compress.OpScatter, parts); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, b := range of {
+		if err := b.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
+}
+
+// vector is an operation's elements, one behind the other.
+func (b *Bucket) vector(v Vector) (x []float32) {
+	for _, op := range b.ops {
+		if op.Kind == v.Kind && op.Wire == v.Wire {
+			x = append(x, op.Floats...)
+		}
+	}
+	return x
+}
+
+func (b *Bucket) setVector(v Vector, x []float32) {
+	for _, op := range b.ops {
+		if op.Kind == v.Kind && op.Wire == v.Wire {
+			x = x[copy(op.Floats, x):]
+		}
+	}
+}
+
+// step makes a step of all ranks, with the blocks in buckets.
+func step(t *testing.T, of []*Session, n int, buckets ...[]int) [][][]float32 {
+	t.Helper()
+	grads := make([][][]float32, len(of))
+	for rank := range of {
+		grads[rank] = gradientsOf(rank, n)
+	}
+	for _, ids := range buckets {
+		pick := func(rank int) (out [][]float32) {
+			for _, id := range ids {
+				out = append(out, grads[rank][id])
+			}
+			return out
+		}
+		bs := make([]*Bucket, len(of))
+		for rank, s := range of {
+			var err error
+			if bs[rank], err = s.Begin(compress.Step{N: n, LR: 0.1}, ids, pick(rank)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for collective(t, bs) {
+		}
+		for rank, b := range bs {
+			if err := b.Output(pick(rank), 1./world); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return grads
+}
+
+// Every codec: all ranks end with the same values, whichever blocks share a bucket, and
+// go on with them after a restart.
+func TestEveryCodec(t *testing.T) {
+	for _, name := range compress.Families.Names() {
+		f, _ := compress.Families.Proto(name)
+		spec := compress.Spec(f)
+		t.Run(name, func(t *testing.T) {
+			together, apart := sessions(t, spec), sessions(t, spec)
+			for n := range 4 {
+				if n == 2 {
+					again := sessions(t, spec)
+					for rank, s := range apart {
+						for id := range shapes {
+							b, err := s.AppendState(nil, id)
+							if err == nil {
+								err = again[rank].Restore(id, b)
+							}
+							if err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					apart = again
+				}
+				a, b := step(t, together, n, []int{0, 1, 2}), step(t, apart, n, []int{2}, []int{1, 0})
+				for rank := range a {
+					for i := range shapes {
+						if !slices.Equal(a[rank][i], a[0][i]) || !slices.Equal(a[rank][i], b[rank][i]) {
+							t.Fatalf("step %d, rank %d, %s: %.4v in one bucket, %.4v in two, %.4v on rank 0", n, rank, shapes[i].name, a[rank][i][:4], b[rank][i][:4], a[0][i][:4])
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// Raw gives the mean, and a caller may make it by itself.
+func TestMean(t *testing.T) {
+	if raw, cast := sessions(t, "raw")[0], sessions(t, "bf16")[0]; !raw.Plain() || cast.Plain() {
+		t.Errorf("raw is plain: %v, bf16: %v", raw.Plain(), cast.Plain())
+	}
+	got := step(t, sessions(t, "raw"), 0, []int{0, 1, 2})
+	for i := range shapes {
+		for j, x := range got[0][i] {
+			want := float32(0)
+			for rank := range world {
+				want += gradientsOf(rank, 0)[i][j]
+			}
+			if want *= float32(1. / world); x != want {
+				t.Fatalf("%s[%d] is %v, want %v", shapes[i].name, j, x, want)
+			}
+		}
+	}
+}
+
+// What a caller does wrong is refused, and names the tensor.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct {
+		spec        string
+		rank, world int
+	}{{"tokp", 0, 2}, {"raw", 2, 2}, {"raw", -1, 2}, {"raw", 0, 0}} {
+		if _, err := Open(c.spec, c.rank, c.world, 0); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	s := sessions(t, "feedback(topk(keep=0.1))")[0]
+	g := gradientsOf(0, 0)
+	add := func(name string, rows, cols int) error { _, err := s.Add(name, "", rows, cols); return err }
+	begin := func(ids []int, g [][]float32) error { _, err := s.Begin(compress.Step{}, ids, g); return err }
+	nan := slices.Clone(g[1])
+	nan[3] = float32(math.NaN())
+	for want, err := range map[string]error{
+		`"w"`:            add("w", 2, 2),
+		"0 by 4":         add("x", 0, 4),
+		"block 9 of 3":   begin([]int{9}, g[:1]),
+		"w: 7 elements":  begin([]int{0}, g[1:2]),
+		"1 blocks and 2": begin([]int{0}, g[:2]),
+		"b is in two":    begin([]int{1, 1}, [][]float32{g[1], g[1]}),
+		"step 0, b":      begin([]int{1}, [][]float32{nan}),
+		"state of b":     s.Restore(1, []byte("nonsense")),
+		"block -1 of":    s.Restore(-1, nil),
+		"keeps nothing":  sessions(t, "topk")[0].Restore(0, []byte{1}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	b, err := s.Begin(compress.Step{}, []int{0, 1}, g[:2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, _ := b.PutGather(nil)
+	for name, parts := range map[string][][]byte{
+		"few": {own, own}, "short": {own, own, own[:len(own)-1]}, "long": {own, append(slices.Clone(own), 0), own},
+		"empty": {own, nil, own}, "a length beyond": {own, own, bytes.Repeat([]byte{255}, len(own))},
+	} {
+		err := b.TakeParts(compress.OpGather, parts)
+		if err == nil || name != "few" && !errors.Is(err, compress.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := b.Put(Vector{Kind: compress.OpSum}, make([]byte, 4)); err == nil {
+		t.Error("a vector that was not asked for is put")
+	}
+	if err := b.Output(g, 1); err == nil {
+		t.Error("three gradients of two blocks")
+	}
+	b.Close()
+	if err := begin([]int{0, 1}, g[:2]); err != nil {
+		t.Errorf("after a bucket was given up: %v", err)
+	}
+}
+
+// Tensors may be added while a bucket is under way: the backward pass goes on meanwhile.
+func TestAddBesideABucket(t *testing.T) {
+	of := sessions(t, "qsgd(bits=4)")
+	var wg sync.WaitGroup
+	for _, s := range of {
+		wg.Go(func() {
+			for i := range 50 {
+				if _, err := s.Add(fmt.Sprint("more ", i), "bias", 1, 5); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for n := range 5 {
+		step(t, of, n, []int{0, 1, 2})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,170 @@
+package ask
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/figure"
+	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/experiments/progress"
+	"github.com/gradlab/gradlab/sgd/profile"
+)
+
+// Write prints the points and the parameters for people.
+func (c *Calibration) Write(out io.Writer, style string) error {
+	percent := func(predicted, measured float64) string {
+		return fmt.Sprintf("%+.1f %%", 100*(predicted/measured-1))
+	}
+	points := figure.Table{
+		Header: []string{"", "point", "measured", "before", "after", "off", "90 %", "left out"},
+		Right:  []bool{true, false, true, true, true, true, true, true},
+	}
+	for i, p := range c.Points {
+		before := percent(p.Before, p.Measured)
+		if c.unknown(p) {
+			before = "–"
+		}
+		row := []string{fmt.Sprint(i + 1), p.What, progress.Seconds(p.Measured), before, progress.Seconds(p.Predicted), percent(p.Predicted, p.Measured), "fitted", ""}
+		if p.Fitted {
+			row[7] = percent(p.LeftOut, p.Measured)
+		} else {
+			row[6] = progress.Seconds(p.Low) + " to " + progress.Seconds(p.High)
+		}
+		points.Rows = append(points.Rows, row)
+	}
+	if err := points.Write(out, style, 0); err != nil {
+		return err
+	}
+	keys := figure.Table{Header: []string{"key", "before", "after", "90 %", "learned"}, Right: []bool{false, true, true, true, true}}
+	for _, p := range c.Parameters {
+		learned := fmt.Sprintf("%.0f %%", 100*p.Told)
+		if p.Told < 0.05 {
+			learned = "nothing"
+		}
+		keys.Rows = append(keys.Rows, []string{p.Key, short3(p.Before), short3(p.After), short3(p.Low) + " to " + short3(p.High), learned})
+	}
+	if err := keys.Write(out, style, 0); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "before: what is known of transport %s (gradlab list transports); learned: the part of a key's variance that the points took away\n", transport(c.base))
+	fmt.Fprintf(out, "noise of a point %.1f %%; each fitted point, predicted from the others to first order, is missed by %.1f %% (rms)\n", 100*c.Noise, 100*c.LeftOut)
+	if h := c.Held; h.Points > 0 {
+		fmt.Fprintf(out, "held out: %d points, missed by %.1f %% (rms), bias %+.1f %%; %d lie in their 90 %% interval\n", h.Points, 100*h.RMS, 100*h.Bias, h.Covered)
+	} else {
+		fmt.Fprintln(out, "held out: none; --fit says which points are fitted, and the others judge")
+	}
+	return nil
+}
+
+// unknown says whether nothing was known of a point's device.
+func (c *Calibration) unknown(p CalibrationPoint) bool {
+	return slices.ContainsFunc(c.free, func(x free) bool { return x.of != "" && x.of == p.config.Timing && x.Times >= anything })
+}
+
+func transport(c config.Config) string {
+	if c.Transport == "none" {
+		return hardware.Unknown
+	}
+	return c.Transport
+}
+
+// short3 rounds a value's text to three digits.
+func short3(text string) string {
+	if d, err := time.ParseDuration(text); err == nil {
+		return progress.Seconds(d.Seconds())
+	}
+	var x float64
+	var unit string
+	if n, _ := fmt.Sscanf(text, "%g%s", &x, &unit); n == 0 {
+		return text
+	}
+	return fmt.Sprintf("%.3g%s", x, unit)
+}
+
+// digits rounds to five of them.
+func digits(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
+	return x
+}
+
+// Cluster is a file for key cluster: what the points' keys said of it, the parameters that
+// were fitted, and how well these are known now.
+func (c *Calibration) Cluster(about string) ([]byte, error) {
+	keys := yaml.Node{Kind: yaml.MappingNode}
+	set := func(key, value, comment string) {
+		keys.Content = append(keys.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &yaml.Node{Kind: yaml.ScalarNode, Value: value, LineComment: comment})
+	}
+	fitted := map[string]bool{"device": true, "device.flops": true, "device.codec": true, "cluster": true}
+	for _, x := range c.free {
+		fitted[x.Key] = true
+	}
+	def := config.Default()
+	for _, k := range config.Keys() {
+		of := strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")
+		if of && !fitted[k.Name] && c.base.Get(k.Name) != def.Get(k.Name) {
+			set(k.Name, c.base.Show(k.Name), "")
+		}
+	}
+	out := struct {
+		About  string               `yaml:"about"`
+		Source string               `yaml:"source"`
+		Keys   yaml.Node            `yaml:"keys"`
+		Speeds map[string]float64   `yaml:"speeds,omitempty"`
+		Spread []hardware.Parameter `yaml:"spread,omitempty"`
+		Site   float64              `yaml:"site"`
+		Fitted []string             `yaml:"fitted"`
+		Band   float64              `yaml:"band"`
+	}{About: about, Source: "gradlab calibrate", Site: digits(c.Noise), Band: digits(c.LeftOut), Speeds: map[string]float64{}}
+	var logs, widest float64
+	for i, x := range c.free {
+		told := c.Parameters[i].Told
+		if x.spread < 0 {
+			name := profile.Profiles.MustParse(x.of).Profile().Name
+			out.Speeds[name] = digits(x.middle)
+			logs += math.Log(x.middle)
+			widest = max(widest, c.sigmas[i]*math.Log(x.Times))
+			continue
+		}
+		value := config.WithUnit(x.Key, digits(x.middle))
+		set(x.Key, value, fmt.Sprintf("learned %.0f %%", 100*told))
+		p := hardware.Parameter{Key: x.Key, Value: value}
+		if x.Times > 0 {
+			p.Times = digits(math.Exp(c.sigmas[i] * math.Log(x.Times)))
+		} else {
+			p.Plus = max(digits(c.sigmas[i]*x.Plus), 1e-12)
+		}
+		out.Spread = append(out.Spread, p)
+	}
+	if n := len(out.Speeds); n > 0 {
+		set("device.flops", fmt.Sprintf("%.6g", math.Exp(logs/float64(n))), "")
+		out.Site = digits(math.Hypot(c.Noise, widest))
+	}
+	if len(out.Speeds) == 1 {
+		for _, s := range out.Speeds {
+			keys.Content[len(keys.Content)-1].Value = fmt.Sprintf("%.6g", s)
+		}
+		out.Speeds = nil
+	}
+	var rows []string
+	for i, p := range c.Points {
+		if p.Fitted {
+			rows = append(rows, fmt.Sprint(i+1))
+		}
+	}
+	files := []string{}
+	for _, p := range c.Points {
+		if f, _, _ := strings.Cut(p.Where, ":"); !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	out.Keys, out.Fitted = keys, []string{fmt.Sprintf("points %s of %s", strings.Join(rows, ", "), strings.Join(files, ", "))}
+	return yaml.Marshal(out)
+}

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// A target may be a loss; what is kept of it can be read again, as a configuration and as
+// a recipe.
+func TestTargetOfALoss(t *testing.T) {
+	t.Parallel()
+	c := mustRuns(t, "steps: 1\n", "target=loss<=1.9")[0].Config
+	if c.Goal() != (train.Goal{Loss: true, Value: 1.9}) || c.Metric != "loss" {
+		t.Errorf("%v, metric=%s", c.Goal(), c.Metric)
+	}
+	if again, _, err := ParseConfig(c.YAML()); err != nil || again != c {
+		t.Errorf("read as a configuration: %v, %v", again.Goal(), err)
+	}
+	if again := mustRuns(t, string(c.YAML()))[0].Config; again != c {
+		t.Errorf("read as a recipe: %v", again.Goal())
+	}
+	if c := mustRuns(t, "steps: 1\nmetric: loss\n")[0].Config; c.Goal() != (train.Goal{Loss: true}) {
+		t.Errorf("metric=loss: %v", c.Goal())
+	}
+	if c := mustRuns(t, "steps: 1\ntarget: loss<=3\n", "target=accuracy>=0.9")[0].Config; c.Goal() != (train.Goal{Value: 0.9}) {
+		t.Errorf("accuracy over loss: %v", c.Goal())
+	}
+	for text, want := range map[string]string{
+		"1.5": "target=loss<=1.5", "loss<=-1": "0 or more", "loss<=x": "is no target", "loss>=1": "is no target", "accuracy>=2": "no accuracy is above 1", "loss<=NaN": "is no target",
+	} {
+		c := Default()
+		if err := c.Set("target", text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `key "target"`) {
+			t.Errorf("%s: %v; want %q", text, err, want)
+		}
+	}
+	// It identifies a run only where it ends it.
+	with := c
+	with.Target = 1.5
+	if with.Hash() != c.Hash() {
+		t.Error("another target is another run")
+	}
+}

@@ -1,0 +1,102 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/stats"
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// raced is a configuration whose trials reach the target at such seconds, evaluated every
+// step of so many; never is as +Inf, and then the run ends after 1 s.
+func raced(label string, step float64, at ...float64) *Config {
+	c := &Config{Group: &store.Group{Label: label}, ToSeconds: stats.Reaching(at)}
+	for seed, end := range at {
+		run := &store.Run{Config: config.Default()}
+		run.Config.Seed = uint64(seed)
+		t := &Trial{Run: run}
+		for s := math.Mod(min(end, 1), step); s < min(end, 1)-step/2; s += step {
+			t.Curve.Evals = append(t.Curve.Evals, train.Eval{Seconds: s, Accuracy: 0.5})
+		}
+		last := train.Eval{Seconds: min(end, 1), Accuracy: 0.96}
+		if math.IsInf(end, 1) {
+			last.Accuracy = 0.5
+		}
+		t.Curve.Evals = append(t.Curve.Evals, last)
+		c.Trials = append(c.Trials, t)
+	}
+	return c
+}
+
+// That one is sooner than the others is said where it was tested, and nowhere else.
+func TestSoonestIsTested(t *testing.T) {
+	t.Parallel()
+	inf := math.Inf(1)
+	seconds := measure{"Soonest", "in", func(_ *Trial, e train.Eval) float64 { return e.Seconds }, func(c *Config) stats.Reach { return c.ToSeconds }, func(x float64) string {
+		return strings.TrimSuffix(strings.TrimSuffix(percent(x/100), " %"), ".00")
+	}}
+	for name, c := range map[string]struct {
+		configs []*Config
+		want    []string
+		not     string
+	}{
+		"the seeds cross": {
+			[]*Config{raced("topk", 0.005, 0.125, 0.108, 0.127), raced("qsgd", 0.005, 0.136, 0.136, 0.092)},
+			[]string{"Soonest at 95 %, in the median of 3 seeds: topk", "The seeds do not tell it from qsgd"}, "explain",
+		},
+		"all are later": {
+			[]*Config{raced("a", 0.01, 0.2, 0.21, 0.22), raced("b", 0.01, 0.4, 0.41, 0.43), raced("c", 0.01, 0.5, 0.52, 0.51)},
+			[]string{"Soonest at 95 %: a, in 0.21 (median of 3 seeds); next is b, in 0.41, 2.0 times.", "each of the others is more than the seeds explain"}, "in the median",
+		},
+		"within an evaluation": {
+			[]*Config{raced("a", 0.05, 0.2, 0.21, 0.22), raced("b", 0.05, 0.24, 0.25, 0.26), raced("c", 0.05, 0.5, 0.52, 0.51)},
+			[]string{"Soonest at 95 %, in the median of 3 seeds: a", "Level with it, within one evaluation (0.05): b."}, "not tell",
+		},
+		"a rival that is seldom evaluated": {
+			[]*Config{raced("a", 0.01, 0.2, 0.21, 0.22), raced("b", 0.2, 0.38, 0.39, 0.4)},
+			[]string{"Soonest at 95 %, in the median of 3 seeds: a", "Level with it, within one evaluation (0.20): b."}, "explain",
+		},
+		"the others never": {
+			[]*Config{raced("a", 0.01, 0.2, 0.21, 0.22), raced("b", 0.01, inf, inf, inf)},
+			[]string{"Soonest at 95 %: a", "no other gets there in most of its runs", "more than the seeds explain"}, "in the median",
+		},
+		"the leader not always": {
+			[]*Config{raced("a", 0.01, 0.2, 0.21, inf), raced("b", 0.01, 0.8, 0.81, 0.82)},
+			[]string{"Soonest at 95 %, in the median of 3 seeds: a", "do not tell it from b"}, "explain",
+		},
+		"one seed": {
+			[]*Config{raced("a", 0.01, 0.2), raced("b", 0.01, 0.3)},
+			[]string{"Soonest at 95 %, in one run: a, in 0.20; next is b, in 0.30, 1.5 times."}, "seeds",
+		},
+	} {
+		task := &Task{Target: train.Goal{Value: 0.95}, Configs: c.configs}
+		s := task.first(seconds)
+		for _, want := range c.want {
+			if !strings.Contains(s, want) {
+				t.Errorf("%s: no %q in: %s", name, want, s)
+			}
+		}
+		if strings.Contains(s, c.not) {
+			t.Errorf("%s: %q in: %s", name, c.not, s)
+		}
+	}
+}
+
+// What gains less than a hundredth in bytes, and loses in all else, is not on the front.
+func TestFrontHasATolerance(t *testing.T) {
+	t.Parallel()
+	at := func(accuracy, seconds, bytes float64) *Config {
+		mean := func(x float64) stats.Summary { return stats.Summary{Mean: x} }
+		return &Config{Group: &store.Group{}, Score: mean(accuracy), Seconds: mean(seconds), Bytes: mean(bytes)}
+	}
+	good, little, much := at(0.95, 1, 1000), at(0.908, 1.75, 994.4), at(0.90, 1.75, 900)
+	task := &Task{Configs: []*Config{little, much, good}}
+	task.findFront()
+	if !good.Front || little.Front || !much.Front {
+		t.Errorf("on the front: %v, %v for 0.56 %% of the bytes, %v for 10 %%", good.Front, little.Front, much.Front)
+	}
+}

@@ -1,0 +1,75 @@
+"""What communication hooks cost: torchrun --nproc_per_node=2 -m gradlab.compare_hooks
+
+PyTorch's own hooks and gradlab's train the same network in turns, so that what else the
+machine does falls on all of them alike. The table has the median of the rounds.
+
+PyTorch's PowerSGD makes collectives in callbacks, whose order gloo does not keep: with
+more than one bucket it fails there. It is measured with --bucket-mb=1000 and --hook.
+"""
+import argparse
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+import gradlab
+
+
+def theirs(name):
+    if name == "torch allreduce":
+        return None, default_hooks.allreduce_hook
+    if name == "torch fp16":
+        return None, default_hooks.fp16_compress_hook
+    rank = int(name.rsplit("=", 1)[1])
+    return powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook
+
+
+HOOKS = ["torch allreduce", "raw", "torch fp16", "fp16", "feedback(powersgd(rank=4))",
+         "feedback(topk(keep=0.01))", "qsgd(bits=4)", "feedback(sign)"]
+
+
+def main():
+    args = argparse.ArgumentParser(prog="python3 -m gradlab.compare_hooks")
+    args.add_argument("--width", type=int, default=1024, help="of the layers")
+    args.add_argument("--layers", type=int, default=12)
+    args.add_argument("--batch", type=int, default=8, help="samples of a process and step")
+    args.add_argument("--rounds", type=int, default=9)
+    args.add_argument("--steps", type=int, default=3, help="of a round")
+    args.add_argument("--bucket-mb", type=int, default=25, help="of DDP's buckets, the first too")
+    args.add_argument("--hook", action="append", help="one of those to be compared, by its name in the table or a codec; several times for several")
+    args = args.parse_args()
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    torch.manual_seed(1)
+    x = torch.randn(args.batch, args.width)
+    dist._DEFAULT_FIRST_BUCKET_BYTES = args.bucket_mb << 20
+    runs = []
+    for name in args.hook or HOOKS:
+        layers = [layer for _ in range(args.layers) for layer in (torch.nn.Linear(args.width, args.width), torch.nn.ReLU())]
+        ddp = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=args.bucket_mb)
+        state, hook = theirs(name) if name.startswith("torch") else gradlab.ddp_hook(name, ddp)
+        ddp.register_comm_hook(state, hook)
+        runs.append((name, ddp, state, []))
+    for turn in range(args.rounds + 1):  # the first is a warm-up
+        for name, ddp, state, took in runs:
+            dist.barrier()
+            began = time.perf_counter()
+            for _ in range(args.steps):
+                ddp.zero_grad()
+                ddp(x).square().mean().backward()
+            if turn:
+                took.append(1000 * (time.perf_counter() - began) / args.steps)
+    if dist.get_rank() == 0:
+        size = sum(p.numel() for p in runs[0][1].parameters())
+        print("%d parameters, %d processes, %s, torch %s" % (size, dist.get_world_size(), dist.get_backend(), torch.__version__))
+        print("%-28s %10s %10s %10s  %s" % ("hook", "ms a step", "least", "most", "bytes a step and rank"))
+        for name, _, state, took in runs:
+            print("%-28s %10.1f %10.1f %10.1f  %s" % (name, statistics.median(took), min(took), max(took), getattr(state, "wire_bytes", "")))
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    main()
