@@ -58,8 +58,17 @@ func TestProgramsOwnSamples(t *testing.T) {
 	patience.Virtual(t)
 	model := program(t, "torch", "testdata/external/torch_own.py")
 	keys := []string{model, "data=external(train=500,test=100)", "workers=2", "epochs=4", "steps=0", "batch=10", "mode=reduce", "schedule=constant(lr=0.5)"}
-	if r := mustExecute(t, keys...); r.Accuracy < 0.95 || r.Steps != 100 {
+	r := mustExecute(t, keys...)
+	if r.Accuracy < 0.95 || r.Steps != 100 {
 		t.Errorf("accuracy %v after %d steps", r.Accuracy, r.Steps)
+	}
+	// What it measures besides is kept with every evaluation.
+	first, last := r.Evals[0].Metrics, r.Evals[len(r.Evals)-1].Metrics
+	if r.Metrics["mae"] != last["mae"] || last["mae"] <= 0 || last["mae"] > 0.2 || len(r.Evals) > 1 && last["mae"] >= first["mae"] {
+		t.Errorf("mae %v, evaluations %v to %v", r.Metrics, first, last)
+	}
+	if _, events := eventsOf(t, r.Folder); containing(events, "test/mae") != len(r.Evals) {
+		t.Errorf("%d events test/mae of %d evaluations", containing(events, "test/mae"), len(r.Evals))
 	}
 	_, err := execute(t, t.TempDir(), false, append(keys, "data=external(train=501,test=100)")...)
 	if err == nil || !strings.Contains(err.Error(), "training sample 500 of 500") {

@@ -186,6 +186,29 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// What a program measures is a field of the runs that have it.
+func TestMetricsAreFields(t *testing.T) {
+	t.Parallel()
+	f, err := FieldNamed("metric.mae")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := *filtered(t, find(t, "schema2"), "state=done")[0]
+	if x, known := f.Number(&run); known {
+		t.Errorf("a run without has %v", x)
+	}
+	r := *run.Result
+	r.Metrics = map[string]float64{"mae": 0.25}
+	run.Result = &r
+	if x, known := f.Number(&run); !known || x != 0.25 {
+		t.Errorf("%v, %v", x, known)
+	}
+	c, err := ParseCondition("metric.mae<0.3", time.Now())
+	if err != nil || len(Filter([]*Run{&run}, c)) != 1 {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
 // Labels of many runs leave out what most have in common, and stay apart.
 func TestLabelsLeaveOutTheUsual(t *testing.T) {
 	t.Parallel()

@@ -95,6 +95,19 @@ func TestGradientIsThatOfTheLoss(t *testing.T) {
 			t.Errorf("gradient %d is %v, by differences %v", i, g[i], d)
 		}
 	}
+	// What the program measures besides is a mean over a batch, and a sum over batches.
+	var parts sgd.Score
+	for first := range 2 {
+		s, err := m.Eval(p, nil, batch(t, uint64(8*first), 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts.Add(s)
+	}
+	whole, err := m.Eval(p, nil, b)
+	if want := whole.Metrics["brier"]; err != nil || want <= 0 || want > 2*16 || math.Abs(parts.Metrics["brier"]-want) > 1e-5 || len(parts.Metrics) != 1 {
+		t.Errorf("metrics of two halves %v, of the whole batch %v, %v", parts.Metrics, whole.Metrics, err)
+	}
 	again := make([]float32, 650)
 	if l2, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: again}, b); err != nil || l2 != loss || !slices.Equal(again, g) {
 		t.Errorf("a second pass differs: %v, %v", l2, err)
@@ -136,6 +149,18 @@ func TestFailures(t *testing.T) {
 			m.Init(p, 1)
 			_, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4))
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "the last words") {
+				t.Errorf("%v; want %q and the last words", err, want)
+			}
+		})
+	}
+	for how, want := range map[string]string{
+		"infinite": "metric mae is inf", "named": `calls a metric "a/b"`, "double": `calls a metric "loss"`, "many": "it measures 65 things",
+	} {
+		t.Run(how, func(t *testing.T) {
+			m := open(t, 0, how)
+			p := make([]float32, 650)
+			m.Init(p, 1)
+			if _, err := m.Eval(p, nil, batch(t, 0, 4)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "the last words") {
 				t.Errorf("%v; want %q and the last words", err, want)
 			}
 		})

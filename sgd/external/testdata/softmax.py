@@ -27,7 +27,7 @@ class Softmax(gradlab.Worker):
 
     def evaluate(self, p, x, y):
         q, loss = self.scores(p, x, y)
-        return loss, (q.argmax(1) == y).sum()
+        return loss, (q.argmax(1) == y).sum(), {"brier": ((q - np.eye(10)[y]) ** 2).sum(1).mean()}
 
 
 class Bad(Softmax):
@@ -45,6 +45,13 @@ class Bad(Softmax):
         if how == "throws":
             raise RuntimeError("no luck")
         return float("nan"), {"w": np.full((10, 64), np.nan), "b": np.zeros((1, 10))}
+
+    def evaluate(self, p, x, y):
+        print("the last words", flush=True)
+        how = sys.argv[1]
+        if how == "many":
+            return 0.0, 0, {"m%d" % i: 0 for i in range(65)}
+        return 0.0, 0, {"infinite": {"mae": float("inf")}, "named": {"a/b": 1}, "double": {"loss": 1}}[how]
 
 
 (Bad if len(sys.argv) > 1 else Softmax)().run()
