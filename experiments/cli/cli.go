@@ -45,6 +45,7 @@ func (e usageError) Unwrap() error { return e.error }
 type env struct {
 	out, err io.Writer
 	v        *viper.Viper
+	settings settings
 	stop     atomic.Bool
 	requeue  atomic.Bool // the stop was asked for by a scheduler that starts it again
 	brief    atomic.Bool // the command has no steps between which it could stop
@@ -53,7 +54,7 @@ type env struct {
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	e := &env{out: stdout, err: stderr, v: viper.New(), args: args}
+	e := &env{out: stdout, err: stderr, v: newViper(), args: args}
 	root := e.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -219,7 +220,8 @@ Then:         gradlab list            everything there is, by name
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return e.home(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return e.settle(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return e.home(cmd) },
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.Version = experiments.ThisVersion().String()
@@ -229,8 +231,6 @@ Then:         gradlab list            everything there is, by name
 	f.String("cache-dir", "", "where downloads go (or GRADLAB_CACHE); default: the user's cache")
 	_ = e.v.BindPFlag("data-dir", f.Lookup("data-dir"))
 	_ = e.v.BindPFlag("cache-dir", f.Lookup("cache-dir"))
-	_ = e.v.BindEnv("data-dir", "GRADLAB_DATA")
-	_ = e.v.BindEnv("cache-dir", "GRADLAB_CACHE")
 	root.AddCommand(e.runCommand(), e.extendCommand(), e.versionCommand(), e.listCommand(), e.scheduleCommand(), e.atFirst(e.recipeCommand()), e.showCommand(), e.weightsCommand(), e.joinCommand(), e.dataCommand(), e.codecCommand(), e.benchCommand(), e.reproduceCommand(), e.atFirst(e.topologyCommand()), e.atFirst(e.graphCommand()), e.sweepCommand(), e.sweepJobCommand(), e.runsCommand(), e.atFirst(e.adviseCommand()), e.reportCommand(), e.serveCommand(), e.atFirst(e.replayCommand()), e.atFirst(e.whatifCommand()), e.notebookCommand(), e.pythonCommand(), e.atFirst(e.virtualCommand()), e.atFirst(e.calibrateCommand()))
 	root.SetHelpCommand(e.helpCommand(root))
 	arrange(root)
@@ -258,13 +258,13 @@ func (e *env) places() config.Places {
 
 // load reads a recipe and resolves its runs; what is wrong with either is told
 // together.
-func load(name string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
-	return loadForm(name, "", overrides, quick)
+func (e *env) load(name string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
+	return e.loadForm(name, "", overrides, quick)
 }
 
 // loadForm is load for a form of the recipe; "": as it is written.
-func loadForm(name, form string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
-	recipe, err := config.LoadRecipe(name)
+func (e *env) loadForm(name, form string, overrides []string, quick bool) (*config.Recipe, []config.Run, error) {
+	recipe, overrides, err := e.recipe(name, overrides)
 	if recipe == nil {
 		return nil, nil, usageError{err}
 	}

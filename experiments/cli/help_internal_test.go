@@ -40,7 +40,7 @@ func TestHelpNamesCommandsThatRun(t *testing.T) {
 				if !ok || len(args) < 2 {
 					t.Fatalf("no command in\n%s", b.String())
 				}
-				_, runs, err := load(args[0], args[1:], false)
+				_, runs, err := (&env{}).load(args[0], args[1:], false)
 				if err == nil {
 					err = config.CheckAll(runs[:1], config.Places{Shelf: shelf}, nil)
 				}
@@ -135,7 +135,7 @@ func TestEveryExampleOfHelp(t *testing.T) {
 			switch strings.TrimPrefix(c.CommandPath(), "gradlab ") {
 			case "run":
 				quick, _ := c.Flags().GetBool("quick")
-				_, runs, err := load(args[0], args[1:], quick)
+				_, runs, err := (&env{}).load(args[0], args[1:], quick)
 				if err == nil {
 					err = config.CheckAll(runs, config.Places{Shelf: shelf}, nil)
 				}

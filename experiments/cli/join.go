@@ -60,7 +60,7 @@ func (e *env) joinCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// Wherever the recipe would run, these ranks are processes.
-			recipe, runs, err := load(args[0], append(args[1:], "net=grpc"), false)
+			recipe, runs, err := e.load(args[0], append(args[1:], "net=grpc"), false)
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ laid in, axes and command line multiplied out, keys at their defaults left out.
 				_, err = e.out.Write(b)
 				return err
 			}
-			r, runs, err := load(args[0], args[1:], quick)
+			r, runs, err := e.load(args[0], args[1:], quick)
 			if err != nil {
 				return err
 			}

@@ -109,7 +109,7 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 	if o.proxy {
 		form = config.FormProxy
 	}
-	recipe, runs, err := loadForm(args[0], form, over, o.quick)
+	recipe, runs, err := e.loadForm(args[0], form, over, o.quick)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func encodeAll(to io.Writer, results []*experiments.Result) error {
 
 // tellTiming prints how long a recipe's training takes on clusters.
 func (e *env) tellTiming(ctx context.Context, name string, over []string, o *runOptions) error {
-	recipe, err := config.LoadRecipe(name)
+	recipe, over, err := e.recipe(name, over)
 	if err != nil {
 		return usageError{err}
 	}

@@ -129,11 +129,11 @@ func (o *sweepFlags) jobs(cmd *cobra.Command, recipe *config.Recipe, args []stri
 
 // sweep makes the jobs of a sweep, or says what they would take.
 func (e *env) sweep(cmd *cobra.Command, args []string, o sweepFlags) error {
-	recipe, err := config.LoadRecipe(args[0])
+	recipe, over, err := e.recipe(args[0], args[1:])
 	if err != nil {
 		return usageError{err}
 	}
-	jobs, err := o.jobs(cmd, recipe, args[1:])
+	jobs, err := o.jobs(cmd, recipe, over)
 	if err != nil {
 		return usageError{err}
 	}

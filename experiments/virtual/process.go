@@ -36,7 +36,7 @@ func start(ctx context.Context, o Options, socket string) (*processes, error) {
 	}
 	env := append(slices.Clone(o.Env), "GRADLAB_VIRTUAL="+socket, "PYTHONPATH="+python)
 	if o.Stated {
-		env = append(env, "GRADLAB_VIRTUAL_STATED=1")
+		env = append(env, "GRADLAB_STATED=1")
 	}
 	port, err := freePort()
 	if err != nil {

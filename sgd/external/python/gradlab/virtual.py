@@ -24,7 +24,7 @@ from torch._C._distributed_c10d import Work
 
 import gradlab
 
-WHERE, STATED = "GRADLAB_VIRTUAL", "GRADLAB_VIRTUAL_STATED"
+WHERE, STATED = "GRADLAB_VIRTUAL", "GRADLAB_STATED"
 
 # Gloo has no sums of these types; the cluster is told of the narrow ones.
 WIDER = {torch.bfloat16: torch.float32, torch.int16: torch.int32}
