@@ -412,7 +412,11 @@ func (e *execution) runNet(ctx context.Context) error {
 		start = time.Duration(obs.Start.Ints["nanoseconds"])
 	}
 	run := func(n comm.Net) error { return n.Run(ctx, ps) }
-	switch n := c.NewNet(job.World()-job.Workers, start).(type) {
+	net, err := c.NewNet(job.World()-job.Workers, start)
+	if err != nil {
+		return err
+	}
+	switch n := net.(type) {
 	case *sim.Net:
 		return runSim(c, job, n, f, run)
 	default:

@@ -15,7 +15,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/experiments/progress"
@@ -299,7 +298,10 @@ func allReduceTakes(ctx context.Context, c config.Config, bytes int) (float64, e
 	if err != nil {
 		return 0, err
 	}
-	net := c.NewNet(0, 0).(*sim.Net)
+	net, err := c.VirtualNet(0, 0)
+	if err != nil {
+		return 0, err
+	}
 	ranks := make([]int, c.Workers)
 	for r := range ranks {
 		ranks[r] = r

@@ -57,7 +57,10 @@ func Measure(ctx context.Context, c config.Config, w Watch) (*Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	net := c.NewNet(job.World()-job.Workers, 0).(*sim.Net)
+	net, err := c.VirtualNet(job.World()-job.Workers, 0)
+	if err != nil {
+		return nil, err
+	}
 	err = net.Run(ctx, programs)
 	stopped := errors.Is(err, train.ErrStoppedUnmarked)
 	if err != nil && !stopped {

@@ -78,7 +78,11 @@ func Replay(ctx context.Context, folder string, at config.Places) (*Replayed, er
 	if err != nil {
 		return nil, err
 	}
-	if err := c.NewNet(job.World()-job.Workers, 0).Run(ctx, programs); err != nil && !errors.Is(err, train.ErrReached) {
+	net, err := c.NewNet(job.World()-job.Workers, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := net.Run(ctx, programs); err != nil && !errors.Is(err, train.ErrReached) {
 		return nil, err
 	}
 	return &Replayed{folder, obs.Final.Step, was.ParamsSHA256, obs.SHA256, was.ParamsSHA256 == obs.SHA256}, nil

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
-	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/progress"
@@ -178,7 +177,10 @@ func (r *TopologyReport) cost(ctx context.Context, t collective.Topology, at col
 		return cost, nil
 	}
 	c.Net, c.Workers = "sim", at.Size
-	net := c.NewNet(0, 0).(*sim.Net)
+	net, err := c.VirtualNet(0, 0)
+	if err != nil {
+		return cost, err
+	}
 	g := collective.Group{Ranks: make([]int, at.Size), Node: at.Node}
 	ps := make([]comm.Program, at.Size)
 	for i := range ps {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
@@ -219,7 +218,10 @@ func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side W
 	if err != nil {
 		return side, err
 	}
-	net := c.NewNet(job.World()-job.Workers, 0).(*sim.Net)
+	net, err := c.VirtualNet(job.World()-job.Workers, 0)
+	if err != nil {
+		return side, err
+	}
 	if err := net.Run(ctx, programs); err != nil {
 		return side, err
 	}

@@ -375,6 +375,9 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 
 // ModelFor is what is trained, on samples like those of a source.
 func (c Config) ModelFor(from sgd.Source) (sgd.Model, error) {
+	if err := c.Resolve(); err != nil {
+		return nil, &Error{err}
+	}
 	if c.Weightless {
 		if c.Init != "none" {
 			return nil, &Error{errors.New("key \"init\": with weightless=true there are no weights to begin with; use init=none")}
@@ -494,7 +497,11 @@ func (c Config) timedFLOPs(data sgd.Source) ([]float64, error) {
 		}
 		return flops, nil
 	}
-	m, err := nn.Models.MustParse(c.Timing).New(data.Shape(), data.Classes())
+	s, err := nn.Models.Parse(c.Timing)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.New(data.Shape(), data.Classes())
 	if err != nil {
 		return nil, err
 	}
@@ -540,16 +547,17 @@ func (t timedAs) SpanFLOPs() []float64 {
 // Place puts workers, and so many servers behind them, on virtual hosts: the host of
 // each rank.
 func (c Config) Place(servers int) []int {
-	hosts := (c.Workers + c.NetworkPerHost - 1) / c.NetworkPerHost
+	perHost := max(1, c.NetworkPerHost)
+	hosts := (c.Workers + perHost - 1) / perHost
 	var place []int
 	for w := range c.Workers {
-		place = append(place, w/c.NetworkPerHost)
+		place = append(place, w/perHost)
 	}
 	for s := range servers {
 		if c.NetworkColocate {
 			place = append(place, s%hosts)
 		} else {
-			place = append(place, hosts+s/c.NetworkPerHost)
+			place = append(place, hosts+s/perHost)
 		}
 	}
 	return place
@@ -562,9 +570,21 @@ const LongestWait = 24 * time.Hour
 
 // NewNet makes the net of a configuration whose ranks all run in this process, so many
 // of them servers. A virtual clock begins at start.
-func (c Config) NewNet(servers int, start time.Duration) comm.Net {
-	if c.Net == "local" {
-		return c.Emulated(&local.Net{Deadline: LongestWait})
+func (c Config) NewNet(servers int, start time.Duration) (comm.Net, error) {
+	if c.Net == "sim" {
+		return c.VirtualNet(servers, start)
+	}
+	if err := c.Resolve(); err != nil {
+		return nil, &Error{err}
+	}
+	return c.Emulated(&local.Net{Deadline: LongestWait}), nil
+}
+
+// VirtualNet makes the virtual cluster of a configuration, whatever its net is, with so many
+// servers. Its clock begins at start.
+func (c Config) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
+	if err := c.Resolve(); err != nil {
+		return nil, &Error{err}
 	}
 	latency, message := c.delays()
 	dies, _ := parseDeaths(c.DeviceDie)
@@ -576,5 +596,5 @@ func (c Config) NewNet(servers int, start time.Duration) comm.Net {
 	if c.NetworkModel == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.carried(), Latency: latency}
 	}
-	return n
+	return n, nil
 }

@@ -119,6 +119,9 @@ type CodecPrices struct {
 // CodecPrices makes what key device.codec says of the virtual cluster. On real
 // clocks nothing is billed.
 func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
+	if err := c.Resolve(); err != nil {
+		return nil, &Error{err}
+	}
 	p := &CodecPrices{config: c}
 	if c.Net != "sim" {
 		return p, nil

@@ -27,7 +27,11 @@ func outcome(t *testing.T, c Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := c.NewNet(job.World()-job.Workers, 0).Run(context.Background(), programs); err != nil {
+	net, err := c.NewNet(job.World()-job.Workers, 0)
+	if err != nil {
+		return "", err
+	}
+	if err := net.Run(context.Background(), programs); err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
 	if c.Net != "sim" {

@@ -73,6 +73,9 @@ type spread struct {
 // parameter's middle is the configuration's own value where that is not the default, or
 // the cluster knows it, and else the transport's.
 func (c Config) Spread() (*Spread, error) {
+	if err := c.Resolve(); err != nil {
+		return nil, &Error{err}
+	}
 	name := c.Transport
 	if name == "none" {
 		name = hardware.Unknown

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/outside"
-	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/experiments/config"
 )
 
@@ -82,9 +81,9 @@ func cluster(keys []string, world int, speed float64) (*outside.Cluster, config.
 	if err != nil {
 		return nil, c, err
 	}
-	n, ok := c.NewNet(0, 0).(*sim.Net)
-	if !ok {
-		return nil, c, errors.New("virtual: no virtual cluster")
+	n, err := c.VirtualNet(0, 0)
+	if err != nil {
+		return nil, c, err
 	}
 	return &outside.Cluster{Net: n, Topology: topology, PerHost: c.NetworkPerHost, Speed: speed}, c, nil
 }
