@@ -17,10 +17,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Families holds every codec family by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Families = registry.New[Family]("codec")
 
 // Direction is the way a block's payloads go.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Parse reads spec text such as "feedback(topk(keep=0.01))". The error names

@@ -1,6 +1,6 @@
 package lrschedule
 
-import "github.com/gradlab/gradlab/internal/registry"
+import "github.com/gradlab/gradlab/sgd/registry"
 
 // Times says how many times its first batch a run's batch is, at p: finite and more
 // than 0. It depends on the progress of the data alone, Epoch and Samples.
@@ -13,7 +13,8 @@ type BatchSpec interface {
 	Times(Run) (Times, error)
 }
 
-// Batches holds every batch schedule by name; see registry for the spec text.
+// Batches holds every batch schedule by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Batches = registry.New[BatchSpec]("batch schedule")
 
 // Fixed keeps the batch.

@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Progress is how far a run has come. Epoch counts passes over the training
@@ -67,7 +67,8 @@ func IsUnplanned(s Spec) bool {
 	return ok && u.Unplanned()
 }
 
-// Specs holds every schedule by name; see registry for the spec text.
+// Specs holds every schedule by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Specs = registry.New[Spec]("schedule")
 
 // check returns an error unless ok; key names the option at fault.

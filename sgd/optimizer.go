@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Optimizers holds every update rule and filter by name; see registry for the
@@ -19,6 +19,7 @@ import (
 // the benchmarks of sgdtest. There are two kinds. An update rule (sgd,
 // momentum, adam, …) turns a gradient into LR·direction. A Filter (decay,
 // clip, …) only changes the gradient; chain sets filters before a rule.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Optimizers = registry.New[Optimizer]("optimizer")
 
 // Filter is an Optimizer that only changes the gradient and leaves the

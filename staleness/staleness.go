@@ -4,7 +4,7 @@
 // gradient, or amend it.
 package staleness
 
-import "github.com/gradlab/gradlab/internal/registry"
+import "github.com/gradlab/gradlab/sgd/registry"
 
 // Verdict is a policy's word on one push.
 type Verdict uint8
@@ -83,6 +83,7 @@ type Spec interface {
 }
 
 // Policies holds every policy by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Policies = registry.New[Spec]("policy")
 
 // Past is what a corrector may know of a late gradient.
@@ -101,4 +102,5 @@ type Corrector interface {
 }
 
 // Correctors holds every corrector by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Correctors = registry.New[Corrector]("corrector")

@@ -1,7 +1,7 @@
 package collective
 
 import (
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Edge is a neighbour and the weight with which a value counts across the edge.
@@ -68,6 +68,7 @@ type alike interface {
 }
 
 // Graphs holds every gossip graph by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Graphs = registry.New[Graph]("graph")
 
 // circulant makes the Mix of a graph in which every rank sends to those at the

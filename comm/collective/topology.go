@@ -4,7 +4,7 @@
 // them knows a topology.
 package collective
 
-import "github.com/gradlab/gradlab/internal/registry"
+import "github.com/gradlab/gradlab/sgd/registry"
 
 // At is where a plan is asked for: the place of one rank in a group, the length
 // of the vector, and what is known of where ranks are. All but Rank is the same
@@ -46,6 +46,7 @@ type Topology interface {
 }
 
 // Topologies holds every topology by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Topologies = registry.New[Topology]("topology")
 
 // Bounds gives the elements [lo, hi) of a range when n elements are cut into

@@ -3,7 +3,7 @@ package ps
 import (
 	"fmt"
 
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Piece is a range of one tensor that lives in a shard.
@@ -44,6 +44,7 @@ type Placement interface {
 }
 
 // Placements holds every placement by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Placements = registry.New[Placement]("placement")
 
 // RoundRobin places whole tensors in turn, as TensorFlow's

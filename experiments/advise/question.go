@@ -16,8 +16,8 @@ import (
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd/profile"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Question is a network on a cluster, and what may be done about it.

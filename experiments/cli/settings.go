@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/gradlab/gradlab/experiments/config"
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Settings are what a person gives once and not with every command: a file of their own,

@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 

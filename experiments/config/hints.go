@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // hint is what to type here for what other tools call by these words.

@@ -15,8 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gradlab/gradlab/experiments/hardware"
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/internal/regular"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 //go:embed recipes/*.yaml

@@ -16,9 +16,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/profile"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 //go:embed devices/*.yaml clusters/*.yaml codecs/*.yaml transports/*.yaml

@@ -12,7 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Study computes a result again.
@@ -28,6 +28,7 @@ type Study interface {
 }
 
 // Studies holds every study by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Studies = registry.New[Study]("study")
 
 // Lab is where a study is carried out.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Tuning gives each configuration of a sweep the best values of some options: all

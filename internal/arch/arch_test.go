@@ -19,7 +19,7 @@ import (
 // are free to import what they like.
 const lattice = `
 internal/rng            :
-internal/registry       :
+sgd/registry            :
 internal/safetensors    :
 internal/par            :
 internal/patience       :
@@ -29,21 +29,21 @@ internal/pool           :                                  | golang.org/x/sys
 internal/f32            : internal/par                     | golang.org/x/sys
 internal/f32/gonumblas  : internal/f32                     | gonum.org/v1/gonum
 internal/conv           : internal/f32                     | golang.org/x/sys
-lrschedule              : internal/registry
-staleness               : internal/registry
+lrschedule              : sgd/registry
+staleness               : sgd/registry
 staleness/staletest     : staleness
 internal/codec          : internal/f32 internal/rng        | golang.org/x/sys
 compress/bits           : internal/codec internal/f32                     | github.com/klauspost/compress
-compress                : compress/bits internal/codec internal/f32 internal/rng internal/registry
+compress                : compress/bits internal/codec internal/f32 internal/rng sgd/registry
 compress/compresstest   : compress internal/f32 internal/rng
 compress/hook           : compress internal/codec internal/f32
 compress/hook/clib      : compress compress/hook
-sgd                     : internal/f32 internal/registry
+sgd                     : internal/f32 sgd/registry
 sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
-sgd/profile             : sgd internal/registry
-sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng internal/registry internal/safetensors
-sgd/data                : sgd internal/jpeg internal/par internal/rng internal/registry    | github.com/klauspost/compress golang.org/x/image
+sgd/profile             : sgd sgd/registry
+sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors
+sgd/data                : sgd internal/jpeg internal/par internal/rng sgd/registry    | github.com/klauspost/compress golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
 sgd/external            : sgd sgd/nn
 comm                    :
@@ -54,12 +54,12 @@ comm/sim                : comm
 comm/trace              : comm comm/sim
 comm/shm                :                                  | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
-comm/collective         : comm internal/registry
+comm/collective         : comm sgd/registry
 comm/outside            : comm comm/collective comm/sim
-comm/ps                 : comm staleness internal/registry
-sgd/train/timing        : compress internal/registry internal/rng
+comm/ps                 : comm staleness sgd/registry
+sgd/train/timing        : compress sgd/registry internal/rng
 sgd/train/timing/timingtest : sgd/train/timing internal/rng
-sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng internal/registry internal/safetensors    | gonum.org/v1/gonum
+sgd/train               : sgd sgd/train/timing compress staleness staleness/staletest lrschedule comm comm/collective comm/ps internal/codec internal/f32 internal/par internal/rng sgd/registry internal/safetensors    | gonum.org/v1/gonum
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
@@ -68,16 +68,16 @@ experiments/figure      :                                  | gonum.org/v1/plot g
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
-experiments/hardware    : sgd/profile internal/registry internal/regular    | go.yaml.in/yaml
+experiments/hardware    : sgd/profile sgd/registry internal/regular    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware internal/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular    | github.com/spf13/viper go.yaml.in/yaml
+experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular    | github.com/spf13/viper go.yaml.in/yaml
 experiments             : comm comm/grpcnet comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
-experiments/virtual     : comm/collective comm/outside comm/sim experiments/config experiments/figure experiments/progress sgd/external
+experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
-experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats internal/registry sgd/train internal/regular    | github.com/klauspost/compress
-experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store internal/registry internal/rng sgd/data sgd/train
-experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/config experiments/hardware experiments/progress experiments/stats experiments/store internal/registry sgd/profile sgd/train sgd/train/timing staleness
+experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
+experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store sgd/registry internal/rng sgd/data sgd/train
+experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/config experiments/hardware experiments/progress experiments/stats experiments/store sgd/registry sgd/profile sgd/train sgd/train/timing staleness
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :

@@ -20,8 +20,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Options says where to look for a set and how to serve it. The zero value
@@ -83,6 +83,7 @@ type Set interface {
 }
 
 // Sets is every data set by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Sets = registry.New[Set]("data")
 
 // Open parses spec and opens the set. The data set is named by its canonical

@@ -3,8 +3,8 @@ package nn
 import (
 	"fmt"
 
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Spec is a model's options. New builds the model for inputs of shape in and
@@ -14,6 +14,7 @@ type Spec interface {
 }
 
 // Models is the zoo: every model by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Models = registry.New[Spec]("model")
 
 // checkSmoothing is shared by the Validate methods of the zoo.

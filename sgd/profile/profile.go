@@ -15,8 +15,8 @@ package profile
 import (
 	"fmt"
 
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Profile is a network as a list of tensors in forward order.
@@ -35,6 +35,7 @@ type Profile struct {
 type Spec interface{ Profile() *Profile }
 
 // Profiles holds every profile by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Profiles = registry.New[Spec]("profile")
 
 // Parameters is the number of trainable values.

@@ -6,8 +6,8 @@ import (
 	"maps"
 
 	"github.com/gradlab/gradlab/compress"
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Mode is a way to spread the work: which ranks there are and what each does.
@@ -23,6 +23,7 @@ type Mode interface {
 }
 
 // Modes holds every mode by name.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Modes = registry.New[Mode]("mode")
 
 // Traits is what a mode claims of itself for a job. What is not said is the value

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gradlab/gradlab/internal/registry"
 	"github.com/gradlab/gradlab/internal/rng"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // Law is how the compute time of a step varies around its mean, on a virtual
@@ -27,6 +27,7 @@ type Key = rng.Key
 
 // Laws holds every law by name. All have mean 1, so that device.flops keeps its
 // meaning.
+// A [registry.Table] has Parse for spec text, Add to enrol one, and Names.
 var Laws = registry.New[Law]("law")
 
 // Constant is a step that always takes as long.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gradlab/gradlab/internal/registry"
+	"github.com/gradlab/gradlab/sgd/registry"
 )
 
 // shape is the interface of a made-up kind of things.
