@@ -17,11 +17,15 @@ import (
 )
 
 // events writes what a run reports as TensorBoard's event file into the run's
-// folder, so that `tensorboard --logdir runs` shows all runs there are.
+// folder, so that `tensorboard --logdir runs` shows all runs there are. Its instants are
+// the net's clock, counted from when the run began, so that "relative" in TensorBoard is
+// virtual time where that is the run's.
 type events struct {
 	file *os.File
 	w    *tensorboard.Writer
 	step int
+	zero time.Time // when the first leg began, to a second
+	at   time.Time // of what was told last
 }
 
 // openEvents begins a file; from is the step the run goes on from. The folder of
@@ -32,7 +36,7 @@ func openEvents(f *folder, run config.Run, from int, resumed bool) (*events, err
 	if err != nil {
 		return nil, err
 	}
-	e := &events{file: file, step: from}
+	e := &events{file: file, step: from, zero: beganAt(f, at), at: at}
 	if e.w, err = tensorboard.Open(file, at); err == nil && resumed {
 		err = e.w.Restart(at, from+1)
 	}
@@ -45,6 +49,24 @@ func openEvents(f *folder, run config.Run, from int, resumed bool) (*events, err
 		return nil, err
 	}
 	return e, nil
+}
+
+// beganAt is when the first event file of a run was made, as its name says.
+func beganAt(f *folder, now time.Time) time.Time {
+	first := now.Unix()
+	files, _ := os.ReadDir(f.path)
+	for _, file := range files {
+		if at, ok := tensorboard.MadeAt(file.Name()); ok {
+			first = min(first, at.Unix())
+		}
+	}
+	return time.Unix(first, 0)
+}
+
+// tell writes what holds at a step and a second of the net's clock.
+func (e *events) tell(step int, seconds float64, vs []tensorboard.Value) error {
+	e.step, e.at = step, e.zero.Add(time.Duration(seconds*float64(time.Second)))
+	return e.w.Write(e.at, step, vs...)
 }
 
 // createEvents makes a file that was not there.
@@ -78,7 +100,6 @@ func hyperparameters(c config.Config) map[string]any {
 }
 
 func (e *events) progress(p train.Progress) error {
-	e.step = p.Step
 	vs := []tensorboard.Value{
 		tensorboard.Scalar("train/loss", p.Loss), tensorboard.Scalar("train/lr", p.LR), tensorboard.Scalar("train/epoch", p.Epoch),
 		tensorboard.Scalar("staleness/mean", p.StalenessMean), tensorboard.Scalar("staleness/max", float64(p.StalenessMax)),
@@ -90,11 +111,10 @@ func (e *events) progress(p train.Progress) error {
 	if p.Batch > 0 {
 		vs = append(vs, tensorboard.Scalar("train/batch", float64(p.Batch)))
 	}
-	return e.w.Write(time.Now(), p.Step, vs...)
+	return e.tell(p.Step, p.Seconds, vs)
 }
 
 func (e *events) eval(v train.Eval) error {
-	e.step = v.Step
 	vs := []tensorboard.Value{
 		tensorboard.Scalar("test/accuracy", v.Accuracy), tensorboard.Scalar("test/loss", v.Loss),
 		tensorboard.Scalar("cost/bytes_up", float64(v.BytesUp)), tensorboard.Scalar("cost/bytes_down", float64(v.BytesDown)),
@@ -105,7 +125,7 @@ func (e *events) eval(v train.Eval) error {
 	for _, name := range slices.Sorted(maps.Keys(v.Metrics)) {
 		vs = append(vs, tensorboard.Scalar("test/"+name, v.Metrics[name]))
 	}
-	return e.w.Write(time.Now(), v.Step, vs...)
+	return e.tell(v.Step, v.Seconds, vs)
 }
 
 // end writes what a run came to; r is nil if it failed.
@@ -123,7 +143,7 @@ func (e *events) end(r *Result, failed error) error {
 		outcome = tensorboard.Failure
 		vs = append(vs, tensorboard.Text("error", failed.Error()))
 	}
-	return e.w.Write(at, e.step, append(vs, tensorboard.End(outcome, at))...)
+	return e.w.Write(e.at, e.step, append(vs, tensorboard.End(outcome, at))...)
 }
 
 func (e *events) close() error { return e.file.Close() }

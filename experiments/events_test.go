@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -109,5 +110,43 @@ func TestResumedRunHasTwoEventFiles(t *testing.T) {
 	}
 	if ends := containing(records, "session_end_info"); files != 2 || ends != 2 {
 		t.Errorf("%d files, %d ends", files, ends)
+	}
+}
+
+// wallTimes are the instants of an event file's records that hold a tag.
+func wallTimes(records [][]byte, tag string) (out []float64) {
+	for _, r := range records {
+		if bytes.Contains(r, []byte(tag)) && r[0] == 0x09 { // field 1, eight bytes
+			out = append(out, math.Float64frombits(binary.LittleEndian.Uint64(r[1:])))
+		}
+	}
+	return out
+}
+
+// What a run tells stands in its events at the seconds of the net's clock since the run
+// began, over a stop too: relative time in TensorBoard is virtual time.
+func TestEventsGoByTheNetsClock(t *testing.T) {
+	t.Parallel()
+	keys := []string{"checkpoint_every=4", "eval_every=2", "device.flops=1e4", "net=sim"}
+	whole := mustExecute(t, keys...)
+	run, dir := mustRuns(t, small, keys...)[0], t.TempDir()
+	stopped, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Stopping: stopAfter(5)})
+	if err != ErrStopped {
+		t.Fatal(stopped, err)
+	}
+	again, err := Execute(context.Background(), run, Options{Recipe: "test", Out: dir, Resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Result{whole, again} {
+		_, records := eventsOf(t, r.Folder)
+		at := wallTimes(records, "test/accuracy")
+		if len(at) < len(r.Evals) {
+			t.Fatalf("%d events of %d evaluations", len(at), len(r.Evals))
+		}
+		first, last := r.Evals[0], r.Evals[len(r.Evals)-1]
+		if got, want := at[len(at)-1]-at[0], last.Seconds-first.Seconds; want < 10 || math.Abs(got-want) > 1e-3 {
+			t.Errorf("%v s between the first and the last evaluation, on the net's clock %v", got, want)
+		}
 	}
 }

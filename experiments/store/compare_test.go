@@ -247,11 +247,11 @@ func TestParquet(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 1, 2, 3, 4000, time.UTC)
 	for _, n := range []int{0, 1, 7, parquetRows, 2*parquetRows + 3} {
-		f := &Frame{Rows: n, Columns: []Column{{Name: "x", Kind: Number}, {Name: "a", Kind: Text}, {Name: "t", Kind: Instant}, {Name: "none", Kind: Seconds}}}
+		f := &Frame{Rows: n, Columns: []Column{{Name: "x", Kind: Number}, {Name: "a", Kind: Text}, {Name: "t", Kind: Instant}, {Name: "none", Kind: Seconds}, {Name: "yes", Kind: Bool}}}
 		for i := range n {
-			vs := []any{float64(i) / 3, fmt.Sprintf("ü%d,\nx", i%3), at.Add(time.Duration(i) * time.Second), nil}
+			vs := []any{float64(i) / 3, fmt.Sprintf("ü%d,\nx", i%3), at.Add(time.Duration(i) * time.Second), nil, i%3 == 0}
 			if i%5 == 3 || i > parquetRows && i < parquetRows+100 {
-				vs = make([]any, 4)
+				vs = make([]any, 5)
 			}
 			for c := range f.Columns {
 				f.Columns[c].Values = append(f.Columns[c].Values, vs[c])
@@ -265,7 +265,7 @@ func TestParquet(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
-		want := "message runs {\n\toptional binary a (STRING);\n\toptional double none;\n\toptional int64 t (TIMESTAMP(isAdjustedToUTC=true,unit=MICROS));\n\toptional double x;\n}"
+		want := "message runs {\n\toptional double x;\n\toptional binary a (STRING);\n\toptional int64 t (TIMESTAMP(isAdjustedToUTC=true,unit=MICROS));\n\toptional double none;\n\toptional boolean yes;\n}"
 		if got := file.Schema().String(); got != want || file.NumRows() != int64(n) {
 			t.Errorf("%d rows of\n%s\nwant\n%s", file.NumRows(), got, want)
 		}
@@ -275,13 +275,17 @@ func TestParquet(t *testing.T) {
 			if k, err := r.ReadRows(rows); k != 1 {
 				t.Fatalf("row %d of %d: %v", i, n, err)
 			}
-			for c, name := range []string{"a", "none", "t", "x"} {
+			for c, name := range []string{"x", "a", "t", "none", "yes"} {
 				v := rows[0][c]
 				j := slices.IndexFunc(f.Columns, func(c Column) bool { return c.Name == name })
 				switch x := f.Columns[j].Values[i].(type) {
 				case nil:
 					if !v.IsNull() {
 						t.Fatalf("row %d, %s: %v, want none", i, name, v)
+					}
+				case bool:
+					if v.Boolean() != x {
+						t.Fatalf("row %d, %s: %v, want %v", i, name, v, x)
 					}
 				case float64:
 					if v.Double() != x {

@@ -4,6 +4,8 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 )
 
 // Frame is a table of typed columns, to be read by other programs.
@@ -12,7 +14,7 @@ type Frame struct {
 	Rows    int
 }
 
-// Column is one column: numbers (float64), instants (time.Time) or text, nil
+// Column is one column: numbers (float64), instants (time.Time), bools or text, nil
 // where a row knows nothing.
 type Column struct {
 	Name   string
@@ -22,7 +24,8 @@ type Column struct {
 
 // Export makes a frame of runs. rows says what a row is: "runs", with every
 // field; "evals" or "progress", a point of a curve, with the run's id, recipe, seed
-// and the keys in which the runs differ.
+// and the keys in which the runs differ. What models measure besides stands behind it
+// as metric.NAME.
 func Export(runs []*Run, rows string) (*Frame, error) {
 	t := &Frame{}
 	switch rows {
@@ -31,6 +34,22 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 			c := Column{Name: f.Name, Kind: f.Kind}
 			for _, r := range runs {
 				c.Values = append(c.Values, f.Value(r))
+			}
+			t.Columns = append(t.Columns, c)
+		}
+		names := map[string]bool{}
+		for _, r := range runs {
+			if r.Result == nil {
+				continue
+			}
+			for name := range r.Result.Metrics {
+				names[name] = true
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			c := Column{Name: "metric." + name, Kind: Number}
+			for _, r := range runs {
+				c.Values = append(c.Values, measured(name).Value(r))
 			}
 			t.Columns = append(t.Columns, c)
 		}
@@ -56,6 +75,7 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 	} else {
 		t.number("step", "samples", "epoch", "at_seconds", "loss", "lr", "staleness_mean", "staleness_max", "bytes_up", "bytes_down")
 	}
+	metrics := map[string][]any{}
 	for _, r := range runs {
 		c, err := r.Metrics()
 		if err != nil {
@@ -67,6 +87,9 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 		}
 		if rows == "evals" {
 			for _, e := range c.Evals {
+				for name, x := range e.Metrics {
+					metrics[name] = append(append(metrics[name], make([]any, t.Rows-len(metrics[name]))...), x)
+				}
 				t.append(own, float64(e.Step), float64(e.Samples), e.Epoch, e.Seconds, e.Accuracy, e.Loss, float64(r.Crossed(e.BytesUp, e.BytesDown)), float64(e.BytesUp), float64(e.BytesDown))
 			}
 			continue
@@ -74,6 +97,9 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 		for _, p := range c.Progress {
 			t.append(own, float64(p.Step), float64(p.Samples), p.Epoch, p.Seconds, p.Loss, p.LR, p.StalenessMean, float64(p.StalenessMax), float64(p.BytesUp), float64(p.BytesDown))
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		t.Columns = append(t.Columns, Column{Name: "metric." + name, Kind: Number, Values: append(metrics[name], make([]any, t.Rows-len(metrics[name]))...)})
 	}
 	return t, nil
 }

@@ -27,7 +27,7 @@ type Field struct {
 type Kind int
 
 // Kinds of fields: text; numbers; shares between 0 and 1; numbers of bytes;
-// seconds; instants; how many times something is.
+// seconds; instants; how many times something is; true or false.
 const (
 	Text Kind = iota
 	Number
@@ -36,15 +36,16 @@ const (
 	Seconds
 	Instant
 	Ratio
+	Bool
 )
 
 // String names the kind.
 func (k Kind) String() string {
-	return [...]string{"text", "number", "share", "bytes", "seconds", "instant", "ratio"}[k]
+	return [...]string{"text", "number", "share", "bytes", "seconds", "instant", "ratio", "bool"}[k]
 }
 
 // Numeric reports whether values of this kind can be averaged.
-func (k Kind) Numeric() bool { return k != Text && k != Instant }
+func (k Kind) Numeric() bool { return k != Text && k != Instant && k != Bool }
 
 func result(f func(*experiments.Result) (float64, bool)) func(*Run) (any, bool) {
 	return func(r *Run) (any, bool) {
@@ -135,7 +136,7 @@ var facts = []Field{
 	{"wire_bytes", "all that links carried; processes only", Bytes, amount(func(r *experiments.Result) float64 { return float64(r.WireBytes) })},
 	{"staleness_mean", "mean staleness of applied gradients", Number, amount(func(r *experiments.Result) float64 { return r.StalenessMean })},
 	{"staleness_max", "largest staleness", Number, amount(func(r *experiments.Result) float64 { return float64(r.StalenessMax) })},
-	{"reached", "whether the target was reached", Text, func(r *Run) (any, bool) {
+	{"reached", "whether the target was reached", Bool, func(r *Run) (any, bool) {
 		if r.Result == nil || r.Result.Target == 0 {
 			return nil, false
 		}
@@ -162,7 +163,7 @@ var facts = []Field{
 		}
 		return r.Result.Extends.Folder
 	})},
-	{"degraded", "whether something was lost", Text, func(r *Run) (any, bool) {
+	{"degraded", "whether something was lost", Bool, func(r *Run) (any, bool) {
 		if r.Result == nil {
 			return nil, false
 		}
@@ -182,6 +183,8 @@ func Fields() []Field {
 			kind = Number
 		case "duration":
 			kind = Seconds
+		case "bool":
+			kind = Bool
 		}
 		out = append(out, Field{k.Name, k.Doc, kind, func(r *Run) (any, bool) {
 			s := r.Config.Get(k.Name)
@@ -192,11 +195,21 @@ func Fields() []Field {
 			case Seconds:
 				d, err := time.ParseDuration(s)
 				return d.Seconds(), err == nil
+			case Bool:
+				return s == "true", true
 			}
 			return s, true
 		}})
 	}
 	return out
+}
+
+// measured is the field of a metric by name.
+func measured(metric string) Field {
+	return Field{"metric." + metric, "what the model measures besides, on the test set, at the end", Number, result(func(r *experiments.Result) (float64, bool) {
+		x, known := r.Metrics[metric]
+		return x, known
+	})}
 }
 
 // FieldNamed finds a field; the error says what there is.
@@ -210,10 +223,7 @@ func FieldNamed(name string) (Field, error) {
 		names = append(names, f.Name)
 	}
 	if metric, ok := strings.CutPrefix(name, "metric."); ok {
-		return Field{name, "what the model measures besides, on the test set, at the end", Number, result(func(r *experiments.Result) (float64, bool) {
-			x, known := r.Metrics[metric]
-			return x, known
-		})}, nil
+		return measured(metric), nil
 	}
 	if h := config.Hint(name); h != "" {
 		return Field{}, fmt.Errorf("runs have no field %q; %s", name, h)

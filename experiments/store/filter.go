@@ -66,6 +66,8 @@ func ParseCondition(s string, now time.Time) (Condition, error) {
 		switch f.Kind {
 		case Text:
 			err = fmt.Errorf("%s is text; use = or ~", f.Name)
+		case Bool:
+			err = fmt.Errorf("%s is true or false; use =", f.Name)
 		case Instant:
 			c.instant, err = parseInstant(c.Value, now)
 		default:

@@ -1,12 +1,10 @@
 package store
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -19,18 +17,16 @@ import (
 
 // Physical types and codes of the format.
 const (
-	parquetInt64, parquetDouble, parquetBytes = 2, 5, 6
-	parquetPlain, parquetRLE, parquetZstd     = 0, 3, 6
-	parquetMagic                              = "PAR1"
-	parquetRows                               = 1 << 16 // in a row group
+	parquetBool, parquetInt64, parquetDouble, parquetBytes = 0, 2, 5, 6
+	parquetPlain, parquetRLE, parquetZstd                  = 0, 3, 6
+	parquetMagic                                           = "PAR1"
+	parquetRows                                            = 1 << 16 // in a row group
 )
 
-// WriteParquet writes the frame as a Parquet file of optional columns: doubles,
-// UTF-8 strings, and instants in microseconds, compressed by zstd. Columns are in
-// the order of their names.
+// WriteParquet writes the frame as a Parquet file of optional columns: doubles, bools,
+// UTF-8 strings, and instants in microseconds, compressed by zstd. Columns are in the
+// order of the frame.
 func (t *Frame) WriteParquet(w io.Writer) error {
-	columns := slices.Clone(t.Columns)
-	slices.SortFunc(columns, func(a, b Column) int { return cmp.Compare(a.Name, b.Name) })
 	enc, err := zstd.NewWriter(nil)
 	if err != nil {
 		return err
@@ -50,7 +46,7 @@ func (t *Frame) WriteParquet(w io.Writer) error {
 		hi := min(t.Rows, lo+parquetRows)
 		var chunks [][]byte
 		total := int64(0)
-		for _, c := range columns {
+		for _, c := range t.Columns {
 			body, err := page(c, lo, hi)
 			if err != nil {
 				return err
@@ -74,8 +70,8 @@ func (t *Frame) WriteParquet(w io.Writer) error {
 		groups = append(groups, group.list(1, thriftStruct, chunks).long(2, total).long(3, int64(hi-lo)).end())
 	}
 	var root, foot thrift
-	schema := [][]byte{root.text(4, "runs").i(5, int64(len(columns))).end()}
-	for _, c := range columns {
+	schema := [][]byte{root.text(4, "runs").i(5, int64(len(t.Columns))).end()}
+	for _, c := range t.Columns {
 		schema = append(schema, schemaOf(c))
 	}
 	b := foot.i(1, 1).list(2, thriftStruct, schema).long(3, int64(t.Rows)).list(4, thriftStruct, groups).text(6, "gradlab").end()
@@ -87,6 +83,8 @@ func parquetType(c Column) int64 {
 	switch {
 	case c.Kind == Instant:
 		return parquetInt64
+	case c.Kind == Bool:
+		return parquetBool
 	case c.Kind.Numeric():
 		return parquetDouble
 	}
@@ -124,9 +122,21 @@ func page(c Column, lo, hi int) ([]byte, error) {
 			levels = append(levels, 0)
 		}
 	}
+	bits := 0 // of bools, eight in a byte, the first one lowest
 	for _, v := range c.Values[lo:hi] {
 		switch x := v.(type) {
 		case nil:
+		case bool:
+			if parquetType(c) != parquetBool {
+				return nil, fmt.Errorf("column %s holds a bool among others", c.Name)
+			}
+			if bits%8 == 0 {
+				values = append(values, 0)
+			}
+			if x {
+				values[bits/8] |= 1 << (bits % 8)
+			}
+			bits++
 		case float64:
 			if parquetType(c) != parquetDouble {
 				return nil, fmt.Errorf("column %s holds a number among others", c.Name)

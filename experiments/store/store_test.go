@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -206,6 +207,33 @@ func TestMetricsAreFields(t *testing.T) {
 	c, err := ParseCondition("metric.mae<0.3", time.Now())
 	if err != nil || len(Filter([]*Run{&run}, c)) != 1 {
 		t.Errorf("%v, %v", c, err)
+	}
+	// Exported beside a run without, they are a column with gaps.
+	other := filtered(t, find(t, "schema2"), "state=done")[1]
+	curve, err := os.ReadFile(filepath.Join(run.Folder, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Folder = t.TempDir()
+	curve = bytes.Replace(curve, []byte(`"eval":{`), []byte(`"eval":{"metrics":{"mae":0.5},`), 1)
+	if err := os.WriteFile(filepath.Join(run.Folder, "metrics.jsonl"), curve, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for rows, want := range map[string]any{"runs": 0.25, "evals": 0.5} {
+		frame, err := Export([]*Run{other, &run, other}, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := frame.Columns[len(frame.Columns)-1]
+		var there []any
+		for _, v := range last.Values {
+			if v != nil {
+				there = append(there, v)
+			}
+		}
+		if last.Name != "metric.mae" || len(last.Values) != frame.Rows || last.Values[0] != nil || len(there) != 1 || there[0] != want {
+			t.Errorf("%s: column %s has %v", rows, last.Name, last.Values)
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -66,5 +68,15 @@ func checksum(b []byte) uint32 {
 
 // FileName is the name TensorBoard looks for; n tells files of one second apart.
 func FileName(at time.Time, host string, pid, n int) string {
-	return fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d", at.Unix(), host, pid, n)
+	return fmt.Sprintf("%s%010d.%s.%d.%d", prefix, at.Unix(), host, pid, n)
+}
+
+const prefix = "events.out.tfevents."
+
+// MadeAt is the instant in a name of FileName, to a second; not ok for other names.
+func MadeAt(name string) (at time.Time, ok bool) {
+	rest, is := strings.CutPrefix(name, prefix)
+	text, _, _ := strings.Cut(rest, ".")
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return time.Unix(seconds, 0), is && err == nil
 }

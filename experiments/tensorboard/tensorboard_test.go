@@ -179,4 +179,14 @@ func TestFileName(t *testing.T) {
 	if got := FileName(at, "host", 7, 0); got != "events.out.tfevents.1700000000.host.7.0" {
 		t.Error(got)
 	}
+	for _, when := range []time.Time{at, time.Unix(7, 0)} {
+		if back, ok := MadeAt(FileName(when, "a.b", 1, 2)); !ok || back.Unix() != when.Unix() {
+			t.Errorf("%v of %v", back, when)
+		}
+	}
+	for _, name := range []string{"", "result.json", "events.out.tfevents.", "events.out.tfevents.x.y"} {
+		if when, ok := MadeAt(name); ok {
+			t.Errorf("%q was made at %v", name, when)
+		}
+	}
 }
