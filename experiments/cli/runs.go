@@ -436,19 +436,19 @@ func (e *env) runsFieldsCommand() *cobra.Command {
 }
 
 // toMLflow copies runs to a tracking server.
-func (e *env) toMLflow(ctx context.Context, address, experiment string, runs []*store.Run) error {
+func (e *env) toMLflow(ctx context.Context, address, experiment string, noFiles bool, runs []*store.Run) error {
 	c := &mlflow.Client{URL: address, Token: os.Getenv("MLFLOW_TRACKING_TOKEN"), User: os.Getenv("MLFLOW_TRACKING_USERNAME"), Password: os.Getenv("MLFLOW_TRACKING_PASSWORD")}
-	counts := map[mlflow.Outcome]int{}
-	for _, r := range runs {
-		name := experiment
-		if name == "" {
-			name = r.Recipe
+	c.NoArtifacts = noFiles
+	told := map[string]bool{}
+	c.Note = func(text string) {
+		if !told[text] {
+			fmt.Fprintln(e.err, "note:", text)
 		}
-		outcome, err := c.Export(ctx, name, r)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.Folder, err)
-		}
-		counts[outcome]++
+		told[text] = true
+	}
+	counts, err := c.ExportAll(ctx, experiment, runs)
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(e.err, "%d exported to %s, %d were there, %d not finished\n", counts[mlflow.Exported], address, counts[mlflow.There], counts[mlflow.Going])
 	return nil
@@ -456,6 +456,7 @@ func (e *env) toMLflow(ctx context.Context, address, experiment string, runs []*
 
 func (e *env) runsExportCommand(out *string) *cobra.Command {
 	var file, format, rows, address, experiment string
+	var noFiles bool
 	c := &cobra.Command{
 		Use:   "export [FOLDER|ID|FILTER …]",
 		Short: "Runs as CSV or Parquet, for pandas and others, or to MLflow",
@@ -469,7 +470,8 @@ id and configuration.
 Numbers are bare (seconds, bytes); what a run does not know is empty.
 
 With --mlflow finished runs go to an MLflow tracking server instead: configuration,
-curves and result. Those it has are left alone, so the same command may be given
+curves, result, and the files of their folders as artifacts. Repeats hang below a
+run with their means. Those it has are left alone, so the same command may be given
 again.
 
   gradlab runs export runs/quickstart --mlflow http://localhost:5000
@@ -485,7 +487,7 @@ who asks, where the server wants to know.`,
 				if err != nil {
 					return err
 				}
-				return e.toMLflow(cmd.Context(), address, experiment, runs)
+				return e.toMLflow(cmd.Context(), address, experiment, noFiles, runs)
 			}
 			if format == "" {
 				format = "csv"
@@ -530,6 +532,7 @@ who asks, where the server wants to know.`,
 	f.StringVar(&format, "format", "", "csv or parquet (default: by the file's name)")
 	f.StringVar(&rows, "rows", "runs", "a row each: runs, evals or progress")
 	f.StringVar(&address, "mlflow", "", "address of an MLflow tracking server to copy finished runs to")
+	f.BoolVar(&noFiles, "no-artifacts", false, "with --mlflow: leave the files of run folders here")
 	f.StringVar(&experiment, "experiment", "", "MLflow's experiment (default: the runs' recipe)")
 	return c
 }

@@ -25,6 +25,9 @@ type Client struct {
 	Token          string // sent as bearer token; "" does not
 	User, Password string // for basic authentication where there is no token
 	HTTP           *http.Client
+
+	NoArtifacts bool         // leave the files of run folders where they are
+	Note        func(string) // is told what could not be copied; nil: nobody
 }
 
 // Error is what the server says when it refuses something.
@@ -60,6 +63,12 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	return c.send(r, time.Minute, out)
+}
+
+// send sends a request, with who asks, and reads out. limit is how long it may take;
+// 0: as long as its context says.
+func (c *Client) send(r *http.Request, limit time.Duration, out any) error {
 	switch {
 	case c.Token != "":
 		r.Header.Set("Authorization", "Bearer "+c.Token)
@@ -68,7 +77,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	}
 	client := c.HTTP
 	if client == nil {
-		client = &http.Client{Timeout: time.Minute}
+		client = &http.Client{Timeout: limit}
 	}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -119,8 +128,9 @@ func (c *Client) experiment(ctx context.Context, name string) (id string, err er
 
 // info is what the server keeps of a run beside its data.
 type info struct {
-	ID     string `json:"run_id"`
-	Status string `json:"status"`
+	ID        string `json:"run_id"`
+	Status    string `json:"status"`
+	Artifacts string `json:"artifact_uri"`
 }
 
 // withTag finds the runs of an experiment that have a tag.

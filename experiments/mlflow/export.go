@@ -2,11 +2,14 @@ package mlflow
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math"
 	"net/http"
+	"os/user"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gradlab/gradlab/experiments/config"
@@ -26,70 +29,234 @@ const (
 	Going    Outcome = "is not finished"
 )
 
+// ExportAll is Export for several runs, experiment "" for that of their recipe. Repeats of
+// a configuration get a parent run with the means of their results, under which the
+// server shows them; of runs that were there before, too.
+func (c *Client) ExportAll(ctx context.Context, experiment string, runs []*store.Run) (map[Outcome]int, error) {
+	counts := map[Outcome]int{}
+	ids := map[*store.Run]string{}
+	for _, r := range runs {
+		id, outcome, err := c.export(ctx, nameOr(experiment, r), r)
+		if err != nil {
+			return counts, fmt.Errorf("%s: %w", r.Folder, err)
+		}
+		counts[outcome]++
+		ids[r] = id
+	}
+	for _, g := range store.Groups(runs) {
+		var children []*store.Run
+		for _, r := range g.Runs {
+			if ids[r] != "" && r.State == store.Done && r.Recipe == g.Runs[0].Recipe {
+				children = append(children, r)
+			}
+		}
+		if len(children) < 2 {
+			continue
+		}
+		if err := c.parent(ctx, nameOr(experiment, children[0]), g.ID, children, ids); err != nil {
+			return counts, fmt.Errorf("%s, repeats: %w", g.Label, err)
+		}
+	}
+	return counts, nil
+}
+
+func nameOr(experiment string, r *store.Run) string {
+	if experiment != "" {
+		return experiment
+	}
+	return r.Recipe
+}
+
+// groupTag names what tells a parent apart: the configuration that its runs repeat.
+const groupTag = "gradlab.group"
+
+// parent makes the parent of repeats, or finds it, and hangs them below it.
+func (c *Client) parent(ctx context.Context, experiment, group string, children []*store.Run, ids map[*store.Run]string) error {
+	id, err := c.experiment(ctx, experiment)
+	if err != nil {
+		return err
+	}
+	key := fmt.Sprintf("%x", sha256.Sum256([]byte(group)))
+	there, err := c.withTag(ctx, id, groupTag, key)
+	if err != nil {
+		return err
+	}
+	first := children[0]
+	end := first.Updated
+	for _, r := range children {
+		if r.Updated.After(end) {
+			end = r.Updated
+		}
+	}
+	var at info
+	for _, r := range there {
+		if r.Status != "RUNNING" {
+			at = r
+		} else if err := c.call(ctx, http.MethodPost, "runs/delete", map[string]any{"run_id": r.ID}, nil); err != nil {
+			return err
+		}
+	}
+	var params []pair // which a server keeps as they were first
+	if at.ID == "" {
+		name := config.WithoutSeed(first.Name)
+		if name == "" {
+			name = first.Recipe
+		}
+		var made made
+		err = c.call(ctx, http.MethodPost, "runs/create", map[string]any{
+			"experiment_id": id, "run_name": name, "start_time": first.Started.UnixMilli(),
+			"tags": append(systemTags(first), pair{groupTag, key}, pair{"gradlab.recipe", first.Recipe}),
+		}, &made)
+		if err != nil {
+			return err
+		}
+		at = made.Run.Info
+		for _, p := range paramsOf(first) {
+			if p.Key != "seed" {
+				params = append(params, p)
+			}
+		}
+	}
+	if err := c.log(ctx, at.ID, params, meansOf(children, end)); err != nil {
+		return err
+	}
+	for _, r := range children {
+		if err := c.call(ctx, http.MethodPost, "runs/set-tag", map[string]any{"run_id": ids[r], "key": "mlflow.parentRunId", "value": at.ID}, nil); err != nil {
+			return err
+		}
+	}
+	return c.call(ctx, http.MethodPost, "runs/update", map[string]any{"run_id": at.ID, "status": "FINISHED", "end_time": end.UnixMilli()}, nil)
+}
+
+// meansOf are the means of runs' results, at the step that is their number.
+func meansOf(runs []*store.Run, at time.Time) (out []metric) {
+	sums, known := map[string]float64{}, map[string]int{}
+	for _, r := range runs {
+		for _, m := range resultOf(r) {
+			sums[m.Key] += m.Value
+			known[m.Key]++
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(sums)) {
+		if known[key] == len(runs) { // a mean over those that reached a target would mislead
+			out = append(out, metric{key, sums[key] / float64(len(runs)), at.UnixMilli(), len(runs)})
+		}
+	}
+	return append(out, metric{"result/runs", float64(len(runs)), at.UnixMilli(), len(runs)})
+}
+
 // Export copies a run to the experiment of a name: its configuration as
-// parameters, its curves and result as metrics, machine and folder as tags. A run
-// that the server has is left alone, and one of which it has a part, because an
-// export was cut off, is made anew.
+// parameters, its curves and result as metrics, the files of its folder as artifacts,
+// machine, program and folder as tags. A run that the server has is left alone, and one
+// of which it has a part, because an export was cut off, is made anew.
 func (c *Client) Export(ctx context.Context, experiment string, run *store.Run) (Outcome, error) {
+	_, outcome, err := c.export(ctx, experiment, run)
+	return outcome, err
+}
+
+// made is the answer to runs/create.
+type made struct {
+	Run struct {
+		Info info `json:"info"`
+	} `json:"run"`
+}
+
+// export is Export, with the run's id on the server.
+func (c *Client) export(ctx context.Context, experiment string, run *store.Run) (string, Outcome, error) {
 	status, over := map[string]string{store.Done: "FINISHED", store.Stopped: "KILLED", store.Failed: "FAILED", store.Lost: "KILLED"}[run.State]
 	if !over {
-		return Going, nil
+		return "", Going, nil
 	}
 	id, err := c.experiment(ctx, experiment)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	key := fmt.Sprintf("%s@%d", run.ID, run.Started.UnixMilli())
 	there, err := c.withTag(ctx, id, tag, key)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	for _, r := range there {
 		if r.Status != "RUNNING" {
-			return There, nil
+			return r.ID, There, nil
 		}
 		if err := c.call(ctx, http.MethodPost, "runs/delete", map[string]any{"run_id": r.ID}, nil); err != nil {
-			return "", err
+			return "", "", err
 		}
 	}
 	metrics, err := metricsOf(run)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	var made struct {
-		Run struct {
-			Info info `json:"info"`
-		} `json:"run"`
+	name := run.About.Name
+	if name == "" {
+		name = run.Name
 	}
-	name := run.Name
 	if name == "" {
 		name = run.Recipe
 	}
+	var made made
 	err = c.call(ctx, http.MethodPost, "runs/create", map[string]any{
 		"experiment_id": id, "run_name": name, "start_time": run.Started.UnixMilli(), "tags": tagsOf(run, key),
 	}, &made)
+	at := made.Run.Info
 	if err == nil {
-		err = c.log(ctx, made.Run.Info.ID, paramsOf(run), metrics)
+		err = c.log(ctx, at.ID, paramsOf(run), metrics)
 	}
 	if err == nil {
-		err = c.call(ctx, http.MethodPost, "runs/update", map[string]any{"run_id": made.Run.Info.ID, "status": status, "end_time": run.Updated.UnixMilli()}, nil)
+		err = c.upload(ctx, at, run.Folder)
+	}
+	if err == nil {
+		err = c.call(ctx, http.MethodPost, "runs/update", map[string]any{"run_id": at.ID, "status": status, "end_time": run.Updated.UnixMilli()}, nil)
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	return Exported, nil
+	return at.ID, Exported, nil
 }
 
 func tagsOf(run *store.Run, key string) []pair {
-	tags := []pair{{tag, key}, {"gradlab.id", run.ID}, {"gradlab.recipe", run.Recipe}, {"gradlab.folder", run.Folder}}
+	tags := append(systemTags(run), pair{tag, key}, pair{"gradlab.id", run.ID}, pair{"gradlab.recipe", run.Recipe}, pair{"gradlab.folder", run.Folder})
 	for _, k := range []string{"host", "cpu", "vcs.revision"} {
 		if v, ok := run.Env[k].(string); ok {
 			tags = append(tags, pair{"gradlab." + k, v})
 		}
 	}
-	if run.Error != "" {
-		tags = append(tags, pair{"gradlab.error", run.Error[:min(len(run.Error), 5000)]})
+	if len(run.About.Tags) > 0 {
+		tags = append(tags, pair{"gradlab.tags", strings.Join(run.About.Tags, ",")})
 	}
+	if run.Error != "" {
+		tags = append(tags, pair{"gradlab.error", run.Error[:min(len(run.Error), longest)]})
+	}
+	return tags
+}
+
+// longest is the most that a tag takes.
+const longest = 5000
+
+// systemTags are those that the server's own pages show: who, by what command, of which
+// revision, and the note.
+func systemTags(run *store.Run) (tags []pair) {
+	add := func(key, value string) {
+		if value != "" {
+			tags = append(tags, pair{"mlflow." + key, value[:min(len(value), longest)]})
+		}
+	}
+	if u, err := user.Current(); err == nil {
+		add("user", u.Username)
+	}
+	command := []string{"gradlab"}
+	if args, ok := run.Env["args"].([]any); ok {
+		for _, a := range args {
+			command = append(command, fmt.Sprint(a))
+		}
+	}
+	add("source.name", strings.Join(command, " "))
+	add("source.type", "LOCAL")
+	if v, ok := run.Env["vcs.revision"].(string); ok {
+		add("source.git.commit", v)
+	}
+	add("note.content", run.About.Note)
 	return tags
 }
 
@@ -108,56 +275,62 @@ func metricsOf(run *store.Run) (out []metric, err error) {
 	if err != nil {
 		return nil, err
 	}
-	last := run.Step
-	if run.Result != nil {
-		last = run.Result.Steps
-	}
-	add := func(step int, key string, value float64) {
-		if !math.IsNaN(value) && !math.IsInf(value, 0) {
-			out = append(out, metric{key, value, instant(run, step, last).UnixMilli(), step})
+	add := func(step int, seconds float64, key string, value float64) {
+		if finite(value) {
+			out = append(out, metric{key, value, instant(run, seconds), step})
 		}
 	}
 	for _, p := range curve.Progress {
 		if !run.Config.Weightless {
-			add(p.Step, "train/loss", p.Loss)
+			add(p.Step, p.Seconds, "train/loss", p.Loss)
 		}
-		add(p.Step, "train/lr", p.LR)
-		add(p.Step, "staleness/mean", p.StalenessMean)
-		add(p.Step, "cost/seconds", p.Seconds)
+		add(p.Step, p.Seconds, "train/lr", p.LR)
+		add(p.Step, p.Seconds, "staleness/mean", p.StalenessMean)
+		add(p.Step, p.Seconds, "cost/seconds", p.Seconds)
 	}
 	for _, e := range curve.Evals {
-		add(e.Step, "test/accuracy", e.Accuracy)
+		add(e.Step, e.Seconds, "test/accuracy", e.Accuracy)
 		if e.Top5 > 0 {
-			add(e.Step, "test/top5", e.Top5)
+			add(e.Step, e.Seconds, "test/top5", e.Top5)
 		}
-		add(e.Step, "test/loss", e.Loss)
+		add(e.Step, e.Seconds, "test/loss", e.Loss)
 		for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
-			add(e.Step, "test/"+name, e.Metrics[name])
+			add(e.Step, e.Seconds, "test/"+name, e.Metrics[name])
 		}
-		add(e.Step, "cost/bytes", float64(run.Crossed(e.BytesUp, e.BytesDown)))
+		add(e.Step, e.Seconds, "cost/bytes", float64(run.Crossed(e.BytesUp, e.BytesDown)))
 	}
-	if r := run.Result; r != nil {
-		add(r.Steps, "result/seconds", run.Seconds())
-		add(r.Steps, "result/wall_seconds", r.WallSeconds)
-		add(r.Steps, "result/bytes", float64(run.Crossed(r.BytesUp, r.BytesDown)))
-		if !run.Config.Weightless {
-			add(r.Steps, "result/accuracy", r.Accuracy)
-			add(r.Steps, "result/loss", r.Loss)
-		}
-		if r.TargetReached {
-			add(r.Steps, "result/target_seconds", r.TargetSeconds)
-			add(r.Steps, "result/target_bytes", float64(r.TargetBytes))
-		}
-	}
-	return out, nil
+	return append(out, resultOf(run)...), nil
 }
 
-// instant is about when a run was at a step. Its own clock may be virtual, so the
-// steps are spread over the time it took.
-func instant(run *store.Run, step, last int) time.Time {
-	took := run.Updated.Sub(run.Started)
-	if last <= 0 || took <= 0 {
-		return run.Started
+// resultOf is what a run came to.
+func resultOf(run *store.Run) (out []metric) {
+	r := run.Result
+	if r == nil {
+		return nil
 	}
-	return run.Started.Add(time.Duration(float64(took) * min(1, float64(step)/float64(last))))
+	add := func(key string, value float64) {
+		if finite(value) {
+			out = append(out, metric{key, value, instant(run, run.Seconds()), r.Steps})
+		}
+	}
+	add("result/seconds", run.Seconds())
+	add("result/wall_seconds", r.WallSeconds)
+	add("result/bytes", float64(run.Crossed(r.BytesUp, r.BytesDown)))
+	if !run.Config.Weightless {
+		add("result/accuracy", r.Accuracy)
+		add("result/loss", r.Loss)
+	}
+	if r.TargetReached {
+		add("result/target_seconds", r.TargetSeconds)
+		add("result/target_bytes", float64(r.TargetBytes))
+	}
+	return out
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// instant is when a run was so many seconds old by the net's clock, in milliseconds:
+// relative time on the server is virtual where the run's is.
+func instant(run *store.Run, seconds float64) int64 {
+	return run.Started.Add(time.Duration(seconds * float64(time.Second))).UnixMilli()
 }

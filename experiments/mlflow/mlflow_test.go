@@ -1,12 +1,17 @@
 package mlflow
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -24,7 +29,8 @@ type server struct {
 	experiments []string
 	runs        []*kept
 	calls       int
-	failAt      int // the call that is answered with an error; 0: none
+	failAt      int  // the call that is answered with an error; 0: none
+	elsewhere   bool // artifacts are kept where only the server's host can write
 	user        string
 }
 
@@ -32,6 +38,7 @@ type kept struct {
 	experiment, name, status string
 	tags, params             map[string]string
 	metrics                  map[string][]metric
+	files                    map[string][]byte
 	deleted                  bool
 }
 
@@ -61,6 +68,22 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Tags         []pair   `json:"tags"`
 		Params       []pair   `json:"params"`
 		Metrics      []metric `json:"metrics"`
+		Key          string   `json:"key"`
+		Value        string   `json:"value"`
+	}
+	if file, ok := strings.CutPrefix(r.URL.Path, "/api/2.0/mlflow-artifacts/artifacts/"); ok && r.Method == http.MethodPut {
+		var i, experiment int
+		var name string
+		if _, err := fmt.Sscanf(file, "%d/run-%d/artifacts/%s", &experiment, &i, &name); err != nil || i >= len(s.runs) || s.runs[i].experiment != fmt.Sprint(experiment) {
+			s.t.Errorf("PUT %s: %v", file, err)
+		}
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			s.t.Error(err)
+		}
+		s.runs[i].files[name] = b
+		_, _ = w.Write([]byte("{}"))
+		return
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, "/api/2.0/mlflow/")
 	if r.Method == http.MethodPost {
@@ -109,7 +132,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		answer(map[string]any{"runs": found})
 	case "POST runs/create":
-		k := &kept{experiment: in.ExperimentID, name: in.RunName, status: "RUNNING", tags: map[string]string{}, params: map[string]string{}, metrics: map[string][]metric{}}
+		k := &kept{experiment: in.ExperimentID, name: in.RunName, status: "RUNNING", tags: map[string]string{}, params: map[string]string{}, metrics: map[string][]metric{}, files: map[string][]byte{}}
 		for _, p := range in.Tags {
 			k.tags[p.Key] = p.Value
 		}
@@ -117,7 +140,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if in.Start < 1e12 {
 			s.t.Errorf("started at %d, want milliseconds", in.Start)
 		}
-		answer(map[string]any{"run": map[string]any{"info": map[string]any{"run_id": fmt.Sprintf("run-%d", len(s.runs)-1)}}})
+		id := fmt.Sprintf("run-%d", len(s.runs)-1)
+		artifacts := "mlflow-artifacts:/" + in.ExperimentID + "/" + id + "/artifacts"
+		if s.elsewhere {
+			artifacts = "s3://bucket/" + id
+		}
+		answer(map[string]any{"run": map[string]any{"info": map[string]any{"run_id": id, "artifact_uri": artifacts}}})
+	case "POST runs/set-tag":
+		run.tags[in.Key] = in.Value
+		answer(map[string]any{})
 	case "POST runs/log-batch":
 		if len(in.Params) > 100 || len(in.Metrics) > 1000 || len(in.Params)+len(in.Metrics)+len(in.Tags) > 1000 {
 			s.refuse(w, 400, "INVALID_PARAMETER_VALUE", "too much at once")
@@ -219,38 +250,33 @@ func TestExport(t *testing.T) {
 // Whatever call fails, giving the command again leaves each run there once,
 // whole.
 func TestExportAgainAfterAnError(t *testing.T) {
-	rs := runs(t)[:1]
+	rs := runs(t)[:2]
 	for failAt := 1; ; failAt++ {
 		s := &server{t: t, failAt: failAt}
 		h := httptest.NewServer(s)
 		c := &Client{URL: h.URL}
 		failed := false
-		for _, r := range rs {
-			if _, err := c.Export(context.Background(), r.Recipe, r); err != nil {
-				var e *Error
-				if failed = true; !errors.As(err, &e) || e.Status != 500 {
-					t.Fatal(err)
-				}
-				break
+		if _, err := c.ExportAll(context.Background(), "", rs); err != nil {
+			var e *Error
+			if failed = true; !errors.As(err, &e) || e.Status != 500 {
+				t.Fatal(err)
 			}
 		}
 		if !failed { // every call has had its turn
 			h.Close()
 			return
 		}
-		for _, r := range rs {
-			if _, err := c.Export(context.Background(), r.Recipe, r); err != nil {
-				t.Fatal(err)
-			}
+		if _, err := c.ExportAll(context.Background(), "", rs); err != nil {
+			t.Fatal(err)
 		}
 		whole := map[string]int{}
 		for _, k := range s.runs {
-			if !k.deleted && k.experiment == fmt.Sprint(len(s.experiments)-1) && k.status == "FINISHED" && len(k.params) > 50 {
-				whole[k.tags[tag]]++
+			if !k.deleted && k.experiment == fmt.Sprint(len(s.experiments)-1) && k.status == "FINISHED" && len(k.params) > 50 && (len(k.files) > 3) == (k.tags[groupTag] == "") {
+				whole[k.tags[tag]+k.tags[groupTag]]++
 			}
 		}
 		h.Close()
-		if len(whole) != len(rs) {
+		if len(whole) != len(rs)+1 { // and a parent
 			t.Fatalf("an error at call %d: %v", failAt, whole)
 		}
 		for key, n := range whole {
@@ -258,6 +284,80 @@ func TestExportAgainAfterAnError(t *testing.T) {
 				t.Errorf("an error at call %d: %s is there %d times", failAt, key, n)
 			}
 		}
+	}
+}
+
+// Files, system tags and parents: what the server's pages show of a run.
+func TestExportAll(t *testing.T) {
+	s := &server{t: t}
+	h := httptest.NewServer(s)
+	defer h.Close()
+	c := &Client{URL: h.URL, Note: func(text string) { t.Error(text) }}
+	rs := runs(t)
+	for again := range 2 {
+		n, err := c.ExportAll(context.Background(), "", rs)
+		if err != nil || n[[]Outcome{Exported, There}[again]] != len(rs) {
+			t.Fatal(n, err)
+		}
+	}
+	children, parents := map[string][]*kept{}, map[string]*kept{}
+	for i, k := range s.runs {
+		if k.tags[groupTag] != "" {
+			parents[fmt.Sprintf("run-%d", i)] = k
+		} else if p := k.tags["mlflow.parentRunId"]; p != "" {
+			children[p] = append(children[p], k)
+		}
+	}
+	if len(parents) != 2 || len(children) != 2 || len(s.runs) != len(rs)+2 {
+		t.Fatalf("%d parents of %d groups of repeats, %d runs", len(parents), len(children), len(s.runs))
+	}
+	for id, p := range parents {
+		sum := 0.0
+		for _, k := range children[id] {
+			sum += k.metrics["result/accuracy"][0].Value
+			if k.params["codec"] != p.params["codec"] || k.params["seed"] == "" || p.params["seed"] != "" {
+				t.Errorf("%v below %v", k.params, p.params)
+			}
+		}
+		n := len(children[id])
+		got := p.metrics["result/accuracy"]
+		if n != 2 || math.Abs(got[0].Value-sum/float64(n)) > 1e-12 || got[0].Step != n || p.status != "FINISHED" || p.name == "" {
+			t.Errorf("%d children, parent %+v", n, p)
+		}
+	}
+	for i, r := range rs {
+		k := s.runs[i]
+		if k.tags["mlflow.source.type"] != "LOCAL" || !strings.HasPrefix(k.tags["mlflow.source.name"], "gradlab run quickstart") {
+			t.Errorf("tags %v", k.tags)
+		}
+		want, err := os.ReadFile(filepath.Join(r.Folder, "result.json"))
+		if err != nil || !bytes.Equal(k.files["result.json"], want) || len(k.files) < 4 || k.files["status.json"] != nil {
+			t.Errorf("%d files, %v", len(k.files), err)
+		}
+		if acc := k.metrics["test/accuracy"]; r.Result.VirtualSeconds > 0 {
+			took := float64(acc[len(acc)-1].At-acc[0].At) / 1000
+			if curve, err := r.Metrics(); err != nil || math.Abs(took-curve.Evals[len(curve.Evals)-1].Seconds+curve.Evals[0].Seconds) > 2e-3 {
+				t.Errorf("%v s between evaluations, %v", took, err)
+			}
+		}
+	}
+}
+
+// A server that keeps files where they cannot be written says so once a run, and no file
+// is sent where none is wanted.
+func TestFilesThatStay(t *testing.T) {
+	s := &server{t: t, elsewhere: true}
+	h := httptest.NewServer(s)
+	defer h.Close()
+	var notes []string
+	c := &Client{URL: h.URL, Note: func(text string) { notes = append(notes, text) }}
+	rs := runs(t)[:2]
+	if _, err := c.Export(context.Background(), "a", rs[0]); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "s3://bucket/run-0") {
+		t.Error(notes, err)
+	}
+	s.elsewhere, c.NoArtifacts = false, true
+	if _, err := c.Export(context.Background(), "a", rs[1]); err != nil || len(s.runs[1].files) != 0 {
+		t.Error(s.runs[1].files, err)
 	}
 }
 

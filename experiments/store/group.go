@@ -14,6 +14,7 @@ import (
 
 // Group is a configuration and its repeats over seeds.
 type Group struct {
+	ID    string // hash of what the runs have in common: all but what repeats differ in
 	Label string // keys in which groups differ: "codec=raw workers=4"; the value alone if it is one key; see Usual
 	Keys  map[string]string
 	Runs  []*Run // by seed
@@ -80,7 +81,7 @@ func Groups(runs []*Run) []*Group {
 		k := c.Hash() + r.foreign()
 		g := byKey[k]
 		if g == nil {
-			g = &Group{Keys: map[string]string{}}
+			g = &Group{ID: k, Keys: map[string]string{}}
 			for _, n := range names {
 				g.Keys[n] = r.Config.Get(n)
 			}
