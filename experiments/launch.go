@@ -69,7 +69,10 @@ const LaunchTimeout = 30 * time.Minute
 // machine, and leaves no process behind.
 func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
 	if opt.Join == nil {
-		return fmt.Errorf("net=grpc needs a command to start ranks with")
+		return errors.New("net=grpc needs a command to start ranks with: Options.Join, such as Itself")
+	}
+	if os.Getenv(rankVariable) != "" {
+		return errForgotten
 	}
 	var secret [32]byte
 	if _, err := rand.Read(secret[:]); err != nil {
@@ -231,8 +234,16 @@ func (p *processes) watch(ctx context.Context, joined <-chan struct{}, cancel co
 		case <-ctx.Done():
 			return
 		case r := <-p.gone:
-			if p.all[r].err != nil {
-				time.Sleep(200 * time.Millisecond) // its refusal may be on its way
+			wait := 200 * time.Millisecond // its refusal may be on its way
+			if p.all[r].err == nil {
+				wait = 5 * time.Second // its part may be done, and the observer about to begin
+			}
+			select {
+			case <-joined:
+				return
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
 				cancel(fmt.Errorf("rank %d ended before the run began", r))
 				return
 			}
@@ -265,7 +276,7 @@ func (p *processes) kill(grace time.Duration) {
 // end leaves no process behind.
 func (p *processes) end() { p.kill(5 * time.Second) }
 
-// failure quotes what failed ranks said last.
+// failure quotes what ranks that are over said last.
 func (p *processes) failure() string {
 	var b strings.Builder
 	for _, pr := range p.all {
@@ -274,9 +285,13 @@ func (p *processes) failure() string {
 		default:
 			continue
 		}
+		said, how := strings.TrimSpace(pr.stderr.String()), "exit status 0"
 		if pr.err != nil {
-			fmt.Fprintf(&b, "rank %d (%v): %s\n", pr.rank, pr.err, strings.TrimSpace(pr.stderr.String()))
+			how = pr.err.Error()
+		} else if said == "" {
+			continue
 		}
+		fmt.Fprintf(&b, "rank %d (%s): %s\n", pr.rank, how, said)
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

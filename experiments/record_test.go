@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		saveForEver(&folder{path: dir})
 		return
 	}
+	RunAsRank()
 	os.Exit(patience.Main(m))
 }
 

@@ -47,7 +47,7 @@ type Options struct {
 	// started by somebody else, come to it; nothing is launched.
 	Lead *JoinOptions
 	// Join gives the command that starts one rank of a grpc run as a process
-	// of this machine; see Launch.
+	// of this machine; Itself is one.
 	Join func(rank int, coordinator, config, token string) Command
 
 	at    *place       // replaces this process's host and file system

@@ -156,7 +156,7 @@ func TestSettingsRefused(t *testing.T) {
 
 // No two flags or keys have one variable, and none has that of another part's.
 func TestVariablesAreApart(t *testing.T) {
-	of := map[string]string{settingsVariable: "the file", "GRADLAB_TOKEN": "the token", "GRADLAB_LIBRARY": "the codecs' library", "GRADLAB_VIRTUAL": "the virtual group", "GRADLAB_STATED": "the virtual group"}
+	of := map[string]string{settingsVariable: "the file", "GRADLAB_TOKEN": "the token", "GRADLAB_RANK": "a rank", "GRADLAB_LIBRARY": "the codecs' library", "GRADLAB_VIRTUAL": "the virtual group", "GRADLAB_STATED": "the virtual group"}
 	add := func(path string) {
 		if was, twice := of[variable(path)]; twice {
 			t.Errorf("%s and %s have the variable %s", path, was, variable(path))

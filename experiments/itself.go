@@ -1,0 +1,101 @@
+package experiments
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
+)
+
+// rankVariable tells a process that Itself started which rank of which run it is.
+const rankVariable = "GRADLAB_RANK"
+
+// rankTask is what the variable holds, as JSON.
+type rankTask struct {
+	Rank        int    `json:"rank"`
+	Coordinator string `json:"coordinator"`
+	Config      string `json:"config"` // file, in the run's folder
+	Token       string `json:"token"`  // file
+	Dir         string `json:"dir,omitempty"`
+	Cache       string `json:"cache,omitempty"`
+}
+
+// Itself is for Options.Join of a program of one's own: every rank of a run with net=grpc
+// is this program, started once more. Its main must begin with RunAsRank. Of places, the
+// folders count.
+func Itself(places config.Places) func(rank int, coordinator, config, token string) Command {
+	exe, err := os.Executable()
+	if err != nil {
+		exe = filepath.Clean(os.Args[0])
+	}
+	return func(rank int, coordinator, config, token string) Command {
+		task, _ := json.Marshal(rankTask{rank, coordinator, config, token, places.Dir, places.Cache}) // text and a number
+		return Command{Path: exe, Env: []string{rankVariable + "=" + string(task)}}
+	}
+}
+
+// RunAsRank, called first in main, lets a program be the ranks of its own runs with
+// net=grpc; see Itself. In a process that was started as a rank it runs the rank and
+// ends the process; elsewhere it returns at once.
+func RunAsRank() {
+	text := os.Getenv(rankVariable)
+	if text == "" {
+		return
+	}
+	var stop atomic.Bool
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals // at the first it stops at a step, at the second it ends
+		stop.Store(true)
+		<-signals
+		os.Exit(1)
+	}()
+	if err := runRank(context.Background(), text, stop.Load); err != nil {
+		fmt.Fprintln(os.Stderr, "gradlab:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// runRank runs the rank that a text describes.
+func runRank(ctx context.Context, text string, stopping func() bool) error {
+	var task rankTask
+	if err := json.Unmarshal([]byte(text), &task); err != nil {
+		return fmt.Errorf("%s says which rank this process is, and cannot be read: %w", rankVariable, err)
+	}
+	recipe, err := config.LoadRecipe(task.Config)
+	if err != nil {
+		return err
+	}
+	runs, err := recipe.Runs([]string{"net=grpc"}, false)
+	if err != nil {
+		return err
+	}
+	if len(runs) != 1 {
+		return fmt.Errorf("%s holds %d runs, want one", task.Config, len(runs))
+	}
+	token, err := regular.ReadText(task.Token, regular.Text)
+	if err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	return Join(ctx, runs[0].Config, JoinOptions{
+		Identity: Who{Rank: task.Rank, Coordinator: task.Coordinator, Source: "the program that started this one"},
+		Token:    strings.TrimSpace(string(token)), Timeout: LaunchTimeout, Getenv: os.Getenv, Stopping: stopping, Launched: true,
+		Places: config.Places{Dir: task.Dir, Cache: task.Cache}, Folder: filepath.Dir(task.Config),
+		Logf: func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) },
+	})
+}
+
+// errForgotten keeps a program whose ranks do not know that they are ranks from starting
+// itself for ever.
+var errForgotten = errors.New("this process was started as a rank of a run, and begins a run of its own: call experiments.RunAsRank first in main")
