@@ -64,7 +64,7 @@ func ExampleConfig_Set() {
 // A main of one's own whose runs with net=grpc have a process a rank: it is those
 // processes itself.
 func ExampleItself() {
-	experiments.RunAsRank() // first: here the ranks end
+	experiments.RunAsRank(os.Getenv) // first: here the ranks end
 
 	recipe, err := config.LoadRecipe("quickstart")
 	if err != nil {
@@ -75,7 +75,7 @@ func ExampleItself() {
 		panic(err)
 	}
 	places := config.Places{Dir: "data"}
-	result, err := experiments.Execute(context.Background(), runs[0], experiments.Options{Places: places, Join: experiments.Itself(places)})
+	result, err := experiments.Execute(context.Background(), runs[0], experiments.Options{Places: places, Join: experiments.Itself(os.Getenv, places)})
 	if err != nil {
 		panic(err)
 	}

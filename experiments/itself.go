@@ -30,14 +30,17 @@ type rankTask struct {
 }
 
 // Itself is for Options.Join of a program of one's own: every rank of a run with net=grpc
-// is this program, started once more. Its main must begin with RunAsRank. Of places, the
-// folders count.
-func Itself(places config.Places) func(rank int, coordinator, config, token string) Command {
+// is this program, started once more. Its main must begin with RunAsRank. getenv is
+// os.Getenv; of places, the folders count.
+func Itself(getenv func(string) string, places config.Places) func(rank int, coordinator, config, token string) Command {
 	exe, err := os.Executable()
 	if err != nil {
 		exe = filepath.Clean(os.Args[0])
 	}
 	return func(rank int, coordinator, config, token string) Command {
+		if getenv(rankVariable) != "" {
+			return Command{Err: errForgotten}
+		}
 		task, _ := json.Marshal(rankTask{rank, coordinator, config, token, places.Dir, places.Cache}) // text and a number
 		return Command{Path: exe, Env: []string{rankVariable + "=" + string(task)}}
 	}
@@ -45,9 +48,9 @@ func Itself(places config.Places) func(rank int, coordinator, config, token stri
 
 // RunAsRank, called first in main, lets a program be the ranks of its own runs with
 // net=grpc; see Itself. In a process that was started as a rank it runs the rank and
-// ends the process; elsewhere it returns at once.
-func RunAsRank() {
-	text := os.Getenv(rankVariable)
+// ends the process; elsewhere it returns at once. getenv is os.Getenv.
+func RunAsRank(getenv func(string) string) {
+	text := getenv(rankVariable)
 	if text == "" {
 		return
 	}
@@ -60,7 +63,7 @@ func RunAsRank() {
 		<-signals
 		os.Exit(1)
 	}()
-	if err := runRank(context.Background(), text, stop.Load); err != nil {
+	if err := runRank(context.Background(), text, getenv, stop.Load); err != nil {
 		fmt.Fprintln(os.Stderr, "gradlab:", err)
 		os.Exit(1)
 	}
@@ -68,7 +71,7 @@ func RunAsRank() {
 }
 
 // runRank runs the rank that a text describes.
-func runRank(ctx context.Context, text string, stopping func() bool) error {
+func runRank(ctx context.Context, text string, getenv func(string) string, stopping func() bool) error {
 	var task rankTask
 	if err := json.Unmarshal([]byte(text), &task); err != nil {
 		return fmt.Errorf("%s says which rank this process is, and cannot be read: %w", rankVariable, err)
@@ -90,7 +93,7 @@ func runRank(ctx context.Context, text string, stopping func() bool) error {
 	}
 	return Join(ctx, runs[0].Config, JoinOptions{
 		Identity: Who{Rank: task.Rank, Coordinator: task.Coordinator, Source: "the program that started this one"},
-		Token:    strings.TrimSpace(string(token)), Timeout: LaunchTimeout, Getenv: os.Getenv, Stopping: stopping, Launched: true,
+		Token:    strings.TrimSpace(string(token)), Timeout: LaunchTimeout, Getenv: getenv, Stopping: stopping, Launched: true,
 		Places: config.Places{Dir: task.Dir, Cache: task.Cache}, Folder: filepath.Dir(task.Config),
 		Logf: func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) },
 	})

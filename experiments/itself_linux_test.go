@@ -21,7 +21,7 @@ func TestItself(t *testing.T) {
 	}
 	want := mustExecute(t, "mode=reduce", "codec=qsgd(bits=4)")
 	run := mustRuns(t, small, "mode=reduce", "codec=qsgd(bits=4)", "net=grpc", "checkpoint_every=4")[0]
-	opt := Options{Recipe: "test", Out: t.TempDir(), Join: Itself(config.Places{}), Resume: true, Stopping: stopAfter(2)}
+	opt := Options{Recipe: "test", Out: t.TempDir(), Join: Itself(os.Getenv, config.Places{}), Resume: true, Stopping: stopAfter(2)}
 	if r, err := Execute(context.Background(), run, opt); err != nil && err != ErrStopped {
 		t.Fatal(r, err)
 	}
@@ -42,7 +42,7 @@ func TestItselfRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"{": "cannot be read", `{"config":"no/such/config.yaml"}`: "no such file", `{"config":"quickstart"}`: "holds 4 runs",
 	} {
-		if err := runRank(context.Background(), text, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if err := runRank(context.Background(), text, os.Getenv, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
@@ -70,7 +70,7 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	_, err = experiments.Execute(context.Background(), runs[0], experiments.Options{Out: "` + dir + `", Join: experiments.Itself(config.Places{})})
+	_, err = experiments.Execute(context.Background(), runs[0], experiments.Options{Out: "` + dir + `", Join: experiments.Itself(os.Getenv, config.Places{})})
 	fmt.Fprintln(os.Stderr, err)
 }
 `

@@ -30,6 +30,7 @@ type Command struct {
 	Path string
 	Args []string
 	Env  []string
+	Err  error // why there is no such program; nil: there is
 }
 
 // Identity lists what all processes of a run must agree on. A process that was
@@ -70,9 +71,6 @@ const LaunchTimeout = 30 * time.Minute
 func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
 	if opt.Join == nil {
 		return errors.New("net=grpc needs a command to start ranks with: Options.Join, such as Itself")
-	}
-	if os.Getenv(rankVariable) != "" {
-		return errForgotten
 	}
 	var secret [32]byte
 	if _, err := rand.Read(secret[:]); err != nil {
@@ -196,6 +194,10 @@ func startAll(n, threads int, command func(rank int) Command) (*processes, error
 	p := &processes{gone: make(chan int, n)}
 	for r := 0; r < n; r++ {
 		c := command(r)
+		if c.Err != nil {
+			p.end()
+			return nil, c.Err
+		}
 		cmd := exec.Command(c.Path, c.Args...)
 		cmd.Env = append(append(os.Environ(), c.Env...), "GOMAXPROCS="+strconv.Itoa(threads))
 		pr := &process{rank: r, cmd: cmd, done: make(chan struct{})}

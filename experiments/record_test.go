@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		saveForEver(&folder{path: dir})
 		return
 	}
-	RunAsRank()
+	RunAsRank(os.Getenv)
 	os.Exit(patience.Main(m))
 }
 
