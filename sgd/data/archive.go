@@ -10,13 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 )
 
 // addFile looks into a file of a folder and adds it, or what is in it.
 func (t *tree) addFile(in folder, name string) error {
-	f, err := in.Open(filepath.FromSlash(name))
+	f, err := in.file(name)
 	if err != nil {
 		return t.wrap(name, err)
 	}

@@ -82,7 +82,8 @@ func (r *recipe) fits(dir string) bool {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		p := filepath.Join(dir, e.Name())
-		if e.IsDir() {
+		st, err := os.Stat(p) // a folder may be a link
+		if err == nil && st.IsDir() {
 			if splitOf(e.Name()) == trainSplit && r.shape.C == 3 {
 				n := 0
 				classes, _ := os.ReadDir(p)

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"image/color"
 	"strings"
 	"testing"
 )
@@ -93,7 +94,7 @@ func FuzzCIFAR(f *testing.F) {
 // FuzzSniff covers recognition and unpacking of arbitrary bytes.
 func FuzzSniff(f *testing.F) {
 	x, _ := idxPair(2, 1)
-	for _, b := range [][]byte{x, gz(x), zst(x), tarBytes(entry{"a/../../b", x}, entry{"c.gz", gz(x)}), zipBytes(entry{"d", x}), cmykJPEG()} {
+	for _, b := range [][]byte{x, gz(x), zst(x), tarBytes(entry{"a/../../b", x}, entry{"c.gz", gz(x)}), zipBytes(entry{"d", x}), cmykJPEG(), webpBytes(4, 4, color.RGBA{1, 2, 3, 255})} {
 		f.Add(b)
 		f.Add(gz(b))
 	}

@@ -8,7 +8,9 @@ import (
 	"image/png"
 	"sync"
 
+	"golang.org/x/image/bmp"
 	"golang.org/x/image/draw"
+	"golang.org/x/image/webp"
 
 	jpegpart "github.com/gradlab/gradlab/internal/jpeg"
 	"github.com/gradlab/gradlab/sgd"
@@ -17,7 +19,7 @@ import (
 // frame chooses the part of a w×h picture that becomes the sample.
 type frame func(w, h int) image.Rectangle
 
-// decode unpacks a JPEG or PNG, scales the part that fr chooses to sh (1 or 3
+// decode unpacks a JPEG, PNG, WebP or BMP, scales the part that fr chooses to sh (1 or 3
 // channels) and writes it to pix, channel by channel. Grey, palette and CMYK
 // pictures are converted; transparency is black; EXIF is ignored. With reduce a JPEG
 // is decoded no larger than the sample needs, and no more of it than the part.
@@ -95,8 +97,13 @@ func scaleTo(img image.Image, part image.Rectangle, sh sgd.Shape, pix []uint8) {
 // can hold, before anything is allocated for it.
 func decodeImage(b []byte) (image.Image, error) {
 	config, full := jpeg.DecodeConfig, jpeg.Decode
-	if bytes.HasPrefix(b, []byte("\x89PNG")) {
+	switch {
+	case bytes.HasPrefix(b, []byte("\x89PNG")):
 		config, full = png.DecodeConfig, png.Decode
+	case isWebP(b):
+		config, full = webp.DecodeConfig, webp.Decode
+	case isBMP(b):
+		config, full = bmp.DecodeConfig, bmp.Decode
 	}
 	c, err := config(bytes.NewReader(b))
 	if err != nil {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"image/color"
 	"os"
 	"path"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/image/bmp"
 
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -114,16 +117,87 @@ func TestHostilePicturesAreRefusedEarly(t *testing.T) {
 	}
 }
 
+// Splits and classes may be links to folders elsewhere; the set is that of the folders
+// themselves. No folder is walked twice, nor one in which the set lies.
+func TestLinksOfSplitsAreFollowed(t *testing.T) {
+	t.Parallel()
+	picture := pngBytes(uniform(4, 4, grey))
+	far := put(t, entry{"one/a/0.png", picture}, entry{"one/a/1.png", picture}, entry{"b/2.png", picture}, entry{"other/a/3.png", picture}, entry{"other/a/labels.txt", []byte("no")})
+	dir := t.TempDir()
+	link := func(to, name string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(filepath.Join(far, "other"), "imagenet/val")
+	link(filepath.Join(far, "one", "a"), "imagenet/train/a")
+	link(filepath.Join(far, "b"), "imagenet/train/b")
+	link(filepath.Join(far, "b"), "imagenet/train/c")  // again
+	link(dir, "imagenet/train/d")                      // round and round
+	link(string(filepath.Separator), "imagenet/test")  // all there is
+	link(filepath.Join(far, "one"), "imagenet/spare")  // no split
+	link(filepath.Join(far, "nowhere"), "imagenet/e")  // nothing
+	link("../../imagenet/train/a", "imagenet/train/f") // a name of what is there
+	ds := open(t, "imagenet", Options{Dir: dir})
+	plain := put(t, entry{"imagenet/train/a/0.png", picture}, entry{"imagenet/train/a/1.png", picture}, entry{"imagenet/train/b/2.png", picture}, entry{"imagenet/val/a/3.png", picture})
+	if want := open(t, "imagenet", Options{Dir: plain}); ds.Hash != want.Hash || ds.Train.Len() != 3 || ds.Test.Len() != 1 {
+		t.Errorf("%d + %d samples, hash %x; of the folders themselves %d + %d, %x", ds.Train.Len(), ds.Test.Len(), ds.Hash, want.Train.Len(), want.Test.Len(), want.Hash)
+	}
+	if found := open(t, "imagenet", Options{Dir: filepath.Join(dir, "imagenet")}); found.Hash != ds.Hash {
+		t.Error("the folder itself is another set")
+	}
+}
+
+// Links of other folders, and of files, do not leave the set's folder.
 func TestLinksDoNotLeaveTheFolder(t *testing.T) {
 	t.Parallel()
-	outside := put(t, entry{"train/a/0.png", pngBytes(uniform(4, 4, grey))})
+	outside := put(t, entry{"pictures/a/0.png", pngBytes(uniform(4, 4, grey))})
 	dir := put(t, entry{"imagenet/val/a/0.png", pngBytes(uniform(4, 4, grey))})
-	if err := os.Symlink(filepath.Join(outside, "train"), filepath.Join(dir, "imagenet", "train")); err != nil {
-		t.Fatal(err)
+	for to, name := range map[string]string{"pictures": "more", "pictures/a/0.png": "val/a/1.png"} {
+		if err := os.Symlink(filepath.Join(outside, to), filepath.Join(dir, "imagenet", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_, err := Open("imagenet", Options{Dir: dir})
-	if err == nil || !strings.Contains(err.Error(), "1 symbolic links") {
+	if err == nil || !strings.Contains(err.Error(), "2 symbolic links") {
 		t.Error(err)
+	}
+}
+
+// A WebP and a bitmap are pictures as others are, whatever they are called.
+func TestWebPAndBMP(t *testing.T) {
+	t.Parallel()
+	var bitmap bytes.Buffer
+	if err := bmp.Encode(&bitmap, uniform(8, 8, color.RGBA{200, 40, 90, 255})); err != nil {
+		t.Fatal(err)
+	}
+	web := webpBytes(8, 8, color.RGBA{200, 40, 90, 255})
+	png := pngBytes(uniform(8, 8, color.RGBA{200, 40, 90, 255}))
+	sample := func(name string, b []byte) []float32 {
+		t.Helper()
+		ds := open(t, "imagenet(size=8)", Options{Dir: put(t, entry{"imagenet/train/a/" + name, b}, entry{"imagenet/train/b/x.png", png}, entry{"imagenet/val/a/" + name, b})})
+		var batch sgd.Batch
+		if err := ds.Test.Batch(sgd.Draw{N: 1}, &batch); err != nil {
+			t.Fatal(name, err)
+		}
+		return batch.X
+	}
+	want := sample("0.png", png)
+	for name, b := range map[string][]byte{"0.bmp": bitmap.Bytes(), "0.webp": web, "1.WEBP": web, "0.jpg": web, "2.JPEG": bitmap.Bytes()} {
+		if got := sample(name, b); !slices.Equal(got, want) {
+			t.Errorf("%s differs from the PNG of its pixels", name)
+		}
+	}
+	for _, b := range [][]byte{web, bitmap.Bytes()} {
+		for cut := range b {
+			if _, err := decodeImage(b[:cut]); err == nil && cut < len(b)-8 {
+				t.Errorf("%d of %d bytes pass", cut, len(b))
+			}
+		}
 	}
 }
 

@@ -111,6 +111,41 @@ func pngBytes(img image.Image) []byte {
 	return out.Bytes()
 }
 
+// webpBytes is a lossless WebP of one colour: each of its five prefix codes has a single
+// symbol, so that a pixel takes no bits.
+func webpBytes(w, h int, c color.RGBA) []byte {
+	var bits []byte
+	n := 0
+	put := func(v, width int) {
+		for k := range width {
+			if n%8 == 0 {
+				bits = append(bits, 0)
+			}
+			bits[n/8] |= byte(v>>k&1) << (n % 8)
+			n++
+		}
+	}
+	put(w-1, 14)
+	put(h-1, 14)
+	put(0, 1+3+1+1+1) // no alpha, version 0; no transform, no colour cache, one group of codes
+	for _, symbol := range []uint8{c.G, c.R, c.B, c.A, 0} {
+		put(1, 1) // a simple code
+		put(0, 1) // of one symbol
+		put(1, 1) // of eight bits
+		put(int(symbol), 8)
+	}
+	chunk := append([]byte{0x2f}, bits...)
+	if len(chunk)%2 == 1 {
+		chunk = append(chunk, 0)
+	}
+	out := append([]byte("RIFF"), 0, 0, 0, 0)
+	out = append(out, "WEBPVP8L"...)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(chunk)))
+	out = append(out, chunk...)
+	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
+	return out
+}
+
 func greyJPEG(w, h int, v uint8) []byte {
 	img := image.NewGray(image.Rect(0, 0, w, h))
 	for i := range img.Pix {

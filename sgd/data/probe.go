@@ -10,27 +10,39 @@ import (
 // probe tells whether there is anything recognisable at path, looking at no
 // more than twenty files a folder and some ten thousand entries in all.
 func probe(path string) bool {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to // a set is often a link to a bigger disk
-	}
 	found, left, files := false, 20000, map[string]int{}
-	filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if left--; left < 0 || err != nil {
-			return fs.SkipAll
+	var walk func(path string, links int)
+	walk = func(path string, links int) {
+		if to, err := filepath.EvalSymlinks(path); err == nil {
+			path = to // a set is often a link to a bigger disk, or its splits are
 		}
-		if d.IsDir() {
+		filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			if left--; left < 0 || err != nil || found {
+				return fs.SkipAll
+			}
+			if d.IsDir() {
+				return nil
+			}
+			dir := filepath.Dir(p)
+			if files[dir]++; files[dir] > 20 {
+				return fs.SkipDir // the rest of this folder
+			}
+			if d.Type()&fs.ModeSymlink != 0 && links < 2 {
+				if st, err := os.Stat(p); err == nil && st.IsDir() {
+					if splitOf(d.Name()) >= 0 || splitOf(filepath.Base(dir)) >= 0 {
+						walk(p, links+1)
+					}
+					return nil
+				}
+			}
+			if k, err := kindOf(p); err == nil && k.samples() {
+				found = true
+				return fs.SkipAll
+			}
 			return nil
-		}
-		dir := filepath.Dir(p)
-		if files[dir]++; files[dir] > 20 {
-			return fs.SkipDir // the rest of this folder
-		}
-		if k, err := kindOf(p); err == nil && k.samples() {
-			found = true
-			return fs.SkipAll
-		}
-		return nil
-	})
+		})
+	}
+	walk(path, 0)
 	return found
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"path"
@@ -54,7 +55,7 @@ const (
 // label files, being plain text, are told by their names.
 func sniff(name string, head []byte, size int64) kind {
 	switch {
-	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")), bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")):
+	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")), bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")), isWebP(head), isBMP(head):
 		return imageKind
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return zipKind
@@ -84,6 +85,22 @@ func sniff(name string, head []byte, size int64) kind {
 	return otherKind
 }
 
+func isWebP(head []byte) bool {
+	return len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WEBP"
+}
+
+// isBMP recognises a bitmap by its magic, the reserved zeros and the size of its header.
+func isBMP(head []byte) bool {
+	if len(head) < 18 || string(head[:2]) != "BM" || !bytes.Equal(head[6:10], make([]byte, 4)) {
+		return false
+	}
+	switch binary.LittleEndian.Uint32(head[14:]) {
+	case 12, 40, 52, 56, 64, 108, 124:
+		return true
+	}
+	return false
+}
+
 // isOldTar recognises a tar without a magic by its header's checksum.
 func isOldTar(head []byte) bool {
 	if len(head) < 512 || head[0] == 0 {
@@ -109,7 +126,7 @@ func isOldTar(head []byte) bool {
 // is named as a picture is taken for one until it is decoded.
 func hasImageName(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
-	case ".jpg", ".jpeg", ".png":
+	case ".jpg", ".jpeg", ".png", ".webp", ".bmp":
 		return true
 	}
 	return false

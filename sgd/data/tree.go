@@ -18,7 +18,8 @@ import (
 type tree struct {
 	root  string
 	files []file
-	links int // symbolic links not followed: they lead out of the folder
+	links int             // symbolic links not followed: they lead out of the folder
+	been  map[string]bool // folders that links led to, by their real paths
 	lazy  bool
 	index string // folder of the indices of tars, "" for none
 	close []io.Closer
@@ -89,9 +90,9 @@ func openTree(at string, lazy bool, index string, work func(file string, size in
 	if err != nil {
 		return nil, err
 	}
-	dir, names := at, []string(nil)
+	dir, names := at, []located(nil)
 	if !st.IsDir() {
-		dir, names = filepath.Dir(at), []string{filepath.Base(at)}
+		dir = filepath.Dir(at)
 		t.root = dir
 	}
 	root, err := os.OpenRoot(dir)
@@ -99,32 +100,46 @@ func openTree(at string, lazy bool, index string, work func(file string, size in
 		return nil, err
 	}
 	t.close = append(t.close, root)
-	if names == nil {
+	in := folder{Root: root}
+	if !st.IsDir() {
+		names = []located{{in, filepath.Base(at)}}
+	} else {
 		entries, _ := os.ReadDir(dir)
-		names = officialTars(entries)
+		for _, name := range officialTars(entries) {
+			names = append(names, located{in, name})
+		}
 	}
 	if names == nil {
-		if names, err = t.walk(root); err != nil {
+		if names, err = t.walk(in); err != nil {
 			return nil, err
 		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		if err := t.addFile(folder{root}, name); err != nil {
+	slices.SortFunc(names, func(a, b located) int { return strings.Compare(a.name, b.name) })
+	for _, l := range names {
+		if err := t.addFile(l.in, l.name); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
+// located is a file of a folder, by its name in the tree.
+type located struct {
+	in   folder
+	name string
+}
+
 // walk lists the regular files of a folder that are not hidden. Pictures are
 // added at once, the others returned for a closer look.
-func (t *tree) walk(root *os.Root) (rest []string, err error) {
+func (t *tree) walk(in folder) (rest []located, err error) {
+	root := in.Root
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		inside := name
+		name = path.Join(in.below, name)
 		switch {
 		case err != nil:
 			return t.wrap(name, err)
-		case name != "." && strings.HasPrefix(d.Name(), "."):
+		case inside != "." && strings.HasPrefix(d.Name(), "."):
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -132,9 +147,10 @@ func (t *tree) walk(root *os.Root) (rest []string, err error) {
 		case d.IsDir(), strings.HasSuffix(name, partSuffix):
 			return nil
 		case d.Type()&fs.ModeSymlink != 0:
-			if st, err := root.Stat(name); err != nil || !st.Mode().IsRegular() {
-				t.links++
-				return nil
+			if st, err := root.Stat(inside); err != nil || !st.Mode().IsRegular() {
+				more, err := t.follow(in, inside, name)
+				rest = append(rest, more...)
+				return err
 			}
 		case !d.Type().IsRegular():
 			return nil
@@ -143,12 +159,54 @@ func (t *tree) walk(root *os.Root) (rest []string, err error) {
 			return nil // ImageNet has half a million annotations: not worth a look each
 		}
 		if !hasImageName(name) {
-			rest = append(rest, name)
+			rest = append(rest, located{in, name})
 			return nil
 		}
-		return t.add(file{name: name, kind: imageKind, size: -1, in: folder{root}})
+		return t.add(file{name: name, kind: imageKind, size: -1, in: in})
 	})
 	return rest, err
+}
+
+// realPath is a path without links, from the root on.
+func realPath(at string) (string, error) {
+	real, err := filepath.EvalSymlinks(at)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
+}
+
+// holds tells whether a folder is another one, or above it.
+func holds(folder, other string) bool {
+	way, err := filepath.Rel(folder, other)
+	return err == nil && way != ".." && !strings.HasPrefix(way, ".."+string(filepath.Separator))
+}
+
+// follow walks a folder that a link leads to: that of a split, as in train →
+// /scratch/imagenet/train, or of a class below one. Each is walked once, and none that
+// the tree lies in. Other links that leave the folder are counted.
+func (t *tree) follow(in folder, inside, name string) ([]located, error) {
+	real, err := realPath(filepath.Join(in.Name(), filepath.FromSlash(inside)))
+	home, homeErr := realPath(t.root)
+	split := splitOf(path.Base(name)) >= 0 || splitOf(path.Base(path.Dir(name))) >= 0
+	if err != nil || homeErr != nil || !split || t.been[real] || holds(real, home) {
+		t.links++
+		return nil, nil
+	}
+	if st, err := os.Stat(real); err != nil || !st.IsDir() {
+		t.links++
+		return nil, nil
+	}
+	root, err := os.OpenRoot(real)
+	if err != nil {
+		return nil, err
+	}
+	t.close = append(t.close, root)
+	if t.been == nil {
+		t.been = map[string]bool{}
+	}
+	t.been[real] = true
+	return t.walk(folder{root, name})
 }
 
 func (t *tree) add(f file) error {
@@ -180,9 +238,20 @@ func (t *tree) Close() error {
 }
 
 // folder is a volume whose files are opened by name, inside the folder only.
-type folder struct{ *os.Root }
+type folder struct {
+	*os.Root
+	below string // its name in the tree; "": it is the tree's root
+}
 
-func (d folder) open(f *file) (io.ReadCloser, error) { return d.Open(filepath.FromSlash(f.name)) }
+func (d folder) open(f *file) (io.ReadCloser, error) { return d.file(f.name) }
+
+// file opens a file by its name in the tree.
+func (d folder) file(name string) (*os.File, error) {
+	if d.below != "" {
+		name = strings.TrimPrefix(name, d.below+"/")
+	}
+	return d.Open(filepath.FromSlash(name))
+}
 
 // path names the file below the tree's root, through its archive.
 func (f *file) path() string { return path.Join(f.from, f.name) }
