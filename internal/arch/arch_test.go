@@ -43,7 +43,7 @@ sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd sgd/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors
-sgd/data                : sgd internal/jpeg internal/par internal/rng sgd/registry    | github.com/klauspost/compress golang.org/x/image
+sgd/data                : sgd internal/jpeg internal/par internal/rng sgd/registry    | github.com/klauspost/compress github.com/parquet-go/parquet-go golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
 sgd/external            : sgd sgd/nn
 comm                    :

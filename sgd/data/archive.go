@@ -58,7 +58,9 @@ func (t *tree) addFile(in folder, name string) error {
 		keep = true
 		t.close = append(t.close, f)
 		return t.wrap(name, t.addZip(name, f, size))
-	case k == otherKind || k == zipKind:
+	case k == parquetKind && !packed:
+		return t.wrap(name, t.addParquet(name, f, size))
+	case k == otherKind || k == zipKind || k == parquetKind:
 		return nil
 	}
 	return t.add(file{name: name, kind: k, size: size, in: in})
@@ -110,7 +112,7 @@ func (t *tree) addZip(from string, f *os.File, size int64) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if e.kind == otherKind || e.kind == tarKind || e.kind == zipKind { // archives in it are not opened
+			if e.kind == otherKind || e.kind == tarKind || e.kind == zipKind || e.kind == parquetKind { // archives in it are not opened
 				continue
 			}
 		}

@@ -80,7 +80,7 @@ func Check(name string, o Options) (Report, error) {
 		return out, fmt.Errorf("data: %s: %w", r.name, err)
 	}
 	defer t.Close()
-	parts, classes, err := t.imageFolder()
+	parts, classes, err := t.imageFolder(0)
 	if err != nil {
 		out.Findings = append(out.Findings, Finding{What: "labels", Problem: true, Note: err.Error(),
 			Do: "have train/<class>/ and val/<class>/, or the tars ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and ILSVRC2012_devkit_t12.tar.gz, in one folder"})

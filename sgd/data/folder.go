@@ -82,7 +82,12 @@ next:
 				continue next
 			}
 		}
-		if p := partOf(below); p >= 0 {
+		p := partOf(below)
+		if path.Ext(f.from) == ".parquet" { // train-00000-of-00002, validation-…, test-…
+			word, _, _ := strings.Cut(path.Base(below), "-")
+			p = splitOf(word)
+		}
+		if p >= 0 {
 			add(f, p, f.name)
 		}
 	}
@@ -90,15 +95,19 @@ next:
 }
 
 // imageFolder sorts a tree's pictures into train and test and numbers the
-// classes.
-func (t *tree) imageFolder() (parts [2][]labelled, classes []string, err error) {
+// classes. share is how many of each class are for testing where nothing says; 0: that
+// is an error.
+func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string, err error) {
 	splits := t.splits()
+	if err := t.divide(&splits, share); err != nil {
+		return parts, nil, err
+	}
 	train, test := splits[trainSplit], splits[valSplit]
 	if len(test) == 0 {
 		test = splits[testSplit]
 	}
 	if len(train) == 0 || len(test) == 0 {
-		err = fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d", t.root, len(train), len(test), len(t.files))
+		err = fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; data=pictures(path=…) holds a share of each class back for testing", t.root, len(train), len(test), len(t.files))
 		if t.links > 0 {
 			err = fmt.Errorf("%w; %d symbolic links that leave the folder were not followed", err, t.links)
 		}

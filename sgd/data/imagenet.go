@@ -46,11 +46,17 @@ func (r *recipe) openPictures(size int, how Pictures, o Options, inPlace bool) (
 	if err != nil {
 		return sgd.Dataset{}, err
 	}
-	t, err := openTree(loc.Path, inPlace, o.indices(), r.unpacking(o))
+	return r.servePictures(loc.Path, size, 0, how, o, inPlace)
+}
+
+// servePictures is openPictures for those at a path. share is how many of each class are
+// for testing where nothing there says; 0: that is an error.
+func (r *recipe) servePictures(at string, size int, share float64, how Pictures, o Options, inPlace bool) (sgd.Dataset, error) {
+	t, err := openTree(at, inPlace, o.indices(), r.unpacking(o))
 	if err != nil {
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
 	}
-	parts, classes, err := t.imageFolder()
+	parts, classes, err := t.imageFolder(share)
 	if err != nil {
 		t.Close()
 		return sgd.Dataset{}, fmt.Errorf("data: %s: %w", r.name, err)
@@ -70,6 +76,9 @@ func (r *recipe) openPictures(size int, how Pictures, o Options, inPlace bool) (
 	ds := dataset(stores[0], stores[1], o, true)
 	ds.Name, ds.Hash = r.name, h.Sum64()
 	ds.Note = fmt.Sprintf("%d classes at %d×%d pixels", len(classes), size, size)
+	if t.divided {
+		ds.Note += fmt.Sprintf("; %d pictures are held back for testing, a share of %g of each class", len(parts[1]), share)
+	}
 	if note := idle(how.set(), o); note != "" {
 		ds.Note += "; " + note
 	}

@@ -80,12 +80,8 @@ func (f *floats) split(share float64) (train, test *floats) {
 	dim := f.sh.Len()
 	seen := make([]int, f.cls)
 	for i, y := range f.y {
-		want := int(math.Round(share * float64(count[y])))
-		if count[y] > 1 {
-			want = min(max(want, 1), count[y]-1)
-		}
 		to := train
-		if rng.New(0, "own-split").With(uint64(y)).Permute(seen[y], count[y]) < want {
+		if testOf(count[y], share, rng.New(0, "own-split").With(uint64(y)))(seen[y]) {
 			to = test
 		}
 		seen[y]++

@@ -9,7 +9,7 @@ import (
 // loadImages decodes an image folder on all cores. Pictures that cannot be read
 // are left out, as far as o permits.
 func (t *tree) loadImages(r *recipe, keep string, o Options) (l loaded, err error) {
-	parts, classes, err := t.imageFolder()
+	parts, classes, err := t.imageFolder(0)
 	if err != nil {
 		return l, err
 	}

@@ -30,6 +30,7 @@ const (
 	classKind  // text giving the class of the picture of the same name: WebDataset
 	mapKind    // text giving the folder of each class by number
 	matKind    // the same in MATLAB's format: meta.mat of ImageNet's development kit
+	parquetKind
 )
 
 // samples tells whether a file of the kind can hold samples, itself or within; the
@@ -57,6 +58,8 @@ func sniff(name string, head []byte, size int64) kind {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")), bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")), isWebP(head), isBMP(head):
 		return imageKind
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		return parquetKind
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return zipKind
 	case len(head) > 262 && string(head[257:262]) == "ustar", isOldTar(head):

@@ -115,7 +115,7 @@ func (s *tarScan) scan(tr *tar.Reader, in *io.SectionReader, base int64, dir str
 // entry adds one entry. Tars are opened where that is asked for.
 func (s *tarScan) entry(f file, br *bufio.Reader, open bool) error {
 	switch {
-	case f.kind == otherKind, f.kind == zipKind:
+	case f.kind == otherKind, f.kind == zipKind, f.kind == parquetKind:
 		return nil
 	case f.kind == tarKind:
 		if !open {

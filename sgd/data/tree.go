@@ -20,10 +20,13 @@ type tree struct {
 	files []file
 	links int             // symbolic links not followed: they lead out of the folder
 	been  map[string]bool // folders that links led to, by their real paths
-	lazy  bool
-	index string // folder of the indices of tars, "" for none
-	close []io.Closer
-	work  func(file string, size int64) *work // of reading a packed archive; nil: is not told
+	held  int64           // bytes of Parquet files in memory
+
+	divided bool // a share of each class is for testing, as nothing says what is
+	lazy    bool
+	index   string // folder of the indices of tars, "" for none
+	close   []io.Closer
+	work    func(file string, size int64) *work // of reading a packed archive; nil: is not told
 }
 
 // file is one recognised file of a tree.

@@ -79,7 +79,7 @@ func (r *recipe) readAll(loc *Location, o Options) {
 		loc.Samples = len(l.parts[0].label) + len(l.parts[1].label)
 		return
 	}
-	parts, _, err := t.imageFolder()
+	parts, _, err := t.imageFolder(0)
 	if err != nil {
 		broken(loc.Path, err)
 		return
