@@ -123,7 +123,7 @@ var recipes = map[string]*recipe{
 		shape: sgd.Shape{C: 3, H: 64, W: 64}, train: 1281167, test: 50000,
 		mean: imageNetMean, std: imageNetStd, flip: true,
 		licence: "ImageNet terms: non-commercial research",
-		hint:    "get it from https://image-net.org and put ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and ILSVRC2012_devkit_t12.tar.gz, as they are, into one folder imagenet/, or unpack them to train/<class>/ and val/<class>/ (or val/ and LOC_val_solution.csv)",
+		hint:    "get it from https://image-net.org and put ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and ILSVRC2012_devkit_t12.tar.gz, as they are, into one folder imagenet/, or unpack them to train/<class>/ and val/<class>/ (or val/ and LOC_val_solution.csv); other pictures of yours are data=pictures(path=…)",
 	},
 }
 
