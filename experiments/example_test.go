@@ -60,24 +60,3 @@ func ExampleConfig_Set() {
 	// unknown key "codek"
 	// did you mean "codec"?
 }
-
-// A main of one's own whose runs with net=grpc have a process a rank: it is those
-// processes itself.
-func ExampleItself() {
-	experiments.RunAsRank(os.Getenv) // first: here the ranks end
-
-	recipe, err := config.LoadRecipe("quickstart")
-	if err != nil {
-		panic(err)
-	}
-	runs, err := recipe.Runs([]string{"codec=raw", "net=grpc"}, false)
-	if err != nil {
-		panic(err)
-	}
-	places := config.Places{Dir: "data"}
-	result, err := experiments.Execute(context.Background(), runs[0], experiments.Options{Places: places, Join: experiments.Itself(os.Getenv, places)})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(result.Accuracy)
-}

@@ -32,6 +32,11 @@ type rankTask struct {
 // Itself is for Options.Join of a program of one's own: every rank of a run with net=grpc
 // is this program, started once more. Its main must begin with RunAsRank. getenv is
 // os.Getenv; of places, the folders count.
+//
+//	func main() {
+//		experiments.RunAsRank(os.Getenv)
+//		…
+//		r, err := experiments.Execute(ctx, run, experiments.Options{Join: experiments.Itself(os.Getenv, places), Places: places})
 func Itself(getenv func(string) string, places config.Places) func(rank int, coordinator, config, token string) Command {
 	exe, err := os.Executable()
 	if err != nil {

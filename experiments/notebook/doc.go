@@ -6,7 +6,8 @@
 // begins the body of a main function, what stands before it are declarations,
 // which later cells can use; every cell runs as a process of its own, so
 // variables of a body do not outlive it; lines that begin with ! or % speak to
-// the kernel and are left out. Unlike with GoNB, a name is declared once.
+// the kernel and are left out. Unlike with GoNB, a name is declared once,
+// and none is declared as _, which GoNB would declare twice.
 //
 // All cells of all notebooks become programs of one temporary module, built
 // together against this module.
