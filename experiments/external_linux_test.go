@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/patience"
 )
 
@@ -24,8 +25,8 @@ func program(t *testing.T, module, name string) string {
 	return ""
 }
 
-// A model that a program computes is trained alike by goroutines and on the virtual
-// cluster, asynchronously too, and a run that was stopped goes on with the same bits.
+// A model that a program computes is trained alike by goroutines, by processes and on the
+// virtual cluster, asynchronously too, and a run that was stopped goes on with the same bits.
 func TestProgramsTrain(t *testing.T) {
 	t.Parallel()
 	for module, name := range map[string]string{"numpy": "testdata/external/numpy_softmax.py", "torch": "testdata/external/torch_mlp.py"} {
@@ -36,6 +37,13 @@ func TestProgramsTrain(t *testing.T) {
 			loc := mustExecute(t, append(keys, "net=local", "overlap=true")...)
 			if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Accuracy < 0.8 || vir.VirtualSeconds == 0 {
 				t.Errorf("sim %s, accuracy %v, %v virtual seconds; local %s", vir.ParamsSHA256, vir.Accuracy, vir.VirtualSeconds, loc.ParamsSHA256)
+			}
+			if !testing.Short() { // starts processes: ranks, each with a program of its own
+				run := mustRuns(t, small, append(keys, "net=grpc")...)[0]
+				r, err := Execute(t.Context(), run, Options{Recipe: "test", Out: t.TempDir(), Join: Itself(os.Getenv, config.Places{})})
+				if err != nil || r.ParamsSHA256 != vir.ParamsSHA256 || r.WireBytes == 0 {
+					t.Errorf("grpc: %+v, %v; sim %s", r, err, vir.ParamsSHA256)
+				}
 			}
 			late := append(keys, "mode=server", "servers=2", "policy=asp", "codec=qsgd(bits=4)", "checkpoint_every=20", "schedule=constant(lr=0.02)")
 			whole := mustExecute(t, late...)
