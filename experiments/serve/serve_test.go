@@ -403,3 +403,52 @@ func TestReportIsDrawnOnce(t *testing.T) {
 		t.Error("a run came, and the report is the old one")
 	}
 }
+
+// hundreds makes so many finished runs in a folder, and gives a way to add one.
+func hundreds(tb testing.TB, n int) (dir string, add func(i int)) {
+	tb.Helper()
+	dir = tb.TempDir()
+	from := "../store/testdata/schema2/quickstart/codec=raw,seed=1-3ae954"
+	add = func(i int) {
+		if err := os.CopyFS(filepath.Join(dir, "sweep", fmt.Sprintf("run-%03d-3ae954", i)), os.DirFS(from)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for i := range n {
+		add(i)
+	}
+	return dir, add
+}
+
+// A new run among 500 is there at the next look.
+func TestNewRunAmongMany(t *testing.T) {
+	dir, add := hundreds(t, 500)
+	w := NewWatch(dir)
+	w.Refresh()
+	rows, _, version, changed := w.Rows(0)
+	if len(rows) != 500 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	add(500)
+	begin := time.Now()
+	w.Refresh()
+	select {
+	case <-changed:
+	default:
+		t.Fatal("nobody is told")
+	}
+	if rows, all, _, _ := w.Rows(version); len(rows) != 1 || all {
+		t.Errorf("%d rows are new", len(rows))
+	}
+	t.Logf("the look took %v", time.Since(begin))
+}
+
+// BenchmarkLook is one look at 500 finished runs, of which nothing changed.
+func BenchmarkLook(b *testing.B) {
+	dir, _ := hundreds(b, 500)
+	w := NewWatch(dir)
+	w.Refresh()
+	for b.Loop() {
+		w.Refresh()
+	}
+}
