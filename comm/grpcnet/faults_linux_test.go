@@ -439,6 +439,28 @@ func TestF7TheCoordinatorFences(t *testing.T) {
 	}
 }
 
+// A process that has given a peer up does not tell it that it has finished, even where it
+// ends while it is still about to close the link: the peer would take that for a good end.
+func TestNoFarewellToTheLost(t *testing.T) {
+	p := func(ctx context.Context, h comm.Host) error {
+		if h.Rank() == 0 {
+			go h.(*host).run.links[1].Load().kill("silent for long, its lease is over", lease)
+		}
+		_, err := h.Recv(ctx, 1-h.Rank(), 0)
+		var fenced *FencedError
+		var e *comm.PeerError
+		if !errors.As(err, &fenced) && (!errors.As(err, &e) || !e.Lost) {
+			return fmt.Errorf("got %v", err)
+		}
+		return nil
+	}
+	oneEach(t, 2, func(i int, cfg *Config) {
+		if i == 0 {
+			cfg.Logf = func(string, ...any) { time.Sleep(300 * time.Millisecond) } // before the link is closed
+		}
+	}, func(int, *Net) {}, p)
+}
+
 // F7: a cut link is noticed on both sides within the lease.
 func TestF7CutLink(t *testing.T) {
 	t.Parallel()

@@ -50,6 +50,7 @@ func TestLanes(t *testing.T) {
 		"stopped reader":         TestF27StoppedReader,
 		"deaf reader":            TestF27DeafReader,
 		"cut link":               TestF7CutLink,
+		"no farewell":            TestNoFarewellToTheLost,
 	} {
 		overMemory(t, name, test)
 	}

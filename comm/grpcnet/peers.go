@@ -49,7 +49,11 @@ func (r *run) farewell(h *host, err error) {
 	}
 	r.markGone(e, err == nil)
 	h.box.Close(errEnded)
-	r.eachLink(func(l *link) { l.order.tell(rankMessage(kind, h.rank, text)) })
+	r.eachLink(func(l *link) {
+		if !l.died() { // who was given up must not take it for a good end
+			l.order.tell(rankMessage(kind, h.rank, text))
+		}
+	})
 }
 
 // isLoss says of what a rank failed of whether it is the loss of a process.
