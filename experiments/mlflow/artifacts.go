@@ -11,10 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gradlab/gradlab/experiments"
 )
 
-// Files of a run's folder that say nothing once it is over.
-var passing = []string{"status.json", "lock", "about.json"}
+// Files of a run's folder that say nothing once it is over, or go as tags; and the secret
+// of its ranks, which a run that was killed leaves behind.
+var passing = []string{"status.json", "lock", "token", experiments.AboutFile}
 
 // upload copies the files of a run's folder to where the server keeps those of a run.
 // Only servers that take artifacts over HTTP can be written to, as they do by default

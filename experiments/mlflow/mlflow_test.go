@@ -355,9 +355,21 @@ func TestFilesThatStay(t *testing.T) {
 	if _, err := c.Export(context.Background(), "a", rs[0]); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "s3://bucket/run-0") {
 		t.Error(notes, err)
 	}
-	s.elsewhere, c.NoArtifacts = false, true
-	if _, err := c.Export(context.Background(), "a", rs[1]); err != nil || len(s.runs[1].files) != 0 {
-		t.Error(s.runs[1].files, err)
+	// The secret that a killed run leaves is nobody's business.
+	killed := *rs[0]
+	killed.ID, killed.Folder = "killed", t.TempDir()
+	for _, name := range []string{"token", "status.json", ".hidden", "links.json"} {
+		if err := os.WriteFile(filepath.Join(killed.Folder, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.elsewhere = false
+	if _, err := c.Export(context.Background(), "b", &killed); err != nil || len(s.runs[1].files) != 1 || s.runs[1].files["links.json"] == nil {
+		t.Errorf("%v, %v", s.runs[1].files, err)
+	}
+	c.NoArtifacts = true
+	if _, err := c.Export(context.Background(), "a", rs[1]); err != nil || len(s.runs[2].files) != 0 {
+		t.Error(s.runs[2].files, err)
 	}
 }
 

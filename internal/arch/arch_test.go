@@ -81,7 +81,7 @@ experiments/advise      : comm/collective comm/ps compress experiments/ask exper
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :
-experiments/mlflow      : experiments/config experiments/store
+experiments/mlflow      : experiments experiments/config experiments/store
 experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *

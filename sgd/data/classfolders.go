@@ -3,6 +3,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"path"
 	"slices"
@@ -75,7 +76,9 @@ func (t *tree) divide(splits *[3][]labelled, share float64) error {
 	splits[trainSplit] = nil
 	for class, list := range of {
 		slices.SortFunc(list, func(a, b int) int { return strings.Compare(all[a].rel, all[b].rel) })
-		test := testOf(len(list), share, rng.New(0, "own-pictures").With(textKey(class)))
+		h := fnv.New64a()
+		h.Write([]byte(class))
+		test := testOf(len(list), share, rng.New(0, "own-pictures").With(h.Sum64()))
 		for k, i := range list {
 			to := trainSplit
 			if test(k) {
@@ -126,13 +129,4 @@ func testOf(n int, share float64, key rng.Key) func(i int) bool {
 		want = min(max(want, 1), n-1)
 	}
 	return func(i int) bool { return key.Permute(i, n) < want }
-}
-
-// textKey is an address made of a text.
-func textKey(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for _, c := range []byte(s) {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return h
 }
