@@ -99,7 +99,7 @@ func runRank(ctx context.Context, text string, getenv func(string) string, stopp
 	return Join(ctx, runs[0].Config, JoinOptions{
 		Identity: Who{Rank: task.Rank, Coordinator: task.Coordinator, Source: "the program that started this one"},
 		Token:    strings.TrimSpace(string(token)), Timeout: LaunchTimeout, Getenv: getenv, Stopping: stopping, Launched: true,
-		Places: config.Places{Dir: task.Dir, Cache: task.Cache}, Folder: filepath.Dir(task.Config),
+		Places: config.Places{Dir: task.Dir, Cache: task.Cache}, Folder: func() string { return filepath.Dir(task.Config) },
 		Logf: func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) },
 	})
 }

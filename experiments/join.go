@@ -29,9 +29,9 @@ type JoinOptions struct {
 	Places    config.Places
 	Stopping  func() bool
 	Launched  bool // by a process that stops it: it waits for the others all the same
-	// Folder is that of the run, for a rank that was launched on its host: who asks the
-	// rank to stop asks the run, through the folder.
-	Folder string
+	// Folder gives that of the run, where this rank sees it; "": it does not. Who asks
+	// the rank to stop asks the run, through the folder.
+	Folder func() string
 	Logf   func(format string, args ...any)
 }
 
@@ -59,6 +59,9 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
 	part := o.part(c, job, o.Identity.Rank)
 	part.Coordinator = o.Identity.Coordinator
+	if !o.Launched {
+		p = told(job.Observer(), p)
+	}
 	net, err := grpcnet.New(part)
 	if err != nil {
 		return err
@@ -68,10 +71,10 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
 }
 
-// passOnStop asks the run to stop once this launched rank is asked to: only those that
-// lead could stop it by themselves.
+// passOnStop asks the run to stop once this rank is asked to: only those that lead could
+// stop it by themselves.
 func (o *JoinOptions) passOnStop(ctx context.Context) (end func()) {
-	if !o.Launched || o.Folder == "" || o.Stopping == nil {
+	if o.Folder == nil || o.Stopping == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -86,7 +89,9 @@ func (o *JoinOptions) passOnStop(ctx context.Context) (end func()) {
 			case <-t.C:
 			}
 		}
-		_ = RequestStop(o.Folder) // a run that has ended need not stop
+		if folder := o.Folder(); folder != "" {
+			_ = RequestStop(folder) // a run that has ended need not stop
+		}
 	})
 	return func() { cancel(); done.Wait() }
 }

@@ -171,7 +171,7 @@ func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Obser
 		return err
 	}
 	defer net.Close()
-	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, obs.Program})
+	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(obs, obs.Program)})
 	f.carried = net.Carried()
 	return err
 }

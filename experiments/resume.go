@@ -183,6 +183,22 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 	return notes
 }
 
+// Finished says whether a run is done in a folder below opt.Out: who was to be a rank of
+// it, started again too late, has nothing left to do.
+func Finished(run config.Run, opt Options) bool {
+	c, ok := furthestFolder(opt.base(run), run.Config.Hash())
+	return ok && c.done
+}
+
+// Folder is where below opt.Out a run is being made, or would go on; "": nowhere.
+func Folder(run config.Run, opt Options) string {
+	c, ok := furthestFolder(opt.base(run), run.Config.Hash())
+	if !ok || c.done {
+		return ""
+	}
+	return c.path
+}
+
 // earlierFolder is furthestFolder for a run whose folder an earlier version named
 // without the units that are in its name now, or after keys that are options of a
 // mode now.

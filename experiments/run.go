@@ -204,8 +204,12 @@ func summary(r *Result) string {
 	if r.Ended != "" {
 		ended += " at the " + r.Ended
 	}
-	s := fmt.Sprintf("%s: accuracy %.4f, %sloss %.4f, %d steps, up %s, down %s, %s",
-		ended, r.Accuracy, top5, r.Loss, r.Steps, progress.Bytes(r.BytesUp), progress.Bytes(r.BytesDown), clock)
+	judged := fmt.Sprintf("accuracy %.4f, %sloss %.4f, ", r.Accuracy, top5, r.Loss)
+	if r.Accuracy == 0 && r.Loss == 0 { // stopped before the first evaluation
+		judged = ""
+	}
+	s := fmt.Sprintf("%s: %s%d steps, up %s, down %s, %s",
+		ended, judged, r.Steps, progress.Bytes(r.BytesUp), progress.Bytes(r.BytesDown), clock)
 	if r.StalenessMax > 0 {
 		s += fmt.Sprintf(", staleness %.1f mean %d max", r.StalenessMean, r.StalenessMax)
 	}

@@ -18,7 +18,7 @@ var headings = []struct {
 	id, title string
 	commands  []string
 }{
-	{"make", "Make runs", []string{"run", "sweep", "join", "data"}},
+	{"make", "Make runs", []string{"run", "sweep", "join", "launch", "data"}},
 	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay", "weights"}},
 	{"ask", "Ask and check", []string{"advise", "whatif", "calibrate", "list", "recipe", "codec", "topology", "graph", "bench", "reproduce", "notebook", "python", "virtual", "version"}},
 }

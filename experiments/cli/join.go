@@ -84,13 +84,19 @@ func (e *env) joinCommand() *cobra.Command {
 				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: e.places(), Stopping: e.stop.Load, Launched: launched,
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
+			below := experiments.Options{Recipe: recipe.Name, Out: out}
+			o.Folder = func() string { return experiments.Folder(runs[0], below) }
 			if launched {
-				o.Folder = filepath.Dir(args[0])
+				o.Folder = func() string { return filepath.Dir(args[0]) }
 			}
 			if who.Source != "flags" {
 				fmt.Fprintf(e.err, "rank %d of %s, from %s\n", who.Rank, recipe.Name, who.Source)
 			}
 			if !who.Lead {
+				if resume && !launched && experiments.Finished(runs[0], below) {
+					fmt.Fprintf(e.err, "the run is done in %s, and nothing is left to join\n", out)
+					return nil
+				}
 				return experiments.Join(cmd.Context(), runs[0].Config, o)
 			}
 			d := progress.New(e.err)
@@ -121,7 +127,7 @@ func (e *env) joinCommand() *cobra.Command {
 	f.BoolVar(&insecure, "insecure-listen-i-accept-plaintext", false, "no TLS, on all ranks: who hears the network reads gradients and parameters")
 	certificates = tlsFlags(f)
 	f.StringVar(&out, "out", "runs", "base folder of run folders (rank 0)")
-	f.BoolVar(&resume, "resume", false, "go on with a stopped run (rank 0)")
+	f.BoolVar(&resume, "resume", false, "go on with a stopped run; the others see below --out, too, whether it is done")
 	f.BoolVar(&older, "allow-older", false, "with --resume: where the last checkpoint is damaged, go on from the one before (rank 0)")
 	f.BoolVar(&shared, "shared", false, sharedUsage+" (rank 0)")
 	f.BoolVar(&launched, "launched", false, "the process that started this one coordinates")

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,7 +84,7 @@ Afterwards: gradlab runs compare ` + "`runs/RECIPE`" + `, gradlab runs list.`,
 	f.Float64Var(&o.tuning.Validation, "validation", 0.1, "share of the training set that tuning runs hold out and are judged on")
 	f.BoolVar(&o.trainAll, "train-all", false, "train jobs that differ in network.* and device.* alone one by one, though they learn the same")
 	f.IntVar(&o.atOnce, "jobs", 0, "jobs at a time; the cores are shared out among them (default: one a core)")
-	f.StringVar(&o.shard, "shard", "", "only the i-th of n shares of the jobs: 1/4, for a sweep over several machines")
+	f.StringVar(&o.shard, "shard", "", "only the i-th of n shares of the jobs: 1/4, for a sweep over several machines; auto/4: the i that Slurm's array or an indexed job gives")
 	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
 	f.BoolVar(&o.shared, "shared", false, sharedUsage)
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object a job, or with --dry-run a job's prediction")
@@ -120,11 +121,32 @@ func (o *sweepFlags) jobs(cmd *cobra.Command, recipe *config.Recipe, args []stri
 	if o.tuning, err = tuningOf(cmd, o.tuning, o.tune, o.tuneBy, o.shard); err != nil || o.shard == "" {
 		return jobs, err
 	}
-	i, n, err := sweep.ParseShard(o.shard)
+	i, n, err := shareOf(o.shard, os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	return sweep.Shard(jobs, i, n), nil
+}
+
+// shareOf reads --shard. auto/n is that of an array of jobs, in which a scheduler's
+// variable says which one this process is.
+func shareOf(text string, getenv func(string) string) (i, n int, err error) {
+	of, auto := strings.CutPrefix(text, "auto/")
+	if !auto {
+		return sweep.ParseShard(text)
+	}
+	first, at := 0, getenv("JOB_COMPLETION_INDEX")
+	if task := getenv("SLURM_ARRAY_TASK_ID"); task != "" {
+		at = task
+		if first, err = strconv.Atoi(getenv("SLURM_ARRAY_TASK_MIN")); err != nil {
+			return 0, 0, fmt.Errorf("--shard %s: SLURM_ARRAY_TASK_MIN is %q, want the first task's number", text, getenv("SLURM_ARRAY_TASK_MIN"))
+		}
+	}
+	k, err := strconv.Atoi(at)
+	if err != nil {
+		return 0, 0, fmt.Errorf("--shard %s: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX says which share this is; write it, such as 1/%s", text, of)
+	}
+	return sweep.ParseShard(fmt.Sprintf("%d/%s", k-first+1, of))
 }
 
 // sweep makes the jobs of a sweep, or says what they would take.

@@ -222,8 +222,8 @@ type Places struct {
 	Cache string // the user's cache; "": the default
 	Shelf *Shelf // data sets opened before; nil: none
 
-	Memory int64 // bytes that a run may take; 0: what the machine has, or this process is granted of it
-
+	Memory     int64 // bytes that a run may take; 0: what the machine has, or this process is granted of it
+	NoDownload bool // data that are not here are an error
 	// Warn, if set, is told of samples that are left out because they cannot be
 	// read. Several goroutines may call it at a time.
 	Warn func(string)
@@ -243,8 +243,8 @@ func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, erro
 	return j, err
 }
 
-// CheckAll refuses runs that cannot work, and runs that would be the same under
-// two names, all of them at once, before one has begun. Data that cannot be opened are the business of the run that needs them.
+// CheckAll refuses runs that cannot work, and runs that would be the same under two
+// names, all of them at once, before one has begun. Data are the business of each run.
 func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 	var errs []error
 	var same checkSame
@@ -294,7 +294,7 @@ func (c Config) Open(at Places, progress func(data.Progress)) (sgd.Dataset, erro
 	return at.Shelf.get(c, func() (sgd.Dataset, error) {
 		ds, err := data.Open(c.Data, data.Options{
 			Dir: at.Dir, Cache: at.Cache, Seed: c.Seed, Augment: c.Augment,
-			Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: true, KeepDecoded: true, Progress: progress,
+			Limit: c.TrainLimit, TestLimit: c.TestLimit, Download: !at.NoDownload, KeepDecoded: true, Progress: progress,
 			Unreadable: c.Unreadable, Warn: at.Warn, Validation: c.Validation,
 		})
 		if c.Validation > 0 {

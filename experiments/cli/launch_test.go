@@ -1,0 +1,141 @@
+package cli_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the jobs of examples/launch anew, each by the command in its first lines")
+
+// Each job in examples/launch is what the command in it writes.
+func TestJobsAreWhatTheirCommandsWrite(t *testing.T) {
+	t.Parallel()
+	files := launchExamples(t)
+	command := regexp.MustCompile(`(?m)^# gradlab (launch .*)$`)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := command.FindSubmatch(text)
+			if m == nil {
+				t.Fatalf("%s does not say which command writes it", file)
+			}
+			got := launches(t, filepath.Dir(file), strings.Fields(string(m[1]))...).out.String()
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(text) {
+				t.Errorf("%s is not what its command writes (go test ./experiments/cli -run JobsAre -rewrite):\n%s", file, got)
+			}
+		})
+	}
+}
+
+func launchExamples(t *testing.T) (files []string) {
+	t.Helper()
+	for _, ending := range []string{"*.sh", "*.yaml"} {
+		more, err := filepath.Glob(filepath.Join("..", "..", "examples", "launch", ending))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range more {
+			if filepath.Base(f) != "digits.yaml" { // the recipe
+				files = append(files, f)
+			}
+		}
+	}
+	if len(files) < 6 {
+		t.Fatalf("examples/launch holds %q", files)
+	}
+	return files
+}
+
+// launches runs gradlab in a folder, to a good end.
+func launches(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	p := startBy(t, []string{"env", "-C", dir}, nil, args...)
+	p.expect(0)
+	return p
+}
+
+func TestLaunchRefuses(t *testing.T) {
+	t.Parallel()
+	file := recipe(t, quick)
+	for _, c := range []struct{ args, says string }{
+		{"", "a scheduler: slurm, mpi or kubernetes"},
+		{"condor " + file, `slurm, mpi and kubernetes, not "condor"`},
+		{"slurm", "needs a recipe"},
+		{"slurm nowhere", "nowhere"},
+		{"slurm " + file + " codec=raw,bf16", "give each axis one value"},
+		{"slurm " + file + " codec=what", "what"},
+		{"slurm " + file + " mode=reduce policy=asp", "policy"},
+		{"slurm " + file + " --sbatch --time=1", "without its dashes"},
+		{"slurm " + file + " --grace 0s", "a second or more"},
+		{"slurm " + file + " --cpus -1", "--cpus -1"},
+		{"slurm " + file + " --repeats 3", "--shares n"},
+		{"slurm " + file + " seed=1,2 --shares 3", "the sweep has 2 runs"},
+		{"mpi " + file + " --port 0", "--port 0"},
+		{"kubernetes " + file, "examples/launch/Dockerfile"},
+		{"kubernetes " + file + " --image x --as pod", "job or jobset"},
+		{"kubernetes " + file + " seed=1,2 --shares 2 --image x --as jobset", "leave out --as jobset"},
+	} {
+		p := start(t, nil, append([]string{"launch"}, strings.Fields(c.args)...)...)
+		p.expect(2)
+		if !strings.Contains(p.err.String(), c.says) || p.out.String() != "" {
+			t.Errorf("launch %s: want it to say %q\n%s", c.args, c.says, p.says())
+		}
+	}
+}
+
+// A data set that is not here is no hindrance, and is not fetched.
+func TestLaunchNeedsNoData(t *testing.T) {
+	t.Parallel()
+	cache := t.TempDir()
+	p := start(t, []string{"GRADLAB_CACHE=" + cache, "GRADLAB_DATA=" + t.TempDir()}, "launch", "slurm", "goyal2017", "data=imagenet", "workers=8")
+	p.expect(0)
+	if !strings.Contains(p.err.String(), "is not here, so what depends on it is checked when the job begins") || !strings.Contains(p.out.String(), "--ntasks=8\n") {
+		t.Error(p.says())
+	}
+	if left, _ := os.ReadDir(cache); len(left) > 0 {
+		t.Errorf("the cache holds %v", left)
+	}
+}
+
+// Words that a shell would read otherwise reach the ranks as they were typed.
+func TestLaunchQuotes(t *testing.T) {
+	t.Parallel()
+	key := "codec=feedback(topk(keep=0.01))"
+	p := finish(t, 0, "launch", "slurm", recipe(t, quick), key)
+	if !strings.Contains(p.out.String(), " '"+key+"' ") {
+		t.Error(p.says())
+	}
+}
+
+// A pod finds all in its manifest, which is why a recipe that is based on a file is
+// refused where it would have to be.
+func TestLaunchSweepBasedOnAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": quick, "b.yaml": "base: ./a.yaml\nseed: [1, 2]\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "b.yaml")
+	p := start(t, nil, "launch", "kubernetes", file, "--shares", "2", "--image", "x")
+	p.expect(2)
+	if !strings.Contains(p.err.String(), "write what it says into one file") {
+		t.Error(p.says())
+	}
+	one := finish(t, 0, "launch", "kubernetes", file, "seed=3", "--image", "x")
+	if !strings.Contains(one.out.String(), "    seed: 3\n") || !strings.Contains(one.out.String(), "    steps: 10\n") {
+		t.Error(one.says())
+	}
+}

@@ -1,0 +1,70 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Ranks that a launcher has started, each by itself, end when the run has: the observer
+// tells them its verdict. A process that ended earlier, and well, would not be started
+// again where the run is stopped or its last evaluation fails; nor would one that does
+// not know that the run was stopped.
+//
+//	tag     verdictTag, of kind report, which nobody is billed for
+//	code    verdictDone or verdictStopped
+const (
+	verdictTag = comm.AnyTag - 1 // above all channels of the engine
+
+	verdictDone    uint8 = 1
+	verdictStopped uint8 = 2
+)
+
+// errRunStopped is the end of a rank whose run was stopped.
+const errRunStopped = Stopped("the run's record says how it goes on, with --resume")
+
+// telling is the observer's program with the verdict behind it, for the ranks that other
+// processes hold.
+func telling(obs *train.Observer, program comm.Program) comm.Program {
+	return func(ctx context.Context, h comm.Host) error {
+		if err := program(ctx, h); err != nil {
+			return err
+		}
+		head := comm.Header{From: int32(h.Rank()), Tag: verdictTag, Kind: comm.Report, Code: verdictDone}
+		if slices.ContainsFunc(obs.Reports, func(r train.RankReport) bool { return r.Stopped }) {
+			head.Code = verdictStopped
+		}
+		for rank := 1; rank < h.Rank(); rank++ {
+			head.To = int32(rank)
+			if err := h.Send(ctx, rank, comm.NewFrame(head, comm.NewBuffer(0))); err != nil && ctx.Err() != nil {
+				return err // else the rank is dead, which the run has survived
+			}
+		}
+		return nil
+	}
+}
+
+// told is a rank's program that ends with the observer's verdict.
+func told(observer int, program comm.Program) comm.Program {
+	return func(ctx context.Context, h comm.Host) error {
+		if err := program(ctx, h); err != nil {
+			return err
+		}
+		f, err := h.Recv(ctx, observer, verdictTag)
+		if err != nil {
+			return fmt.Errorf("waiting for the end of the run: %w", err)
+		}
+		defer f.Release()
+		switch f.Header.Code {
+		case verdictDone:
+			return nil
+		case verdictStopped:
+			return errRunStopped
+		}
+		return errors.New("the observer's verdict cannot be read: all ranks have to be of one version")
+	}
+}
