@@ -139,3 +139,39 @@ func TestLaunchSweepBasedOnAFile(t *testing.T) {
 		t.Error(one.says())
 	}
 }
+
+// A rank that is started again when its run is done has nothing to join, and ends well:
+// what starts ranks again until they end well would otherwise never come to an end.
+func TestNothingLeftToJoin(t *testing.T) {
+	t.Parallel()
+	file, out := recipe(t, quick), t.TempDir()
+	finish(t, 0, "run", file, "net=grpc", "--quiet", "--out", out)
+	p := start(t, []string{secret}, "join", file, "--rank", "1", "--coordinator", "127.0.0.1:9", "--resume", "--out", out, "--timeout", "1h")
+	p.expect(0)
+	if !strings.Contains(p.err.String(), "nothing is left to join") {
+		t.Error(p.says())
+	}
+}
+
+// auto/n is the share that a scheduler's variable says.
+func TestShardOfAnArray(t *testing.T) {
+	t.Parallel()
+	file := recipe(t, quick)
+	for _, c := range []struct {
+		env  string
+		code int
+		want string
+	}{
+		{"SLURM_ARRAY_TASK_ID=5 SLURM_ARRAY_TASK_MIN=4", 0, `"seed":2`},
+		{"JOB_COMPLETION_INDEX=0", 0, `"seed":1`},
+		{"JOB_COMPLETION_INDEX=2", 2, "want i/n"},
+		{"SLURM_ARRAY_TASK_ID=5", 2, "SLURM_ARRAY_TASK_MIN"},
+		{"X=1", 2, "write it, such as 1/2"},
+	} {
+		p := start(t, strings.Fields(c.env), "sweep", file, "seed=1,2", "--shard", "auto/2", "--dry-run", "--json")
+		p.expect(c.code)
+		if says := p.out.String() + p.err.String(); !strings.Contains(says, c.want) || strings.Count(p.out.String(), "\n") != 1-c.code/2 {
+			t.Errorf("%s: want %q\n%s", c.env, c.want, p.says())
+		}
+	}
+}

@@ -223,7 +223,7 @@ type Places struct {
 	Shelf *Shelf // data sets opened before; nil: none
 
 	Memory     int64 // bytes that a run may take; 0: what the machine has, or this process is granted of it
-	NoDownload bool // data that are not here are an error
+	NoDownload bool  // data that are not here are an error
 	// Warn, if set, is told of samples that are left out because they cannot be
 	// read. Several goroutines may call it at a time.
 	Warn func(string)
