@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -128,6 +129,29 @@ func TestManifests(t *testing.T) {
 		}
 		for _, p := range problems {
 			t.Errorf("%s: %s", file, p)
+		}
+	}
+}
+
+// JobSet's webhook, which no schema tells of, takes these names of rules alone.
+var ruleName = regexp.MustCompile("^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+
+func TestRulesHaveNamesThatAreTaken(t *testing.T) {
+	text, err := os.ReadFile("jobset.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set jobset.JobSet
+	docs := bytes.Split(text, []byte("\n---\n"))
+	if err := yaml.Unmarshal(docs[len(docs)-1], &set); err != nil {
+		t.Fatal(err)
+	}
+	if len(set.Spec.FailurePolicy.Rules) == 0 {
+		t.Error("no rules")
+	}
+	for _, r := range set.Spec.FailurePolicy.Rules {
+		if !ruleName.MatchString(r.Name) {
+			t.Errorf("%q does not match %s", r.Name, ruleName)
 		}
 	}
 }

@@ -35,11 +35,16 @@ func (m *machines) called(prefix string, address func(int) string) (on func(host
 		m.t.Fatal(err)
 	}
 	// Processes end with the first of their view, so that nothing is left behind.
-	return func(host int) []string {
+	on = func(host int) []string {
 		return []string{"nsenter", "--net=/run/netns/" + m.names[host],
 			"unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc",
 			"sh", "-c", fmt.Sprintf(`hostname %s%d && mount --bind %s /etc/hosts && exec "$@"`, prefix, host, file), "sh"}
 	}
+	line := append(on(0), "true")
+	if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
+		m.t.Skipf("no hosts with names of their own can be made here: %v %s", err, out)
+	}
+	return on
 }
 
 // needs skips a test where a program is not there.
@@ -208,14 +213,17 @@ func slurm(t *testing.T) (do func(dir string, line ...string) *helper) {
 	}
 	env := []string{"SLURM_CONF=" + conf}
 	do = func(dir string, line ...string) *helper { return begin(t, dir, env, append(on(0), line...)...) }
-	control := do(home, "slurmctld", "-D")
-	begin(t, home, env, append(on(0), "slurmd", "-D")...)
-	begin(t, home, env, append(on(1), "slurmd", "-D")...)
-	until(t, "two idle nodes", func() string { return logs(home, "*.log") + control.out.String() }, func() bool {
-		select {
-		case <-control.done:
-			t.Skipf("slurmctld does not run here:\n%s", control.out.String())
-		default:
+	daemons := []*helper{do(home, "slurmctld", "-D")}
+	for i := range 2 {
+		daemons = append(daemons, begin(t, home, env, append(on(i), "slurmd", "-D")...))
+	}
+	until(t, "two idle nodes", func() string { return logs(home, "*.log") }, func() bool {
+		for _, d := range daemons {
+			select {
+			case <-d.done:
+				t.Skipf("%q does not run here:\n%s", d.cmd.Args, d.out.String())
+			default:
+			}
 		}
 		info := do(home, "sinfo", "--noheader", "--states=idle", "--format=%D")
 		<-info.done
