@@ -219,7 +219,9 @@ func (j *Job) MPI(m MPI) ([]byte, error) {
 	}
 	words := []string{"mpirun", "-n", fmt.Sprint(j.Ranks())}
 	var more []string
-	if len(m.Hosts) > 0 {
+	if len(m.Hosts) == 0 { // mpirun counts a slot a core, and refuses more
+		words = append(words, "--host", fmt.Sprint("localhost:", j.Ranks()))
+	} else {
 		words = append(words, "--host", strings.Join(m.Hosts, ","))
 		first, _, _ := strings.Cut(m.Hosts[0], ":")
 		more = []string{"--coordinator", fmt.Sprintf("%s:%d", first, m.Port)}

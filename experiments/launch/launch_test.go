@@ -85,6 +85,9 @@ func TestScriptsAreWellFormed(t *testing.T) {
 			t.Errorf("%s: %v %s\n%s", name, err, out, script)
 		}
 	}
+	if script, err := j.MPI(MPI{}); err != nil || !strings.Contains(string(script), "mpirun -n 3 --host localhost:3 ") {
+		t.Errorf("all ranks are here, whatever cores there are: %v\n%s", err, script)
+	}
 	if _, err := sweep.MPI(MPI{}); err == nil {
 		t.Error("mpirun has nothing to do with a sweep")
 	}
