@@ -183,20 +183,10 @@ func begins(base string, opt Options, f *folder, m *manifest, found candidate) (
 	return notes
 }
 
-// Finished says whether a run is done in a folder below opt.Out: who was to be a rank of
-// it, started again too late, has nothing left to do.
-func Finished(run config.Run, opt Options) bool {
-	c, ok := furthestFolder(opt.base(run), run.Config.Hash())
-	return ok && c.done
-}
-
-// Folder is where below opt.Out a run is being made, or would go on; "": nowhere.
-func Folder(run config.Run, opt Options) string {
-	c, ok := furthestFolder(opt.base(run), run.Config.Hash())
-	if !ok || c.done {
-		return ""
-	}
-	return c.path
+// Folder is where below opt.Out a run is being made, would go on, or is done; "": nowhere.
+func Folder(run config.Run, opt Options) (path string, done bool) {
+	c, _ := furthestFolder(opt.base(run), run.Config.Hash())
+	return c.path, c.done
 }
 
 // earlierFolder is furthestFolder for a run whose folder an earlier version named

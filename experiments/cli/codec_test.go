@@ -5,15 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // A codec is judged from the command line alone: claims, checks, errors, speed.
 func TestCodecCheck(t *testing.T) {
-	if patience.Raced() { // long under it, and go test has it
-		t.Skip("not under the race detector")
-	}
 	var out, errs bytes.Buffer
 	if code := Main([]string{"codec", "check", "--json", "feedback(topk(keep=0.05,values=bf16))"}, &out, &errs); code != ExitOK {
 		t.Fatalf("exit %d: %s", code, &errs)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/store"
-	"github.com/gradlab/gradlab/internal/patience"
 )
 
 // What help says to try can be run.
@@ -92,9 +91,6 @@ func shown(t *testing.T) map[string][]string {
 // there, its filters are read, runs and sweeps resolve and can begin, and what only
 // tells something tells it.
 func TestEveryExampleOfHelp(t *testing.T) {
-	if patience.Raced() { // long under it, and go test has it
-		t.Skip("not under the race detector")
-	}
 	t.Chdir(t.TempDir())
 	rates := ""
 	for _, codec := range []string{"raw", "bf16", "feedback(topk(keep=0.01))", "qsgd(bits=4)"} {

@@ -85,7 +85,10 @@ func (e *env) joinCommand() *cobra.Command {
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
 			below := experiments.Options{Recipe: recipe.Name, Out: out}
-			o.Folder = func() string { return experiments.Folder(runs[0], below) }
+			o.Folder = func() string {
+				path, _ := experiments.Folder(runs[0], below)
+				return path
+			}
 			if launched {
 				o.Folder = func() string { return filepath.Dir(args[0]) }
 			}
@@ -93,8 +96,8 @@ func (e *env) joinCommand() *cobra.Command {
 				fmt.Fprintf(e.err, "rank %d of %s, from %s\n", who.Rank, recipe.Name, who.Source)
 			}
 			if !who.Lead {
-				if resume && !launched && experiments.Finished(runs[0], below) {
-					fmt.Fprintf(e.err, "the run is done in %s, and nothing is left to join\n", out)
+				if path, done := experiments.Folder(runs[0], below); done && resume && !launched {
+					fmt.Fprintf(e.err, "the run is done, in %s, and nothing is left to join\n", path)
 					return nil
 				}
 				return experiments.Join(cmd.Context(), runs[0].Config, o)

@@ -58,54 +58,18 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// helper is a program beside gradlab.
-type helper struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	out  output
-	done chan struct{}
-}
-
-// begin starts a command line in a folder. gradlab is what is tested.
-func begin(t *testing.T, dir string, env []string, line ...string) *helper {
+// begin starts a command line in a folder, where gradlab is what is tested.
+func begin(t *testing.T, dir string, env []string, line ...string) *program {
 	t.Helper()
-	r := &helper{t: t, cmd: exec.Command(line[0], line[1:]...), done: make(chan struct{})}
-	r.cmd.Dir = dir
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GRADLAB_") && !strings.HasPrefix(v, "SLURM_") && !strings.HasPrefix(v, "PATH=") {
-			r.cmd.Env = append(r.cmd.Env, v)
-		}
-	}
-	r.cmd.Env = append(r.cmd.Env, "GRADLAB_CONFIG=", "PATH="+filepath.Dir(gradlab)+":"+os.Getenv("PATH"))
-	r.cmd.Env = append(r.cmd.Env, env...)
-	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.out
-	r.cmd.WaitDelay = 10 * time.Second
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = r.cmd.Wait(); close(r.done) }()
-	t.Cleanup(func() { r.signal(syscall.SIGKILL); <-r.done })
-	return r
-}
-
-func (r *helper) signal(s syscall.Signal) {
-	select {
-	case <-r.done:
-	default:
-		_ = r.cmd.Process.Signal(s)
-	}
+	path := "PATH=" + filepath.Dir(gradlab) + ":" + os.Getenv("PATH")
+	return startLine(t, dir, append([]string{"GRADLAB_CONFIG=", path}, env...), line...)
 }
 
 // ends waits for the exit code. more is told where it is another.
-func (r *helper) ends(code int, more func() string) {
-	r.t.Helper()
-	select {
-	case <-r.done:
-	case <-time.After(enough):
-		r.t.Fatalf("%q still runs\n%s\n%s", r.cmd.Args, r.out.String(), more())
-	}
-	if got := r.cmd.ProcessState.ExitCode(); got != code {
-		r.t.Fatalf("%q ends with %d, want %d\n%s\n%s", r.cmd.Args, got, code, r.out.String(), more())
+func ends(p *program, code int, more func() string) {
+	p.t.Helper()
+	if got := p.wait(enough); got != code {
+		p.t.Fatalf("exit code %d, want %d\n%s\n%s", got, code, p.says(), more())
 	}
 }
 
@@ -213,7 +177,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `
 
 // slurm starts a cluster of two nodes. do runs a client of it on the first one.
-func slurm(t *testing.T) (do func(dir string, line ...string) *helper) {
+func slurm(t *testing.T) (do func(dir string, line ...string) *program) {
 	t.Helper()
 	needs(t, "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "nsenter", "unshare")
 	m, at := hosts(t, 2)
@@ -229,8 +193,8 @@ func slurm(t *testing.T) (do func(dir string, line ...string) *helper) {
 		t.Fatal(err)
 	}
 	env := []string{"SLURM_CONF=" + conf}
-	do = func(dir string, line ...string) *helper { return begin(t, dir, env, append(on(0), line...)...) }
-	daemons := []*helper{do(home, "slurmctld", "-D")}
+	do = func(dir string, line ...string) *program { return begin(t, dir, env, append(on(0), line...)...) }
+	daemons := []*program{do(home, "slurmctld", "-D")}
 	for i := range 2 {
 		daemons = append(daemons, begin(t, home, env, append(on(i), "slurmd", "-D")...))
 	}
@@ -238,7 +202,7 @@ func slurm(t *testing.T) (do func(dir string, line ...string) *helper) {
 		for _, d := range daemons {
 			select {
 			case <-d.done:
-				t.Skipf("%q does not run here:\n%s", d.cmd.Args, d.out.String())
+				t.Skipf("%q does not run here:\n%s", d.cmd.Args, d.says())
 			default:
 			}
 		}
@@ -256,10 +220,10 @@ func TestSlurm(t *testing.T) {
 	do := slurm(t)
 	dir := jobFolder(t)
 	says := func() string { return logs(dir, "*.log") }
-	do(dir, "sbatch", "--wait", "slurm.sh").ends(0, says)
+	ends(do(dir, "sbatch", "--wait", "slurm.sh"), 0, says)
 	came(t, dir, expected(t), says)
 
-	do(dir, "sbatch", "--wait", "slurm-sweep.sh").ends(0, says)
+	ends(do(dir, "sbatch", "--wait", "slurm-sweep.sh"), 0, says)
 	done, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "*", "result.json"))
 	if len(done) != 1+4 {
 		t.Errorf("%d runs, want the one and four of the sweep\n%s", len(done), says())
@@ -278,7 +242,7 @@ func TestSlurmQueuesAgain(t *testing.T) {
 		harm func(t *testing.T, dir, job string)
 	}{
 		{"its time is up", func(t *testing.T, dir, job string) {
-			do(dir, "scancel", "--signal=USR1", job).ends(0, nothing) // as --signal=USR1@120 has it sent
+			ends(do(dir, "scancel", "--signal=USR1", job), 0, nothing) // as --signal=USR1@120 has it sent
 		}},
 		{"a rank is killed", func(t *testing.T, dir, _ string) { kill(t, dir) }},
 	} {
@@ -287,10 +251,10 @@ func TestSlurmQueuesAgain(t *testing.T) {
 			says := func() string { return logs(dir, "*.log") + queued }
 			submit := do(dir, slices.Concat([]string{"gradlab", "launch", "slurm", "digits.yaml"}, lasting,
 				[]string{"checkpoint_every=500", "--nodes", "2", "--submit", "--data-dir", dir})...)
-			submit.ends(0, nothing)
+			submit.expect(0)
 			job := regexp.MustCompile(`Submitted batch job (\d+)`).FindStringSubmatch(submit.out.String())
 			if job == nil {
-				t.Fatal(submit.out.String())
+				t.Fatal(submit.says())
 			}
 			until(t, "some checkpoints", says, func() bool { return strings.Contains(says(), "checkpoint at step 2000") })
 			c.harm(t, dir, job[1])
@@ -308,30 +272,39 @@ func TestSlurmQueuesAgain(t *testing.T) {
 	}
 }
 
-// kill ends one process of gradlab join that was started for a folder's data.
-func kill(t *testing.T, dir string) {
-	t.Helper()
+// processOf is a process of gradlab with a command of which more holds; 0: there is none.
+func processOf(command string, more func(pid int, words []string) bool) int {
 	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range slices.Backward(processes) {
 		line, _ := os.ReadFile(p)
-		words := bytes.Split(line, []byte{0})
-		if len(words) > 2 && filepath.Base(string(words[0])) == "gradlab" && slices.ContainsFunc(words, func(w []byte) bool { return string(w) == "join" }) &&
-			slices.ContainsFunc(words, func(w []byte) bool { return string(w) == dir }) {
-			var pid int
-			if _, err := fmt.Sscanf(p, "/proc/%d/", &pid); err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			return
+		words := strings.Split(string(line), "\x00")
+		var pid int
+		if _, err := fmt.Sscanf(p, "/proc/%d/", &pid); err == nil && filepath.Base(words[0]) == "gradlab" && slices.Contains(words, command) && more(pid, words) {
+			return pid
 		}
 	}
-	t.Fatal("there is no process of the job")
+	return 0
+}
+
+// send sends a signal to a process that was found.
+func send(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	if pid == 0 {
+		t.Fatal("there is no such process")
+	}
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kill ends one rank that was started for a folder's data.
+func kill(t *testing.T, dir string) {
+	t.Helper()
+	send(t, processOf("join", func(_ int, words []string) bool { return slices.Contains(words, dir) }), syscall.SIGKILL)
 }
 
 // mpi makes two hosts on which mpirun starts processes.
-func mpi(t *testing.T) (do func(dir string, line ...string) *helper) {
+func mpi(t *testing.T) (do func(dir string, line ...string) *program) {
 	t.Helper()
 	needs(t, "mpirun", "orted", "nsenter", "unshare")
 	m, at := hosts(t, 2)
@@ -350,7 +323,7 @@ func mpi(t *testing.T) (do func(dir string, line ...string) *helper) {
 		t.Fatal(err)
 	}
 	env := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent=" + agent}
-	return func(dir string, line ...string) *helper { return begin(t, dir, env, append(on(0), line...)...) }
+	return func(dir string, line ...string) *program { return begin(t, dir, env, append(on(0), line...)...) }
 }
 
 // A run of four ranks on two hosts by mpirun, as the script of examples/launch starts it;
@@ -359,39 +332,27 @@ func TestOpenMPI(t *testing.T) {
 	t.Parallel()
 	do := mpi(t)
 	dir := jobFolder(t)
-	do(dir, "bash", "mpi.sh").ends(0, nothing)
+	ends(do(dir, "bash", "mpi.sh"), 0, nothing)
 	came(t, dir, expected(t), nothing)
 
 	want := lastingResult(t)
 	dir = jobFolder(t)
 	launch := slices.Concat([]string{"gradlab", "launch", "mpi", "digits.yaml"}, lasting, []string{"checkpoint_every=500", "--hosts", "n0:2,n1:2", "--submit", "--data-dir", dir})
 	job := do(dir, launch...)
-	until(t, "some checkpoints", job.out.String, func() bool { return strings.Contains(job.out.String(), "checkpoint at step 2000") })
+	until(t, "some checkpoints", job.says, func() bool { return strings.Contains(job.says(), "checkpoint at step 2000") })
 	kill(t, dir)
-	until(t, "a second start", job.out.String, func() bool { return strings.Contains(job.out.String(), "resumed from step") })
+	until(t, "a second start", job.says, func() bool { return strings.Contains(job.says(), "resumed from step") })
 	// The signal reaches the first process of the host's view alone if it is sent from there.
-	stop(t, job, "launch")
-	job.ends(143, nothing)
-	do(dir, launch...).ends(0, nothing)
-	came(t, dir, want, job.out.String)
+	stop(t, job)
+	job.expect(143)
+	ends(do(dir, launch...), 0, nothing)
+	came(t, dir, want, job.says)
 }
 
-// stop sends SIGTERM to the process below another that is gradlab with a command.
-func stop(t *testing.T, r *helper, command string) {
+// stop sends SIGTERM to gradlab launch below a program.
+func stop(t *testing.T, r *program) {
 	t.Helper()
-	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, p := range processes {
-		line, _ := os.ReadFile(p)
-		words := bytes.Split(line, []byte{0})
-		var pid int
-		if _, err := fmt.Sscanf(p, "/proc/%d/", &pid); err == nil && len(words) > 1 && filepath.Base(string(words[0])) == "gradlab" && string(words[1]) == command && below(pid, r.cmd.Process.Pid) {
-			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Fatalf("gradlab %s does not run", command)
+	send(t, processOf("launch", func(pid int, _ []string) bool { return below(pid, r.cmd.Process.Pid) }), syscall.SIGTERM)
 }
 
 // below says whether a process is a descendant of another.

@@ -80,11 +80,17 @@ func start(t *testing.T, env []string, args ...string) *program {
 // startBy begins gradlab by a command that it takes the place of.
 func startBy(t *testing.T, by, env []string, args ...string) *program {
 	t.Helper()
+	return startLine(t, "", env, append(append(slices.Clone(by), gradlab), args...)...)
+}
+
+// startLine begins a command line in a folder; "": in this one.
+func startLine(t *testing.T, dir string, env []string, line ...string) *program {
+	t.Helper()
 	if patience.Raced() { // nothing would be found that way, and go test has these tests
 		t.Skip("starts gradlab, which is not built for the race detector")
 	}
-	line := append(append(slices.Clone(by), gradlab), args...)
 	p := &program{t: t, cmd: exec.Command(line[0], line[1:]...), done: make(chan struct{})}
+	p.cmd.Dir = dir
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GRADLAB_") && !strings.HasPrefix(v, "SLURM_") {
 			p.cmd.Env = append(p.cmd.Env, v)

@@ -32,7 +32,7 @@ func TestQuote(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("there is no shell to read it: ", err)
 	}
 	words := []string{"", "a b", "it's", "$HOME `id` \"x\" \\", "topk(keep=0.01)", "*", "-n", "a\nb", "'", "ü"}
 	var line strings.Builder
@@ -65,7 +65,7 @@ func TestScriptsAreWellFormed(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("there is no shell to read it: ", err)
 	}
 	j := &Job{Line: "gradlab launch", Name: "x", Program: "gradlab", Workers: 2, Servers: 1, Recipe: "it's here.yaml", Keys: []string{"codec=topk(keep=0.01)"}, Out: "a b", DataDir: "/data sets", Restarts: 3, Timeout: time.Minute}
 	sweep := *j
