@@ -23,18 +23,18 @@ const Default = "xeon-sapphire-rapids"
 // Speed says how fast a device encodes and decodes, beside the core of a table. The
 // first that is not 0 counts.
 type Speed struct {
-	Times  float64 // stated: so many times as fast as any core
+	Times  float64 // stated: so many times as fast as what a table was measured on
 	Memory float64 // bytes a second of the device's memory, over that of the core
 	FLOPS  float64 // operations a second of the device, over those of the core
 }
 
-// Over is how many times as fast as the core of a table.
+// Over is how many times as fast as the core or device of a table.
 func (s Speed) Over(t *hardware.CodecTable) float64 {
 	switch {
-	case t.FLOPS == 0:
-		return 1 // rates of the device itself
 	case s.Times > 0:
 		return s.Times
+	case t.FLOPS == 0:
+		return 1 // rates of the device itself
 	case s.Memory > 0:
 		return s.Memory / t.Memory
 	case s.FLOPS > 0:

@@ -135,7 +135,7 @@ func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
 		return p, nil
 	}
 	var tables []*hardware.CodecTable
-	if at.Rates != nil && at.Rates.Key == c.DeviceCodec {
+	if at.Rates != nil && sameTable(at.Rates.Key, t) {
 		tables = append(tables, at.Rates.Tables...)
 	}
 	if t.table != codecsHere {
@@ -154,6 +154,12 @@ func (c Config) CodecPrices(at Places) (*CodecPrices, error) {
 	speed, _ := c.codecSpeed(t)
 	p.book = coding.NewBook(speed, at.Codecs, tables...)
 	return p, nil
+}
+
+// sameTable says whether the rates of a record are those of a key, at any factor.
+func sameTable(recorded string, t codecTime) bool {
+	r, err := parseCodecTime(recorded)
+	return err == nil && r.rate == t.rate && r.table == t.table
 }
 
 // Price is the virtual time of a use of a codec.

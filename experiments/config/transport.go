@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
 	"github.com/gradlab/gradlab/sgd/train"
 )
@@ -59,6 +60,13 @@ type Spread struct {
 	of        Config
 	keys      []spread
 	site      float64
+	codec     *codecSpread // nil: how long codecs take is taken as exact
+}
+
+// codecSpread is how well a table of codecs' rates is known.
+type codecSpread struct {
+	of    codecTime // with its factor
+	times float64
 }
 
 // spread is a parameter around a middle, in the unit of its key: seconds of durations.
@@ -107,7 +115,26 @@ func (c Config) Spread() (*Spread, error) {
 		}
 		s.keys = append(s.keys, spread{p, k, middle.number(k)})
 	}
-	return s, nil
+	s.codec, err = c.codecSpread()
+	return s, err
+}
+
+// codecSpread is that of the table that device.codec names, nil if it has none.
+func (c Config) codecSpread() (*codecSpread, error) {
+	t, err := parseCodecTime(c.DeviceCodec)
+	if err != nil || c.Net != "sim" || t.rate > 0 || t.table == CodecsFree || t.table == codecsHere {
+		return nil, err
+	}
+	if t.table == codecsMeasured {
+		t.table = coding.Default
+	}
+	table, err := coding.Load(t.table)
+	if err != nil || table.Spread == 0 {
+		return nil, nil // a file that is gone: whoever prices codecs says so, or has its rates
+	}
+	speed, _ := c.codecSpeed(t)
+	t.times = speed.Over(table)
+	return &codecSpread{t, table.Spread}, nil
 }
 
 // Parameters are the keys that vary, and Middle where the i-th one does.
@@ -143,8 +170,14 @@ func (k Key) text(x float64) string {
 	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
-// Len is the number of parameters that vary, the factor on all of it among them.
-func (s *Spread) Len() int { return len(s.keys) + 1 }
+// Len is the number of what varies: the parameters, the factor on all of it, and the time
+// that codecs take where their table says how well it is known.
+func (s *Spread) Len() int {
+	if s.codec != nil {
+		return len(s.keys) + 2
+	}
+	return len(s.keys) + 1
+}
 
 // Draw is the configuration with every parameter at a quantile, above 0 and below 1,
 // and the factor on its times. There are Len quantiles.
@@ -154,6 +187,11 @@ func (s *Spread) Draw(quantiles []float64) (c Config, factor float64, err error)
 		if err := c.Set(p.Key, p.key.text(p.At(p.middle, quantiles[i]))); err != nil {
 			return c, 0, err
 		}
+	}
+	if s.codec != nil {
+		t := s.codec.of
+		t.times /= hardware.Parameter{Times: s.codec.times}.At(1, quantiles[len(s.keys)+1])
+		c.DeviceCodec = t.String()
 	}
 	site := hardware.Parameter{Times: math.Exp(s.site)}
 	return c, site.At(1, quantiles[len(s.keys)]), nil

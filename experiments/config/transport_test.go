@@ -2,9 +2,19 @@ package config
 
 import (
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/sgd/train/timing"
 )
 
 // A transport sets its keys; what a cluster or the user says of them stays, and another
@@ -72,3 +82,60 @@ func TestEveryTransport(t *testing.T) {
 		}
 	}
 }
+
+// The time of codecs varies where their table says how well it is known: at most so many
+// times, whatever factor the key has, and its middle is the key's own.
+func TestSpreadOfCodecs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	table := hardware.CodecTable{Name: "mine", Processor: "a device", Date: "today", Command: "none", Spread: 2}
+	rate := hardware.CodecRate{Codec: "topk(keep=0.01)", Block: coding.Any}
+	rate.Add(1000, 4, 2)
+	table.Rates = append(table.Rates, rate)
+	if err := os.WriteFile(file, table.Text(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]time.Duration{file: 4 * time.Microsecond, "2x" + file: 2 * time.Microsecond} {
+		c := Default()
+		c.Net, c.DeviceCodec = "sim", key
+		s, err := c.Spread()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.Repeat([]float64{0.5}, s.Len())
+		for quantile, times := range map[float64]float64{0.5: 1, normal.CDF(1): 2, normal.CDF(-1): 0.5} {
+			at[s.Len()-1] = quantile
+			d, _, err := s.Draw(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A run's own rates count at any factor, even when the file is gone.
+			for _, places := range []Places{{}, {Rates: &coding.Record{Key: key, Tables: []*hardware.CodecTable{&table}}}} {
+				p, err := d.CodecPrices(places)
+				if err != nil {
+					t.Fatal(err)
+				}
+				codec, _ := compress.Parse(rate.Codec)
+				got := p.Price(timing.Coding{Codec: codec, Block: compress.Block{Rows: 1, Cols: 1000}})
+				if math.Abs(float64(got)-times*float64(want)) > 1 || p.Err() != nil {
+					t.Errorf("%s at %.2f: %v, want %g times %v (%v)", key, quantile, got, times, want, p.Err())
+				}
+			}
+		}
+	}
+	c := Default()
+	c.Net = "sim"
+	s, err := c.Spread()
+	if err != nil || s.codec != nil {
+		t.Errorf("the default table says how well it is known: %v", err)
+	}
+	c.DeviceCodec = "free"
+	if s, err = c.Spread(); err != nil || s.codec != nil {
+		t.Errorf("what is free is not known exactly: %v", err)
+	}
+	if _, err := hardware.ReadCodecs("x.yaml", []byte("name: x\nspread: 0.5\nrates: [{codec: raw, block: any, ranks: 0, elements: [1], encode: [1], decode: [1]}]\n")); err == nil || !strings.Contains(err.Error(), "at least 1") {
+		t.Errorf("a spread below 1: %v", err)
+	}
+}
+
+var normal = distuv.UnitNormal

@@ -19,13 +19,16 @@ import (
 // CodecTable is how long encoding and decoding take on one core of a processor. One
 // with neither FLOPS nor Memory has rates stated for a device, which are not scaled.
 type CodecTable struct {
-	Name      string      `yaml:"name"`
-	Processor string      `yaml:"processor"` // what it was measured on
-	Date      string      `yaml:"date"`
-	Command   string      `yaml:"command"` // that made it
-	FLOPS     float64     `yaml:"flops"`   // operations a second at which the core trains ResNet-20
-	Memory    float64     `yaml:"memory"`  // bytes a second it copies, read and written
-	Rates     []CodecRate `yaml:"rates"`
+	Name      string  `yaml:"name"`
+	Processor string  `yaml:"processor"` // what it was measured on
+	Date      string  `yaml:"date"`
+	Command   string  `yaml:"command"` // that made it
+	FLOPS     float64 `yaml:"flops"`   // operations a second at which the core trains ResNet-20
+	Memory    float64 `yaml:"memory"`  // bytes a second it copies, read and written
+	// Spread is how well the rates are known: the factor of one standard deviation of the
+	// logarithm of all of them together, at least 1. 0: predictions take them as exact.
+	Spread float64     `yaml:"spread,omitempty"`
+	Rates  []CodecRate `yaml:"rates"`
 }
 
 // CodecRate is what one codec takes on one kind of block, by its size.
@@ -140,6 +143,9 @@ func (t *CodecTable) check(file string) error {
 	if stated := t.FLOPS == 0 && t.Memory == 0 && len(t.Rates) > 0; !stated && (!(t.FLOPS > 0) || !(t.Memory > 0)) || math.IsInf(t.FLOPS, 0) || math.IsInf(t.Memory, 0) {
 		return fmt.Errorf("%s: flops and memory, the speed of the core, must be more than 0; gradlab bench codecs measures them", file)
 	}
+	if t.Spread != 0 && !(t.Spread >= 1) || math.IsInf(t.Spread, 0) {
+		return fmt.Errorf("%s: spread is the factor of a standard deviation: want at least 1, or no such line, not %g", file, t.Spread)
+	}
 	for i := range t.Rates {
 		r := &t.Rates[i]
 		bad := len(r.Elements) == 0 || len(r.Elements) != len(r.Encode) || len(r.Elements) != len(r.Decode) || r.Ranks < 0
@@ -162,8 +168,12 @@ func (t *CodecTable) check(file string) error {
 func (t *CodecTable) Text() []byte {
 	var b bytes.Buffer
 	quote := func(s string) string { return strconv.Quote(s) }
-	fmt.Fprintf(&b, "name: %s\nprocessor: %s\ndate: %s\ncommand: %s\nflops: %.4g    # a second: training ResNet-20 on one core\nmemory: %.4g   # bytes a second, read and written: copying on one core\nrates:         # nanoseconds an element; ranks 0: payloads, else exchanges of so many ranks\n",
+	fmt.Fprintf(&b, "name: %s\nprocessor: %s\ndate: %s\ncommand: %s\nflops: %.4g    # a second: training ResNet-20 on one core\nmemory: %.4g   # bytes a second, read and written: copying on one core\n",
 		quote(t.Name), quote(t.Processor), quote(t.Date), quote(t.Command), t.FLOPS, t.Memory)
+	if t.Spread != 0 {
+		fmt.Fprintf(&b, "spread: %g     # factor of one standard deviation, on all rates\n", t.Spread)
+	}
+	b.WriteString("rates:         # nanoseconds an element; ranks 0: payloads, else exchanges of so many ranks\n")
 	list := func(xs []float64) string {
 		var out []string
 		for _, x := range xs {

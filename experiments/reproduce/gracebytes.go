@@ -52,7 +52,7 @@ var graceModels = []struct {
 		map[string]float64{"none": 102236324}, byteEach(4)},
 	{"NCF", ncfShapes, map[string]float64{"none": 127330308}, byteEach(4)},
 	{"LSTM", lstmShapes, map[string]float64{"none": 53100800}, byteEach(8)},
-	{"U-Net", unetShapes, map[string]float64{"none": 7401220}, byteEach(4)},
+	{"U-Net", func() sgd.Layout { return profileShapes("unet_tiny") }, map[string]float64{"none": 7401220}, byteEach(4)},
 }
 
 // byteEach is what GRACE's tables have for a model, given the figure of methods
@@ -78,7 +78,7 @@ func (GRACEBytes) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		Title:  "bytes a worker sends in a step",
 		Source: "sands-lab/grace-data: recorded volumes of five benchmarks (Xu et al. 2021)",
 		Stated: []string{
-			"shapes: from the architectures, tensor by tensor; ResNet-20 and -50 are the profiles of these names, the others follow sands-lab/grace-benchmarks",
+			"shapes: from the architectures, tensor by tensor; ResNet-20 and -50 are the profiles of these names, U-Net is unet_tiny, the others follow sands-lab/grace-benchmarks",
 			"LSTM without its table of embeddings (6,500,000 values): the total recorded is that of the other tensors to the byte",
 			"GRACE's counting: signs, ternary and 8-bit levels a byte each, indices and values four; k = max(1, ⌊n/100⌋)",
 			"ours: payloads of normal gradients, as the codecs write them",

@@ -53,36 +53,3 @@ func lstmShapes() sgd.Layout {
 	s.dense("output", cells, words)
 	return s.Layout
 }
-
-// unetShapes is the tiny U-Net of 512×512 grey images (Segmentation/
-// UNet_Industrial): pairs of 3×3 convolutions on the way down and up, joined
-// across; the way up doubles sizes and convolves 2×2.
-func unetShapes() sgd.Layout {
-	var s shapes
-	n, x := 0, 1 // convolutions, and channels where it stands
-	conv := func(side, out int) {
-		n++
-		s.dense(fmt.Sprintf("conv%d", n), side*side*x, out)
-		x = out
-	}
-	down := []int{32, 32, 64, 128}
-	for _, c := range down {
-		conv(3, c)
-		conv(3, c)
-	}
-	conv(3, 256)
-	conv(3, 256)
-	conv(2, 128)
-	for i := len(down) - 1; i > 0; i-- {
-		c := down[i]
-		x += c // what went across
-		conv(3, c)
-		conv(3, c/2)
-		conv(2, c/2)
-	}
-	x += down[0]
-	conv(3, 32)
-	conv(3, 32)
-	conv(1, 1)
-	return s.Layout
-}

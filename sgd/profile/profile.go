@@ -128,10 +128,15 @@ func (b *builder) conv(out, kh, kw, stride int, p padding) {
 	}
 }
 
+// numbered is a tensor's name.
+func numbered(layer string, n int, tensor string) string {
+	return fmt.Sprintf("%s%d.%s", layer, n, tensor)
+}
+
 // shift is a batch norm without scale by itself.
 func (b *builder) shift() {
 	b.shifts++
-	b.add(fmt.Sprintf("bn%d.shift", b.shifts), sgd.Norm, 1, b.x.C, 0)
+	b.add(numbered("bn", b.shifts, "shift"), sgd.Norm, 1, b.x.C, 0)
 }
 
 // same is a convolution that keeps the size.

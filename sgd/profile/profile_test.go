@@ -33,6 +33,8 @@ var published = map[string]struct {
 	"lenet":          {10, 61706, 0.41652e-3, []float64{0.19}, 9},                // LeCun et al. 1998, with full connections
 	"bert_large":     {391, 335141888, 39.46, []float64{125.02, 16.78}, 244},     // Devlin et al. 2019; 128 tokens
 	"gpt2":           {148, 124439808, 145.82, []float64{154.39, 9.44}, 98},      // Radford et al. 2019; 1024 tokens
+	"densenet40":     {158, 357491, 0.1516, nil, 156},                            // GRACE's volumes: bytes of a gradient, and of a byte a value and four a tensor
+	"unet_tiny":      {46, 1850305, 18.34, nil, 33},                              // the same
 	"mnistcnn":       {8, 3274634, 27.8e-3 / 2, []float64{12.85}, 6},
 }
 

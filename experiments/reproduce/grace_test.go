@@ -1,0 +1,91 @@
+package reproduce
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments/ask"
+)
+
+// Costs are those that the measurements say, and what stands for a method sends the bytes
+// that GRACE counted.
+func TestGRACERates(t *testing.T) {
+	t.Parallel()
+	g, err := newGRACELab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 256 images at 416.141 and at 726.484 a second.
+	if got, want := g.coding("resnet50", "topk", 2), 256/416.141-256/726.484; math.Abs(got-want) > 1e-9 {
+		t.Errorf("top-k takes %g s, want %g", got, want)
+	}
+	for kind := range graceWays {
+		c := g.cost("resnet50", kind)
+		net := g.nets["resnet50"]
+		total := (float64(net.Parameters())*c.value + float64(len(net.Layout.Spans))*c.tensor) * (1 + 2*c.decode)
+		if want := g.coding("resnet50", kind, 2); math.Abs(total-want) > 1e-9 || c.decode < 0 {
+			t.Errorf("%s: two workers take %g s, measured %g (%+v)", kind, total, want, c)
+		}
+		// What two networks have in common is exact on both, unless a part would be below 0.
+		c = g.cost("densenet40_k12", kind)
+		if c.tensor < 0 || c.value < 0 {
+			t.Errorf("%s takes %+v", kind, c)
+		}
+		for _, model := range []string{"resnet50", "resnet20_v2"} {
+			net := g.nets[model]
+			total := (float64(net.Parameters())*c.value + float64(len(net.Layout.Spans))*c.tensor) * (1 + 2*c.decode)
+			if want := g.coding(model, kind, 2); c.tensor > 0 && c.value > 0 && math.Abs(total-want) > 1e-9 {
+				t.Errorf("%s on %s: %g s, measured %g", kind, model, total, want)
+			}
+		}
+	}
+	done := map[string]bool{}
+	for _, r := range g.rows {
+		if r.mode != graceWhole || g.nets[r.model].Profile == nil || r.method == "none" || g.sent(r) == 0 {
+			continue
+		}
+		if _, ok := graceWays[r.kind()]; !ok {
+			t.Errorf("nothing says how %s is exchanged", r.method)
+		}
+		if done[r.model+r.setting()] {
+			continue
+		}
+		done[r.model+r.setting()] = true
+		layout := g.nets[r.model].Layout
+		bytes, err := packedBytes(g.standIn(r), layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Whole entries of every tensor: at most one more, of 8 bytes.
+		if over := float64(bytes) - g.sent(r); over < -1e-4*g.sent(r) || over > float64(8*len(layout.Spans))+1e-4*g.sent(r) {
+			t.Errorf("%s on %s: %d bytes stand for %g", r.method, r.model, bytes, g.sent(r))
+		}
+	}
+	if len(done) < 60 {
+		t.Errorf("%d settings were looked at", len(done))
+	}
+}
+
+// Figures of predictions are what their names say.
+func TestGRACEFigures(t *testing.T) {
+	t.Parallel()
+	at := func(ours, measured, low, high float64, link int) gracePoint {
+		return gracePoint{graceRow{value: measured, link: link}, ours, &ask.Interval{Low: low, Middle: ours, High: high}}
+	}
+	points := []gracePoint{at(100, 110, 90, 120, 10), at(200, 190, 195, 205, 10), at(100.5, 90, 80, 110, 10), at(150, 400, 140, 160, 25)}
+	if got := graceCovered(points); got != 0.5 {
+		t.Errorf("%g are covered", got)
+	}
+	if got := graceOrder(points, 0.01); got != 1 { // the first and third are too near, the last is on another link
+		t.Errorf("%g of pairs are in order", got)
+	}
+	if got := graceOrder(points, 0); math.Abs(got-2.0/3) > 1e-12 {
+		t.Errorf("%g of pairs are in order", got)
+	}
+	if got := graceErrors(points[:1]).rms(); math.Abs(got-1.0/11) > 1e-12 {
+		t.Errorf("error %g", got)
+	}
+	if got := graceWidth(points[:1]); math.Abs(got-0.15) > 1e-12 {
+		t.Errorf("half width %g", got)
+	}
+}
