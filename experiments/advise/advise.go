@@ -26,6 +26,7 @@ type Option struct {
 	Sent      float64       // bytes a worker sends in a step
 	Simulated float64       // seconds of a step on the virtual cluster; NaN if it was not asked
 	Updates   float64       // to the accuracy, in units of those without a codec, the middle of what is believed; NaN without evidence
+	Coding    float64       // seconds of Step in which the codec encodes and decodes on a worker; 0 where it is not counted
 }
 
 // Time is what the option takes, as far as is known.
@@ -96,7 +97,7 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 			if err != nil {
 				return err
 			}
-			out = append(out, &Option{places: q.Places, Config: c, Step: step, Sent: sent, Simulated: math.NaN(), Updates: math.NaN()})
+			out = append(out, &Option{places: q.Places, Config: c, Step: step, Sent: sent, Simulated: math.NaN(), Updates: math.NaN(), Coding: p.codes(c)})
 		}
 		return nil
 	}
@@ -162,15 +163,38 @@ func (o *Option) Simulable() bool { return o.rank() < 4 }
 // Simulate runs the option on the virtual cluster and notes how long a step
 // takes once it has come into its stride. Options that are not Simulable stay as
 // they are predicted.
-func (o *Option) Simulate(ctx context.Context) error {
-	if !o.Simulable() {
-		return nil
+func (o *Option) Simulate(ctx context.Context) (err error) {
+	if o.Simulable() {
+		o.Simulated, err = ask.Blended(ctx, o.Config, o.steps)
 	}
-	m, err := ask.Measure(ctx, o.Config, ask.Watch{Places: o.places})
+	return err
+}
+
+// steps is the time of a step of a configuration like the option's.
+func (o *Option) steps(ctx context.Context, c config.Config) (float64, error) {
+	m, err := ask.Measure(ctx, c, ask.Watch{Places: o.places})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	const warm = 2
-	o.Simulated = 1 / m.Rate(warm, 1)
-	return nil
+	return 1 / m.Rate(warm, 1), nil
+}
+
+// Slower is how much longer a worker's codec would take in a step at the rates of a table
+// of codecs (see hardware.LoadCodecs), in seconds; 0 where the table does not have it, or
+// ranks do not sum gradients themselves.
+func (q *Question) Slower(o *Option, table string) (float64, error) {
+	there := *q
+	there.Base.DeviceCodec, there.Places.Rates, there.Places.Codecs = table, nil, nil
+	p, err := newPricer(&there)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := p.of(o.Config.Codec); err != nil {
+		return 0, err
+	}
+	if p.prices.Err() != nil || o.Coding == 0 {
+		return 0, nil
+	}
+	return max(0, p.codes(o.Config)-o.Coding), nil
 }

@@ -41,15 +41,22 @@ func TestAsk(t *testing.T) {
 	if c.Workers != 8 || c.NetworkPerHost != 2 || c.NetworkBandwidth != 1.25e9 || c.NetworkLatency != "30µs" || c.Device != "v100" || c.NetworkRack != 2 || c.Batch != 32 {
 		t.Errorf("%+v", c)
 	}
+	// What is said beside a transport counts, before it or behind.
+	for cluster, want := range map[string]float64{"nodes=4": 0.63, "nodes=4,transport=none": 1, "nodes=4,network.share=0.5,transport=mpi-tcp": 0.5, "transport=mpi-tcp,nodes=4": 0.97} {
+		if c := question(t, "resnet50", cluster).Base; c.NetworkShare != want {
+			t.Errorf("%s: share %v, want %v", cluster, c.NetworkShare, want)
+		}
+	}
 	for cluster, want := range map[string]string{
-		"nic=10Gbps":           "how many nodes",
-		"nodes=1":              "nobody to talk to",
-		"nodes=4,nik=1Gbps":    `did you mean "nic"`,
-		"nodes=4,device=v1000": `did you mean "v100"`,
-		"nodes=4,nic=fast":     "bits per second",
-		"nodes=4,nodes=5":      "twice",
-		"4":                    "name=value",
-		"nodes=many":           "want 1 to 4096",
+		"nodes=4,transport=mpi": `no transport called "mpi"`,
+		"nic=10Gbps":            "how many nodes",
+		"nodes=1":               "nobody to talk to",
+		"nodes=4,nik=1Gbps":     `did you mean "nic"`,
+		"nodes=4,device=v1000":  `did you mean "v100"`,
+		"nodes=4,nic=fast":      "bits per second",
+		"nodes=4,nodes=5":       "twice",
+		"4":                     "name=value",
+		"nodes=many":            "want 1 to 4096",
 	} {
 		if _, err := Ask("resnet50", cluster); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", cluster, err)
@@ -115,6 +122,9 @@ func TestPredictionsFollowTheDescription(t *testing.T) {
 	} {
 		q := question(t, "resnet50", "device=v100,nic=10Gbps,"+cluster)
 		q.Codecs, q.Topologies, q.Buckets, q.Servers = []string{"raw"}, []string{"ring", "halving"}, []int{0, 25 << 20}, []int{1, q.Nodes}
+		if strings.Contains(cluster, "transport") { // gathers have limits of their own
+			q.Codecs, q.Base.DeviceCodec = append(q.Codecs, "qsgd(bits=4)"), "free"
+		}
 		if doubts, err := q.Doubts(); err != nil || doubts != nil {
 			t.Errorf("%s: %v, %v", cluster, doubts, err)
 		}
@@ -217,6 +227,52 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// The answer says where steps lie by what is known of the transport, and what the codec
+// may take. A way that is only just sure by its bands is left out when draws make it less.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	ask := func(cluster string, codec string, updates, spread float64, draws int) Verdict {
+		q := question(t, "resnet50", "nodes=8,latency=50us,device=v100,"+cluster)
+		q.Modes, q.Codecs = false, []string{"raw", codec}
+		q.Topologies, q.Buckets, q.Servers = []string{"ring"}, []int{0, 4 << 20}, []int{8}
+		known := map[string]Belief{"raw": {Way: "raw", Tasks: 1}, codec: {Way: codec, Log: math.Log(updates), Spread: spread, Tasks: 3}}
+		v, err := q.Answer(t.Context(), Best(options(t, q)), known, draws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	const randomk = "feedback(randomk(keep=0.01))"
+	v := ask("nic=1Gbps", "bf16", 1, 0.01, 32)
+	if v.Choice.Way() != "bf16" || !v.Step.Covers(v.Choice.Time()) || !v.RawStep.Covers(v.Raw.Time()) || v.Step.Transport != hardware.Unknown || v.Step.Draws != 32 {
+		t.Errorf("%s, %+v, %+v", v.Choice.Way(), v.Step, v.RawStep)
+	}
+	if known := ask("nic=1Gbps,transport=nccl-rdma", "bf16", 1, 0.01, 32); known.RawStep.High/known.RawStep.Low >= v.RawStep.High/v.RawStep.Low {
+		t.Errorf("with a transport that is known %+v, without %+v", known.RawStep, v.RawStep)
+	}
+	if bands := ask("nic=1Gbps", "bf16", 1, 0.01, 0); bands.Step != nil || bands.Choice.Way() != "bf16" || bands.Least < v.Least {
+		t.Errorf("no draws: %+v, sooner from %v, with draws from %v", bands.Step, bands.Least, v.Least)
+	}
+	// Longer by Room the choice arrives when Raw does.
+	if v.Choice.Step, v.Choice.Simulated = v.Choice.Time()+v.Room, math.NaN(); math.Abs(v.Against(v.Choice, map[string]Belief{})-1) > 1e-9 {
+		t.Errorf("with %v s more it arrives at %v", v.Room, v.Against(v.Choice, map[string]Belief{}))
+	}
+	if raw := ask("nic=100Gbps", "bf16", 1, 0.01, 8); raw.Choice != raw.Raw || raw.Room != 0 || raw.Step == nil || *raw.Step != *raw.RawStep {
+		t.Errorf("without a codec: %+v", raw)
+	}
+	// By the bands alone it is sure, by what is known of this network it is not.
+	const wide = "nic=1Gbps"
+	for ratio := 0.75 * ask(wide, randomk, 1, 0.01, 0).Sooner; ; ratio *= 1.05 {
+		by := ask(wide, randomk, ratio, 0.01, 0)
+		if by.Choice == by.Raw {
+			t.Fatal("draws never changed the choice")
+		}
+		if drawn := ask(wide, randomk, ratio, 0.01, 32); drawn.Choice == drawn.Raw {
+			break
+		}
+	}
+}
+
 // A run whose curve is made up.
 func writeRun(t *testing.T, dir string, c config.Config, reached int) {
 	t.Helper()
@@ -303,7 +359,7 @@ func TestLearned(t *testing.T) {
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	at := func(cluster string) pass {
-		p, err := newPricer(question(t, "resnet50", "nodes=16,device=10T,"+cluster))
+		p, err := newPricer(question(t, "resnet50", "transport=none,nodes=16,device=10T,"+cluster))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,5 +35,5 @@ func Example() {
 	fmt.Printf("best with %s, a step of about %.1f s\n", v.Choice.Config.Codec, v.Choice.Step)
 	// Output:
 	// compress: false
-	// best with raw, a step of about 0.2 s
+	// best with raw, a step of about 0.3 s
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/sgd/train/timing"
@@ -25,10 +26,14 @@ type pricer struct {
 	beta    float64   // seconds a byte at a NIC
 	stream  float64   // seconds a byte of one stream between nodes
 	extra   float64   // bytes a frame counts for between nodes, beside its own
+	around  frame     // of payloads that are gathered
 	links   collective.Links
 	memo    map[memoKey]float64
 	blocks  map[string][]block
 }
+
+// frame is what a message between nodes costs.
+type frame struct{ stream, extra float64 }
 
 type memoKey struct {
 	topology string
@@ -49,7 +54,7 @@ type block struct {
 
 func newPricer(q *Question) (*pricer, error) {
 	c := q.Base
-	c.Codec, c.Mode = "raw", "gather" // anything that can be built
+	c.Codec, c.Mode, c.Policy = "raw", "gather", "bsp" // anything that can be built
 	j, err := c.Build(q.Places, nil)
 	if err != nil {
 		return nil, err
@@ -59,8 +64,13 @@ func newPricer(q *Question) (*pricer, error) {
 		return nil, err
 	}
 	p := &pricer{q: q, job: j, prices: prices, memo: map[memoKey]float64{}, blocks: map[string][]block{}}
+	gathers := c.Hockney(0)
+	p.around = frame{max(gathers.Beta, gathers.Stream), gathers.Extra}
+	c.Mode = "server" // whose streams no software of collectives limits
+	served := c.Hockney(0)
+	p.alpha, p.beta, p.stream, p.extra = served.Alpha, served.Beta, max(served.Beta, served.Stream), served.Extra
+	c.Mode = "reduce"
 	p.links = c.Hockney(0)
-	p.alpha, p.beta, p.stream, p.extra = p.links.Alpha, p.links.Beta, max(p.links.Beta, p.links.Stream), p.links.Extra
 	flops := 0.0
 	for _, f := range j.Model.SpanFLOPs() {
 		flops += f
@@ -146,11 +156,22 @@ func (p *pricer) price(topology string, bytes, width int) float64 {
 
 // gather is the time in which everybody's payload goes around the ring.
 func (p *pricer) gather(bytes int) float64 {
-	return float64(p.job.Workers-1) * (p.alpha + (float64(bytes)+p.extra)*p.stream)
+	return float64(p.job.Workers-1) * (p.alpha + (float64(bytes)+p.around.extra)*p.around.stream)
 }
 
-// step is the time of a step of a configuration, and the bytes a worker sends in it.
+// step is the time of a step of a configuration, and the bytes a worker sends in it. Of
+// what overlap saves, the part network.overlap is really saved.
 func (p *pricer) step(c config.Config) (seconds, sent float64, err error) {
+	seconds, sent, err = p.ideal(c)
+	if err != nil || !c.Overlap || c.NetworkOverlap == 1 {
+		return seconds, sent, err
+	}
+	none, _, err := p.ideal(ask.Unoverlapped(c))
+	return seconds + (1-c.NetworkOverlap)*max(0, none-seconds), sent, err
+}
+
+// ideal is step where overlap saves all that it can.
+func (p *pricer) ideal(c config.Config) (seconds, sent float64, err error) {
 	blocks, err := p.of(c.Codec)
 	if err != nil {
 		return 0, 0, err
@@ -170,6 +191,17 @@ type leg struct {
 	forward  float64 // pass of its layers; the backward pass takes twice that
 	encode   float64
 	exchange float64 // and decoding
+}
+
+// codes is the time in which a worker encodes and decodes in a step where ranks sum
+// gradients themselves; 0 elsewhere.
+func (p *pricer) codes(c config.Config) (seconds float64) {
+	if c.Mode == "reduce" {
+		for _, b := range p.blocks[c.Codec] {
+			seconds += b.encode + b.decode
+		}
+	}
+	return seconds
 }
 
 // legs are the buckets in the order in which the backward pass makes them, and
@@ -264,7 +296,7 @@ func (p *pricer) coding(use timing.Coding, decode bool) float64 {
 func (p *pricer) exchange(topology string, blocks []block) (seconds, sent float64) {
 	w := float64(p.job.Workers)
 	for round, busy := 0, true; busy; round++ {
-		sum, payload := [5]int{}, 0
+		sum, payload, calls := [5]int{}, 0, 0
 		busy = false
 		for _, b := range blocks {
 			switch {
@@ -274,6 +306,7 @@ func (p *pricer) exchange(topology string, blocks []block) (seconds, sent float6
 				busy = true
 			default:
 				payload += b.payload
+				calls++
 				busy = true
 			}
 		}
@@ -284,7 +317,7 @@ func (p *pricer) exchange(topology string, blocks []block) (seconds, sent float6
 			}
 		}
 		if payload > 0 {
-			seconds += p.gather(payload)
+			seconds += p.job.Timing.Calls(calls, p.job.Workers).Seconds() + p.gather(payload)
 			sent += (w - 1) * float64(payload)
 		}
 	}

@@ -56,7 +56,9 @@ var Codecs = []string{
 // Ask makes a question of a profile's name and a description such as
 // "nodes=16,nic=10Gbps,latency=30us,device=V100": nodes, per_node (devices on a
 // node), nic, latency, inside (between devices of a node), device (a known one, or
-// its speed: 15T), batch (per device), and any key device.* or network.*. What it does not say is as in config.Default, at one device a node and 64 samples.
+// its speed: 15T), batch (per device), transport (how software moves bytes; without it
+// hardware.Unknown, the middle of what was measured), and any key device.* or network.*.
+// What it does not say is as in config.Default, at one device a node and 64 samples.
 func Ask(model, cluster string) (*Question, error) {
 	spec, err := profile.Profiles.Parse(model)
 	if err != nil {
@@ -66,8 +68,21 @@ func Ask(model, cluster string) (*Question, error) {
 	c := &q.Base
 	c.Weightless, c.Timing, c.Net, c.Mode, c.Target, c.EvalEvery = true, profile.Profiles.Spec(spec), "sim", "reduce", 0, 0
 	c.Batch, c.Steps, c.Epochs = 64, 6, 0
+	if err := c.Set("transport", hardware.Unknown); err != nil {
+		return nil, err
+	}
 	seen := map[string]bool{}
-	for _, part := range registry.SplitTop(cluster) {
+	parts := registry.SplitTop(cluster)
+	slices.SortStableFunc(parts, func(a, b string) int { // the transport first: keys beside it change what it sets
+		is := func(part string) int {
+			if name, _, _ := strings.Cut(part, "="); strings.EqualFold(strings.TrimSpace(name), "transport") {
+				return 0
+			}
+			return 1
+		}
+		return is(a) - is(b)
+	})
+	for _, part := range parts {
 		name, value, ok := strings.Cut(part, "=")
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !ok {
@@ -113,8 +128,8 @@ func (q *Question) assign(name, value string) error {
 		}
 		q.Nodes = n
 		return nil
-	case "batch":
-		return c.Set("batch", value)
+	case "batch", "transport":
+		return c.Set(name, value)
 	case "device":
 		if slices.Contains(hardware.Devices(), strings.ToLower(value)) {
 			return c.Set("device", strings.ToLower(value))
@@ -132,7 +147,7 @@ func (q *Question) assign(name, value string) error {
 		if h := config.Hint(name); h != "" {
 			return fmt.Errorf("there is no %q; %s", name, h)
 		}
-		all := []string{"nodes", "batch", "device"}
+		all := []string{"nodes", "batch", "device", "transport"}
 		for k := range short {
 			all = append(all, k)
 		}

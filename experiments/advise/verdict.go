@@ -2,10 +2,13 @@ package advise
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/gradlab/gradlab/experiments/ask"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 )
 
@@ -48,6 +51,81 @@ type Verdict struct {
 	Sooner, Least, Most float64
 	Belief              Belief // of the choice
 	Why                 string
+	// Step and RawStep are where a step of the choice and of Raw lies by what is known of
+	// transports and devices, 90 %; nil: nobody asked.
+	Step, RawStep *ask.Interval
+	// Room is how many seconds longer the choice's step may take and still arrive as soon
+	// as Raw, in the middle of what is believed; 0 if it is Raw.
+	Room float64
+
+	times float64 // standard deviation of the logarithm of the two steps' ratio; 0: nobody asked
+}
+
+// Answer is Decide, with intervals of so many draws for the steps of the choice and of
+// Raw. A choice that is not Sure with these is left out, and the question is asked again.
+func (q *Question) Answer(ctx context.Context, best []*Option, known map[string]Belief, draws int) (Verdict, error) {
+	for {
+		v := Decide(best, known)
+		if draws < 1 {
+			return v, nil
+		}
+		if err := q.widen(ctx, &v, known, draws); err != nil {
+			return v, err
+		}
+		if v.Choice == v.Raw || v.Probability >= Sure {
+			return v, nil
+		}
+		way := v.Choice.Way()
+		best = slices.DeleteFunc(slices.Clone(best), func(o *Option) bool { return o.Way() == way })
+	}
+}
+
+// widen predicts where the two steps lie. Draws are priced, not simulated: how wide they
+// lie is all that is asked of them.
+func (q *Question) widen(ctx context.Context, v *Verdict, known map[string]Belief, draws int) error {
+	around := func(o *Option, in *ask.Interval) *ask.Interval { return in.Scaled(o.Time() / in.Middle) }
+	if v.Choice == v.Raw {
+		in, err := ask.Propagate(ctx, v.Raw.Config, draws, q.priced)
+		if err == nil {
+			v.Step = around(v.Raw, in)
+			v.RawStep = v.Step
+		}
+		return err
+	}
+	first, second, ratio, err := ask.Compared(ctx, v.Choice.Config, v.Raw.Config, draws, q.priced)
+	if err != nil {
+		return err
+	}
+	v.Step, v.RawStep = around(v.Choice, first), around(v.Raw, second)
+	v.times = math.Log(ratio.High/ratio.Low) / (2 * 1.645)
+	v.reckon(known)
+	return nil
+}
+
+// priced is the predicted step of a configuration on the cluster that it describes, where
+// overlap saves all that it can.
+func (q *Question) priced(_ context.Context, c config.Config) (float64, error) {
+	there := *q
+	there.Base = c
+	p, err := newPricer(&there)
+	if err != nil {
+		return 0, err
+	}
+	price := p.ideal
+	if !(&Option{Config: c}).Simulable() {
+		price = p.other
+	}
+	seconds, _, err := price(c)
+	return seconds, err
+}
+
+// reckon fills in how much sooner the choice arrives than Raw, and why it is one.
+func (v *Verdict) reckon(known map[string]Belief) {
+	p, log, spread := sooner(v.Choice, v.Raw, known, v.times)
+	v.Probability, v.Sooner, v.Least, v.Most = p, math.Exp(log), math.Exp(log-1.645*spread), math.Exp(log+1.645*spread)
+	v.Room = v.Raw.arrives(known)/math.Exp(v.Belief.Log) - v.Choice.Time() - v.Choice.software()
+	v.Why = fmt.Sprintf("%s makes the step %.2g× shorter and takes %.2g× the updates: %.2g× sooner at the accuracy (90 %%: %.2g to %.2g), with probability %.2f.",
+		v.Choice.Way(), v.Raw.Time()/v.Choice.Time(), math.Exp(v.Belief.Log), v.Sooner, v.Least, v.Most, p)
 }
 
 // Decide chooses by time to accuracy. Of ways that runs have shown to learn on such
@@ -72,19 +150,16 @@ func Decide(best []*Option, known map[string]Belief) Verdict {
 		if o.Way() == "raw" {
 			continue
 		}
-		if p, _, _ := sooner(o, raw, known); p > chance {
+		if p, _, _ := sooner(o, raw, known, 0); p > chance {
 			near, chance = o, p
 		}
-		if p, _, _ := sooner(o, choice, known); p >= Sure {
+		if p, _, _ := sooner(o, choice, known, 0); p >= Sure {
 			choice = o
 		}
 	}
 	v := Verdict{Choice: choice, Raw: raw, Compress: choice.Compressed(), Probability: 1, Sooner: 1, Least: 1, Most: 1, Belief: known[choice.Way()]}
 	if choice != raw {
-		p, log, spread := sooner(choice, raw, known)
-		v.Probability, v.Sooner, v.Least, v.Most = p, math.Exp(log), math.Exp(log-1.645*spread), math.Exp(log+1.645*spread)
-		v.Why = fmt.Sprintf("%s makes the step %.2g× shorter and takes %.2g× the updates: %.2g× sooner at the accuracy (90 %%: %.2g to %.2g), with probability %.2f.",
-			choice.Way(), raw.Time()/choice.Time(), math.Exp(v.Belief.Log), v.Sooner, v.Least, v.Most, p)
+		v.reckon(known)
 	} else {
 		v.Why = fmt.Sprintf("no way of which it is known how it learns is sooner with a probability of %.0f %% or more.", 100*Sure)
 		if near != nil {
@@ -100,8 +175,12 @@ func Decide(best []*Option, known map[string]Belief) Verdict {
 // software is what frameworks take in a step beside passes and messages, in seconds:
 // 1 ms, and 1 ms for every doubling of workers, as in GRACE's small models (3, 5 and
 // 7 ms with 2, 4 and 8 workers). Nobody knows which part of it a way saves, so that
-// all are taken to have it: a step of microseconds proves nothing.
+// all are taken to have it: a step of microseconds proves nothing. Key device.step says
+// it of the cluster itself, and then it is in the step.
 func (o *Option) software() float64 {
+	if o.Config.DeviceStep != "0s" {
+		return 0
+	}
 	return 1e-3 * (1 + math.Log2(float64(o.Config.Workers)))
 }
 
@@ -117,12 +196,12 @@ func (v Verdict) Against(o *Option, known map[string]Belief) float64 {
 
 // sooner is the probability that a arrives before b, and the logarithm of how many
 // times sooner it does, with its standard deviation. Steps are off by their bands,
-// each by itself, but for those of one way.
-func sooner(a, b *Option, known map[string]Belief) (p, log, spread float64) {
+// each by itself, and their ratio by times, the standard deviation of its logarithm.
+func sooner(a, b *Option, known map[string]Belief, times float64) (p, log, spread float64) {
 	x, y := known[a.Way()], known[b.Way()]
 	log = math.Log(b.arrives(known) / a.arrives(known))
 	steps := (a.band()*a.band() + b.band()*b.band()) / (1.645 * 1.645)
-	spread = math.Sqrt(x.Spread*x.Spread + y.Spread*y.Spread + steps)
+	spread = math.Sqrt(x.Spread*x.Spread + y.Spread*y.Spread + steps + times*times)
 	return 0.5 * math.Erfc(-log/spread/math.Sqrt2), log, spread
 }
 

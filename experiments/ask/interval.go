@@ -69,15 +69,50 @@ func smaller(c config.Config) config.Config {
 // Reference of the points: Roberts 2018, The unreasonable effectiveness of quasirandom
 // sequences, generalised golden ratio.
 func Propagate(ctx context.Context, c config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (*Interval, error) {
-	s, err := c.Spread()
+	out, transport, err := draw(ctx, []config.Config{c}, draws, time)
 	if err != nil {
 		return nil, err
 	}
-	if draws < 1 {
-		return nil, fmt.Errorf("%d draws tell no interval: want at least 1", draws)
+	return interval(out[0], transport), nil
+}
+
+// Compared are the times of two configurations on one cluster, each with where it lies,
+// and how many times the first is the second's. A draw is of one cluster: what
+// slows both down does not widen their ratio.
+func Compared(ctx context.Context, a, b config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (first, second, ratio *Interval, err error) {
+	out, transport, err := draw(ctx, []config.Config{a, b}, draws, time)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	out, errs := make([]float64, draws), make([]error, draws)
-	step := golden(s.Len())
+	ratios := make([]float64, draws)
+	for i := range ratios {
+		ratios[i] = out[0][i] / out[1][i]
+	}
+	return interval(out[0], transport), interval(out[1], transport), interval(ratios, transport), nil
+}
+
+// interval is where nine in ten of the draws lie.
+func interval(times []float64, transport string) *Interval {
+	sorted := slices.Sorted(slices.Values(times))
+	return &Interval{Low: quantile(sorted, 0.05), Middle: quantile(sorted, 0.5), High: quantile(sorted, 0.95), Draws: len(times), Transport: transport}
+}
+
+// draw asks for the times of configurations, draw by draw. Draws of all are of the same
+// quantiles, parameter by parameter.
+func draw(ctx context.Context, all []config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (out [][]float64, transport string, err error) {
+	if draws < 1 {
+		return nil, "", fmt.Errorf("%d draws tell no interval: want at least 1", draws)
+	}
+	spreads, most := make([]*config.Spread, len(all)), 0
+	for i, c := range all {
+		if spreads[i], err = c.Spread(); err != nil {
+			return nil, "", err
+		}
+		out = append(out, make([]float64, draws))
+		most = max(most, spreads[i].Len())
+	}
+	errs := make([]error, draws)
+	step := golden(most)
 	var wait sync.WaitGroup
 	next := make(chan int)
 	for range min(draws, runtime.GOMAXPROCS(0)) {
@@ -85,7 +120,12 @@ func Propagate(ctx context.Context, c config.Config, draws int, time func(contex
 		go func() {
 			defer wait.Done()
 			for i := range next {
-				out[i], errs[i] = drawn(ctx, s, point(step, i, draws), time)
+				at := point(step, i, draws)
+				for k, s := range spreads {
+					if errs[i] == nil {
+						out[k][i], errs[i] = drawn(ctx, s, at[:s.Len()], time)
+					}
+				}
 			}
 		}()
 	}
@@ -96,11 +136,10 @@ func Propagate(ctx context.Context, c config.Config, draws int, time func(contex
 	wait.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	slices.Sort(out)
-	return &Interval{Low: quantile(out, 0.05), Middle: quantile(out, 0.5), High: quantile(out, 0.95), Draws: draws, Transport: s.Transport.Name}, nil
+	return out, spreads[0].Transport.Name, nil
 }
 
 // drawn is the time of one draw.
@@ -123,13 +162,18 @@ func Blended(ctx context.Context, c config.Config, time func(context.Context, co
 	if err != nil || !c.Overlap || c.NetworkOverlap == 1 {
 		return full, err
 	}
-	part := c.NetworkOverlap
-	c.Overlap, c.Priority, c.Cycle, c.Partition = false, false, "0s", 0
-	none, err := time(ctx, c)
+	none, err := time(ctx, Unoverlapped(c))
 	if err != nil {
 		return 0, err
 	}
-	return full + (1-part)*max(0, none-full), nil
+	return full + (1-c.NetworkOverlap)*max(0, none-full), nil
+}
+
+// Unoverlapped is a configuration whose gradients leave all at once, behind the backward
+// pass.
+func Unoverlapped(c config.Config) config.Config {
+	c.Overlap, c.Priority, c.Cycle, c.Partition = false, false, "0s", 0
+	return c
 }
 
 // golden is the step of a sequence of low discrepancy in n dimensions.

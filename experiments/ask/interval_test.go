@@ -52,6 +52,44 @@ func TestIntervalsFollowTheSpread(t *testing.T) {
 	}
 }
 
+// Two configurations are drawn on one cluster: what both depend on does not widen their
+// ratio, and what one alone depends on does.
+func TestComparedOnOneCluster(t *testing.T) {
+	t.Parallel()
+	a := with(t, [2]string{"transport", "mpi-tcp"})
+	a.Overlap = false
+	b := a
+	b.Batch = 2 * a.Batch
+	both := func(_ context.Context, c config.Config) (float64, error) {
+		return float64(c.Batch) / c.NetworkReduce, nil
+	}
+	first, second, ratio, err := Compared(t.Context(), a, b, 64, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []float64{ratio.Low, ratio.Middle, ratio.High} {
+		if math.Abs(x-0.5) > 1e-9 {
+			t.Errorf("the ratio is %+v, want one half", *ratio)
+		}
+	}
+	alone, err := Propagate(t.Context(), a, 64, both)
+	if err != nil || *first != *alone || math.Abs(second.Middle/first.Middle-2) > 1e-9 {
+		t.Errorf("together %+v and %+v, the first alone %+v: %v", *first, *second, *alone, err)
+	}
+	_, _, ratio, err = Compared(t.Context(), a, b, 64, func(_ context.Context, c config.Config) (float64, error) {
+		if c.Batch == a.Batch {
+			return 1, nil
+		}
+		return 1e9 / c.NetworkReduce, nil
+	})
+	if wide := ratio.High / ratio.Low; err != nil || math.Abs(math.Log(wide)-2*1.645*math.Log(1.3)) > 0.1 {
+		t.Errorf("of one that depends on it and one that does not, %+v: %v", *ratio, err)
+	}
+	if _, _, _, err := Compared(t.Context(), a, b, 0, both); err == nil {
+		t.Error("no draws were taken for an interval")
+	}
+}
+
 // A run that says nothing of its transport is drawn around the middle of what was
 // measured, and one that states a value around that value.
 func TestUnknownTransports(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/experiments/advise"
+	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/figure"
@@ -23,7 +24,7 @@ import (
 type adviseFlags struct {
 	model, cluster, codecs, topologies, speeds, out string
 	target                                          float64
-	simulate                                        int
+	simulate, draws                                 int
 	all, asJSON, measure, free                      bool
 }
 
@@ -42,8 +43,13 @@ asynchronous servers. It says which reaches an accuracy soonest, or that none pa
 
 A cluster is nodes, per_node, nic, latency, inside (bandwidth between devices of a
 node), device (gradlab list devices, or a speed such as 12T), batch (samples a
-device and step), and any key device.* or network.* (gradlab list keys). Keys that
-predictions do not follow are told beside the answer.
+device and step), transport (how software moves bytes: gradlab list transports), and
+any key device.* or network.* (gradlab list keys). Without a transport it is unknown:
+the middle of what was measured of several, with spreads to match. Keys that predictions
+do not follow are told beside the answer.
+
+Beside the answer stands where its step lies, 90 %, by what is known of the transport
+and of devices, and how much longer the codec may take before it no longer pays.
 
 Codecs are billed as runs on the virtual cluster bill them: at rates measured on a
 core, scaled to the device (gradlab help codec-time). --speeds gives rates of your
@@ -75,6 +81,7 @@ tasks nothing is known is shown and never advised. --codecs leaves the modes out
 	f.BoolVar(&a.free, "free", false, "codecs take no time")
 	f.BoolVar(&a.measure, "measure", false, "rates of codecs on this machine, in place of those that come with gradlab")
 	f.IntVar(&a.simulate, "simulate", 3, "run so many of the best on the virtual cluster as well")
+	f.IntVar(&a.draws, "draws", ask.Draws, "draws behind the 90 % intervals of the choice's step and of the best without a codec; 0: none")
 	f.BoolVar(&a.all, "all", false, "every combination, not the best way of each codec")
 	f.BoolVar(&a.asJSON, "json", false, "print one JSON document")
 	return c
@@ -119,7 +126,10 @@ func (e *env) advise(ctx context.Context, a adviseFlags) error {
 		return err
 	}
 	best = advise.Best(best)
-	v := advise.Decide(best, known)
+	v, err := q.Answer(ctx, best, known, a.draws)
+	if err != nil {
+		return err
+	}
 	show := best
 	if a.all {
 		show = options
@@ -224,6 +234,26 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 	}
 	fmt.Fprintf(e.out, "\n%s: %s\n", head, v.Why)
 	fmt.Fprintf(e.out, "Best: codec=%s, %s.\n", v.Choice.Config.Codec, v.Choice.How())
+	if v.Step != nil {
+		fmt.Fprintf(e.out, "Its step takes %s (90 %%: %s to %s)", millis(v.Choice.Time()), millis(v.Step.Low), millis(v.Step.High))
+		if v.Choice != v.Raw {
+			fmt.Fprintf(e.out, ", that of the best without a codec %s (%s to %s)", millis(v.Raw.Time()), millis(v.RawStep.Low), millis(v.RawStep.High))
+		}
+		fmt.Fprintf(e.out, ": %d draws from what was measured of transport %s (gradlab help %[2]s).\n", v.Step.Draws, v.Step.Transport)
+	}
+	if v.Choice.Coding > 0 && v.Room > 0 {
+		fmt.Fprintf(e.out, "Encoding and decoding are billed %s of it. The codec no longer pays if they take %s longer.\n", millis(v.Choice.Coding), millis(v.Room))
+		slower, err := q.Slower(v.Choice, "v100-grace")
+		if err != nil {
+			return err
+		}
+		switch as := "GRACE's operations of TensorFlow on a V100 (device.codec=v100-grace)"; {
+		case slower > v.Room:
+			fmt.Fprintf(e.out, "%s would take %s longer, and it would not pay.\n", as, millis(slower))
+		case slower > 0:
+			fmt.Fprintf(e.out, "%s would take %s longer.\n", as, millis(slower))
+		}
+	}
 	if v.Choice != v.Raw {
 		fmt.Fprintf(e.out, "It rests on %s.\n", strings.Join(v.Belief.Sources, "; "))
 		if v.Belief.Far != nil {
@@ -346,12 +376,17 @@ func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, kno
 		return map[string]any{
 			"way": o.Way(), "codec": o.Config.Codec, "how": o.How(), "mode": o.Config.Mode, "policy": o.Config.Policy, "topology": o.Config.Topology, "servers": o.Config.Servers,
 			"overlap": o.Config.Overlap, "bucket": o.Config.Bucket, "priority": o.Config.Priority, "step_seconds": o.Step, "sent_bytes": o.Sent,
-			"simulated_seconds": store.Maybe(o.Simulated), "updates": store.Maybe(o.Updates), "tasks": known[o.Way()].Tasks,
+			"simulated_seconds": store.Maybe(o.Simulated), "coding_seconds": o.Coding, "updates": store.Maybe(o.Updates), "tasks": known[o.Way()].Tasks,
 		}
 	}
 	best := option(v.Choice)
 	best["probability"], best["evidence"], best["extrapolated"] = v.Probability, v.Belief.Sources, v.Belief.Far
 	best["sooner"], best["sooner_interval"] = v.Sooner, []float64{v.Least, v.Most}
+	best["room_seconds"] = v.Room
+	raw := option(v.Raw)
+	if v.Step != nil {
+		best["step_interval"], raw["step_interval"] = v.Step, v.RawStep
+	}
 	var all, own []map[string]any
 	for _, o := range show {
 		all = append(all, option(o))
@@ -361,6 +396,6 @@ func adviceJSON(q *advise.Question, v advise.Verdict, show []*advise.Option, kno
 	}
 	return map[string]any{
 		"model": q.Profile.Name, "gradient_bytes": q.Profile.Bytes(), "cluster": q.Base.Map(), "compress": v.Compress, "why": v.Why,
-		"best": best, "left_out": q.LeftOut, "best_raw": option(v.Raw), "band": store.Maybe(band), "doubts": doubts, "options": all, "evidence": own, "codec_time": q.CodecTime,
+		"best": best, "left_out": q.LeftOut, "best_raw": raw, "band": store.Maybe(band), "doubts": doubts, "options": all, "evidence": own, "codec_time": q.CodecTime,
 	}
 }

@@ -232,10 +232,17 @@ func (c Config) CodecsBilled(used []*hardware.CodecTable) string {
 	speed, why := c.codecSpeed(t)
 	var parts []string
 	for _, u := range used {
-		parts = append(parts, fmt.Sprintf("%s (%s), devices %.3g times as fast (%s)", u.Processor, u.Name, speed.Over(u), why))
+		switch times := speed.Over(u); {
+		case u.FLOPS > 0:
+			parts = append(parts, fmt.Sprintf("a core of %s (%s), devices %.3g times as fast (%s)", u.Processor, u.Name, times, why))
+		case times == 1:
+			parts = append(parts, fmt.Sprintf("%s (%s)", u.Processor, u.Name))
+		default:
+			parts = append(parts, fmt.Sprintf("%s (%s), %.3g times as fast", u.Processor, u.Name, times))
+		}
 	}
 	if parts == nil {
 		return "" // nothing was encoded
 	}
-	return "codecs were billed at rates measured on a core of " + strings.Join(parts, "; and of ")
+	return "codecs were billed at rates measured on " + strings.Join(parts, "; and on ")
 }

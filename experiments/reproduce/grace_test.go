@@ -1,7 +1,12 @@
 package reproduce
 
 import (
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/coding"
+	"github.com/gradlab/gradlab/experiments/hardware"
 	"math"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments/ask"
@@ -87,5 +92,42 @@ func TestGRACEFigures(t *testing.T) {
 	}
 	if got := graceWidth(points[:1]); math.Abs(got-0.15) > 1e-12 {
 		t.Errorf("half width %g", got)
+	}
+}
+
+// What hardware says of GRACE's codecs is what the study makes of its measurements.
+func TestGRACETable(t *testing.T) {
+	t.Parallel()
+	g, err := newGRACELab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := hardware.LoadCodecs("v100-grace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{"sign": "signsgd", "feedback(sign)": "efsignsgd"}
+	for _, r := range table.Rates {
+		if f, err := compress.Parse(r.Codec); err != nil || compress.Spec(f) != r.Codec {
+			t.Errorf("%s is not how the codec is written: %v", r.Codec, err)
+		}
+		name, ok := names[r.Codec]
+		if !ok {
+			name, _, _ = strings.Cut(strings.TrimPrefix(r.Codec, "feedback("), "(")
+			name = strings.TrimSuffix(name, ")")
+		}
+		if r.Codec == "raw" { // a copy and a sum at the 900 GB/s of a V100's memory
+			continue
+		}
+		c := g.cost("densenet40_k12", name) // of any network
+		want := hardware.CodecRate{Codec: r.Codec, Block: coding.Any}
+		for _, n := range []int{1, 1 << 30} {
+			ns := 1e9 * (c.tensor/float64(n) + c.value)
+			want.Add(n, ns, c.decode*ns)
+		}
+		whole := hardware.CodecTable{Rates: []hardware.CodecRate{want}}
+		if whole.Round(); !reflect.DeepEqual(whole.Rates[0], r) {
+			t.Errorf("%+v, the study has %+v", r, whole.Rates[0])
+		}
 	}
 }
