@@ -16,7 +16,7 @@ import (
 // that GRACE counted.
 func TestGRACERates(t *testing.T) {
 	t.Parallel()
-	g, err := newGRACELab()
+	g, err := newGRACELab([]int{2, 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +71,37 @@ func TestGRACERates(t *testing.T) {
 	}
 }
 
+// Codecs' times may be fitted to other sizes: to each of them exactly, if two are given
+// and decoding explains what the second takes longer.
+func TestGRACEFit(t *testing.T) {
+	t.Parallel()
+	g, err := newGRACELab([]int{4, 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, exact := float64(g.nets["resnet50"].Parameters()), 0
+	for kind := range graceWays {
+		c := g.cost("resnet50", kind)
+		for _, workers := range g.fit {
+			total, want := values*c.value*(1+float64(workers)*c.decode), g.coding("resnet50", kind, workers)
+			if (workers == 4 || c.decode > 0) && math.Abs(total-want) > 1e-9 {
+				t.Errorf("%s on %d workers takes %g s, measured %g", kind, workers, total, want)
+			}
+		}
+		if c.decode > 0 {
+			exact++
+		}
+	}
+	if exact == 0 {
+		t.Error("no codec takes longer on more workers")
+	}
+	for _, bad := range []string{"grace(fit=[3])", "grace(fit=[4,2])", "grace(fit=[2,2])", "grace(fit=[])", "grace(fit=[2,4,8])", "dlperf(fit=[1])", "dlperf(fit=[8,16,32])"} {
+		if _, err := Studies.Parse(bad); err == nil || !strings.Contains(err.Error(), "want") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 // Figures of predictions are what their names say.
 func TestGRACEFigures(t *testing.T) {
 	t.Parallel()
@@ -98,7 +129,7 @@ func TestGRACEFigures(t *testing.T) {
 // What hardware says of GRACE's codecs is what the study makes of its measurements.
 func TestGRACETable(t *testing.T) {
 	t.Parallel()
-	g, err := newGRACELab()
+	g, err := newGRACELab([]int{2, 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,6 +82,7 @@ func (r graceRow) setting() string { return strings.Replace(r.method, "+mem", ""
 type graceLab struct {
 	rows []graceRow
 	nets map[string]graceNet
+	fit  []int // workers of the sizes that codecs' times are fitted to: one, or two of them
 }
 
 // graceNet is a network of GRACE, and its rate alone.
@@ -98,12 +99,12 @@ var graceNets = []struct {
 	batch          int
 }{{"resnet50", "resnet50", 128}, {"resnet20_v2", "resnet20", 256}, {"densenet40_k12", "densenet40", 256}, {"unet", "unet_tiny", 2}}
 
-func newGRACELab() (*graceLab, error) {
+func newGRACELab(fit []int) (*graceLab, error) {
 	rows, err := readGRACE()
 	if err != nil {
 		return nil, err
 	}
-	g := &graceLab{rows: rows, nets: map[string]graceNet{}}
+	g := &graceLab{rows: rows, nets: map[string]graceNet{}, fit: fit}
 	for _, n := range graceNets {
 		alone := g.find(n.model, graceWhole, 1, func(r graceRow) bool { return r.method == "none" })
 		if alone == 0 {
@@ -152,18 +153,20 @@ func (g *graceLab) coding(model, kind string, workers int) float64 {
 type graceCost struct{ tensor, value, decode float64 }
 
 // cost is that of ResNet-50 where the network is ResNet-50, and else what ResNet-50's
-// codecs and ResNet-20's have in common. Decoding is what four workers' codecs take
-// longer than two's.
+// codecs and ResNet-20's have in common, on the fewest workers that are fitted. Decoding
+// is what codecs take longer on the most workers that are; with one size it is nothing.
 func (g *graceLab) cost(model, kind string) (c graceCost) {
-	two, four := g.coding("resnet50", kind, 2), g.coding("resnet50", kind, 4)
+	few, most := g.fit[0], g.fit[len(g.fit)-1]
+	two := g.coding("resnet50", kind, few)
 	if two == 0 {
 		return c
 	}
-	// E(1+4ρ) over E(1+2ρ) is grown, below 2. Of a few milliseconds it would be noise.
-	if grown := four / two; !graceWays[kind].sums && two > 0.01 && grown > 1 && grown < 1.9 {
-		c.decode = (grown - 1) / (4 - 2*grown)
+	// E(1+mρ) over E(1+fρ) is grown, below m/f. Of a few milliseconds it would be noise.
+	limit := float64(most) / float64(few)
+	if grown := g.coding("resnet50", kind, most) / two; !graceWays[kind].sums && two > 0.01 && grown > 1 && grown < 0.95*limit {
+		c.decode = (grown - 1) / (float64(most) - float64(few)*grown)
 	}
-	encode := func(total float64) float64 { return total / (1 + 2*c.decode) }
+	encode := func(total float64) float64 { return total / (1 + float64(few)*c.decode) }
 	big, small := g.nets["resnet50"], g.nets["resnet20_v2"]
 	if c.value = encode(two) / float64(big.Parameters()); model == "resnet50" {
 		return c
@@ -171,7 +174,7 @@ func (g *graceLab) cost(model, kind string) (c graceCost) {
 	// tensors·t + values·v is what each takes, neither below 0.
 	m, n := float64(len(big.Layout.Spans)), float64(big.Parameters())
 	k, l := float64(len(small.Layout.Spans)), float64(small.Parameters())
-	x, y := encode(two), encode(g.coding("resnet20_v2", kind, 2))
+	x, y := encode(two), encode(g.coding("resnet20_v2", kind, few))
 	c.tensor, c.value = (y*n-x*l)/(k*n-m*l), (x*k-y*m)/(k*n-m*l)
 	switch {
 	case c.tensor < 0:
