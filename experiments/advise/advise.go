@@ -83,6 +83,10 @@ func gathered(codec string, workers int) bool {
 // Options prices every combination, the shortest step first. Of equals, the one
 // that is simpler comes first: without a codec, without fusion.
 func (q *Question) Options(ctx context.Context) ([]*Option, error) {
+	stated := q.Base.CodecsStated()
+	if stated {
+		q.Places.Codecs = nil // what the table lacks is left out, not measured on this machine
+	}
 	p, err := newPricer(q)
 	if err != nil {
 		return nil, err
@@ -104,6 +108,10 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 	q.LeftOut = nil
 	for _, codec := range q.Codecs {
 		codec = config.Canonical("codec", codec)
+		if stated && !q.rated(codec) {
+			q.LeftOut = append(q.LeftOut, fmt.Sprintf("%s: device.codec=%s does not say how long it takes", codec, q.Base.DeviceCodec))
+			continue
+		}
 		if err := price(q.configs(codec), p.step); ctx.Err() != nil {
 			return nil, ctx.Err()
 		} else if err != nil && codec == "raw" {
@@ -123,6 +131,19 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 	q.CodecTime = p.prices.String()
 	slices.SortStableFunc(out, func(a, b *Option) int { return cmp.Compare(a.Step, b.Step) })
 	return out, nil
+}
+
+// rated says whether there are rates for a codec; so they may be for one that cannot be
+// priced for another reason.
+func (q *Question) rated(codec string) bool {
+	p, err := newPricer(q)
+	if err != nil {
+		return true
+	}
+	if _, err = p.of(codec); err != nil {
+		return true
+	}
+	return p.prices.Err() == nil
 }
 
 // configs are the ways to use a codec.

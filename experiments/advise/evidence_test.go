@@ -141,6 +141,44 @@ func answer(t *testing.T, model, cluster string) Verdict {
 	return Decide(Best(o), known)
 }
 
+// Beside rates of a device itself no codec is measured on this machine: what the table
+// lacks is left out. On AlexNet GRACE's would take longer than there is room for.
+func TestRatesOfADevice(t *testing.T) {
+	t.Parallel()
+	const cluster = "nodes=8,nic=10Gbps,latency=50us,device=p100,batch=128"
+	q := question(t, "alexnet", cluster+",device.codec=v100-grace")
+	q.Modes = false
+	q.Topologies, q.Buckets, q.Servers = []string{"ring"}, []int{0, 4 << 20}, []int{8}
+	found := options(t, q)
+	for _, o := range found {
+		if way := o.Way(); way == "eden(bits=1)" || way == "bf16" {
+			t.Errorf("%s is priced", o.Config.Codec)
+		}
+	}
+	if left := strings.Join(q.LeftOut, "\n"); !strings.Contains(left, "eden(bits=1): device.codec=v100-grace does not say how long it takes") || !strings.Contains(q.CodecTime, "v100-grace") || strings.Contains(q.CodecTime, "core") {
+		t.Errorf("left out: %s; billed: %s", left, q.CodecTime)
+	}
+	ours := question(t, "alexnet", cluster)
+	ours.Codecs = []string{"raw", "feedback(topk(keep=0.01,index=raw32))"}
+	ours.Modes, ours.Topologies, ours.Buckets, ours.Servers = false, q.Topologies, q.Buckets, q.Servers
+	o := options(t, ours)
+	known, err := ours.Know(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := ours.Answer(t.Context(), Best(o), known, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slower, err := ours.Slower(v.Choice, "v100-grace")
+	if err != nil || v.Choice == v.Raw || slower <= v.Room || v.Room <= 0 {
+		t.Errorf("%s has room for %v s, GRACE's would take %v more: %v", v.Choice.Way(), v.Room, slower, err)
+	}
+	if same, err := q.Slower(found[0], "v100-grace"); err != nil || same != 0 {
+		t.Errorf("at the same rates %v s more: %v", same, err)
+	}
+}
+
 // What does not fit a cluster is left out with its reason, and nothing else.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()

@@ -218,6 +218,17 @@ func (c Config) codecSpeed(t codecTime) (coding.Speed, string) {
 	return coding.Speed{FLOPS: c.DeviceFLOPS}, fmt.Sprintf("%.4g GFLOP/s over the core's", c.DeviceFLOPS/1e9)
 }
 
+// CodecsStated says whether device.codec names a table of a device's own rates, beside which
+// rates measured on a core here would be of another kind.
+func (c Config) CodecsStated() bool {
+	t, err := parseCodecTime(c.DeviceCodec)
+	if err != nil || t.rate > 0 || t.table == CodecsFree || t.table == codecsHere || t.table == codecsMeasured {
+		return false
+	}
+	table, err := coding.Load(t.table)
+	return err == nil && table.FLOPS == 0
+}
+
 // CodecsBilled words how codecs are billed by the tables used; "" on a real clock.
 func (c Config) CodecsBilled(used []*hardware.CodecTable) string {
 	t, err := parseCodecTime(c.DeviceCodec)
