@@ -156,6 +156,7 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 				fmt.Fprintf(e.out, "  --without '%s': %s\n", m.Name, m.Doc)
 			}
 		}
+		e.helpOptions(en)
 		return
 	}
 	e.helpDoc(en)
@@ -175,6 +176,11 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	if k.name == "codecs" {
 		fmt.Fprintf(e.out, "  gradlab codec check '%s'\n", en.Spec)
 	}
+	e.helpOptions(en)
+}
+
+// helpOptions lists what may stand in the brackets of an entry's text.
+func (e *env) helpOptions(en registry.Entry) {
 	if len(en.Params) == 0 {
 		return
 	}
