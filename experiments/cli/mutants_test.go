@@ -41,4 +41,8 @@ func TestMechanismsAreTakenOut(t *testing.T) {
 	if code := Main([]string{"help", "dc-asgd"}, &out, &err); code != ExitOK || !strings.Contains(out.String(), "--without 'compensation'") {
 		t.Errorf("exit %d: %s%s", code, &out, &err)
 	}
+	out.Reset()
+	if code := Main([]string{"help", "tf-ps"}, &out, &err); code != ExitOK || !strings.Contains(out.String(), "Options, with their defaults:\n  fit=false") {
+		t.Errorf("help on a study with an option, exit %d: %s %s", code, &out, &err)
+	}
 }
