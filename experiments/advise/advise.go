@@ -10,7 +10,9 @@ import (
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/ask"
+	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/hardware"
 )
 
 // Band is how far predicted steps are from simulated ones: nine out of ten on
@@ -83,10 +85,7 @@ func gathered(codec string, workers int) bool {
 // Options prices every combination, the shortest step first. Of equals, the one
 // that is simpler comes first: without a codec, without fusion.
 func (q *Question) Options(ctx context.Context) ([]*Option, error) {
-	stated := q.Base.CodecsStated()
-	if stated {
-		q.Places.Codecs = nil // what the table lacks is left out, not measured on this machine
-	}
+	stated := q.Base.CodecsStated() // what the table lacks is left out, not measured on this machine
 	p, err := newPricer(q)
 	if err != nil {
 		return nil, err
@@ -133,17 +132,19 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 	return out, nil
 }
 
-// rated says whether there are rates for a codec; so they may be for one that cannot be
+// rated says whether device.codec has rates for a codec; so it may for one that cannot be
 // priced for another reason.
 func (q *Question) rated(codec string) bool {
-	p, err := newPricer(q)
-	if err != nil {
-		return true
+	raw := hardware.CodecRate{Codec: "raw", Block: coding.Any} // is not asked about
+	raw.Add(1, 0, 0)
+	there := *q
+	there.Places.Codecs = nil
+	there.Places.Rates = &coding.Record{Key: q.Base.DeviceCodec, Tables: []*hardware.CodecTable{{Name: "raw", Rates: []hardware.CodecRate{raw}}}}
+	p, err := newPricer(&there)
+	if err == nil {
+		_, err = p.of(codec)
 	}
-	if _, err = p.of(codec); err != nil {
-		return true
-	}
-	return p.prices.Err() == nil
+	return err != nil || p.prices.Err() == nil
 }
 
 // configs are the ways to use a codec.
@@ -200,6 +201,10 @@ func (o *Option) steps(ctx context.Context, c config.Config) (float64, error) {
 	const warm = 2
 	return 1 / m.Rate(warm, 1), nil
 }
+
+// Framework is the table of codecs' rates that were measured as operations of a framework,
+// not as kernels made for the purpose.
+const Framework = "v100-grace"
 
 // Slower is how much longer a worker's codec would take in a step at the rates of a table
 // of codecs (see hardware.LoadCodecs), in seconds; 0 where the table does not have it, or

@@ -268,6 +268,9 @@ func TestAnswer(t *testing.T) {
 			t.Fatal("draws never changed the choice")
 		}
 		if drawn := ask(wide, randomk, ratio, 0.01, 32); drawn.Choice == drawn.Raw {
+			if !strings.Contains(drawn.Why, randomk+" is sooner with a probability of 0.7") {
+				t.Error(drawn.Why)
+			}
 			break
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
 )
 
@@ -158,6 +160,18 @@ func TestRatesOfADevice(t *testing.T) {
 	if left := strings.Join(q.LeftOut, "\n"); !strings.Contains(left, "eden(bits=1): device.codec=v100-grace does not say how long it takes") || !strings.Contains(q.CodecTime, "v100-grace") || strings.Contains(q.CodecTime, "core") {
 		t.Errorf("left out: %s; billed: %s", left, q.CodecTime)
 	}
+	// A table of one's own need not have raw, which servers copy and add.
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	text := "name: mine\nprocessor: p\ndate: d\ncommand: c\nrates: [{codec: bf16, block: any, ranks: 0, elements: [1000], encode: [0.1], decode: [0.1]}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mine := question(t, "lenet", "nodes=4,device=v100,device.codec="+file)
+	mine.Places.Codecs = coding.NewMeter("")
+	mine.Modes, mine.Codecs, mine.Topologies, mine.Buckets, mine.Servers = false, []string{"raw", "bf16", "eden(bits=1)"}, q.Topologies, q.Buckets, []int{1, 4}
+	if o := options(t, mine); len(o) == 0 || len(mine.LeftOut) != 1 || !strings.HasPrefix(mine.LeftOut[0], "eden") {
+		t.Errorf("%d options, left out %v", len(o), mine.LeftOut)
+	}
 	ours := question(t, "alexnet", cluster)
 	ours.Codecs = []string{"raw", "feedback(topk(keep=0.01,index=raw32))"}
 	ours.Modes, ours.Topologies, ours.Buckets, ours.Servers = false, q.Topologies, q.Buckets, q.Servers
@@ -170,11 +184,11 @@ func TestRatesOfADevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slower, err := ours.Slower(v.Choice, "v100-grace")
+	slower, err := ours.Slower(v.Choice, Framework)
 	if err != nil || v.Choice == v.Raw || slower <= v.Room || v.Room <= 0 {
 		t.Errorf("%s has room for %v s, GRACE's would take %v more: %v", v.Choice.Way(), v.Room, slower, err)
 	}
-	if same, err := q.Slower(found[0], "v100-grace"); err != nil || same != 0 {
+	if same, err := q.Slower(found[0], Framework); err != nil || same != 0 {
 		t.Errorf("at the same rates %v s more: %v", same, err)
 	}
 }

@@ -64,6 +64,7 @@ type Verdict struct {
 // Answer is Decide, with intervals of so many draws for the steps of the choice and of
 // Raw. A choice that is not Sure with these is left out, and the question is asked again.
 func (q *Question) Answer(ctx context.Context, best []*Option, known map[string]Belief, draws int) (Verdict, error) {
+	unsure := ""
 	for {
 		v := Decide(best, known)
 		if draws < 1 {
@@ -73,9 +74,11 @@ func (q *Question) Answer(ctx context.Context, best []*Option, known map[string]
 			return v, err
 		}
 		if v.Choice == v.Raw || v.Probability >= Sure {
+			v.Why += unsure
 			return v, nil
 		}
 		way := v.Choice.Way()
+		unsure += fmt.Sprintf(" By what is known of the cluster %s is sooner with a probability of %.2f only.", way, v.Probability)
 		best = slices.DeleteFunc(slices.Clone(best), func(o *Option) bool { return o.Way() == way })
 	}
 }

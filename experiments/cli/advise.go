@@ -243,11 +243,11 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 	}
 	if v.Choice.Coding > 0 && v.Room > 0 {
 		fmt.Fprintf(e.out, "Encoding and decoding are billed %s of it. The codec no longer pays if they take %s longer.\n", millis(v.Choice.Coding), millis(v.Room))
-		slower, err := q.Slower(v.Choice, "v100-grace")
+		slower, err := q.Slower(v.Choice, advise.Framework)
 		if err != nil {
 			return err
 		}
-		switch as := "GRACE's operations of TensorFlow on a V100 (device.codec=v100-grace)"; {
+		switch as := "GRACE's operations of TensorFlow on a V100 (device.codec=" + advise.Framework + ")"; {
 		case slower > v.Room:
 			fmt.Fprintf(e.out, "%s would take %s longer, and it would not pay.\n", as, millis(slower))
 		case slower > 0:

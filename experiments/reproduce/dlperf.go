@@ -22,18 +22,13 @@ import (
 //
 // Source: DLPerf of Oneflow-Inc, ResNet-50 v1.5, float32, batch 128 a GPU.
 type DLPerf struct {
-	Fit []int `doc:"GPUs of the points that device.overhead is fitted to, one or two of 8, 16 and 32"`
+	Fit []int `doc:"GPUs of the points that device.overhead is fitted to, one or two of 8, 16 and 32, rising"`
 }
 
 var _ = Studies.Add("dlperf", "ResNet-50 on 8 to 32 V100 in eight frameworks, each predicted with an interval from its rate on one", DLPerf{Fit: []int{8}})
 
 // Validate checks the options.
-func (d DLPerf) Validate() error {
-	if len(d.Fit) == 0 || len(d.Fit) > 2 || slices.ContainsFunc(d.Fit, func(n int) bool { return !slices.Contains(dlperfGPUs, n) }) || len(d.Fit) == 2 && d.Fit[0] == d.Fit[1] {
-		return fmt.Errorf("option %q is %v; want one or two of %v", "fit", d.Fit, dlperfGPUs)
-	}
-	return nil
-}
+func (d DLPerf) Validate() error { return checkFit(d.Fit, dlperfGPUs) }
 
 //go:embed measured/dlperf-resnet50-fp32.csv
 var dlperfFile string

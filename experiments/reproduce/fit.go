@@ -4,7 +4,16 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 )
+
+// checkFit refuses sizes to fit that are not one or two of those there are, rising.
+func checkFit(sizes, of []int) error {
+	if known := func(n int) bool { return slices.Contains(of, n) }; len(sizes) == 1 && known(sizes[0]) || len(sizes) == 2 && known(sizes[0]) && known(sizes[1]) && sizes[0] < sizes[1] {
+		return nil
+	}
+	return fmt.Errorf("option %q is %v; want one or two of %v, rising", "fit", sizes, of)
+}
 
 // parameter is one that is fitted.
 type parameter struct {

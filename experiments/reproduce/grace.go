@@ -27,12 +27,7 @@ type GRACE struct {
 }
 
 // Validate checks the options.
-func (s GRACE) Validate() error {
-	if len(s.Fit) == 0 || len(s.Fit) > 2 || !slices.IsSorted(s.Fit) || slices.ContainsFunc(s.Fit, func(n int) bool { return n != 2 && n != 4 && n != 8 }) || len(slices.Compact(slices.Clone(s.Fit))) != len(s.Fit) {
-		return fmt.Errorf("option %q is %v; want one or two of 2, 4 and 8, rising", "fit", s.Fit)
-	}
-	return nil
-}
+func (s GRACE) Validate() error { return checkFit(s.Fit, []int{2, 4, 8}) }
 
 var _ = Studies.Add("grace", "images a second of 16 compression methods, and none, on 2 to 8 V100 at 10 and 25 Gb/s, each predicted with an interval", GRACE{Fit: []int{2, 4}})
 
