@@ -78,7 +78,7 @@ experiments/ask         : comm comm/collective comm/sim compress experiments exp
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
 experiments/sweep       : comm/collective compress experiments experiments/config experiments/progress experiments/stats experiments/store sgd/registry internal/rng sgd/data sgd/train
-experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/config experiments/hardware experiments/progress experiments/stats experiments/store sgd/registry sgd/profile sgd/train sgd/train/timing staleness
+experiments/advise      : comm/collective comm/ps compress experiments/ask experiments/coding experiments/config experiments/hardware experiments/progress experiments/stats experiments/store sgd/registry sgd/profile sgd/train sgd/train/timing staleness
 experiments/reproduce   : *                                | *
 experiments/report      : comm experiments experiments/config experiments/figure experiments/progress experiments/stats experiments/store sgd/train
 experiments/notebook    :

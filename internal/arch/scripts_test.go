@@ -62,6 +62,10 @@ func TestHelperScripts(t *testing.T) {
 			// A header that is not installed is no fault of the program.
 			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "<mpi.h>") {
 				check = exec.Command("mpicc", "-fsyntax-only", path)
+				// Open MPI's programs come with mpicc, its headers in a package of their own.
+				if probe := exec.Command("mpicc", "-E", "-include", "mpi.h", "-x", "c", os.DevNull); probe.Run() != nil {
+					continue
+				}
 			}
 		}
 		if check.Err != nil {
