@@ -37,6 +37,7 @@ func (e *env) scheduleCommand() *cobra.Command {
 	var rows int
 	var plot string
 	var asJSON bool
+	var noise byNoise
 	c := &cobra.Command{
 		Use:   "schedule SPEC...",
 		Short: "The learning rates of schedules over a run, as a table or a figure",
@@ -51,14 +52,26 @@ epochs of ImageNet with batch 256.
 
 --plot NAME draws the schedules, a curve each, into NAME.svg and NAME.png; --json
 has the rate of every update. With --batch-schedule (gradlab list batch-schedules)
-the batch changes during the run: the table and the figure have it beside the rates.`,
+the batch changes during the run: the table and the figure have it beside the rates.
+
+--by-noise RUN makes that batch schedule from the gradient noise scale that a run
+with noise_scale=true measured, and says what to type to train with it: the batch
+grows as the noise scale does. Without a SPEC, --batch, --samples and --epochs they
+are the run's.
+
+  gradlab run quickstart codec=raw mode=reduce batch=1 noise_scale=true
+  gradlab schedule --by-noise runs/quickstart/…`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && noise.run == "" {
 				return usageError{fmt.Errorf("schedule wants one or more schedules, such as 'cosine(lr=0.1)'; gradlab list schedules has their names")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := noise.take(e, cmd.Flags(), &p, args)
+			if err != nil {
+				return err
+			}
 			if p.Batch < 1 || p.Samples < 1 || !(p.Epochs > 0) || math.IsInf(p.Epochs, 0) || rows < 2 {
 				return usageError{fmt.Errorf("--batch %d, --samples %d, --epochs %v, --rows %d: want at least 1, 1, more than 0, and 2", p.Batch, p.Samples, p.Epochs, rows)}
 			}
@@ -90,6 +103,7 @@ the batch changes during the run: the table and the figure have it beside the ra
 			if err := p.table(e, curves, rows); err != nil {
 				return err
 			}
+			noise.say(e, p)
 			if plot == "" {
 				return nil
 			}
@@ -103,6 +117,7 @@ the batch changes during the run: the table and the figure have it beside the ra
 	f := c.Flags()
 	f.IntVar(&p.Batch, "batch", 256, "samples an update, all workers together")
 	f.StringVar(&p.Grow, "batch-schedule", "", "how the batch changes; --batch is the first")
+	noise.flags(f)
 	f.IntVar(&p.Samples, "samples", 1281167, "samples of the training set")
 	f.Float64Var(&p.Epochs, "epochs", 90, "planned passes over it")
 	f.IntVar(&rows, "rows", 16, "rows of the table")

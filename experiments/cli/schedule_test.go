@@ -55,3 +55,55 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A batch schedule is made of the noise scale that a run measured, and a run takes it.
+func TestScheduleByNoise(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	says := func(code int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := Main(args, &out, &errs); got != code {
+			t.Fatalf("%v: exit %d, want %d:\n%s%s", args, got, code, out.String(), errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	keys := []string{"run", "quickstart", "codec=raw", "mode=reduce", "workers=2", "batch=1", "model=logistic", "schedule=constant(lr=0.05)", "epochs=3", "--quiet", "--out", folder}
+	var measured, plain struct{ Folder string }
+	for run, extra := range map[*struct{ Folder string }]string{&measured: "noise_scale=true", &plain: "noise_scale=false"} {
+		if err := json.Unmarshal([]byte(says(ExitOK, append(keys, extra, "--json")...)), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := says(ExitOK, "schedule", "--by-noise", measured.Folder, "--share", "4")
+	for _, want := range []string{"epochs of 1438 samples with batch 2", "constant(lr=0.05)", "noise scale measured: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	_, spec, ok := strings.Cut(text, "to train with it: '")
+	spec, _, _ = strings.Cut(spec, "'")
+	if !ok || !strings.HasPrefix(spec, "batch_schedule=stages(times=[1,2") {
+		t.Fatalf("no growth in\n%s", text)
+	}
+	var grown struct{ Steps int }
+	if err := json.Unmarshal([]byte(says(ExitOK, append(keys, spec, "--json")...)), &grown); err != nil || grown.Steps < 1 || grown.Steps >= 2157 {
+		t.Errorf("%+v, %v: 3 epochs are 2157 updates of two samples, and fewer where the batch grows", grown, err)
+	}
+	for want, args := range map[string][]string{
+		"noise_scale=true":         {"schedule", "--by-noise", plain.Folder},
+		"goes with --by-noise":     {"schedule", "goyal", "--factor", "2"},
+		"give one of them":         {"schedule", "--by-noise", measured.Folder, "--batch-schedule", "fixed"},
+		`"factor" is 1`:            {"schedule", "--by-noise", measured.Folder, "--factor", "1"},
+		"so the batch stays":       {"schedule", "--by-noise", measured.Folder, "--batch", "100000", "--epochs", "200"},
+		"is no folder with runs, ": {"schedule", "--by-noise", "nothing"},
+	} {
+		code := ExitConfig
+		if want == "so the batch stays" {
+			code = ExitOK
+		}
+		if text := says(code, args...); !strings.Contains(text, want) {
+			t.Errorf("%v: no %q in\n%s", args, want, text)
+		}
+	}
+}
