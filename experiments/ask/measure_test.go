@@ -66,6 +66,18 @@ func TestWeightlessIsTheRun(t *testing.T) {
 		"powersgd, split": {"mode": "server", "servers": "3", "placement": "balanced", "codec": "feedback(powersgd(rank=2))"},
 		"differences":     {"mode": "server", "servers": "2", "codec": "fp16", "down_codec": "qsgd(bits=4)", "policy": "asp"},
 		"gathered raw":    {"mode": "gather"},
+		"local steps":     {"mode": "localsgd(h=2)"},
+		"local, signs":    {"mode": "localsgd(h=3,start=2)", "codec": "feedback(sign)", "outer": "nesterov(beta=0.9)", "device.jitter": "0.5"},
+		"neighbours":      {"mode": "dpsgd", "codec": "bf16"},
+		"push-sum":        {"mode": "sgp", "graph": "one_peer", "device.jitter": "0.5"},
+		"push-sum, late":  {"mode": "sgp(late=2)", "graph": "one_peer", "device.jitter": "0.5"},
+		"pairs":           {"mode": "adpsgd", "device.jitter": "0.5"},
+		"free push-sum":   {"mode": "agp", "graph": "one_peer", "device.jitter": "0.5"},
+		"choco":           {"mode": "choco", "codec": "sign"},
+		"elastic":         {"mode": "easgd(tau=2)", "servers": "2"},
+		"elastic, free":   {"mode": "easgd(tau=1)", "policy": "asp", "device.jitter": "0.5"},
+		"elastic, signs":  {"mode": "easgd(tau=2)", "codec": "sign", "servers": "2"},
+		"downpour":        {"mode": "downpour(n_fetch=2,n_push=2)", "policy": "asp", "servers": "2", "device.jitter": "0.5"},
 		"whole numbers":   {"mode": "reduce", "codec": "intsum(bits=8)"},
 	} {
 		for _, billed := range []map[string]string{{"device.codec": "1GB/s", "device.apply": "5GB/s"}, {"device.codec": "measured"}} {

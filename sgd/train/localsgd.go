@@ -63,7 +63,7 @@ func (m LocalSGD) Validate() error {
 // Traits implements Mode: a step of the run is a gradient of every worker, and part of
 // a round is not in proportion.
 func (m LocalSGD) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Timeless: true, Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
+	return Traits{PerUpdate: j.Workers, Timeless: true, Weightless: m.Inner != "average", Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
 }
 
 var (
@@ -99,8 +99,12 @@ func newLocal(of *Rank, m LocalSGD) (*localWorker, error) {
 	if err != nil {
 		return nil, err
 	}
+	l := &localWorker{reducer: r, mode: m}
+	if j.Weightless {
+		return l, nil
+	}
 	layout := j.Model.Layout()
-	l := &localWorker{reducer: r, mode: m, x: make([]float32, layout.Size())}
+	l.x = make([]float32, layout.Size())
 	l.ranges, _ = byRole(layout)
 	if l.inner, err = newStepper(j.Optimizer, layout, j.cores.limit()); err != nil {
 		return nil, fmt.Errorf("optimizer: %w", err)
@@ -115,7 +119,7 @@ func (l *localWorker) Run(ctx context.Context) error {
 		On:   func() ([]float32, []float32, error) { return l.x, l.grad, nil },
 		Then: l.descend,
 	}
-	copy(l.x, l.common.params.f)
+	l.begin()
 	if _, err := l.catchUp(ctx); err != nil {
 		return err
 	}
@@ -136,6 +140,13 @@ func (l *localWorker) Run(ctx context.Context) error {
 		}
 	}
 	return l.snapshot(ctx, true)
+}
+
+// begin is where a round begins: at what all agree on.
+func (l *localWorker) begin() {
+	if !l.job.Weightless {
+		copy(l.x, l.common.params.f)
+	}
 }
 
 // rounds makes the local steps of one round, and its exchange.
@@ -180,7 +191,9 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if err != nil {
 		return 0, err
 	}
-	f32.AxpyTo(l.grad, l.common.params.f, -1, l.x)
+	if !l.job.Weightless {
+		f32.AxpyTo(l.grad, l.common.params.f, -1, l.x)
+	}
 	if err := l.times.encoding(ctx, l.tariff.encode(0, len(l.shard.pieces))); err != nil {
 		return 0, err
 	}
@@ -190,22 +203,32 @@ func (l *localWorker) agree(ctx context.Context) (flags uint16, err error) {
 	if flags, err = l.exchange(ctx, &l.buckets[0], l.step, ask); err != nil {
 		return flags, err
 	}
-	if l.step <= l.mode.Start {
-		l.common.move(l.round, func(params []float32) {
-			sgd.Update(params, l.grad)
-			l.common.opt.avg.take(params, sgd.Range{Hi: len(params)}, l.round)
-		})
-	} else {
-		p := l.job.progressOf(l.step - 1)
-		s := sgd.Step{N: l.round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.job.Seed}
-		if l.mode.ByRate {
-			l.byRate(&s, l.sched(p))
-		}
-		l.common.update(l.grad, s)
-	}
 	l.round++
-	copy(l.x, l.common.params.f)
+	if l.job.Weightless {
+		return flags, nil
+	}
+	l.outer()
+	l.begin()
 	return flags, l.moments(ctx)
+}
+
+// outer applies the mean of pseudo-gradients: the outer rule, or up to start the mean
+// itself.
+func (l *localWorker) outer() {
+	round := l.round - 1
+	if l.step <= l.mode.Start {
+		l.common.move(round, func(params []float32) {
+			sgd.Update(params, l.grad)
+			l.common.opt.avg.take(params, sgd.Range{Hi: len(params)}, round)
+		})
+		return
+	}
+	p := l.job.progressOf(l.step - 1)
+	s := sgd.Step{N: round, Epoch: p.Epoch, LR: l.mode.LR, Seed: l.job.Seed}
+	if l.mode.ByRate {
+		l.byRate(&s, l.sched(p))
+	}
+	l.common.update(l.grad, s)
 }
 
 // byRate divides the pseudo-gradient by the inner rate and multiplies the outer

@@ -15,12 +15,14 @@ type OwnRule struct {
 	sched lrschedule.Schedule
 }
 
-// NewOwnRule makes the rule of a worker.
+// NewOwnRule makes the rule of a worker. Without weights it does nothing.
 func NewOwnRule(r *Rank) (*OwnRule, error) {
 	o := &OwnRule{rank: r}
 	var err error
-	if o.opt, err = newStepper(r.job.Optimizer, r.job.Model.Layout(), r.job.cores.limit()); err != nil {
-		return nil, fmt.Errorf("optimizer: %w", err)
+	if !r.job.Weightless {
+		if o.opt, err = newStepper(r.job.Optimizer, r.job.Model.Layout(), r.job.cores.limit()); err != nil {
+			return nil, fmt.Errorf("optimizer: %w", err)
+		}
 	}
 	o.sched, err = r.job.schedule()
 	return o, err
@@ -34,10 +36,18 @@ func (o *OwnRule) step() sgd.Step {
 
 // Descend takes the worker's present step from params, in place, by a gradient, which
 // holds nothing of use afterwards.
-func (o *OwnRule) Descend(grad, params []float32) { o.opt.advance(grad, params, o.step()) }
+func (o *OwnRule) Descend(grad, params []float32) {
+	if o.opt != nil {
+		o.opt.advance(grad, params, o.step())
+	}
+}
 
 // Direction makes of a gradient what Descend would subtract from params.
-func (o *OwnRule) Direction(grad, params []float32) { o.opt.opt.Apply(grad, params, o.step()) }
+func (o *OwnRule) Direction(grad, params []float32) {
+	if o.opt != nil {
+		o.opt.opt.Apply(grad, params, o.step())
+	}
+}
 
 // Keep keeps what the optimizer remembers.
 func (o *OwnRule) Keep(k *Keeper) { o.opt.keep(k, under(keyInner, o.rank.rank)) }

@@ -94,20 +94,21 @@ type Rester interface {
 func NewPeer(r *Rank, f compress.Family) (*Peer, error) {
 	j := r.job
 	l := j.Model.Layout()
-	p := &Peer{Rank: r, shard: wholeShard(l), grad: make([]float32, l.Size()), pace: pace{Rank: r}}
+	size := l.Size()
+	if j.Weightless { // arithmetic goes on, over no values
+		size = 0
+	}
+	p := &Peer{Rank: r, shard: wholeShard(l), grad: make([]float32, size), pace: pace{Rank: r}}
 	p.pace.lost = p.Lost
 	p.passed.On = func() ([]float32, []float32, error) { return p.at, p.grad, nil }
-	p.X = NewVector(l.Size())
+	p.X = NewVector(size)
 	copy(p.X.f, j.initial())
 	var err error
 	if p.rule, err = NewOwnRule(r); err != nil {
 		return nil, err
 	}
-	if p.codec, err = j.newPacker(p.shard, f, compress.Block{Rank: r.rank, World: j.Workers, Peer: -1, Seed: j.Seed}); err != nil {
-		return nil, err
-	}
-	p.codec.tariff = j.tariff(p.shard, false, false)
-	return p, nil
+	p.codec, err = j.packer(p.shard, f, compress.Block{Rank: r.rank, World: j.Workers, Peer: -1, Seed: j.Seed})
+	return p, err
 }
 
 // Part is the rank's part, with m for its mode.
@@ -338,7 +339,7 @@ func (p *Peer) Spread(ctx context.Context, f comm.Frame, edges []collective.Edge
 	for i, e := range edges {
 		g := f
 		if i < len(edges)-1 {
-			f.Buffer().Retain()
+			f.Share()
 		}
 		if err := p.Lost(p.Send(ctx, e.Rank, g)); err != nil {
 			return err
@@ -442,10 +443,14 @@ func (p *Peer) snapshot(ctx context.Context, x Vector, update int, last bool) er
 	defer x.Release()
 	s := p.job.progress(update, update*p.job.PerUpdate())
 	c := p.h.Traffic().Count()
-	return p.sendSnapshot(ctx, mark{
+	m := mark{
 		Version: update, Samples: s.Samples, Epoch: s.Epoch, Seconds: p.h.Now().Seconds(),
-		Up: c.SentBytes[comm.Gradient], Down: c.RecvBytes[comm.Gradient], Last: last,
-	}, x)
+		Up: c.SentBytes[comm.Gradient], Down: c.RecvBytes[comm.Gradient], Last: last, Bare: p.job.Weightless,
+	}
+	if m.Bare {
+		return p.tellJSON(ctx, onMark, m)
+	}
+	return p.sendSnapshot(ctx, m, x)
 }
 
 // checkpoint tells the worker's state and waits until that of all is kept.
@@ -463,6 +468,9 @@ func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) e
 		if err := r.Rest(ctx); err != nil {
 			return err
 		}
+	}
+	if p.job.Weightless { // there is nothing to keep
+		return p.sendState(ctx, nil)
 	}
 	st.Ints[keyVersion] = int64(updates)
 	k := saving(st)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
@@ -23,7 +24,17 @@ func (j *Job) checkWeightless() error {
 	if j.traits().Weightless {
 		return nil
 	}
-	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes server, rudra, reduce and gather", Modes.Spec(j.Mode))
+	return fmt.Errorf("mode %s computes with its parameters; without weights there are modes %s", Modes.Spec(j.Mode), strings.Join(j.hollowModes(), ", "))
+}
+
+// hollowModes are the modes that run without weights, as they are by default.
+func (j *Job) hollowModes() (names []string) {
+	for _, name := range Modes.Names() {
+		if m, err := Modes.Parse(name); err == nil && m.Traits(j).Weightless {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // ask is one operation that the exchange of a block asks for, by its size: a sum

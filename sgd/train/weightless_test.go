@@ -22,6 +22,10 @@ func TestWeightlessStops(t *testing.T) {
 		"asp":      {mode("server"), policy("asp"), func(j *train.Job) { j.Servers, j.Placement = 2, ps.Balanced{} }},
 		"softsync": {mode("server"), policy("softsync(n=2)")},
 		"rudra":    {mode("rudra(tree=2)"), workers(8), policy("softsync(n=2)")},
+		"local":    {mode("localsgd(h=3)")},
+		"dpsgd":    {mode("dpsgd"), graph("ring")},
+		"sgp":      {mode("sgp(late=1)"), graph("one_peer")},
+		"adpsgd":   {mode("adpsgd"), graph("ring")},
 		"adv*":     {mode("rudra(tree=2,threads=true)"), workers(8), policy("softsync(n=2)")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ var _ = train.Modes.Add("adpsgd", "every worker averages with one neighbour at a
 
 // Traits implements Mode.
 func (ADPSGD) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.
@@ -96,8 +96,7 @@ func (n *pairer) Move(ctx context.Context) error {
 	defer own.Release()
 	to, ok := n.partner()
 	if ok {
-		own.Buffer().Retain()
-		if err := n.Lost(n.Send(ctx, to.Rank, own)); err != nil {
+		if err := n.Lost(n.Send(ctx, to.Rank, own.Share())); err != nil {
 			return err
 		}
 		ok = !n.IsLost(to.Rank)

@@ -49,7 +49,7 @@ func (m AGP) Validate() error {
 
 // Traits implements Mode.
 func (AGP) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.

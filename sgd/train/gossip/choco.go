@@ -43,7 +43,7 @@ func (m Choco) Validate() error {
 
 // Traits implements Mode.
 func (Choco) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Steady: true, Codec: train.TakesForgetful, Heeds: gossipHeeds, Refuses: chocoRefuses}
+	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Weightless: true, Steady: true, Codec: train.TakesForgetful, Heeds: gossipHeeds, Refuses: chocoRefuses}
 }
 
 var chocoRefuses = map[string]string{

@@ -49,7 +49,7 @@ func (m SGP) Validate() error {
 
 // Traits implements Mode.
 func (m SGP) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, UnderWay: m.Late > 0, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, UnderWay: m.Late > 0, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // leastWeight is what a worker may be left with before the first message arrives.

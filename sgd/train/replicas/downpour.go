@@ -57,7 +57,7 @@ func (m Downpour) Validate() error {
 func (m Downpour) Traits(j *train.Job) train.Traits {
 	push, together := max(1, m.NPush), j.PolicyTraits().Synchronous
 	return train.Traits{Servers: max(1, j.Servers), PerUpdate: j.PolicyTraits().PerUpdate * push, PerPush: push, Acked: true,
-		Outlives: !together, Steady: m.WarmStart == 0,
+		Outlives: !together, Weightless: true, Steady: m.WarmStart == 0,
 		Codec: train.TakesAll, Down: train.TakesCasts, Heeds: downpourHeeds, Refuses: downpourRefuses, Try: "policy=asp"}
 }
 

@@ -80,7 +80,7 @@ func (m EASGD) alpha(j *train.Job) float64 {
 func (m EASGD) Traits(j *train.Job) train.Traits {
 	together := j.PolicyTraits().Synchronous
 	return train.Traits{Servers: max(1, j.Servers), PerUpdate: j.PolicyTraits().PerUpdate * m.Tau, PerPush: m.Tau, Acked: true,
-		Timeless: together, Outlives: !together, Steady: true,
+		Timeless: together, Outlives: !together, Weightless: true, Steady: true,
 		Codec: train.TakesForgetful, Down: train.TakesForgetful, Heeds: easgdHeeds, Refuses: easgdRefuses}
 }
 
@@ -203,9 +203,7 @@ func (e *elastic) pull(ctx context.Context) error {
 	defer force.Release()
 	f32.AxpyTo(force.F(), centre, -1, e.x)
 	f32.Scale(force.F(), float32(e.mode.alpha(e.Job())))
-	for _, b := range e.buffers { // the centre takes means of these
-		f32.Scale(force.F()[b.Lo:b.Hi], e.together)
-	}
+	e.scale(force.F(), e.together) // the centre takes means of these
 	if err := e.Encode(ctx, force, train.Saying{Number: uint64(e.Step()), Loss: e.losses / float64(e.mode.Tau)}); err != nil {
 		return err
 	}
@@ -219,14 +217,21 @@ func (e *elastic) pull(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, b := range e.buffers {
-		f32.Scale(felt.F()[b.Lo:b.Hi], 1/e.together)
-	}
+	e.scale(felt.F(), 1/e.together)
 	if err := e.Send(ctx); err != nil {
 		return err
 	}
 	f32.Add(e.x, felt.F())
 	return e.Await(ctx)
+}
+
+// scale multiplies the buffers of a vector; in a run without weights it holds nothing.
+func (e *elastic) scale(v []float32, by float32) {
+	for _, b := range e.buffers {
+		if len(v) > 0 {
+			f32.Scale(v[b.Lo:b.Hi], by)
+		}
+	}
 }
 
 // Keep keeps what the worker has of its own, beside its links. One that was dead begins

@@ -78,7 +78,7 @@ func TestLyingModes(t *testing.T) {
 		"timeless":  {{"server", func(t *traits) { t.Timeless = true }}, {"adpsgd", func(t *traits) { t.Timeless = true }}, {"downpour", func(t *traits) { t.Timeless = true }}},
 		"outlives":  {{"reduce", func(t *traits) { t.Outlives = true }}, {"server", func(t *traits) { t.Outlives = !t.Outlives }}, {"choco", func(t *traits) { t.Outlives = true }}},
 		"weightless": {
-			{"localsgd", func(t *traits) { t.Weightless = true }}, {"hogwild", func(t *traits) { t.Weightless = true }},
+			{"sandblaster(portions=3)", func(t *traits) { t.Weightless = true }}, {"hogwild", func(t *traits) { t.Weightless = true }},
 		},
 		"steady": {{"localsgd", func(t *traits) { t.Steady = true }}, {"sandblaster(portions=3)", func(t *traits) { t.Steady = true }}, {"downpour(warm_start=40)", func(t *traits) { t.Steady = true }}, {"reduce", func(t *traits) { t.Steady = false }}},
 		"codecs": {
