@@ -22,7 +22,10 @@ type contest struct {
 	keys  []string // of every run
 	tries int      // seeds of a candidate: 101, 102, …
 	seeds int      // seeds reported
-	sides []*side
+	// better says whether a setting that was tried is better than another one; nil: it
+	// is more accurate.
+	better func(a, b *sample) bool
+	sides  []*side
 }
 
 // heldOut is the share of the training set that choices are made on.
@@ -131,7 +134,7 @@ func (c *contest) hold(ctx context.Context) error {
 	}
 	reported, same := c.lab.plan(c.seeds), map[string]*sample{} // two sides may have come to one configuration
 	for _, s := range c.sides {
-		s.chosen = mostAccurate(s.tried)
+		s.chosen = c.best(s.tried)
 	}
 	for _, s := range c.sides {
 		if s.like != nil {
@@ -147,10 +150,14 @@ func (c *contest) hold(ctx context.Context) error {
 	return reported.make(ctx)
 }
 
-// mostAccurate is the index of the greatest mean accuracy, the first of equal ones.
-func mostAccurate(tried []*sample) (at int) {
+// best is the index of the best of those tried, the first of equal ones.
+func (c *contest) best(tried []*sample) (at int) {
+	better := c.better
+	if better == nil {
+		better = func(a, b *sample) bool { return a.mean() > b.mean() }
+	}
 	for i, t := range tried {
-		if t.mean() > tried[at].mean() {
+		if better(t, tried[at]) {
 			at = i
 		}
 	}
