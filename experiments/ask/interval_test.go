@@ -98,7 +98,7 @@ func TestUnknownTransports(t *testing.T) {
 	for _, c := range []struct {
 		keys [][2]string
 		want float64
-	}{{nil, 0.63}, {[][2]string{{"network.share", "0.4"}}, 0.4}, {[][2]string{{"transport", "nccl-tcp"}}, 0.52}} {
+	}{{nil, 0.63}, {[][2]string{{"network.share", "0.4"}}, 0.4}, {[][2]string{{"transport", "nccl-tcp"}}, 0.96}} {
 		in, err := Propagate(context.Background(), with(t, c.keys...), 128, share)
 		if err != nil {
 			t.Fatal(err)

@@ -117,6 +117,37 @@ func TestWeightlessIsTheRun(t *testing.T) {
 	}
 }
 
+// What software takes of an exchange is billed once a round where there are rounds.
+func TestSoftwareOfARound(t *testing.T) {
+	t.Parallel()
+	took := func(keys ...[2]string) float64 {
+		c := weightless(t, map[string]string{"timing": "mnistcnn", "batch": "2", "workers": "4", "steps": "8", "device.codec": "free"})
+		for _, kv := range keys {
+			if err := c.Set(kv[0], kv[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := Measure(t.Context(), c, Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Ends[len(m.Ends)-1]
+	}
+	step := [2]string{"device.step", "1s"}
+	for mode, rounds := range map[string]float64{"reduce": 8, "localsgd(h=4)": 2, "localsgd(h=3)": 3, "easgd(tau=4)": 8} {
+		m := [2]string{"mode", mode}
+		more := took(m, step) - took(m)
+		if mode == "easgd(tau=4)" {
+			m = [2]string{"steps", "2"} // an update is that of the centre
+			more = took([2]string{"mode", mode}, m, step) - took([2]string{"mode", mode}, m)
+			rounds = 2
+		}
+		if want := 3 * rounds; math.Abs(more-want) > 1e-6 { // 1 s, and 1 s for every doubling of the workers
+			t.Errorf("%s: eight steps take %g s longer, want %g", mode, more, want)
+		}
+	}
+}
+
 // Long runs tell of every few updates; their rate is the same.
 func TestRateOfLongRuns(t *testing.T) {
 	t.Parallel()

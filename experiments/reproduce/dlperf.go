@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/profile"
@@ -148,14 +146,7 @@ func (d DLPerf) judge(ctx context.Context, lab *Lab, r *Report, names []string, 
 			r.between(kind, fmt.Sprintf("%s, %d GPUs", name, gpus), "images/s", published, ours, published*width[gpus].Low, published*width[gpus].High)
 		}
 	}
-	// Fewer than so many of n points that lie inside with a probability of 0.9 are evidence
-	// against it: of 16, 12 or more do in 98 % of cases, and 13 or more in 93 %.
-	likely := distuv.Binomial{N: float64(n), P: 0.9}
-	least := 0
-	for likely.CDF(float64(least)) < 0.05 {
-		least++
-	}
-	r.between(HeldOut, "published rates inside the 90 % interval, of those not fitted", "%", 90, 100*float64(covered)/float64(n), 100*float64(least)/float64(n), 100)
+	r.covers("published rates inside the 90 % interval, of those not fitted", covered, n)
 	w := width[32]
 	r.between(HeldOut, "half of the interval at 32 GPUs", "%", 12, 50*(w.High-w.Low), 0, 12)
 	floor := 0.0

@@ -32,6 +32,7 @@ var published = map[string]struct {
 	"airbench94":     {14, 1971352, 0.118, []float64{2.36, 2.36, 2.36, 0.59}, 9}, // published is 0.36 PFLOP a training, 0.121 with all samples and without evaluation
 	"lenet":          {10, 61706, 0.41652e-3, []float64{0.19}, 9},                // LeCun et al. 1998, with full connections
 	"bert_large":     {391, 335141888, 39.46, []float64{125.02, 16.78}, 244},     // Devlin et al. 2019; 128 tokens
+	"llama":          {57, 30846720, 9.97, []float64{51.46, 51.46}, 13},          // torchtitan's debug model, as in diloco-measured; 512 tokens
 	"gpt2":           {148, 124439808, 145.82, []float64{154.39, 9.44}, 98},      // Radford et al. 2019; 1024 tokens
 	"densenet40":     {158, 357491, 0.1516, nil, 156},                            // GRACE's volumes: bytes of a gradient, and of a byte a value and four a tensor
 	"unet_tiny":      {46, 1850305, 18.34, nil, 33},                              // the same

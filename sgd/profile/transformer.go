@@ -96,6 +96,11 @@ func (t *transformer) dense(name string, in, out int, more float64) {
 	t.add(name+".bias", sgd.Bias, 1, out, 0)
 }
 
+// attention is the work of scores, and of sums by them.
+func (t *transformer) attention() float64 {
+	return 2 * float64(t.length) * float64(t.length) * float64(t.wide)
+}
+
 // layer is attention and two dense layers with four times as many values between
 // them. One matrix makes queries, keys and values if joint is set. The norms stand
 // behind each half, or in front of it if joint is set; they have the same sizes.
@@ -109,8 +114,7 @@ func (t *transformer) layer(i int, joint bool) {
 			t.dense(name+"."+m, t.wide, t.wide, 0)
 		}
 	}
-	attention := 2 * float64(t.length) * float64(t.length) * float64(t.wide) // scores, and sums by them
-	t.dense(name+".output", t.wide, t.wide, attention)
+	t.dense(name+".output", t.wide, t.wide, t.attention())
 	if joint {
 		t.norm(name + ".norm2")
 	} else {

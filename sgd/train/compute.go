@@ -162,10 +162,15 @@ type timeline struct {
 }
 
 func (j *Job) timeline(worker, step int) timeline {
+	return j.timelineBeside(worker, step, j.Timing.Software(j.Workers))
+}
+
+// timelineBeside is timeline where software takes so long beside the passes.
+func (j *Job) timelineBeside(worker, step int, software time.Duration) timeline {
 	t := timeline{span: j.shares}
 	batch := j.draw(worker, step)
 	flops := j.flops * float64(batch.N) * j.Timing.Slow.Times(j.Workers-1-worker)
-	t.forward = j.Timing.Cost(flops, j.Seed, worker, step) + j.Timing.Software(j.Workers)/3
+	t.forward = j.Timing.Cost(flops, j.Seed, worker, step) + software/3
 	t.forward = max(t.forward, j.Timing.Reading(float64(batch.N)/3, j.Timing.Input/float64(j.beside(worker)), j.Seed, worker, step))
 	t.total = 3 * t.forward
 	if n := j.micros(batch); n > 1 {

@@ -152,12 +152,13 @@ func (l *localWorker) begin() {
 // rounds makes the local steps of one round, and its exchange.
 func (l *localWorker) rounds(ctx context.Context, pass Pass) (flags uint16, err error) {
 	for {
+		pass.Alone = !l.due(l.step + 1)
 		if err := l.Compute(ctx, pass); err != nil {
 			return 0, err
 		}
 		l.losses += l.loss
 		l.step++
-		if l.due() {
+		if !pass.Alone {
 			break
 		}
 	}
@@ -169,9 +170,9 @@ func (l *localWorker) rounds(ctx context.Context, pass Pass) (flags uint16, err 
 	return flags, l.Doing(ctx)
 }
 
-// due says whether the round ends here.
-func (l *localWorker) due() bool {
-	return l.step <= l.mode.Start || (l.step-l.mode.Start)%l.mode.H == 0 || l.step == l.job.Updates
+// due says whether a round ends behind so many steps.
+func (l *localWorker) due(steps int) bool {
+	return steps <= l.mode.Start || (steps-l.mode.Start)%l.mode.H == 0 || steps == l.job.Updates
 }
 
 // descend is one local step, by the gradient there is.

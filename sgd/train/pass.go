@@ -20,6 +20,9 @@ type Pass struct {
 	// Coding is virtual time beside that of the model, in which what comes of the
 	// gradient is encoded.
 	Coding time.Duration
+	// Alone says that nothing is exchanged in this step, so that its virtual time has
+	// nothing of the software of an exchange (timing.Timing.Step).
+	Alone bool
 	// Draw is the samples; of none (N is 0): those of the step. The virtual time of the
 	// model is in proportion to their number.
 	Draw sgd.Draw
@@ -47,7 +50,11 @@ func (r *Rank) Compute(ctx context.Context, p Pass) error {
 		r.passCtx, work.Break, work.Abort = pass, p.Void, cancel
 	}
 	began := r.times.read()
-	cost := r.job.timeline(r.rank, r.step).total
+	software := r.job.Timing.Software(r.job.Workers)
+	if p.Alone {
+		software = 0
+	}
+	cost := r.job.timelineBeside(r.rank, r.step, software).total
 	if p.Draw.N > 0 {
 		cost = time.Duration(float64(cost) * float64(p.Draw.N) / float64(r.job.Batch))
 	}

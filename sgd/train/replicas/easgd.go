@@ -177,11 +177,12 @@ func (e *elastic) Run(ctx context.Context) error {
 
 // round makes one step, and the exchange that is due with it.
 func (e *elastic) round(ctx context.Context) error {
+	e.pass.Alone = (e.Step()+1)%e.mode.Tau != 0
 	if err := e.Compute(ctx, e.pass); err != nil {
 		return err
 	}
 	e.losses += e.Loss()
-	if (e.Step()+1)%e.mode.Tau == 0 {
+	if !e.pass.Alone {
 		if err := e.Fetch(ctx, 0); err != nil {
 			return err
 		}
