@@ -27,6 +27,8 @@ type NetworkUse struct {
 	Racks   float64   `json:"racks,omitempty"`
 	Memory  float64   `json:"memory,omitempty"`
 	Busiest []LinkUse `json:"busiest"` // at most eight, by what was used
+	// Resent is how many bytes faults made links carry once more, billed to nobody.
+	Resent uint64 `json:"resent,omitempty"`
 }
 
 // LinkUse is one link, in one direction.
@@ -40,7 +42,9 @@ type LinkUse struct {
 // Use is how much of a virtual network a job has used, in all and of each link.
 func Use(c config.Config, job *train.Job, net *sim.Net) (all []LinkUse, sum *NetworkUse) {
 	hosts := 1 + slices.Max(c.Place(job.World()-job.Workers))
-	return useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
+	all, sum = useOf(net.Links(), hosts, c.NetworkRack, job.World(), net.Now()-net.Start)
+	sum.Resent = net.Resent()
+	return all, sum
 }
 
 // useOf sums up the links of workers and servers, so many hosts, in racks of

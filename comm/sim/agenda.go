@@ -3,14 +3,14 @@ package sim
 import "time"
 
 // event is something that happens at a virtual instant: a task goes on, a frame
-// arrives, or a rank dies.
+// arrives, or a fault happens.
 type event struct {
 	at     time.Duration
 	seq    uint64
 	task   *task
 	gen    uint64 // of the task's sleep; a stale wake-up is ignored
 	flight int    // 1 + its index; 0: a task
-	dies   *host  // nil: nobody
+	deed   int    // 1 + its index; 0: none
 }
 
 func (e *event) before(o *event) bool {

@@ -19,11 +19,14 @@ type Death struct {
 }
 
 // die ends h's activities at this instant, unless they have ended.
-func (h *host) die() {
+func (h *host) die() { h.end(fmt.Errorf("killed at virtual %v", h.loop.now)) }
+
+// end ends h's activities for a reason.
+func (h *host) end(why error) {
 	if h.acts == 0 || h.failed != nil {
 		return
 	}
-	h.failed = fmt.Errorf("killed at virtual %v", h.loop.now)
+	h.failed, h.asleep = why, 0
 	for _, t := range h.tasks {
 		if !t.done {
 			t.gen++ // whatever it slept for
@@ -37,7 +40,7 @@ func (h *host) die() {
 // are there; nil, if there is none.
 func (h *host) told() *comm.PeerError {
 	for i, e := range h.news {
-		if !h.loop.pending(e.Rank, h.rank) {
+		if !h.loop.pending(e.Rank, h.rank) || h.lost[e.Rank] != nil {
 			h.news = slices.Delete(h.news, i, i+1)
 			return e
 		}

@@ -29,10 +29,17 @@ type Network interface {
 type road struct {
 	onWay  int           // frames that have not arrived
 	landed time.Duration // when the last one did
+
+	// With faults:
+	count     uint64        // frames that have left
+	due, free time.Duration // when the last one arrives, and a slow link is free again
 }
 
 // pending says whether frames from → to are still on their way.
 func (l *loop) pending(from, to int) bool {
+	if l.cut(from, to) {
+		return false
+	}
 	r := l.net.road(from, to)
 	return r != nil && r.onWay > 0
 }
@@ -46,6 +53,9 @@ type flight struct {
 
 // depart lets f arrive at p.Arrived, and then takes it off the road's count.
 func (l *loop) depart(f comm.Frame, p passing, r *road) {
+	if l.faults != nil {
+		p.arrived = l.faults.weather(l.now, int(f.Header.From), int(f.Header.To), f.Billed, p, r)
+	}
 	if l.probe != nil {
 		l.probe.Frame(Passage{Header: f.Header, Billed: f.Billed, Sent: p.sent, Began: p.began, Left: p.left, Arrived: p.arrived})
 	}
@@ -71,6 +81,9 @@ func (l *loop) land(i int) {
 	f.road.onWay--
 	f.road.landed = l.now
 	to, from := l.hosts[f.frame.Header.To], int(f.frame.Header.From)
+	if l.faults != nil && l.faults.again(f.frame.Header, l.now, f.road) {
+		l.deliver(f.frame.Share(), f.sent)
+	}
 	l.deliver(f.frame, f.sent)
 	to.wakeGone(from)
 }
@@ -78,7 +91,7 @@ func (l *loop) land(i int) {
 // wakeGone wakes those who wait for a rank that ended while its last frames
 // were still on their way.
 func (h *host) wakeGone(from int) {
-	if h.loop.hosts[from].gone != nil {
+	if h.goneTo(from) != nil {
 		h.wakeWaiting(func(t *task) bool { return t.from == from || t.from == comm.AnyRank })
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/nemesis"
 )
 
 // Net is a virtual cluster.
@@ -36,9 +37,14 @@ type Net struct {
 	Probe Probe
 	// Deaths end ranks as if their processes were killed.
 	Deaths []Death
+	// Faults happen to ranks and links at their instants; the last rank is the observer.
+	// A rank that nobody hears for Lease counts as dead. 0: as long as the constant.
+	Faults []nemesis.Act
+	Lease  time.Duration
 
-	now   time.Duration // of the last run
-	links []Link
+	now    time.Duration // of the last run
+	links  []Link
+	resent uint64
 }
 
 var _ comm.Net = (*Net)(nil)
@@ -48,6 +54,10 @@ func (n *Net) Now() time.Duration { return n.now }
 
 // Links tells how much of the network the last run used.
 func (n *Net) Links() []Link { return n.links }
+
+// Resent is how many bytes links carried once more in the last run, as faults lost them,
+// cut them off or doubled them. Nobody is billed for them.
+func (n *Net) Resent() uint64 { return n.resent }
 
 // Run implements comm.Net. A queue without events while programs still wait is
 // a deadlock; the error lists who waits for what.
@@ -71,11 +81,17 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	}
 	for _, d := range n.Deaths {
 		if d.Rank >= 0 && d.Rank < len(l.hosts) && d.At >= n.Start {
-			l.queue.add(anyTime, event{at: d.At, dies: l.hosts[d.Rank]})
+			l.at(d.At, l.hosts[d.Rank].die)
 		}
+	}
+	if n.resent = 0; len(n.Faults) > 0 {
+		l.strike(n.Faults, n.Lease, n.Start)
 	}
 	err := l.run()
 	n.now, n.links = l.now, l.net.usage(l.now)
+	if l.faults != nil {
+		n.resent = l.faults.resent
+	}
 	return err
 }
 
@@ -86,16 +102,18 @@ type loop struct {
 	hosts []*host
 	probe Probe
 
+	deeds   []func() // of faults
 	flights []flight
 	landed  []int // free places in flights
 
-	tasks []*task
-	live  int
-	net   Network
-	ahead *ahead
-	err   comm.FirstError
-	cur   *task
-	ended error // set once the run is being torn down
+	tasks  []*task
+	live   int
+	net    Network
+	faults *faults // nil: there are none
+	ahead  *ahead
+	err    comm.FirstError
+	cur    *task
+	ended  error // set once the run is being torn down
 }
 
 // wake lets a task go on now.
@@ -130,11 +148,15 @@ func (l *loop) run() error {
 		e := l.queue.take()
 		l.now = e.at
 		switch {
-		case e.dies != nil:
-			e.dies.die()
+		case e.deed > 0:
+			l.deeds[e.deed-1]()
 		case e.flight > 0:
 			l.land(e.flight - 1)
-		case e.task.gen == e.gen && !e.task.done:
+		case e.task.gen != e.gen || e.task.done:
+		case e.task.host.asleep > l.now:
+			e.at = e.task.host.asleep
+			l.queue.add(anyTime, e)
+		default:
 			l.resume(e.task)
 		}
 	}
@@ -215,6 +237,10 @@ type host struct {
 	acts    int
 	failed  error
 	traffic comm.Traffic
+
+	lost            map[int]*comm.PeerError // links that are, by rank
+	asleep, stopped time.Duration           // until when and since when it is paused
+	lag             time.Duration           // what pauses have cost it, up to asleep
 }
 
 func (h *host) Rank() int              { return h.rank }
@@ -265,7 +291,9 @@ func (h *host) guard(name string, p comm.Program) (err error) {
 func (h *host) fail(err error) {
 	if h.failed == nil {
 		h.failed = err
-		h.loop.err.Add(err)
+		if !h.cutOff(err) {
+			h.loop.err.Add(err)
+		}
 		h.wakeWaiting(func(*task) bool { return true })
 	}
 }
@@ -281,7 +309,7 @@ func (h *host) finish() {
 		if o == h {
 			continue
 		}
-		if h.failed != nil {
+		if h.failed != nil && o.lost[h.rank] == nil {
 			o.news = append(o.news, e)
 		}
 		o.wakeWaiting(func(t *task) bool {
@@ -335,10 +363,17 @@ func (h *host) pass(d time.Duration, doing Doing, mark int) error {
 // computing lets the time up to mark i of w pass, or less if a frame that breaks
 // w comes before.
 func (h *host) computing(w comm.Work, i int) error {
+	began := h.loop.now - h.lag
+	rest := func() time.Duration { return began + w.Cost[i] + h.lag - h.loop.now }
 	if w.Break == 0 {
-		return h.pass(w.Cost[i], Computing, i)
+		for first := true; first || rest() > 0; first = false {
+			if err := h.pass(rest(), Computing, i); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	t, end := h.loop.cur, h.loop.now+w.Cost[i]
+	t := h.loop.cur
 	t.from, t.tag = comm.AnyRank, w.Break
 	for {
 		switch {
@@ -346,11 +381,11 @@ func (h *host) computing(w comm.Work, i int) error {
 			return h.failed
 		case h.inbox.has(w.Break):
 			return comm.ErrBroken
-		case h.loop.now >= end:
+		case rest() <= 0:
 			return nil
 		}
 		t.waiting = true
-		err := h.pass(end-h.loop.now, Computing, i)
+		err := h.pass(rest(), Computing, i)
 		t.waiting = false
 		if err != nil {
 			return err
@@ -429,7 +464,7 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 // deliver puts a frame, sent at an instant, into its receiver's inbox now.
 func (l *loop) deliver(f comm.Frame, sent time.Duration) {
 	h := l.hosts[f.Header.To]
-	if h.acts == 0 {
+	if h.acts == 0 || l.cut(int(f.Header.From), h.rank) {
 		f.Release()
 		return
 	}
@@ -483,8 +518,10 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 				return comm.Frame{}, e
 			}
 		}
-		if from != comm.AnyRank && from != h.rank && l.hosts[from].gone != nil && !l.pending(from, h.rank) {
-			return comm.Frame{}, l.hosts[from].gone
+		if from != comm.AnyRank && from != h.rank && !l.pending(from, h.rank) {
+			if e := h.goneTo(from); e != nil {
+				return comm.Frame{}, e
+			}
 		}
 		t.gen++
 		t.waiting = true

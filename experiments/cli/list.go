@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradlab/gradlab/comm/collective"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/config"
@@ -41,6 +42,7 @@ func kinds() []kind {
 		{"models", "model", nn.Models.Entries()},
 		{"profiles", "timing", profile.Profiles.Entries()},
 		{"laws", "device.law", timing.Laws.Entries()},
+		{"faults", "faults", nemesis.Faults.Entries()},
 		{"devices", "device", devices()},
 		{"clusters", "cluster", clusters()},
 		{"transports", "transport", transports()},

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
@@ -88,6 +89,13 @@ var specs = map[string]func(text string) (string, error){
 		d, err := parseDeaths(text)
 		return d.String(), err
 	},
+	"faults": func(text string) (string, error) {
+		s, err := nemesis.Parse(text)
+		if err != nil {
+			return text, err
+		}
+		return s.String(), nil
+	},
 	"device.codec": func(text string) (string, error) {
 		t, err := parseCodecTime(text)
 		if err != nil {
@@ -153,7 +161,7 @@ func (c *Config) Resolve() error {
 	if c.Weightless && c.Net != "sim" {
 		errs = append(errs, fmt.Errorf("key \"weightless\": on net=%s time would be real and pass with nothing done; use net=sim", c.Net))
 	}
-	errs = append(errs, c.checkDeaths()...)
+	errs = append(errs, append(c.checkDeaths(), c.checkFaults())...)
 	if m, err := train.Modes.Parse(c.Mode); err == nil {
 		if m.Traits(&train.Job{Mode: m}).SharedMemory && c.Net != "local" {
 			errs = append(errs, fmt.Errorf("key \"mode\": workers of %s write to memory that they share, which net=%s does not give them; use net=local", train.Modes.Name(m), c.Net))
@@ -183,21 +191,6 @@ func (c *Config) checkUntil() error {
 		return errors.New("key \"until\": with eval_every=0 only the end is evaluated; add eval_every=50, the updates between evaluations")
 	}
 	return nil
-}
-
-// checkDeaths refuses deaths of workers that there are not, or on a real clock.
-func (c *Config) checkDeaths() (errs []error) {
-	d, err := parseDeaths(c.DeviceDie)
-	if err != nil || len(d) == 0 {
-		return nil // an error of parsing is told elsewhere
-	}
-	if _, err := d.of(c.Workers); err != nil {
-		errs = append(errs, fmt.Errorf("key \"device.die\": %w", err))
-	}
-	if c.Net != "sim" {
-		errs = append(errs, fmt.Errorf("key \"device.die\": on net=%s workers die for real, or not at all; use net=sim", c.Net))
-	}
-	return errs
 }
 
 // modelSpec is the model with the dropout key applied.
@@ -366,6 +359,9 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	j.Prepare()
 	if err := j.Check(); err != nil {
 		return nil, nil, &Error{err}
+	}
+	if _, err := c.plan(j.World() - j.Workers); err != nil {
+		return nil, nil, err
 	}
 	if err := prices.Err(); err != nil { // the check asked for every price
 		return nil, nil, &Error{err}
@@ -587,9 +583,12 @@ func (c Config) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
 		return nil, &Error{err}
 	}
 	latency, message := c.delays()
-	dies, _ := parseDeaths(c.DeviceDie)
-	killed, _ := dies.of(c.Workers)
-	n := &sim.Net{Start: start, Deaths: killed, Network: &sim.Fair{
+	killed := c.deaths()
+	plan, err := c.plan(servers)
+	if err != nil {
+		return nil, err
+	}
+	n := &sim.Net{Start: start, Deaths: killed, Faults: plan, Network: &sim.Fair{
 		Bandwidth: c.carried(), Latency: latency, Message: message,
 		Place: c.Place(servers), Inside: c.NetworkInside, Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}

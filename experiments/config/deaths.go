@@ -64,3 +64,25 @@ func (d deaths) of(workers int) (out []sim.Death, err error) {
 	}
 	return out, nil
 }
+
+// checkDeaths refuses deaths of workers that there are not, or on a real clock.
+func (c *Config) checkDeaths() (errs []error) {
+	d, err := parseDeaths(c.DeviceDie)
+	if err != nil || len(d) == 0 {
+		return nil // an error of parsing is told elsewhere
+	}
+	if _, err := d.of(c.Workers); err != nil {
+		errs = append(errs, fmt.Errorf("key \"device.die\": %w", err))
+	}
+	if c.Net != "sim" {
+		errs = append(errs, fmt.Errorf("key \"device.die\": on net=%s workers die for real, or not at all; use net=sim", c.Net))
+	}
+	return errs
+}
+
+// deaths are those of key device.die.
+func (c Config) deaths() []sim.Death {
+	d, _ := parseDeaths(c.DeviceDie) // it was checked
+	killed, _ := d.of(c.Workers)
+	return killed
+}

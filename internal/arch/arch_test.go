@@ -50,7 +50,8 @@ comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm
 comm/emulate            : comm                             | golang.org/x/sys
-comm/sim                : comm
+comm/nemesis            : internal/rng sgd/registry
+comm/sim                : comm comm/nemesis
 comm/trace              : comm comm/sim
 comm/shm                :                                  | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
@@ -70,7 +71,7 @@ experiments/progress    : sgd/train                        | github.com/vbauerst
 experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile sgd/registry internal/regular    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
-experiments/config      : comm comm/collective comm/emulate comm/local comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular    | github.com/spf13/viper go.yaml.in/yaml
+experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng    | github.com/spf13/viper go.yaml.in/yaml
 experiments             : comm comm/grpcnet comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/launch      :
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
