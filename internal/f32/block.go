@@ -26,6 +26,15 @@ func depthBlock(k int) int {
 	return min(roundUp((k+blocks-1)/blocks, 8), k)
 }
 
+// depth is the length of the blocks of k of a product: that of pairs is as of the
+// elements that they are made of.
+func (p *product) depth() int {
+	if p.pairs {
+		return (depthBlock(2*p.k) + 1) / 2
+	}
+	return depthBlock(p.k)
+}
+
 // run computes rows i0 to i1 and columns j0 to j1 of C.
 func (p *product) run(w *workspace, i0, i1, j0, j1 int) {
 	m, n := i1-i0, j1-j0
@@ -71,7 +80,7 @@ func (p *product) blocks(w *workspace, i0, i1, j0, j1 int, c []float32, ldc int)
 	w.a = grow(w.a, s.floatsA)
 	w.b = grow(w.b, s.floatsB)
 	x := &w.call
-	x.alpha, x.cRow = p.alpha, ldc
+	x.alpha, x.cRow, x.flush = p.alpha, ldc, p.flush
 	for j := j0; j < j1; j += s.n {
 		nj := min(s.n, j1-j)
 		for q := 0; q < p.k; q += s.k {
@@ -112,7 +121,7 @@ type shape struct {
 }
 
 func (p *product) shape(m, n int) shape {
-	s := shape{k: depthBlock(p.k), n: roundUp(n, p.kr.cols)}
+	s := shape{k: p.depth(), n: roundUp(n, p.kr.cols)}
 	s.m = max(blockA/s.k/p.kr.rows, 1) * p.kr.rows
 	if blocks := (m + s.m - 1) / s.m; blocks == 1 {
 		s.m = m

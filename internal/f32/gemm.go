@@ -36,13 +36,18 @@ func GemmSerial(ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b
 
 // GemmN is Gemm on at most so many threads, with the same bits.
 func GemmN(threads int, ta, tb bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
-	p := product{usable[0], ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, false}
+	p := product{usable[0], ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, false, false, false}
 	if !p.check() {
 		return
 	}
 	p.choose()
+	p.do(threads)
+}
+
+// do computes the product on at most so many threads.
+func (p *product) do(threads int) {
 	if threads = min(threads, par.Threads()); threads > 1 && p.work() >= minParallel {
-		parallel(&p, threads)
+		parallel(p, threads)
 	} else {
 		w := getSpace()
 		p.run(w, 0, p.m, 0, p.n)
@@ -66,7 +71,7 @@ func GemmBatch(count int, ta, tb bool, m, n, k int, alpha float32, a []float32, 
 	}
 	// The last product reaches furthest.
 	last := count - 1
-	p := product{usable[0], ta, tb, m, n, k, alpha, from(a, last*nextA), lda, from(b, last*nextB), ldb, beta, from(c, last*nextC), ldc, false}
+	p := product{usable[0], ta, tb, m, n, k, alpha, from(a, last*nextA), lda, from(b, last*nextB), ldb, beta, from(c, last*nextC), ldc, false, false, false}
 	if !p.check() {
 		return
 	}
@@ -83,7 +88,9 @@ func GemmBatch(count int, ta, tb bool, m, n, k int, alpha float32, a []float32, 
 // from is x[i:], empty if there is no such element.
 func from(x []float32, i int) []float32 { return x[min(i, len(x)):] }
 
-// product is one call of Gemm. With flip set, C is stored transposed.
+// product is one call of Gemm. With flip set, C is stored transposed. With pairs set,
+// an element of A and B is two bfloat16, and k counts these; with flush set, denormals
+// count as 0: see GemmRounded.
 type product struct {
 	kr      *kernel
 	ta, tb  bool
@@ -97,6 +104,8 @@ type product struct {
 	c       []float32
 	ldc     int
 	flip    bool
+	pairs   bool
+	flush   bool
 }
 
 // check panics on impossible arguments and reports whether C is not empty.
@@ -142,8 +151,13 @@ func (p *product) flipped() product {
 
 // choose picks a kernel and the side C lies on. The bits are the same.
 func (p *product) choose() {
+	kernels := usable
+	if p.pairs {
+		kernels = usablePairs
+	}
+	p.kr = kernels[0]
 	least := p.cost(p.m, p.n)
-	for i, kr := range usable {
+	for i, kr := range kernels {
 		q := *p
 		q.kr = kr
 		f := q.flipped()

@@ -75,6 +75,7 @@ type machine struct {
 	vec         [32][16]float32
 	k           [8]uint16
 	zero, minus bool
+	control     uint32 // MXCSR
 	memory      []segment
 }
 
@@ -121,6 +122,14 @@ func (m *machine) address(arg string) (uint64, bool) {
 		address += m.gp[register(x[3])] * uint64(scale)
 	}
 	return address, true
+}
+
+// where is the address of an operand that is one.
+func where(address uint64, ok bool) uint64 {
+	if !ok {
+		panic("an operand is not in memory")
+	}
+	return address
 }
 
 func must(n int, err error) int {
@@ -222,6 +231,7 @@ func width(args []string) int {
 // run executes a function of one argument until it returns, and fails the test
 // if it leaves the vector state dirty.
 func (m *machine) run(code []instruction, argument uint64) {
+	m.control = masked
 	frame := make([]byte, 64)
 	var arg [8]byte
 	binary.LittleEndian.PutUint64(arg[:], argument)
@@ -314,16 +324,18 @@ func (m *machine) run(code []instruction, argument uint64) {
 			lanes := width(a)
 			x, y, z := m.floats(a[0], lanes, all), m.floats(a[1], lanes, all), m.floats(a[2], lanes, all)
 			for l := range lanes {
-				switch in.op {
-				case "VMULPS":
-					z[l] = y[l] * x[l]
-				case "VADDPS":
-					z[l] = y[l] + x[l]
-				default:
-					z[l] = fma(x[l], y[l], z[l])
-				}
+				z[l] = m.arithmetic(in.op, x[l], y[l], z[l])
 			}
 			m.setFloats(a[2], z, lanes, all)
+		case "MOVL":
+			binary.LittleEndian.PutUint32(m.at(where(m.address(a[1])), 4), uint32(m.word(a[0], 4)))
+		case "STMXCSR":
+			binary.LittleEndian.PutUint32(m.at(where(m.address(a[0])), 4), m.control)
+		case "LDMXCSR":
+			m.control = binary.LittleEndian.Uint32(m.at(where(m.address(a[0])), 4))
+		case "LONG":
+			m.pairs(uint32(m.word(a[0], 8)), uint16(m.word(code[pc].args[0], 8)))
+			pc++
 		case "VZEROUPPER":
 			clean = true
 			continue
@@ -331,14 +343,66 @@ func (m *machine) run(code []instruction, argument uint64) {
 			if !clean {
 				panic("no VZEROUPPER before RET")
 			}
+			if m.control != masked {
+				panic("the control word is not what it was")
+			}
 			return
 		default:
 			panic("unknown instruction " + in.op)
 		}
-		clean = clean && in.op[0] != 'V'
+		clean = clean && in.op[0] != 'V' && in.op != "LONG"
 		if jump {
 			pc = in.to
 		}
+	}
+}
+
+// masked is a control word of rounding to nearest without exceptions, flushed one where
+// denormals count as 0 besides.
+const masked, flushes = 0x1f80, 0x9fc0
+
+// arithmetic is one lane of an instruction under the control word. Where denormals count
+// as 0, factors have few bits.
+func (m *machine) arithmetic(op string, x, y, z float32) float32 {
+	switch m.control {
+	case masked:
+		switch op {
+		case "VMULPS":
+			return y * x
+		case "VADDPS":
+			return y + x
+		}
+		return fma(x, y, z)
+	case flushes:
+		switch op {
+		case "VMULPS":
+			return flushed(flushed(y) * flushed(x)) // one is 1
+		case "VADDPS":
+			return flushed(flushed(y) + flushed(x))
+		}
+		return maddFlushed(z, x, y)
+	}
+	panic(fmt.Sprintf("control word %#x", m.control))
+}
+
+// pairs decodes and executes VDPBF16PS of 512 bits, which stands in the text as bytes.
+func (m *machine) pairs(first uint32, last uint16) {
+	bits := func(at, n int) int {
+		return int((uint64(first) | uint64(last)<<32) >> at & (1<<n - 1))
+	}
+	// 62, map 0F38, W0 and prefix F3, 512 bits without mask, opcode 52, registers.
+	if bits(0, 8) != 0x62 || bits(8, 4) != 2 || bits(16, 3) != 6 || bits(23, 1) != 0 || bits(24, 3) != 0 || bits(28, 4) != 4 ||
+		bits(32, 8) != 0x52 || bits(46, 2) != 3 {
+		panic(fmt.Sprintf("bytes %08x %04x are no VDPBF16PS", first, last))
+	}
+	not := func(at int) int { return 1 - bits(at, 1) }
+	dst := bits(43, 3) | not(15)<<3 | not(12)<<4
+	one := ^bits(19, 4)&15 | not(27)<<4
+	two := bits(40, 3) | not(13)<<3 | not(14)<<4
+	for l := range m.vec[dst] {
+		a1, a2 := halvesOfPair(m.vec[one][l])
+		b1, b2 := halvesOfPair(m.vec[two][l])
+		m.vec[dst][l] = maddFlushed(maddFlushed(m.vec[dst][l], a1, b1), a2, b2)
 	}
 }
 
@@ -381,6 +445,9 @@ func interpret(code []instruction, x *call) {
 	if x.add {
 		block[unsafe.Offsetof(x.add)] = 1
 	}
+	if x.flush {
+		block[unsafe.Offsetof(x.flush)] = 1
+	}
 	m.run(code, m.put(block))
 	for i := range x.c {
 		x.c[i] = math.Float32frombits(binary.LittleEndian.Uint32(c[4*i:]))
@@ -398,7 +465,7 @@ func TestKernelsInterpreted(t *testing.T) {
 	}
 	r := newRand(23)
 	seen := 0
-	for prefix, kr := range map[string]*kernel{"avx2x16x": avx2, "avx512x32x": avx512x32, "avx512x48x": avx512x48} {
+	for prefix, kr := range map[string]*kernel{"avx2x16x": avx2, "avx512x32x": avx512x32, "avx512x48x": avx512x48, "bf16x32x": bf16x32} {
 		for _, rows := range kr.heights {
 			name := fmt.Sprint(prefix, rows)
 			if code[name] == nil {
@@ -406,25 +473,32 @@ func TestKernelsInterpreted(t *testing.T) {
 				continue
 			}
 			seen++
-			for range rounds {
-				x := newCall(r, kr.cols, rows)
+			for i := range rounds {
+				x, spec := newCall(r, kr.cols, rows), microFused
+				switch {
+				case kr == bf16x32:
+					x, spec = pairCall(r, x), pairsGo
+				case i%3 == 0:
+					x, spec = roundedCall(r, x), microFlushedGo
+				}
 				got, want := x.clone(), x.clone()
 				interpret(code[name], got)
-				microFused(kr.cols, rows, want)
-				if !got.equal(want) {
+				spec(kr.cols, rows, want)
+				same := func(y *call) bool { return sameValues(got.c, y.c) && sameBits(got.packed, y.packed) }
+				if !same(want) {
 					t.Fatalf("%s, %v: other bits than specified", name, x)
 				}
-				if kr == avx2 && fused {
+				if kr == avx2 && fused || kr == bf16x32 && hasPairs {
 					hardware := x.clone()
 					kr.run(rows, hardware)
-					if !got.equal(hardware) {
+					if !same(hardware) {
 						t.Fatalf("%s, %v: the interpreter and the machine differ", name, x)
 					}
 				}
 			}
 		}
 	}
-	if seen != 21 {
+	if seen != 29 {
 		t.Errorf("%d kernels were looked at", seen)
 	}
 }

@@ -32,7 +32,8 @@ type call struct {
 	mask        *int32 // nil if all columns of the tile exist, else words: -1 for those that do, then 0
 	alpha       float32
 	add         bool
-	width       int // the columns that exist
+	flush       bool // denormals count as 0, in operands and results
+	width       int  // the columns that exist
 }
 
 // check panics if the kernel would touch memory outside the slices.
@@ -59,7 +60,13 @@ func (x *call) check(rows, cols int) {
 //	for i < rows, j < width:
 //	    s = 0; for p < k: s += a[t·aTile + i·aRow + p·aStep] * b[p·bStep + j]
 //	    c[(t·rows+i)·cRow + j] = alpha*s, plus what was there if add
+//
+// or, if flush, what microFlushedGo says.
 func microGo(cols, rows int, x *call) {
+	if x.flush {
+		microFlushedGo(cols, rows, x)
+		return
+	}
 	b, bStep := x.b, x.bStep
 	if len(x.packed) > 0 {
 		for p := range x.k {

@@ -7,7 +7,14 @@ import "golang.org/x/sys/cpu"
 // fused says that the machine has AVX2 and fused multiply-adds.
 var fused = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
+// hasPairs says that it has products of pairs of bfloat16 too.
+var hasPairs = fused && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512BF16 && cpu.X86.HasBMI2
+
 func init() {
+	if hasPairs {
+		availablePairs = []*kernel{bf16x32, plainPairs}
+		usablePairs, paired = availablePairs[:1], true
+	}
 	switch {
 	case fused && cpu.X86.HasAVX512F:
 		available = []*kernel{avx512x32, avx512x48, avx2, plain}
@@ -61,6 +68,32 @@ var avx512x32 = &kernel{
 			avx512x32x2(&x.k)
 		case 1:
 			avx512x32x1(&x.k)
+		}
+	},
+}
+
+// bf16x32 has the tiles of avx512x32.
+var bf16x32 = &kernel{
+	name: "bf16-12x32", rows: 12, cols: 32, heights: []int{12, 10, 8, 6, 4, 3, 2, 1},
+	run: func(rows int, x *call) {
+		x.check(rows, 32)
+		switch rows {
+		case 12:
+			bf16x32x12(&x.k)
+		case 10:
+			bf16x32x10(&x.k)
+		case 8:
+			bf16x32x8(&x.k)
+		case 6:
+			bf16x32x6(&x.k)
+		case 4:
+			bf16x32x4(&x.k)
+		case 3:
+			bf16x32x3(&x.k)
+		case 2:
+			bf16x32x2(&x.k)
+		case 1:
+			bf16x32x1(&x.k)
 		}
 	},
 }

@@ -5,9 +5,17 @@
 #include "textflag.h"
 
 // func avx2x16x6(call *int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·avx2x16x6(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·avx2x16x6(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000002, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -318,8 +326,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -445,9 +459,17 @@ edge2:
 	JMP  done
 
 // func avx2x16x5(call *int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·avx2x16x5(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·avx2x16x5(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000002, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -727,8 +749,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -839,9 +867,17 @@ edge2:
 	JMP  done
 
 // func avx2x16x4(call *int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·avx2x16x4(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·avx2x16x4(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000002, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -1090,8 +1126,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -1187,9 +1229,17 @@ edge2:
 	JMP  done
 
 // func avx2x16x3(call *int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·avx2x16x3(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·avx2x16x3(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000002, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -1399,8 +1449,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -1481,9 +1537,17 @@ edge2:
 	JMP  done
 
 // func avx2x16x2(call *int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·avx2x16x2(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·avx2x16x2(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000002, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -1662,8 +1726,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -1729,9 +1799,17 @@ edge2:
 	JMP  done
 
 // func avx2x16x1(call *int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·avx2x16x1(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, FMA3, MMX+, SSE
+TEXT ·avx2x16x1(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000002, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -1879,8 +1957,14 @@ done:
 	XORQ SI, SI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -1931,9 +2015,17 @@ edge2:
 	JMP  done
 
 // func avx512x32x12(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x12(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x12(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -2264,8 +2356,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -2413,9 +2511,17 @@ edgestore:
 	JMP     done
 
 // func avx512x32x10(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x10(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x10(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -2706,8 +2812,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -2833,9 +2945,17 @@ edgestore:
 	JMP     done
 
 // func avx512x32x8(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x8(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x8(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -3082,8 +3202,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -3187,9 +3313,17 @@ edgestore:
 	JMP     done
 
 // func avx512x32x6(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x6(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x6(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -3392,8 +3526,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -3475,9 +3615,17 @@ edgestore:
 	JMP     done
 
 // func avx512x32x4(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x4(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x4(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -3640,8 +3788,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -3701,9 +3855,17 @@ edgestore:
 	JMP     done
 
 // func avx512x32x3(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x3(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x3(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -3842,8 +4004,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -3892,9 +4060,17 @@ edgestore:
 	JMP     done
 
 // func avx512x32x2(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x2(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x2(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -4013,8 +4189,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -4052,9 +4234,17 @@ edgestore:
 	JMP     done
 
 // func avx512x32x1(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x32x1(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x32x1(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -4153,8 +4343,14 @@ done:
 	XORQ SI, SI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -4181,9 +4377,17 @@ edgestore:
 	JMP     done
 
 // func avx512x48x8(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x48x8(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x48x8(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -4489,8 +4693,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -4636,9 +4846,17 @@ edgestore:
 	JMP     done
 
 // func avx512x48x6(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x48x6(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x48x6(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -4886,8 +5104,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -5001,9 +5225,17 @@ edgestore:
 	JMP     done
 
 // func avx512x48x5(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x48x5(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x48x5(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -5224,8 +5456,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -5323,9 +5561,17 @@ edgestore:
 	JMP     done
 
 // func avx512x48x4(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x48x4(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x48x4(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -5519,8 +5765,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -5602,9 +5854,17 @@ edgestore:
 	JMP     done
 
 // func avx512x48x3(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x48x3(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x48x3(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -5767,8 +6027,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -5834,9 +6100,17 @@ edgestore:
 	JMP     done
 
 // func avx512x48x2(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x48x2(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x48x2(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -5972,8 +6246,14 @@ done:
 	XORQ DI, DI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -6023,9 +6303,17 @@ edgestore:
 	JMP     done
 
 // func avx512x48x1(call *int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·avx512x48x1(SB), NOSPLIT, $32-8
-	MOVQ call+0(FP), AX
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·avx512x48x1(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
 	MOVQ $0x00000001, 24(SP)
 	MOVQ 40(AX), CX
 	SHLQ $0x02, CX
@@ -6134,8 +6422,14 @@ done:
 	XORQ SI, SI
 
 more:
-	DECQ (SP)
-	JNZ  tile
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
 	VZEROUPPER
 	RET
 
@@ -6165,6 +6459,2552 @@ edgestore:
 	VMOVUPS Z1, K2, 64(R9)
 	MOVQ    DI, R9
 	VMOVUPS Z2, K3, 128(R9)
+	ADDQ    R10, DI
+	JMP     done
+
+// func bf16x32x12(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x12(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 88(AX), BX
+	SHLQ $0x02, BX
+	MOVQ 144(AX), DI
+	SHLQ $0x02, DI
+	MOVQ 120(AX), SI
+	MOVQ 152(AX), R8
+	MOVQ 96(AX), R9
+	MOVQ 8(AX), R10
+	MOVQ R10, (SP)
+	MOVQ 16(AX), R10
+	MOVQ R10, 8(SP)
+	MOVQ 64(AX), R10
+	MOVQ R10, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	MOVQ       R8, R10
+	MOVQ       176(AX), R11
+	SHLQ       $0x02, R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	MOVQ       8(SP), R10
+	LEAQ       (R10)(CX*2), R11
+	ADDQ       CX, R11
+	LEAQ       (R11)(CX*2), R12
+	ADDQ       CX, R12
+	LEAQ       (R12)(CX*2), R13
+	ADDQ       CX, R13
+	MOVQ       16(SP), R14
+	MOVQ       (AX), R15
+	TESTQ      R9, R9
+	JZ         again
+	MOVQ       R9, 16(SP)
+
+first:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R14), Z24
+	VMOVUPS      64(R14), Z25
+	ADDQ         BX, R14
+	VMOVUPS      Z24, (R9)
+	VMOVUPS      Z25, 64(R9)
+	ADDQ         $0x00000080, R9
+	VBROADCASTSS (R10), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VBROADCASTSS (R10)(CX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xd052
+	LONG         $0x40269262
+	WORD         $0xd952
+	VBROADCASTSS (R10)(CX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VBROADCASTSS (R11), Z27
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	VBROADCASTSS (R11)(CX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VBROADCASTSS (R11)(CX*2), Z27
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	VBROADCASTSS (R12), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VBROADCASTSS (R12)(CX*1), Z27
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	VBROADCASTSS (R12)(CX*2), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VBROADCASTSS (R13), Z27
+	LONG         $0x40268262
+	WORD         $0xd052
+	LONG         $0x40268262
+	WORD         $0xd952
+	VBROADCASTSS (R13)(CX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VBROADCASTSS (R13)(CX*2), Z27
+	LONG         $0x40268262
+	WORD         $0xf052
+	LONG         $0x40268262
+	WORD         $0xf952
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	SUBQ         $0x01, R15
+	JNZ          first
+	MOVQ         $0x00000080, BX
+	XORQ         R9, R9
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R14), Z24
+	VMOVUPS      64(R14), Z25
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VBROADCASTSS (R10)(CX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xd052
+	LONG         $0x40269262
+	WORD         $0xd952
+	VBROADCASTSS (R10)(CX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VBROADCASTSS (R11), Z27
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	VBROADCASTSS (R11)(CX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VBROADCASTSS (R11)(CX*2), Z27
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	VBROADCASTSS (R12), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VBROADCASTSS (R12)(CX*1), Z27
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	VBROADCASTSS (R12)(CX*2), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VBROADCASTSS (R13), Z27
+	LONG         $0x40268262
+	WORD         $0xd052
+	LONG         $0x40268262
+	WORD         $0xd952
+	VBROADCASTSS (R13)(CX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VBROADCASTSS (R13)(CX*2), Z27
+	LONG         $0x40268262
+	WORD         $0xf052
+	LONG         $0x40268262
+	WORD         $0xf952
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	SUBQ         $0x01, R15
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z26
+	VMULPS       Z26, Z0, Z0
+	VMULPS       Z26, Z1, Z1
+	VMULPS       Z26, Z2, Z2
+	VMULPS       Z26, Z3, Z3
+	VMULPS       Z26, Z4, Z4
+	VMULPS       Z26, Z5, Z5
+	VMULPS       Z26, Z6, Z6
+	VMULPS       Z26, Z7, Z7
+	VMULPS       Z26, Z8, Z8
+	VMULPS       Z26, Z9, Z9
+	VMULPS       Z26, Z10, Z10
+	VMULPS       Z26, Z11, Z11
+	VMULPS       Z26, Z12, Z12
+	VMULPS       Z26, Z13, Z13
+	VMULPS       Z26, Z14, Z14
+	VMULPS       Z26, Z15, Z15
+	VMULPS       Z26, Z16, Z16
+	VMULPS       Z26, Z17, Z17
+	VMULPS       Z26, Z18, Z18
+	VMULPS       Z26, Z19, Z19
+	VMULPS       Z26, Z20, Z20
+	VMULPS       Z26, Z21, Z21
+	VMULPS       Z26, Z22, Z22
+	VMULPS       Z26, Z23, Z23
+	MOVQ         176(AX), R11
+	SHLQ         $0x02, R11
+	MOVQ         184(AX), R10
+	MOVB         196(AX), R12
+	TESTQ        R10, R10
+	JNZ          edge
+	TESTB        R12, R12
+	JZ           store
+	MOVQ         R8, R10
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	ADDQ         R11, R10
+	VADDPS       (R10), Z2, Z2
+	VADDPS       64(R10), Z3, Z3
+	ADDQ         R11, R10
+	VADDPS       (R10), Z4, Z4
+	VADDPS       64(R10), Z5, Z5
+	ADDQ         R11, R10
+	VADDPS       (R10), Z6, Z6
+	VADDPS       64(R10), Z7, Z7
+	ADDQ         R11, R10
+	VADDPS       (R10), Z8, Z8
+	VADDPS       64(R10), Z9, Z9
+	ADDQ         R11, R10
+	VADDPS       (R10), Z10, Z10
+	VADDPS       64(R10), Z11, Z11
+	ADDQ         R11, R10
+	VADDPS       (R10), Z12, Z12
+	VADDPS       64(R10), Z13, Z13
+	ADDQ         R11, R10
+	VADDPS       (R10), Z14, Z14
+	VADDPS       64(R10), Z15, Z15
+	ADDQ         R11, R10
+	VADDPS       (R10), Z16, Z16
+	VADDPS       64(R10), Z17, Z17
+	ADDQ         R11, R10
+	VADDPS       (R10), Z18, Z18
+	VADDPS       64(R10), Z19, Z19
+	ADDQ         R11, R10
+	VADDPS       (R10), Z20, Z20
+	VADDPS       64(R10), Z21, Z21
+	ADDQ         R11, R10
+	VADDPS       (R10), Z22, Z22
+	VADDPS       64(R10), Z23, Z23
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z20, (R8)
+	VMOVUPS Z21, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z22, (R8)
+	VMOVUPS Z23, 64(R8)
+	ADDQ    R11, R8
+
+done:
+	MOVQ 56(AX), R10
+	SHLQ $0x02, R10
+	ADDQ R10, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ DI, DI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R10), Z24
+	VPTESTMD  Z24, Z24, K1
+	VMOVUPS   64(R10), Z25
+	VPTESTMD  Z25, Z25, K2
+	TESTB     R12, R12
+	JZ        edgestore
+	MOVQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z0, Z0
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z4, Z4
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z6, Z6
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z8, Z8
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z10, Z10
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z12, Z12
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z14, Z14
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z16, Z16
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z18, Z18
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z20, Z20
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z24
+	VADDPS    Z24, Z22, Z22
+	MOVQ      R8, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z1, Z1
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z3, Z3
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z5, Z5
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z7, Z7
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z9, Z9
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z11, Z11
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z13, Z13
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z15, Z15
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z17, Z17
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z19, Z19
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z21, Z21
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z24
+	VADDPS    Z24, Z23, Z23
+
+edgestore:
+	MOVQ    R8, R10
+	VMOVUPS Z0, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z2, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z4, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z6, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z8, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z10, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z12, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z14, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z16, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z18, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z20, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z22, K1, (R10)
+	MOVQ    R8, R10
+	VMOVUPS Z1, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z3, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z5, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z7, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z9, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z11, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z13, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z15, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z17, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z19, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z21, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z23, K2, 64(R10)
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	JMP     done
+
+// func bf16x32x10(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x10(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 88(AX), BX
+	SHLQ $0x02, BX
+	MOVQ 144(AX), DI
+	SHLQ $0x02, DI
+	MOVQ 120(AX), SI
+	MOVQ 152(AX), R8
+	MOVQ 96(AX), R9
+	MOVQ 8(AX), R10
+	MOVQ R10, (SP)
+	MOVQ 16(AX), R10
+	MOVQ R10, 8(SP)
+	MOVQ 64(AX), R10
+	MOVQ R10, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	MOVQ       R8, R10
+	MOVQ       176(AX), R11
+	SHLQ       $0x02, R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	MOVQ       8(SP), R10
+	LEAQ       (R10)(CX*2), R11
+	ADDQ       CX, R11
+	LEAQ       (R11)(CX*2), R12
+	ADDQ       CX, R12
+	LEAQ       (R12)(CX*2), R13
+	ADDQ       CX, R13
+	MOVQ       16(SP), R14
+	MOVQ       (AX), R15
+	TESTQ      R9, R9
+	JZ         again
+	MOVQ       R9, 16(SP)
+
+first:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R14), Z20
+	VMOVUPS      64(R14), Z21
+	ADDQ         BX, R14
+	VMOVUPS      Z20, (R9)
+	VMOVUPS      Z21, 64(R9)
+	ADDQ         $0x00000080, R9
+	VBROADCASTSS (R10), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VBROADCASTSS (R10)(CX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xd452
+	LONG         $0x4046b262
+	WORD         $0xdd52
+	VBROADCASTSS (R10)(CX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VBROADCASTSS (R11), Z23
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	VBROADCASTSS (R11)(CX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VBROADCASTSS (R11)(CX*2), Z23
+	LONG         $0x40463262
+	WORD         $0xd452
+	LONG         $0x40463262
+	WORD         $0xdd52
+	VBROADCASTSS (R12), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VBROADCASTSS (R12)(CX*1), Z23
+	LONG         $0x40463262
+	WORD         $0xf452
+	LONG         $0x40463262
+	WORD         $0xfd52
+	VBROADCASTSS (R12)(CX*2), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VBROADCASTSS (R13), Z23
+	LONG         $0x4046a262
+	WORD         $0xd452
+	LONG         $0x4046a262
+	WORD         $0xdd52
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	SUBQ         $0x01, R15
+	JNZ          first
+	MOVQ         $0x00000080, BX
+	XORQ         R9, R9
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R14), Z20
+	VMOVUPS      64(R14), Z21
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VBROADCASTSS (R10)(CX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xd452
+	LONG         $0x4046b262
+	WORD         $0xdd52
+	VBROADCASTSS (R10)(CX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VBROADCASTSS (R11), Z23
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	VBROADCASTSS (R11)(CX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VBROADCASTSS (R11)(CX*2), Z23
+	LONG         $0x40463262
+	WORD         $0xd452
+	LONG         $0x40463262
+	WORD         $0xdd52
+	VBROADCASTSS (R12), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VBROADCASTSS (R12)(CX*1), Z23
+	LONG         $0x40463262
+	WORD         $0xf452
+	LONG         $0x40463262
+	WORD         $0xfd52
+	VBROADCASTSS (R12)(CX*2), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VBROADCASTSS (R13), Z23
+	LONG         $0x4046a262
+	WORD         $0xd452
+	LONG         $0x4046a262
+	WORD         $0xdd52
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	SUBQ         $0x01, R15
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z22
+	VMULPS       Z22, Z0, Z0
+	VMULPS       Z22, Z1, Z1
+	VMULPS       Z22, Z2, Z2
+	VMULPS       Z22, Z3, Z3
+	VMULPS       Z22, Z4, Z4
+	VMULPS       Z22, Z5, Z5
+	VMULPS       Z22, Z6, Z6
+	VMULPS       Z22, Z7, Z7
+	VMULPS       Z22, Z8, Z8
+	VMULPS       Z22, Z9, Z9
+	VMULPS       Z22, Z10, Z10
+	VMULPS       Z22, Z11, Z11
+	VMULPS       Z22, Z12, Z12
+	VMULPS       Z22, Z13, Z13
+	VMULPS       Z22, Z14, Z14
+	VMULPS       Z22, Z15, Z15
+	VMULPS       Z22, Z16, Z16
+	VMULPS       Z22, Z17, Z17
+	VMULPS       Z22, Z18, Z18
+	VMULPS       Z22, Z19, Z19
+	MOVQ         176(AX), R11
+	SHLQ         $0x02, R11
+	MOVQ         184(AX), R10
+	MOVB         196(AX), R12
+	TESTQ        R10, R10
+	JNZ          edge
+	TESTB        R12, R12
+	JZ           store
+	MOVQ         R8, R10
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	ADDQ         R11, R10
+	VADDPS       (R10), Z2, Z2
+	VADDPS       64(R10), Z3, Z3
+	ADDQ         R11, R10
+	VADDPS       (R10), Z4, Z4
+	VADDPS       64(R10), Z5, Z5
+	ADDQ         R11, R10
+	VADDPS       (R10), Z6, Z6
+	VADDPS       64(R10), Z7, Z7
+	ADDQ         R11, R10
+	VADDPS       (R10), Z8, Z8
+	VADDPS       64(R10), Z9, Z9
+	ADDQ         R11, R10
+	VADDPS       (R10), Z10, Z10
+	VADDPS       64(R10), Z11, Z11
+	ADDQ         R11, R10
+	VADDPS       (R10), Z12, Z12
+	VADDPS       64(R10), Z13, Z13
+	ADDQ         R11, R10
+	VADDPS       (R10), Z14, Z14
+	VADDPS       64(R10), Z15, Z15
+	ADDQ         R11, R10
+	VADDPS       (R10), Z16, Z16
+	VADDPS       64(R10), Z17, Z17
+	ADDQ         R11, R10
+	VADDPS       (R10), Z18, Z18
+	VADDPS       64(R10), Z19, Z19
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, 64(R8)
+	ADDQ    R11, R8
+
+done:
+	MOVQ 56(AX), R10
+	SHLQ $0x02, R10
+	ADDQ R10, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ DI, DI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R10), Z20
+	VPTESTMD  Z20, Z20, K1
+	VMOVUPS   64(R10), Z21
+	VPTESTMD  Z21, Z21, K2
+	TESTB     R12, R12
+	JZ        edgestore
+	MOVQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z0, Z0
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z2, Z2
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z4, Z4
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z6, Z6
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z8, Z8
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z10, Z10
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z12, Z12
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z14, Z14
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z16, Z16
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VADDPS    Z20, Z18, Z18
+	MOVQ      R8, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z1, Z1
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z3, Z3
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z5, Z5
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z7, Z7
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z9, Z9
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z11, Z11
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z13, Z13
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z15, Z15
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z17, Z17
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z20
+	VADDPS    Z20, Z19, Z19
+
+edgestore:
+	MOVQ    R8, R10
+	VMOVUPS Z0, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z2, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z4, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z6, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z8, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z10, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z12, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z14, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z16, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z18, K1, (R10)
+	MOVQ    R8, R10
+	VMOVUPS Z1, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z3, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z5, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z7, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z9, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z11, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z13, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z15, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z17, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z19, K2, 64(R10)
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	JMP     done
+
+// func bf16x32x8(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x8(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 88(AX), BX
+	SHLQ $0x02, BX
+	MOVQ 144(AX), DI
+	SHLQ $0x02, DI
+	MOVQ 120(AX), SI
+	MOVQ 152(AX), R8
+	MOVQ 96(AX), R9
+	MOVQ 8(AX), R10
+	MOVQ R10, (SP)
+	MOVQ 16(AX), R10
+	MOVQ R10, 8(SP)
+	MOVQ 64(AX), R10
+	MOVQ R10, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	MOVQ       R8, R10
+	MOVQ       176(AX), R11
+	SHLQ       $0x02, R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	MOVQ       8(SP), R10
+	LEAQ       (R10)(CX*2), R11
+	ADDQ       CX, R11
+	LEAQ       (R11)(CX*2), R12
+	ADDQ       CX, R12
+	MOVQ       16(SP), R13
+	MOVQ       (AX), R14
+	TESTQ      R9, R9
+	JZ         again
+	MOVQ       R9, 16(SP)
+
+first:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R13), Z16
+	VMOVUPS      64(R13), Z17
+	ADDQ         BX, R13
+	VMOVUPS      Z16, (R9)
+	VMOVUPS      Z17, 64(R9)
+	ADDQ         $0x00000080, R9
+	VBROADCASTSS (R10), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VBROADCASTSS (R10)(CX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xd052
+	LONG         $0x4066b262
+	WORD         $0xd952
+	VBROADCASTSS (R10)(CX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VBROADCASTSS (R11), Z19
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	VBROADCASTSS (R11)(CX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VBROADCASTSS (R11)(CX*2), Z19
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	VBROADCASTSS (R12), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VBROADCASTSS (R12)(CX*1), Z19
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	SUBQ         $0x01, R14
+	JNZ          first
+	MOVQ         $0x00000080, BX
+	XORQ         R9, R9
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R13), Z16
+	VMOVUPS      64(R13), Z17
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VBROADCASTSS (R10)(CX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xd052
+	LONG         $0x4066b262
+	WORD         $0xd952
+	VBROADCASTSS (R10)(CX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VBROADCASTSS (R11), Z19
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	VBROADCASTSS (R11)(CX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VBROADCASTSS (R11)(CX*2), Z19
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	VBROADCASTSS (R12), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VBROADCASTSS (R12)(CX*1), Z19
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	SUBQ         $0x01, R14
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z18
+	VMULPS       Z18, Z0, Z0
+	VMULPS       Z18, Z1, Z1
+	VMULPS       Z18, Z2, Z2
+	VMULPS       Z18, Z3, Z3
+	VMULPS       Z18, Z4, Z4
+	VMULPS       Z18, Z5, Z5
+	VMULPS       Z18, Z6, Z6
+	VMULPS       Z18, Z7, Z7
+	VMULPS       Z18, Z8, Z8
+	VMULPS       Z18, Z9, Z9
+	VMULPS       Z18, Z10, Z10
+	VMULPS       Z18, Z11, Z11
+	VMULPS       Z18, Z12, Z12
+	VMULPS       Z18, Z13, Z13
+	VMULPS       Z18, Z14, Z14
+	VMULPS       Z18, Z15, Z15
+	MOVQ         176(AX), R11
+	SHLQ         $0x02, R11
+	MOVQ         184(AX), R10
+	MOVB         196(AX), R12
+	TESTQ        R10, R10
+	JNZ          edge
+	TESTB        R12, R12
+	JZ           store
+	MOVQ         R8, R10
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	ADDQ         R11, R10
+	VADDPS       (R10), Z2, Z2
+	VADDPS       64(R10), Z3, Z3
+	ADDQ         R11, R10
+	VADDPS       (R10), Z4, Z4
+	VADDPS       64(R10), Z5, Z5
+	ADDQ         R11, R10
+	VADDPS       (R10), Z6, Z6
+	VADDPS       64(R10), Z7, Z7
+	ADDQ         R11, R10
+	VADDPS       (R10), Z8, Z8
+	VADDPS       64(R10), Z9, Z9
+	ADDQ         R11, R10
+	VADDPS       (R10), Z10, Z10
+	VADDPS       64(R10), Z11, Z11
+	ADDQ         R11, R10
+	VADDPS       (R10), Z12, Z12
+	VADDPS       64(R10), Z13, Z13
+	ADDQ         R11, R10
+	VADDPS       (R10), Z14, Z14
+	VADDPS       64(R10), Z15, Z15
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R11, R8
+
+done:
+	MOVQ 56(AX), R10
+	SHLQ $0x02, R10
+	ADDQ R10, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ DI, DI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R10), Z16
+	VPTESTMD  Z16, Z16, K1
+	VMOVUPS   64(R10), Z17
+	VPTESTMD  Z17, Z17, K2
+	TESTB     R12, R12
+	JZ        edgestore
+	MOVQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z0, Z0
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z2, Z2
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z4, Z4
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z6, Z6
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z8, Z8
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z10, Z10
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z12, Z12
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VADDPS    Z16, Z14, Z14
+	MOVQ      R8, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z1, Z1
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z3, Z3
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z5, Z5
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z7, Z7
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z9, Z9
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z11, Z11
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z13, Z13
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z16
+	VADDPS    Z16, Z15, Z15
+
+edgestore:
+	MOVQ    R8, R10
+	VMOVUPS Z0, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z2, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z4, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z6, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z8, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z10, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z12, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z14, K1, (R10)
+	MOVQ    R8, R10
+	VMOVUPS Z1, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z3, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z5, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z7, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z9, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z11, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z13, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z15, K2, 64(R10)
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	JMP     done
+
+// func bf16x32x6(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x6(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 88(AX), BX
+	SHLQ $0x02, BX
+	MOVQ 144(AX), DI
+	SHLQ $0x02, DI
+	MOVQ 120(AX), SI
+	MOVQ 152(AX), R8
+	MOVQ 96(AX), R9
+	MOVQ 8(AX), R10
+	MOVQ R10, (SP)
+	MOVQ 16(AX), R10
+	MOVQ R10, 8(SP)
+	MOVQ 64(AX), R10
+	MOVQ R10, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       R8, R10
+	MOVQ       176(AX), R11
+	SHLQ       $0x02, R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	MOVQ       8(SP), R10
+	LEAQ       (R10)(CX*2), R11
+	ADDQ       CX, R11
+	MOVQ       16(SP), R12
+	MOVQ       (AX), R13
+	TESTQ      R9, R9
+	JZ         again
+	MOVQ       R9, 16(SP)
+
+first:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R12), Z12
+	VMOVUPS      64(R12), Z13
+	ADDQ         BX, R12
+	VMOVUPS      Z12, (R9)
+	VMOVUPS      Z13, 64(R9)
+	ADDQ         $0x00000080, R9
+	VBROADCASTSS (R10), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VBROADCASTSS (R10)(CX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xd452
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VBROADCASTSS (R10)(CX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VBROADCASTSS (R11), Z15
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VBROADCASTSS (R11)(CX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VBROADCASTSS (R11)(CX*2), Z15
+	LONG         $0x48065262
+	WORD         $0xd452
+	LONG         $0x48065262
+	WORD         $0xdd52
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	SUBQ         $0x01, R13
+	JNZ          first
+	MOVQ         $0x00000080, BX
+	XORQ         R9, R9
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R12), Z12
+	VMOVUPS      64(R12), Z13
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VBROADCASTSS (R10)(CX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xd452
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VBROADCASTSS (R10)(CX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VBROADCASTSS (R11), Z15
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VBROADCASTSS (R11)(CX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VBROADCASTSS (R11)(CX*2), Z15
+	LONG         $0x48065262
+	WORD         $0xd452
+	LONG         $0x48065262
+	WORD         $0xdd52
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	SUBQ         $0x01, R13
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z14
+	VMULPS       Z14, Z0, Z0
+	VMULPS       Z14, Z1, Z1
+	VMULPS       Z14, Z2, Z2
+	VMULPS       Z14, Z3, Z3
+	VMULPS       Z14, Z4, Z4
+	VMULPS       Z14, Z5, Z5
+	VMULPS       Z14, Z6, Z6
+	VMULPS       Z14, Z7, Z7
+	VMULPS       Z14, Z8, Z8
+	VMULPS       Z14, Z9, Z9
+	VMULPS       Z14, Z10, Z10
+	VMULPS       Z14, Z11, Z11
+	MOVQ         176(AX), R11
+	SHLQ         $0x02, R11
+	MOVQ         184(AX), R10
+	MOVB         196(AX), R12
+	TESTQ        R10, R10
+	JNZ          edge
+	TESTB        R12, R12
+	JZ           store
+	MOVQ         R8, R10
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	ADDQ         R11, R10
+	VADDPS       (R10), Z2, Z2
+	VADDPS       64(R10), Z3, Z3
+	ADDQ         R11, R10
+	VADDPS       (R10), Z4, Z4
+	VADDPS       64(R10), Z5, Z5
+	ADDQ         R11, R10
+	VADDPS       (R10), Z6, Z6
+	VADDPS       64(R10), Z7, Z7
+	ADDQ         R11, R10
+	VADDPS       (R10), Z8, Z8
+	VADDPS       64(R10), Z9, Z9
+	ADDQ         R11, R10
+	VADDPS       (R10), Z10, Z10
+	VADDPS       64(R10), Z11, Z11
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R11, R8
+
+done:
+	MOVQ 56(AX), R10
+	SHLQ $0x02, R10
+	ADDQ R10, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ DI, DI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R10), Z12
+	VPTESTMD  Z12, Z12, K1
+	VMOVUPS   64(R10), Z13
+	VPTESTMD  Z13, Z13, K2
+	TESTB     R12, R12
+	JZ        edgestore
+	MOVQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VADDPS    Z12, Z0, Z0
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VADDPS    Z12, Z4, Z4
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VADDPS    Z12, Z6, Z6
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VADDPS    Z12, Z8, Z8
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VADDPS    Z12, Z10, Z10
+	MOVQ      R8, R10
+	VMOVUPS.Z 64(R10), K2, Z12
+	VADDPS    Z12, Z1, Z1
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z12
+	VADDPS    Z12, Z3, Z3
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z12
+	VADDPS    Z12, Z5, Z5
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z12
+	VADDPS    Z12, Z7, Z7
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z12
+	VADDPS    Z12, Z9, Z9
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z12
+	VADDPS    Z12, Z11, Z11
+
+edgestore:
+	MOVQ    R8, R10
+	VMOVUPS Z0, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z2, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z4, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z6, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z8, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z10, K1, (R10)
+	MOVQ    R8, R10
+	VMOVUPS Z1, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z3, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z5, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z7, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z9, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z11, K2, 64(R10)
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	JMP     done
+
+// func bf16x32x4(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x4(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 88(AX), BX
+	SHLQ $0x02, BX
+	MOVQ 144(AX), DI
+	SHLQ $0x02, DI
+	MOVQ 120(AX), SI
+	MOVQ 152(AX), R8
+	MOVQ 96(AX), R9
+	MOVQ 8(AX), R10
+	MOVQ R10, (SP)
+	MOVQ 16(AX), R10
+	MOVQ R10, 8(SP)
+	MOVQ 64(AX), R10
+	MOVQ R10, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       R8, R10
+	MOVQ       176(AX), R11
+	SHLQ       $0x02, R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	MOVQ       8(SP), R10
+	LEAQ       (R10)(CX*2), R11
+	ADDQ       CX, R11
+	MOVQ       16(SP), R12
+	MOVQ       (AX), R13
+	TESTQ      R9, R9
+	JZ         again
+	MOVQ       R9, 16(SP)
+
+first:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R12), Z8
+	VMOVUPS      64(R12), Z9
+	ADDQ         BX, R12
+	VMOVUPS      Z8, (R9)
+	VMOVUPS      Z9, 64(R9)
+	ADDQ         $0x00000080, R9
+	VBROADCASTSS (R10), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VBROADCASTSS (R10)(CX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd052
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VBROADCASTSS (R10)(CX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VBROADCASTSS (R11), Z11
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	SUBQ         $0x01, R13
+	JNZ          first
+	MOVQ         $0x00000080, BX
+	XORQ         R9, R9
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R12), Z8
+	VMOVUPS      64(R12), Z9
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VBROADCASTSS (R10)(CX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd052
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VBROADCASTSS (R10)(CX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VBROADCASTSS (R11), Z11
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	SUBQ         $0x01, R13
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z10
+	VMULPS       Z10, Z0, Z0
+	VMULPS       Z10, Z1, Z1
+	VMULPS       Z10, Z2, Z2
+	VMULPS       Z10, Z3, Z3
+	VMULPS       Z10, Z4, Z4
+	VMULPS       Z10, Z5, Z5
+	VMULPS       Z10, Z6, Z6
+	VMULPS       Z10, Z7, Z7
+	MOVQ         176(AX), R11
+	SHLQ         $0x02, R11
+	MOVQ         184(AX), R10
+	MOVB         196(AX), R12
+	TESTQ        R10, R10
+	JNZ          edge
+	TESTB        R12, R12
+	JZ           store
+	MOVQ         R8, R10
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	ADDQ         R11, R10
+	VADDPS       (R10), Z2, Z2
+	VADDPS       64(R10), Z3, Z3
+	ADDQ         R11, R10
+	VADDPS       (R10), Z4, Z4
+	VADDPS       64(R10), Z5, Z5
+	ADDQ         R11, R10
+	VADDPS       (R10), Z6, Z6
+	VADDPS       64(R10), Z7, Z7
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R11, R8
+
+done:
+	MOVQ 56(AX), R10
+	SHLQ $0x02, R10
+	ADDQ R10, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ DI, DI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R10), Z8
+	VPTESTMD  Z8, Z8, K1
+	VMOVUPS   64(R10), Z9
+	VPTESTMD  Z9, Z9, K2
+	TESTB     R12, R12
+	JZ        edgestore
+	MOVQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VADDPS    Z8, Z2, Z2
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VADDPS    Z8, Z4, Z4
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VADDPS    Z8, Z6, Z6
+	MOVQ      R8, R10
+	VMOVUPS.Z 64(R10), K2, Z8
+	VADDPS    Z8, Z1, Z1
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z8
+	VADDPS    Z8, Z3, Z3
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z8
+	VADDPS    Z8, Z5, Z5
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z8
+	VADDPS    Z8, Z7, Z7
+
+edgestore:
+	MOVQ    R8, R10
+	VMOVUPS Z0, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z2, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z4, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z6, K1, (R10)
+	MOVQ    R8, R10
+	VMOVUPS Z1, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z3, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z5, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z7, K2, 64(R10)
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	JMP     done
+
+// func bf16x32x3(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x3(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 88(AX), BX
+	SHLQ $0x02, BX
+	MOVQ 144(AX), DI
+	SHLQ $0x02, DI
+	MOVQ 120(AX), SI
+	MOVQ 152(AX), R8
+	MOVQ 96(AX), R9
+	MOVQ 8(AX), R10
+	MOVQ R10, (SP)
+	MOVQ 16(AX), R10
+	MOVQ R10, 8(SP)
+	MOVQ 64(AX), R10
+	MOVQ R10, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       R8, R10
+	MOVQ       176(AX), R11
+	SHLQ       $0x02, R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	MOVQ       8(SP), R10
+	MOVQ       16(SP), R11
+	MOVQ       (AX), R12
+	TESTQ      R9, R9
+	JZ         again
+	MOVQ       R9, 16(SP)
+
+first:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R11), Z6
+	VMOVUPS      64(R11), Z7
+	ADDQ         BX, R11
+	VMOVUPS      Z6, (R9)
+	VMOVUPS      Z7, 64(R9)
+	ADDQ         $0x00000080, R9
+	VBROADCASTSS (R10), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VBROADCASTSS (R10)(CX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xd652
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VBROADCASTSS (R10)(CX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	ADDQ         DX, R10
+	SUBQ         $0x01, R12
+	JNZ          first
+	MOVQ         $0x00000080, BX
+	XORQ         R9, R9
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R11), Z6
+	VMOVUPS      64(R11), Z7
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VBROADCASTSS (R10)(CX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xd652
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VBROADCASTSS (R10)(CX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	ADDQ         DX, R10
+	SUBQ         $0x01, R12
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+	VMULPS       Z8, Z2, Z2
+	VMULPS       Z8, Z3, Z3
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z5, Z5
+	MOVQ         176(AX), R11
+	SHLQ         $0x02, R11
+	MOVQ         184(AX), R10
+	MOVB         196(AX), R12
+	TESTQ        R10, R10
+	JNZ          edge
+	TESTB        R12, R12
+	JZ           store
+	MOVQ         R8, R10
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	ADDQ         R11, R10
+	VADDPS       (R10), Z2, Z2
+	VADDPS       64(R10), Z3, Z3
+	ADDQ         R11, R10
+	VADDPS       (R10), Z4, Z4
+	VADDPS       64(R10), Z5, Z5
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R11, R8
+
+done:
+	MOVQ 56(AX), R10
+	SHLQ $0x02, R10
+	ADDQ R10, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ DI, DI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R10), Z6
+	VPTESTMD  Z6, Z6, K1
+	VMOVUPS   64(R10), Z7
+	VPTESTMD  Z7, Z7, K2
+	TESTB     R12, R12
+	JZ        edgestore
+	MOVQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z6
+	VADDPS    Z6, Z2, Z2
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z6
+	VADDPS    Z6, Z4, Z4
+	MOVQ      R8, R10
+	VMOVUPS.Z 64(R10), K2, Z6
+	VADDPS    Z6, Z1, Z1
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z6
+	VADDPS    Z6, Z3, Z3
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z6
+	VADDPS    Z6, Z5, Z5
+
+edgestore:
+	MOVQ    R8, R10
+	VMOVUPS Z0, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z2, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z4, K1, (R10)
+	MOVQ    R8, R10
+	VMOVUPS Z1, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z3, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z5, K2, 64(R10)
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	JMP     done
+
+// func bf16x32x2(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x2(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 88(AX), BX
+	SHLQ $0x02, BX
+	MOVQ 144(AX), DI
+	SHLQ $0x02, DI
+	MOVQ 120(AX), SI
+	MOVQ 152(AX), R8
+	MOVQ 96(AX), R9
+	MOVQ 8(AX), R10
+	MOVQ R10, (SP)
+	MOVQ 16(AX), R10
+	MOVQ R10, 8(SP)
+	MOVQ 64(AX), R10
+	MOVQ R10, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       R8, R10
+	MOVQ       176(AX), R11
+	SHLQ       $0x02, R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 124(R10)
+	MOVQ       8(SP), R10
+	MOVQ       16(SP), R11
+	MOVQ       (AX), R12
+	TESTQ      R9, R9
+	JZ         again
+	MOVQ       R9, 16(SP)
+
+first:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R11), Z4
+	VMOVUPS      64(R11), Z5
+	ADDQ         BX, R11
+	VMOVUPS      Z4, (R9)
+	VMOVUPS      Z5, 64(R9)
+	ADDQ         $0x00000080, R9
+	VBROADCASTSS (R10), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VBROADCASTSS (R10)(CX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xd452
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	ADDQ         DX, R10
+	SUBQ         $0x01, R12
+	JNZ          first
+	MOVQ         $0x00000080, BX
+	XORQ         R9, R9
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
+	VMOVUPS      (R11), Z4
+	VMOVUPS      64(R11), Z5
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VBROADCASTSS (R10)(CX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xd452
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	ADDQ         DX, R10
+	SUBQ         $0x01, R12
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z6, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	MOVQ         176(AX), R11
+	SHLQ         $0x02, R11
+	MOVQ         184(AX), R10
+	MOVB         196(AX), R12
+	TESTQ        R10, R10
+	JNZ          edge
+	TESTB        R12, R12
+	JZ           store
+	MOVQ         R8, R10
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	ADDQ         R11, R10
+	VADDPS       (R10), Z2, Z2
+	VADDPS       64(R10), Z3, Z3
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R11, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R11, R8
+
+done:
+	MOVQ 56(AX), R10
+	SHLQ $0x02, R10
+	ADDQ R10, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ DI, DI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R10), Z4
+	VPTESTMD  Z4, Z4, K1
+	VMOVUPS   64(R10), Z5
+	VPTESTMD  Z5, Z5, K2
+	TESTB     R12, R12
+	JZ        edgestore
+	MOVQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VADDPS    Z4, Z2, Z2
+	MOVQ      R8, R10
+	VMOVUPS.Z 64(R10), K2, Z4
+	VADDPS    Z4, Z1, Z1
+	ADDQ      R11, R10
+	VMOVUPS.Z 64(R10), K2, Z4
+	VADDPS    Z4, Z3, Z3
+
+edgestore:
+	MOVQ    R8, R10
+	VMOVUPS Z0, K1, (R10)
+	ADDQ    R11, R10
+	VMOVUPS Z2, K1, (R10)
+	MOVQ    R8, R10
+	VMOVUPS Z1, K2, 64(R10)
+	ADDQ    R11, R10
+	VMOVUPS Z3, K2, 64(R10)
+	ADDQ    R11, R8
+	ADDQ    R11, R8
+	JMP     done
+
+// func bf16x32x1(call *int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·bf16x32x1(SB), NOSPLIT, $48-8
+	MOVQ    call+0(FP), AX
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      begin
+	STMXCSR 32(SP)
+	MOVL    $0x00009fc0, 40(SP)
+	LDMXCSR 40(SP)
+
+begin:
+	MOVQ $0x00000001, 24(SP)
+	MOVQ 40(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 48(AX), CX
+	SHLQ $0x02, CX
+	MOVQ 88(AX), DX
+	SHLQ $0x02, DX
+	MOVQ 144(AX), SI
+	SHLQ $0x02, SI
+	MOVQ 120(AX), BX
+	MOVQ 152(AX), DI
+	MOVQ 96(AX), R8
+	MOVQ 8(AX), R9
+	MOVQ R9, (SP)
+	MOVQ 16(AX), R9
+	MOVQ R9, 8(SP)
+	MOVQ 64(AX), R9
+	MOVQ R9, 16(SP)
+
+tile:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       DI, R9
+	MOVQ       176(AX), R10
+	SHLQ       $0x02, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 124(R9)
+	MOVQ       8(SP), R9
+	MOVQ       16(SP), R10
+	MOVQ       (AX), R11
+	TESTQ      R8, R8
+	JZ         again
+	MOVQ       R8, 16(SP)
+
+first:
+	PREFETCHT1   (BX)
+	ADDQ         SI, BX
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         DX, R10
+	VMOVUPS      Z2, (R8)
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         $0x00000080, R8
+	VBROADCASTSS (R9), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	ADDQ         CX, R9
+	SUBQ         $0x01, R11
+	JNZ          first
+	MOVQ         $0x00000080, DX
+	XORQ         R8, R8
+	JMP          finish
+
+again:
+loop:
+	PREFETCHT1   (BX)
+	ADDQ         SI, BX
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	ADDQ         CX, R9
+	SUBQ         $0x01, R11
+	JNZ          loop
+
+finish:
+	VBROADCASTSS 192(AX), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	MOVQ         176(AX), R10
+	SHLQ         $0x02, R10
+	MOVQ         184(AX), R9
+	MOVB         196(AX), R11
+	TESTQ        R9, R9
+	JNZ          edge
+	TESTB        R11, R11
+	JZ           store
+	MOVQ         DI, R9
+	VADDPS       (R9), Z0, Z0
+	VADDPS       64(R9), Z1, Z1
+
+store:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    R10, DI
+
+done:
+	MOVQ 56(AX), R9
+	SHLQ $0x02, R9
+	ADDQ R9, 8(SP)
+	DECQ 24(SP)
+	JNZ  more
+	XORQ SI, SI
+
+more:
+	DECQ    (SP)
+	JNZ     tile
+	MOVB    197(AX), CL
+	TESTB   CL, CL
+	JZ      return
+	LDMXCSR 32(SP)
+
+return:
+	VZEROUPPER
+	RET
+
+edge:
+	VMOVUPS   (R9), Z2
+	VPTESTMD  Z2, Z2, K1
+	VMOVUPS   64(R9), Z3
+	VPTESTMD  Z3, Z3, K2
+	TESTB     R11, R11
+	JZ        edgestore
+	MOVQ      DI, R9
+	VMOVUPS.Z (R9), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	MOVQ      DI, R9
+	VMOVUPS.Z 64(R9), K2, Z2
+	VADDPS    Z2, Z1, Z1
+
+edgestore:
+	MOVQ    DI, R9
+	VMOVUPS Z0, K1, (R9)
+	MOVQ    DI, R9
+	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, DI
 	JMP     done
 
@@ -6261,6 +9101,101 @@ block:
 	ADDQ        $0x20, R13
 	DECQ        R12
 	JNZ         block
+	VZEROUPPER
+	RET
+
+// func pairsAlongBF16(dst *float32, src *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·pairsAlongBF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SUBQ $0x20, DX
+	JLT  rest
+
+block:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	LONG    $0x4877f262
+	WORD    $0xd072
+	VPROLD  $0x10, Z2, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x80, CX
+	ADDQ    $0x40, AX
+	SUBQ    $0x20, DX
+	JGE     block
+
+rest:
+	ADDQ      $0x20, DX
+	JZ        done
+	MOVQ      $0x00000001, BX
+	SHLXQ     DX, BX, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	SHRQ      $0x10, BX
+	KMOVW     BX, K2
+	SHRQ      $0x01, DX
+	MOVQ      $0x00000001, BX
+	SHLXQ     DX, BX, BX
+	DECQ      BX
+	KMOVW     BX, K3
+	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS.Z 64(CX), K2, Z1
+	LONG      $0x4877f262
+	WORD      $0xd072
+	VPROLD    $0x10, Z2, Z2
+	VMOVUPS   Z2, K3, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func pairsAcrossBF16(dst *float32, first *float32, second *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·pairsAcrossBF16(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ first+8(FP), CX
+	MOVQ second+16(FP), DX
+	MOVQ n+24(FP), BX
+	SUBQ $0x10, BX
+	JLT  rest
+
+block:
+	VMOVUPS       (CX), Z0
+	VMOVUPS       (DX), Z1
+	LONG          $0x487ff262
+	WORD          $0xd172
+	VEXTRACTI64X4 $0x01, Z2, Y3
+	VPMOVZXWD     Y2, Z2
+	VPMOVZXWD     Y3, Z3
+	VPSLLD        $0x10, Z3, Z3
+	VPORD         Z2, Z3, Z2
+	VMOVUPS       Z2, (AX)
+	ADDQ          $0x40, CX
+	ADDQ          $0x40, DX
+	ADDQ          $0x40, AX
+	SUBQ          $0x10, BX
+	JGE           block
+
+rest:
+	ADDQ          $0x10, BX
+	JZ            done
+	MOVQ          $0x00000001, SI
+	SHLXQ         BX, SI, BX
+	DECQ          BX
+	KMOVW         BX, K1
+	VMOVUPS.Z     (CX), K1, Z0
+	VMOVUPS.Z     (DX), K1, Z1
+	LONG          $0x487ff262
+	WORD          $0xd172
+	VEXTRACTI64X4 $0x01, Z2, Y3
+	VPMOVZXWD     Y2, Z2
+	VPMOVZXWD     Y3, Z3
+	VPSLLD        $0x10, Z3, Z3
+	VPORD         Z2, Z3, Z2
+	VMOVUPS       Z2, K1, (AX)
+
+done:
 	VZEROUPPER
 	RET
 

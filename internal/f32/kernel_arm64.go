@@ -32,9 +32,12 @@ func runNEON(rows int, x *call) {
 		for i := range rows {
 			row, sum := x.c[(t*rows+i)*x.cRow:][:x.width], tile[i*16:]
 			for j := range row {
-				if x.add {
+				switch {
+				case x.flush:
+					x.store(row, j, sum[j])
+				case x.add:
 					row[j] += sum[j]
-				} else {
+				default:
 					row[j] = sum[j]
 				}
 			}

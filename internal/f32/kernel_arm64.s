@@ -10,7 +10,8 @@
 // The assembler knows no multiplication or addition of vectors, only the fused
 // VFMLA. x*y is -0 + x*y and x+y is x + 1*y, with the same rounding and signs.
 
-// SETUP loads what does not change from tile to tile, strides in bytes.
+// SETUP loads what does not change from tile to tile, strides in bytes, and has
+// denormals count as 0 (FPCR.FZ) if they are to.
 #define SETUP \
 	MOVD call+0(FP), R0            \
 	MOVD call_k(R0), R1            \
@@ -32,7 +33,20 @@
 	LSL  $2, R6                    \
 	LSL  $2, R8                    \
 	LSL  $2, R11                   \
-	LSL  $2, R13
+	LSL  $2, R13                   \
+	MOVBU call_flush(R0), R16      \
+	CBZ  R16, tile                 \
+	MRS  FPCR, R26                 \
+	ORR  $(1<<24), R26, R16        \
+	MSR  R16, FPCR
+
+// FINISH sets back what SETUP has set, and returns.
+#define FINISH \
+	MOVBU call_flush(R0), R16 \
+	CBZ   R16, return         \
+	MSR   R26, FPCR           \
+return:                       \
+	RET
 
 // START begins a tile: b and k from the beginning.
 #define START \
@@ -180,7 +194,7 @@ done:
 	ADD  R6, R3
 	SUBS $1, R2
 	BNE  tile
-	RET
+	FINISH
 
 // func neon16x4(call *int)
 TEXT ·neon16x4(SB), NOSPLIT, $0-8
@@ -242,7 +256,7 @@ done:
 	ADD  R6, R3
 	SUBS $1, R2
 	BNE  tile
-	RET
+	FINISH
 
 // func neon16x2(call *int)
 TEXT ·neon16x2(SB), NOSPLIT, $0-8
@@ -290,7 +304,7 @@ done:
 	ADD  R6, R3
 	SUBS $1, R2
 	BNE  tile
-	RET
+	FINISH
 
 // func neon16x1(call *int)
 TEXT ·neon16x1(SB), NOSPLIT, $0-8
@@ -331,4 +345,4 @@ done:
 	ADD  R6, R3
 	SUBS $1, R2
 	BNE  tile
-	RET
+	FINISH

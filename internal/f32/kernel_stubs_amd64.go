@@ -130,12 +130,70 @@ func avx512x48x2(call *int)
 //go:noescape
 func avx512x48x1(call *int)
 
+// bf16x32x12 is pairsGo for tiles of 12×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x12(call *int)
+
+// bf16x32x10 is pairsGo for tiles of 10×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x10(call *int)
+
+// bf16x32x8 is pairsGo for tiles of 8×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x8(call *int)
+
+// bf16x32x6 is pairsGo for tiles of 6×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x6(call *int)
+
+// bf16x32x4 is pairsGo for tiles of 4×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x4(call *int)
+
+// bf16x32x3 is pairsGo for tiles of 3×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x3(call *int)
+
+// bf16x32x2 is pairsGo for tiles of 2×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x2(call *int)
+
+// bf16x32x1 is pairsGo for tiles of 1×32.
+// Its argument points to the first field of a call.
+//
+//go:noescape
+func bf16x32x1(call *int)
+
 // transpose8 writes the transpose of an 8×(8·blocks) matrix: for j ascending,
 // dst[j*ldd+i] = src[min(i,rows-1)*lds+j] for i < 8. With ldd < 8 a later row
 // overwrites the surplus of the one before. rows and blocks must be positive.
 //
 //go:noescape
 func transpose8(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
+
+// pairsAlongBF16 is pairsAlongGo for an even n, which is not 0.
+//
+//go:noescape
+func pairsAlongBF16(dst *float32, src *float32, n int)
+
+// pairsAcrossBF16 is pairsAcrossGo for n columns, which is not 0.
+//
+//go:noescape
+func pairsAcrossBF16(dst *float32, first *float32, second *float32, n int)
 
 // copy6 copies n runs of 6 elements, lds apart in src and ldd apart in dst,
 // asking for what lies ahead elements further. n must be positive.

@@ -39,19 +39,7 @@ func eachKernel(t *testing.T, f func(t *testing.T)) {
 // fma returns x*y+z with one rounding: the exact product and the sum rounded to
 // odd in float64, which a second rounding cannot upset.
 func fma(x, y, z float32) float32 {
-	p := float64(x) * float64(y)
-	s := p + float64(z)
-	t := s - p
-	lost := (p - (s - t)) + (float64(z) - t)
-	if bits := math.Float64bits(s); lost != 0 && !math.IsNaN(lost) && bits&1 == 0 {
-		if (lost > 0) == (s > 0) {
-			bits++
-		} else {
-			bits--
-		}
-		s = math.Float64frombits(bits)
-	}
-	return float32(s)
+	return float32(oddSum(float64(x)*float64(y), float64(z)))
 }
 
 func TestFMA(t *testing.T) {

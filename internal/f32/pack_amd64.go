@@ -36,3 +36,23 @@ func copyRuns(width int, dst []float32, ldd int, src []float32, lds, n, ahead in
 		copyRunsGo(width, dst, ldd, src, lds, n)
 	}
 }
+
+// pairsAlong is pairsAlongGo.
+func pairsAlong(dst, x []float32) {
+	if n := len(x) &^ 1; hasPairs && n > 0 {
+		_ = dst[n/2-1]
+		pairsAlongBF16(&dst[0], &x[0], n)
+		dst, x = dst[n/2:], x[n:]
+	}
+	pairsAlongGo(dst, x)
+}
+
+// pairsAcross is pairsAcrossGo.
+func pairsAcross(dst, first, second []float32) {
+	if n := len(dst); hasPairs && n > 0 {
+		_, _ = first[n-1], second[n-1]
+		pairsAcrossBF16(&dst[0], &first[0], &second[0], n)
+		return
+	}
+	pairsAcrossGo(dst, first, second)
+}

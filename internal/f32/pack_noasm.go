@@ -8,3 +8,6 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, k int) int { re
 func copyRuns(width int, dst []float32, ldd int, src []float32, lds, n, ahead int) {
 	copyRunsGo(width, dst, ldd, src, lds, n)
 }
+
+func pairsAlong(dst, x []float32)              { pairsAlongGo(dst, x) }
+func pairsAcross(dst, first, second []float32) { pairsAcrossGo(dst, first, second) }

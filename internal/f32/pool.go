@@ -104,11 +104,11 @@ func (j *job) part(t, _ int) {
 }
 
 // narrow returns the number of blocks of k if their sums are to be shared out,
-// because C has too few tiles for the threads, else 0.
+// because C has too few tiles for the threads, else 0. Add does not flush denormals.
 func (j *job) narrow(threads int) int {
 	um, un := j.tiles()
-	blocks := (j.k + depthBlock(j.k) - 1) / depthBlock(j.k)
-	if um*un >= 4*threads || blocks < 2*threads || blocks*j.m*j.n > maxPartial {
+	blocks := (j.k + j.depth() - 1) / j.depth()
+	if j.flush || um*un >= 4*threads || blocks < 2*threads || blocks*j.m*j.n > maxPartial {
 		return 0
 	}
 	return blocks
@@ -117,7 +117,7 @@ func (j *job) narrow(threads int) int {
 // sumBlocks computes the sums of a piece of the blocks of k.
 func (j *job) sumBlocks(t, _ int) {
 	w := getSpace()
-	kb := depthBlock(j.k)
+	kb := j.depth()
 	for block := j.blocks * t / j.pieces; block < j.blocks*(t+1)/j.pieces; block++ {
 		q := block * kb
 		p := j.product

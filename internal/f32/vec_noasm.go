@@ -52,6 +52,7 @@ func encodeBF16AVX2(dst []byte, x []float32)             {}
 func decodeBF16AVX2(dst []float32, b []byte)             {}
 func addBF16AVX2(dst []float32, scale float32, b []byte) {}
 func roundBF16AVX2(x []float32)                          {}
+func flushBF16AVX2(dst, x []float32)                     {}
 func encodeFP16AVX2(dst []byte, x []float32)             {}
 func decodeFP16AVX2(dst []float32, b []byte)             {}
 func addFP16AVX2(dst []float32, scale float32, b []byte) {}

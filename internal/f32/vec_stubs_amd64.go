@@ -206,3 +206,8 @@ func addFP16AVX2(dst []float32, scale float32, b []byte)
 //
 //go:noescape
 func roundFP16AVX2(x []float32)
+
+// flushBF16AVX2 is flushBF16Go for a length that is a multiple of eight.
+//
+//go:noescape
+func flushBF16AVX2(dst []float32, x []float32)

@@ -14,6 +14,8 @@ func main() {
 		}
 	}
 	transpose8()
+	pairsAlong()
+	pairsAcross()
 	for _, width := range []int{6, 8, 12, 16} {
 		copyRuns(width)
 	}

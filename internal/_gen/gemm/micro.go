@@ -15,12 +15,14 @@ type tile struct {
 	lanes   int   // floats in a vector: 8 (AVX2) or 16 (AVX-512)
 	heights []int // rows of the kernels, one function each
 	unroll  int   // steps of k a turn of the loop, with one prefetch
+	pairs   bool  // elements of A and B are two bfloat16
 }
 
 var tiles = []tile{
-	{"avx2x16x", 2, 8, []int{6, 5, 4, 3, 2, 1}, 2},
-	{"avx512x32x", 2, 16, []int{12, 10, 8, 6, 4, 3, 2, 1}, 1},
-	{"avx512x48x", 3, 16, []int{8, 6, 5, 4, 3, 2, 1}, 1},
+	{"avx2x16x", 2, 8, []int{6, 5, 4, 3, 2, 1}, 2, false},
+	{"avx512x32x", 2, 16, []int{12, 10, 8, 6, 4, 3, 2, 1}, 1, false},
+	{"avx512x48x", 3, 16, []int{8, 6, 5, 4, 3, 2, 1}, 1, false},
+	{"bf16x32x", 2, 16, []int{12, 10, 8, 6, 4, 3, 2, 1}, 1, true},
 }
 
 // Where the fields of f32.call are; f32 has a test of it.
@@ -41,7 +43,12 @@ const (
 	callMask     = 184
 	callAlpha    = 192
 	callAdd      = 196
+	callFlush    = 197
 )
+
+// flushed is the control word for rounding to nearest with denormals taken for 0,
+// in operands and results.
+const flushed = 0x9fc0
 
 func (t tile) vec() VecVirtual {
 	if t.lanes == 8 {
@@ -50,7 +57,38 @@ func (t tile) vec() VecVirtual {
 	return ZMM()
 }
 
-func (t tile) zero(x VecVirtual) {
+// registers are vectors for each row of a tile, for a row of B and two for A. Those
+// of pairs are chosen here, because their instruction is written in bytes.
+func (t tile) registers(rows int) (acc [][]Register, b, a []Register) {
+	next := 0
+	one := func() Register {
+		if next++; t.pairs {
+			return zmm[next-1]
+		}
+		return t.vec()
+	}
+	some := func(n int) (x []Register) {
+		for range n {
+			x = append(x, one())
+		}
+		return x
+	}
+	for range rows {
+		acc = append(acc, some(t.vectors))
+	}
+	return acc, some(t.vectors), some(2)
+}
+
+// madd adds the products of a and b to acc.
+func (t tile) madd(b, a, acc Register) {
+	if t.pairs {
+		dot(b, a, acc)
+	} else {
+		VFMADD231PS(b, a, acc)
+	}
+}
+
+func (t tile) zero(x Register) {
 	if t.lanes == 8 {
 		VXORPS(x, x, x)
 	} else {
@@ -63,7 +101,11 @@ func (t tile) zero(x VecVirtual) {
 func (t tile) micro(rows int) {
 	name := fmt.Sprintf("%s%d", t.name, rows)
 	TEXT(name, NOSPLIT, "func(call *int)")
-	Doc(fmt.Sprintf("%s is microGo for tiles of %d×%d, with fused multiply-adds.", name, rows, t.vectors*t.lanes),
+	spec := "microGo for tiles of %d×%d, with fused multiply-adds."
+	if t.pairs {
+		spec = "pairsGo for tiles of %d×%d."
+	}
+	Doc(fmt.Sprintf("%s is "+spec, name, rows, t.vectors*t.lanes),
 		"Its argument points to the first field of a call.")
 	Pragma("noescape")
 	args := Load(Param("call"), GP64())
@@ -78,6 +120,15 @@ func (t tile) micro(rows int) {
 
 	// What changes from tile to tile is kept on the stack.
 	tilesLeft, aBase, bBase, nextLeft := AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8)
+	before, during := AllocLocal(8), AllocLocal(8) // control words
+	flush := GP8()
+	MOVB(field(callFlush), flush)
+	TESTB(flush, flush)
+	JZ(LabelRef("begin"))
+	STMXCSR(before)
+	MOVL(U32(flushed), during)
+	LDMXCSR(during)
+	Label("begin")
 	MOVQ(U32(uint32(t.unroll)), nextLeft) // tiles until the next panel is prefetched
 	aRow, aStep, bStep := stride(callARow), stride(callAStep), stride(callBStep)
 	next, nextStep := GP64(), stride(callNextStep)
@@ -94,17 +145,7 @@ func (t tile) micro(rows int) {
 		MOVQ(tmp, x.local)
 	}
 
-	acc := make([][]VecVirtual, rows)
-	for i := range acc {
-		for range t.vectors {
-			acc[i] = append(acc[i], t.vec())
-		}
-	}
-	b := make([]VecVirtual, t.vectors)
-	for v := range b {
-		b[v] = t.vec()
-	}
-	ai := []VecVirtual{t.vec(), t.vec()}
+	acc, b, ai := t.registers(rows)
 	size := 4 * t.lanes // of a vector
 
 	Label("tile")
@@ -163,7 +204,7 @@ func (t tile) micro(rows int) {
 		for i := range rows {
 			VBROADCASTSS(aAt(i), ai[i%2])
 			for v := range b {
-				VFMADD231PS(b[v], ai[i%2], acc[i][v])
+				t.madd(b[v], ai[i%2], acc[i][v])
 			}
 		}
 		for g := range a {
@@ -249,6 +290,11 @@ func (t tile) micro(rows int) {
 	Label("more")
 	DECQ(tilesLeft)
 	JNZ(LabelRef("tile"))
+	MOVB(field(callFlush), flush)
+	TESTB(flush, flush)
+	JZ(LabelRef("return"))
+	LDMXCSR(before)
+	Label("return")
 	VZEROUPPER()
 	RET()
 
@@ -259,7 +305,7 @@ func (t tile) micro(rows int) {
 
 // edge writes the end of a tile that reaches over the last column of C: only
 // elements whose mask is set are read and written. It moves c past the tile.
-func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add, tmp Register) {
+func (t tile) edge(acc [][]Register, masks []Register, c, cRow, mask, add, tmp Register) {
 	size := 4 * t.lanes
 	k := []OpmaskVirtual{K(), K(), K()}
 	for v, m := range masks {
@@ -269,7 +315,7 @@ func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add, t
 		}
 	}
 	// each visits the rows of a vector, in code.
-	each := func(v int, f func(x VecVirtual, at Mem)) {
+	each := func(v int, f func(x Register, at Mem)) {
 		MOVQ(c, tmp)
 		for i := range acc {
 			f(acc[i][v], Mem{Base: tmp, Disp: v * size})
@@ -282,7 +328,7 @@ func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add, t
 	JZ(LabelRef("edgestore"))
 	old := t.vec()
 	for v := range masks {
-		each(v, func(x VecVirtual, at Mem) {
+		each(v, func(x Register, at Mem) {
 			if t.lanes == 8 {
 				VMASKMOVPS(at, masks[v], old)
 			} else {
@@ -294,7 +340,7 @@ func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add, t
 	Label("edgestore")
 	for v := range masks {
 		if t.lanes == 16 {
-			each(v, func(x VecVirtual, at Mem) { VMOVUPS(x, k[v], at) })
+			each(v, func(x Register, at Mem) { VMOVUPS(x, k[v], at) })
 			continue
 		}
 		// A masked store takes many times as long as a plain one: only a vector
@@ -307,10 +353,10 @@ func (t tile) edge(acc [][]VecVirtual, masks []VecVirtual, c, cRow, mask, add, t
 		MOVB(Mem{Base: mask, Disp: (v+1)*size - 4}, lane)
 		TESTB(lane, lane)
 		JNZ(LabelRef(whole))
-		each(v, func(x VecVirtual, at Mem) { VMASKMOVPS(x, masks[v], at) })
+		each(v, func(x Register, at Mem) { VMASKMOVPS(x, masks[v], at) })
 		JMP(LabelRef(next))
 		Label(whole)
-		each(v, func(x VecVirtual, at Mem) { VMOVUPS(x, at) })
+		each(v, func(x Register, at Mem) { VMOVUPS(x, at) })
 		Label(next)
 	}
 	for range acc {

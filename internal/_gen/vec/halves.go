@@ -42,6 +42,22 @@ func halves() {
 		each(n, 2, func(at place) { at.store(f.round(at.load(x)), x) })
 		end()
 	}
+
+	// The values of bfloat16 that products of pairs read.
+	f := bf16()
+	begin("flush"+f.name, "(dst, x []float32)")
+	f.setup()
+	exponent, magnitude, none := constant(infinity), constant(magnitude), zero()
+	dst, x, n := base("dst"), base("x"), length("x")
+	each(n, 2, func(at place) {
+		y, small := at.load(x), YMM()
+		VPAND(exponent, y, small)
+		VPCMPEQD(none, small, small)
+		VPAND(magnitude, small, small)
+		VPANDN(y, small, small)
+		at.store(f.round(small), dst)
+	})
+	end()
 }
 
 // fp16 is the hardware's.
