@@ -56,7 +56,7 @@ type Config struct {
 	Target        float64 `key:"target" effect:"observed" min:"0" doc:"test accuracy whose first reach is reported, or test loss, as target=loss<=1.9; 0: none"`
 	Until         string  `key:"until" effect:"trajectory" oneof:"end,target" doc:"where a run ends: end, with the last of its steps, or target, at the evaluation that first reaches target, whose accuracy and parameters are its result"`
 	Dropout       float64 `key:"dropout" effect:"trajectory" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
-	Precision     string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations and what they read of weights; sums, parameters and gradients are float32"`
+	Precision     string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations, and what products read; sums, parameters and gradients are float32"`
 	LossScale     float64 `key:"loss_scale" effect:"trajectory" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
 	Winograd      bool    `key:"winograd" effect:"trajectory" doc:"3×3 convolutions by Winograd's algorithm where it is faster; its rounding errors are about twice as large"`
 	Threads       int     `key:"threads" effect:"environment" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`

@@ -38,4 +38,8 @@ func (g Geom) depth() int  { return g.taps() * g.In }
 // Options of a Plan.
 type Options struct {
 	NoWinograd bool // round as a plain sum does, whatever the time
+	// Rounded permits that the operands of products be rounded to bfloat16: done is what
+	// is as fast or faster than with float32 where the processor has such products. The
+	// choice is one of the geometry alone, and bits are the same everywhere.
+	Rounded bool
 }

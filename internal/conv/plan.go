@@ -1,6 +1,10 @@
 package conv
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gradlab/gradlab/internal/f32"
+)
 
 // Plan knows how to do the three products of one geometry. It is immutable and
 // safe for concurrent use.
@@ -14,6 +18,7 @@ type Plan struct {
 	fastForward, fastBackward *winograd
 	fastWeights               *slopes
 	pointwise                 *pointwise
+	rounded                   *rounded // what it has goes before all others
 }
 
 // fewChannels is where a tap of a single pixel is too short to be worth a
@@ -25,10 +30,13 @@ func New(g Geom, o Options) *Plan {
 	if err := g.Validate(); err != nil {
 		panic(err)
 	}
-	p := &Plan{g: g, rowwise: g.In < fewChannels && g.Kernel > 1}
+	p := &Plan{g: g, rowwise: g.In < fewChannels && g.Kernel > 1, rounded: new(rounded)}
 	if g.Kernel == 3 && g.Stride == 1 && !o.NoWinograd {
 		p.fastForward = newWinograd(g.H, g.W, g.In, g.Out, g.Pad)
 		p.fastBackward = newWinograd(g.OutH(), g.OutW(), g.Out, g.In, 2-g.Pad)
+	}
+	if o.Rounded {
+		p.rounded = newRounded(g, p.fastForward != nil)
 	}
 	switch {
 	case p.fastForward != nil:
@@ -157,14 +165,20 @@ func (g Geom) padAll(s *Space, x []float32, n int) []float32 {
 
 // PackLen returns the lengths of the packed forms of the weights.
 func (p *Plan) PackLen() (forward, backward int) {
-	if p.fastForward != nil {
+	switch {
+	case p.rounded.forward != nil:
+		forward = p.rounded.forward.packLen()
+	case p.fastForward != nil:
 		forward = p.fastForward.packLen()
-	} else {
+	default:
 		forward = p.forward.packLen()
 	}
-	if p.fastBackward != nil {
+	switch {
+	case p.rounded.back != nil:
+		backward = p.rounded.backLen()
+	case p.fastBackward != nil:
 		backward = p.fastBackward.packLen()
-	} else {
+	default:
 		backward = p.backward.packLen()
 	}
 	return forward, backward
@@ -181,6 +195,8 @@ func (p *Plan) Pack(s *Space, piece int, forward, backward, w []float32) {
 	o0, o1 := piece*tileCols, min((piece+1)*tileCols, out)
 	switch {
 	case forward == nil:
+	case p.rounded.forward != nil:
+		p.rounded.packForward(s, o0, o1, forward, w)
 	case p.fastForward != nil:
 		p.fastForward.pack(s, piece, piece+1, 0, in, forward, w, depth, in, 1, false)
 	default:
@@ -188,6 +204,8 @@ func (p *Plan) Pack(s *Space, piece int, forward, backward, w []float32) {
 	}
 	switch {
 	case backward == nil:
+	case p.rounded.back != nil:
+		p.rounded.packBack(o0, o1, backward, w)
 	case p.fastBackward != nil:
 		p.fastBackward.pack(s, 0, panels(in), o0, o1, backward, w, 1, in, depth, true)
 	default:
@@ -202,13 +220,29 @@ func (p *Plan) Pack(s *Space, piece int, forward, backward, w []float32) {
 // and takes what is ≤ 0 to 0 if relu. packed is what Pack made of w; bias may be
 // nil.
 func (p *Plan) Forward(s *Space, packed, bias []float32, relu bool, x, y []float32, n int) {
+	p.ForwardOf(s, packed, bias, relu, f32.Values{Full: x}, y, n)
+}
+
+// Halves says which of ForwardOf, BackwardDataOf and BackwardWeightsOf read bfloat16:
+// those whose products do. The others panic on it.
+func (p *Plan) Halves() (forward, data, weights bool) {
+	return p.rounded.forward != nil, p.rounded.back != nil, p.rounded.weights != nil
+}
+
+// ForwardOf is Forward of x in float32 or bfloat16.
+func (p *Plan) ForwardOf(s *Space, packed, bias []float32, relu bool, of f32.Values, y []float32, n int) {
 	in, out := p.g.inLen(), p.g.outLen()
-	check("Forward", n, len(x), in, len(y), out)
-	if p.fastForward != nil {
-		p.fastForward.do(s, packed, bias, relu, x, y, n)
+	check("Forward", n, of.Len(), in, len(y), out)
+	if p.rounded.forward != nil {
+		p.rounded.forward.do(s, packed, bias, relu, of, y, n)
 		return
 	}
-	if !p.rowwise {
+	x := floats(of)
+	switch {
+	case p.fastForward != nil:
+		p.fastForward.do(s, packed, bias, relu, x, y, n)
+		return
+	case !p.rowwise:
 		p.forward.do(s, packed, bias, relu, x, y, n)
 		return
 	}
@@ -221,13 +255,23 @@ func (p *Plan) Forward(s *Space, packed, bias []float32, relu bool, x, y []float
 // BackwardData computes dx, n images one behind the other, from dy: the
 // transpose of Forward without bias.
 func (p *Plan) BackwardData(s *Space, packed, dy, dx []float32, n int) {
+	p.BackwardDataOf(s, packed, f32.Values{Full: dy}, dx, n)
+}
+
+// BackwardDataOf is BackwardData of dy in float32 or bfloat16.
+func (p *Plan) BackwardDataOf(s *Space, packed []float32, of f32.Values, dx []float32, n int) {
 	in, out := p.g.inLen(), p.g.outLen()
-	check("BackwardData", n, len(dx), in, len(dy), out)
-	if p.fastBackward != nil {
-		p.fastBackward.do(s, packed, nil, false, dy, dx, n)
+	check("BackwardData", n, len(dx), in, of.Len(), out)
+	if p.rounded.back != nil {
+		p.rounded.backward(s, packed, of, dx, n)
 		return
 	}
-	p.backward.do(s, packed, nil, false, dy, dx, n)
+	switch dy := floats(of); {
+	case p.fastBackward != nil:
+		p.fastBackward.do(s, packed, nil, false, dy, dx, n)
+	default:
+		p.backward.do(s, packed, nil, false, dy, dx, n)
+	}
 }
 
 func check(what string, n, x, in, y, out int) {

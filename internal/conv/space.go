@@ -3,16 +3,17 @@ package conv
 // Space is the scratch memory of one goroutine. The zero value is ready for
 // use; it grows to what is needed and then stays.
 type Space struct {
-	job   job
-	tile  [tileRows * tileCols]float32
-	bias  [tileCols]float32
-	image []float32 // padded
-	strip []float32
-	left  []float32
-	sums  []float32
-	rows  []int32 // 0, 16, 32 …
-	segs  [1]segment
-	offs  [winoIn]int32
+	job    job
+	tile   [tileRows * tileCols]float32
+	bias   [tileCols]float32
+	image  []float32 // padded
+	strip  []float32
+	left   []float32
+	sums   []float32
+	halves []byte  // gathered
+	rows   []int32 // 0, 16, 32 …
+	segs   [1]segment
+	offs   [winoIn]int32
 	// For the transforms: a tile half done, and where what nobody wants goes.
 	scratch [winoFloats]float32
 	sink    [maxRun]float32

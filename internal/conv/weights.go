@@ -331,6 +331,8 @@ func (w *weights) store(b *wblock, dw, sums []float32) {
 // images, and the floats of part they need together.
 func (p *Plan) WeightPieces(n int) (pieces, floats int) {
 	switch {
+	case p.rounded.weights != nil:
+		return p.rounded.pieces(n)
 	case p.fastWeights != nil:
 		return p.fastWeights.pieces(n)
 	case p.pointwise != nil:
@@ -351,7 +353,17 @@ func (p *Plan) WeightPieces(n int) (pieces, floats int) {
 // in dw or, if WeightPieces asks for it, in part. When all pieces are done,
 // which may be at the same time, SumWeights completes dw.
 func (p *Plan) BackwardWeights(s *Space, piece int, dw, part, x, dy []float32, n int) {
-	check("BackwardWeights", n, len(x), p.g.inLen(), len(dy), p.g.outLen())
+	p.BackwardWeightsOf(s, piece, dw, part, f32.Values{Full: x}, f32.Values{Full: dy}, n)
+}
+
+// BackwardWeightsOf is BackwardWeights of x and dy in float32 or bfloat16.
+func (p *Plan) BackwardWeightsOf(s *Space, piece int, dw, part []float32, ofX, ofDY f32.Values, n int) {
+	check("BackwardWeights", n, ofX.Len(), p.g.inLen(), ofDY.Len(), p.g.outLen())
+	if p.rounded.weights != nil {
+		p.rounded.piece(s, piece, dw, part, ofX, ofDY, n)
+		return
+	}
+	x, dy := floats(ofX), floats(ofDY)
 	switch {
 	case p.fastWeights != nil:
 		p.fastWeights.piece(s, piece, dw, part, x, dy, n)
@@ -378,6 +390,9 @@ func (p *Plan) BackwardWeights(s *Space, piece int, dw, part, x, dy []float32, n
 func (p *Plan) SumWeights(dw, part []float32, n int) {
 	dw = dw[:p.g.Out*p.g.depth()]
 	switch {
+	case p.rounded.weights != nil:
+		sumLanes(dw, part, p.rounded.lanes(n))
+		return
 	case p.fastWeights != nil:
 		sumLanes(dw, part, p.fastWeights.lanes(n))
 		return

@@ -43,10 +43,10 @@ func (p *product) run(w *workspace, i0, i1, j0, j1 int) {
 		w.c = grow(w.c, m*n)
 		c := p.c[j0*p.ldc+i0:]
 		if p.beta != 0 {
-			transposeTo(w.c, n, c, p.ldc, n, m)
+			Transpose(w.c, n, c, p.ldc, n, m)
 		}
 		p.blocks(w, i0, i1, j0, j1, w.c, n)
-		transposeTo(c, p.ldc, w.c, n, m, n)
+		Transpose(c, p.ldc, w.c, n, m, n)
 	} else {
 		p.blocks(w, i0, i1, j0, j1, p.c[i0*p.ldc+j0:], p.ldc)
 	}

@@ -9132,19 +9132,55 @@ rest:
 	SHLXQ     DX, BX, BX
 	DECQ      BX
 	KMOVW     BX, K1
+	MOVQ      $0x00000001, BX
+	SHLXQ     DX, BX, BX
+	DECQ      BX
 	SHRQ      $0x10, BX
 	KMOVW     BX, K2
 	SHRQ      $0x01, DX
 	MOVQ      $0x00000001, BX
-	SHLXQ     DX, BX, BX
-	DECQ      BX
-	KMOVW     BX, K3
+	SHLXQ     DX, BX, DX
+	DECQ      DX
+	KMOVW     DX, K3
 	VMOVUPS.Z (CX), K1, Z0
 	VMOVUPS.Z 64(CX), K2, Z1
 	LONG      $0x4877f262
 	WORD      $0xd072
 	VPROLD    $0x10, Z2, Z2
 	VMOVUPS   Z2, K3, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func halvesAlongBF16(dst *float32, src *byte, pairs int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·halvesAlongBF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ pairs+16(FP), DX
+	SUBQ $0x10, DX
+	JLT  rest
+
+block:
+	VMOVUPS (CX), Z2
+	VPROLD  $0x10, Z2, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	SUBQ    $0x10, DX
+	JGE     block
+
+rest:
+	ADDQ      $0x10, DX
+	JZ        done
+	MOVQ      $0x00000001, BX
+	SHLXQ     DX, BX, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	VMOVUPS.Z (CX), K1, Z2
+	VPROLD    $0x10, Z2, Z2
+	VMOVUPS   Z2, K1, (AX)
 
 done:
 	VZEROUPPER
@@ -9194,6 +9230,45 @@ rest:
 	VPSLLD        $0x10, Z3, Z3
 	VPORD         Z2, Z3, Z2
 	VMOVUPS       Z2, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func halvesAcrossBF16(dst *float32, first *byte, second *byte, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·halvesAcrossBF16(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ first+8(FP), CX
+	MOVQ second+16(FP), DX
+	MOVQ n+24(FP), BX
+	SUBQ $0x10, BX
+	JLT  rest
+
+block:
+	VPMOVZXWD (CX), Z3
+	VPMOVZXWD (DX), Z2
+	VPSLLD    $0x10, Z3, Z3
+	VPORD     Z2, Z3, Z2
+	VMOVUPS   Z2, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, DX
+	ADDQ      $0x40, AX
+	SUBQ      $0x10, BX
+	JGE       block
+
+rest:
+	ADDQ        $0x10, BX
+	JZ          done
+	MOVQ        $0x00000001, SI
+	SHLXQ       BX, SI, BX
+	DECQ        BX
+	KMOVW       BX, K1
+	VPMOVZXWD.Z (CX), K1, Z3
+	VPMOVZXWD.Z (DX), K1, Z2
+	VPSLLD      $0x10, Z3, Z3
+	VPORD       Z2, Z3, Z2
+	VMOVUPS     Z2, K1, (AX)
 
 done:
 	VZEROUPPER

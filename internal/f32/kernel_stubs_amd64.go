@@ -190,10 +190,20 @@ func transpose8(dst *float32, ldd int, src *float32, lds int, rows int, blocks i
 //go:noescape
 func pairsAlongBF16(dst *float32, src *float32, n int)
 
+// halvesAlongBF16 is halvesAlongGo for that many pairs, at least one.
+//
+//go:noescape
+func halvesAlongBF16(dst *float32, src *byte, pairs int)
+
 // pairsAcrossBF16 is pairsAcrossGo for n columns, which is not 0.
 //
 //go:noescape
 func pairsAcrossBF16(dst *float32, first *float32, second *float32, n int)
+
+// halvesAcrossBF16 is halvesAcrossGo for n columns, which is not 0.
+//
+//go:noescape
+func halvesAcrossBF16(dst *float32, first *byte, second *byte, n int)
 
 // copy6 copies n runs of 6 elements, lds apart in src and ldd apart in dst,
 // asking for what lies ahead elements further. n must be positive.

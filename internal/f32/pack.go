@@ -58,8 +58,8 @@ func copyRunsGo(width int, dst []float32, ldd int, src []float32, lds, n int) {
 	}
 }
 
-// transposeTo writes the transpose of a rows×cols matrix.
-func transposeTo(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+// Transpose writes the transpose of a rows×cols matrix.
+func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	i := 0
 	for ; i+8 <= rows; i += 8 {
 		packRows(dst[i:], ldd, src[i*lds:], lds, 8, cols)

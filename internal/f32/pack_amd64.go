@@ -56,3 +56,23 @@ func pairsAcross(dst, first, second []float32) {
 	}
 	pairsAcrossGo(dst, first, second)
 }
+
+// halvesAlong is halvesAlongGo.
+func halvesAlong(dst []float32, b []byte) {
+	if n := len(b) / 4; hasPairs && n > 0 {
+		_ = dst[n-1]
+		halvesAlongBF16(&dst[0], &b[0], n)
+		dst, b = dst[n:], b[4*n:]
+	}
+	halvesAlongGo(dst, b)
+}
+
+// halvesAcross is halvesAcrossGo.
+func halvesAcross(dst []float32, first, second []byte) {
+	if n := len(dst); hasPairs && n > 0 {
+		_, _ = first[2*n-1], second[2*n-1]
+		halvesAcrossBF16(&dst[0], &first[0], &second[0], n)
+		return
+	}
+	halvesAcrossGo(dst, first, second)
+}

@@ -11,3 +11,6 @@ func copyRuns(width int, dst []float32, ldd int, src []float32, lds, n, ahead in
 
 func pairsAlong(dst, x []float32)              { pairsAlongGo(dst, x) }
 func pairsAcross(dst, first, second []float32) { pairsAcrossGo(dst, first, second) }
+
+func halvesAlong(dst []float32, b []byte)              { halvesAlongGo(dst, b) }
+func halvesAcross(dst []float32, first, second []byte) { halvesAcrossGo(dst, first, second) }

@@ -145,7 +145,7 @@ func (j *job) addUp() {
 		w.c = grow(w.c, m*n)
 		c, ldc = w.c, n
 		if j.beta != 0 {
-			transposeTo(c, n, j.c, j.ldc, n, m)
+			Transpose(c, n, j.c, j.ldc, n, m)
 		}
 	}
 	if j.beta != 0 {
@@ -162,7 +162,7 @@ func (j *job) addUp() {
 		}
 	}
 	if j.flip {
-		transposeTo(j.c, j.ldc, c, n, m, n)
+		Transpose(j.c, j.ldc, c, n, m, n)
 	}
 	putSpace(w)
 }

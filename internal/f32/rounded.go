@@ -1,6 +1,9 @@
 package f32
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Products of operands rounded to bfloat16, with sums in float32.
 //
@@ -29,7 +32,8 @@ var (
 
 // GemmRounded computes C = op(A)·op(B), or adds it to C, where op(A) is m×k and op(B)
 // k×n as in Gemm, but rounded to bfloat16 by RoundAlong or RoundAcross: a vector along k
-// takes RoundedLen(k) words, and strides count words. Products are exact, and
+// takes RoundedLen(k) words, and strides count words. An odd k has a last term of 0·0.
+// Products are exact, and
 //
 //	for each block of k in order: c += Σp a[i,p]·b[p,j]
 //
@@ -53,51 +57,127 @@ func GemmRounded(threads int, ta, tb bool, m, n, k int, a []float32, lda int, b 
 	}
 }
 
-// RoundedLen is how many words k elements take as a vector along k of GemmRounded.
+// RoundedLen is how many words k elements take as a vector along k of GemmRounded. An odd
+// one is followed by a 0.
 func RoundedLen(k int) int {
+	pairs := (k + 1) / 2
 	if paired {
-		return (k + 1) / 2
+		return pairs
 	}
-	return k
+	return 2 * pairs
 }
 
 // RoundAlong rounds a vector along k to bfloat16, to nearest, ties to even. Denormals
 // become 0. It panics unless len(dst) == RoundedLen(len(x)).
 func RoundAlong(dst, x []float32) {
 	same("RoundAlong", len(dst), RoundedLen(len(x)))
-	if !paired {
-		flushBF16(dst, x)
+	if paired {
+		pairsAlong(dst, x)
 		return
 	}
-	pairsAlong(dst, x)
+	flushBF16(dst[:len(x)], x)
+	clear(dst[len(x):])
 }
 
 // RoundAcross rounds k vectors of n elements, which lie across k, lds apart, to
 // RoundedLen(k) vectors of n words, ldd apart.
 func RoundAcross(dst []float32, ldd int, x []float32, lds, n, k int) {
-	if !paired {
-		for p := range k {
-			flushBF16(dst[p*ldd:][:n], x[p*lds:][:n])
+	for p := 0; p < k; p++ {
+		first, second := x[p*lds:][:n], x[:0]
+		if p++; p < k {
+			second = x[p*lds:][:n]
 		}
-		return
-	}
-	p := 0
-	for ; p+1 < k; p += 2 {
-		pairsAcross(dst[p/2*ldd:][:n], x[p*lds:][:n], x[(p+1)*lds:][:n])
-	}
-	if p == k {
-		return
-	}
-	// The last one has no other.
-	row, last := dst[p/2*ldd:][:n], x[p*lds:][:n]
-	for len(row) > 0 {
-		n := min(len(row), len(zeros))
-		pairsAcross(row[:n], last[:n], zeros[:n])
-		row, last = row[n:], last[n:]
+		switch row := dst[RoundedLen(p-1)*ldd:]; {
+		case paired && p < k:
+			pairsAcross(row[:n], first, second)
+		case paired:
+			for i, v := range first {
+				row[i] = pair(v, 0)
+			}
+		default:
+			flushBF16(row[:n], first)
+			clear(row[ldd:][:n])
+			flushBF16(row[ldd:][:len(second)], second)
+		}
 	}
 }
 
-var zeros [1024]float32
+// Values are numbers in float32, or in bfloat16 as EncodeBF16 writes them: if Half is there
+// it counts, and nothing is left to round but denormals.
+type Values struct {
+	Full []float32
+	Half []byte
+}
+
+// Len is how many there are.
+func (v Values) Len() int {
+	if v.Half != nil {
+		return len(v.Half) / 2
+	}
+	return len(v.Full)
+}
+
+// From is what follows the first i.
+func (v Values) From(i int) Values {
+	if v.Half != nil {
+		return Values{Half: v.Half[2*i:]}
+	}
+	return Values{Full: v.Full[i:]}
+}
+
+// Along is RoundAlong of the first n.
+func (v Values) Along(dst []float32, n int) {
+	if v.Half != nil {
+		halvesAlongK(dst, v.Half[:2*n])
+	} else {
+		RoundAlong(dst, v.Full[:n])
+	}
+}
+
+// Across is RoundAcross.
+func (v Values) Across(dst []float32, ldd, ld, n, k int) {
+	if v.Half != nil {
+		halvesAcrossK(dst, ldd, v.Half, ld, n, k)
+	} else {
+		RoundAcross(dst, ldd, v.Full, ld, n, k)
+	}
+}
+
+func halvesAlongK(dst []float32, b []byte) {
+	n := len(b) / 2
+	same("Values.Along", len(dst), RoundedLen(n))
+	if paired {
+		halvesAlong(dst, b)
+		return
+	}
+	DecodeBF16(dst[:n], b[:2*n])
+	flushBF16(dst[:n], dst[:n])
+	clear(dst[n:])
+}
+
+func halvesAcrossK(dst []float32, ldd int, b []byte, lds, n, k int) {
+	for p := 0; p < k; p++ {
+		first, second := b[2*p*lds:][:2*n], b[:0]
+		if p++; p < k {
+			second = b[2*p*lds:][:2*n]
+		}
+		switch row := dst[RoundedLen(p-1)*ldd:]; {
+		case paired && p < k:
+			halvesAcross(row[:n], first, second)
+		case paired:
+			for i := range n {
+				row[i] = FromBF16(binary.LittleEndian.Uint16(first[2*i:]))
+			}
+		default:
+			clear(row[ldd:][:n])
+			for i, h := range [2][]byte{first, second} {
+				d := row[i*ldd:][:len(h)/2]
+				DecodeBF16(d, h)
+				flushBF16(d, d)
+			}
+		}
+	}
+}
 
 // flushBF16 rounds x to values of bfloat16, denormals to 0.
 func flushBF16(dst, x []float32) {
@@ -128,6 +208,24 @@ func pairsAlongGo(dst, x []float32) {
 func pairsAcrossGo(dst, first, second []float32) {
 	for i := range dst {
 		dst[i] = pair(first[i], second[i])
+	}
+}
+
+// halvesAlongGo is pairsAlongGo of bfloat16.
+func halvesAlongGo(dst []float32, b []byte) {
+	for i := range dst {
+		var second uint16
+		if 4*i+3 < len(b) {
+			second = binary.LittleEndian.Uint16(b[4*i+2:])
+		}
+		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[4*i:]))<<16 | uint32(second))
+	}
+}
+
+// halvesAcrossGo is pairsAcrossGo of bfloat16.
+func halvesAcrossGo(dst []float32, first, second []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(first[2*i:]))<<16 | uint32(binary.LittleEndian.Uint16(second[2*i:])))
 	}
 }
 

@@ -196,6 +196,9 @@ func TestGemmRounded(t *testing.T) {
 					for p := q; p < min(q+depthBlock(k), k); p++ {
 						s = maddFlushed(s, FromBF16(ToBF16(flushed(at(a, ta, i, p, m, k)))), FromBF16(ToBF16(flushed(at(b, tb, p, j, k, n)))))
 					}
+					if k%2 == 1 && q+depthBlock(k) >= k {
+						s += 0
+					}
 					if q == 0 && !add {
 						sum = s
 					} else {
@@ -246,10 +249,15 @@ func TestRounding(t *testing.T) {
 	r := newRand(34)
 	for n := range 150 {
 		x, y := sharp(r, n), sharp(r, n)
+		b, c := make([]byte, 2*n), make([]byte, 2*n)
+		EncodeBF16(b, x)
+		EncodeBF16(c, y)
 		for name, f := range map[string][2]func(dst []float32){
-			"flush":  {func(dst []float32) { flushBF16(dst[:n], x) }, func(dst []float32) { flushBF16Go(dst[:n], x) }},
-			"along":  {func(dst []float32) { pairsAlong(dst[:(n+1)/2], x) }, func(dst []float32) { pairsAlongGo(dst[:(n+1)/2], x) }},
-			"across": {func(dst []float32) { pairsAcross(dst[:n], x, y) }, func(dst []float32) { pairsAcrossGo(dst[:n], x, y) }},
+			"flush":         {func(dst []float32) { flushBF16(dst[:n], x) }, func(dst []float32) { flushBF16Go(dst[:n], x) }},
+			"along":         {func(dst []float32) { pairsAlong(dst[:(n+1)/2], x) }, func(dst []float32) { pairsAlongGo(dst[:(n+1)/2], x) }},
+			"halves along":  {func(dst []float32) { halvesAlong(dst[:(n+1)/2], b) }, func(dst []float32) { halvesAlongGo(dst[:(n+1)/2], b) }},
+			"halves across": {func(dst []float32) { halvesAcross(dst[:n], b, c) }, func(dst []float32) { halvesAcrossGo(dst[:n], b, c) }},
+			"across":        {func(dst []float32) { pairsAcross(dst[:n], x, y) }, func(dst []float32) { pairsAcrossGo(dst[:n], x, y) }},
 		} {
 			got, want := make([]float32, n+40), make([]float32, n+40)
 			Fill(got, -77)
@@ -260,6 +268,30 @@ func TestRounding(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHalvesAreRounded: from what is stored in bfloat16 the same operands are made as from
+// its values, but for denormals, which count as 0 in products.
+func TestHalvesAreRounded(t *testing.T) {
+	r := newRand(35)
+	eachRounding(func(name string) {
+		for range 50 {
+			n, k := 1+r.IntN(70), 1+r.IntN(9)
+			x := randVec(r, n*k)
+			b := make([]byte, 2*n*k)
+			EncodeBF16(b, x)
+			got, want := make([]float32, RoundedLen(k)*n), make([]float32, RoundedLen(k)*n)
+			Values{Half: b}.Across(got, n, n, n, k)
+			if RoundAcross(want, n, x, n, n, k); !sameBits(got, want) {
+				t.Fatalf("%s: other bits across %d×%d", name, k, n)
+			}
+			got, want = make([]float32, RoundedLen(n*k)), make([]float32, RoundedLen(n*k))
+			Values{Half: b}.Along(got, n*k)
+			if RoundAlong(want, x); !sameBits(got, want) {
+				t.Fatalf("%s: other bits along %d", name, n*k)
+			}
+		}
+	})
 }
 
 // BenchmarkRounded compares products of pairs with products of floats, in turns, the

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
@@ -60,6 +61,45 @@ func BenchmarkGrad(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.N*c.batch)/b.Elapsed().Seconds(), "img/s")
+		})
+	}
+}
+
+// BenchmarkPrecision compares gradients in bfloat16 with those in float32, in turns on one
+// thread: images a second by the least time of each.
+func BenchmarkPrecision(b *testing.B) {
+	for _, c := range []struct {
+		spec  string
+		in    sgd.Shape
+		batch int
+	}{{"mlp", mnist, 128}, {"mnistcnn", mnist, 100}, {"resnet20", cifar, 128}, {"resnet50", small, 16}, {"resnet50", photo, 8}} {
+		b.Run(fmt.Sprintf("%s/%dpx/batch=%d", c.spec, c.in.W, c.batch), func(b *testing.B) {
+			full, p := newPass(b, c.spec, c.in)
+			half, err := full.(*Net).With(Options{Precision: BFloat16})
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch := randomBatch(c.in, 10, c.batch)
+			var least [2]float64
+			var passes [2]sgd.Pass
+			for i, m := range []*Net{full.(*Net), half} {
+				passes[i] = p
+				passes[i].Scratch, passes[i].Threads = m.NewScratch(), 1
+			}
+			for b.Loop() {
+				for i, m := range []*Net{full.(*Net), half} {
+					begin := time.Now()
+					if _, err := m.Grad(context.Background(), passes[i], batch); err != nil {
+						b.Fatal(err)
+					}
+					if s := time.Since(begin).Seconds(); least[i] == 0 || s < least[i] {
+						least[i] = s
+					}
+				}
+			}
+			b.ReportMetric(float64(c.batch)/least[0], "float32-img/s")
+			b.ReportMetric(float64(c.batch)/least[1], "img/s")
+			b.ReportMetric(least[0]/least[1], "ratio")
 		})
 	}
 }

@@ -67,6 +67,11 @@ type traits struct {
 	holds          bool // it reads all of dy at the end of the stage
 	weights        int  // of its matrix products in its tasks, and rows that a
 	rows           int  // sample has in them; 0 without
+	// Of an operation whose products round their operands to bfloat16: it rounds its
+	// weights itself, and reads what is kept in that form as it is: x in the forward pass,
+	// dy in the backward pass, and both at the end of it.
+	rounds                       bool
+	halvesX, halvesDY, halvesXDY bool
 }
 
 // builder is the program while layers are bound to it.

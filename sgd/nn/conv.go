@@ -71,7 +71,7 @@ func (l Conv) bind(b *builder, x int) (int, error) {
 	c := &convolution{
 		Plan: conv.New(conv.Geom{
 			H: in.H, W: in.W, In: in.C, Out: l.Out, Kernel: l.Kernel, Stride: l.Stride, Pad: l.Pad,
-		}, conv.Options{NoWinograd: b.options.NoWinograd}),
+		}, conv.Options{NoWinograd: b.options.NoWinograd, Rounded: b.options.Precision == BFloat16}),
 		weight: weight, bias: bias, frozen: l.Frozen,
 	}
 	return b.emit(c, x, out, spans...), nil
@@ -87,9 +87,12 @@ func (c *convolution) rectify() { c.relu = true }
 
 func (c *convolution) traits() traits {
 	g := c.Geom()
+	forward, data, weights := c.Halves()
 	return traits{
 		readsX: !c.frozen, readsY: c.relu, spoils: c.relu, holds: !c.frozen,
 		weights: g.Out * g.Kernel * g.Kernel * g.In, rows: g.OutH() * g.OutW(),
+		rounds: forward && data, halvesX: forward, halvesXDY: weights,
+		halvesDY: data && !c.relu && c.bias < 0,
 	}
 }
 
@@ -131,7 +134,11 @@ func (c *convOp) begin(r *run, all *microbatch, d direction) {
 }
 
 func (c *convOp) pack(i, slot int) {
-	c.Pack(&c.run.slots[slot].conv, i, c.ahead, c.back, c.run.weights(c.weight))
+	w := c.run.param(c.weight)
+	if forward, data, _ := c.Halves(); !forward || !data {
+		w = c.run.weights(c.weight)
+	}
+	c.Pack(&c.run.slots[slot].conv, i, c.ahead, c.back, w)
 }
 
 func (c *convOp) forward(r *run, p *microbatch) {
@@ -139,7 +146,7 @@ func (c *convOp) forward(r *run, p *microbatch) {
 	if c.bias >= 0 {
 		bias = r.param(c.bias)
 	}
-	c.Forward(&r.slots[p.slot].conv, c.ahead, bias, c.relu, p.x, p.y, p.n())
+	c.ForwardOf(&r.slots[p.slot].conv, c.ahead, bias, c.relu, f32.Values{Full: p.x, Half: p.xHalf}, p.y, p.n())
 }
 
 func (c *convOp) backward(r *run, p *microbatch) {
@@ -150,7 +157,7 @@ func (c *convOp) backward(r *run, p *microbatch) {
 		f32.ReLUGrad(p.dy, p.dy, p.y)
 	}
 	if p.wanted {
-		c.BackwardData(&r.slots[p.slot].conv, c.back, p.dy, p.dx, p.n())
+		c.BackwardDataOf(&r.slots[p.slot].conv, c.back, f32.Values{Full: p.dy, Half: p.dyHalf}, p.dx, p.n())
 	}
 }
 
@@ -174,7 +181,8 @@ func (c *convOp) end(r *run, all *microbatch, d direction) {
 }
 
 func (c *convOp) weights(i, slot int) {
-	c.BackwardWeights(&c.run.slots[slot].conv, i, c.run.slope(c.weight), c.part, c.all.x, c.all.dy, c.run.n)
+	x, dy := f32.Values{Full: c.all.x, Half: c.all.xHalf}, f32.Values{Full: c.all.dy, Half: c.all.dyHalf}
+	c.BackwardWeightsOf(&c.run.slots[slot].conv, i, c.run.slope(c.weight), c.part, x, dy, c.run.n)
 }
 
 // biasSums is the gradient of a bias while it is added up, by lanes.

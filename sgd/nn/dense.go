@@ -29,7 +29,7 @@ func (l Dense) bind(b *builder, x int) (int, error) {
 		return 0, fmt.Errorf("nn: %s needs at least one output, not %d", name, l.Out)
 	}
 	n := b.shape(x).Len()
-	d := &dense{in: n, out: l.Out, bias: -1}
+	d := &dense{in: n, out: l.Out, bias: -1, rounds: b.options.Precision == BFloat16}
 	d.weight = b.claim(name+".weight", sgd.Weight, l.Out, n, l.Init.fans(n, l.Out), 2*float64(n)*float64(l.Out))
 	if !b.values[x].planar {
 		b.places[d.weight] = rowShape{Shape: b.shape(x), flat: true}
@@ -45,25 +45,37 @@ type dense struct {
 	in, out      int
 	weight, bias int // spans; bias is −1 without
 	relu         bool
+	rounds       bool     // operands to bfloat16
 	drop         *dropout // nil without
 }
 
 func (d *dense) rectify() { d.relu = true }
 
 func (d *dense) traits() traits {
-	return traits{readsX: true, readsY: d.relu, spoils: d.relu, whole: true}
+	return traits{readsX: true, readsY: d.relu, spoils: d.relu, whole: true, rounds: d.rounds, halvesX: d.rounds}
 }
 
-func (d *dense) instance([]op) op { return &denseOp{dense: *d, db: make([]float64, d.out)} }
+func (d *dense) instance([]op) op {
+	o := &denseOp{dense: *d, db: make([]float64, d.out)}
+	if d.rounds {
+		o.rounded = newRoundedDense()
+	}
+	return o
+}
 
 type denseOp struct {
 	noHooks
 	dense
-	db []float64
+	rounded *roundedDense // nil without
+	db      []float64
 }
 
 func (d *denseOp) forward(r *run, p *microbatch) {
-	gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.weights(d.weight), d.in, p.y, d.out)
+	if d.rounded != nil {
+		d.rounded.forward(r, &d.dense, p)
+	} else {
+		gemm(r.threads, false, true, r.n, d.out, d.in, p.x, d.in, r.weights(d.weight), d.in, p.y, d.out)
+	}
 	switch {
 	case d.bias >= 0:
 		f32.BiasReLU(p.y, r.param(d.bias), d.relu)
@@ -88,6 +100,10 @@ func (d *denseOp) backward(r *run, p *microbatch) {
 		}
 	case d.relu:
 		f32.ReLUGrad(p.dy, p.dy, p.y)
+	}
+	if d.rounded != nil {
+		d.rounded.backward(r, &d.dense, p)
+		return
 	}
 	gemm(r.threads, true, false, d.out, d.in, r.n, p.dy, d.out, p.x, d.in, r.slope(d.weight), d.in)
 	if p.dx != nil {

@@ -50,7 +50,7 @@ func (n *Net) With(o Options) (*Net, error) {
 	return other, nil
 }
 
-// Precision is how a pass stores what it computes. Products and sums are
+// Precision is how a pass stores what it computes, and what its products read. Sums are
 // float32 in any case, as are parameters, gradients, biases, and the scales and
 // statistics of normalisations.
 //
@@ -63,6 +63,13 @@ func (n *Net) With(o Options) (*Net, error) {
 // steps; here a step repeats its backward pass with half the scale, from
 // Options.LossScale on each time, so that no step is lost and none depends on
 // those before it.
+//
+// BFloat16 rounds more: both operands of the products of dense layers, and of
+// convolutions where that is fast, so gradients within a stage too, as autocast of
+// PyTorch does. Such a product takes half the time where the processor has AVX512_BF16,
+// and has the same bits elsewhere (see internal/f32.GemmRounded, and newRounded of
+// internal/conv for which convolutions). Windows of 3×3 by Winograd's algorithm are faster
+// still in float32, and stay so.
 type Precision uint8
 
 const (
@@ -167,9 +174,15 @@ func (w *wiring) left() int {
 }
 
 // unfold decodes what node n reads of the whole batch at the end of the
-// backward pass.
-func (r *run) unfold(p *microbatch, n int) {
+// backward pass, or shows it as it is kept.
+func (r *run) unfold(p *microbatch, n int, t traits) {
 	w := &r.wires[n]
+	if t.halvesXDY {
+		if p.xHalf, p.dyHalf = r.halfValue(p, w.x), r.halfGradient(p, w.left()); w.x == 0 {
+			p.x = r.value(p, 0, bufX, true)
+		}
+		return
+	}
 	all := microbatch{hi: r.n, slot: noSlot}
 	decode := func(buf *[]float32, at place, of *kept) []float32 {
 		if at.local {
@@ -198,17 +211,23 @@ func (r *run) doUnfold(i, _ int) {
 	r.half.decode(r.unfolding.to[lo:hi], r.unfolding.from[2*lo:2*hi])
 }
 
-// roundWeights rounds the weights of a stage on their way into products.
+// roundWeights rounds the weights of a stage on their way into products, where these do
+// not.
 func (r *run) roundWeights(s *stage) {
 	if r.half == nil {
 		return
 	}
 	grow(&r.rounded, len(r.params))
-	for i := s.firstSpan; i < s.firstSpan+s.spans; i++ {
-		if role := r.layout.Spans[i].Role; role == sgd.Weight || role == sgd.Buffer { // frozen weights are buffers
-			w := r.layout.View(r.rounded, i)
-			copy(w, r.layout.View(r.params, i))
-			r.half.round(w)
+	for n := s.from; n < s.to; n++ {
+		if r.nodes[n].traits().rounds {
+			continue
+		}
+		for _, i := range r.nodes[n].spans {
+			if role := r.layout.Spans[i].Role; role == sgd.Weight || role == sgd.Buffer { // frozen weights are buffers
+				w := r.layout.View(r.rounded, i)
+				copy(w, r.layout.View(r.params, i))
+				r.half.round(w)
+			}
 		}
 	}
 }

@@ -47,6 +47,8 @@ type microbatch struct {
 	x, add, y  []float32
 	dy, dx     []float32
 	wanted     bool // dx
+	// x and dy in bfloat16, where they are not above: see traits.
+	xHalf, dyHalf []byte
 }
 
 // noSlot is the slot of the batch as a whole, which no goroutine has to itself.
@@ -179,8 +181,8 @@ func (r *run) goBack() error {
 		for n := s.to - 1; n >= s.from; n-- {
 			if r.wires[n].dy >= 0 {
 				all := r.whole(n, back)
-				if r.half != nil && r.nodes[n].traits().holds {
-					r.unfold(all, n)
+				if t := r.nodes[n].traits(); r.half != nil && t.holds {
+					r.unfold(all, n, t)
 				}
 				r.ops[n].end(r, all, back)
 			}
@@ -266,14 +268,26 @@ func (r *run) whole(n int, d direction) *microbatch {
 
 // show sets what node n sees of p.
 func (p *microbatch) show(r *run, n int, d direction) {
+	f := &r.nodes[n]
+	t := f.traits()
+	p.xHalf, p.dyHalf = nil, nil
 	if d == ahead {
-		f := &r.nodes[n]
-		p.x, p.add, p.y = r.value(p, f.x, bufX, true), r.value(p, f.add, bufAdd, true), r.value(p, f.y, bufY, false)
+		if t.halvesX {
+			p.xHalf = r.halfValue(p, f.x)
+		}
+		p.x = r.value(p, f.x, bufX, p.xHalf == nil)
+		p.add, p.y = r.value(p, f.add, bufAdd, true), r.value(p, f.y, bufY, false)
 		return
 	}
 	w := &r.wires[n]
-	p.x, p.y = r.value(p, w.x, bufX, true), r.value(p, w.y, bufY, true)
-	p.dy, p.dx, p.wanted = r.gradient(p, w.left(), bufDY, w.copy < 0), r.gradient(p, w.dx, bufDX, false), w.dx >= 0
+	if t.halvesDY && w.copy < 0 {
+		p.dyHalf = r.halfGradient(p, w.left())
+	}
+	if t.halvesX && !t.holds { // what holds reads x at the end
+		p.xHalf = r.halfValue(p, w.x)
+	}
+	p.x, p.y = r.value(p, w.x, bufX, !t.holds && p.xHalf == nil), r.value(p, w.y, bufY, true)
+	p.dy, p.dx, p.wanted = r.gradient(p, w.left(), bufDY, w.copy < 0 && p.dyHalf == nil), r.gradient(p, w.dx, bufDX, false), w.dx >= 0
 }
 
 // begin sets p before the first microbatch of a lane.
@@ -338,6 +352,25 @@ func (r *run) part(p *microbatch, at place, of *kept, b buffer, read bool) []flo
 	}
 	v := of.full[at.off*r.n:]
 	return v[p.lo*at.size : p.hi*at.size : p.hi*at.size]
+}
+
+// halfValue is value v of a microbatch as it is kept in two bytes, or nil.
+func (r *run) halfValue(p *microbatch, v int) []byte {
+	if v <= 0 {
+		return nil // the samples
+	}
+	return r.halfPart(p, r.plan.values[v], &r.acts)
+}
+
+// halfGradient is likewise gradient g.
+func (r *run) halfGradient(p *microbatch, g int) []byte { return r.halfPart(p, r.grads[g], &r.slopes) }
+
+func (r *run) halfPart(p *microbatch, at place, of *kept) []byte {
+	if r.half == nil || at.local {
+		return nil
+	}
+	lo := at.off*r.n + p.lo*at.size
+	return of.half[2*lo : 2*(lo+p.n()*at.size)]
 }
 
 // add is dst = a + b; dst may be a.

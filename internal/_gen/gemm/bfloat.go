@@ -52,46 +52,51 @@ func dot(b, a, acc Register) { evex(prefixF3, 0x52, acc, a, b, acc, a, b) }
 // narrow is VCVTNE2PS2BF16: low to the lower 16 halves of dst, high to the upper ones.
 func narrow(high, low, dst Register) { evex(prefixF2, 0x72, dst, high, low, high, low) }
 
-// pairsAlong writes the conversion of a vector to pairs.
+// pairsAlong writes the conversion of a vector to pairs, from floats or from bfloat16
+// as they are stored.
 func pairsAlong() {
 	TEXT("pairsAlongBF16", NOSPLIT, "func(dst, src *float32, n int)")
 	Doc("pairsAlongBF16 is pairsAlongGo for an even n, which is not 0.")
 	Pragma("noescape")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	const step = 32 // floats
 	convert := func() {
 		narrow(Z1, Z0, Z2) // element 2i+1 above element 2i
 		VPROLD(Imm(16), Z2, Z2)
 	}
-	SUBQ(Imm(32), n)
-	JLT(LabelRef("rest"))
-	Label("block")
-	VMOVUPS(Mem{Base: src}, Z0)
-	VMOVUPS(Mem{Base: src, Disp: 64}, Z1)
-	convert()
-	VMOVUPS(Z2, Mem{Base: dst})
-	ADDQ(Imm(128), src)
-	ADDQ(Imm(64), dst)
-	SUBQ(Imm(32), n)
-	JGE(LabelRef("block"))
-	Label("rest")
-	ADDQ(Imm(32), n)
-	JZ(LabelRef("done"))
-	// Masks of n floats, in two vectors, and of n/2 pairs.
-	all, low, high, half := GP64(), K(), K(), K()
-	ones(n, all)
-	KMOVW(all.As32(), low)
-	SHRQ(Imm(16), all)
-	KMOVW(all.As32(), high)
-	SHRQ(Imm(1), n)
-	ones(n, all)
-	KMOVW(all.As32(), half)
-	VMOVUPS_Z(Mem{Base: src}, low, Z0)
-	VMOVUPS_Z(Mem{Base: src, Disp: 64}, high, Z1)
-	convert()
-	VMOVUPS(Z2, half, Mem{Base: dst})
-	Label("done")
-	VZEROUPPER()
-	RET()
+	blocks(step, n, func() {
+		VMOVUPS(Mem{Base: src}, Z0)
+		VMOVUPS(Mem{Base: src, Disp: 64}, Z1)
+		convert()
+		VMOVUPS(Z2, Mem{Base: dst})
+		ADDQ(Imm(4*step), src)
+		ADDQ(Imm(2*step), dst)
+	}, func() {
+		low, high := mask(n, 0), mask(n, 16)
+		SHRQ(Imm(1), n)
+		half := mask(n, 0)
+		VMOVUPS_Z(Mem{Base: src}, low, Z0)
+		VMOVUPS_Z(Mem{Base: src, Disp: 64}, high, Z1)
+		convert()
+		VMOVUPS(Z2, half, Mem{Base: dst})
+	})
+
+	TEXT("halvesAlongBF16", NOSPLIT, "func(dst *float32, src *byte, pairs int)")
+	Doc("halvesAlongBF16 is halvesAlongGo for that many pairs, at least one.")
+	Pragma("noescape")
+	dst, src, n = Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("pairs"), GP64())
+	blocks(16, n, func() {
+		VMOVUPS(Mem{Base: src}, Z2)
+		VPROLD(Imm(16), Z2, Z2)
+		VMOVUPS(Z2, Mem{Base: dst})
+		ADDQ(Imm(64), src)
+		ADDQ(Imm(64), dst)
+	}, func() {
+		some := mask(n, 0)
+		VMOVUPS_Z(Mem{Base: src}, some, Z2)
+		VPROLD(Imm(16), Z2, Z2)
+		VMOVUPS(Z2, some, Mem{Base: dst})
+	})
 }
 
 // pairsAcross writes the conversion of two rows to a row of pairs.
@@ -101,45 +106,82 @@ func pairsAcross() {
 	Pragma("noescape")
 	dst, first, second := Load(Param("dst"), GP64()), Load(Param("first"), GP64()), Load(Param("second"), GP64())
 	n := Load(Param("n"), GP64())
+	join := func() {
+		VPSLLD(Imm(16), Z3, Z3)
+		VPORD(Z2, Z3, Z2)
+	}
 	convert := func() {
 		narrow(Z0, Z1, Z2) // all of the first row above all of the second
 		VEXTRACTI64X4(Imm(1), Z2, Y3)
 		VPMOVZXWD(Y2, Z2)
 		VPMOVZXWD(Y3, Z3)
-		VPSLLD(Imm(16), Z3, Z3)
-		VPORD(Z2, Z3, Z2)
+		join()
 	}
-	SUBQ(Imm(16), n)
+	blocks(16, n, func() {
+		VMOVUPS(Mem{Base: first}, Z0)
+		VMOVUPS(Mem{Base: second}, Z1)
+		convert()
+		VMOVUPS(Z2, Mem{Base: dst})
+		for _, p := range []Register{first, second, dst} {
+			ADDQ(Imm(64), p)
+		}
+	}, func() {
+		some := mask(n, 0)
+		VMOVUPS_Z(Mem{Base: first}, some, Z0)
+		VMOVUPS_Z(Mem{Base: second}, some, Z1)
+		convert()
+		VMOVUPS(Z2, some, Mem{Base: dst})
+	})
+
+	TEXT("halvesAcrossBF16", NOSPLIT, "func(dst *float32, first, second *byte, n int)")
+	Doc("halvesAcrossBF16 is halvesAcrossGo for n columns, which is not 0.")
+	Pragma("noescape")
+	dst, first, second = Load(Param("dst"), GP64()), Load(Param("first"), GP64()), Load(Param("second"), GP64())
+	n = Load(Param("n"), GP64())
+	blocks(16, n, func() {
+		VPMOVZXWD(Mem{Base: first}, Z3)
+		VPMOVZXWD(Mem{Base: second}, Z2)
+		join()
+		VMOVUPS(Z2, Mem{Base: dst})
+		ADDQ(Imm(32), first)
+		ADDQ(Imm(32), second)
+		ADDQ(Imm(64), dst)
+	}, func() {
+		some := mask(n, 0)
+		VPMOVZXWD_Z(Mem{Base: first}, some, Z3)
+		VPMOVZXWD_Z(Mem{Base: second}, some, Z2)
+		join()
+		VMOVUPS(Z2, some, Mem{Base: dst})
+	})
+}
+
+// blocks writes a loop over steps of n, and what does the rest, which n then is; and the
+// end of the function.
+func blocks(step uint64, n Register, whole, rest func()) {
+	SUBQ(Imm(step), n)
 	JLT(LabelRef("rest"))
 	Label("block")
-	VMOVUPS(Mem{Base: first}, Z0)
-	VMOVUPS(Mem{Base: second}, Z1)
-	convert()
-	VMOVUPS(Z2, Mem{Base: dst})
-	ADDQ(Imm(64), first)
-	ADDQ(Imm(64), second)
-	ADDQ(Imm(64), dst)
-	SUBQ(Imm(16), n)
+	whole()
+	SUBQ(Imm(step), n)
 	JGE(LabelRef("block"))
 	Label("rest")
-	ADDQ(Imm(16), n)
+	ADDQ(Imm(step), n)
 	JZ(LabelRef("done"))
-	all, mask := GP64(), K()
-	ones(n, all)
-	KMOVW(all.As32(), mask)
-	VMOVUPS_Z(Mem{Base: first}, mask, Z0)
-	VMOVUPS_Z(Mem{Base: second}, mask, Z1)
-	convert()
-	VMOVUPS(Z2, mask, Mem{Base: dst})
+	rest()
 	Label("done")
 	VZEROUPPER()
 	RET()
 }
 
-// ones sets the n lowest bits of x.
-func ones(n, x Register) {
-	one := GP64()
+// mask is that of elements from to from+15 of n, which is at most 32.
+func mask(n Register, from uint64) OpmaskVirtual {
+	one, all, k := GP64(), GP64(), K()
 	MOVQ(U32(1), one)
-	SHLXQ(n, one, x)
-	DECQ(x)
+	SHLXQ(n, one, all)
+	DECQ(all)
+	if from > 0 {
+		SHRQ(Imm(from), all)
+	}
+	KMOVW(all.As32(), k)
+	return k
 }
