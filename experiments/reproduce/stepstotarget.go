@@ -36,7 +36,7 @@ func (StepsToTarget) Mechanisms() []Mechanism {
 type atBatch struct {
 	batch   int
 	updates stats.Summary
-	noise   float64 // geometric mean over seeds, in samples; 0: not measured
+	noise   float64 // geometric mean over the seeds that told one, in samples; NaN: none did
 	*side
 }
 
@@ -105,7 +105,7 @@ func (s *sample) updatesToTarget() stats.Summary {
 // measure reads what the runs at a batch told.
 func (a *atBatch) measure() error {
 	a.updates = a.updatesToTarget()
-	sum := 0.0
+	sum, of := 0.0, 0.0
 	for _, run := range a.Runs {
 		m, err := run.Metrics()
 		if err != nil {
@@ -117,13 +117,12 @@ func (a *atBatch) measure() error {
 				told = append(told, p.NoiseScale)
 			}
 		}
-		if len(told) == 0 {
-			return nil
+		if len(told) > 0 {
+			slices.Sort(told)
+			sum, of = sum+math.Log(told[len(told)/2]), of+1
 		}
-		slices.Sort(told)
-		sum += math.Log(told[len(told)/2])
 	}
-	a.noise = math.Exp(sum / float64(len(a.Runs)))
+	a.noise = math.Exp(sum / of)
 	return nil
 }
 
@@ -189,8 +188,12 @@ func (s StepsToTarget) judge(lab *Lab, r *Report, all []*atBatch) error {
 	t := figure.Table{Title: fmt.Sprintf("updates to %g, 5 seeds, 95 %% intervals", s.Target), Header: []string{"batch", "rate", "updates", "samples", "by the law", "noise scale"}}
 	tuned := figure.Table{Title: "what was tuned: the rate; mean updates to the target on held-out samples, seeds that are not reported", Header: []string{"batch", "chosen", "tried"}}
 	for _, a := range all {
+		noise := "none told"
+		if !math.IsNaN(a.noise) {
+			noise = fmt.Sprintf("%.0f", a.noise)
+		}
 		t.Rows = append(t.Rows, []string{fmt.Sprint(a.batch), a.setting(), plusMinus(a.updates), fmt.Sprintf("%.3g", a.updates.Mean*float64(a.batch)),
-			fmt.Sprintf("%.0f", fitted.at(float64(a.batch))), fmt.Sprintf("%.0f", a.noise)})
+			fmt.Sprintf("%.0f", fitted.at(float64(a.batch))), noise})
 		var tried []string
 		for i, k := range a.tried {
 			tried = append(tried, fmt.Sprintf("%s: %.0f", a.candidates[i].name, k.updatesToTarget().Mean))
@@ -216,7 +219,7 @@ func (StepsToTarget) draw(lab *Lab, r *Report, all []*atBatch, fitted law) error
 			measured.X, measured.Y = append(measured.X, b), append(measured.Y, a.updates.Mean)
 			measured.Lo, measured.Hi = append(measured.Lo, max(1, a.updates.Mean-a.updates.Half)), append(measured.Hi, a.updates.Mean+a.updates.Half)
 		}
-		if a.noise > 0 {
+		if !math.IsNaN(a.noise) {
 			noise.X, noise.Y = append(noise.X, b), append(noise.Y, a.noise)
 		}
 		crit.X, crit.Y = append(crit.X, b), append(crit.Y, fitted.critical)
