@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // Asynchronous runs, with servers or without, and those of mode sandblaster, go on
@@ -84,6 +86,40 @@ func TestF3SoftsyncWithoutWorkers(t *testing.T) {
 			r := mustExecute(t, append(set, "device.die="+die[1:])...)
 			if l := r.Ledger; r.Steps != 40 || r.Status != "done" || len(r.Lost) != workers-1 || l.Sent != l.Applied+l.Rejected+l.Lost {
 				t.Errorf("%d workers, n=%d: %d steps, lost %q, %+v", workers, n, r.Steps, r.Lost, l)
+			}
+		}
+	}
+}
+
+// With more servers than tensors a shard is empty. A worker that overlaps waits for its
+// answer, too; before, the virtual cluster ended such a run: no server had sent parameters.
+func TestOverlapWithAnEmptyShard(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"bsp", "asp", "ssp"} {
+		set := []string{"data=digits", "model=logistic", "mode=server", "servers=3", "workers=3", "epochs=0", "steps=30", "batch=8", "policy=" + policy}
+		r := mustExecute(t, append(set, "overlap=true")...)
+		if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || r.Steps != 30 {
+			t.Errorf("%s: %d steps, %+v", policy, r.Steps, l)
+		}
+		if whole := mustExecute(t, set...); policy == "bsp" && whole.ParamsSHA256 != r.ParamsSHA256 {
+			t.Error("it learns something else than without overlap")
+		}
+	}
+}
+
+// Without its observer a run has no result, and says so: the others are done, and nobody
+// tells what it came to.
+func TestF6ObserverKilledOnTheVirtualCluster(t *testing.T) {
+	t.Parallel()
+	keys := []string{"data=digits", "model=logistic", "workers=3", "epochs=0", "steps=30", "batch=8"}
+	for _, mode := range []string{"reduce", "server", "adpsgd"} {
+		whole := mustExecute(t, append(keys, "mode="+mode)...)
+		for _, share := range []float64{0, 0.5, 0.99999} {
+			at := time.Duration(whole.VirtualSeconds * share * 1e9)
+			r, err := execute(t, t.TempDir(), false, append(keys, "mode="+mode, "faults=kill(observer,at="+at.String()+")")...)
+			var gone *comm.PeerError
+			if !errors.As(err, &gone) {
+				t.Errorf("%s, killed at %v: %v, %v", mode, at, r, err)
 			}
 		}
 	}

@@ -27,6 +27,9 @@ func (h *host) end(why error) {
 		return
 	}
 	h.failed, h.asleep = why, 0
+	if f := h.loop.faults; f != nil && h.rank == f.last { // who would tell what the run came to
+		h.loop.err.Add(&comm.PeerError{Rank: h.rank, Cause: why.Error(), Lost: true})
+	}
 	for _, t := range h.tasks {
 		if !t.done {
 			t.gen++ // whatever it slept for

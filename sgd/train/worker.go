@@ -60,6 +60,9 @@ func newWorker(r *Rank, sh []*shard) (*worker, error) {
 			for _, pc := range s.pieces[s.parts[k].lo:s.parts[k].hi] {
 				w.spans[pc.span] = append(w.spans[pc.span], parcel{link: l, k: k})
 			}
+			if last := len(w.spans) - 1; s.parts[k].lo == s.parts[k].hi { // nothing is in it, and it is waited for, too
+				w.spans[last] = append(w.spans[last], parcel{link: l, k: k})
+			}
 		}
 	}
 	var err error

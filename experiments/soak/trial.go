@@ -1,0 +1,300 @@
+// Package soak runs small random jobs of every mode on the virtual cluster under random
+// faults, and checks after each that nothing broke: gradients are accounted for, versions
+// rise, the dead are not heard, workers in step agree, what a mode says it survives it
+// survives, what it does not ends with an error that says who died, and the same seed makes
+// the same run again, bit for bit. A seed that fails is cut down to the shortest schedule of
+// faults that still fails, and printed as a recipe.
+//
+// It is the test that FoundationDB and TigerBeetle made known: the programs are those of
+// every other run, only time, network and deaths are simulated.
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/nemesis"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Soak is how seeds are tried. The zero value is ready for use.
+type Soak struct {
+	Places config.Places
+	Modes  []string // nil: Modes()
+
+	// Beside, if set, stands between each rank and its net: what a test plants there has
+	// to be found.
+	Beside func(comm.Host) comm.Host
+}
+
+// Trial is what became of a seed.
+type Trial struct {
+	Seed   uint64
+	Config config.Config // faults included
+	World  nemesis.World
+	Took   time.Duration // on its clock, with faults
+	Ended  error         // of the run, with faults; nil: it was done
+	Deaths int           // ranks that did not come to their end
+	Wrong  []string      // what broke; none: all held
+}
+
+// run is one run, and what was seen of it.
+type run struct {
+	job    *train.Job
+	w      *witness
+	result *experiments.Result
+	err    error
+	took   time.Duration
+	resent uint64
+	ended  map[int]bool // ranks that came to their end
+}
+
+// Try makes the run of a seed without faults, with them, and with them again. The error
+// is that no run could be made of the seed, which says nothing about faults.
+func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
+	if s.Modes == nil {
+		s.Modes = Modes()
+	}
+	if s.Places.Shelf == nil {
+		s.Places.Shelf = new(config.Shelf)
+	}
+	c, job, err := Draw(seed, s.Places, s.Modes)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := s.run(ctx, c, job)
+	if err != nil {
+		return nil, err
+	}
+	if plain.err != nil {
+		return nil, fmt.Errorf("seed %d: without any fault: %w\n%s", seed, plain.err, (&Trial{Seed: seed, Config: c}).Recipe())
+	}
+	w := c.World(job)
+	c.Faults = Faults(seed, w, plain.took).String()
+	t, err := s.judge(ctx, c, plain)
+	if t != nil {
+		t.Seed = seed
+	}
+	return t, err
+}
+
+// Again makes the trial of a configuration, whatever its faults are.
+func (s *Soak) Again(ctx context.Context, c config.Config) (*Trial, error) {
+	calm := c
+	calm.Faults = nemesis.None
+	job, err := calm.Build(s.Places, nil)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := s.run(ctx, calm, job)
+	if err != nil {
+		return nil, err
+	}
+	return s.judge(ctx, c, plain)
+}
+
+// Minimise is the trial of the shortest schedule under which the trial's run still fails.
+func (s *Soak) Minimise(ctx context.Context, t *Trial) (*Trial, error) {
+	all, err := nemesis.Parse(t.Config.Faults)
+	if err != nil {
+		return nil, err
+	}
+	if all, err = all.Drawn(t.World); err != nil {
+		return nil, err
+	}
+	least := t
+	nemesis.Minimise(all, func(some nemesis.Schedule) bool {
+		c := t.Config
+		c.Faults = some.String()
+		again, err := s.Again(ctx, c)
+		if err != nil || len(again.Wrong) == 0 || ctx.Err() != nil {
+			return false
+		}
+		again.Seed = t.Seed
+		least = again
+		return true
+	})
+	return least, ctx.Err()
+}
+
+// judge makes the run of c twice, and says what broke.
+func (s *Soak) judge(ctx context.Context, c config.Config, plain *run) (*Trial, error) {
+	var twice [2]*run
+	for i := range twice {
+		job, err := c.Build(s.Places, nil)
+		if err != nil {
+			return nil, err
+		}
+		if twice[i], err = s.run(ctx, c, job); err != nil {
+			return nil, err
+		}
+	}
+	r := twice[0]
+	t := &Trial{Config: c, World: c.World(r.job), Took: r.took, Ended: r.err, Deaths: r.job.World() - len(r.ended), Wrong: r.w.wrong}
+	blame := func(format string, a ...any) { t.Wrong = append(t.Wrong, fmt.Sprintf(format, a...)) }
+	r.differs(twice[1], blame)
+	r.accounts(blame)
+	schedule, err := nemesis.Parse(c.Faults)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := schedule.Plan(t.World)
+	if err != nil {
+		return nil, err
+	}
+	r.keepsItsWord(plain, plan, t.World, blame)
+	return t, nil
+}
+
+// run makes a run. The error is that it could not be made, not what became of it.
+func (s *Soak) run(ctx context.Context, c config.Config, job *train.Job) (*run, error) {
+	r := &run{job: job, w: newWitness(job), ended: map[int]bool{}}
+	job.Model = witnessed{job.Model, r.w}
+	job.Prepare()
+	obs := &train.Observer{Job: job, Sink: nobody{}}
+	programs, err := job.Programs(obs)
+	if err != nil {
+		return nil, err
+	}
+	for rank, p := range programs {
+		programs[rank] = r.w.on(p, s.Beside)
+	}
+	net, err := c.VirtualNet(job.World()-job.Workers, 0)
+	if err != nil {
+		return nil, err
+	}
+	net.Cores = 1
+	r.err = net.Run(ctx, programs)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r.took, r.resent, r.result = net.Now(), net.Resent(), experiments.ResultOf(obs)
+	for _, rep := range obs.Reports {
+		r.ended[rep.Rank] = true
+	}
+	return r, nil
+}
+
+// nobody hears of a run.
+type nobody struct{}
+
+func (nobody) Progress(train.Progress)            {}
+func (nobody) Eval(train.Eval)                    {}
+func (nobody) Checkpoint(int, *train.State) error { return nil }
+
+// differs: the same seed makes the same run again.
+func (r *run) differs(o *run, blame func(string, ...any)) {
+	switch {
+	case fmt.Sprint(r.err) != fmt.Sprint(o.err):
+		blame("made again it ends otherwise: %v, then %v", r.err, o.err)
+	case r.took != o.took || r.resent != o.resent:
+		blame("made again it takes other times: %v and %d bytes resent, then %v and %d", r.took, r.resent, o.took, o.resent)
+	case r.w.heard != o.w.heard:
+		blame("made again ranks hear other frames")
+	case r.result.ParamsSHA256 != o.result.ParamsSHA256 || fmt.Sprint(r.result.Ledger) != fmt.Sprint(o.result.Ledger):
+		blame("made again it learns something else")
+	}
+}
+
+// accounts: gradients sent are applied, rejected or lost, and what was learned is finite.
+func (r *run) accounts(blame func(string, ...any)) {
+	if r.err != nil {
+		return // no result says anything
+	}
+	l := r.result.Ledger
+	if l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 && l.Sent > 0 {
+		blame("the ledger does not balance: %d sent, %d applied, %d rejected, %d lost", l.Sent, l.Applied, l.Rejected, l.Lost)
+	}
+	if math.IsNaN(r.result.Loss) || math.IsInf(r.result.Loss, 0) {
+		blame("the loss is %v", r.result.Loss)
+	}
+}
+
+// harms says which ranks a plan ends, or parts from one another, and whether one of them is
+// no worker.
+func harms(plan []nemesis.Act, w nemesis.World) (deadly, others bool) {
+	const lease = sim.Lease
+	for _, a := range plan {
+		switch {
+		case a.What == nemesis.Killing, a.What == nemesis.Pausing && a.For >= lease/2: // pauses add up
+			deadly, others = true, others || a.Rank >= w.Workers
+		case a.What == nemesis.Cutting && (a.For == 0 || a.For >= lease):
+			deadly = true
+			for rank := w.Workers; rank < w.Ranks(); rank++ {
+				cutOff := a.From.Has(rank) && len(a.From) > 0 // it is what was cut off
+				others = others || cutOff
+			}
+		}
+	}
+	return deadly, others
+}
+
+// keepsItsWord: a run whose faults only take time is what it was without them, and the
+// workers of one in step agree.
+func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blame func(string, ...any)) {
+	traits := r.job.Mode.Traits(r.job)
+	deadly, others := harms(plan, w)
+	died := r.job.World() - len(r.ended)
+	switch {
+	case deadly:
+		r.outlives(traits, died, others, blame)
+	case r.err != nil:
+		blame("nobody dies, and the run ends with: %v", r.err)
+	case died > 0 || r.result.Degraded:
+		blame("nobody dies, and it has lost %d ranks, %q", died, r.result.Lost)
+	case r.job.Timeless() && r.result.ParamsSHA256 != plain.result.ParamsSHA256:
+		blame("faults that only take time change what a run learns whose bits no time decides")
+	}
+	if r.job.Timeless() && traits.PerPush == 0 && (traits.Sums || traits.Servers > 0) {
+		if where := r.w.apart(); where != "" {
+			blame("workers in step are apart: %s", where)
+		}
+	}
+}
+
+// outlives: where somebody may die, a run whose mode outlives its workers does, if no other
+// rank dies. Any other ends with an error that says who is gone, and so may one in which
+// workers relay what others send.
+func (r *run) outlives(traits train.Traits, died int, others bool, blame func(string, ...any)) {
+	switch {
+	case r.err != nil && !named(r.err):
+		blame("it ends with an error that names no rank: %v", r.err)
+	case r.err != nil && traits.Outlives && traits.Tree == 0 && !others && !strings.Contains(r.err.Error(), "all workers are gone"):
+		blame("its mode says that it outlives its workers, of which some die, and it ends with: %v", r.err)
+	case r.err == nil && died > 0 && !traits.Outlives:
+		blame("%d ranks have not come to their end, its mode does not say that it outlives any, and it says that it is done", died)
+	case r.err == nil && died > 0 && len(r.result.Lost) == 0:
+		blame("%d ranks have not come to their end, and the result says that nothing is lost", died)
+	}
+}
+
+// named says whether an error says which rank is gone.
+func named(err error) bool {
+	var gone *comm.PeerError
+	text := err.Error()
+	if strings.Contains(text, "deadlock at virtual") || strings.Contains(text, "panic") {
+		return false
+	}
+	return errors.As(err, &gone) || strings.Contains(text, "is gone") || strings.Contains(text, "are gone")
+}
+
+// Recipe is the trial's run as a recipe: keys that differ from their defaults.
+func (t *Trial) Recipe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "about: soak seed %d\n", t.Seed)
+	def := config.Default()
+	for _, k := range config.Keys() {
+		if v := t.Config.Get(k.Name); v != def.Get(k.Name) {
+			fmt.Fprintf(&b, "%s: %q\n", k.Name, v)
+		}
+	}
+	return b.String()
+}
