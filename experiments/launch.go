@@ -124,6 +124,13 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 			}
 		}
 	}()
+	plan, err := strikable(c, job)
+	if err != nil {
+		return err
+	}
+	if len(plan) > 0 {
+		obs.Sink = &beginning{Sink: obs.Sink, tell: func() { go procs.strike(ctx, plan) }}
+	}
 	program := func(ctx context.Context, h comm.Host) error {
 		close(joined)
 		return obs.Program(ctx, h)
@@ -157,6 +164,9 @@ func writeToken(path, token string) error {
 
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
 func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Observer, f *folder, o JoinOptions) error {
+	if c.Faults != "none" {
+		return &config.Error{Err: errors.New("key \"faults\": this process has not started the others, and can do nothing to them; use gradlab run, which starts them")}
+	}
 	p, err := job.Program(0)
 	if err != nil {
 		return err

@@ -360,7 +360,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	if err := j.Check(); err != nil {
 		return nil, nil, &Error{err}
 	}
-	if _, err := c.plan(j.World() - j.Workers); err != nil {
+	if _, err := c.Plan(j); err != nil {
 		return nil, nil, err
 	}
 	if err := prices.Err(); err != nil { // the check asked for every price

@@ -93,7 +93,7 @@ type Config struct {
 	DeviceLaw        string     `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
 	DeviceSlow       string     `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
 	DeviceDie        string     `key:"device.die" effect:"environment" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
-	Faults           string     `key:"faults" effect:"environment" doc:"what goes wrong during a run, joined by +: kill(w2,at=2s)+pause(s0,at=1s,for=300ms), or by a law, poisson(every=1m) (gradlab list faults); none; net=sim only"`
+	Faults           string     `key:"faults" effect:"environment" doc:"what goes wrong during a run, joined by +: kill(w2,at=2s)+pause(s0,at=1s,for=300ms), or by a law, poisson(every=1m) (gradlab list faults); none; net=sim, and on net=grpc kills and pauses of processes that gradlab starts"`
 	DeviceSpread     float64    `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64    `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
 	DeviceStep       string     `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`

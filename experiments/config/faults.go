@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm/nemesis"
@@ -10,10 +11,27 @@ import (
 
 // checkFaults refuses faults on a net on which nothing can carry them out.
 func (c *Config) checkFaults() error {
-	if s, err := nemesis.Parse(c.Faults); err != nil || len(s) == 0 || c.Net == "sim" {
-		return nil // an error of parsing is told elsewhere
+	s, err := nemesis.Parse(c.Faults)
+	if err != nil || len(s) == 0 { // an error of parsing is told elsewhere
+		return nil
 	}
-	return fmt.Errorf("key \"faults\": on net=%s there is no virtual cluster for faults to happen on; use net=sim", c.Net)
+	if c.Net == "local" {
+		return errors.New("key \"faults\": on net=local ranks are goroutines, which nobody can kill or cut off; use net=sim, or net=grpc for kills and pauses")
+	}
+	return nil
+}
+
+// onProcesses refuses a plan that real processes cannot be made to follow.
+func onProcesses(plan []nemesis.Act, w nemesis.World) error {
+	for _, a := range plan {
+		switch {
+		case a.What != nemesis.Killing && a.What != nemesis.Pausing:
+			return errors.New("on net=grpc only kill and pause can be carried out, not what happens to links; use net=sim")
+		case a.Rank == w.Observer():
+			return errors.New("on net=grpc the observer is the process that carries faults out, and does not strike itself; name a worker or a server, or use net=sim")
+		}
+	}
+	return nil
 }
 
 // World is what key faults may name in a job.
@@ -23,13 +41,20 @@ func (c Config) world(servers int) nemesis.World {
 	return nemesis.World{Workers: c.Workers, Servers: servers, Key: rng.New(c.Seed, "faults")}
 }
 
-// plan is what key faults comes to with so many servers.
+// Plan is what key faults comes to in a job.
+func (c Config) Plan(j *train.Job) ([]nemesis.Act, error) { return c.plan(j.World() - j.Workers) }
+
+// plan is what it comes to with so many servers.
 func (c Config) plan(servers int) ([]nemesis.Act, error) {
 	s, err := nemesis.Parse(c.Faults)
 	if err != nil || len(s) == 0 {
 		return nil, err
 	}
-	plan, err := s.Plan(c.world(servers))
+	w := c.world(servers)
+	plan, err := s.Plan(w)
+	if err == nil && c.Net == "grpc" {
+		err = onProcesses(plan, w)
+	}
 	if err != nil {
 		return nil, &Error{fmt.Errorf("key \"faults\": %w", err)}
 	}

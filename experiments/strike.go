@@ -1,0 +1,87 @@
+package experiments
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gradlab/gradlab/comm/nemesis"
+	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// blow is a signal that a process gets at an instant of the run.
+type blow struct {
+	at   time.Duration
+	rank int
+	sig  os.Signal
+}
+
+// blows are what a plan of kills and pauses comes to for processes, in order of time. Who
+// is paused while he is paused sleeps until both are over.
+func blows(plan []nemesis.Act) (out []blow) {
+	wakes := map[int]time.Duration{} // so far: plans are in order of time
+	for _, a := range plan {
+		switch a.What {
+		case nemesis.Killing:
+			out = append(out, blow{a.At, a.Rank, os.Kill})
+		case nemesis.Pausing:
+			if a.At <= wakes[a.Rank] { // it sleeps on
+				out = slices.DeleteFunc(out, func(b blow) bool { return b == blow{wakes[a.Rank], a.Rank, sigCont} })
+			}
+			wakes[a.Rank] = max(wakes[a.Rank], a.Until())
+			out = append(out, blow{a.At, a.Rank, sigStop}, blow{wakes[a.Rank], a.Rank, sigCont})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b blow) int { return cmp.Compare(a.at, b.at) })
+	return out
+}
+
+// strikable is what key faults comes to for the processes of a job.
+func strikable(c config.Config, j *train.Job) ([]nemesis.Act, error) {
+	plan, err := c.Plan(j)
+	if err == nil && sigStop == nil && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Pausing }) {
+		err = &config.Error{Err: errors.New("key \"faults\": this system has no signal that stops a process for a while; leave pause out, or use net=sim")}
+	}
+	return plan, err
+}
+
+// strike carries a plan out on the processes of a run. Its clock begins now.
+func (p *processes) strike(ctx context.Context, plan []nemesis.Act) {
+	began := time.Now()
+	for _, b := range blows(plan) {
+		t := time.NewTimer(b.at - time.Since(began))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+			_ = p.all[b.rank].cmd.Process.Signal(b.sig) // one that has ended feels nothing
+		}
+	}
+}
+
+// beginning is a sink that tells when the first update was made: all ranks are at work.
+type beginning struct {
+	train.Sink
+	once sync.Once
+	tell func()
+}
+
+// Progress implements train.Sink.
+func (b *beginning) Progress(p train.Progress) {
+	b.once.Do(b.tell)
+	b.Sink.Progress(p)
+}
+
+// Order implements train.OrderSink.
+func (b *beginning) Order(lines []byte) error {
+	if s, ok := b.Sink.(train.OrderSink); ok {
+		return s.Order(lines)
+	}
+	return nil
+}
