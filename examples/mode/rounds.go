@@ -24,7 +24,7 @@ var _ = train.Modes.Add("rounds", "every worker averages with another one after 
 // Traits: all make as many steps as there are updates, in step, and all show a model.
 func (Rounds) Traits(j *train.Job) train.Traits {
 	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers,
-		Timeless: true, Steady: true, Codec: train.TakesCasts, Refuses: whole}
+		Timeless: true, Weightless: true, Steady: true, Codec: train.TakesCasts, Refuses: whole}
 }
 
 var whole = map[string]string{

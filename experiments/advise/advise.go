@@ -13,6 +13,8 @@ import (
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // Band is how far predicted steps are from simulated ones: nine out of ten on
@@ -52,6 +54,9 @@ func (o *Option) How() string {
 	case name == "localsgd":
 		return way + ", " + c.Mode
 	case name != "reduce" && name != "server":
+		if m, err := train.Modes.Parse(c.Mode); err == nil && m.Traits(&train.Job{Mode: m, Workers: c.Workers, Servers: c.Servers, Policy: staleness.BSP{}}).Servers > 0 {
+			return fmt.Sprintf("%d servers, %s", c.Servers, c.Mode)
+		}
 		return "graph " + c.Graph + ", " + c.Mode
 	case c.Mode == "server" && o.Way() != learnsAs(c.Codec):
 		return fmt.Sprintf("%d servers, %s", c.Servers, c.Policy)
@@ -120,8 +125,13 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 		}
 	}
 	if q.Modes {
-		if err := price(q.modes(), p.other); err != nil {
-			return nil, err
+		for _, c := range q.modes() {
+			err := price([]config.Config{c}, func(c config.Config) (float64, float64, error) { return p.other(ctx, c) })
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			} else if err != nil {
+				q.LeftOut = append(q.LeftOut, fmt.Sprintf("%s: %v", c.Mode, err))
+			}
 		}
 	}
 	if err := p.prices.Err(); err != nil {

@@ -84,15 +84,16 @@ func believe(trials []Trial, way, kind string, workers int) Belief {
 
 // Way names what the option does to learning: the codec where all workers' mean
 // gradient makes the update, whoever adds them up, else the mode or the policy.
-func (o *Option) Way() string {
-	c := o.Config
+func (o *Option) Way() string { return wayOf(o.Config) }
+
+func wayOf(c config.Config) string {
 	name, _, _ := strings.Cut(c.Mode, "(")
 	policy, _, _ := strings.Cut(c.Policy, "(")
 	switch {
 	case name == "localsgd":
 		return wayText(c.Mode)
 	case name != "reduce" && name != "gather" && name != "server":
-		return name
+		return config.Canonical("mode", c.Mode)
 	case name == "server" && policy != "bsp":
 		return policy
 	}

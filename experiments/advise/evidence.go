@@ -18,7 +18,8 @@ import (
 
 // Evidence is what runs have shown of an optimizer with a codec.
 type Evidence struct {
-	Optimizer, Codec string
+	Optimizer string
+	Codec     string // or the mode or policy, where that is the way
 	// Updates to the accuracy, in units of those of the best optimizer without a
 	// codec, in the median over trainings; +Inf where half the seeds or more never
 	// got there.
@@ -43,8 +44,32 @@ func training(c config.Config) string {
 	def := config.Default()
 	d := def
 	d.Model, d.Data, d.Workers, d.Batch, d.Dropout, d.Precision = c.Model, c.Data, c.Workers, c.Batch, c.Dropout, c.Precision
-	d.TrainLimit, d.TestLimit, d.Augment, d.Epochs, d.Steps = c.TrainLimit, c.TestLimit, c.Augment, c.Epochs, c.Steps
-	return fmt.Sprint(d.Hash(), " evaluated every ", c.EvalEvery) // as finely as updates to an accuracy are known
+	all := allWorkers(c)
+	d.TrainLimit, d.TestLimit, d.Augment, d.Epochs, d.Steps = c.TrainLimit, c.TestLimit, c.Augment, c.Epochs, int(float64(c.Steps)*all)
+	return fmt.Sprint(d.Hash(), " evaluated every ", int(float64(c.EvalEvery)*all)) // as finely as updates to an accuracy are known
+}
+
+// allWorkers is how many times every worker makes a gradient in an update of a run.
+func allWorkers(c config.Config) float64 {
+	m, err := train.Modes.Parse(c.Mode)
+	p, err2 := staleness.Policies.Parse(c.Policy)
+	if err != nil || err2 != nil {
+		return 1
+	}
+	return float64(m.Traits(&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers}).PerUpdate) / float64(c.Workers)
+}
+
+// learnt is the way that a run shows the learning of; "" is none: a codec and a mode
+// together, or what a server sends through a codec.
+func learnt(c config.Config) string {
+	way := wayOf(c)
+	switch {
+	case synchronous(c):
+		return way
+	case way == learnsAs(c.Codec) || c.Codec != "raw" || c.DownCodec != "raw":
+		return ""
+	}
+	return way
 }
 
 // synchronous reports whether a run's updates are those of all workers' mean
@@ -76,7 +101,7 @@ func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 	out := map[string]*tried{}
 	for _, r := range store.Latest(runs) {
 		c := r.Config
-		if r.State != store.Done && r.State != store.Failed || c.Weightless || !synchronous(c) {
+		if r.State != store.Done && r.State != store.Failed || c.Weightless || learnt(c) == "" {
 			continue
 		}
 		goal := train.Goal{Value: target}
@@ -94,11 +119,11 @@ func trainings(runs []*store.Run, target float64) (map[string]*tried, error) {
 		if out[k] == nil {
 			out[k] = &tried{updates: map[pair]map[string][]float64{}}
 		}
-		t, p := out[k], pair{c.Optimizer, learnsAs(c.Codec)}
+		t, p := out[k], pair{c.Optimizer, learnt(c)}
 		if t.updates[p] == nil {
 			t.updates[p] = map[string][]float64{}
 		}
-		t.updates[p][c.Schedule] = append(t.updates[p][c.Schedule], d.Updates)
+		t.updates[p][c.Schedule] = append(t.updates[p][c.Schedule], d.Updates*allWorkers(c))
 		t.workers = c.Workers
 		t.about = fmt.Sprintf("%s on %s, %d × %d samples, to %v", c.Model, c.Data, c.Workers, c.Batch, goal)
 	}

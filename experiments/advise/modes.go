@@ -1,13 +1,17 @@
 package advise
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
 )
 
 // RoughBand is how far predicted steps of modes other than reduce and the server
@@ -32,7 +36,9 @@ func (q *Question) modes() (out []config.Config) {
 		if more != nil {
 			more(&r)
 		}
-		out = append(out, r)
+		if err := try(&r); err == nil {
+			out = append(out, r)
+		}
 	}
 	for _, topology := range q.Topologies {
 		with := func(r *config.Config) { r.Topology = topology }
@@ -46,6 +52,9 @@ func (q *Question) modes() (out []config.Config) {
 	add("dpsgd", "", 0, nil)
 	add("adpsgd", "", 0, nil)
 	add("sgp", "", 0, func(r *config.Config) { r.Graph = "one_peer" })
+	for _, name := range q.claimed() {
+		add(name, "", q.Servers[len(q.Servers)-1], nil)
+	}
 	for _, s := range q.Servers {
 		add("server", "asp", s, nil)
 		if b := spare(c.Workers); b > 0 {
@@ -53,6 +62,61 @@ func (q *Question) modes() (out []config.Config) {
 		}
 	}
 	return out
+}
+
+// listed are modes whose options modes chooses, or that codecs and policies stand for.
+var listed = []string{"localsgd", "dpsgd", "adpsgd", "sgp", "server"}
+
+// claimed are the other modes there are, those from outside this module too: all that run
+// without weights, by what they claim, and do more than sum gradients.
+func (q *Question) claimed() (names []string) {
+	for _, name := range train.Modes.Names() {
+		m, err := train.Modes.Parse(name)
+		if err != nil || slices.Contains(listed, name) {
+			continue
+		}
+		t := m.Traits(&train.Job{Mode: m, Workers: q.Base.Workers, Servers: 1, Policy: staleness.BSP{}})
+		if t.Weightless && !t.Sums && !t.SharedMemory {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// try sets what a mode says must be set for it to be tried.
+func try(c *config.Config) error {
+	m, err := train.Modes.Parse(c.Mode)
+	if err != nil {
+		return err
+	}
+	t := m.Traits(&train.Job{Mode: m, Workers: c.Workers, Servers: 1, Policy: staleness.BSP{}})
+	for _, kv := range strings.Fields(t.Try) {
+		key, value, _ := strings.Cut(kv, "=")
+		if err := c.Set(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// simulated is the time in which every worker makes a gradient, by the virtual cluster,
+// and the bytes a worker sends for it: of modes without a price. Where there are many
+// workers it is that of few, as nobody waits for all.
+func (q *Question) simulated(ctx context.Context, c config.Config) (seconds, sent float64, err error) {
+	c = ask.Smaller(c)
+	j, err := c.Build(q.Places, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	const warm, steps = 4, 12 // of every worker
+	each := float64(c.Workers) / float64(j.PerUpdate())
+	c.Steps = max(2, int(math.Ceil((warm+steps)*each)))
+	m, err := ask.Measure(ctx, c, ask.Watch{Places: q.Places})
+	if err != nil {
+		return 0, 0, err
+	}
+	rate := m.Rate(max(1, int(warm*each)), 1)
+	return each / rate, float64(m.BytesUp) * each / float64(c.Steps) / float64(c.Workers), nil
 }
 
 // spare is how many backup workers are considered: one in 25, as Chen et al. 2016
@@ -66,8 +130,8 @@ func spare(workers int) int {
 
 // other is the time of a step of a mode that modes lists, and the bytes a worker
 // sends in it.
-func (p *pricer) other(c config.Config) (seconds, sent float64, err error) {
-	way := (&Option{Config: c}).Way()
+func (p *pricer) other(ctx context.Context, c config.Config) (seconds, sent float64, err error) {
+	way := wayOf(c)
 	bytes, host := 4*float64(p.job.Model.Layout().Size()), float64(c.NetworkPerHost)
 	slowest, mean := 3*p.pass.slowest(), 0.0
 	for _, f := range p.pass.order {
@@ -92,8 +156,11 @@ func (p *pricer) other(c config.Config) (seconds, sent float64, err error) {
 	}
 	m, err := train.Modes.Parse(c.Mode)
 	local, ok := m.(train.LocalSGD)
-	if err != nil || !ok {
-		return 0, 0, fmt.Errorf("mode %s has no price", c.Mode)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !ok {
+		return p.q.simulated(ctx, c)
 	}
 	blocks, err := p.of("raw")
 	if err != nil {

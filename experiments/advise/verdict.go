@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/gradlab/gradlab/experiments/ask"
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
@@ -107,7 +109,7 @@ func (q *Question) widen(ctx context.Context, v *Verdict, known map[string]Belie
 
 // priced is the predicted step of a configuration on the cluster that it describes, where
 // overlap saves all that it can.
-func (q *Question) priced(_ context.Context, c config.Config) (float64, error) {
+func (q *Question) priced(ctx context.Context, c config.Config) (float64, error) {
 	there := *q
 	there.Base = c
 	p, err := newPricer(&there)
@@ -116,7 +118,7 @@ func (q *Question) priced(_ context.Context, c config.Config) (float64, error) {
 	}
 	price := p.ideal
 	if !(&Option{Config: c}).Simulable() {
-		price = p.other
+		price = func(c config.Config) (float64, float64, error) { return p.other(ctx, c) }
 	}
 	seconds, _, err := price(c)
 	return seconds, err
@@ -125,7 +127,8 @@ func (q *Question) priced(_ context.Context, c config.Config) (float64, error) {
 // reckon fills in how much sooner the choice arrives than Raw, and why it is one.
 func (v *Verdict) reckon(known map[string]Belief) {
 	p, log, spread := sooner(v.Choice, v.Raw, known, v.times)
-	v.Probability, v.Sooner, v.Least, v.Most = p, math.Exp(log), math.Exp(log-1.645*spread), math.Exp(log+1.645*spread)
+	wide := spread * doubt(v.Belief, known["raw"]).Quantile(0.95)
+	v.Probability, v.Sooner, v.Least, v.Most = p, math.Exp(log), math.Exp(log-wide), math.Exp(log+wide)
 	v.Room = v.Raw.arrives(known)/math.Exp(v.Belief.Log) - v.Choice.Time() - v.Choice.software()
 	v.Why = fmt.Sprintf("%s makes the step %.2g× shorter and takes %.2g× the updates: %.2g× sooner at the accuracy (90 %%: %.2g to %.2g), with probability %.2f.",
 		v.Choice.Way(), v.Raw.Time()/v.Choice.Time(), math.Exp(v.Belief.Log), v.Sooner, v.Least, v.Most, p)
@@ -205,7 +208,20 @@ func sooner(a, b *Option, known map[string]Belief, times float64) (p, log, sprea
 	log = math.Log(b.arrives(known) / a.arrives(known))
 	steps := (a.band()*a.band() + b.band()*b.band()) / (1.645 * 1.645)
 	spread = math.Sqrt(x.Spread*x.Spread + y.Spread*y.Spread + steps + times*times)
-	return 0.5 * math.Erfc(-log/spread/math.Sqrt2), log, spread
+	return doubt(x, y).CDF(log / spread), log, spread
+}
+
+// doubt is the distribution of what two beliefs leave open, in units of their spread:
+// Student's, as how much tasks differ is itself known from few. It has as many degrees
+// of freedom as the belief of fewer tasks.
+func doubt(a, b Belief) distuv.StudentsT {
+	few := math.Inf(1)
+	for _, x := range []Belief{a, b} {
+		if x.Way != "raw" { // which is not estimated
+			few = min(few, float64(max(1, x.Tasks))-1+priorWeight)
+		}
+	}
+	return distuv.StudentsT{Sigma: 1, Nu: min(few, 100)}
 }
 
 // band is how far the step may be off, nine out of ten.

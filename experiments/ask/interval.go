@@ -46,10 +46,10 @@ func (i Interval) Covers(x float64) bool { return i.Low <= x && x <= i.High }
 // Draws is how many answer an ordinary question within seconds.
 const Draws = 32
 
-// smaller is a configuration of few enough workers to be simulated many times, with
+// Smaller is a configuration of few enough workers to be simulated many times, with
 // as many on a host and the same share of servers: how wide an interval is, as a part
 // of its middle, hardly depends on their number.
-func smaller(c config.Config) config.Config {
+func Smaller(c config.Config) config.Config {
 	const few = 16
 	n := max(few/c.NetworkPerHost, 2) * c.NetworkPerHost
 	if c.Workers <= n {

@@ -143,7 +143,7 @@ func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.P
 func (t *Timing) Intervals(ctx context.Context, at config.Places, draws int) error {
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		c := smaller(r.first)
+		c := Smaller(r.first)
 		time := func(ctx context.Context, c config.Config) (float64, error) {
 			return updateTakes(ctx, c, 1, 3, Watch{Places: at})
 		}

@@ -35,8 +35,8 @@ func (e *env) adviseCommand() *cobra.Command {
 		Short: "Which codec, topology, servers and fusion on your cluster? Or none?",
 		Long: `Advise predicts the step time of a published network (gradlab list profiles) on a
 cluster you describe, for every combination of codec, topology, number of servers,
-fusion and order of gradients, and for local SGD, DiLoCo, gossip, backup workers and
-asynchronous servers. It says which reaches an accuracy soonest, or that none pays:
+fusion and order of gradients, and for local SGD, DiLoCo, gossip, backup workers,
+asynchronous servers and every other mode that runs without weights. It says which reaches an accuracy soonest, or that none pays:
 
   gradlab advise --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'
   gradlab advise --model vgg16 --cluster 'nodes=8,per_node=4,nic=25Gbps,device=12T,batch=32'

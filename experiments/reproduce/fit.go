@@ -100,3 +100,35 @@ func round(x float64) float64 {
 	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(x))))
 	return math.Round(x*scale) / scale
 }
+
+// solve finds where ratio, which rises or falls with x above 0, is 1: by secants of
+// logarithms, from x on. It ends within half a per cent, or where a few steps lead.
+func solve(ctx context.Context, x float64, ratio func(x float64) (float64, error)) (float64, error) {
+	at := func(x float64) (float64, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		r, err := ratio(x)
+		return math.Log(r), err
+	}
+	y, err := at(x)
+	if err != nil || math.Abs(y) < 0.001 {
+		return x, err
+	}
+	next := round(x * 1.2)
+	for range 6 {
+		z, err := at(next)
+		if err != nil {
+			return 0, err
+		}
+		slope := (z - y) / math.Log(next/x)
+		if x, y = next, z; math.Abs(y) < 0.001 || math.Abs(slope) < 1e-3 {
+			return x, nil
+		}
+		next = round(x * math.Exp(min(max(-y/slope, -0.7), 0.7)))
+		if next == x {
+			return x, nil
+		}
+	}
+	return x, nil
+}
