@@ -44,7 +44,8 @@ type WhatIfSide struct {
 	BytesDown  float64                 `json:"bytes_down"`
 	Network    *experiments.NetworkUse `json:"network"`
 	// Interval is where Seconds lie on a real cluster; nil: nobody asked, or it cannot
-	// be told, as sizes of frames depend on gradients or updates are not alike.
+	// be told, as sizes of frames depend on gradients of which the run kept no record, or
+	// updates are not alike.
 	Interval *Interval `json:"interval,omitempty"`
 }
 
@@ -68,18 +69,11 @@ func AnswerWhatIfWithin(ctx context.Context, folder string, changes []string, at
 	if err := changeable(changes); err != nil {
 		return nil, &config.Error{Err: err}
 	}
-	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
+	of, recipe, err := recorded(folder, at)
 	if err != nil {
 		return nil, err
 	}
-	recipe, err := config.ParseRecipe("whatif", "config.yaml", text)
-	if err != nil {
-		return nil, err
-	}
-	runs, err := recipe.Runs(nil, false)
-	if err != nil {
-		return nil, err
-	}
+	own := of.own
 	others, err := recipe.Runs(changes, false)
 	if err != nil {
 		return nil, &config.Error{Err: err}
@@ -88,20 +82,6 @@ func AnswerWhatIfWithin(ctx context.Context, folder string, changes []string, at
 	made := 0 // updates; 0: as many as it has
 	if was, err := experiments.ReadResult(folder); err == nil {
 		w.Recorded, made = was.VirtualSeconds, was.Steps
-	}
-	own := runs[0].Config
-	if at.Rates, err = experiments.RecordedRates(folder); err != nil {
-		return nil, err
-	}
-	of := &shadowed{own: own, at: at, open: func() (sgd.Dataset, error) { return own.Open(at, nil) }}
-	if of.outline, err = experiments.RecordedData(folder); errors.Is(err, fs.ErrNotExist) {
-		of.outline, err = of.open()
-	}
-	if err != nil {
-		return nil, err
-	}
-	if of.sizes, err = experiments.RecordedSizes(folder); err != nil {
-		return nil, err
 	}
 	if w.Was, err = of.as(ctx, own, made); err != nil {
 		return nil, err
@@ -131,6 +111,61 @@ func AnswerWhatIfWithin(ctx context.Context, folder string, changes []string, at
 	}
 	return w, nil
 }
+
+// recorded is the run in a folder as it can be replayed, and its keys as a recipe.
+func recorded(folder string, at config.Places) (*shadowed, *config.Recipe, error) {
+	text, err := regular.ReadFile(filepath.Join(folder, "config.yaml"), regular.Any)
+	if err != nil {
+		return nil, nil, err
+	}
+	recipe, err := config.ParseRecipe("whatif", "config.yaml", text)
+	if err != nil {
+		return nil, nil, err
+	}
+	runs, err := recipe.Runs(nil, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := runs[0].Config
+	if at.Rates, err = experiments.RecordedRates(folder); err != nil {
+		return nil, nil, err
+	}
+	of := &shadowed{own: own, at: at, open: func() (sgd.Dataset, error) { return own.Open(at, nil) }}
+	if of.outline, err = experiments.RecordedData(folder); errors.Is(err, fs.ErrNotExist) {
+		of.outline, err = of.open()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	of.sizes, err = experiments.RecordedSizes(folder)
+	return of, recipe, err
+}
+
+// Lies is where the virtual time of the run in a folder lies on a real cluster, in
+// seconds, of so many draws (see Propagate). It is nil of runs on a real clock, and where
+// it cannot be told without computing gradients.
+func Lies(ctx context.Context, folder string, at config.Places, draws int) (*Interval, error) {
+	was, err := experiments.ReadResult(folder)
+	if err != nil {
+		return nil, err
+	}
+	of, _, err := recorded(folder, at)
+	if err != nil || of.own.Net != "sim" || was.VirtualSeconds == 0 || was.Steps == 0 {
+		return nil, err
+	}
+	of.hollow = true
+	side, err := of.as(ctx, of.own, was.Steps)
+	if errors.Is(err, errComputed) {
+		return nil, nil
+	}
+	if err == nil {
+		err = of.within(ctx, of.own, &side, draws)
+	}
+	return side.Interval, err
+}
+
+// errComputed refuses a replay that computes gradients.
+var errComputed = errors.New("the sizes of its frames depend on gradients")
 
 // fixed says of keys that a replay takes no notice of why that is.
 var fixed = map[string]string{
@@ -175,6 +210,7 @@ type shadowed struct {
 	open    func() (sgd.Dataset, error) // the data themselves
 	at      config.Places
 	sizes   *train.Sizes // nil: the run noted none
+	hollow  bool         // replay nothing that computes gradients: errComputed
 }
 
 // as replays a configuration for its times and bytes alone, over so many updates,
@@ -203,6 +239,8 @@ func (s *shadowed) as(ctx context.Context, c config.Config, updates int) (side W
 	case noted:
 		side.Noted = true
 		job = full.Hollowed(s.sizes)
+	case s.hollow:
+		return side, errComputed
 	default:
 		ds, err := s.open()
 		if err != nil {
@@ -238,16 +276,24 @@ const fewReplayed = 8
 
 // within adds to an answer where its seconds lie on a real cluster.
 func (s *shadowed) within(ctx context.Context, c config.Config, side *WhatIfSide, draws int) error {
-	if draws == 0 || !side.Weightless || side.Replayed == side.Updates && side.Updates > mostReplayed {
+	if draws == 0 || !side.Weightless && !side.Noted || side.Replayed == side.Updates && side.Updates > mostReplayed {
 		return nil
 	}
 	few := min(side.Updates, fewReplayed)
+	all := float64(side.Updates) / float64(few)
+	if side.Noted { // later updates send other sizes than these
+		first, err := s.as(ctx, c, few)
+		if err != nil {
+			return err
+		}
+		all = side.Seconds / first.Seconds
+	}
 	in, err := Propagate(ctx, c, draws, func(ctx context.Context, c config.Config) (float64, error) {
 		few, err := s.as(ctx, c, few)
 		return few.Seconds, err
 	})
 	if err == nil {
-		side.Interval = in.Scaled(float64(side.Updates) / float64(few))
+		side.Interval = in.Scaled(all)
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func TestWhatIf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys = append(keys, "eval_every=0")
 			r := mustExecute(t, keys...)
-			noted := name == "noted" || name == "apart"
+			noted := name == "noted"
 			if name == "computed" { // a folder of before sizes were noted
 				if err := errors.Join(os.Remove(filepath.Join(r.Folder, "sizes.gz")), os.Remove(filepath.Join(r.Folder, "data.json"))); err != nil {
 					t.Fatal(err)
@@ -38,6 +38,10 @@ func TestWhatIf(t *testing.T) {
 			w, err := AnswerWhatIf(context.Background(), r.Folder, []string{"network.bandwidth=10Mbps,1Gbps"}, config.Places{})
 			if err != nil {
 				t.Fatal(err)
+			}
+			in, err := Lies(t.Context(), r.Folder, config.Places{}, 8)
+			if err != nil || (in == nil) != (name == "computed") || in != nil && !(in.Low > 0 && in.Low < in.High) {
+				t.Errorf("its time lies in %v: %v", in, err)
 			}
 			near := func(what string, got, want float64) {
 				t.Helper()

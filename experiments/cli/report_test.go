@@ -21,6 +21,22 @@ func TestReportCommand(t *testing.T) {
 			t.Error(f, err)
 		}
 	}
+	page := func() string {
+		b, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	const interval = `<th class="n">90 %</th>`
+	if !strings.Contains(page(), interval) {
+		t.Error("virtual times have no interval")
+	}
+	finish(t, 0, "report", dir, "-o", out, "--draws", "0")
+	if strings.Contains(page(), interval) {
+		t.Error("nobody asked for an interval")
+	}
+	finish(t, 2, "report", dir, "--draws", "-1")
 	finish(t, 2, "report")
 	if p := finish(t, 2, "report", t.TempDir()); !strings.Contains(p.err.String(), "gradlab run") {
 		t.Error(p.says())

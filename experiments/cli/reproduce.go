@@ -100,6 +100,9 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 					return err
 				}
 			}
+			if c, ok := reproduce.Covered(reports); !ok && c.Studies > 1 {
+				st.failed = append(st.failed, fmt.Errorf("coverage: %v", c))
+			}
 			return errors.Join(st.failed...)
 		},
 	}

@@ -75,6 +75,35 @@ func New(runs []*store.Run, target train.Goal) (*Report, error) {
 	return r, nil
 }
 
+// Lie asks of the first run of every configuration on the virtual cluster where its time
+// lies on a real one, 90 %, in seconds; ok is false where that is not known. Seeds are
+// taken to be alike. most limits how many configurations there may be for any to be asked
+// about: each takes time.
+func (r *Report) Lie(most int, where func(*store.Run) (low, high float64, ok bool, err error)) error {
+	var all []*Config
+	for _, t := range r.Tasks {
+		for _, c := range t.Configs {
+			if c.Trials[0].Config.Net == "sim" {
+				all = append(all, c)
+			}
+		}
+	}
+	if len(all) > most {
+		return nil
+	}
+	for _, c := range all {
+		low, high, ok, err := where(c.Trials[0].Run)
+		if err != nil {
+			return err
+		}
+		if ok {
+			of := c.Seconds.Mean / c.Trials[0].Result.VirtualSeconds
+			c.Low, c.High = of*low, of*high
+		}
+	}
+	return nil
+}
+
 // withResult keeps the runs of configurations of which at least one run is done.
 func withResult(runs []*store.Run) (out []*store.Run) {
 	for _, g := range store.Groups(runs) {

@@ -49,10 +49,18 @@ type Config struct {
 	AtChance              bool          // its accuracy is no better than that of always answering the same, and so no choice
 	Alone                 bool          // one worker that sends nothing, beside others that do: what to measure against, and no choice
 	Behind                store.Against // in its score, to the best configuration
+	// Low and High are where Seconds lie on a real cluster in nine cases of ten; 0: nobody
+	// said (see Report.Lie).
+	Low, High float64
 }
 
 // Choice is false for configurations that are only there to be compared with.
 func (c *Config) Choice() bool { return !c.AtChance && !c.Alone }
+
+// Lying says whether it is known of any configuration where its time lies.
+func (t *Task) Lying() bool {
+	return slices.ContainsFunc(t.Configs, func(c *Config) bool { return c.High > 0 })
+}
 
 // choices are the task's configurations that compete; none, if nothing learned.
 func (t *Task) choices() (out []*Config) {

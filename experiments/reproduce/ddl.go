@@ -89,7 +89,11 @@ func (s DDL) Run(ctx context.Context, lab *Lab) (*Report, error) {
 			}
 			nodes := float64(n) / 4
 			published := 100 * c.speed[i] / nodes
-			r.between(kind, fmt.Sprintf("%s, %d GPUs: efficiency", c.name, n), "%", published, 100*rates[i+1]/rates[0]/nodes, published-1.5, published+1.5)
+			name, ours := fmt.Sprintf("%s, %d GPUs: efficiency", c.name, n), 100*rates[i+1]/rates[0]/nodes
+			r.between(kind, name, "%", published, ours, published-1.5, published+1.5)
+			if err := lab.predict(ctx, r, kind, name, published, ours, s.keys(n, append(c.keys[:len(c.keys):len(c.keys)], own...))...); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return r, nil
@@ -100,15 +104,20 @@ func ddlKeys(jitter, bandwidth float64) []string {
 	return []string{fmt.Sprintf("device.jitter=%g", jitter), fmt.Sprintf("network.bandwidth=%gB/s", bandwidth)}
 }
 
+// keys are those of a run on so many GPUs.
+func (DDL) keys(gpus int, more []string) []string {
+	return append([]string{"cluster=minsky", "timing=resnet50", "batch=32", "topology=rings", fmt.Sprintf("workers=%d", gpus)}, more...)
+}
+
 // rates are those of so many GPUs, in images a second.
-func (DDL) rates(ctx context.Context, lab *Lab, pr protocol, keys []string, gpus []int) ([]float64, error) {
+func (s DDL) rates(ctx context.Context, lab *Lab, pr protocol, keys []string, gpus []int) ([]float64, error) {
 	rates := make([]float64, len(gpus))
 	err := each(ctx, len(gpus), func(i int) error {
 		p := pr
 		if lab.Quick && gpus[i] <= 32 {
 			p.steps *= 80 / max(8, gpus[i]) // few ranks: the mean of a longer run
 		}
-		m, err := lab.simulate(ctx, p, append([]string{"cluster=minsky", "timing=resnet50", "batch=32", "topology=rings", fmt.Sprintf("workers=%d", gpus[i])}, keys...)...)
+		m, err := lab.simulate(ctx, p, s.keys(gpus[i], keys)...)
 		if rates[i] = m.mean; err == nil {
 			lab.logf("%s, %d GPUs: %.0f images/s", keys[0], gpus[i], m.mean)
 		}

@@ -209,6 +209,7 @@ func (DiLoCoMeasured) judge(r *Report, points []dilocoPoint) {
 			n++
 			all.add(p.ours, p.round)
 			widths = append(widths, (p.interval.High-p.interval.Low)/2/p.interval.Middle)
+			r.predicts(p.name(), p.round, p.ours, p.interval.Low, p.interval.High)
 			covered := p.interval.Covers(p.round)
 			if covered {
 				inside++

@@ -142,6 +142,7 @@ func (d DLPerf) judge(ctx context.Context, lab *Lab, r *Report, names []string, 
 				if width[gpus].Covers(ours / published) {
 					covered++
 				}
+				r.predicts(fmt.Sprintf("%s, %d GPUs", name, gpus), published, ours, ours/width[gpus].High, ours/width[gpus].Low)
 			}
 			r.between(kind, fmt.Sprintf("%s, %d GPUs", name, gpus), "images/s", published, ours, published*width[gpus].Low, published*width[gpus].High)
 		}

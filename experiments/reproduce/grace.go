@@ -212,6 +212,9 @@ func (s GRACE) judge(r *Report, g *graceLab, points []gracePoint) {
 	r.between(Derived, fmt.Sprintf("DenseNet on 2 to 8 workers, codecs from other networks, rms error of %d rates", len(dense)), "%", none, 100*graceErrors(dense).rms(), 0, 20)
 	r.between(Derived, "the same: rates inside their 90 % interval", "%", 90, 100*graceCovered(dense), 85, 95)
 	all := slices.Concat(held, dense)
+	for _, p := range all {
+		r.predicts(fmt.Sprintf("%s, %s, %d workers, %d Gb/s", p.model, p.method, p.workers, p.link), p.value, p.ours, p.interval.Low, p.interval.High)
+	}
 	r.between(HeldOut, fmt.Sprintf("all %d rates that are judged: inside their 90 %% interval", len(all)), "%", 90, 100*graceCovered(all), 85, 95)
 	r.between(Fitted, fmt.Sprintf("ResNet-50, sizes fitted, rms error of %d rates", len(fitted)), "%", none, 100*graceErrors(fitted).rms(), 0, 7)
 	r.Notes = append(r.Notes, fmt.Sprintf("median errors: %+.1f %% of ResNet-50 held out, %+.1f %% of DenseNet", 100*median(graceErrors(held)), 100*median(graceErrors(dense))))

@@ -116,11 +116,11 @@ func (s Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	if lab.Quick {
 		pr.warm, pr.steps = 1, 6
 	}
-	var rdma, tcp []string
+	var fast, slow []string
 	said := "fitted: jitter, sigma 0.03, to Inception-v3 over RDMA; what a NIC carries of 25 Gb/s, 2.9 GB/s, to VGG-16 over RDMA; what one TCP connection carries, 2 GB/s, to the 30 % that RDMA gained on VGG-16. Parameter servers have many connections"
 	if s.Fit != "none" {
 		var err error
-		if rdma, tcp, said, err = s.fit(ctx, lab, pr); err != nil {
+		if fast, slow, said, err = s.fit(ctx, lab, pr); err != nil {
 			return nil, err
 		}
 	}
@@ -142,14 +142,14 @@ func (s Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		var keys []string
 		switch {
 		case road == 0:
-			keys = append(s.ring(m, "rdma"), rdma...)
+			keys = append(s.ring(m, "rdma"), fast...)
 		case road == 1:
-			keys = append(s.ring(m, "tcp"), tcp...)
+			keys = append(s.ring(m, "tcp"), slow...)
 		case m.profile == "vgg16":
 			return nil // nothing is published
 		default:
 			keys = append([]string{"cluster=uber-tcp", "timing=" + m.profile, "batch=64", "workers=128", "overlap=true", "network.colocate=true", "mode=server(barrier=true)",
-				"placement=greedy", "bucket=1", fmt.Sprintf("servers=%d", []int{32, 128}[road-2])}, tcp...)
+				"placement=greedy", "bucket=1", fmt.Sprintf("servers=%d", []int{32, 128}[road-2])}, slow...)
 		}
 		got, err := lab.simulate(ctx, pr, keys...)
 		if rates[i] = got.mean; err == nil {
@@ -175,6 +175,9 @@ func (s Horovod) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	for i, m := range models {
 		rdma, tcp, ps := rates[i*roads], rates[i*roads+1], max(rates[i*roads+2], rates[i*roads+3])
 		r.between(s.kind(m), m.name+", RDMA: efficiency", "%", m.published, 100*rdma/(128*m.one), m.published-3, m.published+3)
+		if err := lab.predict(ctx, r, s.kind(m), m.name+", RDMA", m.published, 100*rdma/(128*m.one), append(s.ring(m, "rdma"), fast...)...); err != nil {
+			return nil, err
+		}
 		gain := 100 * (rdma/tcp - 1)
 		if m.profile == "vgg16" {
 			r.between(Fitted, m.name+": RDMA over TCP", "%", horovodGain, gain, 25, 35)

@@ -41,6 +41,11 @@ var imageNetRows = []imageNetRow{
 	{"Mikami et al.", 3456, 4, 55296, 122.0 / 60, 84.75, Derived, "the device's rate is from this row", []string{"cluster=abci", "topology=torus(x=48)", "codec=fp16", "overlap=true", "bucket=52000000"}},
 }
 
+// imageNetKeys are those of a row's run on so many devices.
+func imageNetKeys(row imageNetRow, devices int) []string {
+	return append(append([]string{}, row.keys...), "timing=resnet50", fmt.Sprintf("batch=%d", row.batch/row.devices), fmt.Sprintf("workers=%d", devices))
+}
+
 // Group implements Study.
 func (ImageNetTable) Group() Group { return Scaling }
 
@@ -84,7 +89,7 @@ func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		case n > 512:
 			p = protocol{1, 5, 2}
 		}
-		m, err := lab.simulate(ctx, p, append(append([]string{}, row.keys...), "timing=resnet50", fmt.Sprintf("batch=%d", row.batch/row.devices), fmt.Sprintf("workers=%d", n))...)
+		m, err := lab.simulate(ctx, p, imageNetKeys(row, n)...)
 		if *out = m.mean; err == nil && i%2 == 1 {
 			lab.logf("%s, %d devices: %.0f images/s", row.work, n, m.mean)
 		}
@@ -102,6 +107,11 @@ func (ImageNetTable) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		if row.efficiency > 0 {
 			published = fmt.Sprint(row.efficiency)
 			r.between(row.kind, row.work+": efficiency", "%", row.efficiency, eff, row.efficiency-3, math.Min(100, row.efficiency+3))
+			if row.kind == HeldOut {
+				if err := lab.predict(ctx, r, row.kind, row.work+": efficiency", row.efficiency, eff, imageNetKeys(row, row.devices)...); err != nil {
+					return nil, err
+				}
+			}
 		}
 		r.within(Derived, row.work+": time", "min", row.minutes, minutes, 0.1)
 		table.Rows = append(table.Rows, []string{row.work, fmt.Sprint(row.devices), fmt.Sprint(row.batch), fmt.Sprintf("%.0f", rates[i]),

@@ -113,10 +113,12 @@ type Report struct {
 	Without string         `json:"without,omitempty"` // the mechanism that was taken out
 	Stated  []string       `json:"stated,omitempty"`  // parameters, and where they are from
 	Points  []Point        `json:"points"`
-	Tables  []figure.Table `json:"tables,omitempty"`  // figures beside the points
-	Figures []string       `json:"figures,omitempty"` // files
-	Notes   []string       `json:"notes,omitempty"`
-	Seconds float64        `json:"seconds"` // that it took, since it was last begun; for who runs it to fill in
+	Tables  []figure.Table `json:"tables,omitempty"` // figures beside the points
+	// Predicted are published points that were not fitted, each with its 90 % interval.
+	Predicted []Predicted `json:"predicted,omitempty"`
+	Figures   []string    `json:"figures,omitempty"` // files
+	Notes     []string    `json:"notes,omitempty"`
+	Seconds   float64     `json:"seconds"` // that it took, since it was last begun; for who runs it to fill in
 }
 
 // Failed counts the points judged that do not hold.

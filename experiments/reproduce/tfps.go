@@ -212,7 +212,11 @@ func (study TFPS) system(ctx context.Context, lab *Lab, r *Report, pr protocol, 
 		} else {
 			held.add(ours[i], p.synthetic)
 		}
-		r.within(kind, fmt.Sprintf("%s, %d GPUs, synthetic", s.name, p.gpus), "images/s", p.synthetic, ours[i], 0.10)
+		name := fmt.Sprintf("%s, %d GPUs, synthetic", s.name, p.gpus)
+		r.within(kind, name, "images/s", p.synthetic, ours[i], 0.10)
+		if err := lab.predict(ctx, r, kind, name, p.synthetic, ours[i], point(p)...); err != nil {
+			return err
+		}
 	}
 	r.between(HeldOut, s.name+", synthetic: rms error of the points held out", "%", 0, 100*held.rms(), 0, 4)
 
@@ -242,7 +246,14 @@ func (study TFPS) system(ctx context.Context, lab *Lab, r *Report, pr protocol, 
 		} else {
 			real.add(read[i], p.real)
 		}
-		r.within(kind, fmt.Sprintf("%s, %d GPUs, real data", s.name, p.gpus), "images/s", p.real, read[i], 0.10)
+		name, keys := fmt.Sprintf("%s, %d GPUs, real data", s.name, p.gpus), point(p)
+		r.within(kind, name, "images/s", p.real, read[i], 0.10)
+		if s.reads(p) {
+			keys = append(keys, fmt.Sprintf("device.input=%g", input))
+		}
+		if err := lab.predict(ctx, r, kind, name, p.real, read[i], keys...); err != nil {
+			return err
+		}
 	}
 	r.between(HeldOut, s.name+", real data: rms error of the points held out", "%", 0, 100*real.rms(), 0, 4)
 	return study.draw(lab, r, s, ours)

@@ -44,6 +44,9 @@ func (r *Report) Write(w io.Writer, style string) error {
 		}
 		say("", "\n")
 	}
+	if c, _ := Covered([]*Report{r}); c != nil {
+		say("predicted: %v\n", "- Predicted: %v.\n", c)
+	}
 	for _, n := range r.Notes {
 		say("note: %s\n", "- %s\n", n)
 	}
@@ -89,8 +92,10 @@ func Summary(w io.Writer, style string, reports []*Report) error {
 	if err := t.Write(w, style, 0); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d studies: %d points judged, %d missed\n", len(reports), judged, missed)
-	return err
+	if _, err := fmt.Fprintf(w, "%d studies: %d points judged, %d missed\n", len(reports), judged, missed); err != nil {
+		return err
+	}
+	return writeCoverage(w, reports)
 }
 
 // rows is a line for each point.
