@@ -449,6 +449,13 @@ func ParseConfig(b []byte) (c Config, unknown map[string]string, err error) {
 		}
 	}
 	c.DeviceCodec = Canonical("device.codec", c.DeviceCodec) // once a number
+	if slices.Contains(hardware.Clusters(), c.Cluster) {     // those of files are as they were when it was recorded
+		cl, err := hardware.LoadCluster(c.Cluster)
+		if err == nil {
+			c.known, err = knownOf(cl)
+		}
+		errs = append(errs, err)
+	}
 	return c, unknown, errors.Join(errs...)
 }
 
