@@ -14,22 +14,49 @@ type Case struct {
 	Shape   sgd.Shape `json:"-"`
 	Classes int       `json:"classes"`
 	Batch   int       `json:"batch"`
+	// Precision is that of key precision; the peer's is autocast. "" is float32.
+	Precision string `json:"precision,omitempty"`
 }
 
 // Standard is the standard set: what the literature trains, small enough for a
 // laptop, at the batch sizes common for them.
 func Standard() []Case {
 	return []Case{
-		{"mnistcnn", sgd.Shape{C: 1, H: 28, W: 28}, 10, 100},
-		{"mlp", sgd.Shape{C: 1, H: 28, W: 28}, 10, 128},
-		{"resnet20", sgd.Shape{C: 3, H: 32, W: 32}, 10, 128},
-		{"resnet50", sgd.Shape{C: 3, H: 64, W: 64}, 1000, 16},
-		{"resnet50", sgd.Shape{C: 3, H: 224, W: 224}, 1000, 8},
+		{Model: "mnistcnn", Shape: sgd.Shape{C: 1, H: 28, W: 28}, Classes: 10, Batch: 100},
+		{Model: "mlp", Shape: sgd.Shape{C: 1, H: 28, W: 28}, Classes: 10, Batch: 128},
+		{Model: "resnet20", Shape: sgd.Shape{C: 3, H: 32, W: 32}, Classes: 10, Batch: 128},
+		{Model: "resnet50", Shape: sgd.Shape{C: 3, H: 64, W: 64}, Classes: 1000, Batch: 16},
+		{Model: "resnet50", Shape: sgd.Shape{C: 3, H: 224, W: 224}, Classes: 1000, Batch: 8},
 	}
 }
 
-// Name is the model and the side of its input: resnet50@224.
-func (c Case) Name() string { return fmt.Sprintf("%s@%d", c.Model, c.Shape.H) }
+// Name is the model and the side of its input, resnet50@224, with the precision behind
+// them where it is not float32: resnet50@224 bfloat16.
+func (c Case) Name() string {
+	return strings.TrimSpace(c.input() + " " + c.Precision)
+}
+
+func (c Case) input() string { return fmt.Sprintf("%s@%d", c.Model, c.Shape.H) }
+
+// In returns the cases in each of these precisions: float32, or bfloat16, which PyTorch's
+// autocast has on a CPU too.
+func In(precisions []string, cases []Case) ([]Case, error) {
+	var out []Case
+	for _, c := range cases {
+		for _, p := range precisions {
+			switch p {
+			case "float32":
+				c.Precision = ""
+			case "bfloat16":
+				c.Precision = p
+			default:
+				return nil, fmt.Errorf("no precision %q to measure; there are float32 and bfloat16", p)
+			}
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
 
 // Pick chooses from the standard set: all of it if names is empty, else the
 // cases whose model or Name is named, in the order of the set. batch replaces
@@ -58,12 +85,12 @@ func Pick(names []string, batch int) ([]Case, error) {
 	return out, nil
 }
 
-func (c Case) called(name string) bool { return name == c.Model || name == c.Name() }
+func (c Case) called(name string) bool { return name == c.Model || name == c.input() }
 
 func caseNames(set []Case) string {
 	var names []string
 	for _, c := range set {
-		names = append(names, c.Name())
+		names = append(names, c.input())
 	}
 	return strings.Join(names, ", ")
 }

@@ -35,6 +35,19 @@ func newOurs(c Case) (*ours, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Precision != "" {
+		p, err := nn.ParsePrecision(c.Precision)
+		if err != nil {
+			return nil, err
+		}
+		net, ok := m.(*nn.Net)
+		if !ok {
+			return nil, fmt.Errorf("model %s computes in float32 only", c.Model)
+		}
+		if m, err = net.With(nn.Options{Precision: p}); err != nil {
+			return nil, err
+		}
+	}
 	opt, err := sgd.Momentum{Beta: 0.9}.New(m.Layout())
 	if err != nil {
 		return nil, err

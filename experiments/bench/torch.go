@@ -127,7 +127,7 @@ type torchHello struct {
 func (t *Torch) start(ctx context.Context, v Variant, c Case, threads, params int) (*torchWorker, error) {
 	ask, err := json.Marshal(map[string]any{
 		"model": c.Model, "channels": c.Shape.C, "height": c.Shape.H, "width": c.Shape.W,
-		"classes": c.Classes, "batch": c.Batch, "threads": threads, "channels_last": v.ChannelsLast,
+		"classes": c.Classes, "batch": c.Batch, "threads": threads, "channels_last": v.ChannelsLast, "autocast": c.Precision == "bfloat16",
 	})
 	if err != nil {
 		return nil, err

@@ -124,7 +124,8 @@ def main():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(model(x), y)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=ask.get("autocast", False)):
+            loss = F.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
         return loss

@@ -51,6 +51,16 @@ func TestPick(t *testing.T) {
 	if _, err := Pick(nil, -1); err == nil {
 		t.Error("batch -1")
 	}
+	two, err := In([]string{"float32", "bfloat16"}, Standard()[:1])
+	if err != nil || len(two) != 2 || two[0].Name() != "mnistcnn@28" || two[1].Name() != "mnistcnn@28 bfloat16" {
+		t.Errorf("%v, %v", two, err)
+	}
+	if us, err := newOurs(two[1]); err != nil || us.grad(t.Context()) != nil {
+		t.Errorf("a step in bfloat16: %v", err)
+	}
+	if _, err := In([]string{"float16"}, Standard()); err == nil || !strings.Contains(err.Error(), "bfloat16") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestCheck(t *testing.T) {

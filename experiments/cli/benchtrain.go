@@ -17,7 +17,7 @@ import (
 )
 
 func (e *env) benchTrainCommand() *cobra.Command {
-	var models []string
+	var models, precisions []string
 	var threads []int
 	var batch int
 	var seconds float64
@@ -35,7 +35,8 @@ update with SGD and momentum 0.9. The standard set is
   resnet50@64    batch 16     ResNet-50 on small images
   resnet50@224   batch 8      ResNet-50 as it is trained on ImageNet
 
---model chooses by name, with or without the side of the input.
+--model chooses by name, with or without the side of the input. --precision bfloat16
+trains in that precision, and PyTorch under autocast.
 
 Columns. img/s is the median over blocks of steps, ± half of what lies between
 the slowest and the fastest block. forward, backward and update come from steps
@@ -75,6 +76,9 @@ It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`
 			if o.Cases, err = bench.Pick(models, batch); err != nil {
 				return usageError{err}
 			}
+			if o.Cases, err = bench.In(precisions, o.Cases); err != nil {
+				return usageError{err}
+			}
 			if err := o.Check(); err != nil {
 				return usageError{err}
 			}
@@ -103,6 +107,7 @@ It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`
 	}
 	f := c.Flags()
 	f.StringSliceVar(&models, "model", nil, "which of the standard set (default all)")
+	f.StringSliceVar(&precisions, "precision", []string{"float32"}, "float32, bfloat16, or both: a row for each")
 	f.IntVar(&batch, "batch", 0, "batch size instead of the standard ones")
 	f.IntSliceVar(&threads, "threads", defaultThreads(), "numbers of threads, a row for each")
 	f.Float64Var(&seconds, "seconds", 2, "seconds of measuring for each contender and row, at least")
