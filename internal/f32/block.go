@@ -151,13 +151,16 @@ func (p *product) inPlaceA() bool {
 	return !p.ta && (p.lda%1024 != 0 || p.m <= p.kr.rows)
 }
 
+// l2Sets is how many sets of lines of 64 bytes the second cache has: a power of two.
+var l2Sets = 1024
+
 // clashB reports whether rows of B, as stored, fall into so few sets of L2 that
-// those of one panel displace each other: it has 1024 sets of 64 bytes, 8 ways.
+// those of one panel displace each other, 16 or more in a set.
 func (p *product) clashB() bool {
 	if p.tb || p.ldb%16 != 0 {
 		return false
 	}
-	sets := 1024
+	sets := l2Sets
 	for lines := p.ldb / 16; lines%2 == 0 && sets > 1; lines /= 2 {
 		sets /= 2
 	}

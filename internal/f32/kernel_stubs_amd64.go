@@ -185,6 +185,9 @@ func bf16x32x1(call *int)
 //go:noescape
 func transpose8(dst *float32, ldd int, src *float32, lds int, rows int, blocks int)
 
+// cpuid is the instruction of that name.
+func cpuid(leaf uint32, subleaf uint32) (eax uint32, ebx uint32, ecx uint32, edx uint32)
+
 // pairsAlongBF16 is pairsAlongGo for an even n, which is not 0.
 //
 //go:noescape

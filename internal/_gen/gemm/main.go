@@ -14,6 +14,7 @@ func main() {
 		}
 	}
 	transpose8()
+	cpuid()
 	pairsAlong()
 	pairsAcross()
 	for _, width := range []int{6, 8, 12, 16} {
