@@ -127,7 +127,7 @@ func withOlder(dir string, err error) error {
 // saveCheckpoint writes a state and then the manifest that points to it, keeps the
 // checkpoint before and removes the one before that.
 func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.Layout, c counters) error {
-	dir := f.file("checkpoint")
+	dir, disk := f.file("checkpoint"), f.disk()
 	perm := private
 	if info, err := os.Stat(f.path); err == nil {
 		perm = info.Mode().Perm()
@@ -148,19 +148,19 @@ func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.
 	index, older := filepath.Join(dir, manifestFile), filepath.Join(dir, olderFile)
 	before, _ := readManifest(index) // what cannot be read is replaced
 	if before == nil && len(states(dir)) == 0 {
-		if err := writeFile(filepath.Join(dir, firstFile), nil); err != nil {
+		if err := writeTo(disk, filepath.Join(dir, firstFile), nil); err != nil {
 			return err
 		}
 	}
-	if err := writeFile(filepath.Join(dir, m.File), b); err != nil {
+	if err := writeTo(disk, filepath.Join(dir, m.File), b); err != nil {
 		return err
 	}
 	if before != nil && before.Version < version {
-		if err := writeJSON(older, before); err != nil {
+		if err := writeJSONTo(disk, older, before); err != nil {
 			return err
 		}
 	}
-	if err := writeJSON(index, m); err != nil {
+	if err := writeJSONTo(disk, index, m); err != nil {
 		return err
 	}
 	keep := []string{m.File}
@@ -169,10 +169,10 @@ func (f *folder) saveCheckpoint(version int, hash string, s *train.State, l sgd.
 	}
 	for _, p := range states(dir) {
 		if !slices.Contains(keep, filepath.Base(p)) {
-			_ = os.Remove(p)
+			_ = disk.remove(p)
 		}
 	}
-	_ = os.Remove(filepath.Join(dir, firstFile))
+	_ = disk.remove(filepath.Join(dir, firstFile))
 	return nil
 }
 

@@ -56,6 +56,15 @@ type folder struct {
 	passed  error        // damage of a newer checkpoint than the one gone on from
 	damaged string       // lines of metrics.jsonl that cannot be read; "": none
 	decides []decided    // what else than the configuration's hash decides the result
+	virtual disk         // that checkpoints are written to; nil: the machine's
+}
+
+// disk is what the folder's checkpoints are written to.
+func (f *folder) disk() disk {
+	if f.virtual == nil {
+		return machine{}
+	}
+	return f.virtual
 }
 
 // counters are totals that go on over a resume.
@@ -198,53 +207,14 @@ func (f *folder) file(parts ...string) string {
 	return filepath.Join(append([]string{f.path}, parts...)...)
 }
 
-// writeFile replaces a file so that a crash leaves the old or the new one:
-// temporary file, sync, rename, sync of the folder.
-func writeFile(path string, b []byte) (err error) {
-	dir := filepath.Dir(path)
-	t, err := os.CreateTemp(dir, ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			t.Close()
-			os.Remove(t.Name())
-		}
-	}()
-	if _, err = t.Write(b); err != nil {
-		return err
-	}
-	if err = t.Sync(); err != nil {
-		return err
-	}
-	if err = t.Chmod(permOf(dir)); err != nil {
-		return err
-	}
-	if err = t.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(t.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
+func writeJSON(path string, v any) error { return writeJSONTo(machine{}, path, v) }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
-func writeJSON(path string, v any) error {
+func writeJSONTo(d disk, path string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(b, '\n'))
+	return writeTo(d, path, append(b, '\n'))
 }
 
 func readJSON(path string, v any) error {
