@@ -124,3 +124,24 @@ func TestF6ObserverKilledOnTheVirtualCluster(t *testing.T) {
 		}
 	}
 }
+
+// A push that comes twice counts once, and is answered once: before, the worker ended with
+// the server's refusal of the second one.
+func TestF8ResentPushes(t *testing.T) {
+	t.Parallel()
+	keys := []string{"data=digits", "model=logistic", "workers=3", "servers=2", "epochs=0", "steps=30", "batch=8", "faults=resend(0.5)"}
+	for _, more := range [][]string{{"mode=server"}, {"mode=server", "overlap=true"}, {"mode=server", "policy=asp"}, {"mode=downpour", "policy=asp"}, {"mode=easgd", "policy=asp"}, {"mode=sandblaster", "steps=6"}} {
+		set := append(append([]string{}, keys...), more...)
+		r := mustExecute(t, set...)
+		if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Lost > 0 || r.Degraded {
+			t.Errorf("%v: %+v, lost %q", more, l, r.Lost)
+		}
+		once := mustExecute(t, append(set, "faults=none")...)
+		if r.BytesUp <= once.BytesUp {
+			t.Errorf("%v: %d bytes came up, and %d where no push came twice", more, r.BytesUp, once.BytesUp)
+		}
+		if more[0] == "mode=server" && more[len(more)-1] != "policy=asp" && r.ParamsSHA256 != once.ParamsSHA256 {
+			t.Errorf("%v: it learns something else", more)
+		}
+	}
+}

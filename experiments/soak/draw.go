@@ -122,9 +122,9 @@ func one(k rng.Key, w nemesis.World, took time.Duration, gentle bool) nemesis.Fa
 	} else if k.IntN(6, 3) == 0 {
 		links.To = []string{anybody}
 	}
-	kinds := []string{"pause", "partition", "loss", "duplicate", "reorder", "delay", "slow", "kill", "kill"}
+	kinds := []string{"pause", "partition", "loss", "duplicate", "reorder", "delay", "slow", "resend", "kill", "kill"}
 	if gentle {
-		kinds = kinds[:7]
+		kinds = kinds[:8]
 	}
 	switch kinds[k.IntN(7, len(kinds))] {
 	case "pause":
@@ -148,6 +148,8 @@ func one(k rng.Key, w nemesis.World, took time.Duration, gentle bool) nemesis.Fa
 		return nemesis.Delay{By: time.Duration(k.Float64(8) * 5e8).Round(time.Millisecond), Jitter: 50 * time.Millisecond, Links: links}
 	case "slow":
 		return nemesis.Slow{Times: 1 + float64(k.IntN(8, 20)), Links: links}
+	case "resend":
+		return nemesis.Resend{Share: 0.5 * k.Float64(8), Links: nemesis.Links{At: links.At, For: links.For}}
 	}
 	return nemesis.Kill{Rank: anybody, At: at}
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -244,8 +245,10 @@ func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blam
 	deadly, others := harms(plan, w)
 	died := r.job.World() - len(r.ended)
 	switch {
+	case deadly && r.err != nil && traits.Tree > 0 && resends(plan):
 	case deadly:
 		r.outlives(traits, died, others, blame)
+	case r.err != nil && traits.Tree > 0 && resends(plan): // a sum cannot be taken apart
 	case r.err != nil:
 		blame("nobody dies, and the run ends with: %v", r.err)
 	case died > 0 || r.result.Degraded:
@@ -258,6 +261,11 @@ func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blam
 			blame("workers in step are apart: %s", where)
 		}
 	}
+}
+
+// resends says whether servers may get pushes twice.
+func resends(plan []nemesis.Act) bool {
+	return slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Resending })
 }
 
 // outlives: where somebody may die, a run whose mode outlives its workers does, if no other

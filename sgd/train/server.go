@@ -223,6 +223,10 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 		s.waiting = append(s.waiting, pulling{OnPull.read(h), int(h.From)})
 		return s.pulls(ctx)
 	}
+	if s.doubled(h) {
+		f.Release()
+		return nil
+	}
 	before, rejected := s.core.Version(), s.core.Ledger().Rejected
 	s.prog.add(int(h.From), h.Value)
 	s.meas.pushed(h, s.h.Now())
@@ -244,6 +248,13 @@ func (s *server) asked(ctx context.Context, f comm.Frame) error {
 	}
 	s.store.sent.forget(s.core.Holds)
 	return s.moved(ctx, before, replies)
+}
+
+// doubled says whether a push came before, and was answered then. No net here delivers one
+// twice; one that did would not harm.
+func (s *server) doubled(h comm.Header) bool {
+	taken := s.core.Received()
+	return h.Tag == OnPush.Tag() && int(h.From) < len(taken) && h.Seq < taken[h.From]
 }
 
 func (s *server) handle(ctx context.Context, f comm.Frame) error {

@@ -123,6 +123,9 @@ func (s *slice) push(ctx context.Context, f comm.Frame) error {
 	if err := s.Arrived(ctx, f); err != nil {
 		return err
 	}
+	if h := f.Header; h.Incarnation == s.Job().Incarnation && h.Seq < s.taken[h.From] {
+		return nil // it came before, and was answered then
+	}
 	cause, err := s.count(f)
 	switch {
 	case err != nil:
