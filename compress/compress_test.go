@@ -180,6 +180,72 @@ func BenchmarkCodec(b *testing.B) {
 	}
 }
 
+// BenchmarkExchange is what a step of mode reduce has of a codec: all rounds of an exchange
+// of two ranks on 535,552 parameters, those of the MLP. It reports the time of one rank,
+// median over the steps and without what the network does, beside that of copy.
+func BenchmarkExchange(b *testing.B) {
+	const rows, cols = 1046, 512
+	for _, spec := range benchSpecs() {
+		b.Run(spec, func(b *testing.B) {
+			f := compress.Families.MustParse(spec)
+			var ranks [2]compress.Exchange
+			var g [2][]float32
+			for r := range ranks {
+				x, _, err := compress.NewExchange(f, compress.Block{Name: "w", Rows: rows, Cols: cols, Rank: r, World: 2, Peer: -1, Seed: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				ranks[r], g[r] = x, gauss(rows*cols, r)
+			}
+			sum := make([]float32, rows*cols)
+			var steps, copies []float64
+			for n := 0; b.Loop(); n++ {
+				start := b.Elapsed()
+				copy(sum, g[0])
+				copies = append(copies, (b.Elapsed() - start).Seconds())
+				clear(sum)
+				if s := exchangeStep(b, ranks, g, sum, n); n > 0 { // the first is to warm up
+					steps = append(steps, s)
+				}
+			}
+			if len(steps) == 0 {
+				return
+			}
+			slices.Sort(steps)
+			slices.Sort(copies)
+			step := steps[len(steps)/2]
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(1e3*step, "ms/step")
+			b.ReportMetric(step/copies[len(copies)/2], "copies")
+		})
+	}
+}
+
+// exchangeStep takes two ranks through a step and returns the seconds of the first.
+func exchangeStep(b *testing.B, ranks [2]compress.Exchange, g [2][]float32, sum []float32, n int) (seconds float64) {
+	var ops [2]compress.Op
+	call := func(r int, f func() error) {
+		start := b.Elapsed()
+		if err := f(); err != nil {
+			b.Fatal(err)
+		}
+		if r == 0 {
+			seconds += (b.Elapsed() - start).Seconds()
+		}
+	}
+	for r, x := range ranks {
+		call(r, func() (err error) { ops[r], err = x.Begin(g[r], compress.Step{N: n, Seed: 1}); return })
+	}
+	for ops[0].Kind != compress.OpNone {
+		compresstest.Perform(ops[:])
+		for r, x := range ranks {
+			call(r, func() (err error) { ops[r], err = x.Next(ops[r]); return })
+		}
+	}
+	call(0, func() error { return ranks[0].Output(sum, 1) })
+	return seconds
+}
+
 const benchRows, benchCols = 4096, 4096
 
 // benchSpecs lists what the suite covers and what has a goal for speed beside.

@@ -3,7 +3,6 @@ package compress
 import (
 	"fmt"
 	"math"
-	mathbits "math/bits"
 
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
@@ -110,15 +109,65 @@ type sketchExchange struct {
 	top      []uint32
 }
 
-// cell is where element i goes in row j, and the sign bit it goes with. One draw
-// serves two rows.
-func (x *sketchExchange) cell(i, j int) (at int, sign uint32) {
-	draw := x.hash.Uint64(uint64(i)*8 + uint64(j)>>1)
-	if j&1 == 1 {
-		draw >>= 32
+// place is where an element goes in a row of the table, and the sign bit it goes with.
+type place struct {
+	at   int
+	sign uint32
+}
+
+// cells are the places of element i in all rows. One draw serves two rows.
+func (x *sketchExchange) cells(i int, of *[sketchRows]place) {
+	for j := 0; j < x.rows; j += 2 {
+		draw := x.hash.Uint64(uint64(i)*8 + uint64(j)>>1)
+		of[j] = x.cell(j, uint32(draw))
+		if j+1 < x.rows {
+			of[j+1] = x.cell(j+1, uint32(draw>>32))
+		}
 	}
-	col, _ := mathbits.Mul64(uint64(uint32(draw))>>1<<33, uint64(x.cols))
-	return j*x.cols + int(col), uint32(draw) << 31
+}
+
+func (x *sketchExchange) cell(j int, draw uint32) place {
+	return place{j*x.cols + int(uint64(draw>>1)*uint64(x.cols)>>31), draw << 31}
+}
+
+// sketchRows is the most rows that there are.
+const sketchRows = 15
+
+// median5 is the middle one of five: the middle of the fifth and of what is neither the
+// least nor the greatest of the other four for sure.
+func median5(v *[sketchRows]float32) float32 {
+	a, b := ordered(v[0]), ordered(v[1])
+	c, d := ordered(v[2]), ordered(v[3])
+	low, high := max(min(a, b), min(c, d)), min(max(a, b), max(c, d))
+	return unordered(max(min(low, high), min(max(low, high), ordered(v[4]))))
+}
+
+// median3 is the middle one of three.
+func median3(v *[sketchRows]float32) float32 {
+	a, b := ordered(v[0]), ordered(v[1])
+	return unordered(max(min(a, b), min(max(a, b), ordered(v[2]))))
+}
+
+// ordered maps floats to integers of the same order, so that the least and the greatest
+// are found without a branch.
+func ordered(v float32) int32 {
+	u := int32(math.Float32bits(v))
+	return u ^ u>>31&math.MaxInt32
+}
+
+// unordered is the inverse of ordered.
+func unordered(u int32) float32 { return math.Float32frombits(uint32(u ^ u>>31&math.MaxInt32)) }
+
+// median is the middle one of an odd number of values, which it sorts.
+func median(v []float32) float32 {
+	for n, x := range v {
+		k := n
+		for ; k > 0 && v[k-1] > x; k-- {
+			v[k] = v[k-1]
+		}
+		v[k] = x
+	}
+	return v[len(v)/2]
 }
 
 func (x *sketchExchange) Begin(g []float32, s Step) (Op, error) {
@@ -130,10 +179,11 @@ func (x *sketchExchange) Begin(g []float32, s Step) (Op, error) {
 	copy(x.g, g)
 	clear(x.table)
 	x.hash, x.round = x.key.With(uint64(s.N)), 1
+	var of [sketchRows]place
 	for i, v := range g {
-		for j := range x.rows {
-			at, sign := x.cell(i, j)
-			x.table[at] += math.Float32frombits(math.Float32bits(v) ^ sign)
+		x.cells(i, &of)
+		for _, p := range of[:x.rows] {
+			x.table[p.at] += math.Float32frombits(math.Float32bits(v) ^ p.sign)
 		}
 	}
 	if !f32.AllFinite(x.table) {
@@ -157,18 +207,21 @@ func (x *sketchExchange) Next(done Op) (Op, error) {
 		return Op{}, errSumOverflow("f32")
 	}
 	est := resize(x.sum, x.d)
-	var row [15]float32
+	var of [sketchRows]place
+	var row [sketchRows]float32
 	for i := range est {
-		for j := range x.rows {
-			at, sign := x.cell(i, j)
-			v := math.Float32frombits(math.Float32bits(done.Floats[at]) ^ sign)
-			k := j
-			for ; k > 0 && row[k-1] > v; k-- {
-				row[k] = row[k-1]
-			}
-			row[k] = v
+		x.cells(i, &of)
+		for j, p := range of[:x.rows] {
+			row[j] = math.Float32frombits(math.Float32bits(done.Floats[p.at]) ^ p.sign)
 		}
-		est[i] = row[x.rows/2]
+		switch x.rows {
+		case 5:
+			est[i] = median5(&row)
+		case 3:
+			est[i] = median3(&row)
+		default:
+			est[i] = median(row[:x.rows])
+		}
 	}
 	x.sum = est
 	x.idx, _ = x.sel.indices(x.idx[:0], est, x.k*x.fetch)

@@ -88,7 +88,7 @@ func (r *ring) at(s compress.Step, g [][]float32) error {
 		if round > 20 {
 			return fmt.Errorf("no end after %d rounds", round)
 		}
-		perform(ops)
+		Perform(ops)
 		for _, v := range ops[0].Floats {
 			if err := fits(v, ops[0].Wire); err != nil {
 				return fmt.Errorf("round %d, the sum: %w", round, err)
@@ -112,9 +112,9 @@ func fits(v float32, w compress.Wire) error {
 	return nil
 }
 
-// perform carries out one operation. Results are copies: nobody may keep what
+// Perform carries out one operation. Results are copies: nobody may keep what
 // the network lends.
-func perform(ops []compress.Op) {
+func Perform(ops []compress.Op) {
 	total := append([]float32(nil), ops[0].Floats...)
 	for _, op := range ops[1:] {
 		for i, v := range op.Floats {

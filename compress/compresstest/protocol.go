@@ -146,7 +146,7 @@ func lieTo(f compress.Family, d, round int, tell func(*compress.Op) (must, ok bo
 		if ops[0].Kind == compress.OpNone {
 			return false, nil
 		}
-		perform(ops)
+		Perform(ops)
 		for rank, x := range r.ex {
 			if ops[rank], err = x.Next(ops[rank]); err != nil {
 				return false, err
@@ -156,7 +156,7 @@ func lieTo(f compress.Family, d, round int, tell func(*compress.Op) (must, ok bo
 	if ops[0].Kind == compress.OpNone {
 		return false, nil
 	}
-	perform(ops)
+	Perform(ops)
 	must, ok := tell(&ops[0])
 	if !ok || propagates(f, block(d)) && ops[0].Kind != compress.OpGather {
 		return ops[0].Kind != compress.OpNone, nil
