@@ -140,6 +140,9 @@ func (e *execution) find() (*Result, error) {
 // build makes the job. A run that is gone on with is billed at the rates it was
 // billed at before.
 func (e *execution) build() error {
+	if e.config.Net == "mpi" && e.opt.Lead == nil {
+		return noMPIJob()
+	}
 	at := e.opt.Places
 	if at.Warn == nil {
 		at.Warn = func(s string) { e.opt.Display.Logf("%s: %s", e.config.Data, s) }

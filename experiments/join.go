@@ -57,16 +57,14 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 		return err
 	}
 	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
-	part := o.part(c, job, o.Identity.Rank)
-	part.Coordinator = o.Identity.Coordinator
 	if !o.Launched {
 		p = told(job.Observer(), p)
 	}
-	net, err := grpcnet.New(part)
+	net, err := o.open(c, job, o.Identity.Rank)
 	if err != nil {
 		return err
 	}
-	defer net.Close()
+	defer net.close()
 	defer o.passOnStop(ctx)()
 	return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
 }
@@ -142,11 +140,34 @@ func (o *JoinOptions) whenAllHaveCome(ctx context.Context, net comm.Net, program
 	return err
 }
 
-// part is the net's part of this process.
-func (o *JoinOptions) part(c config.Config, j *train.Job, ranks ...int) grpcnet.Config {
+// opened is a process's part of a net of processes.
+type opened struct {
+	comm.Net
+	Carried func() comm.Carried // see the nets
+	close   func()
+}
+
+// open makes the part of this process, which hosts these ranks.
+func (o *JoinOptions) open(c config.Config, j *train.Job, ranks ...int) (opened, error) {
+	if c.Net == "mpi" {
+		net, err := mpiNet(c, j, o.Timeout)
+		return opened{net, net.Carried, func() {}}, err
+	}
 	p := part(c, j, o.Token, ranks...)
 	p.Listen, p.Advertise, p.TLS, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Advertise, o.TLS, o.Insecure, o.Timeout, o.Logf
-	return p
+	if o.Identity.Lead {
+		var err error
+		if p.Listen, err = leadAt(o.Listen, o.Identity.Coordinator); err != nil {
+			return opened{}, err
+		}
+	} else {
+		p.Coordinator = o.Identity.Coordinator
+	}
+	net, err := grpcnet.New(p)
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{net, net.Carried, func() { net.Close() }}, nil
 }
 
 func (o *JoinOptions) getenv(name string) string {

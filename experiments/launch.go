@@ -35,20 +35,20 @@ type Command struct {
 
 // Identity lists what all processes of a run must agree on. A process that was
 // started with anything else is refused, with the fields that differ.
-func Identity(c config.Config, j *train.Job) []grpcnet.Field {
-	f := []grpcnet.Field{
+func Identity(c config.Config, j *train.Job) []comm.Field {
+	f := []comm.Field{
 		{Name: "protocol", Value: "gradlab/1"},
 		{Name: "model layout", Value: fmt.Sprintf("%016x", j.Model.Layout().Hash())},
 		{Name: "data set", Value: fmt.Sprintf("%s %016x", j.Data.Name, j.Data.Hash)},
 	}
 	if sum := startHash(c, j); sum != "" {
-		f = append(f, grpcnet.Field{Name: "first weights", Value: sum})
+		f = append(f, comm.Field{Name: "first weights", Value: sum})
 	}
 	for _, k := range config.Keys() {
 		if k.Name == "threads" { // a process's own business
 			continue
 		}
-		f = append(f, grpcnet.Field{Name: k.Name, Value: c.Get(k.Name)})
+		f = append(f, comm.Field{Name: k.Name, Value: c.Get(k.Name)})
 	}
 	return f
 }
@@ -172,15 +172,11 @@ func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Obser
 		return err
 	}
 	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
-	part := o.part(c, job, 0, job.Observer())
-	if part.Listen, err = leadAt(o.Listen, o.Identity.Coordinator); err != nil {
-		return err
-	}
-	net, err := grpcnet.New(part)
+	net, err := o.open(c, job, 0, job.Observer())
 	if err != nil {
 		return err
 	}
-	defer net.Close()
+	defer net.close()
 	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(obs, obs.Program)})
 	f.carried = net.Carried()
 	return err

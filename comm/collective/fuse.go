@@ -15,13 +15,17 @@ import (
 // plan depends on the length, auto or one that chooses its number of chunks, it
 // does: the plan is that of the whole.)
 
-// AllReduceAll is AllReduce of each of xs, as one. It copies them twice.
+// AllReduceAll is AllReduce of each of xs, as one. It copies them twice. A net that sums
+// by itself does one after the other.
 func AllReduceAll(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd comm.Header, xs [][]float32, f Format) (flags uint16, err error) {
 	switch {
 	case len(g.Ranks) < 2 || len(xs) == 0:
 		return hd.Flags, nil
 	case len(xs) == 1:
 		return AllReduce(ctx, h, g, t, hd, xs[0], f)
+	}
+	if flags, done, err := nativeAll(ctx, h, g, t, hd, xs, f); done {
+		return flags, err
 	}
 	fu := fusions.Get().(*fusion)
 	fu.sizes = fu.sizes[:0]

@@ -68,6 +68,9 @@ func allReduce(ctx context.Context, h comm.Endpoint, g Group, t Topology, hd com
 	if len(g.Ranks) < 2 {
 		return hd.Flags, nil
 	}
+	if flags, done, err := native(ctx, h, g, t, hd, x, f); done {
+		return flags, err
+	}
 	return execute(ctx, h, g, programs.get(t, g.at(len(x)*f.Width()), len(x), limit/f.Width()), hd, x, f)
 }
 

@@ -26,13 +26,6 @@ import (
 	"time"
 )
 
-// Field is one named property that all processes of a run must agree on, such
-// as a hash of the model's layout, the codec's spec or the seed.
-type Field struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
 // Links says what two processes of one host move frames through.
 type Links string
 

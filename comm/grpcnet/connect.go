@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/shm"
 )
 
@@ -242,7 +243,7 @@ func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, reply linkRep
 // register gives a link its place.
 func (r *run) register(l *link) (why string) {
 	if !r.links[l.peer].CompareAndSwap(nil, l) {
-		return rankList(r.table[l.peer].Ranks) + " linked before and may not come back in this run"
+		return comm.RankList(r.table[l.peer].Ranks) + " linked before and may not come back in this run"
 	}
 	return ""
 }

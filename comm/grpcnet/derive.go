@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // tokenBits is the least that a token must have: what it protects can be tried
@@ -136,7 +138,7 @@ func (c *conn) mayBe(ranks []int) error {
 		return nil
 	}
 	if first := slices.Min(ranks); !slices.Contains(c.ranks, first) {
-		return fmt.Errorf("its certificate is one of %s, not of rank %d", rankList(c.ranks), first)
+		return fmt.Errorf("its certificate is one of %s, not of rank %d", comm.RankList(c.ranks), first)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func TestF14DamagedFrames(t *testing.T) {
 				t.Errorf("%d of %d bytes were accepted", n, len(wire))
 			}
 		}
-		covered := prefixSize + headerSize
+		covered := prefixSize + comm.HeaderSize
 		if checked {
 			covered = len(wire)
 		}
@@ -193,13 +193,13 @@ func TestF14NothingDamagedIsSummed(t *testing.T) {
 // F15: a header alone makes nobody allocate what it claims.
 func TestF15HugeClaims(t *testing.T) {
 	for _, claim := range []int{1001, math.MaxInt32, math.MaxInt} {
-		wire := appendHeader([]byte{msgFrame, 0, 0}, &comm.Header{}, 0, claim)
+		wire := comm.AppendHeader([]byte{msgFrame, 0, 0}, &comm.Header{}, 0, claim)
 		if _, _, err := read(newInbox(1000, false), [][]byte{wire}, 50); err == nil || !strings.Contains(err.Error(), "at most") {
 			t.Errorf("claim of %d: %v", claim, err)
 		}
 	}
 	a := newInbox(1<<30, false)
-	if err := a.begin(appendHeader(nil, &comm.Header{}, 0, 1<<30)); err != nil || len(a.buf.B) > firstAlloc {
+	if err := a.begin(comm.AppendHeader(nil, &comm.Header{}, 0, 1<<30)); err != nil || len(a.buf.B) > firstAlloc {
 		t.Errorf("%v, %d bytes", err, len(a.buf.B))
 	}
 	a.drop()

@@ -45,7 +45,7 @@ func (a *inbox) message(kind byte, c *cursor) (done bool, err error) {
 		return false, err
 	}
 	if kind == msgFrame {
-		var hdr [headerSize]byte
+		var hdr [comm.HeaderSize]byte
 		if err := a.begin(hdr[:c.fill(hdr[:])]); err != nil {
 			return false, err
 		}
@@ -96,7 +96,7 @@ func (a *inbox) begin(hdr []byte) error {
 	if a.open {
 		return errors.New("a frame begins inside another")
 	}
-	h, billed, size, err := parseHeader(hdr, a.max)
+	h, billed, size, err := comm.ParseHeader(hdr, a.max)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // process is one line of the address table.
@@ -20,7 +22,7 @@ type process struct {
 }
 
 // name says who is meant in an error.
-func (p *process) name() string { return fmt.Sprintf("%s at %s", rankList(p.Ranks), p.Addr) }
+func (p *process) name() string { return fmt.Sprintf("%s at %s", comm.RankList(p.Ranks), p.Addr) }
 
 // joinRequest is what a process says about itself.
 type joinRequest struct {
@@ -47,7 +49,7 @@ type joinReply struct {
 // identity is what two processes compare: the run, its size and the caller's
 // fields.
 func identity(run uint64, world int, fields []Field) []Field {
-	return append([]Field{{"run", fmt.Sprintf("%016x", run)}, {"world", fmt.Sprint(world)}}, fields...)
+	return append([]Field{{Name: "run", Value: fmt.Sprintf("%016x", run)}, {Name: "world", Value: fmt.Sprint(world)}}, fields...)
 }
 
 // join asks the coordinator for a place in the run and waits for the table.
@@ -139,7 +141,7 @@ func (r *run) listenNear(c *conn) error {
 }
 
 func protocolMismatch(ranks []int, coordinator, joiner int) *MismatchError {
-	return &MismatchError{Ranks: ranks, Fields: []Difference{{"protocol version", fmt.Sprint(coordinator), fmt.Sprint(joiner)}}}
+	return &MismatchError{Ranks: ranks, Fields: []Difference{{Name: "protocol version", Coordinator: fmt.Sprint(coordinator), Joiner: fmt.Sprint(joiner)}}}
 }
 
 // reachable replaces an unspecified host by the one the process was seen at. far: it

@@ -19,7 +19,7 @@ func TestF18Mismatch(t *testing.T) {
 	start := time.Now()
 	errs := together(context.Background(), all(3, idle), split(3, 1), func(i int, c *Config) {
 		if i == 1 {
-			c.Identity = []Field{{"model", "resnet"}, {"codec", "topk"}}
+			c.Identity = []Field{{Name: "model", Value: "resnet"}, {Name: "codec", Value: "topk"}}
 			c.Run = 43
 		}
 		if i == 2 {
@@ -30,8 +30,8 @@ func TestF18Mismatch(t *testing.T) {
 		t.Errorf("took %v", d)
 	}
 	want := []Difference{
-		{"run", "000000000000002a", "000000000000002b"},
-		{"model", "mlp", "resnet"}, {"seed", "1", "(absent)"}, {"codec", "(absent)", "topk"},
+		{Name: "run", Coordinator: "000000000000002a", Joiner: "000000000000002b"},
+		{Name: "model", Coordinator: "mlp", Joiner: "resnet"}, {Name: "seed", Coordinator: "1", Joiner: "(absent)"}, {Name: "codec", Coordinator: "(absent)", Joiner: "topk"},
 	}
 	for i := range 2 {
 		var m *MismatchError

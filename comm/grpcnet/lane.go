@@ -35,7 +35,7 @@ type lane struct {
 
 const (
 	recordHead = 8
-	frameHead  = recordHead + headerSize
+	frameHead  = recordHead + comm.HeaderSize
 	laneBytes  = 1 << 20   // of the ring in a direction
 	wholeLimit = 512 << 10 // a frame up to this size is written by who sends it
 	slice      = 64 << 10  // how much of a body the other side is shown at once
@@ -159,8 +159,8 @@ func (n *lane) send(f comm.Frame) bool {
 func (n *lane) head(f comm.Frame, size int) {
 	var b [frameHead]byte
 	b[0] = msgFrame
-	le.PutUint32(b[4:], headerSize)
-	appendHeader(b[:recordHead], &f.Header, f.Billed, size)
+	le.PutUint32(b[4:], comm.HeaderSize)
+	comm.AppendHeader(b[:recordHead], &f.Header, f.Billed, size)
 	n.put(b[:])
 }
 
@@ -208,8 +208,8 @@ func (n *lane) write(it item) error {
 		defer it.frame.Release()
 		head, body = b[:], it.frame.Body
 		b[0] = msgFrame
-		le.PutUint32(b[4:], headerSize)
-		appendHeader(b[:recordHead], &it.frame.Header, it.frame.Billed, len(body))
+		le.PutUint32(b[4:], comm.HeaderSize)
+		comm.AppendHeader(b[:recordHead], &it.frame.Header, it.frame.Billed, len(body))
 	} else {
 		b[0], body = it.msg[0], it.msg[1:]
 		le.PutUint32(b[4:], uint32(len(body)))
@@ -267,8 +267,8 @@ func (n *lane) record() error {
 		n.count(recordHead + len(b))
 		return n.link.notice(kind, b[:size])
 	}
-	var hdr [headerSize]byte
-	if size != headerSize {
+	var hdr [comm.HeaderSize]byte
+	if size != comm.HeaderSize {
 		return fmt.Errorf("a frame header of %d bytes", size)
 	}
 	if err := n.read(hdr[:]); err != nil {

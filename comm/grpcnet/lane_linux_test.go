@@ -88,10 +88,10 @@ func TestF2LastWordsInMemory(t *testing.T) {
 
 // F14: nonsense in the memory ends the link with a reason; nobody crashes.
 func TestF14NonsenseInMemory(t *testing.T) {
-	header := appendHeader(nil, &comm.Header{From: 1}, 0, 16)
+	header := comm.AppendHeader(nil, &comm.Header{From: 1}, 0, 16)
 	damaged := append([]byte(nil), header...)
 	damaged[50] ^= 1
-	foreign := appendHeader(nil, &comm.Header{From: 0}, 0, 0)
+	foreign := comm.AppendHeader(nil, &comm.Header{From: 0}, 0, 0)
 	record := func(kind byte, payload []byte) []byte {
 		b := []byte{kind, 0, 0, 0}
 		b = append(le.AppendUint32(b, uint32(len(payload))), payload...)
@@ -141,8 +141,8 @@ func TestF14NonsenseInMemory(t *testing.T) {
 // a frame's header claims takes no memory before its bytes come.
 func FuzzRecords(f *testing.F) {
 	frame := func(h comm.Header, body string) []byte {
-		b := append([]byte{msgFrame, 0, 0, 0}, headerSize, 0, 0, 0)
-		b = append(appendHeader(b, &h, len(body), len(body)), body...)
+		b := append([]byte{msgFrame, 0, 0, 0}, comm.HeaderSize, 0, 0, 0)
+		b = append(comm.AppendHeader(b, &h, len(body), len(body)), body...)
 		return append(b, zeros[:pad(len(b))]...)
 	}
 	f.Add(frame(comm.Header{From: 1}, "0123456789"))

@@ -59,7 +59,7 @@ func TestBadConfigurations(t *testing.T) {
 		"at least one rank":         {World: 1},
 		"rank 2 is not in 0 … 1":    {World: 2, Ranks: []int{2}},
 		"rank 0 is given twice":     {World: 2, Ranks: []int{0, 0}},
-		`field "a" is given twice`:  {World: 1, Ranks: []int{0}, Identity: []Field{{"a", ""}, {"a", ""}}},
+		`field "a" is given twice`:  {World: 1, Ranks: []int{0}, Identity: []Field{{Name: "a"}, {Name: "a"}}},
 		"shorter than two":          {World: 1, Ranks: []int{0}, Heartbeat: 9, Lease: 10},
 		"JoinTimeout of -1ns":       {World: 1, Ranks: []int{0}, JoinTimeout: -1},
 		"MaxFrame -1":               {World: 1, Ranks: []int{0}, MaxFrame: -1},

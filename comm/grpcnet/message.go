@@ -1,12 +1,18 @@
 package grpcnet
 
 import (
+	"encoding/binary"
 	"hash/crc32"
 	"sync"
 
 	"google.golang.org/grpc/mem"
 
 	"github.com/gradlab/gradlab/comm"
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	le         = binary.LittleEndian
 )
 
 // The first byte of a message on a link.
@@ -122,7 +128,7 @@ func newParcel(kind byte, checked bool) *parcel {
 func writeFrame(s stream, f comm.Frame, checked bool) error {
 	defer f.Release()
 	p := newParcel(msgFrame, checked)
-	p.head = appendHeader(p.head, &f.Header, f.Billed, len(f.Body))
+	p.head = comm.AppendHeader(p.head, &f.Header, f.Billed, len(f.Body))
 	for rest := f.Body; ; {
 		piece := rest[:min(chunk, len(rest))]
 		rest = rest[len(piece):]

@@ -29,7 +29,7 @@ func quick(world int, ranks ...int) Config {
 		World: world, Ranks: ranks, Run: 42, Token: testToken,
 		Heartbeat: 50 * time.Millisecond, Lease: patience.Stretch(10 * time.Second),
 		JoinTimeout: patience.Stretch(5 * time.Second), ConnectTimeout: patience.Stretch(2 * time.Second), Deadline: patience.Stretch(20 * time.Second),
-		Identity: []Field{{"model", "mlp"}, {"seed", "1"}}, Links: testLinks,
+		Identity: []Field{{Name: "model", Value: "mlp"}, {Name: "seed", Value: "1"}}, Links: testLinks,
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // rendezvous is the coordinator's list of who has come.
@@ -112,7 +114,7 @@ func (v *rendezvous) missing() error {
 			gone = append(gone, r)
 		}
 	}
-	s := fmt.Sprintf("grpcnet: %s did not join within %v (%s did)", rankList(gone), v.cfg.JoinTimeout, rankList(here))
+	s := fmt.Sprintf("grpcnet: %s did not join within %v (%s did)", comm.RankList(gone), v.cfg.JoinTimeout, comm.RankList(here))
 	if len(v.refused) > 0 {
 		s += "; refused meanwhile: " + strings.Join(v.refused, "; ")
 	}
@@ -143,7 +145,7 @@ func (v *rendezvous) admit(q *joinRequest) (*member, joinReply) {
 	refuse := func(format string, args ...any) (*member, joinReply) {
 		return nil, joinReply{Refused: fmt.Sprintf(format, args...)}
 	}
-	if fields := diff(identity(v.cfg.Run, v.cfg.World, v.cfg.Identity), identity(q.Run, q.World, q.Identity)); len(fields) > 0 {
+	if fields := comm.Differences(identity(v.cfg.Run, v.cfg.World, v.cfg.Identity), identity(q.Run, q.World, q.Identity)); len(fields) > 0 {
 		v.end(&MismatchError{Ranks: q.Ranks, Fields: fields})
 		return nil, joinReply{Refused: "mismatch", Fields: fields}
 	}

@@ -157,6 +157,7 @@ func (r *rank) obey(ctx context.Context, line string) (took, error) {
 type plain struct{}
 
 func (plain) Width() int                       { return 4 }
+func (plain) Fold() comm.Fold                  { return comm.SumFloat32 }
 func (plain) Bytes(x []float32) ([]byte, bool) { return f32.Bytes(x) }
 func (plain) Put(dst []byte, x []float32)      { f32.AppendBytes(dst[:0], x) }
 func (plain) Add(x []float32, src []byte)      { f32.AddBytes(x, 1, src) }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/comm/mpinet"
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/coding"
 	"github.com/gradlab/gradlab/experiments/config"
@@ -63,6 +64,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer cancel()
 	defer e.onSignals(cancel)()
 	defer external.CloseAll()
+	defer mpinet.End()
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK
@@ -101,7 +103,8 @@ func again(err error) bool {
 	var gone *comm.PeerError
 	var fenced *grpcnet.FencedError
 	var missing *grpcnet.MissingError
-	return errors.As(err, &gone) && gone.Lost || errors.As(err, &fenced) || errors.As(err, &missing) && !missing.Refused
+	var late *mpinet.MissingError
+	return errors.As(err, &gone) && gone.Lost || errors.As(err, &fenced) || errors.As(err, &missing) && !missing.Refused || errors.As(err, &late)
 }
 
 // stoppedCode is the exit code of a command that a signal has stopped.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/experiments/store"
 	"github.com/gradlab/gradlab/internal/regular"
@@ -40,7 +42,10 @@ read from files: --tls-cert, --tls-key and --tls-ca, on all ranks. A certificate
 with URIs gradlab:rank/N is good for these ranks only.
 
 Where the launcher says how many ranks a host has, or how many cores a rank is
-granted, the ranks of a host share its cores; the key threads overrides.`
+granted, the ranks of a host share its cores; the key threads overrides.
+
+With net=mpi, in the recipe or as a key, MPI says who is who, and carries all: the
+flags of addresses and secrets are not needed then, and mean nothing.`
 
 func (e *env) joinCommand() *cobra.Command {
 	var rank int
@@ -59,13 +64,19 @@ func (e *env) joinCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Wherever the recipe would run, these ranks are processes.
-			recipe, runs, err := e.load(args[0], append(args[1:], "net=grpc"), false)
+			recipe, runs, mpi, err := e.loadRanks(args[0], args[1:])
 			if err != nil {
 				return err
 			}
 			if len(runs) != 1 {
 				return usageError{fmt.Errorf("%s holds %d runs; a process joins one: give each axis one value", args[0], len(runs))}
+			}
+			below := experiments.Options{Recipe: recipe.Name, Out: out, Resume: resume, AllowOlder: older, Shared: shared, Places: e.places(), Stopping: e.stop.Load, Args: e.args}
+			if mpi {
+				if leads, err := e.inMPI(cmd.Context(), runs[0], &below, timeout); err != nil || !leads {
+					return err
+				}
+				return e.leadJoined(cmd.Context(), runs[0], below)
 			}
 			who, err := experiments.Whoami(os.Getenv, rank, coordinator)
 			if err != nil {
@@ -81,10 +92,9 @@ func (e *env) joinCommand() *cobra.Command {
 				return err
 			}
 			o := experiments.JoinOptions{
-				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: e.places(), Stopping: e.stop.Load, Launched: launched,
+				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: below.Places, Stopping: below.Stopping, Launched: launched,
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
-			below := experiments.Options{Recipe: recipe.Name, Out: out}
 			o.Folder = func() string {
 				path, _ := experiments.Folder(runs[0], below)
 				return path
@@ -102,22 +112,8 @@ func (e *env) joinCommand() *cobra.Command {
 				}
 				return experiments.Join(cmd.Context(), runs[0].Config, o)
 			}
-			d := progress.New(e.err)
-			defer d.Close()
-			r, err := experiments.Execute(cmd.Context(), runs[0], experiments.Options{
-				Recipe: recipe.Name, Out: out, Resume: resume, AllowOlder: older, Shared: shared, Places: o.Places, Display: d, Stopping: o.Stopping, Args: e.args, Lead: &o,
-			})
-			d.Close()
-			if r != nil {
-				made, terr := store.Made([]*experiments.Result{r})
-				if terr == nil {
-					terr = store.Summary(e.out, "box", made)
-				}
-				if terr != nil {
-					return terr
-				}
-			}
-			return err
+			below.Lead = &o
+			return e.leadJoined(cmd.Context(), runs[0], below)
 		},
 	}
 	f := c.Flags()
@@ -136,6 +132,25 @@ func (e *env) joinCommand() *cobra.Command {
 	f.BoolVar(&launched, "launched", false, "the process that started this one coordinates")
 	_ = f.MarkHidden("launched")
 	return c
+}
+
+// leadJoined makes the run whose other ranks come to this process, and prints what it came
+// to.
+func (e *env) leadJoined(ctx context.Context, run config.Run, opt experiments.Options) error {
+	opt.Display = progress.New(e.err)
+	defer opt.Display.Close()
+	r, err := experiments.Execute(ctx, run, opt)
+	opt.Display.Close()
+	if r != nil {
+		made, terr := store.Made([]*experiments.Result{r})
+		if terr == nil {
+			terr = store.Summary(e.out, "box", made)
+		}
+		if terr != nil {
+			return terr
+		}
+	}
+	return err
 }
 
 // readToken reads the run's secret from a file, or from the environment if none is

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -82,6 +81,9 @@ func (e *env) launcher(name, short, long string, o *launchFlags, write func(l *l
 			if err != nil {
 				return err
 			}
+			if l.carried && name != "mpi" {
+				return usageError{fmt.Errorf("net=mpi needs ranks that mpirun starts: gradlab launch mpi, or net=grpc")}
+			}
 			text, err := write(l)
 			if err != nil {
 				return usageError{err}
@@ -118,7 +120,8 @@ func (o *launchFlags) sweepsToo(c *cobra.Command) *cobra.Command {
 // launching is a job that is being written.
 type launching struct {
 	launchFlags
-	text func() (string, error) // the recipe, for machines that do not see its file
+	text    func() (string, error) // the recipe, for machines that do not see its file
+	carried bool                   // by MPI
 }
 
 // launching checks what is to be run, and says what processes that takes.
@@ -172,7 +175,7 @@ func (e *env) launchRun(args []string, l *launching) error {
 	if err != nil {
 		return usageError{err}
 	}
-	_, runs, err := e.load(args[0], append(slices.Clone(args[1:]), "net=grpc"), false)
+	_, runs, mpi, err := e.loadRanks(args[0], args[1:])
 	if err != nil {
 		return err
 	}
@@ -188,6 +191,7 @@ func (e *env) launchRun(args []string, l *launching) error {
 	} else if err != nil {
 		fmt.Fprintf(e.err, "data=%s is not here, so what depends on it is checked when the job begins: %s\n", c.Data, firstLine(err))
 	}
+	l.carried = mpi
 	l.job.Keys = over
 	l.job.Workers, l.job.Servers = c.Ranks()
 	l.text = func() (string, error) { return string(aboveDefault(c)), nil }
@@ -291,10 +295,12 @@ func (e *env) launchMPI() *cobra.Command {
 	o, m := &launchFlags{}, launch.MPI{}
 	var hosts string
 	c := e.launcher("mpi", "A script around Open MPI's mpirun", `Mpi writes a script around Open MPI's mpirun, which starts a process for each rank. MPI
-itself carries nothing: ranks meet as they do elsewhere.
+itself carries nothing, and ranks meet as they do elsewhere, unless net=mpi says that it
+does: then the program on the hosts is one that was built with the tag mpi.
 
   gradlab launch mpi quickstart codec=raw workers=4 --hosts n0:2,n1:2 > job.sh
   gradlab launch mpi quickstart codec=raw workers=4 --submit
+  gradlab launch mpi quickstart codec=raw workers=4 net=mpi --hosts n0:2,n1:2
 
 The first host holds rank 0. --submit runs the script here and waits for its end.`, o,
 		func(l *launching) ([]byte, error) {
@@ -308,7 +314,7 @@ The first host holds rank 0. --submit runs the script here and waits for its end
 			for _, opt := range m.Options {
 				options = append(options, strings.Fields(opt)...)
 			}
-			m.Options = options
+			m.Options, m.Carries = options, l.carried
 			return l.job.MPI(m)
 		},
 		func(cmd *cobra.Command, job []byte) error {

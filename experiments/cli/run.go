@@ -63,7 +63,7 @@ says, and with keys on yours:
 		RunE: func(cmd *cobra.Command, args []string) error { return e.runRecipe(cmd.Context(), args, o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.net, "net", "", "where ranks run: local, grpc or sim (the same as net=…)")
+	f.StringVar(&o.net, "net", "", "where ranks run: local, grpc, mpi or sim (the same as net=…)")
 	f.StringVar(&o.out, "out", "runs", "base folder of run folders")
 	f.BoolVar(&o.resume, "resume", false, "go on with stopped runs, keep finished ones")
 	f.BoolVar(&o.older, "allow-older", false, "with --resume: where the last checkpoint is damaged, go on from the one before")
@@ -127,6 +127,13 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 		Recipe: recipe.Name, Out: o.out, Resume: o.resume, AllowOlder: o.older, Shared: o.shared, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
 		Stopping: e.stop.Load,
 		Join:     e.joiner(),
+	}
+	if mpi, err := onMPI(runs); err != nil {
+		return err
+	} else if mpi {
+		if leads, err := e.inMPI(ctx, runs[0], &opt, experiments.LaunchTimeout); err != nil || !leads {
+			return err
+		}
 	}
 	show := e.out
 	if o.asJSON {

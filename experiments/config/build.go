@@ -345,7 +345,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	if c.Until == UntilTarget {
 		j.Until = c.Goal()
 	}
-	if c.Net == "grpc" { // a process each
+	if c.Processes() {
 		j.Here = 1
 	}
 	if j.Updates = c.Steps; j.Updates == 0 {

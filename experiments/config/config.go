@@ -41,9 +41,9 @@ type Config struct {
 	Graph         string  `key:"graph" effect:"trajectory" doc:"who talks to whom in the modes that gossip"`
 	Outer         string  `key:"outer" effect:"trajectory" doc:"mode localsgd: rule applied to the mean of pseudo-gradients; its rate is the mode's lr"`
 	Placement     string  `key:"placement" effect:"trajectory" doc:"how tensors are spread over servers"`
-	Net           string  `key:"net" effect:"environment" oneof:"local,grpc,sim" doc:"where ranks run: local, grpc, sim"`
+	Net           string  `key:"net" effect:"environment" oneof:"local,grpc,mpi,sim" doc:"where ranks run: local (goroutines), grpc (processes), mpi (processes that mpirun starts, in a program built with tag mpi), sim (a virtual cluster)"`
 	Links         string  `key:"links" effect:"environment" on:"grpc" oneof:"auto,grpc,shm" doc:"net=grpc: what processes of one host talk through; auto is shared memory where it can be had; between hosts it is always gRPC, and shm an error"`
-	Workers       int     `key:"workers" effect:"trajectory" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each"`
+	Workers       int     `key:"workers" effect:"trajectory" min:"1" max:"65536" doc:"replicas that compute gradients; net=grpc without another launcher runs them all on this machine, a process each; net=mpi is one process for each, and for each server, started by mpirun"`
 	Servers       int     `key:"servers" effect:"trajectory" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
 	Batch         int     `key:"batch" effect:"trajectory" min:"1" doc:"samples per worker and step"`
 	BatchSchedule string  `key:"batch_schedule" effect:"trajectory" doc:"how the batch changes over a run in step, in multiples of batch; learning rates stay those of the first (gradlab list batch-schedules)"`

@@ -16,8 +16,11 @@ func (c *Config) checkEmulate() error {
 	if !c.Emulate {
 		return nil
 	}
-	if c.Net == "sim" {
+	switch c.Net {
+	case "sim":
 		return errors.New("key \"emulate\": net=sim is virtual already; use net=local or net=grpc")
+	case "mpi":
+		return errors.New("key \"emulate\": what MPI carries is not emulated; use net=local or net=grpc")
 	}
 	if m, err := train.Modes.Parse(c.Mode); err == nil && m.Traits(&train.Job{Mode: m}).SharedMemory {
 		return fmt.Errorf("key \"emulate\": devices of their own share no memory, which mode %s is about; use mode adpsgd or agp", train.Modes.Name(m))

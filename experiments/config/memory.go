@@ -12,6 +12,9 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
+// Processes says whether each rank of a run is a process.
+func (c Config) Processes() bool { return c.Net == "grpc" || c.Net == "mpi" }
+
 // leastMemory is what a process of a run takes at least, in bytes: parameters and a
 // gradient, or the models of workers that keep apart, and one batch as it is drawn.
 // What passes keep comes on top. It is a float, which nothing makes overflow.
@@ -21,7 +24,7 @@ func (c Config) leastMemory(j *train.Job) float64 {
 		params += float64(s.Rows) * float64(s.Cols)
 	}
 	vectors := 2.0
-	if c.Net != "grpc" { // there each process has its own
+	if !c.Processes() { // there each has its own
 		vectors = math.Max(vectors, 1+float64(j.Mode.Traits(j).Models))
 	}
 	batch := 0.0

@@ -48,6 +48,7 @@ type MPI struct {
 	Hosts   []string
 	Port    int
 	Options []string // of mpirun: --bind-to none
+	Carries bool     // MPI carries the frames: ranks need no address and no secret
 }
 
 // Kubernetes is what a manifest says beside.
@@ -223,11 +224,15 @@ func (j *Job) MPI(m MPI) ([]byte, error) {
 		words = append(words, "--host", fmt.Sprint("localhost:", j.Ranks()))
 	} else {
 		words = append(words, "--host", strings.Join(m.Hosts, ","))
-		first, _, _ := strings.Cut(m.Hosts[0], ":")
-		more = []string{"--coordinator", fmt.Sprintf("%s:%d", first, m.Port)}
+		if first, _, _ := strings.Cut(m.Hosts[0], ":"); !m.Carries {
+			more = []string{"--coordinator", fmt.Sprintf("%s:%d", first, m.Port)}
+		}
 	}
 	words = append(words, m.Options...)
-	words = append(words, "-x", "GRADLAB_TOKEN", newline, j.Program)
+	if !m.Carries {
+		words = append(words, "-x", "GRADLAB_TOKEN")
+	}
+	words = append(words, newline, j.Program)
 	return fill("mpi.sh", struct {
 		*Job
 		MPI

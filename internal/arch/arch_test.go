@@ -55,6 +55,7 @@ comm/sim                : comm comm/nemesis
 comm/trace              : comm comm/sim
 comm/shm                :                                  | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
+comm/mpinet             : comm
 comm/collective         : comm sgd/registry
 comm/outside            : comm comm/collective comm/sim
 comm/ps                 : comm staleness sgd/registry
@@ -72,7 +73,7 @@ experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule com
 experiments/hardware    : sgd/profile sgd/registry internal/regular    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng    | github.com/spf13/viper go.yaml.in/yaml
-experiments             : comm comm/grpcnet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
+experiments             : comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/launch      :
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
 experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml gonum.org/v1/gonum
@@ -95,7 +96,7 @@ internal/arch           :
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
 	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 

@@ -20,6 +20,9 @@ type streaming struct {
 	comm.Streamer
 }
 
+// Unwrap implements comm.Wrapper.
+func (s streaming) Unwrap() comm.Endpoint { return s.Endpoint }
+
 // bucket is a run of pieces that are exchanged together.
 type bucket struct {
 	lo, hi int           // pieces [lo, hi)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/codec"
@@ -23,6 +24,7 @@ var formats = [compress.Wires]collective.Format{
 type wireF32 struct{}
 
 func (wireF32) Width() int                       { return 4 }
+func (wireF32) Fold() comm.Fold                  { return comm.SumFloat32 }
 func (wireF32) Bytes(x []float32) ([]byte, bool) { return f32.Bytes(x) }
 func (wireF32) Put(dst []byte, x []float32)      { f32.AppendBytes(dst[:0], x) }
 func (wireF32) Add(x []float32, src []byte)      { f32.AddBytes(x, 1, src) }
@@ -45,6 +47,8 @@ func (wireBF16) Set(x []float32, src []byte) { f32.DecodeBF16(x, src) }
 // wireMax makes maxima where wireF32 makes sums.
 type wireMax struct{ wireF32 }
 
+func (wireMax) Fold() comm.Fold { return comm.MaxFloat32 }
+
 func (wireMax) Add(x []float32, src []byte) {
 	for i := range x {
 		x[i] = max(x[i], math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])))
@@ -55,6 +59,7 @@ func (wireMax) Add(x []float32, src []byte) {
 type wireI8 struct{}
 
 func (wireI8) Width() int                  { return 1 }
+func (wireI8) Fold() comm.Fold             { return comm.SumInt8 }
 func (wireI8) Put(dst []byte, x []float32) { codec.PutI8(dst[:len(x)], x) }
 func (wireI8) Add(x []float32, src []byte) { codec.AddI8(x, src[:len(x)]) }
 func (wireI8) Set(x []float32, src []byte) { codec.SetI8(x, src[:len(x)]) }
@@ -62,6 +67,7 @@ func (wireI8) Set(x []float32, src []byte) { codec.SetI8(x, src[:len(x)]) }
 type wireI16 struct{}
 
 func (wireI16) Width() int                  { return 2 }
+func (wireI16) Fold() comm.Fold             { return comm.SumInt16 }
 func (wireI16) Put(dst []byte, x []float32) { codec.PutI16(dst[:2*len(x)], x) }
 func (wireI16) Add(x []float32, src []byte) { codec.AddI16(x, src[:2*len(x)]) }
 func (wireI16) Set(x []float32, src []byte) { codec.SetI16(x, src[:2*len(x)]) }

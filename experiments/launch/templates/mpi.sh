@@ -2,10 +2,11 @@
 # {{.Line}}
 # {{.Who}}
 
-# The run's secret. Ranks have it from their environment.
+{{if not .Carries}}# The run's secret. Ranks have it from their environment.
 GRADLAB_TOKEN=$(head -c 32 /dev/urandom | base64)
 export GRADLAB_TOKEN
 
+{{end -}}
 # mpirun passes on SIGUSR1 alone: at SIGTERM it ends the ranks before they have kept
 # anything. So that is how a stop is told; a second one ends everything.
 stopped=

@@ -1,16 +1,14 @@
-package grpcnet
+package comm
 
 import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"math"
-
-	"github.com/gradlab/gradlab/comm"
 )
 
-// A frame begins with a header. All fields are little endian and at fixed
-// places:
+// HeaderSize is the length of a header on a wire, in bytes. All fields are little
+// endian and at fixed places:
 //
 //	0 magic 0x67   1 version 2   2 kind       3 code
 //	4 flags u16    6 shard u16   8 run u64    16 epoch u32   20 incarnation u32
@@ -19,12 +17,13 @@ import (
 //	72 billed u64  80 body length u64
 //
 // The checksum is that of the header with zeros in its place: what decides where
-// a body goes is checked on every road. Bodies are checked where nothing else
-// does it well enough, see Config.checked.
+// a body goes is checked on every road. Bodies are the business of who carries
+// them.
+const HeaderSize = 88
+
 const (
 	frameMagic   = 0x67
 	frameVersion = 2
-	headerSize   = 88
 	headerSum    = 36
 )
 
@@ -33,8 +32,9 @@ var (
 	le         = binary.LittleEndian
 )
 
-// appendHeader appends the wire form of a header.
-func appendHeader(b []byte, h *comm.Header, billed, body int) []byte {
+// AppendHeader appends the wire form of the header of a frame that is billed at
+// billed bytes and has a body of body bytes.
+func AppendHeader(b []byte, h *Header, billed, body int) []byte {
 	at := len(b)
 	b = append(b, frameMagic, frameVersion, byte(h.Kind), h.Code)
 	b = le.AppendUint16(b, h.Flags)
@@ -60,27 +60,28 @@ func appendHeader(b []byte, h *comm.Header, billed, body int) []byte {
 func sumOf(b []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, b[:headerSum])
 	sum = crc32.Update(sum, castagnoli, make([]byte, 4))
-	return crc32.Update(sum, castagnoli, b[headerSum+4:headerSize])
+	return crc32.Update(sum, castagnoli, b[headerSum+4:HeaderSize])
 }
 
-// parseHeader reads a header whose body may be as long as maxBody.
-func parseHeader(b []byte, maxBody int) (h comm.Header, billed, body int, err error) {
+// ParseHeader reads what AppendHeader wrote. A body may be as long as maxBody. Any
+// bytes may be read: what is no header is an error.
+func ParseHeader(b []byte, maxBody int) (h Header, billed, body int, err error) {
 	switch {
-	case len(b) < headerSize:
-		return h, 0, 0, fmt.Errorf("frame header of %d bytes, want %d", len(b), headerSize)
+	case len(b) < HeaderSize:
+		return h, 0, 0, fmt.Errorf("frame header of %d bytes, want %d", len(b), HeaderSize)
 	case b[0] != frameMagic:
 		return h, 0, 0, fmt.Errorf("frame starts with %#02x, want %#02x", b[0], frameMagic)
 	case b[1] != frameVersion:
 		return h, 0, 0, fmt.Errorf("frame version %d, want %d", b[1], frameVersion)
 	case le.Uint32(b[headerSum:]) != sumOf(b):
 		return h, 0, 0, fmt.Errorf("frame header with checksum %08x, computed %08x", le.Uint32(b[headerSum:]), sumOf(b))
-	case int(b[2]) >= comm.NumKinds:
+	case int(b[2]) >= NumKinds:
 		return h, 0, 0, fmt.Errorf("frame of unknown kind %d", b[2])
 	}
-	h = comm.Header{
-		Kind: comm.Kind(b[2]), Code: b[3], Flags: le.Uint16(b[4:]), Shard: le.Uint16(b[6:]),
+	h = Header{
+		Kind: Kind(b[2]), Code: b[3], Flags: le.Uint16(b[4:]), Shard: le.Uint16(b[6:]),
 		Run: le.Uint64(b[8:]), Epoch: le.Uint32(b[16:]), Incarnation: le.Uint32(b[20:]),
-		From: int32(le.Uint32(b[24:])), To: int32(le.Uint32(b[28:])), Tag: comm.Tag(le.Uint32(b[32:])),
+		From: int32(le.Uint32(b[24:])), To: int32(le.Uint32(b[28:])), Tag: Tag(le.Uint32(b[32:])),
 		Step: le.Uint64(b[40:]), Seq: le.Uint64(b[48:]), Version: le.Uint64(b[56:]),
 		Value: math.Float64frombits(le.Uint64(b[64:])),
 	}

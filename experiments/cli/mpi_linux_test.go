@@ -1,0 +1,147 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gradlab/gradlab/internal/patience"
+)
+
+// buildMPI builds gradlab with MPI, once. What needs no cgo is the same as in the other one,
+// so that little is compiled.
+var buildMPI = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(filepath.Dir(gradlab), "mpi")
+	build := exec.Command("go", "build", "-tags", "mpi,netgo,osusergo", "-o", filepath.Join(dir, "gradlab"), "github.com/gradlab/gradlab")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1", "CC=mpicc")
+	out, err := build.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, err
+})
+
+// withMPI is the folder of a gradlab that is built with MPI.
+func withMPI(t *testing.T) string {
+	t.Helper()
+	if testing.Short() || patience.Raced() {
+		t.Skip("builds gradlab, and starts it")
+	}
+	needs(t, "mpicc", "mpirun")
+	dir, err := buildMPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A run of four ranks on two hosts whose frames MPI carries, by the script that gradlab
+// launch writes; one that loses a rank, and one that is stopped.
+func TestNetMPIOnHosts(t *testing.T) {
+	t.Parallel()
+	do := mpi(t)
+	path := "PATH=" + withMPI(t) + ":" + os.Getenv("PATH")
+	begin := func(dir string, line ...string) *program {
+		return do(dir, append([]string{"env", path}, line...)...)
+	}
+	dir := jobFolder(t)
+	launch := []string{"gradlab", "launch", "mpi", "digits.yaml", "net=mpi", "--hosts", "n0:2,n1:2", "--submit", "--data-dir", dir}
+	ends(begin(dir, launch...), 0, nothing)
+	came(t, dir, expected(t), nothing)
+
+	want := lastingResult(t)
+	dir = jobFolder(t)
+	launch[len(launch)-1] = dir
+	launch = append(launch, append(slices.Clone(lasting), "checkpoint_every=500")...)
+	job := begin(dir, launch...)
+	until(t, "some checkpoints", job.says, func() bool { return strings.Contains(job.says(), "checkpoint at step 2000") })
+	kill(t, dir)
+	until(t, "a second start", job.says, func() bool { return strings.Contains(job.says(), "resumed from step") })
+	if !strings.Contains(job.says(), "exited on signal 9") {
+		t.Errorf("mpirun does not say who died:\n%s", job.says())
+	}
+	stop(t, job)
+	job.expect(143)
+	if says := job.says(); !strings.Contains(says, "│") || !strings.Contains(says, "gradlab: stopped; the checkpoint is written, --resume goes on") {
+		t.Errorf("the last lines of rank 0 are missing:\n%s", says)
+	}
+	ends(begin(dir, launch...), 0, nothing)
+	came(t, dir, want, job.says)
+	ends(begin(dir, launch...), 0, nothing) // nothing is left to do, on all ranks
+}
+
+// What mpirun starts on this machine comes to the bits of goroutines, whatever travels;
+// MPI's own sums do where the order of adding changes nothing.
+func TestNetMPI(t *testing.T) {
+	t.Parallel()
+	dir := withMPI(t)
+	run := func(code, ranks int, keys ...string) *program {
+		line := append([]string{"mpirun", "--host", fmt.Sprint("localhost:", ranks), "gradlab", "run", "quickstart", "--quiet", "--json", "--no-plot", "--out", t.TempDir(), "net=mpi"}, keys...)
+		p := startLine(t, dir, []string{"GRADLAB_CONFIG=", "PATH=" + dir + ":" + os.Getenv("PATH"), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, line...)
+		p.expect(code)
+		return p
+	}
+	for _, c := range []struct {
+		keys, differ []string
+		exact        bool
+	}{
+		{keys: []string{"codec=raw", "workers=3"}, differ: []string{"overlap=true"}, exact: true},
+		{keys: []string{"codec=feedback(topk(keep=0.01))", "workers=3"}, exact: true},
+		{keys: []string{"codec=intsum", "workers=3"}, differ: []string{"topology=mpi"}, exact: true},
+		{keys: []string{"codec=raw", "workers=2"}, differ: []string{"topology=mpi"}, exact: true}, // of two, one order is as good as the other
+		{keys: []string{"codec=bf16", "workers=3"}, differ: []string{"topology=mpi(ring)"}, exact: true},
+		{keys: []string{"codec=raw", "workers=3"}, differ: []string{"topology=mpi(ring)"}},
+	} {
+		keys := append([]string{"model=mlp(hidden=[16])", "epochs=2", "eval_every=0"}, c.keys...)
+		want := finish(t, 0, append([]string{"run", "quickstart", "net=local", "--quiet", "--json", "--no-plot", "--out", t.TempDir()}, keys...)...).result()
+		ranks := 3
+		if slices.Contains(c.keys, "workers=2") {
+			ranks = 2
+		}
+		got := run(0, ranks, append(keys, c.differ...)...).result()
+		if (got.SHA256 == want.SHA256) != c.exact || got.Status != "done" || got.Wire == 0 {
+			t.Errorf("%q with %q: %+v, want the parameters of %+v: %v", c.keys, c.differ, got, want, c.exact)
+		}
+		if !c.exact && got.SHA256 != run(0, ranks, append(keys, c.differ...)...).result().SHA256 {
+			t.Errorf("%q with %q: another sum on another run", c.keys, c.differ)
+		}
+	}
+	if p := run(2, 2, "codec=raw", "workers=3"); !strings.Contains(p.err.String(), "start 2 processes, but 3 workers and 0 servers are 3 ranks") {
+		t.Error(p.says())
+	}
+	if p := run(2, 2, "codec=raw,bf16", "workers=2"); !strings.Contains(p.err.String(), "are the ranks of one run, and these are 2") {
+		t.Error(p.says())
+	}
+}
+
+// Without mpirun, and without MPI, net=mpi says what it needs.
+func TestNetMPIElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"run"}, {"join"}} {
+		p := finish(t, 2, append(args, "quickstart", "codec=raw", "net=mpi", "--out", t.TempDir())...)
+		if !strings.Contains(p.err.String(), "CC=mpicc go build -tags mpi") {
+			t.Error(p.says())
+		}
+	}
+	for line, want := range map[string]string{
+		"launch slurm quickstart":      "gradlab launch mpi",
+		"launch kubernetes quickstart": "gradlab launch mpi",
+		"run quickstart emulate=true":  "net=local or net=grpc",
+	} {
+		p := finish(t, 2, append(strings.Fields(line), "codec=raw", "net=mpi")...)
+		if !strings.Contains(p.err.String(), want) {
+			t.Errorf("%s: %s", line, p.says())
+		}
+	}
+	dir := withMPI(t)
+	p := startLine(t, dir, []string{"GRADLAB_CONFIG="}, filepath.Join(dir, "gradlab"), "run", "quickstart", "codec=raw", "net=mpi")
+	p.expect(2)
+	if !strings.Contains(p.err.String(), "mpirun -n 4 gradlab run") {
+		t.Error(p.says())
+	}
+}
