@@ -67,7 +67,7 @@ func TestNetMPIOnHosts(t *testing.T) {
 	}
 	stop(t, job)
 	job.expect(143)
-	if says := job.says(); !strings.Contains(says, "│") || !strings.Contains(says, "gradlab: stopped; the checkpoint is written, --resume goes on") {
+	if says := job.says(); !strings.Contains(says, "digits is stopped at step") || !strings.Contains(says, "gradlab: stopped; the checkpoint is written, --resume goes on") {
 		t.Errorf("the last lines of rank 0 are missing:\n%s", says)
 	}
 	ends(begin(dir, launch...), 0, nothing)

@@ -49,6 +49,7 @@ func (t *Task) answer() []string {
 			out = append(out, t.first(measure{"With the fewest bytes", "with", (*Trial).Crossing,
 				func(c *Config) stats.Reach { return c.ToBytes }, bytesText}))
 		}
+		out = append(out, t.first(updates))
 	}
 	best := t.best()
 	s := fmt.Sprintf("%s at the end: %s, %s.", map[bool]string{true: "Least loss", false: "Most accurate"}[t.Target.Loss], best.Label, words(best.Score, t.score))

@@ -37,16 +37,19 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"volume":    func(s stats.Summary) string { return words(s, bytesText) },
 	"toSeconds": func(r stats.Reach) string { return reached(r, progress.Seconds) },
 	"toBytes":   func(r stats.Reach) string { return reached(r, bytesText) },
-	"times":     times,
-	"sortable":  sortable,
-	"toFloat":   func(n uint64) float64 { return float64(n) },
-	"chance":    chance,
-	"figures":   func(s Section) (Drawing, error) { return Draw(s.Panels...) },
-	"settings":  settings,
-	"slug":      func(t *Task, s Section) string { return t.Slug() + "-" + s.Name },
-	"most":      func() int { return most },
-	"folds":     folds,
-	"bare":      func(r *store.Run) string { return runLabel(r) },
+	"toUpdates": func(r stats.Reach) string {
+		return reached(r, func(x float64) string { return fmt.Sprintf("%.0f", x) })
+	},
+	"times":    times,
+	"sortable": sortable,
+	"toFloat":  func(n uint64) float64 { return float64(n) },
+	"chance":   chance,
+	"figures":  func(s Section) (Drawing, error) { return Draw(s.Panels...) },
+	"settings": settings,
+	"slug":     func(t *Task, s Section) string { return t.Slug() + "-" + s.Name },
+	"most":     func() int { return most },
+	"folds":    folds,
+	"bare":     func(r *store.Run) string { return runLabel(r) },
 }).Parse(pageText))
 
 // HTML writes the page.

@@ -10,13 +10,17 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// measure is what one goes through on the way to a target: seconds or bytes.
+// measure is what one goes through on the way to a target: seconds, bytes or updates.
 type measure struct {
 	how, preposition string
 	of               func(*Trial, train.Eval) float64
 	reach            func(*Config) stats.Reach
 	word             func(float64) string
 }
+
+// updates are what is gone through whatever a step costs.
+var updates = measure{"Fewest updates", "after", func(_ *Trial, e train.Eval) float64 { return float64(e.Step) },
+	func(c *Config) stats.Reach { return c.ToUpdates }, func(x float64) string { return fmt.Sprintf("%.0f updates", x) }}
 
 // way is how far a trial went to the target. Evaluations see it late: it was reached
 // behind the one before. A trial that never got there went to its end, at least.

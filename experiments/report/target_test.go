@@ -86,6 +86,40 @@ func TestSoonestIsTested(t *testing.T) {
 	}
 }
 
+// That one needs the fewest updates is tested as well, by the steps of evaluations.
+func TestFewestUpdatesAreTested(t *testing.T) {
+	t.Parallel()
+	after := func(label string, every int, at ...float64) *Config {
+		c := raced(label, 1)
+		c.ToUpdates = stats.Reaching(at)
+		for seed, end := range at {
+			run := &store.Run{Config: config.Default()}
+			run.Config.Seed = uint64(seed)
+			trial := &Trial{Run: run}
+			for step := every; step <= int(end); step += every {
+				e := train.Eval{Step: step, Accuracy: 0.5}
+				if step == int(end) {
+					e.Accuracy = 0.96
+				}
+				trial.Curve.Evals = append(trial.Curve.Evals, e)
+			}
+			c.Trials = append(c.Trials, trial)
+		}
+		return c
+	}
+	task := &Task{Target: train.Goal{Value: 0.95}, Configs: []*Config{after("a", 10, 100, 110, 120), after("b", 10, 110, 120, 120), after("c", 10, 300, 310, 330)}}
+	s := task.first(updates)
+	for _, want := range []string{"Fewest updates at 95 %, in the median of 3 seeds: a, after 110 updates", "Level with it, within one evaluation (10 updates): b."} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in: %s", want, s)
+		}
+	}
+	task.Configs = append(task.Configs[:1], task.Configs[2])
+	if s := task.first(updates); !strings.Contains(s, "next is c, after 310 updates, 2.8 times") || !strings.Contains(s, "more than the seeds explain") {
+		t.Error(s)
+	}
+}
+
 // What gains less than a hundredth in bytes, and loses in all else, is not on the front.
 func TestFrontHasATolerance(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,7 @@ type Config struct {
 	Trials                []*Trial      // by seed
 	Score, Seconds, Bytes stats.Summary // Score is the test accuracy at the end, or the test loss where runs are compared by that
 	ToSeconds, ToBytes    stats.Reach   // to the task's target
+	ToUpdates             stats.Reach
 	Staleness             stats.Summary
 	Failed                int           // seeds beside the trials whose run failed
 	Raw, BF16             stats.Summary // times fewer bytes than codec raw, and bf16, would have sent
@@ -213,7 +214,7 @@ func newConfig(g *store.Group, target train.Goal) (*Config, error) {
 	}
 	if target.Asked() {
 		var err error
-		if c.ToSeconds, c.ToBytes, _, err = g.Reach(target); err != nil {
+		if c.ToSeconds, c.ToBytes, c.ToUpdates, err = g.Reach(target); err != nil {
 			return nil, err
 		}
 	}

@@ -196,26 +196,40 @@ function take(rows, all) {
   if (rows.some((r) => r.key === chosen)) detail();
 }
 
-// A browser opens six connections to one server at most. So a tab that nobody sees has no
-// stream; it takes all rows when it is seen again.
-let events = null;
+// A browser opens six connections to one server at most, so all its tabs share one stream.
+// One of them has it, as long as it is open, and tells the others; the lock passes it on.
+const shared = "gradlab " + token; // of the lock and the channel, which are this server's own
 const live = (on) => { $("live").textContent = on ? "live" : "no connection"; $("live").className = "state " + (on ? "live" : "lost"); };
-const listen = () => {
-  if (document.hidden) {
-    if (events) events.close();
-    events = null;
-    return;
-  }
-  if (events) return;
-  events = new EventSource("/api/events?token=" + encodeURIComponent(token));
-  events.onopen = () => live(true);
+const refused = () => { $("counts").textContent = "open the address that gradlab serve printed: it ends in a token"; };
+const hear = { all: (rows) => take(rows, true), changed: (rows) => take(rows, false), live, refused };
+const stream = (tell) => {
+  const events = new EventSource("/api/events?token=" + encodeURIComponent(token));
+  events.onopen = () => tell("live", true);
   events.onerror = () => {
-    live(false);
-    if (events && events.readyState === EventSource.CLOSED) $("counts").textContent = "open the address that gradlab serve printed: it ends in a token";
+    tell("live", false);
+    if (events.readyState === EventSource.CLOSED) tell("refused");
   };
-  events.addEventListener("all", (e) => take(JSON.parse(e.data), true));
-  events.addEventListener("changed", (e) => take(JSON.parse(e.data), false));
+  for (const kind of ["all", "changed"]) events.addEventListener(kind, (e) => tell(kind, JSON.parse(e.data)));
 };
-document.addEventListener("visibilitychange", listen);
-listen();
+if (navigator.locks && window.BroadcastChannel) {
+  const channel = new BroadcastChannel(shared);
+  let mine = false, on = false;
+  channel.onmessage = ({ data: [kind, what] }) => {
+    if (kind !== "asks") hear[kind](what);
+    else if (mine) {
+      channel.postMessage(["live", on]);
+      if (on) channel.postMessage(["all", [...runs.values()]]);
+    }
+  };
+  channel.postMessage(["asks"]);
+  navigator.locks.request(shared, () => {
+    mine = true;
+    stream((kind, what) => {
+      if (kind === "live") on = what;
+      hear[kind](what);
+      channel.postMessage([kind, what]);
+    });
+    return new Promise(() => {}); // it is held until the tab is closed
+  });
+} else stream((kind, what) => hear[kind](what));
 setInterval(table, 5000); // for what was last heard

@@ -80,8 +80,10 @@ func Summary(w io.Writer, style string, runs []*Run) error {
 		if err != nil {
 			return err
 		}
-		if err := t.Write(w, style, 0); err != nil {
-			return err
+		if len(t.Rows) > 0 {
+			if err := t.Write(w, style, 0); err != nil {
+				return err
+			}
 		}
 		for _, g := range groups {
 			if len(Comparable(g.Runs)) > 1 {
@@ -139,6 +141,9 @@ func summary(groups []*Group) (t figure.Table, err error) {
 		t.Right = append(t.Right, len(t.Right) > 0)
 	}
 	for i, g := range groups {
+		if len(Comparable(g.Runs)) == 0 { // the notes say why
+			continue
+		}
 		row := []string{labels[i], plusMinus(columns[0], Maybe(g.Summary(columns[0]).Mean), Maybe(g.Summary(columns[0]).Half))}
 		for _, f := range columns[1:6] {
 			row = append(row, show(Maybe(g.Summary(f).Mean), f.Format))

@@ -237,9 +237,13 @@ func (c *Comparison) notes() []string {
 // its group's.
 func (r *Run) caveats(label string) (out []string) {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	name := r.Name
+	if name == "" {
+		name = r.Recipe
+	}
 	if res := r.Result; res != nil && r.State == Done {
 		if res.Degraded {
-			add("%s is degraded: %s", r.Name, strings.Join(res.Lost, "; "))
+			add("%s is degraded: %s", name, strings.Join(res.Lost, "; "))
 		}
 		if res.Unchecked {
 			add("%s: error feedback over a codec that is no contraction (unchecked)", label)
@@ -256,9 +260,9 @@ func (r *Run) caveats(label string) (out []string) {
 	}
 	switch why, _, _ := strings.Cut(r.Error, "\n"); {
 	case r.State == Failed && r.Result == nil:
-		add("%s failed at step %d and is in no mean: %s", r.Name, r.Step, why)
+		add("%s failed at step %d and is in no mean: %s", name, r.Step, why)
 	case r.State != Done:
-		add("%s is %s at step %d and in no mean", r.Name, r.State, r.Step)
+		add("%s is %s at step %d and in no mean", name, r.State, r.Step)
 	}
 	return out
 }
