@@ -129,9 +129,10 @@ func TestNetMPIElsewhere(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"launch slurm quickstart":      "gradlab launch mpi",
-		"launch kubernetes quickstart": "gradlab launch mpi",
-		"run quickstart emulate=true":  "net=local or net=grpc",
+		"launch slurm quickstart":              "gradlab launch mpi",
+		"launch kubernetes quickstart":         "gradlab launch mpi",
+		"run quickstart emulate=true":          "net=local or net=grpc",
+		"run quickstart faults=kill(w1,at=1s)": "net=grpc for kills and pauses",
 	} {
 		p := finish(t, 2, append(strings.Fields(line), "codec=raw", "net=mpi")...)
 		if !strings.Contains(p.err.String(), want) {

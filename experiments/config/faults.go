@@ -15,7 +15,10 @@ func (c *Config) checkFaults() error {
 	if err != nil || len(s) == 0 { // an error of parsing is told elsewhere
 		return nil
 	}
-	if c.Net == "local" {
+	switch c.Net {
+	case "mpi":
+		return errors.New("key \"faults\": on net=mpi mpirun ends all ranks when one dies, and nothing can cut one off; use net=sim, or net=grpc for kills and pauses")
+	case "local":
 		return errors.New("key \"faults\": on net=local ranks are goroutines, which nobody can kill or cut off; use net=sim, or net=grpc for kills and pauses")
 	}
 	return nil
