@@ -68,10 +68,25 @@ func (o *WireOptions) startOurs(ctx context.Context, opt rankOptions) (g *group,
 	opt.Token, opt.Threads = hex.EncodeToString(secret[:]), cores(opt.World)
 	g = &group{}
 	defer func() {
-		if err != nil {
+		if err != nil && g != nil {
 			g.end()
 		}
 	}()
+	if opt.Links == LinksMPI {
+		if g, err = startJob(ctx, mpiJob{"ours over MPI", "mpirun", "", o.Environ, groupPatience}, opt.World, o.Self...); err != nil {
+			return g, err
+		}
+		for opt.Rank = range opt.World {
+			line, err := json.Marshal(opt)
+			if err != nil {
+				return g, err
+			}
+			if _, err := g.ins[opt.Rank].Write(append(line, '\n')); err != nil {
+				return g, g.procs[0].gone()
+			}
+		}
+		return g, g.hear(ctx, &struct{}{})
+	}
 	for opt.Rank = range opt.World {
 		cmd := exec.CommandContext(ctx, o.Self[0], o.Self[1:]...)
 		cmd.Env = o.Environ

@@ -68,41 +68,55 @@ func (m *OpenMPI) Close() { _ = os.RemoveAll(m.dir) }
 
 // start starts n ranks that talk over tcp or shm.
 func (m *OpenMPI) start(ctx context.Context, n int, over string) (g *group, version string, err error) {
-	version = "Open MPI"
-	pipes, err := os.MkdirTemp(m.dir, "")
+	btl := map[string]string{"tcp": "tcp,self", "shm": "vader,self"}[over]
+	g, err = startJob(ctx, mpiJob{"Open MPI over " + over, m.run, m.dir, m.environ, m.patience}, n, "--mca", "btl", btl, "--mca", "pml", "ob1", m.program())
 	if err != nil {
-		return nil, version, err
+		return g, "Open MPI", err
+	}
+	var hello struct{ Version string }
+	if err = g.hear(ctx, &hello); err != nil {
+		g.end()
+	}
+	return g, hello.Version, err
+}
+
+// mpiJob is how mpirun is started, and where pipes to its processes may lie.
+type mpiJob struct {
+	name, run, dir string
+	environ        []string
+	patience       time.Duration
+}
+
+// startJob starts n processes of a program, the last of words, which each hears commands
+// on a pipe called by its rank, in the folder that is its last argument.
+func startJob(ctx context.Context, j mpiJob, n int, words ...string) (g *group, err error) {
+	pipes, err := os.MkdirTemp(j.dir, "gradlab-mpi-")
+	if err != nil {
+		return nil, err
 	}
 	defer os.RemoveAll(pipes) // once all are open
 	for rank := range n {
 		if err := fifo(filepath.Join(pipes, strconv.Itoa(rank))); err != nil {
-			return nil, version, err
+			return nil, err
 		}
 	}
-	btl := map[string]string{"tcp": "tcp,self", "shm": "vader,self"}[over]
-	cmd := exec.CommandContext(ctx, m.run, "--allow-run-as-root", "--oversubscribe", "-np", strconv.Itoa(n),
-		"--mca", "btl", btl, "--mca", "pml", "ob1", m.program(), pipes)
-	cmd.Env = m.environ
-	p, err := startChild("Open MPI over "+over, cmd, m.patience)
+	line := append([]string{"--allow-run-as-root", "--oversubscribe", "-np", strconv.Itoa(n)}, words...)
+	cmd := exec.CommandContext(ctx, j.run, append(line, pipes)...)
+	cmd.Env = j.environ
+	p, err := startChild(j.name, cmd, j.patience)
 	if err != nil {
-		return nil, version, err
+		return nil, err
 	}
 	g = &group{procs: []*child{p}}
-	defer func() {
-		if err != nil {
-			g.end()
-		}
-	}()
 	for rank := range n {
 		f, err := openPipe(ctx, p, filepath.Join(pipes, strconv.Itoa(rank)))
 		if err != nil {
-			return g, version, err
+			g.end()
+			return nil, err
 		}
 		g.ins = append(g.ins, f)
 	}
-	var hello struct{ Version string }
-	err = g.hear(ctx, &hello)
-	return g, hello.Version, err
+	return g, nil
 }
 
 // openPipe opens a named pipe to write to, once a process has opened it to read.

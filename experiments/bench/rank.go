@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/comm/mpinet"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -29,6 +32,32 @@ type rankOptions struct {
 	Token       string        `json:"token"`
 	Links       grpcnet.Links `json:"links"`
 	Topology    string        `json:"topology"`
+}
+
+// processes are the ranks of each process.
+func (o *rankOptions) processes() (ranks [][]int) {
+	for r := range o.World {
+		ranks = append(ranks, []int{r})
+	}
+	if o.Observer {
+		ranks[0] = append(ranks[0], o.World)
+	}
+	return ranks
+}
+
+// RunMPIRank is RunRank in a process that mpirun has started: what it is to do comes
+// through a pipe in a folder, called by its rank.
+func RunMPIRank(ctx context.Context, pipes string, out io.Writer) error {
+	w, err := mpinet.Start()
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(filepath.Join(pipes, strconv.Itoa(w.Rank)))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return RunRank(ctx, in, out)
 }
 
 // RunRank is the main function of a process that Wire has started: it reads from
@@ -56,11 +85,6 @@ func RunRank(ctx context.Context, in io.Reader, out io.Writer) error {
 			cfg.Ranks = append(cfg.Ranks, o.World)
 		}
 	}
-	net, err := grpcnet.New(cfg)
-	if err != nil {
-		return err
-	}
-	defer net.Close()
 	enc := json.NewEncoder(out)
 	say := func(what any) error {
 		if o.Rank != 0 {
@@ -68,8 +92,21 @@ func RunRank(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		return enc.Encode(what)
 	}
-	if err := say(map[string]string{"address": net.Addr()}); err != nil {
-		return err
+	var net comm.Net
+	if o.Links == LinksMPI {
+		if net, err = mpinet.New(mpinet.Config{Ranks: o.processes()}); err != nil {
+			return err
+		}
+	} else {
+		n, err := grpcnet.New(cfg)
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		if err := say(map[string]string{"address": n.Addr()}); err != nil {
+			return err
+		}
+		net = n
 	}
 	r := &rank{topology: topology, group: collective.Group{Me: o.Rank}, observers: make(chan comm.Program)}
 	for i := range o.World {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/grpcnet"
+	"github.com/gradlab/gradlab/comm/mpinet"
 )
 
 // The sections of Wire.
@@ -22,6 +23,9 @@ const (
 
 // Sections lists them.
 func Sections() []string { return []string{SectionAllReduce, SectionStream, SectionStep} }
+
+// LinksMPI has ours talk through MPI, as net=mpi does, in processes that mpirun starts.
+const LinksMPI grpcnet.Links = "mpi"
 
 // WireOptions say what Wire measures, between processes of this machine.
 type WireOptions struct {
@@ -71,8 +75,11 @@ func (o *WireOptions) Check() error {
 		}
 	}
 	for _, l := range o.Links {
-		if l != grpcnet.LinksGRPC && l != grpcnet.LinksSHM {
-			return fmt.Errorf("links is %q, want %s or %s", l, grpcnet.LinksGRPC, grpcnet.LinksSHM)
+		if l != grpcnet.LinksGRPC && l != grpcnet.LinksSHM && l != LinksMPI {
+			return fmt.Errorf("links is %q, want %s, %s or %s", l, grpcnet.LinksGRPC, grpcnet.LinksSHM, LinksMPI)
+		}
+		if l == LinksMPI && !mpinet.Built {
+			return mpinet.ErrWithout
 		}
 	}
 	if len(o.Sections)*len(o.Procs)*len(o.Sizes)*len(o.Links)*len(o.Codecs) == 0 {

@@ -32,7 +32,9 @@ func (e *env) benchCollectivesCommand() *cobra.Command {
   step        a training step of the MLP 784-512-256-10 in two processes, 32
               samples in each, with each of --codecs
 
-Ours run once for each of --links: grpc (TCP on loopback) and shm (shared memory).
+Ours run once for each of --links: grpc (TCP on loopback), shm (shared memory) and mpi,
+which net=mpi uses, in a program that was built with the tag mpi. With --topology mpi
+its sums are the library's own.
 A process of a group of n uses cores/n threads.
 
 --peer gloo runs torch.distributed as it is installed, in the steps too, there with
@@ -99,7 +101,7 @@ Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
 	f.StringSliceVar(&o.Sections, "section", bench.Sections(), "what to measure")
 	f.IntSliceVar(&o.Procs, "procs", []int{2, 4, 8}, "all-reduce: numbers of processes")
 	f.StringSliceVar(&sizes, "sizes", []string{"4KB", "64KB", "1MB", "16MB", "64MB"}, "all-reduce: sizes of the vector")
-	f.StringSliceVar(&links, "links", []string{"grpc", "shm"}, "what ours talk through")
+	f.StringSliceVar(&links, "links", []string{"grpc", "shm"}, "what ours talk through: grpc, shm, mpi")
 	f.StringVar(&o.Topology, "topology", "auto", "plan of our all-reduces (gradlab list topologies)")
 	f.StringSliceVar(&o.Codecs, "codecs", bench.StepCodecs(), "step: codecs of the gradients (gradlab list codecs)")
 	f.StringSliceVar(&peers, "peer", nil, "who to measure beside us: gloo, ompi")
@@ -138,8 +140,11 @@ func (e *env) benchRankCommand() *cobra.Command {
 		Use:    "rank",
 		Short:  "A process that bench collectives starts",
 		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:   cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return bench.RunMPIRank(cmd.Context(), args[0], e.out)
+			}
 			return bench.RunRank(cmd.Context(), os.Stdin, e.out)
 		},
 	}

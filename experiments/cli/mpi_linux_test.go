@@ -111,6 +111,14 @@ func TestNetMPI(t *testing.T) {
 			t.Errorf("%q with %q: another sum on another run", c.keys, c.differ)
 		}
 	}
+	for _, topology := range []string{"auto", "mpi"} { // every sum is checked
+		p := startLine(t, dir, []string{"GRADLAB_CONFIG=", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, filepath.Join(dir, "gradlab"), "bench", "collectives",
+			"--section", "allreduce,step", "--procs", "3", "--sizes", "64KB", "--links", "mpi", "--topology", topology, "--codecs", "raw", "--rounds", "1", "--seconds", "0.01", "--json")
+		p.expect(0)
+		if s := p.out.String(); !strings.Contains(s, `"name": "mpi"`) || strings.Contains(s, `"error"`) {
+			t.Error(p.says())
+		}
+	}
 	if p := run(2, 2, "codec=raw", "workers=3"); !strings.Contains(p.err.String(), "start 2 processes, but 3 workers and 0 servers are 3 ranks") {
 		t.Error(p.says())
 	}
@@ -138,6 +146,9 @@ func TestNetMPIElsewhere(t *testing.T) {
 		if !strings.Contains(p.err.String(), want) {
 			t.Errorf("%s: %s", line, p.says())
 		}
+	}
+	if p := finish(t, 2, "bench", "collectives", "--links", "mpi"); !strings.Contains(p.err.String(), "built without MPI") {
+		t.Error(p.says())
 	}
 	dir := withMPI(t)
 	p := startLine(t, dir, []string{"GRADLAB_CONFIG="}, filepath.Join(dir, "gradlab"), "run", "quickstart", "codec=raw", "net=mpi")
