@@ -65,6 +65,23 @@ func TestManyConfigurations(t *testing.T) {
 	if m := task.Map(); m.Rows != "codec" || m.Columns != "workers" || len(m.Cells) != 3 || len(m.Cells[0]) != 8 || m.Cells[0][0].Text == "" {
 		t.Errorf("%+v", m)
 	}
+	p := task.ParallelCoordinates()
+	names, high := "", map[string]float64{}
+	for _, a := range p.Axes {
+		names += a.Name + " "
+		for i, tick := range a.Ticks {
+			if high[tick.Text] = tick.Y; i > 0 && tick.Y >= a.Ticks[i-1].Y {
+				t.Errorf("%s: %s stands below %s", a.Name, tick.Text, a.Ticks[i-1].Text)
+			}
+		}
+	}
+	if names != "codec workers virtual time bytes accuracy " || len(p.Lines) != 24 || len(p.Axes[1].Ticks) != 8 || p.Axes[1].Ticks[0].Text != "1" {
+		t.Errorf("axes %s of %d lines, %+v", names, len(p.Lines), p.Axes[1])
+	}
+	best := p.Lines[len(p.Lines)-1] // the best of codec bf16: it ends at the top of the last axis
+	if !strings.HasSuffix(best.Points, fmt.Sprintf("%.1f,%.1f", p.Axes[4].X, p.Top)) || !strings.Contains(page, best.Points) || best.Style != "--v:1.00" {
+		t.Errorf("%+v", best)
+	}
 	if few := mustNew(t, sample).Tasks[0]; few.Effects() != nil || few.Map() != nil {
 		t.Error(fmt.Sprint(len(few.Configs), " configurations are summed up by key"))
 	}
