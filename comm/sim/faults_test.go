@@ -103,8 +103,8 @@ func TestF8WeatherOnTheVirtualNetwork(t *testing.T) {
 					t.Errorf("%s: the same faults give %v, then %v", c.faults, at, again)
 				}
 			}
-			if _, twice, _ := arrivals(t, mk, 100, "resend(0.999,to=[w1])"); len(twice) != 40 || !slices.IsSorted(twice) {
-				t.Errorf("of frames that come twice arrive %v", twice)
+			if _, twice, _ := arrivals(t, mk, 100, "resend(0.8,to=[w1])"); len(twice) < 28 || len(twice) > 39 || !slices.IsSorted(twice) || !slices.Equal(slices.Compact(slices.Clone(twice)), order) {
+				t.Errorf("of frames of which four in five come twice arrive %v", twice)
 			}
 		})
 	}
