@@ -23,6 +23,9 @@ func (t *Task) Answer() []string {
 			results = append(results, trial.Result)
 		}
 	}
+	if t.mixed {
+		out = append(out, "Some of these runs have metric=loss and others metric=accuracy: all are compared by accuracy; --target 'loss<=1.9' has them compared by loss.")
+	}
 	for _, n := range experiments.CodecNotes(results) {
 		out = append(out, "In virtual time "+n+".")
 	}

@@ -58,5 +58,7 @@ func TestByLoss(t *testing.T) {
 	mixed := append([]*store.Run{trial("raw", 9, store.Done, 0.9)}, runs...)
 	if task := mustNew(t, mixed).Tasks[0]; task.Metric() != "accuracy" {
 		t.Error("runs that are not compared alike are compared by loss")
+	} else if s := strings.Join(task.Answer(), " "); !strings.Contains(s, "all are compared by accuracy; --target 'loss<=1.9'") || strings.Contains(answer, "all are compared") {
+		t.Error(s)
 	}
 }

@@ -17,6 +17,8 @@ import (
 // Task is what can be compared with each other: runs of one model on one data
 // set, in one environment.
 type Task struct {
+	mixed bool // some of its runs were made to be compared by accuracy, others by loss
+
 	Model, Data string
 	Facet       string     // environment keys that other tasks of the report have otherwise: "network.bandwidth=1Gbps"
 	Virtual     bool       // the clock is that of a virtual cluster
@@ -172,6 +174,7 @@ func newTask(f *store.Facet, target train.Goal) (*Task, error) {
 	t := &Task{Model: first.Config.Model, Data: first.Config.Data, Facet: f.Label, Virtual: first.Virtual(), Target: target, Varying: store.Varying(runs)}
 	if !target.Asked() {
 		t.Target = store.CommonTarget(runs)
+		t.mixed = slices.ContainsFunc(runs, func(r *store.Run) bool { return r.Config.Goal().Loss != first.Config.Goal().Loss })
 	}
 	groups := store.Groups(runs)
 	t.Usual = store.Usual(groups)
