@@ -34,11 +34,17 @@ func (k Kind) String() string {
 // Tag separates conversations between the same two ranks. AnyTag matches all.
 type Tag uint32
 
-// AnyTag and AnyRank match every tag and every rank in Recv.
+// AnyTag and AnyRank match every tag and every rank in Recv, but for private tags.
 const (
 	AnyTag  Tag = 1<<32 - 1
 	AnyRank     = -1
 )
+
+// Private is the tag on a line of its own: AnyTag does not match it. It is for an
+// activity beside one that takes frames of any tag.
+func (t Tag) Private() Tag { return t&(1<<30-1) | 1<<31 }
+
+func (t Tag) private() bool { return t>>30 == 2 }
 
 // Header travels in front of every body. (From, Incarnation, Shard, Seq) is
 // unique in a run: a gradient is applied at most once.

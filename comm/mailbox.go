@@ -26,6 +26,7 @@ type Mailbox struct {
 	gone    map[int]*PeerError
 	news    []*PeerError // deaths not yet told to an AnyRank waiter
 	closed  error
+	epoch   uint32 // frames of earlier ones are refused
 
 	blocked *Traffic // counts how long waits took; nil: nobody does
 }
@@ -43,7 +44,7 @@ func (m *Mailbox) Meter(t *Traffic) { m.blocked = t }
 // Matches says whether a receive from a rank with a tag, either of which may be
 // any, takes a frame of that sender with that tag.
 func Matches(from int, tag Tag, sender int32, its Tag) bool {
-	return (from == AnyRank || int32(from) == sender) && (tag == AnyTag || tag == its)
+	return (from == AnyRank || int32(from) == sender) && (tag == its || tag == AnyTag && !its.private())
 }
 
 // Put delivers a frame. It never blocks. After Close frames are released.
@@ -53,7 +54,7 @@ func (m *Mailbox) Put(f Frame) { m.PutSince(f, time.Time{}) }
 // came at once.
 func (m *Mailbox) PutSince(f Frame, since time.Time) {
 	m.mu.Lock()
-	if m.closed != nil {
+	if m.closed != nil || f.Header.Before(m.epoch) {
 		m.mu.Unlock()
 		f.Release()
 		return
@@ -114,6 +115,9 @@ type Claim struct {
 func (m *Mailbox) Claim(h Header, size, billed int, since time.Time) (c Claim, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if h.Before(m.epoch) {
+		return Claim{box: m}, true
+	}
 	for i, r := range m.waiters {
 		if Matches(r.from, r.tag, h.From, h.Tag) {
 			if r.sink == nil {
@@ -155,6 +159,21 @@ func (c Claim) whole(f Frame) {
 	c.Feed(f.Body)
 	f.Release()
 	c.End(nil)
+}
+
+// Enter refuses frames of epochs before this one from now on, and releases those that
+// are queued; see Elastic.
+func (m *Mailbox) Enter(epoch uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch = epoch
+	m.queue = slices.DeleteFunc(m.queue, func(f Frame) bool {
+		old := f.Header.Before(epoch)
+		if old {
+			f.Release()
+		}
+		return old
+	})
 }
 
 // Gone tells the mailbox that a peer will send no more. Quiet deaths (an

@@ -30,7 +30,7 @@ type host struct {
 }
 
 var (
-	_ comm.Host     = (*host)(nil)
+	_ comm.Elastic  = (*host)(nil)
 	_ comm.Streamer = (*host)(nil)
 )
 
@@ -285,6 +285,12 @@ func (h *host) checkAlone() {
 		(*cancel)(e)
 	}
 }
+
+// Enter implements comm.Elastic.
+func (h *host) Enter(epoch uint32) { h.box.Enter(epoch) }
+
+// Rouse implements comm.Elastic: waits see by themselves that their context has ended.
+func (h *host) Rouse() {}
 
 // Do implements comm.Clock: the work is done at once.
 func (h *host) Do(ctx context.Context, w comm.Work) error { return h.box.Do(ctx, w) }

@@ -68,6 +68,8 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 
 var errEnded = errors.New("the net has ended")
 
+var _ comm.Elastic = (*host)(nil)
+
 type host struct {
 	rank    int
 	all     []*host
@@ -129,6 +131,12 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 	}
 	return f, err
 }
+
+// Enter implements comm.Elastic.
+func (h *host) Enter(epoch uint32) { h.box.Enter(epoch) }
+
+// Rouse implements comm.Elastic: waits see by themselves that their context has ended.
+func (h *host) Rouse() {}
 
 func (h *host) Do(ctx context.Context, w comm.Work) error { return h.box.Do(ctx, w) }
 

@@ -54,6 +54,15 @@ func (b *inbox) take(from int, tag comm.Tag) (q queued, ok bool) {
 	return q, false
 }
 
+// pop removes the frame that came first, whatever it is.
+func (b *inbox) pop() (q queued, ok bool) {
+	if b.first == len(b.order) {
+		return q, false
+	}
+	t := b.order[b.first]
+	return b.take(int(t.from), t.tag)
+}
+
 // has says whether a frame with the tag is there.
 func (b *inbox) has(tag comm.Tag) bool {
 	for i := b.first; i < len(b.order); i++ {

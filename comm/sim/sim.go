@@ -215,6 +215,7 @@ type task struct {
 	gen  uint64
 	done bool
 
+	stirred bool // woken by Rouse
 	waiting bool // in Recv
 	from    int
 	tag     comm.Tag
@@ -241,6 +242,9 @@ type host struct {
 	lost            map[int]*comm.PeerError // links that are, by rank
 	asleep, stopped time.Duration           // until when and since when it is paused
 	lag             time.Duration           // what pauses have cost it, up to asleep
+
+	epoch  uint32 // frames of earlier ones are refused
+	roused bool   // once: contexts of its waits may end
 }
 
 func (h *host) Rank() int              { return h.rank }
@@ -316,7 +320,7 @@ func (h *host) finish() {
 			return t.from == h.rank || (t.from == comm.AnyRank && h.failed != nil)
 		})
 	}
-	for q, ok := h.inbox.take(comm.AnyRank, comm.AnyTag); ok; q, ok = h.inbox.take(comm.AnyRank, comm.AnyTag) {
+	for q, ok := h.inbox.pop(); ok; q, ok = h.inbox.pop() {
 		q.frame.Release()
 	}
 }
@@ -341,20 +345,27 @@ func (h *host) pause(t *task) error {
 }
 
 func (h *host) Sleep(ctx context.Context, d time.Duration) error {
-	return h.pass(d, Sleeping, 0)
+	return h.pass(ctx, d, Sleeping, 0)
 }
 
 // pass lets d pass for the current task.
-func (h *host) pass(d time.Duration, doing Doing, mark int) error {
+func (h *host) pass(ctx context.Context, d time.Duration, doing Doing, mark int) error {
 	l := h.loop
 	if l.ended != nil {
 		return l.ended
 	}
-	t, from := l.cur, l.now
-	t.gen++
-	l.queue.add(anyTime, event{at: l.now + max(d, 0), task: t, gen: t.gen})
-	if err := h.pause(t); err != nil {
-		return err
+	t, from, waiting := l.cur, l.now, l.cur.waiting
+	for again := true; again; {
+		if err := h.over(ctx); err != nil {
+			return err
+		}
+		t.gen++
+		t.waiting = waiting
+		l.queue.add(anyTime, event{at: from + max(d, 0), task: t, gen: t.gen})
+		if err := h.pause(t); err != nil {
+			return err
+		}
+		again, t.stirred = t.stirred, false
 	}
 	h.span(doing, from, mark)
 	return nil
@@ -362,12 +373,12 @@ func (h *host) pass(d time.Duration, doing Doing, mark int) error {
 
 // computing lets the time up to mark i of w pass, or less if a frame that breaks
 // w comes before.
-func (h *host) computing(w comm.Work, i int) error {
+func (h *host) computing(ctx context.Context, w comm.Work, i int) error {
 	began := h.loop.now - h.lag
 	rest := func() time.Duration { return began + w.Cost[i] + h.lag - h.loop.now }
 	if w.Break == 0 {
 		for first := true; first || rest() > 0; first = false {
-			if err := h.pass(rest(), Computing, i); err != nil {
+			if err := h.pass(ctx, rest(), Computing, i); err != nil {
 				return err
 			}
 		}
@@ -385,7 +396,7 @@ func (h *host) computing(w comm.Work, i int) error {
 			return nil
 		}
 		t.waiting = true
-		err := h.pass(rest(), Computing, i)
+		err := h.pass(ctx, rest(), Computing, i)
 		t.waiting = false
 		if err != nil {
 			return err
@@ -410,7 +421,7 @@ func (h *host) Do(ctx context.Context, w comm.Work) error {
 		return l.ahead.join(e)
 	}
 	for i := range w.Cost {
-		if err := h.computing(w, i); err != nil {
+		if err := h.computing(ctx, w, i); err != nil {
 			if w.Abort != nil {
 				w.Abort()
 			}
@@ -464,7 +475,7 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 // deliver puts a frame, sent at an instant, into its receiver's inbox now.
 func (l *loop) deliver(f comm.Frame, sent time.Duration) {
 	h := l.hosts[f.Header.To]
-	if h.acts == 0 || l.cut(int(f.Header.From), h.rank) {
+	if h.acts == 0 || f.Header.Before(h.epoch) || l.cut(int(f.Header.From), h.rank) {
 		f.Release()
 		return
 	}
@@ -501,6 +512,9 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 		if h.failed != nil {
 			return comm.Frame{}, h.failed
 		}
+		if err := h.over(ctx); err != nil {
+			return comm.Frame{}, err
+		}
 		if q, ok := h.inbox.take(from, tag); ok {
 			f := q.frame
 			if int(f.Header.From) != h.rank {
@@ -528,6 +542,6 @@ func (h *host) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 		if err := h.pause(t); err != nil {
 			return comm.Frame{}, err
 		}
-		t.waiting = false
+		t.waiting, t.stirred = false, false
 	}
 }
