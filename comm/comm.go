@@ -193,6 +193,8 @@ type PeerError struct {
 	// Lost: a process died, was stopped or was cut off, this rank's or one that it could
 	// not do without. Another try may go well.
 	Lost bool
+	// Killed: it died as its virtual cluster had it; another try goes the same way.
+	Killed bool
 	// Ended: its programs have come to their end. That is no death.
 	Ended bool
 }

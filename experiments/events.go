@@ -108,6 +108,9 @@ func (e *events) progress(p train.Progress) error {
 	if p.NoiseScale > 0 {
 		vs = append(vs, tensorboard.Scalar("train/noise_scale", p.NoiseScale))
 	}
+	if p.World > 0 {
+		vs = append(vs, tensorboard.Scalar("train/workers", float64(p.World)))
+	}
 	if p.Batch > 0 {
 		vs = append(vs, tensorboard.Scalar("train/batch", float64(p.Batch)))
 	}

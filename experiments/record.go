@@ -136,9 +136,11 @@ type Status struct {
 
 // Metric is a line of metrics.jsonl.
 type Metric struct {
-	Kind     string          `json:"kind"` // progress | eval
+	Kind     string          `json:"kind"` // progress | eval | members
 	Progress *train.Progress `json:"progress,omitempty"`
 	Eval     *train.Eval     `json:"eval,omitempty"`
+
+	Members *train.Membership `json:"members,omitempty"` // of an elastic run, at its begin and when they change
 }
 
 // Who may read a run's folder: its owner, or with --shared all users of the machine.
@@ -245,6 +247,8 @@ func (f *folder) appendMetrics(from int) (evals []train.Eval, err error) {
 			step = m.Progress.Step
 		case m.Eval != nil:
 			step = m.Eval.Step
+		case m.Members != nil:
+			step = m.Members.Step
 		}
 		if step > from || (m.Eval != nil && m.Eval.Last) {
 			continue
@@ -268,7 +272,7 @@ func ParseMetrics(b []byte) []Metric {
 	var out []Metric
 	for line := range bytes.Lines(b) {
 		var m Metric
-		if json.Unmarshal(line, &m) == nil && (m.Progress != nil || m.Eval != nil) {
+		if json.Unmarshal(line, &m) == nil && (m.Progress != nil || m.Eval != nil || m.Members != nil) {
 			out = append(out, m)
 		}
 	}

@@ -67,6 +67,15 @@ func (r *recorder) Eval(e train.Eval) {
 	}
 }
 
+// Members implements train.MembersSink.
+func (r *recorder) Members(m train.Membership) {
+	m.Seconds = r.clock(m.Seconds)
+	r.keep(r.f.metric(Metric{Kind: "members", Members: &m}))
+	for _, l := range m.Left {
+		r.show.Note("worker %d: %s; the other %d go on from step %d", l.Worker, l.Why, len(m.Workers), m.Step)
+	}
+}
+
 // clock adds what earlier legs took; a virtual clock goes on by itself.
 func (r *recorder) clock(s float64) float64 {
 	if r.virtual {

@@ -66,15 +66,17 @@ type Result struct {
 	PricedFrom string   `json:"priced_from,omitempty"`
 	Extends    *Extends `json:"extends,omitempty"` // the run that this one went on from
 
-	Degraded  bool          `json:"degraded"`       // something was lost; Lost says what
-	Unchecked bool          `json:"unchecked"`      // error feedback over a codec that is no contraction
-	Lost      []string      `json:"lost,omitempty"` // workers that died, gradients that never counted
-	Ledger    Ledger        `json:"ledger"`
-	Staleness []uint64      `json:"staleness,omitempty"`   // histogram, all shards together
-	Age       *train.Spread `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
-	Gap       *train.Spread `json:"gap,omitempty"`         // of gradients applied, with key gap: root mean square of what the parameters moved since
-	WaitedFor []float64     `json:"waited_for,omitempty"`  // seconds the others waited for each worker, all shards together
-	Note      string        `json:"note,omitempty"`        // caveat of the data set
+	Degraded  bool     `json:"degraded"`       // something was lost; Lost says what
+	Unchecked bool     `json:"unchecked"`      // error feedback over a codec that is no contraction
+	Lost      []string `json:"lost,omitempty"` // workers that died, gradients that never counted
+	// Members is who took part in an elastic run, from which step on.
+	Members   []train.Membership `json:"members,omitempty"`
+	Ledger    Ledger             `json:"ledger"`
+	Staleness []uint64           `json:"staleness,omitempty"`   // histogram, all shards together
+	Age       *train.Spread      `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
+	Gap       *train.Spread      `json:"gap,omitempty"`         // of gradients applied, with key gap: root mean square of what the parameters moved since
+	WaitedFor []float64          `json:"waited_for,omitempty"`  // seconds the others waited for each worker, all shards together
+	Note      string             `json:"note,omitempty"`        // caveat of the data set
 
 	Params  int            `json:"params"`  // trainable parameters
 	Servers bool           `json:"servers"` // bytes go to servers and come from them; otherwise what one worker sends another receives
@@ -190,6 +192,7 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	if seconds > 0 {
 		r.UpdateRate = float64(r.Steps) / seconds
 	}
+	r.Members = o.Members
 	r.Lost = append(slices.Clone(base.Lost), o.Dead...)
 	r.Degraded = len(r.Lost) > 0
 	if r.Ledger.Torn > 0 {

@@ -26,7 +26,7 @@ func (h *host) end(why error) {
 	if h.acts == 0 || h.failed != nil {
 		return
 	}
-	h.failed, h.asleep = why, 0
+	h.failed, h.asleep, h.killed = why, 0, true
 	if f := h.loop.faults; f != nil && h.rank == f.last { // who would tell what the run came to
 		h.loop.err.Add(&comm.PeerError{Rank: h.rank, Cause: why.Error(), Lost: true})
 	}

@@ -243,6 +243,7 @@ type host struct {
 	asleep, stopped time.Duration           // until when and since when it is paused
 	lag             time.Duration           // what pauses have cost it, up to asleep
 
+	killed bool   // by a fault
 	epoch  uint32 // frames of earlier ones are refused
 	roused bool   // once: contexts of its waits may end
 }
@@ -304,7 +305,7 @@ func (h *host) fail(err error) {
 
 // finish tells the others that this rank will send no more.
 func (h *host) finish() {
-	e := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: h.failed == nil}
+	e := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: h.failed == nil, Killed: h.killed}
 	if h.failed != nil {
 		e.Cause = h.failed.Error()
 	}

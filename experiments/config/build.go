@@ -12,7 +12,6 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/local"
-	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/ps"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
@@ -89,13 +88,8 @@ var specs = map[string]func(text string) (string, error){
 		d, err := parseDeaths(text)
 		return d.String(), err
 	},
-	"faults": func(text string) (string, error) {
-		s, err := nemesis.Parse(text)
-		if err != nil {
-			return text, err
-		}
-		return s.String(), nil
-	},
+	"faults": canonicalFaults,
+	"leave":  canonicalLeaves,
 	"device.codec": func(text string) (string, error) {
 		t, err := parseCodecTime(text)
 		if err != nil {
@@ -342,6 +336,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 	if c.BNGroup == 0 {
 		j.NormGroup = c.Workers
 	}
+	c.elastic(j)
 	if c.Until == UntilTarget {
 		j.Until = c.Goal()
 	}

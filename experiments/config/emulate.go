@@ -13,8 +13,8 @@ import (
 
 // checkEmulate refuses what emulated NICs and devices do not know.
 func (c *Config) checkEmulate() error {
-	if !c.Emulate {
-		return nil
+	if err := c.checkElastic(); err != nil || !c.Emulate {
+		return err
 	}
 	switch c.Net {
 	case "sim":

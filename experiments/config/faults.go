@@ -63,3 +63,11 @@ func (c Config) plan(servers int) ([]nemesis.Act, error) {
 	}
 	return plan, nil
 }
+
+func canonicalFaults(text string) (string, error) {
+	s, err := nemesis.Parse(text)
+	if err != nil {
+		return text, err
+	}
+	return s.String(), nil
+}

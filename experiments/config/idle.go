@@ -74,6 +74,8 @@ func (c Config) idle(j *train.Job) []unheeded {
 			where = "on net=" + c.Net
 		case k.Name == "ema_every" && c.EMA == 0:
 			where = "without ema"
+		case (k.Name == "min_workers" || k.Name == "on_resize") && !c.Elastic:
+			where = "without elastic=true"
 		case strings.HasPrefix(k.Name, "ema") && c.Weightless:
 			where = "with weightless=true"
 		case slices.Contains(train.Choices(), k.Name) && !j.Heeds(k.Name):

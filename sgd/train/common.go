@@ -19,6 +19,7 @@ type common struct {
 	mu      sync.Mutex
 	params  Vector
 	version int   // updates made
+	before  *held // what it was before the last one; nil: nobody asks
 	parts   []int // the same, by part, where they are made part by part
 }
 
@@ -37,6 +38,9 @@ func newCommon(j *Job) (*common, error) {
 	opt.avg = j.newAverage(initial)
 	c := &common{opt: opt, params: NewVector(len(initial))}
 	copy(c.params.f, initial)
+	if j.Elastic {
+		c.before = &held{step: -1}
+	}
 	return c, nil
 }
 
@@ -77,6 +81,11 @@ func (c *common) move(n int, by func(params []float32)) {
 	if c.version > n {
 		return
 	}
+	if c.before != nil {
+		k := saving(newState())
+		c.name(k)
+		c.before.hold(n, 0, k.st)
+	}
 	c.params.Own() // a snapshot may share them
 	by(c.params.f)
 	c.version = n + 1
@@ -90,8 +99,31 @@ func (c *common) keep(k *Keeper, version int) {
 	if k.Loads() && c.version == version {
 		return
 	}
-	k.Vector(keyParam, c.params.f)
-	if c.opt.keep(k, keyOpt); k.Loads() && k.Err() == nil {
+	if c.name(k); k.Loads() && k.Err() == nil {
 		c.version = version
 	}
+}
+
+// name names what there is to keep.
+func (c *common) name(k *Keeper) {
+	k.Vector(keyParam, c.params.f)
+	c.opt.keep(k, keyOpt)
+}
+
+// rewind undoes the last update, if it was that number n.
+func (c *common) rewind(n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version <= n {
+		return nil
+	}
+	if c.before == nil || c.before.step != n || c.version != n+1 {
+		return fmt.Errorf("update %d cannot be undone: %d are made", n, c.version)
+	}
+	c.params.Own()
+	k := loading(c.before.st)
+	if c.name(k); k.Err() == nil {
+		c.version = n
+	}
+	return k.Err()
 }

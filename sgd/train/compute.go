@@ -48,6 +48,7 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 			drawn()
 		}
 		first, share, part := i == 0, float64(m.N)/float64(samples.N), grad
+		weighted := share * j.weight(samples.N)
 		if !first {
 			part = d.another(len(grad))
 		}
@@ -58,7 +59,7 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 		if last && ready != nil {
 			p.Ready = func(span int) error {
 				d.hear(l, part, m.N, span, span+1)
-				j.gather(grad, part, share, first, span, span+1)
+				j.gather(grad, part, weighted, first, span, span+1)
 				if err := j.sift(d, grad, span, span+1); err != nil {
 					return err
 				}
@@ -71,7 +72,7 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 		}
 		if p.Ready == nil {
 			d.hear(l, part, m.N, 0, spans)
-			j.gather(grad, part, share, first, 0, spans)
+			j.gather(grad, part, weighted, first, 0, spans)
 		}
 		loss += share * of
 	}
@@ -169,9 +170,10 @@ func (j *Job) timeline(worker, step int) timeline {
 func (j *Job) timelineBeside(worker, step int, software time.Duration) timeline {
 	t := timeline{span: j.shares}
 	batch := j.draw(worker, step)
-	flops := j.flops * float64(batch.N) * j.Timing.Slow.Times(j.Workers-1-worker)
-	t.forward = j.Timing.Cost(flops, j.Seed, worker, step) + software/3
-	t.forward = max(t.forward, j.Timing.Reading(float64(batch.N)/3, j.Timing.Input/float64(j.beside(worker)), j.Seed, worker, step))
+	device, last := j.device(worker)
+	flops := j.flops * float64(batch.N) * j.Timing.Slow.Times(last)
+	t.forward = j.Timing.Cost(flops, j.Seed, device, step) + software/3
+	t.forward = max(t.forward, j.Timing.Reading(float64(batch.N)/3, j.Timing.Input/float64(j.beside(worker)), j.Seed, device, step))
 	t.total = 3 * t.forward
 	if n := j.micros(batch); n > 1 {
 		t.forward /= time.Duration(n)

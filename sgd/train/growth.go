@@ -30,7 +30,10 @@ func (b batches) at(step int) stretchOf {
 
 // batchAt is the samples of each worker in a step.
 func (j *Job) batchAt(step int) int {
-	if j.batches == nil {
+	switch {
+	case j.joined != nil:
+		return j.joined.share(0)
+	case j.batches == nil:
 		return j.Batch
 	}
 	return j.batches.at(step).batch
@@ -39,7 +42,10 @@ func (j *Job) batchAt(step int) int {
 // drawn is how many samples so many batches are, of all workers: those of whole steps,
 // and of the next one begun.
 func (j *Job) drawn(batches int) uint64 {
-	if j.batches == nil {
+	switch {
+	case j.joined != nil:
+		return j.joined.drawn(batches)
+	case j.batches == nil:
 		return uint64(batches) * uint64(j.Batch)
 	}
 	step := batches / j.Workers

@@ -142,6 +142,17 @@ type Job struct {
 	// KeepLast asks for a checkpoint just before the end, as Due does, of runs in step.
 	KeepLast bool
 
+	// Elastic runs go on when workers leave them: the step in flight is void, and those
+	// who stay make it again by themselves; see Membership. They end with fewer than
+	// MinWorkers (0 is 1). OnResize says what becomes of batch and learning rate. Leaves
+	// lists who goes by plan, as if it died just before it made a step.
+	Elastic    bool
+	MinWorkers int
+	OnResize   OnResize
+	Leaves     []Departure
+
+	joined *joined // the epoch of membership that this is the job of; nil: the run's
+
 	replayed map[[2]int]struct{} // worker and step of the pushes in Replay
 
 	reached *atomic.Bool // an evaluation was at Until
@@ -176,6 +187,7 @@ func (j *Job) Coordinator() int { return j.Workers + j.numShards() }
 func (j *Job) RankName(rank int) string {
 	switch {
 	case rank < j.Workers:
+		rank, _ = j.device(rank)
 		return fmt.Sprintf("worker %d", rank)
 	case rank < j.Coordinator():
 		return fmt.Sprintf("server %d", rank-j.Workers)
@@ -241,6 +253,9 @@ func (j *Job) Check() error {
 	if err := j.checkAverage(); err != nil {
 		return err
 	}
+	if err := j.checkElastic(); err != nil {
+		return err
+	}
 	return j.Mode.Check(j.unstarted())
 }
 
@@ -276,6 +291,9 @@ func (j *Job) Program(rank int) (comm.Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	if j.Elastic && rank < j.Workers {
+		return (&member{job: j, rank: rank, self: r}).run, nil
+	}
 	return func(ctx context.Context, h comm.Host) error { return r.run(ctx, h, p) }, nil
 }
 
@@ -289,6 +307,9 @@ func (j *Job) Prepare() {
 }
 
 func (j *Job) schedule() (lrschedule.Schedule, error) {
+	if j.joined != nil {
+		return j.joined.scaled()
+	}
 	r := j.run()
 	if j.batches != nil {
 		r.Epochs = float64(j.Drawn(j.Updates)) / float64(j.Data.Train.Len())
@@ -342,7 +363,11 @@ func (j *Job) isReached() bool { return j.reached != nil && j.reached.Load() }
 // draw addresses the batch of a worker's step: the same in every mode and
 // place.
 func (j *Job) draw(worker, step int) sgd.Draw {
-	return sgd.Draw{First: j.drawn(step*j.Workers + worker), N: j.batchAt(step)}
+	d := sgd.Draw{First: j.drawn(step*j.Workers + worker), N: j.batchAt(step)}
+	if j.joined != nil {
+		d.N = j.joined.share(worker)
+	}
+	return d
 }
 
 func (j *Job) synchronous() bool { return j.policy().Synchronous }

@@ -18,6 +18,8 @@ import (
 type Keeper struct {
 	st    *State
 	loads bool
+	own   bool // what this rank alone has: what its process shares is there
+	anew  bool // codecs begin without what they kept
 	err   error
 }
 
@@ -171,7 +173,7 @@ func (k *Keeper) State(name string, v any) {
 		return
 	}
 	u, ok := v.(encoding.BinaryUnmarshaler)
-	if !ok {
+	if !ok || k.anew && strings.HasPrefix(name, keyCodecs) {
 		return
 	}
 	b, ok := k.st.Bytes[name]

@@ -18,6 +18,7 @@ const (
 	keyOpt         = "opt/"        // + slot: the optimizer's state
 	keyRound       = "round"       // localsgd: exchanges made
 	keyMeter       = "meter"       // of progress, of the rank that tells it or the observer
+	keyMembers     = "members"     // of an elastic run: its memberships
 	keyGoing       = "going"       // the ranks have gone on: nobody waits for the checkpoint
 
 	// By rank.
@@ -27,6 +28,7 @@ const (
 	keyLeft    = "left"         // virtual nanoseconds at which it left the step
 	keyOwn     = "own"          // parameters of its own
 	keyInner   = "inner"        // + slot: state of its own optimizer
+	keyCodecs  = "codec/"       // what codecs keep
 	keyUp      = "codec/up"     // + block: codecs of what it sends
 	keyAmend   = "amend/worker" // + name: a corrector that works at the worker
 	keyDelays  = "delays"       // and staleness: how often

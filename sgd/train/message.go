@@ -38,7 +38,7 @@ type Channel[W Word] struct {
 // an activity.
 const (
 	indexBits   = 20
-	maxChannels = 1<<12 - 2 // below comm.AnyTag
+	maxChannels = 1<<10 - 1 // below private tags
 )
 
 // channels are the names of all that Say has made; a name's number is its place.
@@ -70,6 +70,12 @@ func (c Channel[W]) Of(i int) Channel[W] {
 // an answer without parameters is billed nothing.
 func (c Channel[W]) As(kind comm.Kind) Channel[W] {
 	c.kind = kind
+	return c
+}
+
+// Private is the channel off the way of those who take frames of any tag.
+func (c Channel[W]) Private() Channel[W] {
+	c.tag = c.tag.Private()
 	return c
 }
 

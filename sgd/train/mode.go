@@ -65,6 +65,9 @@ type Traits struct {
 	Timeless bool
 	// Outlives: the run goes on without a worker that died.
 	Outlives bool
+	// Elastic: the run can go on without a worker that left it, to the bits of one that
+	// it left at the same update by plan. Its parts call Rank.Boundary before every step.
+	Elastic bool
 	// Weightless: runs without weights have the times and bytes of those with them.
 	Weightless bool
 	// Steady: updates take alike, so that the first say how long all take.
@@ -140,7 +143,13 @@ func with(reasons map[string]string, key, why string) map[string]string {
 }
 
 // traits is what the job's mode claims.
-func (j *Job) traits() Traits { return j.Mode.Traits(j) }
+func (j *Job) traits() Traits {
+	t := j.Mode.Traits(j)
+	if j.Elastic { // when workers leave depends on the clock
+		t.Timeless = false
+	}
+	return t
+}
 
 // ErrNotShared ends a run whose workers share memory, where they have none to share.
 var ErrNotShared = errors.New("workers write to memory that they share, and only net=local gives them some; use mode adpsgd or agp between processes and on the virtual cluster")

@@ -56,6 +56,12 @@ type Observer struct {
 	census  census
 	told    tellings
 	conduct *conductor // of modes without servers whose workers keep apart; else nil
+
+	// Members lists the memberships of an elastic run in order, the present one last.
+	Members []Membership
+	mourned []*comm.PeerError // workers that are gone, as the registrar has been told
+	closed  bool              // the registrar has ended
+	held    *Progress         // of the last update, which may yet be called off
 }
 
 // Program is what the observer's rank does.
@@ -77,31 +83,22 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		}
 	}
 	o.marks, o.parts, o.states = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}
+	if err := o.loadMembers(); err != nil {
+		return err
+	}
 	if err := o.begin(ctx, h); err != nil {
 		return err
 	}
 	ended := map[int]bool{}
+	if j.Elastic {
+		h.Go("registrar", (&registrar{job: j, rank: o.rank, now: o.begins(ended)}).run)
+	}
 	idle := comm.Idle(ctx) // a step takes as long as it takes
 	for len(ended) < j.World() {
 		f, err := h.Recv(idle, comm.AnyRank, comm.AnyTag)
 		var p *comm.PeerError
 		if errors.As(err, &p) {
-			if ended[p.Rank] {
-				continue
-			}
-			if p.Rank >= j.Workers || !j.traits().Outlives {
-				return err
-			}
-			ended[p.Rank] = true
-			o.census.left(j, p.Rank, StateDead)
-			o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
-			if len(o.Dead) == j.Workers {
-				return fmt.Errorf("all workers are gone; the last one: %w", p)
-			}
-			if err := o.without(ctx, p.Rank); err != nil {
-				return err
-			}
-			if err := o.checkpoint(ctx, h, ended); err != nil {
+			if err := o.gone(ctx, h, p, ended); err != nil {
 				return err
 			}
 			continue
@@ -126,6 +123,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	for _, p := range o.told.cut(len(o.told.queue)) {
 		o.progress(p)
 	}
+	o.release()
 	if err := o.settle(ctx); err != nil {
 		return err
 	}
@@ -135,6 +133,29 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		}
 	}
 	return nil
+}
+
+// gone hears that a rank is gone. The error ends the run.
+func (o *Observer) gone(ctx context.Context, h comm.Host, p *comm.PeerError, ended map[int]bool) error {
+	j := o.Job
+	switch {
+	case ended[p.Rank]:
+		return nil
+	case j.Elastic && p.Rank < j.Workers:
+		return o.mourn(ctx, h, p, ended)
+	case p.Rank >= j.Workers || !j.traits().Outlives:
+		return p
+	}
+	ended[p.Rank] = true
+	o.census.left(j, p.Rank, StateDead)
+	o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
+	if len(o.Dead) == j.Workers {
+		return fmt.Errorf("all workers are gone; the last one: %w", p)
+	}
+	if err := o.without(ctx, p.Rank); err != nil {
+		return err
+	}
+	return o.checkpoint(ctx, h, ended)
 }
 
 // begin lets all ranks begin. Those of a process read the same bytes: a copy of the
@@ -162,11 +183,25 @@ func (o *Observer) begin(ctx context.Context, h comm.Host) error {
 }
 
 func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame, ended map[int]bool) error {
+	if o.isVoid(&f.Header) {
+		f.Release()
+		return nil
+	}
 	switch f.Header.Tag {
+	case onTold.Tag():
+		m := onTold.Open(f)
+		defer m.Release()
+		return o.rolled(ctx, h, m, ended)
 	case onProgress.Tag():
 		var p Progress
 		if err := o.decode(f, &p); err != nil {
 			return err
+		}
+		if o.Job.Elastic {
+			o.release()
+			p.World = len(o.members())
+			o.held = &p
+			return nil
 		}
 		lead := o.Job.Workers
 		if from < lead || from >= lead+o.servers || o.servers < 2 {
@@ -180,6 +215,9 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		var s WorkerState
 		if err := o.decode(f, &s); err != nil {
 			return err
+		}
+		if o.Job.Elastic { // it counts members
+			s.Rank = from
 		}
 		o.census.hear(o.Job, s)
 	case onMark.Tag():
@@ -405,6 +443,7 @@ func (o *Observer) together() *State {
 		all.Ints[keyVersion] = version
 	}
 	all.Ints[keyNanoseconds] = int64(o.now())
+	o.keepMembers(all)
 	for _, name := range []string{keyBytesUp, keyBytesDown, keyRaw, keyBF16} {
 		all.Ints[name] = 0
 	}

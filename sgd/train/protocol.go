@@ -19,6 +19,47 @@ var (
 	onReached  = Say("reached", comm.Report, readNothing)  // observer → who decides where a run stops: it has come to Until
 )
 
+// Who is a member of an elastic run; see registrar and member. The observer evaluates beside
+// it, and parts take what is for them, so all of it is private.
+var (
+	onRoll  = Say("roll", comm.Report, readMuster).Private()      // worker → observer; of the observer to itself
+	onVoid  = Say("void", comm.Report, readMuster).Private()      // observer → worker: an epoch is called off
+	onForm  = Say("form", comm.Report, readMuster).Private()      // observer → worker: a Membership as JSON, or the end
+	onNever = Say("never", comm.Report, readNothing).Private()    // nobody says it: who waits for it waits for the end of its context
+	onWound = Say("wound up", comm.Report, readNothing).Private() // an activity of a part → the main one: it has ended
+	onTold  = Say("membership", comm.Report, readMuster)          // observer → itself: what the registrar has decided
+)
+
+// rollWord is what is said of membership.
+type rollWord struct {
+	code  uint8
+	epoch int
+	step  int // made
+	rank  int // who it is about
+}
+
+// Codes of rollWord.
+const (
+	rollRested uint8 = iota // worker: has made so many steps, and none is under way
+	rollDone                // the same, and has no more to make
+	rollLeaves              // worker: leaves by plan before a step
+	rollMisses              // worker: another one is gone, as far as it can see
+	rollGone                // observer to itself: a worker is gone, with the cause as body
+	rollFormed              // an epoch begins
+	rollEnd                 // the run is over
+	rollOut                 // the worker is no member any more, or never was; the body says why
+)
+
+// Put implements Word.
+func (w rollWord) Put(h comm.Header) comm.Header {
+	h.Code, h.Version, h.Step, h.Seq = w.code, uint64(w.epoch), uint64(w.step), uint64(w.rank)
+	return h
+}
+
+func readMuster(h comm.Header) rollWord {
+	return rollWord{h.Code, int(h.Version), int(h.Step), int(h.Seq)}
+}
+
 // What workers say to servers, and servers to workers. Modes whose servers listen by
 // themselves hear OnPush, OnPull and OnBye.
 var (

@@ -28,6 +28,8 @@ type Rank struct {
 	gradwork comm.Work
 
 	lead progressMeter // of the rank that leads; see Report
+
+	member *member // of an elastic run; nil: of another one
 }
 
 // Job is the run's job.

@@ -46,12 +46,12 @@ var (
 
 // Traits implements Mode.
 func (Reduce) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Sums: true, Timeless: true, Weightless: true, Steady: true, Codec: TakesAll, Heeds: reduceHeeds}
+	return Traits{PerUpdate: j.Workers, Sums: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: TakesAll, Heeds: reduceHeeds}
 }
 
 // Traits implements Mode.
 func (Gather) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Sums: true, Gathers: true, Timeless: true, Weightless: true, Steady: true, Codec: TakesAll, Heeds: gatherHeeds}
+	return Traits{PerUpdate: j.Workers, Sums: true, Gathers: true, Timeless: true, Elastic: !j.Priority, Weightless: true, Steady: true, Codec: TakesAll, Heeds: gatherHeeds}
 }
 
 var (
@@ -194,6 +194,9 @@ func (r *reducer) Run(ctx context.Context) error {
 	}
 	r.course.start()
 	for !r.stopped && r.step < r.job.Updates {
+		if err := r.Boundary(r); err != nil {
+			return err
+		}
 		flags, err := r.round(ctx)
 		if err != nil {
 			return err

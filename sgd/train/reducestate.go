@@ -98,7 +98,7 @@ func (r *reducer) versionIn(k *Keeper) (version int) {
 
 // keepShared keeps what is the same on all ranks, after version updates of the run.
 func (r *reducer) keepShared(k *Keeper, version int) {
-	if k.Loads() || r.rank > 0 {
+	if k.Loads() || k.own || r.rank > 0 {
 		return
 	}
 	k.Int(keyVersion, &version)

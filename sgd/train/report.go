@@ -25,6 +25,7 @@ type Progress struct {
 	NoiseScale    float64 `json:"noise_scale,omitempty"`  // samples: B_simple, the ratio of the next two; 0: not measured, or neither is above 0
 	NoiseTrace    float64 `json:"noise_trace,omitempty"`  // of the covariance of a sample's gradient, averaged over updates
 	NoiseSquare   float64 `json:"noise_square,omitempty"` // squared length of the true gradient, averaged over updates
+	World         int     `json:"world,omitempty"`        // workers that take part, where some may leave
 	Batch         int     `json:"batch,omitempty"`        // samples of the last update, where the batch changes
 	BytesUp       uint64  `json:"bytes_up"`               // so far, by all workers; without servers as if all did as the first
 	BytesDown     uint64  `json:"bytes_down"`

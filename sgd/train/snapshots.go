@@ -49,6 +49,8 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	switch {
 	case o.conduct != nil:
 		need = o.conduct.models
+	case o.Job.Elastic:
+		need = len(o.members())
 	case o.servers == 0:
 		need = o.Job.Workers
 	}

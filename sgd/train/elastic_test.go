@@ -1,0 +1,249 @@
+package train_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+func elastic(j *train.Job) { j.Elastic, j.Updates, j.EvalEvery = true, 24, 5 }
+
+func leaving(d ...train.Departure) option { return func(j *train.Job) { j.Leaves = d } }
+
+func killing(deaths ...sim.Death) comm.Net {
+	n := simulated(0).(*sim.Net)
+	n.Deaths = deaths
+	return n
+}
+
+// departures is the plan by which workers leave a run as they left one that was made.
+func departures(members []train.Membership) (out []train.Departure) {
+	for _, m := range members {
+		for _, l := range m.Left {
+			out = append(out, train.Departure{Worker: l.Worker, Step: m.Step})
+		}
+	}
+	return out
+}
+
+// Elastic ways to train, each with something that a step that is called off must leave
+// as it was.
+var elasticWays = map[string][]option{
+	"raw":            {mode("reduce")},
+	"direct":         {mode("reduce"), topology("direct"), optimizer("adam")},
+	"double tree":    {mode("reduce"), topology("double_tree")},
+	"gather":         {mode("gather"), with("topk(keep=0.3)")},
+	"feedback":       {mode("reduce"), with("feedback(topk(keep=0.1))")},
+	"feedback, bf16": {mode("reduce"), with("feedback(bf16)")},
+	"dgc":            {mode("reduce"), with("dgc(keep=0.1)"), optimizer("sgd")},
+	"powersgd":       {mode("reduce"), with("powersgd(rank=2)")},
+	"qsgd":           {mode("reduce"), with("qsgd(bits=4)")},
+	"intsum":         {mode("reduce"), with("feedback(intsum)")},
+	"receivers":      {mode("reduce"), with("ef21(topk(keep=0.2))")},
+	"slices":         {mode("reduce"), with("scatter(feedback(topk(keep=0.3)))")},
+	"overlap":        {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }, with("feedback(topk(keep=0.1))")},
+	"cycle":          {mode("reduce"), fused(20*time.Microsecond, 600)},
+	"norms":          {normal(0), elastic},
+	"micro-batches":  {mode("reduce"), micros(3)},
+	"average":        {mode("reduce"), ema(0.9, 2)},
+	"scaled rate":    {mode("reduce"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
+}
+
+// A worker that dies leaves a run as if it had left at the step from which the others go
+// on: they end with the same bits. It is so for every worker, the one that leads too,
+// and wherever in a step it dies.
+func TestF1F4WorkerLeavesElastic(t *testing.T) {
+	t.Parallel()
+	for name, way := range elasticWays {
+		t.Run(name, func(t *testing.T) {
+			opts := append([]option{elastic}, way...)
+			j := unchecked(opts...)
+			if err := j.Check(); err != nil {
+				t.Fatal(err)
+			}
+			whole, _ := runOn(t, simulated(0), j, nil)
+			steps := map[int]bool{}
+			for i := range 6 {
+				victim := i % 4
+				at := time.Duration((0.07 + 0.149*float64(i)) * whole.Final.Seconds * 1e9)
+				died, _ := runOn(t, killing(sim.Death{Rank: victim, At: at}), job(t, opts...), nil)
+				if len(died.Members) != 2 || len(died.Dead) != 1 || died.Final.Step != j.Updates {
+					t.Fatalf("worker %d dies at %v: memberships %+v, %v, ends with %+v", victim, at, died.Members, died.Dead, died.Final)
+				}
+				plan := departures(died.Members)
+				left, _ := runOn(t, simulated(0), job(t, append(opts, leaving(plan...))...), nil)
+				if died.SHA256 != left.SHA256 {
+					t.Errorf("worker %d dies at %v, the others go on from step %d, and end with other bits than if it had left there", victim, at, plan[0].Step)
+				}
+				steps[plan[0].Step] = true
+				if i == 3 {
+					loc, _ := runOn(t, &local.Net{}, job(t, append(opts, leaving(plan...))...), nil)
+					if loc.SHA256 != left.SHA256 {
+						t.Error("local and sim differ in their bits")
+					}
+				}
+			}
+			if len(steps) < 3 {
+				t.Errorf("all deaths fall on steps %v", steps)
+			}
+		})
+	}
+}
+
+// Who stays makes the whole run, and its account says what was void.
+func TestElasticReports(t *testing.T) {
+	t.Parallel()
+	o, _ := runOn(t, killing(sim.Death{Rank: 1, At: 5 * time.Millisecond}), job(t, mode("reduce"), elastic), nil)
+	if len(o.Reports) != 3 || len(o.Members) != 2 {
+		t.Fatalf("%d reports, memberships %+v", len(o.Reports), o.Members)
+	}
+	m := o.Members[1]
+	if m.Epoch != 2 || !slices.Equal(m.Workers, []int{0, 2, 3}) || m.Samples != uint64(m.Step*32) || m.Seconds != 0.005 || m.Left[0].Worker != 1 || m.Left[0].Planned {
+		t.Errorf("membership %+v", m)
+	}
+	for _, r := range o.Reports {
+		if r.Rank == 1 || r.Steps != 24 || r.Sent != r.Ledger.Applied || r.Voided != 1 {
+			t.Errorf("report %+v", r)
+		}
+	}
+	if o.Final.Samples != 24*32 {
+		t.Errorf("%d samples, want those of 24 steps of 32", o.Final.Samples)
+	}
+}
+
+// Several deaths: one after the other, two in one step, one while the others are about
+// to go on without another, all but one.
+func TestElasticDeaths(t *testing.T) {
+	t.Parallel()
+	opts := []option{mode("reduce"), elastic, with("feedback(topk(keep=0.1))")}
+	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+	share := func(x float64) time.Duration { return time.Duration(x * whole.Final.Seconds * 1e9) }
+	for name, deaths := range map[string][]sim.Death{
+		"one after the other":  {{Rank: 0, At: share(0.2)}, {Rank: 2, At: share(0.6)}},
+		"two in one step":      {{Rank: 0, At: share(0.4)}, {Rank: 3, At: share(0.4) + time.Microsecond}},
+		"at the same instant":  {{Rank: 2, At: share(0.4)}, {Rank: 1, At: share(0.4)}},
+		"all but one at once":  {{Rank: 0, At: share(0.3)}, {Rank: 1, At: share(0.3)}, {Rank: 2, At: share(0.3)}},
+		"all but one, in turn": {{Rank: 3, At: share(0.1)}, {Rank: 0, At: share(0.3)}, {Rank: 1, At: share(0.5)}},
+		"before the first":     {{Rank: 0, At: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			died, _ := runOn(t, killing(deaths...), job(t, opts...), nil)
+			if len(died.Dead) != len(deaths) || died.Final.Step != 24 {
+				t.Fatalf("memberships %+v, %v, ends with %+v", died.Members, died.Dead, died.Final)
+			}
+			left, _ := runOn(t, simulated(0), job(t, append(opts, leaving(departures(died.Members)...))...), nil)
+			if died.SHA256 != left.SHA256 {
+				t.Errorf("other bits than by plan %v", departures(died.Members))
+			}
+			again, _ := runOn(t, killing(deaths...), job(t, opts...), nil)
+			if died.SHA256 != again.SHA256 || !reflect.DeepEqual(died.Members, again.Members) {
+				t.Error("the same deaths end in another run")
+			}
+		})
+	}
+}
+
+// Deaths at every instant of a step: between its frames, at its end, in the last step.
+func TestElasticEveryInstant(t *testing.T) {
+	t.Parallel()
+	opts := []option{mode("reduce"), elastic, func(j *train.Job) { j.Updates, j.Workers, j.EvalEvery = 3, 3, 1 }}
+	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+	plans := map[string]string{}
+	for i := range 120 {
+		at := time.Duration(float64(i) / 118 * whole.Final.Seconds * 1e9)
+		died, s := runOn(t, killing(sim.Death{Rank: i % 3, At: at}), job(t, opts...), nil)
+		if died.Final.Step != 3 {
+			t.Fatalf("worker %d dies at %v: ends with %+v", i%3, at, died.Final)
+		}
+		if n := len(s.evals); n > 3 {
+			t.Errorf("worker %d dies at %v: %d evaluations of 3 updates", i%3, at, n)
+		}
+		plan := departures(died.Members)
+		key := fmt.Sprint(plan)
+		if plans[key] == "" {
+			left, _ := runOn(t, simulated(0), job(t, append(opts, leaving(plan...))...), nil)
+			plans[key] = left.SHA256
+		}
+		if died.SHA256 != plans[key] {
+			t.Errorf("worker %d dies at %v: other bits than by plan %v", i%3, at, plan)
+		}
+	}
+	if len(plans) < 8 {
+		t.Errorf("deaths at 120 instants fall on %d plans", len(plans))
+	}
+}
+
+// A run that is stopped, or was saved on the way, goes on with the members it had.
+func TestElasticResumes(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string][]option{
+		"raw":      {mode("reduce")},
+		"feedback": {mode("reduce"), with("feedback(topk(keep=0.1))")},
+		"overlap":  {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := append([]option{elastic, func(j *train.Job) { j.CheckpointEvery = 4 }}, way...)
+			whole, s := runOn(t, killing(sim.Death{Rank: 0, At: 5 * time.Millisecond}), job(t, opts...), nil)
+			if len(whole.Members) != 2 || len(s.states) != 5 {
+				t.Fatalf("memberships %+v, %d checkpoints", whole.Members, len(s.states))
+			}
+			for version, st := range s.states {
+				if version <= whole.Members[1].Step {
+					continue
+				}
+				start := time.Duration(st.Ints["nanoseconds"])
+				again, _ := runOn(t, simulated(start), job(t, opts...), st)
+				if again.SHA256 != whole.SHA256 || !reflect.DeepEqual(again.Members, whole.Members) {
+					t.Errorf("resumed at update %d: other bits, or memberships %+v", version, again.Members)
+				}
+			}
+		})
+	}
+}
+
+// Below min_workers the run ends, and says so.
+func TestMinWorkers(t *testing.T) {
+	t.Parallel()
+	j := job(t, mode("reduce"), elastic, func(j *train.Job) { j.MinWorkers = 3 })
+	programs, err := j.Programs(&train.Observer{Job: j, Sink: &sink{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = killing(sim.Death{Rank: 0, At: time.Millisecond}, sim.Death{Rank: 1, At: 2 * time.Millisecond}).Run(context.Background(), programs)
+	if err == nil || !strings.Contains(err.Error(), "min_workers=3") {
+		t.Errorf("two of four workers die, with min_workers=3: %v", err)
+	}
+}
+
+// What cannot go on without a worker is refused before the run.
+func TestElasticRefusals(t *testing.T) {
+	t.Parallel()
+	for want, opts := range map[string][]option{
+		"mode adpsgd cannot go on":                {mode("adpsgd"), graph("pairs"), optimizer("sgd")},
+		"priority=false":                          {mode("reduce"), prior(600)},
+		"batch_schedule=fixed":                    {mode("reduce"), growing("growth")},
+		"bn_group=1":                              {normal(0), group(2)},
+		"noise_scale=false":                       {mode("reduce"), func(j *train.Job) { j.NoiseScale = true }},
+		"min_workers is 5":                        {mode("reduce"), func(j *train.Job) { j.MinWorkers = 5 }},
+		"worker 4 before step 1":                  {mode("reduce"), leaving(train.Departure{Worker: 4, Step: 1})},
+		"worker 1 before step 2: want workers 0 ": {mode("reduce"), leaving(train.Departure{Worker: 0, Step: 3}, train.Departure{Worker: 1, Step: 2})},
+	} {
+		j := unchecked(append(opts, elastic)...)
+		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	j := unchecked(mode("reduce"), leaving(train.Departure{Worker: 1, Step: 1}))
+	if err := j.Check(); err == nil || !strings.Contains(err.Error(), "elastic=true") {
+		t.Errorf("a worker leaves a run that is not elastic: %v", err)
+	}
+}

@@ -1,0 +1,149 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// MembersSink is a Sink that hears who takes part in an elastic run, whenever that
+// changes, and at its begin.
+type MembersSink interface{ Members(Membership) }
+
+// begins is who takes part at first: all workers, or those of the checkpoint that the run
+// goes on from. The others have ended.
+func (o *Observer) begins(ended map[int]bool) Membership {
+	now := Membership{Epoch: 1}
+	for w := range o.Job.Workers {
+		now.Workers = append(now.Workers, w)
+	}
+	if n := len(o.Members); n > 0 {
+		now = o.Members[n-1]
+		for w := range o.Job.Workers {
+			if !slices.Contains(now.Workers, w) {
+				ended[w] = true
+			}
+		}
+	}
+	return now
+}
+
+// members is who takes part now.
+func (o *Observer) members() []int {
+	if n := len(o.Members); n > 0 {
+		return o.Members[n-1].Workers
+	}
+	return nil
+}
+
+// keepMembers puts the memberships of an elastic run into its state.
+func (o *Observer) keepMembers(all *State) {
+	if o.Job.Elastic {
+		saving(all).Record(keyMembers, o.Members)
+	}
+}
+
+// loadMembers reads them from the state that the run begins from.
+func (o *Observer) loadMembers() error {
+	if !o.Job.Elastic || o.Start == nil {
+		return nil
+	}
+	k := loading(o.Start)
+	k.Record(keyMembers, &o.Members)
+	if k.Err() == nil && len(o.members()) == 0 {
+		return fmt.Errorf("the checkpoint does not say who took part: it is of a run with elastic=false")
+	}
+	return k.Err()
+}
+
+// isVoid says whether a frame is of an epoch of membership that was called off.
+func (o *Observer) isVoid(h *comm.Header) bool {
+	n := len(o.Members)
+	if n == 0 || !h.Before(uint32(o.Members[n-1].Epoch)) {
+		return false
+	}
+	switch h.Tag {
+	case onFinal.Tag(), onWorker.Tag():
+		return false
+	}
+	return true
+}
+
+// mourn hands the word that a worker is gone on to the registrar, or heeds it where that has ended.
+func (o *Observer) mourn(ctx context.Context, h comm.Host, p *comm.PeerError, ended map[int]bool) error {
+	if !o.closed {
+		b, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		buf := comm.NewBuffer(len(b))
+		copy(buf.B, b)
+		o.mourned = append(o.mourned, p)
+		return onRoll.Carry(ctx, o.rank, o.rank.rank, rollWord{code: rollGone, rank: p.Rank}, 0, buf)
+	}
+	if !ended[p.Rank] {
+		ended[p.Rank] = true
+		o.census.left(o.Job, p.Rank, StateDead)
+		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
+	}
+	return o.checkpoint(ctx, h, ended)
+}
+
+// rolled heeds what the registrar has decided: who has left has ended, and what was told of
+// updates that were called off is forgotten.
+func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord], ended map[int]bool) error {
+	if mail.Word.code == rollEnd {
+		o.closed = true
+		for _, p := range o.mourned {
+			if err := o.mourn(ctx, h, p, ended); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var m Membership
+	if err := json.Unmarshal(mail.Body, &m); err != nil {
+		return err
+	}
+	for _, l := range m.Left {
+		if ended[l.Worker] || l.Planned { // who leaves by plan reports
+			continue
+		}
+		ended[l.Worker] = true
+		o.census.left(o.Job, l.Worker, StateDead)
+		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s; the others go on from step %d without it", l.Worker, l.Why, m.Step))
+	}
+	if n := len(o.Members); n == 0 || o.Members[n-1].Epoch < m.Epoch {
+		o.Members = append(o.Members, m)
+		if s, ok := o.Sink.(MembersSink); ok {
+			s.Members(m)
+		}
+	}
+	if o.held != nil && o.held.Step > m.Step {
+		o.held = nil
+	}
+	clear(o.states)
+	clear(o.marks)
+	for _, k := range slices.SortedFunc(maps.Keys(o.parts), func(a, b evalKey) int { return a.version - b.version }) {
+		if e := o.parts[k]; !k.last && k.version <= m.Step && e.params.f != nil {
+			if err := o.complete(ctx, k, e); err != nil {
+				return err
+			}
+			continue
+		}
+		delete(o.parts, k)
+	}
+	return nil
+}
+
+// release hands on what was held back of progress.
+func (o *Observer) release() {
+	if o.held != nil {
+		o.progress(*o.held)
+		o.held = nil
+	}
+}

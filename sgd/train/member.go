@@ -1,0 +1,284 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+)
+
+// member is a worker of an elastic run. In every epoch of membership it is a rank of its
+// own, with a part made for the number of members, that goes on from what the one before
+// it held at the step at which the epoch begins.
+type member struct {
+	job  *Job
+	rank int // in the run
+	self *Rank
+	h    comm.Elastic
+	held [2]held // before the present step, and before the one before
+
+	now  *Rank // in the present epoch, or the last
+	part Part
+
+	mu     sync.Mutex
+	epoch  int // present
+	over   int // the last one that was called off
+	cancel context.CancelCauseFunc
+}
+
+// errFixed ends elastic runs on nets that know no epochs.
+var errFixed = errors.New("elastic=true: this net cannot change who takes part while it runs; set elastic=false, and emulate=false")
+
+// errOut is the end of a worker that the others go on without.
+type errOut struct {
+	worker int
+	why    string
+}
+
+func (e errOut) Error() string {
+	return fmt.Sprintf("worker %d is no member of the run any more: %s", e.worker, e.why)
+}
+
+// run is the member's program.
+func (m *member) run(ctx context.Context, h comm.Host) error {
+	var ok bool
+	if m.h, ok = h.(comm.Elastic); !ok {
+		return errFixed
+	}
+	m.self.h = h
+	start, err := m.self.starts(ctx)
+	if err != nil {
+		return err
+	}
+	h.Go("membership", m.listen)
+	err = m.member(ctx, start)
+	if quit := onVoid.Wake(ctx, m.self, rollWord{code: rollEnd}, 0); err == nil {
+		err = quit
+	}
+	return err
+}
+
+// listen hears which epochs are called off. Nobody else waits for any rank with that
+// tag, so what it hears of others' ends is nothing to it: the observer decides.
+func (m *member) listen(ctx context.Context, _ comm.Host) error {
+	for {
+		mail, err := onVoid.Recv(comm.Idle(ctx), m.self, comm.AnyRank)
+		if lost := new(comm.PeerError); errors.As(err, &lost) && lost.Rank < m.job.Workers {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		mail.Release()
+		if mail.From == m.rank {
+			return nil
+		}
+		m.mu.Lock()
+		m.over = max(m.over, mail.Word.epoch)
+		if m.epoch <= m.over && m.cancel != nil {
+			m.cancel(errVoid)
+		}
+		m.mu.Unlock()
+		m.h.Rouse()
+	}
+}
+
+// begin is a context for an epoch, which ends when that is called off.
+func (m *member) begin(ctx context.Context, epoch int) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.epoch, m.cancel = epoch, cancel; epoch <= m.over {
+		cancel(errVoid)
+		m.h.Rouse()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// member goes from epoch to epoch.
+func (m *member) member(ctx context.Context, start *State) error {
+	for {
+		mail, err := onForm.Recv(comm.Idle(ctx), m.self, m.job.Observer())
+		if err != nil {
+			return err
+		}
+		switch mail.Word.code {
+		case rollEnd:
+			mail.Release()
+			return m.final(ctx)
+		case rollOut:
+			why := string(mail.Body)
+			mail.Release()
+			if why == "" {
+				return nil
+			}
+			return errOut{m.rank, why}
+		}
+		var of Membership
+		err = json.Unmarshal(mail.Body, &of)
+		mail.Release()
+		if err != nil {
+			return fmt.Errorf("membership: %w", err)
+		}
+		leaves, err := m.serve(ctx, of, start)
+		if start = nil; err != nil {
+			return err
+		}
+		if leaves {
+			if err := m.final(ctx); err != nil {
+				return err
+			}
+			return onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{rollLeaves, of.Epoch, m.now.step, m.rank}, 0)
+		}
+	}
+}
+
+// serve is the member's part in an epoch.
+func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves bool, err error) {
+	epoch, end := m.begin(ctx, of.Epoch)
+	defer end()
+	m.h.Enter(uint32(of.Epoch))
+	if err := m.join(of, start); err != nil {
+		return false, err
+	}
+	v := newView(epoch, m, of)
+	m.now.h = v
+	b, ok := m.part.(besides)
+	m.now.times.begin(v, ok && b.beside())
+	err = m.part.Run(epoch)
+	void := context.Cause(epoch) == errVoid
+	if err != nil {
+		m.cancel(errVoid) // what goes on beside it ends too
+		m.h.Rouse()
+	}
+	if v.settle(ctx); ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	switch {
+	case errors.Is(err, errLeaves):
+		return true, nil
+	case err != nil && !void && !errors.Is(err, errRests):
+		return false, err
+	}
+	at := rollWord{rollDone, of.Epoch, m.now.step, m.rank}
+	if err != nil {
+		at.code = rollRested
+	}
+	begun := m.held[0].step == m.now.step
+	if void && err != nil && begun {
+		m.now.stats.voided++
+	}
+	if !begun {
+		if err := m.hold(m.now, m.part); err != nil {
+			return false, err
+		}
+	}
+	return false, onRoll.Send(ctx, m.self, m.job.Observer(), at, 0)
+}
+
+// join makes the member's part in an epoch, as it was before the epoch's first step.
+func (m *member) join(of Membership, start *State) error {
+	v, err := m.job.as(of)
+	if err != nil {
+		return err
+	}
+	st, own, at := start, false, of.Step
+	if st != nil {
+		at = int(st.Ints[keyVersion])
+	}
+	if err := m.job.cores.rewind(at); err != nil {
+		return err
+	}
+	if st == nil {
+		if st, err = m.before(of); err != nil {
+			return err
+		}
+		own = true
+	}
+	anew := own && compress.KeepsReceiver(m.job.Codec) // receivers are numbered by sender
+	for {
+		r := NewRank(v, slices.Index(of.Workers, m.rank))
+		r.member, r.h = m, m.h
+		if was := m.now; was != nil {
+			r.seat.own, r.stats = was.seat.own, was.stats
+		}
+		p, err := v.Mode.Part(r)
+		if err != nil {
+			return err
+		}
+		if st != nil {
+			k := &Keeper{st: st, loads: true, own: own, anew: anew}
+			if own {
+				k.st = st.renamed(m.heldAt(of.Step).rank, r.rank)
+			}
+			r.step = at
+			if !v.Weightless {
+				p.Keep(k)
+			}
+			if k.Err() != nil && own && !anew {
+				anew = true // what its codecs kept fits no other number of workers
+				continue
+			}
+			if k.Err() != nil {
+				return fmt.Errorf("worker %d: %w", m.rank, k.Err())
+			}
+			r.start, r.times.earlier = k.st, r.step
+		}
+		if was := m.now; was != nil {
+			r.stats.voided = was.stats.voided + uint64(was.step-at)
+		}
+		m.now, m.part = r, p
+		return m.hold(r, p)
+	}
+}
+
+// before is what the member held before the first step of an epoch; nil: it begins from
+// scratch.
+func (m *member) before(of Membership) (*State, error) {
+	if h := m.heldAt(of.Step); h != nil {
+		return h.st, nil
+	}
+	if of.Step == 0 {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("worker %d cannot go on before step %d: mode %s claims to be Elastic and has not called Rank.Boundary there", m.rank, of.Step, Modes.Spec(m.job.Mode))
+}
+
+func (m *member) heldAt(step int) *held {
+	for i := range m.held {
+		if h := &m.held[i]; h.st != nil && h.step == step {
+			return h
+		}
+	}
+	return nil
+}
+
+// hold keeps what the rank's part is at a step, and what it was before.
+func (m *member) hold(r *Rank, p Part) error {
+	if m.held[0].st != nil && m.held[0].step < r.step {
+		m.held[0], m.held[1] = m.held[1], m.held[0]
+	}
+	k := &Keeper{st: newState(), own: true}
+	if !m.job.Weightless {
+		p.Keep(k)
+	}
+	k.Int(keyVersion, &r.step)
+	if k.Err() != nil {
+		return k.Err()
+	}
+	m.held[0].hold(r.step, r.rank, k.st)
+	return nil
+}
+
+// final tells the report of a member at the end of its part.
+func (m *member) final(ctx context.Context) error {
+	r := m.now
+	rep := RankReport{Rank: m.rank, Role: r.role(), Steps: r.step, Zeroed: r.stats.zeroed, Voided: r.stats.voided}
+	m.part.Final(&rep)
+	return r.tellFinal(ctx, rep)
+}

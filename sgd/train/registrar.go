@@ -1,0 +1,226 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// registrar decides who is a member of an elastic run. It is an activity of the observer's
+// rank, which holds all leases, so that no evaluation holds it up. When a member is gone
+// it calls the epoch off; for one that leaves by plan the others rest by themselves. Once
+// those who are left have come to rest, the next epoch begins before the first step that one of them has not made: no two of them are more than a
+// step apart, and each goes back to what it held there.
+type registrar struct {
+	job  *Job
+	rank *Rank // the observer's
+	now  Membership
+
+	void   bool           // the present epoch is called off
+	rested map[int]rested // by worker
+	missed [][2]int       // who says so, and of whom: they cannot reach each other
+	left   []Leave        // since the epoch began
+	over   bool
+}
+
+// rested is where a member has come to rest.
+type rested struct {
+	step int
+	done bool // it has no more to make
+}
+
+// run is the activity.
+func (d *registrar) run(ctx context.Context, _ comm.Host) error {
+	d.rested = map[int]rested{}
+	for w := range d.job.Workers {
+		if !slices.Contains(d.now.Workers, w) {
+			if err := d.out(ctx, w, ""); err != nil {
+				return err
+			}
+		}
+	}
+	err := d.form(ctx)
+	for err == nil && !d.over {
+		if err = d.hear(ctx); err == nil {
+			err = d.settle(ctx)
+		}
+	}
+	return err
+}
+
+// hear takes the next word on somebody.
+func (d *registrar) hear(ctx context.Context) error {
+	mail, err := onRoll.Recv(comm.Idle(ctx), d.rank, comm.AnyRank)
+	if gone := new(comm.PeerError); errors.As(err, &gone) {
+		return d.gone(gone)
+	}
+	if err != nil {
+		return err
+	}
+	defer mail.Release()
+	w := mail.Word
+	if mail.From == d.job.Observer() {
+		gone := &comm.PeerError{}
+		if err := json.Unmarshal(mail.Body, gone); err != nil {
+			return err
+		}
+		return d.gone(gone)
+	}
+	if w.epoch != d.now.Epoch || !slices.Contains(d.now.Workers, mail.From) {
+		return nil // of before
+	}
+	switch w.code {
+	case rollRested, rollDone:
+		d.rested[mail.From] = rested{w.step, w.code == rollDone}
+	case rollLeaves:
+		d.remove(Leave{Worker: mail.From, Why: fmt.Sprintf("left by plan before step %d", w.step), Planned: true})
+	case rollMisses:
+		d.missed, d.void = append(d.missed, [2]int{mail.From, w.rank}), true
+		return d.callOff(ctx)
+	}
+	return nil
+}
+
+// gone hears that a process is no more. One that failed by itself ends the run, as it
+// would do so again.
+func (d *registrar) gone(p *comm.PeerError) error {
+	switch {
+	case p.Rank >= d.job.Workers, !p.Lost && !p.Killed && !p.Ended && slices.Contains(d.now.Workers, p.Rank):
+		return p
+	case slices.Contains(d.now.Workers, p.Rank):
+		d.remove(Leave{Worker: p.Rank, Why: p.Cause})
+	}
+	return nil
+}
+
+// remove takes a worker off the list.
+func (d *registrar) remove(l Leave) {
+	d.now.Workers = slices.DeleteFunc(slices.Clone(d.now.Workers), func(w int) bool { return w == l.Worker })
+	delete(d.rested, l.Worker)
+	d.left = append(d.left, l)
+}
+
+// settle does what is due now that its list has changed.
+func (d *registrar) settle(ctx context.Context) error {
+	if !d.void && slices.ContainsFunc(d.left, func(l Leave) bool { return !l.Planned }) {
+		if d.void = true; len(d.now.Workers) > 0 {
+			if err := d.callOff(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if least := max(1, d.job.MinWorkers); len(d.now.Workers) < least {
+		last := d.left[len(d.left)-1]
+		return &comm.PeerError{Rank: last.Worker, Lost: true, Cause: fmt.Sprintf("%s; %d workers are left, and the run goes on with min_workers=%d or more", last.Why, len(d.now.Workers), least)}
+	}
+	if len(d.rested) < len(d.now.Workers) {
+		return nil
+	}
+	if !d.void && len(d.left) == 0 { // all are done
+		d.over = true
+		for _, w := range d.now.Workers {
+			if err := onForm.Send(ctx, d.rank, w, rollWord{code: rollEnd, epoch: d.now.Epoch}, 0); err != nil && !isGone(err) {
+				return err
+			}
+		}
+		return d.tell(ctx, rollEnd)
+	}
+	for _, m := range d.missed { // both live, and the link between them does not
+		if a, b := m[0], m[1]; slices.Contains(d.now.Workers, a) && slices.Contains(d.now.Workers, b) {
+			why := fmt.Sprintf("its link to worker %d is cut", min(a, b))
+			d.remove(Leave{Worker: max(a, b), Why: why})
+			if err := d.out(ctx, max(a, b), why); err != nil {
+				return err
+			}
+		}
+	}
+	d.missed = nil
+	if len(d.now.Workers) < max(1, d.job.MinWorkers) {
+		return d.settle(ctx)
+	}
+	return d.next(ctx)
+}
+
+// callOff tells the members that their epoch is over.
+func (d *registrar) callOff(ctx context.Context) error {
+	for _, w := range d.now.Workers {
+		if err := onVoid.Send(ctx, d.rank, w, rollWord{epoch: d.now.Epoch}, 0); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// next begins the epoch behind one that was called off.
+func (d *registrar) next(ctx context.Context) error {
+	first, last := d.rested[d.now.Workers[0]].step, 0
+	for _, r := range d.rested {
+		first, last = min(first, r.step), max(last, r.step)
+	}
+	if last > first+1 {
+		return fmt.Errorf("mode %s claims to be Elastic, and when a worker left others had made %d to %d steps: they may be one apart", Modes.Spec(d.job.Mode), first, last)
+	}
+	was, err := d.job.as(Membership{Epoch: d.now.Epoch}) // as it was formed
+	if err != nil {
+		return err
+	}
+	d.now.Samples = was.drawn(first * was.Workers)
+	d.now.Epoch++
+	d.now.Step, d.now.Left, d.now.Seconds = first, d.left, d.rank.h.Now().Seconds()
+	d.void, d.left = false, nil
+	clear(d.rested)
+	return d.form(ctx)
+}
+
+// form lets the present epoch begin.
+func (d *registrar) form(ctx context.Context) error {
+	if _, err := d.job.as(d.now); err != nil {
+		return err
+	}
+	if err := d.tell(ctx, rollFormed); err != nil {
+		return err
+	}
+	for _, w := range d.now.Workers {
+		if err := d.carry(ctx, w, rollFormed); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// out tells a worker that it is no member.
+func (d *registrar) out(ctx context.Context, worker int, why string) error {
+	buf := comm.NewBuffer(len(why))
+	copy(buf.B, why)
+	err := onForm.Carry(ctx, d.rank, worker, rollWord{code: rollOut, epoch: d.now.Epoch}, 0, buf)
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// carry sends the present membership to a worker.
+func (d *registrar) carry(ctx context.Context, to int, code uint8) error {
+	b, err := json.Marshal(d.now)
+	if err != nil {
+		return err
+	}
+	buf := comm.NewBuffer(len(b))
+	copy(buf.B, b)
+	return onForm.Carry(ctx, d.rank, to, rollWord{code: code, epoch: d.now.Epoch}, 0, buf)
+}
+
+// tell lets the observer's main activity know.
+func (d *registrar) tell(ctx context.Context, code uint8) error {
+	b, err := json.Marshal(d.now)
+	if err != nil {
+		return err
+	}
+	buf := comm.NewBuffer(len(b))
+	copy(buf.B, b)
+	return onTold.Carry(ctx, d.rank, d.rank.rank, rollWord{code: code, epoch: d.now.Epoch}, 0, buf)
+}

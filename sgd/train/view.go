@@ -1,0 +1,185 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// view is a host as the members of an epoch see it: members are its ranks 0, 1, …, the
+// observer the one behind them, and frames carry the epoch. What waits for a member that
+// is gone waits for the end of the epoch, and so does what is sent to one.
+type view struct {
+	comm.Elastic
+	epoch   context.Context
+	of      Membership
+	m       *member
+	me      int
+	started int // activities
+	missed  []int
+}
+
+func newView(epoch context.Context, m *member, of Membership) viewed {
+	v := &view{Elastic: m.h, epoch: epoch, of: of, m: m, me: slices.Index(of.Workers, m.rank)}
+	if s, ok := m.h.(comm.Streamer); ok {
+		return &streamView{v, s}
+	}
+	return v
+}
+
+type viewed interface {
+	comm.Host
+	// settle waits for the end of the activities that were started.
+	settle(ctx context.Context)
+}
+
+func (v *view) Rank() int { return v.me }
+func (v *view) Size() int { return len(v.of.Workers) + 1 }
+
+// real is the run's number of a member, or of the observer.
+func (v *view) real(rank int) int {
+	switch {
+	case rank == comm.AnyRank:
+		return rank
+	case rank < len(v.of.Workers):
+		return v.of.Workers[rank]
+	}
+	return v.m.job.Observer()
+}
+
+// mine is the member's number of a rank of the run.
+func (v *view) mine(rank int32) int32 {
+	if i := slices.Index(v.of.Workers, int(rank)); i >= 0 {
+		return int32(i)
+	}
+	return int32(len(v.of.Workers))
+}
+
+// gone is what becomes of a wait that ended with err: where a member is gone it goes on
+// until the epoch is over.
+func (v *view) gone(ctx context.Context, err error) error {
+	var p *comm.PeerError
+	if !errors.As(err, &p) || p.Rank == v.m.job.Observer() {
+		return err
+	}
+	if !p.Ended {
+		if err := v.misses(ctx, p.Rank); err != nil {
+			return err
+		}
+	}
+	_, err = v.Elastic.Recv(comm.Idle(ctx), v.m.rank, onNever.Tag())
+	return err
+}
+
+// misses tells the observer, once, who cannot be reached: it may be a link that is cut.
+func (v *view) misses(ctx context.Context, rank int) error {
+	v.m.mu.Lock()
+	known := slices.Contains(v.missed, rank)
+	v.missed = append(v.missed, rank)
+	v.m.mu.Unlock()
+	if known {
+		return nil
+	}
+	return onRoll.Send(ctx, v.m.self, v.m.job.Observer(), rollWord{rollMisses, v.of.Epoch, 0, rank}, 0)
+}
+
+// Send implements comm.Endpoint.
+func (v *view) Send(ctx context.Context, to int, f comm.Frame) error {
+	f.Header.Epoch = uint32(v.of.Epoch)
+	if err := v.Elastic.Send(ctx, v.real(to), f); err != nil {
+		return v.gone(ctx, err)
+	}
+	return nil
+}
+
+// Recv implements comm.Endpoint.
+func (v *view) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
+	for {
+		f, err := v.Elastic.Recv(ctx, v.real(from), tag)
+		if err == nil {
+			f.Header.From = v.mine(f.Header.From)
+			return f, nil
+		}
+		if p := new(comm.PeerError); from == comm.AnyRank && errors.As(err, &p) && !v.has(p.Rank) {
+			continue // one that left in an earlier epoch
+		}
+		return f, v.gone(ctx, err)
+	}
+}
+
+// has says whether a rank of the run takes part in the epoch.
+func (v *view) has(rank int) bool {
+	return rank == v.m.job.Observer() || slices.Contains(v.of.Workers, rank)
+}
+
+// Go implements comm.Host.
+func (v *view) Go(name string, p comm.Program) { v.start(name, p, v) }
+
+func (v *view) start(name string, p comm.Program, as comm.Host) {
+	v.started++
+	v.Elastic.Go(name, func(ctx context.Context, _ comm.Host) error {
+		err := p(v.epoch, as)
+		if context.Cause(v.epoch) == errVoid {
+			err = nil
+		}
+		if wound := onWound.Send(ctx, v.m.self, v.m.rank, Nothing{}, 0); err == nil {
+			err = wound
+		}
+		return err
+	})
+}
+
+func (v *view) settle(ctx context.Context) {
+	for ; v.started > 0; v.started-- {
+		if _, _, err := onWound.Wait(ctx, v.m.self); err != nil {
+			return
+		}
+	}
+}
+
+// streamView is a view of a host that streams.
+type streamView struct {
+	*view
+	under comm.Streamer
+}
+
+// Go implements comm.Host.
+func (v *streamView) Go(name string, p comm.Program) { v.start(name, p, v) }
+
+// SendFrom implements comm.Streamer.
+func (v *streamView) SendFrom(ctx context.Context, to int, h comm.Header, size int, src comm.Filler) error {
+	h.Epoch = uint32(v.of.Epoch)
+	if err := v.under.SendFrom(ctx, v.real(to), h, size, src); err != nil {
+		return v.gone(ctx, err)
+	}
+	return nil
+}
+
+// SendLent implements comm.Streamer.
+func (v *streamView) SendLent(ctx context.Context, to int, h comm.Header, b []byte, l *comm.Loan) error {
+	h.Epoch = uint32(v.of.Epoch)
+	if err := v.under.SendLent(ctx, v.real(to), h, b, l); err != nil {
+		return v.gone(ctx, err)
+	}
+	return nil
+}
+
+// Post implements comm.Streamer.
+func (v *streamView) Post(r *comm.Receipt, from int, tag comm.Tag, sink comm.Sink) {
+	v.under.Post(r, v.real(from), tag, sink)
+}
+
+// Await implements comm.Streamer.
+func (v *streamView) Await(ctx context.Context, r *comm.Receipt) (comm.Header, error) {
+	h, err := v.under.Await(ctx, r)
+	if err != nil {
+		return h, v.gone(ctx, err)
+	}
+	h.From = v.mine(h.From)
+	return h, nil
+}
+
+// Cancel implements comm.Streamer.
+func (v *streamView) Cancel(r *comm.Receipt) { v.under.Cancel(r) }
