@@ -42,6 +42,7 @@ func Spread(t *testing.T, here func(rank int) bool, run Run) {
 		{"a frame that could not be sent is released", func(t *testing.T, run Run) { unsent(t, here, run) }},
 		{"frames before a finish are not lost", finish},
 		{"cancelling ends everybody", cancelling},
+		{"epochs of membership", epochs},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, run) })
 	}

@@ -96,7 +96,11 @@ func (c *common) move(n int, by func(params []float32)) {
 func (c *common) keep(k *Keeper, version int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.Loads() && c.version == version {
+	switch {
+	case k.Loads() && k.own:
+		k.Fail(c.rewind(version))
+		return
+	case k.Loads() && c.version == version:
 		return
 	}
 	if c.name(k); k.Loads() && k.Err() == nil {
@@ -110,10 +114,8 @@ func (c *common) name(k *Keeper) {
 	c.opt.keep(k, keyOpt)
 }
 
-// rewind undoes the last update, if it was that number n.
+// rewind undoes the last update, if it was that number n. Callers hold mu.
 func (c *common) rewind(n int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.version <= n {
 		return nil
 	}

@@ -39,20 +39,13 @@ func newCores(j *Job) *cores {
 		workers = j.Here
 	}
 	n := max(1, runtime.GOMAXPROCS(0)/max(1, j.Threads))
-	c := &cores{
+	return &cores{
 		gate: make(chan struct{}, n), threads: j.Threads,
 		// A pass that overlaps waits for peers with its memory half full.
-		own:  workers <= n || j.Overlap || j.normWorkers() > 1,
-		asks: sync.OnceValues(j.asks),
+		own:    workers <= n || j.Overlap || j.normWorkers() > 1,
+		common: sync.OnceValues(func() (*common, error) { return newCommon(j) }),
+		asks:   sync.OnceValues(j.asks),
 	}
-	c.common = sync.OnceValues(func() (*common, error) {
-		made, err := newCommon(j)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.shared = made
-		return made, err
-	})
-	return c
 }
 
 // again is the cores for those who go on as workers of v: the same gate, the same
@@ -61,17 +54,6 @@ func (c *cores) again(v *Job) *cores {
 	next := newCores(v)
 	next.gate, next.own, next.common = c.gate, c.own, c.common
 	return next
-}
-
-// rewind lets what ranks without servers share be as it was before update n.
-func (c *cores) rewind(n int) error {
-	c.mu.Lock()
-	shared := c.shared
-	c.mu.Unlock()
-	if shared == nil {
-		return nil
-	}
-	return shared.rewind(n)
 }
 
 // Shared is what the ranks of a process share under a key: the first to ask makes it.

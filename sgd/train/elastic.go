@@ -19,7 +19,7 @@ func (j *Job) checkElastic() error {
 	case !t.Elastic && j.Priority:
 		return errors.New("elastic=true with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
 	case !t.Elastic:
-		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode reduce or gather, or elastic=false", mode)
+		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode reduce, gather or localsgd, or elastic=false", mode)
 	case j.MinWorkers < 0 || j.MinWorkers > j.Workers:
 		return fmt.Errorf("min_workers is %d, want 0 to %d, the workers that there are", j.MinWorkers, j.Workers)
 	case j.Grows():
@@ -51,10 +51,10 @@ var (
 	errRests  = errors.New("another worker leaves by plan")
 )
 
-// Boundary is called by parts of modes that claim Elastic before every step. What the
-// part keeps then is what it goes on from if the step, or the one before it, is called
-// off. Ranks come to a boundary only when all others have come to the one before. The
-// error ends the part.
+// Boundary is called by parts of modes that claim Elastic before every step, or every
+// few, of all ranks alike. What the part keeps then is what it goes on from if what
+// follows, up to the boundary behind the next one, is called off. Ranks come to a
+// boundary only when all others have come to the one before. The error ends the part.
 func (r *Rank) Boundary(p Part) error {
 	m := r.member
 	if m == nil {
@@ -70,7 +70,7 @@ func (r *Rank) Boundary(p Part) error {
 func (r *Rank) leaving() (err error) {
 	for _, d := range r.member.job.Leaves {
 		switch {
-		case d.Step != r.step || !slices.Contains(r.job.joined.m.Workers, d.Worker):
+		case d.Step > r.step || !slices.Contains(r.job.joined.m.Workers, d.Worker):
 		case d.Worker == r.member.rank:
 			return errLeaves
 		default:

@@ -11,7 +11,9 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -55,6 +57,8 @@ var elasticWays = map[string][]option{
 	"norms":          {normal(0), elastic},
 	"micro-batches":  {mode("reduce"), micros(3)},
 	"average":        {mode("reduce"), ema(0.9, 2)},
+	"local steps":    {mode("localsgd(h=3,lr=0.7)"), outer("nesterov(beta=0.9)"), with("feedback(topk(keep=0.2))"), optimizer("adam"), learning(0.01)},
+	"mean moments":   {mode("localsgd(h=2,inner=average)")},
 	"scaled rate":    {mode("reduce"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
 }
 
@@ -205,6 +209,40 @@ func TestElasticResumes(t *testing.T) {
 				if again.SHA256 != whole.SHA256 || !reflect.DeepEqual(again.Members, whole.Members) {
 					t.Errorf("resumed at update %d: other bits, or memberships %+v", version, again.Members)
 				}
+			}
+		})
+	}
+}
+
+// Two workers that cannot reach each other any more, both ways or one, and live: one of
+// them is left out, and the others go on.
+func TestF7ElasticCutLink(t *testing.T) {
+	t.Parallel()
+	for name, faults := range map[string]string{
+		"both ways":      "partition([w0],from=[w1],at=4ms)",
+		"one way":        "partition([w2],from=[w1],at=4ms,one_way=true)",
+		"from all":       "partition([w3],from=[w0,w1,w2],at=4ms)",
+		"killed and cut": "kill(w0,at=6ms)+partition([w1],from=[w2],at=4ms)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			schedule, err := nemesis.Parse(faults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := schedule.Plan(nemesis.World{Workers: 4, Key: rng.New(1, "faults")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := []option{mode("reduce"), topology("direct"), elastic}
+			n := simulated(0).(*sim.Net)
+			n.Lease, n.Faults = 20*time.Millisecond, plan
+			o, _ := runOn(t, n, job(t, opts...), nil)
+			if len(o.Members) < 2 || o.Final.Step != 24 {
+				t.Fatalf("memberships %+v, ends with %+v", o.Members, o.Final)
+			}
+			left, _ := runOn(t, simulated(0), job(t, append(opts, leaving(departures(o.Members)...))...), nil)
+			if o.SHA256 != left.SHA256 {
+				t.Errorf("other bits than by plan %v", departures(o.Members))
 			}
 		})
 	}

@@ -63,7 +63,7 @@ func (m LocalSGD) Validate() error {
 // Traits implements Mode: a step of the run is a gradient of every worker, and part of
 // a round is not in proportion.
 func (m LocalSGD) Traits(j *Job) Traits {
-	return Traits{PerUpdate: j.Workers, Timeless: true, Weightless: m.Inner != "average", Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
+	return Traits{PerUpdate: j.Workers, Timeless: true, Elastic: true, Weightless: m.Inner != "average", Steady: m.H == 1, Codec: TakesAll, Heeds: localHeeds, Refuses: localRefuses}
 }
 
 var (
@@ -124,6 +124,9 @@ func (l *localWorker) Run(ctx context.Context) error {
 		return err
 	}
 	for !l.stopped && l.step < l.job.Updates {
+		if err := l.Boundary(l); err != nil {
+			return err
+		}
 		flags, err := l.rounds(ctx, pass)
 		if err != nil {
 			return err
@@ -268,7 +271,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 // Keep keeps, beside what all agree on and how it came about, the inner optimizer.
 func (l *localWorker) Keep(k *Keeper) {
 	l.keepShared(k, l.step)
-	if k.Loads() || l.rank == 0 {
+	if k.Loads() || k.own || l.rank == 0 {
 		k.Int(keyRound, &l.round)
 	}
 	if k.Loads() {

@@ -34,15 +34,18 @@ type member struct {
 // errFixed ends elastic runs on nets that know no epochs.
 var errFixed = errors.New("elastic=true: this net cannot change who takes part while it runs; set elastic=false, and emulate=false")
 
-// errOut is the end of a worker that the others go on without.
-type errOut struct {
+// outError is the end of a worker that the others go on without: its link to another is
+// lost.
+type outError struct {
 	worker int
-	why    string
+	peer   comm.PeerError
 }
 
-func (e errOut) Error() string {
-	return fmt.Sprintf("worker %d is no member of the run any more: %s", e.worker, e.why)
+func (e *outError) Error() string {
+	return fmt.Sprintf("worker %d is no member of the run any more: %s", e.worker, e.peer.Cause)
 }
+
+func (e *outError) Unwrap() error { return &e.peer }
 
 // run is the member's program.
 func (m *member) run(ctx context.Context, h comm.Host) error {
@@ -68,7 +71,7 @@ func (m *member) run(ctx context.Context, h comm.Host) error {
 func (m *member) listen(ctx context.Context, _ comm.Host) error {
 	for {
 		mail, err := onVoid.Recv(comm.Idle(ctx), m.self, comm.AnyRank)
-		if lost := new(comm.PeerError); errors.As(err, &lost) && lost.Rank < m.job.Workers {
+		if lost, ok := err.(*comm.PeerError); ok && lost.Rank < m.job.Workers { // not wrapped: then it is why this rank ends
 			continue
 		}
 		if err != nil {
@@ -112,12 +115,12 @@ func (m *member) member(ctx context.Context, start *State) error {
 			mail.Release()
 			return m.final(ctx)
 		case rollOut:
-			why := string(mail.Body)
+			why, peer := string(mail.Body), mail.Word.rank
 			mail.Release()
 			if why == "" {
 				return nil
 			}
-			return errOut{m.rank, why}
+			return &outError{m.rank, comm.PeerError{Rank: peer, Cause: why, Lost: true}}
 		}
 		var of Membership
 		err = json.Unmarshal(mail.Body, &of)
@@ -133,7 +136,7 @@ func (m *member) member(ctx context.Context, start *State) error {
 			if err := m.final(ctx); err != nil {
 				return err
 			}
-			return onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{rollLeaves, of.Epoch, m.now.step, m.rank}, 0)
+			return onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollLeaves, epoch: of.Epoch, step: m.now.step}, 0)
 		}
 	}
 }
@@ -165,18 +168,19 @@ func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves
 	case err != nil && !void && !errors.Is(err, errRests):
 		return false, err
 	}
-	at := rollWord{rollDone, of.Epoch, m.now.step, m.rank}
-	if err != nil {
-		at.code = rollRested
-	}
-	begun := m.held[0].step == m.now.step
-	if void && err != nil && begun {
-		m.now.stats.voided++
-	}
-	if !begun {
+	at := rollWord{code: rollRested, epoch: of.Epoch}
+	switch {
+	case err == nil:
+		at.code = rollDone
 		if err := m.hold(m.now, m.part); err != nil {
 			return false, err
 		}
+	case void:
+		m.now.stats.voided += uint64(max(1, m.now.step-m.held[0].step))
+	}
+	at.step, at.before = m.held[0].step, m.held[0].step
+	if m.held[1].st != nil {
+		at.before = m.held[1].step
 	}
 	return false, onRoll.Send(ctx, m.self, m.job.Observer(), at, 0)
 }
@@ -190,9 +194,6 @@ func (m *member) join(of Membership, start *State) error {
 	st, own, at := start, false, of.Step
 	if st != nil {
 		at = int(st.Ints[keyVersion])
-	}
-	if err := m.job.cores.rewind(at); err != nil {
-		return err
 	}
 	if st == nil {
 		if st, err = m.before(of); err != nil {
@@ -230,7 +231,10 @@ func (m *member) join(of Membership, start *State) error {
 			r.start, r.times.earlier = k.st, r.step
 		}
 		if was := m.now; was != nil {
-			r.stats.voided = was.stats.voided + uint64(was.step-at)
+			r.stats.voided = was.stats.voided
+			if m.held[0].step > at { // whole steps, too
+				r.stats.voided += uint64(m.held[0].step - at)
+			}
 		}
 		m.now, m.part = r, p
 		return m.hold(r, p)

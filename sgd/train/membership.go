@@ -101,9 +101,9 @@ func (e *joined) drawn(batches int) uint64 {
 }
 
 // weight is the factor on a worker's gradient of so many samples, so that the mean over
-// workers is the mean over samples: 1 where all have as many.
+// workers is the mean over samples: 1 where all have as many, or gradients are not summed.
 func (j *Job) weight(samples int) float64 {
-	if j.joined == nil || j.joined.samples%j.Workers == 0 {
+	if j.joined == nil || j.joined.samples%j.Workers == 0 || !j.traits().Sums {
 		return 1
 	}
 	return float64(samples*j.Workers) / float64(j.joined.samples)

@@ -32,16 +32,17 @@ var (
 
 // rollWord is what is said of membership.
 type rollWord struct {
-	code  uint8
-	epoch int
-	step  int // made
-	rank  int // who it is about
+	code   uint8
+	epoch  int
+	step   int // that its last boundary was before; of one that leaves, made
+	before int // and the boundary before that
+	rank   int // who it is about
 }
 
 // Codes of rollWord.
 const (
-	rollRested uint8 = iota // worker: has made so many steps, and none is under way
-	rollDone                // the same, and has no more to make
+	rollRested uint8 = iota // worker: what it did is called off
+	rollDone                // worker: has no more steps to make
 	rollLeaves              // worker: leaves by plan before a step
 	rollMisses              // worker: another one is gone, as far as it can see
 	rollGone                // observer to itself: a worker is gone, with the cause as body
@@ -53,11 +54,12 @@ const (
 // Put implements Word.
 func (w rollWord) Put(h comm.Header) comm.Header {
 	h.Code, h.Version, h.Step, h.Seq = w.code, uint64(w.epoch), uint64(w.step), uint64(w.rank)
+	h.Value = float64(w.before)
 	return h
 }
 
 func readMuster(h comm.Header) rollWord {
-	return rollWord{h.Code, int(h.Version), int(h.Step), int(h.Seq)}
+	return rollWord{h.Code, int(h.Version), int(h.Step), int(h.Value), int(h.Seq)}
 }
 
 // What workers say to servers, and servers to workers. Modes whose servers listen by

@@ -10,11 +10,12 @@ import (
 	"github.com/gradlab/gradlab/comm"
 )
 
-// registrar decides who is a member of an elastic run. It is an activity of the observer's
-// rank, which holds all leases, so that no evaluation holds it up. When a member is gone
-// it calls the epoch off; for one that leaves by plan the others rest by themselves. Once
-// those who are left have come to rest, the next epoch begins before the first step that one of them has not made: no two of them are more than a
-// step apart, and each goes back to what it held there.
+// registrar decides who is a member of an elastic run. It is an activity of the
+// observer's rank, which holds all leases, so that no evaluation holds it up. When a
+// member is gone it calls the epoch off; for one that leaves by plan the others rest by
+// themselves. Once those who are left have come to rest, the next epoch begins at the
+// last boundary that all of them have come to: no two are more than one apart, and each
+// goes back to what it held there.
 type registrar struct {
 	job  *Job
 	rank *Rank // the observer's
@@ -28,17 +29,14 @@ type registrar struct {
 }
 
 // rested is where a member has come to rest.
-type rested struct {
-	step int
-	done bool // it has no more to make
-}
+type rested struct{ step, before int }
 
 // run is the activity.
 func (d *registrar) run(ctx context.Context, _ comm.Host) error {
 	d.rested = map[int]rested{}
 	for w := range d.job.Workers {
 		if !slices.Contains(d.now.Workers, w) {
-			if err := d.out(ctx, w, ""); err != nil {
+			if err := d.out(ctx, w, w, ""); err != nil {
 				return err
 			}
 		}
@@ -75,7 +73,7 @@ func (d *registrar) hear(ctx context.Context) error {
 	}
 	switch w.code {
 	case rollRested, rollDone:
-		d.rested[mail.From] = rested{w.step, w.code == rollDone}
+		d.rested[mail.From] = rested{w.step, w.before}
 	case rollLeaves:
 		d.remove(Leave{Worker: mail.From, Why: fmt.Sprintf("left by plan before step %d", w.step), Planned: true})
 	case rollMisses:
@@ -133,7 +131,7 @@ func (d *registrar) settle(ctx context.Context) error {
 		if a, b := m[0], m[1]; slices.Contains(d.now.Workers, a) && slices.Contains(d.now.Workers, b) {
 			why := fmt.Sprintf("its link to worker %d is cut", min(a, b))
 			d.remove(Leave{Worker: max(a, b), Why: why})
-			if err := d.out(ctx, max(a, b), why); err != nil {
+			if err := d.out(ctx, max(a, b), min(a, b), why); err != nil {
 				return err
 			}
 		}
@@ -157,12 +155,14 @@ func (d *registrar) callOff(ctx context.Context) error {
 
 // next begins the epoch behind one that was called off.
 func (d *registrar) next(ctx context.Context) error {
-	first, last := d.rested[d.now.Workers[0]].step, 0
+	first := d.rested[d.now.Workers[0]].step
 	for _, r := range d.rested {
-		first, last = min(first, r.step), max(last, r.step)
+		first = min(first, r.step)
 	}
-	if last > first+1 {
-		return fmt.Errorf("mode %s claims to be Elastic, and when a worker left others had made %d to %d steps: they may be one apart", Modes.Spec(d.job.Mode), first, last)
+	for w, r := range d.rested {
+		if first != r.step && first != r.before {
+			return fmt.Errorf("mode %s claims to be Elastic, and when a worker left another was at the boundary before step %d, and worker %d at those before %d and %d: they may be one apart", Modes.Spec(d.job.Mode), first, w, r.before, r.step)
+		}
 	}
 	was, err := d.job.as(Membership{Epoch: d.now.Epoch}) // as it was formed
 	if err != nil {
@@ -192,11 +192,11 @@ func (d *registrar) form(ctx context.Context) error {
 	return nil
 }
 
-// out tells a worker that it is no member.
-func (d *registrar) out(ctx context.Context, worker int, why string) error {
+// out tells a worker that it is no member, because of another; "": it never was one.
+func (d *registrar) out(ctx context.Context, worker, other int, why string) error {
 	buf := comm.NewBuffer(len(why))
 	copy(buf.B, why)
-	err := onForm.Carry(ctx, d.rank, worker, rollWord{code: rollOut, epoch: d.now.Epoch}, 0, buf)
+	err := onForm.Carry(ctx, d.rank, worker, rollWord{code: rollOut, epoch: d.now.Epoch, rank: other}, 0, buf)
 	if isGone(err) {
 		return nil
 	}

@@ -82,7 +82,7 @@ func (v *view) misses(ctx context.Context, rank int) error {
 	if known {
 		return nil
 	}
-	return onRoll.Send(ctx, v.m.self, v.m.job.Observer(), rollWord{rollMisses, v.of.Epoch, 0, rank}, 0)
+	return onRoll.Send(ctx, v.m.self, v.m.job.Observer(), rollWord{code: rollMisses, epoch: v.of.Epoch, rank: rank}, 0)
 }
 
 // Send implements comm.Endpoint.
@@ -102,7 +102,7 @@ func (v *view) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 			f.Header.From = v.mine(f.Header.From)
 			return f, nil
 		}
-		if p := new(comm.PeerError); from == comm.AnyRank && errors.As(err, &p) && !v.has(p.Rank) {
+		if p, ok := err.(*comm.PeerError); ok && from == comm.AnyRank && !v.has(p.Rank) {
 			continue // one that left in an earlier epoch
 		}
 		return f, v.gone(ctx, err)
