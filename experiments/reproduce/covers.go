@@ -105,8 +105,8 @@ func (l *Lab) predict(ctx context.Context, r *Report, kind Kind, name string, pu
 	return err
 }
 
-// Least and most of published points that were not fitted should lie inside intervals of
-// 90 %, and half of an interval should be no wider, in the median. All in per cent.
+// Goals: how many published points that were not fitted lie inside their intervals of
+// 90 %, least and most, and how wide half an interval is at most, in the median. Per cent.
 const leastInside, mostInside, mostWidth = 85, 95, 12
 
 // Coverage is what all predictions of studies come to.
