@@ -260,6 +260,13 @@ func TestMinWorkers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "min_workers=3") {
 		t.Errorf("two of four workers die, with min_workers=3: %v", err)
 	}
+	j = job(t, mode("reduce"), elastic, leaving(train.Departure{Worker: 1, Step: 3}), func(j *train.Job) { j.MinWorkers = 4 })
+	if programs, err = j.Programs(&train.Observer{Job: j, Sink: &sink{}}); err != nil {
+		t.Fatal(err)
+	}
+	if err = (&local.Net{}).Run(context.Background(), programs); err == nil || !strings.Contains(err.Error(), "min_workers=4") {
+		t.Errorf("one of four workers leaves, with min_workers=4: %v", err)
+	}
 }
 
 // What cannot go on without a worker is refused before the run.

@@ -98,7 +98,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		f, err := h.Recv(idle, comm.AnyRank, comm.AnyTag)
 		var p *comm.PeerError
 		if errors.As(err, &p) {
-			if err := o.gone(ctx, h, p, ended); err != nil {
+			if err := o.gone(ctx, h, err, p, ended); err != nil {
 				return err
 			}
 			continue
@@ -135,10 +135,12 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	return nil
 }
 
-// gone hears that a rank is gone. The error ends the run.
-func (o *Observer) gone(ctx context.Context, h comm.Host, p *comm.PeerError, ended map[int]bool) error {
+// gone hears, by err, that a rank is gone. The error ends the run.
+func (o *Observer) gone(ctx context.Context, h comm.Host, err error, p *comm.PeerError, ended map[int]bool) error {
 	j := o.Job
 	switch {
+	case j.Elastic && err != error(p): // no news: the registrar has ended the run
+		return err
 	case ended[p.Rank]:
 		return nil
 	case j.Elastic && p.Rank < j.Workers:

@@ -47,7 +47,10 @@ func (d *registrar) run(ctx context.Context, _ comm.Host) error {
 			err = d.settle(ctx)
 		}
 	}
-	return err
+	if err != nil { // wrapped, so that nobody takes it for the news of a death
+		return fmt.Errorf("membership: %w", err)
+	}
+	return nil
 }
 
 // hear takes the next word on somebody.
