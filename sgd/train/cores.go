@@ -16,7 +16,6 @@ type cores struct {
 	threads int           // of a pass; 0: whatever the others leave idle
 	own     bool          // every worker has memory of its own
 	common  func() (*common, error)
-	shared  *common                 // that common has made; nil: none. Guarded by mu
 	asks    func() ([][]ask, error) // of a run without weights
 	latest  assembly
 	tariffs map[bill]*tariff // guarded by mu
