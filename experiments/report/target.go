@@ -132,6 +132,8 @@ func (t *Task) first(m measure) string {
 	switch {
 	case math.IsInf(next.Median, 1) || math.IsNaN(next.Median):
 		s += "; no other gets there in most of its runs"
+	case next.Median == a.Median:
+		s += "; the same as " + cs[1].Label
 	case a.Median > 0:
 		s += fmt.Sprintf("; next is %s, %s %s", cs[1].Label, m.preposition, m.word(next.Median))
 		if ratio := next.Median / a.Median; ratio >= 1.05 {

@@ -56,6 +56,10 @@ func TestSoonestIsTested(t *testing.T) {
 			[]*Config{raced("a", 0.05, 0.2, 0.21, 0.22), raced("b", 0.05, 0.24, 0.25, 0.26), raced("c", 0.05, 0.5, 0.52, 0.51)},
 			[]string{"Soonest at 95 %, in the median of 3 seeds: a", "Level with it, within one evaluation (0.05): b."}, "not tell",
 		},
+		"two alike": {
+			[]*Config{raced("a", 0.05, 0.2, 0.21, 0.22), raced("b", 0.05, 0.2, 0.21, 0.22)},
+			[]string{"Soonest at 95 %, in the median of 3 seeds: a, in 0.21; the same as b. Level with it"}, "next is",
+		},
 		"a rival that is seldom evaluated": {
 			[]*Config{raced("a", 0.01, 0.2, 0.21, 0.22), raced("b", 0.2, 0.38, 0.39, 0.4)},
 			[]string{"Soonest at 95 %, in the median of 3 seeds: a", "Level with it, within one evaluation (0.20): b."}, "explain",
