@@ -231,7 +231,7 @@ func (e *execution) hooks() {
 	if job.Due = rec.inTime.due; e.opt.due != nil {
 		job.Due = e.opt.due
 	}
-	asked := e.f.stopping(e.opt.Stopping)
+	asked := e.f.stopping(e.opt.Stopping, e.opt.Requeue)
 	var toMark sync.Once
 	job.Stopping = func() bool {
 		stop := rec.broken.Load() || asked()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -28,7 +29,8 @@ type JoinOptions struct {
 	Getenv    func(string) string // looks up GOMAXPROCS; nil: it is not set
 	Places    config.Places
 	Stopping  func() bool
-	Launched  bool // by a process that stops it: it waits for the others all the same
+	Requeue   *atomic.Bool // see Options
+	Launched  bool         // by a process that stops it: it waits for the others all the same
 	// Folder gives that of the run, where this rank sees it; "": it does not. Who asks
 	// the rank to stop asks the run, through the folder.
 	Folder func() string
@@ -58,7 +60,7 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	}
 	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
 	if !o.Launched {
-		p = told(job.Observer(), p)
+		p = told(job.Observer(), p, o.Requeue)
 	}
 	net, err := o.open(c, job, o.Identity.Rank)
 	if err != nil {
@@ -88,7 +90,11 @@ func (o *JoinOptions) passOnStop(ctx context.Context) (end func()) {
 			}
 		}
 		if folder := o.Folder(); folder != "" {
-			_ = RequestStop(folder) // a run that has ended need not stop
+			word := ""
+			if requeued(o.Requeue) {
+				word = requeueWord
+			}
+			_ = requestStop(folder, word) // a run that has ended need not stop
 		}
 	})
 	return func() { cancel(); done.Wait() }

@@ -34,8 +34,11 @@ type Options struct {
 	Places     config.Places
 	Display    *progress.Display // nil: quiet
 	Stopping   func() bool       // set by the first Ctrl-C: checkpoint, then end
-	Args       []string          // the command line, for the record
-	About      About             // what is said of the runs, beside what was said before
+	// Requeue, if set, is true where a stop asks that the run be started again, as SIGUSR1
+	// does. One that comes from another rank sets it.
+	Requeue *atomic.Bool
+	Args    []string // the command line, for the record
+	About   About    // what is said of the runs, beside what was said before
 	// From is the folder of a Priceable run of the same trajectory: what it learned
 	// is taken over, and only times and bytes are made anew. "": the run is trained.
 	From string

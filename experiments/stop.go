@@ -7,15 +7,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // stopFile in a run's folder asks the process that makes the run to stop it.
 const stopFile = "stop"
 
+// requeueWord in a stopFile says that the run is to be started again.
+const requeueWord = "requeue\n"
+
 // RequestStop asks for what the first Ctrl-C does: the run in this folder stops
 // after a checkpoint, and the command that makes it ends. It does not wait.
-func RequestStop(folder string) error {
+func RequestStop(folder string) error { return requestStop(folder, "") }
+
+// requestStop is RequestStop with a word to those who make the run.
+func requestStop(folder, word string) error {
 	var s Status
 	if err := readJSON(filepath.Join(folder, "status.json"), &s); err != nil {
 		return err
@@ -23,7 +30,13 @@ func RequestStop(folder string) error {
 	if s.State != "running" || !Busy(folder) {
 		return fmt.Errorf("%s is not running", folder)
 	}
-	return os.WriteFile(filepath.Join(folder, stopFile), nil, permOf(folder))
+	// Whole at once: who looks for it sees the word, too.
+	path := filepath.Join(folder, stopFile)
+	part := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.WriteFile(part, []byte(word), permOf(folder)); err != nil {
+		return err
+	}
+	return os.Rename(part, path)
 }
 
 // forgetStop takes a request away with the run, and notes that there was one: the
@@ -39,8 +52,9 @@ func (f *folder) forgetStop(asked *atomic.Bool) {
 // every step.
 const stopLook = 100 * time.Millisecond
 
-// stopping adds requests to stop, made through the folder, to another reason.
-func (f *folder) stopping(other func() bool) func() bool {
+// stopping adds requests to stop, made through the folder, to another reason. Requeue,
+// which may be nil, is set by one after which the run is to be started again.
+func (f *folder) stopping(other func() bool, requeue *atomic.Bool) func() bool {
 	var asked atomic.Bool
 	var next atomic.Int64
 	return func() bool {
@@ -52,6 +66,9 @@ func (f *folder) stopping(other func() bool) func() bool {
 			return false
 		}
 		if _, err := os.Stat(f.file(stopFile)); err == nil {
+			if word, _ := regular.ReadFile(f.file(stopFile), 1024); requeue != nil && string(word) == requeueWord {
+				requeue.Store(true)
+			}
 			if asked.Store(true); !f.told.Load() {
 				f.heard.Store(true)
 			}

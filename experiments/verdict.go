@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/sgd/train"
@@ -16,12 +17,13 @@ import (
 // not know that the run was stopped.
 //
 //	tag     verdictTag, of kind report, which nobody is billed for
-//	code    verdictDone or verdictStopped
+//	code    verdictDone, verdictStopped or verdictRequeue: stopped, to be started again
 const (
 	verdictTag = comm.AnyTag - 1 // above all channels of the engine
 
 	verdictDone    uint8 = 1
 	verdictStopped uint8 = 2
+	verdictRequeue uint8 = 3
 )
 
 // errRunStopped is the end of a rank whose run was stopped.
@@ -29,14 +31,16 @@ const errRunStopped = Stopped("the run's record says how it goes on, with --resu
 
 // telling is the observer's program with the verdict behind it, for the ranks that other
 // processes hold.
-func telling(obs *train.Observer, program comm.Program) comm.Program {
+func telling(obs *train.Observer, program comm.Program, requeue *atomic.Bool) comm.Program {
 	return func(ctx context.Context, h comm.Host) error {
 		if err := program(ctx, h); err != nil {
 			return err
 		}
 		head := comm.Header{From: int32(h.Rank()), Tag: verdictTag, Kind: comm.Report, Code: verdictDone}
 		if slices.ContainsFunc(obs.Reports, func(r train.RankReport) bool { return r.Stopped }) {
-			head.Code = verdictStopped
+			if head.Code = verdictStopped; requeued(requeue) {
+				head.Code = verdictRequeue
+			}
 		}
 		for rank := 1; rank < h.Rank(); rank++ {
 			head.To = int32(rank)
@@ -48,8 +52,11 @@ func telling(obs *train.Observer, program comm.Program) comm.Program {
 	}
 }
 
+// requeued says whether a stop asks that the run be started again.
+func requeued(requeue *atomic.Bool) bool { return requeue != nil && requeue.Load() }
+
 // told is a rank's program that ends with the observer's verdict.
-func told(observer int, program comm.Program) comm.Program {
+func told(observer int, program comm.Program, requeue *atomic.Bool) comm.Program {
 	return func(ctx context.Context, h comm.Host) error {
 		if err := program(ctx, h); err != nil {
 			return err
@@ -62,6 +69,11 @@ func told(observer int, program comm.Program) comm.Program {
 		switch f.Header.Code {
 		case verdictDone:
 			return nil
+		case verdictRequeue:
+			if requeue != nil {
+				requeue.Store(true)
+			}
+			return errRunStopped
 		case verdictStopped:
 			return errRunStopped
 		}

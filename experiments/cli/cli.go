@@ -174,10 +174,10 @@ func (e *env) onSignals(cancel func()) (undo func()) {
 			case <-done:
 				return
 			case sig := <-ch:
-				e.stop.Store(true)
-				if requeue != nil && sig == requeue {
+				if requeue != nil && sig == requeue { // known before the stop is
 					e.requeue.Store(true)
 				}
+				e.stop.Store(true)
 				next := s.take(sig, time.Now())
 				switch {
 				case e.brief.Load():

@@ -71,7 +71,7 @@ func (e *env) joinCommand() *cobra.Command {
 			if len(runs) != 1 {
 				return usageError{fmt.Errorf("%s holds %d runs; a process joins one: give each axis one value", args[0], len(runs))}
 			}
-			below := experiments.Options{Recipe: recipe.Name, Out: out, Resume: resume, AllowOlder: older, Shared: shared, Places: e.places(), Stopping: e.stop.Load, Args: e.args}
+			below := experiments.Options{Recipe: recipe.Name, Out: out, Resume: resume, AllowOlder: older, Shared: shared, Places: e.places(), Stopping: e.stop.Load, Requeue: &e.requeue, Args: e.args}
 			if mpi {
 				if leads, err := e.inMPI(cmd.Context(), runs[0], &below, timeout); err != nil || !leads {
 					return err
@@ -92,7 +92,7 @@ func (e *env) joinCommand() *cobra.Command {
 				return err
 			}
 			o := experiments.JoinOptions{
-				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: below.Places, Stopping: below.Stopping, Launched: launched,
+				Identity: who, Listen: listen, Advertise: advertise, Token: token, TLS: files, Insecure: insecure, Timeout: timeout, Getenv: os.Getenv, Places: below.Places, Stopping: below.Stopping, Requeue: below.Requeue, Launched: launched,
 				Logf: func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 			}
 			o.Folder = func() string {

@@ -48,7 +48,7 @@ func (e *env) inMPI(ctx context.Context, run config.Run, opt *experiments.Option
 		return who.Lead, err
 	}
 	o := experiments.JoinOptions{
-		Identity: who, Timeout: timeout, Getenv: os.Getenv, Places: opt.Places, Stopping: e.stop.Load,
+		Identity: who, Timeout: timeout, Getenv: os.Getenv, Places: opt.Places, Stopping: e.stop.Load, Requeue: &e.requeue,
 		Folder: func() string { path, _ := experiments.Folder(run, *opt); return path },
 		Logf:   func(f string, a ...any) { fmt.Fprintf(e.err, f+"\n", a...) },
 	}

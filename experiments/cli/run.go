@@ -125,8 +125,8 @@ func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error
 	}
 	opt := experiments.Options{
 		Recipe: recipe.Name, Out: o.out, Resume: o.resume, AllowOlder: o.older, Shared: o.shared, TrainAll: o.trainAll, Places: places, Args: e.args, About: about,
-		Stopping: e.stop.Load,
-		Join:     e.joiner(),
+		Stopping: e.stop.Load, Requeue: &e.requeue,
+		Join: e.joiner(),
 	}
 	if mpi, err := onMPI(runs); err != nil {
 		return err

@@ -250,6 +250,26 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
+// One rank may hear SIGUSR1 before the others: they end as it does, though it does not lead,
+// so that the highest exit code, which is the job's, asks for another start.
+func TestRequeueByOneRank(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long runs")
+	}
+	t.Parallel()
+	file, out, port := recipe(t, long), t.TempDir(), freePort(t)
+	var ranks []*program
+	for rank := range 3 {
+		env := append(torchrun(rank, 3, port), fmt.Sprint("SLURM_PROCID=", rank))
+		ranks = append(ranks, start(t, env, "join", file, "mode=reduce", "workers=3", "steps=200000", "--out", out))
+	}
+	evaluated(t, ranks[0], out, 2)
+	ranks[2].signal(syscall.SIGUSR1)
+	for _, p := range ranks {
+		p.expect(75)
+	}
+}
+
 // F10: whichever rank of a launched run is asked to stop, the run stops after a
 // checkpoint.
 func TestF10AnyRankStopsTheRun(t *testing.T) {
