@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/grpcnet"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -46,7 +48,7 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	job.Stopping, job.Due = o.Stopping, newInTime(CheckpointTime).due
+	job.Stopping, job.Due = o.stopping(), newInTime(CheckpointTime).due
 	job.KeepLast = keepsLast(job)
 	if err := o.check(job); err != nil {
 		return err
@@ -89,15 +91,49 @@ func (o *JoinOptions) passOnStop(ctx context.Context) (end func()) {
 			case <-t.C:
 			}
 		}
-		if folder := o.Folder(); folder != "" {
-			word := ""
-			if requeued(o.Requeue) {
-				word = requeueWord
-			}
-			_ = requestStop(folder, word) // a run that has ended need not stop
-		}
+		o.request()
 	})
 	return func() { cancel(); done.Wait() }
+}
+
+// request asks the run to stop, through its folder.
+func (o *JoinOptions) request() {
+	if folder := o.Folder(); folder != "" {
+		word := ""
+		if requeued(o.Requeue) {
+			word = requeueWord
+		}
+		_ = requestStop(folder, word) // a run that has ended need not stop
+	}
+}
+
+// stopping is Stopping for the rank's job. A rank that may lead stops by itself: before it
+// does, the run's folder says that it is to be started again.
+func (o *JoinOptions) stopping() func() bool {
+	if o.Folder == nil || o.Stopping == nil {
+		return o.Stopping
+	}
+	var once sync.Once
+	return func() bool {
+		if !o.Stopping() {
+			return false
+		}
+		if requeued(o.Requeue) {
+			once.Do(o.request)
+		}
+		return true
+	}
+}
+
+// wantsRequeue says whether the stop of the run asks for another start, as some rank has
+// heard it.
+func (o *JoinOptions) wantsRequeue() bool {
+	if !requeued(o.Requeue) && o.Requeue != nil && o.Folder != nil {
+		if word, _ := regular.ReadFile(filepath.Join(o.Folder(), stopFile), 1024); string(word) == requeueWord {
+			o.Requeue.Store(true)
+		}
+	}
+	return requeued(o.Requeue)
 }
 
 // errNotBegun is a stop that was asked for before all ranks had come.

@@ -177,7 +177,7 @@ func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Obser
 		return err
 	}
 	defer net.close()
-	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(obs, obs.Program, o.Requeue)})
+	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(obs, obs.Program, o.wantsRequeue)})
 	f.carried = net.Carried()
 	return err
 }

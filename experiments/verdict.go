@@ -31,14 +31,14 @@ const errRunStopped = Stopped("the run's record says how it goes on, with --resu
 
 // telling is the observer's program with the verdict behind it, for the ranks that other
 // processes hold.
-func telling(obs *train.Observer, program comm.Program, requeue *atomic.Bool) comm.Program {
+func telling(obs *train.Observer, program comm.Program, requeue func() bool) comm.Program {
 	return func(ctx context.Context, h comm.Host) error {
 		if err := program(ctx, h); err != nil {
 			return err
 		}
 		head := comm.Header{From: int32(h.Rank()), Tag: verdictTag, Kind: comm.Report, Code: verdictDone}
 		if slices.ContainsFunc(obs.Reports, func(r train.RankReport) bool { return r.Stopped }) {
-			if head.Code = verdictStopped; requeued(requeue) {
+			if head.Code = verdictStopped; requeue() {
 				head.Code = verdictRequeue
 			}
 		}

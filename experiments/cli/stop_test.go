@@ -257,16 +257,21 @@ func TestRequeueByOneRank(t *testing.T) {
 		t.Skip("long runs")
 	}
 	t.Parallel()
-	file, out, port := recipe(t, long), t.TempDir(), freePort(t)
-	var ranks []*program
-	for rank := range 3 {
-		env := append(torchrun(rank, 3, port), fmt.Sprint("SLURM_PROCID=", rank))
-		ranks = append(ranks, start(t, env, "join", file, "mode=reduce", "workers=3", "steps=200000", "--out", out))
-	}
-	evaluated(t, ranks[0], out, 2)
-	ranks[2].signal(syscall.SIGUSR1)
-	for _, p := range ranks {
-		p.expect(75)
+	for name, keys := range map[string][]string{"worker": {"mode=reduce", "workers=3"}, "server, which stops by itself": {"mode=server", "workers=2"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, out, port := recipe(t, long), t.TempDir(), freePort(t)
+			var ranks []*program
+			for rank := range 3 {
+				env := append(torchrun(rank, 3, port), fmt.Sprint("SLURM_PROCID=", rank))
+				ranks = append(ranks, start(t, env, append([]string{"join", file, "steps=200000", "--out", out}, keys...)...))
+			}
+			evaluated(t, ranks[0], out, 2)
+			ranks[2].signal(syscall.SIGUSR1)
+			for _, p := range ranks {
+				p.expect(75)
+			}
+		})
 	}
 }
 
