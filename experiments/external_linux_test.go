@@ -60,6 +60,20 @@ func TestProgramsTrain(t *testing.T) {
 	}
 }
 
+// Parameters and gradients that are exchanged as bfloat16 train alike on every net.
+func TestProgramsTrainInBFloat16(t *testing.T) {
+	t.Parallel()
+	keys := []string{strings.TrimSuffix(program(t, "numpy", "testdata/external/numpy_softmax.py"), ")") + ",values=bf16)", "data=digits", "workers=2",
+		"epochs=0", "steps=60", "batch=16", "mode=reduce", "schedule=constant(lr=0.1)"}
+	vir, loc := mustExecute(t, append(keys, "net=sim")...), mustExecute(t, append(keys, "net=local")...)
+	if vir.ParamsSHA256 != loc.ParamsSHA256 || vir.Accuracy < 0.8 {
+		t.Errorf("sim %s, accuracy %v; local %s", vir.ParamsSHA256, vir.Accuracy, loc.ParamsSHA256)
+	}
+	if full := mustExecute(t, append(keys, strings.TrimSuffix(keys[0], ",values=bf16)")+")")...); full.ParamsSHA256 == vir.ParamsSHA256 {
+		t.Error("float32 gives the same bits")
+	}
+}
+
 // A program may have its own samples: the engine says which are due.
 func TestProgramsOwnSamples(t *testing.T) {
 	t.Parallel()

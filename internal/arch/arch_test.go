@@ -45,7 +45,7 @@ sgd/profile             : sgd sgd/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors
 sgd/data                : sgd internal/jpeg internal/par internal/rng sgd/registry    | github.com/klauspost/compress github.com/parquet-go/parquet-go golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
-sgd/external            : sgd sgd/nn
+sgd/external            : sgd sgd/nn internal/f32
 comm                    :
 comm/commtest           : comm internal/patience
 comm/local              : comm

@@ -33,6 +33,9 @@ func Open(ctx context.Context, opt Options) (*Model, error) {
 	if len(opt.Command) == 0 {
 		return nil, errors.New("external: no command; give the program that computes the model, such as python3 train.py")
 	}
+	if err := checkValues(opt.Values); err != nil {
+		return nil, fmt.Errorf("external: %w", err)
+	}
 	m := &Model{opt: opt, all: map[*process]bool{}}
 	p, err := m.take(ctx)
 	if err != nil {
@@ -154,7 +157,7 @@ func (m *Model) Init(params []float32, seed uint64) {
 		if _, err := p.answer("done"); err != nil {
 			return err
 		}
-		copy(params, p.params())
+		copy(params, p.floats(0, len(params)))
 		return nil
 	})
 	if err != nil {
@@ -197,7 +200,7 @@ func (m *Model) Grad(ctx context.Context, pass sgd.Pass, b sgd.Batch) (loss floa
 		}
 		ready := func(i int) error {
 			told[i] = true
-			copy(m.layout.View(pass.Grad, i), m.layout.View(p.grad(), i))
+			p.gradient(m.layout.View(pass.Grad, i), i)
 			if pass.Ready == nil {
 				return nil
 			}

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -46,6 +46,7 @@ type message struct {
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Shape   []int              `json:"shape,omitempty"`
 	Classes int                `json:"classes,omitempty"`
+	Values  string             `json:"values,omitempty"` // what is exchanged, where it is not f32
 }
 
 type tensor struct {
@@ -138,14 +139,6 @@ func (p *process) kill() {
 	p.file.Close()
 }
 
-// unmap gives the memory back. Only who holds the process may call it.
-func (p *process) unmap() {
-	if p.mem != nil {
-		_ = syscall.Munmap(p.mem)
-		p.mem = nil
-	}
-}
-
 // because ends the process, and wraps what went wrong with the last lines of all
 // that it printed.
 func (p *process) because(err error) error {
@@ -220,7 +213,11 @@ func (p *process) answer(want ...string) (m message, err error) {
 
 // hello agrees on version and layout, and makes the memory.
 func (p *process) hello() error {
-	if err := p.send(message{Op: "hello", Version: Version, Shape: []int{p.opt.Shape.C, p.opt.Shape.H, p.opt.Shape.W}, Classes: p.opt.Classes}); err != nil {
+	hello := message{Op: "hello", Version: Version, Shape: []int{p.opt.Shape.C, p.opt.Shape.H, p.opt.Shape.W}, Classes: p.opt.Classes}
+	if p.half() {
+		hello.Values = "bf16"
+	}
+	if err := p.send(hello); err != nil {
 		return err
 	}
 	m, err := p.answer("layout")
@@ -229,6 +226,13 @@ func (p *process) hello() error {
 	}
 	if m.Version != Version {
 		return p.because(fmt.Errorf("it speaks version %d of the protocol; this is version %d", m.Version, Version))
+	}
+	switch {
+	case m.Values == hello.Values:
+	case m.Values == "": // it does not know the key
+		return p.because(fmt.Errorf("it exchanges float32 only: leave values=%s out of external(...), or let it answer values in its layout, as the Python package gradlab does", hello.Values))
+	default:
+		return p.because(fmt.Errorf("its layout has values=%s; want %s", m.Values, cmp.Or(hello.Values, "none")))
 	}
 	for i, t := range m.Spans {
 		role := slices.Index([]string{"weight", "bias", "norm", "buffer"}, t.Role)
@@ -248,36 +252,8 @@ func (p *process) hello() error {
 	if len(m.Spans) == 0 {
 		return p.because(errors.New("its layout has no tensors"))
 	}
-	return p.room(8 * p.layout.Size())
+	return p.room(p.vectors())
 }
-
-// room makes the shared memory at least so many bytes.
-func (p *process) room(size int) error {
-	if size <= len(p.mem) {
-		return nil
-	}
-	if err := p.file.Truncate(int64(size)); err != nil {
-		return fmt.Errorf("external: shared memory of %d bytes: %w", size, err)
-	}
-	mem, err := syscall.Mmap(int(p.file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		return fmt.Errorf("external: shared memory of %d bytes: %w", size, err)
-	}
-	p.unmap()
-	p.mem = mem
-	return p.send(message{Op: "map", Size: size})
-}
-
-// floats is n values of the shared memory from value at on.
-func (p *process) floats(at, n int) []float32 {
-	if n == 0 {
-		return nil
-	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(&p.mem[4*at])), n)
-}
-
-func (p *process) params() []float32 { return p.floats(0, p.layout.Size()) }
-func (p *process) grad() []float32   { return p.floats(p.layout.Size(), p.layout.Size()) }
 
 // fit checks lengths of vectors against the layout.
 func (p *process) fit(vectors ...[]float32) error {
@@ -297,13 +273,9 @@ func (p *process) ask(op string, params []float32, b sgd.Batch) error {
 	if len(b.Other) > 0 {
 		return errors.New("external: mixed samples (mixup, cutmix) are not handed to another process; choose data without them")
 	}
-	n := p.layout.Size()
-	if err := p.room(4 * (2*n + len(b.X) + b.N)); err != nil {
+	if err := p.put(params, b); err != nil {
 		return err
 	}
-	copy(p.params(), params)
-	copy(p.floats(2*n, len(b.X)), b.X)
-	copy(unsafe.Slice((*int32)(unsafe.Pointer(&p.mem[4*(2*n+len(b.X))])), b.N), b.Y)
 	return p.send(message{Op: op, N: b.N, Dim: len(b.X) / b.N, First: b.First, Seed: b.Seed})
 }
 

@@ -14,15 +14,20 @@ import (
 // language. See docs/external.md for what it must say and be told.
 type Program struct {
 	Command string        `spec:"command,show" doc:"the program and its arguments, apart at blanks; text in single quotes is one argument; no shell reads it"`
+	Values  string        `doc:"how parameters and gradients are in the memory that both share: f32, or bf16, which takes half of it and rounds them"`
 	Limit   time.Duration `doc:"end the run with an error if the program says nothing for so long while an answer is due; 0: wait for ever"`
 }
 
-var _ = nn.Models.Add("external", "a model that a program of yours computes, in any language (Linux)", Program{Command: "python3 train.py"})
+var _ = nn.Models.Add("external", "a model that a program of yours computes, in any language (Linux)", Program{Command: "python3 train.py", Values: "f32"})
 
 // Options say which process computes, what its samples are, and how long it may take.
 type Options struct {
 	// Command is the program and its arguments. No shell reads them.
 	Command []string
+	// Values is how parameters and gradients are exchanged: f32 or "", or bf16. Then both
+	// are rounded to bfloat16, to nearest with ties to even, in every pass and evaluation;
+	// first parameters are not.
+	Values string
 	// Limit is how long the process may say nothing while an answer is due; 0: for ever.
 	Limit time.Duration
 	// Shape and Classes are of the samples that it will be sent. The process hears of
@@ -33,6 +38,9 @@ type Options struct {
 
 // Validate checks the options.
 func (p Program) Validate() error {
+	if err := checkValues(p.Values); err != nil {
+		return err
+	}
 	if p.Limit < 0 {
 		return fmt.Errorf("limit must be 0 or more, not %v", p.Limit)
 	}
@@ -43,6 +51,13 @@ func (p Program) Validate() error {
 	return err
 }
 
+func checkValues(values string) error {
+	if values == "" || values == "f32" || values == "bf16" {
+		return nil
+	}
+	return fmt.Errorf(`option "values": want f32 or bf16, not %q`, values)
+}
+
 // New starts the program and agrees with it on the layout, or takes the processes of
 // a model with the same options. CloseAll ends them.
 func (p Program) New(in sgd.Shape, classes int) (sgd.Model, error) {
@@ -50,7 +65,7 @@ func (p Program) New(in sgd.Shape, classes int) (sgd.Model, error) {
 		return nil, fmt.Errorf("external: %w", err)
 	}
 	command, _ := words(p.Command)
-	return shared(p, Options{Command: command, Limit: p.Limit, Shape: in, Classes: classes})
+	return shared(p, Options{Command: command, Values: p.Values, Limit: p.Limit, Shape: in, Classes: classes})
 }
 
 // words takes a command apart at blanks. Single quotes keep blanks together.

@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 
 // The key's text comes back as it was, and what is wrong in it is told.
 func TestProgramText(t *testing.T) {
-	const text = `external(command="python3 train.py --name 'a, b'",limit=1m0s)`
+	const text = `external(command="python3 train.py --name 'a, b'",values=bf16,limit=1m0s)`
 	m, err := nn.Models.Parse(text)
 	if err != nil || nn.Models.Spec(m) != text {
 		t.Errorf("%s, %v", nn.Models.Spec(m), err)
@@ -35,6 +35,7 @@ func TestProgramText(t *testing.T) {
 		`external(command="sh -c 'exit 4")`:    "a single quote has no other",
 		`external(command=" ")`:                "no command",
 		`external(command=true,limit=-1s)`:     "limit must be 0 or more",
+		`external(command=true,values=fp16)`:   `option "values": want f32 or bf16`,
 		`external(command="cat /etc/hostname)`: "a double quote has no other",
 	} {
 		if _, err := nn.Models.Parse(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -13,7 +13,7 @@ import (
 //go:embed python/pyproject.toml python/gradlab/*.py
 var files embed.FS
 
-// The package is python/gradlab/__init__.py and, for PyTorch, python/gradlab/pytorch.py.
+// The package is python/gradlab/__init__.py with python/gradlab/memory.py and, for PyTorch, python/gradlab/pytorch.py.
 // Codecs are python/gradlab/library.py, python/gradlab/ddp.py makes a communication hook of
 // them, and python/gradlab/compare_hooks.py measures it. python/gradlab/virtual.py is the
 // backend of experiments/virtual.

@@ -4,12 +4,11 @@ The protocol is docs/external.md of gradlab.
 """
 import json
 import math
-import mmap
 import os
 import struct
 import traceback
 
-import numpy as np
+from gradlab.memory import Memory
 
 VERSION = 1
 
@@ -60,6 +59,10 @@ class Worker:
         """Returns (mean loss, number of correct predictions), and perhaps other means by name."""
         raise NotImplementedError("evaluate(params, x, y) returns loss and correct predictions")
 
+    def share(self, size, half, before):
+        """Maps the memory that is shared with the engine, anew when it has grown."""
+        return Memory(size, self.tensors, half, before)
+
     def run(self):
         """Serves the engine that started this process, until it ends it."""
         _Session(self).run()
@@ -97,55 +100,52 @@ class _Session:
             raise SystemExit(1)
 
     def on_hello(self, m):
+        values = m.get("values", "f32")
+        if values not in ("f32", "bf16"):
+            raise ValueError("the engine asks for values=%s; this package exchanges f32 and bf16" % values)
+        self.half = values == "bf16"
         flops = self.worker.begin(tuple(m.get("shape", ())), m.get("classes", 0)) or {}
         spans = [dict(name=n, rows=s[0], cols=s[1], role=r, flops=float(flops.get(n, 0))) for n, s, r in self.worker.tensors]
-        self.send("layout", version=VERSION, spans=spans)
+        self.send("layout", version=VERSION, spans=spans, **(dict(values=values) if self.half else {}))
 
     def on_map(self, m):
-        self.memory = np.frombuffer(mmap.mmap(4, m["size"]), dtype=np.float32)
-        self.params, at = {}, 0
-        for name, (rows, cols), _ in self.worker.tensors:
-            self.params[name] = self.memory[at:at + rows * cols].reshape(rows, cols)
-            at += rows * cols
-        self.size = at
-        self.grads, at = {}, self.size
-        for name, p in self.params.items():
-            self.grads[name] = self.memory[at:at + p.size].reshape(p.shape)
-            at += p.size
+        self.memory = self.worker.share(m["size"], self.half, self.memory)
 
     def batch(self, m):
-        n, dim, at = m["n"], m.get("dim", 0), 2 * self.size
-        x = self.memory[at:at + n * dim].reshape(n, dim)
-        return x, self.memory[at + n * dim:at + n * dim + n].view(np.int32)
+        self.memory.read()
+        return self.memory.batch(m["n"], m.get("dim", 0))
 
     def on_init(self, m):
-        self.worker.init(self.params, m.get("seed", 0))
+        self.worker.init(self.memory.first, m.get("seed", 0))
         self.send("done")
 
     def on_step(self, m):
         index = {t[0]: i for i, t in enumerate(self.worker.tensors)}
         left = set(index)
 
+        def tell(wait=False):
+            for name in self.memory.arrived(wait):
+                self.send("ready", span=index[name])
+
         def ready(name, grad):
             if name not in left:
                 raise ValueError("gradient of %r: no such tensor, or handed over twice" % name)
-            g = np.asarray(grad, dtype=np.float32)
-            if g.shape != self.grads[name].shape:
-                raise ValueError("gradient of %r has shape %s; want %s" % (name, g.shape, self.grads[name].shape))
             left.discard(name)
-            self.grads[name][...] = g
-            self.send("ready", span=index[name])
+            self.memory.write(name, grad)
+            tell()
 
         x, y = self.batch(m)
-        loss, grads = self.worker.step(self.params, x, y, m.get("seed", 0), m.get("first", 0), ready)
+        loss, grads = self.worker.step(self.memory.params, x, y, m.get("seed", 0), m.get("first", 0), ready)
         for name in reversed(list(grads)):
             ready(name, grads[name])
         if left:
             raise ValueError("no gradient for %s" % ", ".join(sorted(left)))
+        tell(wait=True)
         self.done(loss)
 
     def on_evaluate(self, m):
-        loss, correct, *more = self.worker.evaluate(self.params, *self.batch(m))
+        x, y = self.batch(m)
+        loss, correct, *more = self.worker.evaluate(self.memory.params, x, y)
         metrics = {name: float(x) for name, x in more[0].items()} if more else {}
         for name, x in metrics.items():
             if not math.isfinite(x):

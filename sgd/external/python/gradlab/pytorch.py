@@ -3,6 +3,7 @@ import numpy as np
 import torch
 
 import gradlab
+from gradlab.memory import Memory
 
 
 class Module(gradlab.Worker):
@@ -79,6 +80,10 @@ class Module(gradlab.Worker):
             h.remove()
         return out
 
+    def share(self, size, half, before):
+        self.memory = TensorMemory(size, self.tensors, half, before)
+        return self.memory
+
     def init(self, params, seed):
         self.init_fn(self.model, seed)
         for name, (t, _) in self.parts.items():
@@ -115,11 +120,12 @@ class Module(gradlab.Worker):
         self.load(params)
         self.model.train()
         self.model.zero_grad(set_to_none=True)
-        left = {n for n, (_, role) in self.parts.items() if role != "buffer"}
+        old = {n: t.detach().clone() for n, (t, role) in self.parts.items() if role == "buffer"}
+        left = self.parts.keys() - old.keys()
 
         def hand(name, grad):
             left.discard(name)
-            ready(name, grad.detach().cpu().numpy().reshape(params[name].shape))
+            ready(name, grad.detach())
 
         # The hook of a leaf runs once, when its gradient is whole.
         hooks = [self.parts[n][0].register_hook(lambda g, n=n: hand(n, g)) for n in left]
@@ -131,10 +137,9 @@ class Module(gradlab.Worker):
             for h in hooks:
                 h.remove()
         for name in sorted(left):  # took no part
-            ready(name, np.zeros(params[name].shape, np.float32))
-        for name, (t, role) in self.parts.items():
-            if role == "buffer":
-                ready(name, params[name] - t.detach().cpu().numpy().reshape(params[name].shape))
+            ready(name, torch.zeros_like(self.parts[name][0]))
+        for name, before in old.items():
+            ready(name, before - self.parts[name][0].detach())
         return loss.item(), {}
 
     def evaluate(self, params, x, y):
@@ -145,6 +150,27 @@ class Module(gradlab.Worker):
             output = self.model(data)
             right = int(self.correct_fn(output, target)) if self.correct_fn else 0
             return self.loss_fn(output, target).item(), right, self.metrics_fn(output, target)
+
+
+class TensorMemory(Memory):
+    """Memory whose gradients come as tensors, in their own shapes."""
+
+    def __init__(self, size, tensors, half, before=None):
+        super().__init__(size, tensors, half, before)
+        self.places = {name: as_tensor(g) for name, g in self.grads.items()}
+
+    def read(self):
+        if self.half:
+            torch.from_numpy(self.flat).copy_(as_tensor(self.sent))
+
+    def write(self, name, grad):
+        self.places[name].copy_(grad.reshape(self.places[name].shape))
+        self.there.append(name)
+
+
+def as_tensor(a):
+    """An array as a tensor of the same memory, uint16 as bfloat16."""
+    return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype == np.uint16 else torch.from_numpy(a)
 
 
 def is_norm(m):
