@@ -89,7 +89,8 @@ var specs = map[string]func(text string) (string, error){
 		return d.String(), err
 	},
 	"faults": canonicalFaults,
-	"leave":  canonicalLeaves,
+	"leave":  canonicalMoves,
+	"join":   canonicalMoves,
 	"device.codec": func(text string) (string, error) {
 		t, err := parseCodecTime(text)
 		if err != nil {

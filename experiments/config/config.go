@@ -85,8 +85,9 @@ type Config struct {
 
 	Elastic    bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it (gradlab help elastic)"`
 	MinWorkers int    `key:"min_workers" effect:"trajectory" min:"1" doc:"with elastic=true: the run ends when fewer workers are left"`
-	OnResize   string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave: keep_global lets the others share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`
+	OnResize   string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave or join: keep_global lets those who are there share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`
 	Leave      string `key:"leave" effect:"trajectory" doc:"with elastic=true: workers that leave by plan, each before it makes a step, in order of steps: 2@40, or 2@40+0@90; a death is repeated so; none"`
+	Join       string `key:"join" effect:"trajectory" doc:"with elastic=true: workers that come by plan, each before a step, in order of steps: 2@60, or 2@60+0@90; one that has not left before is not there at first; none"`
 
 	Timing           string     `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
@@ -131,7 +132,7 @@ func Default() Config {
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", Accumulate: 1,
-		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", NonFinite: "fail", Unreadable: 0.001,
+		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", Join: "none", NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}

@@ -9,35 +9,35 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// leaves lists workers that leave an elastic run by plan.
-type leaves []train.Departure
+// moves lists workers that leave an elastic run by plan, or join it.
+type moves []train.Departure
 
-// parseLeaves reads "2@40" (worker 2 leaves before step 40), "2@40+0@90" or "none".
-// Steps must not fall.
-func parseLeaves(text string) (leaves, error) {
+// parseMoves reads "2@40" (worker 2, before step 40), "2@40+0@90" or "none". Steps must not
+// fall.
+func parseMoves(text string) (moves, error) {
 	if text == "none" {
 		return nil, nil
 	}
-	var l leaves
+	var l moves
 	for _, part := range strings.Split(text, "+") {
 		who, when, ok := strings.Cut(strings.TrimSpace(part), "@")
 		worker, err1 := strconv.Atoi(who)
 		step, err2 := strconv.Atoi(when)
 		if !ok || err1 != nil || err2 != nil || worker < 0 || step < 0 || (len(l) > 0 && step < l[len(l)-1].Step) {
-			return nil, fmt.Errorf("want none, or which worker leaves before which step, in order of steps, such as 2@40 or 2@40+0@90, not %q", text)
+			return nil, fmt.Errorf("want none, or which worker before which step, in order of steps, such as 2@40 or 2@40+0@90, not %q", text)
 		}
 		l = append(l, train.Departure{Worker: worker, Step: step})
 	}
 	return l, nil
 }
 
-func canonicalLeaves(text string) (string, error) {
-	l, err := parseLeaves(text)
+func canonicalMoves(text string) (string, error) {
+	l, err := parseMoves(text)
 	return l.String(), err
 }
 
-// String is the text parseLeaves reads.
-func (l leaves) String() string {
+// String is the text parseMoves reads.
+func (l moves) String() string {
 	if len(l) == 0 {
 		return "none"
 	}
@@ -61,9 +61,13 @@ func (c Config) checkElastic() error {
 	return nil
 }
 
-// elastic lets the job have what the configuration says of workers that leave.
+// elastic lets the job have what the configuration says of workers that leave and join.
 func (c Config) elastic(j *train.Job) {
 	j.Elastic, j.MinWorkers = c.Elastic, c.MinWorkers
 	j.OnResize, _ = train.ParseOnResize(c.OnResize)
-	j.Leaves, _ = parseLeaves(c.Leave)
+	j.Leaves, _ = parseMoves(c.Leave)
+	joins, _ := parseMoves(c.Join)
+	for _, d := range joins {
+		j.Joins = append(j.Joins, train.Joining(d))
+	}
 }

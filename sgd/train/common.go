@@ -102,6 +102,9 @@ func (c *common) keep(k *Keeper, version int) {
 		return
 	case k.Loads() && c.version == version:
 		return
+	case k.Loads() && c.before != nil && c.before.step == version && c.version == version+1:
+		k.Fail(c.rewind(version)) // a rank that joins comes to it first
+		return
 	}
 	if c.name(k); k.Loads() && k.Err() == nil {
 		c.version = version

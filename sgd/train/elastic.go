@@ -3,14 +3,16 @@ package train
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // checkElastic refuses what cannot go on without a worker.
 func (j *Job) checkElastic() error {
 	if !j.Elastic {
-		if len(j.Leaves) > 0 {
+		switch {
+		case len(j.Leaves) > 0:
 			return errors.New("leave: a worker can leave a run with elastic=true only")
+		case len(j.Joins) > 0:
+			return errors.New("join: a worker can join a run with elastic=true only")
 		}
 		return nil
 	}
@@ -31,12 +33,11 @@ func (j *Job) checkElastic() error {
 	case j.Hollow:
 		return errors.New("elastic=true: when workers leave depends on the clock, so that the run cannot be priced from another")
 	}
-	last := -1
-	for _, d := range j.Leaves {
-		if d.Worker < 0 || d.Worker >= j.Workers || d.Step < 0 || d.Step >= j.Updates || d.Step < last {
-			return fmt.Errorf("leave: worker %d before step %d: want workers 0 to %d, in order of steps 0 to %d", d.Worker, d.Step, j.Workers-1, j.Updates-1)
-		}
-		last = d.Step
+	if _, err := j.moves(); err != nil {
+		return err
+	}
+	if there, least := j.Workers-len(j.away()), max(1, j.MinWorkers); there < least {
+		return fmt.Errorf("join: %d workers are there at first, and the run goes on with min_workers=%d or more", there, least)
 	}
 	return nil
 }
@@ -45,10 +46,10 @@ func (j *Job) checkElastic() error {
 var errVoid = errors.New("the epoch of membership is over")
 
 // errLeaves ends the part of a worker that leaves by plan, errRests those of the others,
-// who wait for the epoch without it.
+// who wait for the epoch without it, or with one that joins.
 var (
 	errLeaves = errors.New("the worker leaves by plan")
-	errRests  = errors.New("another worker leaves by plan")
+	errRests  = errors.New("another worker leaves or joins by plan")
 )
 
 // Boundary is called by parts of modes that claim Elastic before every step, or every
@@ -66,15 +67,13 @@ func (r *Rank) Boundary(p Part) error {
 	return r.leaving()
 }
 
-// leaving is why the rank's part ends at the present step: a member leaves by plan.
+// leaving is why the rank's part ends at the present step: a member leaves by plan, or a
+// worker joins.
 func (r *Rank) leaving() (err error) {
-	for _, d := range r.member.job.Leaves {
-		switch {
-		case d.Step > r.step || !slices.Contains(r.job.joined.m.Workers, d.Worker):
-		case d.Worker == r.member.rank:
+	due, _ := r.job.joined.m.due(r.member.plan, r.step)
+	for _, d := range due {
+		if err = errRests; d.worker == r.member.rank {
 			return errLeaves
-		default:
-			err = errRests
 		}
 	}
 	return err

@@ -28,13 +28,9 @@ func killing(deaths ...sim.Death) comm.Net {
 }
 
 // departures is the plan by which workers leave a run as they left one that was made.
-func departures(members []train.Membership) (out []train.Departure) {
-	for _, m := range members {
-		for _, l := range m.Left {
-			out = append(out, train.Departure{Worker: l.Worker, Step: m.Step})
-		}
-	}
-	return out
+func departures(members []train.Membership) []train.Departure {
+	leaves, _ := train.PlanOf(len(members[0].Workers), members)
+	return leaves
 }
 
 // Elastic ways to train, each with something that a step that is called off must leave

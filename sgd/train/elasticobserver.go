@@ -14,17 +14,21 @@ import (
 // changes, and at its begin.
 type MembersSink interface{ Members(Membership) }
 
-// begins is who takes part at first: all workers, or those of the checkpoint that the run
-// goes on from. The others have ended.
+// begins is who takes part at first: all workers but those that join later, or those of the
+// checkpoint that the run goes on from. Of the others who does not join has ended.
 func (o *Observer) begins(ended map[int]bool) Membership {
 	now := Membership{Epoch: 1}
+	plan, _ := o.Job.moves() // Check tells what is wrong
+	away := o.Job.away()
 	for w := range o.Job.Workers {
-		now.Workers = append(now.Workers, w)
+		if !away[w] {
+			now.Workers = append(now.Workers, w)
+		}
 	}
 	if n := len(o.Members); n > 0 {
 		now = o.Members[n-1]
 		for w := range o.Job.Workers {
-			if !slices.Contains(now.Workers, w) {
+			if !slices.Contains(now.Workers, w) && !now.expects(plan, w) {
 				ended[w] = true
 			}
 		}
@@ -38,6 +42,11 @@ func (o *Observer) members() []int {
 		return o.Members[n-1].Workers
 	}
 	return nil
+}
+
+// absent says of a worker that it takes no part now, and may join.
+func (o *Observer) absent(rank int) bool {
+	return o.Job.Elastic && rank < o.Job.Workers && !slices.Contains(o.members(), rank)
 }
 
 // keepMembers puts the memberships of an elastic run into its state.
@@ -103,6 +112,16 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 				return err
 			}
 		}
+		return nil
+	}
+	if mail.Word.code == rollAbsent {
+		var l Leave
+		if err := json.Unmarshal(mail.Body, &l); err != nil {
+			return err
+		}
+		ended[l.Worker] = true
+		o.census.left(o.Job, l.Worker, StateDead)
+		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s; it took no part", l.Worker, l.Why))
 		return nil
 	}
 	var m Membership

@@ -145,11 +145,13 @@ type Job struct {
 	// Elastic runs go on when workers leave them: the step in flight is void, and those
 	// who stay make it again by themselves; see Membership. They end with fewer than
 	// MinWorkers (0 is 1). OnResize says what becomes of batch and learning rate. Leaves
-	// lists who goes by plan, as if it died just before it made a step.
+	// lists who goes by plan, as if it died just before it made a step, and Joins who
+	// comes, or comes back; each in order of steps.
 	Elastic    bool
 	MinWorkers int
 	OnResize   OnResize
 	Leaves     []Departure
+	Joins      []Joining
 
 	joined *joined // the epoch of membership that this is the job of; nil: the run's
 
@@ -292,7 +294,7 @@ func (j *Job) Program(rank int) (comm.Program, error) {
 		return nil, err
 	}
 	if j.Elastic && rank < j.Workers {
-		return (&member{job: j, rank: rank, self: r}).run, nil
+		return func(ctx context.Context, h comm.Host) error { return newMember(j, rank).run(ctx, h) }, nil
 	}
 	return func(ctx context.Context, h comm.Host) error { return r.run(ctx, h, p) }, nil
 }

@@ -19,6 +19,7 @@ type Keeper struct {
 	st    *State
 	loads bool
 	own   bool // what this rank alone has: what its process shares is there
+	whole bool // what this rank has of what all have alike, too, whoever keeps it
 	anew  bool // codecs begin without what they kept
 	err   error
 }
@@ -28,6 +29,10 @@ func loading(st *State) *Keeper { return &Keeper{st: st, loads: true} }
 
 // Loads says that state is taken up; else it is kept.
 func (k *Keeper) Loads() bool { return k.loads }
+
+// Alike says whether a rank names what all ranks have alike: it is kept by the first one,
+// or by each for itself.
+func (k *Keeper) Alike(r *Rank) bool { return k.loads || k.own || k.whole || r.rank == 0 }
 
 // Err is the first error.
 func (k *Keeper) Err() error { return k.err }

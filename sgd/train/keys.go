@@ -25,6 +25,7 @@ const (
 	keyStep    = "step"         // of a worker; a worker without one was dead
 	keyZeroed  = "zeroed"       // gradients made zero
 	keyVoided  = "voided"       // gradients given up
+	keyMissed  = "missed"       // of an elastic run: steps made without it
 	keyLeft    = "left"         // virtual nanoseconds at which it left the step
 	keyOwn     = "own"          // parameters of its own
 	keyInner   = "inner"        // + slot: state of its own optimizer

@@ -271,7 +271,7 @@ func (l *localWorker) moments(ctx context.Context) error {
 // Keep keeps, beside what all agree on and how it came about, the inner optimizer.
 func (l *localWorker) Keep(k *Keeper) {
 	l.keepShared(k, l.step)
-	if k.Loads() || k.own || l.rank == 0 {
+	if k.Alike(l.Rank) {
 		k.Int(keyRound, &l.round)
 	}
 	if k.Loads() {

@@ -20,6 +20,7 @@ type member struct {
 	rank int // in the run
 	self *Rank
 	h    comm.Elastic
+	plan []move
 	held [2]held // before the present step, and before the one before
 
 	now  *Rank // in the present epoch, or the last
@@ -46,6 +47,11 @@ func (e *outError) Error() string {
 }
 
 func (e *outError) Unwrap() error { return &e.peer }
+
+func newMember(j *Job, rank int) *member {
+	plan, _ := j.moves() // Check tells what is wrong
+	return &member{job: j, rank: rank, self: NewRank(j, rank), plan: plan}
+}
 
 // run is the member's program.
 func (m *member) run(ctx context.Context, h comm.Host) error {
@@ -132,11 +138,17 @@ func (m *member) member(ctx context.Context, start *State) error {
 		if start = nil; err != nil {
 			return err
 		}
-		if leaves {
+		if !leaves {
+			continue
+		}
+		stays := of.expects(m.plan, m.rank) // to come back
+		if !stays {
 			if err := m.final(ctx); err != nil {
 				return err
 			}
-			return onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollLeaves, epoch: of.Epoch, step: m.now.step}, 0)
+		}
+		if err := onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollLeaves, epoch: of.Epoch, step: m.now.step}, 0); err != nil || !stays {
+			return err
 		}
 	}
 }
@@ -146,14 +158,23 @@ func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves
 	epoch, end := m.begin(ctx, of.Epoch)
 	defer end()
 	m.h.Enter(uint32(of.Epoch))
-	if err := m.join(of, start); err != nil {
+	v := newView(epoch, m, of)
+	healed, err := m.heal(epoch, v, of)
+	if context.Cause(epoch) == errVoid && err != nil {
+		return false, onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollEmpty, epoch: of.Epoch}, 0)
+	}
+	if err == nil {
+		err = m.join(of, start, healed)
+	}
+	if err != nil {
 		return false, err
 	}
-	v := newView(epoch, m, of)
 	m.now.h = v
 	b, ok := m.part.(besides)
 	m.now.times.begin(v, ok && b.beside())
-	err = m.part.Run(epoch)
+	if err = m.heals(epoch, of); err == nil {
+		err = m.part.Run(epoch)
+	}
 	void := context.Cause(epoch) == errVoid
 	if err != nil {
 		m.cancel(errVoid) // what goes on beside it ends too
@@ -185,59 +206,81 @@ func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves
 	return false, onRoll.Send(ctx, m.self, m.job.Observer(), at, 0)
 }
 
-// join makes the member's part in an epoch, as it was before the epoch's first step.
-func (m *member) join(of Membership, start *State) error {
+// join makes the member's part in an epoch, as it was before the epoch's first step:
+// from what the run begins from, from what healed it, or from what it held.
+func (m *member) join(of Membership, start, healed *State) error {
 	v, err := m.job.as(of)
 	if err != nil {
 		return err
 	}
-	st, own, at := start, false, of.Step
-	if st != nil {
-		at = int(st.Ints[keyVersion])
-	}
-	if st == nil {
-		if st, err = m.before(of); err != nil {
+	at := of.Step
+	k := &Keeper{st: start, loads: true}
+	switch {
+	case healed != nil:
+		k.st, k.anew = healed, true
+	case start != nil:
+		at = int(start.Ints[keyVersion])
+	default:
+		if k.st, err = m.before(of); err != nil {
 			return err
 		}
-		own = true
+		k.own = true
+		// Receivers are numbered by sender, and who has come knows nothing of before.
+		k.anew = compress.KeepsReceiver(m.job.Codec) || len(of.Joined) > 0
 	}
-	anew := own && compress.KeepsReceiver(m.job.Codec) // receivers are numbered by sender
-	for {
-		r := NewRank(v, slices.Index(of.Workers, m.rank))
-		r.member, r.h = m, m.h
-		if was := m.now; was != nil {
-			r.seat.own, r.stats = was.seat.own, was.stats
+	r, p, err := m.take(v, of, at, *k)
+	if err != nil && k.own && !k.anew {
+		k.anew = true // what its codecs kept fits no other number of workers
+		r, p, err = m.take(v, of, at, *k)
+	}
+	if err != nil {
+		return fmt.Errorf("worker %d: %w", m.rank, err)
+	}
+	r.counts(m, at, healed != nil)
+	if healed != nil {
+		m.held = [2]held{}
+	}
+	m.now, m.part = r, p
+	return m.hold(r, p)
+}
+
+// take makes a part for the epoch that takes up what k has; nothing: it begins from scratch.
+func (m *member) take(v *Job, of Membership, at int, k Keeper) (*Rank, Part, error) {
+	r := NewRank(v, slices.Index(of.Workers, m.rank))
+	r.member, r.h = m, m.h
+	if was := m.now; was != nil {
+		r.seat.own, r.stats = was.seat.own, was.stats
+	}
+	p, err := v.Mode.Part(r)
+	if err != nil || k.st == nil {
+		return r, p, err
+	}
+	if k.own {
+		k.st = k.st.renamed(m.heldAt(of.Step).rank, r.rank)
+	}
+	r.step = at
+	if !v.Weightless {
+		p.Keep(&k)
+	}
+	r.start, r.times.earlier = k.st, r.step
+	return r, p, k.Err()
+}
+
+// counts goes on with what the member counted up to now: steps that are made again, and
+// those that were made without it.
+func (r *Rank) counts(m *member, at int, came bool) {
+	was := m.now
+	switch {
+	case came && was == nil:
+		r.stats = stats{missed: uint64(at)}
+	case came:
+		r.stats = was.stats
+		r.stats.missed += uint64(at - was.step)
+	case was != nil:
+		r.stats.voided = was.stats.voided
+		if held := m.held[0].step; held > at { // whole steps, too
+			r.stats.voided += uint64(held - at)
 		}
-		p, err := v.Mode.Part(r)
-		if err != nil {
-			return err
-		}
-		if st != nil {
-			k := &Keeper{st: st, loads: true, own: own, anew: anew}
-			if own {
-				k.st = st.renamed(m.heldAt(of.Step).rank, r.rank)
-			}
-			r.step = at
-			if !v.Weightless {
-				p.Keep(k)
-			}
-			if k.Err() != nil && own && !anew {
-				anew = true // what its codecs kept fits no other number of workers
-				continue
-			}
-			if k.Err() != nil {
-				return fmt.Errorf("worker %d: %w", m.rank, k.Err())
-			}
-			r.start, r.times.earlier = k.st, r.step
-		}
-		if was := m.now; was != nil {
-			r.stats.voided = was.stats.voided
-			if m.held[0].step > at { // whole steps, too
-				r.stats.voided += uint64(m.held[0].step - at)
-			}
-		}
-		m.now, m.part = r, p
-		return m.hold(r, p)
 	}
 }
 
@@ -279,10 +322,15 @@ func (m *member) hold(r *Rank, p Part) error {
 	return nil
 }
 
-// final tells the report of a member at the end of its part.
+// final tells the report of a member at the end of its part; of one that never took part
+// there is nothing to tell.
 func (m *member) final(ctx context.Context) error {
 	r := m.now
-	rep := RankReport{Rank: m.rank, Role: r.role(), Steps: r.step, Zeroed: r.stats.zeroed, Voided: r.stats.voided}
+	if r == nil {
+		m.self.times.begin(m.h, false)
+		return m.self.tellFinal(ctx, RankReport{Rank: m.rank, Role: m.self.role()})
+	}
+	rep := RankReport{Rank: m.rank, Role: r.role(), Steps: r.step - int(r.stats.missed), Zeroed: r.stats.zeroed, Voided: r.stats.voided}
 	m.part.Final(&rep)
 	return r.tellFinal(ctx, rep)
 }

@@ -16,6 +16,8 @@ type Membership struct {
 	Samples uint64  `json:"samples"`           // drawn for them
 	Workers []int   `json:"workers"`           // ranks, in order: member i draws the i-th share of a step
 	Left    []Leave `json:"left,omitempty"`    // since the epoch before
+	Joined  []int   `json:"joined,omitempty"`  // those of Workers who came since then
+	Planned int     `json:"planned,omitempty"` // moves of Job.Leaves and Job.Joins that are behind
 	Seconds float64 `json:"seconds,omitempty"` // when it was formed, on the net's clock
 }
 
@@ -26,8 +28,11 @@ type Leave struct {
 	Planned bool   `json:"planned,omitempty"` // by Job.Leaves: nothing was lost
 }
 
-// Departure is a worker that leaves the run by plan, before it makes a step.
-type Departure struct{ Worker, Step int }
+// healer is the member whose state those who have come begin from.
+func (m *Membership) healer() int {
+	i := slices.IndexFunc(m.Workers, func(w int) bool { return !slices.Contains(m.Joined, w) })
+	return m.Workers[i]
+}
 
 // OnResize says what becomes of batch and learning rate when workers leave or come.
 type OnResize uint8

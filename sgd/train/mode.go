@@ -66,7 +66,8 @@ type Traits struct {
 	// Outlives: the run goes on without a worker that died.
 	Outlives bool
 	// Elastic: the run can go on without a worker that left it, to the bits of one that
-	// it left at the same update by plan. Its parts call Rank.Boundary before every step.
+	// it left at the same update by plan. Its parts call Rank.Boundary before every step,
+	// and name by Keeper.Alike what a worker that joins needs of a peer.
 	Elastic bool
 	// Weightless: runs without weights have the times and bytes of those with them.
 	Weightless bool

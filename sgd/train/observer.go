@@ -91,7 +91,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	}
 	ended := map[int]bool{}
 	if j.Elastic {
-		h.Go("registrar", (&registrar{job: j, rank: o.rank, now: o.begins(ended)}).run)
+		h.Go("registrar", newRegistrar(o.rank, o.begins(ended)).run)
 	}
 	idle := comm.Idle(ctx) // a step takes as long as it takes
 	for len(ended) < j.World() {
@@ -399,7 +399,7 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 		return nil
 	}
 	for r := 0; r < o.Job.World(); r++ {
-		if o.states[r] == nil && !ended[r] {
+		if o.states[r] == nil && !ended[r] && !o.absent(r) {
 			return nil
 		}
 	}

@@ -25,6 +25,7 @@ var (
 	onRoll  = Say("roll", comm.Report, readMuster).Private()      // worker → observer; of the observer to itself
 	onVoid  = Say("void", comm.Report, readMuster).Private()      // observer → worker: an epoch is called off
 	onForm  = Say("form", comm.Report, readMuster).Private()      // observer → worker: a Membership as JSON, or the end
+	onHeal  = Say("heal", comm.Parameters, readNothing).Private() // worker → worker that joins: the state to begin from
 	onNever = Say("never", comm.Report, readNothing).Private()    // nobody says it: who waits for it waits for the end of its context
 	onWound = Say("wound up", comm.Report, readNothing).Private() // an activity of a part → the main one: it has ended
 	onTold  = Say("membership", comm.Report, readMuster)          // observer → itself: what the registrar has decided
@@ -41,7 +42,8 @@ type rollWord struct {
 
 // Codes of rollWord.
 const (
-	rollRested uint8 = iota // worker: what it did is called off
+	rollRested uint8 = iota // worker: what it did is called off, or others leave or join by plan
+	rollEmpty               // worker: what it did is called off, before it had the state to begin from
 	rollDone                // worker: has no more steps to make
 	rollLeaves              // worker: leaves by plan before a step
 	rollMisses              // worker: another one is gone, as far as it can see
@@ -49,6 +51,7 @@ const (
 	rollFormed              // an epoch begins
 	rollEnd                 // the run is over
 	rollOut                 // the worker is no member any more, or never was; the body says why
+	rollAbsent              // a worker that is no member, and would join, is gone
 )
 
 // Put implements Word.

@@ -57,7 +57,8 @@ func (r *Rank) Rate() (func() float64, error) {
 type stats struct {
 	zeroed uint64
 	voided uint64
-	stale  int // updates that others made between its last two answers
+	missed uint64 // steps of the run that were made while it was not there
+	stale  int    // updates that others made between its last two answers
 }
 
 // NewRank is a rank of a job that does not run yet: modes check with it that their

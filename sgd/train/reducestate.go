@@ -62,7 +62,8 @@ func (r *reducer) snapshot(ctx context.Context, last bool) error {
 
 // Final implements Part.
 func (r *reducer) Final(rep *RankReport) {
-	rep.Sent, rep.Version, rep.Stopped, rep.Ledger.Applied = uint64(r.step), r.step, r.stopped, uint64(r.step)
+	made := uint64(r.step) - r.stats.missed
+	rep.Sent, rep.Version, rep.Stopped, rep.Ledger.Applied = made, r.step, r.stopped, made
 }
 
 // passing tells the state of a rank that goes on at once: all are at the same step.
@@ -98,7 +99,7 @@ func (r *reducer) versionIn(k *Keeper) (version int) {
 
 // keepShared keeps what is the same on all ranks, after version updates of the run.
 func (r *reducer) keepShared(k *Keeper, version int) {
-	if k.Loads() || k.own || r.rank > 0 {
+	if k.Loads() || k.own || !k.Alike(r.Rank) {
 		return
 	}
 	k.Int(keyVersion, &version)
@@ -113,6 +114,9 @@ func (r *reducer) keepOwn(k *Keeper) {
 		tallied(k.st, r.rank, r.h, c.SentBytes[comm.Gradient], c.RecvBytes[comm.Gradient])
 	}
 	k.Count(key(keyZeroed, r.rank), &r.stats.zeroed)
+	if r.job.Elastic {
+		k.Count(key(keyMissed, r.rank), &r.stats.missed)
+	}
 	if r.rank == 0 {
 		r.prog.keepMeter(k)
 	}

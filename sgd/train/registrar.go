@@ -21,7 +21,10 @@ type registrar struct {
 	rank *Rank // the observer's
 	now  Membership
 
-	void   bool           // the present epoch is called off
+	void    bool // the present epoch is called off
+	plan    []move
+	waiting map[int]bool // workers that are no members and join later
+
 	rested map[int]rested // by worker
 	missed [][2]int       // who says so, and of whom: they cannot reach each other
 	left   []Leave        // since the epoch began
@@ -29,13 +32,25 @@ type registrar struct {
 }
 
 // rested is where a member has come to rest.
-type rested struct{ step, before int }
+type rested struct {
+	step, before int
+	code         uint8
+}
+
+func newRegistrar(o *Rank, now Membership) *registrar {
+	plan, _ := o.job.moves() // Check tells what is wrong
+	now.Joined = nil         // they have come before
+	return &registrar{job: o.job, rank: o, now: now, plan: plan, waiting: map[int]bool{}, rested: map[int]rested{}}
+}
 
 // run is the activity.
 func (d *registrar) run(ctx context.Context, _ comm.Host) error {
-	d.rested = map[int]rested{}
 	for w := range d.job.Workers {
-		if !slices.Contains(d.now.Workers, w) {
+		switch {
+		case slices.Contains(d.now.Workers, w):
+		case d.now.expects(d.plan, w):
+			d.waiting[w] = true
+		default:
 			if err := d.out(ctx, w, w, ""); err != nil {
 				return err
 			}
@@ -57,7 +72,7 @@ func (d *registrar) run(ctx context.Context, _ comm.Host) error {
 func (d *registrar) hear(ctx context.Context) error {
 	mail, err := onRoll.Recv(comm.Idle(ctx), d.rank, comm.AnyRank)
 	if gone := new(comm.PeerError); errors.As(err, &gone) {
-		return d.gone(gone)
+		return d.gone(ctx, gone)
 	}
 	if err != nil {
 		return err
@@ -69,15 +84,16 @@ func (d *registrar) hear(ctx context.Context) error {
 		if err := json.Unmarshal(mail.Body, gone); err != nil {
 			return err
 		}
-		return d.gone(gone)
+		return d.gone(ctx, gone)
 	}
 	if w.epoch != d.now.Epoch || !slices.Contains(d.now.Workers, mail.From) {
 		return nil // of before
 	}
 	switch w.code {
-	case rollRested, rollDone:
-		d.rested[mail.From] = rested{w.step, w.before}
+	case rollRested, rollDone, rollEmpty:
+		d.rested[mail.From] = rested{w.step, w.before, w.code}
 	case rollLeaves:
+		d.waiting[mail.From] = d.now.expects(d.plan, mail.From)
 		d.remove(Leave{Worker: mail.From, Why: fmt.Sprintf("left by plan before step %d", w.step), Planned: true})
 	case rollMisses:
 		d.missed, d.void = append(d.missed, [2]int{mail.From, w.rank}), true
@@ -88,12 +104,16 @@ func (d *registrar) hear(ctx context.Context) error {
 
 // gone hears that a process is no more. One that failed by itself ends the run, as it
 // would do so again.
-func (d *registrar) gone(p *comm.PeerError) error {
+func (d *registrar) gone(ctx context.Context, p *comm.PeerError) error {
+	takesPart := slices.Contains(d.now.Workers, p.Rank)
 	switch {
-	case p.Rank >= d.job.Workers, !p.Lost && !p.Killed && !p.Ended && slices.Contains(d.now.Workers, p.Rank):
+	case p.Rank >= d.job.Workers, !p.Lost && !p.Killed && !p.Ended && (takesPart || d.waiting[p.Rank]):
 		return p
-	case slices.Contains(d.now.Workers, p.Rank):
+	case takesPart:
 		d.remove(Leave{Worker: p.Rank, Why: p.Cause})
+	case d.waiting[p.Rank]:
+		delete(d.waiting, p.Rank)
+		return d.tell(ctx, rollAbsent, Leave{Worker: p.Rank, Why: p.Cause})
 	}
 	return nil
 }
@@ -121,14 +141,8 @@ func (d *registrar) settle(ctx context.Context) error {
 	if len(d.rested) < len(d.now.Workers) {
 		return nil
 	}
-	if !d.void && len(d.left) == 0 { // all are done
-		d.over = true
-		for _, w := range d.now.Workers {
-			if err := onForm.Send(ctx, d.rank, w, rollWord{code: rollEnd, epoch: d.now.Epoch}, 0); err != nil && !isGone(err) {
-				return err
-			}
-		}
-		return d.tell(ctx, rollEnd)
+	if !d.void && len(d.left) == 0 && d.all(rollDone) {
+		return d.end(ctx)
 	}
 	for _, m := range d.missed { // both live, and the link between them does not
 		if a, b := m[0], m[1]; slices.Contains(d.now.Workers, a) && slices.Contains(d.now.Workers, b) {
@@ -146,6 +160,30 @@ func (d *registrar) settle(ctx context.Context) error {
 	return d.next(ctx)
 }
 
+// all says whether all members have come to rest in such a way.
+func (d *registrar) all(code uint8) bool {
+	for _, r := range d.rested {
+		if r.code != code {
+			return false
+		}
+	}
+	return true
+}
+
+// end tells everybody that the run is over, those too who wait to join it.
+func (d *registrar) end(ctx context.Context) error {
+	d.over = true
+	for w := range d.job.Workers {
+		if !slices.Contains(d.now.Workers, w) && !d.waiting[w] {
+			continue
+		}
+		if err := onForm.Send(ctx, d.rank, w, rollWord{code: rollEnd, epoch: d.now.Epoch}, 0); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return d.tell(ctx, rollEnd, nil)
+}
+
 // callOff tells the members that their epoch is over.
 func (d *registrar) callOff(ctx context.Context) error {
 	for _, w := range d.now.Workers {
@@ -156,16 +194,11 @@ func (d *registrar) callOff(ctx context.Context) error {
 	return nil
 }
 
-// next begins the epoch behind one that was called off.
+// next begins the epoch behind one that was called off, or that ends by plan.
 func (d *registrar) next(ctx context.Context) error {
-	first := d.rested[d.now.Workers[0]].step
-	for _, r := range d.rested {
-		first = min(first, r.step)
-	}
-	for w, r := range d.rested {
-		if first != r.step && first != r.before {
-			return fmt.Errorf("mode %s claims to be Elastic, and when a worker left another was at the boundary before step %d, and worker %d at those before %d and %d: they may be one apart", Modes.Spec(d.job.Mode), first, w, r.before, r.step)
-		}
+	first, err := d.boundary()
+	if err != nil {
+		return err
 	}
 	was, err := d.job.as(Membership{Epoch: d.now.Epoch}) // as it was formed
 	if err != nil {
@@ -174,9 +207,47 @@ func (d *registrar) next(ctx context.Context) error {
 	d.now.Samples = was.drawn(first * was.Workers)
 	d.now.Epoch++
 	d.now.Step, d.now.Left, d.now.Seconds = first, d.left, d.rank.h.Now().Seconds()
+	d.now.Joined = nil
+	for w, r := range d.rested {
+		if r.code == rollEmpty { // it has yet to begin
+			d.now.Joined = append(d.now.Joined, w)
+		}
+	}
+	if !d.void {
+		due, behind := was.joined.m.due(d.plan, first)
+		for _, m := range due {
+			if m.joins && d.waiting[m.worker] {
+				delete(d.waiting, m.worker)
+				d.now.Joined, d.now.Workers = append(d.now.Joined, m.worker), append(slices.Clone(d.now.Workers), m.worker)
+			}
+		}
+		d.now.Planned = behind
+	}
+	slices.Sort(d.now.Joined)
+	slices.Sort(d.now.Workers)
 	d.void, d.left = false, nil
 	clear(d.rested)
 	return d.form(ctx)
+}
+
+// boundary is the step before which the next epoch begins: the last one that all members
+// have come to who have begun.
+func (d *registrar) boundary() (first int, err error) {
+	first = -1
+	for _, r := range d.rested {
+		if r.code != rollEmpty && (first < 0 || r.step < first) {
+			first = r.step
+		}
+	}
+	if first < 0 {
+		return 0, &comm.PeerError{Rank: d.left[len(d.left)-1].Worker, Lost: true, Cause: "it is gone before it could heal those who joined, and nobody else has the parameters"}
+	}
+	for w, r := range d.rested {
+		if r.code != rollEmpty && first != r.step && first != r.before {
+			return 0, fmt.Errorf("mode %s claims to be Elastic, and when a worker left another was at the boundary before step %d, and worker %d at those before %d and %d: they may be one apart", Modes.Spec(d.job.Mode), first, w, r.before, r.step)
+		}
+	}
+	return first, nil
 }
 
 // form lets the present epoch begin.
@@ -184,7 +255,7 @@ func (d *registrar) form(ctx context.Context) error {
 	if _, err := d.job.as(d.now); err != nil {
 		return err
 	}
-	if err := d.tell(ctx, rollFormed); err != nil {
+	if err := d.tell(ctx, rollFormed, d.now); err != nil {
 		return err
 	}
 	for _, w := range d.now.Workers {
@@ -217,9 +288,9 @@ func (d *registrar) carry(ctx context.Context, to int, code uint8) error {
 	return onForm.Carry(ctx, d.rank, to, rollWord{code: code, epoch: d.now.Epoch}, 0, buf)
 }
 
-// tell lets the observer's main activity know.
-func (d *registrar) tell(ctx context.Context, code uint8) error {
-	b, err := json.Marshal(d.now)
+// tell lets the observer's main activity know, with v as JSON.
+func (d *registrar) tell(ctx context.Context, code uint8, v any) error {
+	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ func (b bold) Traits(j *train.Job) train.Traits {
 }
 
 // showsElastic: wherever a worker dies, the others end with the bits of a run that it
-// left by plan at the step from which they went on. What the mode does not claim it
-// cannot do.
+// left by plan at the step from which they went on. One that joins needs nothing but what a
+// peer sends it. What the mode does not claim it cannot do.
 func showsElastic(m train.Mode) error {
 	j, err := fit(m, rounds(12))
 	if err != nil {
@@ -37,12 +37,15 @@ func showsElastic(m train.Mode) error {
 
 // leaves says what is wrong with runs that workers leave; nil: nothing.
 func leaves(m train.Mode) error {
-	going := func(deaths comm.Net, plan ...train.Departure) (*trial, error) {
-		opts := []option{rounds(12), func(j *train.Job) { j.Elastic, j.Leaves = true, plan }}
+	fitting := func(joins []train.Joining, plan ...train.Departure) (*train.Job, error) {
+		opts := []option{rounds(12), func(j *train.Job) { j.Elastic, j.Leaves, j.Joins = true, plan, joins }}
 		if m.Traits(impossible()).Codec == train.TakesAll { // one whose state a step changes
 			opts = append(opts, with("feedback(topk(keep=0.2))"))
 		}
-		j, err := fit(m, opts...)
+		return fit(m, opts...)
+	}
+	going := func(deaths comm.Net, plan ...train.Departure) (*trial, error) {
+		j, err := fitting(nil, plan...)
 		if err != nil {
 			return nil, err
 		}
@@ -69,6 +72,30 @@ func leaves(m train.Mode) error {
 		if died.obs.SHA256 != left.obs.SHA256 {
 			return fmt.Errorf("worker %d dies in step %d, and the run ends with other bits than if it had left before it", victim, at)
 		}
+	}
+	return joins(func() (*train.Job, error) {
+		return fitting([]train.Joining{{Worker: 0, Step: 3}, {Worker: 1, Step: 7}}, train.Departure{Worker: 1, Step: 4})
+	})
+}
+
+// joins says what is wrong with a run that workers join; nil: nothing.
+func joins(job func() (*train.Job, error)) error {
+	var sums []string
+	for _, net := range []comm.Net{nil, processes{job}} {
+		j, err := job()
+		if err != nil {
+			return err
+		}
+		r, err := try(j, net, nil)
+		if err != nil {
+			return fmt.Errorf("of a run that workers join: %w", err)
+		}
+		if sums = append(sums, r.obs.SHA256); len(r.obs.Members) != 4 || r.obs.Final.Step != j.Updates {
+			return fmt.Errorf("two workers join, one of which had left: memberships %+v, and it ends at update %d of %d", r.obs.Members, r.obs.Final.Step, j.Updates)
+		}
+	}
+	if sums[0] != sums[1] {
+		return fmt.Errorf("workers join, and with every rank in a process the run has other bits than where all share one")
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// processes runs every rank of a mode's world on a net of its own, with a job of its
-// own, over loopback: all that ranks of several processes share is what they send.
-type processes struct{ mode train.Mode }
+// processes runs every rank of a job on a net of its own, with a job of its own, over
+// loopback: all that ranks of several processes share is what they send.
+type processes struct{ job func() (*train.Job, error) }
 
 // Run implements comm.Net. The last program, which holds the observer, is taken as it
 // is; the others are made anew.
@@ -32,11 +32,12 @@ func (p processes) Run(ctx context.Context, programs []comm.Program) error {
 	}()
 	all := []comm.Program{programs[last]}
 	for r := range last {
-		j, err := World(p.mode)
+		j, err := p.job()
 		if err != nil {
 			return err
 		}
 		j.Here = 1
+		j.Prepare()
 		program, err := j.Program(r)
 		if err != nil {
 			return err

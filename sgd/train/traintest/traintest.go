@@ -140,7 +140,7 @@ func bits(m train.Mode) error {
 	}
 	nets = append(nets, &local.Net{})
 	if !only(j) {
-		nets = append(nets, processes{m})
+		nets = append(nets, processes{func() (*train.Job, error) { return World(m) }})
 	}
 	first := ""
 	for _, net := range nets {

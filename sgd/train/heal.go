@@ -1,0 +1,112 @@
+package train
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/sgd"
+)
+
+// A worker that joins begins from what another member is before the epoch's first step:
+// parameters, optimizer, counters. What codecs keep begins anew, on all members alike.
+
+// heals sends what the member is to those who have come, if that falls to it.
+func (m *member) heals(ctx context.Context, of Membership) error {
+	if len(of.Joined) == 0 || of.healer() != m.rank {
+		return nil
+	}
+	f, err := m.healing()
+	if err != nil {
+		return err
+	}
+	defer f.Release()
+	for _, w := range of.Joined {
+		if err := m.now.h.Send(ctx, slices.Index(of.Workers, w), f.Share()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// healing is the frame that heals. It is billed four bytes for each value of a vector; a
+// run without weights sends nothing but the bill.
+func (m *member) healing() (comm.Frame, error) {
+	h := onHeal.Header(m.job, Nothing{}, 0)
+	if m.job.Weightless {
+		st, err := m.weighty()
+		if err != nil {
+			return comm.Frame{}, err
+		}
+		return comm.Frame{Header: h, Billed: st.vectorBytes()}, nil
+	}
+	st, err := m.now.whole(m.part)
+	if err != nil {
+		return comm.Frame{}, err
+	}
+	buf := comm.NewBuffer(0)
+	if buf.B, err = st.Encode(nil, sgd.Layout{}); err != nil {
+		return comm.Frame{}, err
+	}
+	f := comm.NewFrame(h, buf)
+	f.Billed = st.vectorBytes()
+	return f, nil
+}
+
+// whole is what the rank's part keeps, but for codecs, and what all ranks have alike.
+func (r *Rank) whole(p Part) (*State, error) {
+	k := &Keeper{st: newState(), whole: true}
+	p.Keep(k)
+	for name := range k.st.Bytes {
+		if strings.HasPrefix(name, keyCodecs) {
+			delete(k.st.Bytes, name)
+		}
+	}
+	return k.st, k.Err()
+}
+
+// weighty is whole for a run without weights, of one that has them.
+func (m *member) weighty() (*State, error) {
+	v := *m.now.job
+	v.Weightless = false
+	r := NewRank(v.unstarted(), m.now.rank)
+	r.h = m.h
+	p, err := v.Mode.Part(r)
+	if err != nil {
+		return nil, err
+	}
+	return r.whole(p)
+}
+
+// vectorBytes is four for each value of a vector.
+func (s *State) vectorBytes() (n int) {
+	for _, v := range s.Vectors {
+		n += 4 * len(v)
+	}
+	return n
+}
+
+// heal waits for what a worker that has come begins from, by the numbers of the epoch's
+// ranks; nil: it was there before.
+func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*State, error) {
+	if !slices.Contains(of.Joined, m.rank) {
+		return nil, nil
+	}
+	me, by := slices.Index(of.Workers, m.rank), slices.Index(of.Workers, of.healer())
+	mail, err := onHeal.Recv(ctx, &Rank{job: m.job, rank: me, h: v}, by)
+	if err != nil {
+		return nil, err
+	}
+	defer mail.Release()
+	if m.job.Weightless {
+		st := newState()
+		st.Ints[keyVersion] = int64(of.Step)
+		return st, nil
+	}
+	st, err := DecodeState(append([]byte(nil), mail.Body...), sgd.Layout{})
+	if err != nil {
+		return nil, err
+	}
+	return st.renamed(by, me), nil
+}

@@ -1,0 +1,248 @@
+package train_test
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/sim"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+func joining(d ...train.Joining) option { return func(j *train.Job) { j.Joins = d } }
+
+// A worker that joins before a step, or comes back, is there from that step on. The run
+// has the same bits on every net, and resumed from any checkpoint.
+func TestJoins(t *testing.T) {
+	t.Parallel()
+	plans := map[string][]option{
+		"comes":          {joining(train.Joining{Worker: 2, Step: 9})},
+		"comes as first": {joining(train.Joining{Worker: 0, Step: 9})},
+		"comes back":     {leaving(train.Departure{Worker: 1, Step: 6}), joining(train.Joining{Worker: 1, Step: 14})},
+		"comes back at once, and others": {
+			leaving(train.Departure{Worker: 0, Step: 6}, train.Departure{Worker: 3, Step: 12}),
+			joining(train.Joining{Worker: 0, Step: 6}, train.Joining{Worker: 2, Step: 6}, train.Joining{Worker: 3, Step: 20}),
+		},
+		"two at once": {joining(train.Joining{Worker: 1, Step: 12}, train.Joining{Worker: 2, Step: 12})},
+	}
+	names := slices.Sorted(maps.Keys(plans))
+	n := 0
+	for name, way := range elasticWays {
+		plan := names[n%len(names)]
+		n++
+		t.Run(name+"/"+plan, func(t *testing.T) {
+			opts := slices.Concat([]option{elastic, func(j *train.Job) { j.CheckpointEvery = 4 }}, way, plans[plan])
+			j := unchecked(opts...)
+			if err := j.Check(); err != nil {
+				t.Fatal(err)
+			}
+			whole, s := runOn(t, simulated(0), j, nil)
+			if whole.Final.Step != 24 || len(whole.Members) < 2 || len(whole.Reports) != 4 || len(whole.Dead) > 0 {
+				t.Fatalf("memberships %+v, %d reports, ends with %+v", whole.Members, len(whole.Reports), whole.Final)
+			}
+			missed := 0
+			for i, m := range whole.Members[1:] {
+				missed += (4 - len(whole.Members[i].Workers)) * (m.Step - whole.Members[i].Step)
+			}
+			missed += (4 - len(whole.Members[len(whole.Members)-1].Workers)) * (24 - whole.Members[len(whole.Members)-1].Step)
+			made := 0
+			for _, r := range whole.Reports {
+				made += r.Steps
+				if r.Sent != r.Ledger.Applied || r.Sent != uint64(r.Steps) {
+					t.Errorf("report %+v", r)
+				}
+			}
+			if made != 4*24-missed {
+				t.Errorf("%d steps made, want %d", made, 4*24-missed)
+			}
+			loc, _ := runOn(t, &local.Net{}, job(t, opts...), nil)
+			if loc.SHA256 != whole.SHA256 {
+				t.Error("local and sim differ in their bits")
+			}
+			for version, st := range s.states {
+				again, _ := runOn(t, simulated(0), job(t, opts...), st)
+				if again.SHA256 != whole.SHA256 || len(again.Members) != len(whole.Members) {
+					t.Errorf("resumed at update %d: other bits, or memberships %+v", version, again.Members)
+				}
+			}
+		})
+	}
+}
+
+// In processes a worker that joins has nothing but what a peer sends it.
+func TestJoinsInProcesses(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string][]option{
+		"adam, feedback": {mode("reduce"), optimizer("adam"), with("feedback(topk(keep=0.1))")},
+		"norms":          {normal(0)},
+		"average":        {mode("gather"), ema(0.9, 2)},
+		"local steps":    {mode("localsgd(h=3,lr=0.7)"), outer("nesterov(beta=0.9)"), optimizer("adam"), learning(0.01)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := slices.Concat([]option{elastic, leaving(train.Departure{Worker: 2, Step: 6}),
+				joining(train.Joining{Worker: 0, Step: 8}, train.Joining{Worker: 2, Step: 11})}, way)
+			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			again, _ := runOn(t, processes{t, opts}, job(t, opts...), nil)
+			if again.SHA256 != whole.SHA256 || len(again.Members) != 4 {
+				t.Errorf("other bits than on sim, or memberships %+v", again.Members)
+			}
+		})
+	}
+}
+
+// From the step before which a worker joins, a run is the one that a checkpoint of that
+// step would begin of which the worker had been a member: with the parameters and the
+// optimizer of the others, and codecs that have kept nothing.
+func TestJoinIsAMemberFromThen(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string][]option{
+		"raw":         {mode("reduce"), optimizer("adam")},
+		"feedback":    {mode("reduce"), with("feedback(topk(keep=0.1))")},
+		"powersgd":    {mode("reduce"), with("powersgd(rank=2)")},
+		"local steps": {mode("localsgd(h=3)"), outer("momentum"), optimizer("adam"), learning(0.01)},
+		"scaled rate": {mode("reduce"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := slices.Concat([]option{elastic, func(j *train.Job) { j.CheckpointEvery = 12 }}, way)
+			joined, s := runOn(t, simulated(0), job(t, append(opts, joining(train.Joining{Worker: 3, Step: 12}))...), nil)
+			st := s.states[12]
+			var ms []train.Membership
+			if err := json.Unmarshal(st.Bytes["members"], &ms); err != nil || len(ms) != 1 {
+				t.Fatalf("%+v, %v", ms, err)
+			}
+			m := joined.Members[1]
+			if m.Step != 12 || !slices.Equal(m.Joined, []int{3}) || !slices.Equal(m.Workers, []int{0, 1, 2, 3}) {
+				t.Fatalf("membership %+v", m)
+			}
+			ms = append(ms, train.Membership{Epoch: 2, Step: 12, Samples: m.Samples, Workers: m.Workers, Planned: 1})
+			st.Bytes["members"], _ = json.Marshal(ms)
+			j := job(t, opts...)
+			for name := range st.Bytes {
+				if of, ok := strings.CutPrefix(name, "codec/up/0/"); ok {
+					for w := range 4 {
+						st.Bytes["codec/up/"+string(rune('0'+w))+"/"+of] = fresh(t, j, of, w)
+					}
+				}
+			}
+			for name, v := range st.Vectors {
+				if of, ok := strings.CutPrefix(name, "inner/0/"); ok {
+					st.Vectors["inner/3/"+of] = v
+				}
+			}
+			st.Ints["step/3"] = 12
+			there, _ := runOn(t, simulated(0), j, st)
+			if there.SHA256 != joined.SHA256 {
+				t.Error("other bits than of a run that it was a member of from then on")
+			}
+			never, _ := runOn(t, simulated(0), job(t, append(opts, leaving(train.Departure{Worker: 3, Step: 0}))...), nil)
+			if never.SHA256 == joined.SHA256 {
+				t.Error("it makes no difference")
+			}
+		})
+	}
+}
+
+// fresh is what a rank's codec of a tensor keeps before its first step.
+func fresh(t *testing.T, j *train.Job, of string, rank int) []byte {
+	for _, sp := range j.Model.Layout().Spans {
+		if sp.Name != of {
+			continue
+		}
+		x, _, err := compress.NewExchange(j.Codec, compress.Block{Name: of, Rows: sp.Rows, Cols: sp.Cols, Rank: rank, World: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := x.(compress.Stateful).AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	t.Fatalf("no tensor %q", of)
+	return nil
+}
+
+// Deaths beside joins: of who waits to join, of who heals, of who is healed, and while a
+// plan is carried out. Whatever dies, the others end the run, and what is made again by
+// plan has the same bits.
+func TestDeathsBesideJoins(t *testing.T) {
+	t.Parallel()
+	opts := []option{mode("reduce"), elastic, with("feedback(topk(keep=0.1))"),
+		leaving(train.Departure{Worker: 1, Step: 8}), joining(train.Joining{Worker: 1, Step: 8}, train.Joining{Worker: 3, Step: 8})}
+	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+	at := whole.Members[1].Seconds
+	healed := map[bool]int{}
+	for i := range 48 {
+		victim := i % 4
+		death := sim.Death{Rank: victim, At: seconds(at * (0.95 + 0.1*float64(i)/48))}
+		died, _ := runOn(t, killing(death), job(t, opts...), nil)
+		if died.Final.Step != 24 || len(died.Dead) != 1 {
+			t.Fatalf("worker %d dies at %v: memberships %+v, %v, ends with %+v", victim, death.At, died.Members, died.Dead, died.Final)
+		}
+		l, js := train.PlanOf(4, died.Members)
+		planned := job(t, append(opts, leaving(l...), joining(js...))...)
+		left, _ := runOn(t, simulated(0), planned, nil)
+		if died.SHA256 != left.SHA256 {
+			t.Errorf("worker %d dies at %v: other bits than by plan %v, %v", victim, death.At, l, js)
+		}
+		healed[len(js) == 2]++
+		again, _ := runOn(t, killing(death), job(t, opts...), nil)
+		if died.SHA256 != again.SHA256 || !reflect.DeepEqual(died.Members, again.Members) {
+			t.Error("the same death ends in another run")
+		}
+	}
+	if len(healed) < 2 {
+		t.Errorf("in all of the runs, or in none, all joined: %v", healed)
+	}
+}
+
+// A joiner is healed in the time that its bytes take on the network, with weights or
+// without.
+func TestHealingTakesItsTime(t *testing.T) {
+	t.Parallel()
+	opts := []option{mode("reduce"), elastic, optimizer("adam"), joining(train.Joining{Worker: 2, Step: 9})}
+	real, _ := runOn(t, simulated(0), job(t, opts...), nil)
+	empty, _ := runOn(t, simulated(0), job(t, append(opts, func(j *train.Job) { j.Weightless, j.EvalEvery = true, 0 })...), nil)
+	n := uint64(4 * len(real.Params) * 3) // parameters and two moments
+	for _, o := range []*train.Observer{real, empty} {
+		var got uint64
+		for _, r := range o.Reports {
+			if r.Rank == 2 {
+				got = r.Traffic.RecvBytes[comm.Parameters]
+			}
+		}
+		if got != n {
+			t.Errorf("worker 2 was sent %d bytes of parameters, want %d", got, n)
+		}
+	}
+	if real.Final.Seconds != empty.Final.Seconds {
+		t.Errorf("%v s, and without weights %v s", real.Final.Seconds, empty.Final.Seconds)
+	}
+}
+
+// What cannot be is refused before the run.
+func TestJoinRefusals(t *testing.T) {
+	t.Parallel()
+	for want, opts := range map[string][]option{
+		"worker 1 is there already before step 5": {leaving(train.Departure{Worker: 1, Step: 2}), joining(train.Joining{Worker: 1, Step: 3}, train.Joining{Worker: 1, Step: 5})},
+		"it cannot leave":                         {leaving(train.Departure{Worker: 1, Step: 2}, train.Departure{Worker: 1, Step: 3})},
+		"join: worker 4 before step 1":            {joining(train.Joining{Worker: 4, Step: 1})},
+		"join: worker 1 before step 24":           {joining(train.Joining{Worker: 1, Step: 24})},
+		"1 workers are there at first":            {joining(train.Joining{Worker: 0, Step: 1}, train.Joining{Worker: 1, Step: 1}, train.Joining{Worker: 2, Step: 1}), func(j *train.Job) { j.MinWorkers = 2 }},
+		"join: a worker can join a run with elas": {joining(train.Joining{Worker: 0, Step: 1}), func(j *train.Job) { j.Elastic = false }},
+	} {
+		j := unchecked(slices.Concat([]option{mode("reduce"), elastic}, opts)...)
+		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * 1e9) }
