@@ -20,7 +20,7 @@ func TestF2F9FaultsOnProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	set := []string{"data=digits", "model=logistic", "workers=3", "epochs=0", "batch=8", "mode=server", "policy=asp", "steps=20000", "eval_every=0"}
+	set := []string{"data=digits", "model=logistic", "workers=3", "epochs=0", "batch=8", "mode=server", "policy=asp", "steps=3000", "eval_every=0"}
 	for _, c := range []struct {
 		faults string
 		lost   int
@@ -32,7 +32,7 @@ func TestF2F9FaultsOnProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		for where, r := range map[string]*Result{"sim": there, "grpc": here} {
-			if l := r.Ledger; len(r.Lost) != c.lost || r.Degraded != (c.lost > 0) || r.Steps != 20000 || l.Sent != l.Applied+l.Rejected+l.Lost {
+			if l := r.Ledger; len(r.Lost) != c.lost || r.Degraded != (c.lost > 0) || r.Steps != 3000 || l.Sent != l.Applied+l.Rejected+l.Lost {
 				t.Errorf("%s on %s: lost %q, %d steps, %+v", c.faults, where, r.Lost, r.Steps, l)
 			}
 		}

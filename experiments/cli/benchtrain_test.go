@@ -5,16 +5,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 func TestBenchTrain(t *testing.T) {
 	t.Parallel()
-	p := finish(t, 0, "bench", "train", "--model", "mlp", "--batch", "8", "--threads", "1", "--seconds", "0.05")
-	plain(t, p)
-	if s := p.out.String(); !strings.Contains(s, "mlp@28") || !strings.Contains(s, "GFLOP/s") {
-		t.Error(p.says())
+	p := program.Finish(t, 0, "bench", "train", "--model", "mlp", "--batch", "8", "--threads", "1", "--seconds", "0.05")
+	program.Plain(t, p)
+	if s := p.Out.String(); !strings.Contains(s, "mlp@28") || !strings.Contains(s, "GFLOP/s") {
+		t.Error(p.Says())
 	}
-	p = finish(t, 0, "bench", "train", "--model", "mlp", "--batch", "8", "--threads", "1", "--seconds", "0.05", "--json")
+	p = program.Finish(t, 0, "bench", "train", "--model", "mlp", "--batch", "8", "--threads", "1", "--seconds", "0.05", "--json")
 	var r struct {
 		Command []string
 		Machine struct {
@@ -27,12 +29,12 @@ func TestBenchTrain(t *testing.T) {
 			Threads int
 		}
 	}
-	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil {
-		t.Fatalf("%v\n%s", err, p.says())
+	if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
+		t.Fatalf("%v\n%s", err, p.Says())
 	}
 	if len(r.Rows) != 1 || r.Rows[0].Name != "mlp@28" || r.Rows[0].Batch != 8 || r.Machine.Go == "" || r.Machine.Cores < 1 ||
 		strings.Join(r.Command[:3], " ") != "gradlab bench train" {
-		t.Error(p.says())
+		t.Error(p.Says())
 	}
 }
 
@@ -57,23 +59,23 @@ func TestBenchUsage(t *testing.T) {
 		"bench collectives --peer gloo --python /no/p": "apt-get install python3-torch",
 		"bench train --peer torch --python /no/python": "apt-get install python3-torch",
 	} {
-		if p := finish(t, 2, strings.Fields(args)...); !strings.Contains(p.err.String(), want) {
-			t.Errorf("%s: no %q\n%s", args, want, p.says())
+		if p := program.Finish(t, 2, strings.Fields(args)...); !strings.Contains(p.Err.String(), want) {
+			t.Errorf("%s: no %q\n%s", args, want, p.Says())
 		}
 	}
-	if p := finish(t, 0, "bench"); !strings.Contains(p.out.String(), "How to read it") {
-		t.Error(p.says())
+	if p := program.Finish(t, 0, "bench"); !strings.Contains(p.Out.String(), "How to read it") {
+		t.Error(p.Says())
 	}
 }
 
 // Ctrl-C ends a benchmark with the rows that are complete.
 func TestBenchStops(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "bench", "train", "--model", "mlp", "--threads", "1", "--seconds", "600", "--json")
-	waitFor(t, "a beginning", p, func() bool { return strings.Contains(p.err.String(), "measuring") })
-	p.signal(syscall.SIGINT)
-	p.expect(143)
-	if !strings.Contains(p.err.String(), "stopped before the end") || !json.Valid([]byte(p.out.String())) {
-		t.Error(p.says())
+	p := program.Start(t, nil, "bench", "train", "--model", "mlp", "--threads", "1", "--seconds", "600", "--json")
+	program.WaitFor(t, "a beginning", p, func() bool { return strings.Contains(p.Err.String(), "measuring") })
+	p.Signal(syscall.SIGINT)
+	p.Expect(143)
+	if !strings.Contains(p.Err.String(), "stopped before the end") || !json.Valid([]byte(p.Out.String())) {
+		t.Error(p.Says())
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // From a table to a cluster that other commands take.
@@ -16,8 +18,8 @@ func TestCalibrate(t *testing.T) {
 	if err := os.WriteFile(table, []byte("model,workers,batch,step_ms\nlenet,1,64,5\nlenet,2,64,31\nlenet,4,64,48\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := finish(t, 0, "calibrate", table, "network.bandwidth=100Mbps", "--fit", "1-2", "--out", mine)
-	if out := p.out.String(); !strings.Contains(out, "cluster="+mine) || !strings.Contains(out, "held out: 1 points") {
+	p := program.Finish(t, 0, "calibrate", table, "network.bandwidth=100Mbps", "--fit", "1-2", "--out", mine)
+	if out := p.Out.String(); !strings.Contains(out, "cluster="+mine) || !strings.Contains(out, "held out: 1 points") {
 		t.Error(out)
 	}
 	var r struct {
@@ -27,7 +29,7 @@ func TestCalibrate(t *testing.T) {
 		}
 		Parameters []struct{ Key string }
 	}
-	if err := json.Unmarshal([]byte(finish(t, 0, "calibrate", table, "cluster="+mine, "--json").out.String()), &r); err != nil {
+	if err := json.Unmarshal([]byte(program.Finish(t, 0, "calibrate", table, "cluster="+mine, "--json").Out.String()), &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Points) != 3 || !r.Points[2].Fitted || r.Points[0].Measured != 0.005 || len(r.Parameters) == 0 {
@@ -44,8 +46,8 @@ func TestCalibrate(t *testing.T) {
 		{[]string{table, "--fit", "4"}, "points 1 to 3"},
 		{[]string{table, "network.speed=1"}, "network.speed"},
 	} {
-		if p := finish(t, 2, append([]string{"calibrate"}, c.args...)...); !strings.Contains(p.err.String(), c.want) {
-			t.Errorf("%v: %s; want %q", c.args, p.err.String(), c.want)
+		if p := program.Finish(t, 2, append([]string{"calibrate"}, c.args...)...); !strings.Contains(p.Err.String(), c.want) {
+			t.Errorf("%v: %s; want %q", c.args, p.Err.String(), c.want)
 		}
 	}
 }
@@ -58,7 +60,7 @@ func TestVirtual(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r struct{ Seconds float64 }
-	if err := json.Unmarshal([]byte(finish(t, 0, "virtual", "--from", record, "--speed", "4", "--json").out.String()), &r); err != nil || r.Seconds != 0.5 {
+	if err := json.Unmarshal([]byte(program.Finish(t, 0, "virtual", "--from", record, "--speed", "4", "--json").Out.String()), &r); err != nil || r.Seconds != 0.5 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, c := range []struct {
@@ -75,8 +77,8 @@ func TestVirtual(t *testing.T) {
 		{[]string{"--from", record + "x"}, 2, "no such file"},
 		{[]string{"--", "true"}, 1, "not all ranks had called"},
 	} {
-		if p := finish(t, c.code, append([]string{"virtual"}, c.args...)...); !strings.Contains(p.err.String(), c.want) {
-			t.Errorf("%v: %s; want %q", c.args, p.err.String(), c.want)
+		if p := program.Finish(t, c.code, append([]string{"virtual"}, c.args...)...); !strings.Contains(p.Err.String(), c.want) {
+			t.Errorf("%v: %s; want %q", c.args, p.Err.String(), c.want)
 		}
 	}
 }

@@ -7,33 +7,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/gradlab/gradlab/comm/shm"
+	"github.com/gradlab/gradlab/internal/program"
 )
-
-const quick = "data: digits\nmodel: mlp(hidden=[16])\nsteps: 10\nbatch: 8\nworkers: 2\nnet: sim\neval_every: 5\n"
-
-// What is piped is text: no colours, no cursor movements.
-func plain(t *testing.T, p *program) {
-	t.Helper()
-	for _, s := range []string{p.out.String(), p.err.String()} {
-		if i := strings.IndexFunc(s, func(r rune) bool {
-			return r != '\n' && r != '\t' && (unicode.IsControl(r) || r == unicode.ReplacementChar)
-		}); i >= 0 {
-			t.Errorf("a control character at %d: %q", i, s[max(0, i-20):min(len(s), i+20)])
-		}
-	}
-}
 
 func TestRunJSON(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	p := finish(t, 0, "run", recipe(t, quick), "seed=1,2", "--json", "--out", out)
-	plain(t, p)
-	lines := strings.Split(strings.TrimSpace(p.out.String()), "\n")
+	p := program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "seed=1,2", "--json", "--out", out)
+	program.Plain(t, p)
+	lines := strings.Split(strings.TrimSpace(p.Out.String()), "\n")
 	if len(lines) < 2 {
-		t.Fatal(p.says())
+		t.Fatal(p.Says())
 	}
 	for _, line := range lines[len(lines)-2:] {
 		var r map[string]any
@@ -50,7 +36,7 @@ func TestRunJSON(t *testing.T) {
 			t.Errorf("%s", line)
 		}
 	}
-	if n := len(p.results()); n != 2 {
+	if n := len(p.Results()); n != 2 {
 		t.Errorf("%d results of 2 runs", n)
 	}
 }
@@ -58,13 +44,13 @@ func TestRunJSON(t *testing.T) {
 func TestRunTable(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	p := finish(t, 0, "run", recipe(t, quick), "codec=raw,bf16", "--out", out)
-	plain(t, p)
-	if s := p.out.String(); !strings.Contains(s, "raw") || !strings.Contains(s, "bf16") || !strings.Contains(s, "accuracy") {
-		t.Error(p.says())
+	p := program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "codec=raw,bf16", "--out", out)
+	program.Plain(t, p)
+	if s := p.Out.String(); !strings.Contains(s, "raw") || !strings.Contains(s, "bf16") || !strings.Contains(s, "accuracy") {
+		t.Error(p.Says())
 	}
-	if p := finish(t, 0, "run", recipe(t, quick), "--quiet", "--out", out); p.out.String() != "" || p.err.String() != "" {
-		t.Errorf("not quiet: %s", p.says())
+	if p := program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "--quiet", "--out", out); p.Out.String() != "" || p.Err.String() != "" {
+		t.Errorf("not quiet: %s", p.Says())
 	}
 }
 
@@ -72,8 +58,8 @@ func TestRunTable(t *testing.T) {
 func TestRunConfigAgain(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	a := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
-	b := finish(t, 0, "run", filepath.Join(a.Folder, "config.yaml"), "--json", "--quiet", "--out", out).result()
+	a := program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "--json", "--quiet", "--out", out).Result()
+	b := program.Finish(t, 0, "run", filepath.Join(a.Folder, "config.yaml"), "--json", "--quiet", "--out", out).Result()
 	if a.SHA256 != b.SHA256 || a.Folder == b.Folder || strings.TrimPrefix(filepath.Base(a.Folder), "run-") != strings.TrimPrefix(filepath.Base(b.Folder), "run-") {
 		t.Errorf("%+v, then %+v", a, b)
 	}
@@ -81,11 +67,11 @@ func TestRunConfigAgain(t *testing.T) {
 
 func TestResumeFinished(t *testing.T) {
 	t.Parallel()
-	out, file := t.TempDir(), recipe(t, quick)
-	a := finish(t, 0, "run", file, "--json", "--out", out)
-	b := finish(t, 0, "run", file, "--json", "--out", out, "--resume")
-	if lines := func(p *program) string {
-		s := strings.TrimSpace(p.out.String())
+	out, file := t.TempDir(), program.Recipe(t, program.Quick)
+	a := program.Finish(t, 0, "run", file, "--json", "--out", out)
+	b := program.Finish(t, 0, "run", file, "--json", "--out", out, "--resume")
+	if lines := func(p *program.Program) string {
+		s := strings.TrimSpace(p.Out.String())
 		return s[strings.LastIndex(s, "\n")+1:]
 	}; lines(a) != lines(b) {
 		t.Errorf("%s\n%s", lines(a), lines(b))
@@ -95,55 +81,55 @@ func TestResumeFinished(t *testing.T) {
 func TestShow(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	r := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
-	p := finish(t, 0, "show", r.Folder)
-	plain(t, p)
-	if !strings.Contains(p.out.String(), r.SHA256) || !strings.Contains(p.out.String(), "accuracy") {
-		t.Error(p.says())
+	r := program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "--json", "--quiet", "--out", out).Result()
+	p := program.Finish(t, 0, "show", r.Folder)
+	program.Plain(t, p)
+	if !strings.Contains(p.Out.String(), r.SHA256) || !strings.Contains(p.Out.String(), "accuracy") {
+		t.Error(p.Says())
 	}
 	var rec map[string]any
-	p = finish(t, 0, "show", r.Folder, "--json")
-	if err := json.Unmarshal([]byte(p.out.String()), &rec); err != nil || rec["result"] == nil {
-		t.Errorf("%v\n%s", err, p.says())
+	p = program.Finish(t, 0, "show", r.Folder, "--json")
+	if err := json.Unmarshal([]byte(p.Out.String()), &rec); err != nil || rec["result"] == nil {
+		t.Errorf("%v\n%s", err, p.Says())
 	}
-	if p := finish(t, 0, "show", out); !strings.Contains(p.out.String(), r.SHA256) {
-		t.Errorf("the only run in a folder is not shown\n%s", p.says())
+	if p := program.Finish(t, 0, "show", out); !strings.Contains(p.Out.String(), r.SHA256) {
+		t.Errorf("the only run in a folder is not shown\n%s", p.Says())
 	}
-	finish(t, 0, "run", recipe(t, quick), "seed=2", "--quiet", "--out", out)
-	if p := finish(t, 2, "show", out); !strings.Contains(p.err.String(), "names 2 runs, such as "+r.Folder) {
-		t.Errorf("the run folders below are not named\n%s", p.says())
+	program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "seed=2", "--quiet", "--out", out)
+	if p := program.Finish(t, 2, "show", out); !strings.Contains(p.Err.String(), "names 2 runs, such as "+r.Folder) {
+		t.Errorf("the run folders below are not named\n%s", p.Says())
 	}
-	if p := finish(t, 2, "whatif", "network.bandwidth=1Gbps", "workers=2"); !strings.Contains(p.err.String(), "is no run") {
-		t.Error(p.says())
+	if p := program.Finish(t, 2, "whatif", "network.bandwidth=1Gbps", "workers=2"); !strings.Contains(p.Err.String(), "is no run") {
+		t.Error(p.Says())
 	}
-	finish(t, 2, "show", t.TempDir())
-	finish(t, 2, "show")
+	program.Finish(t, 2, "show", t.TempDir())
+	program.Finish(t, 2, "show")
 }
 
 func TestListAndData(t *testing.T) {
 	t.Parallel()
-	p := finish(t, 0, "list")
-	plain(t, p)
+	p := program.Finish(t, 0, "list")
+	program.Plain(t, p)
 	for _, word := range []string{"codecs", "optimizers", "policies", "recipes", "keys", "feedback", "quickstart", "eval_every"} {
-		if !strings.Contains(p.out.String(), word) {
+		if !strings.Contains(p.Out.String(), word) {
 			t.Errorf("list does not tell %q", word)
 		}
 	}
 	var codecs map[string][]struct{ Name, About, Spec string }
-	if err := json.Unmarshal([]byte(finish(t, 0, "list", "codecs", "--json").out.String()), &codecs); err != nil {
+	if err := json.Unmarshal([]byte(program.Finish(t, 0, "list", "codecs", "--json").Out.String()), &codecs); err != nil {
 		t.Fatal(err)
 	}
 	if len(codecs) != 1 || len(codecs["codecs"]) < 5 || codecs["codecs"][0].Name == "" || codecs["codecs"][0].Spec == "" {
 		t.Errorf("%v", codecs)
 	}
-	p = finish(t, 0, "data", "--cache-dir", t.TempDir(), "--data-dir", t.TempDir())
+	p = program.Finish(t, 0, "data", "--cache-dir", t.TempDir(), "--data-dir", t.TempDir())
 	for _, word := range []string{"digits", "built in", "gradlab data mnist --fetch downloads 11.6 MB", "gradlab data cifar100 --fetch downloads it"} {
-		if !strings.Contains(p.out.String(), word) {
-			t.Errorf("no %q\n%s", word, p.says())
+		if !strings.Contains(p.Out.String(), word) {
+			t.Errorf("no %q\n%s", word, p.Says())
 		}
 	}
-	if p := finish(t, 0, "data", "digits"); p.out.String() != "digits: built in\n" {
-		t.Error(p.says())
+	if p := program.Finish(t, 0, "data", "digits"); p.Out.String() != "digits: built in\n" {
+		t.Error(p.Says())
 	}
 	// What somebody put into the data folder is not fetched again.
 	dir := t.TempDir()
@@ -158,12 +144,12 @@ func TestListAndData(t *testing.T) {
 			}
 		}
 	}
-	if p := finish(t, 0, "data", "mnist", "--fetch", "--data-dir", dir, "--cache-dir", t.TempDir()); !strings.Contains(p.out.String(), "data folder "+dir) {
-		t.Error(p.says())
+	if p := program.Finish(t, 0, "data", "mnist", "--fetch", "--data-dir", dir, "--cache-dir", t.TempDir()); !strings.Contains(p.Out.String(), "data folder "+dir) {
+		t.Error(p.Says())
 	}
 	// Read, it turns out not to be MNIST.
-	if p := finish(t, 1, "data", "mnist", "--verify", "--data-dir", dir); !strings.Contains(p.out.String(), "2 samples read") || !strings.Contains(p.err.String(), "4 files: not the official content") {
-		t.Error(p.says())
+	if p := program.Finish(t, 1, "data", "mnist", "--verify", "--data-dir", dir); !strings.Contains(p.Out.String(), "2 samples read") || !strings.Contains(p.Err.String(), "4 files: not the official content") {
+		t.Error(p.Says())
 	}
 	pictures := t.TempDir()
 	for _, part := range []string{"train", "val"} {
@@ -175,23 +161,23 @@ func TestListAndData(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p := finish(t, 1, "data", "imagenette", "--check", "--data-dir", pictures); !strings.Contains(p.out.String(), "published: 9469") ||
-		!strings.Contains(p.out.String(), "  val/n1/val.JPEG\n") || !strings.Contains(p.out.String(), "unreadable=") || !strings.Contains(p.err.String(), "4 of the things checked are wrong") {
-		t.Errorf("%s%s", p.out.String(), p.err.String())
+	if p := program.Finish(t, 1, "data", "imagenette", "--check", "--data-dir", pictures); !strings.Contains(p.Out.String(), "published: 9469") ||
+		!strings.Contains(p.Out.String(), "  val/n1/val.JPEG\n") || !strings.Contains(p.Out.String(), "unreadable=") || !strings.Contains(p.Err.String(), "4 of the things checked are wrong") {
+		t.Errorf("%s%s", p.Out.String(), p.Err.String())
 	}
-	if p := finish(t, 0, "data", "mnist", "--cache-dir", t.TempDir()); !strings.Contains(p.out.String(), "mnist: ") || !strings.HasSuffix(p.out.String(), "\n") {
-		t.Error(p.says())
+	if p := program.Finish(t, 0, "data", "mnist", "--cache-dir", t.TempDir()); !strings.Contains(p.Out.String(), "mnist: ") || !strings.HasSuffix(p.Out.String(), "\n") {
+		t.Error(p.Says())
 	}
-	finish(t, 0)
-	finish(t, 0, "--help")
+	program.Finish(t, 0)
+	program.Finish(t, 0, "--help")
 }
 
 // Mistakes end in exit code 2 and leave nothing behind, and the message says
 // what is right.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	file := recipe(t, quick)
-	bad := recipe(t, "steps: 3\nbach: 4\n")
+	file := program.Recipe(t, program.Quick)
+	bad := program.Recipe(t, "steps: 3\nbach: 4\n")
 	for _, c := range []struct {
 		args []string
 		want []string // each on stderr
@@ -225,15 +211,15 @@ func TestMistakes(t *testing.T) {
 			if args[0] == "run" {
 				args = append(args, "--out", filepath.Join(out, "runs"))
 			}
-			p := finish(t, 2, args...)
-			plain(t, p)
+			p := program.Finish(t, 2, args...)
+			program.Plain(t, p)
 			for _, w := range c.want {
-				if !strings.Contains(p.err.String(), w) {
-					t.Errorf("the message does not say %q:\n%s", w, p.err.String())
+				if !strings.Contains(p.Err.String(), w) {
+					t.Errorf("the message does not say %q:\n%s", w, p.Err.String())
 				}
 			}
-			if p.out.String() != "" {
-				t.Errorf("on stdout: %s", p.out.String())
+			if p.Out.String() != "" {
+				t.Errorf("on stdout: %s", p.Out.String())
 			}
 			if files, _ := os.ReadDir(out); len(files) > 0 {
 				t.Errorf("left %v", files)
@@ -256,10 +242,10 @@ func TestNetsAgree(t *testing.T) {
 		{"mode=reduce", "codec=feedback(topk(keep=0.05))"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
-			var first result
+			var first program.Result
 			for i, net := range []string{"local", "sim", "grpc", "grpc links=grpc", "grpc emulate=true network.bandwidth=10Gbps"} {
-				args := append([]string{"run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), fmt.Sprintf("threads=%d", i%3), "--net"}, strings.Fields(net)...)
-				r := finish(t, 0, append(args, over...)...).result()
+				args := append([]string{"run", program.Recipe(t, text), "--json", "--quiet", "--out", t.TempDir(), fmt.Sprintf("threads=%d", i%3), "--net"}, strings.Fields(net)...)
+				r := program.Finish(t, 0, append(args, over...)...).Result()
 				links := "auto"
 				if strings.HasSuffix(net, "links=grpc") {
 					links = "grpc"
@@ -286,13 +272,13 @@ func TestNetsAgree(t *testing.T) {
 // On the virtual clock an asynchronous run repeats on one core and on two.
 func TestSimRepeatsOnAnyCores(t *testing.T) {
 	t.Parallel()
-	text := quick + "policy: asp\nworkers: 4\ndevice: {jitter: 0.3}\nsteps: 60\n"
+	text := program.Quick + "policy: asp\nworkers: 4\ndevice: {jitter: 0.3}\nsteps: 60\n"
 	text = strings.Replace(strings.Replace(text, "workers: 2\n", "", 1), "steps: 10\n", "", 1)
-	var all []result
+	var all []program.Result
 	for _, n := range []string{"1", "2"} {
-		p := start(t, []string{"GOMAXPROCS=" + n}, "run", recipe(t, text), "--json", "--quiet", "--out", t.TempDir())
-		p.expect(0)
-		all = append(all, p.result())
+		p := program.Start(t, []string{"GOMAXPROCS=" + n}, "run", program.Recipe(t, text), "--json", "--quiet", "--out", t.TempDir())
+		p.Expect(0)
+		all = append(all, p.Result())
 	}
 	if all[0].SHA256 != all[1].SHA256 || all[0].Virtual != all[1].Virtual {
 		t.Errorf("%+v, then %+v", all[0], all[1])

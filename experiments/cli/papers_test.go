@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // tinyImageNet writes an ImageNet of two classes: class folders of small pictures.
@@ -56,25 +57,25 @@ func TestRunPaperOnImageNet(t *testing.T) {
 		t.Skip("trains ResNet-50")
 	}
 	dir, out := tinyImageNet(t, 4, 2), t.TempDir()
-	p := start(t, nil, "run", "goyal2017", "data=imagenet", "workers=2", "global_batch=8", "micro_batch=2", "steps=1", "eval_every=0",
+	p := program.Start(t, nil, "run", "goyal2017", "data=imagenet", "workers=2", "global_batch=8", "micro_batch=2", "steps=1", "eval_every=0",
 		"--json", "--data-dir", dir, "--out", out)
-	if code := p.wait(enough); code != 0 {
-		t.Fatalf("exit %d: %s", code, p.err.String())
+	if code := p.Wait(program.Enough); code != 0 {
+		t.Fatalf("exit %d: %s", code, p.Err.String())
 	}
 	for _, want := range []string{
 		"an update has 8 samples, however many workers there are: 2 workers of 4 each, computed in 2 micro-batches of 2",
 		"published: top-1 error, %: 23.74 ± 0.09 (table 1",
 	} {
-		if !strings.Contains(p.err.String(), want) {
-			t.Errorf("no %q in\n%s", want, p.err.String())
+		if !strings.Contains(p.Err.String(), want) {
+			t.Errorf("no %q in\n%s", want, p.Err.String())
 		}
 	}
 	var r struct {
 		Recipe, Folder, Status string
 		Config                 map[string]any
 	}
-	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil {
-		t.Fatalf("%v: %s", err, p.out.String())
+	if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
+		t.Fatalf("%v: %s", err, p.Out.String())
 	}
 	if r.Status != "done" || r.Config["data"] != "imagenet(size=224)" || r.Config["batch"] != 4. || r.Config["accumulate"] != 2. || r.Config["net"] != "local" {
 		t.Errorf("%+v", r)
@@ -84,13 +85,13 @@ func TestRunPaperOnImageNet(t *testing.T) {
 // Without ImageNet the error says how to get it, and where to put it.
 func TestRunPaperWithoutData(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "run", "goyal2017", "data=imagenet", "--data-dir", t.TempDir(), "--cache-dir", t.TempDir(), "--out", t.TempDir())
-	if code := p.wait(enough); code == 0 {
+	p := program.Start(t, nil, "run", "goyal2017", "data=imagenet", "--data-dir", t.TempDir(), "--cache-dir", t.TempDir(), "--out", t.TempDir())
+	if code := p.Wait(program.Enough); code == 0 {
 		t.Fatal("it ran without data")
 	}
 	for _, want := range []string{"imagenet is not on this machine", "--data-dir or GRADLAB_DATA", "ILSVRC2012_img_train.tar", "gradlab run goyal2017 --proxy"} {
-		if !strings.Contains(p.err.String(), want) {
-			t.Errorf("no %q in\n%s", want, p.err.String())
+		if !strings.Contains(p.Err.String(), want) {
+			t.Errorf("no %q in\n%s", want, p.Err.String())
 		}
 	}
 }
@@ -107,14 +108,14 @@ func TestFormsOnTheCommandLine(t *testing.T) {
 		{[]string{"run", "quickstart", "--proxy"}, `recipe quickstart has no form "proxy"; these have one: airbench94, `},
 		{[]string{"run", "goyal2017", "--timing", "workers=60"}, "take 32 or 64 workers"},
 	} {
-		p := start(t, nil, c.args...)
-		if code := p.wait(enough); code != 2 || !strings.Contains(p.err.String(), c.want) {
-			t.Errorf("%v: exit %d, %s", c.args, code, p.err.String())
+		p := program.Start(t, nil, c.args...)
+		if code := p.Wait(program.Enough); code != 2 || !strings.Contains(p.Err.String(), c.want) {
+			t.Errorf("%v: exit %d, %s", c.args, code, p.Err.String())
 		}
 	}
-	p := start(t, nil, "run", "airbench94", "--timing", "--json", "--quiet")
-	if code := p.wait(enough); code != 0 {
-		t.Fatalf("exit %d: %s", code, p.err.String())
+	p := program.Start(t, nil, "run", "airbench94", "--timing", "--json", "--quiet")
+	if code := p.Wait(program.Enough); code != 0 {
+		t.Fatalf("exit %d: %s", code, p.Err.String())
 	}
 	var timing struct {
 		Rows []struct {
@@ -122,8 +123,8 @@ func TestFormsOnTheCommandLine(t *testing.T) {
 			Minutes float64
 		}
 	}
-	if err := json.Unmarshal([]byte(p.out.String()), &timing); err != nil || len(timing.Rows) != 1 || timing.Rows[0].Updates != 484 || timing.Rows[0].Minutes <= 0 {
-		t.Errorf("%v: %s", err, p.out.String())
+	if err := json.Unmarshal([]byte(p.Out.String()), &timing); err != nil || len(timing.Rows) != 1 || timing.Rows[0].Updates != 484 || timing.Rows[0].Minutes <= 0 {
+		t.Errorf("%v: %s", err, p.Out.String())
 	}
 }
 
@@ -149,9 +150,9 @@ func TestEveryProxyTakesAStep(t *testing.T) {
 			case "torchvision":
 				args = append(args, "run=second")
 			}
-			p := start(t, nil, args...)
-			if code := p.wait(enough); code != 0 {
-				t.Errorf("%s: exit %d: %s", name, code, p.err.String())
+			p := program.Start(t, nil, args...)
+			if code := p.Wait(program.Enough); code != 0 {
+				t.Errorf("%s: exit %d: %s", name, code, p.Err.String())
 				return
 			}
 			var r struct {
@@ -159,8 +160,8 @@ func TestEveryProxyTakesAStep(t *testing.T) {
 				Steps          int
 				Accuracy       float64
 			}
-			if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.Recipe != name+"-proxy" || r.Status != "done" || r.Steps != 1 {
-				t.Errorf("%s: %v: %s", name, err, p.out.String())
+			if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil || r.Recipe != name+"-proxy" || r.Status != "done" || r.Steps != 1 {
+				t.Errorf("%s: %v: %s", name, err, p.Out.String())
 			}
 		})
 	}

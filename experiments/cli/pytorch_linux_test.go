@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // What docs/from-pytorch.md says to write and to type is run, for fewer epochs; so is
@@ -28,13 +30,13 @@ func TestPagesOfPyTorch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		program := regexp.MustCompile("(?s)```python\n(.*?)```").FindSubmatch(text)
+		script := regexp.MustCompile("(?s)```python\n(.*?)```").FindSubmatch(text)
 		line := regexp.MustCompile("(?m)^" + command + " .*$").Find(text)
-		if program == nil || line == nil {
+		if script == nil || line == nil {
 			t.Fatalf("%s: no program, or no line %q", page, command)
 		}
 		file := filepath.Join(t.TempDir(), "train.py")
-		if err := os.WriteFile(file, program[1], 0o600); err != nil {
+		if err := os.WriteFile(file, script[1], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		typed := strings.ReplaceAll(string(line), "python3 train.py", exe+" "+file)
@@ -43,7 +45,7 @@ func TestPagesOfPyTorch(t *testing.T) {
 		for _, w := range regexp.MustCompile(`(?:'[^']*'|[^\s'])+`).FindAllString(typed, -1)[1:] {
 			args = append(args, strings.ReplaceAll(w, "'", ""))
 		}
-		out := finish(t, 0, append(args, "--out", t.TempDir())...).out.String()
+		out := program.Finish(t, 0, append(args, "--out", t.TempDir())...).Out.String()
 		for _, want := range []string{"accuracy", "bytes"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s: no %s in\n%s", typed, want, out)

@@ -12,6 +12,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/reproduce"
 	"github.com/gradlab/gradlab/experiments/sweep"
+	"github.com/gradlab/gradlab/internal/program"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/staleness"
@@ -117,9 +118,9 @@ func TestPagesShowCommands(t *testing.T) {
 					t.Errorf("%s\n%s has no such mechanism", line, args[0])
 				}
 			case "list":
-				finish(t, 0, w[1:]...)
+				program.Finish(t, 0, w[1:]...)
 			default:
-				finish(t, 0, command, "--help")
+				program.Finish(t, 0, command, "--help")
 			}
 		}
 	}

@@ -5,16 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 func TestReportCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	finish(t, 0, "run", recipe(t, "data: digits\nmodel: logistic\nsteps: 6\nbatch: 8\nnet: sim\neval_every: 3\ncodec: [raw, sign]\n"), "--out", dir, "--quiet")
+	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 6\nbatch: 8\nnet: sim\neval_every: 3\ncodec: [raw, sign]\n"), "--out", dir, "--quiet")
 	out := filepath.Join(dir, "page", "report.html")
-	p := finish(t, 0, "report", dir, "-o", out, "--figures", filepath.Join(dir, "figures"))
-	if !strings.Contains(p.out.String(), "Most accurate at the end") {
-		t.Error(p.says())
+	p := program.Finish(t, 0, "report", dir, "-o", out, "--figures", filepath.Join(dir, "figures"))
+	if !strings.Contains(p.Out.String(), "Most accurate at the end") {
+		t.Error(p.Says())
 	}
 	for _, f := range []string{out, filepath.Join(dir, "figures", "pareto.pdf"), filepath.Join(dir, "figures", "curves.svg")} {
 		if info, err := os.Stat(f); err != nil || info.Size() < 1000 {
@@ -32,14 +34,14 @@ func TestReportCommand(t *testing.T) {
 	if !strings.Contains(page(), interval) {
 		t.Error("virtual times have no interval")
 	}
-	finish(t, 0, "report", dir, "-o", out, "--draws", "0")
+	program.Finish(t, 0, "report", dir, "-o", out, "--draws", "0")
 	if strings.Contains(page(), interval) {
 		t.Error("nobody asked for an interval")
 	}
-	finish(t, 2, "report", dir, "--draws", "-1")
-	finish(t, 2, "report")
-	if p := finish(t, 2, "report", t.TempDir()); !strings.Contains(p.err.String(), "gradlab run") {
-		t.Error(p.says())
+	program.Finish(t, 2, "report", dir, "--draws", "-1")
+	program.Finish(t, 2, "report")
+	if p := program.Finish(t, 2, "report", t.TempDir()); !strings.Contains(p.Err.String(), "gradlab run") {
+		t.Error(p.Says())
 	}
 }
 
@@ -48,10 +50,10 @@ func TestReportCommand(t *testing.T) {
 func TestReportTakesFiltersAndATarget(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	finish(t, 0, "run", recipe(t, "data: digits\nmodel: logistic\nsteps: 20\nbatch: 8\nnet: sim\neval_every: 5\ncodec: [raw, bf16]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n"), "--out", dir, "--quiet")
+	program.Finish(t, 0, "run", program.Recipe(t, "data: digits\nmodel: logistic\nsteps: 20\nbatch: 8\nnet: sim\neval_every: 5\ncodec: [raw, bf16]\nnetwork.bandwidth: [1Gbps, 10Gbps]\n"), "--out", dir, "--quiet")
 	out := filepath.Join(dir, "report.html")
 	report := func(args ...string) string {
-		return finish(t, 0, append([]string{"report", dir, "-o", out}, args...)...).out.String()
+		return program.Finish(t, 0, append([]string{"report", dir, "-o", out}, args...)...).Out.String()
 	}
 	count := func(what string) int {
 		b, err := os.ReadFile(out)
@@ -73,6 +75,6 @@ func TestReportTakesFiltersAndATarget(t *testing.T) {
 		t.Error(s)
 	}
 	for _, bad := range [][]string{{"network.bandwidth=2Gbps"}, {"codex=raw"}, {"accuracy>much"}, {"--target", "95"}, {"runs/nosuch"}} {
-		finish(t, 2, append([]string{"report", dir, "-o", out}, bad...)...)
+		program.Finish(t, 2, append([]string{"report", dir, "-o", out}, bad...)...)
 	}
 }

@@ -8,40 +8,42 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // sweepArgs is a small sweep: four jobs.
 func sweepArgs(t *testing.T, out string, more ...string) []string {
-	return append([]string{"sweep", recipe(t, quick), "codec=raw,bf16", "--repeats", "2", "--out", out}, more...)
+	return append([]string{"sweep", program.Recipe(t, program.Quick), "codec=raw,bf16", "--repeats", "2", "--out", out}, more...)
 }
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	p := finish(t, 0, sweepArgs(t, out, "--dry-run")...)
-	if s := p.out.String(); !strings.Contains(s, "codec=bf16,seed=2") || !strings.Contains(s, "4 jobs, 0 of them done") {
-		t.Error(p.says())
+	p := program.Finish(t, 0, sweepArgs(t, out, "--dry-run")...)
+	if s := p.Out.String(); !strings.Contains(s, "codec=bf16,seed=2") || !strings.Contains(s, "4 jobs, 0 of them done") {
+		t.Error(p.Says())
 	}
 	if _, err := os.ReadDir(filepath.Join(out, "recipe")); err == nil {
 		t.Error("a dry run left something behind")
 	}
-	p = finish(t, 0, sweepArgs(t, out, "--shard", "1/2")...)
-	plain(t, p)
-	p = finish(t, 0, sweepArgs(t, out, "--json")...)
-	if lines := strings.Count(p.out.String(), "\n"); lines != 4 || !strings.Contains(p.err.String(), "2 of 4 jobs are there already") {
-		t.Errorf("%d lines\n%s", lines, p.says())
+	p = program.Finish(t, 0, sweepArgs(t, out, "--shard", "1/2")...)
+	program.Plain(t, p)
+	p = program.Finish(t, 0, sweepArgs(t, out, "--json")...)
+	if lines := strings.Count(p.Out.String(), "\n"); lines != 4 || !strings.Contains(p.Err.String(), "2 of 4 jobs are there already") {
+		t.Errorf("%d lines\n%s", lines, p.Says())
 	}
 	// What gradlab run made counts as well, and the other way round.
 	if folders, _ := filepath.Glob(filepath.Join(out, "*", "*", "result.json")); len(folders) != 4 {
 		t.Errorf("%d results of 4 jobs", len(folders))
 	}
-	p = finish(t, 0, sweepArgs(t, out)...)
-	if s := p.out.String(); !strings.Contains(s, "difference") || !strings.Contains(s, "±") || !strings.Contains(p.err.String(), "4 of 4") {
-		t.Error(p.says())
+	p = program.Finish(t, 0, sweepArgs(t, out)...)
+	if s := p.Out.String(); !strings.Contains(s, "difference") || !strings.Contains(s, "±") || !strings.Contains(p.Err.String(), "4 of 4") {
+		t.Error(p.Says())
 	}
 	// A younger run that was traced, and is the same but for that, hides none.
-	finish(t, 0, "run", recipe(t, quick), "codec=raw", "seed=1", "trace=true", "--out", out)
-	if s := finish(t, 0, sweepArgs(t, out)...).out.String(); !strings.Contains(s, "│ raw   │ 2 │") {
+	program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "codec=raw", "seed=1", "trace=true", "--out", out)
+	if s := program.Finish(t, 0, sweepArgs(t, out)...).Out.String(); !strings.Contains(s, "│ raw   │ 2 │") {
 		t.Error(s)
 	}
 }
@@ -50,14 +52,14 @@ func TestSweep(t *testing.T) {
 // each, to the same figures.
 func TestTrainedOnce(t *testing.T) {
 	t.Parallel()
-	axes := []string{recipe(t, quick), "codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,1Gbps"}
+	axes := []string{program.Recipe(t, program.Quick), "codec=raw,topk(keep=0.1)", "network.bandwidth=10Mbps,1Gbps"}
 	results := func(command, out string, more ...string) (lines string, priced int) {
 		args := append([]string{command}, axes...)
-		p := finish(t, 0, append(args, append(more, "--json", "--out", out)...)...)
-		for _, line := range strings.Split(strings.TrimSpace(p.out.String()), "\n") {
+		p := program.Finish(t, 0, append(args, append(more, "--json", "--out", out)...)...)
+		for _, line := range strings.Split(strings.TrimSpace(p.Out.String()), "\n") {
 			var r struct{ Result map[string]any }
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatal(err, p.says())
+				t.Fatal(err, p.Says())
 			}
 			if r.Result == nil {
 				_ = json.Unmarshal([]byte(line), &r.Result)
@@ -70,8 +72,8 @@ func TestTrainedOnce(t *testing.T) {
 		return lines, priced
 	}
 	out := t.TempDir()
-	if p := finish(t, 0, append([]string{"sweep", "--dry-run", "--out", out}, axes...)...); !strings.Contains(p.out.String(), "2 jobs are trained, 2 are priced") {
-		t.Error(p.says())
+	if p := program.Finish(t, 0, append([]string{"sweep", "--dry-run", "--out", out}, axes...)...); !strings.Contains(p.Out.String(), "2 jobs are trained, 2 are priced") {
+		t.Error(p.Says())
 	}
 	want, n := results("sweep", t.TempDir(), "--train-all")
 	if n != 0 {
@@ -90,15 +92,15 @@ func TestTrainedOnce(t *testing.T) {
 func TestSweepTunes(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	args := []string{"sweep", recipe(t, quick), "codec=raw,bf16", "--tune", "schedule.lr=log(1e-6,0.1,2)", "--repeats", "2", "--out", out}
-	if p := finish(t, 0, append(args, "--dry-run")...); !strings.Contains(p.out.String(), "4 jobs, 0 of them done") || !strings.Contains(p.out.String(), "then 4 jobs with the best") {
-		t.Error(p.says())
+	args := []string{"sweep", program.Recipe(t, program.Quick), "codec=raw,bf16", "--tune", "schedule.lr=log(1e-6,0.1,2)", "--repeats", "2", "--out", out}
+	if p := program.Finish(t, 0, append(args, "--dry-run")...); !strings.Contains(p.Out.String(), "4 jobs, 0 of them done") || !strings.Contains(p.Out.String(), "then 4 jobs with the best") {
+		t.Error(p.Says())
 	}
-	p := finish(t, 0, args...)
-	plain(t, p)
+	p := program.Finish(t, 0, args...)
+	program.Plain(t, p)
 	for _, want := range []string{"schedule.lr=0.1", "budget 2 runs of each configuration, seed 1000001", "held out", "highest value tried", "0.000001: 0."} {
-		if !strings.Contains(p.out.String(), want) {
-			t.Errorf("no %q in\n%s", want, p.says())
+		if !strings.Contains(p.Out.String(), want) {
+			t.Errorf("no %q in\n%s", want, p.Says())
 		}
 	}
 	// The tuning runs are apart, and are not made again.
@@ -107,18 +109,18 @@ func TestSweepTunes(t *testing.T) {
 			t.Errorf("%d runs in %s, want %d", len(runs), folder, want)
 		}
 	}
-	p = finish(t, 0, append(args, "--json")...)
-	if lines := strings.Split(strings.TrimSpace(p.out.String()), "\n"); len(lines) != 6 || !strings.Contains(lines[4], `"chosen":"schedule.lr=0.1"`) || strings.Count(p.err.String(), "4 of 4 jobs are there already") != 2 {
-		t.Error(p.says())
+	p = program.Finish(t, 0, append(args, "--json")...)
+	if lines := strings.Split(strings.TrimSpace(p.Out.String()), "\n"); len(lines) != 6 || !strings.Contains(lines[4], `"chosen":"schedule.lr=0.1"`) || strings.Count(p.Err.String(), "4 of 4 jobs are there already") != 2 {
+		t.Error(p.Says())
 	}
 	for want, bad := range map[string][]string{
-		"nothing is tuned":       {"sweep", recipe(t, quick), "--budget", "3"},
+		"nothing is tuned":       {"sweep", program.Recipe(t, program.Quick), "--budget", "3"},
 		"on one machine":         append(args, "--shard", "1/2"),
 		"accuracy, loss or time": append(args, "--tune-by", "luck"),
 		"target=0.9":             append(args, "--tune-by", "time"),
 	} {
-		if p := finish(t, 2, bad...); !strings.Contains(p.err.String(), want) {
-			t.Errorf("want %q: %s", want, p.says())
+		if p := program.Finish(t, 2, bad...); !strings.Contains(p.Err.String(), want) {
+			t.Errorf("want %q: %s", want, p.Says())
 		}
 	}
 }
@@ -128,20 +130,20 @@ func TestSweepTunes(t *testing.T) {
 func TestSweepToAnotherTarget(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	finish(t, 0, sweepArgs(t, out, "--quiet")...)
-	s := finish(t, 0, sweepArgs(t, out, "target=0.05")...)
-	if !strings.Contains(s.err.String(), "4 of 4 jobs are there already") || !strings.Contains(s.out.String(), "time to 0.05") || strings.Contains(s.out.String(), "never │") {
-		t.Error(s.says())
+	program.Finish(t, 0, sweepArgs(t, out, "--quiet")...)
+	s := program.Finish(t, 0, sweepArgs(t, out, "target=0.05")...)
+	if !strings.Contains(s.Err.String(), "4 of 4 jobs are there already") || !strings.Contains(s.Out.String(), "time to 0.05") || strings.Contains(s.Out.String(), "never │") {
+		t.Error(s.Says())
 	}
-	if s := finish(t, 0, sweepArgs(t, out, "target=0.05", "--json")...); strings.Count(s.out.String(), `"target_reached":true`) != 4 {
-		t.Error(s.says())
+	if s := program.Finish(t, 0, sweepArgs(t, out, "target=0.05", "--json")...); strings.Count(s.Out.String(), `"target_reached":true`) != 4 {
+		t.Error(s.Says())
 	}
 	for _, more := range []string{"trace=true", "eval_every=1"} {
-		if s := finish(t, 0, sweepArgs(t, out, more, "--dry-run")...); !strings.Contains(s.out.String(), "4 jobs, 0 of them done") {
-			t.Errorf("%s: %s", more, s.says())
+		if s := program.Finish(t, 0, sweepArgs(t, out, more, "--dry-run")...); !strings.Contains(s.Out.String(), "4 jobs, 0 of them done") {
+			t.Errorf("%s: %s", more, s.Says())
 		}
 	}
-	finish(t, 2, sweepArgs(t, out, "target=0.05,0.5")...)
+	program.Finish(t, 2, sweepArgs(t, out, "target=0.05,0.5")...)
 }
 
 // Configurations are set against the plainest, in a table for each environment:
@@ -150,9 +152,9 @@ func TestCompareByEnvironment(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
 	text := "data: digits\nmodel: logistic\nsteps: 12\nbatch: 8\nmode: reduce\ncodec: [bf16, raw]\n"
-	finish(t, 0, "run", recipe(t, text), "net=sim", "--out", out, "--quiet")
-	finish(t, 0, "run", recipe(t, text), "net=local", "--out", out, "--quiet")
-	s := finish(t, 0, "runs", "compare", "--format", "markdown", "--out", out).out.String()
+	program.Finish(t, 0, "run", program.Recipe(t, text), "net=sim", "--out", out, "--quiet")
+	program.Finish(t, 0, "run", program.Recipe(t, text), "net=local", "--out", out, "--quiet")
+	s := program.Finish(t, 0, "runs", "compare", "--format", "markdown", "--out", out).Out.String()
 	tables := strings.Split(s, "| codec |")
 	if len(tables) != 3 || !strings.HasPrefix(s, "net=sim\n") || !strings.Contains(s, "net=local\n") {
 		t.Fatalf("%d tables\n%s", len(tables)-1, s)
@@ -166,9 +168,9 @@ func TestCompareByEnvironment(t *testing.T) {
 
 func TestSweepTellsFailures(t *testing.T) {
 	t.Parallel()
-	p := finish(t, 1, "sweep", recipe(t, quick), "codec=raw,feedback(qsgd(bits=2))", "--out", t.TempDir())
-	if s := p.err.String(); !strings.Contains(s, "1 of 2 jobs failed") || !strings.Contains(s, "contraction") || !strings.Contains(p.out.String(), "accuracy") {
-		t.Error(p.says())
+	p := program.Finish(t, 1, "sweep", program.Recipe(t, program.Quick), "codec=raw,feedback(qsgd(bits=2))", "--out", t.TempDir())
+	if s := p.Err.String(); !strings.Contains(s, "1 of 2 jobs failed") || !strings.Contains(s, "contraction") || !strings.Contains(p.Out.String(), "accuracy") {
+		t.Error(p.Says())
 	}
 	for _, args := range [][]string{
 		{"sweep"},
@@ -178,49 +180,49 @@ func TestSweepTellsFailures(t *testing.T) {
 		{"sweep", "quickstart", "--exclude", "accuracy>1"},
 		{"sweep", "nothing"},
 	} {
-		finish(t, 2, args...)
+		program.Finish(t, 2, args...)
 	}
 }
 
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	finish(t, 0, sweepArgs(t, out, "--quiet")...)
+	program.Finish(t, 0, sweepArgs(t, out, "--quiet")...)
 	with := func(args ...string) []string { return append(append([]string{"runs"}, args...), "--out", out) }
-	p := finish(t, 0, with("list", "codec=bf16")...)
-	plain(t, p)
-	if !strings.Contains(p.out.String(), "2 runs: 2 done") {
-		t.Error(p.says())
+	p := program.Finish(t, 0, with("list", "codec=bf16")...)
+	program.Plain(t, p)
+	if !strings.Contains(p.Out.String(), "2 runs: 2 done") {
+		t.Error(p.Says())
 	}
 	var list []map[string]any
-	if err := json.Unmarshal([]byte(finish(t, 0, with("list", "--format", "json", "--sort", "-accuracy")...).out.String()), &list); err != nil || len(list) != 4 {
+	if err := json.Unmarshal([]byte(program.Finish(t, 0, with("list", "--format", "json", "--sort", "-accuracy")...).Out.String()), &list); err != nil || len(list) != 4 {
 		t.Fatal(err, len(list))
 	}
 	if list[0]["accuracy"].(float64) < list[3]["accuracy"].(float64) {
 		t.Error("not sorted")
 	}
-	p = finish(t, 0, with("compare", "--baseline", "codec=bf16", "--field", "loss", "--format", "markdown")...)
-	if rows := strings.Split(p.out.String(), "\n"); !strings.HasPrefix(rows[2], "| bf16 | 2 |") || !strings.HasPrefix(rows[3], "| raw | 2 |") {
-		t.Error(p.says())
+	p = program.Finish(t, 0, with("compare", "--baseline", "codec=bf16", "--field", "loss", "--format", "markdown")...)
+	if rows := strings.Split(p.Out.String(), "\n"); !strings.HasPrefix(rows[2], "| bf16 | 2 |") || !strings.HasPrefix(rows[3], "| raw | 2 |") {
+		t.Error(p.Says())
 	}
 	a, b := list[0]["id"].(string), list[1]["id"].(string)
-	finish(t, 0, with("diff", a[:6], b)...)
-	finish(t, 0, "show", list[0]["folder"].(string))
+	program.Finish(t, 0, with("diff", a[:6], b)...)
+	program.Finish(t, 0, "show", list[0]["folder"].(string))
 
 	file := filepath.Join(t.TempDir(), "runs.parquet")
-	finish(t, 0, with("export", "-o", file)...)
+	program.Finish(t, 0, with("export", "-o", file)...)
 	if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "PAR1") {
 		t.Error(err)
 	}
-	if s := finish(t, 0, with("export", "--rows", "evals")...).out.String(); strings.Count(s, "\n") != 1+4*2 {
+	if s := program.Finish(t, 0, with("export", "--rows", "evals")...).Out.String(); strings.Count(s, "\n") != 1+4*2 {
 		t.Errorf("%d lines of evaluations", strings.Count(s, "\n"))
 	}
 
-	finish(t, 0, with("rm", "seed=2")...)
+	program.Finish(t, 0, with("rm", "seed=2")...)
 	if n := len(find(t, out)); n != 4 {
 		t.Errorf("%d runs are left without --yes", n)
 	}
-	finish(t, 0, with("rm", "seed=2", "--yes")...)
+	program.Finish(t, 0, with("rm", "seed=2", "--yes")...)
 	if n := len(find(t, out)); n != 2 {
 		t.Errorf("%d runs are left", n)
 	}
@@ -228,7 +230,7 @@ func TestRuns(t *testing.T) {
 		{"list", "acuracy>1"}, {"list", "nothing/here"}, {"list", "accuracy>2"}, {"diff", a}, {"rm"}, {"export", "--rows", "x"},
 		{"list", "--format", "xml"}, {"compare", "--field", "codec"}, {"compare", "--baseline", "codec=qsgd"}, {"what"},
 	} {
-		finish(t, 2, with(args...)...)
+		program.Finish(t, 2, with(args...)...)
 	}
 }
 
@@ -243,32 +245,32 @@ func find(t *testing.T, out string) []string {
 
 func TestHomeAndHelp(t *testing.T) {
 	t.Parallel()
-	p := finish(t, 0)
-	plain(t, p)
+	p := program.Finish(t, 0)
+	program.Plain(t, p)
 	for _, word := range []string{"gradlab run quickstart", "sweep", "runs", "Data here: digits"} {
-		if !strings.Contains(p.out.String(), word) {
+		if !strings.Contains(p.Out.String(), word) {
 			t.Errorf("the first screen does not tell %q", word)
 		}
 	}
-	for _, line := range strings.Split(p.out.String(), "\n") {
+	for _, line := range strings.Split(p.Out.String(), "\n") {
 		if utf8.RuneCountInString(line) > 80 {
 			t.Errorf("wider than a terminal: %s", line)
 		}
 	}
-	index := finish(t, 0, "help").out.String()
+	index := program.Finish(t, 0, "help").Out.String()
 	for _, topic := range []string{"spec", "sweeps", "filters", "statistics", "nets", "folders", "shell"} {
 		if !strings.Contains(index, "  "+topic+" ") {
 			t.Errorf("the index does not tell %q", topic)
 		}
-		for _, line := range strings.Split(finish(t, 0, "help", topic).out.String(), "\n") {
+		for _, line := range strings.Split(program.Finish(t, 0, "help", topic).Out.String(), "\n") {
 			if utf8.RuneCountInString(line) > 84 {
 				t.Errorf("%s is wider than a terminal: %s", topic, line)
 			}
 		}
 	}
 	for name, want := range map[string]string{"topk": "keep=0.01", "eval_every": "A key", "quickstart": "A recipe", "run": "Usage:", "runs list": "Usage:", "asp": "policies"} {
-		if p := finish(t, 0, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(p.out.String(), want) {
-			t.Errorf("help %s\n%s", name, p.says())
+		if p := program.Finish(t, 0, append([]string{"help"}, strings.Fields(name)...)...); !strings.Contains(p.Out.String(), want) {
+			t.Errorf("help %s\n%s", name, p.Says())
 		}
 	}
 	for args, want := range map[string]string{
@@ -276,8 +278,8 @@ func TestHomeAndHelp(t *testing.T) {
 		"rnu":                   `did you mean "run"`,
 		"run quickstart --quik": "did you mean --quick?",
 	} {
-		if p := finish(t, 2, strings.Fields(args)...); !strings.Contains(p.err.String(), want) {
-			t.Errorf("%s\n%s", args, p.says())
+		if p := program.Finish(t, 2, strings.Fields(args)...); !strings.Contains(p.Err.String(), want) {
+			t.Errorf("%s\n%s", args, p.Says())
 		}
 	}
 }
@@ -297,13 +299,13 @@ func TestCompletion(t *testing.T) {
 		"runs list accu":                    "accuracy=",
 		"help fil":                          "filters",
 	} {
-		p := finish(t, 0, append([]string{"__complete"}, strings.Split(line, " ")...)...)
-		if !strings.Contains("\n"+p.out.String(), "\n"+want) {
-			t.Errorf("%s\n%s", line, p.says())
+		p := program.Finish(t, 0, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		if !strings.Contains("\n"+p.Out.String(), "\n"+want) {
+			t.Errorf("%s\n%s", line, p.Says())
 		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if s := finish(t, 0, "completion", shell).out.String(); !strings.Contains(s, "gradlab") {
+		if s := program.Finish(t, 0, "completion", shell).Out.String(); !strings.Contains(s, "gradlab") {
 			t.Errorf("no script for %s", shell)
 		}
 	}

@@ -4,26 +4,28 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 func TestWeights(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
-	r := finish(t, 0, "run", recipe(t, quick), "--json", "--quiet", "--out", out).result()
-	p := finish(t, 0, "weights", r.Folder)
-	plain(t, p)
+	r := program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "--json", "--quiet", "--out", out).Result()
+	p := program.Finish(t, 0, "weights", r.Folder)
+	program.Plain(t, p)
 	file := filepath.Join(r.Folder, "weights.safetensors")
-	if !strings.Contains(p.out.String(), file) {
-		t.Error(p.says())
+	if !strings.Contains(p.Out.String(), file) {
+		t.Error(p.Says())
 	}
-	again := finish(t, 0, "run", recipe(t, quick), "init="+file, "schedule=constant(lr=0)", "--json", "--quiet", "--out", out).result()
+	again := program.Finish(t, 0, "run", program.Recipe(t, program.Quick), "init="+file, "schedule=constant(lr=0)", "--json", "--quiet", "--out", out).Result()
 	if again.SHA256 != r.SHA256 {
 		t.Errorf("begins elsewhere: %s, the file is of %s", again.SHA256, r.SHA256)
 	}
-	finish(t, 0, "weights", r.Folder, filepath.Join(out, "w.safetensors"))
-	if p := finish(t, 2, "run", recipe(t, quick), "init="+filepath.Join(out, "nothing"), "--quiet", "--out", out); !strings.Contains(p.err.String(), `key "init"`) {
-		t.Error(p.says())
+	program.Finish(t, 0, "weights", r.Folder, filepath.Join(out, "w.safetensors"))
+	if p := program.Finish(t, 2, "run", program.Recipe(t, program.Quick), "init="+filepath.Join(out, "nothing"), "--quiet", "--out", out); !strings.Contains(p.Err.String(), `key "init"`) {
+		t.Error(p.Says())
 	}
-	finish(t, 2, "weights")
-	finish(t, 2, "weights", t.TempDir())
+	program.Finish(t, 2, "weights")
+	program.Finish(t, 2, "weights", t.TempDir())
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // inNamespace is the environment variable by which the test program, begun again
@@ -116,13 +117,13 @@ func countInterface() (c interfaceCount, err error) {
 }
 
 // namespaced runs gradlab where there is no traffic but its own.
-func namespaced(t *testing.T, args ...string) (result, interfaceCount) {
+func namespaced(t *testing.T, args ...string) (program.Result, interfaceCount) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, append([]string{gradlab}, args...)...)
+	cmd := exec.Command(self, append([]string{program.Gradlab}, args...)...)
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if os.Geteuid() != 0 {
@@ -148,16 +149,9 @@ func namespaced(t *testing.T, args ...string) (result, interfaceCount) {
 	if c.Exit != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", c.Exit, c.Out, c.Err)
 	}
-	p := &program{t: t}
-	p.out.b.WriteString(c.Out)
-	return p.resultOf(args), c
-}
-
-// resultOf reads the result of a run that has ended.
-func (p *program) resultOf(args []string) result {
-	p.t.Helper()
-	p.cmd = &exec.Cmd{Args: append([]string{gradlab}, args...)}
-	return p.result()
+	p := &program.Program{T: t, Cmd: &exec.Cmd{Args: append([]string{program.Gradlab}, args...)}}
+	fmt.Fprint(&p.Out, c.Out)
+	return p.Result(), c
 }
 
 // wire_bytes against the kernel's own counters, in a network namespace in which
@@ -193,7 +187,7 @@ func TestWireBytesAgainstTheInterface(t *testing.T) {
 		"emulated":               "mode=reduce emulate=true",
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := recipe(t, "data: synthetic(dim=64,n=2048,test=256)\nmodel: mlp(hidden=[200])\nworkers: 3\nbatch: 8\nsteps: 30\nnet: grpc\n")
+			file := program.Recipe(t, "data: synthetic(dim=64,n=2048,test=256)\nmodel: mlp(hidden=[200])\nworkers: 3\nbatch: 8\nsteps: 30\nnet: grpc\n")
 			args := append([]string{"run", file, "--json", "--quiet", "--out", t.TempDir(), "links=grpc"}, strings.Fields(keys)...)
 			r, c := namespaced(t, args...)
 			sockets, on := int64(r.Wire-r.Shared), int64(c.Bytes)

@@ -89,15 +89,18 @@ experiments/mlflow      : experiments experiments/config experiments/store
 experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *
+experiments/cli/faults  :
+experiments/cli/jobs    :
 internal/arch           :
+internal/program        : internal/patience
 .                       : experiments/cli
 `
 
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
-	envs   = []string{"experiments/cli", "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
+	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	envs   = []string{"experiments/cli", "internal/program" /* of what tests start */, "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 
 const module = "github.com/gradlab/gradlab"
@@ -295,15 +298,17 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 
 // withoutExample are public packages that a runnable example would say nothing of.
 var withoutExample = map[string]string{
-	".":                     "the program",
-	"experiments/cli":       "the command line: README and docs are its example",
-	"experiments/bench":     "prints what it measures on this machine",
-	"compress/hook/clib":    "the C library of package compress/hook, whose example there is",
-	"comm/shm":              "memory that grpcnet moves frames through; nobody else imports it",
-	"comm/commtest":         "a suite, run by the tests of every net",
-	"compress/compresstest": "a suite; CONTRIBUTING and examples/codec show it",
-	"sgd/sgdtest":           "a suite, run by the tests of package sgd",
-	"staleness/staletest":   "a suite, run by its own tests",
+	".":                      "the program",
+	"experiments/cli":        "the command line: README and docs are its example",
+	"experiments/cli/faults": "tests alone",
+	"experiments/cli/jobs":   "tests alone",
+	"experiments/bench":      "prints what it measures on this machine",
+	"compress/hook/clib":     "the C library of package compress/hook, whose example there is",
+	"comm/shm":               "memory that grpcnet moves frames through; nobody else imports it",
+	"comm/commtest":          "a suite, run by the tests of every net",
+	"compress/compresstest":  "a suite; CONTRIBUTING and examples/codec show it",
+	"sgd/sgdtest":            "a suite, run by the tests of package sgd",
+	"staleness/staletest":    "a suite, run by its own tests",
 }
 
 // Who reads a package's documentation finds code that runs, and what it prints.

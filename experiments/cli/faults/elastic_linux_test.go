@@ -1,4 +1,4 @@
-package cli_test
+package faults_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // F1, F4, F9: a run in step goes on without a worker whose process is killed, or stopped
@@ -33,18 +34,18 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 			p, out := running(t, over...)
 			pids := ranks(p)
 			for _, v := range c.victims {
-				p.hit(v, c.signal)
+				hit(p, v, c.signal)
 			}
 			if c.signal == syscall.SIGSTOP {
-				waitFor(t, "word that the worker is out", p, func() bool { return strings.Contains(p.err.String(), "go on from step") })
+				program.WaitFor(t, "word that the worker is out", p, func() bool { return strings.Contains(p.Err.String(), "go on from step") })
 				if err := syscall.Kill(pids[c.victims[0]], syscall.SIGCONT); err != nil {
 					t.Fatal(err)
 				}
 			}
-			p.expect(0)
+			p.Expect(0)
 			var r experiments.Result
-			if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil {
-				t.Fatalf("%v\n%s", err, p.says())
+			if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
+				t.Fatalf("%v\n%s", err, p.Says())
 			}
 			var plan []string
 			for _, m := range r.Members {
@@ -56,10 +57,10 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 				t.Fatalf("memberships %+v, degraded %v, %d steps", r.Members, r.Degraded, r.Steps)
 			}
 			noneLeft(t, out)
-			args := append([]string{"run", recipe(t, long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
-			again := start(t, nil, append(args, "eval_every=0", "leave="+strings.Join(plan, "+"))...)
-			again.expect(0)
-			if got := again.result().SHA256; got != r.ParamsSHA256 {
+			args := append([]string{"run", program.Recipe(t, long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
+			again := program.Start(t, nil, append(args, "eval_every=0", "leave="+strings.Join(plan, "+"))...)
+			again.Expect(0)
+			if got := again.Result().SHA256; got != r.ParamsSHA256 {
 				t.Errorf("by plan %v it ends with other bits: %s, not %s", plan, got, r.ParamsSHA256)
 			}
 		})
@@ -71,25 +72,25 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 func TestElasticProcessesResume(t *testing.T) {
 	t.Parallel()
 	p, out := running(t, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", "steps=6000")
-	p.hit(0, syscall.SIGKILL)
-	waitFor(t, "word that the worker is out", p, func() bool { return strings.Contains(p.err.String(), "go on from step") })
-	evaluated(t, p, out, 20)
-	p.signal(syscall.SIGTERM)
-	p.expect(143)
-	again := start(t, nil, append(p.cmd.Args[1:], "--resume")...)
-	again.expect(0)
+	hit(p, 0, syscall.SIGKILL)
+	program.WaitFor(t, "word that the worker is out", p, func() bool { return strings.Contains(p.Err.String(), "go on from step") })
+	program.Evaluated(t, p, out, 20)
+	p.Signal(syscall.SIGTERM)
+	p.Expect(143)
+	again := program.Start(t, nil, append(p.Cmd.Args[1:], "--resume")...)
+	again.Expect(0)
 	var r experiments.Result
-	if err := json.Unmarshal([]byte(again.out.String()), &r); err != nil {
-		t.Fatalf("%v\n%s", err, again.says())
+	if err := json.Unmarshal([]byte(again.Out.String()), &r); err != nil {
+		t.Fatalf("%v\n%s", err, again.Says())
 	}
 	if len(r.Members) != 2 || len(r.Lost) != 1 || r.Steps != 6000 {
 		t.Fatalf("memberships %+v, lost %q, %d steps", r.Members, r.Lost, r.Steps)
 	}
 	plan := fmt.Sprintf("leave=0@%d", r.Members[1].Step)
-	args := append([]string{"run", recipe(t, long), "--json", "--no-plot", "--out", t.TempDir()}, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", "steps=6000", plan)
-	plain := start(t, nil, args...)
-	plain.expect(0)
-	if got := plain.result().SHA256; got != r.ParamsSHA256 {
+	args := append([]string{"run", program.Recipe(t, long), "--json", "--no-plot", "--out", t.TempDir()}, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", "steps=6000", plan)
+	plain := program.Start(t, nil, args...)
+	plain.Expect(0)
+	if got := plain.Result().SHA256; got != r.ParamsSHA256 {
 		t.Errorf("by %s, not stopped, it ends with other bits", plan)
 	}
 	noneLeft(t, out)

@@ -1,4 +1,4 @@
-package cli_test
+package jobs_test
 
 import (
 	"flag"
@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the jobs of examples/launch anew, each by the command in its first lines")
@@ -26,7 +28,7 @@ func TestJobsAreWhatTheirCommandsWrite(t *testing.T) {
 			if m == nil {
 				t.Fatalf("%s does not say which command writes it", file)
 			}
-			got := launches(t, filepath.Dir(file), strings.Fields(string(m[1]))...).out.String()
+			got := launches(t, filepath.Dir(file), strings.Fields(string(m[1]))...).Out.String()
 			if *rewrite {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -41,7 +43,7 @@ func TestJobsAreWhatTheirCommandsWrite(t *testing.T) {
 func launchExamples(t *testing.T) (files []string) {
 	t.Helper()
 	for _, ending := range []string{"*.sh", "*.yaml"} {
-		more, err := filepath.Glob(filepath.Join("..", "..", "examples", "launch", ending))
+		more, err := filepath.Glob(filepath.Join("..", "..", "..", "examples", "launch", ending))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,16 +60,16 @@ func launchExamples(t *testing.T) (files []string) {
 }
 
 // launches runs gradlab in a folder, to a good end.
-func launches(t *testing.T, dir string, args ...string) *program {
+func launches(t *testing.T, dir string, args ...string) *program.Program {
 	t.Helper()
-	p := startBy(t, []string{"env", "-C", dir}, nil, args...)
-	p.expect(0)
+	p := program.StartBy(t, []string{"env", "-C", dir}, nil, args...)
+	p.Expect(0)
 	return p
 }
 
 func TestLaunchRefuses(t *testing.T) {
 	t.Parallel()
-	file := recipe(t, quick)
+	file := program.Recipe(t, program.Quick)
 	for _, c := range []struct{ args, says string }{
 		{"", "a scheduler: slurm, mpi or kubernetes"},
 		{"condor " + file, `slurm, mpi and kubernetes, not "condor"`},
@@ -86,10 +88,10 @@ func TestLaunchRefuses(t *testing.T) {
 		{"kubernetes " + file + " --image x --as pod", "job or jobset"},
 		{"kubernetes " + file + " seed=1,2 --shares 2 --image x --as jobset", "leave out --as jobset"},
 	} {
-		p := start(t, nil, append([]string{"launch"}, strings.Fields(c.args)...)...)
-		p.expect(2)
-		if !strings.Contains(p.err.String(), c.says) || p.out.String() != "" {
-			t.Errorf("launch %s: want it to say %q\n%s", c.args, c.says, p.says())
+		p := program.Start(t, nil, append([]string{"launch"}, strings.Fields(c.args)...)...)
+		p.Expect(2)
+		if !strings.Contains(p.Err.String(), c.says) || p.Out.String() != "" {
+			t.Errorf("launch %s: want it to say %q\n%s", c.args, c.says, p.Says())
 		}
 	}
 }
@@ -98,10 +100,10 @@ func TestLaunchRefuses(t *testing.T) {
 func TestLaunchNeedsNoData(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
-	p := start(t, []string{"GRADLAB_CACHE=" + cache, "GRADLAB_DATA=" + t.TempDir()}, "launch", "slurm", "goyal2017", "data=imagenet", "workers=8")
-	p.expect(0)
-	if !strings.Contains(p.err.String(), "is not here, so what depends on it is checked when the job begins") || !strings.Contains(p.out.String(), "--ntasks=8\n") {
-		t.Error(p.says())
+	p := program.Start(t, []string{"GRADLAB_CACHE=" + cache, "GRADLAB_DATA=" + t.TempDir()}, "launch", "slurm", "goyal2017", "data=imagenet", "workers=8")
+	p.Expect(0)
+	if !strings.Contains(p.Err.String(), "is not here, so what depends on it is checked when the job begins") || !strings.Contains(p.Out.String(), "--ntasks=8\n") {
+		t.Error(p.Says())
 	}
 	if left, _ := os.ReadDir(cache); len(left) > 0 {
 		t.Errorf("the cache holds %v", left)
@@ -112,9 +114,9 @@ func TestLaunchNeedsNoData(t *testing.T) {
 func TestLaunchQuotes(t *testing.T) {
 	t.Parallel()
 	key := "codec=feedback(topk(keep=0.01))"
-	p := finish(t, 0, "launch", "slurm", recipe(t, quick), key)
-	if !strings.Contains(p.out.String(), " '"+key+"' ") {
-		t.Error(p.says())
+	p := program.Finish(t, 0, "launch", "slurm", program.Recipe(t, program.Quick), key)
+	if !strings.Contains(p.Out.String(), " '"+key+"' ") {
+		t.Error(p.Says())
 	}
 }
 
@@ -123,20 +125,20 @@ func TestLaunchQuotes(t *testing.T) {
 func TestLaunchSweepBasedOnAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"a.yaml": quick, "b.yaml": "base: ./a.yaml\nseed: [1, 2]\n"} {
+	for name, text := range map[string]string{"a.yaml": program.Quick, "b.yaml": "base: ./a.yaml\nseed: [1, 2]\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	file := filepath.Join(dir, "b.yaml")
-	p := start(t, nil, "launch", "kubernetes", file, "--shares", "2", "--image", "x")
-	p.expect(2)
-	if !strings.Contains(p.err.String(), "write what it says into one file") {
-		t.Error(p.says())
+	p := program.Start(t, nil, "launch", "kubernetes", file, "--shares", "2", "--image", "x")
+	p.Expect(2)
+	if !strings.Contains(p.Err.String(), "write what it says into one file") {
+		t.Error(p.Says())
 	}
-	one := finish(t, 0, "launch", "kubernetes", file, "seed=3", "--image", "x")
-	if !strings.Contains(one.out.String(), "    seed: 3\n") || !strings.Contains(one.out.String(), "    steps: 10\n") {
-		t.Error(one.says())
+	one := program.Finish(t, 0, "launch", "kubernetes", file, "seed=3", "--image", "x")
+	if !strings.Contains(one.Out.String(), "    seed: 3\n") || !strings.Contains(one.Out.String(), "    steps: 10\n") {
+		t.Error(one.Says())
 	}
 }
 
@@ -144,19 +146,19 @@ func TestLaunchSweepBasedOnAFile(t *testing.T) {
 // what starts ranks again until they end well would otherwise never come to an end.
 func TestNothingLeftToJoin(t *testing.T) {
 	t.Parallel()
-	file, out := recipe(t, quick), t.TempDir()
-	finish(t, 0, "run", file, "net=grpc", "--quiet", "--out", out)
-	p := start(t, []string{secret}, "join", file, "--rank", "1", "--coordinator", "127.0.0.1:9", "--resume", "--out", out, "--timeout", "1h")
-	p.expect(0)
-	if !strings.Contains(p.err.String(), "nothing is left to join") {
-		t.Error(p.says())
+	file, out := program.Recipe(t, program.Quick), t.TempDir()
+	program.Finish(t, 0, "run", file, "net=grpc", "--quiet", "--out", out)
+	p := program.Start(t, []string{program.Secret}, "join", file, "--rank", "1", "--coordinator", "127.0.0.1:9", "--resume", "--out", out, "--timeout", "1h")
+	p.Expect(0)
+	if !strings.Contains(p.Err.String(), "nothing is left to join") {
+		t.Error(p.Says())
 	}
 }
 
 // auto/n is the share that a scheduler's variable says.
 func TestShardOfAnArray(t *testing.T) {
 	t.Parallel()
-	file := recipe(t, quick)
+	file := program.Recipe(t, program.Quick)
 	for _, c := range []struct {
 		env  string
 		code int
@@ -168,10 +170,10 @@ func TestShardOfAnArray(t *testing.T) {
 		{"SLURM_ARRAY_TASK_ID=5", 2, "SLURM_ARRAY_TASK_MIN"},
 		{"X=1", 2, "write it, such as 1/2"},
 	} {
-		p := start(t, strings.Fields(c.env), "sweep", file, "seed=1,2", "--shard", "auto/2", "--dry-run", "--json")
-		p.expect(c.code)
-		if says := p.out.String() + p.err.String(); !strings.Contains(says, c.want) || strings.Count(p.out.String(), "\n") != 1-c.code/2 {
-			t.Errorf("%s: want %q\n%s", c.env, c.want, p.says())
+		p := program.Start(t, strings.Fields(c.env), "sweep", file, "seed=1,2", "--shard", "auto/2", "--dry-run", "--json")
+		p.Expect(c.code)
+		if says := p.Out.String() + p.Err.String(); !strings.Contains(says, c.want) || strings.Count(p.Out.String(), "\n") != 1-c.code/2 {
+			t.Errorf("%s: want %q\n%s", c.env, c.want, p.Says())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli_test
+package jobs_test
 
 import (
 	"crypto/ecdsa"
@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // pems writes an authority and certificates of it, one a rank, and returns the flags
@@ -70,44 +72,44 @@ func TestF20CertificateFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	file := recipe(t, quick)
-	join := func(port, rank int, flags []string) *program {
-		return start(t, torchrun(rank, 2, port), append([]string{"join", file, "mode=server", "workers=1", "servers=1", "links=grpc", "--timeout", "8s", "--out", t.TempDir()}, flags...)...)
+	file := program.Recipe(t, program.Quick)
+	join := func(port, rank int, flags []string) *program.Program {
+		return program.Start(t, program.Torchrun(rank, 2, port), append([]string{"join", file, "mode=server", "workers=1", "servers=1", "links=grpc", "--timeout", "8s", "--out", t.TempDir()}, flags...)...)
 	}
 	t.Run("not its rank", func(t *testing.T) {
 		t.Parallel()
-		flags, port := pems(t, 2, time.Now().Add(time.Hour)), freePort(t)
+		flags, port := pems(t, 2, time.Now().Add(time.Hour)), program.FreePort(t)
 		lead, worker := join(port, 0, flags(0)), join(port, 1, flags(0)) // a worker's, at the server
-		worker.expect(3)
-		if !strings.Contains(worker.err.String(), "certificate is one of rank 0, not of rank 1") {
-			t.Error(worker.says())
+		worker.Expect(3)
+		if !strings.Contains(worker.Err.String(), "certificate is one of rank 0, not of rank 1") {
+			t.Error(worker.Says())
 		}
-		lead.expect(1)
+		lead.Expect(1)
 	})
 	t.Run("expired", func(t *testing.T) {
 		t.Parallel()
-		p := join(freePort(t), 0, pems(t, 1, time.Now().Add(-time.Minute))(0))
-		p.expect(2)
-		if !strings.Contains(p.err.String(), "has expired") {
-			t.Error(p.says())
+		p := join(program.FreePort(t), 0, pems(t, 1, time.Now().Add(-time.Minute))(0))
+		p.Expect(2)
+		if !strings.Contains(p.Err.String(), "has expired") {
+			t.Error(p.Says())
 		}
 	})
 	t.Run("another authority", func(t *testing.T) {
 		t.Parallel()
-		port := freePort(t)
+		port := program.FreePort(t)
 		ours, theirs := pems(t, 2, time.Now().Add(time.Hour)), pems(t, 2, time.Now().Add(time.Hour))
 		lead, other := join(port, 0, ours(0)), join(port, 1, theirs(1))
-		other.expect(3)
-		lead.expect(1)
-		if !strings.Contains(lead.err.String(), "refused") {
-			t.Error(lead.says())
+		other.Expect(3)
+		lead.Expect(1)
+		if !strings.Contains(lead.Err.String(), "refused") {
+			t.Error(lead.Says())
 		}
 	})
 	t.Run("as it should be", func(t *testing.T) {
 		t.Parallel()
-		flags, port := pems(t, 2, time.Now().Add(time.Hour)), freePort(t)
-		for _, p := range []*program{join(port, 0, flags(0)), join(port, 1, flags(1))} {
-			p.expect(0)
+		flags, port := pems(t, 2, time.Now().Add(time.Hour)), program.FreePort(t)
+		for _, p := range []*program.Program{join(port, 0, flags(0)), join(port, 1, flags(1))} {
+			p.Expect(0)
 		}
 	})
 }

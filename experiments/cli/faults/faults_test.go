@@ -1,6 +1,6 @@
 //go:build linux
 
-package cli_test
+package faults_test
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // decided is how soon a fault must have ended a run that cannot go on.
@@ -36,14 +37,14 @@ func processes() map[int][]string {
 var parent = regexp.MustCompile(`(?m)^PPid:\s*(\d+)$`)
 
 // ranks finds the processes that a launcher has started.
-func ranks(p *program) map[int]int {
+func ranks(p *program.Program) map[int]int {
 	out := map[int]int{}
 	for pid, args := range processes() {
 		if len(args) < 2 || args[1] != "join" {
 			continue
 		}
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if m := parent.FindSubmatch(b); err != nil || m == nil || string(m[1]) != fmt.Sprint(p.cmd.Process.Pid) {
+		if m := parent.FindSubmatch(b); err != nil || m == nil || string(m[1]) != fmt.Sprint(p.Cmd.Process.Pid) {
 			continue
 		}
 		for i, a := range args {
@@ -76,27 +77,27 @@ func noneLeft(t *testing.T, out string) {
 }
 
 // running starts the long run in processes and waits until it is under way.
-func running(t *testing.T, overrides ...string) (p *program, out string) {
+func running(t *testing.T, overrides ...string) (p *program.Program, out string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
 	out = t.TempDir()
-	args := append([]string{"run", recipe(t, long), "--net", "grpc", "--json", "--no-plot", "--out", out, "codec=raw"}, overrides...)
-	p = start(t, nil, args...)
-	evaluated(t, p, out, 3)
+	args := append([]string{"run", program.Recipe(t, long), "--net", "grpc", "--json", "--no-plot", "--out", out, "codec=raw"}, overrides...)
+	p = program.Start(t, nil, args...)
+	program.Evaluated(t, p, out, 3)
 	return p, out
 }
 
 // hit sends a signal to a rank.
-func (p *program) hit(rank int, s syscall.Signal) {
-	p.t.Helper()
+func hit(p *program.Program, rank int, s syscall.Signal) {
+	p.T.Helper()
 	pid, ok := ranks(p)[rank]
 	if !ok {
-		p.t.Fatalf("no process is rank %d\n%s", rank, p.says())
+		p.T.Fatalf("no process is rank %d\n%s", rank, p.Says())
 	}
 	if err := syscall.Kill(pid, s); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 }
 
@@ -115,10 +116,10 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			p, out := running(t, over...)
-			p.hit(1, syscall.SIGKILL)
-			p.expect(0)
-			r := p.result()
-			if !r.lostOne() {
+			hit(p, 1, syscall.SIGKILL)
+			p.Expect(0)
+			r := p.Result()
+			if !r.LostOne() {
 				t.Errorf("degraded %v, lost %q", r.Degraded, r.Lost)
 			}
 			if r.Steps != 3000 || r.Status != "done" {
@@ -127,8 +128,8 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 			if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 {
 				t.Errorf("the ledger does not balance: %+v", l)
 			}
-			if !strings.Contains(p.err.String(), "degraded") && !strings.Contains(p.err.String(), "DEGRADED") {
-				t.Errorf("the display does not say degraded\n%s", p.err.String())
+			if !strings.Contains(p.Err.String(), "degraded") && !strings.Contains(p.Err.String(), "DEGRADED") {
+				t.Errorf("the display does not say degraded\n%s", p.Err.String())
 			}
 			noneLeft(t, out)
 		})
@@ -142,9 +143,9 @@ func TestF2WarmUpKilled(t *testing.T) {
 	}
 	t.Parallel()
 	p, out := running(t, "mode=downpour(warm_start=2900)", "policy=asp")
-	p.hit(0, syscall.SIGKILL)
-	p.expect(0)
-	r := p.result()
+	hit(p, 0, syscall.SIGKILL)
+	p.Expect(0)
+	r := p.Result()
 	if l := r.Ledger; !r.Degraded || r.Steps != 3000 || l.Sent != l.Applied+l.Rejected+l.Lost {
 		t.Errorf("%+v", r)
 	}
@@ -158,13 +159,13 @@ func TestF2SandblasterWorkerKilled(t *testing.T) {
 	}
 	t.Parallel()
 	p, out := running(t, "mode=sandblaster(portions=8)", "servers=2", "optimizer=sgd", "steps=150")
-	p.hit(1, syscall.SIGKILL)
-	evaluated(t, p, out, 4)
-	p.signal(syscall.SIGTERM)
-	p.expect(143)
-	again := start(t, nil, append(p.cmd.Args[1:], "--resume")...)
-	again.expect(0)
-	r := again.result()
+	hit(p, 1, syscall.SIGKILL)
+	program.Evaluated(t, p, out, 4)
+	p.Signal(syscall.SIGTERM)
+	p.Expect(143)
+	again := program.Start(t, nil, append(p.Cmd.Args[1:], "--resume")...)
+	again.Expect(0)
+	r := again.Result()
 	if l := r.Ledger; !r.Degraded || len(r.Lost) != 1 || r.Steps != 150 || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 {
 		t.Errorf("%+v", r)
 	}
@@ -185,14 +186,14 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			t.Parallel()
 			p, out := running(t, append(over, "steps=6000")...)
-			p.hit(1, syscall.SIGKILL)
-			evaluated(t, p, out, 20)
-			p.signal(syscall.SIGTERM)
-			p.expect(143)
-			again := start(t, nil, append(p.cmd.Args[1:], "--resume")...)
-			again.expect(0)
-			r := again.result()
-			if !r.lostOne() || r.Steps != 6000 {
+			hit(p, 1, syscall.SIGKILL)
+			program.Evaluated(t, p, out, 20)
+			p.Signal(syscall.SIGTERM)
+			p.Expect(143)
+			again := program.Start(t, nil, append(p.Cmd.Args[1:], "--resume")...)
+			again.Expect(0)
+			r := again.Result()
+			if !r.LostOne() || r.Steps != 6000 {
 				t.Errorf("%+v", r)
 			}
 			if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied < 6000 {
@@ -224,15 +225,15 @@ func TestF1F4F5F9RunsEnd(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p, out := running(t, c.over...)
-			p.hit(c.rank, c.signal)
-			if code := p.wait(decided); code != 75 { // another try may go well
-				t.Errorf("exit code %d\n%s", code, p.says())
+			hit(p, c.rank, c.signal)
+			if code := p.Wait(decided); code != 75 { // another try may go well
+				t.Errorf("exit code %d\n%s", code, p.Says())
 			}
-			if !strings.Contains(p.err.String(), fmt.Sprintf("rank %d", c.rank)) {
-				t.Errorf("the message does not name rank %d\n%s", c.rank, p.says())
+			if !strings.Contains(p.Err.String(), fmt.Sprintf("rank %d", c.rank)) {
+				t.Errorf("the message does not name rank %d\n%s", c.rank, p.Says())
 			}
-			if p.out.String() != "" {
-				t.Errorf("a result after all: %s", p.out.String())
+			if p.Out.String() != "" {
+				t.Errorf("a result after all: %s", p.Out.String())
 			}
 			noneLeft(t, out)
 		})
@@ -246,8 +247,8 @@ func TestF22LauncherKilled(t *testing.T) {
 	if n := len(ranks(p)); n != 3 {
 		t.Fatalf("%d ranks", n)
 	}
-	p.signal(syscall.SIGKILL)
-	<-p.done
+	p.Signal(syscall.SIGKILL)
+	<-p.Done
 	noneLeft(t, out)
 }
 
@@ -258,35 +259,16 @@ func TestF24OneWriter(t *testing.T) {
 	}
 	t.Parallel()
 	out := t.TempDir()
-	args := []string{"run", recipe(t, long), "--net", "local", "--json", "--out", out, "mode=reduce", "steps=20000"}
-	p := start(t, nil, args...)
-	evaluated(t, p, out, 1)
-	second := start(t, nil, append(args, "--resume")...)
-	second.expect(1)
-	if !strings.Contains(second.err.String(), "in use by another process") {
-		t.Error(second.says())
+	args := []string{"run", program.Recipe(t, long), "--net", "local", "--json", "--out", out, "mode=reduce", "steps=20000"}
+	p := program.Start(t, nil, args...)
+	program.Evaluated(t, p, out, 1)
+	second := program.Start(t, nil, append(args, "--resume")...)
+	second.Expect(1)
+	if !strings.Contains(second.Err.String(), "in use by another process") {
+		t.Error(second.Says())
 	}
-	p.signal(syscall.SIGINT)
-	p.expect(143)
-}
-
-// freePort is one that nobody listens at, for now.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// secret gives a rank the secret of its run.
-const secret = "GRADLAB_TOKEN=0f1e2d3c4b5a69788796a5b4c3d2e1f0"
-
-// torchrun is the environment that torchrun and its like give a rank.
-func torchrun(rank, world, port int) []string {
-	return []string{fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", world), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), secret}
+	p.Signal(syscall.SIGINT)
+	p.Expect(143)
 }
 
 // Ranks started by somebody else find each other, and give the result of any
@@ -296,23 +278,23 @@ func TestStartedByHand(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out, port := recipe(t, quick), t.TempDir(), freePort(t)
-	other := start(t, torchrun(1, 2, port), "join", file, "mode=reduce")
-	lead := start(t, torchrun(0, 2, port), "join", file, "mode=reduce", "--out", out)
-	lead.expect(0)
-	other.expect(0)
-	want := finish(t, 0, "run", file, "mode=reduce", "--json", "--quiet", "--out", t.TempDir()).result()
+	file, out, port := program.Recipe(t, program.Quick), t.TempDir(), program.FreePort(t)
+	other := program.Start(t, program.Torchrun(1, 2, port), "join", file, "mode=reduce")
+	lead := program.Start(t, program.Torchrun(0, 2, port), "join", file, "mode=reduce", "--out", out)
+	lead.Expect(0)
+	other.Expect(0)
+	want := program.Finish(t, 0, "run", file, "mode=reduce", "--json", "--quiet", "--out", t.TempDir()).Result()
 	files, _ := filepath.Glob(filepath.Join(out, "*", "*", "result.json"))
 	if len(files) != 1 {
-		t.Fatalf("%v\n%s", files, lead.says())
+		t.Fatalf("%v\n%s", files, lead.Says())
 	}
-	var r result
-	readJSON(t, files[0], &r)
+	var r program.Result
+	program.ReadJSON(t, files[0], &r)
 	if r.SHA256 != want.SHA256 || r.Virtual != 0 || r.Status != "done" {
 		t.Errorf("%+v, want the parameters of %+v", r, want)
 	}
-	if !strings.Contains(lead.out.String(), "accuracy") {
-		t.Error(lead.says())
+	if !strings.Contains(lead.Out.String(), "accuracy") {
+		t.Error(lead.Says())
 	}
 }
 
@@ -324,25 +306,25 @@ func TestF6CoordinatorKilled(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out, port := recipe(t, long), t.TempDir(), freePort(t)
-	rank := func(n int, more ...string) *program {
-		return start(t, torchrun(n, 3, port), append([]string{"join", file, "mode=reduce", "workers=3", "checkpoint_every=20", "--out", out}, more...)...)
+	file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+	rank := func(n int, more ...string) *program.Program {
+		return program.Start(t, program.Torchrun(n, 3, port), append([]string{"join", file, "mode=reduce", "workers=3", "checkpoint_every=20", "--out", out}, more...)...)
 	}
-	lead, others := rank(0), []*program{rank(1), rank(2)}
-	folder := evaluated(t, lead, out, 4)
-	lead.signal(syscall.SIGKILL)
+	lead, others := rank(0), []*program.Program{rank(1), rank(2)}
+	folder := program.Evaluated(t, lead, out, 4)
+	lead.Signal(syscall.SIGKILL)
 	for _, p := range others {
-		if code := p.wait(decided); code != 75 || !strings.Contains(p.err.String(), "rank") {
-			t.Errorf("exit code %d\n%s", code, p.says())
+		if code := p.Wait(decided); code != 75 || !strings.Contains(p.Err.String(), "rank") {
+			t.Errorf("exit code %d\n%s", code, p.Says())
 		}
 	}
 	noneLeft(t, out)
-	for _, p := range []*program{rank(0, "--resume"), rank(1), rank(2)} {
-		p.expect(0)
+	for _, p := range []*program.Program{rank(0, "--resume"), rank(1), rank(2)} {
+		p.Expect(0)
 	}
-	var r result
-	readJSON(t, filepath.Join(folder, "result.json"), &r)
-	want := finish(t, 0, "run", file, "mode=reduce", "workers=3", "checkpoint_every=20", "--net", "local", "--json", "--quiet", "--out", t.TempDir()).result()
+	var r program.Result
+	program.ReadJSON(t, filepath.Join(folder, "result.json"), &r)
+	want := program.Finish(t, 0, "run", file, "mode=reduce", "workers=3", "checkpoint_every=20", "--net", "local", "--json", "--quiet", "--out", t.TempDir()).Result()
 	if r.Status != "done" || r.SHA256 != want.SHA256 {
 		t.Errorf("%+v, want the parameters of %+v", r, want)
 	}
@@ -354,12 +336,12 @@ func TestStartedByFlags(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out, at := recipe(t, quick), t.TempDir(), fmt.Sprint("127.0.0.1:", freePort(t))
-	rank := func(n int) *program {
-		return start(t, []string{secret}, "join", file, "mode=reduce", "--rank", fmt.Sprint(n), "--coordinator", at, "--out", out)
+	file, out, at := program.Recipe(t, program.Quick), t.TempDir(), fmt.Sprint("127.0.0.1:", program.FreePort(t))
+	rank := func(n int) *program.Program {
+		return program.Start(t, []string{program.Secret}, "join", file, "mode=reduce", "--rank", fmt.Sprint(n), "--coordinator", at, "--out", out)
 	}
-	for _, p := range []*program{rank(1), rank(0)} {
-		p.expect(0)
+	for _, p := range []*program.Program{rank(1), rank(0)} {
+		p.Expect(0)
 	}
 	if files, _ := filepath.Glob(filepath.Join(out, "*", "*", "result.json")); len(files) != 1 {
 		t.Errorf("%v", files)
@@ -373,24 +355,24 @@ func TestStartedByHandStops(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out, port := recipe(t, long), t.TempDir(), freePort(t)
-	both := func(resume ...string) []*program {
-		lead := start(t, torchrun(0, 2, port), append([]string{"join", file, "mode=reduce", "workers=2", "--out", out}, resume...)...)
-		return []*program{lead, start(t, torchrun(1, 2, port), "join", file, "mode=reduce", "workers=2")}
+	file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+	both := func(resume ...string) []*program.Program {
+		lead := program.Start(t, program.Torchrun(0, 2, port), append([]string{"join", file, "mode=reduce", "workers=2", "--out", out}, resume...)...)
+		return []*program.Program{lead, program.Start(t, program.Torchrun(1, 2, port), "join", file, "mode=reduce", "workers=2")}
 	}
 	ps := both()
-	folder := evaluated(t, ps[0], out, 2)
+	folder := program.Evaluated(t, ps[0], out, 2)
 	for _, p := range ps {
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 	}
-	ps[0].expect(143)
-	ps[1].wait(enough)
+	ps[0].Expect(143)
+	ps[1].Wait(program.Enough)
 	for _, p := range both("--resume") {
-		p.expect(0)
+		p.Expect(0)
 	}
-	var r result
-	readJSON(t, filepath.Join(folder, "result.json"), &r)
-	want := finish(t, 0, "run", file, "mode=reduce", "workers=2", "--net", "local", "--json", "--quiet", "--out", t.TempDir()).result()
+	var r program.Result
+	program.ReadJSON(t, filepath.Join(folder, "result.json"), &r)
+	want := program.Finish(t, 0, "run", file, "mode=reduce", "workers=2", "--net", "local", "--json", "--quiet", "--out", t.TempDir()).Result()
 	if r.Status != "done" || r.SHA256 != want.SHA256 {
 		t.Errorf("%+v, want the parameters of %+v", r, want)
 	}
@@ -408,13 +390,13 @@ func TestF18Mismatch(t *testing.T) {
 	} {
 		t.Run(c.key, func(t *testing.T) {
 			t.Parallel()
-			file, port := recipe(t, quick), freePort(t)
-			lead := start(t, torchrun(0, 2, port), "join", file, "mode=reduce", c.key+"="+c.lead, "--out", t.TempDir())
-			other := start(t, torchrun(1, 2, port), "join", file, "mode=reduce", c.key+"="+c.other)
-			for _, p := range []*program{lead, other} {
-				p.expect(3)
-				if !strings.Contains(p.err.String(), fmt.Sprintf("%s: %s", c.key, c.lead)) || !strings.Contains(p.err.String(), " at the joining process") {
-					t.Errorf("the difference is not told\n%s", p.says())
+			file, port := program.Recipe(t, program.Quick), program.FreePort(t)
+			lead := program.Start(t, program.Torchrun(0, 2, port), "join", file, "mode=reduce", c.key+"="+c.lead, "--out", t.TempDir())
+			other := program.Start(t, program.Torchrun(1, 2, port), "join", file, "mode=reduce", c.key+"="+c.other)
+			for _, p := range []*program.Program{lead, other} {
+				p.Expect(3)
+				if !strings.Contains(p.Err.String(), fmt.Sprintf("%s: %s", c.key, c.lead)) || !strings.Contains(p.Err.String(), " at the joining process") {
+					t.Errorf("the difference is not told\n%s", p.Says())
 				}
 			}
 		})
@@ -427,24 +409,24 @@ func TestCannotJoin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	file := recipe(t, quick)
+	file := program.Recipe(t, program.Quick)
 	t.Run("wrong token", func(t *testing.T) {
 		t.Parallel()
-		port := freePort(t)
-		start(t, torchrun(0, 2, port), "join", file, "mode=reduce", "--out", t.TempDir())
-		other := start(t, append(torchrun(1, 2, port), "GRADLAB_TOKEN=00112233445566778899aabbccddeeff"), "join", file, "mode=reduce")
-		other.expect(3)
-		if !strings.Contains(other.err.String(), "token") || strings.Contains(other.err.String(), "00112233") {
-			t.Error(other.says())
+		port := program.FreePort(t)
+		program.Start(t, program.Torchrun(0, 2, port), "join", file, "mode=reduce", "--out", t.TempDir())
+		other := program.Start(t, append(program.Torchrun(1, 2, port), "GRADLAB_TOKEN=00112233445566778899aabbccddeeff"), "join", file, "mode=reduce")
+		other.Expect(3)
+		if !strings.Contains(other.Err.String(), "token") || strings.Contains(other.Err.String(), "00112233") {
+			t.Error(other.Says())
 		}
 	})
 	t.Run("nobody else comes", func(t *testing.T) {
 		t.Parallel()
 		began := time.Now()
-		p := start(t, torchrun(0, 2, freePort(t)), "join", file, "mode=reduce", "--out", t.TempDir(), "--timeout", "500ms")
-		p.expect(75)
-		if !strings.Contains(p.err.String(), "rank 1 did not join within 500ms") || time.Since(began) > decided {
-			t.Error(p.says())
+		p := program.Start(t, program.Torchrun(0, 2, program.FreePort(t)), "join", file, "mode=reduce", "--out", t.TempDir(), "--timeout", "500ms")
+		p.Expect(75)
+		if !strings.Contains(p.Err.String(), "rank 1 did not join within 500ms") || time.Since(began) > decided {
+			t.Error(p.Says())
 		}
 	})
 	t.Run("port in use", func(t *testing.T) {
@@ -454,45 +436,45 @@ func TestCannotJoin(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		p := start(t, torchrun(0, 2, l.Addr().(*net.TCPAddr).Port), "join", file, "mode=reduce", "--out", t.TempDir())
-		p.expect(3)
-		if !strings.Contains(p.err.String(), "in use") {
-			t.Error(p.says())
+		p := program.Start(t, program.Torchrun(0, 2, l.Addr().(*net.TCPAddr).Port), "join", file, "mode=reduce", "--out", t.TempDir())
+		p.Expect(3)
+		if !strings.Contains(p.Err.String(), "in use") {
+			t.Error(p.Says())
 		}
 	})
 	t.Run("a token that could be guessed", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, append(torchrun(0, 2, freePort(t)), "GRADLAB_TOKEN=secret31337"), "join", file, "mode=reduce", "--out", t.TempDir())
-		p.expect(2)
-		if !strings.Contains(p.err.String(), "head -c32 /dev/urandom") || strings.Contains(p.err.String(), "secret31337") {
-			t.Error(p.says())
+		p := program.Start(t, append(program.Torchrun(0, 2, program.FreePort(t)), "GRADLAB_TOKEN=secret31337"), "join", file, "mode=reduce", "--out", t.TempDir())
+		p.Expect(2)
+		if !strings.Contains(p.Err.String(), "head -c32 /dev/urandom") || strings.Contains(p.Err.String(), "secret31337") {
+			t.Error(p.Says())
 		}
 	})
 	t.Run("certificates by halves", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, torchrun(0, 2, freePort(t)), "join", file, "mode=reduce", "--tls-cert", "rank.pem", "--out", t.TempDir())
-		p.expect(2)
-		if !strings.Contains(p.err.String(), "--tls-key is missing") {
-			t.Error(p.says())
+		p := program.Start(t, program.Torchrun(0, 2, program.FreePort(t)), "join", file, "mode=reduce", "--tls-cert", "rank.pem", "--out", t.TempDir())
+		p.Expect(2)
+		if !strings.Contains(p.Err.String(), "--tls-key is missing") {
+			t.Error(p.Says())
 		}
 	})
 	t.Run("other number of ranks", func(t *testing.T) {
 		t.Parallel()
 		for _, rank := range []int{0, 1} {
 			out := t.TempDir()
-			p := start(t, torchrun(rank, 5, freePort(t)), "join", file, "mode=reduce", "--out", out)
-			p.expect(2)
+			p := program.Start(t, program.Torchrun(rank, 5, program.FreePort(t)), "join", file, "mode=reduce", "--out", out)
+			p.Expect(2)
 			if files, _ := os.ReadDir(out); len(files) > 0 {
 				t.Errorf("left %v", files)
 			}
-			if !strings.Contains(p.err.String(), "5 processes") {
-				t.Error(p.says())
+			if !strings.Contains(p.Err.String(), "5 processes") {
+				t.Error(p.Says())
 			}
 		}
 	})
 	t.Run("rank beyond the world", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, []string{secret}, "join", file, "mode=reduce", "--rank", "9", "--coordinator", "127.0.0.1:1")
-		p.expect(2)
+		p := program.Start(t, []string{program.Secret}, "join", file, "mode=reduce", "--rank", "9", "--coordinator", "127.0.0.1:1")
+		p.Expect(2)
 	})
 }

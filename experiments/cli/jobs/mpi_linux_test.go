@@ -1,4 +1,4 @@
-package cli_test
+package jobs_test
 
 import (
 	"fmt"
@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // buildMPI builds gradlab with MPI, once. What needs no cgo is the same as in the other one,
 // so that little is compiled.
 var buildMPI = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(filepath.Dir(gradlab), "mpi")
+	dir := filepath.Join(filepath.Dir(program.Gradlab), "mpi")
 	build := exec.Command("go", "build", "-tags", "mpi,netgo,osusergo", "-o", filepath.Join(dir, "gradlab"), "github.com/gradlab/gradlab")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1", "CC=mpicc")
 	out, err := build.CombinedOutput()
@@ -46,7 +47,7 @@ func TestNetMPIOnHosts(t *testing.T) {
 	t.Parallel()
 	do := mpi(t)
 	path := "PATH=" + withMPI(t) + ":" + os.Getenv("PATH")
-	begin := func(dir string, line ...string) *program {
+	begin := func(dir string, line ...string) *program.Program {
 		return do(dir, append([]string{"env", path}, line...)...)
 	}
 	dir := jobFolder(t)
@@ -59,22 +60,22 @@ func TestNetMPIOnHosts(t *testing.T) {
 	launch[len(launch)-1] = dir
 	launch = append(launch, append(slices.Clone(lasting), "checkpoint_every=500")...)
 	job := begin(dir, launch...)
-	until(t, "some checkpoints", job.says, func() bool { return strings.Contains(job.says(), "checkpoint at step 2000") })
+	until(t, "some checkpoints", job.Says, func() bool { return strings.Contains(job.Says(), "checkpoint at step 2000") })
 	kill(t, dir)
-	until(t, "steps of a second start", job.says, func() bool {
-		_, second, ok := strings.Cut(job.says(), "resumed from step")
+	until(t, "steps of a second start", job.Says, func() bool {
+		_, second, ok := strings.Cut(job.Says(), "resumed from step")
 		return ok && strings.Contains(second, "checkpoint at step") // else not all ranks have come yet
 	})
-	if !strings.Contains(job.says(), "exited on signal 9") {
-		t.Errorf("mpirun does not say who died:\n%s", job.says())
+	if !strings.Contains(job.Says(), "exited on signal 9") {
+		t.Errorf("mpirun does not say who died:\n%s", job.Says())
 	}
 	stop(t, job)
-	job.expect(143)
-	if says := job.says(); !strings.Contains(says, "digits is stopped at step") || !strings.Contains(says, "gradlab: stopped; the checkpoint is written, --resume goes on") {
+	job.Expect(143)
+	if says := job.Says(); !strings.Contains(says, "digits is stopped at step") || !strings.Contains(says, "gradlab: stopped; the checkpoint is written, --resume goes on") {
 		t.Errorf("the last lines of rank 0 are missing:\n%s", says)
 	}
 	ends(begin(dir, launch...), 0, nothing)
-	came(t, dir, want, job.says)
+	came(t, dir, want, job.Says)
 	ends(begin(dir, launch...), 0, nothing) // nothing is left to do, on all ranks
 }
 
@@ -83,10 +84,10 @@ func TestNetMPIOnHosts(t *testing.T) {
 func TestNetMPI(t *testing.T) {
 	t.Parallel()
 	dir := withMPI(t)
-	run := func(code, ranks int, keys ...string) *program {
+	run := func(code, ranks int, keys ...string) *program.Program {
 		line := append([]string{"mpirun", "--host", fmt.Sprint("localhost:", ranks), "gradlab", "run", "quickstart", "--quiet", "--json", "--no-plot", "--out", t.TempDir(), "net=mpi"}, keys...)
-		p := startLine(t, dir, []string{"GRADLAB_CONFIG=", "PATH=" + dir + ":" + os.Getenv("PATH"), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, line...)
-		p.expect(code)
+		p := program.StartLine(t, dir, []string{"GRADLAB_CONFIG=", "PATH=" + dir + ":" + os.Getenv("PATH"), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, line...)
+		p.Expect(code)
 		return p
 	}
 	for _, c := range []struct {
@@ -101,32 +102,32 @@ func TestNetMPI(t *testing.T) {
 		{keys: []string{"codec=raw", "workers=3"}, differ: []string{"topology=mpi(ring)"}},
 	} {
 		keys := append([]string{"model=mlp(hidden=[16])", "epochs=2", "eval_every=0"}, c.keys...)
-		want := finish(t, 0, append([]string{"run", "quickstart", "net=local", "--quiet", "--json", "--no-plot", "--out", t.TempDir()}, keys...)...).result()
+		want := program.Finish(t, 0, append([]string{"run", "quickstart", "net=local", "--quiet", "--json", "--no-plot", "--out", t.TempDir()}, keys...)...).Result()
 		ranks := 3
 		if slices.Contains(c.keys, "workers=2") {
 			ranks = 2
 		}
-		got := run(0, ranks, append(keys, c.differ...)...).result()
+		got := run(0, ranks, append(keys, c.differ...)...).Result()
 		if (got.SHA256 == want.SHA256) != c.exact || got.Status != "done" || got.Wire == 0 {
 			t.Errorf("%q with %q: %+v, want the parameters of %+v: %v", c.keys, c.differ, got, want, c.exact)
 		}
-		if !c.exact && got.SHA256 != run(0, ranks, append(keys, c.differ...)...).result().SHA256 {
+		if !c.exact && got.SHA256 != run(0, ranks, append(keys, c.differ...)...).Result().SHA256 {
 			t.Errorf("%q with %q: another sum on another run", c.keys, c.differ)
 		}
 	}
 	for _, topology := range []string{"auto", "mpi"} { // every sum is checked
-		p := startLine(t, dir, []string{"GRADLAB_CONFIG=", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, filepath.Join(dir, "gradlab"), "bench", "collectives",
+		p := program.StartLine(t, dir, []string{"GRADLAB_CONFIG=", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, filepath.Join(dir, "gradlab"), "bench", "collectives",
 			"--section", "allreduce,step", "--procs", "3", "--sizes", "64KB", "--links", "mpi", "--topology", topology, "--codecs", "raw", "--rounds", "1", "--seconds", "0.01", "--json")
-		p.expect(0)
-		if s := p.out.String(); !strings.Contains(s, `"name": "mpi"`) || strings.Contains(s, `"error"`) {
-			t.Error(p.says())
+		p.Expect(0)
+		if s := p.Out.String(); !strings.Contains(s, `"name": "mpi"`) || strings.Contains(s, `"error"`) {
+			t.Error(p.Says())
 		}
 	}
-	if p := run(2, 2, "codec=raw", "workers=3"); !strings.Contains(p.err.String(), "start 2 processes, but 3 workers and 0 servers are 3 ranks") {
-		t.Error(p.says())
+	if p := run(2, 2, "codec=raw", "workers=3"); !strings.Contains(p.Err.String(), "start 2 processes, but 3 workers and 0 servers are 3 ranks") {
+		t.Error(p.Says())
 	}
-	if p := run(2, 2, "codec=raw,bf16", "workers=2"); !strings.Contains(p.err.String(), "are the ranks of one run, and these are 2") {
-		t.Error(p.says())
+	if p := run(2, 2, "codec=raw,bf16", "workers=2"); !strings.Contains(p.Err.String(), "are the ranks of one run, and these are 2") {
+		t.Error(p.Says())
 	}
 }
 
@@ -134,9 +135,9 @@ func TestNetMPI(t *testing.T) {
 func TestNetMPIElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"run"}, {"join"}} {
-		p := finish(t, 2, append(args, "quickstart", "codec=raw", "net=mpi", "--out", t.TempDir())...)
-		if !strings.Contains(p.err.String(), "CC=mpicc go build -tags mpi") {
-			t.Error(p.says())
+		p := program.Finish(t, 2, append(args, "quickstart", "codec=raw", "net=mpi", "--out", t.TempDir())...)
+		if !strings.Contains(p.Err.String(), "CC=mpicc go build -tags mpi") {
+			t.Error(p.Says())
 		}
 	}
 	for line, want := range map[string]string{
@@ -145,18 +146,18 @@ func TestNetMPIElsewhere(t *testing.T) {
 		"run quickstart emulate=true":          "net=local or net=grpc",
 		"run quickstart faults=kill(w1,at=1s)": "net=grpc for kills and pauses",
 	} {
-		p := finish(t, 2, append(strings.Fields(line), "codec=raw", "net=mpi")...)
-		if !strings.Contains(p.err.String(), want) {
-			t.Errorf("%s: %s", line, p.says())
+		p := program.Finish(t, 2, append(strings.Fields(line), "codec=raw", "net=mpi")...)
+		if !strings.Contains(p.Err.String(), want) {
+			t.Errorf("%s: %s", line, p.Says())
 		}
 	}
-	if p := finish(t, 2, "bench", "collectives", "--links", "mpi"); !strings.Contains(p.err.String(), "built without MPI") {
-		t.Error(p.says())
+	if p := program.Finish(t, 2, "bench", "collectives", "--links", "mpi"); !strings.Contains(p.Err.String(), "built without MPI") {
+		t.Error(p.Says())
 	}
 	dir := withMPI(t)
-	p := startLine(t, dir, []string{"GRADLAB_CONFIG="}, filepath.Join(dir, "gradlab"), "run", "quickstart", "codec=raw", "net=mpi")
-	p.expect(2)
-	if !strings.Contains(p.err.String(), "mpirun -n 4 gradlab run") {
-		t.Error(p.says())
+	p := program.StartLine(t, dir, []string{"GRADLAB_CONFIG="}, filepath.Join(dir, "gradlab"), "run", "quickstart", "codec=raw", "net=mpi")
+	p.Expect(2)
+	if !strings.Contains(p.Err.String(), "mpirun -n 4 gradlab run") {
+		t.Error(p.Says())
 	}
 }

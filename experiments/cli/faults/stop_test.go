@@ -1,6 +1,6 @@
 //go:build linux
 
-package cli_test
+package faults_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // long is a run that can be hit in the middle.
@@ -37,20 +38,20 @@ var modes = map[string][]string{
 }
 
 // undisturbed is the result of the long run in a mode, where nothing stops it.
-var undisturbed = map[string]func(t *testing.T) result{
+var undisturbed = map[string]func(t *testing.T) program.Result{
 	"server": once("server"),
 	"reduce": once("reduce"),
 }
 
-func once(mode string) func(t *testing.T) result {
+func once(mode string) func(t *testing.T) program.Result {
 	var mu sync.Mutex
-	var have *result
-	return func(t *testing.T) result {
+	var have *program.Result
+	return func(t *testing.T) program.Result {
 		mu.Lock()
 		defer mu.Unlock()
 		if have == nil {
-			args := append([]string{"run", recipe(t, long), "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, modes[mode]...)
-			r := finish(t, 0, args...).result()
+			args := append([]string{"run", program.Recipe(t, long), "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, modes[mode]...)
+			r := program.Finish(t, 0, args...).Result()
 			have = &r
 		}
 		return *have
@@ -76,24 +77,24 @@ func TestStopAndResume(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %s %v", c.net, c.mode, c.signal), func(t *testing.T) {
 			t.Parallel()
 			out := t.TempDir()
-			args := append([]string{"run", recipe(t, long), "--net", c.net, "--json", "--no-plot", "--out", out}, modes[c.mode]...)
-			p := start(t, nil, args...)
-			folder := evaluated(t, p, out, 3)
-			p.signal(c.signal)
-			p.expect(143)
-			plain(t, p)
-			r := p.result()
+			args := append([]string{"run", program.Recipe(t, long), "--net", c.net, "--json", "--no-plot", "--out", out}, modes[c.mode]...)
+			p := program.Start(t, nil, args...)
+			folder := program.Evaluated(t, p, out, 3)
+			p.Signal(c.signal)
+			p.Expect(143)
+			program.Plain(t, p)
+			r := p.Result()
 			if r.Status != "stopped" || r.Steps < 75 || r.Steps >= 3000 || r.Folder != folder {
 				t.Fatalf("%+v", r)
 			}
-			if !strings.Contains(p.err.String(), "--resume") {
-				t.Errorf("the way on is not told\n%s", p.err.String())
+			if !strings.Contains(p.Err.String(), "--resume") {
+				t.Errorf("the way on is not told\n%s", p.Err.String())
 			}
 			var status struct {
 				State string
 				Step  int
 			}
-			readJSON(t, filepath.Join(folder, "status.json"), &status)
+			program.ReadJSON(t, filepath.Join(folder, "status.json"), &status)
 			if status.State != "stopped" || status.Step != r.Steps {
 				t.Errorf("status %+v, stopped at %d", status, r.Steps)
 			}
@@ -101,7 +102,7 @@ func TestStopAndResume(t *testing.T) {
 				t.Error(err)
 			}
 
-			again := finish(t, 0, append(args, "--resume")...).result()
+			again := program.Finish(t, 0, append(args, "--resume")...).Result()
 			if again.Folder != folder || again.Status != "done" || again.Steps != 3000 {
 				t.Fatalf("resumed: %+v", again)
 			}
@@ -119,17 +120,6 @@ func TestStopAndResume(t *testing.T) {
 			}
 			checkMetrics(t, filepath.Join(folder, "metrics.jsonl"))
 		})
-	}
-}
-
-func readJSON(t *testing.T, path string, v any) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, v)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -187,16 +177,16 @@ func TestSecondSignal(t *testing.T) {
 			t.Parallel()
 			out := t.TempDir()
 			// One step is some seconds of arithmetic.
-			p := start(t, nil, "run", recipe(t, "data: synthetic(dim=256)\nmodel: mlp(hidden=[2048,2048])\nmode: reduce\nworkers: 2\nbatch: 2048\nsteps: 1000\n"), "--net", net, "--out", out)
-			waitFor(t, "a beginning", p, func() bool {
+			p := program.Start(t, nil, "run", program.Recipe(t, "data: synthetic(dim=256)\nmodel: mlp(hidden=[2048,2048])\nmode: reduce\nworkers: 2\nbatch: 2048\nsteps: 1000\n"), "--net", net, "--out", out)
+			program.WaitFor(t, "a beginning", p, func() bool {
 				files, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json"))
 				return len(files) == 1 && (net != "grpc" || len(ranks(p)) == 2)
 			})
-			p.signal(syscall.SIGINT)
-			waitFor(t, "word of stopping", p, func() bool { return strings.Contains(p.err.String(), "once more ends at once") })
-			p.signal(syscall.SIGTERM)
-			if code := p.wait(enough); code != 1 && code != 143 { // 143: it was stopped already
-				t.Errorf("exit code %d\n%s", code, p.says())
+			p.Signal(syscall.SIGINT)
+			program.WaitFor(t, "word of stopping", p, func() bool { return strings.Contains(p.Err.String(), "once more ends at once") })
+			p.Signal(syscall.SIGTERM)
+			if code := p.Wait(program.Enough); code != 1 && code != 143 { // 143: it was stopped already
+				t.Errorf("exit code %d\n%s", code, p.Says())
 			}
 			noneLeft(t, out)
 		})
@@ -210,11 +200,11 @@ func TestEarlySignal(t *testing.T) {
 	}
 	t.Parallel()
 	out := t.TempDir()
-	p := start(t, nil, "run", recipe(t, long), "--net", "grpc", "--json", "--out", out, "mode=reduce")
-	waitFor(t, "a process", p, func() bool { return len(ranks(p)) > 0 })
-	p.signal(syscall.SIGTERM)
-	p.expect(143)
-	if r := p.result(); r.Status != "stopped" || r.Steps >= 3000 {
+	p := program.Start(t, nil, "run", program.Recipe(t, long), "--net", "grpc", "--json", "--out", out, "mode=reduce")
+	program.WaitFor(t, "a process", p, func() bool { return len(ranks(p)) > 0 })
+	p.Signal(syscall.SIGTERM)
+	p.Expect(143)
+	if r := p.Result(); r.Status != "stopped" || r.Steps >= 3000 {
 		t.Errorf("%+v", r)
 	}
 	noneLeft(t, out)
@@ -227,26 +217,26 @@ func TestRequeue(t *testing.T) {
 		t.Skip("long runs")
 	}
 	t.Parallel()
-	file, out, port := recipe(t, long), t.TempDir(), freePort(t)
-	slurm := func(rank int, args ...string) *program {
-		return start(t, append(torchrun(rank, 2, port), fmt.Sprint("SLURM_PROCID=", rank)), append([]string{"join", file, "mode=reduce", "workers=2", "--out", out}, args...)...)
+	file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+	slurm := func(rank int, args ...string) *program.Program {
+		return program.Start(t, append(program.Torchrun(rank, 2, port), fmt.Sprint("SLURM_PROCID=", rank)), append([]string{"join", file, "mode=reduce", "workers=2", "--out", out}, args...)...)
 	}
 	lead, other := slurm(0), slurm(1)
-	folder := evaluated(t, lead, out, 2)
-	for _, p := range []*program{lead, other} {
-		p.signal(syscall.SIGUSR1)
+	folder := program.Evaluated(t, lead, out, 2)
+	for _, p := range []*program.Program{lead, other} {
+		p.Signal(syscall.SIGUSR1)
 	}
-	lead.expect(75)
-	if code := other.wait(enough); code != 0 && code != 75 {
-		t.Errorf("exit code %d\n%s", code, other.says())
+	lead.Expect(75)
+	if code := other.Wait(program.Enough); code != 0 && code != 75 {
+		t.Errorf("exit code %d\n%s", code, other.Says())
 	}
 	var status struct{ State string }
-	readJSON(t, filepath.Join(folder, "status.json"), &status)
+	program.ReadJSON(t, filepath.Join(folder, "status.json"), &status)
 	if _, err := os.Stat(filepath.Join(folder, "checkpoint", "manifest.json")); err != nil || status.State != "stopped" {
 		t.Error(status, err)
 	}
-	for _, p := range []*program{slurm(0, "--resume"), slurm(1)} {
-		p.expect(0)
+	for _, p := range []*program.Program{slurm(0, "--resume"), slurm(1)} {
+		p.Expect(0)
 	}
 }
 
@@ -260,16 +250,16 @@ func TestRequeueByOneRank(t *testing.T) {
 	for name, keys := range map[string][]string{"worker": {"mode=reduce", "workers=3"}, "server, which stops by itself": {"mode=server", "workers=2"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file, out, port := recipe(t, long), t.TempDir(), freePort(t)
-			var ranks []*program
+			file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+			var ranks []*program.Program
 			for rank := range 3 {
-				env := append(torchrun(rank, 3, port), fmt.Sprint("SLURM_PROCID=", rank))
-				ranks = append(ranks, start(t, env, append([]string{"join", file, "steps=200000", "--out", out}, keys...)...))
+				env := append(program.Torchrun(rank, 3, port), fmt.Sprint("SLURM_PROCID=", rank))
+				ranks = append(ranks, program.Start(t, env, append([]string{"join", file, "steps=200000", "--out", out}, keys...)...))
 			}
-			evaluated(t, ranks[0], out, 2)
-			ranks[2].signal(syscall.SIGUSR1)
+			program.Evaluated(t, ranks[0], out, 2)
+			ranks[2].Signal(syscall.SIGUSR1)
 			for _, p := range ranks {
-				p.expect(75)
+				p.Expect(75)
 			}
 		})
 	}
@@ -286,9 +276,9 @@ func TestF10AnyRankStopsTheRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p, out := running(t, append(c.over, "steps=200000")...)
-			p.hit(c.rank, syscall.SIGTERM)
-			p.expect(143)
-			if r := p.result(); r.Status != "stopped" {
+			hit(p, c.rank, syscall.SIGTERM)
+			p.Expect(143)
+			if r := p.Result(); r.Status != "stopped" {
 				t.Errorf("%+v", r)
 			}
 			noneLeft(t, out)
@@ -303,33 +293,33 @@ func TestF28TwoSweeps(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out := recipe(t, long), t.TempDir()
+	file, out := program.Recipe(t, long), t.TempDir()
 	args := []string{"sweep", file, "seed=1,2", "--out", out, "--quiet", "mode=reduce", "net=sim"}
-	p := start(t, nil, args...)
-	evaluated(t, p, out, 1)
-	second := start(t, nil, args...)
-	second.expect(1)
-	if !strings.Contains(second.err.String(), "another sweep of") {
-		t.Error(second.says())
+	p := program.Start(t, nil, args...)
+	program.Evaluated(t, p, out, 1)
+	second := program.Start(t, nil, args...)
+	second.Expect(1)
+	if !strings.Contains(second.Err.String(), "another sweep of") {
+		t.Error(second.Says())
 	}
-	shard := start(t, nil, append(args, "--shard", "1/2")...) // the first has no shard: it makes all jobs
-	shard.expect(1)
-	p.expect(0)
+	shard := program.Start(t, nil, append(args, "--shard", "1/2")...) // the first has no shard: it makes all jobs
+	shard.Expect(1)
+	p.Expect(0)
 	if found, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json")); len(found) != 2 {
 		t.Errorf("%d runs: %v", len(found), found)
 	}
-	a, b := start(t, nil, append(args, "steps=3001", "--shard", "1/2")...), start(t, nil, append(args, "steps=3001", "--shard", "2/2")...)
-	a.expect(0)
-	b.expect(0)
-	if p := finish(t, 2, "sweep", file, "--repeats", "1000000000", "--dry-run"); !strings.Contains(p.err.String(), "at most 100000 jobs") {
-		t.Error(p.says())
+	a, b := program.Start(t, nil, append(args, "steps=3001", "--shard", "1/2")...), program.Start(t, nil, append(args, "steps=3001", "--shard", "2/2")...)
+	a.Expect(0)
+	b.Expect(0)
+	if p := program.Finish(t, 2, "sweep", file, "--repeats", "1000000000", "--dry-run"); !strings.Contains(p.Err.String(), "at most 100000 jobs") {
+		t.Error(p.Says())
 	}
 }
 
 // worked is the processor time that a running program has taken, by its own account in
 // hundredths of a second: what it does first is done then, on any machine.
-func (p *program) worked() time.Duration {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func worked(p *program.Program) time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
@@ -344,12 +334,12 @@ func TestSignalWithoutSteps(t *testing.T) {
 		t.Skip("long commands")
 	}
 	t.Parallel()
-	p := start(t, nil, "topology", "doubling", "65536", "1GB", "--prove")
-	waitFor(t, "work", p, func() bool { return p.worked() > 300*time.Millisecond })
+	p := program.Start(t, nil, "topology", "doubling", "65536", "1GB", "--prove")
+	program.WaitFor(t, "work", p, func() bool { return worked(p) > 300*time.Millisecond })
 	began := time.Now()
-	p.signal(syscall.SIGINT)
-	p.expect(143)
-	if took := time.Since(began); took > patience.Stretch(5*time.Second) || strings.Contains(p.err.String(), "next step") {
-		t.Errorf("ended after %v\n%s", took, p.says())
+	p.Signal(syscall.SIGINT)
+	p.Expect(143)
+	if took := time.Since(began); took > patience.Stretch(5*time.Second) || strings.Contains(p.Err.String(), "next step") {
+		t.Errorf("ended after %v\n%s", took, p.Says())
 	}
 }

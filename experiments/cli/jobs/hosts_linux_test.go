@@ -1,4 +1,4 @@
-package cli_test
+package jobs_test
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // machines are hosts joined by a switch, each a network namespace of its own.
@@ -64,9 +66,9 @@ func hosts(t *testing.T, n int) (m *machines, address func(host int) string) {
 }
 
 // start begins gradlab on a host.
-func (m *machines) start(host int, env []string, args ...string) *program {
+func (m *machines) start(host int, env []string, args ...string) *program.Program {
 	m.t.Helper()
-	return startBy(m.t, []string{"ip", "netns", "exec", m.names[host]}, env, args...)
+	return program.StartBy(m.t, []string{"ip", "netns", "exec", m.names[host]}, env, args...)
 }
 
 // named gives a host its own view of names, lines of /etc/hosts.
@@ -83,13 +85,13 @@ func (m *machines) named(host int, lines string) {
 }
 
 // outcome is the result of a run below a folder.
-func outcome(t *testing.T, out string, lead *program) (r result) {
+func outcome(t *testing.T, out string, lead *program.Program) (r program.Result) {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(out, "*", "*", "result.json"))
 	if len(files) != 1 {
-		t.Fatalf("%v\n%s", files, lead.says())
+		t.Fatalf("%v\n%s", files, lead.Says())
 	}
-	readJSON(t, files[0], &r)
+	program.ReadJSON(t, files[0], &r)
 	return r
 }
 
@@ -100,7 +102,7 @@ func TestSeveralHosts(t *testing.T) {
 	m, at := hosts(t, 3)
 	coordinator := net.JoinHostPort(at(0), "29500")
 	launched := func(rank, world int) []string {
-		return []string{fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", world), "MASTER_ADDR=" + at(0), "MASTER_PORT=29500", secret}
+		return []string{fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", world), "MASTER_ADDR=" + at(0), "MASTER_PORT=29500", program.Secret}
 	}
 	for _, c := range []struct {
 		name string
@@ -132,11 +134,11 @@ func TestSeveralHosts(t *testing.T) {
 // meet runs a rank on each of these hosts, and wants the parameters of net local.
 func (m *machines) meet(t *testing.T, keys []string, on []int, env, args func(rank int) []string) {
 	t.Helper()
-	file, out := recipe(t, quick), t.TempDir()
-	var ps []*program
+	file, out := program.Recipe(t, program.Quick), t.TempDir()
+	var ps []*program.Program
 	for rank := range on {
 		a := append([]string{"join", file, "links=grpc", "--out", out}, keys...)
-		e := []string{secret}
+		e := []string{program.Secret}
 		if env != nil {
 			e = env(rank)
 		}
@@ -146,10 +148,10 @@ func (m *machines) meet(t *testing.T, keys []string, on []int, env, args func(ra
 		ps = append(ps, m.start(on[rank], e, a...))
 	}
 	for _, p := range ps {
-		p.expect(0)
+		p.Expect(0)
 	}
 	r := outcome(t, out, ps[0])
-	want := finish(t, 0, append([]string{"run", file, "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, keys...)...).result()
+	want := program.Finish(t, 0, append([]string{"run", file, "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, keys...)...).Result()
 	if r.SHA256 != want.SHA256 || r.Status != "done" || r.Wire == 0 {
 		t.Errorf("%+v, want the parameters of %+v", r, want)
 	}
@@ -163,7 +165,7 @@ func TestNameOfLoopback(t *testing.T) {
 	m.named(0, "127.0.0.1 localhost\n127.0.1.1 lead\n")
 	m.named(1, "127.0.0.1 localhost\n"+at(0)+" lead\n")
 	m.meet(t, []string{"mode=reduce", "workers=3"}, []int{0, 0, 1}, func(rank int) []string {
-		return []string{fmt.Sprint("RANK=", rank), "WORLD_SIZE=3", "MASTER_ADDR=lead", "MASTER_PORT=29500", secret}
+		return []string{fmt.Sprint("RANK=", rank), "WORLD_SIZE=3", "MASTER_ADDR=lead", "MASTER_PORT=29500", program.Secret}
 	}, nil)
 }
 
@@ -174,17 +176,17 @@ func TestNameNotKnownYet(t *testing.T) {
 	m, at := hosts(t, 2)
 	m.named(0, "127.0.0.1 localhost\n")
 	m.named(1, "127.0.0.1 localhost\n")
-	file, out := recipe(t, quick), t.TempDir()
-	start := func(rank int) *program {
-		return m.start(rank, []string{fmt.Sprint("JOB_COMPLETION_INDEX=", rank), "MASTER_ADDR=job-0.svc.invalid", "MASTER_PORT=29500", secret},
+	file, out := program.Recipe(t, program.Quick), t.TempDir()
+	start := func(rank int) *program.Program {
+		return m.start(rank, []string{fmt.Sprint("JOB_COMPLETION_INDEX=", rank), "MASTER_ADDR=job-0.svc.invalid", "MASTER_PORT=29500", program.Secret},
 			"join", file, "links=grpc", "mode=reduce", "workers=2", "--out", out, "--timeout", "2m")
 	}
 	other, lead := start(1), start(0)
-	waitFor(t, "a folder", lead, func() bool {
+	program.WaitFor(t, "a folder", lead, func() bool {
 		files, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json"))
 		return len(files) == 1
 	})
 	m.named(1, "127.0.0.1 localhost\n"+at(0)+" job-0.svc.invalid\n")
-	lead.expect(0)
-	other.expect(0)
+	lead.Expect(0)
+	other.Expect(0)
 }

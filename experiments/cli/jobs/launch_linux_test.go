@@ -1,4 +1,4 @@
-package cli_test
+package jobs_test
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // What schedulers start is run for real: the jobs of examples/launch, as they stand
@@ -59,17 +61,17 @@ func needs(t *testing.T, programs ...string) {
 }
 
 // begin starts a command line in a folder, where gradlab is what is tested.
-func begin(t *testing.T, dir string, env []string, line ...string) *program {
+func begin(t *testing.T, dir string, env []string, line ...string) *program.Program {
 	t.Helper()
-	path := "PATH=" + filepath.Dir(gradlab) + ":" + os.Getenv("PATH")
-	return startLine(t, dir, append([]string{"GRADLAB_CONFIG=", path}, env...), line...)
+	path := "PATH=" + filepath.Dir(program.Gradlab) + ":" + os.Getenv("PATH")
+	return program.StartLine(t, dir, append([]string{"GRADLAB_CONFIG=", path}, env...), line...)
 }
 
 // ends waits for the exit code. more is told where it is another.
-func ends(p *program, code int, more func() string) {
-	p.t.Helper()
-	if got := p.wait(enough); got != code {
-		p.t.Fatalf("exit code %d, want %d\n%s\n%s", got, code, p.says(), more())
+func ends(p *program.Program, code int, more func() string) {
+	p.T.Helper()
+	if got := p.Wait(program.Enough); got != code {
+		p.T.Fatalf("exit code %d, want %d\n%s\n%s", got, code, p.Says(), more())
 	}
 }
 
@@ -78,7 +80,7 @@ func nothing() string { return "" }
 // until waits for a condition.
 func until(t *testing.T, what string, says func() string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(enough); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(program.Enough); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s\n%s", what, says())
 		}
@@ -100,7 +102,7 @@ func logs(dir, pattern string) string {
 func jobFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "examples", "launch"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "..", "examples", "launch"))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -113,10 +115,10 @@ var lasting = []string{"steps=20000", "eval_every=2000"}
 // expectedLasting is what those runs come to, found once.
 var (
 	lastingHeld     sync.Mutex
-	expectedLasting result
+	expectedLasting program.Result
 )
 
-func lastingResult(t *testing.T) result {
+func lastingResult(t *testing.T) program.Result {
 	t.Helper()
 	lastingHeld.Lock()
 	defer lastingHeld.Unlock()
@@ -127,21 +129,21 @@ func lastingResult(t *testing.T) result {
 }
 
 // expected is the result of the recipe of the jobs, with keys, without any scheduler.
-func expected(t *testing.T, keys ...string) result {
+func expected(t *testing.T, keys ...string) program.Result {
 	t.Helper()
-	file := filepath.Join("..", "..", "examples", "launch", "digits.yaml")
-	return finish(t, 0, append([]string{"run", file, "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, keys...)...).result()
+	file := filepath.Join("..", "..", "..", "examples", "launch", "digits.yaml")
+	return program.Finish(t, 0, append([]string{"run", file, "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, keys...)...).Result()
 }
 
 // came compares the run below a folder with what it should have come to.
-func came(t *testing.T, dir string, want result, says func() string) {
+func came(t *testing.T, dir string, want program.Result, says func() string) {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "*", "result.json"))
 	if len(files) != 1 {
 		t.Fatalf("%v\n%s", files, says())
 	}
-	var r result
-	readJSON(t, files[0], &r)
+	var r program.Result
+	program.ReadJSON(t, files[0], &r)
 	if r.SHA256 != want.SHA256 || r.Status != "done" || r.Wire == 0 {
 		t.Errorf("%+v, want the parameters of %+v\n%s", r, want, says())
 	}
@@ -177,7 +179,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `
 
 // slurm starts a cluster of two nodes. do runs a client of it on the first one.
-func slurm(t *testing.T) (do func(dir string, line ...string) *program) {
+func slurm(t *testing.T) (do func(dir string, line ...string) *program.Program) {
 	t.Helper()
 	needs(t, "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "nsenter", "unshare")
 	m, at := hosts(t, 2)
@@ -193,22 +195,24 @@ func slurm(t *testing.T) (do func(dir string, line ...string) *program) {
 		t.Fatal(err)
 	}
 	env := []string{"SLURM_CONF=" + conf}
-	do = func(dir string, line ...string) *program { return begin(t, dir, env, append(on(0), line...)...) }
-	daemons := []*program{do(home, "slurmctld", "-D")}
+	do = func(dir string, line ...string) *program.Program {
+		return begin(t, dir, env, append(on(0), line...)...)
+	}
+	daemons := []*program.Program{do(home, "slurmctld", "-D")}
 	for i := range 2 {
 		daemons = append(daemons, begin(t, home, env, append(on(i), "slurmd", "-D")...))
 	}
 	until(t, "two idle nodes", func() string { return logs(home, "*.log") }, func() bool {
 		for _, d := range daemons {
 			select {
-			case <-d.done:
-				t.Skipf("%q does not run here:\n%s", d.cmd.Args, d.says())
+			case <-d.Done:
+				t.Skipf("%q does not run here:\n%s", d.Cmd.Args, d.Says())
 			default:
 			}
 		}
 		info := do(home, "sinfo", "--noheader", "--states=idle", "--format=%D")
-		<-info.done
-		return strings.TrimSpace(info.out.String()) == "2"
+		<-info.Done
+		return strings.TrimSpace(info.Out.String()) == "2"
 	})
 	return do
 }
@@ -251,17 +255,17 @@ func TestSlurmQueuesAgain(t *testing.T) {
 			says := func() string { return logs(dir, "*.log") + queued }
 			submit := do(dir, slices.Concat([]string{"gradlab", "launch", "slurm", "digits.yaml"}, lasting,
 				[]string{"checkpoint_every=500", "--nodes", "2", "--submit", "--data-dir", dir})...)
-			submit.expect(0)
-			job := regexp.MustCompile(`Submitted batch job (\d+)`).FindStringSubmatch(submit.out.String())
+			submit.Expect(0)
+			job := regexp.MustCompile(`Submitted batch job (\d+)`).FindStringSubmatch(submit.Out.String())
 			if job == nil {
-				t.Fatal(submit.says())
+				t.Fatal(submit.Says())
 			}
 			until(t, "some checkpoints", says, func() bool { return strings.Contains(says(), "checkpoint at step 2000") })
 			c.harm(t, dir, job[1])
 			until(t, "the end of the job", says, func() bool {
 				queue := do(dir, "squeue", "--noheader", "--jobs", job[1])
-				<-queue.done
-				queued = queue.out.String()
+				<-queue.Done
+				queued = queue.Out.String()
 				return !strings.Contains(queued, job[1])
 			})
 			if !strings.Contains(says(), "resumed from step") {
@@ -304,7 +308,7 @@ func kill(t *testing.T, dir string) {
 }
 
 // mpi makes two hosts on which mpirun starts processes.
-func mpi(t *testing.T) (do func(dir string, line ...string) *program) {
+func mpi(t *testing.T) (do func(dir string, line ...string) *program.Program) {
 	t.Helper()
 	needs(t, "mpirun", "orted", "nsenter", "unshare")
 	m, at := hosts(t, 2)
@@ -323,7 +327,9 @@ func mpi(t *testing.T) (do func(dir string, line ...string) *program) {
 		t.Fatal(err)
 	}
 	env := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm=rsh", "OMPI_MCA_plm_rsh_agent=" + agent}
-	return func(dir string, line ...string) *program { return begin(t, dir, env, append(on(0), line...)...) }
+	return func(dir string, line ...string) *program.Program {
+		return begin(t, dir, env, append(on(0), line...)...)
+	}
 }
 
 // A run of four ranks on two hosts by mpirun, as the script of examples/launch starts it;
@@ -339,20 +345,20 @@ func TestOpenMPI(t *testing.T) {
 	dir = jobFolder(t)
 	launch := slices.Concat([]string{"gradlab", "launch", "mpi", "digits.yaml"}, lasting, []string{"checkpoint_every=500", "--hosts", "n0:2,n1:2", "--submit", "--data-dir", dir})
 	job := do(dir, launch...)
-	until(t, "some checkpoints", job.says, func() bool { return strings.Contains(job.says(), "checkpoint at step 2000") })
+	until(t, "some checkpoints", job.Says, func() bool { return strings.Contains(job.Says(), "checkpoint at step 2000") })
 	kill(t, dir)
-	until(t, "a second start", job.says, func() bool { return strings.Contains(job.says(), "resumed from step") })
+	until(t, "a second start", job.Says, func() bool { return strings.Contains(job.Says(), "resumed from step") })
 	// The signal reaches the first process of the host's view alone if it is sent from there.
 	stop(t, job)
-	job.expect(143)
+	job.Expect(143)
 	ends(do(dir, launch...), 0, nothing)
-	came(t, dir, want, job.says)
+	came(t, dir, want, job.Says)
 }
 
 // stop sends SIGTERM to gradlab launch below a program.
-func stop(t *testing.T, r *program) {
+func stop(t *testing.T, r *program.Program) {
 	t.Helper()
-	send(t, processOf("launch", func(pid int, _ []string) bool { return below(pid, r.cmd.Process.Pid) }), syscall.SIGTERM)
+	send(t, processOf("launch", func(pid int, _ []string) bool { return below(pid, r.Cmd.Process.Pid) }), syscall.SIGTERM)
 }
 
 // below says whether a process is a descendant of another.
@@ -431,14 +437,14 @@ type pods struct {
 	dir    string
 	name   string // of the pods, but for their index
 	domain string
-	alive  map[int]*program
+	alive  map[int]*program.Program
 	tries  int
 }
 
 // act reads a manifest and starts its pods.
 func act(t *testing.T, text []byte) *pods {
 	t.Helper()
-	p := &pods{t: t, dir: t.TempDir(), alive: map[int]*program{}}
+	p := &pods{t: t, dir: t.TempDir(), alive: map[int]*program.Program{}}
 	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var m manifest
 		if d.Decode(&m) != nil {
@@ -486,7 +492,7 @@ func (p *pods) start(index int) {
 	env := []string{fmt.Sprint("JOB_COMPLETION_INDEX=", index)}
 	for _, v := range c.Env {
 		if v.ValueFrom.SecretKeyRef.Key == "token" {
-			v.Value = strings.TrimPrefix(secret, "GRADLAB_TOKEN=")
+			v.Value = strings.TrimPrefix(program.Secret, "GRADLAB_TOKEN=")
 		}
 		env = append(env, v.Name+"="+p.volumes(v.Value))
 	}
@@ -516,7 +522,7 @@ func (p *pods) probed() {
 func (p *pods) says() string {
 	var b strings.Builder
 	for i, pod := range p.alive {
-		fmt.Fprintf(&b, "pod %d: %s\n", i, pod.says())
+		fmt.Fprintf(&b, "pod %d: %s\n", i, pod.Says())
 	}
 	return b.String()
 }
@@ -529,11 +535,11 @@ func (p *pods) complete() (failed int) {
 		for i := range p.spec.Completions {
 			pod := p.alive[i]
 			select {
-			case <-pod.done:
+			case <-pod.Done:
 			case <-time.After(20 * time.Millisecond):
 				continue
 			}
-			code := pod.cmd.ProcessState.ExitCode()
+			code := pod.Cmd.ProcessState.ExitCode()
 			if code == 0 {
 				succeeded++
 				continue
@@ -551,8 +557,8 @@ func (p *pods) complete() (failed int) {
 				continue
 			}
 			for k, other := range p.alive { // all are deleted, and made anew
-				other.signal(syscall.SIGTERM)
-				other.wait(enough)
+				other.Signal(syscall.SIGTERM)
+				other.Wait(program.Enough)
 				p.start(k)
 			}
 			break
@@ -564,7 +570,7 @@ func (p *pods) complete() (failed int) {
 // The pods of both manifests come to the result, also where one of them dies.
 func TestPods(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join("..", "..", "examples", "launch")
+	dir := filepath.Join("..", "..", "..", "examples", "launch")
 	for _, file := range []string{"job.yaml", "jobset.yaml"} {
 		t.Run(file, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, file))
@@ -579,10 +585,10 @@ func TestPods(t *testing.T) {
 			if file == "jobset.yaml" {
 				line = append(line, "--as", "jobset")
 			}
-			p = act(t, []byte(launches(t, dir, line...).out.String()))
+			p = act(t, []byte(launches(t, dir, line...).Out.String()))
 			p.probed()
-			until(t, "some checkpoints", p.says, func() bool { return strings.Contains(p.alive[0].err.String(), "checkpoint at step 2000") })
-			p.alive[2].signal(syscall.SIGKILL)
+			until(t, "some checkpoints", p.says, func() bool { return strings.Contains(p.alive[0].Err.String(), "checkpoint at step 2000") })
+			p.alive[2].Signal(syscall.SIGKILL)
 			if p.complete() == 0 {
 				t.Error("no pod has failed")
 			}
@@ -594,7 +600,7 @@ func TestPods(t *testing.T) {
 // The shares of a sweep in pods make all of its runs.
 func TestPodsOfASweep(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "launch", "sweep.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "launch", "sweep.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
