@@ -365,6 +365,7 @@ func TestWhoami(t *testing.T) {
 		{name: "PET", rank: -1, env: map[string]string{"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "auto", "PET_MASTER_ADDR": "t-node-0-0.t", "PET_MASTER_PORT": "29400"}, want: Who{Rank: 1, World: 2, Coordinator: "t-node-0-0.t:29400", Source: "torchrun's PET variables"}},
 		{name: "PET beside torchrun's own", rank: -1, env: map[string]string{"PET_NODE_RANK": "0", "PET_NNODES": "1", "PET_NPROC_PER_NODE": "2", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "9"}, want: Who{Rank: 1, World: 2, Coordinator: "h:9", Source: "torchrun's variables"}},
 		{name: "PET with several processes a node", rank: -1, env: map[string]string{"PET_NODE_RANK": "0", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "4"}, bad: "PET_NPROC_PER_NODE"},
+		{name: "PET with a range of one", rank: -1, env: map[string]string{"PET_NODE_RANK": "1", "PET_NNODES": "2:2", "PET_MASTER_ADDR": "h", "PET_MASTER_PORT": "29400"}, want: Who{Rank: 1, World: 2, Coordinator: "h:29400", Source: "torchrun's PET variables"}},
 		{name: "PET with a range of nodes", rank: -1, env: map[string]string{"PET_NODE_RANK": "0", "PET_NNODES": "1:4"}, bad: "PET_NNODES"},
 		{name: "TF_CONFIG, chief", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("chief", 0)}, want: Who{World: 4, Coordinator: "c:2222", Lead: true, Source: "TF_CONFIG"}},
 		{name: "TF_CONFIG, worker", rank: -1, env: map[string]string{"TF_CONFIG": tfCluster("worker", 1)}, want: Who{Rank: 2, World: 4, Coordinator: "c:2222", Source: "TF_CONFIG"}},

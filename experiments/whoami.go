@@ -57,7 +57,7 @@ func Whoami(getenv func(string) string, rank int, coordinator string) (Who, erro
 		if w.Rank, err = strconv.Atoi(text); err != nil || w.Rank < 0 {
 			return Who{}, fmt.Errorf("%s is %q, want a rank", l.rank, text)
 		}
-		if w.World, err = number(getenv, l.world, "a number of ranks"); err != nil {
+		if w.World, err = number(fixed(getenv), l.world, "a number of ranks"); err != nil {
 			return Who{}, err
 		}
 		if w.Local, err = number(getenv, l.local, "a number of ranks"); err != nil {
@@ -90,6 +90,17 @@ func number(getenv func(string) string, name, want string) (int, error) {
 		return 0, fmt.Errorf("%s is %q, want %s", name, getenv(name), want)
 	}
 	return n, nil
+}
+
+// fixed reads torchrun's range of nodes as a number where it is one: "3:3" is 3.
+func fixed(getenv func(string) string) func(string) string {
+	return func(name string) string {
+		text := getenv(name)
+		if least, most, isRange := strings.Cut(text, ":"); isRange && least == most {
+			return least
+		}
+		return text
+	}
 }
 
 // particular reads what only one launcher says.

@@ -156,19 +156,20 @@ func (g *guard) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 }
 
 func (g *guard) answer(c *conn) (net.Conn, error) {
-	if g.files != nil {
-		out, info, err := g.files.ServerHandshake(c)
-		if err != nil {
-			return nil, err
-		}
-		c.secured(info.(credentials.TLSInfo).State)
-		return out, g.cfg.check(out)
-	}
 	var hello [1]byte
 	if _, err := io.ReadFull(c, hello[:]); err != nil {
 		return nil, err
 	}
 	switch {
+	case g.files != nil && (hello[0] == helloPlain || hello[0] == helloTurned):
+		return nil, errors.New("it has no certificates of files, which --tls-cert names on all ranks or on none")
+	case g.files != nil:
+		out, info, err := g.files.ServerHandshake(&begun{c, hello[:]})
+		if err != nil {
+			return nil, err
+		}
+		c.secured(info.(credentials.TLSInfo).State)
+		return out, g.cfg.check(out)
 	case hello[0] == helloPlain && (g.cfg.Insecure || isLoopback(c.RemoteAddr())):
 		return c, g.cfg.check(c)
 	case hello[0] == helloPlain:
@@ -180,8 +181,28 @@ func (g *guard) answer(c *conn) (net.Conn, error) {
 		}
 		c.secured(out.ConnectionState())
 		return out, nil
+	case hello[0] == tlsHandshake:
+		return nil, errors.New("it has certificates of files, which --tls-cert names on all ranks or on none")
 	}
 	return nil, errors.New("it is no rank of this version of gradlab")
+}
+
+// tlsHandshake is the first byte of TLS: the type of a record (RFC 8446, 5.1).
+const tlsHandshake = 22
+
+// begun is a connection of which the first bytes have been read.
+type begun struct {
+	net.Conn
+	read []byte
+}
+
+func (c *begun) Read(b []byte) (int, error) {
+	if len(c.read) > 0 {
+		n := copy(b, c.read)
+		c.read = c.read[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
 }
 
 // prove shows at the calling end that this process knows the secret, and has the

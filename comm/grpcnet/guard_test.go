@@ -367,6 +367,26 @@ func TestF20Certificates(t *testing.T) {
 	}
 }
 
+// Certificates of files at one end alone: the coordinator says which end lacks them.
+func TestFilesAtOneEnd(t *testing.T) {
+	t.Parallel()
+	ours := newAuthority(t)
+	for holder, want := range []string{"it has no certificates of files", "it has certificates of files"} {
+		t.Run(fmt.Sprint("rank ", holder), func(t *testing.T) {
+			t.Parallel()
+			errs := together(t.Context(), all(2, idle), split(2, 1), func(i int, n *Config) {
+				if i == holder {
+					n.TLS = ours.issue(t, leaf{ip: "127.0.0.1", until: time.Now().Add(time.Hour), use: bothEnds})
+				}
+				n.JoinTimeout, n.ConnectTimeout = patience.Stretch(time.Second), patience.Stretch(time.Second)
+			})
+			if errs[0] == nil || errs[1] == nil || !strings.Contains(errs[0].Error(), want) {
+				t.Errorf("the lead says %v, want %q; the other %v", errs[0], want, errs[1])
+			}
+		})
+	}
+}
+
 const bothEnds = x509.ExtKeyUsage(-1)
 
 // leaf is a certificate to be made.

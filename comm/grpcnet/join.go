@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/gradlab/gradlab/comm"
@@ -56,7 +57,7 @@ func identity(run uint64, world int, fields []Field) []Field {
 func (r *run) join(ctx context.Context) (joinReply, error) {
 	// The coordinator's own timeout comes first: it knows who is missing.
 	wait := r.cfg.JoinTimeout + r.cfg.ConnectTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("grpcnet: no answer from the coordinator at %s within %v", r.cfg.Coordinator, wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, r.noCoordinator("no answer from the coordinator at %s within %v", r.cfg.Coordinator, wait))
 	defer cancel()
 	reply, err := r.askToJoin(ctx)
 	var m *MismatchError
@@ -71,7 +72,15 @@ func (r *run) join(ctx context.Context) (joinReply, error) {
 		}
 		return reply, fmt.Errorf("%w (%s)", cause, status.Convert(err).Message())
 	}
+	if status.Code(err) == codes.Unavailable { // it was there, and died
+		return reply, r.noCoordinator("joining at %s: %s", r.cfg.Coordinator, status.Convert(err).Message())
+	}
 	return reply, fmt.Errorf("grpcnet: joining at %s: %s", r.cfg.Coordinator, status.Convert(err).Message())
+}
+
+// noCoordinator says that the coordinator is missing, which may yet be on its way.
+func (r *run) noCoordinator(format string, args ...any) error {
+	return &MissingError{Ranks: []int{0}, text: "grpcnet: " + fmt.Sprintf(format, args...)}
 }
 
 func (r *run) askToJoin(ctx context.Context) (reply joinReply, err error) {

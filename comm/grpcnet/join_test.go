@@ -3,8 +3,11 @@ package grpcnet
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,6 +180,54 @@ func TestNoCoordinator(t *testing.T) {
 	err = n.Run(context.Background(), all(1, idle))
 	if err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), free.Addr()) {
 		t.Error(err)
+	}
+	var missing *MissingError // which may come: its machine is not there yet, perhaps
+	if !errors.As(err, &missing) || missing.Refused || !slices.Equal(missing.Ranks, []int{0}) {
+		t.Errorf("%#v, want rank 0 missing", err)
+	}
+}
+
+// A coordinator that dies while ranks wait for others is missing too: they are to be
+// started again with it.
+func TestCoordinatorDiesEarly(t *testing.T) {
+	lead, err := New(quick(3, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end()
+	wg.Go(func() { _ = lead.Run(ctx, all(1, idle)) })
+	wg.Go(func() { // its machine, which is gone soon after the first call
+		a, err := front.Accept()
+		front.Close()
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		b, err := net.Dial("tcp", lead.Addr())
+		if err != nil {
+			return
+		}
+		defer b.Close()
+		wg.Go(func() { _, _ = io.Copy(a, b) })
+		wg.Go(func() { _, _ = io.Copy(b, a) })
+		time.Sleep(300 * time.Millisecond) // were it sooner gone, the call would not have come: the answer is the same
+	})
+	c := quick(3, 1)
+	c.Coordinator = front.Addr().String()
+	joiner, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var missing *MissingError
+	if err := joiner.Run(ctx, all(1, idle)); !errors.As(err, &missing) || missing.Refused {
+		t.Errorf("%v, want rank 0 missing", err)
 	}
 }
 
