@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/gradlab/gradlab/experiments/store"
+	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // looker is a page that lays the report out at several widths and writes down
@@ -31,41 +34,41 @@ for (const width of [390, 820, 1280]) {
 }
 </script></body>`
 
-func browser(t *testing.T) string {
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
+// dump is what a browser makes of a page, once its scripts have run.
+func dump(t *testing.T, address string) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Stretch(time.Minute))
+	defer cancel()
+	browser, end := program.Browser(ctx, t, "--window-size=1400,2600", "--virtual-time-budget=10000", "--dump-dom", address)
+	defer end()
+	out, err := browser.Output()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Skip("no Chromium on this machine")
-	return ""
+	return out
+}
+
+// pages serves a report, and a page that looks at it.
+func pages(t *testing.T, report, looker string) (address string) {
+	mux := http.NewServeMux()
+	for pattern, body := range map[string]string{"/report": report, "/": looker} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_, _ = fmt.Fprint(w, body)
+		})
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // A browser lays the page out without a sideways scroll from phone to desktop,
 // draws every figure and runs the one script that the policy allows.
 func TestInABrowser(t *testing.T) {
 	t.Parallel()
-	path := browser(t)
 	r := mustNew(t, sample)
 	page := html(t, r)
-	mux := http.NewServeMux()
-	serve := func(pattern, body string) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = fmt.Fprint(w, body)
-		})
-	}
-	serve("/report", page)
-	serve("/", looker)
-	s := httptest.NewServer(mux)
-	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
-		"--window-size=1400,2600", "--virtual-time-budget=10000", "--dump-dom", s.URL).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := dump(t, pages(t, page, looker))
 	panels := 0
 	for _, s := range r.Tasks[0].Sections {
 		panels += len(s.Panels)
@@ -82,5 +85,51 @@ func TestInABrowser(t *testing.T) {
 		if number(3) != panels || number(4) == 0 {
 			t.Errorf("%d wide: %d figures of %d, %d sortable columns", number(1), number(3), panels, number(4))
 		}
+	}
+}
+
+// screens is a page that writes down where the first figure of the report begins.
+const screens = `<!DOCTYPE html><body><script>
+const frame = document.createElement("iframe");
+frame.width = 1280; frame.height = 900; frame.src = "/report";
+frame.onload = () => {
+  const line = document.createElement("p");
+  line.textContent = "the first figure at " + Math.round(frame.contentDocument.querySelector(".panel svg").getBoundingClientRect().top) + ";";
+  document.body.append(line);
+};
+document.body.append(frame);
+</script></body>`
+
+// Of 200 configurations, many of them on the front and with long names, the first figure
+// begins within two screens.
+func TestFirstFigureOfMany(t *testing.T) {
+	t.Parallel()
+	var runs []*store.Run
+	for i := range 200 {
+		r := trial(fmt.Sprintf("feedback(topk(keep=%.4f,values=bf16,index=bitmap))", 0.0001*float64(i+1)), 1, store.Done, 0.6)
+		if i < 30 { // the longer, the better
+			r.Result.Accuracy, r.Result.VirtualSeconds = 0.6+0.01*float64(i), 1+0.1*float64(i)
+		} else {
+			r.Result.VirtualSeconds = 100
+		}
+		runs = append(runs, r)
+	}
+	r := mustNew(t, runs)
+	front := 0
+	for _, c := range r.Tasks[0].Configs {
+		if c.Front {
+			front++
+		}
+	}
+	if front != 30 {
+		t.Fatalf("%d on the front, want 30", front)
+	}
+	address := pages(t, html(t, r), screens)
+	found := regexp.MustCompile(`the first figure at (\d+);`).FindSubmatch(dump(t, address))
+	if found == nil {
+		t.Fatal("the browser finds no figure")
+	}
+	if at, _ := strconv.Atoi(string(found[1])); at < 300 || at > 2*900 {
+		t.Errorf("the first figure begins at %d, want it within two screens of 900", at)
 	}
 }

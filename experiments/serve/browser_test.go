@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/program"
 )
 
 // tabs is a page that holds as many pages of the server as a browser has tabs, tells when
@@ -45,16 +45,6 @@ for (let i = 0; i < 9; i++) {
 // More tabs than a browser opens connections to one server are all told of runs, and so
 // are those that are left when the tab with the stream is closed.
 func TestManyTabs(t *testing.T) {
-	path := ""
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if p, err := exec.LookPath(name); err == nil {
-			path = p
-			break
-		}
-	}
-	if path == "" {
-		t.Skip("no Chromium on this machine")
-	}
 	dir, w, s := finished(t)
 	found := make(chan string, 4)
 	mux := http.NewServeMux()
@@ -73,11 +63,12 @@ func TestManyTabs(t *testing.T) {
 	defer front.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience.Stretch(time.Minute))
 	defer cancel()
-	browser := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), front.URL+"/tabs")
+	browser, end := program.Browser(ctx, t, "--remote-debugging-port=0", front.URL+"/tabs")
+	defer front.CloseClientConnections()
+	defer end()
 	if err := browser.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = browser.Process.Kill(); _ = browser.Wait(); front.CloseClientConnections() }()
 	hear := func(want string) {
 		t.Helper()
 		select {
