@@ -124,6 +124,14 @@ func TestHookIsTheEngine(t *testing.T) {
 			t.Errorf("%d steps of %.5f s; want 20 of little more than %.5f", r.Steps, r.Step, step)
 		}
 	})
+	t.Run("no form on the device", func(t *testing.T) {
+		out := launched(t, "testdata/external/no_device.py")
+		for _, want := range []string{"UserWarning: codec powersgd(rank=2) has no form in torch operations", "False"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in %s", want, out)
+			}
+		}
+	})
 	t.Run("comparison", func(t *testing.T) {
 		out := launched(t, "-m", "gradlab.compare_hooks", "--width=16", "--layers=2", "--rounds=1", "--steps=1", "--hook=torch powersgd rank=4", "--hook=torch fp16", "--hook=feedback(powersgd(rank=4))")
 		for _, want := range []string{"torch powersgd rank=4", "torch fp16", "feedback(powersgd(rank=4))", "544 parameters, 2 processes, gloo"} {
@@ -175,6 +183,22 @@ func TestHookIsTheEngine(t *testing.T) {
 			}
 		}
 	})
+	t.Run("torch operations", func(t *testing.T) {
+		p := exec.CommandContext(t.Context(), exe, "testdata/external/device_codecs.py")
+		p.Env = env
+		out, err := p.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		lines := strings.Split(string(out), "\n")
+		var payloads, refused, differ, near int
+		if n, _ := fmt.Sscanf(lines[0], "%d payloads, %d refused, %d differ", &payloads, &refused, &differ); n != 3 || payloads < 3000 || refused < 100 || differ != 0 {
+			t.Errorf("%s", out)
+		}
+		if fmt.Sscan(lines[1], &near); near == 0 || lines[2] != "None None" {
+			t.Errorf("%s", out)
+		}
+	})
 	t.Run("a NaN ends every rank", func(t *testing.T) {
 		meet := filepath.Join(t.TempDir(), "meet")
 		outs, errs := together(t, 2, func(r int) ([]string, []string) {
@@ -196,6 +220,8 @@ func TestHookIsTheEngine(t *testing.T) {
 			"intsum(bits=8)", "sign", "dgc(keep=0.05)", "ef21(topk(keep=0.05))", "cltk(keep=0.05)", "scatter(qsgd(bits=4))", "terngrad(shared=true)", "thc(bits=4)",
 			"vote", "sketch(keep=0.05)", "adacomp(bin=50)", "byrole(feedback(topk(keep=0.05)),raw,raw)", "bysize(feedback(topk(keep=0.05)),raw,limit=100)",
 			"accumulate(feedback(topk(keep=0.01)),every=2)", "entropy(qsgd(bits=4),coder=huff0)",
+			"device bf16", "device feedback(topk(keep=0.1))", "device fp16", "device qsgd(bits=4)", "device feedback(sign)",
+			"device feedback(bf16)", "device bf16(stochastic=true)", "device topk(keep=0.3,index=bitmap)", "device raw",
 		}},
 		{4, "whole", []string{"raw", "bf16", "fp16", "feedback(topk(keep=0.1))", "sign", "intsum(bits=8)", "scatter(qsgd(bits=4))", "vote", "onebit"}},
 	} {
@@ -209,7 +235,7 @@ func TestHookIsTheEngine(t *testing.T) {
 			}
 			for i, codec := range c.codecs {
 				run := mustExecute(t, strings.TrimSuffix(model, `")`)+" model "+c.values+`")`, "data=external(train=1000,test=10)", fmt.Sprint("workers=", c.world),
-					"batch=2", "epochs=0", "steps=4", "mode=reduce", "optimizer=sgd", "schedule=constant(lr=1)", "net=sim", "device.codec=free", "seed=1", "codec="+codec)
+					"batch=2", "epochs=0", "steps=4", "mode=reduce", "optimizer=sgd", "schedule=constant(lr=1)", "net=sim", "device.codec=free", "seed=1", "codec="+strings.TrimPrefix(codec, "device "))
 				bytes := uint64(0)
 				for r := range outs {
 					var sum string

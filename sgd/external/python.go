@@ -13,10 +13,12 @@ import (
 //go:embed python/pyproject.toml python/gradlab/*.py
 var files embed.FS
 
-// The package is python/gradlab/__init__.py with python/gradlab/memory.py and, for PyTorch, python/gradlab/pytorch.py.
-// Codecs are python/gradlab/library.py, python/gradlab/ddp.py makes a communication hook of
-// them, and python/gradlab/compare_hooks.py measures it. python/gradlab/virtual.py is the
-// backend of experiments/virtual.
+// The package is python/gradlab/__init__.py with python/gradlab/memory.py and, for PyTorch,
+// python/gradlab/pytorch.py. Codecs are python/gradlab/library.py, and as torch operations
+// python/gradlab/device.py with python/gradlab/packing.py and python/gradlab/draws.py.
+// python/gradlab/ddp.py and python/gradlab/device_hook.py make communication hooks of them, and
+// python/gradlab/compare_hooks.py measures these. python/gradlab/cuda.py copies from and to GPUs.
+// python/gradlab/virtual.py is the backend of experiments/virtual.
 
 // Python is the folder that holds the Python package gradlab, for PYTHONPATH and for
 // pip install. It lies in the user's cache, or where there is none in a temporary folder,

@@ -54,14 +54,19 @@ def trained(codec, rank, world, whole, resume):
             return sum((p * torch.from_numpy(g[n]).view(p.shape)).sum() for n, p in self.named_parameters())
 
     model = Module()
+    # Where a state is restored, one rank encodes on the device and the other on the host, and
+    # afterwards the other way round.
+    on, codec = codec.startswith("device "), codec.replace("device ", "")
+    device = on and (rank == 0 or not resume)
     ddp = DistributedDataParallel(model, bucket_cap_mb=0.002)
-    state, hook = gradlab.ddp_hook(codec, model, seed=1)
+    state, hook = gradlab.ddp_hook(codec, model, seed=1, device=device)
     ddp.register_comm_hook(state, hook)
     for step in range(STEPS):
         if step == STEPS - 1 and resume:  # as a process that starts again does
             kept = state.state_dict()
+            assert state.device or not device, codec
             again = DistributedDataParallel(model, bucket_cap_mb=0.002)
-            state, hook = gradlab.ddp_hook(codec, model, seed=1)
+            state, hook = gradlab.ddp_hook(codec, model, seed=1, device=on and not device)
             state.load_state_dict(kept)
             again.register_comm_hook(state, hook)
             ddp = again

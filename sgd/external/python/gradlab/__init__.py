@@ -21,10 +21,10 @@ def serve(model, loss_fn, train_set=None, test_set=None, **options):
     pytorch.Module(model, loss_fn, train_set, test_set, **options).run()
 
 
-def ddp_hook(codec, model=None, seed=0, process_group=None):
+def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
     """A codec as communication hook of DistributedDataParallel; see gradlab.ddp."""
     from gradlab import ddp
-    return ddp.ddp_hook(codec, model, seed, process_group)
+    return ddp.ddp_hook(codec, model, seed, process_group, device)
 
 
 class Worker:

@@ -4,6 +4,7 @@ import collections
 import ctypes
 import queue
 import threading
+import warnings
 import weakref
 from contextlib import nullcontext
 
@@ -11,6 +12,8 @@ import torch
 import torch.distributed as dist
 
 import gradlab
+from gradlab import cuda
+from gradlab.device_hook import OnDevice
 from gradlab.library import F64, I64, PTR, TEXT, bytes_of, call, library, spec
 
 # What a round asks for, in the order of gradlab_asks: vectors, then bytes.
@@ -40,10 +43,11 @@ class State:
     steps counts the steps made. bytes is what this rank's encodings took in the last of
     them, raw_bytes what its gradients would have taken as float32, wire_bytes what it
     handed to collectives: with lengths, padding, and elements widened to a type that the
-    backend can carry. total_bytes is the sum of bytes over all steps.
+    backend can carry. total_bytes is the sum of bytes over all steps. device says whether
+    encodings are made where the gradients are.
     """
 
-    def __init__(self, codec, model=None, seed=0, process_group=None):
+    def __init__(self, codec, model=None, seed=0, process_group=None, device=False):
         self.codec = spec(codec)
         # Collectives of the hook are made by a thread of its own, so they need a group of
         # their own: theirs would else get between those of the training loop.
@@ -51,6 +55,12 @@ class State:
         self.rank, self.world = dist.get_rank(self.group), dist.get_world_size(self.group)
         self.session = call("gradlab_open", TEXT(self.codec.encode()), I64(self.rank), I64(self.world), ctypes.c_uint64(seed))
         self.plain = call("gradlab_plain", I64(self.session)) == 1
+        self.local = OnDevice(self.codec, self.rank, seed) if device and not self.plain else None
+        if self.local is not None and not self.local.there:
+            warnings.warn("codec %s has no form in torch operations, so gradients are encoded on the host: on a GPU they are copied "
+                          "there and back. bf16, fp16, sign, qsgd and topk have one, and feedback around them." % self.codec, stacklevel=4)
+            self.local = None
+        self.device = device and (self.plain or self.local is not None)
         backend = dist.get_backend(self.group)
         self.wider = WIDER if backend == "gloo" else {}
         self.on_device = backend == "nccl"
@@ -59,13 +69,14 @@ class State:
         self.counts = [0, 0, 0]
         self.ids, self.names, self.restored = {}, [], {}
         self.called = called(model) if model is not None else None
+        self.copies = None  # where gradients are on a GPU
         self.kept, self.asked = {}, (ctypes.c_int64 * (SCATTER + self.world))()
         self.due, self.threads, self.failed = queue.Queue(), [], None
         weakref.finalize(self, end, self.due, self.threads, self.session)
 
     def state_dict(self):
         """What this rank must keep over a restart: every rank has its own."""
-        tensors = {name: bytes_of("gradlab_state", I64(self.session), I64(i)) for i, name in enumerate(self.names)}
+        tensors = {name: self.kept_of(i, name) for i, name in enumerate(self.names)}
         return dict(codec=self.codec, steps=self.steps, total_bytes=self.total_bytes, world=self.world, rank=self.rank,
                     tensors={**self.restored, **tensors})
 
@@ -78,9 +89,15 @@ class State:
         for i, name in enumerate(self.names):
             self.restore(i, name)
 
+    def kept_of(self, i, name):
+        return self.local.state(name) if self.local is not None else bytes_of("gradlab_state", I64(self.session), I64(i))
+
     def restore(self, i, name):
         if name in self.restored:
             b = self.restored.pop(name)
+            if self.local is not None:
+                self.local.restored[name] = b
+                return
             call("gradlab_restore", I64(self.session), I64(i), b, I64(len(b)))
 
     def id(self, p):
@@ -110,14 +127,19 @@ class State:
             self.counts[2] += flat.element_size() * flat.numel()
             self.all_reduce(flat, dist.ReduceOp.SUM)
             flat.div_(self.world)
+        elif self.local is not None:
+            self.local.average(self, flat, [(self.names[self.id(p)], p.numel()) for p in params])
         else:
             host = flat
             if flat.dtype != torch.float32 or flat.is_cuda:
+                # In one stream a buffer is not written to before it has been read.
                 host = self.space("host", flat.numel(), torch.float32, pinned=flat.is_cuda)
-                host.copy_(flat)
+                host.copy_(flat.float() if flat.is_cuda else flat, non_blocking=flat.is_cuda)
+                if flat.is_cuda:
+                    self.copies.stream.synchronize()
             self.exchange(host, params)
             if host is not flat:
-                flat.copy_(host)
+                flat.copy_(host.to(flat.device, non_blocking=True))
         if last:
             self.bytes, self.raw_bytes, self.wire_bytes = self.counts
             self.counts = [0, 0, 0]
@@ -149,11 +171,11 @@ class State:
             library().gradlab_close(bucket)
             raise
 
-    def space(self, what, n, dtype, pinned=False):
+    def space(self, what, n, dtype, pinned=False, device=None):
         """n elements that are used again in the next step."""
         t = self.kept.get((what, dtype))
         if t is None or t.numel() < n:
-            t = self.kept[what, dtype] = torch.empty(n, dtype=dtype, pin_memory=pinned)
+            t = self.kept[what, dtype] = torch.empty(n, dtype=dtype, pin_memory=pinned, device=device)
         return t[:n]
 
     def count(self, encoded, handed):
@@ -198,7 +220,7 @@ class State:
         self.take(bucket, 0, [all.data_ptr() + r * most for r in range(self.world)], sizes)
 
     def all_gather(self, parts, own):
-        if not self.on_device:
+        if own.is_cuda or not self.on_device:
             lent.extend(parts + [own])
             dist.all_gather(parts, own, group=self.group)
             return
@@ -235,7 +257,7 @@ def called(model):
     return {id(p): (name, "norm" if id(p) in norms else "weight" if p.dim() > 1 else "bias") for name, p in model.named_parameters()}
 
 
-def ddp_hook(codec, model=None, seed=0, process_group=None):
+def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
     """A state and a hook: model.register_comm_hook(state, hook).
 
     codec: spec text, such as feedback(topk(keep=0.01)).
@@ -244,8 +266,10 @@ def ddp_hook(codec, model=None, seed=0, process_group=None):
     seed: of codecs that draw.
     process_group: where the collectives go. All ranks must then use it for nothing else
         while a backward pass runs. Without it the hook makes a group of all ranks.
+    device: encode where the gradients are, in torch operations, to the same bytes. Codecs that
+        have no such form are encoded on the host, with a warning.
     """
-    return State(codec, model, seed, process_group), average
+    return State(codec, model, seed, process_group, device), average
 
 
 def average(state, bucket):
@@ -257,14 +281,18 @@ def average(state, bucket):
         state.threads.append(threading.Thread(target=exchanges, args=(weakref.ref(state), state.due), name="gradlab", daemon=True))
         state.threads[0].start()
     flat = bucket.buffer()
-    done = torch.futures.Future(devices=[flat.device]) if flat.is_cuda else torch.futures.Future()
+    done, after = torch.futures.Future(), None
+    if flat.is_cuda:
+        if state.copies is None:
+            state.copies = cuda.Copies(flat.device)
+        done, after = torch.futures.Future(devices=[flat.device]), state.copies.mark()
     params = bucket.parameters()
     if not state.plain:
         for p in params:
             state.id(p)  # what the codec refuses is told here
     # On a virtual cluster the exchange is an activity that begins here.
     act = gradlab.clock.fork() if gradlab.clock is not None else None
-    state.due.put((flat, params, bucket.is_last(), done, act))
+    state.due.put((flat, params, bucket.is_last(), done, act, after))
     return done
 
 
@@ -276,18 +304,19 @@ def exchanges(state, due):
         of = state()
         if job is None or of is None:
             return
-        flat, params, last, done, act = job
+        flat, params, last, done, act, after = job
         try:
             if of.failed is not None:
                 raise of.failed
-            with nullcontext() if act is None else gradlab.clock.act(act, before):
-                of.average(flat, params, last)
+            # What waits for the future waits for the stream that is the current one here.
+            with nullcontext() if after is None else of.copies.behind(after):
+                with nullcontext() if act is None else gradlab.clock.act(act, before):
+                    of.average(flat, params, last)
+                done.set_result(flat)
             before = act
         except Exception as why:  # the ranks are no longer at one: nothing more can be exchanged
             of.failed = why
             done.set_exception(why)
-        else:
-            done.set_result(flat)
         del of, job, flat, params, done
 
 

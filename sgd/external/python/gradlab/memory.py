@@ -9,7 +9,8 @@ class Memory:
 
     first: where init puts the first parameters, float32.
     params: those of a pass, float32; read() takes what the engine sent.
-    grads: what the engine reads of gradients: float32 or, with half, bfloat16 as uint16.
+    stored, grads: what the engine wrote of parameters and reads of gradients: float32 or,
+        with half, bfloat16 as uint16.
     """
 
     def __init__(self, size, tensors, half, before=None):
@@ -23,9 +24,10 @@ class Memory:
                 at += rows * cols
             return out
 
-        self.size, self.half, self.rest, self.there = n, half, raw[2 * width * n:], []
+        self.raw, self.half, self.rest, self.there = raw, half, raw[2 * width * n:], []
         self.first = named(raw[:4 * n].view(np.float32))
         self.sent, self.grads = raw[:width * n].view(stored), named(raw[width * n:2 * width * n].view(stored))
+        self.stored = named(self.sent)
         self.flat, self.params = self.sent, self.first
         if half:  # widened they are memory of this process, the same after the shared memory has grown
             self.flat = before.flat if before is not None else np.empty(n, np.float32)

@@ -1,8 +1,11 @@
 """A torch.nn.Module as the model of a gradlab run: gradlab.serve(model, loss_fn)."""
+import collections
+
 import numpy as np
 import torch
 
 import gradlab
+from gradlab import cuda
 from gradlab.memory import Memory
 
 
@@ -34,7 +37,7 @@ class Module(gradlab.Worker):
         self.make, self.model = (None, model) if isinstance(model, torch.nn.Module) else (model, None)
         self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct if correct_fn is None else correct_fn, init_fn or reset
         self.metrics_fn = metrics_fn or (lambda output, target: {})
-        self.sets, self.device = (train_set, test_set), torch.device(device)
+        self.sets, self.device, self.copies = (train_set, test_set), torch.device(device), None
 
     def begin(self, shape, classes):
         self.shape, self.bound = shape, None
@@ -81,7 +84,9 @@ class Module(gradlab.Worker):
         return out
 
     def share(self, size, half, before):
-        self.memory = TensorMemory(size, self.tensors, half, before)
+        if self.device.type == "cuda" and self.copies is None:
+            self.copies = cuda.Copies(self.device)
+        self.memory = TensorMemory(size, self.tensors, half, before, self.copies)
         return self.memory
 
     def init(self, params, seed):
@@ -91,14 +96,17 @@ class Module(gradlab.Worker):
 
     def load(self, params):
         """Takes what was sent. On a CPU parameters are the shared memory itself."""
-        bind = self.device.type == "cpu" and self.bound is not params
         with torch.no_grad():
+            if self.device.type != "cpu":
+                for name, (t, _) in self.parts.items():
+                    t.copy_(self.memory.tensors[name].to(self.device, non_blocking=True).view(t.shape))
+                return
             for name, (t, role) in self.parts.items():
                 sent = torch.from_numpy(params[name]).view(t.shape)
-                if bind and role != "buffer":
-                    t.data = sent
-                elif role == "buffer" or self.device.type != "cpu":
+                if role == "buffer":
                     t.copy_(sent)
+                elif self.bound is not params:
+                    t.data = sent
         self.bound = params
 
     def inputs(self, x, y):
@@ -153,19 +161,41 @@ class Module(gradlab.Worker):
 
 
 class TensorMemory(Memory):
-    """Memory whose gradients come as tensors, in their own shapes."""
+    """Memory whose gradients come as tensors, in their own shapes. With copies they come from
+    a GPU, and are there when their events say so."""
 
-    def __init__(self, size, tensors, half, before=None):
+    def __init__(self, size, tensors, half, before=None, copies=None):
         super().__init__(size, tensors, half, before)
+        self.copies, self.under_way = copies, collections.deque()
         self.places = {name: as_tensor(g) for name, g in self.grads.items()}
+        self.tensors = {name: as_tensor(p) for name, p in self.stored.items()}
+        if copies is not None:
+            copies.pin(torch.from_numpy(self.raw))
+
+    def close(self):
+        if self.copies is not None:
+            self.copies.unpin(torch.from_numpy(self.raw))
 
     def read(self):
-        if self.half:
+        if self.half and self.copies is None:
             torch.from_numpy(self.flat).copy_(as_tensor(self.sent))
 
     def write(self, name, grad):
-        self.places[name].copy_(grad.reshape(self.places[name].shape))
-        self.there.append(name)
+        to = self.places[name]
+        grad = grad.reshape(to.shape)
+        if self.copies is None:
+            to.copy_(grad)
+            self.there.append(name)
+        else:  # rounded on the device, so that the copy is of as few bytes
+            grad = grad.to(to.dtype)
+            self.under_way.append((name, grad, self.copies.down(to, grad)))
+
+    def arrived(self, wait=False):
+        while self.under_way and (wait or self.under_way[0][2].query()):
+            name, _, event = self.under_way.popleft()
+            event.synchronize()
+            self.there.append(name)
+        return super().arrived(wait)
 
 
 def as_tensor(a):

@@ -1,0 +1,34 @@
+package external_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/gradlab/gradlab/sgd/external"
+)
+
+// Copies from a GPU, of which a stand-in for torch.cuda plays the part: a gradient is
+// ready when its event says so, and memory is pinned as long as it is mapped.
+func TestCopiesFromGPU(t *testing.T) {
+	exe := python(t)[0]
+	if exec.Command(exe, "-c", "import torch").Run() != nil {
+		t.Skip("no torch")
+	}
+	dir, err := external.Python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := os.Create(filepath.Join(t.TempDir(), "shared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	p := exec.CommandContext(t.Context(), exe, "testdata/gpu.py")
+	p.Env = append(os.Environ(), "PYTHONPATH="+dir)
+	p.ExtraFiles = []*os.File{shared, shared} // descriptor 4 is the memory
+	if out, err := p.CombinedOutput(); err != nil || string(out) != "fine\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,44 @@
+"""Copies between a GPU and memory of the host: from pinned pages, and beside what the GPU computes."""
+from contextlib import contextmanager
+
+import torch
+
+
+class Copies:
+    """A stream of its own for the copies of a device. api is torch.cuda, or what stands in for it in a test."""
+
+    def __init__(self, device, api=torch.cuda):
+        self.device, self.api, self.stream, self.locked = device, api, api.Stream(device), set()
+
+    def pin(self, memory):
+        """Pins the pages of host memory that is mapped already. Where that is refused copies are
+        right too, but wait."""
+        if int(self.api.cudart().cudaHostRegister(memory.data_ptr(), memory.numel() * memory.element_size(), 0)) == 0:
+            self.locked.add(memory.data_ptr())
+
+    def unpin(self, memory):
+        """Is to be called before such memory is unmapped, when no copy is under way."""
+        if memory.data_ptr() in self.locked:
+            self.locked.remove(memory.data_ptr())
+            self.api.cudart().cudaHostUnregister(memory.data_ptr())
+
+    def down(self, host, there):
+        """Begins to copy a tensor of the device to the host, once what computes it is done. The
+        event says when it has got there; the tensor must be kept until then."""
+        self.stream.wait_stream(self.api.current_stream(self.device))
+        with self.api.stream(self.stream):
+            host.copy_(there, non_blocking=True)
+            return self.mark()
+
+    def mark(self):
+        """An event behind what the current stream of the device has to do."""
+        event = self.api.Event()
+        event.record(self.api.current_stream(self.device))
+        return event
+
+    @contextmanager
+    def behind(self, event):
+        """Makes this thread work on the device, and on this stream, behind an event."""
+        with self.api.device(self.device), self.api.stream(self.stream):
+            self.stream.wait_event(event)
+            yield
