@@ -23,7 +23,7 @@ says how long it would take if each had a machine of its own, in this network. T
 script says init_process_group("gradlab") after import gradlab.virtual, or is run by
 python3 -m gradlab.virtual, which says so in its place.
 
-  gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc-per-node=8 train.py
+  gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc_per_node=8 train.py
   gradlab virtual --ranks 8 cluster=p3-16xlarge -- python3 -m gradlab.virtual train.py
   gradlab virtual --ranks 8 --record run.jsonl -- python3 train.py
   gradlab virtual --from run.jsonl network.bandwidth=1Gbps
@@ -46,7 +46,7 @@ cluster or transport only what it says of the network counts.`,
 			}
 			o.Keys, o.Command = args[:dash], args[dash:]
 			if (from == "") == (len(o.Command) == 0) {
-				return usageError{errors.New("virtual wants a command behind --, such as gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc-per-node=8 train.py, or --from and the file that --record wrote")}
+				return usageError{errors.New("virtual wants a command behind --, such as gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc_per_node=8 train.py, or --from and the file that --record wrote")}
 			}
 			if from != "" && (o.Ranks != 0 || o.Stated || record != "") {
 				return usageError{errors.New("with --from nothing is started: --ranks, --stated and --record go with a command")}

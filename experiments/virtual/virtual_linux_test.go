@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +88,20 @@ RANK=1 $0 -m gradlab.virtual testdata/train.py %d %s & RANK=0 $0 -m gradlab.virt
 	gloo.Args[2] = strings.ReplaceAll(gloo.Args[2], "-m gradlab.virtual ", "")
 	if out, err := gloo.Output(); err != nil || strings.TrimSpace(string(out)) != hash {
 		t.Errorf("with gloo: %s, %v; here %s", out, err, hash)
+	}
+
+	// torchrun itself. That of PyTorch 1.13 fails under Python 3.11 without -r and -t, and
+	// with them it says whose line is whose.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	real, printed := run(t, virtual.Options{Keys: strings.Fields(keys), Stated: true, Command: []string{exe, "-m", "torch.distributed.run", "-r", "1", "-t", "1",
+		"--log_dir", t.TempDir(), "--nproc_per_node=2", "--master_port", port, "-m", "gradlab.virtual", "testdata/train.py", "3", "nccl"}})
+	if got := strings.TrimPrefix(printed, "[default0]:"); got != hash || real.Seconds != r.Seconds {
+		t.Errorf("torchrun: %s, %v s; want %s, %v s", got, real.Seconds, hash, r.Seconds)
 	}
 
 	again, err := virtual.Replay(t.Context(), bytes.NewReader(record.Bytes()), strings.Fields(keys), 1)

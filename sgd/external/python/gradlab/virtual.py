@@ -3,7 +3,7 @@
 Gloo moves the numbers, between processes of this machine. What each rank computes and
 which collectives it makes is told to the command that started the processes,
 
-    gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc-per-node=8 train.py
+    gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc_per_node=8 train.py
 
 and its virtual clock says how long that would take if each rank had a machine of its
 own. `python3 -m gradlab.virtual train.py` runs a script that names another backend.
@@ -329,7 +329,7 @@ def create(options, _=None):
     path = os.environ.get(WHERE)
     if not path:
         raise RuntimeError("the backend gradlab needs a virtual cluster. Start the script by it: "
-                           "gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc-per-node=8 train.py")
+                           "gradlab virtual network.bandwidth=10Gbps -- torchrun --nproc_per_node=8 train.py")
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     if gradlab.clock is None:
         gradlab.clock = Clock(path, options.group_rank, options.group_size)

@@ -1,0 +1,113 @@
+"""What the engine costs a program: the steps of a run beside a bare loop of PyTorch.
+
+    gradlab run quickstart 'model=external(command="python3 -m gradlab.overhead")' …
+
+This program serves a ResNet-50. Between steps of the run it trains a copy by a loop of its
+own on the same samples, in turns, so that what else the machine does falls on both alike.
+What it measured are metrics of the run: milliseconds a step, and how much more of the
+clock and of processor time (its own and the engine's) a step of the run takes, in
+percent: of the medians of all turns, and of the least.
+"""
+import argparse
+import copy
+import os
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gradlab import pytorch
+
+
+class Block(nn.Module):
+    def __init__(self, inside, width, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(inside, width, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv3, self.bn3 = nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width)
+        self.short = nn.Sequential()
+        if stride > 1 or inside != 4 * width:
+            self.short = nn.Sequential(nn.Conv2d(inside, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        return F.relu(self.bn3(self.conv3(y)) + self.short(x))
+
+
+def resnet50(classes, width=64):
+    layers, inside = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], width
+    for i, blocks in enumerate((3, 4, 6, 3)):
+        for b in range(blocks):
+            layers.append(Block(inside, width << i, 2 if i and not b else 1))
+            inside = 4 * width << i
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, classes))
+
+
+def spent():
+    """The clock, and the processor time of this process and of the one that started it."""
+    with open("/proc/%d/stat" % os.getppid()) as f:
+        ticks = f.read().rsplit(")", 1)[1].split()[11:13]
+    return time.perf_counter(), time.process_time() + sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+class Measured(pytorch.Module):
+    """A module whose steps are measured, steps of them a turn."""
+
+    def __init__(self, *args, steps, **options):
+        super().__init__(*args, **options)
+        self.steps, self.count, self.engine, self.bare, self.copy = steps, 0, [], [], None
+
+    def step(self, params, x, y, seed, first, ready):
+        if self.count % self.steps == 0:
+            self.turn(x, y)
+        self.count += 1
+        return super().step(params, x, y, seed, first, ready)
+
+    def turn(self, x, y):
+        """Ends the run's turn, and makes one of the bare loop. The first of each are a warm-up."""
+        if self.copy is None:
+            self.copy = copy.deepcopy(self.model)
+            self.optimizer = torch.optim.SGD(self.copy.parameters(), lr=0.01, momentum=0.9)
+        elif self.count > self.steps:
+            self.engine.append(self.since())
+        self.began = spent()
+        for _ in range(self.steps):
+            data, target = self.inputs(x, y)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.loss_fn(self.copy(data), target)
+            loss.backward()
+            self.optimizer.step()
+            loss.item()
+        if self.count > 0:
+            self.bare.append(self.since())
+        self.began = spent()
+
+    def since(self):
+        return [(now - then) / self.steps for now, then in zip(spent(), self.began)]
+
+    def evaluate(self, params, x, y):
+        loss, right, _ = super().evaluate(params, x, y)
+        if not self.engine:
+            return loss, right
+        out = {}
+        for i, of in enumerate(("clock", "processor")):
+            for name, pick in (("median", statistics.median), ("least", min)):
+                bare, run = (pick(t[i] for t in turns) for turns in (self.bare, self.engine))
+                out["%s_%s_percent" % (of, name)] = 100 * (run / bare - 1)
+                if of == "clock":
+                    out["bare_%s_ms" % name], out["run_%s_ms" % name] = 1000 * bare, 1000 * run
+        return loss, right, out
+
+
+def main():
+    args = argparse.ArgumentParser(prog="python3 -m gradlab.overhead")
+    args.add_argument("--width", type=int, default=64, help="of the first stage; 64 is ResNet-50")
+    args.add_argument("--steps", type=int, default=3, help="of a turn")
+    args = args.parse_args()
+    Measured(lambda shape, classes: resnet50(classes, args.width), F.cross_entropy, steps=args.steps).run()
+
+
+if __name__ == "__main__":
+    main()
