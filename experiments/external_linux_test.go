@@ -122,6 +122,14 @@ func TestProgramsThatFail(t *testing.T) {
 			t.Errorf("%s: %v", net, err)
 		}
 	}
+	// A gradient with NaN, too: also where spans leave while the pass goes on.
+	spoilt := strings.TrimSuffix(program(t, "numpy", "../sgd/external/testdata/bad.py"), `")`) + ` nan")`
+	for _, overlap := range []string{"overlap=false", "overlap=true"} {
+		_, err := execute(t, t.TempDir(), false, spoilt, "data=digits", "workers=2", "epochs=0", "steps=60", "batch=16", "mode=reduce", "net=local", overlap)
+		if err == nil || !strings.Contains(err.Error(), "has NaN or Inf") || !strings.Contains(err.Error(), "last output:\nthe last words") {
+			t.Errorf("%s: %v", overlap, err)
+		}
+	}
 	for model, want := range map[string]string{
 		`model=external(command="/nowhere --x")`:   "does not start",
 		`model=external(command="sh -c 'exit 4'")`: "exit status 4",

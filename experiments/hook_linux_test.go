@@ -131,6 +131,9 @@ func TestHookIsTheEngine(t *testing.T) {
 				t.Errorf("no %q in %s", want, out)
 			}
 		}
+		if strings.Count(out, "FullyShardedDataParallel hands over one vector") != 2 || strings.Count(out, "use DistributedDataParallel") != 2 {
+			t.Errorf("of sharded gradients: %s", out)
+		}
 	})
 	t.Run("comparison", func(t *testing.T) {
 		out := launched(t, "-m", "gradlab.compare_hooks", "--width=16", "--layers=2", "--rounds=1", "--steps=1", "--hook=torch powersgd rank=4", "--hook=torch fp16", "--hook=feedback(powersgd(rank=4))")

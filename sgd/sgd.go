@@ -248,6 +248,13 @@ type Joint interface {
 	Sums() []int
 }
 
+// Printing is implemented by models that other programs compute: an error about what they
+// computed has what they printed last.
+type Printing interface {
+	// Printed is the last lines of their output, "" if there are none.
+	Printed() string
+}
+
 // Step is the context of one update. LR is the learning rate already scheduled
 // and corrected; Delay the staleness of the gradient in updates.
 type Step struct {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gradlab/gradlab/sgd"
@@ -168,6 +170,19 @@ func (m *Model) Init(params []float32, seed uint64) {
 		m.failed = err
 		m.mu.Unlock()
 	}
+}
+
+// Printed implements sgd.Printing: the last lines of every process that printed any.
+func (m *Model) Printed() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for _, p := range slices.SortedFunc(maps.Keys(m.all), func(a, b *process) int { return a.cmd.Process.Pid - b.cmd.Process.Pid }) {
+		if text := p.out.lines(); text != "" {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "\n")
 }
 
 func (m *Model) broken() error {

@@ -36,7 +36,11 @@ func python(t *testing.T) []string {
 
 func open(t *testing.T, limit time.Duration, args ...string) *external.Model {
 	t.Helper()
-	m, err := external.Open(context.Background(), external.Options{Command: append(python(t), args...), Limit: limit})
+	command := python(t)
+	if len(args) > 0 {
+		command = append(command[:1], append([]string{"testdata/bad.py"}, args...)...)
+	}
+	m, err := external.Open(context.Background(), external.Options{Command: command, Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +175,9 @@ func TestFailures(t *testing.T) {
 		m.Init(p, 1)
 		if loss, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: g}, batch(t, 0, 4)); err != nil || !math.IsNaN(loss) || g[0] == g[0] {
 			t.Errorf("loss %v, gradient %v, %v; want NaN, which the engine judges", loss, g[0], err)
+		}
+		if got := m.Printed(); got != "the last words" {
+			t.Errorf("printed %q", got)
 		}
 	})
 	t.Run("command", func(t *testing.T) {

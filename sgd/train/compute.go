@@ -133,7 +133,18 @@ func (j *Job) sift(d *desk, grad []float32, lo, hi int) error {
 	for f32.AllFinite(l.View(grad, lo)) {
 		lo++
 	}
-	return fmt.Errorf("%s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero", l.Spans[lo].Name)
+	return fmt.Errorf("%s has NaN or Inf; lower the learning rate, add clip, or set nonfinite=zero%s", l.Spans[lo].Name, j.printed())
+}
+
+// printed is what an error about a gradient ends with: the last output of the program
+// that computed it, if another did.
+func (j *Job) printed() string {
+	if p, ok := j.Model.(sgd.Printing); ok {
+		if text := p.Printed(); text != "" {
+			return "; the program's last output:\n" + text
+		}
+	}
+	return ""
 }
 
 // descent follows a backward pass: left is the index of the lowest span from

@@ -1,4 +1,5 @@
-"""A codec without a form in torch operations, asked for on the device: the host encodes, and it is said."""
+"""What is asked for and cannot be had: a codec without a form in torch operations, on the device;
+the vectors of FullyShardedDataParallel, with a shard and alone."""
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -11,3 +12,8 @@ state, hook = gradlab.ddp_hook("powersgd(rank=2)", device=True)
 model.register_comm_hook(state, hook)
 model(torch.ones(4, 8)).sum().backward()
 print(state.device, model.module.weight.grad.abs().sum())
+for vectors in ([torch.ones(4)], [torch.ones(4), torch.ones(2)]):
+    try:
+        hook(state, *vectors)
+    except TypeError as why:
+        print(why)

@@ -272,9 +272,9 @@ def ddp_hook(codec, model=None, seed=0, process_group=None, device=False):
     return State(codec, model, seed, process_group, device), average
 
 
-def average(state, bucket):
+def average(state, bucket, *shard):
     """The hook: gives a bucket's gradients to the thread that exchanges them."""
-    if isinstance(bucket, torch.Tensor):
+    if isinstance(bucket, torch.Tensor):  # with its shard, or alone
         raise TypeError("FullyShardedDataParallel hands over one vector of many tensors, or a part of it. Gradlab's codecs work on "
                         "tensors: use DistributedDataParallel")
     if not state.threads:

@@ -1,0 +1,33 @@
+"""Softmax regression that fails in the way that is named."""
+import os
+import sys
+
+import numpy as np
+from softmax import Softmax
+
+
+class Bad(Softmax):
+    def step(self, p, x, y, seed, first, ready):
+        print("the last words", flush=True)
+        how = sys.argv[1]
+        if how == "dies":
+            os._exit(3)
+        if how == "hangs":
+            os.read(os.pipe()[0], 1)
+        if how == "size":
+            return 0.0, {"w": np.zeros((3, 3)), "b": np.zeros((1, 10))}
+        if how == "garbage":
+            os.write(3, b"\xff" * 64)
+        if how == "throws":
+            raise RuntimeError("no luck")
+        return float("nan"), {"w": np.full((10, 64), np.nan), "b": np.zeros((1, 10))}
+
+    def evaluate(self, p, x, y):
+        print("the last words", flush=True)
+        how = sys.argv[1]
+        if how == "many":
+            return 0.0, 0, {"m%d" % i: 0 for i in range(65)}
+        return 0.0, 0, {"infinite": {"mae": float("inf")}, "named": {"a/b": 1}, "double": {"loss": 1}}[how]
+
+
+Bad().run()
