@@ -44,6 +44,7 @@ type block struct {
 	of   compress.Block
 	ex   compress.Exchange
 	size int // exact length of its payloads, −1 if it varies
+	cast *cast
 	busy bool
 }
 
@@ -80,6 +81,9 @@ func (s *Session) Add(name, role string, rows, cols int) (int, error) {
 	b := &block{of: of, ex: ex, size: -1}
 	if c, ok := compress.ClaimsOf(s.family, of); ok && c.Exact && road != compress.RoadOwn {
 		b.size = c.Size
+	}
+	if b.cast, err = newCast(s.family, of, road); err != nil {
+		return 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +159,7 @@ func (s *Session) Begin(step compress.Step, ids []int, grads [][]float32) (*Buck
 			err = fmt.Errorf("%s: %d elements, want %d", b.of.Name, len(grads[i]), b.of.Len())
 		}
 		if err == nil {
-			if bk.ops[i], err = b.ex.Begin(grads[i], step); err != nil {
+			if bk.ops[i], err = b.begin(grads[i], step); err != nil {
 				err = fmt.Errorf("rank %d, step %d, %s: %w", s.in.Rank, step.N, b.of.Name, err)
 			}
 		}
@@ -195,7 +199,7 @@ func (b *Bucket) Asks() (a Asks, more bool) {
 		case compress.OpMax:
 			a.Max += len(op.Floats)
 		case compress.OpSum:
-			a.Sums[op.Wire] += len(op.Floats)
+			a.Sums[op.Wire] += b.blocks[i].elements(op)
 		case compress.OpGather:
 			a.Gather += len(op.Bytes)
 			if b.blocks[i].size < 0 {
@@ -235,20 +239,32 @@ var wires = [compress.Wires]struct {
 
 // Put writes this rank's elements to dst, which has as many bytes as they take.
 func (b *Bucket) Put(v Vector, dst []byte) error {
-	return b.each(v, dst, wires[v.Wire].put)
+	return b.each(v, dst, func(own []byte, c *cast, x []float32) {
+		if c != nil {
+			copy(own, c.own)
+			return
+		}
+		wires[v.Wire].put(own, x)
+	})
 }
 
 // Take reads what all ranks' elements came to.
 func (b *Bucket) Take(v Vector, src []byte) error {
-	return b.each(v, src, func(own []byte, x []float32) { wires[v.Wire].set(x, own) })
+	return b.each(v, src, func(sum []byte, c *cast, x []float32) {
+		if c != nil {
+			c.sum = append(c.sum[:0], sum...)
+			return
+		}
+		wires[v.Wire].set(x, sum)
+	})
 }
 
 // each hands out the stretch of bytes of every operation of a vector.
-func (b *Bucket) each(v Vector, bytes []byte, do func(own []byte, x []float32)) error {
+func (b *Bucket) each(v Vector, bytes []byte, do func(part []byte, c *cast, x []float32)) error {
 	want := 0
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == v.Kind && op.Wire == v.Wire {
-			want += len(op.Floats) * v.Wire.Bytes()
+			want += b.blocks[i].elements(op) * v.Wire.Bytes()
 		}
 	}
 	if len(bytes) != want {
@@ -256,8 +272,8 @@ func (b *Bucket) each(v Vector, bytes []byte, do func(own []byte, x []float32)) 
 	}
 	for i := range b.ops {
 		if op := &b.ops[i]; op.Kind == v.Kind && op.Wire == v.Wire {
-			n := len(op.Floats) * v.Wire.Bytes()
-			do(bytes[:n], op.Floats)
+			n := b.blocks[i].elements(op) * v.Wire.Bytes()
+			do(bytes[:n], b.blocks[i].cast, op.Floats)
 			bytes = bytes[n:]
 		}
 	}
@@ -336,7 +352,7 @@ func (b *Bucket) Next() error {
 			continue
 		}
 		var err error
-		if b.ops[i], err = bl.ex.Next(b.ops[i]); err != nil {
+		if b.ops[i], err = bl.next(b.ops[i]); err != nil {
 			return fmt.Errorf("rank %d, step %d, %s: %w", b.s.in.Rank, b.step.N, bl.of.Name, err)
 		}
 	}
@@ -353,7 +369,7 @@ func (b *Bucket) Output(grads [][]float32, scale float32) error {
 			return fmt.Errorf("%s: %d elements, want %d", bl.of.Name, len(grads[i]), bl.of.Len())
 		}
 		clear(grads[i])
-		if err := bl.ex.Output(grads[i], scale); err != nil {
+		if err := bl.output(grads[i], scale); err != nil {
 			return fmt.Errorf("rank %d, step %d, %s: %w", b.s.in.Rank, b.step.N, bl.of.Name, err)
 		}
 	}

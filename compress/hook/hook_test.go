@@ -61,30 +61,28 @@ func collective(t *testing.T, of []*Bucket) (more bool) {
 		return false
 	}
 	add := func(v Vector, n int) {
-		var sum []float32
+		wire, x, sum := make([]byte, n*v.Wire.Bytes()), make([]float32, n), make([]float32, n)
 		for rank, b := range of {
-			wire := make([]byte, n*v.Wire.Bytes())
 			if err := b.Put(v, wire); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.Take(v, wire); err != nil { // as the wire rounds it
-				t.Fatal(err)
-			}
-			x := b.vector(v)
-			if rank == 0 {
-				sum = x
-				continue
-			}
+			wires[v.Wire].set(x, wire)
 			for i := range x {
-				if v.Kind == compress.OpMax {
+				switch {
+				case rank == 0:
+					sum[i] = x[i]
+				case v.Kind == compress.OpMax:
 					sum[i] = max(sum[i], x[i])
-				} else {
+				default:
 					sum[i] += x[i]
 				}
 			}
 		}
+		wires[v.Wire].put(wire, sum)
 		for _, b := range of {
-			b.setVector(v, sum)
+			if err := b.Take(v, wire); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	a := asks[0]
@@ -132,24 +130,6 @@ func collective(t *testing.T, of []*Bucket) (more bool) {
 		}
 	}
 	return true
-}
-
-// vector is an operation's elements, one behind the other.
-func (b *Bucket) vector(v Vector) (x []float32) {
-	for _, op := range b.ops {
-		if op.Kind == v.Kind && op.Wire == v.Wire {
-			x = append(x, op.Floats...)
-		}
-	}
-	return x
-}
-
-func (b *Bucket) setVector(v Vector, x []float32) {
-	for _, op := range b.ops {
-		if op.Kind == v.Kind && op.Wire == v.Wire {
-			x = x[copy(op.Floats, x):]
-		}
-	}
 }
 
 // step makes a step of all ranks, with the blocks in buckets.
@@ -237,6 +217,54 @@ func TestMean(t *testing.T) {
 				t.Fatalf("%s[%d] is %v, want %v", shapes[i].name, j, x, want)
 			}
 		}
+	}
+}
+
+// Casts whose payloads are what is summed go there and back in a pass each, with the bits
+// of the codec's own exchange; others, and those with a memory, do not.
+func TestCasts(t *testing.T) {
+	for spec, short := range map[string]bool{"bf16": true, "fp16": true, "fp16(stochastic=true)": true, "feedback(bf16)": false, "raw": false, "intsum": false, "topk(keep=1,values=bf16)": false} {
+		of := sessions(t, spec)
+		for i, b := range of[0].blocks {
+			if got := b.cast != nil; got != short {
+				t.Errorf("%s, block %d: in one pass: %t", spec, i, got)
+			}
+		}
+		if !short {
+			continue
+		}
+		long := sessions(t, spec)
+		for _, s := range long {
+			for _, b := range s.blocks {
+				b.cast = nil
+			}
+		}
+		want := step(t, long, 3, []int{0, 1, 2})
+		for rank, grads := range step(t, of, 3, []int{0, 1, 2}) {
+			for i, g := range grads {
+				if !slices.Equal(g, want[rank][i]) {
+					t.Errorf("%s, rank %d, block %d differs", spec, rank, i)
+				}
+			}
+		}
+	}
+	// A sum beyond the range is an error, and what is not finite is one at once.
+	of := sessions(t, "fp16")
+	large := slices.Repeat([]float32{60000}, 7)
+	bs := make([]*Bucket, world)
+	for rank, s := range of {
+		var err error
+		if bs[rank], err = s.Begin(compress.Step{}, []int{1}, [][]float32{large}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for collective(t, bs) {
+	}
+	if err := bs[0].Output([][]float32{large}, 1); !errors.Is(err, compress.ErrNotFinite) || !strings.Contains(err.Error(), "rank 0, step 0, b: ") {
+		t.Error(err)
+	}
+	if _, err := of[1].Begin(compress.Step{}, []int{0, 2}, [][]float32{make([]float32, 640), slices.Repeat([]float32{float32(math.Inf(1))}, 900)}); !errors.Is(err, compress.ErrNotFinite) {
+		t.Error(err)
 	}
 }
 

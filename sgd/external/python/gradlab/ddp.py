@@ -119,14 +119,11 @@ class State:
 
     def average(self, flat, params, last):
         """Replaces flat, the gradients of params one behind the other, by their mean over the ranks."""
-        if flat.dtype == torch.float64:
-            raise TypeError("gradients are float64; gradlab's codecs encode float32")
         self.counts[1] += 4 * flat.numel()
         if self.plain:
-            self.counts[0] += 4 * flat.numel()
-            self.counts[2] += flat.element_size() * flat.numel()
             self.all_reduce(flat, dist.ReduceOp.SUM)
             flat.div_(self.world)
+            self.count(4 * flat.numel(), flat.element_size() * flat.numel())
         elif self.local is not None:
             self.local.average(self, flat, [(self.names[self.id(p)], p.numel()) for p in params])
         else:
@@ -141,9 +138,23 @@ class State:
             if host is not flat:
                 flat.copy_(host.to(flat.device, non_blocking=True))
         if last:
-            self.bytes, self.raw_bytes, self.wire_bytes = self.counts
-            self.counts = [0, 0, 0]
-            self.steps, self.total_bytes = self.steps + 1, self.total_bytes + self.bytes
+            self.ended()
+
+    def ended(self):
+        """Ends the step's accounts."""
+        self.bytes, self.raw_bytes, self.wire_bytes = self.counts
+        self.counts = [0, 0, 0]
+        self.steps, self.total_bytes = self.steps + 1, self.total_bytes + self.bytes
+
+    def average_as_it_is(self, flat, last):
+        """Begins what average does, of gradients that are summed where they lie: no thread is needed."""
+        self.counts[1] += 4 * flat.numel()
+        self.count(4 * flat.numel(), flat.element_size() * flat.numel())
+        if last:
+            self.ended()
+        lent.append(flat)
+        work = dist.all_reduce(flat, group=self.group, async_op=True)
+        return work.get_future().then(lambda sum: sum.value()[0].div_(self.world))
 
     def exchange(self, host, params):
         n, at = len(params), host.data_ptr()
@@ -277,10 +288,14 @@ def average(state, bucket, *shard):
     if isinstance(bucket, torch.Tensor):  # with its shard, or alone
         raise TypeError("FullyShardedDataParallel hands over one vector of many tensors, or a part of it. Gradlab's codecs work on "
                         "tensors: use DistributedDataParallel")
+    flat = bucket.buffer()
+    if flat.dtype == torch.float64:
+        raise TypeError("gradients are float64; gradlab's codecs encode float32")
+    if state.plain and gradlab.clock is None:
+        return state.average_as_it_is(flat, bucket.is_last())
     if not state.threads:
         state.threads.append(threading.Thread(target=exchanges, args=(weakref.ref(state), state.due), name="gradlab", daemon=True))
         state.threads[0].start()
-    flat = bucket.buffer()
     done, after = torch.futures.Future(), None
     if flat.is_cuda:
         if state.copies is None:
