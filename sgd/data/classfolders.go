@@ -60,6 +60,9 @@ func (t *tree) divide(splits *[3][]labelled, share float64) error {
 	case share == 0 || len(splits[valSplit])+len(splits[testSplit]) > 0:
 		return nil
 	case len(all) == 0:
+		if err := t.followClasses(); err != nil {
+			return err
+		}
 		all = t.undivided()
 	}
 	of := map[string][]int{}
@@ -71,7 +74,7 @@ func (t *tree) divide(splits *[3][]labelled, share float64) error {
 		of[c] = append(of[c], i)
 	}
 	if len(of) < 2 {
-		return fmt.Errorf("%s: %d pictures in %s of a class; want a folder for each of two classes or more", t.root, len(all), count(len(of), "folder"))
+		return t.andLinks(fmt.Errorf("%s: %d pictures in %s of a class; want a folder for each of two classes or more", t.root, len(all), count(len(of), "folder")))
 	}
 	splits[trainSplit] = nil
 	for class, list := range of {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -204,4 +205,24 @@ func FuzzParquet(f *testing.F) {
 		defer tr.Close()
 		_, _, _ = tr.imageFolder(0.5)
 	})
+}
+
+// Without splits the folders of classes may be links to folders elsewhere. One that leads
+// to what is there already, or to a folder that the set lies in, counts for nothing.
+func TestLinksOfClassesAreFollowed(t *testing.T) {
+	t.Parallel()
+	picture := pngBytes(uniform(4, 4, grey))
+	classes := []entry{{"flowers/a/0.png", picture}, {"flowers/a/1.png", picture}, {"flowers/b/0.png", picture}, {"flowers/b/1.png", picture}}
+	far, dir := put(t, classes...), put(t, entry{"flowers/readme.txt", []byte("none")})
+	for name, to := range map[string]string{"a": filepath.Join(far, "flowers", "a"), "b": filepath.Join(far, "flowers", "b"), "c": dir, "d": filepath.Join(far, "nowhere")} {
+		if err := os.Symlink(to, filepath.Join(dir, "flowers", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(dir string) sgd.Dataset {
+		return open(t, "pictures(path=flowers,size=8,test=0.5)", Options{Dir: dir})
+	}
+	if got, want := open(dir), open(put(t, classes...)); got.Hash != want.Hash || got.Train.Len() != 2 || got.Test.Len() != 2 {
+		t.Errorf("%d + %d samples, hash %x; of the folders themselves %x", got.Train.Len(), got.Test.Len(), got.Hash, want.Hash)
+	}
 }

@@ -107,11 +107,7 @@ func (t *tree) imageFolder(share float64) (parts [2][]labelled, classes []string
 		test = splits[testSplit]
 	}
 	if len(train) == 0 || len(test) == 0 {
-		err = fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; data=pictures(path=…) holds a share of each class back for testing", t.root, len(train), len(test), len(t.files))
-		if t.links > 0 {
-			err = fmt.Errorf("%w; %d symbolic links that leave the folder were not followed", err, t.links)
-		}
-		return parts, nil, err
+		return parts, nil, t.andLinks(fmt.Errorf("%s: no pictures under both train/ and val/ (or test/): %d and %d of %d; data=pictures(path=…) holds a share of each class back for testing", t.root, len(train), len(test), len(t.files)))
 	}
 	for _, l := range train {
 		classes = append(classes, classOf(l.rel))

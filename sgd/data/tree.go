@@ -20,6 +20,7 @@ type tree struct {
 	files []file
 	links int             // symbolic links not followed: they lead out of the folder
 	been  map[string]bool // folders that links led to, by their real paths
+	tops  []located       // links of the top folder that were not followed
 	held  int64           // bytes of Parquet files in memory
 
 	divided bool // a share of each class is for testing, as nothing says what is
@@ -186,13 +187,44 @@ func holds(folder, other string) bool {
 }
 
 // follow walks a folder that a link leads to: that of a split, as in train →
-// /scratch/imagenet/train, or of a class below one. Each is walked once, and none that
-// the tree lies in. Other links that leave the folder are counted.
+// /scratch/imagenet/train, or of a class below one. Other links that leave the folder
+// are counted.
 func (t *tree) follow(in folder, inside, name string) ([]located, error) {
+	if splitOf(path.Base(name)) >= 0 || splitOf(path.Base(path.Dir(name))) >= 0 {
+		return t.enter(in, inside, name)
+	}
+	if path.Dir(name) == "." {
+		t.tops = append(t.tops, located{in, name})
+	}
+	t.links++
+	return nil, nil
+}
+
+// followClasses walks the folders that links of the top folder lead to: those of classes,
+// in a set of one's own without splits.
+func (t *tree) followClasses() error {
+	for _, l := range t.tops {
+		t.links--
+		rest, err := t.enter(l.in, l.name, l.name)
+		if err != nil {
+			return err
+		}
+		for _, f := range rest {
+			if err := t.addFile(f.in, f.name); err != nil {
+				return err
+			}
+		}
+	}
+	t.tops = nil
+	return nil
+}
+
+// enter walks a folder that a link leads to. Each is walked once, and none that the tree
+// lies in: such links are counted, and those that lead to no folder.
+func (t *tree) enter(in folder, inside, name string) ([]located, error) {
 	real, err := realPath(filepath.Join(in.Name(), filepath.FromSlash(inside)))
 	home, homeErr := realPath(t.root)
-	split := splitOf(path.Base(name)) >= 0 || splitOf(path.Base(path.Dir(name))) >= 0
-	if err != nil || homeErr != nil || !split || t.been[real] || holds(real, home) {
+	if err != nil || homeErr != nil || t.been[real] || holds(real, home) {
 		t.links++
 		return nil, nil
 	}
@@ -210,6 +242,14 @@ func (t *tree) follow(in folder, inside, name string) ([]located, error) {
 	}
 	t.been[real] = true
 	return t.walk(folder{root, name})
+}
+
+// andLinks adds to an error how many links were not followed.
+func (t *tree) andLinks(err error) error {
+	if t.links == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %d symbolic links that leave the folder were not followed", err, t.links)
 }
 
 func (t *tree) add(f file) error {
