@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -70,7 +71,37 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	}
 	defer net.close()
 	defer o.passOnStop(ctx)()
-	return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
+	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
+	if errors.Is(err, errRunStopped) {
+		o.untilRecorded(ctx)
+	}
+	return err
+}
+
+// recordTime is how long the rank of a stopped run waits for the run's record.
+const recordTime = 5 * time.Second
+
+// untilRecorded waits until the folder says what became of a stopped run, where this rank
+// sees it. A launcher such as mpirun ends all processes at the first that fails, as a
+// stopped rank does: that of rank 0 is to have written its record by then.
+func (o *JoinOptions) untilRecorded(ctx context.Context) {
+	if o.Folder == nil || o.Folder() == "" {
+		return
+	}
+	status := filepath.Join(o.Folder(), "status.json")
+	for give := time.After(recordTime); ; {
+		var s Status
+		if readJSON(status, &s) != nil || s.State != "running" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-give:
+			return
+		case <-time.After(stopLook):
+		}
+	}
 }
 
 // passOnStop asks the run to stop once this rank is asked to: only those that lead could

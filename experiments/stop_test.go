@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -46,5 +47,35 @@ func TestRequestStop(t *testing.T) {
 	}
 	if err := RequestStop(dir); err == nil {
 		t.Error("a folder without a run can be stopped")
+	}
+}
+
+// A rank of a stopped run ends once the run's folder says so, and does not wait where it
+// sees none.
+func TestStoppedRankWaitsForTheRecord(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	say := func(state string) {
+		t.Helper()
+		if err := writeJSON(filepath.Join(dir, "status.json"), Status{Schema: Schema, State: state}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("running")
+	asked := make(chan struct{})
+	var once sync.Once
+	o := JoinOptions{Folder: func() string { once.Do(func() { close(asked) }); return dir }}
+	ended := make(chan struct{})
+	go func() { o.untilRecorded(t.Context()); close(ended) }()
+	<-asked
+	select {
+	case <-ended:
+		t.Error("it ends before the record is written")
+	case <-time.After(2 * stopLook):
+		say("stopped")
+	}
+	<-ended
+	for _, none := range []JoinOptions{{}, {Folder: func() string { return "" }}, {Folder: t.TempDir}} {
+		none.untilRecorded(t.Context())
 	}
 }

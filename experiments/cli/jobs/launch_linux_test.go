@@ -351,6 +351,9 @@ func TestOpenMPI(t *testing.T) {
 	// The signal reaches the first process of the host's view alone if it is sent from there.
 	stop(t, job)
 	job.Expect(143)
+	if says := job.Says(); !strings.Contains(says, "digits is stopped at step") || !strings.Contains(says, "gradlab: stopped; the checkpoint is written, --resume goes on") {
+		t.Errorf("the last lines of rank 0 are missing:\n%s", says)
+	}
 	ends(do(dir, launch...), 0, nothing)
 	came(t, dir, want, job.Says)
 }
