@@ -197,6 +197,8 @@ type PeerError struct {
 	Killed bool
 	// Ended: its programs have come to their end. That is no death.
 	Ended bool
+	// Incarnation is that of the rank which is gone: another one may have come since.
+	Incarnation uint32
 }
 
 func (e *PeerError) Error() string { return fmt.Sprintf("rank %d is gone: %s", e.Rank, e.Cause) }

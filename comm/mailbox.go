@@ -207,6 +207,14 @@ func (m *Mailbox) Gone(e *PeerError, quiet bool) {
 	}
 }
 
+// Back tells the mailbox that another process has come in the place of a peer that is gone.
+// The news that it was gone stays.
+func (m *Mailbox) Back(rank int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.gone, rank)
+}
+
 // Close ends all present and future waits with err and releases what is queued.
 func (m *Mailbox) Close(err error) {
 	m.mu.Lock()

@@ -1,21 +1,15 @@
 package experiments
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
-	"runtime"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -58,7 +52,7 @@ func Identity(c config.Config, j *train.Job) []comm.Field {
 func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt,
+		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.Elastic,
 	}
 }
 
@@ -92,7 +86,7 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 	defer net.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	procs, err := startAll(job.World(), threadsEach(c.Threads, job.Workers), func(rank int) Command {
+	procs, err := startAll(job.World(), c.MaxRestarts, threadsEach(c.Threads, job.Workers), func(rank int) Command {
 		return opt.Join(rank, net.Addr(), f.file("config.yaml"), tokenFile)
 	})
 	if err != nil {
@@ -102,7 +96,12 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 
 	// A rank that dies before the run has begun would be waited for in vain.
 	joined := make(chan struct{})
-	go procs.watch(ctx, joined, cancel)
+	restarting, over := context.WithCancel(ctx)
+	defer over()
+	go func() {
+		procs.watch(ctx, joined, cancel)
+		procs.again(restarting, job.Workers, opt.Display.Logf)
+	}()
 	go func() { // a stop is told to all; the lead ranks decide at which step
 		select { // who has joined listens for signals
 		case <-joined:
@@ -129,13 +128,14 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 		return err
 	}
 	if len(plan) > 0 {
-		obs.Sink = &beginning{Sink: obs.Sink, tell: func() { go procs.strike(ctx, plan) }}
+		obs.Sink = &beginning{Sink: obs.Sink, tell: func() { go procs.strike(restarting, plan, opt.Display.Logf) }}
 	}
 	program := func(ctx context.Context, h comm.Host) error {
 		close(joined)
 		return obs.Program(ctx, h)
 	}
 	err = c.Emulated(net).Run(ctx, []comm.Program{program})
+	over()
 	f.carried = net.Carried()
 	if err != nil {
 		procs.kill(2 * time.Second)
@@ -180,159 +180,4 @@ func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Obser
 	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(obs, obs.Program, o.wantsRequeue)})
 	f.carried = net.Carried()
 	return err
-}
-
-// processes are the ranks of one launch.
-type processes struct {
-	all  []*process
-	gone chan int
-}
-
-type process struct {
-	rank   int
-	cmd    *exec.Cmd
-	stderr tail
-	done   chan struct{}
-	err    error
-}
-
-func startAll(n, threads int, command func(rank int) Command) (*processes, error) {
-	p := &processes{gone: make(chan int, n)}
-	for r := 0; r < n; r++ {
-		c := command(r)
-		if c.Err != nil {
-			p.end()
-			return nil, c.Err
-		}
-		cmd := exec.Command(c.Path, c.Args...)
-		cmd.Env = append(append(os.Environ(), c.Env...), "GOMAXPROCS="+strconv.Itoa(threads))
-		pr := &process{rank: r, cmd: cmd, done: make(chan struct{})}
-		cmd.Stderr = &pr.stderr
-		cmd.Stdout = io.Discard
-		dieWithParent(cmd)
-		// The thread that starts a child must live on for Pdeathsig.
-		started := make(chan error)
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			err := cmd.Start()
-			started <- err
-			if err != nil {
-				return
-			}
-			pr.err = cmd.Wait()
-			close(pr.done)
-			p.gone <- pr.rank
-		}()
-		if err := <-started; err != nil {
-			p.end()
-			return nil, fmt.Errorf("rank %d: %w", r, err)
-		}
-		p.all = append(p.all, pr)
-	}
-	return p, nil
-}
-
-// watch ends a run whose ranks die before all have joined.
-func (p *processes) watch(ctx context.Context, joined <-chan struct{}, cancel context.CancelCauseFunc) {
-	for {
-		select {
-		case <-joined:
-			return
-		case <-ctx.Done():
-			return
-		case r := <-p.gone:
-			wait := 200 * time.Millisecond // its refusal may be on its way
-			if p.all[r].err == nil {
-				wait = 5 * time.Second // its part may be done, and the observer about to begin
-			}
-			select {
-			case <-joined:
-				return
-			case <-ctx.Done():
-				return
-			case <-time.After(wait):
-				cancel(fmt.Errorf("rank %d ended before the run began", r))
-				return
-			}
-		}
-	}
-}
-
-func (p *processes) signal(s os.Signal) {
-	for _, pr := range p.all {
-		_ = pr.cmd.Process.Signal(s)
-	}
-}
-
-// kill gives the processes a moment to end by themselves, then ends them: a
-// stopped one too.
-func (p *processes) kill(grace time.Duration) {
-	deadline := time.After(grace)
-	for _, pr := range p.all {
-		select {
-		case <-pr.done:
-		case <-deadline:
-			for _, q := range p.all {
-				_ = q.cmd.Process.Kill()
-			}
-			<-pr.done
-		}
-	}
-}
-
-// end leaves no process behind.
-func (p *processes) end() { p.kill(5 * time.Second) }
-
-// failure quotes what ranks that are over said last.
-func (p *processes) failure() string {
-	var b strings.Builder
-	for _, pr := range p.all {
-		select {
-		case <-pr.done:
-		default:
-			continue
-		}
-		said, how := strings.TrimSpace(pr.stderr.String()), "exit status 0"
-		if pr.err != nil {
-			how = pr.err.Error()
-		} else if said == "" {
-			continue
-		}
-		fmt.Fprintf(&b, "rank %d (%s): %s\n", pr.rank, how, said)
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-// tail keeps the end of what a process says. What of it is quoted begins with the
-// last error it tells or, as stacks are long, with the reason of its crash.
-type tail struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// quoted is how many lines of a failed process are told.
-const quoted = 6
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b.Write(p)
-	if over := t.b.Len() - 64<<10; over > 0 {
-		t.b.Next(over)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(t.b.String()), "\n")
-	from := max(0, len(lines)-quoted)
-	for i, l := range lines {
-		if strings.HasPrefix(l, "gradlab: ") || strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") {
-			from = i
-		}
-	}
-	return strings.Join(lines[from:min(from+quoted, len(lines))], "\n  ")
 }

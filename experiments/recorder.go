@@ -72,7 +72,10 @@ func (r *recorder) Members(m train.Membership) {
 	m.Seconds = r.clock(m.Seconds)
 	r.keep(r.f.metric(Metric{Kind: "members", Members: &m}))
 	for _, l := range m.Left {
-		r.show.Note("worker %d: %s; the other %d go on from step %d", l.Worker, l.Why, len(m.Workers), m.Step)
+		r.show.Note("worker %d: %s; the other %d go on from step %d", l.Worker, l.Why, len(m.Workers)-len(m.Joined), m.Step)
+	}
+	for _, w := range m.Joined {
+		r.show.Note("worker %d has joined: %d workers go on from step %d", w, len(m.Workers), m.Step)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// blow is a signal that a process gets at an instant of the run.
+// blow is a signal that a process gets at an instant of the run, or its restart.
 type blow struct {
 	at   time.Duration
 	rank int
-	sig  os.Signal
+	sig  os.Signal // nil: it is started again
 }
 
 // blows are what a plan of kills and pauses comes to for processes, in order of time. Who
@@ -29,6 +29,8 @@ func blows(plan []nemesis.Act) (out []blow) {
 		switch a.What {
 		case nemesis.Killing:
 			out = append(out, blow{a.At, a.Rank, os.Kill})
+		case nemesis.Joining:
+			out = append(out, blow{a.At, a.Rank, nil})
 		case nemesis.Pausing:
 			if a.At <= wakes[a.Rank] { // it sleeps on
 				out = slices.DeleteFunc(out, func(b blow) bool { return b == blow{wakes[a.Rank], a.Rank, sigCont} })
@@ -51,7 +53,7 @@ func strikable(c config.Config, j *train.Job) ([]nemesis.Act, error) {
 }
 
 // strike carries a plan out on the processes of a run. Its clock begins now.
-func (p *processes) strike(ctx context.Context, plan []nemesis.Act) {
+func (p *processes) strike(ctx context.Context, plan []nemesis.Act, logf func(string, ...any)) {
 	began := time.Now()
 	for _, b := range blows(plan) {
 		t := time.NewTimer(b.at - time.Since(began))
@@ -60,7 +62,27 @@ func (p *processes) strike(ctx context.Context, plan []nemesis.Act) {
 			t.Stop()
 			return
 		case <-t.C:
-			_ = p.all[b.rank].cmd.Process.Signal(b.sig) // one that has ended feels nothing
+		}
+		pr := p.now()[b.rank]
+		if b.sig != nil {
+			if b.sig == os.Kill {
+				p.mu.Lock()
+				p.killed[pr] = true
+				p.mu.Unlock()
+			}
+			_ = pr.cmd.Process.Signal(b.sig) // one that has ended feels nothing
+			continue
+		}
+		select {
+		case <-pr.done:
+		default:
+			if !p.struck(pr) {
+				continue // it lives
+			}
+			<-pr.done
+		}
+		if err := p.restart(pr); err != nil {
+			logf("worker %d is not started again: %v", b.rank, err)
 		}
 	}
 }
@@ -76,6 +98,13 @@ type beginning struct {
 func (b *beginning) Progress(p train.Progress) {
 	b.once.Do(b.tell)
 	b.Sink.Progress(p)
+}
+
+// Members implements train.MembersSink.
+func (b *beginning) Members(m train.Membership) {
+	if s, ok := b.Sink.(train.MembersSink); ok {
+		s.Members(m)
+	}
 }
 
 // Order implements train.OrderSink.

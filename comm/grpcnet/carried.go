@@ -154,13 +154,17 @@ func (l *link) handleCount(b []byte) error {
 	return nil
 }
 
-// own is what this process has sent.
+// own is what this process has sent, and what it got from processes that others have
+// replaced.
 func (r *run) own() (c comm.Carried) {
 	t := r.wire.Count()
 	c.Wire, c.Shared = t.WireSent, t.SharedSent
 	for k := range c.Body {
 		c.Body[k] = r.sums.sent.body[k].Load()
 	}
+	r.sums.mu.Lock()
+	defer r.sums.mu.Unlock()
+	c.Add(r.lives.past)
 	return c
 }
 

@@ -14,7 +14,8 @@
 // has opened the very memory it was offered. Between hosts it is always gRPC.
 //
 // A process that dies, is cut off or is silent for longer than its lease is
-// gone for the others; if it comes back it finds itself fenced and ends.
+// gone for the others; if it comes back it finds itself fenced and ends. With Config.Late
+// another process may come in its place while the run goes on.
 package grpcnet
 
 import (
@@ -77,6 +78,11 @@ type Config struct {
 	TLS *tls.Config
 	// Insecure has all ranks speak plain text, on whatever addresses.
 	Insecure bool
+
+	// Late lets processes come while the run goes on, in the place of ones that are gone.
+	// They host the same ranks, with nothing of what those had, and the next incarnation,
+	// which the coordinator gives. Without it who is gone stays so.
+	Late bool
 
 	// Links is what processes of one host move frames through; between hosts it
 	// is always gRPC, and LinksSHM an error. Default LinksAuto.

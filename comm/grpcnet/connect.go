@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -99,6 +100,7 @@ func (r *run) link(ctx context.Context, p int) error {
 		return fail(err)
 	}
 	l := newLink(r, p, d.stream, d.conn, memory)
+	l.life = to.Incarnation
 	if why := r.register(l); why != "" {
 		discard(memory)
 		d.close()
@@ -199,7 +201,9 @@ func (r *run) acceptLink(s grpc.ServerStream) error {
 		return sendSealed(s, r.key, "linked", q.Nonce, reply)
 	}
 	err = sendSealed(s, r.key, "linked", q.Nonce, reply)
-	close(r.linked[q.From])
+	if q.From > r.self && q.Incarnation == r.table[q.From].Incarnation {
+		close(r.linked[q.From])
+	}
 	if err != nil {
 		l.lost("connection lost: " + err.Error())
 	}
@@ -209,12 +213,13 @@ func (r *run) acceptLink(s grpc.ServerStream) error {
 // welcome judges an introduction: a process links once. Who was away and calls
 // again, or calls for another run or incarnation, is refused.
 func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, reply linkReply) {
+	late := r.comesLate(q)
 	switch {
-	case q.To != r.self || q.From <= r.self || q.From >= len(r.table):
+	case q.To != r.self || q.From <= r.self && !late || q.From >= len(r.table):
 		reply.Refused = fmt.Sprintf("process %d does not call process %d", q.From, q.To)
 	case q.Run != r.cfg.Run:
 		reply.Refused = fmt.Sprintf("run %016x, this is %016x", q.Run, r.cfg.Run)
-	case q.Incarnation != r.table[q.From].Incarnation:
+	case !late && q.Incarnation != r.table[q.From].Incarnation:
 		reply.Refused = fmt.Sprintf("incarnation %d, the run has %d", q.Incarnation, r.table[q.From].Incarnation)
 	default:
 		if err := c.mayBe(r.table[q.From].Ranks); err != nil {
@@ -233,7 +238,13 @@ func (r *run) welcome(q *linkRequest, s stream, c *conn) (l *link, reply linkRep
 	}
 	reply.Memory = memory != nil
 	l = newLink(r, q.From, s, c, memory)
-	if reply.Refused = r.register(l); reply.Refused != "" {
+	l.life = q.Incarnation
+	if late {
+		reply.Refused = r.replace(l)
+	} else {
+		reply.Refused = r.register(l)
+	}
+	if reply.Refused != "" {
 		discard(memory)
 		return nil, linkReply{Refused: reply.Refused}
 	}
@@ -279,11 +290,19 @@ func (r *run) adopt(j joinReply) error {
 		return errors.New("grpcnet: the coordinator's table is not one of this run")
 	}
 	r.lead = j.Lead
-	r.table, r.owner, r.key = j.Table, owner, linkKey(r.cfg.Token, j.Session)
+	r.table, r.owner, r.key = slices.Clone(j.Table), owner, linkKey(r.cfg.Token, j.Session)
 	r.links = newLinks(len(j.Table))
 	r.linked = make([]chan struct{}, len(j.Table))
+	r.lives.now = make([]atomic.Uint32, len(j.Table))
 	for p := range r.linked {
 		r.linked[p] = make(chan struct{})
+		r.lives.now[p].Store(j.Table[p].Incarnation)
+	}
+	if j.Late {
+		r.cfg.Incarnation = j.Table[r.self].Incarnation
+		for _, p := range j.Gone { // before anybody who comes in their place is let in
+			r.isOut(p, fmt.Sprintf("was gone before %s came", comm.RankList(r.cfg.Ranks)))
+		}
 	}
 	close(r.ready)
 	return nil

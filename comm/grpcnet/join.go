@@ -45,6 +45,11 @@ type joinReply struct {
 	Table   []process    `json:"table,omitempty"`
 	Lead    int          `json:"lead,omitempty"` // the coordinator's line in the table
 	Session []byte       `json:"session,omitempty"`
+	// Of a run that goes on, which the process joins: processes that are gone, and how long
+	// it has gone on.
+	Late    bool          `json:"late,omitempty"`
+	Gone    []int         `json:"gone,omitempty"`
+	Elapsed time.Duration `json:"elapsed,omitempty"`
 }
 
 // identity is what two processes compare: the run, its size and the caller's

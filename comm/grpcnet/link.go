@@ -22,7 +22,8 @@ import (
 // send, or two full windows could wait for one another.
 type link struct {
 	run    *run
-	peer   int // line of the other process in the table
+	peer   int    // line of the other process in the table
+	life   uint32 // its incarnation
 	stream stream
 	conn   *conn
 	queue  *queue // what leaves by the stream
@@ -234,7 +235,7 @@ func (l *link) notice(kind byte, b []byte) error {
 		if !slices.Contains(l.run.table[l.peer].Ranks, rank) {
 			return fmt.Errorf("a farewell from rank %d, which is not there", rank)
 		}
-		e := &comm.PeerError{Rank: rank, Cause: "has finished", Ended: kind == msgBye}
+		e := &comm.PeerError{Rank: rank, Cause: "has finished", Ended: kind == msgBye, Incarnation: l.life}
 		if kind != msgBye {
 			e.Cause, e.Lost = string(b[4:]), kind == msgBereft
 		}
@@ -297,7 +298,7 @@ func (l *link) handleEnd() error {
 	if l.state == alive {
 		l.state = finished
 		for _, rank := range l.run.table[l.peer].Ranks {
-			l.run.markGone(&comm.PeerError{Rank: rank, Cause: "ended without a word", Lost: true}, false)
+			l.run.markGone(&comm.PeerError{Rank: rank, Cause: "ended without a word", Lost: true, Incarnation: l.life}, false)
 		}
 	}
 	l.mu.Unlock()
@@ -349,7 +350,7 @@ func (l *link) kill(cause string, silent time.Duration) {
 	l.state = dead
 	p := &l.run.table[l.peer]
 	for _, rank := range p.Ranks {
-		l.run.markGone(&comm.PeerError{Rank: rank, Cause: cause, Lost: true}, false)
+		l.run.markGone(&comm.PeerError{Rank: rank, Cause: cause, Lost: true, Incarnation: l.life}, false)
 	}
 	l.mu.Unlock()
 	if !l.run.leaving.Load() {

@@ -70,6 +70,7 @@ type run struct {
 	wire   *comm.Traffic
 	hosts  map[int]*host
 	meet   *rendezvous // of the coordinator
+	late   bool        // it came while the run went on
 	start  time.Duration
 
 	ctx    context.Context
@@ -77,6 +78,7 @@ type run struct {
 	first  comm.FirstError
 	tasks  sync.WaitGroup
 
+	begun  chan struct{} // closed when programs run
 	ready  chan struct{} // closed when the fields below are set
 	self   int
 	lead   int // the coordinator's line in the table
@@ -88,6 +90,7 @@ type run struct {
 
 	strangers strangers
 	sums      sums
+	lives     lives
 	gone      []atomic.Pointer[goneRank]
 	lastGone  atomic.Pointer[comm.PeerError]
 	fenceOne  sync.Once
@@ -107,7 +110,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	if len(programs) != len(n.cfg.Ranks) {
 		return fmt.Errorf("grpcnet: %d programs for %d ranks", len(programs), len(n.cfg.Ranks))
 	}
-	r := &run{cfg: &n.cfg, addr: n.addr, hosts: map[int]*host{}, ready: make(chan struct{}), gone: make([]atomic.Pointer[goneRank], n.cfg.World)}
+	r := &run{cfg: &n.cfg, addr: n.addr, hosts: map[int]*host{}, begun: make(chan struct{}), ready: make(chan struct{}), gone: make([]atomic.Pointer[goneRank], n.cfg.World)}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	for _, rank := range n.cfg.Ranks {
@@ -183,6 +186,10 @@ func (r *run) begin() error {
 	if err := r.meetable(); err != nil {
 		return err
 	}
+	if j.Late {
+		r.late, r.start = true, monotonic()-j.Elapsed
+		return r.connectLate(r.ctx, j)
+	}
 	return r.connect(r.ctx)
 }
 
@@ -191,7 +198,10 @@ func (r *run) play(programs []comm.Program) {
 	stop := make(chan struct{})
 	var watcher sync.WaitGroup
 	watcher.Go(func() { r.watch(stop) })
-	r.start = monotonic()
+	if !r.late {
+		r.start = monotonic()
+	}
+	close(r.begun)
 	for i, rank := range r.cfg.Ranks {
 		r.hosts[rank].Go("main", programs[i])
 	}

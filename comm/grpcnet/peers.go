@@ -39,7 +39,7 @@ func (r *run) alone(rank int) bool {
 
 // farewell tells everybody that a rank of this process has ended.
 func (r *run) farewell(h *host, err error) {
-	e, kind := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: err == nil}, byte(msgBye)
+	e, kind := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: err == nil, Incarnation: r.cfg.Incarnation}, byte(msgBye)
 	text := ""
 	if err != nil {
 		e.Cause, kind, text = err.Error(), msgAbort, err.Error()

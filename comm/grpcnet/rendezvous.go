@@ -137,6 +137,13 @@ func (v *rendezvous) remember(from net.Addr, why string) {
 	}
 }
 
+// formed says whether all have come.
+func (v *rendezvous) formed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.over && v.err == nil
+}
+
 // admit judges a request that has proven itself. A mismatch ends the run on
 // both sides: a rank the run needs was started for another one.
 func (v *rendezvous) admit(q *joinRequest) (*member, joinReply) {
@@ -215,6 +222,11 @@ func (r *run) acceptJoin(s grpc.ServerStream) error {
 	var reply joinReply
 	if err := r.mayBe(from, q.Ranks); err != nil {
 		reply.Refused = err.Error()
+	} else if r.cfg.Late && v.formed() {
+		reply = r.readmit(s.Context(), &q)
+		if reply.Refused == "" {
+			return sendSealed(s, key, "joined", q.Nonce, reply)
+		}
 	} else {
 		who, reply = v.admit(&q)
 	}

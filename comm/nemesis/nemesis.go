@@ -54,12 +54,13 @@ const (
 	Delaying
 	Slowing
 	Resending
+	Joining
 )
 
 // Act is a fault in a world: who suffers it, when, and how much.
 type Act struct {
 	What   What
-	Rank   int           // of Killing and Pausing
+	Rank   int           // of Killing, Joining and Pausing
 	From   Set           // otherwise: who sends
 	To     Set           // and who receives
 	Both   bool          // Cutting: the other direction, too

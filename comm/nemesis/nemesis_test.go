@@ -15,6 +15,7 @@ var world = nemesis.World{Workers: 4, Servers: 2, Key: rng.New(1, "faults")}
 // every is every kind of fault, with every option away from its default.
 var every = []string{
 	"kill(rank=s1,at=2s)",
+	"rejoin(rank=w1,at=3s)",
 	"pause(rank=w3,at=1.5s,for=300ms)",
 	"partition(of=[w0,w1],from=[s*],one_way=true,at=1s,for=2s)",
 	"loss(share=0.05,from=[w0],to=[s0,observer],at=1s,for=2s)",

@@ -21,7 +21,7 @@ import (
 // Cost: that of the faults.
 type Poisson struct {
 	Every time.Duration `spec:",show" doc:"mean time from one fault to the next"`
-	Of    []string      `doc:"which: kill, pause, partition, one_way, loss, duplicate, reorder, delay, slow, resend; with their defaults"`
+	Of    []string      `doc:"which: kill, rejoin, pause, partition, one_way, loss, duplicate, reorder, delay, slow, resend; with their defaults"`
 	Ranks []string      `doc:"on whom: [w*,s0]"`
 	For   time.Duration `doc:"how long each lasts, on average"`
 	From  time.Duration `doc:"when the first may come"`
@@ -66,6 +66,8 @@ func single(kind, rank string, at, length time.Duration) (Fault, error) {
 	switch p, ok := Faults.Proto(kind); f := p.(type) {
 	case Kill:
 		return Kill{rank, at}, nil
+	case Rejoin:
+		return Rejoin{rank, at}, nil
 	case Pause:
 		return Pause{rank, at, length}, nil
 	case Partition:
@@ -92,7 +94,7 @@ func single(kind, rank string, at, length time.Duration) (Fault, error) {
 		if !ok && kind == "one_way" {
 			return Partition{Of: links.From, OneWay: true, At: at, For: length}, nil
 		}
-		return nil, fmt.Errorf(`option "of": want kill, pause, partition, one_way, loss, duplicate, reorder, delay, slow or resend, not %q`, kind)
+		return nil, fmt.Errorf(`option "of": want kill, rejoin, pause, partition, one_way, loss, duplicate, reorder, delay, slow or resend, not %q`, kind)
 	}
 }
 

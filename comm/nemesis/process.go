@@ -7,7 +7,7 @@ import (
 )
 
 // Kill ends a process at an instant, as SIGKILL does: what it has sent arrives, what is
-// sent to it is lost, and it does not come back.
+// sent to it is lost, and it does not come back but by fault rejoin.
 //
 //	at t = at: the rank stops, and the others are told
 //
@@ -34,6 +34,40 @@ func (f Kill) Draw(w World) ([]Fault, error) {
 func (f Kill) Act(w World) (Act, error) {
 	r, err := w.rank(f.Rank)
 	return Act{What: Killing, Rank: r, At: f.At}, err
+}
+
+// Rejoin starts the process of a worker that has ended again. It joins the run as a new
+// member of it, which runs with elastic=true permit. Of a worker that lives it does nothing.
+//
+//	at t = at: the rank begins anew, with nothing of what it had
+//
+// Paper: elastic training as TorchElastic has it (PyTorch 1.9); we start one worker again,
+// and not all.
+// Tuning: kill(w1,at=1s)+rejoin(w1,at=2s) is a process that takes a second to come back.
+// Cost: none while the run goes on.
+type Rejoin struct {
+	Rank string        `spec:",show" doc:"who: w0"`
+	At   time.Duration `spec:",show" doc:"when, on the run's clock"`
+}
+
+var _ = Faults.Add("rejoin", "the process of a worker starts again", Rejoin{Rank: "w0"})
+
+// Validate checks the options.
+func (f Rejoin) Validate() error { return errors.Join(named(f.Rank), within(f.At, 0)) }
+
+// Draw implements Fault.
+func (f Rejoin) Draw(w World) ([]Fault, error) {
+	r, err := w.rank(f.Rank)
+	if err == nil && r >= w.Workers {
+		err = fmt.Errorf("option \"rank\": %s does not come back; workers do, w0 to w%d", f.Rank, w.Workers-1)
+	}
+	return []Fault{f}, err
+}
+
+// Act implements Actor.
+func (f Rejoin) Act(w World) (Act, error) {
+	r, err := w.rank(f.Rank)
+	return Act{What: Joining, Rank: r, At: f.At}, err
 }
 
 // Pause stops a process for a while, as SIGSTOP and SIGCONT do, or a virtual machine that

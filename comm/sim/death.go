@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,6 +38,32 @@ func (h *host) end(why error) {
 			h.loop.wake(t)
 		}
 	}
+}
+
+// restart begins the program of a rank that has ended again, as another process: what was
+// sent to the one before is lost, but for what is on its way. One that lives lives on.
+func (h *host) restart() {
+	l := h.loop
+	switch {
+	case l.hosts[len(l.hosts)-1].acts == 0: // the run is over
+		return
+	case h.acts > 0 && h.failed != nil: // it is ending at this instant
+		l.at(l.now, h.restart)
+		return
+	case h.acts > 0:
+		return
+	}
+	h.life++
+	h.tasks, h.inbox, h.gone, h.news, h.lost, h.failed = nil, inbox{}, nil, nil, nil, nil
+	h.asleep, h.stopped, h.lag, h.epoch, h.killed, h.roused = 0, 0, 0, 0, false, false
+	for _, o := range l.hosts {
+		delete(o.lost, h.rank)
+	}
+	if f := l.faults; f != nil {
+		delete(f.fenced, h.rank)
+		maps.DeleteFunc(f.severed, func(link [2]int, _ bool) bool { return link[0] == h.rank || link[1] == h.rank })
+	}
+	h.Go("main", l.programs[h.rank])
 }
 
 // told takes the first death that h has not been told of and whose last frames

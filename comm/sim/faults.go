@@ -47,7 +47,7 @@ func (l *loop) strike(plan []nemesis.Act, lease, start time.Duration) {
 	l.faults = f
 	for i := range plan {
 		a := &plan[i]
-		if a.Until() <= start || a.What == nemesis.Killing && a.At < start {
+		if a.Until() <= start || (a.What == nemesis.Killing || a.What == nemesis.Joining) && a.At < start {
 			continue // it has happened already
 		}
 		at := max(a.At, start)
@@ -55,6 +55,10 @@ func (l *loop) strike(plan []nemesis.Act, lease, start time.Duration) {
 		case nemesis.Killing:
 			if h := l.host(a.Rank); h != nil {
 				l.at(at, h.die)
+			}
+		case nemesis.Joining:
+			if h := l.host(a.Rank); h != nil && a.Rank != f.last {
+				l.at(at, h.restart)
 			}
 		case nemesis.Pausing:
 			if h := l.host(a.Rank); h != nil {
@@ -151,7 +155,7 @@ func (h *host) part(peer int) {
 	if h.lost == nil {
 		h.lost = map[int]*comm.PeerError{}
 	}
-	e := &comm.PeerError{Rank: peer, Cause: fmt.Sprintf("silent for %v, its lease is over, at virtual %v", h.loop.faults.lease, h.loop.now), Lost: true}
+	e := &comm.PeerError{Rank: peer, Cause: fmt.Sprintf("silent for %v, its lease is over, at virtual %v", h.loop.faults.lease, h.loop.now), Lost: true, Incarnation: h.loop.hosts[peer].life}
 	h.lost[peer] = e
 	h.news = append(h.news, e)
 	h.wakeWaiting(func(t *task) bool { return t.from == peer || t.from == comm.AnyRank })

@@ -62,7 +62,7 @@ func (n *Net) Resent() uint64 { return n.resent }
 // Run implements comm.Net. A queue without events while programs still wait is
 // a deadlock; the error lists who waits for what.
 func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
-	l := &loop{ctx: ctx, now: n.Start, net: n.Network, probe: n.Probe}
+	l := &loop{ctx: ctx, now: n.Start, net: n.Network, probe: n.Probe, programs: programs}
 	if l.net == nil {
 		l.net = &Fair{Bandwidth: 10e9 / 8, Latency: 25 * time.Microsecond}
 	}
@@ -102,9 +102,10 @@ type loop struct {
 	hosts []*host
 	probe Probe
 
-	deeds   []func() // of faults
-	flights []flight
-	landed  []int // free places in flights
+	programs []comm.Program
+	deeds    []func() // of faults
+	flights  []flight
+	landed   []int // free places in flights
 
 	tasks  []*task
 	live   int
@@ -243,6 +244,7 @@ type host struct {
 	asleep, stopped time.Duration           // until when and since when it is paused
 	lag             time.Duration           // what pauses have cost it, up to asleep
 
+	life   uint32 // how often it has come back
 	killed bool   // by a fault
 	epoch  uint32 // frames of earlier ones are refused
 	roused bool   // once: contexts of its waits may end
@@ -305,7 +307,7 @@ func (h *host) fail(err error) {
 
 // finish tells the others that this rank will send no more.
 func (h *host) finish() {
-	e := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: h.failed == nil, Killed: h.killed}
+	e := &comm.PeerError{Rank: h.rank, Cause: "has finished", Ended: h.failed == nil, Killed: h.killed, Incarnation: h.life}
 	if h.failed != nil {
 		e.Cause = h.failed.Error()
 	}
@@ -460,6 +462,9 @@ func (h *host) Send(ctx context.Context, to int, f comm.Frame) error {
 		return fmt.Errorf("rank %d: no rank %d to send to", h.rank, to)
 	}
 	f.Header.From, f.Header.To = int32(h.rank), int32(to)
+	if f.Header.Incarnation == 0 {
+		f.Header.Incarnation = h.life
+	}
 	if to == h.rank {
 		l.deliver(f, l.now)
 		return nil

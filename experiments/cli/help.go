@@ -123,7 +123,8 @@ func (e *env) helpNamed(name string) (found bool) {
 // wants is what recipe quickstart lacks for kinds of things, or single models, to be
 // tried in it; single modes say it themselves.
 var wants = map[string]string{
-	"policies": " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
+	"faults rejoin": " codec=raw elastic=true",
+	"policies":      " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
 	"batch-schedules":   " mode=reduce",
 	"graphs":            " codec=raw mode=sgp",
 	"models airbench94": " data=cifar10", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",

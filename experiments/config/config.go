@@ -83,11 +83,12 @@ type Config struct {
 	OrderLog        bool    `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
 	CheckpointEvery int     `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
 
-	Elastic    bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it (gradlab help elastic)"`
-	MinWorkers int    `key:"min_workers" effect:"trajectory" min:"1" doc:"with elastic=true: the run ends when fewer workers are left"`
-	OnResize   string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave or join: keep_global lets those who are there share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`
-	Leave      string `key:"leave" effect:"trajectory" doc:"with elastic=true: workers that leave by plan, each before it makes a step, in order of steps: 2@40, or 2@40+0@90; a death is repeated so; none"`
-	Join       string `key:"join" effect:"trajectory" doc:"with elastic=true: workers that come by plan, each before a step, in order of steps: 2@60, or 2@60+0@90; one that has not left before is not there at first; none"`
+	Elastic     bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it (gradlab help elastic)"`
+	MinWorkers  int    `key:"min_workers" effect:"trajectory" min:"1" doc:"with elastic=true: the run ends when fewer workers are left"`
+	MaxRestarts int    `key:"max_restarts" effect:"environment" on:"grpc" min:"0" doc:"with elastic=true: how many times in all a worker that was killed, or lost its links, is started again by the process that started it"`
+	OnResize    string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave or join: keep_global lets those who are there share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`
+	Leave       string `key:"leave" effect:"trajectory" doc:"with elastic=true: workers that leave by plan, each before it makes a step, in order of steps: 2@40, or 2@40+0@90; a death is repeated so; none"`
+	Join        string `key:"join" effect:"trajectory" doc:"with elastic=true: workers that come by plan, each before a step, in order of steps: 2@60, or 2@60+0@90; one that has not left before is not there at first; 2@60.1 is behind what else is before step 60; none"`
 
 	Timing           string     `key:"timing" effect:"environment" on:"virtual" doc:"whose operations the virtual clock bills: model, a profile (gradlab list profiles), or another model on the same samples; of equal names the profile is meant"`
 	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
@@ -99,7 +100,7 @@ type Config struct {
 	DeviceLaw        string     `key:"device.law" effect:"environment" on:"virtual" doc:"distribution of a step's compute time around its mean, beside device.jitter (gradlab list laws)"`
 	DeviceSlow       string     `key:"device.slow" effect:"environment" on:"virtual" doc:"workers slower than the others for good, the last ones: 1x10 is one that takes ten times as long, 1x100+3x2 four; none"`
 	DeviceDie        string     `key:"device.die" effect:"environment" doc:"workers that are killed during a run, the last ones first, and when: 5@2s, or 1@500ms+2@1s; none; net=sim only"`
-	Faults           string     `key:"faults" effect:"environment" doc:"what goes wrong during a run, joined by +: kill(w2,at=2s)+pause(s0,at=1s,for=300ms), or by a law, poisson(every=1m) (gradlab list faults); none; net=sim, and on net=grpc kills and pauses of processes that gradlab starts"`
+	Faults           string     `key:"faults" effect:"environment" doc:"what goes wrong during a run, joined by +: kill(w2,at=2s)+pause(s0,at=1s,for=300ms), or by a law, poisson(every=1m) (gradlab list faults); none; net=sim, and on net=grpc kill, rejoin and pause of processes that gradlab starts"`
 	DeviceSpread     float64    `key:"device.spread" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of a lognormal factor on every worker's speed, the same in all its steps"`
 	DeviceOverhead   float64    `key:"device.overhead" effect:"environment" on:"virtual" min:"0" doc:"what a step takes longer when there are several workers, whatever they send: 0.03 is 3 per cent"`
 	DeviceStep       string     `key:"device.step" effect:"environment" on:"virtual" unit:"duration" doc:"software of a step: how much longer it takes on two workers, beside device.overhead, counted once and once more for every doubling of the workers"`

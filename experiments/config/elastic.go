@@ -12,8 +12,8 @@ import (
 // moves lists workers that leave an elastic run by plan, or join it.
 type moves []train.Departure
 
-// parseMoves reads "2@40" (worker 2, before step 40), "2@40+0@90" or "none". Steps must not
-// fall.
+// parseMoves reads "2@40" (worker 2, before step 40), "2@40+0@90", or "none"; "2@40.1" is
+// behind what is done before step 40 without a turn, or in turn 0. Steps must not fall.
 func parseMoves(text string) (moves, error) {
 	if text == "none" {
 		return nil, nil
@@ -21,14 +21,24 @@ func parseMoves(text string) (moves, error) {
 	var l moves
 	for _, part := range strings.Split(text, "+") {
 		who, when, ok := strings.Cut(strings.TrimSpace(part), "@")
+		when, nth, turns := strings.Cut(when, ".")
 		worker, err1 := strconv.Atoi(who)
 		step, err2 := strconv.Atoi(when)
-		if !ok || err1 != nil || err2 != nil || worker < 0 || step < 0 || (len(l) > 0 && step < l[len(l)-1].Step) {
+		turn, err3 := strconv.Atoi(nth)
+		if !turns {
+			turn, err3 = 0, nil
+		}
+		d := train.Departure{Worker: worker, Step: step, Turn: turn}
+		if !ok || errors.Join(err1, err2, err3) != nil || min(worker, step, turn) < 0 || len(l) > 0 && before(d, l[len(l)-1]) {
 			return nil, fmt.Errorf("want none, or which worker before which step, in order of steps, such as 2@40 or 2@40+0@90, not %q", text)
 		}
-		l = append(l, train.Departure{Worker: worker, Step: step})
+		l = append(l, d)
 	}
 	return l, nil
+}
+
+func before(a, b train.Departure) bool {
+	return a.Step < b.Step || a.Step == b.Step && a.Turn < b.Turn
 }
 
 func canonicalMoves(text string) (string, error) {
@@ -43,7 +53,11 @@ func (l moves) String() string {
 	}
 	var parts []string
 	for _, d := range l {
-		parts = append(parts, fmt.Sprintf("%d@%d", d.Worker, d.Step))
+		part := fmt.Sprintf("%d@%d", d.Worker, d.Step)
+		if d.Turn > 0 {
+			part += fmt.Sprintf(".%d", d.Turn)
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, "+")
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/internal/rng"
@@ -28,8 +29,8 @@ func (c *Config) checkFaults() error {
 func onProcesses(plan []nemesis.Act, w nemesis.World) error {
 	for _, a := range plan {
 		switch {
-		case a.What != nemesis.Killing && a.What != nemesis.Pausing:
-			return errors.New("on net=grpc only kill and pause can be carried out, not what happens to links; use net=sim")
+		case a.What != nemesis.Killing && a.What != nemesis.Pausing && a.What != nemesis.Joining:
+			return errors.New("on net=grpc only kill, rejoin and pause can be carried out, not what happens to links; use net=sim")
 		case a.Rank == w.Observer():
 			return errors.New("on net=grpc the observer is the process that carries faults out, and does not strike itself; name a worker or a server, or use net=sim")
 		}
@@ -55,6 +56,9 @@ func (c Config) plan(servers int) ([]nemesis.Act, error) {
 	}
 	w := c.world(servers)
 	plan, err := s.Plan(w)
+	if err == nil && !c.Elastic && slices.ContainsFunc(plan, func(a nemesis.Act) bool { return a.What == nemesis.Joining }) {
+		err = errors.New("fault rejoin: a worker comes back into a run with elastic=true only")
+	}
 	if err == nil && c.Net == "grpc" {
 		err = onProcesses(plan, w)
 	}

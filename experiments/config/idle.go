@@ -74,7 +74,7 @@ func (c Config) idle(j *train.Job) []unheeded {
 			where = "on net=" + c.Net
 		case k.Name == "ema_every" && c.EMA == 0:
 			where = "without ema"
-		case (k.Name == "min_workers" || k.Name == "on_resize") && !c.Elastic:
+		case (k.Name == "min_workers" || k.Name == "on_resize" || k.Name == "max_restarts") && !c.Elastic:
 			where = "without elastic=true"
 		case strings.HasPrefix(k.Name, "ema") && c.Weightless:
 			where = "with weightless=true"

@@ -11,9 +11,7 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
-	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
-	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -221,18 +219,8 @@ func TestF7ElasticCutLink(t *testing.T) {
 		"killed and cut": "kill(w0,at=6ms)+partition([w1],from=[w2],at=4ms)",
 	} {
 		t.Run(name, func(t *testing.T) {
-			schedule, err := nemesis.Parse(faults)
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan, err := schedule.Plan(nemesis.World{Workers: 4, Key: rng.New(1, "faults")})
-			if err != nil {
-				t.Fatal(err)
-			}
 			opts := []option{mode("reduce"), topology("direct"), elastic}
-			n := simulated(0).(*sim.Net)
-			n.Lease, n.Faults = 20*time.Millisecond, plan
-			o, _ := runOn(t, n, job(t, opts...), nil)
+			o, _ := runOn(t, faulty(t, faults), job(t, opts...), nil)
 			if len(o.Members) < 2 || o.Final.Step != 24 {
 				t.Fatalf("memberships %+v, ends with %+v", o.Members, o.Final)
 			}

@@ -94,7 +94,7 @@ func (o *Observer) mourn(ctx context.Context, h comm.Host, p *comm.PeerError, en
 		o.mourned = append(o.mourned, p)
 		return onRoll.Carry(ctx, o.rank, o.rank.rank, rollWord{code: rollGone, rank: p.Rank}, 0, buf)
 	}
-	if !ended[p.Rank] {
+	if !ended[p.Rank] && p.Incarnation >= o.lives[p.Rank] {
 		ended[p.Rank] = true
 		o.census.left(o.Job, p.Rank, StateDead)
 		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s", p.Rank, p.Cause))
@@ -135,6 +135,10 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 		ended[l.Worker] = true
 		o.census.left(o.Job, l.Worker, StateDead)
 		o.Dead = append(o.Dead, fmt.Sprintf("worker %d: %s; the others go on from step %d without it", l.Worker, l.Why, m.Step))
+	}
+	for _, w := range m.Joined {
+		delete(ended, w)
+		o.census.left(o.Job, w, StateComputing)
 	}
 	if n := len(o.Members); n == 0 || o.Members[n-1].Epoch < m.Epoch {
 		o.Members = append(o.Members, m)

@@ -1,7 +1,9 @@
 package train_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,8 +13,10 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/comm/nemesis"
 	"github.com/gradlab/gradlab/comm/sim"
 	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -28,7 +32,7 @@ func TestJoins(t *testing.T) {
 		"comes back":     {leaving(train.Departure{Worker: 1, Step: 6}), joining(train.Joining{Worker: 1, Step: 14})},
 		"comes back at once, and others": {
 			leaving(train.Departure{Worker: 0, Step: 6}, train.Departure{Worker: 3, Step: 12}),
-			joining(train.Joining{Worker: 0, Step: 6}, train.Joining{Worker: 2, Step: 6}, train.Joining{Worker: 3, Step: 20}),
+			joining(train.Joining{Worker: 2, Step: 6}, train.Joining{Worker: 0, Step: 6, Turn: 1}, train.Joining{Worker: 3, Step: 20}),
 		},
 		"two at once": {joining(train.Joining{Worker: 1, Step: 12}, train.Joining{Worker: 2, Step: 12})},
 	}
@@ -175,7 +179,7 @@ func fresh(t *testing.T, j *train.Job, of string, rank int) []byte {
 func TestDeathsBesideJoins(t *testing.T) {
 	t.Parallel()
 	opts := []option{mode("reduce"), elastic, with("feedback(topk(keep=0.1))"),
-		leaving(train.Departure{Worker: 1, Step: 8}), joining(train.Joining{Worker: 1, Step: 8}, train.Joining{Worker: 3, Step: 8})}
+		leaving(train.Departure{Worker: 1, Step: 8}), joining(train.Joining{Worker: 3, Step: 8}, train.Joining{Worker: 1, Step: 8, Turn: 1})}
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	at := whole.Members[1].Seconds
 	healed := map[bool]int{}
@@ -201,6 +205,97 @@ func TestDeathsBesideJoins(t *testing.T) {
 	if len(healed) < 2 {
 		t.Errorf("in all of the runs, or in none, all joined: %v", healed)
 	}
+}
+
+// A worker that was killed and comes back is a member from the step on from which the
+// others go on with it, whenever it comes: they end with the bits of a run that does so by
+// plan.
+func TestF1F4WorkerComesBack(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string][]option{
+		"adam":        {mode("reduce"), optimizer("adam")},
+		"feedback":    {mode("reduce"), with("feedback(topk(keep=0.1))"), topology("direct")},
+		"overlap":     {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		"gather":      {mode("gather"), with("cltk(keep=0.3)")},
+		"receivers":   {mode("reduce"), with("ef21(topk(keep=0.2))")},
+		"local steps": {mode("localsgd(h=3,lr=0.7)"), outer("nesterov(beta=0.9)"), optimizer("adam"), learning(0.01)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := append([]option{elastic}, way...)
+			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			share := func(x float64) time.Duration { return seconds(x * whole.Final.Seconds) }
+			for i := range 8 {
+				one, two := fmt.Sprintf("w%d", i%4), fmt.Sprintf("w%d", (i+1+i/4)%4)
+				at := 0.05 + 0.09*float64(i)
+				faults := fmt.Sprintf("kill(%s,at=%v)+rejoin(%s,at=%v)", one, share(at), one, share(at+0.013*float64(i%3)))
+				if i > 3 { // another dies with it, or while it is healed, and comes back
+					faults += fmt.Sprintf("+kill(%s,at=%v)+rejoin(%s,at=%v)", two, share(at+0.0131), two, share(at+0.02))
+				}
+				back, _ := runOn(t, faulty(t, faults), job(t, opts...), nil)
+				if last := back.Members[len(back.Members)-1]; len(last.Workers) != 4 || len(back.Reports) != 4 || back.Final.Step != 24 {
+					t.Fatalf("%s: memberships %+v, %d reports, %v, ends with %+v", faults, back.Members, len(back.Reports), back.Dead, back.Final)
+				}
+				l, js := train.PlanOf(4, back.Members)
+				planned, _ := runOn(t, simulated(0), job(t, append(opts, leaving(l...), joining(js...))...), nil)
+				if back.SHA256 != planned.SHA256 || back.SHA256 == whole.SHA256 && name == "feedback" {
+					t.Errorf("%s: other bits than by plan %v, %v", faults, l, js)
+				}
+				again, _ := runOn(t, faulty(t, faults), job(t, opts...), nil)
+				if back.SHA256 != again.SHA256 || !reflect.DeepEqual(back.Members, again.Members) {
+					t.Errorf("%s: the same faults end in another run", faults)
+				}
+			}
+		})
+	}
+}
+
+// Whatever dies and comes back at random, again and again, the others go on as long as one
+// of them lives, and what they made has a plan.
+func TestComingAndGoing(t *testing.T) {
+	t.Parallel()
+	opts := []option{mode("reduce"), elastic, with("feedback(topk(keep=0.1))"), func(j *train.Job) { j.CheckpointEvery = 5 }}
+	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+	joins, ended := 0, 0
+	for seed := range uint64(60) {
+		faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=5ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/20), seed+1)
+		j := job(t, opts...)
+		o := &train.Observer{Job: j, Sink: &sink{}}
+		programs, err := j.Programs(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = faulty(t, faults).Run(context.Background(), programs); err != nil {
+			if !strings.Contains(err.Error(), "0 workers are left") {
+				t.Errorf("%s: %v", faults, err)
+			}
+			ended++
+			continue
+		}
+		l, js := train.PlanOf(4, o.Members)
+		joins += len(js)
+		planned, _ := runOn(t, simulated(0), job(t, append(opts, leaving(l...), joining(js...))...), nil)
+		if o.SHA256 != planned.SHA256 {
+			t.Errorf("%s: other bits than by plan %v, %v", faults, l, js)
+		}
+	}
+	if joins < 30 || ended > 30 {
+		t.Errorf("%d joins, and %d runs of 60 lost all workers", joins, ended)
+	}
+}
+
+// faulty is a virtual cluster that faults happen to.
+func faulty(t *testing.T, faults string) *sim.Net {
+	schedule, err := nemesis.Parse(faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := schedule.Plan(nemesis.World{Workers: 4, Key: rng.New(1, "faults")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := simulated(0).(*sim.Net)
+	n.Lease, n.Faults = 20*time.Millisecond, plan
+	return n
 }
 
 // A joiner is healed in the time that its bytes take on the network, with weights or
@@ -232,6 +327,7 @@ func TestJoinRefusals(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]option{
 		"worker 1 is there already before step 5": {leaving(train.Departure{Worker: 1, Step: 2}), joining(train.Joining{Worker: 1, Step: 3}, train.Joining{Worker: 1, Step: 5})},
+		"worker 1 moves twice before step 3: say": {leaving(train.Departure{Worker: 1, Step: 3}), joining(train.Joining{Worker: 1, Step: 3})},
 		"it cannot leave":                         {leaving(train.Departure{Worker: 1, Step: 2}, train.Departure{Worker: 1, Step: 3})},
 		"join: worker 4 before step 1":            {joining(train.Joining{Worker: 4, Step: 1})},
 		"join: worker 1 before step 24":           {joining(train.Joining{Worker: 1, Step: 24})},

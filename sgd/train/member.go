@@ -28,7 +28,7 @@ type member struct {
 
 	mu     sync.Mutex
 	epoch  int // present
-	over   int // the last one that was called off
+	over   int // the last one that was called off; -1: the run was over before it began
 	cancel context.CancelCauseFunc
 }
 
@@ -60,8 +60,8 @@ func (m *member) run(ctx context.Context, h comm.Host) error {
 		return errFixed
 	}
 	m.self.h = h
-	start, err := m.self.starts(ctx)
-	if err != nil {
+	start, err := m.starts(ctx)
+	if err != nil || m.over < 0 {
 		return err
 	}
 	h.Go("membership", m.listen)
@@ -70,6 +70,21 @@ func (m *member) run(ctx context.Context, h comm.Host) error {
 		err = quit
 	}
 	return err
+}
+
+// starts says that the worker is there, which is news of one that comes back, and waits for
+// the word to begin. A run that is over begins with nobody.
+func (m *member) starts(ctx context.Context) (*State, error) {
+	err := onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollHere}, 0)
+	if err != nil {
+		return nil, err
+	}
+	start, err := m.self.starts(ctx)
+	if p := new(comm.PeerError); errors.As(err, &p) && p.Ended {
+		m.over = -1
+		return nil, nil
+	}
+	return start, err
 }
 
 // listen hears which epochs are called off. Nobody else waits for any rank with that

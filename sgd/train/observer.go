@@ -60,6 +60,7 @@ type Observer struct {
 	// Members lists the memberships of an elastic run in order, the present one last.
 	Members []Membership
 	mourned []*comm.PeerError // workers that are gone, as the registrar has been told
+	lives   map[int]uint32    // incarnations of ranks that were heard
 	closed  bool              // the registrar has ended
 	held    *Progress         // of the last update, which may yet be called off
 }
@@ -82,7 +83,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-	o.marks, o.parts, o.states = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}
+	o.marks, o.parts, o.states, o.lives = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}, map[int]uint32{}
 	if err := o.loadMembers(); err != nil {
 		return err
 	}
@@ -107,6 +108,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 		from := int(f.Header.From)
+		o.lives[from] = max(o.lives[from], f.Header.Incarnation)
 		if f.Header.Tag == onFinal.Tag() {
 			ended[from] = true
 			o.census.left(j, from, StateEnded)
@@ -141,10 +143,10 @@ func (o *Observer) gone(ctx context.Context, h comm.Host, err error, p *comm.Pee
 	switch {
 	case j.Elastic && err != error(p): // no news: the registrar has ended the run
 		return err
+	case j.Elastic && p.Rank < j.Workers && (!o.closed || !ended[p.Rank]): // one that has ended may have come back
+		return o.mourn(ctx, h, p, ended)
 	case ended[p.Rank]:
 		return nil
-	case j.Elastic && p.Rank < j.Workers:
-		return o.mourn(ctx, h, p, ended)
 	case p.Rank >= j.Workers || !j.traits().Outlives:
 		return p
 	}

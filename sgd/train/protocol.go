@@ -51,6 +51,7 @@ const (
 	rollFormed              // an epoch begins
 	rollEnd                 // the run is over
 	rollOut                 // the worker is no member any more, or never was; the body says why
+	rollHere                // worker: its process has begun
 	rollAbsent              // a worker that is no member, and would join, is gone
 )
 

@@ -23,7 +23,9 @@ type registrar struct {
 
 	void    bool // the present epoch is called off
 	plan    []move
-	waiting map[int]bool // workers that are no members and join later
+	waiting map[int]bool   // workers that are no members and join later
+	came    map[int]bool   // those of them who join as soon as may be: their process is new
+	lives   map[int]uint32 // incarnations of those who have come
 
 	rested map[int]rested // by worker
 	missed [][2]int       // who says so, and of whom: they cannot reach each other
@@ -40,7 +42,7 @@ type rested struct {
 func newRegistrar(o *Rank, now Membership) *registrar {
 	plan, _ := o.job.moves() // Check tells what is wrong
 	now.Joined = nil         // they have come before
-	return &registrar{job: o.job, rank: o, now: now, plan: plan, waiting: map[int]bool{}, rested: map[int]rested{}}
+	return &registrar{job: o.job, rank: o, now: now, plan: plan, waiting: map[int]bool{}, came: map[int]bool{}, lives: map[int]uint32{}, rested: map[int]rested{}}
 }
 
 // run is the activity.
@@ -86,6 +88,9 @@ func (d *registrar) hear(ctx context.Context) error {
 		}
 		return d.gone(ctx, gone)
 	}
+	if w.code == rollHere {
+		return d.here(ctx, mail.From, mail.Header.Incarnation)
+	}
 	if w.epoch != d.now.Epoch || !slices.Contains(d.now.Workers, mail.From) {
 		return nil // of before
 	}
@@ -102,17 +107,35 @@ func (d *registrar) hear(ctx context.Context) error {
 	return nil
 }
 
+// here hears that a worker's process has begun. One that the run has not begun with joins,
+// for which the present epoch is called off.
+func (d *registrar) here(ctx context.Context, worker int, life uint32) error {
+	if life <= d.lives[worker] {
+		return nil
+	}
+	if d.lives[worker] = life; slices.Contains(d.now.Workers, worker) { // before the news of its death
+		d.remove(Leave{Worker: worker, Why: "its process has ended, and another one has come"})
+	}
+	d.waiting[worker], d.came[worker] = true, true
+	if err := onStart.Carry(ctx, d.rank, worker, Nothing{}, 0, comm.NewBuffer(0)); err != nil && !isGone(err) {
+		return err
+	}
+	return nil
+}
+
 // gone hears that a process is no more. One that failed by itself ends the run, as it
 // would do so again.
 func (d *registrar) gone(ctx context.Context, p *comm.PeerError) error {
 	takesPart := slices.Contains(d.now.Workers, p.Rank)
 	switch {
+	case p.Incarnation < d.lives[p.Rank]: // known
 	case p.Rank >= d.job.Workers, !p.Lost && !p.Killed && !p.Ended && (takesPart || d.waiting[p.Rank]):
 		return p
 	case takesPart:
 		d.remove(Leave{Worker: p.Rank, Why: p.Cause})
 	case d.waiting[p.Rank]:
 		delete(d.waiting, p.Rank)
+		delete(d.came, p.Rank)
 		return d.tell(ctx, rollAbsent, Leave{Worker: p.Rank, Why: p.Cause})
 	}
 	return nil
@@ -127,7 +150,11 @@ func (d *registrar) remove(l Leave) {
 
 // settle does what is due now that its list has changed.
 func (d *registrar) settle(ctx context.Context) error {
-	if !d.void && slices.ContainsFunc(d.left, func(l Leave) bool { return !l.Planned }) {
+	if len(d.rested) == len(d.now.Workers) && !d.void && len(d.left) == 0 && d.all(rollDone) {
+		return d.end(ctx)
+	}
+	dead := slices.ContainsFunc(d.left, func(l Leave) bool { return !l.Planned })
+	if !d.void && (dead || len(d.came) > 0) {
 		if d.void = true; len(d.now.Workers) > 0 {
 			if err := d.callOff(ctx); err != nil {
 				return err
@@ -140,9 +167,6 @@ func (d *registrar) settle(ctx context.Context) error {
 	}
 	if len(d.rested) < len(d.now.Workers) {
 		return nil
-	}
-	if !d.void && len(d.left) == 0 && d.all(rollDone) {
-		return d.end(ctx)
 	}
 	for _, m := range d.missed { // both live, and the link between them does not
 		if a, b := m[0], m[1]; slices.Contains(d.now.Workers, a) && slices.Contains(d.now.Workers, b) {
@@ -217,12 +241,16 @@ func (d *registrar) next(ctx context.Context) error {
 		due, behind := was.joined.m.due(d.plan, first)
 		for _, m := range due {
 			if m.joins && d.waiting[m.worker] {
-				delete(d.waiting, m.worker)
-				d.now.Joined, d.now.Workers = append(d.now.Joined, m.worker), append(slices.Clone(d.now.Workers), m.worker)
+				d.came[m.worker] = true
 			}
 		}
 		d.now.Planned = behind
 	}
+	for w := range d.came {
+		delete(d.waiting, w)
+		d.now.Joined, d.now.Workers = append(d.now.Joined, w), append(slices.Clone(d.now.Workers), w)
+	}
+	clear(d.came)
 	slices.Sort(d.now.Joined)
 	slices.Sort(d.now.Workers)
 	d.void, d.left = false, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/internal/program"
+	"github.com/gradlab/gradlab/sgd/train"
 )
 
 // F1, F4, F9: a run in step goes on without a worker whose process is killed, or stopped
@@ -47,22 +48,87 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 			if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
 				t.Fatalf("%v\n%s", err, p.Says())
 			}
-			var plan []string
-			for _, m := range r.Members {
-				for _, l := range m.Left {
-					plan = append(plan, fmt.Sprintf("%d@%d", l.Worker, m.Step))
-				}
-			}
-			if len(plan) != len(c.victims) || !r.Degraded || r.Steps != 6000 {
+			if left, _ := train.PlanOf(3, r.Members); len(left) != len(c.victims) || !r.Degraded || r.Steps != 6000 {
 				t.Fatalf("memberships %+v, degraded %v, %d steps", r.Members, r.Degraded, r.Steps)
 			}
 			noneLeft(t, out)
-			args := append([]string{"run", program.Recipe(t, long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
-			again := program.Start(t, nil, append(args, "eval_every=0", "leave="+strings.Join(plan, "+"))...)
-			again.Expect(0)
-			if got := again.Result().SHA256; got != r.ParamsSHA256 {
-				t.Errorf("by plan %v it ends with other bits: %s, not %s", plan, got, r.ParamsSHA256)
+			asPlanned(t, r, over...)
+		})
+	}
+}
+
+// asPlanned makes a run again on the virtual cluster, by the plan that it has come to.
+func asPlanned(t *testing.T, r experiments.Result, over ...string) {
+	t.Helper()
+	left, joined := train.PlanOf(3, r.Members)
+	args := append([]string{"run", program.Recipe(t, long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
+	text := func(of string, l []train.Departure) {
+		var parts []string
+		for _, d := range l {
+			parts = append(parts, fmt.Sprintf("%d@%d.%d", d.Worker, d.Step, d.Turn))
+		}
+		if len(parts) > 0 {
+			args = append(args, of+"="+strings.Join(parts, "+"))
+		}
+	}
+	var joins []train.Departure
+	for _, d := range joined {
+		joins = append(joins, train.Departure(d))
+	}
+	text("leave", left)
+	text("join", joins)
+	again := program.Start(t, nil, append(args, "eval_every=0")...)
+	again.Expect(0)
+	if got := again.Result().SHA256; got != r.ParamsSHA256 {
+		t.Errorf("by plan %v, %v it ends with other bits: %s, not %s", left, joins, got, r.ParamsSHA256)
+	}
+}
+
+// Workers that are killed are started again, join the run and are healed: it ends with all
+// of them, and with the bits of a run on the virtual cluster that they leave and join by plan.
+func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		victims [][]int // at once
+		over    []string
+	}{
+		{"one after the other", [][]int{{1}, {0}, {1}}, []string{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam"}},
+		{"two at once", [][]int{{0, 2}}, []string{"mode=reduce", "overlap=true", "bucket=2000", "on_resize=scale_lr", "links=grpc"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var p *program.Program
+			var over []string
+			out, n := "", 0
+			for steps, back := 12000, false; !back; steps *= 4 { // a busy machine may end it before they are back
+				over = append(c.over, "elastic=true", fmt.Sprint("steps=", steps))
+				p, out = running(t, append(over, "max_restarts=3")...)
+				n, back = 0, true
+				for _, victims := range c.victims {
+					if !back {
+						break
+					}
+					for _, v := range victims {
+						hit(p, v, syscall.SIGKILL)
+					}
+					n += len(victims)
+					program.WaitFor(t, "word that the workers are back", p, func() bool {
+						back = strings.Count(p.Err.String(), "has joined") == n
+						return back || strings.Contains(p.Err.String(), "done: ")
+					})
+				}
 			}
+			p.Expect(0)
+			var r experiments.Result
+			if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
+				t.Fatalf("%v\n%s", err, p.Says())
+			}
+			if last := r.Members[len(r.Members)-1]; len(last.Workers) != 3 || len(r.Lost) != n {
+				t.Fatalf("memberships %+v, lost %q, %d steps", r.Members, r.Lost, r.Steps)
+			}
+			noneLeft(t, out)
+			asPlanned(t, r, over...)
 		})
 	}
 }
