@@ -37,7 +37,7 @@ func TestF2F9FaultsOnProcesses(t *testing.T) {
 			}
 		}
 	}
-	for faults, want := range map[string]string{"loss(0.1)": "only kill and pause", "kill(observer,at=1s)": "does not strike itself"} {
+	for faults, want := range map[string]string{"loss(0.1)": "only kill, rejoin and pause", "kill(observer,at=1s)": "does not strike itself"} {
 		run := mustRuns(t, small, append(set, "net=grpc", "faults="+faults)...)[0]
 		if _, err := Execute(context.Background(), run, Options{Recipe: "test", Out: t.TempDir(), Join: Itself(os.Getenv, config.Places{})}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", faults, err)
@@ -48,7 +48,7 @@ func TestF2F9FaultsOnProcesses(t *testing.T) {
 // Pauses that overlap end with the last of them.
 func TestBlows(t *testing.T) {
 	t.Parallel()
-	s, err := nemesis.Parse("pause(w0,at=1s,for=5s)+pause(w0,at=2s,for=1s)+pause(w1,at=2s,for=1s)+pause(w0,at=5s,for=3s)+kill(w1,at=2.5s)+pause(w0,at=9s,for=1s)")
+	s, err := nemesis.Parse("pause(w0,at=1s,for=5s)+pause(w0,at=2s,for=1s)+pause(w1,at=2s,for=1s)+pause(w0,at=5s,for=3s)+kill(w1,at=2.5s)+rejoin(w1,at=4s)+pause(w0,at=9s,for=1s)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestBlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []blow{
-		{time.Second, 0, sigStop}, {2 * time.Second, 0, sigStop}, {2 * time.Second, 1, sigStop}, {2500 * time.Millisecond, 1, os.Kill}, {3 * time.Second, 1, sigCont},
+		{time.Second, 0, sigStop}, {2 * time.Second, 0, sigStop}, {2 * time.Second, 1, sigStop}, {2500 * time.Millisecond, 1, os.Kill}, {3 * time.Second, 1, sigCont}, {4 * time.Second, 1, nil},
 		{5 * time.Second, 0, sigStop}, {8 * time.Second, 0, sigCont}, {9 * time.Second, 0, sigStop}, {10 * time.Second, 0, sigCont},
 	}
 	if got := blows(plan); !reflect.DeepEqual(got, want) {
