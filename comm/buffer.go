@@ -13,25 +13,40 @@ type Buffer struct {
 	loan *Loan // nil: the bytes are the pool's
 }
 
-var pools [33]sync.Pool
+// Capacities are powers of two and, beyond coarse, seven sizes between each two of them:
+// what a model of a hundred megabytes keeps is not rounded up to 128.
+const (
+	coarse = 16 // bits of the last capacity without sizes between
+	fine   = 3  // bits of the sizes between two powers
+	most   = 33 // bits of capacities that are pooled
+)
+
+var pools [coarse + 1 + (most-coarse)<<fine]sync.Pool
+
+// classOf is the first class whose capacity is at least n, and that capacity.
+func classOf(n int) (class, capacity int) {
+	if n <= 1<<coarse {
+		class = bits.Len(uint(max(n, 1) - 1))
+		return class, 1 << class
+	}
+	octave := bits.Len(uint(n-1)) - 1 // 2^octave < n
+	step := 1 << (octave - fine)
+	steps := (n - 1<<octave + step - 1) / step // 1 to 2^fine
+	return coarse + (octave-coarse)<<fine + steps, 1<<octave + steps*step
+}
 
 // NewBuffer returns a buffer of length n and at least that capacity, with
 // unspecified contents and one reference.
 func NewBuffer(n int) *Buffer {
-	class := 0
-	if n > 1 {
-		class = bits.Len(uint(n - 1))
-	}
+	class, capacity := classOf(n)
 	var b *Buffer
 	if class < len(pools) {
 		b, _ = pools[class].Get().(*Buffer)
+	} else {
+		capacity = n
 	}
 	if b == nil {
-		c := n
-		if class < len(pools) {
-			c = 1 << class
-		}
-		b = &Buffer{B: make([]byte, 0, c)}
+		b = &Buffer{B: make([]byte, 0, capacity)}
 	}
 	b.B = b.B[:n]
 	b.refs.Store(1)
@@ -55,7 +70,11 @@ func (b *Buffer) Release() {
 	case n == 0 && b.loan != nil:
 		b.loan.back <- struct{}{}
 	case n == 0 && cap(b.B) > 0:
-		if class := bits.Len(uint(cap(b.B))) - 1; class < len(pools) {
+		class, capacity := classOf(cap(b.B))
+		if capacity > cap(b.B) {
+			class-- // it serves those
+		}
+		if class < len(pools) {
 			pools[class].Put(b)
 		}
 	}

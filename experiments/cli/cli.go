@@ -55,6 +55,7 @@ type env struct {
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
+	collector.bound(100)
 	e := &env{out: stdout, err: stderr, v: newViper(), args: args}
 	root := e.root()
 	root.SetArgs(args)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,11 +57,9 @@ Every report is also kept as JSON and Markdown, with its figures, below --out.`,
 			if args, err = reproduce.Named(args...); err != nil {
 				return usageError{err}
 			}
-			if os.Getenv("GOGC") == "" {
-				// Virtual clusters are many small objects that live for a run: on
-				// collecting them less often goyal-time takes a tenth less.
-				debug.SetGCPercent(200)
-			}
+			// Virtual clusters are many small objects that live for a run: on
+			// collecting them less often goyal-time takes a tenth less.
+			collector.bound(200)
 			if without != "" && (mutants || len(args) != 1) {
 				return usageError{errors.New("--without takes a mechanism out of one study: reproduce NAME --without MECHANISM; --mutants takes out every one of every study")}
 			}

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -112,6 +113,7 @@ func (f *File) Encode(dst []byte) ([]byte, error) {
 	if pad := len(j) % 8; pad > 0 {
 		j = append(j, strings.Repeat(" ", 8-pad)...)
 	}
+	dst = slices.Grow(dst, 8+len(j)+int(off))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(j)))
 	dst = append(dst, j...)
 	for _, t := range f.Tensors {

@@ -107,12 +107,11 @@ func (c *convolution) instance([]op) op {
 
 type convOp struct {
 	convolution
-	packedAhead, packedBack []float32 // weights
-	ahead, back             []float32 // one of these, in use
-	part                    []float32 // partial sums of dW
-	db                      biasSums  // if there is a bias
-	run                     *run
-	all                     *microbatch
+	ahead, back []float32 // packed weights: one of these, in use
+	part        []float32 // partial sums of dW
+	db          biasSums  // if there is a bias
+	run         *run
+	all         *microbatch
 
 	packPiece, weightPiece func(i, slot int)
 }
@@ -123,9 +122,9 @@ func (c *convOp) begin(r *run, all *microbatch, d direction) {
 	c.ahead, c.back = nil, nil
 	switch {
 	case d == ahead:
-		c.ahead = grow(&c.packedAhead, forward)
+		c.ahead = grow(&r.packed, forward)
 	case all.wanted:
-		c.back = grow(&c.packedBack, backward)
+		c.back = grow(&r.packed, backward)
 	default:
 		return
 	}
@@ -170,7 +169,7 @@ func (c *convOp) end(r *run, all *microbatch, d direction) {
 		clear(r.slope(c.weight))
 	} else {
 		pieces, floats := c.WeightPieces(r.n)
-		grow(&c.part, floats)
+		c.part = grow(&r.partial, floats)
 		c.run, c.all = r, all
 		r.share(pieces, r.n*r.at.cost, c.weightPiece)
 		c.SumWeights(r.slope(c.weight), c.part, r.n)

@@ -29,9 +29,14 @@ type Net struct {
 
 var _ sgd.Model = (*Net)(nil)
 
-// evalChunk bounds the memory of an evaluation: larger batches go through in
-// microbatches of this many samples.
-const evalChunk = 128
+// An evaluation's memory is bounded: larger batches go through in chunks of evalMost
+// samples, or of as many as fit evalFloats of activations, but evalLeast at least. What a
+// sample scores does not depend on it.
+const (
+	evalMost   = 128
+	evalLeast  = 16
+	evalFloats = 8 << 20
+)
 
 // New binds layers to inputs of shape in. The last layer must have one output
 // per class. smoothing in [0, 1) smooths the labels of the training loss; Eval

@@ -61,11 +61,17 @@ type plan struct {
 	nodes  []node
 	wires  []wiring // per node
 	stages []stage
-	values []place // per value; the input of the net lies elsewhere
+	keeps  memory  // values of a pass that has a way back
+	passes memory  // those of an evaluation: they lie over what nobody reads any more
 	grads  []place // per gradient
 	logits int     // the gradient of the loss
-	// Values a sample has in the memory of a pass.
-	acts, slopes int
+	slopes int     // values a sample has of gradients in the memory of a pass
+}
+
+// memory is where the values of a pass lie; the input of the net lies elsewhere.
+type memory struct {
+	values []place // per value
+	acts   int     // values a sample has in the memory of the pass
 }
 
 // lifetime is a stay in memory, first to last inclusive on some clock.
@@ -146,7 +152,8 @@ func (s *stage) cutBatch(n int) int {
 }
 
 // placeValues gives memory to activations: for good to what the backward pass
-// or another stage reads, within the microbatch to the rest.
+// or another stage reads, within the microbatch to the rest. In an evaluation what is
+// kept lasts as long as stages read it.
 func (p *plan) placeValues(b *builder, out int, stageOf []int) {
 	life := make([]lifetime, len(b.values)) // on the clock of nodes
 	kept := make([]bool, len(b.values))
@@ -174,12 +181,20 @@ func (p *plan) placeValues(b *builder, out int, stageOf []int) {
 	}
 	kept[0] = false
 	locals := make([][]*lifetime, len(p.stages))
+	var across []*lifetime // on the clock of stages
+	brief := slices.Clone(life)
 	for v := 1; v < len(life); v++ {
 		switch {
 		case b.values[v].store != v:
 		case kept[v]:
-			life[v].off = p.acts
-			p.acts = life[v].end()
+			life[v].off = p.keeps.acts
+			p.keeps.acts = life[v].end()
+			l := &brief[v]
+			l.first, l.last = stage[v], stageOf[l.last]
+			if v == b.values[out].store {
+				l.last = len(p.stages)
+			}
+			across = append(across, l)
 		default:
 			life[v].local = true
 			locals[stage[v]] = append(locals[stage[v]], &life[v])
@@ -188,9 +203,15 @@ func (p *plan) placeValues(b *builder, out int, stageOf []int) {
 	for s, l := range locals {
 		p.stages[s].local = pack(l)
 	}
-	p.values = make([]place, len(life))
+	p.passes.acts = pack(across)
 	for v := range life {
-		p.values[v] = life[b.values[v].store].place
+		at := b.values[v].store
+		p.keeps.values = append(p.keeps.values, life[at].place)
+		if kept[at] {
+			p.passes.values = append(p.passes.values, brief[at].place)
+		} else {
+			p.passes.values = append(p.passes.values, life[at].place)
+		}
 	}
 }
 

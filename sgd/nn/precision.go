@@ -151,7 +151,7 @@ func (r *run) keep(p *microbatch, at place, of *kept, v []float32) {
 	}
 }
 
-func (r *run) keepValue(p *microbatch, v int, x []float32)    { r.keep(p, r.plan.values[v], &r.acts, x) }
+func (r *run) keepValue(p *microbatch, v int, x []float32)    { r.keep(p, r.mem.values[v], &r.acts, x) }
 func (r *run) keepGradient(p *microbatch, g int, x []float32) { r.keep(p, r.grads[g], &r.slopes, x) }
 
 // keepBack stores what node n has left behind in the backward pass.
@@ -197,7 +197,7 @@ func (r *run) unfold(p *microbatch, n int, t traits) {
 	case w.x == 0:
 		p.x = r.value(&all, 0, bufX, true)
 	case w.x > 0:
-		p.x = decode(&r.wholeX, r.plan.values[w.x], &r.acts)
+		p.x = decode(&r.wholeX, r.mem.values[w.x], &r.acts)
 	}
 	p.dy = decode(&r.wholeDY, r.grads[w.left()], &r.slopes)
 }

@@ -174,7 +174,7 @@ func TestPrecisionTakesTwoBytes(t *testing.T) {
 		}
 		step()
 		s := p.Scratch.(*scratch)
-		if s.acts.full != nil || s.slopes.full != nil || len(s.acts.half) != 2*b.N*n.plan.acts {
+		if s.acts.full != nil || s.slopes.full != nil || len(s.acts.half) != 2*b.N*n.plan.keeps.acts {
 			t.Errorf("%v: %d floats and %d bytes of activations, %d floats of gradients",
 				precision, len(s.acts.full), len(s.acts.half), len(s.slopes.full))
 		}

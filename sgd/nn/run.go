@@ -81,6 +81,7 @@ type run struct {
 	team        par.Team
 
 	x            []float32 // the samples
+	mem          *memory   // where values lie
 	acts, slopes kept
 	slots        [maxSlots]slot
 
@@ -91,6 +92,10 @@ type run struct {
 		to   []float32
 		from []byte
 	}
+
+	// Of the node with large weights, one a stage: its weights as kernels read them, and
+	// partial sums of their gradient.
+	packed, partial []float32
 
 	batch microbatch // as a whole
 
@@ -124,7 +129,11 @@ func (r *run) start(x []float32, n int) {
 	if all := min(par.Threads(), maxSlots); r.threads < 1 || r.threads > all {
 		r.threads = all
 	}
-	r.acts.grow(n*r.plan.acts, r.half != nil)
+	r.mem = &r.passes
+	if r.train {
+		r.mem = &r.keeps
+	}
+	r.acts.grow(n*r.mem.acts, r.half != nil)
 	if r.train {
 		r.slopes.grow(n*r.plan.slopes, r.half != nil)
 	}
@@ -321,10 +330,10 @@ func (r *run) value(p *microbatch, v int, b buffer, read bool) []float32 {
 	case v < 0:
 		return nil
 	case v == 0:
-		size := r.plan.values[0].size
+		size := r.mem.values[0].size
 		return r.x[p.lo*size : p.hi*size]
 	}
-	return r.part(p, r.plan.values[v], &r.acts, b, read)
+	return r.part(p, r.mem.values[v], &r.acts, b, read)
 }
 
 // gradient is the part of gradient g that belongs to a microbatch, like value.
@@ -359,7 +368,7 @@ func (r *run) halfValue(p *microbatch, v int) []byte {
 	if v <= 0 {
 		return nil // the samples
 	}
-	return r.halfPart(p, r.plan.values[v], &r.acts)
+	return r.halfPart(p, r.mem.values[v], &r.acts)
 }
 
 // halfGradient is likewise gradient g.

@@ -78,8 +78,9 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 	defer s.finish()
 	s.train = false
 	classes, size := s.net.classes, s.net.in.Len()
+	chunk := max(evalLeast, min(evalFloats/max(1, s.passes.acts), evalMost))
 	for len(labels) > 0 {
-		n := min(len(labels), evalChunk)
+		n := min(len(labels), chunk)
 		s.start(x[:n*size], n)
 		if err := s.goAhead(); err != nil {
 			return sgd.Score{}, err

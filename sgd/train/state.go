@@ -83,8 +83,13 @@ func (s *State) Encode(dst []byte, l sgd.Layout) ([]byte, error) {
 	return f.Encode(dst)
 }
 
+// tensor shows v as it is written; where memory looks like that already it is no copy.
 func tensor(name string, v []float32, shape ...int) safetensors.Tensor {
-	return safetensors.Tensor{Name: name, DType: "F32", Shape: shape, Data: f32.AppendBytes(nil, v)}
+	b, ok := f32.Bytes(v)
+	if !ok {
+		b = f32.AppendBytes(nil, v)
+	}
+	return safetensors.Tensor{Name: name, DType: "F32", Shape: shape, Data: b}
 }
 
 // DecodeState reads what Encode wrote with the same layout; any other bytes
