@@ -1,6 +1,7 @@
 package external
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -62,6 +63,7 @@ type process struct {
 	opt    Options
 	cmd    *exec.Cmd
 	conn   net.Conn
+	in     *bufio.Reader // of conn
 	file   *os.File
 	mem    []byte
 	out    tail
@@ -89,7 +91,7 @@ func start(opt Options) (*process, error) {
 		return nil, fmt.Errorf("external: no shared memory: %w", err)
 	}
 	os.Remove(file.Name()) // it lives as long as it is open
-	p := &process{opt: opt, conn: conn, file: file, gone: make(chan struct{})}
+	p := &process{opt: opt, conn: conn, in: bufio.NewReader(conn), file: file, gone: make(chan struct{})}
 	p.cmd = exec.Command(opt.Command[0], opt.Command[1:]...)
 	if dir, err := Python(); err == nil { // else who imports gradlab says that there is none
 		p.cmd.Env = inPath(p.cmd.Environ(), dir)
@@ -188,7 +190,7 @@ func (p *process) lost(err error) error {
 func (p *process) answer(want ...string) (m message, err error) {
 	p.patient()
 	var head [4]byte
-	if _, err := io.ReadFull(p.conn, head[:]); err != nil {
+	if _, err := io.ReadFull(p.in, head[:]); err != nil {
 		return m, p.lost(err)
 	}
 	n := binary.LittleEndian.Uint32(head[:])
@@ -196,7 +198,7 @@ func (p *process) answer(want ...string) (m message, err error) {
 		return m, p.because(fmt.Errorf("garbage on its socket: a message of %d bytes, at most %d are allowed", n, largest))
 	}
 	body := make([]byte, n)
-	if _, err := io.ReadFull(p.conn, body); err != nil {
+	if _, err := io.ReadFull(p.in, body); err != nil {
 		return m, p.lost(err)
 	}
 	if err := json.Unmarshal(body, &m); err != nil {

@@ -68,6 +68,12 @@ class Worker:
         _Session(self).run()
 
 
+def frame(op, **fields):
+    """A message as it travels."""
+    body = json.dumps(dict(op=op, **fields), allow_nan=False).encode()
+    return struct.pack("<I", len(body)) + body
+
+
 class _Session:
     def __init__(self, worker):
         self.worker = worker
@@ -84,8 +90,10 @@ class _Session:
         return out
 
     def send(self, op, **fields):
-        body = json.dumps(dict(op=op, **fields), allow_nan=False).encode()
-        left = memoryview(struct.pack("<I", len(body)) + body)
+        self.write(frame(op, **fields))
+
+    def write(self, message):
+        left = memoryview(message)
         while left:
             left = left[self.pipe.write(left):]
 
@@ -106,6 +114,7 @@ class _Session:
         self.half = values == "bf16"
         flops = self.worker.begin(tuple(m.get("shape", ())), m.get("classes", 0)) or {}
         spans = [dict(name=n, rows=s[0], cols=s[1], role=r, flops=float(flops.get(n, 0))) for n, s, r in self.worker.tensors]
+        self.ready = {t[0]: frame("ready", span=i) for i, t in enumerate(self.worker.tensors)}
         self.send("layout", version=VERSION, spans=spans, **(dict(values=values) if self.half else {}))
 
     def on_map(self, m):
@@ -120,12 +129,11 @@ class _Session:
         self.send("done")
 
     def on_step(self, m):
-        index = {t[0]: i for i, t in enumerate(self.worker.tensors)}
-        left = set(index)
+        left = set(self.ready)
 
         def tell(wait=False):
             for name in self.memory.arrived(wait):
-                self.send("ready", span=index[name])
+                self.write(self.ready[name])
 
         def ready(name, grad):
             if name not in left:

@@ -1,7 +1,8 @@
 """What communication hooks cost: torchrun --nproc_per_node=2 -m gradlab.compare_hooks
 
 PyTorch's own hooks and gradlab's train the same network in turns, so that what else the
-machine does falls on all of them alike. The table has the median of the rounds.
+machine does falls on all of them alike. The table has the median of the rounds, the least
+and the most, and the processor time of rank 0, whose least says most on a busy machine.
 
 PyTorch's PowerSGD makes collectives in callbacks, whose order gloo does not keep: with
 more than one bucket it fails there. It is measured with --bucket-mb=1000 and --hook.
@@ -39,7 +40,7 @@ def main():
     args.add_argument("--rounds", type=int, default=9)
     args.add_argument("--steps", type=int, default=3, help="of a round")
     args.add_argument("--bucket-mb", type=int, default=25, help="of DDP's buckets, the first too")
-    args.add_argument("--hook", action="append", help="one of those to be compared, by its name in the table or a codec; several times for several")
+    args.add_argument("--hook", action="append", help="one of those to be compared, by its name in the table or a codec, perhaps with `device ' before it; several times for several")
     args = args.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -50,24 +51,27 @@ def main():
     for name in args.hook or HOOKS:
         layers = [layer for _ in range(args.layers) for layer in (torch.nn.Linear(args.width, args.width), torch.nn.ReLU())]
         ddp = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=args.bucket_mb)
-        state, hook = theirs(name) if name.startswith("torch") else gradlab.ddp_hook(name, ddp)
+        codec = name.replace("device ", "")  # encoded in torch operations
+        state, hook = theirs(name) if name.startswith("torch") else gradlab.ddp_hook(codec, ddp, device=codec != name)
         ddp.register_comm_hook(state, hook)
         runs.append((name, ddp, state, []))
     for turn in range(args.rounds + 1):  # the first is a warm-up
         for name, ddp, state, took in runs:
             dist.barrier()
-            began = time.perf_counter()
+            began, spent = time.perf_counter(), time.process_time()
             for _ in range(args.steps):
                 ddp.zero_grad()
                 ddp(x).square().mean().backward()
             if turn:
-                took.append(1000 * (time.perf_counter() - began) / args.steps)
+                took.append([1000 * t / args.steps for t in (time.perf_counter() - began, time.process_time() - spent)])
     if dist.get_rank() == 0:
         size = sum(p.numel() for p in runs[0][1].parameters())
         print("%d parameters, %d processes, %s, torch %s" % (size, dist.get_world_size(), dist.get_backend(), torch.__version__))
-        print("%-28s %10s %10s %10s  %s" % ("hook", "ms a step", "least", "most", "bytes a step and rank"))
+        print("%-28s %10s %10s %10s %10s %10s  %s" % ("hook", "ms a step", "least", "most", "processor", "least", "bytes a step and rank"))
         for name, _, state, took in runs:
-            print("%-28s %10.1f %10.1f %10.1f  %s" % (name, statistics.median(took), min(took), max(took), getattr(state, "wire_bytes", "")))
+            clock, processor = zip(*took)
+            print("%-28s %10.1f %10.1f %10.1f %10.1f %10.1f  %s" % (name, statistics.median(clock), min(clock), max(clock),
+                                                                    statistics.median(processor), min(processor), getattr(state, "wire_bytes", "")))
     dist.barrier()
 
 
