@@ -17,6 +17,9 @@
 GRADLAB_TOKEN=$(head -c 32 /dev/urandom | base64)
 export GRADLAB_TOKEN
 
+# Since 22.05 srun takes no cores of a task over from the job.
+export SRUN_CPUS_PER_TASK=2
+
 srun gradlab join digits.yaml --out runs --resume --timeout 10m
 code=$?
 

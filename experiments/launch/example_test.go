@@ -22,7 +22,7 @@ func ExampleJob_Slurm() {
 		return
 	}
 	for line := range strings.Lines(string(script)) {
-		if strings.HasPrefix(line, "srun") || strings.HasPrefix(line, "  --") || strings.Contains(line, "SBATCH --n") || strings.Contains(line, "SBATCH --time") {
+		if strings.HasPrefix(line, "srun") || strings.HasPrefix(line, "export SRUN") || strings.HasPrefix(line, "  --") || strings.Contains(line, "SBATCH --n") || strings.Contains(line, "SBATCH --time") {
 			fmt.Print(line)
 		}
 	}
@@ -30,6 +30,7 @@ func ExampleJob_Slurm() {
 	// #SBATCH --ntasks=8
 	// #SBATCH --nodes=4
 	// #SBATCH --time=12:00:00
+	// export SRUN_CPUS_PER_TASK=16
 	// srun gradlab join goyal2017 data=imagenet 'codec=feedback(topk(keep=0.01))' \
 	//   --out runs --resume --timeout 10m
 }

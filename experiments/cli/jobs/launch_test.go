@@ -34,7 +34,7 @@ func TestJobsAreWhatTheirCommandsWrite(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got != string(text) {
-				t.Errorf("%s is not what its command writes (go test ./experiments/cli -run JobsAre -rewrite):\n%s", file, got)
+				t.Errorf("%s is not what its command writes (go test ./experiments/cli/jobs -run JobsAre -rewrite):\n%s", file, got)
 			}
 		})
 	}

@@ -62,10 +62,7 @@ func TestNetMPIOnHosts(t *testing.T) {
 	job := begin(dir, launch...)
 	until(t, "some checkpoints", job.Says, func() bool { return strings.Contains(job.Says(), "checkpoint at step 2000") })
 	kill(t, dir)
-	until(t, "steps of a second start", job.Says, func() bool {
-		_, second, ok := strings.Cut(job.Says(), "resumed from step")
-		return ok && strings.Contains(second, "checkpoint at step") // else not all ranks have come yet
-	})
+	untilSecondStart(t, job)
 	if !strings.Contains(job.Says(), "exited on signal 9") {
 		t.Errorf("mpirun does not say who died:\n%s", job.Says())
 	}

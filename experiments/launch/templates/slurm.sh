@@ -30,6 +30,11 @@ GRADLAB_TOKEN=$(head -c 32 /dev/urandom | base64)
 export GRADLAB_TOKEN
 
 {{end -}}
+{{if .CPUs -}}
+# Since 22.05 srun takes no cores of a task over from the job.
+export SRUN_CPUS_PER_TASK={{.CPUs}}
+
+{{end -}}
 {{line "  " .Command}}
 code=$?
 
