@@ -223,8 +223,16 @@ func TestF19AnotherTokenOverTLS(t *testing.T) {
 	host := hostAddress(t)
 	var mu sync.Mutex
 	var said []string
-	at := ""
-	errs := together(t.Context(), all(2, swap), [][]int{{0}, {1}, {1}}, func(i int, c *Config) {
+	at, turned := "", make(chan struct{})
+	var once sync.Once
+	afterwards := func(ctx context.Context, h comm.Host) error { // else the run may be over before the stranger comes
+		select {
+		case <-turned:
+		case <-time.After(patience.Stretch(20 * time.Second)): // the log will tell
+		}
+		return swap(ctx, h)
+	}
+	errs := together(t.Context(), all(2, afterwards), [][]int{{0}, {1}, {1}}, func(i int, c *Config) {
 		c.Listen = host + ":0"
 		if i == 1 {
 			c.Token = otherToken
@@ -236,6 +244,9 @@ func TestF19AnotherTokenOverTLS(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			said = append(said, fmt.Sprintf(f, args...))
+			if i == 0 && strings.Contains(f, "refused a connection") {
+				once.Do(func() { close(turned) })
+			}
 		}
 	})
 	if errs[0] != nil || errs[2] != nil {
