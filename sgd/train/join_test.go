@@ -184,6 +184,9 @@ func TestDeathsBesideJoins(t *testing.T) {
 	at := whole.Members[1].Seconds
 	healed := map[bool]int{}
 	for i := range 48 {
+		if testing.Short() && i%3 > 0 {
+			continue
+		}
 		victim := i % 4
 		death := sim.Death{Rank: victim, At: seconds(at * (0.95 + 0.1*float64(i)/48))}
 		died, _ := runOn(t, killing(death), job(t, opts...), nil)
@@ -225,6 +228,9 @@ func TestF1F4WorkerComesBack(t *testing.T) {
 			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 			share := func(x float64) time.Duration { return seconds(x * whole.Final.Seconds) }
 			for i := range 8 {
+				if testing.Short() && i%3 > 0 {
+					continue
+				}
 				one, two := fmt.Sprintf("w%d", i%4), fmt.Sprintf("w%d", (i+1+i/4)%4)
 				at := 0.05 + 0.09*float64(i)
 				faults := fmt.Sprintf("kill(%s,at=%v)+rejoin(%s,at=%v)", one, share(at), one, share(at+0.013*float64(i%3)))
@@ -255,8 +261,11 @@ func TestComingAndGoing(t *testing.T) {
 	t.Parallel()
 	opts := []option{mode("reduce"), elastic, with("feedback(topk(keep=0.1))"), func(j *train.Job) { j.CheckpointEvery = 5 }}
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
-	joins, ended := 0, 0
-	for seed := range uint64(60) {
+	joins, ended, runs := 0, 0, 60
+	if testing.Short() {
+		runs = 20
+	}
+	for seed := range uint64(runs) {
 		faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=5ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/20), seed+1)
 		j := job(t, opts...)
 		o := &train.Observer{Job: j, Sink: &sink{}}
@@ -278,8 +287,8 @@ func TestComingAndGoing(t *testing.T) {
 			t.Errorf("%s: other bits than by plan %v, %v", faults, l, js)
 		}
 	}
-	if joins < 30 || ended > 30 {
-		t.Errorf("%d joins, and %d runs of 60 lost all workers", joins, ended)
+	if 2*joins < runs || 2*ended > runs {
+		t.Errorf("%d joins, and %d runs of %d lost all workers", joins, ended, runs)
 	}
 }
 
