@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -172,8 +173,20 @@ func (m *Model) Init(params []float32, seed uint64) {
 	}
 }
 
-// Printed implements sgd.Printing: the last lines of every process that printed any.
+// late is how long what a process printed may take to come, on a machine that others want.
+const late = 2 * time.Second
+
+// Printed implements sgd.Printing: the last lines of every process that printed any. They
+// come by a pipe, maybe later than the answer that they explain.
 func (m *Model) Printed() string {
+	for end := time.Now().Add(late); ; time.Sleep(late / 100) {
+		if text := m.printed(); text != "" || time.Now().After(end) {
+			return text
+		}
+	}
+}
+
+func (m *Model) printed() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []string
