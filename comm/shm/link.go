@@ -66,7 +66,7 @@ func (l *Link) lay(size, out int, data, room *bell, come, gone *ear) {
 
 // Crowded says that more processes share this host's memory than it has cores:
 // waits go to sleep early. To be called before the link is used.
-func (l *Link) Crowded() { l.In.patience, l.Out.patience = crowded, crowded }
+func (l *Link) Crowded() { l.In.spin.patience, l.Out.spin.patience = crowded, crowded }
 
 func newNonce() []byte {
 	b := make([]byte, nonceSize)

@@ -42,16 +42,13 @@ type ring struct {
 	bell   *bell        // tells the other side
 	ear    *ear         // is told by the other side
 	closed *atomic.Bool // of the link
-
-	// patience is how often a side that waits looks again, letting others run in
-	// between, before it goes to sleep.
-	patience int
+	spin   spin
 }
 
 func newRing(ctl, data []byte, b *bell, e *ear, closed *atomic.Bool) ring {
 	word := func(at int) unsafe.Pointer { return unsafe.Pointer(&ctl[at]) }
 	return ring{
-		patience: roomy, data: data, bell: b, ear: e, closed: closed,
+		spin: newSpin(), data: data, bell: b, ear: e, closed: closed,
 		head: (*atomic.Uint64)(word(atHead)), tail: (*atomic.Uint64)(word(atTail)),
 		asleep: (*atomic.Uint32)(word(atAsleep)), wanted: (*atomic.Uint64)(word(atWanted)),
 	}
@@ -93,15 +90,14 @@ func (w *Writer) Wait(ctx context.Context, n int) error {
 	if n > len(w.data) {
 		return fmt.Errorf("room for %d bytes in a ring of %d", n, len(w.data))
 	}
-	for spins := 0; ; spins++ {
+	for looks := 0; ; looks++ {
 		room, err := w.Room()
 		switch {
 		case w.closed.Load():
 			return ErrClosed
 		case err != nil || room >= n:
 			return err
-		case spins < w.patience:
-			yield()
+		case w.spin.again(looks):
 			continue
 		}
 		w.wanted.Store(w.at + uint64(n) - uint64(len(w.data)))
@@ -142,7 +138,7 @@ type Reader struct {
 // caller's until Consume. At the end, that is when all was read and the other
 // side has gone or Finish was called, it returns io.EOF.
 func (r *Reader) Wait() ([]byte, error) {
-	for spins := 0; ; spins++ {
+	for looks := 0; ; looks++ {
 		b, err := r.look()
 		switch {
 		case r.closed.Load():
@@ -151,8 +147,7 @@ func (r *Reader) Wait() ([]byte, error) {
 			return b, err
 		case r.finished.Load():
 			return nil, io.EOF
-		case spins < r.patience:
-			yield()
+		case r.spin.again(looks):
 			continue
 		}
 		r.asleep.Store(1)
@@ -177,14 +172,6 @@ func (r *Reader) look() ([]byte, error) {
 	}
 	return r.span(r.at, int(n)), nil
 }
-
-// To be woken takes longer than most answers, so who waits looks around first.
-// Where processes outnumber cores that keeps the others from theirs, and a system
-// that takes yielding for a lack of interest gives them back late.
-const (
-	roomy   = 50
-	crowded = 3
-)
 
 // Consume gives the first n bytes of what Wait returned back to the writer.
 func (r *Reader) Consume(n int) {

@@ -99,7 +99,7 @@ internal/program        : internal/patience
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "comm/shm" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
 	envs   = []string{"experiments/cli", "internal/program" /* of what tests start */, "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 
