@@ -108,9 +108,10 @@ func jobFolder(t *testing.T) string {
 	return dir
 }
 
-// lasting are the keys of a run that goes on for some seconds, so that something can happen
-// to it.
-var lasting = []string{"steps=20000", "eval_every=2000"}
+// lasting are the keys of a run that goes on for a second or two, so that something can
+// happen to it. Its steps are large ones, and few: each has the processes wait for one
+// another, which takes long on a busy machine.
+var lasting = []string{"model=mlp(hidden=[64])", "batch=512", "steps=1500", "eval_every=150", "checkpoint_every=50"}
 
 // expectedLasting is what those runs come to, found once.
 var (
@@ -254,13 +255,13 @@ func TestSlurmQueuesAgain(t *testing.T) {
 			dir := jobFolder(t)
 			says := func() string { return logs(dir, "*.log") + queued }
 			submit := do(dir, slices.Concat([]string{"gradlab", "launch", "slurm", "digits.yaml"}, lasting,
-				[]string{"checkpoint_every=500", "--nodes", "2", "--submit", "--data-dir", dir})...)
+				[]string{"--nodes", "2", "--submit", "--data-dir", dir})...)
 			submit.Expect(0)
 			job := regexp.MustCompile(`Submitted batch job (\d+)`).FindStringSubmatch(submit.Out.String())
 			if job == nil {
 				t.Fatal(submit.Says())
 			}
-			until(t, "some checkpoints", says, func() bool { return strings.Contains(says(), "checkpoint at step 2000") })
+			until(t, "some checkpoints", says, func() bool { return strings.Contains(says(), "checkpoint at step 150") })
 			c.harm(t, dir, job[1])
 			until(t, "the end of the job", says, func() bool {
 				queue := do(dir, "squeue", "--noheader", "--jobs", job[1])
@@ -343,9 +344,9 @@ func TestOpenMPI(t *testing.T) {
 
 	want := lastingResult(t)
 	dir = jobFolder(t)
-	launch := slices.Concat([]string{"gradlab", "launch", "mpi", "digits.yaml"}, lasting, []string{"checkpoint_every=500", "--hosts", "n0:2,n1:2", "--submit", "--data-dir", dir})
+	launch := slices.Concat([]string{"gradlab", "launch", "mpi", "digits.yaml"}, lasting, []string{"--hosts", "n0:2,n1:2", "--submit", "--data-dir", dir})
 	job := do(dir, launch...)
-	until(t, "some checkpoints", job.Says, func() bool { return strings.Contains(job.Says(), "checkpoint at step 2000") })
+	until(t, "some checkpoints", job.Says, func() bool { return strings.Contains(job.Says(), "checkpoint at step 150") })
 	kill(t, dir)
 	untilSecondStart(t, job)
 	// The signal reaches the first process of the host's view alone if it is sent from there.
@@ -594,13 +595,13 @@ func TestPods(t *testing.T) {
 			p.complete()
 			came(t, p.dir, expected(t), p.says)
 
-			line := slices.Concat([]string{"launch", "kubernetes", "digits.yaml"}, lasting, []string{"checkpoint_every=500", "--image", "x"})
+			line := slices.Concat([]string{"launch", "kubernetes", "digits.yaml"}, lasting, []string{"--image", "x"})
 			if file == "jobset.yaml" {
 				line = append(line, "--as", "jobset")
 			}
 			p = act(t, []byte(launches(t, dir, line...).Out.String()))
 			p.probed()
-			until(t, "some checkpoints", p.says, func() bool { return strings.Contains(p.alive[0].Err.String(), "checkpoint at step 2000") })
+			until(t, "some checkpoints", p.says, func() bool { return strings.Contains(p.alive[0].Err.String(), "checkpoint at step 150") })
 			p.alive[2].Signal(syscall.SIGKILL)
 			if p.complete() == 0 {
 				t.Error("no pod has failed")
