@@ -91,16 +91,18 @@ notebooks/lab           : compress compress/compresstest experiments experiments
 experiments/cli         : *                                | *
 experiments/cli/faults  :
 experiments/cli/jobs    :
+experiments/cli/mpi     :
 internal/arch           :
 internal/program        : internal/patience
+internal/program/hosts  : internal/program
 .                       : experiments/cli
 `
 
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "comm/shm" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
-	envs   = []string{"experiments/cli", "internal/program" /* of what tests start */, "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
+	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/program/hosts" /* likewise */, "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "comm/shm" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	envs   = []string{"experiments/cli", "internal/program" /* of what tests start */, "internal/program/hosts" /* likewise */, "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 
 const module = "github.com/gradlab/gradlab"
@@ -302,6 +304,7 @@ var withoutExample = map[string]string{
 	"experiments/cli":        "the command line: README and docs are its example",
 	"experiments/cli/faults": "tests alone",
 	"experiments/cli/jobs":   "tests alone",
+	"experiments/cli/mpi":    "tests alone",
 	"experiments/bench":      "prints what it measures on this machine",
 	"compress/hook/clib":     "the C library of package compress/hook, whose example there is",
 	"comm/shm":               "memory that grpcnet moves frames through; nobody else imports it",

@@ -2,8 +2,8 @@
 // package of tests, started with arguments and an environment, waited for with a bound,
 // and read.
 //
-// Tests that start it lie in several packages (experiments/cli, and jobs and faults below
-// it): go test gives each ten minutes, which on a busy machine is little.
+// Tests that start it lie in several packages (experiments/cli, and faults, jobs and mpi
+// below it): go test gives each ten minutes, which on a busy machine is little.
 package program
 
 import (

@@ -1,3 +1,3 @@
 // Package jobs has the tests of gradlab on several hosts, and of the jobs that gradlab
-// launch writes: Slurm, Open MPI and Kubernetes.
+// launch writes: Slurm and Kubernetes. Those of Open MPI are in package mpi beside it.
 package jobs

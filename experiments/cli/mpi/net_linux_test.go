@@ -1,4 +1,4 @@
-package jobs_test
+package mpi_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
+	"github.com/gradlab/gradlab/internal/program/hosts"
 )
 
 // buildMPI builds gradlab with MPI, once. What needs no cgo is the same as in the other one,
@@ -33,7 +34,7 @@ func withMPI(t *testing.T) string {
 	if testing.Short() || patience.Raced() {
 		t.Skip("builds gradlab, and starts it")
 	}
-	needs(t, "mpicc", "mpirun")
+	hosts.Needs(t, "mpicc", "mpirun")
 	dir, err := buildMPI()
 	if err != nil {
 		t.Fatal(err)
@@ -50,30 +51,30 @@ func TestNetMPIOnHosts(t *testing.T) {
 	begin := func(dir string, line ...string) *program.Program {
 		return do(dir, append([]string{"env", path}, line...)...)
 	}
-	dir := jobFolder(t)
+	dir := hosts.JobFolder(t)
 	launch := []string{"gradlab", "launch", "mpi", "digits.yaml", "net=mpi", "--hosts", "n0:2,n1:2", "--submit", "--data-dir", dir}
-	ends(begin(dir, launch...), 0, nothing)
-	came(t, dir, expected(t), nothing)
+	hosts.Ends(begin(dir, launch...), 0, hosts.Nothing)
+	hosts.Came(t, dir, hosts.Expected(t), hosts.Nothing)
 
-	want := lastingResult(t)
-	dir = jobFolder(t)
+	want := hosts.LastingResult(t)
+	dir = hosts.JobFolder(t)
 	launch[len(launch)-1] = dir
-	launch = append(launch, lasting...)
+	launch = append(launch, hosts.Lasting...)
 	job := begin(dir, launch...)
-	until(t, "some checkpoints", job.Says, func() bool { return strings.Contains(job.Says(), "checkpoint at step 150") })
-	kill(t, dir)
+	hosts.Until(t, "some checkpoints", job.Says, func() bool { return strings.Contains(job.Says(), "checkpoint at step 150") })
+	hosts.Kill(t, dir)
 	untilSecondStart(t, job)
 	if !strings.Contains(job.Says(), "exited on signal 9") {
 		t.Errorf("mpirun does not say who died:\n%s", job.Says())
 	}
-	stop(t, job)
+	hosts.Stop(t, job)
 	job.Expect(143)
 	if says := job.Says(); !strings.Contains(says, "digits is stopped at step") || !strings.Contains(says, "gradlab: stopped; the checkpoint is written, --resume goes on") {
 		t.Errorf("the last lines of rank 0 are missing:\n%s", says)
 	}
-	ends(begin(dir, launch...), 0, nothing)
-	came(t, dir, want, job.Says)
-	ends(begin(dir, launch...), 0, nothing) // nothing is left to do, on all ranks
+	hosts.Ends(begin(dir, launch...), 0, hosts.Nothing)
+	hosts.Came(t, dir, want, job.Says)
+	hosts.Ends(begin(dir, launch...), 0, hosts.Nothing) // nothing is left to do, on all ranks
 }
 
 // What mpirun starts on this machine comes to the bits of goroutines, whatever travels;
