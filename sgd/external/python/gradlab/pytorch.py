@@ -1,5 +1,6 @@
 """A torch.nn.Module as the model of a gradlab run: gradlab.serve(model, loss_fn)."""
 import collections
+import ctypes
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ class Module(gradlab.Worker):
 
     def __init__(self, model, loss_fn, train_set=None, test_set=None, correct_fn=None,
                  init_fn=None, metrics_fn=None, device="cpu", threads=1):
-        torch.set_num_threads(threads)
+        set_threads(threads)
         self.make, self.model = (None, model) if isinstance(model, torch.nn.Module) else (model, None)
         self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct if correct_fn is None else correct_fn, init_fn or reset
         self.metrics_fn = metrics_fn or (lambda output, target: {})
@@ -201,6 +202,21 @@ class TensorMemory(Memory):
 def as_tensor(a):
     """An array as a tensor of the same memory, uint16 as bfloat16."""
     return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype == np.uint16 else torch.from_numpy(a)
+
+
+def set_threads(n):
+    """Sets the threads of torch's operations, and of an OpenBLAS that torch is linked with.
+
+    An OpenBLAS with threads of its own, as Debian has it, takes every core whatever
+    torch.set_num_threads says, and what waits there spins.
+    """
+    torch.set_num_threads(n)
+    with open("/proc/self/maps") as f:
+        loaded = {line.split()[-1] for line in f if "openblas" in line}
+    for path in sorted(loaded):
+        set_blas = getattr(ctypes.CDLL(path), "openblas_set_num_threads", None)
+        if set_blas is not None:
+            set_blas(n)
 
 
 def is_norm(m):

@@ -11,7 +11,13 @@ import (
 
 // Copies from a GPU, of which a stand-in for torch.cuda plays the part: a gradient is
 // ready when its event says so, and memory is pinned as long as it is mapped.
-func TestCopiesFromGPU(t *testing.T) {
+func TestCopiesFromGPU(t *testing.T) { withTorch(t, "testdata/gpu.py") }
+
+// A program computes in as many threads as it says, also where OpenBLAS has its own.
+func TestThreadsOfAProgram(t *testing.T) { withTorch(t, "testdata/threads.py") }
+
+// withTorch runs a script that says "fine". Descriptor 4 is an empty file.
+func withTorch(t *testing.T, script string) {
 	exe := python(t)[0]
 	if exec.Command(exe, "-c", "import torch").Run() != nil {
 		t.Skip("no torch")
@@ -25,9 +31,9 @@ func TestCopiesFromGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shared.Close()
-	p := exec.CommandContext(t.Context(), exe, "testdata/gpu.py")
+	p := exec.CommandContext(t.Context(), exe, script)
 	p.Env = append(os.Environ(), "PYTHONPATH="+dir)
-	p.ExtraFiles = []*os.File{shared, shared} // descriptor 4 is the memory
+	p.ExtraFiles = []*os.File{shared, shared}
 	if out, err := p.CombinedOutput(); err != nil || string(out) != "fine\n" {
 		t.Errorf("%v: %s", err, out)
 	}
