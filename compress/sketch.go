@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/rng"
 )
@@ -90,10 +91,17 @@ func (f Sketch) NewExchange(b Block) (Exchange, error) {
 	if err := f.Validate(); err != nil || n == 0 {
 		return nil, err
 	}
-	return &sketchExchange{
+	x := &sketchExchange{
 		picked: picked{d: b.Len(), values: &formatF32}, k: kept(f.Keep, b.Len()),
 		fetch: f.Fetch, rows: f.Rows, cols: n, key: stream("sketch", b, false),
-	}, nil
+	}
+	for range x.rows {
+		x.found = append(x.found, make([]float32, min(sketchStretch, x.d)))
+	}
+	for sign := -1; len(x.found) < 5; sign = -sign { // rows that are not there are at both ends, by turns
+		x.found = append(x.found, constant(min(sketchStretch, x.d), float32(math.Inf(sign))))
+	}
+	return x, nil
 }
 
 type sketchExchange struct {
@@ -105,58 +113,53 @@ type sketchExchange struct {
 	round    int
 	hash     rng.Key // of the step
 	g, table []float32
+	places   [2][sketchStretch]uint32
+	found    [][]float32 // what the rows say of a stretch, at least five
 	sel      selector
 	top      []uint32
 }
 
-// place is where an element goes in a row of the table, and the sign bit it goes with.
-type place struct {
-	at   int
-	sign uint32
-}
+// sketchStretch is how many elements go to a row before they go to the next: the row
+// stays in the first cache meanwhile.
+const sketchStretch = 2048
 
-// cells are the places of element i in all rows. One draw serves two rows.
-func (x *sketchExchange) cells(i int, of *[sketchRows]place) {
-	for j := 0; j < x.rows; j += 2 {
-		draw := x.hash.Uint64(uint64(i)*8 + uint64(j)>>1)
-		of[j] = x.cell(j, uint32(draw))
-		if j+1 < x.rows {
-			of[j+1] = x.cell(j+1, uint32(draw>>32))
+// each calls fn for every stretch of elements lo to hi and every row, with their places
+// there. One draw serves two rows.
+func (x *sketchExchange) each(fn func(lo, hi, row int, places []uint32)) {
+	for lo := 0; lo < x.d; lo += sketchStretch {
+		hi := min(lo+sketchStretch, x.d)
+		a, b := x.places[0][:hi-lo], x.places[1][:hi-lo]
+		for row := 0; row < x.rows; row += 2 {
+			codec.Places(a, b, x.cols, x.hash, uint64(lo), uint64(row/2))
+			fn(lo, hi, row, a)
+			if row+1 < x.rows {
+				fn(lo, hi, row+1, b)
+			}
 		}
 	}
 }
 
-func (x *sketchExchange) cell(j int, draw uint32) place {
-	return place{j*x.cols + int(uint64(draw>>1)*uint64(x.cols)>>31), draw << 31}
+// medians sets est to the middle ones of what the rows have found.
+func (x *sketchExchange) medians(est []float32) {
+	if len(x.found) == 5 {
+		var rows [5][]float32
+		for j, row := range x.found {
+			rows[j] = row[:len(est)]
+		}
+		codec.Median5(est, &rows)
+		return
+	}
+	var of [sketchRows]float32
+	for i := range est {
+		for j, row := range x.found {
+			of[j] = row[i]
+		}
+		est[i] = median(of[:x.rows])
+	}
 }
 
 // sketchRows is the most rows that there are.
 const sketchRows = 15
-
-// median5 is the middle one of five: the middle of the fifth and of what is neither the
-// least nor the greatest of the other four for sure.
-func median5(v *[sketchRows]float32) float32 {
-	a, b := ordered(v[0]), ordered(v[1])
-	c, d := ordered(v[2]), ordered(v[3])
-	low, high := max(min(a, b), min(c, d)), min(max(a, b), max(c, d))
-	return unordered(max(min(low, high), min(max(low, high), ordered(v[4]))))
-}
-
-// median3 is the middle one of three.
-func median3(v *[sketchRows]float32) float32 {
-	a, b := ordered(v[0]), ordered(v[1])
-	return unordered(max(min(a, b), min(max(a, b), ordered(v[2]))))
-}
-
-// ordered maps floats to integers of the same order, so that the least and the greatest
-// are found without a branch.
-func ordered(v float32) int32 {
-	u := int32(math.Float32bits(v))
-	return u ^ u>>31&math.MaxInt32
-}
-
-// unordered is the inverse of ordered.
-func unordered(u int32) float32 { return math.Float32frombits(uint32(u ^ u>>31&math.MaxInt32)) }
 
 // median is the middle one of an odd number of values, which it sorts.
 func median(v []float32) float32 {
@@ -179,13 +182,9 @@ func (x *sketchExchange) Begin(g []float32, s Step) (Op, error) {
 	copy(x.g, g)
 	clear(x.table)
 	x.hash, x.round = x.key.With(uint64(s.N)), 1
-	var of [sketchRows]place
-	for i, v := range g {
-		x.cells(i, &of)
-		for _, p := range of[:x.rows] {
-			x.table[p.at] += math.Float32frombits(math.Float32bits(v) ^ p.sign)
-		}
-	}
+	x.each(func(lo, hi, row int, places []uint32) {
+		codec.Put(x.table[row*x.cols:][:x.cols], x.g[lo:hi], places)
+	})
 	if !f32.AllFinite(x.table) {
 		return Op{}, errSumOverflow("f32")
 	}
@@ -207,22 +206,12 @@ func (x *sketchExchange) Next(done Op) (Op, error) {
 		return Op{}, errSumOverflow("f32")
 	}
 	est := resize(x.sum, x.d)
-	var of [sketchRows]place
-	var row [sketchRows]float32
-	for i := range est {
-		x.cells(i, &of)
-		for j, p := range of[:x.rows] {
-			row[j] = math.Float32frombits(math.Float32bits(done.Floats[p.at]) ^ p.sign)
+	x.each(func(lo, hi, row int, places []uint32) {
+		codec.Look(x.found[row][:hi-lo], done.Floats[row*x.cols:][:x.cols], places)
+		if row == x.rows-1 {
+			x.medians(est[lo:hi])
 		}
-		switch x.rows {
-		case 5:
-			est[i] = median5(&row)
-		case 3:
-			est[i] = median3(&row)
-		default:
-			est[i] = median(row[:x.rows])
-		}
-	}
+	})
 	x.sum = est
 	x.idx, _ = x.sel.indices(x.idx[:0], est, x.k*x.fetch)
 	x.round = 2

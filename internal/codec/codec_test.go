@@ -311,6 +311,15 @@ var kernels = []struct {
 		func(w *work) { n := len(w.x) / 2; add16Go(w.x[:n], w.b[:2*n]) }},
 	{"Fold", false, func(w *work) { w.rows(Fold) }, func(w *work) { w.rows(foldGo) }},
 	{"Unfold", false, func(w *work) { w.rows(Unfold) }, func(w *work) { w.rows(unfoldGo) }},
+	{"Places", false,
+		func(w *work) { w.hashed(Places) },
+		func(w *work) { w.hashed(placesGo) }},
+	{"Look", false,
+		func(w *work) { w.looked(Look) },
+		func(w *work) { w.looked(lookGo) }},
+	{"Median5", false,
+		func(w *work) { dst, rows := w.five(); Median5(dst, rows) },
+		func(w *work) { dst, rows := w.five(); median5Go(dst, rows, 0) }},
 	{"Sum", false,
 		func(w *work) { w.rows(func(a, b, x, y []float64, _ float64) { Sum(a, x, y); Sum(b, b, y) }) },
 		func(w *work) { w.rows(func(a, b, x, y []float64, _ float64) { sumGo(a, x, y); sumGo(b, b, y) }) }},
@@ -341,6 +350,32 @@ func (w *work) whole(most int) []float32 {
 		w.x[i] = float32(int(w.key.With(5).Uint64(uint64(i))%uint64(2*most+1)) - most)
 	}
 	return w.x
+}
+
+// hashed runs a kernel that hashes into two rows.
+func (w *work) hashed(kernel func(a, b []uint32, cols int, key rng.Key, first, pair uint64)) {
+	a, b := make([]uint32, len(w.x)), make([]uint32, len(w.x))
+	kernel(a, b, 1+w.k*w.k*w.k, w.key, w.first, uint64(w.k%8))
+	w.out = append(w.out, a, b)
+}
+
+// looked runs a kernel that looks up places of a table.
+func (w *work) looked(kernel func(dst, table []float32, places []uint32)) {
+	places := make([]uint32, len(w.x))
+	for i := range places {
+		draw := w.key.With(6).Uint64(uint64(i))
+		places[i] = uint32(draw>>33)%uint32(len(w.y)) | uint32(draw)<<31
+	}
+	kernel(w.x, w.y, places)
+}
+
+// five is a vector and five rows of its length.
+func (w *work) five() (dst []float32, rows *[5][]float32) {
+	rows, n := new([5][]float32), len(w.y)/5
+	for j := range rows {
+		rows[j] = w.y[j*n : (j+1)*n]
+	}
+	return w.x[:n], rows
 }
 
 // rows runs a kernel on rows of float64, and leaves their bits in out.

@@ -3426,3 +3426,271 @@ loop54:
 done54:
 	VZEROUPPER
 	RET
+
+// func placesAVX2(a []uint32, b []uint32, cols int, start uint64)
+// Requires: AVX, AVX2
+TEXT ·placesAVX2(SB), NOSPLIT, $0-64
+	MOVQ         a_base+0(FP), AX
+	MOVQ         b_base+24(FP), CX
+	MOVQ         a_len+8(FP), DX
+	VPBROADCASTQ cols+48(FP), Y0
+	VPBROADCASTQ start+56(FP), Y1
+	VPADDQ       table32<>+0(SB), Y1, Y1
+	XORQ         BX, BX
+	CMPQ         BX, DX
+	JGE          done55
+
+loop55:
+	VPSRLQ   $0x1e, Y1, Y2
+	VPXOR    Y1, Y2, Y2
+	VPSRLQ   $0x20, Y2, Y3
+	VPMULUDQ table1<>+0(SB), Y3, Y3
+	VPMULUDQ table2<>+0(SB), Y2, Y4
+	VPADDQ   Y4, Y3, Y3
+	VPMULUDQ table1<>+0(SB), Y2, Y2
+	VPSLLQ   $0x20, Y3, Y3
+	VPADDQ   Y3, Y2, Y2
+	VPSRLQ   $0x1b, Y2, Y3
+	VPXOR    Y2, Y3, Y2
+	VPSRLQ   $0x20, Y2, Y3
+	VPMULUDQ table3<>+0(SB), Y3, Y3
+	VPMULUDQ table4<>+0(SB), Y2, Y4
+	VPADDQ   Y4, Y3, Y3
+	VPMULUDQ table3<>+0(SB), Y2, Y2
+	VPSLLQ   $0x20, Y3, Y3
+	VPADDQ   Y3, Y2, Y2
+	VPADDQ   table33<>+0(SB), Y1, Y1
+	VPSRLQ   $0x1f, Y2, Y3
+	VPXOR    Y2, Y3, Y2
+	VPSRLD   $0x01, Y2, Y3
+	VPSLLD   $0x1f, Y2, Y2
+	VPMULUDQ Y0, Y3, Y4
+	VPSRLQ   $0x1f, Y4, Y4
+	VPOR     Y2, Y4, Y4
+	VPSRLQ   $0x20, Y3, Y3
+	VPMULUDQ Y0, Y3, Y3
+	VPSRLQ   $0x1f, Y3, Y3
+	VPSRLQ   $0x20, Y2, Y2
+	VPOR     Y2, Y3, Y2
+	VPSRLQ   $0x1e, Y1, Y3
+	VPXOR    Y1, Y3, Y3
+	VPSRLQ   $0x20, Y3, Y5
+	VPMULUDQ table1<>+0(SB), Y5, Y5
+	VPMULUDQ table2<>+0(SB), Y3, Y6
+	VPADDQ   Y6, Y5, Y5
+	VPMULUDQ table1<>+0(SB), Y3, Y3
+	VPSLLQ   $0x20, Y5, Y5
+	VPADDQ   Y5, Y3, Y3
+	VPSRLQ   $0x1b, Y3, Y5
+	VPXOR    Y3, Y5, Y3
+	VPSRLQ   $0x20, Y3, Y5
+	VPMULUDQ table3<>+0(SB), Y5, Y5
+	VPMULUDQ table4<>+0(SB), Y3, Y6
+	VPADDQ   Y6, Y5, Y5
+	VPMULUDQ table3<>+0(SB), Y3, Y3
+	VPSLLQ   $0x20, Y5, Y5
+	VPADDQ   Y5, Y3, Y3
+	VPADDQ   table33<>+0(SB), Y1, Y1
+	VPSRLQ   $0x1f, Y3, Y5
+	VPXOR    Y3, Y5, Y3
+	VPSRLD   $0x01, Y3, Y5
+	VPSLLD   $0x1f, Y3, Y3
+	VPMULUDQ Y0, Y5, Y6
+	VPSRLQ   $0x1f, Y6, Y6
+	VPOR     Y3, Y6, Y6
+	VPSRLQ   $0x20, Y5, Y5
+	VPMULUDQ Y0, Y5, Y5
+	VPSRLQ   $0x1f, Y5, Y5
+	VPSRLQ   $0x20, Y3, Y3
+	VPOR     Y3, Y5, Y3
+	VSHUFPS  $0x88, Y6, Y4, Y4
+	VPERMQ   $0xd8, Y4, Y4
+	VMOVDQU  Y4, (AX)(BX*4)
+	VSHUFPS  $0x88, Y3, Y2, Y2
+	VPERMQ   $0xd8, Y2, Y2
+	VMOVDQU  Y2, (CX)(BX*4)
+	ADDQ     $0x08, BX
+	CMPQ     BX, DX
+	JLT      loop55
+
+done55:
+	VZEROUPPER
+	RET
+
+DATA table32<>+0(SB)/8, $0x0000000000000000
+DATA table32<>+8(SB)/8, $0xf1bbcdcbfa53e0a8
+DATA table32<>+16(SB)/8, $0xe3779b97f4a7c150
+DATA table32<>+24(SB)/8, $0xd5336963eefba1f8
+GLOBL table32<>(SB), RODATA|NOPTR, $32
+
+DATA table33<>+0(SB)/8, $0xc6ef372fe94f82a0
+DATA table33<>+8(SB)/8, $0xc6ef372fe94f82a0
+DATA table33<>+16(SB)/8, $0xc6ef372fe94f82a0
+DATA table33<>+24(SB)/8, $0xc6ef372fe94f82a0
+GLOBL table33<>(SB), RODATA|NOPTR, $32
+
+// func placesAVX512(a []uint32, b []uint32, cols int, start uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·placesAVX512(SB), NOSPLIT, $0-64
+	MOVQ         a_base+0(FP), AX
+	MOVQ         b_base+24(FP), CX
+	MOVQ         a_len+8(FP), DX
+	VPBROADCASTQ cols+48(FP), Z0
+	VPBROADCASTQ start+56(FP), Z1
+	MOVQ         $0x8dde6e5fd29f0540, BX
+	VPBROADCASTQ BX, Z2
+	MOVQ         $0xbf58476d1ce4e5b9, BX
+	VPBROADCASTQ BX, Z3
+	MOVQ         $0x94d049bb133111eb, BX
+	VPBROADCASTQ BX, Z4
+	VPADDQ       eightApart<>+0(SB), Z1, Z1
+	XORQ         BX, BX
+	CMPQ         BX, DX
+	JGE          done56
+
+loop56:
+	VPSRLQ   $0x1e, Z1, Z5
+	VPXORQ   Z1, Z5, Z5
+	VPMULLQ  Z3, Z5, Z5
+	VPSRLQ   $0x1b, Z5, Z6
+	VPXORQ   Z5, Z6, Z5
+	VPMULLQ  Z4, Z5, Z5
+	VPSRLQ   $0x1f, Z5, Z6
+	VPXORQ   Z5, Z6, Z5
+	VPADDQ   Z2, Z1, Z1
+	VPSRLD   $0x01, Z5, Z6
+	VPSLLD   $0x1f, Z5, Z5
+	VPMULUDQ Z0, Z6, Z7
+	VPSRLQ   $0x1f, Z7, Z7
+	VPORQ    Z5, Z7, Z7
+	VPSRLQ   $0x20, Z6, Z6
+	VPMULUDQ Z0, Z6, Z6
+	VPSRLQ   $0x1f, Z6, Z6
+	VPSRLQ   $0x20, Z5, Z5
+	VPORQ    Z5, Z6, Z5
+	VPMOVQD  Z7, (AX)(BX*4)
+	VPMOVQD  Z5, (CX)(BX*4)
+	VPSRLQ   $0x1e, Z1, Z5
+	VPXORQ   Z1, Z5, Z5
+	VPMULLQ  Z3, Z5, Z5
+	VPSRLQ   $0x1b, Z5, Z6
+	VPXORQ   Z5, Z6, Z5
+	VPMULLQ  Z4, Z5, Z5
+	VPSRLQ   $0x1f, Z5, Z6
+	VPXORQ   Z5, Z6, Z5
+	VPADDQ   Z2, Z1, Z1
+	VPSRLD   $0x01, Z5, Z6
+	VPSLLD   $0x1f, Z5, Z5
+	VPMULUDQ Z0, Z6, Z7
+	VPSRLQ   $0x1f, Z7, Z7
+	VPORQ    Z5, Z7, Z7
+	VPSRLQ   $0x20, Z6, Z6
+	VPMULUDQ Z0, Z6, Z6
+	VPSRLQ   $0x1f, Z6, Z6
+	VPSRLQ   $0x20, Z5, Z5
+	VPORQ    Z5, Z6, Z5
+	VPMOVQD  Z7, 32(AX)(BX*4)
+	VPMOVQD  Z5, 32(CX)(BX*4)
+	ADDQ     $0x10, BX
+	CMPQ     BX, DX
+	JLT      loop56
+
+done56:
+	VZEROUPPER
+	RET
+
+DATA eightApart<>+0(SB)/8, $0x0000000000000000
+DATA eightApart<>+8(SB)/8, $0xf1bbcdcbfa53e0a8
+DATA eightApart<>+16(SB)/8, $0xe3779b97f4a7c150
+DATA eightApart<>+24(SB)/8, $0xd5336963eefba1f8
+DATA eightApart<>+32(SB)/8, $0xc6ef372fe94f82a0
+DATA eightApart<>+40(SB)/8, $0xb8ab04fbe3a36348
+DATA eightApart<>+48(SB)/8, $0xaa66d2c7ddf743f0
+DATA eightApart<>+56(SB)/8, $0x9c22a093d84b2498
+GLOBL eightApart<>(SB), RODATA|NOPTR, $64
+
+// func lookAVX512(dst []float32, table []float32, places []uint32)
+// Requires: AVX, AVX512F
+TEXT ·lookAVX512(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         table_base+24(FP), CX
+	MOVQ         places_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	MOVL         $0x7fffffff, SI
+	VPBROADCASTD SI, Z0
+	XORQ         SI, SI
+	CMPQ         SI, BX
+	JGE          done57
+
+loop57:
+	VMOVDQU32  (DX)(SI*4), Z1
+	VPANDD     Z1, Z0, Z2
+	KXNORW     K1, K1, K1
+	VPXORD     Z3, Z3, Z3
+	VPGATHERDD (CX)(Z2*4), K1, Z3
+	VPTERNLOGD $0xb4, Z0, Z1, Z3
+	VMOVDQU32  Z3, (AX)(SI*4)
+	ADDQ       $0x10, SI
+	CMPQ       SI, BX
+	JLT        loop57
+
+done57:
+	VZEROUPPER
+	RET
+
+// func median5AVX2(dst []float32, a []float32, b []float32, c []float32, d []float32, e []float32)
+// Requires: AVX, AVX2
+TEXT ·median5AVX2(SB), NOSPLIT, $0-144
+	MOVQ dst_base+0(FP), AX
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), DX
+	MOVQ b_base+48(FP), BX
+	MOVQ c_base+72(FP), SI
+	MOVQ d_base+96(FP), DI
+	MOVQ e_base+120(FP), R8
+	XORQ R9, R9
+	CMPQ R9, CX
+	JGE  done58
+
+loop58:
+	VMOVDQU (DX)(R9*4), Y0
+	VPSRAD  $0x1f, Y0, Y1
+	VPSRLD  $0x01, Y1, Y1
+	VPXOR   Y0, Y1, Y0
+	VMOVDQU (BX)(R9*4), Y1
+	VPSRAD  $0x1f, Y1, Y2
+	VPSRLD  $0x01, Y2, Y2
+	VPXOR   Y1, Y2, Y1
+	VMOVDQU (SI)(R9*4), Y2
+	VPSRAD  $0x1f, Y2, Y3
+	VPSRLD  $0x01, Y3, Y3
+	VPXOR   Y2, Y3, Y2
+	VMOVDQU (DI)(R9*4), Y3
+	VPSRAD  $0x1f, Y3, Y4
+	VPSRLD  $0x01, Y4, Y4
+	VPXOR   Y3, Y4, Y3
+	VMOVDQU (R8)(R9*4), Y4
+	VPSRAD  $0x1f, Y4, Y5
+	VPSRLD  $0x01, Y5, Y5
+	VPXOR   Y4, Y5, Y4
+	VPMINSD Y1, Y0, Y5
+	VPMAXSD Y1, Y0, Y0
+	VPMINSD Y3, Y2, Y1
+	VPMAXSD Y3, Y2, Y2
+	VPMAXSD Y1, Y5, Y1
+	VPMINSD Y2, Y0, Y0
+	VPMINSD Y0, Y1, Y2
+	VPMAXSD Y0, Y1, Y0
+	VPMINSD Y4, Y0, Y0
+	VPMAXSD Y0, Y2, Y0
+	VPSRAD  $0x1f, Y0, Y1
+	VPSRLD  $0x01, Y1, Y1
+	VPXOR   Y0, Y1, Y0
+	VMOVDQU Y0, (AX)(R9*4)
+	ADDQ    $0x08, R9
+	CMPQ    R9, CX
+	JLT     loop58
+
+done58:
+	VZEROUPPER
+	RET

@@ -279,3 +279,23 @@ func unfoldAVX2(x []float64, y []float64, sum []float64, diff []float64, m float
 //
 //go:noescape
 func sumAVX2(dst []float64, x []float64, y []float64)
+
+// placesAVX2 is placesGo for a length that is a multiple of 8.
+//
+//go:noescape
+func placesAVX2(a []uint32, b []uint32, cols int, start uint64)
+
+// placesAVX512 is placesGo for a length that is a multiple of 16.
+//
+//go:noescape
+func placesAVX512(a []uint32, b []uint32, cols int, start uint64)
+
+// lookAVX512 is lookGo for a length that is a multiple of 16.
+//
+//go:noescape
+func lookAVX512(dst []float32, table []float32, places []uint32)
+
+// median5AVX2 is median5Go for a length that is a multiple of 8.
+//
+//go:noescape
+func median5AVX2(dst []float32, a []float32, b []float32, c []float32, d []float32, e []float32)

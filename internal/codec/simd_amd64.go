@@ -6,6 +6,17 @@ import "golang.org/x/sys/cpu"
 
 var simd = cpu.X86.HasAVX2 && cpu.X86.HasF16C
 
+// wide says whether the AVX-512 kernels run, where there are any.
+var wide = simd && cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
+
+// wideWhole is whole for kernels of AVX-512.
+func wideWhole(n, group int) int {
+	if !wide {
+		return 0
+	}
+	return n &^ (group - 1)
+}
+
 // whole is how many of n elements the assembly takes, in groups of so many, a
 // power of two.
 func whole(n, group int) int {

@@ -5,6 +5,9 @@ package codec
 // whole is how many of n elements assembly takes: none, there is none.
 func whole(int, int) int { return 0 }
 
+// wideWhole is the same of kernels of AVX-512.
+func wideWhole(int, int) int { return 0 }
+
 // What follows is called with nothing to do, or not at all.
 
 func packAVX2(dst, codes []byte, width int, by *[128]byte)       {}
@@ -66,3 +69,9 @@ func add16AVX2(x []float32, src []byte) {}
 func foldAVX2(sum, diff, x, y []float64, m float64)   {}
 func unfoldAVX2(x, y, sum, diff []float64, m float64) {}
 func sumAVX2(dst, x, y []float64)                     {}
+
+func placesAVX2(a, b []uint32, cols int, start uint64)   {}
+func median5AVX2(dst []float32, a, b, c, d, e []float32) {}
+
+func placesAVX512(a, b []uint32, cols int, start uint64) {}
+func lookAVX512(dst, table []float32, places []uint32)   {}

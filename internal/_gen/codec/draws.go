@@ -5,25 +5,35 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-const gamma = 0x9e3779b97f4a7c15
+// The numbers of SplitMix64.
+const (
+	gamma = 0x9e3779b97f4a7c15
+	mix1  = 0xbf58476d1ce4e5b9
+	mix2  = 0x94d049bb133111eb
+)
 
-// draws is rng.Key.Uint64 for four indices in a row: SplitMix64.
-type draws struct{ z VecVirtual }
+// draws is rng.Key.Uint64 for four indices at a time, step apart: SplitMix64.
+type draws struct {
+	z    VecVirtual
+	step uint64
+}
 
 // newDraws starts at parameter start: the key, plus γ times one more than the
 // first index.
-func newDraws(start string) draws {
+func newDraws(start string) draws { return drawsBy(start, 1) }
+
+func drawsBy(start string, step uint64) draws {
 	z := op1(VPBROADCASTQ, address(start))
-	g := uint64(gamma)
+	g := uint64(gamma) * step
 	VPADDQ(table([4]uint64{0, g, 2 * g, 3 * g}), z, z)
-	return draws{z}
+	return draws{z, step}
 }
 
 // next is the next four draws.
 func (d draws) next() VecVirtual {
-	y := times(xorShift(30, d.z), 0xbf58476d1ce4e5b9)
-	y = times(xorShift(27, y), 0x94d049bb133111eb)
-	g := uint64(gamma)
+	y := times(xorShift(30, d.z), mix1)
+	y = times(xorShift(27, y), mix2)
+	g := uint64(gamma) * d.step
 	VPADDQ(quads(4*g), d.z, d.z)
 	return xorShift(31, y)
 }

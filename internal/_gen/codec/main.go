@@ -1,4 +1,4 @@
-// Command codec writes the AVX2 assembly of package codec. From this folder:
+// Command codec writes the AVX2 and AVX-512 assembly of package codec. From this folder:
 //
 //	go run . -out ../../codec/kernels_amd64.s -stubs ../../codec/kernels_stubs_amd64.go -pkg codec
 //
@@ -26,14 +26,17 @@ func main() {
 	eightBit()
 	wholeNumbers()
 	cosines()
+	sketches()
 	Generate()
 }
 
 // begin opens a kernel. Its twin xxxGo is the specification, for a length that
 // is a multiple of group.
-func begin(name, signature, group string) {
-	TEXT(name+"AVX2", NOSPLIT, "func"+signature)
-	Doc(fmt.Sprintf("%sAVX2 is %sGo for a length that is a multiple of %s.", name, name, group))
+func begin(name, signature, group string) { beginIn("AVX2", name, signature, group) }
+
+func beginIn(set, name, signature, group string) {
+	TEXT(name+set, NOSPLIT, "func"+signature)
+	Doc(fmt.Sprintf("%s%s is %sGo for a length that is a multiple of %s.", name, set, name, group))
 	Pragma("noescape")
 }
 
@@ -90,22 +93,34 @@ func lanes(v ...uint32) Mem {
 
 const magnitude = 1<<31 - 1 // the bits of a float32 without its sign
 
+// vec is a new register of the set that is being written: YMM, or ZMM inside wide.
+var vec = func() VecVirtual { return YMM() }
+
+// wide writes a kernel of AVX-512, xxxAVX512.
+func wide(name, signature, group string, body func()) {
+	vec = func() VecVirtual { return ZMM() }
+	beginIn("AVX512", name, signature, group)
+	body()
+	end()
+	vec = func() VecVirtual { return YMM() }
+}
+
 // op1, op2 and opi apply an instruction, operands in the order of the formula.
 
 func op1[F func(...Op) | func(a, to Op)](f F, a Op) VecVirtual {
-	y := YMM()
+	y := vec()
 	apply(f, a, y)
 	return y
 }
 
 func op2[F func(...Op) | func(b, a, to Op)](f F, a, b Op) VecVirtual {
-	y := YMM()
+	y := vec()
 	apply(f, b, a, y)
 	return y
 }
 
 func opi[F func(...Op) | func(imm, a, to Op)](f F, imm uint64, a Op) VecVirtual {
-	y := YMM()
+	y := vec()
 	apply(f, Imm(imm), a, y)
 	return y
 }
