@@ -3,7 +3,6 @@ package compress
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/gradlab/gradlab/internal/codec"
@@ -138,25 +137,28 @@ func (c *dct) AddTo(dst []float32, scale float32, p []byte, from From) error {
 // Coefficients of a tile lie transposed: that saves a transposition either way.
 type tiles struct {
 	rows, cols, side int
-	by               map[int]*cosines // by length
+	by               map[int]*codec.Cosines // by length
 }
 
 func newTiles(rows, cols, side int) tiles {
-	t := tiles{rows: rows, cols: cols, side: side, by: map[int]*cosines{}}
+	t := tiles{rows: rows, cols: cols, side: side, by: map[int]*codec.Cosines{}}
 	for _, n := range []int{min(side, rows), rows % side, min(side, cols), cols % side} {
-		for ; n > 0 && t.by[n] == nil; n /= 2 {
-			t.by[n] = newCosines(n)
-			if n%2 == 1 {
-				break
-			}
+		if n > 0 && t.by[n] == nil {
+			t.by[n] = codec.NewCosines(n)
 		}
 	}
 	return t
 }
 
-// space is the scratch of one transformation: a tile, its transpose, and what
-// butterflies need.
-func (t *tiles) space() []float64 { return make([]float64, 3*t.side*t.side) }
+// space is the scratch of one transformation: a tile, its transpose, and what the
+// transform of a length works in.
+func (t *tiles) space() []float64 {
+	n := 2 * t.side * t.side
+	for _, c := range t.by {
+		n = max(n, 2*t.side*t.side+c.Space())
+	}
+	return make([]float64, n)
+}
 
 // tile is h rows of w elements, stride apart, the first at from. Its coefficients
 // begin at at.
@@ -188,166 +190,53 @@ func (t *tiles) each(fn func(tile)) {
 
 // forward sets y to the coefficients of g.
 func (t *tiles) forward(y, g []float32, work []float64) {
+	if t.side == 1 {
+		plainly(y, g)
+		return
+	}
 	t.each(func(p tile) {
 		a, b, tmp := t.cut(work, p)
 		for i := range p.h {
-			for j, v := range g[p.from+i*p.stride:][:p.w] {
-				a[i*p.w+j] = float64(v)
-			}
+			codec.Widen(a[i*p.w:][:p.w], g[p.from+i*p.stride:][:p.w])
 		}
 		if t.rows > 1 {
-			t.transform(a, tmp, p.h, p.w)
+			t.by[p.h].Forward(a, p.w, tmp)
 		}
-		transposed(b, a, p.h, p.w)
-		t.transform(b, tmp, p.w, p.h)
-		for i, v := range b {
-			y[p.at+i] = float32(v)
-		}
+		codec.Transpose(b, a, p.h, p.w)
+		t.by[p.w].Forward(b, p.h, tmp)
+		codec.Narrow(y[p.at:][:len(b)], b)
 	})
 }
 
 // inverse sets g to what the coefficients y stand for.
 func (t *tiles) inverse(g, y []float32, work []float64) {
+	if t.side == 1 {
+		plainly(g, y)
+		return
+	}
 	t.each(func(p tile) {
 		a, b, tmp := t.cut(work, p)
-		for i := range b {
-			b[i] = float64(y[p.at+i])
-		}
-		t.back(b, tmp, p.w, p.h)
-		transposed(a, b, p.w, p.h)
+		codec.Widen(b, y[p.at:][:len(b)])
+		t.by[p.w].Back(b, p.h, tmp)
+		codec.Transpose(a, b, p.w, p.h)
 		if t.rows > 1 {
-			t.back(a, tmp, p.h, p.w)
+			t.by[p.h].Back(a, p.w, tmp)
 		}
 		for i := range p.h {
-			for j, v := range a[i*p.w:][:p.w] {
-				g[p.from+i*p.stride+j] = float32(v)
-			}
+			codec.Narrow(g[p.from+i*p.stride:][:p.w], a[i*p.w:][:p.w])
 		}
 	})
+}
+
+// plainly is the transform of tiles of one value: they are what they were, −0 is 0.
+func plainly(y, g []float32) {
+	for i, v := range g {
+		y[i] = v + 0
+	}
 }
 
 // cut makes the parts of the scratch.
 func (t *tiles) cut(work []float64, p tile) (a, b, tmp []float64) {
 	n := t.side * t.side
 	return work[:p.h*p.w], work[n:][:p.h*p.w], work[2*n:]
-}
-
-// transposed sets dst, w×h, to the transpose of src, h×w.
-func transposed(dst, src []float64, h, w int) {
-	for i := range h {
-		for j, v := range src[i*w:][:w] {
-			dst[j*h+i] = v
-		}
-	}
-}
-
-// transform multiplies x, n rows of w, by A of size n.
-func (t *tiles) transform(x, tmp []float64, n, w int) {
-	t.by[n].forward(t, x, tmp, w)
-	scaleRows(x, w, n)
-}
-
-// back multiplies x by Aᵀ.
-func (t *tiles) back(x, tmp []float64, n, w int) {
-	scaleRows(x, w, n)
-	t.by[n].transpose(t, x, tmp, w)
-}
-
-// scaleRows makes rows of plain cosines orthonormal.
-func scaleRows(x []float64, w, n int) {
-	s := math.Sqrt(2 / float64(n))
-	for i := range x {
-		x[i] *= s
-	}
-	for i := range x[:w] {
-		x[i] *= math.Sqrt2 / 2
-	}
-}
-
-// cosines is the transform X_k = Σ xᵢ·cos(πk(2i+1)/2n) of one length, by Lee's
-// recursion (1984) where n is even, else as it stands.
-type cosines struct {
-	n   int
-	mul []float64 // even: 1/(2cos(π(2i+1)/2n)); odd: the matrix
-}
-
-func newCosines(n int) *cosines {
-	c := &cosines{n: n}
-	angle := math.Pi / float64(2*n)
-	if n%2 == 0 {
-		for i := range n / 2 {
-			c.mul = append(c.mul, 0.5/math.Cos(float64(2*i+1)*angle))
-		}
-		return c
-	}
-	for k := range n {
-		for i := range n {
-			c.mul = append(c.mul, math.Cos(float64(k*(2*i+1)%(4*n))*angle))
-		}
-	}
-	return c
-}
-
-// forward transforms x, n rows of w values, in place.
-func (c *cosines) forward(t *tiles, x, tmp []float64, w int) {
-	half := c.n / 2
-	if c.n%2 == 1 {
-		c.plain(x, tmp, w, func(k, i int) float64 { return c.mul[k*c.n+i] })
-		return
-	}
-	// Sums of mirrored rows give the even coefficients, scaled differences those
-	// whose neighbours add up to the odd ones.
-	a, b := tmp[:half*w], tmp[half*w:c.n*w]
-	for i, m := range c.mul {
-		codec.Fold(a[i*w:][:w], b[i*w:][:w], x[i*w:][:w], x[(c.n-1-i)*w:][:w], m)
-	}
-	t.by[half].forward(t, a, x, w)
-	t.by[half].forward(t, b, x, w)
-	for i := range half {
-		copy(x[2*i*w:][:w], a[i*w:])
-		if odd := x[(2*i+1)*w:][:w]; i+1 < half {
-			codec.Sum(odd, b[i*w:][:w], b[(i+1)*w:][:w])
-		} else {
-			copy(odd, b[i*w:])
-		}
-	}
-}
-
-// transpose is forward with every step transposed and in the opposite order.
-func (c *cosines) transpose(t *tiles, x, tmp []float64, w int) {
-	half := c.n / 2
-	if c.n%2 == 1 {
-		c.plain(x, tmp, w, func(k, i int) float64 { return c.mul[i*c.n+k] })
-		return
-	}
-	a, b := tmp[:half*w], tmp[half*w:c.n*w]
-	for i := range half {
-		copy(a[i*w:][:w], x[2*i*w:])
-		if d := b[i*w:][:w]; i > 0 {
-			codec.Sum(d, x[(2*i+1)*w:][:w], x[(2*i-1)*w:][:w])
-		} else {
-			copy(d, x[w:])
-		}
-	}
-	t.by[half].transpose(t, a, x, w)
-	t.by[half].transpose(t, b, x, w)
-	for i, m := range c.mul {
-		codec.Unfold(x[i*w:][:w], x[(c.n-1-i)*w:][:w], a[i*w:][:w], b[i*w:][:w], m)
-	}
-}
-
-// plain multiplies x by the matrix of the given entries.
-func (c *cosines) plain(x, tmp []float64, w int, entry func(k, i int) float64) {
-	out := tmp[:c.n*w]
-	clear(out)
-	for k := range c.n {
-		row := out[k*w:][:w]
-		for i := range c.n {
-			m := entry(k, i)
-			for j, v := range x[i*w:][:w] {
-				row[j] += float64(m * v)
-			}
-		}
-	}
-	copy(x, out)
 }

@@ -309,8 +309,6 @@ var kernels = []struct {
 	{"AddI16", false,
 		func(w *work) { n := len(w.x) / 2; AddI16(w.x[:n], w.b[:2*n]) },
 		func(w *work) { n := len(w.x) / 2; add16Go(w.x[:n], w.b[:2*n]) }},
-	{"Fold", false, func(w *work) { w.rows(Fold) }, func(w *work) { w.rows(foldGo) }},
-	{"Unfold", false, func(w *work) { w.rows(Unfold) }, func(w *work) { w.rows(unfoldGo) }},
 	{"Places", false,
 		func(w *work) { w.hashed(Places) },
 		func(w *work) { w.hashed(placesGo) }},
@@ -320,9 +318,15 @@ var kernels = []struct {
 	{"Median5", false,
 		func(w *work) { dst, rows := w.five(); Median5(dst, rows) },
 		func(w *work) { dst, rows := w.five(); median5Go(dst, rows, 0) }},
-	{"Sum", false,
-		func(w *work) { w.rows(func(a, b, x, y []float64, _ float64) { Sum(a, x, y); Sum(b, b, y) }) },
-		func(w *work) { w.rows(func(a, b, x, y []float64, _ float64) { sumGo(a, x, y); sumGo(b, b, y) }) }},
+	{"Transpose", false,
+		func(w *work) { h, k := w.sides(); w.doubles(func(d, s []float64) { Transpose(d, s, h, k) }, h*k) },
+		func(w *work) { h, k := w.sides(); w.doubles(func(d, s []float64) { transposeGo(d, s, h, k) }, h*k) }},
+	{"Widen", false,
+		func(w *work) { w.doubles(func(d, _ []float64) { Widen(d, w.x) }, len(w.x)) },
+		func(w *work) { w.doubles(func(d, _ []float64) { widenGo(d, w.x) }, len(w.x)) }},
+	{"Narrow", false,
+		func(w *work) { w.doubles(func(_, s []float64) { Narrow(w.x, s) }, len(w.x)) },
+		func(w *work) { w.doubles(func(_, s []float64) { narrowGo(w.x, s) }, len(w.x)) }},
 }
 
 // share makes the largest element 1.
@@ -378,23 +382,28 @@ func (w *work) five() (dst []float32, rows *[5][]float32) {
 	return w.x[:n], rows
 }
 
-// rows runs a kernel on rows of float64, and leaves their bits in out.
-func (w *work) rows(kernel func(a, b, x, y []float64, m float64)) {
-	var r [4][]float64
-	for h := range r {
-		r[h] = make([]float64, len(w.x)+1)[1:]
-		for i := range r[h] {
-			r[h][i] = float64(w.x[i]) * (1 + float64(h)/3)
-			if h%2 == 1 {
-				r[h][i] = float64(w.y[i]) / 3
-			}
-		}
+// sides are those of a matrix.
+func (w *work) sides() (h, k int) {
+	h = 1 + w.k%20
+	if w.k%3 == 0 {
+		h = 4 + 4*(w.k%5)
 	}
-	kernel(r[0], r[1], r[2], r[3], w.a/3)
-	for _, row := range r {
-		for _, v := range row {
-			w.out = append(w.out, v)
-		}
+	k = len(w.x) / h
+	if w.k%3 == 0 {
+		k &^= 3
+	}
+	return h, k
+}
+
+// doubles runs a kernel on n numbers of float64 and n others, and leaves their bits in out.
+func (w *work) doubles(kernel func(dst, src []float64), n int) {
+	dst, src := make([]float64, n+1)[1:], make([]float64, n+1)[1:]
+	for i := range src {
+		src[i] = float64(w.x[i]) * (1 + w.a/3)
+	}
+	kernel(dst, src)
+	for _, v := range append(dst, src...) {
+		w.out = append(w.out, math.Float64bits(v))
 	}
 }
 

@@ -18,7 +18,7 @@ TEXT ·packAVX2(SB), NOSPLIT, $0-64
 	VMOVDQU 96(SI), Y3
 	XORQ    SI, SI
 	CMPQ    SI, DX
-	JGE     done1
+	JGE     done2
 
 loop1:
 	VMOVDQU      (CX)(SI*1), Y4
@@ -41,7 +41,7 @@ loop1:
 	CMPQ         SI, DX
 	JLT          loop1
 
-done1:
+done2:
 	VZEROUPPER
 	RET
 
@@ -58,9 +58,9 @@ TEXT ·unpackAVX2(SB), NOSPLIT, $0-64
 	VMOVQ   64(SI), X2
 	XORQ    SI, SI
 	CMPQ    SI, CX
-	JGE     done2
+	JGE     done4
 
-loop2:
+loop3:
 	VBROADCASTI128 (DX), Y3
 	LEAQ           (DX)(BX*2), DX
 	VPSHUFB        Y0, Y3, Y3
@@ -76,9 +76,9 @@ loop2:
 	VMOVDQU        Y3, (AX)(SI*1)
 	ADDQ           $0x20, SI
 	CMPQ           SI, CX
-	JLT            loop2
+	JLT            loop3
 
-done2:
+done4:
 	VZEROUPPER
 	RET
 
@@ -95,9 +95,9 @@ TEXT ·maxCodeAVX2(SB), NOSPLIT, $0-49
 	VMOVQ   64(BX), X3
 	XORQ    BX, BX
 	CMPQ    BX, AX
-	JGE     done3
+	JGE     done6
 
-loop3:
+loop5:
 	VBROADCASTI128 (CX), Y4
 	LEAQ           (CX)(DX*2), CX
 	VPSHUFB        Y1, Y4, Y4
@@ -112,9 +112,9 @@ loop3:
 	VPMAXUB        Y4, Y0, Y0
 	ADDQ           $0x20, BX
 	CMPQ           BX, AX
-	JLT            loop3
+	JLT            loop5
 
-done3:
+done6:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUB      X1, X0, X0
 	VPSRLDQ      $0x08, X0, X1
@@ -138,15 +138,15 @@ TEXT ·maxByteAVX2(SB), NOSPLIT, $0-25
 	VPXOR Y0, Y0, Y0
 	XORQ  DX, DX
 	CMPQ  DX, CX
-	JGE   done4
+	JGE   done8
 
-loop4:
+loop7:
 	VPMAXUB (AX)(DX*1), Y0, Y0
 	ADDQ    $0x20, DX
 	CMPQ    DX, CX
-	JLT     loop4
+	JLT     loop7
 
-done4:
+done8:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUB      X1, X0, X0
 	VPSRLDQ      $0x08, X0, X1
@@ -177,9 +177,9 @@ TEXT ·levelsAVX2(SB), NOSPLIT, $0-72
 	VCVTDQ2PS    Y4, Y4
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done5
+	JGE          done10
 
-loop5:
+loop9:
 	VPSRLQ    $0x1e, Y0, Y5
 	VPXOR     Y0, Y5, Y5
 	VPSRLQ    $0x20, Y5, Y6
@@ -276,9 +276,9 @@ loop5:
 	VMOVDQU   Y5, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop5
+	JLT       loop9
 
-done5:
+done10:
 	VZEROUPPER
 	RET
 
@@ -348,9 +348,9 @@ TEXT ·addLevelsAVX2(SB), NOSPLIT, $0-80
 	VPBROADCASTD zero+56(FP), Y3
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done6
+	JGE          done12
 
-loop6:
+loop11:
 	VPMOVZXBD    (CX)(BX*1), Y4
 	VPSUBD       Y3, Y4, Y4
 	VCVTDQ2PD    X4, Y6
@@ -368,9 +368,9 @@ loop6:
 	VMOVUPS      Y5, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop6
+	JLT          loop11
 
-done6:
+done12:
 	VZEROUPPER
 	RET
 
@@ -388,9 +388,9 @@ TEXT ·stepsAVX2(SB), NOSPLIT, $0-72
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done7
+	JGE          done14
 
-loop7:
+loop13:
 	VPSRLQ    $0x1e, Y4, Y5
 	VPXOR     Y4, Y5, Y5
 	VPSRLQ    $0x20, Y5, Y6
@@ -475,9 +475,9 @@ loop7:
 	VMOVDQU   Y5, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop7
+	JLT       loop13
 
-done7:
+done14:
 	VZEROUPPER
 	RET
 
@@ -492,9 +492,9 @@ TEXT ·nearestStepsAVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSD top+64(FP), Y2
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done8
+	JGE          done16
 
-loop8:
+loop15:
 	VMOVUPS      (CX)(BX*4), Y3
 	VMOVDQU      table9<>+0(SB), Y4
 	VPERMPS      Y3, Y4, Y4
@@ -587,9 +587,9 @@ loop8:
 	VMOVDQU      Y3, (AX)(BX*1)
 	ADDQ         $0x20, BX
 	CMPQ         BX, DX
-	JLT          loop8
+	JLT          loop15
 
-done8:
+done16:
 	VZEROUPPER
 	RET
 
@@ -626,9 +626,9 @@ TEXT ·extentAVX2(SB), NOSPLIT, $0-32
 	VMOVDQU table13<>+0(SB), Y1
 	XORQ    DX, DX
 	CMPQ    DX, CX
-	JGE     done9
+	JGE     done18
 
-loop9:
+loop17:
 	VMOVDQU (AX)(DX*4), Y2
 	VPSRAD  $0x1f, Y2, Y3
 	VPSRLD  $0x01, Y3, Y3
@@ -637,9 +637,9 @@ loop9:
 	VPMAXSD Y2, Y1, Y1
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop9
+	JLT     loop17
 
-done9:
+done18:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPMINSD      X2, X0, X0
 	VPSHUFD      $0x4e, X0, X2
@@ -675,9 +675,9 @@ TEXT ·exponentsAVX2(SB), NOSPLIT, $0-56
 	VPADDQ       table0<>+0(SB), Y0, Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done10
+	JGE          done20
 
-loop10:
+loop19:
 	VMOVDQU   (CX)(BX*4), Y1
 	VPAND     table7<>+0(SB), Y1, Y1
 	VPSRLQ    $0x1e, Y0, Y2
@@ -794,9 +794,9 @@ loop10:
 	VMOVDQU   Y1, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop10
+	JLT       loop19
 
-done10:
+done20:
 	VZEROUPPER
 	RET
 
@@ -823,9 +823,9 @@ TEXT ·addExponentsAVX2(SB), NOSPLIT, $0-80
 	VMOVDQU      table16<>+0(SB), Y1
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done11
+	JGE          done22
 
-loop11:
+loop21:
 	VPMOVZXBD    (CX)(SI*1), Y2
 	VPSLLD       $0x17, Y2, Y2
 	VPBROADCASTB (BX), Y3
@@ -838,9 +838,9 @@ loop11:
 	VMOVUPS      Y2, (AX)(SI*4)
 	ADDQ         $0x08, SI
 	CMPQ         SI, DX
-	JLT          loop11
+	JLT          loop21
 
-done11:
+done22:
 	VZEROUPPER
 	RET
 
@@ -861,9 +861,9 @@ TEXT ·randomBF16AVX2(SB), NOSPLIT, $0-60
 	VMOVDQU      table17<>+0(SB), Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done12
+	JGE          done24
 
-loop12:
+loop23:
 	VMOVDQU      (CX)(BX*4), Y2
 	VPAND        table7<>+0(SB), Y2, Y3
 	VPMAXUD      Y3, Y1, Y1
@@ -906,9 +906,9 @@ loop12:
 	VMOVDQU      Y2, (AX)(BX*2)
 	ADDQ         $0x10, BX
 	CMPQ         BX, DX
-	JLT          loop12
+	JLT          loop23
 
-done12:
+done24:
 	VEXTRACTI128 $0x01, Y1, X0
 	VPMAXUD      X0, X1, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -947,9 +947,9 @@ TEXT ·nearestBF16AVX2(SB), NOSPLIT, $0-52
 	VMOVDQU table17<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done13
+	JGE     done26
 
-loop13:
+loop25:
 	VMOVDQU   (CX)(BX*4), Y1
 	VPAND     table7<>+0(SB), Y1, Y2
 	VPMAXUD   Y2, Y0, Y0
@@ -974,9 +974,9 @@ loop13:
 	VMOVDQU   Y1, (AX)(BX*2)
 	ADDQ      $0x10, BX
 	CMPQ      BX, DX
-	JLT       loop13
+	JLT       loop25
 
-done13:
+done26:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUD      X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -1011,9 +1011,9 @@ TEXT ·randomFP16AVX2(SB), NOSPLIT, $0-60
 	VMOVDQU      table17<>+0(SB), Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done14
+	JGE          done28
 
-loop14:
+loop27:
 	VPSRLQ       $0x1e, Y0, Y2
 	VPXOR        Y0, Y2, Y2
 	VPSRLQ       $0x20, Y2, Y3
@@ -1065,9 +1065,9 @@ loop14:
 	VMOVDQU      Y5, (AX)(BX*2)
 	ADDQ         $0x10, BX
 	CMPQ         BX, DX
-	JLT          loop14
+	JLT          loop27
 
-done14:
+done28:
 	VEXTRACTI128 $0x01, Y1, X0
 	VPMAXUD      X0, X1, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -1106,9 +1106,9 @@ TEXT ·nearestFP16AVX2(SB), NOSPLIT, $0-52
 	VMOVDQU table17<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done15
+	JGE     done30
 
-loop15:
+loop29:
 	VMOVUPS   (CX)(BX*4), Y1
 	VPAND     table7<>+0(SB), Y1, Y2
 	VPMAXUD   Y2, Y0, Y0
@@ -1119,9 +1119,9 @@ loop15:
 	VCVTPS2PH $0x00, Y1, 16(AX)(BX*2)
 	ADDQ      $0x10, BX
 	CMPQ      BX, DX
-	JLT       loop15
+	JLT       loop29
 
-done15:
+done30:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPMAXUD      X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -1143,9 +1143,9 @@ TEXT ·ternaryAVX2(SB), NOSPLIT, $0-52
 	VXORPS       table13<>+0(SB), Y0, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done16
+	JGE          done32
 
-loop16:
+loop31:
 	VMOVUPS   (CX)(BX*4), Y2
 	VCMPPS    $0x1d, Y0, Y2, Y3
 	VCMPPS    $0x12, Y1, Y2, Y2
@@ -1174,9 +1174,9 @@ loop16:
 	VMOVDQU   Y2, (AX)(BX*1)
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop16
+	JLT       loop31
 
-done16:
+done32:
 	VZEROUPPER
 	RET
 
@@ -1197,9 +1197,9 @@ TEXT ·signSumsAVX2(SB), NOSPLIT, $0-56
 	VMOVUPD 224(BX), Y7
 	XORQ    DI, DI
 	CMPQ    DI, DX
-	JGE     done17
+	JGE     done34
 
-loop17:
+loop33:
 	VCVTPS2PD (CX)(DI*4), Y8
 	VADDPD    Y8, Y4, Y4
 	VANDPD    table25<>+0(SB), Y8, Y8
@@ -1225,9 +1225,9 @@ loop17:
 	ADDQ      $0x02, AX
 	ADDQ      $0x10, DI
 	CMPQ      DI, DX
-	JLT       loop17
+	JLT       loop33
 
-done17:
+done34:
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -1257,9 +1257,9 @@ TEXT ·atLeastAVX2(SB), NOSPLIT, $0-60
 	VPXOR        Y2, Y2, Y2
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done18
+	JGE          done36
 
-loop18:
+loop35:
 	VMOVDQU   (CX)(BX*4), Y3
 	VPAND     table7<>+0(SB), Y3, Y3
 	VPMAXUD   Y3, Y1, Y1
@@ -1286,9 +1286,9 @@ loop18:
 	ADDQ      $0x04, AX
 	ADDQ      $0x20, BX
 	CMPQ      BX, DX
-	JLT       loop18
+	JLT       loop35
 
-done18:
+done36:
 	VPMAXUD      Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPMAXUD      X0, X1, X0
@@ -1312,9 +1312,9 @@ TEXT ·countAVX2(SB), NOSPLIT, $0-40
 	VPXOR        Y2, Y2, Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done19
+	JGE          done38
 
-loop19:
+loop37:
 	VMOVDQU  (AX)(DX*4), Y3
 	VPAND    table7<>+0(SB), Y3, Y3
 	VPCMPGTD Y0, Y3, Y3
@@ -1333,9 +1333,9 @@ loop19:
 	VPSUBD   Y3, Y2, Y2
 	ADDQ     $0x20, DX
 	CMPQ     DX, CX
-	JLT      loop19
+	JLT      loop37
 
-done19:
+done38:
 	VPADDD       Y2, Y1, Y1
 	VEXTRACTI128 $0x01, Y1, X0
 	VPADDD       X0, X1, X0
@@ -1355,9 +1355,9 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done20
+	JGE  done40
 
-loop20:
+loop39:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
 	VXORPS    table26<>+0(SB), Y0, Y0
@@ -1472,9 +1472,9 @@ loop20:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop20
+	JLT       loop39
 
-done20:
+done40:
 	VZEROUPPER
 	RET
 
@@ -1511,9 +1511,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done21
+	JGE  done42
 
-loop21:
+loop41:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1571,9 +1571,9 @@ loop21:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop21
+	JLT     loop41
 
-done21:
+done42:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1603,9 +1603,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done22
+	JGE  done44
 
-loop22:
+loop43:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1631,9 +1631,9 @@ loop22:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop22
+	JLT     loop43
 
-done22:
+done44:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1659,9 +1659,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done23
+	JGE  done46
 
-loop23:
+loop45:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1673,9 +1673,9 @@ loop23:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop23
+	JLT     loop45
 
-done23:
+done46:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1693,9 +1693,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done24
+	JGE          done48
 
-loop24:
+loop47:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1708,9 +1708,9 @@ loop24:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop24
+	JLT          loop47
 
-done24:
+done48:
 	VZEROUPPER
 	RET
 
@@ -1723,9 +1723,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done25
+	JGE     done50
 
-loop25:
+loop49:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1734,9 +1734,9 @@ loop25:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop25
+	JLT          loop49
 
-done25:
+done50:
 	VZEROUPPER
 	RET
 
@@ -1755,9 +1755,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done26
+	JGE          done52
 
-loop26:
+loop51:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1886,9 +1886,9 @@ loop26:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop26
+	JLT          loop51
 
-done26:
+done52:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1911,9 +1911,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done27
+	JGE          done54
 
-loop27:
+loop53:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2054,9 +2054,9 @@ loop27:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop27
+	JLT          loop53
 
-done27:
+done54:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2079,9 +2079,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done28
+	JGE          done56
 
-loop28:
+loop55:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2246,9 +2246,9 @@ loop28:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop28
+	JLT          loop55
 
-done28:
+done56:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2271,9 +2271,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done29
+	JGE          done58
 
-loop29:
+loop57:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2486,9 +2486,9 @@ loop29:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop29
+	JLT          loop57
 
-done29:
+done58:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2507,9 +2507,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done30
+	JGE     done60
 
-loop30:
+loop59:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2518,9 +2518,9 @@ loop30:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop30
+	JLT       loop59
 
-done30:
+done60:
 	VZEROUPPER
 	RET
 
@@ -2535,9 +2535,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done31
+	JGE     done62
 
-loop31:
+loop61:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2547,9 +2547,9 @@ loop31:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop31
+	JLT       loop61
 
-done31:
+done62:
 	VZEROUPPER
 	RET
 
@@ -2566,9 +2566,9 @@ TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 128(AX), Y1
 	XORQ    DI, DI
 	CMPQ    DI, CX
-	JGE     done32
+	JGE     done64
 
-loop32:
+loop63:
 	VMOVUPS (DX)(DI*4), Y2
 	VMOVUPS (BX)(DI*4), Y3
 	VMOVUPS (SI)(DI*4), Y4
@@ -2578,9 +2578,9 @@ loop32:
 	VADDPS  Y2, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, CX
-	JLT     loop32
+	JLT     loop63
 
-done32:
+done64:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 128(AX)
 	VZEROUPPER
@@ -2599,9 +2599,9 @@ TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 16(BX), Y1
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done33
+	JGE          done66
 
-loop33:
+loop65:
 	VMOVUPS (CX)(BX*4), Y2
 	VMOVUPS (DX)(BX*4), Y3
 	VMULPS  Y0, Y2, Y2
@@ -2611,9 +2611,9 @@ loop33:
 	VMOVUPS Y2, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop33
+	JLT     loop65
 
-done33:
+done66:
 	VZEROUPPER
 	RET
 
@@ -2629,18 +2629,18 @@ TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS (DX), Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done34
+	JGE          done68
 
-loop34:
+loop67:
 	VMULPS  (BX)(DX*4), Y1, Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  (AX)(DX*4), Y2, Y2
 	VMOVUPS Y2, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop34
+	JLT     loop67
 
-done34:
+done68:
 	VZEROUPPER
 	RET
 
@@ -2660,9 +2660,9 @@ TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 160(AX), Y3
 	XORQ    R8, R8
 	CMPQ    R8, CX
-	JGE     done35
+	JGE     done70
 
-loop35:
+loop69:
 	VMOVUPS (DX)(R8*4), Y4
 	VMOVUPS (BX)(R8*4), Y5
 	VMOVUPS (DI)(R8*4), Y6
@@ -2677,9 +2677,9 @@ loop35:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    $0x08, R8
 	CMPQ    R8, CX
-	JLT     loop35
+	JLT     loop69
 
-done35:
+done70:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 128(AX)
@@ -2703,9 +2703,9 @@ TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 20(BX), Y3
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done36
+	JGE          done72
 
-loop36:
+loop71:
 	VMOVUPS (CX)(BX*4), Y4
 	VMOVUPS (DX)(BX*4), Y5
 	VMULPS  Y0, Y4, Y6
@@ -2720,9 +2720,9 @@ loop36:
 	VMOVUPS Y4, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop36
+	JLT     loop71
 
-done36:
+done72:
 	VZEROUPPER
 	RET
 
@@ -2740,9 +2740,9 @@ TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(DX), Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done37
+	JGE          done74
 
-loop37:
+loop73:
 	VMULPS  (SI)(DX*4), Y1, Y3
 	VMULPS  (BX)(DX*4), Y2, Y4
 	VADDPS  Y4, Y3, Y3
@@ -2751,9 +2751,9 @@ loop37:
 	VMOVUPS Y3, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop37
+	JLT     loop73
 
-done37:
+done74:
 	VZEROUPPER
 	RET
 
@@ -2776,9 +2776,9 @@ TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 192(AX), Y5
 	XORQ    R9, R9
 	CMPQ    R9, CX
-	JGE     done38
+	JGE     done76
 
-loop38:
+loop75:
 	VMOVUPS (DX)(R9*4), Y6
 	VMOVUPS (BX)(R9*4), Y7
 	VMOVUPS (DI)(R9*4), Y8
@@ -2798,9 +2798,9 @@ loop38:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop38
+	JLT     loop75
 
-done38:
+done76:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2829,9 +2829,9 @@ TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 24(BX), Y5
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done39
+	JGE          done78
 
-loop39:
+loop77:
 	VMOVUPS (CX)(BX*4), Y6
 	VMOVUPS (DX)(BX*4), Y7
 	VMULPS  Y0, Y6, Y8
@@ -2851,9 +2851,9 @@ loop39:
 	VMOVUPS Y6, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop39
+	JLT     loop77
 
-done39:
+done78:
 	VZEROUPPER
 	RET
 
@@ -2873,9 +2873,9 @@ TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 8(DX), Y3
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done40
+	JGE          done80
 
-loop40:
+loop79:
 	VMULPS  (SI)(DX*4), Y1, Y4
 	VMULPS  (DI)(DX*4), Y2, Y5
 	VADDPS  Y5, Y4, Y4
@@ -2886,9 +2886,9 @@ loop40:
 	VMOVUPS Y4, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop40
+	JLT     loop79
 
-done40:
+done80:
 	VZEROUPPER
 	RET
 
@@ -2914,9 +2914,9 @@ TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 224(AX), Y7
 	XORQ    R10, R10
 	CMPQ    R10, CX
-	JGE     done41
+	JGE     done82
 
-loop41:
+loop81:
 	VMOVUPS (DX)(R10*4), Y8
 	VMOVUPS (BX)(R10*4), Y9
 	VMOVUPS (DI)(R10*4), Y10
@@ -2941,9 +2941,9 @@ loop41:
 	VADDPS  Y8, Y7, Y7
 	ADDQ    $0x08, R10
 	CMPQ    R10, CX
-	JLT     loop41
+	JLT     loop81
 
-done41:
+done82:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2977,9 +2977,9 @@ TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 28(BX), Y7
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done42
+	JGE          done84
 
-loop42:
+loop83:
 	VMOVUPS (CX)(BX*4), Y8
 	VMOVUPS (DX)(BX*4), Y9
 	VMULPS  Y0, Y8, Y10
@@ -3004,9 +3004,9 @@ loop42:
 	VMOVUPS Y8, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop42
+	JLT     loop83
 
-done42:
+done84:
 	VZEROUPPER
 	RET
 
@@ -3028,9 +3028,9 @@ TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 12(DX), Y4
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done43
+	JGE          done86
 
-loop43:
+loop85:
 	VMULPS  (SI)(DX*4), Y1, Y5
 	VMULPS  (DI)(DX*4), Y2, Y6
 	VADDPS  Y6, Y5, Y5
@@ -3043,9 +3043,9 @@ loop43:
 	VMOVUPS Y5, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop43
+	JLT     loop85
 
-done43:
+done86:
 	VZEROUPPER
 	RET
 
@@ -3059,9 +3059,9 @@ TEXT ·eightBitAVX2(SB), NOSPLIT, $0-64
 	MOVQ         cells+56(FP), BX
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done44
+	JGE          done88
 
-loop44:
+loop87:
 	VMOVUPS      (CX)(SI*4), Y1
 	VANDPS       table7<>+0(SB), Y1, Y2
 	VCVTPS2PD    X2, Y4
@@ -3150,9 +3150,9 @@ loop44:
 	VMOVDQU      Y1, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop44
+	JLT          loop87
 
-done44:
+done88:
 	VZEROUPPER
 	RET
 
@@ -3183,9 +3183,9 @@ TEXT ·addEightBitAVX2(SB), NOSPLIT, $0-56
 	MOVQ values+48(FP), BX
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done45
+	JGE  done90
 
-loop45:
+loop89:
 	VPMOVZXBD  (CX)(SI*1), Y0
 	VMOVDQU    table30<>+0(SB), Y2
 	VGATHERDPS Y2, (BX)(Y0*4), Y1
@@ -3193,9 +3193,9 @@ loop45:
 	VMOVUPS    Y1, (AX)(SI*4)
 	ADDQ       $0x08, SI
 	CMPQ       SI, DX
-	JLT        loop45
+	JLT        loop89
 
-done45:
+done90:
 	VZEROUPPER
 	RET
 
@@ -3207,9 +3207,9 @@ TEXT ·put8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done46
+	JGE  done92
 
-loop46:
+loop91:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VCVTTPS2DQ 64(CX)(BX*4), Y2
@@ -3222,9 +3222,9 @@ loop46:
 	VMOVDQU    Y0, (AX)(BX*1)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop46
+	JLT        loop91
 
-done46:
+done92:
 	VZEROUPPER
 	RET
 
@@ -3236,17 +3236,17 @@ TEXT ·set8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done47
+	JGE  done94
 
-loop47:
+loop93:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop47
+	JLT       loop93
 
-done47:
+done94:
 	VZEROUPPER
 	RET
 
@@ -3258,18 +3258,18 @@ TEXT ·add8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done48
+	JGE  done96
 
-loop48:
+loop95:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop48
+	JLT       loop95
 
-done48:
+done96:
 	VZEROUPPER
 	RET
 
@@ -3281,9 +3281,9 @@ TEXT ·put16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done49
+	JGE  done98
 
-loop49:
+loop97:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VPACKSSDW  Y1, Y0, Y0
@@ -3296,9 +3296,9 @@ loop49:
 	VMOVDQU    Y0, 32(AX)(BX*2)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop49
+	JLT        loop97
 
-done49:
+done98:
 	VZEROUPPER
 	RET
 
@@ -3310,17 +3310,17 @@ TEXT ·set16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done50
+	JGE  done100
 
-loop50:
+loop99:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop50
+	JLT       loop99
 
-done50:
+done100:
 	VZEROUPPER
 	RET
 
@@ -3332,98 +3332,1296 @@ TEXT ·add16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done51
+	JGE  done102
 
-loop51:
+loop101:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop51
+	JLT       loop101
 
-done51:
+done102:
 	VZEROUPPER
 	RET
 
-// func foldAVX2(sum []float64, diff []float64, x []float64, y []float64, m float64)
+// func foldsAVX2(dst []float64, src []float64, stride int, n int, s int, mul []float64)
 // Requires: AVX
-TEXT ·foldAVX2(SB), NOSPLIT, $0-104
-	MOVQ         sum_base+0(FP), AX
-	MOVQ         diff_base+24(FP), CX
-	MOVQ         x_base+48(FP), DX
-	MOVQ         y_base+72(FP), BX
-	MOVQ         sum_len+8(FP), SI
-	VBROADCASTSD m+96(FP), Y0
-	XORQ         DI, DI
-	CMPQ         DI, SI
-	JGE          done52
-
-loop52:
-	VMOVUPD (DX)(DI*8), Y1
-	VMOVUPD (BX)(DI*8), Y2
-	VADDPD  Y2, Y1, Y3
-	VMOVUPD Y3, (AX)(DI*8)
-	VSUBPD  Y2, Y1, Y1
-	VMULPD  Y0, Y1, Y1
-	VMOVUPD Y1, (CX)(DI*8)
-	ADDQ    $0x04, DI
-	CMPQ    DI, SI
-	JLT     loop52
-
-done52:
-	VZEROUPPER
-	RET
-
-// func unfoldAVX2(x []float64, y []float64, sum []float64, diff []float64, m float64)
-// Requires: AVX
-TEXT ·unfoldAVX2(SB), NOSPLIT, $0-104
-	MOVQ         sum_base+48(FP), AX
-	MOVQ         diff_base+72(FP), CX
-	MOVQ         x_base+0(FP), DX
-	MOVQ         y_base+24(FP), BX
-	MOVQ         x_len+8(FP), SI
-	VBROADCASTSD m+96(FP), Y0
-	XORQ         DI, DI
-	CMPQ         DI, SI
-	JGE          done53
-
-loop53:
-	VMOVUPD (AX)(DI*8), Y1
-	VMULPD  (CX)(DI*8), Y0, Y2
-	VADDPD  Y2, Y1, Y3
-	VMOVUPD Y3, (DX)(DI*8)
-	VSUBPD  Y2, Y1, Y1
-	VMOVUPD Y1, (BX)(DI*8)
-	ADDQ    $0x04, DI
-	CMPQ    DI, SI
-	JLT     loop53
-
-done53:
-	VZEROUPPER
-	RET
-
-// func sumAVX2(dst []float64, x []float64, y []float64)
-// Requires: AVX
-TEXT ·sumAVX2(SB), NOSPLIT, $0-72
+TEXT ·foldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ y_base+48(FP), DX
-	MOVQ dst_len+8(FP), BX
+	MOVQ src_base+24(FP), CX
+	MOVQ stride+48(FP), DX
+	SHLQ $0x03, DX
+	MOVQ mul_base+72(FP), BX
+	MOVQ n+56(FP), SI
+	MOVQ s+64(FP), DI
+	MOVQ DI, R8
+	SHRQ $0x01, R8
+	MOVQ R8, R9
+	SHLQ $0x06, R9
+
+block103:
+	MOVQ  R8, R10
+	ADDQ  R10, R10
+	DECQ  R10
+	IMULQ DX, R10
+	ADDQ  CX, R10
+	MOVQ  AX, R11
+	ADDQ  R9, R11
+	XORQ  R12, R12
+	CMPQ  R12, R8
+	JGE   done105
+
+loop104:
+	VBROADCASTSD (BX)(R12*8), Y0
+	VMOVUPD      (CX), Y1
+	VMOVUPD      (R10), Y2
+	VADDPD       Y2, Y1, Y3
+	VMOVUPD      Y3, (AX)
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y0, Y1, Y1
+	VMOVUPD      Y1, (R11)
+	VMOVUPD      32(CX), Y1
+	VMOVUPD      32(R10), Y2
+	VADDPD       Y2, Y1, Y3
+	VMOVUPD      Y3, 32(AX)
+	VSUBPD       Y2, Y1, Y1
+	VMULPD       Y0, Y1, Y0
+	VMOVUPD      Y0, 32(R11)
+	ADDQ         DX, CX
+	SUBQ         DX, R10
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, R8
+	JLT          loop104
+
+done105:
+	ADDQ  R9, AX
+	MOVQ  R8, R10
+	IMULQ DX, R10
+	ADDQ  R10, CX
+	SUBQ  DI, SI
+	JNZ   block103
+	VZEROUPPER
+	RET
+
+// func unfoldsAVX2(dst []float64, stride int, src []float64, n int, s int, mul []float64)
+// Requires: AVX
+TEXT ·unfoldsAVX2(SB), NOSPLIT, $0-96
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+32(FP), CX
+	MOVQ stride+24(FP), DX
+	SHLQ $0x03, DX
+	MOVQ mul_base+72(FP), BX
+	MOVQ n+56(FP), SI
+	MOVQ s+64(FP), DI
+	MOVQ DI, R8
+	SHRQ $0x01, R8
+	MOVQ R8, R9
+	SHLQ $0x06, R9
+
+block106:
+	MOVQ  R8, R10
+	ADDQ  R10, R10
+	DECQ  R10
+	IMULQ DX, R10
+	ADDQ  AX, R10
+	MOVQ  CX, R11
+	ADDQ  R9, R11
+	XORQ  R12, R12
+	CMPQ  R12, R8
+	JGE   done108
+
+loop107:
+	VBROADCASTSD (BX)(R12*8), Y0
+	VMOVUPD      (CX), Y1
+	VMULPD       (R11), Y0, Y2
+	VADDPD       Y2, Y1, Y3
+	VMOVUPD      Y3, (AX)
+	VSUBPD       Y2, Y1, Y1
+	VMOVUPD      Y1, (R10)
+	VMOVUPD      32(CX), Y1
+	VMULPD       32(R11), Y0, Y0
+	VADDPD       Y0, Y1, Y2
+	VMOVUPD      Y2, 32(AX)
+	VSUBPD       Y0, Y1, Y0
+	VMOVUPD      Y0, 32(R10)
+	ADDQ         DX, AX
+	SUBQ         DX, R10
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, R8
+	JLT          loop107
+
+done108:
+	ADDQ  R9, CX
+	MOVQ  R8, R10
+	IMULQ DX, R10
+	ADDQ  R10, AX
+	SUBQ  DI, SI
+	JNZ   block106
+	VZEROUPPER
+	RET
+
+// func weavesAVX2(dst []float64, stride int, src []float64, n int, s int, scale float64)
+// Requires: AVX
+TEXT ·weavesAVX2(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+32(FP), CX
+	MOVQ         stride+24(FP), DX
+	SHLQ         $0x03, DX
+	VBROADCASTSD scale+72(FP), Y0
+	MOVQ         n+56(FP), BX
+	MOVQ         s+64(FP), SI
+	MOVQ         SI, DI
+	SHRQ         $0x01, DI
+	MOVQ         DI, R8
+	SHLQ         $0x06, R8
+
+block109:
+	MOVQ    CX, R9
+	ADDQ    R8, R9
+	VMOVUPD (R9), Y1
+	VMOVUPD 32(R9), Y2
+	MOVQ    DI, R10
+	DECQ    R10
+	XORQ    R11, R11
+	CMPQ    R11, R10
+	JGE     done111
+
+loop110:
+	VMULPD  (CX), Y0, Y3
+	VMOVUPD Y3, (AX)
+	VMULPD  32(CX), Y0, Y3
+	VMOVUPD Y3, 32(AX)
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, R9
+	VMOVUPD (R9), Y4
+	VADDPD  Y4, Y1, Y3
+	VMOVAPD Y4, Y1
+	VMULPD  Y3, Y0, Y3
+	VMOVUPD Y3, (AX)
+	VMOVUPD 32(R9), Y4
+	VADDPD  Y4, Y2, Y3
+	VMOVAPD Y4, Y2
+	VMULPD  Y3, Y0, Y3
+	VMOVUPD Y3, 32(AX)
+	ADDQ    DX, AX
+	ADDQ    $0x01, R11
+	CMPQ    R11, R10
+	JLT     loop110
+
+done111:
+	VMULPD  (CX), Y0, Y3
+	VMOVUPD Y3, (AX)
+	VMULPD  32(CX), Y0, Y3
+	VMOVUPD Y3, 32(AX)
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, R9
+	VMOVAPD Y1, Y1
+	VMULPD  Y1, Y0, Y1
+	VMOVUPD Y1, (AX)
+	VMOVAPD Y2, Y1
+	VMULPD  Y1, Y0, Y1
+	VMOVUPD Y1, 32(AX)
+	ADDQ    DX, AX
+	ADDQ    R8, CX
+	SUBQ    SI, BX
+	JNZ     block109
+	VZEROUPPER
+	RET
+
+// func unweavesAVX2(dst []float64, src []float64, stride int, n int, s int, scale float64)
+// Requires: AVX
+TEXT ·unweavesAVX2(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         stride+48(FP), DX
+	SHLQ         $0x03, DX
+	VBROADCASTSD scale+72(FP), Y0
+	MOVQ         n+56(FP), BX
+	MOVQ         s+64(FP), SI
+	MOVQ         SI, DI
+	SHRQ         $0x01, DI
+	MOVQ         DI, R8
+	SHLQ         $0x06, R8
+
+block112:
+	MOVQ    AX, R9
+	ADDQ    R8, R9
+	MOVQ    DI, R10
+	DECQ    R10
+	VMULPD  (CX), Y0, Y1
+	VMOVUPD Y1, (AX)
+	VMULPD  32(CX), Y0, Y1
+	VMOVUPD Y1, 32(AX)
+	ADDQ    DX, CX
+	VMULPD  (CX), Y0, Y1
+	VMOVUPD Y1, (R9)
+	VMULPD  32(CX), Y0, Y2
+	VMOVUPD Y2, 32(R9)
+	ADDQ    DX, CX
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, R9
+	XORQ    R11, R11
+	CMPQ    R11, R10
+	JGE     done114
+
+loop113:
+	VMULPD  (CX), Y0, Y3
+	VMOVUPD Y3, (AX)
+	VMULPD  32(CX), Y0, Y3
+	VMOVUPD Y3, 32(AX)
+	ADDQ    DX, CX
+	VMULPD  (CX), Y0, Y3
+	VADDPD  Y1, Y3, Y1
+	VMOVUPD Y1, (R9)
+	VMOVAPD Y3, Y1
+	VMULPD  32(CX), Y0, Y3
+	VADDPD  Y2, Y3, Y2
+	VMOVUPD Y2, 32(R9)
+	VMOVAPD Y3, Y2
+	ADDQ    DX, CX
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, R9
+	ADDQ    $0x01, R11
+	CMPQ    R11, R10
+	JLT     loop113
+
+done114:
+	ADDQ R8, AX
+	SUBQ SI, BX
+	JNZ  block112
+	VZEROUPPER
+	RET
+
+// func eightsAVX2(x []float64, stride int, n int, mul *[7]float64)
+// Requires: AVX
+TEXT ·eightsAVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ stride+24(FP), CX
+	SHLQ $0x03, CX
+	MOVQ mul+40(FP), DX
+	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done54
+	JGE  done116
 
-loop54:
-	VMOVUPD (CX)(SI*8), Y0
-	VADDPD  (DX)(SI*8), Y0, Y0
-	VMOVUPD Y0, (AX)(SI*8)
-	ADDQ    $0x04, SI
-	CMPQ    SI, BX
-	JLT     loop54
+loop115:
+	MOVQ         AX, DI
+	MOVQ         AX, R8
+	VMOVUPD      (DI), Y0
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y1
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y2
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y3
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y4
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y5
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y6
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y7
+	ADDQ         CX, DI
+	VADDPD       Y7, Y0, Y8
+	VSUBPD       Y7, Y0, Y0
+	VBROADCASTSD (DX), Y7
+	VMULPD       Y7, Y0, Y0
+	VADDPD       Y6, Y1, Y7
+	VSUBPD       Y6, Y1, Y1
+	VBROADCASTSD 8(DX), Y6
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y5, Y2, Y6
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 16(DX), Y5
+	VMULPD       Y5, Y2, Y2
+	VADDPD       Y4, Y3, Y5
+	VSUBPD       Y4, Y3, Y3
+	VBROADCASTSD 24(DX), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y5, Y8, Y4
+	VSUBPD       Y5, Y8, Y5
+	VBROADCASTSD 32(DX), Y8
+	VMULPD       Y8, Y5, Y5
+	VADDPD       Y6, Y7, Y8
+	VSUBPD       Y6, Y7, Y6
+	VBROADCASTSD 40(DX), Y7
+	VMULPD       Y7, Y6, Y6
+	VADDPD       Y8, Y4, Y7
+	VSUBPD       Y8, Y4, Y4
+	VBROADCASTSD 48(DX), Y8
+	VMULPD       Y8, Y4, Y4
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y6, Y5, Y8
+	VSUBPD       Y6, Y5, Y5
+	VBROADCASTSD 48(DX), Y6
+	VMULPD       Y6, Y5, Y5
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y8, Y8
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	VADDPD       Y5, Y8, Y8
+	VADDPD       Y3, Y0, Y6
+	VSUBPD       Y3, Y0, Y0
+	VBROADCASTSD 32(DX), Y3
+	VMULPD       Y3, Y0, Y0
+	VADDPD       Y2, Y1, Y3
+	VSUBPD       Y2, Y1, Y1
+	VBROADCASTSD 40(DX), Y2
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y3, Y6, Y2
+	VSUBPD       Y3, Y6, Y3
+	VBROADCASTSD 48(DX), Y6
+	VMULPD       Y6, Y3, Y3
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y3, Y3
+	VADDPD       Y1, Y0, Y6
+	VSUBPD       Y1, Y0, Y0
+	VBROADCASTSD 48(DX), Y1
+	VMULPD       Y1, Y0, Y0
+	VXORPD       Y1, Y1, Y1
+	VADDPD       Y1, Y6, Y6
+	VXORPD       Y1, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y0, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y3, Y6, Y6
+	VADDPD       Y0, Y3, Y3
+	VMOVUPD      Y7, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y2, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y8, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y6, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y4, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y3, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y5, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y0, (R8)
+	ADDQ         CX, R8
+	MOVQ         AX, DI
+	VMOVUPD      32(DI), Y0
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y1
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y2
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y3
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y4
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y5
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y6
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y7
+	ADDQ         CX, DI
+	VADDPD       Y7, Y0, Y8
+	VSUBPD       Y7, Y0, Y0
+	VBROADCASTSD (DX), Y7
+	VMULPD       Y7, Y0, Y0
+	VADDPD       Y6, Y1, Y7
+	VSUBPD       Y6, Y1, Y1
+	VBROADCASTSD 8(DX), Y6
+	VMULPD       Y6, Y1, Y1
+	VADDPD       Y5, Y2, Y6
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 16(DX), Y5
+	VMULPD       Y5, Y2, Y2
+	VADDPD       Y4, Y3, Y5
+	VSUBPD       Y4, Y3, Y3
+	VBROADCASTSD 24(DX), Y4
+	VMULPD       Y4, Y3, Y3
+	VADDPD       Y5, Y8, Y4
+	VSUBPD       Y5, Y8, Y5
+	VBROADCASTSD 32(DX), Y8
+	VMULPD       Y8, Y5, Y5
+	VADDPD       Y6, Y7, Y8
+	VSUBPD       Y6, Y7, Y6
+	VBROADCASTSD 40(DX), Y7
+	VMULPD       Y7, Y6, Y6
+	VADDPD       Y8, Y4, Y7
+	VSUBPD       Y8, Y4, Y4
+	VBROADCASTSD 48(DX), Y8
+	VMULPD       Y8, Y4, Y4
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y6, Y5, Y8
+	VSUBPD       Y6, Y5, Y5
+	VBROADCASTSD 48(DX), Y6
+	VMULPD       Y6, Y5, Y5
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y8, Y8
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y5, Y5
+	VADDPD       Y5, Y8, Y8
+	VADDPD       Y3, Y0, Y6
+	VSUBPD       Y3, Y0, Y0
+	VBROADCASTSD 32(DX), Y3
+	VMULPD       Y3, Y0, Y0
+	VADDPD       Y2, Y1, Y3
+	VSUBPD       Y2, Y1, Y1
+	VBROADCASTSD 40(DX), Y2
+	VMULPD       Y2, Y1, Y1
+	VADDPD       Y3, Y6, Y2
+	VSUBPD       Y3, Y6, Y3
+	VBROADCASTSD 48(DX), Y6
+	VMULPD       Y6, Y3, Y3
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	VXORPD       Y6, Y6, Y6
+	VADDPD       Y6, Y3, Y3
+	VADDPD       Y1, Y0, Y6
+	VSUBPD       Y1, Y0, Y0
+	VBROADCASTSD 48(DX), Y1
+	VMULPD       Y1, Y0, Y0
+	VXORPD       Y1, Y1, Y1
+	VADDPD       Y1, Y6, Y6
+	VXORPD       Y1, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y0, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y3, Y6, Y6
+	VADDPD       Y0, Y3, Y3
+	VMOVUPD      Y7, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y2, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y8, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y6, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y4, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y3, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y5, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y0, 32(AX)
+	ADDQ         CX, AX
+	MOVQ         DI, AX
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JLT          loop115
 
-done54:
+done116:
+	VZEROUPPER
+	RET
+
+// func eightsBackAVX2(x []float64, stride int, n int, mul *[7]float64)
+// Requires: AVX
+TEXT ·eightsBackAVX2(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ stride+24(FP), CX
+	SHLQ $0x03, CX
+	MOVQ mul+40(FP), DX
+	MOVQ n+32(FP), BX
+	XORQ SI, SI
+	CMPQ SI, BX
+	JGE  done118
+
+loop117:
+	MOVQ         AX, DI
+	MOVQ         AX, R8
+	VMOVUPD      (DI), Y0
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y1
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y2
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y3
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y4
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y5
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y6
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Y7
+	ADDQ         CX, DI
+	VADDPD       Y5, Y7, Y7
+	VADDPD       Y3, Y5, Y5
+	VADDPD       Y1, Y3, Y3
+	VADDPD       Y2, Y6, Y6
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	VBROADCASTSD 48(DX), Y8
+	VMULPD       Y8, Y4, Y4
+	VADDPD       Y4, Y0, Y8
+	VSUBPD       Y4, Y0, Y0
+	VXORPD       Y4, Y4, Y4
+	VADDPD       Y4, Y2, Y2
+	VXORPD       Y4, Y4, Y4
+	VADDPD       Y4, Y6, Y6
+	VBROADCASTSD 48(DX), Y4
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y6, Y2, Y4
+	VSUBPD       Y6, Y2, Y2
+	VBROADCASTSD 32(DX), Y6
+	VMULPD       Y6, Y4, Y4
+	VADDPD       Y4, Y8, Y6
+	VSUBPD       Y4, Y8, Y4
+	VBROADCASTSD 40(DX), Y8
+	VMULPD       Y8, Y2, Y2
+	VADDPD       Y2, Y0, Y8
+	VSUBPD       Y2, Y0, Y0
+	VADDPD       Y3, Y7, Y7
+	VXORPD       Y2, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	VXORPD       Y2, Y2, Y2
+	VADDPD       Y2, Y5, Y5
+	VBROADCASTSD 48(DX), Y2
+	VMULPD       Y2, Y5, Y5
+	VADDPD       Y5, Y1, Y2
+	VSUBPD       Y5, Y1, Y1
+	VXORPD       Y5, Y5, Y5
+	VADDPD       Y5, Y3, Y3
+	VXORPD       Y5, Y5, Y5
+	VADDPD       Y5, Y7, Y7
+	VBROADCASTSD 48(DX), Y5
+	VMULPD       Y5, Y7, Y7
+	VADDPD       Y7, Y3, Y5
+	VSUBPD       Y7, Y3, Y3
+	VBROADCASTSD 32(DX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y2, Y7
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 40(DX), Y5
+	VMULPD       Y5, Y3, Y3
+	VADDPD       Y3, Y1, Y5
+	VSUBPD       Y3, Y1, Y1
+	VBROADCASTSD (DX), Y3
+	VMULPD       Y3, Y7, Y7
+	VADDPD       Y7, Y6, Y3
+	VSUBPD       Y7, Y6, Y6
+	VBROADCASTSD 8(DX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y8, Y7
+	VSUBPD       Y5, Y8, Y5
+	VBROADCASTSD 16(DX), Y8
+	VMULPD       Y8, Y1, Y1
+	VADDPD       Y1, Y0, Y8
+	VSUBPD       Y1, Y0, Y0
+	VBROADCASTSD 24(DX), Y1
+	VMULPD       Y1, Y2, Y2
+	VADDPD       Y2, Y4, Y1
+	VSUBPD       Y2, Y4, Y2
+	VMOVUPD      Y3, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y7, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y8, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y1, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y2, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y0, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y5, (R8)
+	ADDQ         CX, R8
+	VMOVUPD      Y6, (R8)
+	ADDQ         CX, R8
+	MOVQ         AX, DI
+	VMOVUPD      32(DI), Y0
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y1
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y2
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y3
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y4
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y5
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y6
+	ADDQ         CX, DI
+	VMOVUPD      32(DI), Y7
+	ADDQ         CX, DI
+	VADDPD       Y5, Y7, Y7
+	VADDPD       Y3, Y5, Y5
+	VADDPD       Y1, Y3, Y3
+	VADDPD       Y2, Y6, Y6
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	VXORPD       Y8, Y8, Y8
+	VADDPD       Y8, Y4, Y4
+	VBROADCASTSD 48(DX), Y8
+	VMULPD       Y8, Y4, Y4
+	VADDPD       Y4, Y0, Y8
+	VSUBPD       Y4, Y0, Y0
+	VXORPD       Y4, Y4, Y4
+	VADDPD       Y4, Y2, Y2
+	VXORPD       Y4, Y4, Y4
+	VADDPD       Y4, Y6, Y6
+	VBROADCASTSD 48(DX), Y4
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y6, Y2, Y4
+	VSUBPD       Y6, Y2, Y2
+	VBROADCASTSD 32(DX), Y6
+	VMULPD       Y6, Y4, Y4
+	VADDPD       Y4, Y8, Y6
+	VSUBPD       Y4, Y8, Y4
+	VBROADCASTSD 40(DX), Y8
+	VMULPD       Y8, Y2, Y2
+	VADDPD       Y2, Y0, Y8
+	VSUBPD       Y2, Y0, Y0
+	VADDPD       Y3, Y7, Y7
+	VXORPD       Y2, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	VXORPD       Y2, Y2, Y2
+	VADDPD       Y2, Y5, Y5
+	VBROADCASTSD 48(DX), Y2
+	VMULPD       Y2, Y5, Y5
+	VADDPD       Y5, Y1, Y2
+	VSUBPD       Y5, Y1, Y1
+	VXORPD       Y5, Y5, Y5
+	VADDPD       Y5, Y3, Y3
+	VXORPD       Y5, Y5, Y5
+	VADDPD       Y5, Y7, Y7
+	VBROADCASTSD 48(DX), Y5
+	VMULPD       Y5, Y7, Y7
+	VADDPD       Y7, Y3, Y5
+	VSUBPD       Y7, Y3, Y3
+	VBROADCASTSD 32(DX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y2, Y7
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 40(DX), Y5
+	VMULPD       Y5, Y3, Y3
+	VADDPD       Y3, Y1, Y5
+	VSUBPD       Y3, Y1, Y1
+	VBROADCASTSD (DX), Y3
+	VMULPD       Y3, Y7, Y7
+	VADDPD       Y7, Y6, Y3
+	VSUBPD       Y7, Y6, Y6
+	VBROADCASTSD 8(DX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y8, Y7
+	VSUBPD       Y5, Y8, Y5
+	VBROADCASTSD 16(DX), Y8
+	VMULPD       Y8, Y1, Y1
+	VADDPD       Y1, Y0, Y8
+	VSUBPD       Y1, Y0, Y0
+	VBROADCASTSD 24(DX), Y1
+	VMULPD       Y1, Y2, Y2
+	VADDPD       Y2, Y4, Y1
+	VSUBPD       Y2, Y4, Y2
+	VMOVUPD      Y3, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y7, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y8, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y1, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y2, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y0, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y5, 32(AX)
+	ADDQ         CX, AX
+	VMOVUPD      Y6, 32(AX)
+	ADDQ         CX, AX
+	MOVQ         DI, AX
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JLT          loop117
+
+done118:
+	VZEROUPPER
+	RET
+
+// func foldsAVX512(dst []float64, src []float64, stride int, n int, s int, mul []float64)
+// Requires: AVX, AVX512F
+TEXT ·foldsAVX512(SB), NOSPLIT, $0-96
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ stride+48(FP), DX
+	SHLQ $0x03, DX
+	MOVQ mul_base+72(FP), BX
+	MOVQ n+56(FP), SI
+	MOVQ s+64(FP), DI
+	MOVQ DI, R8
+	SHRQ $0x01, R8
+	MOVQ R8, R9
+	SHLQ $0x06, R9
+
+block119:
+	MOVQ  R8, R10
+	ADDQ  R10, R10
+	DECQ  R10
+	IMULQ DX, R10
+	ADDQ  CX, R10
+	MOVQ  AX, R11
+	ADDQ  R9, R11
+	XORQ  R12, R12
+	CMPQ  R12, R8
+	JGE   done121
+
+loop120:
+	VBROADCASTSD (BX)(R12*8), Z0
+	VMOVUPD      (CX), Z1
+	VMOVUPD      (R10), Z2
+	VADDPD       Z2, Z1, Z3
+	VMOVUPD      Z3, (AX)
+	VSUBPD       Z2, Z1, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, (R11)
+	ADDQ         DX, CX
+	SUBQ         DX, R10
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, R8
+	JLT          loop120
+
+done121:
+	ADDQ  R9, AX
+	MOVQ  R8, R10
+	IMULQ DX, R10
+	ADDQ  R10, CX
+	SUBQ  DI, SI
+	JNZ   block119
+	VZEROUPPER
+	RET
+
+// func unfoldsAVX512(dst []float64, stride int, src []float64, n int, s int, mul []float64)
+// Requires: AVX, AVX512F
+TEXT ·unfoldsAVX512(SB), NOSPLIT, $0-96
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+32(FP), CX
+	MOVQ stride+24(FP), DX
+	SHLQ $0x03, DX
+	MOVQ mul_base+72(FP), BX
+	MOVQ n+56(FP), SI
+	MOVQ s+64(FP), DI
+	MOVQ DI, R8
+	SHRQ $0x01, R8
+	MOVQ R8, R9
+	SHLQ $0x06, R9
+
+block122:
+	MOVQ  R8, R10
+	ADDQ  R10, R10
+	DECQ  R10
+	IMULQ DX, R10
+	ADDQ  AX, R10
+	MOVQ  CX, R11
+	ADDQ  R9, R11
+	XORQ  R12, R12
+	CMPQ  R12, R8
+	JGE   done124
+
+loop123:
+	VBROADCASTSD (BX)(R12*8), Z0
+	VMOVUPD      (CX), Z1
+	VMULPD       (R11), Z0, Z0
+	VADDPD       Z0, Z1, Z2
+	VMOVUPD      Z2, (AX)
+	VSUBPD       Z0, Z1, Z0
+	VMOVUPD      Z0, (R10)
+	ADDQ         DX, AX
+	SUBQ         DX, R10
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, R8
+	JLT          loop123
+
+done124:
+	ADDQ  R9, CX
+	MOVQ  R8, R10
+	IMULQ DX, R10
+	ADDQ  R10, AX
+	SUBQ  DI, SI
+	JNZ   block122
+	VZEROUPPER
+	RET
+
+// func weavesAVX512(dst []float64, stride int, src []float64, n int, s int, scale float64)
+// Requires: AVX, AVX512F
+TEXT ·weavesAVX512(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+32(FP), CX
+	MOVQ         stride+24(FP), DX
+	SHLQ         $0x03, DX
+	VBROADCASTSD scale+72(FP), Z0
+	MOVQ         n+56(FP), BX
+	MOVQ         s+64(FP), SI
+	MOVQ         SI, DI
+	SHRQ         $0x01, DI
+	MOVQ         DI, R8
+	SHLQ         $0x06, R8
+
+block125:
+	MOVQ    CX, R9
+	ADDQ    R8, R9
+	VMOVUPD (R9), Z1
+	MOVQ    DI, R10
+	DECQ    R10
+	XORQ    R11, R11
+	CMPQ    R11, R10
+	JGE     done127
+
+loop126:
+	VMULPD  (CX), Z0, Z2
+	VMOVUPD Z2, (AX)
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, R9
+	VMOVUPD (R9), Z3
+	VADDPD  Z3, Z1, Z2
+	VMOVAPD Z3, Z1
+	VMULPD  Z2, Z0, Z2
+	VMOVUPD Z2, (AX)
+	ADDQ    DX, AX
+	ADDQ    $0x01, R11
+	CMPQ    R11, R10
+	JLT     loop126
+
+done127:
+	VMULPD  (CX), Z0, Z2
+	VMOVUPD Z2, (AX)
+	ADDQ    DX, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, R9
+	VMOVAPD Z1, Z1
+	VMULPD  Z1, Z0, Z1
+	VMOVUPD Z1, (AX)
+	ADDQ    DX, AX
+	ADDQ    R8, CX
+	SUBQ    SI, BX
+	JNZ     block125
+	VZEROUPPER
+	RET
+
+// func unweavesAVX512(dst []float64, src []float64, stride int, n int, s int, scale float64)
+// Requires: AVX, AVX512F
+TEXT ·unweavesAVX512(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         stride+48(FP), DX
+	SHLQ         $0x03, DX
+	VBROADCASTSD scale+72(FP), Z0
+	MOVQ         n+56(FP), BX
+	MOVQ         s+64(FP), SI
+	MOVQ         SI, DI
+	SHRQ         $0x01, DI
+	MOVQ         DI, R8
+	SHLQ         $0x06, R8
+
+block128:
+	MOVQ    AX, R9
+	ADDQ    R8, R9
+	MOVQ    DI, R10
+	DECQ    R10
+	VMULPD  (CX), Z0, Z1
+	VMOVUPD Z1, (AX)
+	ADDQ    DX, CX
+	VMULPD  (CX), Z0, Z1
+	VMOVUPD Z1, (R9)
+	ADDQ    DX, CX
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, R9
+	XORQ    R11, R11
+	CMPQ    R11, R10
+	JGE     done130
+
+loop129:
+	VMULPD  (CX), Z0, Z2
+	VMOVUPD Z2, (AX)
+	ADDQ    DX, CX
+	VMULPD  (CX), Z0, Z2
+	VADDPD  Z1, Z2, Z1
+	VMOVUPD Z1, (R9)
+	VMOVAPD Z2, Z1
+	ADDQ    DX, CX
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, R9
+	ADDQ    $0x01, R11
+	CMPQ    R11, R10
+	JLT     loop129
+
+done130:
+	ADDQ R8, AX
+	SUBQ SI, BX
+	JNZ  block128
+	VZEROUPPER
+	RET
+
+// func eightsAVX512(x []float64, stride int, n int, mul *[7]float64)
+// Requires: AVX, AVX512F
+TEXT ·eightsAVX512(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ stride+24(FP), CX
+	SHLQ $0x03, CX
+	MOVQ mul+40(FP), DX
+	MOVQ n+32(FP), BX
+	XORQ SI, SI
+	CMPQ SI, BX
+	JGE  done132
+
+loop131:
+	MOVQ         AX, DI
+	VMOVUPD      (DI), Z0
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z1
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z2
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z3
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z4
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z5
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z6
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z7
+	ADDQ         CX, DI
+	VADDPD       Z7, Z0, Z8
+	VSUBPD       Z7, Z0, Z0
+	VBROADCASTSD (DX), Z7
+	VMULPD       Z7, Z0, Z0
+	VADDPD       Z6, Z1, Z7
+	VSUBPD       Z6, Z1, Z1
+	VBROADCASTSD 8(DX), Z6
+	VMULPD       Z6, Z1, Z1
+	VADDPD       Z5, Z2, Z6
+	VSUBPD       Z5, Z2, Z2
+	VBROADCASTSD 16(DX), Z5
+	VMULPD       Z5, Z2, Z2
+	VADDPD       Z4, Z3, Z5
+	VSUBPD       Z4, Z3, Z3
+	VBROADCASTSD 24(DX), Z4
+	VMULPD       Z4, Z3, Z3
+	VADDPD       Z5, Z8, Z4
+	VSUBPD       Z5, Z8, Z5
+	VBROADCASTSD 32(DX), Z8
+	VMULPD       Z8, Z5, Z5
+	VADDPD       Z6, Z7, Z8
+	VSUBPD       Z6, Z7, Z6
+	VBROADCASTSD 40(DX), Z7
+	VMULPD       Z7, Z6, Z6
+	VADDPD       Z8, Z4, Z7
+	VSUBPD       Z8, Z4, Z4
+	VBROADCASTSD 48(DX), Z8
+	VMULPD       Z8, Z4, Z4
+	VPXORQ       Z9, Z9, Z9
+	VADDPD       Z9, Z7, Z7
+	VPXORQ       Z10, Z10, Z10
+	VADDPD       Z10, Z4, Z4
+	VADDPD       Z6, Z5, Z8
+	VSUBPD       Z6, Z5, Z5
+	VBROADCASTSD 48(DX), Z6
+	VMULPD       Z6, Z5, Z5
+	VPXORQ       Z11, Z11, Z11
+	VADDPD       Z11, Z8, Z8
+	VPXORQ       Z12, Z12, Z12
+	VADDPD       Z12, Z5, Z5
+	VADDPD       Z5, Z8, Z8
+	VADDPD       Z3, Z0, Z6
+	VSUBPD       Z3, Z0, Z0
+	VBROADCASTSD 32(DX), Z3
+	VMULPD       Z3, Z0, Z0
+	VADDPD       Z2, Z1, Z3
+	VSUBPD       Z2, Z1, Z1
+	VBROADCASTSD 40(DX), Z2
+	VMULPD       Z2, Z1, Z1
+	VADDPD       Z3, Z6, Z2
+	VSUBPD       Z3, Z6, Z3
+	VBROADCASTSD 48(DX), Z6
+	VMULPD       Z6, Z3, Z3
+	VPXORQ       Z13, Z13, Z13
+	VADDPD       Z13, Z2, Z2
+	VPXORQ       Z14, Z14, Z14
+	VADDPD       Z14, Z3, Z3
+	VADDPD       Z1, Z0, Z6
+	VSUBPD       Z1, Z0, Z0
+	VBROADCASTSD 48(DX), Z1
+	VMULPD       Z1, Z0, Z0
+	VPXORQ       Z15, Z15, Z15
+	VADDPD       Z15, Z6, Z6
+	VPXORQ       Z16, Z16, Z16
+	VADDPD       Z16, Z0, Z0
+	VADDPD       Z0, Z6, Z6
+	VADDPD       Z6, Z2, Z2
+	VADDPD       Z3, Z6, Z6
+	VADDPD       Z0, Z3, Z3
+	VMOVUPD      Z7, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z2, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z8, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z6, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z4, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z3, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z5, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z0, (AX)
+	ADDQ         CX, AX
+	MOVQ         DI, AX
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JLT          loop131
+
+done132:
+	VZEROUPPER
+	RET
+
+// func eightsBackAVX512(x []float64, stride int, n int, mul *[7]float64)
+// Requires: AVX, AVX512F
+TEXT ·eightsBackAVX512(SB), NOSPLIT, $0-48
+	MOVQ x_base+0(FP), AX
+	MOVQ stride+24(FP), CX
+	SHLQ $0x03, CX
+	MOVQ mul+40(FP), DX
+	MOVQ n+32(FP), BX
+	XORQ SI, SI
+	CMPQ SI, BX
+	JGE  done134
+
+loop133:
+	MOVQ         AX, DI
+	VMOVUPD      (DI), Z0
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z1
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z2
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z3
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z4
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z5
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z6
+	ADDQ         CX, DI
+	VMOVUPD      (DI), Z7
+	ADDQ         CX, DI
+	VADDPD       Z5, Z7, Z7
+	VADDPD       Z3, Z5, Z5
+	VADDPD       Z1, Z3, Z3
+	VADDPD       Z2, Z6, Z6
+	VPXORQ       Z8, Z8, Z8
+	VADDPD       Z8, Z0, Z0
+	VPXORQ       Z9, Z9, Z9
+	VADDPD       Z9, Z4, Z4
+	VBROADCASTSD 48(DX), Z10
+	VMULPD       Z10, Z4, Z4
+	VADDPD       Z4, Z0, Z10
+	VSUBPD       Z4, Z0, Z0
+	VPXORQ       Z11, Z11, Z11
+	VADDPD       Z11, Z2, Z2
+	VPXORQ       Z12, Z12, Z12
+	VADDPD       Z12, Z6, Z6
+	VBROADCASTSD 48(DX), Z4
+	VMULPD       Z4, Z6, Z6
+	VADDPD       Z6, Z2, Z4
+	VSUBPD       Z6, Z2, Z2
+	VBROADCASTSD 32(DX), Z6
+	VMULPD       Z6, Z4, Z4
+	VADDPD       Z4, Z10, Z6
+	VSUBPD       Z4, Z10, Z4
+	VBROADCASTSD 40(DX), Z10
+	VMULPD       Z10, Z2, Z2
+	VADDPD       Z2, Z0, Z10
+	VSUBPD       Z2, Z0, Z0
+	VADDPD       Z3, Z7, Z7
+	VPXORQ       Z13, Z13, Z13
+	VADDPD       Z13, Z1, Z1
+	VPXORQ       Z14, Z14, Z14
+	VADDPD       Z14, Z5, Z5
+	VBROADCASTSD 48(DX), Z2
+	VMULPD       Z2, Z5, Z5
+	VADDPD       Z5, Z1, Z2
+	VSUBPD       Z5, Z1, Z1
+	VPXORQ       Z15, Z15, Z15
+	VADDPD       Z15, Z3, Z3
+	VPXORQ       Z16, Z16, Z16
+	VADDPD       Z16, Z7, Z7
+	VBROADCASTSD 48(DX), Z5
+	VMULPD       Z5, Z7, Z7
+	VADDPD       Z7, Z3, Z5
+	VSUBPD       Z7, Z3, Z3
+	VBROADCASTSD 32(DX), Z7
+	VMULPD       Z7, Z5, Z5
+	VADDPD       Z5, Z2, Z7
+	VSUBPD       Z5, Z2, Z2
+	VBROADCASTSD 40(DX), Z5
+	VMULPD       Z5, Z3, Z3
+	VADDPD       Z3, Z1, Z5
+	VSUBPD       Z3, Z1, Z1
+	VBROADCASTSD (DX), Z3
+	VMULPD       Z3, Z7, Z7
+	VADDPD       Z7, Z6, Z3
+	VSUBPD       Z7, Z6, Z6
+	VBROADCASTSD 8(DX), Z7
+	VMULPD       Z7, Z5, Z5
+	VADDPD       Z5, Z10, Z7
+	VSUBPD       Z5, Z10, Z5
+	VBROADCASTSD 16(DX), Z10
+	VMULPD       Z10, Z1, Z1
+	VADDPD       Z1, Z0, Z10
+	VSUBPD       Z1, Z0, Z0
+	VBROADCASTSD 24(DX), Z1
+	VMULPD       Z1, Z2, Z2
+	VADDPD       Z2, Z4, Z1
+	VSUBPD       Z2, Z4, Z2
+	VMOVUPD      Z3, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z7, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z10, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z1, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z2, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z0, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z5, (AX)
+	ADDQ         CX, AX
+	VMOVUPD      Z6, (AX)
+	ADDQ         CX, AX
+	MOVQ         DI, AX
+	ADDQ         $0x08, SI
+	CMPQ         SI, BX
+	JLT          loop133
+
+done134:
+	VZEROUPPER
+	RET
+
+// func widenAVX2(dst []float64, src []float32)
+// Requires: AVX
+TEXT ·widenAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done136
+
+loop135:
+	VCVTPS2PD (CX)(BX*4), Y0
+	VMOVUPD   Y0, (AX)(BX*8)
+	VCVTPS2PD 16(CX)(BX*4), Y0
+	VMOVUPD   Y0, 32(AX)(BX*8)
+	ADDQ      $0x08, BX
+	CMPQ      BX, DX
+	JLT       loop135
+
+done136:
+	VZEROUPPER
+	RET
+
+// func narrowAVX2(dst []float32, src []float64)
+// Requires: AVX
+TEXT ·narrowAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, DX
+	JGE  done138
+
+loop137:
+	VCVTPD2PSY (CX)(BX*8), X0
+	VMOVUPS    X0, (AX)(BX*4)
+	VCVTPD2PSY 32(CX)(BX*8), X0
+	VMOVUPS    X0, 16(AX)(BX*4)
+	ADDQ       $0x08, BX
+	CMPQ       BX, DX
+	JLT        loop137
+
+done138:
+	VZEROUPPER
+	RET
+
+// func transposeAVX2(dst []float64, src []float64, h int, w int)
+// Requires: AVX
+TEXT ·transposeAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ h+48(FP), DX
+	MOVQ w+56(FP), BX
+	MOVQ BX, SI
+	SHLQ $0x03, SI
+	MOVQ DX, DI
+	SHLQ $0x03, DI
+	XORQ R8, R8
+	CMPQ R8, DX
+	JGE  done140
+
+loop139:
+	MOVQ CX, R9
+	MOVQ AX, R10
+	XORQ R11, R11
+	CMPQ R11, BX
+	JGE  done142
+
+loop141:
+	LEAQ       (R9)(SI*2), R12
+	VMOVUPD    (R9), Y0
+	VUNPCKLPD  (R9)(SI*1), Y0, Y0
+	VMOVUPD    (R9), Y1
+	VUNPCKHPD  (R9)(SI*1), Y1, Y1
+	VMOVUPD    (R12), Y2
+	VUNPCKLPD  (R12)(SI*1), Y2, Y2
+	VMOVUPD    (R12), Y3
+	VUNPCKHPD  (R12)(SI*1), Y3, Y3
+	LEAQ       (R10)(DI*2), R12
+	VPERM2F128 $0x20, Y2, Y0, Y4
+	VMOVUPD    Y4, (R10)
+	VPERM2F128 $0x20, Y3, Y1, Y4
+	VMOVUPD    Y4, (R10)(DI*1)
+	VPERM2F128 $0x31, Y2, Y0, Y0
+	VMOVUPD    Y0, (R12)
+	VPERM2F128 $0x31, Y3, Y1, Y0
+	VMOVUPD    Y0, (R12)(DI*1)
+	ADDQ       $0x20, R9
+	LEAQ       (R10)(DI*4), R10
+	ADDQ       $0x04, R11
+	CMPQ       R11, BX
+	JLT        loop141
+
+done142:
+	LEAQ (CX)(SI*4), CX
+	ADDQ $0x20, AX
+	ADDQ $0x04, R8
+	CMPQ R8, DX
+	JLT  loop139
+
+done140:
 	VZEROUPPER
 	RET
 
@@ -3438,9 +4636,9 @@ TEXT ·placesAVX2(SB), NOSPLIT, $0-64
 	VPADDQ       table32<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done55
+	JGE          done144
 
-loop55:
+loop143:
 	VPSRLQ   $0x1e, Y1, Y2
 	VPXOR    Y1, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y3
@@ -3511,9 +4709,9 @@ loop55:
 	VMOVDQU  Y2, (CX)(BX*4)
 	ADDQ     $0x08, BX
 	CMPQ     BX, DX
-	JLT      loop55
+	JLT      loop143
 
-done55:
+done144:
 	VZEROUPPER
 	RET
 
@@ -3546,9 +4744,9 @@ TEXT ·placesAVX512(SB), NOSPLIT, $0-64
 	VPADDQ       eightApart<>+0(SB), Z1, Z1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done56
+	JGE          done146
 
-loop56:
+loop145:
 	VPSRLQ   $0x1e, Z1, Z5
 	VPXORQ   Z1, Z5, Z5
 	VPMULLQ  Z3, Z5, Z5
@@ -3593,9 +4791,9 @@ loop56:
 	VPMOVQD  Z5, 32(CX)(BX*4)
 	ADDQ     $0x10, BX
 	CMPQ     BX, DX
-	JLT      loop56
+	JLT      loop145
 
-done56:
+done146:
 	VZEROUPPER
 	RET
 
@@ -3620,9 +4818,9 @@ TEXT ·lookAVX512(SB), NOSPLIT, $0-72
 	VPBROADCASTD SI, Z0
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done57
+	JGE          done148
 
-loop57:
+loop147:
 	VMOVDQU32  (DX)(SI*4), Z1
 	VPANDD     Z1, Z0, Z2
 	KXNORW     K1, K1, K1
@@ -3632,9 +4830,9 @@ loop57:
 	VMOVDQU32  Z3, (AX)(SI*4)
 	ADDQ       $0x10, SI
 	CMPQ       SI, BX
-	JLT        loop57
+	JLT        loop147
 
-done57:
+done148:
 	VZEROUPPER
 	RET
 
@@ -3650,9 +4848,9 @@ TEXT ·median5AVX2(SB), NOSPLIT, $0-144
 	MOVQ e_base+120(FP), R8
 	XORQ R9, R9
 	CMPQ R9, CX
-	JGE  done58
+	JGE  done150
 
-loop58:
+loop149:
 	VMOVDQU (DX)(R9*4), Y0
 	VPSRAD  $0x1f, Y0, Y1
 	VPSRLD  $0x01, Y1, Y1
@@ -3689,8 +4887,8 @@ loop58:
 	VMOVDQU Y0, (AX)(R9*4)
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop58
+	JLT     loop149
 
-done58:
+done150:
 	VZEROUPPER
 	RET

@@ -265,20 +265,80 @@ func set16AVX2(x []float32, src []byte)
 //go:noescape
 func add16AVX2(x []float32, src []byte)
 
-// foldAVX2 is foldGo for a length that is a multiple of 4.
+// foldsAVX2 is foldsGo.
 //
 //go:noescape
-func foldAVX2(sum []float64, diff []float64, x []float64, y []float64, m float64)
+func foldsAVX2(dst []float64, src []float64, stride int, n int, s int, mul []float64)
 
-// unfoldAVX2 is unfoldGo for a length that is a multiple of 4.
+// unfoldsAVX2 is unfoldsGo.
 //
 //go:noescape
-func unfoldAVX2(x []float64, y []float64, sum []float64, diff []float64, m float64)
+func unfoldsAVX2(dst []float64, stride int, src []float64, n int, s int, mul []float64)
 
-// sumAVX2 is sumGo for a length that is a multiple of 4.
+// weavesAVX2 is weavesGo.
 //
 //go:noescape
-func sumAVX2(dst []float64, x []float64, y []float64)
+func weavesAVX2(dst []float64, stride int, src []float64, n int, s int, scale float64)
+
+// unweavesAVX2 is unweavesGo.
+//
+//go:noescape
+func unweavesAVX2(dst []float64, src []float64, stride int, n int, s int, scale float64)
+
+// eightsAVX2 is eightsGo.
+//
+//go:noescape
+func eightsAVX2(x []float64, stride int, n int, mul *[7]float64)
+
+// eightsBackAVX2 is eightsBackGo.
+//
+//go:noescape
+func eightsBackAVX2(x []float64, stride int, n int, mul *[7]float64)
+
+// foldsAVX512 is foldsGo.
+//
+//go:noescape
+func foldsAVX512(dst []float64, src []float64, stride int, n int, s int, mul []float64)
+
+// unfoldsAVX512 is unfoldsGo.
+//
+//go:noescape
+func unfoldsAVX512(dst []float64, stride int, src []float64, n int, s int, mul []float64)
+
+// weavesAVX512 is weavesGo.
+//
+//go:noescape
+func weavesAVX512(dst []float64, stride int, src []float64, n int, s int, scale float64)
+
+// unweavesAVX512 is unweavesGo.
+//
+//go:noescape
+func unweavesAVX512(dst []float64, src []float64, stride int, n int, s int, scale float64)
+
+// eightsAVX512 is eightsGo.
+//
+//go:noescape
+func eightsAVX512(x []float64, stride int, n int, mul *[7]float64)
+
+// eightsBackAVX512 is eightsBackGo.
+//
+//go:noescape
+func eightsBackAVX512(x []float64, stride int, n int, mul *[7]float64)
+
+// widenAVX2 is widenGo for a length that is a multiple of 8.
+//
+//go:noescape
+func widenAVX2(dst []float64, src []float32)
+
+// narrowAVX2 is narrowGo for a length that is a multiple of 8.
+//
+//go:noescape
+func narrowAVX2(dst []float32, src []float64)
+
+// transposeAVX2 is transposeGo for numbers of rows and columns that are multiples of 4.
+//
+//go:noescape
+func transposeAVX2(dst []float64, src []float64, h int, w int)
 
 // placesAVX2 is placesGo for a length that is a multiple of 8.
 //

@@ -18,4 +18,5 @@ func TestNarrowKernelsAreTheirTwins(t *testing.T) {
 	for i, k := range kernels {
 		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { agree(t, i) }))
 	}
+	t.Run("Cosines", rapid.MakeCheck(cosinesAreTheRecursion))
 }

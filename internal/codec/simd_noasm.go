@@ -66,9 +66,21 @@ func put16AVX2(dst []byte, x []float32) {}
 func set16AVX2(x []float32, src []byte) {}
 func add16AVX2(x []float32, src []byte) {}
 
-func foldAVX2(sum, diff, x, y []float64, m float64)   {}
-func unfoldAVX2(x, y, sum, diff []float64, m float64) {}
-func sumAVX2(dst, x, y []float64)                     {}
+func foldsAVX2(dst, src []float64, stride, n, s int, mul []float64)                   {}
+func unfoldsAVX2(dst []float64, stride int, src []float64, n, s int, mul []float64)   {}
+func weavesAVX2(dst []float64, stride int, src []float64, n, s int, scale float64)    {}
+func unweavesAVX2(dst, src []float64, stride, n, s int, scale float64)                {}
+func eightsAVX2(x []float64, stride, n int, mul *[7]float64)                          {}
+func eightsBackAVX2(x []float64, stride, n int, mul *[7]float64)                      {}
+func foldsAVX512(dst, src []float64, stride, n, s int, mul []float64)                 {}
+func unfoldsAVX512(dst []float64, stride int, src []float64, n, s int, mul []float64) {}
+func weavesAVX512(dst []float64, stride int, src []float64, n, s int, scale float64)  {}
+func unweavesAVX512(dst, src []float64, stride, n, s int, scale float64)              {}
+func eightsAVX512(x []float64, stride, n int, mul *[7]float64)                        {}
+func eightsBackAVX512(x []float64, stride, n int, mul *[7]float64)                    {}
+func transposeAVX2(dst, src []float64, h, w int)                                      {}
+func widenAVX2(dst []float64, src []float32)                                          {}
+func narrowAVX2(dst []float32, src []float64)                                         {}
 
 func placesAVX2(a, b []uint32, cols int, start uint64)   {}
 func median5AVX2(dst []float32, a, b, c, d, e []float32) {}

@@ -145,11 +145,16 @@ func upper(y VecVirtual) VecVirtual {
 
 var loops int
 
+// labelled is a label of its own.
+func labelled(name string) string {
+	loops++
+	return fmt.Sprintf("%s%d", name, loops)
+}
+
 // each runs body for every so many of n elements, a multiple of that and maybe
 // none, with their first index.
 func each(n Register, many int, body func(i Register)) {
-	loops++
-	next, done := fmt.Sprintf("loop%d", loops), fmt.Sprintf("done%d", loops)
+	next, done := labelled("loop"), labelled("done")
 	i := GP64()
 	XORQ(i, i)
 	CMPQ(i, n)

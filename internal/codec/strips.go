@@ -1,0 +1,262 @@
+package codec
+
+// Steps of cosine transforms, on blocks of s of the n rows of a strip of eight columns.
+// In the space rows are eight numbers apart, in a matrix stride.
+
+// strip says whether AVX-512 and AVX2 have kernels for strips.
+func strip() (wide, narrow bool) {
+	return wideWhole(stripCols, stripCols) > 0, whole(stripCols, stripCols) > 0
+}
+
+// folds sets rows of dst: sums of the mirrored rows of a block of src, then differences
+// times mul.
+func folds(dst, src []float64, stride, n, s int, mul []float64) {
+	switch wide, narrow := strip(); {
+	case wide:
+		foldsAVX512(dst, src, stride, n, s, mul)
+	case narrow:
+		foldsAVX2(dst, src, stride, n, s, mul)
+	default:
+		foldsGo(dst, src, stride, n, s, mul)
+	}
+}
+
+func foldsGo(dst, src []float64, stride, n, s int, mul []float64) {
+	for at := 0; at < n; at += s {
+		for i := range s / 2 {
+			x, y := row(src, (at+i)*stride), row(src, (at+s-1-i)*stride)
+			sum, diff := row(dst, (at+i)*stripCols), row(dst, (at+s/2+i)*stripCols)
+			for j, v := range x {
+				sum[j], diff[j] = v+y[j], (v-y[j])*mul[i]
+			}
+		}
+	}
+}
+
+// unfolds is the transpose of folds.
+func unfolds(dst []float64, stride int, src []float64, n, s int, mul []float64) {
+	switch wide, narrow := strip(); {
+	case wide:
+		unfoldsAVX512(dst, stride, src, n, s, mul)
+	case narrow:
+		unfoldsAVX2(dst, stride, src, n, s, mul)
+	default:
+		unfoldsGo(dst, stride, src, n, s, mul)
+	}
+}
+
+func unfoldsGo(dst []float64, stride int, src []float64, n, s int, mul []float64) {
+	for at := 0; at < n; at += s {
+		for i := range s / 2 {
+			x, y := row(dst, (at+i)*stride), row(dst, (at+s-1-i)*stride)
+			sum, diff := row(src, (at+i)*stripCols), row(src, (at+s/2+i)*stripCols)
+			for j, v := range sum {
+				d := float64(diff[j] * mul[i])
+				x[j], y[j] = v+d, v-d
+			}
+		}
+	}
+}
+
+// weaves takes even rows of a block from its first half, odd ones from sums of
+// neighbours in its second, all times scale.
+func weaves(dst []float64, stride int, src []float64, n, s int, scale float64) {
+	switch wide, narrow := strip(); {
+	case wide:
+		weavesAVX512(dst, stride, src, n, s, scale)
+	case narrow:
+		weavesAVX2(dst, stride, src, n, s, scale)
+	default:
+		weavesGo(dst, stride, src, n, s, scale)
+	}
+}
+
+func weavesGo(dst []float64, stride int, src []float64, n, s int, scale float64) {
+	for at := 0; at < n; at += s {
+		for i := range s / 2 {
+			even, odd := row(dst, (at+2*i)*stride), row(dst, (at+2*i+1)*stride)
+			a, b := row(src, (at+i)*stripCols), *row(src, (at+s/2+i)*stripCols)
+			if 2*i+2 < s {
+				for j, v := range row(src, (at+s/2+i+1)*stripCols) {
+					b[j] += v
+				}
+			}
+			for j, v := range a {
+				even[j], odd[j] = v*scale, b[j]*scale
+			}
+		}
+	}
+}
+
+// unweaves is the transpose of weaves.
+func unweaves(dst, src []float64, stride, n, s int, scale float64) {
+	switch wide, narrow := strip(); {
+	case wide:
+		unweavesAVX512(dst, src, stride, n, s, scale)
+	case narrow:
+		unweavesAVX2(dst, src, stride, n, s, scale)
+	default:
+		unweavesGo(dst, src, stride, n, s, scale)
+	}
+}
+
+func unweavesGo(dst, src []float64, stride, n, s int, scale float64) {
+	for at := 0; at < n; at += s {
+		var before [stripCols]float64
+		for i := range s / 2 {
+			even, odd := row(src, (at+2*i)*stride), row(src, (at+2*i+1)*stride)
+			a, b := row(dst, (at+i)*stripCols), row(dst, (at+s/2+i)*stripCols)
+			for j, v := range even {
+				w := float64(odd[j] * scale)
+				if a[j], b[j] = v*scale, w; i > 0 {
+					b[j] += before[j]
+				}
+				before[j] = w
+			}
+		}
+	}
+}
+
+// eights transforms blocks of eight rows. The multipliers of eight rows are the first
+// four, then come those of four and of two.
+func eights(x []float64, stride, n int, mul *[7]float64) {
+	switch wide, narrow := strip(); {
+	case wide:
+		eightsAVX512(x, stride, n, mul)
+	case narrow:
+		eightsAVX2(x, stride, n, mul)
+	default:
+		eightsGo(x, stride, n, mul)
+	}
+}
+
+func eightsGo(x []float64, stride, n int, mul *[7]float64) {
+	inEights(x, stride, n, func(col []float64) { fold8(col, mul) })
+}
+
+// eightsBack is the transpose of eights.
+func eightsBack(x []float64, stride, n int, mul *[7]float64) {
+	switch wide, narrow := strip(); {
+	case wide:
+		eightsBackAVX512(x, stride, n, mul)
+	case narrow:
+		eightsBackAVX2(x, stride, n, mul)
+	default:
+		eightsBackGo(x, stride, n, mul)
+	}
+}
+
+func eightsBackGo(x []float64, stride, n int, mul *[7]float64) {
+	inEights(x, stride, n, func(col []float64) { unfold8(col, mul) })
+}
+
+// inEights runs fn on every column of blocks of eight rows.
+func inEights(x []float64, stride, n int, fn func(col []float64)) {
+	var col [8]float64
+	for at := 0; at < n; at += 8 {
+		for j := range stripCols {
+			for i := range col {
+				col[i] = x[(at+i)*stride+j]
+			}
+			fn(col[:])
+			for i, v := range col {
+				x[(at+i)*stride+j] = v
+			}
+		}
+	}
+}
+
+// fold8 transforms eight numbers, fewer inside it.
+func fold8(x []float64, mul *[7]float64) {
+	n := len(x)
+	if n == 1 {
+		x[0] += 0 // −0 becomes 0
+		return
+	}
+	var both [8]float64
+	a, b := both[:n/2], both[4:][:n/2]
+	for i := range a {
+		a[i], b[i] = x[i]+x[n-1-i], (x[i]-x[n-1-i])*mul[8-n+i]
+	}
+	fold8(a, mul)
+	fold8(b, mul)
+	for i, v := range a {
+		x[2*i], x[2*i+1] = v, b[i]
+		if i+1 < len(b) {
+			x[2*i+1] += b[i+1]
+		}
+	}
+}
+
+// unfold8 is the transpose of fold8.
+func unfold8(x []float64, mul *[7]float64) {
+	n := len(x)
+	if n == 1 {
+		x[0] += 0
+		return
+	}
+	var both [8]float64
+	a, b := both[:n/2], both[4:][:n/2]
+	for i := range a {
+		a[i], b[i] = x[2*i], x[2*i+1]
+		if i > 0 {
+			b[i] += x[2*i-1]
+		}
+	}
+	unfold8(a, mul)
+	unfold8(b, mul)
+	for i, v := range a {
+		d := float64(b[i] * mul[8-n+i])
+		x[i], x[n-1-i] = v+d, v-d
+	}
+}
+
+// Transpose sets dst, w×h, to the transpose of src, h×w. It panics unless the lengths
+// agree.
+func Transpose(dst, src []float64, h, w int) {
+	same("Transpose", len(src), h*w)
+	same("Transpose", len(dst), h*w)
+	if (h|w)%4 == 0 && whole(len(src), 4) > 0 {
+		transposeAVX2(dst, src, h, w)
+		return
+	}
+	transposeGo(dst, src, h, w)
+}
+
+func transposeGo(dst, src []float64, h, w int) {
+	for i := range h {
+		for j, v := range src[i*w:][:w] {
+			dst[j*h+i] = v
+		}
+	}
+}
+
+// Widen sets dst to src. It panics unless they have one length.
+func Widen(dst []float64, src []float32) {
+	same("Widen", len(src), len(dst))
+	n := whole(len(dst), 8)
+	widenAVX2(dst[:n], src)
+	widenGo(dst[n:], src[n:])
+}
+
+func widenGo(dst []float64, src []float32) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = float64(v)
+	}
+}
+
+// Narrow sets dst to src, rounded. It panics unless they have one length.
+func Narrow(dst []float32, src []float64) {
+	same("Narrow", len(src), len(dst))
+	n := whole(len(dst), 8)
+	narrowAVX2(dst[:n], src)
+	narrowGo(dst[n:], src[n:])
+}
+
+func narrowGo(dst []float32, src []float64) {
+	src = src[:len(dst)]
+	for i, v := range src {
+		dst[i] = float32(v)
+	}
+}
