@@ -126,12 +126,12 @@ func (x *cltkExchange) Next(done Op) (Op, error) {
 			return Op{}, Corruptf("rank %d chose too, it is the turn of %d", rank, x.leader)
 		}
 	}
-	r, err := walkIndices(done.Parts[x.leader], x.in.index, x.in.k, x.d)
+	at, err := readIndices(done.Parts[x.leader], x.in.index, x.in.k, x.d)
 	if err != nil {
 		return Op{}, err
 	}
-	x.idx = resize(x.idx, x.in.k)
-	r.fill(x.idx)
+	x.idx = append(x.idx[:0], at.idx...)
+	at.release()
 	x.asked = true
 	return x.ask(x.g), nil
 }

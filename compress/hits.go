@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -65,7 +66,7 @@ func (c *hits) appendValues(dst []byte, val []float32, idx []uint32) []byte {
 	return appendIndices(dst, c.index, idx, c.d)
 }
 
-// AddTo walks the payload twice: once to check it, once to add.
+// AddTo checks the whole payload, then adds.
 func (c *hits) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	checkLen(len(dst), c.d)
 	n, size := bits.Uvarint(p)
@@ -94,32 +95,39 @@ func (c *hits) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if k == 0 {
 		return nil
 	}
-	walk, err := walkIndices(index, c.index, k, c.d)
+	one := float32(scale * c.unit)
+	if c.values == nil && asMask(c.index, k, c.d) {
+		if !isMask(index, c.index, k, c.d) {
+			return Corruptf("bits of indices are not %d of %d", k, c.d)
+		}
+		codec.AddSigned(dst, index, values, one)
+		return nil
+	}
+	at, err := readIndices(index, c.index, k, c.d)
 	if err != nil {
 		return err
 	}
-	var at [batch]uint32
-	var add [batch]float32
-	for first := 0; first < k; first += batch {
-		n := min(batch, k-first)
-		walk.fill(at[:n])
-		if c.values != nil {
-			c.values.read(add[:n], values[first*c.values.size:(first+n)*c.values.size])
-			addAt(dst, at[:n], scale, add[:n])
-			continue
+	defer at.release()
+	if c.values == nil {
+		both := [2]float32{one, -one}
+		for j, i := range at.idx {
+			dst[i] += both[values[j>>3]>>uint(j&7)&1]
 		}
-		one := [2]float32{float32(scale * c.unit), float32(scale * -c.unit)}
-		for j, i := range at[:n] {
-			dst[i] += one[values[(first+j)>>3]>>uint((first+j)&7)&1]
-		}
+		return nil
 	}
+	c.values.addAt(dst, at.idx, scale, values)
 	return nil
 }
 
-// addAt adds scale times v to the elements of dst at idx.
-func addAt(dst []float32, idx []uint32, scale float32, v []float32) {
-	v = v[:len(idx)]
-	for j, i := range idx {
-		dst[i] += float32(scale * v[j])
+// addAt adds scale times the values in p to the elements of dst at idx.
+func (f *format) addAt(dst []float32, idx []uint32, scale float32, p []byte) {
+	var v [batch]float32
+	for len(idx) > 0 {
+		n := min(batch, len(idx))
+		f.read(v[:n], p[:n*f.size])
+		for j, i := range idx[:n] {
+			dst[i] += float32(scale * v[j])
+		}
+		idx, p = idx[n:], p[n*f.size:]
 	}
 }

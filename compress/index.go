@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	mathbits "math/bits"
 	"slices"
+	"sync"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 )
 
 // Index codings: k ascending positions out of d. Both sides know k and d, so
@@ -66,74 +68,68 @@ func appendIndices(dst []byte, coding string, idx []uint32, d int) []byte {
 	return dst
 }
 
-// indexReader walks k ascending positions out of d in any bytes.
-type indexReader struct {
-	coding string // "" for all positions
-	d      int
-	at     int // the next position that may occur
-	p      []byte
-	rice   bits.Reader
-	b      uint
-	word   uint64 // bitmap: bits of the current word still to come
-	base   int    // the position of its first
-}
+// positions are what an index section holds, in memory that is lent.
+type positions struct{ idx []uint32 }
 
-// readIndices starts a walk, k < d. The size claimed is the exact length or the bound: anything
-// longer is refused at once.
-func readIndices(p []byte, coding string, k, d int) (indexReader, error) {
+var lentPositions = sync.Pool{New: func() any { return new(positions) }}
+
+// release gives the memory back.
+func (x *positions) release() { lentPositions.Put(x) }
+
+// readIndices reads k ascending positions out of d, 0 < k ≤ d, from p, which must hold
+// nothing else. The caller releases them.
+func readIndices(p []byte, coding string, k, d int) (*positions, error) {
 	size, exact := indexSize(coding, k, d)
 	if len(p) > size || exact && len(p) < size {
-		return indexReader{}, Corruptf("%d bytes of indices, want %d", len(p), size)
+		return nil, Corruptf("%d bytes of indices, want %d", len(p), size)
 	}
-	r := indexReader{coding: coding, d: d, p: p, base: -64}
-	if coding == "rice" {
-		r.rice, r.b = bits.NewReader(p), uint(bits.RiceParam(k, d))
+	if asMask(coding, k, d) && !isMask(p, coding, k, d) {
+		return nil, Corruptf("bits of indices are not %d of %d", k, d)
 	}
-	return r, nil
+	x := lentPositions.Get().(*positions)
+	x.idx = resize(x.idx, k)
+	if !fillIndices(x.idx, p, coding, d) {
+		x.release()
+		return nil, Corruptf("no %d indices below %d", k, d)
+	}
+	return x, nil
 }
 
-// walkIndices checks that p holds k ascending positions out of d and nothing
-// else, and starts a walk that will not fail. k may be d.
-func walkIndices(p []byte, coding string, k, d int) (indexReader, error) {
-	if k == d {
-		if len(p) > 0 {
-			return indexReader{}, Corruptf("%d bytes of indices, want none", len(p))
-		}
-		return indexReader{d: d}, nil
-	}
-	r, err := readIndices(p, coding, k, d)
-	if err != nil {
-		return r, err
-	}
-	start := r
-	var at [batch]uint32
-	for first := 0; first < k; first += batch {
-		if !r.fill(at[:min(batch, k-first)]) {
-			return r, Corruptf("indices %d to %d of %d", first, min(first+batch, k)-1, k)
-		}
-	}
-	if !r.done() {
-		return r, Corruptf("bytes behind the last index")
-	}
-	return start, nil
+// asMask reports whether an index section is one bit an element, up to the last that is
+// set: a bitmap, and Rice codes with parameter 0, which are as many zeros as there are
+// elements between, and a one.
+func asMask(coding string, k, d int) bool {
+	return k < d && (coding == "bitmap" || coding == "rice" && bits.RiceParam(k, d) == 0)
 }
 
-// fill reads the next positions, as many as idx holds. It returns false if the
-// bytes do not hold them.
-func (r *indexReader) fill(idx []uint32) bool {
-	switch r.coding {
-	case "":
+// isMask reports whether such a section holds k positions out of d, and nothing else.
+func isMask(p []byte, coding string, k, d int) bool {
+	last := len(p) - 1
+	if last < 0 || coding == "rice" && p[last] == 0 || last > (d-1)>>3 {
+		return false
+	}
+	return bits.Ones(p) == k && (last < (d-1)>>3 || d&7 == 0 || p[last]>>uint(d&7) == 0)
+}
+
+// fillIndices reads as many positions as idx holds, which must be all there are.
+func fillIndices(idx []uint32, p []byte, coding string, d int) bool {
+	k := len(idx)
+	switch {
+	case k == d:
 		for j := range idx {
-			idx[j] = uint32(r.at)
-			r.at++
+			idx[j] = uint32(j)
 		}
 		return true
+	case asMask(coding, k, d):
+		codec.Ones(idx, p)
+		return true
+	}
+	switch coding {
 	case "rice":
-		if !r.rice.RiceGaps(idx, r.b, uint32(r.at), uint32(r.d)) {
-			return false
-		}
+		r := bits.NewReader(p)
+		return r.RiceGaps(idx, uint(bits.RiceParam(k, d)), 0, uint32(d)) && r.Done()
 	case "varint":
-		at, p := r.at, r.p
+		at := 0
 		for j := range idx {
 			gap, n := uint32(0), 1
 			if len(p) > 0 && p[0] < 0x80 {
@@ -141,72 +137,23 @@ func (r *indexReader) fill(idx []uint32) bool {
 			} else if gap, n = bits.Uvarint(p); n <= 0 {
 				return false
 			}
-			if int64(gap) >= int64(r.d-at) {
+			if int64(gap) >= int64(d-at) {
 				return false
 			}
 			at, p = at+int(gap)+1, p[n:]
 			idx[j] = uint32(at - 1)
 		}
-		r.p = p
-	case "raw32":
-		if len(r.p) < 4*len(idx) {
+		return len(p) == 0
+	}
+	least := int64(0)
+	for j := range idx { // raw32, whose length is exact
+		u := binary.LittleEndian.Uint32(p[4*j:])
+		if int64(u) < least || int64(u) >= int64(d) {
 			return false
 		}
-		least := int64(r.at)
-		for j := range idx {
-			u := binary.LittleEndian.Uint32(r.p[4*j:])
-			if int64(u) < least || int64(u) >= int64(r.d) {
-				return false
-			}
-			idx[j], least = u, int64(u)+1
-		}
-		r.p = r.p[4*len(idx):]
-	default:
-		for j := range idx {
-			for r.word == 0 {
-				if len(r.p) == 0 {
-					return false
-				}
-				r.nextWord()
-			}
-			i := r.base + mathbits.TrailingZeros64(r.word)
-			if i >= r.d {
-				return false
-			}
-			idx[j] = uint32(i)
-			r.word &= r.word - 1
-		}
-	}
-	if n := len(idx); n > 0 {
-		r.at = int(idx[n-1]) + 1
+		idx[j], least = u, int64(u)+1
 	}
 	return true
-}
-
-// nextWord takes up to eight bytes of a bitmap.
-func (r *indexReader) nextWord() {
-	r.base += 64
-	if len(r.p) >= 8 {
-		r.word, r.p = binary.LittleEndian.Uint64(r.p), r.p[8:]
-		return
-	}
-	var last [8]byte
-	copy(last[:], r.p)
-	r.word, r.p = binary.LittleEndian.Uint64(last[:]), nil
-}
-
-// done reports whether nothing but padding is left.
-func (r *indexReader) done() bool {
-	switch r.coding {
-	case "rice":
-		return r.rice.Done()
-	case "bitmap":
-		for _, b := range r.p {
-			r.word |= uint64(b)
-		}
-		return r.word == 0
-	}
-	return len(r.p) == 0
 }
 
 // blockWidth is the bits that hold a place in a chunk.

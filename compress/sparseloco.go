@@ -137,24 +137,19 @@ func (c *sparseLoCo) AddTo(dst []float32, scale float32, p []byte, _ From) error
 	if tail := 2 * k % 8; tail != 0 && packed[size-1]>>tail != 0 {
 		return Corruptf("padding is not zero")
 	}
-	r, err := walkIndices(index, c.in.index, k, c.in.d)
+	at, err := readIndices(index, c.in.index, k, c.in.d)
 	if err != nil {
 		return err
 	}
+	defer at.release()
 	space := c.spaces.Get().(*[]byte)
 	defer c.spaces.Put(space)
 	*space = resize(*space, k)
 	bits.Unpack(*space, packed, 2)
 	lo, hi := float32(scale*formatF32.get(means, 0)), float32(scale*formatF32.get(means, 1))
 	levels := [4]float32{lo, hi, -lo, -hi}
-	var at [batch]uint32
-	for codes := *space; len(codes) > 0; {
-		n := min(batch, len(codes))
-		r.fill(at[:n])
-		for j, code := range codes[:n] {
-			dst[at[j]] += levels[code&3]
-		}
-		codes = codes[n:]
+	for j, code := range *space {
+		dst[at.idx[j]] += levels[code&3]
 	}
 	return nil
 }

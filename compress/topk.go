@@ -186,7 +186,7 @@ func (c *topK) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	return appendIndices(dst, c.index, c.idx, c.d), nil
 }
 
-// AddTo walks the payload twice: once to check it, once to add.
+// AddTo checks the whole payload, then adds.
 func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	checkLen(len(dst), c.d)
 	n := c.k * c.values.size
@@ -204,18 +204,12 @@ func (c *topK) AddTo(dst []float32, scale float32, p []byte, _ From) error {
 	if c.index == "block" {
 		return c.addBlocks(dst, scale, values, index)
 	}
-	walk, err := walkIndices(index, c.index, c.k, c.d)
+	at, err := readIndices(index, c.index, c.k, c.d)
 	if err != nil {
 		return err
 	}
-	var at [batch]uint32
-	var add [batch]float32
-	for first := 0; first < c.k; first += batch {
-		n := min(batch, c.k-first)
-		walk.fill(at[:n])
-		c.values.read(add[:n], values[first*c.values.size:(first+n)*c.values.size])
-		addAt(dst, at[:n], scale, add[:n])
-	}
+	defer at.release()
+	c.values.addAt(dst, at.idx, scale, values)
 	return nil
 }
 

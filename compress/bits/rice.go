@@ -154,36 +154,49 @@ func (r *Reader) Rice(b uint, limit uint32) (uint32, bool) {
 // next, all of them below limit. It returns false where Rice would.
 func (r *Reader) RiceGaps(idx []uint32, b uint, next, limit uint32) bool {
 	p, acc, n, low := r.p, r.acc, r.n, uint64(1)<<b-1
-	for j := range idx {
-		// As many bytes as fit, whether they are needed or not: a branch on that
-		// could not be foreseen. What lies above the n bits that count is what
-		// comes next.
+	at, most := uint64(next), uint64(limit) // at most a few codes beyond 2³²
+	many := min(8, max(1, int(56/(b+3))))   // codes that one filling holds, as a rule
+	for j := 0; j < len(idx); {
 		if len(p) >= 8 {
+			// As many bytes as fit: what lies above the n bits that count is what comes
+			// next. Between fillings a code waits for no more than three instructions of
+			// the one before it.
 			acc |= binary.LittleEndian.Uint64(p) << (n & 63)
 			p = p[(63-n)>>3:]
 			n |= 56
-		}
-		z := uint(bits.TrailingZeros64(acc))
-		rest := acc >> (z & 63) >> 1
-		v := uint64(z)<<(b&31) | rest&low
-		if used := z + 1 + b; used <= n && next < limit && v < uint64(limit-next) {
-			acc = rest >> (b & 31)
-			n -= used
-			next += uint32(v)
-		} else { // a long run, the end, or an error
-			r.p, r.acc, r.n = p, acc&(1<<n-1), n
-			if next >= limit {
+			first := j
+			for last := min(j+many, len(idx)); j < last; j++ {
+				z := uint(bits.TrailingZeros64(acc))
+				used := z + 1 + b
+				if used > n {
+					break
+				}
+				at += uint64(z)<<(b&31) | acc>>((z+1)&63)&low
+				idx[j] = uint32(at)
+				at++
+				acc >>= used & 63
+				n -= used
+			}
+			if at > most {
 				return false
 			}
-			v, ok := r.Rice(b, limit-next-1)
-			if !ok {
-				return false
+			if j > first {
+				continue
 			}
-			p, acc, n = r.p, r.acc, r.n
-			next += v
 		}
-		idx[j] = next
-		next++
+		// A long run, the end, or an error.
+		if r.p, r.acc, r.n = p, acc&(1<<n-1), n; at >= most {
+			return false
+		}
+		v, ok := r.Rice(b, uint32(most-at-1))
+		if !ok {
+			return false
+		}
+		p, acc, n = r.p, r.acc, r.n
+		at += uint64(v)
+		idx[j] = uint32(at)
+		at++
+		j++
 	}
 	r.p, r.acc, r.n = p, acc&(1<<n-1), n
 	return true

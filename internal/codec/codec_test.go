@@ -309,6 +309,12 @@ var kernels = []struct {
 	{"AddI16", false,
 		func(w *work) { n := len(w.x) / 2; AddI16(w.x[:n], w.b[:2*n]) },
 		func(w *work) { n := len(w.x) / 2; add16Go(w.x[:n], w.b[:2*n]) }},
+	{"AddSigned", false,
+		func(w *work) { AddSigned(w.x, w.b[:len(w.x)/8], w.c, w.scale) },
+		func(w *work) {
+			mask, signs := unpacked(w.b[:len(w.x)/8]), unpacked(w.c)
+			addSignedSlowly(w.x, mask, signs, w.scale)
+		}},
 	{"Places", false,
 		func(w *work) { w.hashed(Places) },
 		func(w *work) { w.hashed(placesGo) }},
@@ -354,6 +360,27 @@ func (w *work) whole(most int) []float32 {
 		w.x[i] = float32(int(w.key.With(5).Uint64(uint64(i))%uint64(2*most+1)) - most)
 	}
 	return w.x
+}
+
+// unpacked are the bits of a mask.
+func unpacked(mask []byte) (bits []byte) {
+	for _, b := range mask {
+		for i := range 8 {
+			bits = append(bits, b>>i&1)
+		}
+	}
+	return bits
+}
+
+// addSignedSlowly is what AddSigned says, bit by bit.
+func addSignedSlowly(dst []float32, mask, signs []byte, plus float32) {
+	j := 0
+	for i, set := range mask {
+		if set == 1 {
+			dst[i] += [2]float32{plus, -plus}[signs[j]]
+			j++
+		}
+	}
 }
 
 // hashed runs a kernel that hashes into two rows.

@@ -4892,3 +4892,140 @@ loop149:
 done150:
 	VZEROUPPER
 	RET
+
+// func addSignedAVX2(dst []float32, mask []uint64, signs []uint64, plus float32)
+// Requires: AVX, AVX2, BMI2
+TEXT ·addSignedAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         mask_base+24(FP), CX
+	MOVQ         signs_base+48(FP), DX
+	MOVQ         mask_len+32(FP), BX
+	VBROADCASTSS plus+72(FP), Y0
+	VMOVDQU      table13<>+0(SB), Y1
+	VMOVDQU      table16<>+0(SB), Y2
+	XORQ         SI, SI
+	CMPQ         SI, BX
+	JGE          done152
+
+loop151:
+	MOVQ         (CX)(SI*8), DI
+	MOVQ         (DX)(SI*8), R8
+	PDEPQ        DI, R8, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      (AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, (AX)
+	SHRQ         $0x08, DI
+	SHRQ         $0x08, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      32(AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	SHRQ         $0x08, DI
+	SHRQ         $0x08, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      64(AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, 64(AX)
+	SHRQ         $0x08, DI
+	SHRQ         $0x08, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      96(AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	SHRQ         $0x08, DI
+	SHRQ         $0x08, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      128(AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, 128(AX)
+	SHRQ         $0x08, DI
+	SHRQ         $0x08, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      160(AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, 160(AX)
+	SHRQ         $0x08, DI
+	SHRQ         $0x08, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      192(AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, 192(AX)
+	SHRQ         $0x08, DI
+	SHRQ         $0x08, R8
+	VMOVD        DI, X3
+	VMOVD        R8, X4
+	VPBROADCASTB X3, Y3
+	VPBROADCASTB X4, Y4
+	VPSLLVD      Y2, Y3, Y3
+	VPSLLVD      Y2, Y4, Y4
+	VPAND        Y1, Y4, Y4
+	VPXOR        Y0, Y4, Y4
+	VMOVUPS      224(AX), Y5
+	VADDPS       Y5, Y4, Y4
+	VBLENDVPS    Y3, Y4, Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x01, SI
+	CMPQ         SI, BX
+	JLT          loop151
+
+done152:
+	VZEROUPPER
+	RET

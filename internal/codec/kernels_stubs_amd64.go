@@ -359,3 +359,8 @@ func lookAVX512(dst []float32, table []float32, places []uint32)
 //
 //go:noescape
 func median5AVX2(dst []float32, a []float32, b []float32, c []float32, d []float32, e []float32)
+
+// addSignedAVX2 is addSignedGo for 64 elements a word.
+//
+//go:noescape
+func addSignedAVX2(dst []float32, mask []uint64, signs []uint64, plus float32)

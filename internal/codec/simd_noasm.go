@@ -8,6 +8,9 @@ func whole(int, int) int { return 0 }
 // wideWhole is the same of kernels of AVX-512.
 func wideWhole(int, int) int { return 0 }
 
+// deposited is how many words assembly spreads.
+func deposited(int) int { return 0 }
+
 // What follows is called with nothing to do, or not at all.
 
 func packAVX2(dst, codes []byte, width int, by *[128]byte)       {}
@@ -87,3 +90,5 @@ func median5AVX2(dst []float32, a, b, c, d, e []float32) {}
 
 func placesAVX512(a, b []uint32, cols int, start uint64) {}
 func lookAVX512(dst, table []float32, places []uint32)   {}
+
+func addSignedAVX2(dst []float32, mask, signs []uint64, plus float32) {}

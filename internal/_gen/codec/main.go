@@ -27,6 +27,7 @@ func main() {
 	wholeNumbers()
 	cosines()
 	sketches()
+	masks()
 	Generate()
 }
 
