@@ -89,9 +89,11 @@ experiments/mlflow      : experiments experiments/config experiments/store
 experiments/serve       : comm experiments experiments/config experiments/figure experiments/report experiments/store sgd/train    | github.com/prometheus/client_golang
 notebooks/lab           : compress compress/compresstest experiments experiments/coding experiments/config experiments/figure experiments/report experiments/reproduce experiments/stats experiments/store sgd/data sgd/train
 experiments/cli         : *                                | *
+experiments/cli/elastic :
 experiments/cli/faults  :
 experiments/cli/jobs    :
 experiments/cli/mpi     :
+experiments/cli/stops   :
 internal/arch           :
 internal/program        : internal/patience
 internal/program/hosts  : internal/program
@@ -300,18 +302,20 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 
 // withoutExample are public packages that a runnable example would say nothing of.
 var withoutExample = map[string]string{
-	".":                      "the program",
-	"experiments/cli":        "the command line: README and docs are its example",
-	"experiments/cli/faults": "tests alone",
-	"experiments/cli/jobs":   "tests alone",
-	"experiments/cli/mpi":    "tests alone",
-	"experiments/bench":      "prints what it measures on this machine",
-	"compress/hook/clib":     "the C library of package compress/hook, whose example there is",
-	"comm/shm":               "memory that grpcnet moves frames through; nobody else imports it",
-	"comm/commtest":          "a suite, run by the tests of every net",
-	"compress/compresstest":  "a suite; CONTRIBUTING and examples/codec show it",
-	"sgd/sgdtest":            "a suite, run by the tests of package sgd",
-	"staleness/staletest":    "a suite, run by its own tests",
+	".":                       "the program",
+	"experiments/cli":         "the command line: README and docs are its example",
+	"experiments/cli/elastic": "tests alone",
+	"experiments/cli/faults":  "tests alone",
+	"experiments/cli/jobs":    "tests alone",
+	"experiments/cli/mpi":     "tests alone",
+	"experiments/cli/stops":   "tests alone",
+	"experiments/bench":       "prints what it measures on this machine",
+	"compress/hook/clib":      "the C library of package compress/hook, whose example there is",
+	"comm/shm":                "memory that grpcnet moves frames through; nobody else imports it",
+	"comm/commtest":           "a suite, run by the tests of every net",
+	"compress/compresstest":   "a suite; CONTRIBUTING and examples/codec show it",
+	"sgd/sgdtest":             "a suite, run by the tests of package sgd",
+	"staleness/staletest":     "a suite, run by its own tests",
 }
 
 // Who reads a package's documentation finds code that runs, and what it prints.

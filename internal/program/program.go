@@ -2,7 +2,7 @@
 // package of tests, started with arguments and an environment, waited for with a bound,
 // and read.
 //
-// Tests that start it lie in several packages (experiments/cli, and faults, jobs and mpi
+// Tests that start it lie in several packages (experiments/cli, and those
 // below it): go test gives each ten minutes, which on a busy machine is little.
 package program
 

@@ -1,3 +1,4 @@
-// Package faults has the tests of the program under faults: killed, stopped and paused
-// processes, runs that are resumed, ranks that cannot join (docs/faults.md).
+// Package faults has the tests of the program under faults: killed and paused processes,
+// and ranks that cannot join (docs/faults.md). Beside it are those of elastic runs and of
+// stops.
 package faults

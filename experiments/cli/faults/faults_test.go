@@ -7,99 +7,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 )
-
-// decided is how soon a fault must have ended a run that cannot go on.
-var decided = patience.Stretch(30 * time.Second)
-
-// processes lists command lines by process.
-func processes() map[int][]string {
-	out := map[int][]string{}
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, d := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(d))
-		if b, err := os.ReadFile(filepath.Join(d, "cmdline")); err == nil && len(b) > 0 {
-			out[pid] = strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
-		}
-	}
-	return out
-}
-
-var parent = regexp.MustCompile(`(?m)^PPid:\s*(\d+)$`)
-
-// ranks finds the processes that a launcher has started.
-func ranks(p *program.Program) map[int]int {
-	out := map[int]int{}
-	for pid, args := range processes() {
-		if len(args) < 2 || args[1] != "join" {
-			continue
-		}
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if m := parent.FindSubmatch(b); err != nil || m == nil || string(m[1]) != fmt.Sprint(p.Cmd.Process.Pid) {
-			continue
-		}
-		for i, a := range args {
-			if a == "--rank" && i+1 < len(args) {
-				if r, err := strconv.Atoi(args[i+1]); err == nil {
-					out[r] = pid
-				}
-			}
-		}
-	}
-	return out
-}
-
-// noneLeft wants no process of a run below out, stopped ones included.
-func noneLeft(t *testing.T, out string) {
-	t.Helper()
-	var left []string
-	for end := time.Now().Add(decided); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		left = nil
-		for pid, args := range processes() {
-			if line := strings.Join(args, " "); strings.Contains(line, out) {
-				left = append(left, fmt.Sprint(pid, " ", line))
-			}
-		}
-		if len(left) == 0 {
-			return
-		}
-	}
-	t.Errorf("left behind: %s", strings.Join(left, "\n"))
-}
-
-// running starts the long run in processes and waits until it is under way.
-func running(t *testing.T, overrides ...string) (p *program.Program, out string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	out = t.TempDir()
-	args := append([]string{"run", program.Recipe(t, long), "--net", "grpc", "--json", "--no-plot", "--out", out, "codec=raw"}, overrides...)
-	p = program.Start(t, nil, args...)
-	program.Evaluated(t, p, out, 3)
-	return p, out
-}
-
-// hit sends a signal to a rank.
-func hit(p *program.Program, rank int, s syscall.Signal) {
-	p.T.Helper()
-	pid, ok := ranks(p)[rank]
-	if !ok {
-		p.T.Fatalf("no process is rank %d\n%s", rank, p.Says())
-	}
-	if err := syscall.Kill(pid, s); err != nil {
-		p.T.Fatal(err)
-	}
-}
 
 // F2: an asynchronous run goes on without a worker, makes all its updates, and
 // says what it lost.
@@ -115,14 +29,14 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 		{"mode=agp", "graph=one_peer", "optimizer=sgd"},
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
-			p, out := running(t, over...)
-			hit(p, 1, syscall.SIGKILL)
+			p, out := program.Running(t, over...)
+			program.Hit(p, 1, syscall.SIGKILL)
 			p.Expect(0)
 			r := p.Result()
 			if !r.LostOne() {
 				t.Errorf("degraded %v, lost %q", r.Degraded, r.Lost)
 			}
-			if r.Steps != 3000 || r.Status != "done" {
+			if r.Steps != program.LongSteps || r.Status != "done" {
 				t.Errorf("%d steps, %s", r.Steps, r.Status)
 			}
 			if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 {
@@ -131,7 +45,7 @@ func TestF2WorkerKilledAsync(t *testing.T) {
 			if !strings.Contains(p.Err.String(), "degraded") && !strings.Contains(p.Err.String(), "DEGRADED") {
 				t.Errorf("the display does not say degraded\n%s", p.Err.String())
 			}
-			noneLeft(t, out)
+			program.NoneLeft(t, out)
 		})
 	}
 }
@@ -142,14 +56,14 @@ func TestF2WarmUpKilled(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	p, out := running(t, "mode=downpour(warm_start=2900)", "policy=asp")
-	hit(p, 0, syscall.SIGKILL)
+	p, out := program.Running(t, "mode=downpour(warm_start=780)", "policy=asp")
+	program.Hit(p, 0, syscall.SIGKILL)
 	p.Expect(0)
 	r := p.Result()
-	if l := r.Ledger; !r.Degraded || r.Steps != 3000 || l.Sent != l.Applied+l.Rejected+l.Lost {
+	if l := r.Ledger; !r.Degraded || r.Steps != program.LongSteps || l.Sent != l.Applied+l.Rejected+l.Lost {
 		t.Errorf("%+v", r)
 	}
-	noneLeft(t, out)
+	program.NoneLeft(t, out)
 }
 
 // F2, F10: whose portions others make may die too, and begin anew.
@@ -158,8 +72,8 @@ func TestF2SandblasterWorkerKilled(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	p, out := running(t, "mode=sandblaster(portions=8)", "servers=2", "optimizer=sgd", "steps=150")
-	hit(p, 1, syscall.SIGKILL)
+	p, out := program.Running(t, "mode=sandblaster(portions=8)", "servers=2", "optimizer=sgd", "steps=150")
+	program.Hit(p, 1, syscall.SIGKILL)
 	program.Evaluated(t, p, out, 4)
 	p.Signal(syscall.SIGTERM)
 	p.Expect(143)
@@ -169,8 +83,11 @@ func TestF2SandblasterWorkerKilled(t *testing.T) {
 	if l := r.Ledger; !r.Degraded || len(r.Lost) != 1 || r.Steps != 150 || l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied == 0 {
 		t.Errorf("%+v", r)
 	}
-	noneLeft(t, out)
+	program.NoneLeft(t, out)
 }
+
+// twice gives a run some steps more.
+var twice = fmt.Sprint("steps=", 2*program.LongSteps)
 
 // F2, F10: a run that has lost a worker can be stopped and resumed. The worker
 // begins anew; what was lost stays told, and the ledger balances over both legs.
@@ -185,21 +102,21 @@ func TestF2ResumeAfterLoss(t *testing.T) {
 	} {
 		t.Run(strings.Join(over, " "), func(t *testing.T) {
 			t.Parallel()
-			p, out := running(t, append(over, "steps=6000")...)
-			hit(p, 1, syscall.SIGKILL)
+			p, out := program.Running(t, append(over, twice)...)
+			program.Hit(p, 1, syscall.SIGKILL)
 			program.Evaluated(t, p, out, 20)
 			p.Signal(syscall.SIGTERM)
 			p.Expect(143)
 			again := program.Start(t, nil, append(p.Cmd.Args[1:], "--resume")...)
 			again.Expect(0)
 			r := again.Result()
-			if !r.LostOne() || r.Steps != 6000 {
+			if !r.LostOne() || r.Steps != 2*program.LongSteps {
 				t.Errorf("%+v", r)
 			}
-			if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied < 6000 {
+			if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Applied < 2*program.LongSteps {
 				t.Errorf("the ledger does not balance: %+v", l)
 			}
-			noneLeft(t, out)
+			program.NoneLeft(t, out)
 		})
 	}
 }
@@ -224,9 +141,9 @@ func TestF1F4F5F9RunsEnd(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p, out := running(t, c.over...)
-			hit(p, c.rank, c.signal)
-			if code := p.Wait(decided); code != 75 { // another try may go well
+			p, out := program.Running(t, c.over...)
+			program.Hit(p, c.rank, c.signal)
+			if code := p.Wait(program.Decided); code != 75 { // another try may go well
 				t.Errorf("exit code %d\n%s", code, p.Says())
 			}
 			if !strings.Contains(p.Err.String(), fmt.Sprintf("rank %d", c.rank)) {
@@ -235,7 +152,7 @@ func TestF1F4F5F9RunsEnd(t *testing.T) {
 			if p.Out.String() != "" {
 				t.Errorf("a result after all: %s", p.Out.String())
 			}
-			noneLeft(t, out)
+			program.NoneLeft(t, out)
 		})
 	}
 }
@@ -243,13 +160,13 @@ func TestF1F4F5F9RunsEnd(t *testing.T) {
 // F22: ranks do not outlive their launcher.
 func TestF22LauncherKilled(t *testing.T) {
 	t.Parallel()
-	p, out := running(t, "mode=reduce")
-	if n := len(ranks(p)); n != 3 {
+	p, out := program.Running(t, "mode=reduce")
+	if n := len(program.Ranks(p)); n != 3 {
 		t.Fatalf("%d ranks", n)
 	}
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
-	noneLeft(t, out)
+	program.NoneLeft(t, out)
 }
 
 // F24: a run folder has one writer; the second one ends and the first goes on.
@@ -259,7 +176,7 @@ func TestF24OneWriter(t *testing.T) {
 	}
 	t.Parallel()
 	out := t.TempDir()
-	args := []string{"run", program.Recipe(t, long), "--net", "local", "--json", "--out", out, "mode=reduce", "steps=20000"}
+	args := []string{"run", program.Recipe(t, program.Long), "--net", "local", "--json", "--out", out, "mode=reduce", "steps=20000"}
 	p := program.Start(t, nil, args...)
 	program.Evaluated(t, p, out, 1)
 	second := program.Start(t, nil, append(args, "--resume")...)
@@ -306,7 +223,7 @@ func TestF6CoordinatorKilled(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+	file, out, port := program.Recipe(t, program.Long), t.TempDir(), program.FreePort(t)
 	rank := func(n int, more ...string) *program.Program {
 		return program.Start(t, program.Torchrun(n, 3, port), append([]string{"join", file, "mode=reduce", "workers=3", "checkpoint_every=20", "--out", out}, more...)...)
 	}
@@ -314,11 +231,11 @@ func TestF6CoordinatorKilled(t *testing.T) {
 	folder := program.Evaluated(t, lead, out, 4)
 	lead.Signal(syscall.SIGKILL)
 	for _, p := range others {
-		if code := p.Wait(decided); code != 75 || !strings.Contains(p.Err.String(), "rank") {
+		if code := p.Wait(program.Decided); code != 75 || !strings.Contains(p.Err.String(), "rank") {
 			t.Errorf("exit code %d\n%s", code, p.Says())
 		}
 	}
-	noneLeft(t, out)
+	program.NoneLeft(t, out)
 	for _, p := range []*program.Program{rank(0, "--resume"), rank(1), rank(2)} {
 		p.Expect(0)
 	}
@@ -355,7 +272,7 @@ func TestStartedByHandStops(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+	file, out, port := program.Recipe(t, program.Long), t.TempDir(), program.FreePort(t)
 	both := func(resume ...string) []*program.Program {
 		lead := program.Start(t, program.Torchrun(0, 2, port), append([]string{"join", file, "mode=reduce", "workers=2", "--out", out}, resume...)...)
 		return []*program.Program{lead, program.Start(t, program.Torchrun(1, 2, port), "join", file, "mode=reduce", "workers=2")}
@@ -425,7 +342,7 @@ func TestCannotJoin(t *testing.T) {
 		began := time.Now()
 		p := program.Start(t, program.Torchrun(0, 2, program.FreePort(t)), "join", file, "mode=reduce", "--out", t.TempDir(), "--timeout", "500ms")
 		p.Expect(75)
-		if !strings.Contains(p.Err.String(), "rank 1 did not join within 500ms") || time.Since(began) > decided {
+		if !strings.Contains(p.Err.String(), "rank 1 did not join within 500ms") || time.Since(began) > program.Decided {
 			t.Error(p.Says())
 		}
 	})

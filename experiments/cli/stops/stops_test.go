@@ -1,6 +1,6 @@
 //go:build linux
 
-package faults_test
+package stops_test
 
 import (
 	"bytes"
@@ -18,19 +18,6 @@ import (
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/internal/program"
 )
-
-// long is a run that can be hit in the middle.
-const long = `
-data: synthetic(dim=32,n=2048,test=256)
-model: mlp(hidden=[24])
-optimizer: adam
-schedule: cosine(lr=0.003)
-codec: feedback(topk(keep=0.1))
-workers: 3
-batch: 8
-steps: 3000
-eval_every: 25
-`
 
 var modes = map[string][]string{
 	"server": {"mode=server", "policy=bsp", "servers=2"},
@@ -50,7 +37,7 @@ func once(mode string) func(t *testing.T) program.Result {
 		mu.Lock()
 		defer mu.Unlock()
 		if have == nil {
-			args := append([]string{"run", program.Recipe(t, long), "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, modes[mode]...)
+			args := append([]string{"run", program.Recipe(t, program.Long), "--net", "local", "--json", "--quiet", "--out", t.TempDir()}, modes[mode]...)
 			r := program.Finish(t, 0, args...).Result()
 			have = &r
 		}
@@ -77,14 +64,14 @@ func TestStopAndResume(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %s %v", c.net, c.mode, c.signal), func(t *testing.T) {
 			t.Parallel()
 			out := t.TempDir()
-			args := append([]string{"run", program.Recipe(t, long), "--net", c.net, "--json", "--no-plot", "--out", out}, modes[c.mode]...)
+			args := append([]string{"run", program.Recipe(t, program.Long), "--net", c.net, "--json", "--no-plot", "--out", out}, modes[c.mode]...)
 			p := program.Start(t, nil, args...)
 			folder := program.Evaluated(t, p, out, 3)
 			p.Signal(c.signal)
 			p.Expect(143)
 			program.Plain(t, p)
 			r := p.Result()
-			if r.Status != "stopped" || r.Steps < 75 || r.Steps >= 3000 || r.Folder != folder {
+			if r.Status != "stopped" || r.Steps < 3*program.LongEvery || r.Steps >= program.LongSteps || r.Folder != folder {
 				t.Fatalf("%+v", r)
 			}
 			if !strings.Contains(p.Err.String(), "--resume") {
@@ -103,7 +90,7 @@ func TestStopAndResume(t *testing.T) {
 			}
 
 			again := program.Finish(t, 0, append(args, "--resume")...).Result()
-			if again.Folder != folder || again.Status != "done" || again.Steps != 3000 {
+			if again.Folder != folder || again.Status != "done" || again.Steps != program.LongSteps {
 				t.Fatalf("resumed: %+v", again)
 			}
 			if c.net == "grpc" { // of both legs, and with all that crossed at the end of either
@@ -151,8 +138,8 @@ func checkMetrics(t *testing.T, path string) {
 		p := m.Progress
 		if m.Kind == "eval" {
 			p = m.Eval
-			if evals++; p.Step != 25*evals {
-				t.Errorf("line %d: evaluation at step %d, want %d", i+1, p.Step, 25*evals)
+			if evals++; p.Step != program.LongEvery*evals {
+				t.Errorf("line %d: evaluation at step %d, want %d", i+1, p.Step, program.LongEvery*evals)
 			}
 		}
 		before := last[m.Kind]
@@ -161,8 +148,8 @@ func checkMetrics(t *testing.T, path string) {
 		}
 		last[m.Kind] = *p
 	}
-	if evals != 3000/25 {
-		t.Errorf("%d evaluations, want %d", evals, 3000/25)
+	if evals != program.LongSteps/program.LongEvery {
+		t.Errorf("%d evaluations, want %d", evals, program.LongSteps/program.LongEvery)
 	}
 }
 
@@ -180,7 +167,7 @@ func TestSecondSignal(t *testing.T) {
 			p := program.Start(t, nil, "run", program.Recipe(t, "data: synthetic(dim=256)\nmodel: mlp(hidden=[2048,2048])\nmode: reduce\nworkers: 2\nbatch: 2048\nsteps: 1000\n"), "--net", net, "--out", out)
 			program.WaitFor(t, "a beginning", p, func() bool {
 				files, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json"))
-				return len(files) == 1 && (net != "grpc" || len(ranks(p)) == 2)
+				return len(files) == 1 && (net != "grpc" || len(program.Ranks(p)) == 2)
 			})
 			p.Signal(syscall.SIGINT)
 			program.WaitFor(t, "word of stopping", p, func() bool { return strings.Contains(p.Err.String(), "once more ends at once") })
@@ -188,7 +175,7 @@ func TestSecondSignal(t *testing.T) {
 			if code := p.Wait(program.Enough); code != 1 && code != 143 { // 143: it was stopped already
 				t.Errorf("exit code %d\n%s", code, p.Says())
 			}
-			noneLeft(t, out)
+			program.NoneLeft(t, out)
 		})
 	}
 }
@@ -200,14 +187,14 @@ func TestEarlySignal(t *testing.T) {
 	}
 	t.Parallel()
 	out := t.TempDir()
-	p := program.Start(t, nil, "run", program.Recipe(t, long), "--net", "grpc", "--json", "--out", out, "mode=reduce")
-	program.WaitFor(t, "a process", p, func() bool { return len(ranks(p)) > 0 })
+	p := program.Start(t, nil, "run", program.Recipe(t, program.Long), "--net", "grpc", "--json", "--out", out, "mode=reduce")
+	program.WaitFor(t, "a process", p, func() bool { return len(program.Ranks(p)) > 0 })
 	p.Signal(syscall.SIGTERM)
 	p.Expect(143)
-	if r := p.Result(); r.Status != "stopped" || r.Steps >= 3000 {
+	if r := p.Result(); r.Status != "stopped" || r.Steps >= program.LongSteps {
 		t.Errorf("%+v", r)
 	}
-	noneLeft(t, out)
+	program.NoneLeft(t, out)
 }
 
 // USR1, as sbatch --signal=USR1@60 sends it to every rank ahead of the time limit, is a
@@ -217,7 +204,7 @@ func TestRequeue(t *testing.T) {
 		t.Skip("long runs")
 	}
 	t.Parallel()
-	file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+	file, out, port := program.Recipe(t, program.Long), t.TempDir(), program.FreePort(t)
 	slurm := func(rank int, args ...string) *program.Program {
 		return program.Start(t, append(program.Torchrun(rank, 2, port), fmt.Sprint("SLURM_PROCID=", rank)), append([]string{"join", file, "mode=reduce", "workers=2", "--out", out}, args...)...)
 	}
@@ -250,7 +237,7 @@ func TestRequeueByOneRank(t *testing.T) {
 	for name, keys := range map[string][]string{"worker": {"mode=reduce", "workers=3"}, "server, which stops by itself": {"mode=server", "workers=2"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file, out, port := program.Recipe(t, long), t.TempDir(), program.FreePort(t)
+			file, out, port := program.Recipe(t, program.Long), t.TempDir(), program.FreePort(t)
 			var ranks []*program.Program
 			for rank := range 3 {
 				env := append(program.Torchrun(rank, 3, port), fmt.Sprint("SLURM_PROCID=", rank))
@@ -275,13 +262,13 @@ func TestF10AnyRankStopsTheRun(t *testing.T) {
 	}{{"worker in step", 2, []string{"mode=reduce"}}, {"worker, nobody waits", 1, []string{"policy=asp"}}, {"server", 3, []string{"policy=bsp"}}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p, out := running(t, append(c.over, "steps=200000")...)
-			hit(p, c.rank, syscall.SIGTERM)
+			p, out := program.Running(t, append(c.over, "steps=200000")...)
+			program.Hit(p, c.rank, syscall.SIGTERM)
 			p.Expect(143)
 			if r := p.Result(); r.Status != "stopped" {
 				t.Errorf("%+v", r)
 			}
-			noneLeft(t, out)
+			program.NoneLeft(t, out)
 		})
 	}
 }
@@ -293,7 +280,7 @@ func TestF28TwoSweeps(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	t.Parallel()
-	file, out := program.Recipe(t, long), t.TempDir()
+	file, out := program.Recipe(t, program.Long), t.TempDir()
 	args := []string{"sweep", file, "seed=1,2", "--out", out, "--quiet", "mode=reduce", "net=sim"}
 	p := program.Start(t, nil, args...)
 	program.Evaluated(t, p, out, 1)
@@ -308,7 +295,7 @@ func TestF28TwoSweeps(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(out, "*", "*", "status.json")); len(found) != 2 {
 		t.Errorf("%d runs: %v", len(found), found)
 	}
-	a, b := program.Start(t, nil, append(args, "steps=3001", "--shard", "1/2")...), program.Start(t, nil, append(args, "steps=3001", "--shard", "2/2")...)
+	a, b := program.Start(t, nil, append(args, "steps=801", "--shard", "1/2")...), program.Start(t, nil, append(args, "steps=801", "--shard", "2/2")...)
 	a.Expect(0)
 	b.Expect(0)
 	if p := program.Finish(t, 2, "sweep", file, "--repeats", "1000000000", "--dry-run"); !strings.Contains(p.Err.String(), "at most 100000 jobs") {

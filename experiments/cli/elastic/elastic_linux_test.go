@@ -1,4 +1,4 @@
-package faults_test
+package elastic_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,9 @@ import (
 	"github.com/gradlab/gradlab/internal/program"
 	"github.com/gradlab/gradlab/sgd/train"
 )
+
+// twice gives a run some steps more.
+var twice = fmt.Sprint("steps=", 2*program.LongSteps)
 
 // F1, F4, F9: a run in step goes on without a worker whose process is killed, or stopped
 // for longer than its lease. It ends with the bits of a run on the virtual cluster that
@@ -31,11 +34,11 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			over := append(c.over, "elastic=true", "steps=6000")
-			p, out := running(t, over...)
-			pids := ranks(p)
+			over := append(c.over, "elastic=true", twice)
+			p, out := program.Running(t, over...)
+			pids := program.Ranks(p)
 			for _, v := range c.victims {
-				hit(p, v, c.signal)
+				program.Hit(p, v, c.signal)
 			}
 			if c.signal == syscall.SIGSTOP {
 				program.WaitFor(t, "word that the worker is out", p, func() bool { return strings.Contains(p.Err.String(), "go on from step") })
@@ -48,10 +51,10 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 			if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
 				t.Fatalf("%v\n%s", err, p.Says())
 			}
-			if left, _ := train.PlanOf(3, r.Members); len(left) != len(c.victims) || !r.Degraded || r.Steps != 6000 {
+			if left, _ := train.PlanOf(3, r.Members); len(left) != len(c.victims) || !r.Degraded || r.Steps != 2*program.LongSteps {
 				t.Fatalf("memberships %+v, degraded %v, %d steps", r.Members, r.Degraded, r.Steps)
 			}
-			noneLeft(t, out)
+			program.NoneLeft(t, out)
 			asPlanned(t, r, over...)
 		})
 	}
@@ -61,7 +64,7 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 func asPlanned(t *testing.T, r experiments.Result, over ...string) {
 	t.Helper()
 	left, joined := train.PlanOf(3, r.Members)
-	args := append([]string{"run", program.Recipe(t, long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
+	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
 	text := func(of string, l []train.Departure) {
 		var parts []string
 		for _, d := range l {
@@ -101,16 +104,16 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 			var p *program.Program
 			var over []string
 			out, n := "", 0
-			for steps, back := 12000, false; !back; steps *= 4 { // a busy machine may end it before they are back
+			for steps, back := 4*program.LongSteps, false; !back; steps *= 4 { // a busy machine may end it before they are back
 				over = append(c.over, "elastic=true", fmt.Sprint("steps=", steps))
-				p, out = running(t, append(over, "max_restarts=3")...)
+				p, out = program.Running(t, append(over, "max_restarts=3")...)
 				n, back = 0, true
 				for _, victims := range c.victims {
 					if !back {
 						break
 					}
 					for _, v := range victims {
-						hit(p, v, syscall.SIGKILL)
+						program.Hit(p, v, syscall.SIGKILL)
 					}
 					n += len(victims)
 					program.WaitFor(t, "word that the workers are back", p, func() bool {
@@ -127,7 +130,7 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 			if last := r.Members[len(r.Members)-1]; len(last.Workers) != 3 || len(r.Lost) != n {
 				t.Fatalf("memberships %+v, lost %q, %d steps", r.Members, r.Lost, r.Steps)
 			}
-			noneLeft(t, out)
+			program.NoneLeft(t, out)
 			asPlanned(t, r, over...)
 		})
 	}
@@ -137,8 +140,8 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 // that it had.
 func TestElasticProcessesResume(t *testing.T) {
 	t.Parallel()
-	p, out := running(t, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", "steps=6000")
-	hit(p, 0, syscall.SIGKILL)
+	p, out := program.Running(t, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", twice)
+	program.Hit(p, 0, syscall.SIGKILL)
 	program.WaitFor(t, "word that the worker is out", p, func() bool { return strings.Contains(p.Err.String(), "go on from step") })
 	program.Evaluated(t, p, out, 20)
 	p.Signal(syscall.SIGTERM)
@@ -149,15 +152,15 @@ func TestElasticProcessesResume(t *testing.T) {
 	if err := json.Unmarshal([]byte(again.Out.String()), &r); err != nil {
 		t.Fatalf("%v\n%s", err, again.Says())
 	}
-	if len(r.Members) != 2 || len(r.Lost) != 1 || r.Steps != 6000 {
+	if len(r.Members) != 2 || len(r.Lost) != 1 || r.Steps != 2*program.LongSteps {
 		t.Fatalf("memberships %+v, lost %q, %d steps", r.Members, r.Lost, r.Steps)
 	}
 	plan := fmt.Sprintf("leave=0@%d", r.Members[1].Step)
-	args := append([]string{"run", program.Recipe(t, long), "--json", "--no-plot", "--out", t.TempDir()}, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", "steps=6000", plan)
+	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir()}, "mode=reduce", "codec=feedback(topk(keep=0.1))", "elastic=true", twice, plan)
 	plain := program.Start(t, nil, args...)
 	plain.Expect(0)
 	if got := plain.Result().SHA256; got != r.ParamsSHA256 {
 		t.Errorf("by %s, not stopped, it ends with other bits", plan)
 	}
-	noneLeft(t, out)
+	program.NoneLeft(t, out)
 }
