@@ -77,8 +77,8 @@ func TestProgramsTrainInBFloat16(t *testing.T) {
 // The program that measures what the engine costs does so, here on a narrow network.
 func TestOverheadIsMeasured(t *testing.T) {
 	t.Parallel()
-	model := strings.Replace(program(t, "torch", "-m gradlab.overhead"), "overhead", "overhead --width=2 --steps=2", 1)
-	r := mustExecute(t, model, "data=synthetic(dim=3072,side=32,n=100,test=4)", "workers=1", "batch=2", "net=local", "mode=reduce", "epochs=0", "steps=9", "eval_every=100", "schedule=constant(lr=0.01)")
+	model := strings.Replace(program(t, "torch", "-m gradlab.overhead"), "overhead", "overhead --width=2 --side=32 --steps=2", 1)
+	r := mustExecute(t, model, "data=external(train=100,test=4)", "workers=1", "batch=2", "net=local", "mode=reduce", "epochs=0", "steps=9", "eval_every=100", "schedule=constant(lr=0.01)")
 	m := r.Metrics
 	if len(m) != 8 || m["bare_least_ms"] <= 0 || m["bare_least_ms"] > m["bare_median_ms"] || m["run_least_ms"] > m["run_median_ms"] {
 		t.Errorf("%v", m)

@@ -115,6 +115,8 @@ class Module(gradlab.Worker):
         if self.sets[0] is None:
             x = torch.from_numpy(x).view((-1,) + tuple(self.shape))
             return x.to(self.device), torch.from_numpy(y).long().to(self.device)
+        if x.shape[1] != 1:
+            raise ValueError("the program has samples of its own, and was sent others: data=external(train=...,test=...)")
         picked = []
         for i, part in zip(x[:, 0].astype(int), y):
             if i >= len(self.sets[part]):
