@@ -3,6 +3,7 @@ package compress
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
@@ -63,20 +64,22 @@ type adaComp struct {
 	hits hits
 	bin  int
 	idx  []uint32
-	h    []float32 // G + g of a bin
+	val  []float32 // G there
+	h    []float32 // G + g of a strip
 }
 
 func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
-	if err := c.add(g); err != nil { // p = G
-		return dst, err
-	}
+	c.start(g)
 	d := c.residual.d
-	c.idx = c.idx[:0]
+	c.idx, c.val = c.idx[:0], c.val[:0]
 	var sum float64
 	bins := 0
 	for lo := 0; lo < d; lo += c.bin {
 		hi := min(lo+c.bin, d)
-		most := f32.MaxAbs(c.p[lo:hi])
+		most := f32.MaxAbs(c.mix(g, lo, hi)) // p = G
+		if !(most <= math.MaxFloat32) {
+			return dst, ErrNotFinite
+		}
 		sum += float64(most)
 		bins++
 		if most > 0 {
@@ -85,30 +88,26 @@ func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	}
 	s := float32(sum / float64(max(1, bins)))
 	dst = formatF32.put(dst, s)
-	dst = c.hits.appendSigns(dst, c.p, c.idx)
-	for _, i := range c.idx {
-		c.p[i] -= float32(math.Copysign(float64(s), float64(c.p[i])))
-	}
+	dst = c.hits.appendSigns(dst, c.val, c.idx)
+	takeOff(c.p, c.idx, c.val, s)
 	c.settle()
 	return dst, nil
 }
 
-// choose appends the positions from lo to hi where |G + g| is at least most.
+// choose appends the positions from lo to hi where |G + g| is at least most, and G there.
+// A sum may be infinite.
 func (c *adaComp) choose(g []float32, lo, hi int, most float32) {
-	first := len(c.idx)
-	c.h = resize(c.h, hi-lo)
-	f32.AxpyTo(c.h, c.p[lo:hi], 1, g[lo:hi])
-	var finite bool
-	if c.idx, _, finite = codec.AppendReaching(c.idx, nil, c.h, math.Float32bits(most)); !finite { // one sum is beyond all floats
-		c.idx = c.idx[:first]
-		for i, v := range c.h {
-			if float32(math.Abs(float64(v))) >= most {
-				c.idx = append(c.idx, uint32(i))
-			}
+	for ; lo < hi; lo += strip {
+		n := min(strip, hi-lo)
+		c.h = resize(c.h, n)
+		first := len(c.idx)
+		f32.AxpyTo(c.h, c.p[lo:lo+n], 1, g[lo:lo+n])
+		c.idx, c.val = slices.Grow(c.idx, n)[:first+n], slices.Grow(c.val, n)[:first+n]
+		hits := codec.Reaching(c.idx[first:], c.val[first:], c.h, math.Float32bits(most), uint32(lo))
+		c.idx, c.val = c.idx[:first+hits], c.val[:first+hits]
+		for j, i := range c.idx[first:] {
+			c.val[first+j] = c.p[i]
 		}
-	}
-	for j := range c.idx[first:] {
-		c.idx[first+j] += uint32(lo)
 	}
 }
 

@@ -134,31 +134,52 @@ func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	if c.d == 0 {
 		return c.appendValues(dst, nil, nil), nil
 	}
-	scale := float32(1)
-	if norm := norm(g); c.clip > 0 && norm > c.clip {
-		scale = float32(c.clip / norm)
-	}
-	m := float32(c.family.Momentum)
-	for i, x := range g {
-		u := float32(m*c.u[i]) + float32(scale*x)
-		c.nu[i], c.nv[i] = u, c.v[i]+u
+	if !c.accumulate(g) {
+		return dst, ErrNotFinite
 	}
 	choose := c.sel.largest
 	if c.family.Sampled {
 		choose = c.sel.about
 	}
 	var ok bool
-	if c.idx, c.val, ok = choose(c.idx[:0], c.val[:0], c.nv, kept(c.family.keep(s), c.d)); !ok || !f32.AllFinite(c.nu) {
+	if c.idx, c.val, ok = choose(c.idx[:0], c.val[:0], c.nv, kept(c.family.keep(s), c.d)); !ok {
 		return dst, ErrNotFinite
 	}
 	at := len(dst) + bits.UvarintMaxLen(1, len(c.idx))
 	dst = c.appendValues(dst, c.val, c.idx)
-	c.values.read(c.val, dst[at:at+len(c.val)*c.values.size])
+	if c.values != &formatF32 {
+		c.values.read(c.val, dst[at:at+len(c.val)*c.values.size])
+	}
 	for j, i := range c.idx { // what rounding left over stays behind
 		c.nu[i], c.nv[i] = 0, c.nv[i]-c.val[j]
 	}
 	c.u, c.nu, c.v, c.nv = c.nu, c.u, c.nv, c.v
 	return dst, nil
+}
+
+// accumulate sets nu and nv. It returns false if nu has a NaN or Inf.
+func (c *dgc) accumulate(g []float32) bool {
+	scale := float32(1)
+	if c.clip > 0 {
+		if norm := norm(g); norm > c.clip {
+			scale = float32(c.clip / norm)
+		}
+	}
+	for lo := 0; lo < c.d; lo += strip {
+		hi := min(lo+strip, c.d)
+		by, u, v := g[lo:hi], c.nu[lo:hi], c.nv[lo:hi]
+		if scale != 1 {
+			copy(u, by)
+			f32.Scale(u, scale)
+			by = u
+		}
+		f32.AxpyTo(u, by, float32(c.family.Momentum), c.u[lo:hi])
+		f32.AxpyTo(v, u, 1, c.v[lo:hi])
+		if !f32.AllFinite(u) {
+			return false
+		}
+	}
+	return true
 }
 
 // ResidualNorm is the norm of what has been accumulated and not sent.

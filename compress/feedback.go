@@ -3,6 +3,7 @@ package compress
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -235,21 +236,41 @@ type residual struct {
 	e, p           []float32
 }
 
+// strip is how many elements are looked at while they are near.
+const strip = 4096
+
 // add makes p = g + decay·e and leaves e alone.
 func (m *residual) add(g []float32) error {
-	checkLen(len(g), m.d)
-	if m.e == nil {
-		m.e, m.p = make([]float32, m.d), make([]float32, m.d)
-	}
-	const block = 4096 // stays near while it is looked at
-	for lo := 0; lo < m.d; lo += block {
-		hi := min(lo+block, m.d)
-		f32.AxpyTo(m.p[lo:hi], g[lo:hi], m.decay, m.e[lo:hi])
-		if !f32.AllFinite(m.p[lo:hi]) {
+	m.start(g)
+	for lo := 0; lo < m.d; lo += strip {
+		if !f32.AllFinite(m.mix(g, lo, min(lo+strip, m.d))) {
 			return ErrNotFinite
 		}
 	}
 	return nil
+}
+
+// start makes room.
+func (m *residual) start(g []float32) {
+	checkLen(len(g), m.d)
+	if m.e == nil {
+		m.e, m.p = make([]float32, m.d), make([]float32, m.d)
+	}
+}
+
+// mix makes p = g + decay·e from lo to hi, and returns that part.
+func (m *residual) mix(g []float32, lo, hi int) []float32 {
+	p := m.p[lo:hi]
+	f32.AxpyTo(p, g[lo:hi], m.decay, m.e[lo:hi])
+	return p
+}
+
+// takeOff subtracts by, with the sign of what is there, val, from p at idx.
+func takeOff(p []float32, idx []uint32, val []float32, by float32) {
+	val = val[:len(idx)]
+	for j, i := range idx {
+		p[i] -= math.Float32frombits(math.Float32bits(by) | math.Float32bits(val[j])&^magnitude)
+	}
 }
 
 // settle takes p, from which the contribution has been taken off, into the new

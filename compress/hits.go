@@ -1,9 +1,6 @@
 package compress
 
 import (
-	"math"
-	"slices"
-
 	"github.com/gradlab/gradlab/compress/bits"
 	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
@@ -41,15 +38,10 @@ func hitsMaxLen(coding string, n, d, bitsEach int) int {
 	return bits.UvarintMaxLen(1, n) + (n*bitsEach+7)/8 + most
 }
 
-// appendSigns writes the signs of the elements of g at ascending positions idx.
-func (c *hits) appendSigns(dst []byte, g []float32, idx []uint32) []byte {
+// appendSigns writes the signs of val, the elements at ascending positions idx.
+func (c *hits) appendSigns(dst []byte, val []float32, idx []uint32) []byte {
 	dst = bits.AppendUvarint(dst, uint32(len(idx)))
-	at, n := len(dst), bits.SignLen(len(idx))
-	dst = slices.Grow(dst, n)[:at+n]
-	clear(dst[at:])
-	for j, i := range idx {
-		dst[at+j>>3] |= byte(math.Float32bits(g[i])>>31) << uint(j&7)
-	}
+	dst = bits.AppendSigns(dst, val)
 	if len(idx) == 0 {
 		return dst
 	}

@@ -17,6 +17,8 @@ type selector struct {
 	sample []float32
 	idx    []uint32  // what is not below
 	val    []float32 // the elements there
+	above  uint32    // the magnitude from which they should all be among the k; 0: none known
+	band   []float32 // those below that
 }
 
 const (
@@ -40,10 +42,7 @@ func (s *selector) largest(idx []uint32, val, g []float32, k int) ([]uint32, []f
 	if !s.gather(g, k) {
 		return idx, val, false
 	}
-	tau, ties := uint32(0), k
-	if len(s.val) > k {
-		tau, ties = codec.Cut(s.val, k)
-	}
+	tau, ties := s.cut(k)
 	for j, v := range s.val {
 		if u := math.Float32bits(v) & magnitude; u <= tau {
 			if u < tau || ties == 0 {
@@ -59,11 +58,30 @@ func (s *selector) largest(idx []uint32, val, g []float32, k int) ([]uint32, []f
 	return idx, val, true
 }
 
+// cut is codec.Cut of what gather has kept, k or more. It looks for the cut among those
+// that are not above it for sure.
+func (s *selector) cut(k int) (tau uint32, ties int) {
+	if len(s.val) == k {
+		return 0, k
+	}
+	if s.above > 0 {
+		s.band = resize(s.band, len(s.val))
+		s.band = s.band[:codec.Between(s.band, s.val, 0, s.above)]
+		if above := len(s.val) - len(s.band); above < k {
+			return codec.Cut(s.band, k-above)
+		}
+	}
+	return codec.Cut(s.val, k)
+}
+
 // gather keeps k elements or more, the k largest among them. It returns false if g
 // has a NaN or Inf.
 func (s *selector) gather(g []float32, k int) (finite bool) {
+	s.above = 0
 	if len(g) >= shortest {
-		s.idx, s.val, finite = codec.AppendReaching(s.idx[:0], s.val[:0], g, s.guess(g, k))
+		var tau uint32
+		tau, s.above = s.guess(g, k)
+		s.idx, s.val, finite = codec.AppendReaching(s.idx[:0], s.val[:0], g, tau)
 		if !finite || len(s.idx) >= k {
 			return finite
 		}
@@ -76,16 +94,21 @@ func (s *selector) gather(g []float32, k int) (finite bool) {
 	return true
 }
 
-// guess is a magnitude that at least k elements of g are expected to have, and not
-// many more: in a sample it takes four standard deviations more than the share of k.
-func (s *selector) guess(g []float32, k int) uint32 {
+// guess is a magnitude that at least k elements of g are expected to have, and not many
+// more: in a sample it takes four standard deviations more than the share of k. As many
+// fewer have at least the magnitude above, unless that is 0.
+func (s *selector) guess(g []float32, k int) (tau, above uint32) {
 	share := float64(k) / float64(len(g)) * samples
-	rank := int(share+4*math.Sqrt(share)) + 1
-	if rank > samples {
-		return 0
+	margin := 4 * math.Sqrt(share)
+	sample := s.draw(g, samples)
+	if rank := int(share+margin) + 1; rank <= samples {
+		tau, _ = codec.Cut(sample, rank)
 	}
-	tau, _ := codec.Cut(s.draw(g, samples), rank)
-	return tau
+	if rank := int(share - margin); rank > 0 {
+		above, _ = codec.Cut(sample, rank)
+		above++
+	}
+	return tau, above
 }
 
 // draw is a sample of n elements of g: one from each stretch of it, the place in it

@@ -3,6 +3,7 @@ package compress
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
@@ -92,59 +93,83 @@ const stagesMax = 20
 
 func (c *sidco) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
-	m := f32.MaxAbs(g)
-	if !(m <= math.MaxFloat32) {
-		return dst, ErrNotFinite
+	var all excess
+	var most float32
+	for lo := 0; lo < len(g); lo += strip {
+		part := g[lo:min(lo+strip, len(g))]
+		if most = max(most, f32.MaxAbs(part)); !(most <= math.MaxFloat32) {
+			return dst, ErrNotFinite
+		}
+		all.add(part, 0, c.pareto)
 	}
 	c.idx, c.val = c.idx[:0], c.val[:0]
-	if m > 0 {
-		tau := math.Float32bits(c.threshold(g, m))
+	if most > 0 {
+		tau := math.Float32bits(c.threshold(g, all, most))
 		c.idx, c.val, _ = codec.AppendReaching(c.idx, c.val, g, tau)
 	}
 	return c.appendValues(dst, c.val, c.idx), nil
 }
 
 // threshold is the magnitude from which elements are sent, above 0 and at most
-// m, the largest.
-func (c *sidco) threshold(g []float32, m float32) float32 {
-	c.tail = resize(c.tail, len(g))
-	for i, v := range g {
-		c.tail[i] = float32(math.Abs(float64(v)))
-	}
-	k := float64(kept(c.family.Keep, c.d))
-	tail, eta := c.tail, 0.0
+// most, the largest of g. e has the sums over g.
+func (c *sidco) threshold(g []float32, e excess, most float32) float32 {
+	k, tail, eta := float64(kept(c.family.Keep, c.d)), g, 0.0
 	for range stagesMax {
-		n := float64(len(tail))
-		eta += c.excess(tail, eta, max(c.family.First, k/n))
-		if !(eta < float64(m)) {
-			return m
+		eta += e.quantile(max(c.family.First, k/e.n), c.pareto)
+		if !(eta < float64(most)) {
+			return most
 		}
-		beyond := tail[:0]
-		for _, v := range tail {
-			if float64(v) >= eta {
-				beyond = append(beyond, v)
-			}
-		}
-		if tail = beyond; float64(len(tail)) <= k*(1+c.family.Tolerance) {
+		if tail, e = c.beyond(tail, eta); e.n <= k*(1+c.family.Tolerance) {
 			break
 		}
 	}
 	return max(float32(eta), math.SmallestNonzeroFloat32)
 }
 
-// excess is how far beyond eta the law fitted to tail, which begins there, keeps
-// the fraction rho.
-func (c *sidco) excess(tail []float32, eta, rho float64) float64 {
-	var sum, square float64
-	for _, v := range tail {
-		e := float64(v) - eta
-		sum += e
-		square += float64(e * e)
+// beyond keeps the magnitudes of x that are at least eta, in c.tail, where x may lie, and
+// sums up by how much they exceed it.
+func (c *sidco) beyond(x []float32, eta float64) (tail []float32, e excess) {
+	tau := float32(max(0, eta))
+	if float64(tau) < eta {
+		tau = math.Nextafter32(tau, math.MaxFloat32)
 	}
-	n := float64(len(tail))
-	mean := sum / n
-	variance := square/n - float64(mean*mean)
-	if ratio := float64(mean*mean) / variance; c.pareto && variance > 0 && ratio != 1 {
+	tail = c.tail[:0]
+	for lo := 0; lo < len(x); lo += strip {
+		part, n := x[lo:min(lo+strip, len(x))], len(tail)
+		tail = slices.Grow(tail, len(part))[:n+len(part)]
+		tail = tail[:n+codec.Between(tail[n:], part, math.Float32bits(tau), 1<<31)]
+		e.add(tail[n:], eta, c.pareto)
+	}
+	c.tail = tail
+	return tail, e
+}
+
+// excess is sums over magnitudes: of how far they are beyond some number.
+type excess struct{ n, sum, square float64 }
+
+// add adds the magnitudes of x, in order; their squares if they are wanted.
+func (e *excess) add(x []float32, from float64, squares bool) {
+	e.n += float64(len(x))
+	if !squares {
+		sum := e.sum
+		for _, v := range x {
+			sum += math.Abs(float64(v)) - from
+		}
+		e.sum = sum
+		return
+	}
+	for _, v := range x {
+		by := math.Abs(float64(v)) - from
+		e.sum += by
+		e.square += float64(by * by)
+	}
+}
+
+// quantile is what the law fitted to the excess has the fraction rho beyond.
+func (e *excess) quantile(rho float64, pareto bool) float64 {
+	mean := e.sum / e.n
+	variance := e.square/e.n - float64(mean*mean)
+	if ratio := float64(mean*mean) / variance; pareto && variance > 0 && ratio != 1 {
 		shape, scale := (1-ratio)/2, float64(mean*(ratio+1))/2
 		return scale / shape * (math.Pow(rho, -shape) - 1)
 	}

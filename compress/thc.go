@@ -200,25 +200,13 @@ func (f THC) make(b Block) *thc {
 	}
 	c.table = thcTable(c.bits, c.top, c.cut)
 	c.chunks, c.padded = rotated(c.d, f.Chunk)
-	c.steps = make([]thcStep, 2*c.top+1)
-	for z, i := -c.top, 0; z <= c.top; z++ {
-		if i+1 < len(c.table) && c.table[i+1] <= z {
-			i++
-		}
-		s := thcStep{from: float64(c.table[i]), place: byte(i)}
-		if i+1 < len(c.table) {
-			s.width = float64(c.table[i+1] - c.table[i])
-		}
-		c.steps[z+c.top] = s
+	c.stairs = codec.NewStairs(c.table)
+	c.values = make([]float32, max(16, len(c.table)))
+	for i, v := range c.table {
+		c.values[i] = float32(v)
 	}
 	c.spaces.New = func() any { return &edenSpace{make([]float32, f.Chunk), make([]byte, f.Chunk)} }
 	return c
-}
-
-// thcStep is between two neighbours in the table.
-type thcStep struct {
-	from, width float64 // 0 wide at the end of the table
-	place       byte    // of from
 }
 
 // thc is what codec and exchange share.
@@ -227,7 +215,8 @@ type thc struct {
 	top             int // G
 	cut             float64
 	table           []int
-	steps           []thcStep // for whole numbers z from −top to top, at z + top
+	stairs          *codec.Stairs
+	values          []float32 // the table's, sixteen or more
 	chunks          []chunkOf
 	signs, rounding rng.Key
 	spaces          sync.Pool // *edenSpace
@@ -257,27 +246,17 @@ func (c *thc) choose(codes []byte, y []float32, norm float32, key rng.Key, at in
 		return
 	}
 	// y/√n·G/M with M = t·norm/√n
-	perUnit, top := float64(c.top)/float64(c.cut*float64(norm)), float64(c.top)
-	one := func(v float32, draw uint32) byte {
-		x := max(-top, min(top, float64(float64(v)*perUnit)))
-		step := &c.steps[int(math.Floor(x))+c.top]
-		up := byte(0)
-		if float64(draw)*0x1p-32 < (x-step.from)/step.width { // never at the end, where that is 0/0
-			up = 1
-		}
-		return step.place + up
+	c.stairs.Round(codes, y, float64(c.top)/float64(c.cut*float64(norm)), key, uint64(at))
+}
+
+// look sets y to what codes stand for in the table.
+func (c *thc) look(y []float32, codes []byte) {
+	if len(c.values) == 16 {
+		codec.Lookup(y, codes, (*[16]float32)(c.values))
+		return
 	}
-	i := 0
-	if at&1 == 1 && len(y) > 0 {
-		codes[0] = one(y[0], uint32(key.Uint64(uint64(at)>>1)>>32))
-		i = 1
-	}
-	for ; i+1 < len(y); i += 2 {
-		draw := key.Uint64(uint64(at+i) >> 1)
-		codes[i], codes[i+1] = one(y[i], uint32(draw)), one(y[i+1], uint32(draw>>32))
-	}
-	if i < len(y) {
-		codes[i] = one(y[i], uint32(key.Uint64(uint64(at+i)>>1)))
+	for i, code := range codes {
+		y[i] = c.values[code]
 	}
 }
 
@@ -337,9 +316,7 @@ func (c *thc) AddTo(dst []float32, scale float32, p []byte, from From) error {
 		y, codes := w.y[:ch.padded], w.codes[:ch.padded]
 		bits.Unpack(codes, packed[:size], c.bits)
 		packed = packed[size:]
-		for j, code := range codes {
-			y[j] = float32(c.table[code])
-		}
+		c.look(y, codes)
 		c.back(dst, float32(scale*c.unit(formatF32.get(p, i), ch.padded)), y, ch, signs)
 	}
 	return nil
@@ -394,9 +371,7 @@ func (x *thcExchange) Next(done Op) (Op, error) {
 		}
 		codes := w.codes[:ch.padded]
 		x.choose(codes, x.y[at:at+ch.padded], x.norms[i], key, at)
-		for j, code := range codes {
-			x.own[at+j] = float32(x.table[code])
-		}
+		x.look(x.own[at:at+ch.padded], codes)
 		at += ch.padded
 	}
 	copy(x.sum, x.own)

@@ -7,10 +7,7 @@ import (
 	"github.com/gradlab/gradlab/internal/codec"
 )
 
-var (
-	_ = Families.Add("threshold", "entries of at least a fixed magnitude", Threshold{Tau: 1e-3, Index: "rice", Values: "f32"})
-	_ = Families.Add("strom", "±tau for entries that have grown to it", Strom{Tau: 1e-3, Index: "rice"})
-)
+var _ = Families.Add("threshold", "entries of at least a fixed magnitude", Threshold{Tau: 1e-3, Index: "rice", Values: "f32"})
 
 // Threshold sends the elements that reach a fixed magnitude.
 //
@@ -32,29 +29,6 @@ type Threshold struct {
 	Values string  `doc:"value format: f32, bf16 or fp16"`
 }
 
-// Strom sends a fixed magnitude for the elements whose residual has grown to it,
-// and keeps the rest. It is its own feedback.
-//
-//	r += g;  C(r)ᵢ = sign(rᵢ)·tau if |rᵢ| ≥ tau, else 0;  r −= C(r)
-//
-// Strom 2015 (Interspeech), algorithm 1.
-//
-// Departures: gaps between positions are Rice coded with the best parameter for
-// the number of hits, where Strom packs 31 bits of index and one of sign.
-//
-// Tuning: tau so that 0.1 to 1 % of the elements travel; it has units of the
-// gradient. The residual grows where gradients stay above tau: raise tau if
-// ResidualNorm does.
-//
-// Cost: one pass; four bytes of state an element; a bit and a Rice coded
-// position an element sent.
-//
-// Payload: see hits.go, with signs in place of values.
-type Strom struct {
-	Tau   float64 `spec:",show" doc:"the magnitude sent"`
-	Index string  `doc:"index coding: rice, varint, bitmap or raw32"`
-}
-
 // Validate checks the options.
 func (f Threshold) Validate() error {
 	if err := validTau(f.Tau); err != nil {
@@ -64,14 +38,6 @@ func (f Threshold) Validate() error {
 		return err
 	}
 	return oneOf("values", f.Values, "f32", "bf16", "fp16")
-}
-
-// Validate checks the options.
-func (f Strom) Validate() error {
-	if err := validTau(f.Tau); err != nil {
-		return err
-	}
-	return oneOf("index", f.Index, indexCodings...)
 }
 
 func validTau(tau float64) error {
@@ -91,11 +57,6 @@ func (f Threshold) Claims(b Block) Claims {
 	return c
 }
 
-// Claims: state, and a bound on the size.
-func (f Strom) Claims(b Block) Claims {
-	return Claims{Size: hitsMaxLen(word(f.Index, "rice"), b.Len(), b.Len(), 1), Stateful: true, Remembers: true}
-}
-
 // New makes a codec without state.
 func (f Threshold) New(b Block) (Codec, error) {
 	if err := f.Validate(); err != nil {
@@ -103,25 +64,15 @@ func (f Threshold) New(b Block) (Codec, error) {
 	}
 	return &threshold{
 		hits: hits{d: b.Len(), most: b.Len(), index: word(f.Index, "rice"), values: formatOf(f.Values)},
-		tau:  float32(f.Tau), val: []float32{},
+		tau:  float32(f.Tau),
 	}, nil
-}
-
-// New makes a codec whose state is the residual.
-func (f Strom) New(b Block) (Codec, error) {
-	if err := f.Validate(); err != nil {
-		return nil, err
-	}
-	tau := float32(f.Tau)
-	in := &threshold{hits: hits{d: b.Len(), most: b.Len(), index: word(f.Index, "rice"), unit: tau}, tau: tau}
-	return &feedback{residual: residual{d: b.Len(), decay: 1}, in: in, rank: b.Rank}, nil
 }
 
 type threshold struct {
 	hits
 	tau float32
 	idx []uint32
-	val []float32 // what is sent, not nil if that is values
+	val []float32 // the elements there
 }
 
 func (c *threshold) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
@@ -129,9 +80,6 @@ func (c *threshold) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	var finite bool
 	if c.idx, c.val, finite = codec.AppendReaching(c.idx[:0], c.val[:0], g, math.Float32bits(c.tau)); !finite {
 		return dst, ErrNotFinite
-	}
-	if c.values == nil {
-		return c.appendSigns(dst, g, c.idx), nil
 	}
 	return c.appendValues(dst, c.val, c.idx), nil
 }

@@ -225,6 +225,12 @@ var kernels = []struct {
 	{"count", false,
 		func(w *work) { w.out = append(w.out, count(w.x, math.Float32bits(w.reach()))) },
 		func(w *work) { w.out = append(w.out, countGo(w.x, math.Float32bits(w.reach()))) }},
+	{"Reaching", false,
+		func(w *work) { w.squeezed(Reaching) },
+		func(w *work) { w.squeezed(reachingGo) }},
+	{"Between", false,
+		func(w *work) { w.left(Between) },
+		func(w *work) { w.left(betweenGo) }},
 	{"Signs", true,
 		func(w *work) {
 			abs, sum := Signs(w.c[:(len(w.x)+7)/8], w.x)
@@ -315,6 +321,9 @@ var kernels = []struct {
 			mask, signs := unpacked(w.b[:len(w.x)/8]), unpacked(w.c)
 			addSignedSlowly(w.x, mask, signs, w.scale)
 		}},
+	{"Stairs", true,
+		func(w *work) { w.stairs().Round(w.c, w.x, w.p, w.key, w.first&^1) },
+		func(w *work) { w.stairs().roundGo(w.c, w.x, w.p, w.key, w.first&^1) }},
 	{"Places", false,
 		func(w *work) { w.hashed(Places) },
 		func(w *work) { w.hashed(placesGo) }},
@@ -333,6 +342,42 @@ var kernels = []struct {
 	{"Narrow", false,
 		func(w *work) { w.doubles(func(_, s []float64) { Narrow(w.x, s) }, len(w.x)) },
 		func(w *work) { w.doubles(func(_, s []float64) { narrowGo(w.x, s) }, len(w.x)) }},
+}
+
+// stairs are those of a table of up to 64 entries.
+func (w *work) stairs() *Stairs {
+	top := 1 + w.k%127
+	table := []int{-top}
+	for z := 1 - top; z < top && len(table) < 63; z++ {
+		if w.key.With(7).Uint64(uint64(z+top))%4 == 0 {
+			table = append(table, z)
+		}
+	}
+	return NewStairs(append(table, top))
+}
+
+// squeezed runs a kernel that pushes hits and their places together.
+func (w *work) squeezed(kernel func(idx []uint32, val, x []float32, tau, first uint32) int) {
+	idx, val := make([]uint32, len(w.x)+8), make([]float32, len(w.x)+8)
+	n := kernel(idx, val, w.x, math.Float32bits(w.reach()), uint32(w.first))
+	w.out = append(w.out, idx[:n])
+	for _, v := range val[:n] {
+		w.out = append(w.out, math.Float32bits(v))
+	}
+}
+
+// left runs a kernel that keeps magnitudes, in place if k is odd.
+func (w *work) left(kernel func(dst, x []float32, lo, hi uint32) int) {
+	dst := w.x
+	if w.k%2 == 0 {
+		dst = make([]float32, len(w.x))
+	}
+	lo := math.Float32bits(w.reach())
+	n := kernel(dst, w.x, lo, []uint32{lo, lo + 1<<23, infinity, 1 << 31}[w.k/2%4])
+	for _, v := range dst[:n] {
+		w.out = append(w.out, math.Float32bits(v))
+	}
+	clear(dst[n:]) // anything may be there
 }
 
 // share makes the largest element 1.
@@ -518,6 +563,32 @@ func agree(t *rapid.T, kernel int) {
 	k.twin(want)
 	if err := w.equal(want); err != nil {
 		t.Fatalf("%s: %v", k.name, err)
+	}
+}
+
+// An element goes to one of the entries around it, and is right on average; what is
+// beyond the ends goes to them.
+func TestStairs(t *testing.T) {
+	table := []int{-9, -4, -1, 1, 4, 9}
+	const n = 1 << 15
+	y, codes, key := make([]float32, n), make([]byte, n), rng.New(1, "stairs")
+	for _, c := range []struct {
+		y    float32
+		low  int
+		mean float64
+	}{{0, 2, 0}, {0.5, 2, 1}, {1.25, 3, 2.5}, {2, 4, 4}, {-0.75, 1, -1.5}, {4.5, 5, 9}, {1e30, 5, 9}, {-1e30, 0, -9}, {-3, 0, -6}} {
+		f32.Fill(y, c.y)
+		NewStairs(table).Round(codes, y, 2, key, 0)
+		var sum float64
+		for _, code := range codes {
+			if int(code) != c.low && int(code) != c.low+1 {
+				t.Fatalf("%v goes to entry %d", c.y, code)
+			}
+			sum += float64(table[code])
+		}
+		if off := sum/n - c.mean; math.Abs(off) > 0.1 {
+			t.Errorf("%v becomes %v on average, want %v", c.y, sum/n, c.mean)
+		}
 	}
 }
 

@@ -1348,6 +1348,94 @@ done38:
 	VZEROUPPER
 	RET
 
+// func squeezeAVX2(idx []uint32, val []float32, x []float32, tau uint32, first uint32, order *[256]uint64) int
+// Requires: AVX, AVX2, POPCNT
+TEXT ·squeezeAVX2(SB), NOSPLIT, $0-96
+	MOVQ         idx_base+0(FP), AX
+	MOVQ         val_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         x_len+56(FP), BX
+	MOVQ         order+80(FP), SI
+	VBROADCASTSS tau+72(FP), Y0
+	VPSUBD       table20<>+0(SB), Y0, Y0
+	VBROADCASTSS first+76(FP), Y1
+	VPADDD       table26<>+0(SB), Y1, Y1
+	XORQ         DI, DI
+	XORQ         R9, R9
+	CMPQ         R9, BX
+	JGE          done40
+
+loop39:
+	VMOVDQU   (DX)(R9*4), Y2
+	VPAND     table7<>+0(SB), Y2, Y3
+	VPCMPGTD  Y0, Y3, Y3
+	VMOVMSKPS Y3, R8
+	VPMOVZXBD (SI)(R8*8), Y3
+	VPERMD    Y2, Y3, Y2
+	VMOVDQU   Y2, (CX)(DI*4)
+	VPERMD    Y1, Y3, Y2
+	VMOVDQU   Y2, (AX)(DI*4)
+	VPADDD    table27<>+0(SB), Y1, Y1
+	POPCNTQ   R8, R8
+	ADDQ      R8, DI
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       loop39
+
+done40:
+	MOVQ DI, ret+88(FP)
+	VZEROUPPER
+	RET
+
+DATA table26<>+0(SB)/8, $0x0000000100000000
+DATA table26<>+8(SB)/8, $0x0000000300000002
+DATA table26<>+16(SB)/8, $0x0000000500000004
+DATA table26<>+24(SB)/8, $0x0000000700000006
+GLOBL table26<>(SB), RODATA|NOPTR, $32
+
+DATA table27<>+0(SB)/8, $0x0000000800000008
+DATA table27<>+8(SB)/8, $0x0000000800000008
+DATA table27<>+16(SB)/8, $0x0000000800000008
+DATA table27<>+24(SB)/8, $0x0000000800000008
+GLOBL table27<>(SB), RODATA|NOPTR, $32
+
+// func betweenAVX2(dst []float32, x []float32, lo uint32, hi uint32, order *[256]uint64) int
+// Requires: AVX, AVX2, POPCNT
+TEXT ·betweenAVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	MOVQ         order+56(FP), BX
+	VBROADCASTSS lo+48(FP), Y0
+	VBROADCASTSS hi+52(FP), Y1
+	VPSUBD       table20<>+0(SB), Y0, Y0
+	VPSUBD       table20<>+0(SB), Y1, Y1
+	XORQ         SI, SI
+	XORQ         R8, R8
+	CMPQ         R8, DX
+	JGE          done42
+
+loop41:
+	VMOVDQU   (CX)(R8*4), Y2
+	VPAND     table7<>+0(SB), Y2, Y2
+	VPCMPGTD  Y1, Y2, Y3
+	VPCMPGTD  Y0, Y2, Y4
+	VPANDN    Y4, Y3, Y3
+	VMOVMSKPS Y3, DI
+	VPMOVZXBD (BX)(DI*8), Y3
+	VPERMD    Y2, Y3, Y2
+	VMOVDQU   Y2, (AX)(SI*4)
+	POPCNTQ   DI, DI
+	ADDQ      DI, SI
+	ADDQ      $0x08, R8
+	CMPQ      R8, DX
+	JLT       loop41
+
+done42:
+	MOVQ SI, ret+64(FP)
+	VZEROUPPER
+	RET
+
 // func hadamard64AVX2(x []float32)
 // Requires: AVX, AVX2
 TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
@@ -1355,88 +1443,88 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done40
+	JGE  done44
 
-loop39:
+loop43:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
-	VXORPS    table26<>+0(SB), Y0, Y0
+	VXORPS    table28<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMILPS $0x4e, Y0, Y1
-	VXORPS    table27<>+0(SB), Y0, Y0
+	VXORPS    table29<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VPERMPD   $0x4e, Y0, Y1
-	VXORPS    table28<>+0(SB), Y0, Y0
+	VXORPS    table30<>+0(SB), Y0, Y0
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   32(AX)(DX*4), Y1
 	VPERMILPS $0xb1, Y1, Y2
-	VXORPS    table26<>+0(SB), Y1, Y1
+	VXORPS    table28<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMILPS $0x4e, Y1, Y2
-	VXORPS    table27<>+0(SB), Y1, Y1
+	VXORPS    table29<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VPERMPD   $0x4e, Y1, Y2
-	VXORPS    table28<>+0(SB), Y1, Y1
+	VXORPS    table30<>+0(SB), Y1, Y1
 	VADDPS    Y2, Y1, Y1
 	VMOVUPS   64(AX)(DX*4), Y2
 	VPERMILPS $0xb1, Y2, Y3
-	VXORPS    table26<>+0(SB), Y2, Y2
+	VXORPS    table28<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMILPS $0x4e, Y2, Y3
-	VXORPS    table27<>+0(SB), Y2, Y2
+	VXORPS    table29<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VPERMPD   $0x4e, Y2, Y3
-	VXORPS    table28<>+0(SB), Y2, Y2
+	VXORPS    table30<>+0(SB), Y2, Y2
 	VADDPS    Y3, Y2, Y2
 	VMOVUPS   96(AX)(DX*4), Y3
 	VPERMILPS $0xb1, Y3, Y4
-	VXORPS    table26<>+0(SB), Y3, Y3
+	VXORPS    table28<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMILPS $0x4e, Y3, Y4
-	VXORPS    table27<>+0(SB), Y3, Y3
+	VXORPS    table29<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VPERMPD   $0x4e, Y3, Y4
-	VXORPS    table28<>+0(SB), Y3, Y3
+	VXORPS    table30<>+0(SB), Y3, Y3
 	VADDPS    Y4, Y3, Y3
 	VMOVUPS   128(AX)(DX*4), Y4
 	VPERMILPS $0xb1, Y4, Y5
-	VXORPS    table26<>+0(SB), Y4, Y4
+	VXORPS    table28<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMILPS $0x4e, Y4, Y5
-	VXORPS    table27<>+0(SB), Y4, Y4
+	VXORPS    table29<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VPERMPD   $0x4e, Y4, Y5
-	VXORPS    table28<>+0(SB), Y4, Y4
+	VXORPS    table30<>+0(SB), Y4, Y4
 	VADDPS    Y5, Y4, Y4
 	VMOVUPS   160(AX)(DX*4), Y5
 	VPERMILPS $0xb1, Y5, Y6
-	VXORPS    table26<>+0(SB), Y5, Y5
+	VXORPS    table28<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMILPS $0x4e, Y5, Y6
-	VXORPS    table27<>+0(SB), Y5, Y5
+	VXORPS    table29<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VPERMPD   $0x4e, Y5, Y6
-	VXORPS    table28<>+0(SB), Y5, Y5
+	VXORPS    table30<>+0(SB), Y5, Y5
 	VADDPS    Y6, Y5, Y5
 	VMOVUPS   192(AX)(DX*4), Y6
 	VPERMILPS $0xb1, Y6, Y7
-	VXORPS    table26<>+0(SB), Y6, Y6
+	VXORPS    table28<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMILPS $0x4e, Y6, Y7
-	VXORPS    table27<>+0(SB), Y6, Y6
+	VXORPS    table29<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VPERMPD   $0x4e, Y6, Y7
-	VXORPS    table28<>+0(SB), Y6, Y6
+	VXORPS    table30<>+0(SB), Y6, Y6
 	VADDPS    Y7, Y6, Y6
 	VMOVUPS   224(AX)(DX*4), Y7
 	VPERMILPS $0xb1, Y7, Y8
-	VXORPS    table26<>+0(SB), Y7, Y7
+	VXORPS    table28<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMILPS $0x4e, Y7, Y8
-	VXORPS    table27<>+0(SB), Y7, Y7
+	VXORPS    table29<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VPERMPD   $0x4e, Y7, Y8
-	VXORPS    table28<>+0(SB), Y7, Y7
+	VXORPS    table30<>+0(SB), Y7, Y7
 	VADDPS    Y8, Y7, Y7
 	VADDPS    Y1, Y0, Y8
 	VSUBPS    Y1, Y0, Y0
@@ -1472,29 +1560,29 @@ loop39:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop39
+	JLT       loop43
 
-done40:
+done44:
 	VZEROUPPER
 	RET
 
-DATA table26<>+0(SB)/8, $0x8000000000000000
-DATA table26<>+8(SB)/8, $0x8000000000000000
-DATA table26<>+16(SB)/8, $0x8000000000000000
-DATA table26<>+24(SB)/8, $0x8000000000000000
-GLOBL table26<>(SB), RODATA|NOPTR, $32
-
-DATA table27<>+0(SB)/8, $0x0000000000000000
-DATA table27<>+8(SB)/8, $0x8000000080000000
-DATA table27<>+16(SB)/8, $0x0000000000000000
-DATA table27<>+24(SB)/8, $0x8000000080000000
-GLOBL table27<>(SB), RODATA|NOPTR, $32
-
-DATA table28<>+0(SB)/8, $0x0000000000000000
-DATA table28<>+8(SB)/8, $0x0000000000000000
-DATA table28<>+16(SB)/8, $0x8000000080000000
-DATA table28<>+24(SB)/8, $0x8000000080000000
+DATA table28<>+0(SB)/8, $0x8000000000000000
+DATA table28<>+8(SB)/8, $0x8000000000000000
+DATA table28<>+16(SB)/8, $0x8000000000000000
+DATA table28<>+24(SB)/8, $0x8000000000000000
 GLOBL table28<>(SB), RODATA|NOPTR, $32
+
+DATA table29<>+0(SB)/8, $0x0000000000000000
+DATA table29<>+8(SB)/8, $0x8000000080000000
+DATA table29<>+16(SB)/8, $0x0000000000000000
+DATA table29<>+24(SB)/8, $0x8000000080000000
+GLOBL table29<>(SB), RODATA|NOPTR, $32
+
+DATA table30<>+0(SB)/8, $0x0000000000000000
+DATA table30<>+8(SB)/8, $0x0000000000000000
+DATA table30<>+16(SB)/8, $0x8000000080000000
+DATA table30<>+24(SB)/8, $0x8000000080000000
+GLOBL table30<>(SB), RODATA|NOPTR, $32
 
 // func butterflies8AVX2(x []float32, h int)
 // Requires: AVX
@@ -1511,9 +1599,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done42
+	JGE  done46
 
-loop41:
+loop45:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1571,9 +1659,9 @@ loop41:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop41
+	JLT     loop45
 
-done42:
+done46:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1603,9 +1691,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done44
+	JGE  done48
 
-loop43:
+loop47:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1631,9 +1719,9 @@ loop43:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop43
+	JLT     loop47
 
-done44:
+done48:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1659,9 +1747,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done46
+	JGE  done50
 
-loop45:
+loop49:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1673,9 +1761,9 @@ loop45:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop45
+	JLT     loop49
 
-done46:
+done50:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1693,9 +1781,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done48
+	JGE          done52
 
-loop47:
+loop51:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1708,9 +1796,9 @@ loop47:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop47
+	JLT          loop51
 
-done48:
+done52:
 	VZEROUPPER
 	RET
 
@@ -1723,9 +1811,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done50
+	JGE     done54
 
-loop49:
+loop53:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1734,9 +1822,9 @@ loop49:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop49
+	JLT          loop53
 
-done50:
+done54:
 	VZEROUPPER
 	RET
 
@@ -1755,9 +1843,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done52
+	JGE          done56
 
-loop51:
+loop55:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1886,9 +1974,9 @@ loop51:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop51
+	JLT          loop55
 
-done52:
+done56:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1911,9 +1999,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done54
+	JGE          done58
 
-loop53:
+loop57:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2054,9 +2142,9 @@ loop53:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop53
+	JLT          loop57
 
-done54:
+done58:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2079,9 +2167,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done56
+	JGE          done60
 
-loop55:
+loop59:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2246,9 +2334,9 @@ loop55:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop55
+	JLT          loop59
 
-done56:
+done60:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2271,9 +2359,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done58
+	JGE          done62
 
-loop57:
+loop61:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2486,9 +2574,9 @@ loop57:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop57
+	JLT          loop61
 
-done58:
+done62:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2507,9 +2595,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done60
+	JGE     done64
 
-loop59:
+loop63:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2518,9 +2606,9 @@ loop59:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop59
+	JLT       loop63
 
-done60:
+done64:
 	VZEROUPPER
 	RET
 
@@ -2535,9 +2623,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done62
+	JGE     done66
 
-loop61:
+loop65:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2547,9 +2635,9 @@ loop61:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop61
+	JLT       loop65
 
-done62:
+done66:
 	VZEROUPPER
 	RET
 
@@ -2566,9 +2654,9 @@ TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 128(AX), Y1
 	XORQ    DI, DI
 	CMPQ    DI, CX
-	JGE     done64
+	JGE     done68
 
-loop63:
+loop67:
 	VMOVUPS (DX)(DI*4), Y2
 	VMOVUPS (BX)(DI*4), Y3
 	VMOVUPS (SI)(DI*4), Y4
@@ -2578,9 +2666,9 @@ loop63:
 	VADDPS  Y2, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, CX
-	JLT     loop63
+	JLT     loop67
 
-done64:
+done68:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 128(AX)
 	VZEROUPPER
@@ -2599,9 +2687,9 @@ TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 16(BX), Y1
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done66
+	JGE          done70
 
-loop65:
+loop69:
 	VMOVUPS (CX)(BX*4), Y2
 	VMOVUPS (DX)(BX*4), Y3
 	VMULPS  Y0, Y2, Y2
@@ -2611,9 +2699,9 @@ loop65:
 	VMOVUPS Y2, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop65
+	JLT     loop69
 
-done66:
+done70:
 	VZEROUPPER
 	RET
 
@@ -2629,18 +2717,18 @@ TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS (DX), Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done68
+	JGE          done72
 
-loop67:
+loop71:
 	VMULPS  (BX)(DX*4), Y1, Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  (AX)(DX*4), Y2, Y2
 	VMOVUPS Y2, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop67
+	JLT     loop71
 
-done68:
+done72:
 	VZEROUPPER
 	RET
 
@@ -2660,9 +2748,9 @@ TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 160(AX), Y3
 	XORQ    R8, R8
 	CMPQ    R8, CX
-	JGE     done70
+	JGE     done74
 
-loop69:
+loop73:
 	VMOVUPS (DX)(R8*4), Y4
 	VMOVUPS (BX)(R8*4), Y5
 	VMOVUPS (DI)(R8*4), Y6
@@ -2677,9 +2765,9 @@ loop69:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    $0x08, R8
 	CMPQ    R8, CX
-	JLT     loop69
+	JLT     loop73
 
-done70:
+done74:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 128(AX)
@@ -2703,9 +2791,9 @@ TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 20(BX), Y3
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done72
+	JGE          done76
 
-loop71:
+loop75:
 	VMOVUPS (CX)(BX*4), Y4
 	VMOVUPS (DX)(BX*4), Y5
 	VMULPS  Y0, Y4, Y6
@@ -2720,9 +2808,9 @@ loop71:
 	VMOVUPS Y4, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop71
+	JLT     loop75
 
-done72:
+done76:
 	VZEROUPPER
 	RET
 
@@ -2740,9 +2828,9 @@ TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(DX), Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done74
+	JGE          done78
 
-loop73:
+loop77:
 	VMULPS  (SI)(DX*4), Y1, Y3
 	VMULPS  (BX)(DX*4), Y2, Y4
 	VADDPS  Y4, Y3, Y3
@@ -2751,9 +2839,9 @@ loop73:
 	VMOVUPS Y3, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop73
+	JLT     loop77
 
-done74:
+done78:
 	VZEROUPPER
 	RET
 
@@ -2776,9 +2864,9 @@ TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 192(AX), Y5
 	XORQ    R9, R9
 	CMPQ    R9, CX
-	JGE     done76
+	JGE     done80
 
-loop75:
+loop79:
 	VMOVUPS (DX)(R9*4), Y6
 	VMOVUPS (BX)(R9*4), Y7
 	VMOVUPS (DI)(R9*4), Y8
@@ -2798,9 +2886,9 @@ loop75:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop75
+	JLT     loop79
 
-done76:
+done80:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2829,9 +2917,9 @@ TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 24(BX), Y5
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done78
+	JGE          done82
 
-loop77:
+loop81:
 	VMOVUPS (CX)(BX*4), Y6
 	VMOVUPS (DX)(BX*4), Y7
 	VMULPS  Y0, Y6, Y8
@@ -2851,9 +2939,9 @@ loop77:
 	VMOVUPS Y6, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop77
+	JLT     loop81
 
-done78:
+done82:
 	VZEROUPPER
 	RET
 
@@ -2873,9 +2961,9 @@ TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 8(DX), Y3
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done80
+	JGE          done84
 
-loop79:
+loop83:
 	VMULPS  (SI)(DX*4), Y1, Y4
 	VMULPS  (DI)(DX*4), Y2, Y5
 	VADDPS  Y5, Y4, Y4
@@ -2886,9 +2974,9 @@ loop79:
 	VMOVUPS Y4, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop79
+	JLT     loop83
 
-done80:
+done84:
 	VZEROUPPER
 	RET
 
@@ -2914,9 +3002,9 @@ TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 224(AX), Y7
 	XORQ    R10, R10
 	CMPQ    R10, CX
-	JGE     done82
+	JGE     done86
 
-loop81:
+loop85:
 	VMOVUPS (DX)(R10*4), Y8
 	VMOVUPS (BX)(R10*4), Y9
 	VMOVUPS (DI)(R10*4), Y10
@@ -2941,9 +3029,9 @@ loop81:
 	VADDPS  Y8, Y7, Y7
 	ADDQ    $0x08, R10
 	CMPQ    R10, CX
-	JLT     loop81
+	JLT     loop85
 
-done82:
+done86:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2977,9 +3065,9 @@ TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 28(BX), Y7
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done84
+	JGE          done88
 
-loop83:
+loop87:
 	VMOVUPS (CX)(BX*4), Y8
 	VMOVUPS (DX)(BX*4), Y9
 	VMULPS  Y0, Y8, Y10
@@ -3004,9 +3092,9 @@ loop83:
 	VMOVUPS Y8, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop83
+	JLT     loop87
 
-done84:
+done88:
 	VZEROUPPER
 	RET
 
@@ -3028,9 +3116,9 @@ TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 12(DX), Y4
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done86
+	JGE          done90
 
-loop85:
+loop89:
 	VMULPS  (SI)(DX*4), Y1, Y5
 	VMULPS  (DI)(DX*4), Y2, Y6
 	VADDPS  Y6, Y5, Y5
@@ -3043,9 +3131,9 @@ loop85:
 	VMOVUPS Y5, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop85
+	JLT     loop89
 
-done86:
+done90:
 	VZEROUPPER
 	RET
 
@@ -3059,9 +3147,9 @@ TEXT ·eightBitAVX2(SB), NOSPLIT, $0-64
 	MOVQ         cells+56(FP), BX
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done88
+	JGE          done92
 
-loop87:
+loop91:
 	VMOVUPS      (CX)(SI*4), Y1
 	VANDPS       table7<>+0(SB), Y1, Y2
 	VCVTPS2PD    X2, Y4
@@ -3073,10 +3161,10 @@ loop87:
 	VCVTPD2PSY   Y2, X2
 	VINSERTF128  $0x01, X2, Y3, Y3
 	VPSRLD       $0x10, Y3, Y2
-	VPAND        table29<>+0(SB), Y2, Y2
-	VMOVDQU      table30<>+0(SB), Y4
+	VPAND        table31<>+0(SB), Y2, Y2
+	VMOVDQU      table32<>+0(SB), Y4
 	VPGATHERDD   Y4, (BX)(Y2*4), Y5
-	VPAND        table31<>+0(SB), Y3, Y2
+	VPAND        table33<>+0(SB), Y3, Y2
 	VPADDD       Y2, Y5, Y5
 	VPSRLD       $0x18, Y5, Y5
 	VPSRLD       $0x1f, Y1, Y1
@@ -3093,10 +3181,10 @@ loop87:
 	VCVTPD2PSY   Y4, X3
 	VINSERTF128  $0x01, X3, Y6, Y6
 	VPSRLD       $0x10, Y6, Y4
-	VPAND        table29<>+0(SB), Y4, Y4
-	VMOVDQU      table30<>+0(SB), Y12
+	VPAND        table31<>+0(SB), Y4, Y4
+	VMOVDQU      table32<>+0(SB), Y12
 	VPGATHERDD   Y12, (BX)(Y4*4), Y7
-	VPAND        table31<>+0(SB), Y6, Y4
+	VPAND        table33<>+0(SB), Y6, Y4
 	VPADDD       Y4, Y7, Y7
 	VPSRLD       $0x18, Y7, Y7
 	VPSRLD       $0x1f, Y2, Y2
@@ -3114,10 +3202,10 @@ loop87:
 	VCVTPD2PSY   Y4, X3
 	VINSERTF128  $0x01, X3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y4
-	VPAND        table29<>+0(SB), Y4, Y4
-	VMOVDQU      table30<>+0(SB), Y12
+	VPAND        table31<>+0(SB), Y4, Y4
+	VMOVDQU      table32<>+0(SB), Y12
 	VPGATHERDD   Y12, (BX)(Y4*4), Y9
-	VPAND        table31<>+0(SB), Y8, Y4
+	VPAND        table33<>+0(SB), Y8, Y4
 	VPADDD       Y4, Y9, Y9
 	VPSRLD       $0x18, Y9, Y9
 	VPSRLD       $0x1f, Y2, Y2
@@ -3134,10 +3222,10 @@ loop87:
 	VCVTPD2PSY   Y12, X3
 	VINSERTF128  $0x01, X3, Y10, Y10
 	VPSRLD       $0x10, Y10, Y12
-	VPAND        table29<>+0(SB), Y12, Y12
-	VMOVDQU      table30<>+0(SB), Y13
+	VPAND        table31<>+0(SB), Y12, Y12
+	VMOVDQU      table32<>+0(SB), Y13
 	VPGATHERDD   Y13, (BX)(Y12*4), Y11
-	VPAND        table31<>+0(SB), Y10, Y12
+	VPAND        table33<>+0(SB), Y10, Y12
 	VPADDD       Y12, Y11, Y11
 	VPSRLD       $0x18, Y11, Y11
 	VPSRLD       $0x1f, Y4, Y4
@@ -3150,29 +3238,29 @@ loop87:
 	VMOVDQU      Y1, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop87
+	JLT          loop91
 
-done88:
+done92:
 	VZEROUPPER
 	RET
 
-DATA table29<>+0(SB)/8, $0x00003fff00003fff
-DATA table29<>+8(SB)/8, $0x00003fff00003fff
-DATA table29<>+16(SB)/8, $0x00003fff00003fff
-DATA table29<>+24(SB)/8, $0x00003fff00003fff
-GLOBL table29<>(SB), RODATA|NOPTR, $32
-
-DATA table30<>+0(SB)/8, $0xffffffffffffffff
-DATA table30<>+8(SB)/8, $0xffffffffffffffff
-DATA table30<>+16(SB)/8, $0xffffffffffffffff
-DATA table30<>+24(SB)/8, $0xffffffffffffffff
-GLOBL table30<>(SB), RODATA|NOPTR, $32
-
-DATA table31<>+0(SB)/8, $0x0000ffff0000ffff
-DATA table31<>+8(SB)/8, $0x0000ffff0000ffff
-DATA table31<>+16(SB)/8, $0x0000ffff0000ffff
-DATA table31<>+24(SB)/8, $0x0000ffff0000ffff
+DATA table31<>+0(SB)/8, $0x00003fff00003fff
+DATA table31<>+8(SB)/8, $0x00003fff00003fff
+DATA table31<>+16(SB)/8, $0x00003fff00003fff
+DATA table31<>+24(SB)/8, $0x00003fff00003fff
 GLOBL table31<>(SB), RODATA|NOPTR, $32
+
+DATA table32<>+0(SB)/8, $0xffffffffffffffff
+DATA table32<>+8(SB)/8, $0xffffffffffffffff
+DATA table32<>+16(SB)/8, $0xffffffffffffffff
+DATA table32<>+24(SB)/8, $0xffffffffffffffff
+GLOBL table32<>(SB), RODATA|NOPTR, $32
+
+DATA table33<>+0(SB)/8, $0x0000ffff0000ffff
+DATA table33<>+8(SB)/8, $0x0000ffff0000ffff
+DATA table33<>+16(SB)/8, $0x0000ffff0000ffff
+DATA table33<>+24(SB)/8, $0x0000ffff0000ffff
+GLOBL table33<>(SB), RODATA|NOPTR, $32
 
 // func addEightBitAVX2(dst []float32, codes []byte, values *[256]float32)
 // Requires: AVX, AVX2
@@ -3183,19 +3271,19 @@ TEXT ·addEightBitAVX2(SB), NOSPLIT, $0-56
 	MOVQ values+48(FP), BX
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done90
+	JGE  done94
 
-loop89:
+loop93:
 	VPMOVZXBD  (CX)(SI*1), Y0
-	VMOVDQU    table30<>+0(SB), Y2
+	VMOVDQU    table32<>+0(SB), Y2
 	VGATHERDPS Y2, (BX)(Y0*4), Y1
 	VADDPS     (AX)(SI*4), Y1, Y1
 	VMOVUPS    Y1, (AX)(SI*4)
 	ADDQ       $0x08, SI
 	CMPQ       SI, DX
-	JLT        loop89
+	JLT        loop93
 
-done90:
+done94:
 	VZEROUPPER
 	RET
 
@@ -3207,9 +3295,9 @@ TEXT ·put8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done92
+	JGE  done96
 
-loop91:
+loop95:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VCVTTPS2DQ 64(CX)(BX*4), Y2
@@ -3222,9 +3310,9 @@ loop91:
 	VMOVDQU    Y0, (AX)(BX*1)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop91
+	JLT        loop95
 
-done92:
+done96:
 	VZEROUPPER
 	RET
 
@@ -3236,17 +3324,17 @@ TEXT ·set8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done94
+	JGE  done98
 
-loop93:
+loop97:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop93
+	JLT       loop97
 
-done94:
+done98:
 	VZEROUPPER
 	RET
 
@@ -3258,18 +3346,18 @@ TEXT ·add8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done96
+	JGE  done100
 
-loop95:
+loop99:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop95
+	JLT       loop99
 
-done96:
+done100:
 	VZEROUPPER
 	RET
 
@@ -3281,9 +3369,9 @@ TEXT ·put16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done98
+	JGE  done102
 
-loop97:
+loop101:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VPACKSSDW  Y1, Y0, Y0
@@ -3296,9 +3384,9 @@ loop97:
 	VMOVDQU    Y0, 32(AX)(BX*2)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop97
+	JLT        loop101
 
-done98:
+done102:
 	VZEROUPPER
 	RET
 
@@ -3310,17 +3398,17 @@ TEXT ·set16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done100
+	JGE  done104
 
-loop99:
+loop103:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop99
+	JLT       loop103
 
-done100:
+done104:
 	VZEROUPPER
 	RET
 
@@ -3332,18 +3420,18 @@ TEXT ·add16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done102
+	JGE  done106
 
-loop101:
+loop105:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop101
+	JLT       loop105
 
-done102:
+done106:
 	VZEROUPPER
 	RET
 
@@ -3362,7 +3450,7 @@ TEXT ·foldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block103:
+block107:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3372,9 +3460,9 @@ block103:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done105
+	JGE   done109
 
-loop104:
+loop108:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMOVUPD      (R10), Y2
@@ -3396,15 +3484,15 @@ loop104:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop104
+	JLT          loop108
 
-done105:
+done109:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block103
+	JNZ   block107
 	VZEROUPPER
 	RET
 
@@ -3423,7 +3511,7 @@ TEXT ·unfoldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block106:
+block110:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3433,9 +3521,9 @@ block106:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done108
+	JGE   done112
 
-loop107:
+loop111:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMULPD       (R11), Y0, Y2
@@ -3455,15 +3543,15 @@ loop107:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop107
+	JLT          loop111
 
-done108:
+done112:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block106
+	JNZ   block110
 	VZEROUPPER
 	RET
 
@@ -3482,7 +3570,7 @@ TEXT ·weavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block109:
+block113:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Y1
@@ -3491,9 +3579,9 @@ block109:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done111
+	JGE     done115
 
-loop110:
+loop114:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3514,9 +3602,9 @@ loop110:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop110
+	JLT     loop114
 
-done111:
+done115:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3533,7 +3621,7 @@ done111:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block109
+	JNZ     block113
 	VZEROUPPER
 	RET
 
@@ -3552,7 +3640,7 @@ TEXT ·unweavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block112:
+block116:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -3571,9 +3659,9 @@ block112:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done114
+	JGE     done118
 
-loop113:
+loop117:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3592,12 +3680,12 @@ loop113:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop113
+	JLT     loop117
 
-done114:
+done118:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block112
+	JNZ  block116
 	VZEROUPPER
 	RET
 
@@ -3611,9 +3699,9 @@ TEXT ·eightsAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done116
+	JGE  done120
 
-loop115:
+loop119:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -3822,9 +3910,9 @@ loop115:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop115
+	JLT          loop119
 
-done116:
+done120:
 	VZEROUPPER
 	RET
 
@@ -3838,9 +3926,9 @@ TEXT ·eightsBackAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done118
+	JGE  done122
 
-loop117:
+loop121:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -4049,9 +4137,9 @@ loop117:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop117
+	JLT          loop121
 
-done118:
+done122:
 	VZEROUPPER
 	RET
 
@@ -4070,7 +4158,7 @@ TEXT ·foldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block119:
+block123:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4080,9 +4168,9 @@ block119:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done121
+	JGE   done125
 
-loop120:
+loop124:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMOVUPD      (R10), Z2
@@ -4097,15 +4185,15 @@ loop120:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop120
+	JLT          loop124
 
-done121:
+done125:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block119
+	JNZ   block123
 	VZEROUPPER
 	RET
 
@@ -4124,7 +4212,7 @@ TEXT ·unfoldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block122:
+block126:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4134,9 +4222,9 @@ block122:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done124
+	JGE   done128
 
-loop123:
+loop127:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMULPD       (R11), Z0, Z0
@@ -4150,15 +4238,15 @@ loop123:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop123
+	JLT          loop127
 
-done124:
+done128:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block122
+	JNZ   block126
 	VZEROUPPER
 	RET
 
@@ -4177,7 +4265,7 @@ TEXT ·weavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block125:
+block129:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Z1
@@ -4185,9 +4273,9 @@ block125:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done127
+	JGE     done131
 
-loop126:
+loop130:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4201,9 +4289,9 @@ loop126:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop126
+	JLT     loop130
 
-done127:
+done131:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4215,7 +4303,7 @@ done127:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block125
+	JNZ     block129
 	VZEROUPPER
 	RET
 
@@ -4234,7 +4322,7 @@ TEXT ·unweavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block128:
+block132:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -4249,9 +4337,9 @@ block128:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done130
+	JGE     done134
 
-loop129:
+loop133:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, CX
@@ -4264,12 +4352,12 @@ loop129:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop129
+	JLT     loop133
 
-done130:
+done134:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block128
+	JNZ  block132
 	VZEROUPPER
 	RET
 
@@ -4283,9 +4371,9 @@ TEXT ·eightsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done132
+	JGE  done136
 
-loop131:
+loop135:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4391,9 +4479,9 @@ loop131:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop131
+	JLT          loop135
 
-done132:
+done136:
 	VZEROUPPER
 	RET
 
@@ -4407,9 +4495,9 @@ TEXT ·eightsBackAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done134
+	JGE  done138
 
-loop133:
+loop137:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4515,9 +4603,9 @@ loop133:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop133
+	JLT          loop137
 
-done134:
+done138:
 	VZEROUPPER
 	RET
 
@@ -4529,18 +4617,18 @@ TEXT ·widenAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done136
+	JGE  done140
 
-loop135:
+loop139:
 	VCVTPS2PD (CX)(BX*4), Y0
 	VMOVUPD   Y0, (AX)(BX*8)
 	VCVTPS2PD 16(CX)(BX*4), Y0
 	VMOVUPD   Y0, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop135
+	JLT       loop139
 
-done136:
+done140:
 	VZEROUPPER
 	RET
 
@@ -4552,18 +4640,18 @@ TEXT ·narrowAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done138
+	JGE  done142
 
-loop137:
+loop141:
 	VCVTPD2PSY (CX)(BX*8), X0
 	VMOVUPS    X0, (AX)(BX*4)
 	VCVTPD2PSY 32(CX)(BX*8), X0
 	VMOVUPS    X0, 16(AX)(BX*4)
 	ADDQ       $0x08, BX
 	CMPQ       BX, DX
-	JLT        loop137
+	JLT        loop141
 
-done138:
+done142:
 	VZEROUPPER
 	RET
 
@@ -4580,16 +4668,16 @@ TEXT ·transposeAVX2(SB), NOSPLIT, $0-64
 	SHLQ $0x03, DI
 	XORQ R8, R8
 	CMPQ R8, DX
-	JGE  done140
+	JGE  done144
 
-loop139:
+loop143:
 	MOVQ CX, R9
 	MOVQ AX, R10
 	XORQ R11, R11
 	CMPQ R11, BX
-	JGE  done142
+	JGE  done146
 
-loop141:
+loop145:
 	LEAQ       (R9)(SI*2), R12
 	VMOVUPD    (R9), Y0
 	VUNPCKLPD  (R9)(SI*1), Y0, Y0
@@ -4612,16 +4700,16 @@ loop141:
 	LEAQ       (R10)(DI*4), R10
 	ADDQ       $0x04, R11
 	CMPQ       R11, BX
-	JLT        loop141
+	JLT        loop145
 
-done142:
+done146:
 	LEAQ (CX)(SI*4), CX
 	ADDQ $0x20, AX
 	ADDQ $0x04, R8
 	CMPQ R8, DX
-	JLT  loop139
+	JLT  loop143
 
-done140:
+done144:
 	VZEROUPPER
 	RET
 
@@ -4633,12 +4721,12 @@ TEXT ·placesAVX2(SB), NOSPLIT, $0-64
 	MOVQ         a_len+8(FP), DX
 	VPBROADCASTQ cols+48(FP), Y0
 	VPBROADCASTQ start+56(FP), Y1
-	VPADDQ       table32<>+0(SB), Y1, Y1
+	VPADDQ       table34<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done144
+	JGE          done148
 
-loop143:
+loop147:
 	VPSRLQ   $0x1e, Y1, Y2
 	VPXOR    Y1, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y3
@@ -4657,7 +4745,7 @@ loop143:
 	VPMULUDQ table3<>+0(SB), Y2, Y2
 	VPSLLQ   $0x20, Y3, Y3
 	VPADDQ   Y3, Y2, Y2
-	VPADDQ   table33<>+0(SB), Y1, Y1
+	VPADDQ   table35<>+0(SB), Y1, Y1
 	VPSRLQ   $0x1f, Y2, Y3
 	VPXOR    Y2, Y3, Y2
 	VPSRLD   $0x01, Y2, Y3
@@ -4688,7 +4776,7 @@ loop143:
 	VPMULUDQ table3<>+0(SB), Y3, Y3
 	VPSLLQ   $0x20, Y5, Y5
 	VPADDQ   Y5, Y3, Y3
-	VPADDQ   table33<>+0(SB), Y1, Y1
+	VPADDQ   table35<>+0(SB), Y1, Y1
 	VPSRLQ   $0x1f, Y3, Y5
 	VPXOR    Y3, Y5, Y3
 	VPSRLD   $0x01, Y3, Y5
@@ -4709,23 +4797,23 @@ loop143:
 	VMOVDQU  Y2, (CX)(BX*4)
 	ADDQ     $0x08, BX
 	CMPQ     BX, DX
-	JLT      loop143
+	JLT      loop147
 
-done144:
+done148:
 	VZEROUPPER
 	RET
 
-DATA table32<>+0(SB)/8, $0x0000000000000000
-DATA table32<>+8(SB)/8, $0xf1bbcdcbfa53e0a8
-DATA table32<>+16(SB)/8, $0xe3779b97f4a7c150
-DATA table32<>+24(SB)/8, $0xd5336963eefba1f8
-GLOBL table32<>(SB), RODATA|NOPTR, $32
+DATA table34<>+0(SB)/8, $0x0000000000000000
+DATA table34<>+8(SB)/8, $0xf1bbcdcbfa53e0a8
+DATA table34<>+16(SB)/8, $0xe3779b97f4a7c150
+DATA table34<>+24(SB)/8, $0xd5336963eefba1f8
+GLOBL table34<>(SB), RODATA|NOPTR, $32
 
-DATA table33<>+0(SB)/8, $0xc6ef372fe94f82a0
-DATA table33<>+8(SB)/8, $0xc6ef372fe94f82a0
-DATA table33<>+16(SB)/8, $0xc6ef372fe94f82a0
-DATA table33<>+24(SB)/8, $0xc6ef372fe94f82a0
-GLOBL table33<>(SB), RODATA|NOPTR, $32
+DATA table35<>+0(SB)/8, $0xc6ef372fe94f82a0
+DATA table35<>+8(SB)/8, $0xc6ef372fe94f82a0
+DATA table35<>+16(SB)/8, $0xc6ef372fe94f82a0
+DATA table35<>+24(SB)/8, $0xc6ef372fe94f82a0
+GLOBL table35<>(SB), RODATA|NOPTR, $32
 
 // func placesAVX512(a []uint32, b []uint32, cols int, start uint64)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -4744,9 +4832,9 @@ TEXT ·placesAVX512(SB), NOSPLIT, $0-64
 	VPADDQ       eightApart<>+0(SB), Z1, Z1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done146
+	JGE          done150
 
-loop145:
+loop149:
 	VPSRLQ   $0x1e, Z1, Z5
 	VPXORQ   Z1, Z5, Z5
 	VPMULLQ  Z3, Z5, Z5
@@ -4791,9 +4879,9 @@ loop145:
 	VPMOVQD  Z5, 32(CX)(BX*4)
 	ADDQ     $0x10, BX
 	CMPQ     BX, DX
-	JLT      loop145
+	JLT      loop149
 
-done146:
+done150:
 	VZEROUPPER
 	RET
 
@@ -4818,9 +4906,9 @@ TEXT ·lookAVX512(SB), NOSPLIT, $0-72
 	VPBROADCASTD SI, Z0
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done148
+	JGE          done152
 
-loop147:
+loop151:
 	VMOVDQU32  (DX)(SI*4), Z1
 	VPANDD     Z1, Z0, Z2
 	KXNORW     K1, K1, K1
@@ -4830,9 +4918,9 @@ loop147:
 	VMOVDQU32  Z3, (AX)(SI*4)
 	ADDQ       $0x10, SI
 	CMPQ       SI, BX
-	JLT        loop147
+	JLT        loop151
 
-done148:
+done152:
 	VZEROUPPER
 	RET
 
@@ -4848,9 +4936,9 @@ TEXT ·median5AVX2(SB), NOSPLIT, $0-144
 	MOVQ e_base+120(FP), R8
 	XORQ R9, R9
 	CMPQ R9, CX
-	JGE  done150
+	JGE  done154
 
-loop149:
+loop153:
 	VMOVDQU (DX)(R9*4), Y0
 	VPSRAD  $0x1f, Y0, Y1
 	VPSRLD  $0x01, Y1, Y1
@@ -4887,9 +4975,9 @@ loop149:
 	VMOVDQU Y0, (AX)(R9*4)
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop149
+	JLT     loop153
 
-done150:
+done154:
 	VZEROUPPER
 	RET
 
@@ -4905,9 +4993,9 @@ TEXT ·addSignedAVX2(SB), NOSPLIT, $0-76
 	VMOVDQU      table16<>+0(SB), Y2
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done152
+	JGE          done156
 
-loop151:
+loop155:
 	MOVQ         (CX)(SI*8), DI
 	MOVQ         (DX)(SI*8), R8
 	PDEPQ        DI, R8, R8
@@ -5024,8 +5112,322 @@ loop151:
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x01, SI
 	CMPQ         SI, BX
-	JLT          loop151
+	JLT          loop155
 
-done152:
+done156:
 	VZEROUPPER
 	RET
+
+// func climbAVX2(codes []byte, y []float32, perUnit float64, top float64, steps *[256]uint32, start uint64)
+// Requires: AVX, AVX2
+TEXT ·climbAVX2(SB), NOSPLIT, $0-80
+	MOVQ         codes_base+0(FP), AX
+	MOVQ         y_base+24(FP), CX
+	MOVQ         y_len+32(FP), DX
+	MOVQ         steps+64(FP), BX
+	VBROADCASTSD perUnit+48(FP), Y0
+	VBROADCASTSD top+56(FP), Y1
+	VXORPD       table28<>+0(SB), Y1, Y2
+	VADDPD       table11<>+0(SB), Y1, Y3
+	VPBROADCASTQ start+72(FP), Y4
+	VPADDQ       table0<>+0(SB), Y4, Y4
+	XORQ         SI, SI
+	CMPQ         SI, DX
+	JGE          done158
+
+loop157:
+	VMOVUPS      (CX)(SI*4), Y5
+	VMOVDQU      table9<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y6
+	VCVTPS2PD    X6, Y5
+	VEXTRACTI128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VMULPD       Y0, Y5, Y5
+	VMINPD       Y1, Y5, Y5
+	VMAXPD       Y2, Y5, Y5
+	VROUNDPD     $0x01, Y5, Y11
+	VADDPD       Y3, Y11, Y11
+	VMULPD       Y0, Y6, Y6
+	VMINPD       Y1, Y6, Y6
+	VMAXPD       Y2, Y6, Y6
+	VROUNDPD     $0x01, Y6, Y12
+	VADDPD       Y3, Y12, Y12
+	VPSLLQ       $0x20, Y12, Y12
+	VPBLENDD     $0xaa, Y12, Y11, Y11
+	VMOVDQU      table32<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y11*4), Y7
+	VPSRLQ       $0x1e, Y4, Y11
+	VPXOR        Y4, Y11, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table1<>+0(SB), Y12, Y12
+	VPMULUDQ     table2<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table1<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPSRLQ       $0x1b, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table3<>+0(SB), Y12, Y12
+	VPMULUDQ     table4<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table3<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPADDQ       table5<>+0(SB), Y4, Y4
+	VPSRLQ       $0x1f, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLD       $0x10, Y7, Y12
+	VPSRLD       $0x08, Y7, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y5, Y5
+	VMULPD       table36<>+0(SB), Y5, Y5
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y5, Y13, Y5
+	VPSRLD       $0x10, Y7, Y12
+	VPSRLD       $0x08, Y7, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPSRLQ       $0x20, Y12, Y12
+	VPSRLQ       $0x20, Y13, Y13
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y6, Y6
+	VMULPD       table36<>+0(SB), Y6, Y6
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y6, Y13, Y6
+	VPBLENDD     $0xaa, Y6, Y5, Y5
+	VPAND        table12<>+0(SB), Y7, Y7
+	VPSUBD       Y5, Y7, Y7
+	VMOVUPS      32(CX)(SI*4), Y5
+	VMOVDQU      table9<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y6
+	VCVTPS2PD    X6, Y5
+	VEXTRACTI128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VMULPD       Y0, Y5, Y5
+	VMINPD       Y1, Y5, Y5
+	VMAXPD       Y2, Y5, Y5
+	VROUNDPD     $0x01, Y5, Y11
+	VADDPD       Y3, Y11, Y11
+	VMULPD       Y0, Y6, Y6
+	VMINPD       Y1, Y6, Y6
+	VMAXPD       Y2, Y6, Y6
+	VROUNDPD     $0x01, Y6, Y12
+	VADDPD       Y3, Y12, Y12
+	VPSLLQ       $0x20, Y12, Y12
+	VPBLENDD     $0xaa, Y12, Y11, Y11
+	VMOVDQU      table32<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y11*4), Y8
+	VPSRLQ       $0x1e, Y4, Y11
+	VPXOR        Y4, Y11, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table1<>+0(SB), Y12, Y12
+	VPMULUDQ     table2<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table1<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPSRLQ       $0x1b, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table3<>+0(SB), Y12, Y12
+	VPMULUDQ     table4<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table3<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPADDQ       table5<>+0(SB), Y4, Y4
+	VPSRLQ       $0x1f, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLD       $0x10, Y8, Y12
+	VPSRLD       $0x08, Y8, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y5, Y5
+	VMULPD       table36<>+0(SB), Y5, Y5
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y5, Y13, Y5
+	VPSRLD       $0x10, Y8, Y12
+	VPSRLD       $0x08, Y8, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPSRLQ       $0x20, Y12, Y12
+	VPSRLQ       $0x20, Y13, Y13
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y6, Y6
+	VMULPD       table36<>+0(SB), Y6, Y6
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y6, Y13, Y6
+	VPBLENDD     $0xaa, Y6, Y5, Y5
+	VPAND        table12<>+0(SB), Y8, Y8
+	VPSUBD       Y5, Y8, Y8
+	VPACKUSDW    Y8, Y7, Y7
+	VMOVUPS      64(CX)(SI*4), Y5
+	VMOVDQU      table9<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y6
+	VCVTPS2PD    X6, Y5
+	VEXTRACTI128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VMULPD       Y0, Y5, Y5
+	VMINPD       Y1, Y5, Y5
+	VMAXPD       Y2, Y5, Y5
+	VROUNDPD     $0x01, Y5, Y11
+	VADDPD       Y3, Y11, Y11
+	VMULPD       Y0, Y6, Y6
+	VMINPD       Y1, Y6, Y6
+	VMAXPD       Y2, Y6, Y6
+	VROUNDPD     $0x01, Y6, Y12
+	VADDPD       Y3, Y12, Y12
+	VPSLLQ       $0x20, Y12, Y12
+	VPBLENDD     $0xaa, Y12, Y11, Y11
+	VMOVDQU      table32<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y11*4), Y9
+	VPSRLQ       $0x1e, Y4, Y11
+	VPXOR        Y4, Y11, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table1<>+0(SB), Y12, Y12
+	VPMULUDQ     table2<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table1<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPSRLQ       $0x1b, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table3<>+0(SB), Y12, Y12
+	VPMULUDQ     table4<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table3<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPADDQ       table5<>+0(SB), Y4, Y4
+	VPSRLQ       $0x1f, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLD       $0x10, Y9, Y12
+	VPSRLD       $0x08, Y9, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y5, Y5
+	VMULPD       table36<>+0(SB), Y5, Y5
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y5, Y13, Y5
+	VPSRLD       $0x10, Y9, Y12
+	VPSRLD       $0x08, Y9, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPSRLQ       $0x20, Y12, Y12
+	VPSRLQ       $0x20, Y13, Y13
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y6, Y6
+	VMULPD       table36<>+0(SB), Y6, Y6
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y6, Y13, Y6
+	VPBLENDD     $0xaa, Y6, Y5, Y5
+	VPAND        table12<>+0(SB), Y9, Y9
+	VPSUBD       Y5, Y9, Y9
+	VMOVUPS      96(CX)(SI*4), Y5
+	VMOVDQU      table9<>+0(SB), Y6
+	VPERMPS      Y5, Y6, Y6
+	VCVTPS2PD    X6, Y5
+	VEXTRACTI128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VMULPD       Y0, Y5, Y5
+	VMINPD       Y1, Y5, Y5
+	VMAXPD       Y2, Y5, Y5
+	VROUNDPD     $0x01, Y5, Y11
+	VADDPD       Y3, Y11, Y11
+	VMULPD       Y0, Y6, Y6
+	VMINPD       Y1, Y6, Y6
+	VMAXPD       Y2, Y6, Y6
+	VROUNDPD     $0x01, Y6, Y12
+	VADDPD       Y3, Y12, Y12
+	VPSLLQ       $0x20, Y12, Y12
+	VPBLENDD     $0xaa, Y12, Y11, Y11
+	VMOVDQU      table32<>+0(SB), Y12
+	VPGATHERDD   Y12, (BX)(Y11*4), Y10
+	VPSRLQ       $0x1e, Y4, Y11
+	VPXOR        Y4, Y11, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table1<>+0(SB), Y12, Y12
+	VPMULUDQ     table2<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table1<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPSRLQ       $0x1b, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLQ       $0x20, Y11, Y12
+	VPMULUDQ     table3<>+0(SB), Y12, Y12
+	VPMULUDQ     table4<>+0(SB), Y11, Y13
+	VPADDQ       Y13, Y12, Y12
+	VPMULUDQ     table3<>+0(SB), Y11, Y11
+	VPSLLQ       $0x20, Y12, Y12
+	VPADDQ       Y12, Y11, Y11
+	VPADDQ       table5<>+0(SB), Y4, Y4
+	VPSRLQ       $0x1f, Y11, Y12
+	VPXOR        Y11, Y12, Y11
+	VPSRLD       $0x10, Y10, Y12
+	VPSRLD       $0x08, Y10, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y5, Y5
+	VMULPD       table36<>+0(SB), Y5, Y5
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y5, Y13, Y5
+	VPSRLD       $0x10, Y10, Y12
+	VPSRLD       $0x08, Y10, Y13
+	VPAND        table12<>+0(SB), Y13, Y13
+	VPSRLQ       $0x20, Y12, Y12
+	VPSRLQ       $0x20, Y13, Y13
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, table11<>+0(SB), Y12, Y12
+	VSUBPD       Y3, Y12, Y12
+	VSUBPD       Y12, Y6, Y6
+	VMULPD       table36<>+0(SB), Y6, Y6
+	VPMULUDQ     Y11, Y13, Y13
+	VPOR         table11<>+0(SB), Y13, Y13
+	VSUBPD       table11<>+0(SB), Y13, Y13
+	VCMPPD       $0x11, Y6, Y13, Y6
+	VPBLENDD     $0xaa, Y6, Y5, Y5
+	VPAND        table12<>+0(SB), Y10, Y10
+	VPSUBD       Y5, Y10, Y10
+	VPACKUSDW    Y10, Y9, Y9
+	VPACKUSWB    Y9, Y7, Y7
+	VMOVDQU      table8<>+0(SB), Y5
+	VPERMD       Y7, Y5, Y7
+	VMOVDQU      Y7, (AX)(SI*1)
+	ADDQ         $0x20, SI
+	CMPQ         SI, DX
+	JLT          loop157
+
+done158:
+	VZEROUPPER
+	RET
+
+DATA table36<>+0(SB)/8, $0x41f0000000000000
+DATA table36<>+8(SB)/8, $0x41f0000000000000
+DATA table36<>+16(SB)/8, $0x41f0000000000000
+DATA table36<>+24(SB)/8, $0x41f0000000000000
+GLOBL table36<>(SB), RODATA|NOPTR, $32

@@ -99,6 +99,16 @@ func atLeastAVX2(mask []byte, x []float32, tau uint32) (most uint32)
 //go:noescape
 func countAVX2(x []float32, tau uint32) int
 
+// squeezeAVX2 is squeezeGo for a length that is a multiple of 8.
+//
+//go:noescape
+func squeezeAVX2(idx []uint32, val []float32, x []float32, tau uint32, first uint32, order *[256]uint64) int
+
+// betweenAVX2 is betweenGo for a length that is a multiple of 8.
+//
+//go:noescape
+func betweenAVX2(dst []float32, x []float32, lo uint32, hi uint32, order *[256]uint64) int
+
 // hadamard64AVX2 is six levels of hadamardGo, distances 1 to 32, for a length that is
 // a multiple of 64.
 //
@@ -364,3 +374,8 @@ func median5AVX2(dst []float32, a []float32, b []float32, c []float32, d []float
 //
 //go:noescape
 func addSignedAVX2(dst []float32, mask []uint64, signs []uint64, plus float32)
+
+// climbAVX2 is climbGo for a length that is a multiple of 32.
+//
+//go:noescape
+func climbAVX2(codes []byte, y []float32, perUnit float64, top float64, steps *[256]uint32, start uint64)

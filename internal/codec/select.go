@@ -32,10 +32,13 @@ func atLeastGo(mask []byte, x []float32, tau uint32) (most uint32) {
 }
 
 // AppendReaching appends to idx the positions, in ascending order, of the elements
-// whose magnitude has at least the bits tau, and to val, unless it is nil, the
-// elements. It returns false as soon as it sees a NaN or Inf.
+// whose magnitude has at least the bits tau, and to val the elements. It returns false
+// as soon as it sees a NaN or Inf.
 func AppendReaching(idx []uint32, val, x []float32, tau uint32) (_ []uint32, _ []float32, finite bool) {
-	const block = 4096 // elements, that stay in cache
+	const (
+		block = 4096 // elements, that stay in cache
+		dense = 16   // one hit in so many makes it worth while to look at every element
+	)
 	var mask [block / 8]byte
 	for lo := 0; lo < len(x); lo += block {
 		part := x[lo:min(lo+block, len(x))]
@@ -48,34 +51,93 @@ func AppendReaching(idx []uint32, val, x []float32, tau uint32) (_ []uint32, _ [
 		for at := 0; at < n; at += 8 {
 			hits += bits.OnesCount64(binary.LittleEndian.Uint64(mask[at:]))
 		}
-		first := len(idx)
-		idx = slices.Grow(idx, hits+2)[:first+hits+2]
-		out := idx[first:]
-		j := 0
-		for at := 0; at < n; at += 8 {
-			w := binary.LittleEndian.Uint64(mask[at:])
-			base := uint32(lo + 8*at)
-			// Up to two hits without a branch: where hits are rare no branch on
-			// them can be foreseen.
-			for range 2 {
-				out[j] = base + uint32(bits.TrailingZeros64(w))
-				j += int((w | -w) >> 63)
-				w &= w - 1
-			}
-			for ; w != 0; w &= w - 1 {
-				out[j] = base + uint32(bits.TrailingZeros64(w))
-				j++
+		first, from := len(idx), len(val)
+		idx, val = slices.Grow(idx, hits+8)[:first+hits+8], slices.Grow(val, hits+8)[:from+hits+8]
+		if hits*dense > len(part) {
+			Reaching(idx[first:], val[from:], part, tau, uint32(lo))
+		} else {
+			fewOnes(idx[first:], mask[:(n+7)&^7], uint32(lo))
+			for j, i := range idx[first : first+hits] {
+				val[from+j] = x[i]
 			}
 		}
-		idx = idx[:first+hits]
-		if val != nil {
-			for _, i := range idx[first:] {
-				val = append(val, x[i])
-			}
-		}
+		idx, val = idx[:first+hits], val[:from+hits]
 	}
 	return idx, val, true
 }
+
+// fewOnes sets idx to the places of the bits that are set in mask, whole words of 64,
+// counted from first. It needs room for two more.
+func fewOnes(idx []uint32, mask []byte, first uint32) {
+	j := 0
+	for at := 0; at < len(mask); at += 8 {
+		w, base := binary.LittleEndian.Uint64(mask[at:]), first+uint32(8*at)
+		// Up to two hits without a branch: where hits are rare no branch on them can be
+		// foreseen.
+		for range 2 {
+			idx[j] = base + uint32(bits.TrailingZeros64(w))
+			j += int((w | -w) >> 63)
+			w &= w - 1
+		}
+		for ; w != 0; w &= w - 1 {
+			idx[j] = base + uint32(bits.TrailingZeros64(w))
+			j++
+		}
+	}
+}
+
+// Reaching writes to idx the places, counted from first, of the elements of x whose
+// magnitude has at least the bits tau, and to val the elements. It returns how many
+// there are. Both need room for eight more, or as many elements as x: what is behind the
+// last may be overwritten.
+func Reaching(idx []uint32, val, x []float32, tau, first uint32) int {
+	n := whole(len(x), 8)
+	j := squeezeAVX2(idx, val, x[:n], tau, first, &together)
+	return j + reachingGo(idx[j:], val[j:], x[n:], tau, first+uint32(n))
+}
+
+func reachingGo(idx []uint32, val, x []float32, tau, first uint32) (j int) {
+	for i, v := range x {
+		idx[j], val[j] = first+uint32(i), v
+		if math.Float32bits(v)&magnitude >= tau {
+			j++
+		}
+	}
+	return j
+}
+
+// Between sets dst to the magnitudes of x that have at least the bits lo and fewer than
+// hi, and returns how many there are. dst is as long as x, and what is left of it may be
+// overwritten; it may be x.
+func Between(dst, x []float32, lo, hi uint32) int {
+	n := whole(len(x), 8)
+	j := betweenAVX2(dst, x[:n], lo, hi, &together)
+	return j + betweenGo(dst[j:], x[n:], lo, hi)
+}
+
+func betweenGo(dst, x []float32, lo, hi uint32) (j int) {
+	for _, v := range x {
+		u := math.Float32bits(v) & magnitude
+		dst[j] = math.Float32frombits(u)
+		if u >= lo && u < hi {
+			j++
+		}
+	}
+	return j
+}
+
+// together has for every eight bits the places of those that are set, the lowest first.
+var together = func() (t [256]uint64) {
+	for m := range t {
+		for i, at := 0, 0; i < 8; i++ {
+			if m>>i&1 == 1 {
+				t[m] |= uint64(i) << (8 * at)
+				at++
+			}
+		}
+	}
+	return t
+}()
 
 // count is how many elements have at least the magnitude tau.
 func count(x []float32, tau uint32) int {

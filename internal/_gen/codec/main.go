@@ -28,6 +28,7 @@ func main() {
 	cosines()
 	sketches()
 	masks()
+	stairs()
 	Generate()
 }
 
