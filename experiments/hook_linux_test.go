@@ -87,6 +87,7 @@ func TestHookIsTheEngine(t *testing.T) {
 		return outs[0]
 	}
 	t.Run("the page's script", func(t *testing.T) {
+		t.Parallel()
 		page, err := os.ReadFile("../docs/from-pytorch.md")
 		if err != nil {
 			t.Fatal(err)
@@ -125,6 +126,7 @@ func TestHookIsTheEngine(t *testing.T) {
 		}
 	})
 	t.Run("no form on the device", func(t *testing.T) {
+		t.Parallel()
 		out := launched(t, "testdata/external/no_device.py")
 		for _, want := range []string{"UserWarning: codec powersgd(rank=2) has no form in torch operations", "False"} {
 			if !strings.Contains(out, want) {
@@ -136,6 +138,7 @@ func TestHookIsTheEngine(t *testing.T) {
 		}
 	})
 	t.Run("comparison", func(t *testing.T) {
+		t.Parallel()
 		out := launched(t, "-m", "gradlab.compare_hooks", "--width=16", "--layers=2", "--rounds=1", "--steps=1", "--hook=torch powersgd rank=4", "--hook=torch fp16", "--hook=feedback(powersgd(rank=4))")
 		for _, want := range []string{"torch powersgd rank=4", "torch fp16", "feedback(powersgd(rank=4))", "544 parameters, 2 processes, gloo"} {
 			if !strings.Contains(out, want) {
@@ -144,13 +147,10 @@ func TestHookIsTheEngine(t *testing.T) {
 		}
 	})
 	t.Run("one codec alone", func(t *testing.T) {
+		t.Parallel()
 		codecs := []string{"raw", "bf16", "topk(keep=0.05)", "qsgd(bits=4)", "sign", "randomk(keep=0.1)", "feedback(topk(keep=0.05))"}
 		p := exec.CommandContext(t.Context(), exe, append([]string{"testdata/external/one_codec.py"}, codecs...)...)
-		p.Env = env
-		out, err := p.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out := printed(t, p, env)
 		lines := strings.Split(string(out), "\n")
 		g := make([]float32, 600)
 		for i := range g {
@@ -187,12 +187,9 @@ func TestHookIsTheEngine(t *testing.T) {
 		}
 	})
 	t.Run("torch operations", func(t *testing.T) {
+		t.Parallel()
 		p := exec.CommandContext(t.Context(), exe, "testdata/external/device_codecs.py")
-		p.Env = env
-		out, err := p.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out := printed(t, p, env)
 		lines := strings.Split(string(out), "\n")
 		var payloads, refused, differ, near int
 		if n, _ := fmt.Sscanf(lines[0], "%d payloads, %d refused, %d differ", &payloads, &refused, &differ); n != 3 || payloads < 3000 || refused < 100 || differ != 0 {
@@ -203,6 +200,7 @@ func TestHookIsTheEngine(t *testing.T) {
 		}
 	})
 	t.Run("a NaN ends every rank", func(t *testing.T) {
+		t.Parallel()
 		meet := filepath.Join(t.TempDir(), "meet")
 		outs, errs := together(t, 2, func(r int) ([]string, []string) {
 			return []string{"testdata/external/nan_rank.py", meet, fmt.Sprint(r)}, nil
@@ -229,6 +227,7 @@ func TestHookIsTheEngine(t *testing.T) {
 		{4, "whole", []string{"raw", "bf16", "fp16", "feedback(topk(keep=0.1))", "sign", "intsum(bits=8)", "scatter(qsgd(bits=4))", "vote", "onebit"}},
 	} {
 		t.Run(fmt.Sprint(c.world, " processes"), func(t *testing.T) {
+			t.Parallel()
 			meet := filepath.Join(t.TempDir(), "meet")
 			outs, errs := together(t, c.world, func(r int) ([]string, []string) {
 				return append([]string{"testdata/external/prescribed.py", meet, fmt.Sprint(r), fmt.Sprint(c.world), c.values}, c.codecs...), nil
@@ -261,4 +260,16 @@ func TestHookIsTheEngine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// printed is what a program prints, its warnings apart.
+func printed(t *testing.T, p *exec.Cmd, env []string) []byte {
+	t.Helper()
+	var warnings bytes.Buffer
+	p.Env, p.Stderr = env, &warnings
+	out, err := p.Output()
+	if err != nil {
+		t.Fatalf("%v: %s%s", err, out, &warnings)
+	}
+	return out
 }

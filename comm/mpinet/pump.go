@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/spin"
 )
 
 // pump moves messages between this process and the others. Its loop runs on MPI's
@@ -147,13 +148,14 @@ func (p *pump) close() {
 }
 
 // awake is how long MPI's thread goes on looking after anything has happened. Other
-// goroutines and processes have the core meanwhile if they want it.
+// goroutines and processes have the core meanwhile if they want it, and who has taken it
+// for long is not given it again for a while.
 const awake = time.Millisecond
 
 // loop moves messages until done says so, which it is asked when nothing happens, or an
 // MPI call fails.
 func (p *pump) loop(done func() bool) error {
-	last, nap := time.Now(), RestMost/8
+	last, nap, around := time.Now(), RestMost/8, spin.New(yield)
 	for {
 		began, err := p.begin()
 		if err != nil {
@@ -173,8 +175,7 @@ func (p *pump) loop(done func() bool) error {
 		if done() {
 			return nil
 		}
-		if time.Since(last) < awake {
-			yield()
+		if time.Since(last) < awake && around.Again(0) {
 			runtime.Gosched()
 			continue
 		}

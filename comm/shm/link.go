@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/gradlab/gradlab/internal/spin"
 )
 
 // Offer is what another process needs to find memory that this one has made. It
@@ -66,7 +68,7 @@ func (l *Link) lay(size, out int, data, room *bell, come, gone *ear) {
 
 // Crowded says that more processes share this host's memory than it has cores:
 // waits go to sleep early. To be called before the link is used.
-func (l *Link) Crowded() { l.In.spin.patience, l.Out.spin.patience = crowded, crowded }
+func (l *Link) Crowded() { l.In.spin.Patience, l.Out.spin.Patience = spin.Crowded, spin.Crowded }
 
 func newNonce() []byte {
 	b := make([]byte, nonceSize)

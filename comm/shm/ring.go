@@ -14,6 +14,8 @@ import (
 	"io"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/gradlab/gradlab/internal/spin"
 )
 
 // ErrCorrupt is returned when the other side's counters cannot be.
@@ -42,13 +44,13 @@ type ring struct {
 	bell   *bell        // tells the other side
 	ear    *ear         // is told by the other side
 	closed *atomic.Bool // of the link
-	spin   spin
+	spin   spin.Spin
 }
 
 func newRing(ctl, data []byte, b *bell, e *ear, closed *atomic.Bool) ring {
 	word := func(at int) unsafe.Pointer { return unsafe.Pointer(&ctl[at]) }
 	return ring{
-		spin: newSpin(), data: data, bell: b, ear: e, closed: closed,
+		spin: spin.New(yield), data: data, bell: b, ear: e, closed: closed,
 		head: (*atomic.Uint64)(word(atHead)), tail: (*atomic.Uint64)(word(atTail)),
 		asleep: (*atomic.Uint32)(word(atAsleep)), wanted: (*atomic.Uint64)(word(atWanted)),
 	}
@@ -97,7 +99,7 @@ func (w *Writer) Wait(ctx context.Context, n int) error {
 			return ErrClosed
 		case err != nil || room >= n:
 			return err
-		case w.spin.again(looks):
+		case w.spin.Again(looks):
 			continue
 		}
 		w.wanted.Store(w.at + uint64(n) - uint64(len(w.data)))
@@ -147,7 +149,7 @@ func (r *Reader) Wait() ([]byte, error) {
 			return b, err
 		case r.finished.Load():
 			return nil, io.EOF
-		case r.spin.again(looks):
+		case r.spin.Again(looks):
 			continue
 		}
 		r.asleep.Store(1)

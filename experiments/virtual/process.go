@@ -54,6 +54,9 @@ func start(ctx context.Context, o Options, socket string) (*processes, error) {
 			if variable(o.Env, "OMP_NUM_THREADS") == "" { // as torchrun does
 				c.Env = append(c.Env, "OMP_NUM_THREADS=1")
 			}
+			if variable(o.Env, "USE_LIBUV") == "" { // some builds of PyTorch are without it
+				c.Env = append(c.Env, "USE_LIBUV=0")
+			}
 		}
 		c.WaitDelay = 5 * time.Second
 		inGroup(c)

@@ -24,6 +24,7 @@ internal/safetensors    :
 internal/par            :
 internal/patience       :
 internal/regular        :
+internal/spin           :
 internal/jpeg           :
 internal/pool           :                                  | golang.org/x/sys
 internal/f32            : internal/par                     | golang.org/x/sys
@@ -53,9 +54,9 @@ comm/emulate            : comm                             | golang.org/x/sys
 comm/nemesis            : internal/rng sgd/registry
 comm/sim                : comm comm/nemesis
 comm/trace              : comm comm/sim
-comm/shm                :                                  | golang.org/x/sys
+comm/shm                : internal/spin                    | golang.org/x/sys
 comm/grpcnet            : comm comm/shm                    | google.golang.org/grpc golang.org/x/sys
-comm/mpinet             : comm
+comm/mpinet             : comm internal/spin
 comm/collective         : comm sgd/registry
 comm/outside            : comm comm/collective comm/sim
 comm/ps                 : comm staleness sgd/registry
@@ -103,7 +104,7 @@ internal/program/hosts  : internal/program
 // Only these may look at the wall clock, and only the command line and the
 // display at the environment. Chance comes from internal/rng alone.
 var (
-	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/program/hosts" /* likewise */, "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "comm/shm" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
+	clocks = []string{"internal/patience", "internal/program" /* how long tests wait */, "internal/program/hosts" /* likewise */, "internal/par" /* how long idle helpers look around */, "comm", "comm/local", "comm/emulate", "comm/grpcnet", "comm/mpinet", "internal/spin" /* how long a turn of others takes */, "experiments", "experiments/bench", "experiments/cli", "experiments/progress", "experiments/serve", "experiments/coding" /* how fast codecs are */, "experiments/sweep" /* how long jobs take */, "experiments/virtual" /* how long processes may go on */, "experiments/notebook" /* likewise */, "sgd/data", "sgd/external" /* how long a process may say nothing */}
 	envs   = []string{"experiments/cli", "internal/program" /* of what tests start */, "internal/program/hosts" /* likewise */, "notebooks/lab" /* the kernel's pipe */, "experiments/progress" /* TERM */}
 )
 

@@ -64,7 +64,7 @@ func TestOpenMPI(t *testing.T) {
 }
 
 // untilSecondStart waits until a job that was started again trains: before, a stop finds
-// Nothing to keep.
+// nothing to keep.
 func untilSecondStart(t *testing.T, job *program.Program) {
 	t.Helper()
 	hosts.Until(t, "steps of a second start", job.Says, func() bool {

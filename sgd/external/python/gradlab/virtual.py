@@ -10,6 +10,7 @@ own. `python3 -m gradlab.virtual train.py` runs a script that names another back
 """
 import atexit
 import collections
+import inspect
 import json
 import os
 import socket
@@ -340,7 +341,9 @@ def create(options, _=None):
 
 
 if not hasattr(dist.Backend, "GRADLAB"):
-    dist.Backend.register_backend("gradlab", create, extended_api=True)
+    # PyTorch 2 asks which devices a backend is for, PyTorch 1.13 does not know the question.
+    known = inspect.signature(dist.Backend.register_backend).parameters
+    dist.Backend.register_backend("gradlab", create, extended_api=True, **({"devices": ["cpu"]} if "devices" in known else {}))
 
 
 def main():

@@ -1,4 +1,4 @@
-package shm
+package spin
 
 import (
 	"testing"
@@ -11,25 +11,25 @@ import (
 func TestBesideProcessesThatCompute(t *testing.T) {
 	var clock, turn time.Duration
 	yields := 0
-	s := spin{patience: roomy, now: func() time.Duration { return clock }, yield: func() { yields++; clock += turn }}
+	s := Spin{Patience: Roomy, now: func() time.Duration { return clock }, yield: func() { yields++; clock += turn }}
 	wait := func(n int) (made int) {
 		yields = 0
 		for range n {
-			for looks := 0; s.again(looks); looks++ {
+			for looks := 0; s.Again(looks); looks++ {
 			}
 		}
 		return yields
 	}
 	turn = time.Microsecond
-	if got := wait(10); got != 10*roomy {
-		t.Errorf("%d yields in ten waits with cores to spare, want %d each", got, roomy)
+	if got := wait(10); got != 10*Roomy {
+		t.Errorf("%d yields in ten waits with cores to spare, want %d each", got, Roomy)
 	}
 	turn = 20 * time.Millisecond
 	if got := wait(3000); got > 10 {
 		t.Errorf("%d yields in 3000 waits beside others: each costs their turn", got)
 	}
 	turn = time.Microsecond
-	if wait(2 * longest); wait(10) != 10*roomy {
+	if wait(2 * longest); wait(10) != 10*Roomy {
 		t.Error("cores to spare are not noticed again")
 	}
 }

@@ -1,4 +1,6 @@
-package shm
+// Package spin says how long who waits for another process goes on looking before it
+// sleeps.
+package spin
 
 import "time"
 
@@ -6,35 +8,36 @@ import "time"
 // others run in between. Where processes outnumber cores that keeps the others from
 // theirs, and a system that takes yielding for a lack of interest gives cores back late.
 const (
-	roomy   = 50
-	crowded = 3
+	Roomy   = 50 // looks in a wait where there is a core for each process
+	Crowded = 3  // where there is not
 
 	late    = time.Millisecond // a yield that took as long gave the core to a stranger
 	fewest  = 16               // waits without a look, after such a yield
 	longest = 1024
 )
 
-// spin is how often one side looks before it sleeps. Beside processes that compute, a
+// Spin is how often one side looks before it sleeps. Beside processes that compute, a
 // yield costs their whole turn, many milliseconds, where a sleeper is woken at once. So a
 // yield that took long is followed by waits without any, twice as many each time.
-type spin struct {
-	patience int // looks in a wait
+type Spin struct {
+	Patience int // looks in a wait
 	pause    int // waits without a look that the last late yield was followed by
 	left     int // of them
 	yield    func()
 	now      func() time.Duration // on any clock that does not go back
 }
 
-func newSpin() spin {
+// New returns a Spin with the patience Roomy. yield lets other processes have the core.
+func New(yield func()) Spin {
 	began := time.Now()
-	return spin{patience: roomy, yield: yield, now: func() time.Duration { return time.Since(began) }}
+	return Spin{Patience: Roomy, yield: yield, now: func() time.Duration { return time.Since(began) }}
 }
 
-// again lets others run and says that it is time for another look, or that it is time to
+// Again lets others run and says that it is time for another look, or that it is time to
 // sleep. looks counts those of this wait.
-func (s *spin) again(looks int) bool {
+func (s *Spin) Again(looks int) bool {
 	switch {
-	case looks >= s.patience:
+	case looks >= s.Patience:
 		return false
 	case s.left > 0:
 		s.left--
