@@ -94,32 +94,27 @@ const stagesMax = 20
 func (c *sidco) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	checkLen(len(g), c.d)
 	var all excess
-	var most float32
-	for lo := 0; lo < len(g); lo += strip {
-		part := g[lo:min(lo+strip, len(g))]
-		if most = max(most, f32.MaxAbs(part)); !(most <= math.MaxFloat32) {
-			return dst, ErrNotFinite
-		}
-		all.add(part, 0, c.pareto)
+	if all.add(g, 0, c.pareto); !(all.sum <= math.MaxFloat64) { // finite elements cannot overflow it
+		return dst, ErrNotFinite
 	}
 	c.idx, c.val = c.idx[:0], c.val[:0]
-	if most > 0 {
-		tau := math.Float32bits(c.threshold(g, all, most))
+	if all.sum > 0 {
+		tau := math.Float32bits(c.threshold(g, all))
 		c.idx, c.val, _ = codec.AppendReaching(c.idx, c.val, g, tau)
 	}
 	return c.appendValues(dst, c.val, c.idx), nil
 }
 
-// threshold is the magnitude from which elements are sent, above 0 and at most
-// most, the largest of g. e has the sums over g.
-func (c *sidco) threshold(g []float32, e excess, most float32) float32 {
+// threshold is the magnitude from which elements are sent, above 0 and at most that of
+// the largest. e has the sums over g.
+func (c *sidco) threshold(g []float32, e excess) float32 {
 	k, tail, eta := float64(kept(c.family.Keep, c.d)), g, 0.0
 	for range stagesMax {
 		eta += e.quantile(max(c.family.First, k/e.n), c.pareto)
-		if !(eta < float64(most)) {
-			return most
+		if tail, e = c.beyond(tail, eta); e.n == 0 {
+			return f32.MaxAbs(g)
 		}
-		if tail, e = c.beyond(tail, eta); e.n <= k*(1+c.family.Tolerance) {
+		if e.n <= k*(1+c.family.Tolerance) {
 			break
 		}
 	}
@@ -129,11 +124,15 @@ func (c *sidco) threshold(g []float32, e excess, most float32) float32 {
 // beyond keeps the magnitudes of x that are at least eta, in c.tail, where x may lie, and
 // sums up by how much they exceed it.
 func (c *sidco) beyond(x []float32, eta float64) (tail []float32, e excess) {
+	if !(eta <= math.MaxFloat32) {
+		return nil, e
+	}
 	tau := float32(max(0, eta))
 	if float64(tau) < eta {
 		tau = math.Nextafter32(tau, math.MaxFloat32)
 	}
 	tail = c.tail[:0]
+	const strip = 256 // so that sums, which wait for one another, overlap with what comes next
 	for lo := 0; lo < len(x); lo += strip {
 		part, n := x[lo:min(lo+strip, len(x))], len(tail)
 		tail = slices.Grow(tail, len(part))[:n+len(part)]

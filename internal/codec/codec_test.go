@@ -347,6 +347,9 @@ var kernels = []struct {
 // stairs are those of a table of up to 64 entries.
 func (w *work) stairs() *Stairs {
 	top := 1 + w.k%127
+	if w.k%2 == 0 {
+		top = 1 + w.k/2%15
+	}
 	table := []int{-top}
 	for z := 1 - top; z < top && len(table) < 63; z++ {
 		if w.key.With(7).Uint64(uint64(z+top))%4 == 0 {

@@ -5431,3 +5431,136 @@ DATA table36<>+8(SB)/8, $0x41f0000000000000
 DATA table36<>+16(SB)/8, $0x41f0000000000000
 DATA table36<>+24(SB)/8, $0x41f0000000000000
 GLOBL table36<>(SB), RODATA|NOPTR, $32
+
+// func climbAVX512(codes []byte, y []float32, perUnit float64, top float64, steps *[256]uint32, start uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·climbAVX512(SB), NOSPLIT, $0-80
+	MOVQ         codes_base+0(FP), AX
+	MOVQ         y_base+24(FP), CX
+	MOVQ         y_len+32(FP), DX
+	MOVQ         steps+64(FP), BX
+	MOVQ         $0x41f0000000000000, SI
+	VPBROADCASTQ SI, Z0
+	MOVQ         $0x4530000000000000, SI
+	VPBROADCASTQ SI, Z1
+	VBROADCASTSD perUnit+48(FP), Z2
+	VMULPD       Z0, Z2, Z2
+	VBROADCASTSD top+56(FP), Z3
+	VMULPD       Z0, Z3, Z0
+	VSUBPD       Z0, Z0, Z3
+	VSUBPD       Z0, Z3, Z3
+	VADDPD       Z1, Z0, Z4
+	MOVQ         $0x000000ff000000ff, SI
+	VPBROADCASTQ SI, Z5
+	VMOVDQU32    (BX), Z6
+	VPSRLD       $0x10, Z6, Z7
+	VPANDD       Z5, Z6, Z8
+	VPSRLD       $0x08, Z6, Z6
+	VPANDD       Z5, Z6, Z6
+	VMOVDQU32    64(BX), Z9
+	VPSRLD       $0x10, Z9, Z10
+	VPANDD       Z5, Z9, Z11
+	VPSRLD       $0x08, Z9, Z9
+	VPANDD       Z5, Z9, Z5
+	VPBROADCASTQ start+72(FP), Z9
+	MOVQ         $0xf1bbcdcbfa53e0a8, BX
+	VPBROADCASTQ BX, Z12
+	MOVQ         $0xbf58476d1ce4e5b9, BX
+	VPBROADCASTQ BX, Z13
+	MOVQ         $0x94d049bb133111eb, BX
+	VPBROADCASTQ BX, Z14
+	MOVQ         $0x0000000000000001, BX
+	VPBROADCASTQ BX, Z15
+	VPADDQ       oneApart<>+0(SB), Z9, Z9
+	VMOVDQU32    evensFirst<>+0(SB), Z16
+	XORQ         BX, BX
+	CMPQ         BX, DX
+	JGE          done160
+
+loop159:
+	VPSRLQ        $0x1e, Z9, Z17
+	VPXORQ        Z9, Z17, Z17
+	VPMULLQ       Z13, Z17, Z17
+	VPSRLQ        $0x1b, Z17, Z18
+	VPXORQ        Z17, Z18, Z17
+	VPMULLQ       Z14, Z17, Z17
+	VPSRLQ        $0x1f, Z17, Z18
+	VPXORQ        Z17, Z18, Z17
+	VPADDQ        Z12, Z9, Z9
+	VPERMPS       (CX)(BX*4), Z16, Z18
+	VEXTRACTF32X8 $0x01, Z18, Y19
+	VCVTPS2PD     Y18, Z18
+	VMULPD        Z2, Z18, Z18
+	VMINPD        Z0, Z18, Z18
+	VMAXPD        Z3, Z18, Z18
+	VADDPD.RD_SAE Z4, Z18, Z20
+	VMOVDQA32     Z20, Z21
+	VPERMI2D      Z10, Z7, Z21
+	VPORQ         Z1, Z21, Z21
+	VSUBPD        Z4, Z21, Z21
+	VSUBPD        Z21, Z18, Z18
+	VMOVDQA32     Z20, Z21
+	VPERMI2D      Z5, Z6, Z21
+	VPMULUDQ      Z21, Z17, Z21
+	VCVTUQQ2PD    Z21, Z21
+	VCMPPD        $0x11, Z18, Z21, K1
+	VMOVDQA32     Z20, Z18
+	VPERMI2D      Z11, Z8, Z18
+	VPADDQ        Z15, Z18, K1, Z18
+	VCVTPS2PD     Y19, Z19
+	VMULPD        Z2, Z19, Z19
+	VMINPD        Z0, Z19, Z19
+	VMAXPD        Z3, Z19, Z19
+	VADDPD.RD_SAE Z4, Z19, Z20
+	VMOVDQA32     Z20, Z21
+	VPERMI2D      Z10, Z7, Z21
+	VPORQ         Z1, Z21, Z21
+	VSUBPD        Z4, Z21, Z21
+	VSUBPD        Z21, Z19, Z19
+	VPSRLQ        $0x20, Z17, Z17
+	VMOVDQA32     Z20, Z21
+	VPERMI2D      Z5, Z6, Z21
+	VPMULUDQ      Z21, Z17, Z17
+	VCVTUQQ2PD    Z17, Z17
+	VCMPPD        $0x11, Z19, Z17, K1
+	VMOVDQA32     Z20, Z17
+	VPERMI2D      Z11, Z8, Z17
+	VPADDQ        Z15, Z17, K1, Z17
+	VPSLLQ        $0x08, Z17, Z17
+	VPORQ         Z17, Z18, Z18
+	VPMOVQW       Z18, (AX)(BX*1)
+	ADDQ          $0x10, BX
+	CMPQ          BX, DX
+	JLT           loop159
+
+done160:
+	VZEROUPPER
+	RET
+
+DATA oneApart<>+0(SB)/8, $0x0000000000000000
+DATA oneApart<>+8(SB)/8, $0x9e3779b97f4a7c15
+DATA oneApart<>+16(SB)/8, $0x3c6ef372fe94f82a
+DATA oneApart<>+24(SB)/8, $0xdaa66d2c7ddf743f
+DATA oneApart<>+32(SB)/8, $0x78dde6e5fd29f054
+DATA oneApart<>+40(SB)/8, $0x1715609f7c746c69
+DATA oneApart<>+48(SB)/8, $0xb54cda58fbbee87e
+DATA oneApart<>+56(SB)/8, $0x538454127b096493
+GLOBL oneApart<>(SB), RODATA|NOPTR, $64
+
+DATA evensFirst<>+0(SB)/4, $0x00000000
+DATA evensFirst<>+4(SB)/4, $0x00000002
+DATA evensFirst<>+8(SB)/4, $0x00000004
+DATA evensFirst<>+12(SB)/4, $0x00000006
+DATA evensFirst<>+16(SB)/4, $0x00000008
+DATA evensFirst<>+20(SB)/4, $0x0000000a
+DATA evensFirst<>+24(SB)/4, $0x0000000c
+DATA evensFirst<>+28(SB)/4, $0x0000000e
+DATA evensFirst<>+32(SB)/4, $0x00000001
+DATA evensFirst<>+36(SB)/4, $0x00000003
+DATA evensFirst<>+40(SB)/4, $0x00000005
+DATA evensFirst<>+44(SB)/4, $0x00000007
+DATA evensFirst<>+48(SB)/4, $0x00000009
+DATA evensFirst<>+52(SB)/4, $0x0000000b
+DATA evensFirst<>+56(SB)/4, $0x0000000d
+DATA evensFirst<>+60(SB)/4, $0x0000000f
+GLOBL evensFirst<>(SB), RODATA|NOPTR, $64

@@ -379,3 +379,8 @@ func addSignedAVX2(dst []float32, mask []uint64, signs []uint64, plus float32)
 //
 //go:noescape
 func climbAVX2(codes []byte, y []float32, perUnit float64, top float64, steps *[256]uint32, start uint64)
+
+// climbAVX512 is climbGo for a length that is a multiple of 16.
+//
+//go:noescape
+func climbAVX512(codes []byte, y []float32, perUnit float64, top float64, steps *[256]uint32, start uint64)

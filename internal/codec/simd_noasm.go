@@ -93,7 +93,8 @@ func lookAVX512(dst, table []float32, places []uint32)   {}
 
 func addSignedAVX2(dst []float32, mask, signs []uint64, plus float32) {}
 
-func climbAVX2(codes []byte, y []float32, perUnit, top float64, steps *[256]uint32, start uint64) {}
+func climbAVX2(codes []byte, y []float32, perUnit, top float64, steps *[256]uint32, start uint64)   {}
+func climbAVX512(codes []byte, y []float32, perUnit, top float64, steps *[256]uint32, start uint64) {}
 
 func squeezeAVX2(idx []uint32, val, x []float32, tau, first uint32, order *[256]uint64) int {
 	return 0

@@ -10,6 +10,7 @@ const (
 	half       = 0x3fe0000000000000 // the bits of ½
 	two52      = 0x4330000000000000 // of 2⁵²: added to it, a whole number shows in the low bits
 	two32      = 0x41f0000000000000 // of 2³²
+	two84      = 0x4530000000000000 // of 2⁸⁴
 	towardZero = 3
 )
 
