@@ -150,11 +150,7 @@ type excess struct{ n, sum, square float64 }
 func (e *excess) add(x []float32, from float64, squares bool) {
 	e.n += float64(len(x))
 	if !squares {
-		sum := e.sum
-		for _, v := range x {
-			sum += math.Abs(float64(v)) - from
-		}
-		e.sum = sum
+		e.sum = codec.SumOver(x, from, e.sum)
 		return
 	}
 	for _, v := range x {

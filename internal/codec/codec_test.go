@@ -231,6 +231,9 @@ var kernels = []struct {
 	{"Between", false,
 		func(w *work) { w.left(Between) },
 		func(w *work) { w.left(betweenGo) }},
+	{"SumOver", false,
+		func(w *work) { w.out = append(w.out, SumOver(w.x, w.p, w.a)) },
+		func(w *work) { w.out = append(w.out, sumOverGo(w.x, w.p, w.a)) }},
 	{"Signs", true,
 		func(w *work) {
 			abs, sum := Signs(w.c[:(len(w.x)+7)/8], w.x)

@@ -1436,6 +1436,47 @@ done42:
 	VZEROUPPER
 	RET
 
+// func sumOverAVX2(x []float32, from float64, sum float64) float64
+// Requires: AVX, AVX2, SSE2
+TEXT ·sumOverAVX2(SB), NOSPLIT, $0-48
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSD from+24(FP), Y0
+	MOVSD        sum+32(FP), X1
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done44
+
+loop43:
+	VCVTPS2PD    (AX)(DX*4), Y2
+	VANDPD       table25<>+0(SB), Y2, Y2
+	VSUBPD       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VADDSD       X2, X1, X1
+	VUNPCKHPD    X2, X2, X2
+	VADDSD       X2, X1, X1
+	VADDSD       X3, X1, X1
+	VUNPCKHPD    X3, X3, X3
+	VADDSD       X3, X1, X1
+	VCVTPS2PD    16(AX)(DX*4), Y2
+	VANDPD       table25<>+0(SB), Y2, Y2
+	VSUBPD       Y0, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VADDSD       X2, X1, X1
+	VUNPCKHPD    X2, X2, X2
+	VADDSD       X2, X1, X1
+	VADDSD       X3, X1, X1
+	VUNPCKHPD    X3, X3, X3
+	VADDSD       X3, X1, X1
+	ADDQ         $0x08, DX
+	CMPQ         DX, CX
+	JLT          loop43
+
+done44:
+	MOVSD X1, ret+40(FP)
+	VZEROUPPER
+	RET
+
 // func hadamard64AVX2(x []float32)
 // Requires: AVX, AVX2
 TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
@@ -1443,9 +1484,9 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done44
+	JGE  done46
 
-loop43:
+loop45:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
 	VXORPS    table28<>+0(SB), Y0, Y0
@@ -1560,9 +1601,9 @@ loop43:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop43
+	JLT       loop45
 
-done44:
+done46:
 	VZEROUPPER
 	RET
 
@@ -1599,9 +1640,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done46
+	JGE  done48
 
-loop45:
+loop47:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1659,9 +1700,9 @@ loop45:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop45
+	JLT     loop47
 
-done46:
+done48:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1691,9 +1732,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done48
+	JGE  done50
 
-loop47:
+loop49:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1719,9 +1760,9 @@ loop47:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop47
+	JLT     loop49
 
-done48:
+done50:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1747,9 +1788,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done50
+	JGE  done52
 
-loop49:
+loop51:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1761,9 +1802,9 @@ loop49:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop49
+	JLT     loop51
 
-done50:
+done52:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1781,9 +1822,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done52
+	JGE          done54
 
-loop51:
+loop53:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1796,9 +1837,9 @@ loop51:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop51
+	JLT          loop53
 
-done52:
+done54:
 	VZEROUPPER
 	RET
 
@@ -1811,9 +1852,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done54
+	JGE     done56
 
-loop53:
+loop55:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1822,9 +1863,9 @@ loop53:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop53
+	JLT          loop55
 
-done54:
+done56:
 	VZEROUPPER
 	RET
 
@@ -1843,9 +1884,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done56
+	JGE          done58
 
-loop55:
+loop57:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -1974,9 +2015,9 @@ loop55:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop55
+	JLT          loop57
 
-done56:
+done58:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -1999,9 +2040,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done58
+	JGE          done60
 
-loop57:
+loop59:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2142,9 +2183,9 @@ loop57:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop57
+	JLT          loop59
 
-done58:
+done60:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2167,9 +2208,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done60
+	JGE          done62
 
-loop59:
+loop61:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2334,9 +2375,9 @@ loop59:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop59
+	JLT          loop61
 
-done60:
+done62:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2359,9 +2400,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done62
+	JGE          done64
 
-loop61:
+loop63:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2574,9 +2615,9 @@ loop61:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop61
+	JLT          loop63
 
-done62:
+done64:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2595,9 +2636,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done64
+	JGE     done66
 
-loop63:
+loop65:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2606,9 +2647,9 @@ loop63:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop63
+	JLT       loop65
 
-done64:
+done66:
 	VZEROUPPER
 	RET
 
@@ -2623,9 +2664,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done66
+	JGE     done68
 
-loop65:
+loop67:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2635,9 +2676,9 @@ loop65:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop65
+	JLT       loop67
 
-done66:
+done68:
 	VZEROUPPER
 	RET
 
@@ -2654,9 +2695,9 @@ TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 128(AX), Y1
 	XORQ    DI, DI
 	CMPQ    DI, CX
-	JGE     done68
+	JGE     done70
 
-loop67:
+loop69:
 	VMOVUPS (DX)(DI*4), Y2
 	VMOVUPS (BX)(DI*4), Y3
 	VMOVUPS (SI)(DI*4), Y4
@@ -2666,9 +2707,9 @@ loop67:
 	VADDPS  Y2, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, CX
-	JLT     loop67
+	JLT     loop69
 
-done68:
+done70:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 128(AX)
 	VZEROUPPER
@@ -2687,9 +2728,9 @@ TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 16(BX), Y1
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done70
+	JGE          done72
 
-loop69:
+loop71:
 	VMOVUPS (CX)(BX*4), Y2
 	VMOVUPS (DX)(BX*4), Y3
 	VMULPS  Y0, Y2, Y2
@@ -2699,9 +2740,9 @@ loop69:
 	VMOVUPS Y2, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop69
+	JLT     loop71
 
-done70:
+done72:
 	VZEROUPPER
 	RET
 
@@ -2717,18 +2758,18 @@ TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS (DX), Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done72
+	JGE          done74
 
-loop71:
+loop73:
 	VMULPS  (BX)(DX*4), Y1, Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  (AX)(DX*4), Y2, Y2
 	VMOVUPS Y2, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop71
+	JLT     loop73
 
-done72:
+done74:
 	VZEROUPPER
 	RET
 
@@ -2748,9 +2789,9 @@ TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 160(AX), Y3
 	XORQ    R8, R8
 	CMPQ    R8, CX
-	JGE     done74
+	JGE     done76
 
-loop73:
+loop75:
 	VMOVUPS (DX)(R8*4), Y4
 	VMOVUPS (BX)(R8*4), Y5
 	VMOVUPS (DI)(R8*4), Y6
@@ -2765,9 +2806,9 @@ loop73:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    $0x08, R8
 	CMPQ    R8, CX
-	JLT     loop73
+	JLT     loop75
 
-done74:
+done76:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 128(AX)
@@ -2791,9 +2832,9 @@ TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 20(BX), Y3
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done76
+	JGE          done78
 
-loop75:
+loop77:
 	VMOVUPS (CX)(BX*4), Y4
 	VMOVUPS (DX)(BX*4), Y5
 	VMULPS  Y0, Y4, Y6
@@ -2808,9 +2849,9 @@ loop75:
 	VMOVUPS Y4, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop75
+	JLT     loop77
 
-done76:
+done78:
 	VZEROUPPER
 	RET
 
@@ -2828,9 +2869,9 @@ TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(DX), Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done78
+	JGE          done80
 
-loop77:
+loop79:
 	VMULPS  (SI)(DX*4), Y1, Y3
 	VMULPS  (BX)(DX*4), Y2, Y4
 	VADDPS  Y4, Y3, Y3
@@ -2839,9 +2880,9 @@ loop77:
 	VMOVUPS Y3, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop77
+	JLT     loop79
 
-done78:
+done80:
 	VZEROUPPER
 	RET
 
@@ -2864,9 +2905,9 @@ TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 192(AX), Y5
 	XORQ    R9, R9
 	CMPQ    R9, CX
-	JGE     done80
+	JGE     done82
 
-loop79:
+loop81:
 	VMOVUPS (DX)(R9*4), Y6
 	VMOVUPS (BX)(R9*4), Y7
 	VMOVUPS (DI)(R9*4), Y8
@@ -2886,9 +2927,9 @@ loop79:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop79
+	JLT     loop81
 
-done80:
+done82:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2917,9 +2958,9 @@ TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 24(BX), Y5
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done82
+	JGE          done84
 
-loop81:
+loop83:
 	VMOVUPS (CX)(BX*4), Y6
 	VMOVUPS (DX)(BX*4), Y7
 	VMULPS  Y0, Y6, Y8
@@ -2939,9 +2980,9 @@ loop81:
 	VMOVUPS Y6, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop81
+	JLT     loop83
 
-done82:
+done84:
 	VZEROUPPER
 	RET
 
@@ -2961,9 +3002,9 @@ TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 8(DX), Y3
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done84
+	JGE          done86
 
-loop83:
+loop85:
 	VMULPS  (SI)(DX*4), Y1, Y4
 	VMULPS  (DI)(DX*4), Y2, Y5
 	VADDPS  Y5, Y4, Y4
@@ -2974,9 +3015,9 @@ loop83:
 	VMOVUPS Y4, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop83
+	JLT     loop85
 
-done84:
+done86:
 	VZEROUPPER
 	RET
 
@@ -3002,9 +3043,9 @@ TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 224(AX), Y7
 	XORQ    R10, R10
 	CMPQ    R10, CX
-	JGE     done86
+	JGE     done88
 
-loop85:
+loop87:
 	VMOVUPS (DX)(R10*4), Y8
 	VMOVUPS (BX)(R10*4), Y9
 	VMOVUPS (DI)(R10*4), Y10
@@ -3029,9 +3070,9 @@ loop85:
 	VADDPS  Y8, Y7, Y7
 	ADDQ    $0x08, R10
 	CMPQ    R10, CX
-	JLT     loop85
+	JLT     loop87
 
-done86:
+done88:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -3065,9 +3106,9 @@ TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 28(BX), Y7
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done88
+	JGE          done90
 
-loop87:
+loop89:
 	VMOVUPS (CX)(BX*4), Y8
 	VMOVUPS (DX)(BX*4), Y9
 	VMULPS  Y0, Y8, Y10
@@ -3092,9 +3133,9 @@ loop87:
 	VMOVUPS Y8, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop87
+	JLT     loop89
 
-done88:
+done90:
 	VZEROUPPER
 	RET
 
@@ -3116,9 +3157,9 @@ TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 12(DX), Y4
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done90
+	JGE          done92
 
-loop89:
+loop91:
 	VMULPS  (SI)(DX*4), Y1, Y5
 	VMULPS  (DI)(DX*4), Y2, Y6
 	VADDPS  Y6, Y5, Y5
@@ -3131,9 +3172,9 @@ loop89:
 	VMOVUPS Y5, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop89
+	JLT     loop91
 
-done90:
+done92:
 	VZEROUPPER
 	RET
 
@@ -3147,9 +3188,9 @@ TEXT ·eightBitAVX2(SB), NOSPLIT, $0-64
 	MOVQ         cells+56(FP), BX
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done92
+	JGE          done94
 
-loop91:
+loop93:
 	VMOVUPS      (CX)(SI*4), Y1
 	VANDPS       table7<>+0(SB), Y1, Y2
 	VCVTPS2PD    X2, Y4
@@ -3238,9 +3279,9 @@ loop91:
 	VMOVDQU      Y1, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop91
+	JLT          loop93
 
-done92:
+done94:
 	VZEROUPPER
 	RET
 
@@ -3271,9 +3312,9 @@ TEXT ·addEightBitAVX2(SB), NOSPLIT, $0-56
 	MOVQ values+48(FP), BX
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done94
+	JGE  done96
 
-loop93:
+loop95:
 	VPMOVZXBD  (CX)(SI*1), Y0
 	VMOVDQU    table32<>+0(SB), Y2
 	VGATHERDPS Y2, (BX)(Y0*4), Y1
@@ -3281,9 +3322,9 @@ loop93:
 	VMOVUPS    Y1, (AX)(SI*4)
 	ADDQ       $0x08, SI
 	CMPQ       SI, DX
-	JLT        loop93
+	JLT        loop95
 
-done94:
+done96:
 	VZEROUPPER
 	RET
 
@@ -3295,9 +3336,9 @@ TEXT ·put8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done96
+	JGE  done98
 
-loop95:
+loop97:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VCVTTPS2DQ 64(CX)(BX*4), Y2
@@ -3310,9 +3351,9 @@ loop95:
 	VMOVDQU    Y0, (AX)(BX*1)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop95
+	JLT        loop97
 
-done96:
+done98:
 	VZEROUPPER
 	RET
 
@@ -3324,17 +3365,17 @@ TEXT ·set8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done98
+	JGE  done100
 
-loop97:
+loop99:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop97
+	JLT       loop99
 
-done98:
+done100:
 	VZEROUPPER
 	RET
 
@@ -3346,18 +3387,18 @@ TEXT ·add8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done100
+	JGE  done102
 
-loop99:
+loop101:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop99
+	JLT       loop101
 
-done100:
+done102:
 	VZEROUPPER
 	RET
 
@@ -3369,9 +3410,9 @@ TEXT ·put16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done102
+	JGE  done104
 
-loop101:
+loop103:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VPACKSSDW  Y1, Y0, Y0
@@ -3384,9 +3425,9 @@ loop101:
 	VMOVDQU    Y0, 32(AX)(BX*2)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop101
+	JLT        loop103
 
-done102:
+done104:
 	VZEROUPPER
 	RET
 
@@ -3398,17 +3439,17 @@ TEXT ·set16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done104
+	JGE  done106
 
-loop103:
+loop105:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop103
+	JLT       loop105
 
-done104:
+done106:
 	VZEROUPPER
 	RET
 
@@ -3420,18 +3461,18 @@ TEXT ·add16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done106
+	JGE  done108
 
-loop105:
+loop107:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop105
+	JLT       loop107
 
-done106:
+done108:
 	VZEROUPPER
 	RET
 
@@ -3450,7 +3491,7 @@ TEXT ·foldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block107:
+block109:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3460,9 +3501,9 @@ block107:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done109
+	JGE   done111
 
-loop108:
+loop110:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMOVUPD      (R10), Y2
@@ -3484,15 +3525,15 @@ loop108:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop108
+	JLT          loop110
 
-done109:
+done111:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block107
+	JNZ   block109
 	VZEROUPPER
 	RET
 
@@ -3511,7 +3552,7 @@ TEXT ·unfoldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block110:
+block112:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3521,9 +3562,9 @@ block110:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done112
+	JGE   done114
 
-loop111:
+loop113:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMULPD       (R11), Y0, Y2
@@ -3543,15 +3584,15 @@ loop111:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop111
+	JLT          loop113
 
-done112:
+done114:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block110
+	JNZ   block112
 	VZEROUPPER
 	RET
 
@@ -3570,7 +3611,7 @@ TEXT ·weavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block113:
+block115:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Y1
@@ -3579,9 +3620,9 @@ block113:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done115
+	JGE     done117
 
-loop114:
+loop116:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3602,9 +3643,9 @@ loop114:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop114
+	JLT     loop116
 
-done115:
+done117:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3621,7 +3662,7 @@ done115:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block113
+	JNZ     block115
 	VZEROUPPER
 	RET
 
@@ -3640,7 +3681,7 @@ TEXT ·unweavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block116:
+block118:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -3659,9 +3700,9 @@ block116:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done118
+	JGE     done120
 
-loop117:
+loop119:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3680,12 +3721,12 @@ loop117:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop117
+	JLT     loop119
 
-done118:
+done120:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block116
+	JNZ  block118
 	VZEROUPPER
 	RET
 
@@ -3699,9 +3740,9 @@ TEXT ·eightsAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done120
+	JGE  done122
 
-loop119:
+loop121:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -3910,9 +3951,9 @@ loop119:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop119
+	JLT          loop121
 
-done120:
+done122:
 	VZEROUPPER
 	RET
 
@@ -3926,9 +3967,9 @@ TEXT ·eightsBackAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done122
+	JGE  done124
 
-loop121:
+loop123:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -4137,9 +4178,9 @@ loop121:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop121
+	JLT          loop123
 
-done122:
+done124:
 	VZEROUPPER
 	RET
 
@@ -4158,7 +4199,7 @@ TEXT ·foldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block123:
+block125:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4168,9 +4209,9 @@ block123:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done125
+	JGE   done127
 
-loop124:
+loop126:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMOVUPD      (R10), Z2
@@ -4185,15 +4226,15 @@ loop124:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop124
+	JLT          loop126
 
-done125:
+done127:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block123
+	JNZ   block125
 	VZEROUPPER
 	RET
 
@@ -4212,7 +4253,7 @@ TEXT ·unfoldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block126:
+block128:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4222,9 +4263,9 @@ block126:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done128
+	JGE   done130
 
-loop127:
+loop129:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMULPD       (R11), Z0, Z0
@@ -4238,15 +4279,15 @@ loop127:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop127
+	JLT          loop129
 
-done128:
+done130:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block126
+	JNZ   block128
 	VZEROUPPER
 	RET
 
@@ -4265,7 +4306,7 @@ TEXT ·weavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block129:
+block131:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Z1
@@ -4273,9 +4314,9 @@ block129:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done131
+	JGE     done133
 
-loop130:
+loop132:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4289,9 +4330,9 @@ loop130:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop130
+	JLT     loop132
 
-done131:
+done133:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4303,7 +4344,7 @@ done131:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block129
+	JNZ     block131
 	VZEROUPPER
 	RET
 
@@ -4322,7 +4363,7 @@ TEXT ·unweavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block132:
+block134:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -4337,9 +4378,9 @@ block132:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done134
+	JGE     done136
 
-loop133:
+loop135:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, CX
@@ -4352,12 +4393,12 @@ loop133:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop133
+	JLT     loop135
 
-done134:
+done136:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block132
+	JNZ  block134
 	VZEROUPPER
 	RET
 
@@ -4371,9 +4412,9 @@ TEXT ·eightsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done136
+	JGE  done138
 
-loop135:
+loop137:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4479,9 +4520,9 @@ loop135:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop135
+	JLT          loop137
 
-done136:
+done138:
 	VZEROUPPER
 	RET
 
@@ -4495,9 +4536,9 @@ TEXT ·eightsBackAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done138
+	JGE  done140
 
-loop137:
+loop139:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4603,9 +4644,9 @@ loop137:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop137
+	JLT          loop139
 
-done138:
+done140:
 	VZEROUPPER
 	RET
 
@@ -4617,18 +4658,18 @@ TEXT ·widenAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done140
+	JGE  done142
 
-loop139:
+loop141:
 	VCVTPS2PD (CX)(BX*4), Y0
 	VMOVUPD   Y0, (AX)(BX*8)
 	VCVTPS2PD 16(CX)(BX*4), Y0
 	VMOVUPD   Y0, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop139
+	JLT       loop141
 
-done140:
+done142:
 	VZEROUPPER
 	RET
 
@@ -4640,18 +4681,18 @@ TEXT ·narrowAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done142
+	JGE  done144
 
-loop141:
+loop143:
 	VCVTPD2PSY (CX)(BX*8), X0
 	VMOVUPS    X0, (AX)(BX*4)
 	VCVTPD2PSY 32(CX)(BX*8), X0
 	VMOVUPS    X0, 16(AX)(BX*4)
 	ADDQ       $0x08, BX
 	CMPQ       BX, DX
-	JLT        loop141
+	JLT        loop143
 
-done142:
+done144:
 	VZEROUPPER
 	RET
 
@@ -4668,16 +4709,16 @@ TEXT ·transposeAVX2(SB), NOSPLIT, $0-64
 	SHLQ $0x03, DI
 	XORQ R8, R8
 	CMPQ R8, DX
-	JGE  done144
+	JGE  done146
 
-loop143:
+loop145:
 	MOVQ CX, R9
 	MOVQ AX, R10
 	XORQ R11, R11
 	CMPQ R11, BX
-	JGE  done146
+	JGE  done148
 
-loop145:
+loop147:
 	LEAQ       (R9)(SI*2), R12
 	VMOVUPD    (R9), Y0
 	VUNPCKLPD  (R9)(SI*1), Y0, Y0
@@ -4700,16 +4741,16 @@ loop145:
 	LEAQ       (R10)(DI*4), R10
 	ADDQ       $0x04, R11
 	CMPQ       R11, BX
-	JLT        loop145
+	JLT        loop147
 
-done146:
+done148:
 	LEAQ (CX)(SI*4), CX
 	ADDQ $0x20, AX
 	ADDQ $0x04, R8
 	CMPQ R8, DX
-	JLT  loop143
+	JLT  loop145
 
-done144:
+done146:
 	VZEROUPPER
 	RET
 
@@ -4724,9 +4765,9 @@ TEXT ·placesAVX2(SB), NOSPLIT, $0-64
 	VPADDQ       table34<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done148
+	JGE          done150
 
-loop147:
+loop149:
 	VPSRLQ   $0x1e, Y1, Y2
 	VPXOR    Y1, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y3
@@ -4797,9 +4838,9 @@ loop147:
 	VMOVDQU  Y2, (CX)(BX*4)
 	ADDQ     $0x08, BX
 	CMPQ     BX, DX
-	JLT      loop147
+	JLT      loop149
 
-done148:
+done150:
 	VZEROUPPER
 	RET
 
@@ -4832,9 +4873,9 @@ TEXT ·placesAVX512(SB), NOSPLIT, $0-64
 	VPADDQ       eightApart<>+0(SB), Z1, Z1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done150
+	JGE          done152
 
-loop149:
+loop151:
 	VPSRLQ   $0x1e, Z1, Z5
 	VPXORQ   Z1, Z5, Z5
 	VPMULLQ  Z3, Z5, Z5
@@ -4879,9 +4920,9 @@ loop149:
 	VPMOVQD  Z5, 32(CX)(BX*4)
 	ADDQ     $0x10, BX
 	CMPQ     BX, DX
-	JLT      loop149
+	JLT      loop151
 
-done150:
+done152:
 	VZEROUPPER
 	RET
 
@@ -4906,9 +4947,9 @@ TEXT ·lookAVX512(SB), NOSPLIT, $0-72
 	VPBROADCASTD SI, Z0
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done152
+	JGE          done154
 
-loop151:
+loop153:
 	VMOVDQU32  (DX)(SI*4), Z1
 	VPANDD     Z1, Z0, Z2
 	KXNORW     K1, K1, K1
@@ -4918,9 +4959,9 @@ loop151:
 	VMOVDQU32  Z3, (AX)(SI*4)
 	ADDQ       $0x10, SI
 	CMPQ       SI, BX
-	JLT        loop151
+	JLT        loop153
 
-done152:
+done154:
 	VZEROUPPER
 	RET
 
@@ -4936,9 +4977,9 @@ TEXT ·median5AVX2(SB), NOSPLIT, $0-144
 	MOVQ e_base+120(FP), R8
 	XORQ R9, R9
 	CMPQ R9, CX
-	JGE  done154
+	JGE  done156
 
-loop153:
+loop155:
 	VMOVDQU (DX)(R9*4), Y0
 	VPSRAD  $0x1f, Y0, Y1
 	VPSRLD  $0x01, Y1, Y1
@@ -4975,9 +5016,9 @@ loop153:
 	VMOVDQU Y0, (AX)(R9*4)
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop153
+	JLT     loop155
 
-done154:
+done156:
 	VZEROUPPER
 	RET
 
@@ -4993,9 +5034,9 @@ TEXT ·addSignedAVX2(SB), NOSPLIT, $0-76
 	VMOVDQU      table16<>+0(SB), Y2
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done156
+	JGE          done158
 
-loop155:
+loop157:
 	MOVQ         (CX)(SI*8), DI
 	MOVQ         (DX)(SI*8), R8
 	PDEPQ        DI, R8, R8
@@ -5112,9 +5153,9 @@ loop155:
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x01, SI
 	CMPQ         SI, BX
-	JLT          loop155
+	JLT          loop157
 
-done156:
+done158:
 	VZEROUPPER
 	RET
 
@@ -5133,9 +5174,9 @@ TEXT ·climbAVX2(SB), NOSPLIT, $0-80
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done158
+	JGE          done160
 
-loop157:
+loop159:
 	VMOVUPS      (CX)(SI*4), Y5
 	VMOVDQU      table9<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
@@ -5420,9 +5461,9 @@ loop157:
 	VMOVDQU      Y7, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop157
+	JLT          loop159
 
-done158:
+done160:
 	VZEROUPPER
 	RET
 
@@ -5475,9 +5516,9 @@ TEXT ·climbAVX512(SB), NOSPLIT, $0-80
 	VMOVDQU32    evensFirst<>+0(SB), Z16
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done160
+	JGE          done162
 
-loop159:
+loop161:
 	VPSRLQ        $0x1e, Z9, Z17
 	VPXORQ        Z9, Z17, Z17
 	VPMULLQ       Z13, Z17, Z17
@@ -5531,9 +5572,9 @@ loop159:
 	VPMOVQW       Z18, (AX)(BX*1)
 	ADDQ          $0x10, BX
 	CMPQ          BX, DX
-	JLT           loop159
+	JLT           loop161
 
-done160:
+done162:
 	VZEROUPPER
 	RET
 

@@ -109,6 +109,11 @@ func squeezeAVX2(idx []uint32, val []float32, x []float32, tau uint32, first uin
 //go:noescape
 func betweenAVX2(dst []float32, x []float32, lo uint32, hi uint32, order *[256]uint64) int
 
+// sumOverAVX2 is sumOverGo for a length that is a multiple of 8.
+//
+//go:noescape
+func sumOverAVX2(x []float32, from float64, sum float64) float64
+
 // hadamard64AVX2 is six levels of hadamardGo, distances 1 to 32, for a length that is
 // a multiple of 64.
 //

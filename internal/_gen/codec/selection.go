@@ -95,4 +95,23 @@ func selection() {
 	})
 	Store(j, ReturnIndex(0))
 	end()
+
+	begin("sumOver", "(x []float32, from, sum float64) float64", "8")
+	x, n = base("x"), length("x")
+	from, sum := double("from"), Load(Param("sum"), XMM())
+	each(n, 8, func(i Register) {
+		for u := range 2 {
+			v := op1(VCVTPS2PD, at(x, i, 4, 4*u))
+			VANDPD(quads(1<<63-1), v, v)
+			VSUBPD(from, v, v)
+			high := upper(v)
+			for _, w := range []Register{v.AsX(), high} {
+				VADDSD(w, sum, sum)
+				VUNPCKHPD(w, w, w)
+				VADDSD(w, sum, sum)
+			}
+		}
+	})
+	Store(sum, ReturnIndex(0))
+	end()
 }
