@@ -3,7 +3,6 @@ package compress
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
@@ -54,60 +53,69 @@ func (f AdaComp) New(b Block) (Codec, error) {
 		return nil, err
 	}
 	return &adaComp{
-		residual: residual{d: b.Len(), decay: 1}, bin: f.Bin,
+		residual: residual{d: b.Len(), decay: 1}, bin: min(f.Bin, max(1, b.Len())),
 		hits: hits{d: b.Len(), most: b.Len(), index: word(f.Index, "rice")},
 	}, nil
 }
 
 type adaComp struct {
 	residual
-	hits hits
-	bin  int
-	idx  []uint32
-	val  []float32 // G there
-	h    []float32 // G + g of a strip
+	hits  hits
+	bin   int
+	marks marks
+	most  []float32 // of each bin of some
+	tau   []float32 // the same for every element of a strip
 }
 
 func (c *adaComp) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	c.start(g)
 	d := c.residual.d
-	c.idx, c.val = c.idx[:0], c.val[:0]
+	c.marks.begin(d)
 	var sum float64
 	bins := 0
-	for lo := 0; lo < d; lo += c.bin {
-		hi := min(lo+c.bin, d)
-		most := f32.MaxAbs(c.mix(g, lo, hi)) // p = G
-		if !(most <= math.MaxFloat32) {
-			return dst, ErrNotFinite
+	// Whole bins that stay near, and whole bytes of a mask.
+	many := 8 * max(1, strip/8/c.bin)
+	for lo := 0; lo < d; lo += many * c.bin {
+		hi := min(lo+many*c.bin, d)
+		c.mix(g, lo, hi) // p = G
+		c.most = c.most[:0]
+		for at := lo; at < hi; at += c.bin {
+			most := f32.MaxAbs(c.p[at:min(at+c.bin, hi)])
+			if !(most <= math.MaxFloat32) {
+				return dst, ErrNotFinite
+			}
+			sum += float64(most)
+			bins++
+			c.most = append(c.most, most)
 		}
-		sum += float64(most)
-		bins++
-		if most > 0 {
-			c.choose(g, lo, hi, most)
-		}
+		c.choose(g, lo, hi)
 	}
 	s := float32(sum / float64(max(1, bins)))
 	dst = formatF32.put(dst, s)
-	dst = c.hits.appendSigns(dst, c.val, c.idx)
-	takeOff(c.p, c.idx, c.val, s)
+	dst = c.hits.appendSigns(dst, &c.marks)
+	codec.AddSigned(c.p, c.marks.mask, c.marks.signs, -s)
 	c.settle()
 	return dst, nil
 }
 
-// choose appends the positions from lo to hi where |G + g| is at least most, and G there.
-// A sum may be infinite.
-func (c *adaComp) choose(g []float32, lo, hi int, most float32) {
-	for ; lo < hi; lo += strip {
-		n := min(strip, hi-lo)
-		c.h = resize(c.h, n)
-		first := len(c.idx)
-		f32.AxpyTo(c.h, c.p[lo:lo+n], 1, g[lo:lo+n])
-		c.idx, c.val = slices.Grow(c.idx, n)[:first+n], slices.Grow(c.val, n)[:first+n]
-		hits := codec.Reaching(c.idx[first:], c.val[first:], c.h, math.Float32bits(most), uint32(lo))
-		c.idx, c.val = c.idx[:first+hits], c.val[:first+hits]
-		for j, i := range c.idx[first:] {
-			c.val[first+j] = c.p[i]
+// choose marks the elements from lo, where a bin begins, to hi where |G + g| is at least
+// what c.most says. Of a bin of zeros it marks none.
+func (c *adaComp) choose(g []float32, lo, hi int) {
+	c.tau = resize(c.tau, strip)
+	for first := lo; lo < hi; lo += strip {
+		end := min(lo+strip, hi)
+		for at := lo; at < end; {
+			bin := (at - first) / c.bin
+			to, most := min(end, first+(bin+1)*c.bin), c.most[bin]
+			if most == 0 {
+				most = float32(math.Inf(1))
+			}
+			f32.Fill(c.tau[at-lo:to-lo], most)
+			at = to
 		}
+		p, mask := c.p[lo:end], c.marks.of(lo, end)
+		codec.SumsReach(mask, p, g[lo:end], c.tau[:end-lo])
+		c.marks.sign(p, mask)
 	}
 }
 

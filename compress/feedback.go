@@ -3,7 +3,6 @@ package compress
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -263,14 +262,6 @@ func (m *residual) mix(g []float32, lo, hi int) []float32 {
 	p := m.p[lo:hi]
 	f32.AxpyTo(p, g[lo:hi], m.decay, m.e[lo:hi])
 	return p
-}
-
-// takeOff subtracts by, with the sign of what is there, val, from p at idx.
-func takeOff(p []float32, idx []uint32, val []float32, by float32) {
-	val = val[:len(idx)]
-	for j, i := range idx {
-		p[i] -= math.Float32frombits(math.Float32bits(by) | math.Float32bits(val[j])&^magnitude)
-	}
 }
 
 // settle takes p, from which the contribution has been taken off, into the new

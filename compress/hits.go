@@ -38,16 +38,6 @@ func hitsMaxLen(coding string, n, d, bitsEach int) int {
 	return bits.UvarintMaxLen(1, n) + (n*bitsEach+7)/8 + most
 }
 
-// appendSigns writes the signs of val, the elements at ascending positions idx.
-func (c *hits) appendSigns(dst []byte, val []float32, idx []uint32) []byte {
-	dst = bits.AppendUvarint(dst, uint32(len(idx)))
-	dst = bits.AppendSigns(dst, val)
-	if len(idx) == 0 {
-		return dst
-	}
-	return appendIndices(dst, c.index, idx, c.d)
-}
-
 // appendValues writes the elements val at ascending positions idx.
 func (c *hits) appendValues(dst []byte, val []float32, idx []uint32) []byte {
 	dst = bits.AppendUvarint(dst, uint32(len(idx)))

@@ -57,27 +57,24 @@ func (f Strom) New(b Block) (Codec, error) {
 
 type strom struct {
 	residual
-	hits hits
-	idx  []uint32
-	val  []float32 // the elements there
+	hits  hits
+	marks marks
 }
 
 func (c *strom) Append(dst []byte, g []float32, _ Step) ([]byte, error) {
 	c.start(g)
 	d, tau := c.residual.d, c.hits.unit
-	c.idx, c.val = c.idx[:0], c.val[:0]
+	c.marks.begin(d)
 	for lo := 0; lo < d; lo += strip {
-		p, first := c.mix(g, lo, min(lo+strip, d)), len(c.idx)
-		var finite bool
-		if c.idx, c.val, finite = codec.AppendReaching(c.idx, c.val, p, math.Float32bits(tau)); !finite {
+		hi := min(lo+strip, d)
+		p, mask := c.mix(g, lo, hi), c.marks.of(lo, hi)
+		if most := codec.AtLeast(mask, p, math.Float32bits(tau)); !(math.Float32frombits(most) <= math.MaxFloat32) {
 			return dst, ErrNotFinite
 		}
-		takeOff(p, c.idx[first:], c.val[first:], tau)
-		for j := range c.idx[first:] {
-			c.idx[first+j] += uint32(lo)
-		}
+		c.marks.sign(p, mask)
+		codec.Shrink(p, tau)
 	}
-	dst = c.hits.appendSigns(dst, c.val, c.idx)
+	dst = c.hits.appendSigns(dst, &c.marks)
 	c.settle()
 	return dst, nil
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestPackRoundTrip(t *testing.T) {
@@ -262,4 +264,31 @@ func TestRiceGaps(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A mask is coded as the places of its bits are.
+func TestRiceMask(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mask := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.Just(byte(0))), 1, 200).Draw(t, "mask")
+		mask[len(mask)-1] |= 1 << rapid.IntRange(0, 7).Draw(t, "last")
+		b, before := rapid.UintRange(0, RiceMaskMax).Draw(t, "b"), rapid.UintRange(0, 31).Draw(t, "bits before")
+		var idx []uint32
+		for i := range 8 * len(mask) {
+			if mask[i>>3]>>(i&7)&1 == 1 {
+				idx = append(idx, uint32(i))
+			}
+		}
+		var got, want Writer
+		for _, w := range []*Writer{&got, &want} {
+			w.Put(0x5a5a5a5a, before)
+		}
+		got.RiceMask(mask, b)
+		want.RiceGaps(idx, b)
+		for _, w := range []*Writer{&got, &want} {
+			w.Put(1, 1)
+		}
+		if a, b := got.Flush(), want.Flush(); !bytes.Equal(a, b) {
+			t.Fatalf("%x, want %x", a, b)
+		}
+	})
 }

@@ -82,6 +82,70 @@ func (w *Writer) RiceGaps(idx []uint32, b uint) {
 	w.Buf, w.acc, w.n = buf, acc, n
 }
 
+// RiceMaskMax is the largest parameter of RiceMask.
+const RiceMaskMax = 3
+
+// RiceMask appends what RiceGaps appends for the places of the bits that are set in
+// mask, the last byte of which is not 0, b ≤ RiceMaskMax.
+//
+// It reads a byte at a time. Between bytes it knows how many zeros have not been told,
+// fewer than 2ᵇ: as soon as they are 2ᵇ, they are a zero of a code.
+func (w *Writer) RiceMask(mask []byte, b uint) {
+	w.Buf = slices.Grow(w.Buf, len(mask)*int(b+1)+16)
+	buf, at := w.Buf[:cap(w.Buf)], len(w.Buf)
+	acc, n, waiting := w.acc, w.n, uint64(0)
+	table := riceBytes[b]
+	last := len(mask) - 1
+	for i, m := range mask {
+		if i == last {
+			break
+		}
+		e := table[waiting<<8|uint64(m)]
+		acc |= e << 16 >> 16 << n
+		n += uint(e >> 48 & 0xff)
+		waiting = e >> 56
+		binary.LittleEndian.PutUint64(buf[at:], acc)
+		at += int(n >> 3)
+		acc >>= n &^ 7
+		n &= 7
+	}
+	w.Buf, w.acc, w.n = buf[:at], acc, n
+	for m := mask[last]; m != 0; m >>= 1 { // what is behind the last one is not told
+		if m&1 == 0 {
+			if waiting++; waiting == 1<<b {
+				w.Put(0, 1)
+				waiting = 0
+			}
+			continue
+		}
+		w.Put(waiting<<1|1, b+1)
+		waiting = 0
+	}
+}
+
+// riceBytes says for every parameter, number of zeros that wait, and byte of a mask which
+// bits follow, in the lower 48, how many, in the next eight, and how many zeros wait then.
+var riceBytes = func() (t [RiceMaskMax + 1][]uint64) {
+	for b := range t {
+		t[b] = make([]uint64, 256<<b)
+		for i := range t[b] {
+			waiting, out, n := uint64(i>>8), uint64(0), uint64(0)
+			for bit := range 8 {
+				if i>>bit&1 == 1 {
+					out |= (waiting<<1 | 1) << n
+					n += uint64(b) + 1
+					waiting = 0
+				} else if waiting++; waiting == 1<<b {
+					n++
+					waiting = 0
+				}
+			}
+			t[b][i] = waiting<<56 | n<<48 | out
+		}
+	}
+	return t
+}()
+
 // Flush pads the last byte with zeros and returns Buf.
 func (w *Writer) Flush() []byte {
 	for ; w.n > 0; w.n -= min(w.n, 8) {

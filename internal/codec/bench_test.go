@@ -12,6 +12,7 @@ func BenchmarkKernel(b *testing.B) {
 	const n = 2048
 	key := rng.New(1, "bench")
 	x, codes, packed := make([]float32, n), make([]byte, n), make([]byte, 4*n)
+	y, idx, stairs := make([]float32, n), make([]uint32, n), NewStairs([]int{-15, -11, -8, -6, -4, -2, -1, 1, 2, 4, 6, 8, 11, 15})
 	for i := range x {
 		x[i] = float32(key.Norm(uint64(i)))
 	}
@@ -44,7 +45,10 @@ func BenchmarkKernel(b *testing.B) {
 	run("AddLevels/8", func() { AddLevels(x, 0, codes, 8, 7, 0, 1) })
 	run("AddLevels/4", func() { AddLevels(x, 0, codes, 4, 7, 0, 1) })
 	run("AddExponents", func() { AddExponents(x, 0, codes, packed[:n/8]) })
-	run("atLeast", func() { atLeast(packed[:n/8], x, 1<<29) })
+	run("AtLeast", func() { AtLeast(packed[:n/8], x, 1<<29) })
+	run("Reaching", func() { Reaching(idx, y, x, 1<<29, 0) })
+	run("Pick", func() { Pick(y, x, codes) })
+	run("Stairs", func() { stairs.Round(codes, x, 4, key, 0) })
 	run("Hadamard", func() { Hadamard(x); clear(x) })
 	run("Flip", func() { Flip(x, key, 0) })
 	c := NewCentroids([]float32{0.1, 0.4, 0.7, 0.9, 1.3, 1.6, 2.1, 2.7})

@@ -215,9 +215,9 @@ var kernels = []struct {
 	{"Ternary/zero", false,
 		func(w *work) { Ternary(w.c, w.x, 0) },
 		func(w *work) { ternaryGo(w.c, w.x, 0) }},
-	{"atLeast", false,
+	{"AtLeast", false,
 		func(w *work) {
-			w.out = append(w.out, atLeast(w.c[:(len(w.x)+7)/8], w.x, math.Float32bits(w.reach())))
+			w.out = append(w.out, AtLeast(w.c[:(len(w.x)+7)/8], w.x, math.Float32bits(w.reach())))
 		},
 		func(w *work) {
 			w.out = append(w.out, atLeastGo(w.c[:(len(w.x)+7)/8], w.x, math.Float32bits(w.reach())))
@@ -327,6 +327,18 @@ var kernels = []struct {
 	{"Stairs", true,
 		func(w *work) { w.stairs().Round(w.c, w.x, w.p, w.key, w.first&^1) },
 		func(w *work) { w.stairs().roundGo(w.c, w.x, w.p, w.key, w.first&^1) }},
+	{"Pick", false,
+		func(w *work) { w.picked(Pick) },
+		func(w *work) { w.picked(pickGo) }},
+	{"Blank", false,
+		func(w *work) { Blank(w.x[:len(w.x)/8], w.b) },
+		func(w *work) { blankGo(w.x[:len(w.x)/8], w.b) }},
+	{"SumsReach", false,
+		func(w *work) { SumsReach(w.c[:(len(w.x)+7)/8], w.x, w.y, w.thresholds()) },
+		func(w *work) { sumsReachGo(w.c[:(len(w.x)+7)/8], w.x, w.y, w.thresholds()) }},
+	{"Shrink", false,
+		func(w *work) { Shrink(w.x, w.reach()) },
+		func(w *work) { shrinkGo(w.x, w.reach()) }},
 	{"Places", false,
 		func(w *work) { w.hashed(Places) },
 		func(w *work) { w.hashed(placesGo) }},
@@ -370,6 +382,26 @@ func (w *work) squeezed(kernel func(idx []uint32, val, x []float32, tau, first u
 	for _, v := range val[:n] {
 		w.out = append(w.out, math.Float32bits(v))
 	}
+}
+
+// picked runs a kernel that pushes together what a mask says.
+func (w *work) picked(kernel func(dst, x []float32, mask []byte) int) {
+	dst := make([]float32, len(w.x))
+	n := kernel(dst, w.x[:len(w.x)/2], w.b)
+	for _, v := range dst[:n] {
+		w.out = append(w.out, math.Float32bits(v))
+	}
+}
+
+// thresholds are some of the sums of x and y, and others, not negative.
+func (w *work) thresholds() []float32 {
+	tau := make([]float32, len(w.x))
+	for i := range tau {
+		if tau[i] = float32(i%5) / 2; i%3 == 0 {
+			tau[i] = math.Float32frombits(min(infinity, math.Float32bits(w.x[i]+w.y[i])&magnitude))
+		}
+	}
+	return tau
 }
 
 // left runs a kernel that keeps magnitudes, in place if k is odd.

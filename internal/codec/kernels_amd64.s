@@ -5159,6 +5159,140 @@ done158:
 	VZEROUPPER
 	RET
 
+// func pickAVX2(dst []float32, x []float32, mask []byte, order *[256]uint64) int
+// Requires: AVX, AVX2, POPCNT
+TEXT ·pickAVX2(SB), NOSPLIT, $0-88
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ x_len+32(FP), DX
+	MOVQ mask_base+48(FP), BX
+	MOVQ order+72(FP), SI
+	XORQ DI, DI
+	XORQ R9, R9
+	CMPQ R9, DX
+	JGE  done160
+
+loop159:
+	MOVBQZX   (BX), R8
+	INCQ      BX
+	VPMOVZXBD (SI)(R8*8), Y0
+	VPERMD    (CX)(R9*4), Y0, Y0
+	VMOVDQU   Y0, (AX)(DI*4)
+	POPCNTQ   R8, R8
+	ADDQ      R8, DI
+	ADDQ      $0x08, R9
+	CMPQ      R9, DX
+	JLT       loop159
+
+done160:
+	MOVQ DI, ret+80(FP)
+	VZEROUPPER
+	RET
+
+// func blankAVX2(x []float32, mask []byte)
+// Requires: AVX, AVX2
+TEXT ·blankAVX2(SB), NOSPLIT, $0-48
+	MOVQ    x_base+0(FP), AX
+	MOVQ    x_len+8(FP), CX
+	MOVQ    mask_base+24(FP), DX
+	VMOVDQU table16<>+0(SB), Y0
+	XORQ    BX, BX
+	CMPQ    BX, CX
+	JGE     done162
+
+loop161:
+	VPBROADCASTB (DX), Y1
+	INCQ         DX
+	VPSLLVD      Y0, Y1, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPANDN       (AX)(BX*4), Y1, Y1
+	VMOVDQU      Y1, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	CMPQ         BX, CX
+	JLT          loop161
+
+done162:
+	VZEROUPPER
+	RET
+
+// func sumsReachAVX2(mask []byte, x []float32, y []float32, tau []float32)
+// Requires: AVX, AVX2
+TEXT ·sumsReachAVX2(SB), NOSPLIT, $0-96
+	MOVQ mask_base+0(FP), CX
+	MOVQ x_base+24(FP), DX
+	MOVQ y_base+48(FP), BX
+	MOVQ tau_base+72(FP), SI
+	MOVQ x_len+32(FP), DI
+	XORQ R8, R8
+	CMPQ R8, DI
+	JGE  done164
+
+loop163:
+	VMOVUPS   (DX)(R8*4), Y0
+	VADDPS    (BX)(R8*4), Y0, Y0
+	VPAND     table7<>+0(SB), Y0, Y0
+	VMOVDQU   (SI)(R8*4), Y1
+	VPCMPGTD  Y0, Y1, Y0
+	VMOVUPS   32(DX)(R8*4), Y1
+	VADDPS    32(BX)(R8*4), Y1, Y1
+	VPAND     table7<>+0(SB), Y1, Y1
+	VMOVDQU   32(SI)(R8*4), Y2
+	VPCMPGTD  Y1, Y2, Y1
+	VPACKSSDW Y1, Y0, Y0
+	VMOVUPS   64(DX)(R8*4), Y1
+	VADDPS    64(BX)(R8*4), Y1, Y1
+	VPAND     table7<>+0(SB), Y1, Y1
+	VMOVDQU   64(SI)(R8*4), Y2
+	VPCMPGTD  Y1, Y2, Y1
+	VMOVUPS   96(DX)(R8*4), Y2
+	VADDPS    96(BX)(R8*4), Y2, Y2
+	VPAND     table7<>+0(SB), Y2, Y2
+	VMOVDQU   96(SI)(R8*4), Y3
+	VPCMPGTD  Y2, Y3, Y2
+	VPACKSSDW Y2, Y1, Y1
+	VPACKSSWB Y1, Y0, Y0
+	VMOVDQU   table8<>+0(SB), Y1
+	VPERMD    Y0, Y1, Y0
+	VPMOVMSKB Y0, AX
+	NOTL      AX
+	MOVL      AX, (CX)
+	ADDQ      $0x04, CX
+	ADDQ      $0x20, R8
+	CMPQ      R8, DI
+	JLT       loop163
+
+done164:
+	VZEROUPPER
+	RET
+
+// func shrinkAVX2(x []float32, tau float32)
+// Requires: AVX, AVX2
+TEXT ·shrinkAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS tau+24(FP), Y0
+	VPSUBD       table20<>+0(SB), Y0, Y1
+	XORQ         DX, DX
+	CMPQ         DX, CX
+	JGE          done166
+
+loop165:
+	VMOVDQU  (AX)(DX*4), Y2
+	VPAND    table7<>+0(SB), Y2, Y3
+	VPCMPGTD Y1, Y3, Y3
+	VPAND    table13<>+0(SB), Y2, Y4
+	VPOR     Y0, Y4, Y4
+	VPAND    Y4, Y3, Y3
+	VSUBPS   Y3, Y2, Y2
+	VMOVUPS  Y2, (AX)(DX*4)
+	ADDQ     $0x08, DX
+	CMPQ     DX, CX
+	JLT      loop165
+
+done166:
+	VZEROUPPER
+	RET
+
 // func climbAVX2(codes []byte, y []float32, perUnit float64, top float64, steps *[256]uint32, start uint64)
 // Requires: AVX, AVX2
 TEXT ·climbAVX2(SB), NOSPLIT, $0-80
@@ -5174,9 +5308,9 @@ TEXT ·climbAVX2(SB), NOSPLIT, $0-80
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done160
+	JGE          done168
 
-loop159:
+loop167:
 	VMOVUPS      (CX)(SI*4), Y5
 	VMOVDQU      table9<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
@@ -5461,9 +5595,9 @@ loop159:
 	VMOVDQU      Y7, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop159
+	JLT          loop167
 
-done160:
+done168:
 	VZEROUPPER
 	RET
 
@@ -5516,9 +5650,9 @@ TEXT ·climbAVX512(SB), NOSPLIT, $0-80
 	VMOVDQU32    evensFirst<>+0(SB), Z16
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done162
+	JGE          done170
 
-loop161:
+loop169:
 	VPSRLQ        $0x1e, Z9, Z17
 	VPXORQ        Z9, Z17, Z17
 	VPMULLQ       Z13, Z17, Z17
@@ -5572,9 +5706,9 @@ loop161:
 	VPMOVQW       Z18, (AX)(BX*1)
 	ADDQ          $0x10, BX
 	CMPQ          BX, DX
-	JLT           loop161
+	JLT           loop169
 
-done162:
+done170:
 	VZEROUPPER
 	RET
 

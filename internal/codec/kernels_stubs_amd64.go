@@ -380,6 +380,26 @@ func median5AVX2(dst []float32, a []float32, b []float32, c []float32, d []float
 //go:noescape
 func addSignedAVX2(dst []float32, mask []uint64, signs []uint64, plus float32)
 
+// pickAVX2 is pickGo for a length that is a multiple of 8.
+//
+//go:noescape
+func pickAVX2(dst []float32, x []float32, mask []byte, order *[256]uint64) int
+
+// blankAVX2 is blankGo for a length that is a multiple of 8.
+//
+//go:noescape
+func blankAVX2(x []float32, mask []byte)
+
+// sumsReachAVX2 is sumsReachGo for a length that is a multiple of 32.
+//
+//go:noescape
+func sumsReachAVX2(mask []byte, x []float32, y []float32, tau []float32)
+
+// shrinkAVX2 is shrinkGo for a length that is a multiple of 8.
+//
+//go:noescape
+func shrinkAVX2(x []float32, tau float32)
+
 // climbAVX2 is climbGo for a length that is a multiple of 32.
 //
 //go:noescape

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 )
 
@@ -60,6 +61,76 @@ func addSignedGo(dst []float32, mask, signs []uint64, plus float32) {
 	for i, w := range mask {
 		for s := signs[i]; w != 0; w, s = w&(w-1), s>>1 {
 			dst[64*i+bits.TrailingZeros64(w)] += both[s&1]
+		}
+	}
+}
+
+// Pick sets dst to the elements of x at the bits that are set in mask, and returns how
+// many there are. dst has room for eight more, or is as long as x: what is behind the
+// last may be overwritten.
+func Pick(dst, x []float32, mask []byte) int {
+	n := whole(len(x), 8)
+	j := pickAVX2(dst, x[:n], mask, &together)
+	return j + pickGo(dst[j:], x[n:], mask[n/8:])
+}
+
+func pickGo(dst, x []float32, mask []byte) (j int) {
+	for i, v := range x {
+		if mask[i>>3]>>(i&7)&1 == 1 {
+			dst[j] = v
+			j++
+		}
+	}
+	return j
+}
+
+// Blank sets the elements of x to 0 at the bits that are set in mask.
+func Blank(x []float32, mask []byte) {
+	n := whole(len(x), 8)
+	blankAVX2(x[:n], mask)
+	blankGo(x[n:], mask[n/8:])
+}
+
+func blankGo(x []float32, mask []byte) {
+	for i := range x {
+		if mask[i>>3]>>(i&7)&1 == 1 {
+			x[i] = 0
+		}
+	}
+}
+
+// SumsReach writes one bit an element: whether the magnitude of x[i] + y[i], maybe
+// infinite, is at least tau[i], which is not negative. len(mask) is ⌈len(x)/8⌉. It panics
+// unless x, y and tau have one length.
+func SumsReach(mask []byte, x, y, tau []float32) {
+	same("SumsReach", len(y), len(x))
+	same("SumsReach", len(tau), len(x))
+	n := whole(len(x), 32)
+	sumsReachAVX2(mask, x[:n], y, tau)
+	sumsReachGo(mask[n/8:], x[n:], y[n:], tau[n:])
+}
+
+func sumsReachGo(mask []byte, x, y, tau []float32) {
+	clear(mask)
+	for i, v := range x {
+		if math.Float32bits(v+y[i])&magnitude >= math.Float32bits(tau[i]) {
+			mask[i>>3] |= 1 << (i & 7)
+		}
+	}
+}
+
+// Shrink takes tau, above 0, off the elements of x whose magnitude has at least as much.
+func Shrink(x []float32, tau float32) {
+	n := whole(len(x), 8)
+	shrinkAVX2(x[:n], tau)
+	shrinkGo(x[n:], tau)
+}
+
+func shrinkGo(x []float32, tau float32) {
+	by := math.Float32bits(tau)
+	for i, v := range x {
+		if u := math.Float32bits(v); u&magnitude >= by {
+			x[i] = v - math.Float32frombits(by|u&^magnitude)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 // Selection by magnitude. Magnitudes of floats order like their bits, which is
 // what thresholds are given in here.
 
-// atLeast writes one bit an element, the first in the lowest bit: whether its
-// magnitude is at least tau. It returns the largest magnitude. len(mask) is
-// ⌈len(x)/8⌉.
-func atLeast(mask []byte, x []float32, tau uint32) uint32 {
+// AtLeast writes one bit an element, the first in the lowest bit: whether its
+// magnitude has at least the bits tau. It returns those of the largest magnitude.
+// len(mask) is ⌈len(x)/8⌉.
+func AtLeast(mask []byte, x []float32, tau uint32) uint32 {
 	n := whole(len(x), 32)
 	most := atLeastAVX2(mask, x[:n], tau)
 	return max(most, atLeastGo(mask[n/8:], x[n:], tau))
@@ -43,7 +43,7 @@ func AppendReaching(idx []uint32, val, x []float32, tau uint32) (_ []uint32, _ [
 	for lo := 0; lo < len(x); lo += block {
 		part := x[lo:min(lo+block, len(x))]
 		n := (len(part) + 7) / 8
-		if atLeast(mask[:n], part, tau) >= infinity {
+		if AtLeast(mask[:n], part, tau) >= infinity {
 			return idx, val, false
 		}
 		clear(mask[n:])

@@ -101,3 +101,8 @@ func squeezeAVX2(idx []uint32, val, x []float32, tau, first uint32, order *[256]
 }
 func betweenAVX2(dst, x []float32, lo, hi uint32, order *[256]uint64) int { return 0 }
 func sumOverAVX2(x []float32, from, sum float64) float64                  { return sum }
+
+func pickAVX2(dst, x []float32, mask []byte, order *[256]uint64) int { return 0 }
+func blankAVX2(x []float32, mask []byte)                             {}
+func sumsReachAVX2(mask []byte, x, y, tau []float32)                 {}
+func shrinkAVX2(x []float32, tau float32)                            {}

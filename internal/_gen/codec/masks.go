@@ -41,4 +41,64 @@ func masks() {
 		ADDQ(U32(256), dst)
 	})
 	end()
+
+	begin("pick", "(dst, x []float32, mask []byte, order *[256]uint64) int", "8")
+	dst, x, n := base("dst"), base("x"), length("x")
+	of, order, j, r := base("mask"), word("order"), GP64(), GP64()
+	XORQ(j, j)
+	each(n, 8, func(i Register) {
+		MOVBQZX(Mem{Base: of}, r)
+		INCQ(of)
+		to := op1(VPMOVZXBD, Mem{Base: order, Index: r, Scale: 8})
+		VMOVDQU(op2(VPERMD, to, at(x, i, 4, 0)), at(dst, j, 4, 0))
+		POPCNTQ(r, r)
+		ADDQ(r, j)
+	})
+	Store(j, ReturnIndex(0))
+	end()
+
+	begin("blank", "(x []float32, mask []byte)", "8")
+	x, n, of = base("x"), length("x"), base("mask")
+	up = op1(VMOVDQU, lanes(31, 30, 29, 28, 27, 26, 25, 24)) // moves bit i of lane i to the sign
+	each(n, 8, func(i Register) {
+		hit := op1(VPBROADCASTB, Mem{Base: of})
+		INCQ(of)
+		VPSLLVD(up, hit, hit)
+		VPSRAD(Imm(31), hit, hit)
+		VMOVDQU(op2(VPANDN, hit, at(x, i, 4, 0)), at(x, i, 4, 0))
+	})
+	end()
+
+	begin("sumsReach", "(mask []byte, x, y, tau []float32)", "32")
+	of, x, y, tau, n := base("mask"), base("x"), base("y"), base("tau"), length("x")
+	each(n, 32, func(i Register) {
+		var miss [4]VecVirtual
+		for u := range miss {
+			v := op2(VADDPS, op1(VMOVUPS, at(x, i, 4, 8*u)), at(y, i, 4, 8*u))
+			VPAND(longs(magnitude), v, v)
+			miss[u] = op2(VPCMPGTD, op1(VMOVDQU, at(tau, i, 4, 8*u)), v)
+			if u&1 == 1 {
+				VPACKSSDW(miss[u], miss[u-1], miss[u-1])
+			}
+		}
+		VPACKSSWB(miss[2], miss[0], miss[0])
+		VPERMD(miss[0], inOrder(), miss[0])
+		VPMOVMSKB(miss[0], r.As32())
+		NOTL(r.As32())
+		MOVL(r.As32(), Mem{Base: of})
+		ADDQ(Imm(4), of)
+	})
+	end()
+
+	begin("shrink", "(x []float32, tau float32)", "8")
+	x, n = base("x"), length("x")
+	by := single("tau")
+	less := op2(VPSUBD, by, longs(1))
+	each(n, 8, func(i Register) {
+		v := op1(VMOVDQU, at(x, i, 4, 0))
+		hit := op2(VPCMPGTD, op2(VPAND, v, longs(magnitude)), less)
+		VPAND(op2(VPOR, op2(VPAND, v, longs(1<<31)), by), hit, hit)
+		VMOVUPS(op2(VSUBPS, v, hit), at(x, i, 4, 0))
+	})
+	end()
 }
