@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -34,31 +33,14 @@ const torchPatience = 3 * time.Minute
 // else python3 in the path, then Debian's. environ is os.Environ(). The error
 // says what was tried and what to install.
 func FindTorch(ctx context.Context, python string, environ []string) (*Torch, error) {
-	candidates := []string{python}
-	if python == "" {
-		candidates = []string{"python3", "/usr/bin/python3"}
+	path, tried, err := findPython(ctx, python, "import torch", environ)
+	if err != nil {
+		return nil, err
 	}
-	var tried []string
-	for _, c := range candidates {
-		path, err := exec.LookPath(c)
-		if err == nil {
-			probe := exec.CommandContext(ctx, path, "-c", notHere+"import torch")
-			probe.Env = environ
-			_, err = probe.Output()
-		}
-		var exit *exec.ExitError
-		switch {
-		case err == nil:
-			return &Torch{path, environ, openMPBLAS(), torchPatience}, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.As(err, &exit):
-			tried = append(tried, path+" cannot import torch"+lastLine(exit.Stderr))
-		default:
-			tried = append(tried, err.Error())
-		}
+	if path == "" {
+		return nil, fmt.Errorf("no PyTorch: %s; install it (%s) or name a python that has it with --python", tried, torchInstall)
 	}
-	return nil, fmt.Errorf("no PyTorch: %s; install it (%s) or name a python that has it with --python", strings.Join(tried, "; "), torchInstall)
+	return &Torch{path, environ, openMPBLAS(), torchPatience}, nil
 }
 
 // notHere keeps python from importing what lies in the current folder.

@@ -25,7 +25,7 @@ internal/par            :
 internal/patience       :
 internal/regular        :
 internal/spin           :
-internal/jpeg           :
+internal/jpeg           :                                  | golang.org/x/sys
 internal/pool           :                                  | golang.org/x/sys
 internal/f32            : internal/par                     | golang.org/x/sys
 internal/f32/gonumblas  : internal/f32                     | gonum.org/v1/gonum
@@ -70,7 +70,7 @@ sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress stalene
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term
-experiments/bench       : sgd sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
+experiments/bench       : sgd sgd/data sgd/nn sgd/train compress staleness lrschedule comm comm/collective comm/grpcnet comm/mpinet internal/f32 internal/rng experiments/figure    | github.com/klauspost/cpuid golang.org/x/sys
 experiments/hardware    : sgd/profile sgd/registry internal/regular    | go.yaml.in/yaml
 experiments/coding      : compress experiments/hardware internal/f32 internal/rng sgd sgd/nn sgd/train/timing internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml golang.org/x/sys
 experiments/config      : comm comm/collective comm/emulate comm/local comm/nemesis comm/ps comm/sim compress experiments/coding experiments/hardware sgd/registry lrschedule sgd sgd/data sgd/external sgd/nn sgd/profile sgd/train sgd/train/gossip sgd/train/replicas sgd/train/sandblaster sgd/train/timing staleness internal/regular internal/rng    | github.com/spf13/viper go.yaml.in/yaml
