@@ -1,9 +1,17 @@
 package jpeg
 
-import "errors"
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+)
 
-// Huffman codes (T.81 annex C, F.2.2). Codes of up to fastBits bits are looked up.
-const fastBits = 9
+// Huffman codes (T.81 annex C, F.2.2). Codes of up to fastBits bits are looked up; in
+// baseline pictures codes that lookBits bits hold together with the number behind them.
+const (
+	fastBits = 9
+	lookBits = 11
+)
 
 type huffman struct {
 	ok     bool
@@ -12,7 +20,27 @@ type huffman struct {
 	first  [17]int32 // smallest code of each length
 	count  [17]int32
 	offset [17]int32 // of its symbol
+
+	lengths [16]byte // as they were read
+	symbols int
+	look    [1 << lookBits]pair
+	looked  ways // what look is made for
 }
+
+// pair is a symbol and the number behind it: value<<16 | zeros before it<<8 | bits of
+// both; 0 for what is longer than lookBits.
+type pair uint32
+
+// end is more zeros than a block has coefficients.
+const end = 64
+
+// ways says what symbols mean.
+type ways uint8
+
+const (
+	means  ways = 1 + iota // the number of bits
+	others                 // zeros, and the number of bits
+)
 
 // tables reads Huffman tables.
 func (d *Decoder) tables(b []byte) error {
@@ -45,7 +73,10 @@ func (d *Decoder) tables(b []byte) error {
 
 // make builds a table of the number of codes of each length and their symbols.
 func (h *huffman) make(counts, symbols []byte) error {
-	h.ok, h.fast = true, [1 << fastBits]uint16{}
+	if h.ok = true; h.symbols == len(symbols) && bytes.Equal(h.lengths[:], counts) && bytes.Equal(h.symbol[:h.symbols], symbols) {
+		return nil // as in the picture before
+	}
+	h.fast, h.looked, h.symbols = [1 << fastBits]uint16{}, 0, 0
 	copy(h.symbol[:], symbols)
 	code, at := int32(0), int32(0)
 	for n := 1; n <= 16; n++ {
@@ -64,7 +95,68 @@ func (h *huffman) make(counts, symbols []byte) error {
 		}
 		code, at = (code+c)<<1, at+c
 	}
+	copy(h.lengths[:], counts)
+	h.symbols = len(symbols)
 	return nil
+}
+
+// pairs fills the table look.
+func (h *huffman) pairs(w ways) {
+	if h.looked == w {
+		return
+	}
+	h.looked, h.look = w, [1 << lookBits]pair{}
+	for n := 1; n <= lookBits; n++ {
+		for i := range h.count[n] {
+			zeros, size := h.meaning(h.symbol[h.offset[n]+i], w)
+			if n+size > lookBits {
+				continue
+			}
+			spare := lookBits - n - size
+			from := h.look[(h.first[n]+i)<<(lookBits-n):]
+			for bits := range int32(1) << size {
+				p := pair(extend(bits, size))<<16 | pair(zeros)<<8 | pair(n+size)
+				for k := range 1 << spare {
+					from[int(bits)<<spare+k] = p
+				}
+			}
+		}
+	}
+}
+
+// meaning is the zeros before a coefficient and the bits of it. Symbols of no bits end
+// the block, but for that of 16 zeros, which is 15 and one of no bits.
+func (h *huffman) meaning(symbol byte, w ways) (zeros, size int) {
+	switch zeros, size = int(symbol>>4), int(symbol&15); {
+	case w == means:
+		return 0, int(symbol)
+	case size == 0 && zeros != 15:
+		return end, 0
+	}
+	return zeros, size
+}
+
+// long is the pair at the head of acc that look has not; 0 if there is none.
+func (h *huffman) long(acc uint64) pair {
+	symbol, n := h.at(acc)
+	zeros, size := h.meaning(symbol, h.looked)
+	if n == 0 || size > 15 {
+		return 0
+	}
+	return pair(extend(int32(acc<<n>>(64-size)), size))<<16 | pair(zeros)<<8 | pair(n+size)
+}
+
+// at is the symbol at the head of acc and the length of its code, 0 if there is none.
+func (h *huffman) at(acc uint64) (symbol byte, length int) {
+	if e := h.fast[acc>>(64-fastBits)]; e != 0 {
+		return byte(e), int(e >> 8)
+	}
+	for n := fastBits + 1; n <= 16; n++ {
+		if i := int32(acc>>(64-n)) - h.first[n]; i >= 0 && i < h.count[n] {
+			return h.symbol[h.offset[n]+i], n
+		}
+	}
+	return 0, 0
 }
 
 // bitReader takes bits off the entropy-coded data, which markers end. Behind the end
@@ -77,8 +169,24 @@ type bitReader struct {
 	fake int // zeros among them
 }
 
-// fill has at least 32 bits ready.
+// fill has at least 32 bits ready. Eight bytes without 0xff are taken as they are; bits
+// of them that are not counted yet stand behind the n, and come again.
 func (r *bitReader) fill() {
+	const ones = 0x0101010101010101
+	if r.at+8 <= len(r.b) {
+		if w := binary.BigEndian.Uint64(r.b[r.at:]); (^w-ones)&w&(0x80*ones) == 0 {
+			k := (63 - r.n) >> 3
+			r.acc |= w >> (r.n & 63)
+			r.at += k
+			r.n += 8 * k
+			return
+		}
+	}
+	r.bytewise()
+}
+
+// bytewise is fill where there are markers or stuffed bytes.
+func (r *bitReader) bytewise() {
 	for r.n <= 48 {
 		v := uint64(0)
 		if r.at < len(r.b) && r.b[r.at] != 0xff {
@@ -119,17 +227,8 @@ func (r *bitReader) decode(h *huffman) (byte, bool) {
 	if r.n < 32 {
 		r.fill()
 	}
-	if e := h.fast[r.acc>>(64-fastBits)]; e != 0 {
-		r.acc <<= e >> 8
-		r.n -= int(e >> 8)
-		return byte(e), true
-	}
-	for n := fastBits + 1; n <= 16; n++ {
-		if i := int32(r.acc>>(64-n)) - h.first[n]; i >= 0 && i < h.count[n] {
-			r.acc <<= n
-			r.n -= n
-			return h.symbol[h.offset[n]+i], true
-		}
-	}
-	return 0, false
+	symbol, n := h.at(r.acc)
+	r.acc <<= n
+	r.n -= n
+	return symbol, n > 0
 }

@@ -1,5 +1,7 @@
 package jpeg
 
+import "encoding/binary"
+
 // Inverse DCTs of N = 8, 4, 2 and 1 points. The orthonormal inverse of the N lowest
 // frequencies of an 8-point DCT, scaled by √(N/8), is
 //
@@ -47,11 +49,34 @@ func level(v int32, s uint) uint8 {
 	return uint8(v)
 }
 
-// idct writes the block of frequencies f, rows of 8, as n×n samples.
+// flat is idct of a block of one frequency, the mean.
+func flat(f int32, n int, to []uint8, stride int) {
+	v := level(f, 3)
+	if n == 8 {
+		row := 0x0101010101010101 * uint64(v)
+		for y := range 8 {
+			binary.NativeEndian.PutUint64(to[y*stride:], row)
+		}
+		return
+	}
+	for y := range n {
+		for x := range n {
+			to[y*stride+x] = v
+		}
+	}
+}
+
+// idct writes the block of frequencies f, rows of 8, as n×n samples. It leaves f in
+// disorder.
 func idct(f *[64]int32, n int, to []uint8, stride int) {
 	switch n {
 	case 8:
-		idct8(f, to, stride)
+		if simd {
+			_ = to[7*stride+7]
+			idct8AVX2(f, &to[0], stride)
+			return
+		}
+		idct8Go(f, to, stride)
 	case 4:
 		idct4(f, to, stride)
 	case 2:
@@ -64,13 +89,13 @@ func idct(f *[64]int32, n int, to []uint8, stride int) {
 	}
 }
 
-func idct8(f *[64]int32, to []uint8, stride int) {
+func idct8Go(f *[64]int32, to []uint8, stride int) {
 	const round = 1 << (fix - keep - 1)
 	for x := range 8 {
 		c := f[x:]
 		_ = c[56]
 		if c[8]|c[16]|c[24]|c[32]|c[40]|c[48]|c[56] == 0 {
-			v := c[0] << keep
+			v := (c[0]<<fix + round) >> (fix - keep)
 			c[0], c[8], c[16], c[24], c[32], c[40], c[48], c[56] = v, v, v, v, v, v, v, v
 			continue
 		}

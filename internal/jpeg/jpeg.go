@@ -48,6 +48,7 @@ type Decoder struct {
 	order [3]*component
 	bits  bitReader
 	eob   int // blocks left of an end-of-band run
+	f     [64]int32
 }
 
 // component is one channel.

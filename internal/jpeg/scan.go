@@ -38,7 +38,14 @@ func (d *Decoder) scan() (done bool, err error) {
 			return false, errors.New("jpeg: a Huffman table is missing")
 		}
 	}
+	if !d.progressive {
+		for _, c := range order {
+			d.dc[c.td].pairs(means)
+			d.ac[c.ta].pairs(others)
+		}
+	}
 	d.bits, d.eob = bitReader{b: d.b, at: d.at}, 0
+	clear(d.f[:])
 	if len(order) == 1 {
 		err = d.alone(order[0], s)
 	} else {
@@ -117,9 +124,11 @@ func (d *Decoder) interleaved(order []*component, s band) error {
 				return err
 			}
 			for _, c := range order {
-				for k := range c.h * c.v {
-					if err := d.block(c, mx*c.h+k%c.h, my*c.v+k/c.h, s); err != nil {
-						return err
+				for y := my * c.v; y < (my+1)*c.v; y++ {
+					for x := mx * c.h; x < (mx+1)*c.h; x++ {
+						if err := d.block(c, x, y, s); err != nil {
+							return err
+						}
 					}
 				}
 			}
@@ -177,18 +186,35 @@ func (d *Decoder) block(c *component, x, y int, s band) error {
 		}
 		return d.first(f, c, s)
 	}
-	inside := x >= d.mx[0]*c.h && x < d.mx[1]*c.h && y >= d.my[0]*c.v
-	var f [64 + 1]int32
-	if err := d.baseline((*[64]int32)(f[:64]), c, inside); err != nil || !inside {
+	if x < d.mx[0]*c.h || x >= d.mx[1]*c.h || y < d.my[0]*c.v {
+		return d.pass(c)
+	}
+	if d.n == 1 {
+		if err := d.pass(c); err != nil {
+			return err
+		}
+		d.f[0] = c.pred * int32(d.quant[c.tq][0])
+		d.transform(&d.f, 0, c, x, y)
+		return nil
+	}
+	last, err := d.baseline(&d.f, c)
+	if err != nil {
 		return err
 	}
-	d.transform((*[64]int32)(f[:64]), c, x, y)
+	d.transform(&d.f, last, c, x, y)
+	if last > 0 {
+		clear(d.f[:])
+	}
 	return nil
 }
 
-// transform writes a block that lies in the part.
-func (d *Decoder) transform(f *[64]int32, c *component, x, y int) {
+// transform writes a block that lies in the part; last is that of [Decoder.baseline].
+func (d *Decoder) transform(f *[64]int32, last int, c *component, x, y int) {
 	x, y = x-d.mx[0]*c.h, y-d.my[0]*c.v
+	if last == 0 {
+		flat(f[0], d.n, c.pix[y*d.n*c.stride+x*d.n:], c.stride)
+		return
+	}
 	idct(f, d.n, c.pix[y*d.n*c.stride+x*d.n:], c.stride)
 }
 
@@ -202,45 +228,97 @@ func (d *Decoder) diff(c *component) error {
 	return nil
 }
 
-// baseline reads a block (T.81 F.2.2); its values are of no use where inside is false.
-func (d *Decoder) baseline(f *[64]int32, c *component, inside bool) error {
-	if err := d.diff(c); err != nil {
+// baseline reads a block (T.81 F.2.2) into f, which is zero but for the block before,
+// and returns the last place of the zigzag order that is set.
+func (d *Decoder) baseline(f *[64]int32, c *component) (last int, err error) {
+	r := &d.bits
+	acc, n, err := d.mean(c)
+	if err != nil {
+		return 0, err
+	}
+	q, h := &d.quant[c.tq], &d.ac[c.ta]
+	f[0] = c.pred * int32(q[0])
+	for k := 1; k < 64; k++ {
+		if n < 32 {
+			r.acc, r.n = acc, n
+			r.fill()
+			acc, n = r.acc, r.n
+		}
+		p := h.look[acc>>(64-lookBits)]
+		if p == 0 {
+			if p = h.long(acc); p == 0 {
+				return 0, errCode
+			}
+		}
+		acc <<= p & 63
+		n -= int(p & 63)
+		k += int(p >> 8 & 0xff)
+		if k > 63 {
+			if err := over(p); err != nil {
+				return 0, err
+			}
+			break
+		}
+		f[natural[k]&63] = int32(p) >> 16 * int32(q[k])
+		last = k
+	}
+	r.acc, r.n = acc, n
+	return last, nil
+}
+
+// pass reads a block of which the mean alone is of use.
+func (d *Decoder) pass(c *component) error {
+	r := &d.bits
+	acc, n, err := d.mean(c)
+	if err != nil {
 		return err
 	}
-	q := &d.quant[c.tq]
-	f[0] = c.pred * int32(q[0])
-	r, h := &d.bits, &d.ac[c.ta]
+	h := &d.ac[c.ta]
 	for k := 1; k < 64; k++ {
-		if r.n < 32 {
+		if n < 32 {
+			r.acc, r.n = acc, n
 			r.fill()
+			acc, n = r.acc, r.n
 		}
-		var v byte
-		if e := h.fast[r.acc>>(64-fastBits)]; e != 0 {
-			r.acc <<= e >> 8
-			r.n -= int(e >> 8)
-			v = byte(e)
-		} else if s, ok := r.decode(h); ok {
-			v = s
-		} else {
-			return errCode
-		}
-		n := int(v & 15)
-		if n == 0 {
-			if v != 0xf0 {
-				return nil
+		p := h.look[acc>>(64-lookBits)]
+		if p == 0 {
+			if p = h.long(acc); p == 0 {
+				return errCode
 			}
-			k += 15
-			continue
 		}
-		k += int(v >> 4)
-		if k > 63 {
-			return errors.New("jpeg: a block of more than 64 coefficients")
+		acc <<= p & 63
+		n -= int(p & 63)
+		if k += int(p >> 8 & 0xff); k > 63 {
+			if err := over(p); err != nil {
+				return err
+			}
+			break
 		}
-		if inside {
-			f[natural[k]] = extend(r.take(n), n) * int32(q[k])
-		} else {
-			r.take(n)
+	}
+	r.acc, r.n = acc, n
+	return nil
+}
+
+// mean reads a component's mean and returns the bits that come then.
+func (d *Decoder) mean(c *component) (acc uint64, n int, err error) {
+	r, h := &d.bits, &d.dc[c.td]
+	if r.n < 32 {
+		r.fill()
+	}
+	p := h.look[r.acc>>(64-lookBits)]
+	if p == 0 {
+		if p = h.long(r.acc); p == 0 {
+			return 0, 0, errCode
 		}
+	}
+	c.pred += int32(p) >> 16
+	return r.acc << (p & 63), r.n - int(p&63), nil
+}
+
+// over judges the pair that leads beyond a block: the end of it, or zeros to its end.
+func over(p pair) error {
+	if p>>16 != 0 {
+		return errors.New("jpeg: a block of more than 64 coefficients")
 	}
 	return nil
 }
@@ -361,7 +439,7 @@ func (d *Decoder) transformAll() {
 				for k, at := range natural[:64] {
 					f[at] = int32(from[at]) * int32(q[k])
 				}
-				d.transform(&f, c, x, y)
+				d.transform(&f, 63, c, x, y)
 			}
 		}
 	}
