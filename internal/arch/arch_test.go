@@ -26,6 +26,7 @@ internal/patience       :
 internal/regular        :
 internal/spin           :
 internal/jpeg           :                                  | golang.org/x/sys
+internal/resize         :                                  | golang.org/x/sys
 internal/pool           :                                  | golang.org/x/sys
 internal/f32            : internal/par                     | golang.org/x/sys
 internal/f32/gonumblas  : internal/f32                     | gonum.org/v1/gonum
@@ -44,7 +45,7 @@ sgd/lbfgs               : internal/f32
 sgd/sgdtest             : sgd internal/rng
 sgd/profile             : sgd sgd/registry
 sgd/nn                  : sgd internal/conv internal/f32 internal/par internal/pool internal/rng sgd/registry internal/safetensors
-sgd/data                : sgd internal/jpeg internal/par internal/rng sgd/registry    | github.com/klauspost/compress github.com/parquet-go/parquet-go golang.org/x/image
+sgd/data                : sgd internal/jpeg internal/par internal/resize internal/rng sgd/registry    | github.com/klauspost/compress github.com/parquet-go/parquet-go golang.org/x/image
 sgd/data/datatest       : sgd sgd/data
 sgd/external            : sgd sgd/nn internal/f32
 comm                    :

@@ -25,6 +25,10 @@ func (j jitter) shift(pad int, mirror bool) (dx, dy int, flip bool) {
 func (t *table) moved(to []float32, from []uint8, h, w, dx, dy int, flip, reflect bool) {
 	for y := range h {
 		row := to[y*w : (y+1)*w]
+		if dx == 0 && dy == 0 {
+			t.row(row, from[y*w:(y+1)*w], flip)
+			continue
+		}
 		sy := y + dy
 		if reflect {
 			sy = mirrored(sy, h)
@@ -43,6 +47,20 @@ func (t *table) moved(to []float32, from []uint8, h, w, dx, dy int, flip, reflec
 			}
 			row[x] = t[v]
 		}
+	}
+}
+
+// row writes a row of from into to, mirrored with flip.
+func (t *table) row(to []float32, from []uint8, flip bool) {
+	to = to[:len(from)]
+	if !flip {
+		for x, v := range from {
+			to[x] = t[v]
+		}
+		return
+	}
+	for x, v := range from {
+		to[len(to)-1-x] = t[v]
 	}
 }
 

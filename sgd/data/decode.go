@@ -13,6 +13,7 @@ import (
 	"golang.org/x/image/webp"
 
 	jpegpart "github.com/gradlab/gradlab/internal/jpeg"
+	"github.com/gradlab/gradlab/internal/resize"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -78,18 +79,28 @@ func (d *reducer) decode(b []byte, sh sgd.Shape, fr frame) (image.Image, image.R
 func scaleTo(img image.Image, part image.Rectangle, sh sgd.Shape, pix []uint8) {
 	out := canvases.Get().(*canvas)
 	defer canvases.Put(out)
-	rgba, plane := out.size(sh.W, sh.H), sh.W*sh.H
-	if part.Dx() == sh.W && part.Dy() == sh.H {
-		draw.Draw(rgba, rgba.Bounds(), img, part.Min, draw.Src)
-	} else {
-		draw.BiLinear.Scale(rgba, rgba.Bounds(), img, part, draw.Src, nil)
+	plane := sh.W * sh.H
+	colours := pix
+	if sh.C == 1 {
+		out.colours = grow(out.colours, 3*plane)
+		colours = out.colours
 	}
-	for i, p := 0, rgba.Pix; i < plane; i, p = i+1, p[4:] {
-		if sh.C == 1 {
-			pix[i] = uint8((299*int(p[0]) + 587*int(p[1]) + 114*int(p[2]) + 500) / 1000)
-			continue
+	same := part.Dx() == sh.W && part.Dy() == sh.H
+	if same || !out.scaler.Scale(colours, sh.W, sh.H, img, part) {
+		rgba := out.size(sh.W, sh.H)
+		if same {
+			draw.Draw(rgba, rgba.Bounds(), img, part.Min, draw.Src)
+		} else {
+			draw.BiLinear.Scale(rgba, rgba.Bounds(), img, part, draw.Src, nil)
 		}
-		pix[i], pix[plane+i], pix[2*plane+i] = p[0], p[1], p[2]
+		for i, p := 0, rgba.Pix; i < plane; i, p = i+1, p[4:] {
+			colours[i], colours[plane+i], colours[2*plane+i] = p[0], p[1], p[2]
+		}
+	}
+	if sh.C == 1 {
+		for i := range pix[:plane] {
+			pix[i] = uint8((299*int(colours[i]) + 587*int(colours[plane+i]) + 114*int(colours[2*plane+i]) + 500) / 1000)
+		}
 	}
 }
 
@@ -123,8 +134,10 @@ func plausible(w, h, bytes int) bool {
 
 // canvas is a reusable picture to draw samples on.
 type canvas struct {
-	rgba image.RGBA
-	pix  []uint8 // of a decoded sample, channel by channel
+	rgba    image.RGBA
+	pix     []uint8 // of a decoded sample, channel by channel
+	scaler  resize.Scaler
+	colours []uint8 // of a sample that becomes grey
 }
 
 var canvases = sync.Pool{New: func() any { return new(canvas) }}

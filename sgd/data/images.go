@@ -96,14 +96,6 @@ func (v *view) write(i int, x []float32, src []uint8, sh sgd.Shape, j jitter) {
 	flip = v.extra.mirror(flip, i, j)
 	for c := range v.scale {
 		from, to := src[c*plane:(c+1)*plane], x[c*plane:(c+1)*plane]
-		if dx == 0 && dy == 0 && !flip {
-			t := &v.scale[c]
-			to = to[:len(from)]
-			for k, v := range from {
-				to[k] = t[v]
-			}
-			continue
-		}
 		v.scale[c].moved(to, from, sh.H, sh.W, dx, dy, flip, v.reflect)
 	}
 	v.extra.after(x, sh, j)
