@@ -149,7 +149,7 @@ func TestProgramIsOurResNet(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	model := program(t, "torch", "testdata/external/torch_resnet20.py")
-	keys := []string{"data=synthetic(dim=3072,side=32,n=2000,test=64)", "workers=2", "epochs=0", "steps=100", "batch=8", "mode=reduce", "optimizer=momentum", "schedule=constant(lr=0.001)", "eval_every=10", "threads=2"}
+	keys := []string{"data=synthetic(dim=3072,side=32,n=2000,test=64)", "workers=2", "epochs=0", "steps=100", "batch=8", "mode=reduce", "optimizer=momentum", "schedule=constant(lr=0.0003)", "eval_every=10", "threads=2"}
 	start := mustExecute(t, append(keys, "model=resnet20", "steps=1")...)
 	weights, err := Weights(start.Folder)
 	if err != nil {

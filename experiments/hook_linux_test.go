@@ -50,7 +50,7 @@ func TestHookIsTheEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "PYTHONPATH="+python, "GRADLAB_LIBRARY="+lib, "OMP_NUM_THREADS=1")
+	env := append(os.Environ(), "PYTHONPATH="+python, "GRADLAB_LIBRARY="+lib, "OMP_NUM_THREADS=1", "USE_LIBUV=0") // Debian builds PyTorch 2 without libuv
 	// together starts so many ranks, with arguments and variables of their own, and waits.
 	together := func(t *testing.T, world int, of func(rank int) (args, vars []string)) (outs []string, errs []error) {
 		t.Helper()

@@ -69,8 +69,8 @@ func TestTraining(t *testing.T) {
 	exe := python(t)
 	// As torchrun: one command that starts the ranks itself.
 	launched := func(steps int, backend string) []string {
-		return []string{"sh", "-c", fmt.Sprintf(`MASTER_ADDR=127.0.0.1 MASTER_PORT=$($0 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])') WORLD_SIZE=2 OMP_NUM_THREADS=1
-export MASTER_ADDR MASTER_PORT WORLD_SIZE OMP_NUM_THREADS
+		return []string{"sh", "-c", fmt.Sprintf(`MASTER_ADDR=127.0.0.1 MASTER_PORT=$($0 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])') WORLD_SIZE=2 OMP_NUM_THREADS=1 USE_LIBUV=0
+export MASTER_ADDR MASTER_PORT WORLD_SIZE OMP_NUM_THREADS USE_LIBUV
 RANK=1 $0 -m gradlab.virtual testdata/train.py %d %s & RANK=0 $0 -m gradlab.virtual testdata/train.py %[1]d %[2]s; wait $!`, steps, backend), exe}
 	}
 	const keys = "network.bandwidth=8Mbps network.latency=0s"
