@@ -72,20 +72,24 @@ func (o DataOptions) Check() error {
 }
 
 // ways are those of decoding, the one that is compared last.
-var ways = []string{"full", "reduced"}
+var ways = []string{"full", cachedWay, "reduced"}
+
+// cachedWay serves pictures that were scaled to 8/7 of the size before.
+const cachedWay = "cached"
 
 // Data measures how many pictures a core reads, decodes, crops at random and scales;
 // we and the peer take turns. What fails is left out and told in the error, beside
 // the report of all the rest; the end of ctx ends it with the rows that were complete.
 func Data(ctx context.Context, o DataOptions) (*DataReport, error) {
 	r := &DataReport{Command: o.Command, Machine: ThisMachine(), Kind: o.Pictures, Rows: []DataRow{}}
-	dir := o.Pictures
+	own, err := os.MkdirTemp("", "gradlab-pictures-")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(own)
+	dir, cache := o.Pictures, filepath.Join(own, "cache")
 	if dir == "" {
-		var err error
-		if dir, err = os.MkdirTemp("", "gradlab-pictures-"); err != nil {
-			return r, err
-		}
-		defer os.RemoveAll(dir)
+		dir = filepath.Join(own, "pictures")
 		o.Logf("making %d pictures", madePictures)
 		size, err := makePictures(dir)
 		if err != nil {
@@ -96,7 +100,7 @@ func Data(ctx context.Context, o DataOptions) (*DataReport, error) {
 	defer useThreads(1)()
 	var failed []error
 	for _, size := range o.Sizes {
-		row, err := o.row(ctx, dir, size)
+		row, err := o.row(ctx, dir, cache, size)
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
@@ -108,7 +112,7 @@ func Data(ctx context.Context, o DataOptions) (*DataReport, error) {
 	return r, errors.Join(failed...)
 }
 
-func (o DataOptions) row(ctx context.Context, dir string, size int) (DataRow, error) {
+func (o DataOptions) row(ctx context.Context, dir, cache string, size int) (DataRow, error) {
 	row := DataRow{Size: size}
 	fail := func(err error) (DataRow, error) {
 		row.Error = err.Error()
@@ -116,7 +120,7 @@ func (o DataOptions) row(ctx context.Context, dir string, size int) (DataRow, er
 	}
 	var cs []contender
 	for _, way := range ways {
-		r, err := newReader(dir, size, way)
+		r, err := newReader(dir, cache, size, way)
 		if err != nil {
 			return fail(err)
 		}
@@ -172,11 +176,16 @@ type reader struct {
 	at     uint64
 }
 
-func newReader(dir string, size int, way string) (*reader, error) {
+func newReader(dir, cache string, size int, way string) (*reader, error) {
 	proto, _ := data.Sets.Proto("pictures")
 	set := proto.(data.PictureFolder)
+	o := data.Options{Seed: 1, Augment: true}
 	set.Path, set.Size, set.Decode = dir, size, way
-	ds, err := set.Open(data.Options{Seed: 1, Augment: true})
+	if way == cachedWay {
+		set.Decode, set.Cache = "full", size*8/7
+		o.Cache, o.KeepDecoded = cache, true
+	}
+	ds, err := set.Open(o)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestData(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := r.Rows[0]
-	if len(row.Ours) != 2 || row.Ours[1].Name != "reduced" || len(row.Peers) != 2 || row.Best == "" || row.Peers[0].Version != "0.0-fake" {
+	if len(row.Ours) != 3 || row.Ours[2].Name != "reduced" || len(row.Peers) != 2 || row.Best == "" || row.Peers[0].Version != "0.0-fake" {
 		t.Fatalf("%+v", row)
 	}
 	for _, s := range append(row.Ours, row.Peers...) {
@@ -46,7 +46,7 @@ func TestData(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if err := r.WriteTables(&text, "csv"); err != nil || !strings.Contains(text.String(), "size,full /s,reduced /s,pil /s,draft /s,ratio to the best") {
+	if err := r.WriteTables(&text, "csv"); err != nil || !strings.Contains(text.String(), "size,full /s,cached /s,reduced /s,pil /s,draft /s,ratio to the best") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	keys(t, r, "command", "machine", "pictures", "rows")

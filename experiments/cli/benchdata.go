@@ -29,6 +29,7 @@ with structure at every scale. Figures are pictures a second of processor time, 
 others on the machine count less; one core works.
 
   full       every JPEG as a whole, the default of picture sets
+  cached     cache=8/7 of the size: pictures scaled once, before anything is measured
   reduced    decode=reduced: the crop alone, at 1/2, 1/4 or 1/8 where that is enough
 
 Ours ends with normalised float32, PIL's with bytes.

@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"sync"
 
 	"golang.org/x/image/bmp"
@@ -107,15 +108,7 @@ func scaleTo(img image.Image, part image.Rectangle, sh sgd.Shape, pix []uint8) {
 // decodeImage refuses a picture whose header promises far more than its bytes
 // can hold, before anything is allocated for it.
 func decodeImage(b []byte) (image.Image, error) {
-	config, full := jpeg.DecodeConfig, jpeg.Decode
-	switch {
-	case bytes.HasPrefix(b, []byte("\x89PNG")):
-		config, full = png.DecodeConfig, png.Decode
-	case isWebP(b):
-		config, full = webp.DecodeConfig, webp.Decode
-	case isBMP(b):
-		config, full = bmp.DecodeConfig, bmp.Decode
-	}
+	config, full := formOf(b)
 	c, err := config(bytes.NewReader(b))
 	if err != nil {
 		return nil, err
@@ -124,6 +117,20 @@ func decodeImage(b []byte) (image.Image, error) {
 		return nil, fmt.Errorf("%d×%d pixels in %d bytes", c.Width, c.Height, len(b))
 	}
 	return full(bytes.NewReader(b))
+}
+
+// formOf is what reads a picture's geometry and what decodes it: those of JPEGs unless
+// it says that it is another form.
+func formOf(b []byte) (config func(io.Reader) (image.Config, error), full func(io.Reader) (image.Image, error)) {
+	switch {
+	case bytes.HasPrefix(b, []byte("\x89PNG")):
+		return png.DecodeConfig, png.Decode
+	case isWebP(b):
+		return webp.DecodeConfig, webp.Decode
+	case isBMP(b):
+		return bmp.DecodeConfig, bmp.Decode
+	}
+	return jpeg.DecodeConfig, jpeg.Decode
 }
 
 // plausible tells whether a picture of so many bytes can have so many pixels.
@@ -138,6 +145,9 @@ type canvas struct {
 	pix     []uint8 // of a decoded sample, channel by channel
 	scaler  resize.Scaler
 	colours []uint8 // of a sample that becomes grey
+	whole   []uint8 // a picture at the short side of a set
+	small   shrunk  // the same, or a view of one that is kept
+	bytes   []byte  // what it is a view of, if none is kept
 }
 
 var canvases = sync.Pool{New: func() any { return new(canvas) }}

@@ -73,6 +73,7 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 			fmt.Fprintf(h, "%d %s\n", p, l.rel)
 		}
 	}
+	kept := r.keepResized(stores, o)
 	ds := dataset(stores[0], stores[1], o, true)
 	ds.Name, ds.Hash = r.name, h.Sum64()
 	ds.Note = fmt.Sprintf("%d classes at %d×%d pixels", len(classes), size, size)
@@ -81,6 +82,9 @@ func (r *recipe) servePictures(at string, size int, share float64, how Pictures,
 	}
 	if note := idle(how.set(), o); note != "" {
 		ds.Note += "; " + note
+	}
+	if kept != "" {
+		ds.Note += "; " + kept
 	}
 	ds.LeftOut = lost.note
 	return ds, nil
@@ -96,6 +100,9 @@ type lazy struct {
 	test bool
 	how  Pictures
 	lost *unreadable // of training and test pictures together
+
+	resized *resized // pictures of both parts at a short side
+	before  int      // how many there are of the other part's before these
 	scale
 }
 
@@ -121,11 +128,6 @@ func (z *lazy) read(i int, j jitter, x []float32) (int32, error) {
 
 // picture decodes picture i, seen through j.
 func (z *lazy) picture(i int, j jitter, x []float32) error {
-	l := &z.list[i]
-	raw, err := z.tree.read(l.file)
-	if err != nil {
-		return err
-	}
 	keep, flip := 1.0, false
 	if z.test {
 		keep = z.how.keep(z.sh.W)
@@ -140,8 +142,12 @@ func (z *lazy) picture(i int, j jitter, x []float32) error {
 	c := canvases.Get().(*canvas)
 	defer canvases.Put(c)
 	c.pix = grow(c.pix, z.sh.Len())
-	if err := decode(raw, z.sh, part, z.how.Decode == decodeReduced, c.pix); err != nil {
-		return z.tree.wrap(l.path(), err)
+	show := z.decode
+	if z.how.Cache > 0 {
+		show = z.cached
+	}
+	if err := show(i, part, c); err != nil {
+		return err
 	}
 	flip = z.how.mirror(flip, i, j)
 	plane := z.sh.H * z.sh.W
@@ -151,4 +157,14 @@ func (z *lazy) picture(i int, j jitter, x []float32) error {
 	z.how.light(x, z.sh, z.set.std, j)
 	z.how.after(x, z.sh, j)
 	return nil
+}
+
+// decode writes the part of picture i to c.pix.
+func (z *lazy) decode(i int, fr frame, c *canvas) error {
+	l := &z.list[i]
+	raw, err := z.tree.read(l.file)
+	if err != nil {
+		return err
+	}
+	return z.tree.wrap(l.path(), decode(raw, z.sh, fr, z.how.Decode == decodeReduced, c.pix))
 }

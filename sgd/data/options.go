@@ -143,6 +143,7 @@ type Pictures struct {
 	Augmentation
 	Lighting float64 `doc:"deviation of the random light along the principal components of ImageNet's colours; AlexNet has 0.1 (Krizhevsky et al. 2012, section 4.1)"`
 	Decode   string  `doc:"full: every JPEG as a whole; reduced: the crop alone, at 1/2, 1/4 or 1/8 of its size where that still is no less than the sample: faster, and other bits"`
+	Cache    int     `doc:"short side in pixels to which pictures are scaled once and kept, as bytes that all processes map: epochs then crop those, which gives other bits; 0: pictures are decoded each time"`
 }
 
 // Ways to decode.
@@ -167,12 +168,15 @@ func (s Pictures) validate(size int) error {
 	case s.Decode != decodeFull && s.Decode != decodeReduced:
 		return fmt.Errorf("option \"decode\": want full or reduced, not %q", s.Decode)
 	}
+	if s.Cache != 0 && (s.Cache < size || s.Cache > 2048) {
+		return fmt.Errorf("option \"cache\": want %d (size) to 2048 pixels, or 0, not %d", size, s.Cache)
+	}
 	return s.Augmentation.validate()
 }
 
 // set tells whether an option of training is.
 func (s Pictures) set() bool {
-	s.Resize, s.Decode = 0, decodeFull
+	s.Resize, s.Decode, s.Cache = 0, decodeFull, 0
 	return s != defaultPictures
 }
 
