@@ -20,6 +20,11 @@ type Trial struct {
 	Workers   int
 	Optimizer string
 	Way       string
+	// Value is what was measured with the way, as Measure says, and Without what was
+	// measured without it: "error" is a share, "loss" the logarithm of a perplexity,
+	// "samples" how many were taken to a target.
+	Measure        string
+	Value, Without float64
 	// Log is the natural logarithm of the updates to an accuracy, each of as many
 	// samples, in units of those without the way; at most logNever.
 	Log float64
@@ -93,6 +98,7 @@ func trial(row []string) (Trial, error) {
 	}
 	// What ended better than without the way counts as equal: a way is chosen for
 	// its steps, and a lucky run proves no more.
+	t.Measure, t.Value, t.Without = row[5], value, raw
 	t.Log = min(max(0, math.Log(value/raw)/exponent), logNever)
 	t.Spread = math.Sqrt2 * spread / exponent
 	return t, nil

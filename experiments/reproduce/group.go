@@ -12,6 +12,7 @@ type Group struct{ Name, Doc string }
 // The groups. Every study says which one it is of.
 var (
 	Codecs     = Group{"codecs", "what codecs send, and lose"}
+	Learning   = Group{"learning", "published accuracies, and trainings of ours beside them"}
 	LargeBatch = Group{"large-batch", "large minibatches, with equal budgets for tuning"}
 	Scaling    = Group{"scaling", "published tables of scaling, on the virtual cluster"}
 	Asynchrony = Group{"asynchrony", "staleness, stragglers, elastic and local steps"}
@@ -38,7 +39,7 @@ func Groups() (out []Group) {
 	return out
 }
 
-// GroupNames words the names of the groups, as "asynchrony, codecs, scaling".
+// GroupNames words the names of the groups, as "asynchrony, codecs, learning".
 func GroupNames() string {
 	var names []string
 	for _, g := range Groups() {

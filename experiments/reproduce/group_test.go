@@ -28,7 +28,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"dll", "all(quick)", "tf-ps(fitt=true)", ""} {
-		if got, err := Named(bad); err == nil || !strings.Contains(err.Error(), "asynchrony, codecs, large-batch, scaling, all") {
+		if got, err := Named(bad); err == nil || !strings.Contains(err.Error(), "asynchrony, codecs, large-batch, learning, scaling, all") {
 			t.Errorf("%q: %v, %v", bad, got, err)
 		}
 	}
