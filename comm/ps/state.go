@@ -7,9 +7,9 @@ import (
 	"github.com/gradlab/gradlab/comm"
 )
 
-// state is what a core must keep over a restart. Held pushes go along as they
+// stateOf is what a core must keep over a restart. Held pushes go along as they
 // came, payload and all.
-type state struct {
+type stateOf struct {
 	Version, Taken int
 	Live           []bool // members
 	Pushed         []int
@@ -32,7 +32,7 @@ type heldPush struct {
 // AppendBinary implements encoding.BinaryAppender. Take it only while no worker
 // waits: unanswered pushes are not part of it.
 func (c *Core) AppendBinary(b []byte) ([]byte, error) {
-	s := state{
+	s := stateOf{
 		Version: c.view.Version, Taken: c.taken, Live: c.member, Pushed: c.view.Pushed,
 		Inc: c.inc, Seq: c.seq, Ledger: c.ledger, Causes: c.causes, Delays: c.delays,
 		Loss: c.view.Loss, First: c.view.First, Losses: c.losses,
@@ -47,10 +47,15 @@ func (c *Core) AppendBinary(b []byte) ([]byte, error) {
 // UnmarshalBinary implements encoding.BinaryUnmarshaler for a core of the same
 // number of workers.
 func (c *Core) UnmarshalBinary(b []byte) error {
-	var s state
+	var s stateOf
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("ps: state: %w", err)
 	}
+	return c.restore(s)
+}
+
+// restore takes up a state of as many workers.
+func (c *Core) restore(s stateOf) error {
 	n := len(c.seq)
 	if len(s.Live) != n || len(s.Pushed) != n || len(s.Inc) != n || len(s.Seq) != n {
 		return fmt.Errorf("ps: state of %d workers, want %d", len(s.Live), n)

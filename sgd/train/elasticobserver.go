@@ -149,10 +149,16 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 	if o.held != nil && o.held.Step > m.Step {
 		o.held = nil
 	}
+	o.told.forget(m.Step)
 	clear(o.states)
 	clear(o.marks)
-	for _, k := range slices.SortedFunc(maps.Keys(o.parts), func(a, b evalKey) int { return a.version - b.version }) {
-		if e := o.parts[k]; !k.last && k.version <= m.Step && e.params.f != nil {
+	if o.beyond = 0; o.servers > 0 {
+		if err := o.passes(ctx, m.Step+1); err != nil {
+			return err
+		}
+	}
+	for _, k := range o.inOrder() {
+		if e := o.parts[k]; !k.last && k.version <= m.Step && e.params.f != nil && o.servers == 0 {
 			if err := o.complete(ctx, k, e); err != nil {
 				return err
 			}
@@ -161,6 +167,41 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 		delete(o.parts, k)
 	}
 	return nil
+}
+
+// heard takes a report of progress. That of the last update of an elastic run is held
+// back, as the update may yet be called off.
+func (o *Observer) heard(p Progress) {
+	if !o.Job.Elastic {
+		o.progress(p)
+		return
+	}
+	o.release()
+	p.World = len(o.members())
+	o.held = &p
+}
+
+// passes hears that an update is made with servers, so that those before it will not be
+// called off: evaluations of them that are whole are judged. In its last update a server is
+// ahead of the workers, who may have to go back behind it.
+func (o *Observer) passes(ctx context.Context, update int) error {
+	if !o.Job.Elastic || o.servers == 0 || update <= o.beyond {
+		return nil
+	}
+	o.beyond = update
+	for _, k := range o.inOrder() {
+		if e := o.parts[k]; !k.last && k.version < update && e.n == o.servers {
+			if err := o.complete(ctx, k, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inOrder are the evaluations that wait for something, the last one first.
+func (o *Observer) inOrder() []evalKey {
+	return slices.SortedFunc(maps.Keys(o.parts), func(a, b evalKey) int { return a.version - b.version })
 }
 
 // release hands on what was held back of progress.

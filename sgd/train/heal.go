@@ -10,11 +10,12 @@ import (
 )
 
 // A worker that joins begins from what another member is before the epoch's first step:
-// parameters, optimizer, counters. What codecs keep begins anew, on all members alike.
+// parameters, optimizer, counters. Where there are servers they send it the parameters, and
+// it needs no more. What codecs keep begins anew, on all members alike.
 
 // heals sends what the member is to those who have come, if that falls to it.
 func (m *member) heals(ctx context.Context, of Membership) error {
-	if len(of.Joined) == 0 || of.healer() != m.rank {
+	if len(of.Joined) == 0 || m.job.Served() || of.healer() != m.rank {
 		return nil
 	}
 	f, err := m.healing()
@@ -93,7 +94,13 @@ func (m *member) heal(ctx context.Context, v comm.Host, of Membership) (*State, 
 	if !slices.Contains(of.Joined, m.rank) {
 		return nil, nil
 	}
-	me, by := slices.Index(of.Workers, m.rank), slices.Index(of.Workers, of.healer())
+	me := of.number(m.job, m.rank)
+	if m.job.Served() {
+		st := newState()
+		st.Ints[keyVersion], st.Ints[key(keyStep, me)] = int64(of.Step), int64(of.Step)
+		return st, nil
+	}
+	by := of.number(m.job, of.healer())
 	mail, err := onHeal.Recv(ctx, &Rank{job: m.job, rank: me, h: v}, by)
 	if err != nil {
 		return nil, err

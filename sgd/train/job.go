@@ -293,7 +293,7 @@ func (j *Job) Program(rank int) (comm.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.Elastic && rank < j.Workers {
+	if j.Elastic {
 		return func(ctx context.Context, h comm.Host) error { return newMember(j, rank).run(ctx, h) }, nil
 	}
 	return func(ctx context.Context, h comm.Host) error { return r.run(ctx, h, p) }, nil

@@ -89,7 +89,10 @@ func (m *progressMeter) keepMeter(k *Keeper) {
 
 // keepMeasures keeps what the server has measured. On a real clock instants of
 // before mean nothing.
-func (s *server) keepMeasures(k *Keeper) {
+//
+// What it has measured with other workers, of whom worker i was number from[i], is that of
+// those who are there still; nil: they are the same.
+func (s *server) keepMeasures(k *Keeper, from []int) {
 	m, name := s.meas, key(keyMeasures, s.id)
 	if !k.Loads() {
 		kept := keptMeasures{Age: m.age.keep(), Gap: s.store.gap.keep(), PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
@@ -103,10 +106,14 @@ func (s *server) keepMeasures(k *Keeper) {
 		return
 	}
 	var kept keptMeasures
-	if ok := k.Record(name, &kept); !ok || len(kept.SentAt) != len(m.sentAt) || len(kept.PushedAt) != len(m.pushedAt) {
+	if ok := k.Record(name, &kept); !ok || from == nil && (len(kept.SentAt) != len(m.sentAt) || len(kept.PushedAt) != len(m.pushedAt)) {
 		return
 	}
 	m.age, s.store.gap, m.waits, s.prog = kept.Age.gauge(), kept.Gap.gauge(), kept.Waits, kept.Meter.meter()
+	if from != nil {
+		m.waits = m.waits.of(from)
+		return
+	}
 	if !s.h.Virtual() {
 		s.prog.at = 0
 		return

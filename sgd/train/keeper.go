@@ -125,7 +125,7 @@ func (k *Keeper) Vector(name string, v []float32) {
 // packed is Vector for a shard's part of a vector that is as long as the parameters:
 // the observer puts the parts of all shards together.
 func (k *Keeper) packed(name string, sh *shard, v []float32, size int) {
-	if !k.loads || k.err != nil {
+	if !k.loads || k.own || k.err != nil {
 		k.Vector(name, v)
 		return
 	}

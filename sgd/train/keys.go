@@ -37,6 +37,8 @@ const (
 	keyRelayed = "codec/relay"  // + block: codecs of a relay; and child: what it receives by
 
 	// By shard.
+	keyMade     = "made"       // and worker: of an elastic run, its pushes before the present epoch
+	keyWorkers  = "workers"    // of an elastic run, in memory: who they are
 	keyPast     = "past"       // pushes of workers that died; and worker: of one
 	keyMeasures = "measures"   // what was measured
 	keyCore     = "core"       // the core's state

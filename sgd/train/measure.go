@@ -126,6 +126,36 @@ type Waits struct {
 	Pairs [][]float64 `json:"pairs,omitempty"`
 }
 
+// of is what there is of workers who were number from[i] before; where that is negative,
+// nothing.
+func (w *Waits) of(from []int) *Waits {
+	if w == nil {
+		return nil
+	}
+	pick := func(x []float64) []float64 {
+		out := make([]float64, len(from))
+		for i, was := range from {
+			if was >= 0 {
+				out[i] = x[was]
+			}
+		}
+		return out
+	}
+	out := &Waits{Waited: pick(w.Waited), For: pick(w.For)}
+	if w.Pairs == nil {
+		return out
+	}
+	out.Pairs = make([][]float64, len(from))
+	for i, was := range from {
+		if was >= 0 {
+			out.Pairs[i] = pick(w.Pairs[was])
+		} else {
+			out.Pairs[i] = make([]float64, len(from))
+		}
+	}
+	return out
+}
+
 // MaxWaitPairs is up to how many workers waits are told pair by pair.
 const MaxWaitPairs = 64
 

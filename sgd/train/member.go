@@ -12,7 +12,7 @@ import (
 	"github.com/gradlab/gradlab/compress"
 )
 
-// member is a worker of an elastic run. In every epoch of membership it is a rank of its
+// member is a worker of an elastic run, or a server. In every epoch of membership it is a rank of its
 // own, with a part made for the number of members, that goes on from what the one before
 // it held at the step at which the epoch begins.
 type member struct {
@@ -30,6 +30,7 @@ type member struct {
 	epoch  int // present
 	over   int // the last one that was called off; -1: the run was over before it began
 	cancel context.CancelCauseFunc
+	missed []int // in the present epoch
 }
 
 // errFixed ends elastic runs on nets that know no epochs.
@@ -93,6 +94,9 @@ func (m *member) listen(ctx context.Context, _ comm.Host) error {
 	for {
 		mail, err := onVoid.Recv(comm.Idle(ctx), m.self, comm.AnyRank)
 		if lost, ok := err.(*comm.PeerError); ok && lost.Rank < m.job.Workers { // not wrapped: then it is why this rank ends
+			if err := m.heard(ctx, lost); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
@@ -112,11 +116,34 @@ func (m *member) listen(ctx context.Context, _ comm.Host) error {
 	}
 }
 
+// heard hears that a worker is gone, in place of whoever waits for any rank. Those are
+// servers: workers wait for each other by name.
+func (m *member) heard(ctx context.Context, p *comm.PeerError) error {
+	if m.works() {
+		return nil
+	}
+	return m.misses(ctx, p)
+}
+
+// misses tells the observer, once, which member cannot be reached: it may be a link that is
+// cut, or news of before.
+func (m *member) misses(ctx context.Context, p *comm.PeerError) error {
+	m.mu.Lock()
+	epoch, known := m.epoch, p.Ended || slices.Contains(m.missed, p.Rank)
+	m.missed = append(m.missed, p.Rank)
+	m.mu.Unlock()
+	if known {
+		return nil
+	}
+	return onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollMisses, epoch: epoch, step: int(p.Incarnation), rank: p.Rank}, 0)
+}
+
 // begin is a context for an epoch, which ends when that is called off.
 func (m *member) begin(ctx context.Context, epoch int) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.missed = nil
 	if m.epoch, m.cancel = epoch, cancel; epoch <= m.over {
 		cancel(errVoid)
 		m.h.Rouse()
@@ -211,7 +238,7 @@ func (m *member) serve(ctx context.Context, of Membership, start *State) (leaves
 		if err := m.hold(m.now, m.part); err != nil {
 			return false, err
 		}
-	case void:
+	case void && m.works():
 		m.now.stats.voided += uint64(max(1, m.now.step-m.held[0].step))
 	}
 	at.step, at.before = m.held[0].step, m.held[0].step
@@ -261,8 +288,8 @@ func (m *member) join(of Membership, start, healed *State) error {
 
 // take makes a part for the epoch that takes up what k has; nothing: it begins from scratch.
 func (m *member) take(v *Job, of Membership, at int, k Keeper) (*Rank, Part, error) {
-	r := NewRank(v, slices.Index(of.Workers, m.rank))
-	r.member, r.h = m, m.h
+	r := NewRank(v, of.number(m.job, m.rank))
+	r.member, r.h, r.again = m, m.h, k.own || k.anew
 	if was := m.now; was != nil {
 		r.seat.own, r.stats = was.seat.own, was.stats
 	}
@@ -270,11 +297,11 @@ func (m *member) take(v *Job, of Membership, at int, k Keeper) (*Rank, Part, err
 	if err != nil || k.st == nil {
 		return r, p, err
 	}
-	if k.own {
+	if k.own && m.works() { // what servers have is named by shard
 		k.st = k.st.renamed(m.heldAt(of.Step).rank, r.rank)
 	}
 	r.step = at
-	if !v.Weightless {
+	if m.keeps() {
 		p.Keep(&k)
 	}
 	r.start, r.times.earlier = k.st, r.step
@@ -291,7 +318,7 @@ func (r *Rank) counts(m *member, at int, came bool) {
 	case came:
 		r.stats = was.stats
 		r.stats.missed += uint64(at - was.step)
-	case was != nil:
+	case was != nil && m.works():
 		r.stats.voided = was.stats.voided
 		if held := m.held[0].step; held > at { // whole steps, too
 			r.stats.voided += uint64(held - at)
@@ -326,7 +353,7 @@ func (m *member) hold(r *Rank, p Part) error {
 		m.held[0], m.held[1] = m.held[1], m.held[0]
 	}
 	k := &Keeper{st: newState(), own: true}
-	if !m.job.Weightless {
+	if m.keeps() {
 		p.Keep(k)
 	}
 	k.Int(keyVersion, &r.step)
@@ -337,6 +364,13 @@ func (m *member) hold(r *Rank, p Part) error {
 	return nil
 }
 
+// works says that the member is a worker.
+func (m *member) works() bool { return m.rank < m.job.Workers }
+
+// keeps says whether the member has more to go on from than the number of steps: without
+// weights workers have no more.
+func (m *member) keeps() bool { return !m.job.Weightless || !m.works() }
+
 // final tells the report of a member at the end of its part; of one that never took part
 // there is nothing to tell.
 func (m *member) final(ctx context.Context) error {
@@ -345,7 +379,10 @@ func (m *member) final(ctx context.Context) error {
 		m.self.times.begin(m.h, false)
 		return m.self.tellFinal(ctx, RankReport{Rank: m.rank, Role: m.self.role()})
 	}
-	rep := RankReport{Rank: m.rank, Role: r.role(), Steps: r.step - int(r.stats.missed), Zeroed: r.stats.zeroed, Voided: r.stats.voided}
+	rep := RankReport{Rank: m.rank, Role: r.role()}
+	if m.works() {
+		rep.Steps, rep.Zeroed, rep.Voided = r.step-int(r.stats.missed), r.stats.zeroed, r.stats.voided
+	}
 	m.part.Final(&rep)
 	return r.tellFinal(ctx, rep)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/gradlab/gradlab/lrschedule"
 )
 
-// Membership is who trains from an update of the run on, until the next one begins. Its
+// Membership is who trains from an update of the run on, until the next one begins: some
+// of the workers, and all servers. Its
 // epoch is in the header of every frame that members send each other, and frames of
 // earlier epochs are refused.
 type Membership struct {
@@ -26,6 +27,23 @@ type Leave struct {
 	Worker  int    `json:"worker"`
 	Why     string `json:"why"`
 	Planned bool   `json:"planned,omitempty"` // by Job.Leaves: nothing was lost
+}
+
+// ranks are all members of an epoch, in order: workers, then the job's servers.
+func (m *Membership) ranks(j *Job) []int {
+	all := slices.Clone(m.Workers)
+	for r := j.Workers; r < j.World(); r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
+// number is that of a rank of the run among the members; negative: it is none.
+func (m *Membership) number(j *Job, rank int) int {
+	if rank >= j.Workers {
+		return rank - j.Workers + len(m.Workers)
+	}
+	return slices.Index(m.Workers, rank)
 }
 
 // healer is the member whose state those who have come begin from.
@@ -84,8 +102,18 @@ func (j *Job) as(m Membership) (*Job, error) {
 			v.joined.rate = float64(v.Workers) / float64(j.Workers)
 		}
 		v.cores = j.cores.again(&v)
+		delete(j.cores.kept, epoch(m.Epoch-2)) // nobody is there any more
 		return &v, nil
 	})
+}
+
+// numbers are those of all workers of the run among the members; negative: they are none.
+func (e *joined) numbers() []int {
+	n := make([]int, e.of.Workers)
+	for w := range n {
+		n[w] = e.m.number(e.of, w)
+	}
+	return n
 }
 
 // share is how many samples of a step are a member's.
@@ -108,7 +136,10 @@ func (e *joined) drawn(batches int) uint64 {
 // weight is the factor on a worker's gradient of so many samples, so that the mean over
 // workers is the mean over samples: 1 where all have as many, or gradients are not summed.
 func (j *Job) weight(samples int) float64 {
-	if j.joined == nil || j.joined.samples%j.Workers == 0 || !j.traits().Sums {
+	if j.joined == nil || j.joined.samples%j.Workers == 0 {
+		return 1
+	}
+	if t := j.traits(); !t.Sums && t.Servers == 0 {
 		return 1
 	}
 	return float64(samples*j.Workers) / float64(j.joined.samples)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -63,6 +64,7 @@ type Observer struct {
 	lives   map[int]uint32    // incarnations of ranks that were heard
 	closed  bool              // the registrar has ended
 	held    *Progress         // of the last update, which may yet be called off
+	beyond  int               // updates before this one will not be called off; with servers
 }
 
 // Program is what the observer's rank does.
@@ -123,9 +125,12 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 		}
 	}
 	for _, p := range o.told.cut(len(o.told.queue)) {
-		o.progress(p)
+		o.heard(p)
 	}
 	o.release()
+	if err := o.passes(ctx, math.MaxInt); err != nil {
+		return err
+	}
 	if err := o.settle(ctx); err != nil {
 		return err
 	}
@@ -201,19 +206,16 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &p); err != nil {
 			return err
 		}
-		if o.Job.Elastic {
-			o.release()
-			p.World = len(o.members())
-			o.held = &p
-			return nil
-		}
 		lead := o.Job.Workers
+		if err := o.passes(ctx, p.Step); err != nil {
+			return err
+		}
 		if from < lead || from >= lead+o.servers || o.servers < 2 {
-			o.progress(p)
+			o.heard(p)
 			return nil
 		}
 		for _, p := range o.told.take(from, lead, o.servers, p) {
-			o.progress(p)
+			o.heard(p)
 		}
 	case onWorker.Tag():
 		var s WorkerState
@@ -491,7 +493,11 @@ func (o *Observer) goOn(ctx context.Context, ended map[int]bool, flags uint16) e
 		if ended[r] {
 			continue
 		}
-		if err := onGo.Send(ctx, o.rank, r, Nothing{}, flags); err != nil {
+		f := comm.NewFrame(onGo.Header(o.Job, Nothing{}, flags), comm.NewBuffer(0))
+		if n := len(o.Members); n > 0 { // who does not wait any more is not to hear it later
+			f.Header.Epoch = uint32(o.Members[n-1].Epoch)
+		}
+		if err := o.rank.h.Send(ctx, r, f); err != nil {
 			return err
 		}
 	}

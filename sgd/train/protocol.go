@@ -35,7 +35,7 @@ var (
 type rollWord struct {
 	code   uint8
 	epoch  int
-	step   int // that its last boundary was before; of one that leaves, made
+	step   int // that its last boundary was before; of one that leaves, made; of one that is missed, its incarnation
 	before int // and the boundary before that
 	rank   int // who it is about
 }

@@ -30,6 +30,7 @@ type Rank struct {
 	lead progressMeter // of the rank that leads; see Report
 
 	member *member // of an elastic run; nil: of another one
+	again  bool    // it goes on in another epoch of membership
 }
 
 // Job is the run's job.

@@ -91,7 +91,7 @@ func (d *registrar) hear(ctx context.Context) error {
 	if w.code == rollHere {
 		return d.here(ctx, mail.From, mail.Header.Incarnation)
 	}
-	if w.epoch != d.now.Epoch || !slices.Contains(d.now.Workers, mail.From) {
+	if w.epoch != d.now.Epoch || d.now.number(d.job, mail.From) < 0 {
 		return nil // of before
 	}
 	switch w.code {
@@ -101,6 +101,9 @@ func (d *registrar) hear(ctx context.Context) error {
 		d.waiting[mail.From] = d.now.expects(d.plan, mail.From)
 		d.remove(Leave{Worker: mail.From, Why: fmt.Sprintf("left by plan before step %d", w.step), Planned: true})
 	case rollMisses:
+		if d.now.number(d.job, w.rank) < 0 || uint32(w.step) < d.lives[w.rank] {
+			return nil // known
+		}
 		d.missed, d.void = append(d.missed, [2]int{mail.From, w.rank}), true
 		return d.callOff(ctx)
 	}
@@ -110,7 +113,7 @@ func (d *registrar) hear(ctx context.Context) error {
 // here hears that a worker's process has begun. One that the run has not begun with joins,
 // for which the present epoch is called off.
 func (d *registrar) here(ctx context.Context, worker int, life uint32) error {
-	if life <= d.lives[worker] {
+	if life <= d.lives[worker] || worker >= d.job.Workers { // a server that is gone has ended the run
 		return nil
 	}
 	if d.lives[worker] = life; slices.Contains(d.now.Workers, worker) { // before the news of its death
@@ -150,7 +153,8 @@ func (d *registrar) remove(l Leave) {
 
 // settle does what is due now that its list has changed.
 func (d *registrar) settle(ctx context.Context) error {
-	if len(d.rested) == len(d.now.Workers) && !d.void && len(d.left) == 0 && d.all(rollDone) {
+	all := len(d.now.ranks(d.job))
+	if len(d.rested) == all && !d.void && len(d.left) == 0 && d.all(rollDone) {
 		return d.end(ctx)
 	}
 	dead := slices.ContainsFunc(d.left, func(l Leave) bool { return !l.Planned })
@@ -165,23 +169,37 @@ func (d *registrar) settle(ctx context.Context) error {
 		last := d.left[len(d.left)-1]
 		return &comm.PeerError{Rank: last.Worker, Lost: true, Cause: fmt.Sprintf("%s; %d workers are left, and the run goes on with min_workers=%d or more", last.Why, len(d.now.Workers), least)}
 	}
-	if len(d.rested) < len(d.now.Workers) {
+	if len(d.rested) < all {
 		return nil
 	}
-	for _, m := range d.missed { // both live, and the link between them does not
-		if a, b := m[0], m[1]; slices.Contains(d.now.Workers, a) && slices.Contains(d.now.Workers, b) {
-			why := fmt.Sprintf("its link to worker %d is cut", min(a, b))
-			d.remove(Leave{Worker: max(a, b), Why: why})
-			if err := d.out(ctx, max(a, b), min(a, b), why); err != nil {
-				return err
-			}
-		}
+	if err := d.parted(ctx); err != nil {
+		return err
 	}
-	d.missed = nil
 	if len(d.now.Workers) < max(1, d.job.MinWorkers) {
 		return d.settle(ctx)
 	}
 	return d.next(ctx)
+}
+
+// parted removes one of each two members who live, and the link between whom does not: the
+// worker with the higher number, and no server.
+func (d *registrar) parted(ctx context.Context) error {
+	for _, m := range d.missed {
+		a, b := min(m[0], m[1]), max(m[0], m[1])
+		if b >= d.job.Workers {
+			a, b = b, a
+		}
+		if d.now.number(d.job, a) < 0 || !slices.Contains(d.now.Workers, b) {
+			continue
+		}
+		why := fmt.Sprintf("its link to %s is cut", d.job.RankName(a))
+		d.remove(Leave{Worker: b, Why: why})
+		if err := d.out(ctx, b, a, why); err != nil {
+			return err
+		}
+	}
+	d.missed = nil
+	return nil
 }
 
 // all says whether all members have come to rest in such a way.
@@ -197,8 +215,8 @@ func (d *registrar) all(code uint8) bool {
 // end tells everybody that the run is over, those too who wait to join it.
 func (d *registrar) end(ctx context.Context) error {
 	d.over = true
-	for w := range d.job.Workers {
-		if !slices.Contains(d.now.Workers, w) && !d.waiting[w] {
+	for w := range d.job.World() {
+		if d.now.number(d.job, w) < 0 && !d.waiting[w] {
 			continue
 		}
 		if err := onForm.Send(ctx, d.rank, w, rollWord{code: rollEnd, epoch: d.now.Epoch}, 0); err != nil && !isGone(err) {
@@ -210,7 +228,7 @@ func (d *registrar) end(ctx context.Context) error {
 
 // callOff tells the members that their epoch is over.
 func (d *registrar) callOff(ctx context.Context) error {
-	for _, w := range d.now.Workers {
+	for _, w := range d.now.ranks(d.job) {
 		if err := onVoid.Send(ctx, d.rank, w, rollWord{epoch: d.now.Epoch}, 0); err != nil && !isGone(err) {
 			return err
 		}
@@ -286,7 +304,7 @@ func (d *registrar) form(ctx context.Context) error {
 	if err := d.tell(ctx, rollFormed, d.now); err != nil {
 		return err
 	}
-	for _, w := range d.now.Workers {
+	for _, w := range d.now.ranks(d.job) {
 		if err := d.carry(ctx, w, rollFormed); err != nil && !isGone(err) {
 			return err
 		}

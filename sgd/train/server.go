@@ -43,6 +43,7 @@ type server struct {
 	voids   []uint64 // sent to each worker
 	holds   []uint64 // version of the parameters each worker was last sent
 	past    []uint64 // by worker: pushes of those that died, before a resume began them anew
+	made    []uint64 // of an elastic run, by worker of the run: pushes before the present epoch
 }
 
 func newServer(r *Rank, all []*shard) (*server, error) {
@@ -76,6 +77,9 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 	if corrector == nil {
 		corrector = staleness.None{}
 	}
+	if j.joined != nil {
+		s.past, s.made = make([]uint64, j.joined.of.Workers), make([]uint64, j.joined.of.Workers)
+	}
 	s.core = ps.New(j.Workers, j.Updates, policy, corrector, s.store)
 	s.core.Applied = func(h comm.Header, _ int) { s.meas.applied(h, s.h.Now()) }
 	return s, nil
@@ -83,14 +87,8 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 
 // Run implements Part.
 func (s *server) Run(ctx context.Context) error {
-	for w := 0; w < s.job.Workers && s.Resumes(); w++ {
-		if !s.core.Live(w) {
-			s.past[w] += s.core.Received()[w]
-			s.core.Join(w, s.job.Incarnation)
-		}
-		if err := s.resume(ctx, w); err != nil {
-			return err
-		}
+	if err := s.begin(ctx); err != nil {
+		return err
 	}
 	for len(s.ended) < s.core.NumLive() {
 		f, err := s.h.Recv(ctx, comm.AnyRank, comm.AnyTag)
@@ -108,6 +106,26 @@ func (s *server) Run(ctx context.Context) error {
 		return err
 	}
 	return s.order.flush(ctx, s.Rank)
+}
+
+// begin lets the workers begin, or go on.
+func (s *server) begin(ctx context.Context) error {
+	if s.again {
+		if err := s.forms(ctx); err != nil {
+			return err
+		}
+		return s.starting()
+	}
+	for w := 0; w < s.job.Workers && s.Resumes(); w++ {
+		if !s.core.Live(w) {
+			s.past[w] += s.core.Received()[w]
+			s.core.Join(w, s.job.Incarnation)
+		}
+		if err := s.resume(ctx, w); err != nil {
+			return err
+		}
+	}
+	return s.starting()
 }
 
 // lose copes with the death of a peer: asynchronous policies go on without a
@@ -158,13 +176,17 @@ func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) erro
 	if err := s.reply(ctx, replies); err != nil {
 		return err
 	}
+	asked := s.keeping
 	if s.core.Version() != before && s.job.synchronous() {
 		s.keeping, s.kept = false, false
 	}
 	if err := s.pulls(ctx); err != nil {
 		return err
 	}
-	return s.feed(ctx)
+	if err := s.feed(ctx); err != nil || s.core.Version() == before {
+		return err
+	}
+	return s.boundary(ctx, asked)
 }
 
 // keepInPassing tells the server's state before f, the first word of the next step,
@@ -265,7 +287,9 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 	}
 	if h.Tag == onReached.Tag() {
 		f.Release()
-		s.stop = true
+		if s.stop = true; s.member != nil { // whoever serves in the next epoch is to know
+			s.job.reached.Store(true)
+		}
 		return nil
 	}
 	stop, err := s.job.stopsHere(s.h, s.core.Version())
@@ -413,7 +437,10 @@ func (s *server) checkpoint(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if s.member == nil || s.halts {
+		return nil
+	}
+	return s.leaving()
 }
 
 // resume lets a worker go on from where the run was stopped. With a barrier it had

@@ -8,7 +8,9 @@ import (
 // first server knows all but the others' bytes, and a snapshot at evaluations.
 func (s *server) report(ctx context.Context) error {
 	v := s.core.Version()
-	switch due := v%s.job.reportEvery() == 0 || s.core.Done(); {
+	e := s.job.EvalEvery
+	after := s.member != nil && e > 0 && (v-1)%e == 0 // the observer waits for it: see Observer.passes
+	switch due := v%s.job.reportEvery() == 0 || s.core.Done() || after; {
 	case !due:
 	case s.id > 0:
 		m := Progress{Step: v}
@@ -27,7 +29,7 @@ func (s *server) report(ctx context.Context) error {
 			return err
 		}
 	}
-	if e := s.job.EvalEvery; e > 0 && v%e == 0 && !s.core.Done() {
+	if e > 0 && v%e == 0 && !s.core.Done() {
 		return s.snapshot(ctx, false)
 	}
 	return nil
@@ -46,7 +48,7 @@ func (s *server) snapshot(ctx context.Context, last bool) error {
 // Final implements Part.
 func (s *server) Final(r *RankReport) {
 	r.Shard, r.Version, r.Ledger = s.id, s.core.Version(), s.core.Ledger()
-	r.Delays, r.Taken, r.Causes = s.core.Delays(), s.core.Received(), s.core.Causes()
+	r.Delays, r.Taken, r.Causes = s.core.Delays(), s.taken(), s.core.Causes()
 	for _, n := range s.past {
 		if r.Past += n; n > 0 {
 			r.PastOf = s.past
@@ -54,6 +56,9 @@ func (s *server) Final(r *RankReport) {
 	}
 	r.Lost, r.Stopped = s.lost, s.stop && !s.core.Done()
 	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
+	if s.made != nil { // by worker of the run
+		r.Waits = r.Waits.of(s.job.joined.numbers())
+	}
 }
 
 // keepPast keeps how many pushes there were of workers that died: the sum, as ever, and
@@ -77,27 +82,42 @@ func (s *server) keepPast(k *Keeper) {
 
 // Keep keeps the shard and all that decides what becomes of it.
 func (s *server) Keep(k *Keeper) {
-	size := s.job.Model.Layout().Size()
-	k.packed(keyParam, s.shard, s.store.params.f, size)
-	for _, sl := range s.store.opt.slots() {
-		k.packed(keyOpt+sl.Name, s.shard, sl.V, size)
+	if !s.job.Weightless {
+		size := s.job.Model.Layout().Size()
+		k.packed(keyParam, s.shard, s.store.params.f, size)
+		for _, sl := range s.store.opt.slots() {
+			k.packed(keyOpt+sl.Name, s.shard, sl.V, size)
+		}
 	}
 	if !k.Loads() {
 		k.st.Ints[keyVersion] = int64(s.core.Version())
 	}
 	s.tally(k)
 	s.keepPast(k)
-	for w := range s.holds {
-		k.Count(key(keyHolds, w, s.id), &s.holds[w])
-	}
-	s.down.keep(k)
+	s.keepMade(k)
 	for w, in := range s.store.in {
 		in.keepReceivers(k, under(keyIn, s.id, w))
 	}
+	if k.own && k.Loads() {
+		s.renew(k)
+		s.rated()
+		return
+	}
+	for w := range s.holds {
+		k.Count(key(keyHolds, w, s.id), &s.holds[w])
+	}
+	if !k.own {
+		s.down.keep(k)
+	}
 	s.store.amend.keep(k, under(keyAmends, s.id))
 	s.store.sent.keep(k, under(keySent, s.id), s.shard.size(), s.core.Holds)
-	if k.State(key(keyCore, s.id), s.core); k.Loads() && k.Err() == nil {
-		s.store.rate = s.store.sched(s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush()))
+	if k.State(key(keyCore, s.id), s.core); k.Loads() {
+		s.rated()
 	}
-	s.keepMeasures(k)
+	s.keepMeasures(k, nil)
+}
+
+// rated sets the learning rate of the next update.
+func (s *server) rated() {
+	s.store.rate = s.store.sched(s.job.progress(s.core.Version(), s.core.Taken()*s.job.perPush()))
 }

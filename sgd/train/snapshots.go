@@ -49,9 +49,10 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	switch {
 	case o.conduct != nil:
 		need = o.conduct.models
+	case o.servers > 0:
 	case o.Job.Elastic:
 		need = len(o.members())
-	case o.servers == 0:
+	default:
 		need = o.Job.Workers
 	}
 	if o.conduct != nil {
@@ -72,6 +73,15 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	e.eval.BytesUp += m.Up
 	e.eval.BytesDown += m.Down
 	if e.n < need && (o.conduct == nil || o.waits(e)) {
+		return nil
+	}
+	switch {
+	case !o.Job.Elastic || o.servers == 0:
+	case m.Last:
+		if err := o.passes(ctx, math.MaxInt); err != nil {
+			return err
+		}
+	case m.Version >= o.beyond:
 		return nil
 	}
 	return o.complete(ctx, k, e)

@@ -84,6 +84,17 @@ func (t *tellings) take(from, lead, servers int, p Progress) []Progress {
 	return t.cut(whole)
 }
 
+// forget drops what was told of updates behind a step, which are called off.
+func (t *tellings) forget(step int) {
+	behind := func(p Progress) bool { return p.Step > step }
+	t.queue = slices.DeleteFunc(t.queue, behind)
+	for from, told := range t.bytes {
+		if t.bytes[from] = slices.DeleteFunc(told, behind); len(t.bytes[from]) == 0 {
+			delete(t.bytes, from)
+		}
+	}
+}
+
 // heard is how many servers have told of a step, or of one behind it.
 func (t *tellings) heard(step int) (n int) {
 	for _, told := range t.bytes {

@@ -3,13 +3,12 @@ package train
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 )
 
-// view is a host as the members of an epoch see it: members are its ranks 0, 1, …, the
-// observer the one behind them, and frames carry the epoch. What waits for a member that
+// view is a host as the members of an epoch see it: workers are its ranks 0, 1, …, servers
+// and the observer those behind them, and frames carry the epoch. What waits for a member that
 // is gone waits for the end of the epoch, and so does what is sent to one.
 type view struct {
 	comm.Elastic
@@ -18,11 +17,10 @@ type view struct {
 	m       *member
 	me      int
 	started int // activities
-	missed  []int
 }
 
 func newView(epoch context.Context, m *member, of Membership) viewed {
-	v := &view{Elastic: m.h, epoch: epoch, of: of, m: m, me: slices.Index(of.Workers, m.rank)}
+	v := &view{Elastic: m.h, epoch: epoch, of: of, m: m, me: of.number(m.job, m.rank)}
 	if s, ok := m.h.(comm.Streamer); ok {
 		return &streamView{v, s}
 	}
@@ -36,26 +34,22 @@ type viewed interface {
 }
 
 func (v *view) Rank() int { return v.me }
-func (v *view) Size() int { return len(v.of.Workers) + 1 }
+func (v *view) Size() int { return len(v.of.Workers) + v.m.job.World() - v.m.job.Workers + 1 }
 
 // real is the run's number of a member, or of the observer.
 func (v *view) real(rank int) int {
-	switch {
+	switch n := len(v.of.Workers); {
 	case rank == comm.AnyRank:
 		return rank
-	case rank < len(v.of.Workers):
+	case rank < n:
 		return v.of.Workers[rank]
+	default:
+		return v.m.job.Workers + rank - n
 	}
-	return v.m.job.Observer()
 }
 
 // mine is the member's number of a rank of the run.
-func (v *view) mine(rank int32) int32 {
-	if i := slices.Index(v.of.Workers, int(rank)); i >= 0 {
-		return int32(i)
-	}
-	return int32(len(v.of.Workers))
-}
+func (v *view) mine(rank int32) int32 { return int32(v.of.number(v.m.job, int(rank))) }
 
 // gone is what becomes of a wait that ended with err: where a member is gone it goes on
 // until the epoch is over.
@@ -64,25 +58,11 @@ func (v *view) gone(ctx context.Context, err error) error {
 	if !errors.As(err, &p) || p.Rank == v.m.job.Observer() {
 		return err
 	}
-	if !p.Ended {
-		if err := v.misses(ctx, p.Rank); err != nil {
-			return err
-		}
+	if err := v.m.misses(ctx, p); err != nil {
+		return err
 	}
 	_, err = v.Elastic.Recv(comm.Idle(ctx), v.m.rank, onNever.Tag())
 	return err
-}
-
-// misses tells the observer, once, who cannot be reached: it may be a link that is cut.
-func (v *view) misses(ctx context.Context, rank int) error {
-	v.m.mu.Lock()
-	known := slices.Contains(v.missed, rank)
-	v.missed = append(v.missed, rank)
-	v.m.mu.Unlock()
-	if known {
-		return nil
-	}
-	return onRoll.Send(ctx, v.m.self, v.m.job.Observer(), rollWord{code: rollMisses, epoch: v.of.Epoch, rank: rank}, 0)
 }
 
 // Send implements comm.Endpoint.
@@ -100,18 +80,17 @@ func (v *view) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, er
 		f, err := v.Elastic.Recv(ctx, v.real(from), tag)
 		if err == nil {
 			f.Header.From = v.mine(f.Header.From)
+			f.Header.Incarnation = 0 // epochs tell a rank's processes apart
 			return f, nil
 		}
-		if p, ok := err.(*comm.PeerError); ok && from == comm.AnyRank && !v.has(p.Rank) {
-			continue // one that left in an earlier epoch
+		if p, ok := err.(*comm.PeerError); ok && from == comm.AnyRank && p.Rank < v.m.job.Workers {
+			if err := v.m.misses(ctx, p); err != nil { // it may have left in an earlier epoch
+				return f, err
+			}
+			continue
 		}
 		return f, v.gone(ctx, err)
 	}
-}
-
-// has says whether a rank of the run takes part in the epoch.
-func (v *view) has(rank int) bool {
-	return rank == v.m.job.Observer() || slices.Contains(v.of.Workers, rank)
 }
 
 // Go implements comm.Host.

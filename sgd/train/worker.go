@@ -118,12 +118,13 @@ func (w *worker) Run(ctx context.Context) error {
 		w.keep() // a pass begins before all parameters are there
 	}
 	w.leaving.plan(ctx)
-	if w.Resumes() {
-		if err := w.resume(ctx); err != nil {
-			return err
-		}
+	if err := w.begin(ctx); err != nil {
+		return err
 	}
 	for w.flags&(FlagDone|FlagStop) == 0 {
+		if err := w.Boundary(w); err != nil {
+			return err
+		}
 		if err := w.round(ctx); err != nil && !errors.Is(err, errEnded) {
 			return err
 		}
@@ -134,7 +135,7 @@ func (w *worker) Run(ctx context.Context) error {
 			return err
 		}
 		mark := w.job.CheckpointEvery > 0 && w.step%w.job.CheckpointEvery == 0
-		if !w.job.Overlap || mark || w.flags != 0 || w.asked {
+		if !w.job.Overlap || mark || w.flags != 0 || w.asked || w.member != nil {
 			if err := w.awaitAll(ctx); err != nil {
 				return err
 			}
@@ -144,6 +145,17 @@ func (w *worker) Run(ctx context.Context) error {
 		}
 	}
 	return w.bye(ctx)
+}
+
+// begin goes on from where the run, or the epoch of membership before, has ended.
+func (w *worker) begin(ctx context.Context) error {
+	switch {
+	case w.again:
+		return w.formed(ctx)
+	case w.Resumes():
+		return w.resume(ctx)
+	}
+	return nil
 }
 
 // round computes one gradient and pushes it.

@@ -135,6 +135,10 @@ func (w *worker) sayBye(ctx context.Context) error {
 // Final implements Part.
 func (w *worker) Final(r *RankReport) {
 	for _, l := range w.links {
+		if w.member != nil { // what was made in vain counts nowhere
+			r.Sent += uint64(w.step) - w.stats.missed
+			continue
+		}
 		r.Sent += l.seq
 	}
 }
@@ -152,14 +156,20 @@ func (w *worker) Keep(k *Keeper) {
 	}
 	k.Count(key(keyZeroed, w.rank), &w.stats.zeroed)
 	k.Count(key(keyVoided, w.rank), &w.stats.voided)
+	if w.job.Elastic {
+		k.Count(key(keyMissed, w.rank), &w.stats.missed)
+	}
 	if alive {
 		w.amend.keep(k, under(keyAmend, w.rank))
 	}
 	for _, l := range w.links {
-		k.Count(key(keySeq, w.rank, l.id), &l.seq)
 		if alive {
 			l.out.keep(k, under(keyUp, w.rank))
 		}
+		if k.own || k.anew { // an epoch counts anew, and begins with the servers' parameters
+			continue
+		}
+		k.Count(key(keySeq, w.rank, l.id), &l.seq)
 		if k.Loads() {
 			w.takeHeld(k, l)
 		}

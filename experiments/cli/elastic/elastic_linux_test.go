@@ -30,6 +30,8 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 		{"killed", syscall.SIGKILL, []int{1}, []string{"mode=reduce", "codec=feedback(topk(keep=0.1))"}},
 		{"who leads, killed", syscall.SIGKILL, []int{0}, []string{"mode=reduce", "overlap=true", "bucket=2000", "on_resize=scale_lr"}},
 		{"two at once", syscall.SIGKILL, []int{0, 2}, []string{"mode=gather", "codec=qsgd(bits=4)"}},
+		{"with servers, killed", syscall.SIGKILL, []int{0, 2}, []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))"}},
+		{"with a server, stopped", syscall.SIGSTOP, []int{1}, []string{"mode=server", "overlap=true", "bucket=2000", "links=grpc"}},
 		{"stopped", syscall.SIGSTOP, []int{1}, []string{"mode=reduce", "links=grpc"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,10 +56,22 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 			if left, _ := train.PlanOf(3, r.Members); len(left) != len(c.victims) || !r.Degraded || r.Steps != 2*program.LongSteps {
 				t.Fatalf("memberships %+v, degraded %v, %d steps", r.Members, r.Degraded, r.Steps)
 			}
+			if l := r.Ledger; l.Sent != l.Applied || l.Lost > 0 || l.Applied == 0 {
+				t.Errorf("ledger %+v", l)
+			}
 			program.NoneLeft(t, out)
 			asPlanned(t, r, over...)
 		})
 	}
+}
+
+// F5: a shard that is killed ends an elastic run too, with the code that says to try again.
+func TestF5ShardKilledElastic(t *testing.T) {
+	t.Parallel()
+	p, out := program.Running(t, "mode=server", "servers=2", "elastic=true", twice)
+	program.Hit(p, 4, syscall.SIGKILL)
+	p.Expect(75)
+	program.NoneLeft(t, out)
 }
 
 // asPlanned makes a run again on the virtual cluster, by the plan that it has come to.
@@ -97,6 +111,7 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 		over    []string
 	}{
 		{"one after the other", [][]int{{1}, {0}, {1}}, []string{"mode=reduce", "codec=feedback(topk(keep=0.1))", "optimizer=adam"}},
+		{"with servers", [][]int{{1}, {0, 2}}, []string{"mode=server", "servers=2", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "down_codec=fp16"}},
 		{"two at once", [][]int{{0, 2}}, []string{"mode=reduce", "overlap=true", "bucket=2000", "on_resize=scale_lr", "links=grpc"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,6 +144,9 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 			}
 			if last := r.Members[len(r.Members)-1]; len(last.Workers) != 3 || len(r.Lost) != n {
 				t.Fatalf("memberships %+v, lost %q, %d steps", r.Members, r.Lost, r.Steps)
+			}
+			if l := r.Ledger; r.Servers && (l.Sent != l.Applied || l.Lost > 0) {
+				t.Errorf("ledger %+v", l)
 			}
 			program.NoneLeft(t, out)
 			asPlanned(t, r, over...)

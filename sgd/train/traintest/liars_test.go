@@ -77,7 +77,7 @@ func TestLyingModes(t *testing.T) {
 		"under way": {{"sgp(late=2)", func(t *traits) { t.UnderWay = false }}, {"rudra", func(t *traits) { t.UnderWay = false }}, {"reduce", func(t *traits) { t.UnderWay = true }}},
 		"timeless":  {{"server", func(t *traits) { t.Timeless = true }}, {"adpsgd", func(t *traits) { t.Timeless = true }}, {"downpour", func(t *traits) { t.Timeless = true }}},
 		"outlives":  {{"reduce", func(t *traits) { t.Outlives = true }}, {"server", func(t *traits) { t.Outlives = !t.Outlives }}, {"choco", func(t *traits) { t.Outlives = true }}},
-		"elastic":   {{"server", func(t *traits) { t.Elastic = true }}, {"reduce", func(t *traits) { t.Elastic = false }}, {"dpsgd", func(t *traits) { t.Elastic = true }}},
+		"elastic":   {{"server", func(t *traits) { t.Elastic = false }}, {"server(barrier=true)", func(t *traits) { t.Elastic = true }}, {"easgd", func(t *traits) { t.Elastic = true }}, {"rudra", func(t *traits) { t.Elastic = true }}, {"reduce", func(t *traits) { t.Elastic = false }}, {"dpsgd", func(t *traits) { t.Elastic = true }}},
 		"weightless": {
 			{"sandblaster(portions=3)", func(t *traits) { t.Weightless = true }}, {"hogwild", func(t *traits) { t.Weightless = true }},
 		},
