@@ -49,7 +49,7 @@ func (d *Decoder) tables(b []byte) error {
 			return errShort
 		}
 		class, t := b[0]>>4, b[0]&15
-		if class > 1 || t > 3 {
+		if class > 1 || t > 3 || d.exact && t > 1 {
 			return errors.New("jpeg: a Huffman table of a number above 3")
 		}
 		h := &d.dc[t]
@@ -125,13 +125,14 @@ func (h *huffman) pairs(w ways) {
 }
 
 // meaning is the zeros before a coefficient and the bits of it. Symbols of no bits end
-// the block, but for that of 16 zeros, which is 15 and one of no bits.
+// the block, those of progressive pictures (T.81 table F.1 has none) with more zeros
+// than end; but for that of 16 zeros, which is 15 and one of no bits.
 func (h *huffman) meaning(symbol byte, w ways) (zeros, size int) {
 	switch zeros, size = int(symbol>>4), int(symbol&15); {
 	case w == means:
 		return 0, int(symbol)
 	case size == 0 && zeros != 15:
-		return end, 0
+		return end + zeros, 0
 	}
 	return zeros, size
 }

@@ -5,6 +5,8 @@
 // N lowest frequencies is the block at N/8 of its size. The entropy code has to be
 // read in full up to the last row of the part.
 //
+// Exact decodes at 1/1 to the bits of image/jpeg, and reads all of the picture.
+//
 // It reads what nearly all photographs are: baseline and progressive Huffman JPEGs
 // (ITU-T T.81) of 8 bits, grey or YCbCr. Anything else is ErrUnsupported, to be left
 // to image/jpeg, which at 1/1 gives the same pictures within two levels. Bytes below
@@ -49,6 +51,7 @@ type Decoder struct {
 	bits  bitReader
 	eob   int // blocks left of an end-of-band run
 	f     [64]int32
+	exact bool // as image/jpeg decodes
 }
 
 // component is one channel.
@@ -86,6 +89,9 @@ func (d *Decoder) Decode(b []byte, scale int, part image.Rectangle) (image.Image
 	sos, err := d.markers()
 	if err != nil {
 		return nil, err
+	}
+	if d.exact && !sos {
+		return nil, ErrUnsupported
 	}
 	part = part.Intersect(image.Rect(0, 0, d.width, d.height))
 	if part.Empty() {
@@ -224,6 +230,8 @@ func (d *Decoder) next() (m byte, body []byte, err error) {
 // segment takes in what stands before a scan.
 func (d *Decoder) segment(m byte, body []byte) error {
 	switch {
+	case d.exact && !common(m):
+		return ErrUnsupported
 	case m == 0xc0, m == 0xc1, m == 0xc2:
 		return d.frame(body, m == 0xc2)
 	case m == 0xc4:

@@ -350,3 +350,380 @@ DATA pairs<>+26(SB)/2, $0x0d0c
 DATA pairs<>+28(SB)/2, $0x0706
 DATA pairs<>+30(SB)/2, $0x0f0e
 GLOBL pairs<>(SB), RODATA|NOPTR, $32
+
+DATA centre<>+0(SB)/4, $0x00000080
+DATA centre<>+4(SB)/4, $0x00000080
+DATA centre<>+8(SB)/4, $0x00000080
+DATA centre<>+12(SB)/4, $0x00000080
+DATA centre<>+16(SB)/4, $0x00000080
+DATA centre<>+20(SB)/4, $0x00000080
+DATA centre<>+24(SB)/4, $0x00000080
+DATA centre<>+28(SB)/4, $0x00000080
+GLOBL centre<>(SB), RODATA|NOPTR, $32
+
+DATA halfway<>+0(SB)/4, $0x00080000
+DATA halfway<>+4(SB)/4, $0x00080000
+DATA halfway<>+8(SB)/4, $0x00080000
+DATA halfway<>+12(SB)/4, $0x00080000
+DATA halfway<>+16(SB)/4, $0x00080000
+DATA halfway<>+20(SB)/4, $0x00080000
+DATA halfway<>+24(SB)/4, $0x00080000
+DATA halfway<>+28(SB)/4, $0x00080000
+GLOBL halfway<>(SB), RODATA|NOPTR, $32
+
+DATA order<>+0(SB)/4, $0x00000000
+DATA order<>+4(SB)/4, $0x00000004
+DATA order<>+8(SB)/4, $0x00000001
+DATA order<>+12(SB)/4, $0x00000005
+DATA order<>+16(SB)/4, $0x00000002
+DATA order<>+20(SB)/4, $0x00000006
+DATA order<>+24(SB)/4, $0x00000003
+DATA order<>+28(SB)/4, $0x00000007
+GLOBL order<>(SB), RODATA|NOPTR, $32
+
+// func exact8AVX2(f *[64]int32, to *uint8, stride int)
+// Requires: AVX, AVX2
+TEXT ·exact8AVX2(SB), NOSPLIT, $0-24
+	MOVQ         f+0(FP), AX
+	MOVQ         to+8(FP), CX
+	MOVQ         stride+16(FP), DX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VMOVDQU      64(AX), Y2
+	VMOVDQU      96(AX), Y3
+	VMOVDQU      128(AX), Y4
+	VMOVDQU      160(AX), Y5
+	VMOVDQU      192(AX), Y6
+	VMOVDQU      224(AX), Y7
+	VPUNPCKLDQ   Y1, Y0, Y8
+	VPUNPCKHDQ   Y1, Y0, Y0
+	VPUNPCKLDQ   Y3, Y2, Y1
+	VPUNPCKHDQ   Y3, Y2, Y2
+	VPUNPCKLDQ   Y5, Y4, Y3
+	VPUNPCKHDQ   Y5, Y4, Y4
+	VPUNPCKLDQ   Y7, Y6, Y5
+	VPUNPCKHDQ   Y7, Y6, Y6
+	VPUNPCKLQDQ  Y1, Y8, Y7
+	VPUNPCKHQDQ  Y1, Y8, Y1
+	VPUNPCKLQDQ  Y2, Y0, Y8
+	VPUNPCKHQDQ  Y2, Y0, Y0
+	VPUNPCKLQDQ  Y5, Y3, Y2
+	VPUNPCKHQDQ  Y5, Y3, Y3
+	VPUNPCKLQDQ  Y6, Y4, Y5
+	VPUNPCKHQDQ  Y6, Y4, Y4
+	VPERM2I128   $0x20, Y2, Y7, Y6
+	VPERM2I128   $0x31, Y2, Y7, Y2
+	VPERM2I128   $0x20, Y3, Y1, Y7
+	VPERM2I128   $0x31, Y3, Y1, Y1
+	VPERM2I128   $0x20, Y5, Y8, Y3
+	VPERM2I128   $0x31, Y5, Y8, Y5
+	VPERM2I128   $0x20, Y4, Y0, Y8
+	VPERM2I128   $0x31, Y4, Y0, Y0
+	VPSLLD       $0x07, Y7, Y4
+	VPSLLD       $0x07, Y0, Y0
+	VPADDD       Y0, Y4, Y7
+	VPSUBD       Y0, Y4, Y0
+	VPMULLD      factor0<>+0(SB), Y8, Y4
+	VPMULLD      factor0<>+0(SB), Y1, Y1
+	VPADDD       Y1, Y0, Y8
+	VPSUBD       Y1, Y0, Y0
+	VPADDD       Y4, Y7, Y1
+	VPSUBD       Y4, Y7, Y4
+	VPSRAD       $0x02, Y8, Y7
+	VPSRAD       $0x02, Y1, Y1
+	VPADDD       Y1, Y7, Y8
+	VPMULLD      factor1<>+0(SB), Y8, Y8
+	VPMULLD      factor2<>+0(SB), Y1, Y1
+	VPSUBD       Y1, Y8, Y1
+	VPMULLD      factor3<>+0(SB), Y7, Y7
+	VPADDD       Y7, Y8, Y7
+	VPSRAD       $0x02, Y4, Y4
+	VPSRAD       $0x02, Y0, Y0
+	VPADDD       Y0, Y4, Y8
+	VPMULLD      factor4<>+0(SB), Y8, Y8
+	VPMULLD      factor5<>+0(SB), Y0, Y0
+	VPSUBD       Y0, Y8, Y0
+	VPMULLD      factor6<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y8, Y4
+	VPSLLD       $0x11, Y6, Y6
+	VPSLLD       $0x11, Y2, Y2
+	VPADDD       Y2, Y6, Y8
+	VPSUBD       Y2, Y6, Y2
+	VPADDD       Y5, Y3, Y6
+	VPMULLD      factor7<>+0(SB), Y6, Y6
+	VPMULLD      factor8<>+0(SB), Y5, Y5
+	VPSUBD       Y5, Y6, Y5
+	VPMULLD      factor9<>+0(SB), Y3, Y3
+	VPADDD       Y3, Y6, Y3
+	VPADDD       Y3, Y8, Y6
+	VPSUBD       Y3, Y8, Y3
+	VPADDD       Y5, Y2, Y8
+	VPSUBD       Y5, Y2, Y2
+	VPADDD       Y7, Y6, Y5
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       Y4, Y8, Y7
+	VPSUBD       Y4, Y8, Y4
+	VPADDD       Y0, Y2, Y8
+	VPSUBD       Y0, Y2, Y0
+	VPADDD       Y1, Y3, Y2
+	VPSUBD       Y1, Y3, Y1
+	VPUNPCKLDQ   Y7, Y5, Y3
+	VPUNPCKHDQ   Y7, Y5, Y5
+	VPUNPCKLDQ   Y2, Y8, Y7
+	VPUNPCKHDQ   Y2, Y8, Y2
+	VPUNPCKLDQ   Y0, Y1, Y8
+	VPUNPCKHDQ   Y0, Y1, Y0
+	VPUNPCKLDQ   Y6, Y4, Y1
+	VPUNPCKHDQ   Y6, Y4, Y4
+	VPUNPCKLQDQ  Y7, Y3, Y6
+	VPUNPCKHQDQ  Y7, Y3, Y3
+	VPUNPCKLQDQ  Y2, Y5, Y7
+	VPUNPCKHQDQ  Y2, Y5, Y2
+	VPUNPCKLQDQ  Y1, Y8, Y5
+	VPUNPCKHQDQ  Y1, Y8, Y1
+	VPUNPCKLQDQ  Y4, Y0, Y8
+	VPUNPCKHQDQ  Y4, Y0, Y0
+	VPERM2I128   $0x20, Y5, Y6, Y4
+	VPERM2I128   $0x31, Y5, Y6, Y5
+	VPERM2I128   $0x20, Y1, Y3, Y6
+	VPERM2I128   $0x31, Y1, Y3, Y1
+	VPERM2I128   $0x20, Y8, Y7, Y3
+	VPERM2I128   $0x31, Y8, Y7, Y7
+	VPERM2I128   $0x20, Y0, Y2, Y8
+	VPERM2I128   $0x31, Y0, Y2, Y0
+	VPADDD       Y0, Y6, Y2
+	VPSUBD       Y0, Y6, Y0
+	VPSRAD       $0x0d, Y8, Y6
+	VPMULLD      factor10<>+0(SB), Y6, Y6
+	VPSRAD       $0x0d, Y1, Y1
+	VPMULLD      factor10<>+0(SB), Y1, Y1
+	VPADDD       Y1, Y0, Y8
+	VPSUBD       Y1, Y0, Y0
+	VPADDD       Y6, Y2, Y1
+	VPSUBD       Y6, Y2, Y2
+	VPSRAD       $0x0e, Y8, Y6
+	VPSRAD       $0x0e, Y1, Y1
+	VPADDD       Y1, Y6, Y8
+	VPMULLD      factor1<>+0(SB), Y8, Y8
+	VPMULLD      factor2<>+0(SB), Y1, Y1
+	VPSUBD       Y1, Y8, Y1
+	VPMULLD      factor3<>+0(SB), Y6, Y6
+	VPADDD       Y6, Y8, Y6
+	VPSRAD       $0x0e, Y2, Y2
+	VPSRAD       $0x0e, Y0, Y0
+	VPADDD       Y0, Y2, Y8
+	VPMULLD      factor4<>+0(SB), Y8, Y8
+	VPMULLD      factor5<>+0(SB), Y0, Y0
+	VPSUBD       Y0, Y8, Y0
+	VPMULLD      factor6<>+0(SB), Y2, Y2
+	VPADDD       Y2, Y8, Y2
+	VPADDD       halfway<>+0(SB), Y4, Y4
+	VPADDD       Y5, Y4, Y8
+	VPSUBD       Y5, Y4, Y4
+	VPSRAD       $0x0d, Y3, Y3
+	VPSRAD       $0x0d, Y7, Y5
+	VPADDD       Y5, Y3, Y7
+	VPMULLD      factor11<>+0(SB), Y7, Y7
+	VPMULLD      factor12<>+0(SB), Y5, Y5
+	VPSUBD       Y5, Y7, Y5
+	VPMULLD      factor13<>+0(SB), Y3, Y3
+	VPADDD       Y3, Y7, Y3
+	VPSRAD       $0x02, Y8, Y7
+	VPSRAD       $0x02, Y4, Y4
+	VPADDD       Y3, Y7, Y8
+	VPSUBD       Y3, Y7, Y3
+	VPADDD       Y5, Y4, Y7
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       Y6, Y8, Y5
+	VPSUBD       Y6, Y8, Y6
+	VPADDD       Y2, Y7, Y8
+	VPSUBD       Y2, Y7, Y2
+	VPADDD       Y0, Y4, Y7
+	VPSUBD       Y0, Y4, Y0
+	VPADDD       Y1, Y3, Y4
+	VPSUBD       Y1, Y3, Y1
+	VPSRAD       $0x12, Y5, Y5
+	VPADDD       centre<>+0(SB), Y5, Y5
+	VPSRAD       $0x12, Y8, Y8
+	VPADDD       centre<>+0(SB), Y8, Y8
+	VPSRAD       $0x12, Y7, Y7
+	VPADDD       centre<>+0(SB), Y7, Y7
+	VPSRAD       $0x12, Y4, Y4
+	VPADDD       centre<>+0(SB), Y4, Y4
+	VPSRAD       $0x12, Y1, Y1
+	VPADDD       centre<>+0(SB), Y1, Y1
+	VPSRAD       $0x12, Y0, Y0
+	VPADDD       centre<>+0(SB), Y0, Y0
+	VPSRAD       $0x12, Y2, Y2
+	VPADDD       centre<>+0(SB), Y2, Y2
+	VPSRAD       $0x12, Y6, Y6
+	VPADDD       centre<>+0(SB), Y6, Y6
+	VMOVDQU      order<>+0(SB), Y3
+	VPACKSSDW    Y8, Y5, Y5
+	VPACKSSDW    Y4, Y7, Y7
+	VPACKUSWB    Y7, Y5, Y5
+	VPERMD       Y5, Y3, Y5
+	VEXTRACTI128 $0x01, Y5, X4
+	VMOVQ        X5, (CX)
+	ADDQ         DX, CX
+	VPEXTRQ      $0x01, X5, (CX)
+	ADDQ         DX, CX
+	VMOVQ        X4, (CX)
+	ADDQ         DX, CX
+	VPEXTRQ      $0x01, X4, (CX)
+	ADDQ         DX, CX
+	VPACKSSDW    Y0, Y1, Y1
+	VPACKSSDW    Y6, Y2, Y2
+	VPACKUSWB    Y2, Y1, Y1
+	VPERMD       Y1, Y3, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VMOVQ        X1, (CX)
+	ADDQ         DX, CX
+	VPEXTRQ      $0x01, X1, (CX)
+	ADDQ         DX, CX
+	VMOVQ        X0, (CX)
+	ADDQ         DX, CX
+	VPEXTRQ      $0x01, X0, (CX)
+	ADDQ         DX, CX
+	VZEROUPPER
+	RET
+
+DATA factor0<>+0(SB)/4, $0x000000b5
+DATA factor0<>+4(SB)/4, $0x000000b5
+DATA factor0<>+8(SB)/4, $0x000000b5
+DATA factor0<>+12(SB)/4, $0x000000b5
+DATA factor0<>+16(SB)/4, $0x000000b5
+DATA factor0<>+20(SB)/4, $0x000000b5
+DATA factor0<>+24(SB)/4, $0x000000b5
+DATA factor0<>+28(SB)/4, $0x000000b5
+GLOBL factor0<>(SB), RODATA|NOPTR, $32
+
+DATA factor1<>+0(SB)/4, $0x00000d4e
+DATA factor1<>+4(SB)/4, $0x00000d4e
+DATA factor1<>+8(SB)/4, $0x00000d4e
+DATA factor1<>+12(SB)/4, $0x00000d4e
+DATA factor1<>+16(SB)/4, $0x00000d4e
+DATA factor1<>+20(SB)/4, $0x00000d4e
+DATA factor1<>+24(SB)/4, $0x00000d4e
+DATA factor1<>+28(SB)/4, $0x00000d4e
+GLOBL factor1<>(SB), RODATA|NOPTR, $32
+
+DATA factor2<>+0(SB)/4, $0x00001632
+DATA factor2<>+4(SB)/4, $0x00001632
+DATA factor2<>+8(SB)/4, $0x00001632
+DATA factor2<>+12(SB)/4, $0x00001632
+DATA factor2<>+16(SB)/4, $0x00001632
+DATA factor2<>+20(SB)/4, $0x00001632
+DATA factor2<>+24(SB)/4, $0x00001632
+DATA factor2<>+28(SB)/4, $0x00001632
+GLOBL factor2<>(SB), RODATA|NOPTR, $32
+
+DATA factor3<>+0(SB)/4, $0xfffffb96
+DATA factor3<>+4(SB)/4, $0xfffffb96
+DATA factor3<>+8(SB)/4, $0xfffffb96
+DATA factor3<>+12(SB)/4, $0xfffffb96
+DATA factor3<>+16(SB)/4, $0xfffffb96
+DATA factor3<>+20(SB)/4, $0xfffffb96
+DATA factor3<>+24(SB)/4, $0xfffffb96
+DATA factor3<>+28(SB)/4, $0xfffffb96
+GLOBL factor3<>(SB), RODATA|NOPTR, $32
+
+DATA factor4<>+0(SB)/4, $0x00000fb1
+DATA factor4<>+4(SB)/4, $0x00000fb1
+DATA factor4<>+8(SB)/4, $0x00000fb1
+DATA factor4<>+12(SB)/4, $0x00000fb1
+DATA factor4<>+16(SB)/4, $0x00000fb1
+DATA factor4<>+20(SB)/4, $0x00000fb1
+DATA factor4<>+24(SB)/4, $0x00000fb1
+DATA factor4<>+28(SB)/4, $0x00000fb1
+GLOBL factor4<>(SB), RODATA|NOPTR, $32
+
+DATA factor5<>+0(SB)/4, $0x000012d0
+DATA factor5<>+4(SB)/4, $0x000012d0
+DATA factor5<>+8(SB)/4, $0x000012d0
+DATA factor5<>+12(SB)/4, $0x000012d0
+DATA factor5<>+16(SB)/4, $0x000012d0
+DATA factor5<>+20(SB)/4, $0x000012d0
+DATA factor5<>+24(SB)/4, $0x000012d0
+DATA factor5<>+28(SB)/4, $0x000012d0
+GLOBL factor5<>(SB), RODATA|NOPTR, $32
+
+DATA factor6<>+0(SB)/4, $0xfffff36e
+DATA factor6<>+4(SB)/4, $0xfffff36e
+DATA factor6<>+8(SB)/4, $0xfffff36e
+DATA factor6<>+12(SB)/4, $0xfffff36e
+DATA factor6<>+16(SB)/4, $0xfffff36e
+DATA factor6<>+20(SB)/4, $0xfffff36e
+DATA factor6<>+24(SB)/4, $0xfffff36e
+DATA factor6<>+28(SB)/4, $0xfffff36e
+GLOBL factor6<>(SB), RODATA|NOPTR, $32
+
+DATA factor7<>+0(SB)/4, $0x00011518
+DATA factor7<>+4(SB)/4, $0x00011518
+DATA factor7<>+8(SB)/4, $0x00011518
+DATA factor7<>+12(SB)/4, $0x00011518
+DATA factor7<>+16(SB)/4, $0x00011518
+DATA factor7<>+20(SB)/4, $0x00011518
+DATA factor7<>+24(SB)/4, $0x00011518
+DATA factor7<>+28(SB)/4, $0x00011518
+GLOBL factor7<>(SB), RODATA|NOPTR, $32
+
+DATA factor8<>+0(SB)/4, $0x0003b20e
+DATA factor8<>+4(SB)/4, $0x0003b20e
+DATA factor8<>+8(SB)/4, $0x0003b20e
+DATA factor8<>+12(SB)/4, $0x0003b20e
+DATA factor8<>+16(SB)/4, $0x0003b20e
+DATA factor8<>+20(SB)/4, $0x0003b20e
+DATA factor8<>+24(SB)/4, $0x0003b20e
+DATA factor8<>+28(SB)/4, $0x0003b20e
+GLOBL factor8<>(SB), RODATA|NOPTR, $32
+
+DATA factor9<>+0(SB)/4, $0x000187de
+DATA factor9<>+4(SB)/4, $0x000187de
+DATA factor9<>+8(SB)/4, $0x000187de
+DATA factor9<>+12(SB)/4, $0x000187de
+DATA factor9<>+16(SB)/4, $0x000187de
+DATA factor9<>+20(SB)/4, $0x000187de
+DATA factor9<>+24(SB)/4, $0x000187de
+DATA factor9<>+28(SB)/4, $0x000187de
+GLOBL factor9<>(SB), RODATA|NOPTR, $32
+
+DATA factor10<>+0(SB)/4, $0x00002d41
+DATA factor10<>+4(SB)/4, $0x00002d41
+DATA factor10<>+8(SB)/4, $0x00002d41
+DATA factor10<>+12(SB)/4, $0x00002d41
+DATA factor10<>+16(SB)/4, $0x00002d41
+DATA factor10<>+20(SB)/4, $0x00002d41
+DATA factor10<>+24(SB)/4, $0x00002d41
+DATA factor10<>+28(SB)/4, $0x00002d41
+GLOBL factor10<>(SB), RODATA|NOPTR, $32
+
+DATA factor11<>+0(SB)/4, $0x00000454
+DATA factor11<>+4(SB)/4, $0x00000454
+DATA factor11<>+8(SB)/4, $0x00000454
+DATA factor11<>+12(SB)/4, $0x00000454
+DATA factor11<>+16(SB)/4, $0x00000454
+DATA factor11<>+20(SB)/4, $0x00000454
+DATA factor11<>+24(SB)/4, $0x00000454
+DATA factor11<>+28(SB)/4, $0x00000454
+GLOBL factor11<>(SB), RODATA|NOPTR, $32
+
+DATA factor12<>+0(SB)/4, $0x00000ec8
+DATA factor12<>+4(SB)/4, $0x00000ec8
+DATA factor12<>+8(SB)/4, $0x00000ec8
+DATA factor12<>+12(SB)/4, $0x00000ec8
+DATA factor12<>+16(SB)/4, $0x00000ec8
+DATA factor12<>+20(SB)/4, $0x00000ec8
+DATA factor12<>+24(SB)/4, $0x00000ec8
+DATA factor12<>+28(SB)/4, $0x00000ec8
+GLOBL factor12<>(SB), RODATA|NOPTR, $32
+
+DATA factor13<>+0(SB)/4, $0x00000620
+DATA factor13<>+4(SB)/4, $0x00000620
+DATA factor13<>+8(SB)/4, $0x00000620
+DATA factor13<>+12(SB)/4, $0x00000620
+DATA factor13<>+16(SB)/4, $0x00000620
+DATA factor13<>+20(SB)/4, $0x00000620
+DATA factor13<>+24(SB)/4, $0x00000620
+DATA factor13<>+28(SB)/4, $0x00000620
+GLOBL factor13<>(SB), RODATA|NOPTR, $32

@@ -8,3 +8,8 @@ package jpeg
 //
 //go:noescape
 func idct8AVX2(f *[64]int32, to *uint8, stride int)
+
+// exact8AVX2 is exact8Go, which leaves f as it is.
+//
+//go:noescape
+func exact8AVX2(f *[64]int32, to *uint8, stride int)

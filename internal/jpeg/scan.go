@@ -52,6 +52,9 @@ func (d *Decoder) scan() (done bool, err error) {
 		err = d.interleaved(order, s)
 	}
 	d.at = d.bits.at
+	if err == nil && d.exact && !d.usual(order) {
+		err = ErrUnsupported
+	}
 	return !d.progressive && len(order) == len(d.comps), err
 }
 
@@ -94,7 +97,7 @@ func (d *Decoder) band(components int) (band, error) {
 func (d *Decoder) alone(c *component, s band) error {
 	count := 0
 	for y := range c.bh {
-		if !d.progressive && y >= d.my[1]*c.v {
+		if !d.progressive && !d.exact && y >= d.my[1]*c.v {
 			return d.skip()
 		}
 		for x := range c.bw {
@@ -116,7 +119,7 @@ func (d *Decoder) alone(c *component, s band) error {
 func (d *Decoder) interleaved(order []*component, s band) error {
 	count := 0
 	for my := range d.mcusY {
-		if !d.progressive && my >= d.my[1] {
+		if !d.progressive && !d.exact && my >= d.my[1] {
 			return d.skip()
 		}
 		for mx := range d.mcusX {
@@ -186,7 +189,7 @@ func (d *Decoder) block(c *component, x, y int, s band) error {
 		}
 		return d.first(f, c, s)
 	}
-	if x < d.mx[0]*c.h || x >= d.mx[1]*c.h || y < d.my[0]*c.v {
+	if x < d.mx[0]*c.h || x >= d.mx[1]*c.h || y < d.my[0]*c.v || y >= d.my[1]*c.v {
 		return d.pass(c)
 	}
 	if d.n == 1 {
@@ -211,6 +214,10 @@ func (d *Decoder) block(c *component, x, y int, s band) error {
 // transform writes a block that lies in the part; last is that of [Decoder.baseline].
 func (d *Decoder) transform(f *[64]int32, last int, c *component, x, y int) {
 	x, y = x-d.mx[0]*c.h, y-d.my[0]*c.v
+	if d.exact {
+		exact8(f, last, c.pix[y*8*c.stride+x*8:], c.stride)
+		return
+	}
 	if last == 0 {
 		flat(f[0], d.n, c.pix[y*d.n*c.stride+x*d.n:], c.stride)
 		return
@@ -254,7 +261,7 @@ func (d *Decoder) baseline(f *[64]int32, c *component) (last int, err error) {
 		n -= int(p & 63)
 		k += int(p >> 8 & 0xff)
 		if k > 63 {
-			if err := over(p); err != nil {
+			if err := d.over(p); err != nil {
 				return 0, err
 			}
 			break
@@ -289,7 +296,7 @@ func (d *Decoder) pass(c *component) error {
 		acc <<= p & 63
 		n -= int(p & 63)
 		if k += int(p >> 8 & 0xff); k > 63 {
-			if err := over(p); err != nil {
+			if err := d.over(p); err != nil {
 				return err
 			}
 			break
@@ -316,9 +323,12 @@ func (d *Decoder) mean(c *component) (acc uint64, n int, err error) {
 }
 
 // over judges the pair that leads beyond a block: the end of it, or zeros to its end.
-func over(p pair) error {
-	if p>>16 != 0 {
+func (d *Decoder) over(p pair) error {
+	switch {
+	case p>>16 != 0:
 		return errors.New("jpeg: a block of more than 64 coefficients")
+	case d.exact && p>>8&0xff > end:
+		return ErrUnsupported // image/jpeg ends several blocks
 	}
 	return nil
 }

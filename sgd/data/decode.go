@@ -26,13 +26,15 @@ type frame func(w, h int) image.Rectangle
 // pictures are converted; transparency is black; EXIF is ignored. With reduce a JPEG
 // is decoded no larger than the sample needs, and no more of it than the part.
 func decode(b []byte, sh sgd.Shape, fr frame, reduce bool, pix []uint8) error {
+	small := reducers.Get().(*reducer)
+	defer reducers.Put(small) // what it decoded is used until then
+	show := small.exact
 	if reduce {
-		small := reducers.Get().(*reducer)
-		defer reducers.Put(small) // what it decoded is used until then
-		if img, part := small.decode(b, sh, fr); img != nil {
-			scaleTo(img, part, sh, pix)
-			return nil
-		}
+		show = small.decode
+	}
+	if img, part := show(b, sh, fr); img != nil {
+		scaleTo(img, part, sh, pix)
+		return nil
 	}
 	img, err := decodeImage(b)
 	if err != nil {
@@ -47,10 +49,25 @@ func decode(b []byte, sh sgd.Shape, fr frame, reduce bool, pix []uint8) error {
 	return nil
 }
 
-// reducer decodes JPEGs at a fraction of their size.
+// reducer decodes JPEGs no further than a sample needs.
 type reducer struct{ jpeg jpegpart.Decoder }
 
 var reducers = sync.Pool{New: func() any { return new(reducer) }}
+
+// exact gives the part of a JPEG that fr chooses, as image/jpeg decodes it; nil for a
+// picture that is left to that.
+func (d *reducer) exact(b []byte, _ sgd.Shape, fr frame) (image.Image, image.Rectangle) {
+	c, err := d.jpeg.Header(b)
+	if err != nil || !plausible(c.Width, c.Height, len(b)) {
+		return nil, image.Rectangle{}
+	}
+	part := fr(c.Width, c.Height).Intersect(image.Rect(0, 0, c.Width, c.Height))
+	img, err := d.jpeg.Exact(b, part)
+	if err != nil {
+		return nil, part
+	}
+	return img, part
+}
 
 // decode gives the part of a JPEG that fr chooses, at the smallest size that is no
 // smaller than the sample; nil for a picture that has to be decoded as a whole.

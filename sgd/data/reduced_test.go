@@ -6,8 +6,12 @@ import (
 	"image"
 	"image/color"
 	"math"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/image/draw"
 
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -65,6 +69,61 @@ func TestReducedDecodingIsCloseToFull(t *testing.T) {
 			if equal < 2 || equal > n/2 {
 				t.Errorf("size %d, augment %v: %d of %d samples are the same", size, augment, equal, n)
 			}
+		}
+	}
+}
+
+// With decode=full samples are those of image/jpeg and package draw, to the bit: of
+// JPEGs that are decoded here, and of those that are left to image/jpeg.
+func TestFullDecodingIsThatOfImageJPEG(t *testing.T) {
+	t.Parallel()
+	if !strings.HasPrefix(runtime.Version(), "go1.26") {
+		t.Skip("image/jpeg of ", runtime.Version(), " may differ")
+	}
+	for i, raw := range [][]byte{jpegBytes(scene(300, 220, 1), 92), jpegBytes(scene(97, 131, 2), 60), jpegBytes(uniform(64, 64, color.RGBA{200, 10, 0, 255}), 90), cmykJPEG(), jpegBytes(image.NewGray(image.Rect(0, 0, 70, 50)), 90)} {
+		img, err := decodeImage(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sh := range []sgd.Shape{{C: 3, H: 32, W: 48}, {C: 1, H: 20, W: 20}, {C: 3, H: 64, W: 64}} {
+			for _, part := range []image.Rectangle{img.Bounds(), image.Rect(7, 9, 45, 50), image.Rect(0, 0, 64, 64).Intersect(img.Bounds()), image.Rect(33, 11, 64, 49)} {
+				if !part.In(img.Bounds()) {
+					continue // of the small ones
+				}
+				got, want := make([]uint8, sh.Len()), make([]uint8, sh.Len())
+				if err := decode(raw, sh, func(w, h int) image.Rectangle { return part }, false, got); err != nil {
+					t.Fatal(err)
+				}
+				rgba := image.NewRGBA(image.Rect(0, 0, sh.W, sh.H))
+				if part.Dx() == sh.W && part.Dy() == sh.H {
+					draw.Draw(rgba, rgba.Bounds(), img, part.Min, draw.Src)
+				} else {
+					draw.BiLinear.Scale(rgba, rgba.Bounds(), img, part, draw.Src, nil)
+				}
+				for k, plane := 0, sh.W*sh.H; k < plane; k++ {
+					p := rgba.Pix[4*k:]
+					if sh.C == 1 {
+						want[k] = uint8((299*int(p[0]) + 587*int(p[1]) + 114*int(p[2]) + 500) / 1000)
+						continue
+					}
+					want[k], want[plane+k], want[2*plane+k] = p[0], p[1], p[2]
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("picture %d, part %v to %v: other bits", i, part, sh)
+				}
+			}
+		}
+	}
+}
+
+// What image/jpeg refuses is refused, wherever the damage is.
+func TestFullDecodingReadsAll(t *testing.T) {
+	t.Parallel()
+	raw := jpegBytes(scene(300, 220, 1), 92)
+	sh := sgd.Shape{C: 3, H: 16, W: 16}
+	for _, n := range []int{len(raw) - 1, len(raw) - 40, len(raw) / 2} {
+		if err := decode(raw[:n], sh, func(w, h int) image.Rectangle { return image.Rect(0, 0, 40, 40) }, false, make([]uint8, sh.Len())); err == nil {
+			t.Errorf("%d of %d bytes are enough", n, len(raw))
 		}
 	}
 }

@@ -27,6 +27,7 @@ const (
 func main() {
 	ConstraintExpr("!noasm")
 	inverse8()
+	exact8()
 	Generate()
 }
 
