@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -36,4 +40,36 @@ and more.`,
 	}
 	c.AddCommand(e.benchTrainCommand(), e.benchDataCommand(), e.benchCollectivesCommand(), e.benchCodecsCommand(), e.benchRankCommand())
 	return c
+}
+
+// flagsOnly refuses arguments of a command that takes none.
+func flagsOnly(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usageError{fmt.Errorf("%s takes no arguments, only flags: %q; see gradlab %[1]s --help", command, args[0])}
+		}
+		return nil
+	}
+}
+
+// errBenchStopped ends a benchmark that a signal stopped; what was complete by
+// then has been printed.
+var errBenchStopped = errors.New("stopped before the end")
+
+// benchEnded prints what was measured, as JSON or, if there are some figures, as tables.
+// failed is why the benchmark ended before its end.
+func (e *env) benchEnded(report interface {
+	WriteTables(w io.Writer, style string) error
+}, some, asJSON bool, failed error) (err error) {
+	if errors.Is(failed, context.Canceled) {
+		failed = errBenchStopped
+	}
+	if asJSON {
+		enc := json.NewEncoder(e.out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(report)
+	} else if some {
+		err = report.WriteTables(e.out, "box")
+	}
+	return errors.Join(failed, err)
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -47,12 +45,7 @@ where ours is faster. Every all-reduce is checked for the right sums first.
 Bus GB/s are bytes/time·2(n−1)/n: what a ring would move over each link.
 
 Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("bench collectives takes no arguments, only flags: %q; see gradlab bench collectives --help", args[0])}
-			}
-			return nil
-		},
+		Args: flagsOnly("bench collectives"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -84,17 +77,7 @@ Peers need: apt-get install python3-torch openmpi-bin libopenmpi-dev`,
 			}
 			o.Self = []string{self, "bench", "rank"}
 			report, failed := bench.Wire(ctx, o)
-			if errors.Is(failed, context.Canceled) {
-				failed = errBenchStopped
-			}
-			if asJSON {
-				enc := json.NewEncoder(e.out)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(report)
-			} else {
-				err = report.WriteTables(e.out, "box")
-			}
-			return errors.Join(failed, err)
+			return e.benchEnded(report, true, asJSON, failed)
 		},
 	}
 	f := c.Flags()

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -42,12 +39,7 @@ turn with ours, in two processes:
 
 The ratio is ours, reduced, to that of the faster of the two: the median of the
 rounds'. It needs a python with PIL: apt-get install python3-pil`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("bench data takes no arguments, only flags: %q; see gradlab bench data --help", args[0])}
-			}
-			return nil
-		},
+		Args: flagsOnly("bench data"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -68,17 +60,7 @@ rounds'. It needs a python with PIL: apt-get install python3-pil`,
 				return usageError{fmt.Errorf("no peer %q; there is pil", peer)}
 			}
 			report, failed := bench.Data(ctx, o)
-			if errors.Is(failed, context.Canceled) {
-				failed = errBenchStopped
-			}
-			if asJSON {
-				enc := json.NewEncoder(e.out)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(report)
-			} else if len(report.Rows) > 0 {
-				err = report.WriteTables(e.out, "box")
-			}
-			return errors.Join(failed, err)
+			return e.benchEnded(report, len(report.Rows) > 0, asJSON, failed)
 		},
 	}
 	f := c.Flags()

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -60,12 +57,7 @@ each variant in a process of its own that is stopped while it is not its turn:
 
 The ratio is ours to that of the fastest variant: the median of the rounds'.
 It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("bench train takes no arguments, only flags: %q; see gradlab bench train --help", args[0])}
-			}
-			return nil
-		},
+		Args: flagsOnly("bench train"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -92,17 +84,7 @@ It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`
 				return usageError{fmt.Errorf("no peer %q; there is torch", peer)}
 			}
 			report, failed := bench.Train(ctx, o)
-			if errors.Is(failed, context.Canceled) {
-				failed = errBenchStopped
-			}
-			if asJSON {
-				enc := json.NewEncoder(e.out)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(report)
-			} else if len(report.Rows) > 0 {
-				err = report.WriteTables(e.out, "box")
-			}
-			return errors.Join(failed, err)
+			return e.benchEnded(report, len(report.Rows) > 0, asJSON, failed)
 		},
 	}
 	f := c.Flags()
@@ -116,10 +98,6 @@ It needs a python with torch: apt-get install python3-torch libopenblas0-openmp`
 	f.BoolVar(&asJSON, "json", false, "print one JSON document with every figure")
 	return c
 }
-
-// errBenchStopped ends a benchmark that a signal stopped; what was complete by
-// then has been printed.
-var errBenchStopped = errors.New("stopped before the end")
 
 // defaultThreads is one thread, and all cores.
 func defaultThreads() []int {

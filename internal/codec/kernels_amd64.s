@@ -5189,32 +5189,6 @@ done160:
 	VZEROUPPER
 	RET
 
-// func blankAVX2(x []float32, mask []byte)
-// Requires: AVX, AVX2
-TEXT ·blankAVX2(SB), NOSPLIT, $0-48
-	MOVQ    x_base+0(FP), AX
-	MOVQ    x_len+8(FP), CX
-	MOVQ    mask_base+24(FP), DX
-	VMOVDQU table16<>+0(SB), Y0
-	XORQ    BX, BX
-	CMPQ    BX, CX
-	JGE     done162
-
-loop161:
-	VPBROADCASTB (DX), Y1
-	INCQ         DX
-	VPSLLVD      Y0, Y1, Y1
-	VPSRAD       $0x1f, Y1, Y1
-	VPANDN       (AX)(BX*4), Y1, Y1
-	VMOVDQU      Y1, (AX)(BX*4)
-	ADDQ         $0x08, BX
-	CMPQ         BX, CX
-	JLT          loop161
-
-done162:
-	VZEROUPPER
-	RET
-
 // func sumsReachAVX2(mask []byte, x []float32, y []float32, tau []float32)
 // Requires: AVX, AVX2
 TEXT ·sumsReachAVX2(SB), NOSPLIT, $0-96
@@ -5225,9 +5199,9 @@ TEXT ·sumsReachAVX2(SB), NOSPLIT, $0-96
 	MOVQ x_len+32(FP), DI
 	XORQ R8, R8
 	CMPQ R8, DI
-	JGE  done164
+	JGE  done162
 
-loop163:
+loop161:
 	VMOVUPS   (DX)(R8*4), Y0
 	VADDPS    (BX)(R8*4), Y0, Y0
 	VPAND     table7<>+0(SB), Y0, Y0
@@ -5259,9 +5233,9 @@ loop163:
 	ADDQ      $0x04, CX
 	ADDQ      $0x20, R8
 	CMPQ      R8, DI
-	JLT       loop163
+	JLT       loop161
 
-done164:
+done162:
 	VZEROUPPER
 	RET
 
@@ -5274,9 +5248,9 @@ TEXT ·shrinkAVX2(SB), NOSPLIT, $0-28
 	VPSUBD       table20<>+0(SB), Y0, Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done166
+	JGE          done164
 
-loop165:
+loop163:
 	VMOVDQU  (AX)(DX*4), Y2
 	VPAND    table7<>+0(SB), Y2, Y3
 	VPCMPGTD Y1, Y3, Y3
@@ -5287,9 +5261,9 @@ loop165:
 	VMOVUPS  Y2, (AX)(DX*4)
 	ADDQ     $0x08, DX
 	CMPQ     DX, CX
-	JLT      loop165
+	JLT      loop163
 
-done166:
+done164:
 	VZEROUPPER
 	RET
 
@@ -5308,9 +5282,9 @@ TEXT ·climbAVX2(SB), NOSPLIT, $0-80
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done168
+	JGE          done166
 
-loop167:
+loop165:
 	VMOVUPS      (CX)(SI*4), Y5
 	VMOVDQU      table9<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
@@ -5595,9 +5569,9 @@ loop167:
 	VMOVDQU      Y7, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop167
+	JLT          loop165
 
-done168:
+done166:
 	VZEROUPPER
 	RET
 
@@ -5650,9 +5624,9 @@ TEXT ·climbAVX512(SB), NOSPLIT, $0-80
 	VMOVDQU32    evensFirst<>+0(SB), Z16
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done170
+	JGE          done168
 
-loop169:
+loop167:
 	VPSRLQ        $0x1e, Z9, Z17
 	VPXORQ        Z9, Z17, Z17
 	VPMULLQ       Z13, Z17, Z17
@@ -5706,9 +5680,9 @@ loop169:
 	VPMOVQW       Z18, (AX)(BX*1)
 	ADDQ          $0x10, BX
 	CMPQ          BX, DX
-	JLT           loop169
+	JLT           loop167
 
-done170:
+done168:
 	VZEROUPPER
 	RET
 

@@ -385,11 +385,6 @@ func addSignedAVX2(dst []float32, mask []uint64, signs []uint64, plus float32)
 //go:noescape
 func pickAVX2(dst []float32, x []float32, mask []byte, order *[256]uint64) int
 
-// blankAVX2 is blankGo for a length that is a multiple of 8.
-//
-//go:noescape
-func blankAVX2(x []float32, mask []byte)
-
 // sumsReachAVX2 is sumsReachGo for a length that is a multiple of 32.
 //
 //go:noescape

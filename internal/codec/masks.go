@@ -84,21 +84,6 @@ func pickGo(dst, x []float32, mask []byte) (j int) {
 	return j
 }
 
-// Blank sets the elements of x to 0 at the bits that are set in mask.
-func Blank(x []float32, mask []byte) {
-	n := whole(len(x), 8)
-	blankAVX2(x[:n], mask)
-	blankGo(x[n:], mask[n/8:])
-}
-
-func blankGo(x []float32, mask []byte) {
-	for i := range x {
-		if mask[i>>3]>>(i&7)&1 == 1 {
-			x[i] = 0
-		}
-	}
-}
-
 // SumsReach writes one bit an element: whether the magnitude of x[i] + y[i], maybe
 // infinite, is at least tau[i], which is not negative. len(mask) is ⌈len(x)/8⌉. It panics
 // unless x, y and tau have one length.

@@ -103,6 +103,5 @@ func betweenAVX2(dst, x []float32, lo, hi uint32, order *[256]uint64) int { retu
 func sumOverAVX2(x []float32, from, sum float64) float64                  { return sum }
 
 func pickAVX2(dst, x []float32, mask []byte, order *[256]uint64) int { return 0 }
-func blankAVX2(x []float32, mask []byte)                             {}
 func sumsReachAVX2(mask []byte, x, y, tau []float32)                 {}
 func shrinkAVX2(x []float32, tau float32)                            {}

@@ -57,18 +57,6 @@ func masks() {
 	Store(j, ReturnIndex(0))
 	end()
 
-	begin("blank", "(x []float32, mask []byte)", "8")
-	x, n, of = base("x"), length("x"), base("mask")
-	up = op1(VMOVDQU, lanes(31, 30, 29, 28, 27, 26, 25, 24)) // moves bit i of lane i to the sign
-	each(n, 8, func(i Register) {
-		hit := op1(VPBROADCASTB, Mem{Base: of})
-		INCQ(of)
-		VPSLLVD(up, hit, hit)
-		VPSRAD(Imm(31), hit, hit)
-		VMOVDQU(op2(VPANDN, hit, at(x, i, 4, 0)), at(x, i, 4, 0))
-	})
-	end()
-
 	begin("sumsReach", "(mask []byte, x, y, tau []float32)", "32")
 	of, x, y, tau, n := base("mask"), base("x"), base("y"), base("tau"), length("x")
 	each(n, 32, func(i Register) {
