@@ -6,7 +6,9 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
+	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/experiments/advise"
 	"github.com/gradlab/gradlab/experiments/figure"
 	"github.com/gradlab/gradlab/experiments/stats"
@@ -26,7 +28,7 @@ func (GraceAccuracy) Group() Group { return Learning }
 // Mechanisms implements Study.
 func (GraceAccuracy) Mechanisms() []Mechanism {
 	return []Mechanism{
-		{Name: "feedback", Doc: "what was left out is forgotten", Off: swap("codec", `^feedback\((.*)\)$`, "$1"), Slow: true},
+		{Name: "feedback", Doc: "what was left out is forgotten", Off: swap("codec", `^feedback\((.*?)(?:,unchecked=true)?\)$`, "$1"), Slow: true},
 		{Name: "compression", Doc: "raw gradients under every name", Off: swap("codec", `^.*$`, "raw"), Slow: true},
 	}
 }
@@ -88,7 +90,14 @@ func (GraceAccuracy) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		if !slices.ContainsFunc(rows, func(x graceMethod) bool { return x.Optimizer == t.Optimizer }) {
 			rows = append(rows, graceMethod{advise.Trial{Optimizer: t.Optimizer, Way: "raw", Value: t.Without}, raw[t.Optimizer]})
 		}
-		rows = append(rows, graceMethod{t, c.follow(like, t.Way+", "+t.Optimizer, with(rule, t.Way, rates))})
+		codec, unchecked, err := stated(t.Way)
+		if err != nil {
+			return nil, err
+		}
+		if unchecked {
+			r.Stated = append(r.Stated, t.Way+" is no contraction, and is trained as it is (unchecked=true)")
+		}
+		rows = append(rows, graceMethod{t, c.follow(like, t.Way+", "+t.Optimizer, with(rule, codec, rates))})
 	}
 	if err := c.hold(ctx); err != nil {
 		return nil, err
@@ -101,6 +110,20 @@ func (GraceAccuracy) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// stated is a codec as a run takes it: GRACE puts feedback around what is no contraction,
+// too, which a run has to be told.
+func stated(way string) (codec string, unchecked bool, err error) {
+	f, err := compress.Parse(way)
+	if err != nil {
+		return "", false, err
+	}
+	first := compress.Block{Name: "conv1.weight", Role: "weight", Rows: 16, Cols: 27, World: 8, Peer: -1}
+	if _, err := f.New(first); err != nil && strings.HasPrefix(way, "feedback(") {
+		return strings.TrimSuffix(way, ")") + ",unchecked=true)", true, nil
+	}
+	return way, false, nil
 }
 
 var dgc = regexp.MustCompile(`^dgc\(`)
