@@ -37,6 +37,9 @@ type Accumulate struct {
 // Inner lists the codec inside.
 func (f Accumulate) Inner() []Family { return []Family{f.In} }
 
+// Telescopes: no, as the codec inside may leave out what nobody keeps.
+func (f Accumulate) Telescopes() bool { return false }
+
 // Validate checks the options.
 func (f Accumulate) Validate() error {
 	if f.In == nil {
@@ -134,6 +137,9 @@ type accumulate struct {
 	in Codec
 }
 
+// ResidualNorm is that of the sum and of what the codec inside keeps.
+func (c *accumulate) ResidualNorm() float64 { return together(&c.sum, c.in) }
+
 func (c *accumulate) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	if err := c.sum.add(g); err != nil {
 		return dst, err
@@ -174,6 +180,9 @@ type accumulateExchange struct {
 	in   Exchange
 	idle bool
 }
+
+// ResidualNorm is that of the sum and of what the exchange inside keeps.
+func (x *accumulateExchange) ResidualNorm() float64 { return together(&x.sum, x.in) }
 
 func (x *accumulateExchange) Begin(g []float32, s Step) (Op, error) {
 	if err := x.sum.add(g); err != nil {

@@ -81,13 +81,7 @@ func (f DCT) New(b Block) (Codec, error) {
 	}
 	c := &dct{tiles: newTiles(b.Rows, b.Cols, f.Side), in: in, y: make([]float32, 0, b.Len())}
 	c.spaces.New = func() any { return &dctSpace{work: c.space()} }
-	if state, ok := in.(Stateful); ok {
-		return struct {
-			*dct
-			Stateful
-		}{c, state}, nil
-	}
-	return c, nil
+	return stateOf(c, in), nil
 }
 
 type dct struct {

@@ -84,13 +84,7 @@ func (f Entropy) New(b Block) (Codec, error) {
 	claims, _ := ClaimsOf(f.In, b)
 	c := &entropy{in: in, coder: coder, limit: min(claims.Size, 1<<31-1)}
 	c.spaces.New = func() any { return new([]byte) }
-	if state, ok := in.(Stateful); ok {
-		return struct {
-			*entropy
-			Stateful
-		}{c, state}, nil
-	}
-	return c, nil
+	return stateOf(c, in), nil
 }
 
 type entropy struct {

@@ -3,6 +3,7 @@ package compress
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/gradlab/gradlab/internal/f32"
 )
@@ -39,10 +40,30 @@ type Feedback struct {
 	Unchecked bool    `doc:"permit a codec that is no contraction"`
 }
 
-// Residualer is implemented by codecs and exchanges with error feedback.
+// Residualer is implemented by codecs and exchanges of families that remember what they
+// leave out (Claims.Remembers).
 type Residualer interface {
-	// ResidualNorm is ‖e‖₂ of what is still to be sent.
+	// ResidualNorm is ‖e‖₂ of what is still to be sent, before the first step 0. Where
+	// one memory is around others it is the square root of the sum of their squares.
 	ResidualNorm() float64
+}
+
+// ResidualNorm is that of a codec or an exchange, 0 if it keeps nothing to be sent.
+func ResidualNorm(of any) float64 {
+	if r, ok := of.(Residualer); ok {
+		return r.ResidualNorm()
+	}
+	return 0
+}
+
+// together is the norm of what several keep.
+func together(of ...any) float64 {
+	sum := 0.0
+	for _, v := range of {
+		n := ResidualNorm(v)
+		sum += n * n
+	}
+	return math.Sqrt(sum)
 }
 
 // Compensator is implemented by families that make up for what the codec inside

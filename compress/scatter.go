@@ -234,6 +234,9 @@ func (x scatterStateful) AppendBinary(b []byte) ([]byte, error) {
 // UnmarshalBinary restores them.
 func (x scatterStateful) UnmarshalBinary(b []byte) error { return restoreStates(b, x.encoders()) }
 
+// ResidualNorm is that of what all codecs keep that encode.
+func (x scatterStateful) ResidualNorm() float64 { return together(x.encoders()...) }
+
 func (x scatterStateful) encoders() []any {
 	out := []any{x.down[x.rank]}
 	for j, c := range x.up {

@@ -20,6 +20,25 @@ type Stateful interface {
 	encoding.BinaryUnmarshaler
 }
 
+// stateOf is codec c with the state of the one inside, and its residual.
+func stateOf(c, in Codec) Codec {
+	s, ok := in.(Stateful)
+	if !ok {
+		return c
+	}
+	if r, ok := in.(Residualer); ok {
+		return struct {
+			Codec
+			Stateful
+			Residualer
+		}{c, s, r}
+	}
+	return struct {
+		Codec
+		Stateful
+	}{c, s}
+}
+
 func norm(x []float32) float64 { return math.Sqrt(f32.SumSq(x)) }
 
 // appendTo appends the residual.

@@ -43,6 +43,7 @@ var Checks = []Check{
 	{Name: "formula", Run: checkFormula, law: true},
 	{Name: "claims", Run: checkClaims, law: true},
 	{Name: "feedback", Run: checkFeedback},
+	{Name: "residual", Run: checkResidual},
 	{Name: "determinism", Run: checkDeterminism},
 	{Name: "streams", Run: checkStreams},
 	{Name: "linear", Run: checkLinear},

@@ -370,6 +370,8 @@ var bugs = []struct {
 		}}},
 	{"lifts the sum twice", "linear", doubled{}},
 	{"loses its residual now and then", "feedback", forgetful{feedbackTopK, 10}},
+	{"an exchange that keeps its residual to itself", "residual", secretive{feedbackTopK}},
+	{"a residual that a restart forgets", "residual", sumOnly{compress.Accumulate{In: feedbackTopK, Every: 4}}},
 	{"state that no checkpoint reaches", "state", unsaved{feedbackTopK}},
 	{"remembers nothing", "converge", forgetful{compress.Feedback{In: compress.TopK{Keep: 0.1}, Decay: 1}, 1}},
 	{"sends the signs alone", "converge", planted{in: parse("sign"),
@@ -460,3 +462,38 @@ func TestPlantedBugs(t *testing.T) {
 		}
 	}
 }
+
+// secretive is feedback whose exchange does not tell its residual.
+type secretive struct{ compress.Feedback }
+
+func (f secretive) NewAround(_ compress.Family, b block, inside func(compress.Family) (compress.Exchange, compress.Road, error)) (compress.Exchange, error) {
+	x, err := f.Feedback.NewAround(f.Feedback, b, inside)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		compress.Exchange
+		compress.Stateful
+	}{x, x.(compress.Stateful)}, nil
+}
+
+// sumOnly is accumulate that tells of its sum as if it were never sent.
+type sumOnly struct{ compress.Accumulate }
+
+func (f sumOnly) New(b block) (codec, error) {
+	c, err := f.Accumulate.New(b)
+	return &sumOnlyCodec{codec: c, Stateful: c.(compress.Stateful)}, err
+}
+
+type sumOnlyCodec struct {
+	codec
+	compress.Stateful
+	sum float64
+}
+
+func (c *sumOnlyCodec) Append(dst []byte, g []float32, s step) ([]byte, error) {
+	c.sum += float64(len(g))
+	return c.codec.Append(dst, g, s)
+}
+
+func (c *sumOnlyCodec) ResidualNorm() float64 { return c.sum }
