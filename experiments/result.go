@@ -106,6 +106,12 @@ type Ledger struct {
 	Torn   uint64            `json:"torn,omitempty"`
 	Zeroed uint64            `json:"zeroed,omitempty"` // contributed as zero: NaN or Inf
 	Causes map[string]uint64 `json:"causes,omitempty"` // of rejections and losses
+	// ResidualLost is the L2 norm of what error feedback had yet to send where a worker left
+	// by plan, or codecs began anew: the root of the sum of squares over workers, tensors
+	// and instants.
+	ResidualLost float64 `json:"residual_lost,omitempty"`
+	// ResidualUnknown is how many workers died with a residual that nobody knows.
+	ResidualUnknown int `json:"residual_unknown,omitempty"`
 }
 
 // ResultOf is what an observer heard of a whole run: all that does not depend on
@@ -195,6 +201,7 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 	r.Members = o.Members
 	r.Lost = append(slices.Clone(base.Lost), o.Dead...)
 	r.Degraded = len(r.Lost) > 0
+	r.Ledger.ResidualLost, r.Ledger.ResidualUnknown = residuals(o, len(r.Lost))
 	if r.Ledger.Torn > 0 {
 		r.Lost = append(r.Lost, fmt.Sprintf("%d part(s) of pushes, of which other shards have theirs", r.Ledger.Torn))
 	}
@@ -202,6 +209,29 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 		r.Degraded = true
 		r.Lost = append(r.Lost, fmt.Sprintf("%d gradient(s) with NaN or Inf contributed nothing", r.Ledger.Zeroed))
 	}
+}
+
+// residuals is what was lost of what codecs had yet to send; deaths are those of a run that
+// goes on as it is without the dead.
+func residuals(o *train.Observer, deaths int) (lost float64, unknown int) {
+	if o.Job.Weightless || !compress.Remembers(o.Job.Codec) {
+		return 0, 0
+	}
+	squares := 0.0
+	for _, r := range o.Reports {
+		squares += r.Residual * r.Residual
+	}
+	if !o.Job.Elastic {
+		return math.Sqrt(squares), deaths
+	}
+	for _, m := range o.Members {
+		for _, l := range m.Left {
+			if squares += l.Residual * l.Residual; !l.Planned {
+				unknown++
+			}
+		}
+	}
+	return math.Sqrt(squares), unknown
 }
 
 // torn counts the parts of dead workers' pushes that are missing: a push has one for

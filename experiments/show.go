@@ -129,6 +129,9 @@ func (rec *Record) Write(w io.Writer) error {
 		if r.Ledger.Torn > 0 {
 			fmt.Fprintf(w, "of those lost, %d are parts of pushes of which other shards have theirs\n", r.Ledger.Torn)
 		}
+		if l := r.Ledger; l.ResidualLost > 0 || l.ResidualUnknown > 0 {
+			fmt.Fprintf(w, "error feedback lost a residual of norm %.4g, and those of %d workers that died, which nobody knows\n", l.ResidualLost, l.ResidualUnknown)
+		}
 		if r.WireBytes > 0 {
 			fmt.Fprintf(w, "links carried %s, %s of them through shared memory: %s of gradients and parameters, %s of reports, %s (%.2f %%) of headers, HTTP/2 and control\n",
 				progress.Bytes(r.WireBytes), progress.Bytes(r.SharedBytes), progress.Bytes(r.WireBytes-r.ReportBytes-r.OverheadBytes), progress.Bytes(r.ReportBytes),

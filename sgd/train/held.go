@@ -6,6 +6,7 @@ type held struct {
 	step int
 	rank int // by whose number it is named
 	st   *State
+	left float64 // square of the norm of what its codecs have yet to send
 }
 
 // hold takes a copy of st, whose vectors may be somebody's.

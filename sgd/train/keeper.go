@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -18,9 +19,10 @@ import (
 type Keeper struct {
 	st    *State
 	loads bool
-	own   bool // what this rank alone has: what its process shares is there
-	whole bool // what this rank has of what all have alike, too, whoever keeps it
-	anew  bool // codecs begin without what they kept
+	own   bool    // what this rank alone has: what its process shares is there
+	whole bool    // what this rank has of what all have alike, too, whoever keeps it
+	anew  bool    // codecs begin without what they kept
+	left  float64 // square of the norm of what codecs that were kept have yet to send
 	err   error
 }
 
@@ -174,6 +176,10 @@ func (k *Keeper) State(name string, v any) {
 			k.err = fmt.Errorf("state of %s: %w", name, err)
 		} else if len(b) > 0 {
 			k.st.Bytes[name] = b
+		}
+		if k.own {
+			n := compress.ResidualNorm(v)
+			k.left += n * n
 		}
 		return
 	}

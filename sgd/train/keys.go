@@ -26,6 +26,7 @@ const (
 	keyZeroed  = "zeroed"       // gradients made zero
 	keyVoided  = "voided"       // gradients given up
 	keyMissed  = "missed"       // of an elastic run: steps made without it
+	keyLost    = "lost"         // of an elastic run: squares of residuals that were given up
 	keyLeft    = "left"         // virtual nanoseconds at which it left the step
 	keyOwn     = "own"          // parameters of its own
 	keyInner   = "inner"        // + slot: state of its own optimizer

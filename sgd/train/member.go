@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -189,7 +190,7 @@ func (m *member) member(ctx context.Context, start *State) error {
 				return err
 			}
 		}
-		if err := onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollLeaves, epoch: of.Epoch, step: m.now.step}, 0); err != nil || !stays {
+		if err := onRoll.Send(ctx, m.self, m.job.Observer(), rollWord{code: rollLeaves, epoch: of.Epoch, step: m.now.step, left: m.held[0].left}, 0); err != nil || !stays {
 			return err
 		}
 	}
@@ -279,6 +280,9 @@ func (m *member) join(of Membership, start, healed *State) error {
 		return fmt.Errorf("worker %d: %w", m.rank, err)
 	}
 	r.counts(m, at, healed != nil)
+	if k.own && k.anew && k.st != nil {
+		r.stats.lost += m.heldAt(at).left
+	}
 	if healed != nil {
 		m.held = [2]held{}
 	}
@@ -361,6 +365,7 @@ func (m *member) hold(r *Rank, p Part) error {
 		return k.Err()
 	}
 	m.held[0].hold(r.step, r.rank, k.st)
+	m.held[0].left = k.left
 	return nil
 }
 
@@ -382,6 +387,7 @@ func (m *member) final(ctx context.Context) error {
 	rep := RankReport{Rank: m.rank, Role: r.role()}
 	if m.works() {
 		rep.Steps, rep.Zeroed, rep.Voided = r.step-int(r.stats.missed), r.stats.zeroed, r.stats.voided
+		rep.Residual = math.Sqrt(r.stats.lost)
 	}
 	m.part.Final(&rep)
 	return r.tellFinal(ctx, rep)

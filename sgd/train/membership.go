@@ -26,7 +26,9 @@ type Membership struct {
 type Leave struct {
 	Worker  int    `json:"worker"`
 	Why     string `json:"why"`
-	Planned bool   `json:"planned,omitempty"` // by Job.Leaves: nothing was lost
+	Planned bool   `json:"planned,omitempty"` // by Job.Leaves: nothing was lost but its residual
+	// Residual is the L2 norm of what its codecs had yet to send, of one that left by plan.
+	Residual float64 `json:"residual,omitempty"`
 }
 
 // ranks are all members of an epoch, in order: workers, then the job's servers.

@@ -38,6 +38,8 @@ type rollWord struct {
 	step   int // that its last boundary was before; of one that leaves, made; of one that is missed, its incarnation
 	before int // and the boundary before that
 	rank   int // who it is about
+
+	left float64 // of one that leaves: square of the norm of what its codecs have yet to send
 }
 
 // Codes of rollWord.
@@ -58,12 +60,18 @@ const (
 // Put implements Word.
 func (w rollWord) Put(h comm.Header) comm.Header {
 	h.Code, h.Version, h.Step, h.Seq = w.code, uint64(w.epoch), uint64(w.step), uint64(w.rank)
-	h.Value = float64(w.before)
+	if h.Value = float64(w.before); w.code == rollLeaves {
+		h.Value = w.left
+	}
 	return h
 }
 
 func readMuster(h comm.Header) rollWord {
-	return rollWord{h.Code, int(h.Version), int(h.Step), int(h.Value), int(h.Seq)}
+	w := rollWord{code: h.Code, epoch: int(h.Version), step: int(h.Step), rank: int(h.Seq)}
+	if w.left = h.Value; w.code != rollLeaves {
+		w.before, w.left = int(h.Value), 0
+	}
+	return w
 }
 
 // What workers say to servers, and servers to workers. Modes whose servers listen by

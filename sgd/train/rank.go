@@ -60,6 +60,8 @@ type stats struct {
 	voided uint64
 	missed uint64 // steps of the run that were made while it was not there
 	stale  int    // updates that others made between its last two answers
+
+	lost float64 // squares of what codecs had yet to send when they began anew
 }
 
 // NewRank is a rank of a job that does not run yet: modes check with it that their

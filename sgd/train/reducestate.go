@@ -115,7 +115,7 @@ func (r *reducer) keepOwn(k *Keeper) {
 	}
 	k.Count(key(keyZeroed, r.rank), &r.stats.zeroed)
 	if r.job.Elastic {
-		k.Count(key(keyMissed, r.rank), &r.stats.missed)
+		r.keepGone(k)
 	}
 	if r.rank == 0 {
 		r.prog.keepMeter(k)

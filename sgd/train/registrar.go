@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
@@ -99,7 +100,7 @@ func (d *registrar) hear(ctx context.Context) error {
 		d.rested[mail.From] = rested{w.step, w.before, w.code}
 	case rollLeaves:
 		d.waiting[mail.From] = d.now.expects(d.plan, mail.From)
-		d.remove(Leave{Worker: mail.From, Why: fmt.Sprintf("left by plan before step %d", w.step), Planned: true})
+		d.remove(Leave{Worker: mail.From, Why: fmt.Sprintf("left by plan before step %d", w.step), Planned: true, Residual: math.Sqrt(w.left)})
 	case rollMisses:
 		if d.now.number(d.job, w.rank) < 0 || uint32(w.step) < d.lives[w.rank] {
 			return nil // known

@@ -57,31 +57,34 @@ type Eval struct {
 
 // RankReport is what a rank tells at its end.
 type RankReport struct {
-	Rank    int               `json:"rank"`
-	Role    string            `json:"role"` // worker | server
-	Shard   int               `json:"shard,omitempty"`
-	Version int               `json:"version,omitempty"`
-	Steps   int               `json:"steps,omitempty"`
-	Sent    uint64            `json:"sent,omitempty"`    // gradients pushed, counted per shard
-	Zeroed  uint64            `json:"zeroed,omitempty"`  // gradients with NaN or Inf, contributed as zero
-	Voided  uint64            `json:"voided,omitempty"`  // gradients given up because the policy cancelled them
-	Taken   []uint64          `json:"taken,omitempty"`   // pushes that reached the shard, by worker
-	Past    uint64            `json:"past,omitempty"`    // pushes of workers that died before a resume
-	PastOf  []uint64          `json:"past_of,omitempty"` // the same by worker
-	Ledger  ps.Ledger         `json:"ledger"`
-	Causes  map[string]uint64 `json:"causes,omitempty"`      // of rejections
-	Delays  []uint64          `json:"delays,omitempty"`      // staleness histogram of a shard
-	Age     *Spread           `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
-	Gap     *Spread           `json:"gap,omitempty"`         // of gradients applied: root mean square of what the parameters moved since
-	Waits   *Waits            `json:"waits,omitempty"`       // between workers, at this shard
-	Lost    []string          `json:"lost,omitempty"`        // workers that died
-	Traffic comm.Counted      `json:"traffic"`
-	Peers   []comm.PeerBytes  `json:"peers,omitempty"` // traffic by peer; nil with more than MaxPeers
-	Seconds float64           `json:"seconds"`
-	Stopped bool              `json:"stopped,omitempty"`
-	Time    *Times            `json:"time,omitempty"`   // nil in folders of before it was told
-	Timed   int               `json:"timed,omitempty"`  // steps that Time is of, where it is not all: since the run was resumed
-	Strain  *comm.Strain      `json:"strain,omitempty"` // on an emulated device
+	Rank    int    `json:"rank"`
+	Role    string `json:"role"` // worker | server
+	Shard   int    `json:"shard,omitempty"`
+	Version int    `json:"version,omitempty"`
+	Steps   int    `json:"steps,omitempty"`
+	Sent    uint64 `json:"sent,omitempty"`   // gradients pushed, counted per shard
+	Zeroed  uint64 `json:"zeroed,omitempty"` // gradients with NaN or Inf, contributed as zero
+	Voided  uint64 `json:"voided,omitempty"` // gradients given up because the policy cancelled them
+	// Residual is the L2 norm of what error feedback had yet to send whenever the rank's
+	// codecs began anew: the root of the sum of squares over tensors and instants.
+	Residual float64           `json:"residual_lost,omitempty"`
+	Taken    []uint64          `json:"taken,omitempty"`   // pushes that reached the shard, by worker
+	Past     uint64            `json:"past,omitempty"`    // pushes of workers that died before a resume
+	PastOf   []uint64          `json:"past_of,omitempty"` // the same by worker
+	Ledger   ps.Ledger         `json:"ledger"`
+	Causes   map[string]uint64 `json:"causes,omitempty"`      // of rejections
+	Delays   []uint64          `json:"delays,omitempty"`      // staleness histogram of a shard
+	Age      *Spread           `json:"age_seconds,omitempty"` // of gradients applied: since their parameters were sent
+	Gap      *Spread           `json:"gap,omitempty"`         // of gradients applied: root mean square of what the parameters moved since
+	Waits    *Waits            `json:"waits,omitempty"`       // between workers, at this shard
+	Lost     []string          `json:"lost,omitempty"`        // workers that died
+	Traffic  comm.Counted      `json:"traffic"`
+	Peers    []comm.PeerBytes  `json:"peers,omitempty"` // traffic by peer; nil with more than MaxPeers
+	Seconds  float64           `json:"seconds"`
+	Stopped  bool              `json:"stopped,omitempty"`
+	Time     *Times            `json:"time,omitempty"`   // nil in folders of before it was told
+	Timed    int               `json:"timed,omitempty"`  // steps that Time is of, where it is not all: since the run was resumed
+	Strain   *comm.Strain      `json:"strain,omitempty"` // on an emulated device
 
 	// In folders from before Time: passes with their encoding, and waiting with
 	// the wire. Read Spent.

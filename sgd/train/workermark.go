@@ -157,7 +157,7 @@ func (w *worker) Keep(k *Keeper) {
 	k.Count(key(keyZeroed, w.rank), &w.stats.zeroed)
 	k.Count(key(keyVoided, w.rank), &w.stats.voided)
 	if w.job.Elastic {
-		k.Count(key(keyMissed, w.rank), &w.stats.missed)
+		w.keepGone(k)
 	}
 	if alive {
 		w.amend.keep(k, under(keyAmend, w.rank))
