@@ -207,6 +207,7 @@ func TestF15HugeClaims(t *testing.T) {
 
 // A body beyond the first allocation grows without a change.
 func TestFrameGrows(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("moves 200 MB")
 	}

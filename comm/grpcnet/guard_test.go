@@ -270,6 +270,7 @@ func TestF19AnotherTokenOverTLS(t *testing.T) {
 // F21: what was heard on the wire opens no connection, however often it is said again:
 // 10,000 times on loopback, and on another address under TLS.
 func TestF21Replay(t *testing.T) {
+	t.Parallel()
 	replays := 10000
 	if testing.Short() { // as under the race detector
 		replays = 200
@@ -478,6 +479,7 @@ func TestCheckToken(t *testing.T) {
 
 // A name that is not known yet is asked for again, until it is.
 func TestNameKnownLater(t *testing.T) {
+	t.Parallel()
 	lead, err := New(quick(2, 0))
 	if err != nil {
 		t.Fatal(err)

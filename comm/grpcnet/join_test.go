@@ -19,6 +19,7 @@ func idle(context.Context, comm.Host) error { return nil }
 
 // F18: both sides are told the same difference, soon.
 func TestF18Mismatch(t *testing.T) {
+	t.Parallel()
 	start := time.Now()
 	errs := together(context.Background(), all(3, idle), split(3, 1), func(i int, c *Config) {
 		if i == 1 {
@@ -57,6 +58,7 @@ func refusal(t *testing.T, err error, want string) {
 
 // F19: without the token there is no entry, and nobody else is harmed.
 func TestF19WrongToken(t *testing.T) {
+	t.Parallel()
 	errs := together(context.Background(), all(2, func(ctx context.Context, h comm.Host) error { return h.Sleep(ctx, 300*time.Millisecond) }), [][]int{{0}, {1}, {1}}, func(i int, c *Config) {
 		if i == 1 {
 			c.Token = otherToken
@@ -69,6 +71,7 @@ func TestF19WrongToken(t *testing.T) {
 }
 
 func TestDuplicateRank(t *testing.T) {
+	t.Parallel()
 	ps := all(3, func(ctx context.Context, h comm.Host) error { return h.Sleep(ctx, 300*time.Millisecond) })
 	errs := together(context.Background(), ps, [][]int{{0}, {0}, {1, 2}}, func(i int, c *Config) {})
 	refusal(t, errs[1], "rank 0 has joined already")
@@ -104,6 +107,7 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 }
 
 func TestProtocolVersion(t *testing.T) {
+	t.Parallel()
 	e := protocolMismatch([]int{1}, 1, 2)
 	if !strings.Contains(e.Error(), "protocol version: 1 at the coordinator, 2 at the joining process") {
 		t.Error(e)
@@ -111,7 +115,7 @@ func TestProtocolVersion(t *testing.T) {
 	// A joiner of another version, played by hand.
 	coordinator := make(chan string, 1)
 	cfg := quick(2, 0)
-	cfg.JoinTimeout = 500 * time.Millisecond
+	cfg.JoinTimeout = patience.Stretch(500 * time.Millisecond)
 	n, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +157,7 @@ func stranger(t *testing.T, coordinator string) (*run, func()) {
 }
 
 func TestMissingRanks(t *testing.T) {
+	t.Parallel()
 	start := time.Now()
 	errs := together(context.Background(), all(4, idle), [][]int{{0}, {2}}, func(_ int, c *Config) { c.JoinTimeout = 300 * time.Millisecond })
 	for _, err := range errs {
@@ -166,6 +171,7 @@ func TestMissingRanks(t *testing.T) {
 }
 
 func TestNoCoordinator(t *testing.T) {
+	t.Parallel()
 	free, err := New(quick(1, 0)) // an address where nobody listens any more
 	if err != nil {
 		t.Fatal(err)
@@ -190,6 +196,7 @@ func TestNoCoordinator(t *testing.T) {
 // A coordinator that dies while ranks wait for others is missing too: they are to be
 // started again with it.
 func TestCoordinatorDiesEarly(t *testing.T) {
+	t.Parallel()
 	lead, err := New(quick(3, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -233,6 +240,7 @@ func TestCoordinatorDiesEarly(t *testing.T) {
 
 // A joiner may be started before the coordinator.
 func TestJoinerComesFirst(t *testing.T) {
+	t.Parallel()
 	free, err := New(quick(1, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -264,6 +272,7 @@ func TestJoinerComesFirst(t *testing.T) {
 }
 
 func TestCancelWhileJoining(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	start := time.Now()

@@ -225,6 +225,7 @@ func TestLaneTraffic(t *testing.T) {
 // Who wants shared memory where there is none is told so; who does not insist
 // goes on over gRPC.
 func TestLinksSetting(t *testing.T) {
+	t.Parallel()
 	shared := func(a, b Links) (uint64, error) {
 		var through uint64
 		err := firstOf(together(t.Context(), all(2, func(ctx context.Context, h comm.Host) error {

@@ -152,6 +152,7 @@ func TestComeAgain(t *testing.T) {
 
 // Nobody takes the place of a process that lives, nor comes into a run that takes none.
 func TestComeAgainRefused(t *testing.T) {
+	t.Parallel()
 	for want, c := range map[string]struct {
 		late  bool
 		joins func(c *Config)
@@ -162,6 +163,7 @@ func TestComeAgainRefused(t *testing.T) {
 		"seed: 1 at the coordinator, 2 at the j": {true, func(c *Config) { c.Identity = []Field{{Name: "model", Value: "mlp"}, {Name: "seed", Value: "2"}} }},
 	} {
 		t.Run(want, func(t *testing.T) {
+			t.Parallel()
 			end := make(chan struct{})
 			lead := func(ctx context.Context, h comm.Host) error {
 				defer close(end)

@@ -128,6 +128,7 @@ func (inPlace) Set(x []float32, src []byte) { clear(x); inPlace{}.Add(x, src) }
 // Every topology sums over processes, again and again in the same memory, through
 // streams and through shared memory, whole pieces and parts of one.
 func TestAllReducesOverProcesses(t *testing.T) {
+	t.Parallel()
 	sizes := []int{1, 1000, 100_000}
 	if !testing.Short() {
 		sizes = append(sizes, 1_000_003)
@@ -174,6 +175,7 @@ func TestAllReducesOverProcesses(t *testing.T) {
 // A link that ends in the middle of a body ends the waits for what was lent to
 // it: gRPC forgets what it has not written out.
 func TestLoansEndWithACutLink(t *testing.T) {
+	t.Parallel()
 	cut := make(chan struct{})
 	err := firstOf(together(t.Context(), []comm.Program{
 		func(ctx context.Context, h comm.Host) error {

@@ -131,6 +131,7 @@ func body(n int, seed byte) *comm.Buffer {
 // Every pair of four ranks talks at once, by several activities with tags of
 // their own, with sizes around every limit of the transport.
 func TestManyConversations(t *testing.T) {
+	t.Parallel()
 	sizes := []int{0, 1, 1023, 1024, 1025, 16384, chunk - 1, chunk, chunk + 1, 2*chunk + 1025}
 	const acts = 2
 	p := func(ctx context.Context, h comm.Host) error {
@@ -246,6 +247,7 @@ func TestTooLargeAFrame(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
+	t.Parallel()
 	ps := []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
 			_, err := h.Recv(ctx, 1, 7)
@@ -271,6 +273,7 @@ func TestDeadlines(t *testing.T) {
 // A rank that waits for anybody learns that nobody is left; an orderly end
 // before that does not disturb it.
 func TestNobodyLeft(t *testing.T) {
+	t.Parallel()
 	ps := all(3, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 1 {
 			return nil // ends first, unnoticed
@@ -310,6 +313,7 @@ func TestNobodyLeft(t *testing.T) {
 // With one activity busy, the other may wait for anybody: its own rank may
 // still speak.
 func TestNobodyLeftButOneself(t *testing.T) {
+	t.Parallel()
 	ps := []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
 			h.Go("helper", func(ctx context.Context, h comm.Host) error {

@@ -71,6 +71,7 @@ func TestTLS(t *testing.T) {
 
 // F20: of another authority, without a certificate, or in plain text: refused.
 func TestF20WrongCertificates(t *testing.T) {
+	t.Parallel()
 	ours, theirs := authority(t), authority(t)
 	bare := ours.Clone()
 	bare.Certificates = nil

@@ -56,6 +56,7 @@ func weather(t *testing.T) (l net.Listener, to func(addr string), end func()) {
 
 // F8: whatever the wire does to times, frames come whole, once and in order.
 func TestF8Weather(t *testing.T) {
+	t.Parallel()
 	const frames = 60
 	body := func(from, to, n int) []byte {
 		draw := rng.New(uint64(n), "body").With(uint64(from)).With(uint64(to))

@@ -18,6 +18,7 @@ import (
 // what every process has written. It is never less than the bodies that crossed,
 // those sent last included.
 func TestCarriedIsAll(t *testing.T) {
+	t.Parallel()
 	const n, size = 20, 300_000
 	for _, links := range []Links{LinksGRPC, LinksAuto} {
 		for _, procs := range [][][]int{{{0}, {1}, {2}, {3}}, {{3}, {0}, {1}, {2}}, {{0, 3}, {1}, {2}}} {
