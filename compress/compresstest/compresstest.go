@@ -25,7 +25,7 @@ type Check struct {
 	Name string
 	Run  func(f compress.Family) error
 	law  bool // thousands of trials on one goroutine
-	solo bool // counts what all goroutines allocate
+	solo bool // counts what all goroutines allocate; no law
 }
 
 // Checks lists every property of the suite.
@@ -70,19 +70,8 @@ var Checks = []Check{
 // several goroutines; t itself must not be parallel.
 func Family(t *testing.T, f compress.Family) {
 	t.Helper()
-	for _, c := range Checks {
-		t.Run(c.Name, func(t *testing.T) {
-			if c.law && raceDetector {
-				t.Skip("no goroutines to race")
-			}
-			if !c.solo {
-				t.Parallel()
-			}
-			if err := c.Run(f); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	soloChecks(t, f)
+	otherChecks(t, f)
 }
 
 // Families runs every check on every family that is enrolled in compress.Families and is
@@ -91,8 +80,50 @@ func Family(t *testing.T, f compress.Family) {
 func Families(t *testing.T) {
 	for _, name := range compress.Families.Names() {
 		if f, _ := compress.Families.Proto(name); reflect.TypeOf(f).PkgPath() != own {
-			t.Run(name, func(t *testing.T) { Family(t, f) })
+			ofSeveral(t, name, func(*testing.T) compress.Family { return f })
 		}
+	}
+}
+
+// ofSeveral runs the checks of one family of several: what counts the allocations of all
+// goroutines at once, the rest beside that of the others.
+func ofSeveral(t *testing.T, name string, family func(t *testing.T) compress.Family) {
+	t.Run(name, func(t *testing.T) {
+		f := family(t)
+		soloChecks(t, f)
+		t.Parallel()
+		otherChecks(t, f)
+	})
+}
+
+// soloChecks runs the checks that nothing else may run beside.
+func soloChecks(t *testing.T, f compress.Family) {
+	for _, c := range Checks {
+		if c.solo {
+			t.Run(c.Name, func(t *testing.T) { c.on(t, f) })
+		}
+	}
+}
+
+// otherChecks runs the checks that run beside each other.
+func otherChecks(t *testing.T, f compress.Family) {
+	for _, c := range Checks {
+		if c.solo {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			if c.law && raceDetector {
+				t.Skip("no goroutines to race")
+			}
+			t.Parallel()
+			c.on(t, f)
+		})
+	}
+}
+
+func (c Check) on(t *testing.T, f compress.Family) {
+	if err := c.Run(f); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 // Every enrolled family, in its defaults and in combinations.
 func TestFamilies(t *testing.T) {
 	for _, spec := range compresstest.Specs() {
-		t.Run(spec, func(t *testing.T) {
+		compresstest.OfSeveral(t, spec, func(t *testing.T) compress.Family {
 			f, err := compress.Parse(spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			compresstest.Family(t, f)
+			return f
 		})
 	}
 }

@@ -1,0 +1,4 @@
+package compresstest
+
+// Each is for the suite's own tests.
+var OfSeveral = ofSeveral
