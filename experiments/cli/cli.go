@@ -49,6 +49,7 @@ type env struct {
 	settings settings
 	stop     atomic.Bool
 	requeue  atomic.Bool // the stop was asked for by a scheduler that starts it again
+	twice    atomic.Bool // a second signal ends the command at once
 	brief    atomic.Bool // the command has no steps between which it could stop
 	args     []string
 }
@@ -76,6 +77,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	var refused *grpcnet.RefusedError
 	var addr *grpcnet.AddressError
 	switch {
+	case e.twice.Load() && errors.Is(err, context.Canceled):
+		return ExitFailed
 	case e.brief.Load() && errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "gradlab: stopped")
 		return e.stoppedCode()
@@ -119,8 +122,8 @@ func (e *env) stoppedCode() int {
 // atOnce is how long a command may take to end when it is told to end at once.
 const atOnce = time.Second
 
-// signals tells a second signal from an echo of the first: srun, and shells whose
-// whole group is signalled, send SIGTERM twice for one stop. SIGUSR1 comes ahead of
+// signals tells a second signal from an echo of the first: srun, timeout,
+// and shells whose whole group is signalled, send one twice for one stop. SIGUSR1 comes ahead of
 // SIGTERM, so that it never is the first of two.
 type signals struct {
 	n     int
@@ -134,8 +137,9 @@ const (
 	sigAgain
 )
 
-// echo is how long behind a SIGTERM another one is the same.
-const echo = time.Second
+// echo is how long behind a signal another one is the same: timeout signals a program and
+// then its group, which nobody does by hand as fast; srun waits up to a second.
+var echo = map[os.Signal]time.Duration{syscall.SIGTERM: time.Second, os.Interrupt: 200 * time.Millisecond}
 
 func (s *signals) take(sig os.Signal, now time.Time) int {
 	if requeue != nil && sig == requeue {
@@ -149,7 +153,7 @@ func (s *signals) take(sig os.Signal, now time.Time) int {
 		s.first, s.at = sig, now
 		return sigFirst
 	}
-	if sig == syscall.SIGTERM && s.first == syscall.SIGTERM && now.Sub(s.at) < echo {
+	if sig == s.first && now.Sub(s.at) < echo[sig] {
 		return sigEcho
 	}
 	return sigAgain
@@ -185,6 +189,8 @@ func (e *env) onSignals(cancel func()) (undo func()) {
 					end(e.stoppedCode())
 					return
 				case next == sigAgain:
+					e.twice.Store(true)
+					fmt.Fprintln(e.err, "gradlab: ending at once; --resume goes on from the last checkpoint, if there is one")
 					end(ExitFailed)
 					return
 				case next == sigEcho:

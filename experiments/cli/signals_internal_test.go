@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A second SIGTERM within a second is the same stop; anything else ends at once.
+// A second SIGTERM within a second is the same stop, and a second Ctrl-C that comes faster than
+// a person types; anything else ends at once.
 func TestSignals(t *testing.T) {
 	type sent struct {
 		sig  os.Signal
@@ -18,7 +19,8 @@ func TestSignals(t *testing.T) {
 		"srun":                 {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, 900 * time.Millisecond, sigEcho}, {syscall.SIGTERM, 999 * time.Millisecond, sigEcho}},
 		"twice":                {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, time.Second, sigAgain}},
 		"echo, later":          {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGTERM, 0, sigEcho}, {syscall.SIGTERM, 3 * time.Second, sigAgain}},
-		"Ctrl-C twice":         {{os.Interrupt, 0, sigFirst}, {os.Interrupt, time.Millisecond, sigAgain}},
+		"timeout -s INT":       {{os.Interrupt, 0, sigFirst}, {os.Interrupt, time.Millisecond, sigEcho}},
+		"Ctrl-C twice":         {{os.Interrupt, 0, sigFirst}, {os.Interrupt, 200 * time.Millisecond, sigAgain}},
 		"Ctrl-C, TERM":         {{os.Interrupt, 0, sigFirst}, {syscall.SIGTERM, time.Millisecond, sigAgain}},
 		"sbatch --signal=USR1": {{syscall.SIGUSR1, 0, sigFirst}, {syscall.SIGUSR1, 5 * time.Second, sigEcho}, {syscall.SIGTERM, time.Minute, sigFirst}, {syscall.SIGTERM, time.Minute + time.Millisecond, sigEcho}},
 		"TERM, USR1":           {{syscall.SIGTERM, 0, sigFirst}, {syscall.SIGUSR1, 2 * time.Second, sigEcho}},

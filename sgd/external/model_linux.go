@@ -87,7 +87,9 @@ func (m *Model) take(ctx context.Context) (*process, error) {
 	}
 	stop := context.AfterFunc(ctx, p.end)
 	err = p.hello()
-	stop()
+	if !stop() { // the process was ended
+		err = context.Cause(ctx)
+	}
 	if err == nil && len(m.layout.Spans) > 0 && p.layout.Hash() != m.layout.Hash() {
 		err = p.because(errors.New("its layout is not that of the process before it: every process must name the same tensors in the same order"))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -205,6 +206,27 @@ func TestCancelled(t *testing.T) {
 	m.Close()
 	if n, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == nil {
 		t.Errorf("process %d is left", n)
+	}
+}
+
+// A process that has not said hello is ended with the run, too, and that is the error.
+func TestCancelledAtTheStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	started := filepath.Join(t.TempDir(), "started")
+	opened := make(chan error, 1)
+	go func() {
+		_, err := external.Open(ctx, external.Options{Command: []string{"sh", "-c", "echo > " + started + "; exec sleep 1000"}})
+		opened <- err
+	}()
+	for {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-opened; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
