@@ -30,6 +30,7 @@ const (
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 	le         = binary.LittleEndian
+	noSum      [4]byte // in the place of the checksum, when it is computed
 )
 
 // AppendHeader appends the wire form of the header of a frame that is billed at
@@ -59,7 +60,7 @@ func AppendHeader(b []byte, h *Header, billed, body int) []byte {
 // sumOf is the checksum a header should have.
 func sumOf(b []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, b[:headerSum])
-	sum = crc32.Update(sum, castagnoli, make([]byte, 4))
+	sum = crc32.Update(sum, castagnoli, noSum[:])
 	return crc32.Update(sum, castagnoli, b[headerSum+4:HeaderSize])
 }
 

@@ -29,6 +29,17 @@ type Mailbox struct {
 	epoch   uint32 // frames of earlier ones are refused
 
 	blocked *Traffic // counts how long waits took; nil: nobody does
+	fetcher Fetcher  // nil: frames come by themselves
+}
+
+// Fetcher brings frames to a wait on the goroutine that waits, which spares it to be
+// woken by another one.
+type Fetcher interface {
+	// Fetch puts what is there into the mailbox until w is over, and if it may wait, what
+	// comes within a moment. from is the rank that w waits for, or AnyRank.
+	Fetch(w *Receipt, from int, wait bool)
+	// Sleeps is told how many waits, 1 or −1 more, are asleep until a frame comes.
+	Sleeps(more int)
 }
 
 // NewMailbox returns the inbox of rank. A Recv that waits longer than deadline
@@ -40,6 +51,9 @@ func NewMailbox(rank int, deadline time.Duration) *Mailbox {
 // Meter lets t count how long receives were blocked. It must be called before
 // anybody receives.
 func (m *Mailbox) Meter(t *Traffic) { m.blocked = t }
+
+// FetchBy has f look before waits sleep. It must be called before anybody receives.
+func (m *Mailbox) FetchBy(f Fetcher) { m.fetcher = f }
 
 // Matches says whether a receive from a rank with a tag, either of which may be
 // any, takes a frame of that sender with that tag.
@@ -356,10 +370,21 @@ func (m *Mailbox) withdraw(r *Receipt) bool {
 
 // wait waits for what comes to r, for ctx, or for the deadline.
 func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
-	select { // most waits are over before they begin
-	case d := <-r.done:
-		return d
-	default:
+	if m.fetcher != nil && !r.Over() {
+		m.fetcher.Fetch(r, r.from, false)
+	}
+	if r.Over() { // most waits are over before they begin
+		return <-r.done
+	}
+	began := time.Now()
+	if m.fetcher != nil {
+		if m.fetcher.Fetch(r, r.from, true); r.Over() {
+			d := <-r.done
+			m.count(ctx, began, d)
+			return d
+		}
+		m.fetcher.Sleeps(1)
+		defer m.fetcher.Sleeps(-1)
 	}
 	var timeout <-chan time.Time
 	if m.deadline > 0 && !isIdle(ctx) {
@@ -372,7 +397,6 @@ func (m *Mailbox) wait(ctx context.Context, r *Receipt) delivery {
 		timeout = r.late.C
 	}
 	var late error
-	began := time.Now()
 	select {
 	case d := <-r.done:
 		m.count(ctx, began, d)

@@ -106,3 +106,41 @@ func TestIdleHasNoDeadline(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A wait fetches before it sleeps, and says that it sleeps when nothing came.
+func TestWaitsFetch(t *testing.T) {
+	m := NewMailbox(0, time.Minute)
+	f := &postman{box: m}
+	m.FetchBy(f)
+	for _, patience := range []bool{false, true} {
+		f.waits = patience
+		got, err := m.Recv(t.Context(), 1, 7)
+		if err != nil || got.Header.From != 1 || f.slept > 0 {
+			t.Fatalf("%v %v, %d slept", got.Header, err, f.slept)
+		}
+	}
+	f.box = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Recv(ctx, 1, 7); !errors.Is(err, context.Canceled) || f.slept != 1 || f.asleep != 0 {
+		t.Errorf("%v, %d slept, %d still", err, f.slept, f.asleep)
+	}
+}
+
+// postman puts a frame into a box when somebody looks.
+type postman struct {
+	box           *Mailbox // nil: there is nothing
+	waits         bool     // it comes within a moment
+	slept, asleep int
+}
+
+func (p *postman) Fetch(w *Receipt, from int, wait bool) {
+	if p.box != nil && wait == p.waits && !w.Over() {
+		p.box.Put(Frame{Header: Header{From: int32(from), Tag: 7}})
+	}
+}
+
+func (p *postman) Sleeps(more int) {
+	p.asleep += more
+	p.slept += max(0, more)
+}

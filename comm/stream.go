@@ -119,6 +119,9 @@ type Receipt struct {
 	since time.Time
 }
 
+// Over says whether the wait has ended: Await returns at once.
+func (r *Receipt) Over() bool { return len(r.done) > 0 }
+
 type delivery struct {
 	f     Frame
 	err   error

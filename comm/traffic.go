@@ -197,8 +197,12 @@ func (t *Traffic) Wire(sent, recv int) {
 
 // Shared counts bytes that went through shared memory.
 func (t *Traffic) Shared(sent, recv int) {
-	t.sharedSent.Add(uint64(sent))
-	t.sharedRecv.Add(uint64(recv))
+	if sent > 0 {
+		t.sharedSent.Add(uint64(sent))
+	}
+	if recv > 0 {
+		t.sharedRecv.Add(uint64(recv))
+	}
 }
 
 // Count returns the counts so far.

@@ -38,6 +38,7 @@ var (
 func newHost(r *run, rank int) *host {
 	h := &host{run: r, rank: rank, box: comm.NewMailbox(rank, r.cfg.Deadline), anyone: map[*context.CancelCauseFunc]struct{}{}}
 	h.box.Meter(&h.traffic)
+	h.box.FetchBy(r)
 	return h
 }
 

@@ -2,9 +2,6 @@ package grpcnet
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 
@@ -25,9 +22,8 @@ type lane struct {
 	queue   *queue        // what could not be written at once
 	turn    chan struct{} // holds a token: who takes it may write
 	busy    atomic.Bool   // somebody waits for room
-	in      inbox
 	written atomic.Uint64 // bytes of records
-	drained chan struct{} // closed when nothing more is read
+	intake
 
 	mu   sync.Mutex // guards shm against its end
 	over bool
@@ -42,8 +38,8 @@ const (
 )
 
 func newLane(l *link, s *shm.Link) *lane {
-	n := &lane{link: l, shm: s, queue: newQueue(l.run.cfg.QueueBytes), turn: make(chan struct{}, 1), drained: make(chan struct{})}
-	n.in = inbox{max: l.run.cfg.MaxFrame, claim: l.claim}
+	n := &lane{link: l, shm: s, queue: newQueue(l.run.cfg.QueueBytes), turn: make(chan struct{}, 1)}
+	n.intake.begin(l, s)
 	n.turn <- struct{}{}
 	return n
 }
@@ -85,7 +81,9 @@ func (n *lane) enter(ctx context.Context, size int, wait bool) (ok bool, err err
 	}
 	if err == nil && room < size {
 		n.busy.Store(true)
+		n.link.run.Sleeps(1)
 		err = n.shm.Out.Wait(ctx, size)
+		n.link.run.Sleeps(-1)
 		n.busy.Store(false)
 	}
 	switch {
@@ -126,8 +124,8 @@ func (n *lane) sendFrom(ctx context.Context, f comm.Frame, size int, src comm.Fi
 	for left := size; left > 0; {
 		b := n.shm.Out.Next(min(left, slice))
 		src.Fill(b)
-		n.shm.Out.Publish(len(b))
 		left -= len(b)
+		n.fill(len(b))
 	}
 	n.put(zeros[:pad(size)])
 	n.wrote(total)
@@ -168,8 +166,17 @@ func (n *lane) head(f comm.Frame, size int) {
 func (n *lane) put(b []byte) {
 	for len(b) > 0 {
 		k := copy(n.shm.Out.Next(min(len(b), slice)), b)
-		n.shm.Out.Publish(k)
+		n.fill(k)
 		b = b[k:]
+	}
+}
+
+// fill notes that the next k bytes are written. A record is shown by slices, and its
+// end by wrote: a small one, head and all, at once.
+func (n *lane) fill(k int) {
+	n.shm.Out.Wrote(k)
+	if n.shm.Out.Hidden() >= slice {
+		n.shm.Out.Publish()
 	}
 }
 
@@ -231,96 +238,11 @@ func (n *lane) write(it item) error {
 	return nil
 }
 
-// receive takes what comes in until the lane ends.
-func (n *lane) receive() {
-	defer close(n.drained)
-	defer n.in.drop()
-	for {
-		err := n.record()
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF), errors.Is(err, shm.ErrClosed):
-			return // the stream says why
-		default:
-			n.link.lost(fmt.Sprintf("sent what is not understood: %v", err))
-			n.link.takeDown()
-			return
-		}
-	}
-}
-
-// record acts on one record.
-func (n *lane) record() error {
-	var head [recordHead]byte
-	if err := n.read(head[:]); err != nil {
-		return err
-	}
-	kind, size := head[0], le.Uint32(head[4:])
-	if kind != msgFrame {
-		if size > 4+maxCause || head[1]|head[2]|head[3] != 0 {
-			return fmt.Errorf("a record of kind %#02x, %d bytes", kind, size)
-		}
-		b := make([]byte, int(size)+pad(int(size)))
-		if err := n.read(b); err != nil {
-			return err
-		}
-		n.count(recordHead + len(b))
-		return n.link.notice(kind, b[:size])
-	}
-	var hdr [comm.HeaderSize]byte
-	if size != comm.HeaderSize {
-		return fmt.Errorf("a frame header of %d bytes", size)
-	}
-	if err := n.read(hdr[:]); err != nil {
-		return err
-	}
-	if err := n.in.begin(hdr[:]); err != nil {
-		return err
-	}
-	for n.in.got < n.in.size {
-		b, err := n.shm.In.Wait()
-		if err != nil {
-			return err
-		}
-		n.shm.In.Consume(n.in.add(b[:min(len(b), slice)]))
-	}
-	var rest [8]byte
-	if err := n.read(rest[:pad(n.in.size)]); err != nil {
-		return err
-	}
-	n.count(frameHead + n.in.size + pad(n.in.size))
-	return n.link.deliver(&n.in)
-}
-
-func (n *lane) count(size int) {
-	n.link.run.wire.Shared(0, size)
-	n.link.taken.shared.Add(uint64(size))
-}
-
-// wrote counts a record that was written.
+// wrote shows the end of a record, and counts it.
 func (n *lane) wrote(size int) {
+	n.shm.Out.Publish()
 	n.link.run.wire.Shared(size, 0)
 	n.written.Add(uint64(size))
-}
-
-// read fills b from the ring.
-func (n *lane) read(b []byte) error {
-	for len(b) > 0 {
-		p, err := n.shm.In.Wait()
-		if err != nil {
-			return err
-		}
-		k := copy(b, p)
-		n.shm.In.Consume(k)
-		b = b[k:]
-	}
-	return nil
-}
-
-// finish reads what the peer wrote before its end.
-func (n *lane) finish() {
-	n.shm.In.Finish()
-	<-n.drained
 }
 
 // taken is how much the peer has read, for the watcher.
@@ -338,7 +260,8 @@ func (n *lane) taken() uint64 {
 func (n *lane) end() {
 	n.shm.Close()
 	<-n.drained
-	<-n.turn // for good
+	<-n.turn         // for good
+	n.reading.Lock() // likewise
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.over = true

@@ -116,8 +116,9 @@ func TestF14NonsenseInMemory(t *testing.T) {
 					if bytes != nil {
 						n.put(bytes)
 					} else {
-						n.shm.Out.Publish(3 * laneBytes)
+						n.shm.Out.Wrote(3 * laneBytes)
 					}
+					n.shm.Out.Publish()
 					n.leave()
 				}
 				_, err := h.Recv(ctx, 1-h.Rank(), 0)
@@ -152,40 +153,78 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte{msgEnd, 0, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{msgFenced, 0, 0, 0, 8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		here, o, err := shm.Create(laneBytes)
-		if err != nil {
-			t.Skip(err)
-		}
-		there, err := shm.Open(o, laneBytes)
-		if err != nil {
-			t.Skip(err)
-		}
-		defer discard(there)
-		defer discard(here)
-		r := &run{
-			cfg:  &Config{World: 2, QueueBytes: 1 << 20, MaxFrame: 1 << 30, Logf: t.Logf},
-			wire: new(comm.Traffic), table: []process{{Ranks: []int{0}}, {Ranks: []int{1}}}, gone: make([]atomic.Pointer[goneRank], 2),
-		}
-		r.ctx, r.cancel = context.WithCancelCause(t.Context())
-		defer r.cancel(nil)
-		h := newHost(r, 0)
-		r.hosts = map[int]*host{0: h}
-		defer h.box.Close(errEnded)
-		n := newLink(r, 1, nil, &conn{private: true}, here).lane
+		h, there, end := laneAlone(t)
+		defer end()
+		n := h.run.links[1].Load().lane
 		for b = b[:min(len(b), laneBytes)]; len(b) > 0; {
 			k := copy(there.Out.Next(len(b)), b)
-			there.Out.Publish(k)
+			there.Out.Wrote(k)
 			b = b[k:]
 		}
-		here.In.Finish()
-		for err == nil {
-			err = n.record()
+		there.Out.Publish()
+		n.from.Finish()
+		for err := error(nil); err == nil; {
+			err = n.read(nil)
 		}
 		if n.in.buf != nil && len(n.in.buf.B) > firstAlloc {
 			t.Errorf("%d bytes for a claim", len(n.in.buf.B))
 		}
-		n.in.drop()
 	})
+}
+
+// laneAlone makes rank 0 with a lane to rank 1, of which nobody but waits reads, and the
+// other end of its memory.
+func laneAlone(t *testing.T) (h *host, there *shm.Link, end func()) {
+	t.Helper()
+	here, o, err := shm.Create(laneBytes)
+	if err != nil {
+		t.Skip(err)
+	}
+	there, err = shm.Open(o, laneBytes)
+	if err != nil {
+		t.Skip(err)
+	}
+	r := &run{
+		cfg:  &Config{World: 2, QueueBytes: 1 << 20, MaxFrame: 1 << 30, Logf: t.Logf, Deadline: time.Minute},
+		wire: new(comm.Traffic), table: []process{{Ranks: []int{0}}, {Ranks: []int{1}}}, gone: make([]atomic.Pointer[goneRank], 2),
+		owner: []int{0, 1}, links: newLinks(2),
+	}
+	r.ctx, r.cancel = context.WithCancelCause(t.Context())
+	h = newHost(r, 0)
+	r.hosts = map[int]*host{0: h}
+	r.links[1].Store(newLink(r, 1, nil, &conn{private: true}, here))
+	return h, there, func() {
+		h.box.Close(errEnded)
+		r.cancel(nil)
+		discard(there)
+		discard(here)
+	}
+}
+
+// Who waits for a frame reads it by itself: nobody else has to be woken for that. So it
+// learns of what is not understood.
+func TestWaitsRead(t *testing.T) {
+	h, there, end := laneAlone(t)
+	defer end()
+	body := "sixteen bytes...and one that is cut"
+	b := append([]byte{msgFrame, 0, 0, 0}, comm.HeaderSize, 0, 0, 0)
+	b = append(comm.AppendHeader(b, &comm.Header{From: 1, Tag: 3}, len(body), len(body)), body...)
+	b = append(b, zeros[:pad(len(b))]...)
+	b = append(b, b...)
+	b = append(b, '?', 0, 0, 0, 0, 0, 0, 0)
+	there.Out.Wrote(copy(there.Out.Next(len(b)), b))
+	there.Out.Publish()
+	for range 2 {
+		f, err := h.Recv(t.Context(), 1, 3)
+		if err != nil || string(f.Body) != body {
+			t.Fatalf("%q %v", f.Body, err)
+		}
+		f.Release()
+	}
+	var p *comm.PeerError
+	if _, err := h.Recv(t.Context(), 1, 3); !errors.As(err, &p) || !strings.Contains(p.Cause, "not understood") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // Bytes through memory are told as such, billed ones stay the same, and sockets

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/shm"
 )
 
@@ -78,5 +79,27 @@ func discard(memory *shm.Link) {
 	if memory != nil {
 		memory.Close()
 		memory.Unmap()
+	}
+}
+
+// Fetch implements comm.Fetcher.
+func (r *run) Fetch(w *comm.Receipt, from int, wait bool) {
+	if from < 0 || from >= len(r.owner) {
+		return
+	}
+	if l := r.links[r.owner[from]].Load(); l != nil && l.lane != nil {
+		l.lane.fetch(w, wait)
+	}
+}
+
+// Sleeps implements comm.Fetcher: whoever sleeps needs the goroutines of lanes.
+func (r *run) Sleeps(more int) {
+	if r.sleeping.Add(int32(more)); more < 0 {
+		return
+	}
+	for i := range r.links {
+		if l := r.links[i].Load(); l != nil && l.lane != nil {
+			l.lane.wake()
+		}
 	}
 }

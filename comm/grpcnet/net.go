@@ -88,6 +88,7 @@ type run struct {
 	links  []atomic.Pointer[link]
 	linked []chan struct{}
 
+	sleeping  atomic.Int32 // waits that are asleep
 	strangers strangers
 	sums      sums
 	lives     lives

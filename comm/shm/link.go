@@ -70,6 +70,15 @@ func (l *Link) lay(size, out int, data, room *bell, come, gone *ear) {
 // waits go to sleep early. To be called before the link is used.
 func (l *Link) Crowded() { l.In.spin.Patience, l.Out.spin.Patience = spin.Crowded, spin.Crowded }
 
+// Eager says how long to look for bytes before it is left to who sleeps in Wait.
+func (l *Link) Eager() spin.Spin {
+	s := spin.New(yield)
+	if s.Patience = l.In.spin.Patience; s.Patience == spin.Roomy {
+		s.Bare = spin.Bare
+	}
+	return s
+}
+
 func newNonce() []byte {
 	b := make([]byte, nonceSize)
 	_, _ = rand.Read(b) // never fails

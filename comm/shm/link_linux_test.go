@@ -56,10 +56,17 @@ func write(w *Writer, p []byte, n int) error {
 			return err
 		}
 		k := copy(w.Next(n), p)
-		w.Publish(k)
+		w.Wrote(k)
+		w.Publish()
 		p = p[k:]
 	}
 	return nil
+}
+
+// read waits for bytes.
+func read(r *Reader) ([]byte, error) {
+	r.Wait()
+	return r.Look()
 }
 
 // Whatever the pieces, bytes arrive as they were sent, in both directions at
@@ -79,7 +86,7 @@ func TestBytesArrive(t *testing.T) {
 			go func() { errs <- write(&l.Out, body, n) }()
 			go func() {
 				for at := 0; at < total; {
-					p, err := l.In.Wait()
+					p, err := read(&l.In)
 					if err != nil {
 						errs <- err
 						return
@@ -146,7 +153,7 @@ func TestWaitsEnd(t *testing.T) {
 		a, _, end := pair(t, 4096)
 		defer end()
 		later(a.Close)
-		if _, err := a.In.Wait(); !errors.Is(err, ErrClosed) {
+		if _, err := read(&a.In); !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 	})
@@ -157,12 +164,12 @@ func TestWaitsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.In.Finish()
-		p, err := b.In.Wait()
+		p, err := read(&b.In)
 		if string(p) != "last words" || err != nil {
 			t.Fatalf("%q %v", p, err)
 		}
 		b.In.Consume(len(p))
-		if _, err := b.In.Wait(); err != io.EOF {
+		if _, err := read(&b.In); err != io.EOF {
 			t.Error(err)
 		}
 	})
@@ -173,12 +180,12 @@ func TestWaitsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		later(a.Close)
-		p, err := b.In.Wait()
+		p, err := read(&b.In)
 		if string(p) != "last words" || err != nil {
 			t.Fatalf("%q %v", p, err)
 		}
 		b.In.Consume(len(p))
-		if err := wait(t, func() error { _, err := b.In.Wait(); return err }); err != io.EOF {
+		if err := wait(t, func() error { _, err := read(&b.In); return err }); err != io.EOF {
 			t.Error(err)
 		}
 	})
@@ -216,7 +223,7 @@ func TestWaitsEnd(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		p, _ := b.In.Wait()
+		p, _ := read(&b.In)
 		later(func() { b.In.Consume(len(p)) })
 		if err := wait(t, func() error { return a.Out.Wait(context.Background(), 4096) }); err != nil {
 			t.Error(err)
@@ -240,7 +247,8 @@ func FuzzHostileCounters(f *testing.F) {
 	f.Fuzz(func(t *testing.T, head, tail uint64, asleep uint32, wanted uint64) {
 		a, b, end := pair(t, 4096)
 		defer end()
-		a.Out.Publish(len(a.Out.Next(100)))
+		a.Out.Wrote(len(a.Out.Next(100)))
+		a.Out.Publish()
 		for _, d := range []int{0, 1} {
 			ctl := b.mem[atControl+d*control:]
 			binary.LittleEndian.PutUint64(ctl[atHead:], head)
@@ -249,7 +257,7 @@ func FuzzHostileCounters(f *testing.F) {
 			binary.LittleEndian.PutUint64(ctl[atWanted:], wanted)
 		}
 		a.In.Finish()
-		p, err := a.In.Wait()
+		p, err := read(&a.In)
 		if head > 4096 && !errors.Is(err, ErrCorrupt) || len(p) > 4096 {
 			t.Errorf("head %d: %d bytes, %v", head, len(p), err)
 		}
@@ -258,7 +266,8 @@ func FuzzHostileCounters(f *testing.F) {
 			t.Errorf("tail %d: room for %d, %v", tail, room, err)
 		}
 		if err == nil {
-			a.Out.Publish(len(a.Out.Next(4096)))
+			a.Out.Wrote(len(a.Out.Next(4096)))
+			a.Out.Publish()
 		}
 		if len(p) > 0 {
 			a.In.Consume(len(p))
@@ -339,14 +348,15 @@ func BenchmarkRing(b *testing.B) {
 					for left := size; left > 0; {
 						p := l.Out.Next(left)
 						clear(p)
-						l.Out.Publish(len(p))
+						l.Out.Wrote(len(p))
+						l.Out.Publish()
 						left -= len(p)
 					}
 				}
 			}()
 			sum := byte(0)
 			for left := b.N * size; left > 0; {
-				p, err := r.In.Wait()
+				p, err := read(&r.In)
 				if err != nil {
 					b.Fatal(err)
 				}

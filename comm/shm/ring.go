@@ -65,7 +65,8 @@ func (r *ring) span(at uint64, n int) []byte {
 // Writer is the sending end of a direction. It is for one goroutine at a time.
 type Writer struct {
 	ring
-	at    uint64 // bytes written and published
+	at    uint64 // bytes written
+	shown uint64 // of them published
 	freed uint64 // bytes the reader was last seen to have read
 }
 
@@ -79,8 +80,8 @@ func (w *Writer) Taken() uint64 { return w.tail.Load() }
 // Room is how many bytes can be written at once.
 func (w *Writer) Room() (int, error) {
 	tail := w.tail.Load()
-	if tail < w.freed || tail > w.at {
-		return 0, fmt.Errorf("%w: %d bytes were read, %d before, of %d written", ErrCorrupt, tail, w.freed, w.at)
+	if tail < w.freed || tail > w.shown {
+		return 0, fmt.Errorf("%w: %d bytes were read, %d before, of %d written", ErrCorrupt, tail, w.freed, w.shown)
 	}
 	w.freed = tail
 	return len(w.data) - int(w.at-tail), nil
@@ -99,6 +100,9 @@ func (w *Writer) Wait(ctx context.Context, n int) error {
 			return ErrClosed
 		case err != nil || room >= n:
 			return err
+		case w.Hidden() > 0:
+			w.Publish() // the reader makes room of what it sees
+			continue
 		case w.spin.Again(looks):
 			continue
 		}
@@ -115,71 +119,82 @@ func (w *Writer) Wait(ctx context.Context, n int) error {
 }
 
 // Next is the free space that lies together at the end of what was written, of
-// at most n bytes. It is the caller's until Publish.
+// at most n bytes. It is the caller's until Wrote.
 func (w *Writer) Next(n int) []byte {
 	return w.span(w.at, min(n, len(w.data)-int(w.at-w.freed)))
 }
 
-// Publish shows the reader the next n bytes.
-func (w *Writer) Publish(n int) {
-	w.at += uint64(n)
+// Wrote says that the next n bytes are written. The reader sees them from the next
+// Publish on.
+func (w *Writer) Wrote(n int) { w.at += uint64(n) }
+
+// Hidden is how many bytes were written and not published.
+func (w *Writer) Hidden() int { return int(w.at - w.shown) }
+
+// Publish shows the reader all that was written.
+func (w *Writer) Publish() {
+	w.shown = w.at
 	w.head.Store(w.at)
 	if w.asleep.Load() == 1 && w.asleep.CompareAndSwap(1, 0) {
 		w.bell.ring()
 	}
 }
 
-// Reader is the receiving end of a direction. It is for one goroutine at a time.
+// Reader is the receiving end of a direction. Look and Consume are for one goroutine
+// at a time. Another one may be in Wait meanwhile.
 type Reader struct {
 	ring
-	at       uint64 // bytes read
+	at       atomic.Uint64 // bytes read
 	finished atomic.Bool
 }
 
-// Wait waits for bytes and returns those that lie together; they are the
-// caller's until Consume. At the end, that is when all was read and the other
-// side has gone or Finish was called, it returns io.EOF.
-func (r *Reader) Wait() ([]byte, error) {
-	for looks := 0; ; looks++ {
-		b, err := r.look()
-		switch {
-		case r.closed.Load():
-			return nil, ErrClosed
-		case err != nil || len(b) > 0:
-			return b, err
-		case r.finished.Load():
-			return nil, io.EOF
-		case r.spin.Again(looks):
+// Wait waits until there is something to look at: bytes, or the end.
+func (r *Reader) Wait() {
+	for looks := 0; !r.news(); looks++ {
+		if r.spin.Again(looks) {
 			continue
 		}
 		r.asleep.Store(1)
-		b, err = r.look()
-		if err == nil && len(b) == 0 && !r.finished.Load() {
+		var err error
+		if !r.news() {
 			err = r.ear.listen(context.Background())
 		}
 		r.asleep.Store(0)
-		switch {
-		case errors.Is(err, io.EOF): // what was written before still counts
+		if errors.Is(err, io.EOF) { // what was written before still counts
 			r.finished.Store(true)
-		case err != nil && !r.finished.Load():
-			return nil, err
 		}
 	}
 }
 
-func (r *Reader) look() ([]byte, error) {
-	n := r.head.Load() - r.at
-	if n > uint64(len(r.data)) {
-		return nil, fmt.Errorf("%w: %d bytes are unread in a ring of %d", ErrCorrupt, n, len(r.data))
-	}
-	return r.span(r.at, int(n)), nil
+// news says whether Look would find something.
+func (r *Reader) news() bool {
+	return r.head.Load() != r.at.Load() || r.closed.Load() || r.finished.Load()
 }
 
-// Consume gives the first n bytes of what Wait returned back to the writer.
+// Look returns the bytes that have come and lie together, none if there are none;
+// they are the caller's until Consume. At the end, that is when all was read and the
+// other side has gone or Finish was called, it returns io.EOF.
+func (r *Reader) Look() ([]byte, error) {
+	over := r.finished.Load() // nothing is written after that
+	at := r.at.Load()
+	n := r.head.Load() - at
+	switch {
+	case r.closed.Load():
+		return nil, ErrClosed
+	case n > uint64(len(r.data)):
+		return nil, fmt.Errorf("%w: %d bytes are unread in a ring of %d", ErrCorrupt, n, len(r.data))
+	case n == 0 && over:
+		return nil, io.EOF
+	}
+	return r.span(at, int(n)), nil
+}
+
+// Consume gives the first n bytes of what Look returned back to the writer.
 func (r *Reader) Consume(n int) {
-	r.at += uint64(n)
-	r.tail.Store(r.at)
-	if want := r.wanted.Load(); want != 0 && r.at >= want && r.wanted.CompareAndSwap(want, 0) {
+	at := r.at.Load() + uint64(n)
+	r.at.Store(at)
+	r.tail.Store(at)
+	if want := r.wanted.Load(); want != 0 && at >= want && r.wanted.CompareAndSwap(want, 0) {
 		r.bell.ring()
 	}
 }
