@@ -161,6 +161,7 @@ func (r *Result) gather(o *train.Observer, base counters, seconds float64) {
 		alive[rep.Rank] = true
 		r.add(rep)
 	}
+	r.addDeparted(o)
 	if o.Reached {
 		r.Status, r.Ended = "done", "target"
 		sent, at := r.Crossed(r.BytesUp, r.BytesDown), r.Crossed(o.Final.BytesUp, o.Final.BytesDown)

@@ -54,6 +54,7 @@ func (h *host) restart() {
 		return
 	}
 	h.life++
+	h.traffic = new(comm.Traffic)
 	h.tasks, h.inbox, h.gone, h.news, h.lost, h.failed = nil, inbox{}, nil, nil, nil, nil
 	h.asleep, h.stopped, h.lag, h.epoch, h.killed, h.roused = 0, 0, 0, 0, false, false
 	for _, o := range l.hosts {

@@ -74,7 +74,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	l.ahead = newAhead(cores)
 	l.hosts = make([]*host, len(programs))
 	for r := range l.hosts {
-		l.hosts[r] = &host{loop: l, rank: r}
+		l.hosts[r] = &host{loop: l, rank: r, traffic: new(comm.Traffic)}
 	}
 	for r, p := range programs {
 		l.hosts[r].Go("main", p)
@@ -238,7 +238,7 @@ type host struct {
 	news    []*comm.PeerError
 	acts    int
 	failed  error
-	traffic comm.Traffic
+	traffic *comm.Traffic // of its present process
 
 	lost            map[int]*comm.PeerError // links that are, by rank
 	asleep, stopped time.Duration           // until when and since when it is paused
@@ -252,7 +252,7 @@ type host struct {
 
 func (h *host) Rank() int              { return h.rank }
 func (h *host) Size() int              { return len(h.loop.hosts) }
-func (h *host) Traffic() *comm.Traffic { return &h.traffic }
+func (h *host) Traffic() *comm.Traffic { return h.traffic }
 func (h *host) Now() time.Duration     { return h.loop.now }
 func (h *host) Virtual() bool          { return true }
 

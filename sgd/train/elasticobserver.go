@@ -178,6 +178,8 @@ func (o *Observer) heard(p Progress) {
 	}
 	o.release()
 	p.World = len(o.members())
+	gone := o.crossed.beside(func(w int) bool { return slices.Contains(o.members(), w) })
+	p.BytesUp, p.BytesDown = p.BytesUp+gone.up, p.BytesDown+gone.down
 	o.held = &p
 }
 

@@ -46,6 +46,7 @@ type Observer struct {
 	layout  sgd.Layout
 	now     func() time.Duration
 	marks   map[int]mark // rank → announced snapshot
+	crossed crossings    // of workers without servers
 	parts   map[evalKey]*evalParts
 	states  map[int]*State
 	desk    *desk
@@ -85,6 +86,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
+	o.crossed = crossings{}
 	o.marks, o.parts, o.states, o.lives = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}, map[int]uint32{}
 	if err := o.loadMembers(); err != nil {
 		return err
@@ -231,6 +233,9 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &m); err != nil {
 			return err
 		}
+		if o.servers == 0 {
+			o.crossed.hear(&f.Header, m.Up, m.Down)
+		}
 		if o.marks[from] = m; m.Bare {
 			return o.snapshot(ctx, h, from, comm.Frame{})
 		}
@@ -260,6 +265,9 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		var r RankReport
 		if err := o.decode(f, &r); err != nil {
 			return err
+		}
+		if o.servers == 0 {
+			o.crossed.hear(&f.Header, r.Traffic.SentBytes[comm.Gradient], r.Traffic.RecvBytes[comm.Gradient]).reported = true
 		}
 		o.Reports = append(o.Reports, r)
 		return o.checkpoint(ctx, h, ended)
@@ -460,6 +468,9 @@ func (o *Observer) together() *State {
 			}
 		}
 	}
+	gone := o.crossed.beside(func(w int) bool { return o.states[w] != nil })
+	all.Ints[keyBytesUp] += int64(gone.up)
+	all.Ints[keyBytesDown] += int64(gone.down)
 	for r := range o.Job.Workers { // those who leave at instants of their own
 		if at, ok := all.Ints[key(keyLeft, r)]; ok {
 			all.Ints[keyNanoseconds] = min(all.Ints[keyNanoseconds], at)

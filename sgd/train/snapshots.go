@@ -21,7 +21,7 @@ type evalParts struct {
 	eval   Eval
 	n      int          // shards, or models, that are there
 	models []Vector     // of workers that keep apart
-	from   map[int]bool // they have told theirs
+	from   map[int]bool // who has told of it
 }
 
 // snapshot takes a shard's parameters; the evaluation is made once all shards
@@ -42,7 +42,7 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	}
 	e := o.parts[k]
 	if e == nil {
-		e = &evalParts{}
+		e = &evalParts{from: map[int]bool{}}
 		o.parts[k] = e
 	}
 	need := len(o.shards)
@@ -55,12 +55,7 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	default:
 		need = o.Job.Workers
 	}
-	if o.conduct != nil {
-		if e.from == nil {
-			e.from = map[int]bool{}
-		}
-		e.from[from] = true
-	}
+	e.from[from] = true
 	switch e.n++; {
 	case m.Bare:
 	case o.conduct != nil && need > 1:
@@ -90,6 +85,9 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 // complete judges what an evaluation was waiting for.
 func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error {
 	delete(o.parts, k)
+	gone := o.crossed.beside(func(w int) bool { return e.from[w] })
+	e.eval.BytesUp += gone.up
+	e.eval.BytesDown += gone.down
 	e.eval.Averaged = o.Job.EMA > 0 && !o.Job.Weightless
 	if e.eval.Last = k.last; o.Job.Weightless {
 		o.Final = e.eval

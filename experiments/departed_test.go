@@ -1,0 +1,92 @@
+package experiments
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/sgd/train"
+)
+
+// Bytes of workers that died, left or came back stay in the account: they never fall from
+// one evaluation to the next, and at the end are those of a run that did the same by plan,
+// but for what was under way.
+func TestBytesOfTheDeparted(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
+	keys := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "device.flops=1M", "network.latency=100us", "elastic=true"}
+	for _, mode := range []string{"mode=reduce", "mode=gather", "mode=localsgd(h=2)", "mode=server"} {
+		set := append(keys, mode)
+		whole := mustExecute(t, set...)
+		each := whole.BytesUp / 4 / 40 // of a worker's step, where there are four
+		at := func(share float64) time.Duration { return time.Duration(share * whole.VirtualSeconds * 1e9) }
+		for _, faults := range []string{
+			fmt.Sprintf("kill(w2,at=%v)", at(0.5)), fmt.Sprintf("kill(w0,at=%v)", at(0.5)), fmt.Sprintf("kill(w1,at=%v)+rejoin(w1,at=%v)", at(0.6), at(0.7)),
+			fmt.Sprintf("kill(w0,at=%v)+rejoin(w0,at=%v)+kill(w0,at=%v)", at(0.3), at(0.4), at(0.8)),
+		} {
+			r := mustExecute(t, append(set, "faults="+faults)...)
+			last := uint64(0)
+			for _, e := range r.Evals {
+				if e.BytesUp < last {
+					t.Errorf("%s, %s: %d bytes up at step %d, and %d before", mode, faults, e.BytesUp, e.Step, last)
+				}
+				last = e.BytesUp
+			}
+			l, j := planOf(r)
+			planned := mustExecute(t, append(set, "leave="+l, "join="+j)...)
+			if r.ParamsSHA256 != planned.ParamsSHA256 {
+				t.Fatalf("%s, %s: other bits than by plan", mode, faults)
+			}
+			for what, n := range map[string][3]uint64{
+				"up":   {r.BytesUp, planned.BytesUp, last},
+				"down": {r.BytesDown, planned.BytesDown, 0},
+				"raw":  {r.RawBytes, planned.RawBytes, 0},
+			} {
+				if under := 4 * each * uint64(len(r.Members)-1); n[0]+under < n[1] || n[0] > n[1]+under || n[2] > n[0] {
+					t.Errorf("%s, %s: %d bytes %s, by plan %d, at the last evaluation %d", mode, faults, n[0], what, n[1], n[2])
+				}
+			}
+		}
+	}
+}
+
+// A stop changes nothing of that.
+func TestBytesOfTheDepartedOverAStop(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
+	set := []string{"data=digits", "model=logistic", "workers=4", "epochs=0", "batch=8", "steps=40", "eval_every=2", "checkpoint_every=5", "device.flops=1M", "network.latency=100us", "elastic=true", "mode=reduce"}
+	whole := mustExecute(t, set...)
+	set = append(set, fmt.Sprintf("faults=kill(w2,at=%v)", time.Duration(0.3e9*whole.VirtualSeconds)))
+	whole = mustExecute(t, set...)
+	run, opt := mustRuns(t, small, set...)[0], Options{Recipe: "test", Out: t.TempDir(), Resume: true, Stopping: stopAfter(25)}
+	if _, err := Execute(t.Context(), run, opt); !errors.Is(err, ErrStopped) {
+		t.Fatal(err)
+	}
+	opt.Stopping = nil
+	r, err := Execute(t.Context(), run, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := whole.BytesUp / 130
+	if r.ParamsSHA256 != whole.ParamsSHA256 || r.BytesUp+4*each < whole.BytesUp || r.BytesUp > whole.BytesUp+4*each {
+		t.Errorf("%d bytes up, and without the stop %d", r.BytesUp, whole.BytesUp)
+	}
+}
+
+// planOf is what leave and join are of a run that does by plan what this one did.
+func planOf(r *Result) (leave, join string) {
+	l, j := train.PlanOf(4, r.Members)
+	text := func(worker, step, turn int) string { return fmt.Sprintf("%d@%d.%d", worker, step, turn) }
+	var leaves, joins []string
+	for _, d := range l {
+		leaves = append(leaves, text(d.Worker, d.Step, d.Turn))
+	}
+	for _, d := range j {
+		joins = append(joins, text(d.Worker, d.Step, d.Turn))
+	}
+	return cmp.Or(strings.Join(leaves, "+"), "none"), cmp.Or(strings.Join(joins, "+"), "none")
+}
