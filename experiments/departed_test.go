@@ -79,7 +79,7 @@ func TestBytesOfTheDepartedOverAStop(t *testing.T) {
 
 // planOf is what leave and join are of a run that does by plan what this one did.
 func planOf(r *Result) (leave, join string) {
-	l, j := train.PlanOf(4, r.Members)
+	l, j := train.PlanOf(4, 40, r.Members)
 	text := func(worker, step, turn int) string { return fmt.Sprintf("%d@%d.%d", worker, step, turn) }
 	var leaves, joins []string
 	for _, d := range l {

@@ -233,7 +233,7 @@ func deathsBesideJoins(t *testing.T, way []option, served bool) {
 		if died.Final.Step != 24 || len(died.Dead) != 1 {
 			t.Fatalf("worker %d dies at %v: memberships %+v, %v, ends with %+v", victim, death.At, died.Members, died.Dead, died.Final)
 		}
-		l, js := train.PlanOf(4, died.Members)
+		l, js := train.PlanOf(4, 24, died.Members)
 		planned := job(t, append(opts, leaving(l...), joining(js...))...)
 		left, _ := runOn(t, simulated(0), planned, nil)
 		if died.SHA256 != left.SHA256 {
@@ -286,7 +286,7 @@ func TestF1F4WorkerComesBack(t *testing.T) {
 					t.Fatalf("%s: memberships %+v, %d reports, %v, ends with %+v", faults, back.Members, len(back.Reports), back.Dead, back.Final)
 				}
 				evens(t, back)
-				l, js := train.PlanOf(4, back.Members)
+				l, js := train.PlanOf(4, 24, back.Members)
 				planned, _ := runOn(t, simulated(0), job(t, append(opts, leaving(l...), joining(js...))...), nil)
 				if back.SHA256 != planned.SHA256 || back.SHA256 == whole.SHA256 && name == "feedback" {
 					t.Errorf("%s: other bits than by plan %v, %v", faults, l, js)
@@ -332,9 +332,7 @@ func comingAndGoing(t *testing.T, way []option) {
 			continue
 		}
 		evens(t, o)
-		l, js := train.PlanOf(4, o.Members)
-		l = slices.DeleteFunc(l, func(d train.Departure) bool { return d.Step == 24 }) // all steps were made before
-		js = slices.DeleteFunc(js, func(d train.Joining) bool { return d.Step == 24 })
+		l, js := train.PlanOf(4, 24, o.Members)
 		joins += len(js)
 		planned, _ := runOn(t, simulated(0), job(t, append(opts, leaving(l...), joining(js...))...), nil)
 		if o.SHA256 != planned.SHA256 {

@@ -90,9 +90,8 @@ func (m *progressMeter) keepMeter(k *Keeper) {
 // keepMeasures keeps what the server has measured. On a real clock instants of
 // before mean nothing.
 //
-// What it has measured with other workers, of whom worker i was number from[i], is that of
-// those who are there still; nil: they are the same.
-func (s *server) keepMeasures(k *Keeper, from []int) {
+// Anew: an epoch begins, with other workers.
+func (s *server) keepMeasures(k *Keeper, anew bool) {
 	m, name := s.meas, key(keyMeasures, s.id)
 	if !k.Loads() {
 		kept := keptMeasures{Age: m.age.keep(), Gap: s.store.gap.keep(), PushedAt: m.pushedAt, Waits: m.waits, Meter: s.prog.keep(), Born: map[uint64]keptStamp{}}
@@ -106,12 +105,14 @@ func (s *server) keepMeasures(k *Keeper, from []int) {
 		return
 	}
 	var kept keptMeasures
-	if ok := k.Record(name, &kept); !ok || from == nil && (len(kept.SentAt) != len(m.sentAt) || len(kept.PushedAt) != len(m.pushedAt)) {
+	if ok := k.Record(name, &kept); !ok || !anew && (len(kept.SentAt) != len(m.sentAt) || len(kept.PushedAt) != len(m.pushedAt)) {
 		return
 	}
 	m.age, s.store.gap, m.waits, s.prog = kept.Age.gauge(), kept.Gap.gauge(), kept.Waits, kept.Meter.meter()
-	if from != nil {
-		m.waits = m.waits.of(from)
+	if w := m.waits; w != nil && len(w.For) != m.all { // of before, when those who left were forgotten
+		m.waits = nil
+	}
+	if anew {
 		return
 	}
 	if !s.h.Virtual() {

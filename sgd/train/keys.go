@@ -39,6 +39,7 @@ const (
 
 	// By shard.
 	keyMade     = "made"       // and worker: of an elastic run, its pushes before the present epoch
+	keyTold     = "told"       // and worker: of these, those in its last report
 	keyWorkers  = "workers"    // of an elastic run, in memory: who they are
 	keyPast     = "past"       // pushes of workers that died; and worker: of one
 	keyMeasures = "measures"   // what was measured

@@ -126,36 +126,6 @@ type Waits struct {
 	Pairs [][]float64 `json:"pairs,omitempty"`
 }
 
-// of is what there is of workers who were number from[i] before; where that is negative,
-// nothing.
-func (w *Waits) of(from []int) *Waits {
-	if w == nil {
-		return nil
-	}
-	pick := func(x []float64) []float64 {
-		out := make([]float64, len(from))
-		for i, was := range from {
-			if was >= 0 {
-				out[i] = x[was]
-			}
-		}
-		return out
-	}
-	out := &Waits{Waited: pick(w.Waited), For: pick(w.For)}
-	if w.Pairs == nil {
-		return out
-	}
-	out.Pairs = make([][]float64, len(from))
-	for i, was := range from {
-		if was >= 0 {
-			out.Pairs[i] = pick(w.Pairs[was])
-		} else {
-			out.Pairs[i] = make([]float64, len(from))
-		}
-	}
-	return out
-}
-
 // MaxWaitPairs is up to how many workers waits are told pair by pair.
 const MaxWaitPairs = 64
 
@@ -165,7 +135,9 @@ type measures struct {
 	sentAt   [][2]stamp       // of each worker: when it was last sent parameters
 	born     map[uint64]stamp // of pushes not applied yet, by key
 	pushedAt []time.Duration  // of each worker's unanswered push
-	waits    *Waits           // nil: nobody has waited
+	waits    *Waits           // of the run's workers, whoever is there; nil: nobody has waited
+	names    []int            // which of them each worker is
+	all      int              // how many they are
 }
 
 type stamp struct {
@@ -173,8 +145,12 @@ type stamp struct {
 	at      time.Duration
 }
 
-func newMeasures(workers int) *measures {
-	return &measures{sentAt: make([][2]stamp, workers), born: map[uint64]stamp{}, pushedAt: make([]time.Duration, workers)}
+func newMeasures(j *Job) *measures {
+	m := &measures{sentAt: make([][2]stamp, j.Workers), born: map[uint64]stamp{}, pushedAt: make([]time.Duration, j.Workers), all: j.Workers}
+	if j.joined != nil {
+		m.names, m.all = j.joined.m.Workers, j.joined.of.Workers
+	}
+	return m
 }
 
 // pushKey tells pushes apart.
@@ -217,7 +193,10 @@ func (m *measures) answered(w, by int, now time.Duration) {
 	if w == by || d <= 0 {
 		return
 	}
-	if n := len(m.pushedAt); m.waits == nil {
+	if m.names != nil {
+		w, by = m.names[w], m.names[by]
+	}
+	if n := m.all; m.waits == nil {
 		m.waits = &Waits{Waited: make([]float64, n), For: make([]float64, n)}
 		if n <= MaxWaitPairs {
 			m.waits.Pairs = make([][]float64, n)

@@ -109,15 +109,6 @@ func (j *Job) as(m Membership) (*Job, error) {
 	})
 }
 
-// numbers are those of all workers of the run among the members; negative: they are none.
-func (e *joined) numbers() []int {
-	n := make([]int, e.of.Workers)
-	for w := range n {
-		n[w] = e.m.number(e.of, w)
-	}
-	return n
-}
-
 // share is how many samples of a step are a member's.
 func (e *joined) share(member int) int {
 	n := len(e.m.Workers)

@@ -103,9 +103,9 @@ func (m *Membership) rejoins(worker int) bool {
 }
 
 // PlanOf is the plan by which workers leave and join as they did in a run of so many
-// workers that was made: it has the same bits. Who was not there at first leaves before
-// step 0.
-func PlanOf(workers int, members []Membership) (leaves []Departure, joins []Joining) {
+// workers and updates that was made: it has the same bits. Who was not there at first
+// leaves before step 0; what happened behind the last update is in no plan.
+func PlanOf(workers, updates int, members []Membership) (leaves []Departure, joins []Joining) {
 	there := map[int]bool{}
 	step, turn := 0, -1
 	for w := range workers {
@@ -114,6 +114,9 @@ func PlanOf(workers int, members []Membership) (leaves []Departure, joins []Join
 		}
 	}
 	for i, m := range members[1:] {
+		if m.Step >= updates {
+			break
+		}
 		if turn++; m.Step != step {
 			step, turn = m.Step, 0
 		}

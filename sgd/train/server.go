@@ -44,6 +44,7 @@ type server struct {
 	holds   []uint64 // version of the parameters each worker was last sent
 	past    []uint64 // by worker: pushes of those that died, before a resume began them anew
 	made    []uint64 // of an elastic run, by worker of the run: pushes before the present epoch
+	told    []uint64 // of these, what it has told itself, with its last report
 }
 
 func newServer(r *Rank, all []*shard) (*server, error) {
@@ -55,7 +56,7 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 	s := &server{shardEnd: to, acks: t.Acked, own: t.PerPush > 0 || trunk != nil, trunk: trunk,
 		parts: make([][]comm.Frame, j.Workers), saved: map[int]bool{}, ended: map[int]bool{},
 		past: make([]uint64, j.Workers), voids: make([]uint64, j.Workers), holds: make([]uint64, j.Workers),
-		meas: newMeasures(j.Workers), order: newOrderLog(j, to.id)}
+		meas: newMeasures(j), order: newOrderLog(j, to.id)}
 	policy, err := j.Policy.New(j.Workers)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -78,7 +79,8 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 		corrector = staleness.None{}
 	}
 	if j.joined != nil {
-		s.past, s.made = make([]uint64, j.joined.of.Workers), make([]uint64, j.joined.of.Workers)
+		n := j.joined.of.Workers
+		s.past, s.made, s.told = make([]uint64, n), make([]uint64, n), make([]uint64, n)
 	}
 	s.core = ps.New(j.Workers, j.Updates, policy, corrector, s.store)
 	s.core.Applied = func(h comm.Header, _ int) { s.meas.applied(h, s.h.Now()) }

@@ -31,18 +31,21 @@ func (s *server) renew(k *Keeper) {
 		s.made[w] += got[i]
 	}
 	for _, l := range of.m.Left {
-		if !l.Planned { // it will not tell what it sent
+		switch {
+		case !l.Planned: // it will not tell what it sent
 			s.forget(l.Worker)
+		case !of.m.expects(s.member.plan, l.Worker): // for good: it has told
+			s.told[l.Worker] = s.made[l.Worker]
 		}
 	}
-	s.keepMeasures(k, from)
+	s.keepMeasures(k, true)
 }
 
-// forget counts what a worker sent as that of one that died: whoever comes in its place
-// does not know of it.
+// forget counts what a worker sent and has not told as that of one that died: whoever comes
+// in its place does not know of it.
 func (s *server) forget(worker int) {
-	s.past[worker] += s.made[worker]
-	s.made[worker] = 0
+	s.past[worker] += s.made[worker] - s.told[worker]
+	s.made[worker] = s.told[worker]
 }
 
 // keepMade keeps how many pushes of each worker of the run there were before the epoch.
@@ -52,8 +55,16 @@ func (s *server) keepMade(k *Keeper) {
 	}
 	workers := s.job.joined.m.Workers
 	for w := range s.made {
-		if k.Count(key(keyMade, s.id, w), &s.made[w]); k.Loads() && !k.own && !slices.Contains(workers, w) {
-			s.forget(w)
+		k.Count(key(keyMade, s.id, w), &s.made[w])
+		if k.Loads() || s.told[w] > 0 {
+			k.Count(key(keyTold, s.id, w), &s.told[w])
+		}
+		if k.Loads() && !k.own { // last reports of before are gone
+			gone := s.told[w]
+			if !slices.Contains(workers, w) {
+				gone = s.made[w]
+			}
+			s.past[w], s.made[w], s.told[w] = s.past[w]+gone, s.made[w]-gone, 0
 		}
 	}
 	if k.own && !k.Loads() {

@@ -56,9 +56,6 @@ func (s *server) Final(r *RankReport) {
 	}
 	r.Lost, r.Stopped = s.lost, s.stop && !s.core.Done()
 	r.Age, r.Gap, r.Waits = s.meas.age.spread(), s.store.gap.spread(), s.meas.waits
-	if s.made != nil { // by worker of the run
-		r.Waits = r.Waits.of(s.job.joined.numbers())
-	}
 }
 
 // keepPast keeps how many pushes there were of workers that died: the sum, as ever, and
@@ -114,7 +111,7 @@ func (s *server) Keep(k *Keeper) {
 	if k.State(key(keyCore, s.id), s.core); k.Loads() {
 		s.rated()
 	}
-	s.keepMeasures(k, nil)
+	s.keepMeasures(k, false)
 }
 
 // rated sets the learning rate of the next update.

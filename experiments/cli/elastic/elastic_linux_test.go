@@ -53,7 +53,7 @@ func TestF1F4F9ElasticProcesses(t *testing.T) {
 			if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
 				t.Fatalf("%v\n%s", err, p.Says())
 			}
-			if left, _ := train.PlanOf(3, r.Members); len(left) != len(c.victims) || !r.Degraded || r.Steps != 2*program.LongSteps {
+			if left, _ := train.PlanOf(3, r.Steps, r.Members); len(left) != len(c.victims) || !r.Degraded || r.Steps != 2*program.LongSteps {
 				t.Fatalf("memberships %+v, degraded %v, %d steps", r.Members, r.Degraded, r.Steps)
 			}
 			if l := r.Ledger; l.Sent != l.Applied || l.Lost > 0 || l.Applied == 0 {
@@ -77,7 +77,7 @@ func TestF5ShardKilledElastic(t *testing.T) {
 // asPlanned makes a run again on the virtual cluster, by the plan that it has come to.
 func asPlanned(t *testing.T, r experiments.Result, over ...string) {
 	t.Helper()
-	left, joined := train.PlanOf(3, r.Members)
+	left, joined := train.PlanOf(3, r.Steps, r.Members)
 	args := append([]string{"run", program.Recipe(t, program.Long), "--json", "--no-plot", "--out", t.TempDir(), "codec=raw"}, over...)
 	text := func(of string, l []train.Departure) {
 		var parts []string
