@@ -114,6 +114,9 @@ func (e *events) progress(p train.Progress) error {
 	if p.Batch > 0 {
 		vs = append(vs, tensorboard.Scalar("train/batch", float64(p.Batch)))
 	}
+	if p.Side > 0 {
+		vs = append(vs, tensorboard.Scalar("train/side", float64(p.Side)))
+	}
 	return e.tell(p.Step, p.Seconds, vs)
 }
 

@@ -71,6 +71,9 @@ func (b blank) Shape() sgd.Shape                 { return b.of.Shape }
 func (b blank) Classes() int                     { return b.of.Labels }
 func (b blank) Batch(sgd.Draw, *sgd.Batch) error { return errBlank }
 
+// Scales implements sgd.Scaling: the run that is known has drawn what it did.
+func (b blank) Scales() bool { return b.of.Shape.H == b.of.Shape.W && b.of.Shape.H > 1 }
+
 // RecordedData is the outline of a run's data set; an error that is fs.ErrNotExist
 // for folders of before there was one.
 func RecordedData(folder string) (sgd.Dataset, error) {

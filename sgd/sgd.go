@@ -109,9 +109,13 @@ func (l Layout) Hash() uint64 {
 // position First. Position p lies in epoch p / len(train set); the order within
 // an epoch is a permutation by address. Rank r of W at step s with batch B
 // draws First = (s·W + r)·B: the same samples in every mode and place.
+//
+// Side, if not 0, asks for pictures of Side×Side pixels in place of the source's own
+// shape, of a source that is Scaling.
 type Draw struct {
 	First uint64
 	N     int
+	Side  int
 }
 
 // Batch is N samples: X holds N·Dim inputs, Y the N class labels. First is the
@@ -121,12 +125,15 @@ type Draw struct {
 //
 // Where samples are mixed (mixup, cutmix), sample i is of class Y[i] by the share
 // Share[i], 0 to 1, and of class Other[i] by the rest; both are empty where none is.
+//
+// Side is that of the Draw: 0 for samples of the source's own shape.
 type Batch struct {
 	X     []float32
 	Y     []int32
 	N     int
 	First uint64
 	Seed  uint64
+	Side  int
 
 	Other []int32
 	Share []float32
@@ -149,6 +156,13 @@ type Source interface {
 	Len() int     // samples in an epoch
 	Shape() Shape // of one sample
 	Classes() int
+}
+
+// Scaling is implemented by sources that can show their samples smaller: square
+// pictures, of any side below their own.
+type Scaling interface {
+	// Scales reports whether Draw.Side may be above 0.
+	Scales() bool
 }
 
 // Dataset is a named pair of training and test sources. Hash identifies the
@@ -240,6 +254,14 @@ type Model interface {
 	// of the layers that first read it, for one sample; a backward pass costs
 	// twice that. The virtual cluster bills them.
 	SpanFLOPs() []float64
+}
+
+// Resizable is implemented by models that may be able to compute smaller pictures with the
+// same parameters, as those that end in a mean over the grid.
+type Resizable interface {
+	// At is the model for square pictures of a side below its own: of the same layout, and
+	// on the scratch of this one. The error says what in the model has a fixed side.
+	At(side int) (Model, error)
 }
 
 // Joint is implemented by models whose passes may call Pass.Sum.

@@ -105,14 +105,13 @@ func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.P
 	if p := paper.Published(run.Name); p != nil && p.Unit > 0 {
 		row.Unit = p.Unit
 	}
-	stretches, err := batches(c, at)
+	parts, err := stretches(c, at)
 	if err != nil {
 		return nil, err
 	}
 	step, samples, seconds := 0.0, 0.0, 0.0
-	for i, s := range stretches {
-		c.Batch = s.batch
-		each, err := secondsPerUpdate(ctx, c, at, show)
+	for i, s := range parts {
+		each, err := secondsPerUpdate(ctx, s.of(c), at, show)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +122,7 @@ func timed(ctx context.Context, run config.Run, paper *config.Paper, at config.P
 			step = each
 		}
 	}
-	c.Batch = stretches[0].batch
+	c = parts[0].of(c)
 	row.Step, row.Rate, row.Minutes = seconds/float64(row.Updates), samples/seconds, seconds/60
 	row.first, row.step = c, step
 	if row.Unit < c.Workers {
@@ -162,28 +161,38 @@ func (t *Timing) Intervals(ctx context.Context, at config.Places, draws int) err
 	return nil
 }
 
-// stretch is so many updates with one batch, of each worker.
-type stretch struct{ batch, updates int }
+// stretch is so many updates with one batch, of each worker, and one side of pictures;
+// 0 is the profile's own.
+type stretch struct{ batch, side, updates int }
 
-// batches are the batches of a run, in the order in which they first come.
-func batches(c config.Config, at config.Places) (out []stretch, err error) {
+// stretches are the batches and sides of a run, in the order in which they first come.
+func stretches(c config.Config, at config.Places) (out []stretch, err error) {
 	c = bare(c)
 	j, err := c.Build(at, nil)
 	if err != nil {
 		return nil, err
 	}
-	if !j.Grows() {
-		return []stretch{{c.Batch, j.Updates}}, nil
+	if !j.Grows() && !j.Resizes() {
+		return []stretch{{batch: c.Batch, updates: j.Updates}}, nil
 	}
 	for n := range j.Updates {
-		batch := int(j.Drawn(n+1)-j.Drawn(n)) / c.Workers
-		i := slices.IndexFunc(out, func(s stretch) bool { return s.batch == batch })
+		batch, side := int(j.Drawn(n+1)-j.Drawn(n))/c.Workers, j.Side(n*j.PerUpdate()/c.Workers)
+		i := slices.IndexFunc(out, func(s stretch) bool { return s.batch == batch && s.side == side })
 		if i < 0 {
-			i, out = len(out), append(out, stretch{batch: batch})
+			i, out = len(out), append(out, stretch{batch: batch, side: side})
 		}
 		out[i].updates++
 	}
 	return out, nil
+}
+
+// of is a configuration that makes the updates of a stretch alone.
+func (s stretch) of(c config.Config) config.Config {
+	c.Batch, c.SideSchedule = s.batch, "fixed"
+	if s.side > 0 {
+		c.SideSchedule = fmt.Sprintf("stages(sides=[%d],at=[])", s.side)
+	}
+	return c
 }
 
 // bare is a configuration without weights, and without what is said of these.

@@ -102,6 +102,21 @@ func TestTiming(t *testing.T) {
 		t.Errorf("%+v, without growth %+v", row, ours)
 	}
 
+	// Pictures of half the side for the first half take no more than half of the time
+	// there, and of no more than the exchange of gradients takes.
+	form = "side_schedule: \"stages(sides=[112,224],at=[1])\"\n" + timedRecipe
+	small, err := config.ParseRecipe("three", "three.yaml", []byte(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sized, err := ask.AnswerTiming(context.Background(), small, nil, config.Places{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row := sized.Rows[0]; row.Updates != ours.Updates || row.Minutes > 0.75*ours.Minutes || row.Minutes < 0.6*ours.Minutes {
+		t.Errorf("%+v, at one side %+v", row, ours)
+	}
+
 	var bad *config.Error
 	if _, err := ask.AnswerTiming(context.Background(), r, []string{"workers=5"}, config.Places{}, nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), "take 4 or 6 workers") {
 		t.Errorf("%v", err)

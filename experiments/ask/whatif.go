@@ -200,7 +200,7 @@ func changeable(changes []string) error {
 // unsteady says whether later updates of a run take another time, or other
 // bytes, than its first, so that these say nothing about all of them.
 func unsteady(c config.Config, j *train.Job) bool {
-	return !j.Mode.Traits(j).Steady || j.Grows() || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || c.Faults != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
+	return !j.Mode.Traits(j).Steady || j.Grows() || j.Resizes() || j.Policy.Traits(j.Workers).ByLoss || c.DeviceDie != "none" || c.Faults != "none" || compress.WarmsUp(j.Codec) || compress.WarmsUp(j.DownCodec)
 }
 
 // shadowed is a recorded run of which replays are made.
@@ -304,7 +304,27 @@ func shell(m sgd.Model, input sgd.Shape) sgd.Model {
 	for _, flops := range m.SpanFLOPs() {
 		p.MACs = append(p.MACs, flops/2)
 	}
+	if r, ok := m.(sgd.Resizable); ok {
+		return resizableShell{p.Model(), r, input}
+	}
 	return p.Model()
+}
+
+// resizableShell is that of a model of several sides.
+type resizableShell struct {
+	sgd.Model
+	of    sgd.Resizable
+	input sgd.Shape
+}
+
+// At implements sgd.Resizable.
+func (s resizableShell) At(side int) (sgd.Model, error) {
+	at, err := s.of.At(side)
+	if err != nil {
+		return nil, err
+	}
+	s.input.H, s.input.W = side, side
+	return shell(at, s.input), nil
 }
 
 // note says what stands behind numbers of more updates than were replayed.

@@ -116,7 +116,7 @@ func TestEveryPartSaysWhatItIs(t *testing.T) {
 				continue
 			}
 			switch k.name {
-			case "codecs", "optimizers", "schedules", "batch-schedules", "policies", "correctors", "topologies", "graphs", "placements", "modes":
+			case "codecs", "optimizers", "schedules", "batch-schedules", "side-schedules", "policies", "correctors", "topologies", "graphs", "placements", "modes":
 			case "studies":
 				if !paper.MatchString(text) && !strings.Contains(text, "\nSource: ") {
 					t.Errorf("study %s: the comment of %s has no paragraph that begins with Source:, and names no paper", en.Name, en.Type)

@@ -126,6 +126,7 @@ var wants = map[string]string{
 	"faults rejoin": " codec=raw elastic=true",
 	"policies":      " mode=server", "correctors": " mode=server policy=asp optimizer=sgd", "placements": " mode=server servers=2",
 	"batch-schedules":   " mode=reduce",
+	"side-schedules":    " 'data=imagenet(size=288)' model=resnet50",
 	"graphs":            " codec=raw mode=sgp",
 	"models airbench94": " data=cifar10", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",
 }

@@ -33,6 +33,7 @@ func kinds() []kind {
 		{"optimizers", "optimizer, outer", sgd.Optimizers.Entries()},
 		{"schedules", "schedule", lrschedule.Specs.Entries()},
 		{"batch-schedules", "batch_schedule", lrschedule.Batches.Entries()},
+		{"side-schedules", "side_schedule", lrschedule.Sides.Entries()},
 		{"policies", "policy", staleness.Policies.Entries()},
 		{"correctors", "corrector", staleness.Correctors.Entries()},
 		{"topologies", "topology", collective.Topologies.Entries()},

@@ -61,6 +61,7 @@ var specs = map[string]func(text string) (string, error){
 	"optimizer":      canonical(sgd.Optimizers),
 	"schedule":       canonical(lrschedule.Specs),
 	"batch_schedule": canonical(lrschedule.Batches),
+	"side_schedule":  canonical(lrschedule.Sides),
 	"codec":          canonical(compress.Families),
 	"down_codec":     canonical(compress.Families),
 	"mode":           canonical(train.Modes),
@@ -328,7 +329,7 @@ func (c Config) Assemble(ds sgd.Dataset, at Places) (*train.Job, *CodecPrices, e
 		Corrector: staleness.Correctors.MustParse(c.Corrector), Topology: collective.Topologies.MustParse(c.Topology),
 		Placement: ps.Placements.MustParse(c.Placement),
 		Outer:     sgd.Optimizers.MustParse(c.Outer), Graph: collective.Graphs.MustParse(c.Graph),
-		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
+		Workers: c.Workers, Node: c.NetworkPerHost, Servers: c.Servers, Batch: c.Batch, Accumulate: c.Accumulate, Batches: lrschedule.Batches.MustParse(c.BatchSchedule), Sides: lrschedule.Sides.MustParse(c.SideSchedule), Seed: c.Seed, EvalEvery: c.EvalEvery,
 		Overlap: c.Overlap, Bucket: c.Bucket, Cycle: cycle, Priority: c.Priority, Partition: c.Partition,
 		NormGroup: c.BNGroup, EMA: c.EMA, EMAEvery: c.EMAEvery,
 		NonFinite: c.NonFinite, CheckpointEvery: c.CheckpointEvery, Gap: c.Gap, NoiseScale: c.NoiseScale, LogOrder: c.OrderLog,
@@ -395,11 +396,11 @@ func (c Config) ModelFor(from sgd.Source) (sgd.Model, error) {
 		return nil, &Error{err}
 	}
 	if c.Timing != "model" {
-		flops, err := c.timedFLOPs(from)
+		other, times, err := c.timedModel(from)
 		if err != nil {
 			return nil, &Error{fmt.Errorf("key \"timing\": %w", err)}
 		}
-		model = timedAs{model, flops}
+		model = timedAs{model, other, times}
 	}
 	return model, nil
 }
@@ -477,63 +478,6 @@ func (c Config) runID() uint64 {
 	var b [8]byte
 	copy(b[:], h)
 	return binary.LittleEndian.Uint64(b[:])
-}
-
-// timedFLOPs is the operations of a forward pass that the virtual clock bills,
-// layer by layer: those of a profile or, on the samples there are, of a model.
-func (c Config) timedFLOPs(data sgd.Source) ([]float64, error) {
-	if s, err := profile.Profiles.Parse(c.Timing); err == nil {
-		flops := s.Profile().MACs
-		for i := range flops {
-			flops[i] *= 2
-		}
-		return flops, nil
-	}
-	s, err := nn.Models.Parse(c.Timing)
-	if err != nil {
-		return nil, err
-	}
-	m, err := s.New(data.Shape(), data.Classes())
-	if err != nil {
-		return nil, err
-	}
-	return m.SpanFLOPs(), nil
-}
-
-// timedAs is a model whose virtual time is that of another one: the other's
-// operations, spread over this one's spans in proportion.
-type timedAs struct {
-	sgd.Model
-	flops []float64
-}
-
-// Sums implements sgd.Joint.
-func (t timedAs) Sums() []int {
-	if j, ok := t.Model.(sgd.Joint); ok {
-		return j.Sums()
-	}
-	return nil
-}
-
-// SpanFLOPs implements sgd.Model.
-func (t timedAs) SpanFLOPs() []float64 {
-	own := t.Model.SpanFLOPs()
-	sum, other := 0.0, 0.0
-	for _, f := range own {
-		sum += f
-	}
-	for _, f := range t.flops {
-		other += f
-	}
-	out := make([]float64, len(own))
-	for i := range own {
-		if sum > 0 {
-			out[i] = own[i] * other / sum
-		} else {
-			out[i] = other / float64(len(own))
-		}
-	}
-	return out
 }
 
 // Place puts workers, and so many servers behind them, on virtual hosts: the host of

@@ -47,6 +47,7 @@ type Config struct {
 	Servers       int     `key:"servers" effect:"trajectory" min:"1" max:"65535" doc:"parameter-server shards, one a rank"`
 	Batch         int     `key:"batch" effect:"trajectory" min:"1" doc:"samples per worker and step"`
 	BatchSchedule string  `key:"batch_schedule" effect:"trajectory" doc:"how the batch changes over a run in step, in multiples of batch; learning rates stay those of the first (gradlab list batch-schedules)"`
+	SideSchedule  string  `key:"side_schedule" effect:"trajectory" doc:"how the side of training pictures changes over a run, in pixels up to the size of the data set, at which evaluations are (gradlab list side-schedules)"`
 	Accumulate    int     `key:"accumulate" effect:"trajectory" min:"1" doc:"micro-batches in which a worker computes its batch, one behind the other, to save memory: their gradients add up to that of the batch, up to rounding; a batch norm sees one micro-batch at a time"`
 	Steps         int     `key:"steps" effect:"trajectory" min:"0" doc:"updates of the parameters; 0: as many as epochs needs"`
 	Epochs        float64 `key:"epochs" effect:"trajectory" min:"0" doc:"passes over the training set; 0: as many as steps makes"`
@@ -132,7 +133,7 @@ func Default() Config {
 	return Config{
 		Model: "mlp", Init: "none", Data: "digits", Optimizer: "sgd", Schedule: "constant(lr=0.1)",
 		Codec: "raw", DownCodec: "raw", Mode: "server", Policy: "bsp", Corrector: "none",
-		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", Accumulate: 1,
+		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
 		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", Join: "none", NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
 		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",

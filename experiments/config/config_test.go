@@ -29,7 +29,7 @@ func samples(k Key) (right string, wrong []string) {
 	}
 	if specs[k.Name] != nil {
 		right = map[string]string{
-			"model": "mlp(hidden=[3])", "data": "synthetic(dim=16)", "optimizer": "adam", "schedule": "cosine(lr=0.25)", "batch_schedule": "growth(factor=3,at=[1])",
+			"model": "mlp(hidden=[3])", "data": "synthetic(dim=16)", "optimizer": "adam", "schedule": "cosine(lr=0.25)", "batch_schedule": "growth(factor=3,at=[1])", "side_schedule": "stages(sides=[96],at=[])",
 			"codec": "feedback(topk(keep=0.5))", "down_codec": "bf16", "mode": "reduce", "policy": "asp",
 			"corrector": "alpha_tau", "topology": "direct", "graph": "complete", "outer": "nesterov", "placement": "round_robin", "timing": "mlp(hidden=[3])",
 			"cluster": "piz-daint", "transport": "grpc", "device": "p100",

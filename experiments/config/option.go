@@ -36,6 +36,7 @@ var options = map[string]func(text, option, value string) (string, error){
 	"optimizer":      option(sgd.Optimizers),
 	"schedule":       option(lrschedule.Specs),
 	"batch_schedule": option(lrschedule.Batches),
+	"side_schedule":  option(lrschedule.Sides),
 	"codec":          option(compress.Families),
 	"down_codec":     option(compress.Families),
 	"mode":           option(train.Modes),

@@ -147,6 +147,9 @@ func operations(j *train.Job) float64 {
 	if j.EvalEvery > 0 {
 		evals += math.Floor(float64(j.Updates) / float64(j.EvalEvery))
 	}
+	if j.Resizes() {
+		return 3*j.ForwardFLOPs() + forward*evals*float64(j.Data.Test.Len())
+	}
 	samples := 3*float64(j.Drawn(j.Updates)) + evals*float64(j.Data.Test.Len())
 	return forward * samples
 }

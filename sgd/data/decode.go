@@ -165,6 +165,7 @@ type canvas struct {
 	whole   []uint8 // a picture at the short side of a set
 	small   shrunk  // the same, or a view of one that is kept
 	bytes   []byte  // what it is a view of, if none is kept
+	shrinker
 }
 
 var canvases = sync.Pool{New: func() any { return new(canvas) }}

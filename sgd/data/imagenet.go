@@ -128,43 +128,43 @@ func (z *lazy) read(i int, j jitter, x []float32) (int32, error) {
 
 // picture decodes picture i, seen through j.
 func (z *lazy) picture(i int, j jitter, x []float32) error {
-	keep, flip := 1.0, false
+	keep, flip, sh := 1.0, false, atSide(z.sh, j.side)
 	if z.test {
 		keep = z.how.keep(z.sh.W)
 	}
 	part := func(w, h int) (r image.Rectangle) {
 		if !j.on {
-			return centre(w, h, z.sh.W, z.sh.H, keep)
+			return centre(w, h, sh.W, sh.H, keep)
 		}
-		r, flip = j.crop(w, h, z.sh.W, z.sh.H, z.how.MinArea, z.how.MaxAspect)
+		r, flip = j.crop(w, h, sh.W, sh.H, z.how.MinArea, z.how.MaxAspect)
 		return r
 	}
 	c := canvases.Get().(*canvas)
 	defer canvases.Put(c)
-	c.pix = grow(c.pix, z.sh.Len())
+	c.pix = grow(c.pix, sh.Len())
 	show := z.decode
 	if z.how.Cache > 0 {
 		show = z.cached
 	}
-	if err := show(i, part, c); err != nil {
+	if err := show(i, sh, part, c); err != nil {
 		return err
 	}
 	flip = z.how.mirror(flip, i, j)
-	plane := z.sh.H * z.sh.W
+	plane := sh.H * sh.W
 	for k := range z.scale {
-		z.scale[k].moved(x[k*plane:(k+1)*plane], c.pix[k*plane:(k+1)*plane], z.sh.H, z.sh.W, 0, 0, flip, false)
+		z.scale[k].moved(x[k*plane:(k+1)*plane], c.pix[k*plane:(k+1)*plane], sh.H, sh.W, 0, 0, flip, false)
 	}
-	z.how.light(x, z.sh, z.set.std, j)
-	z.how.after(x, z.sh, j)
+	z.how.light(x, sh, z.set.std, j)
+	z.how.after(x, sh, j)
 	return nil
 }
 
-// decode writes the part of picture i to c.pix.
-func (z *lazy) decode(i int, fr frame, c *canvas) error {
+// decode writes the part of picture i, of shape sh, to c.pix.
+func (z *lazy) decode(i int, sh sgd.Shape, fr frame, c *canvas) error {
 	l := &z.list[i]
 	raw, err := z.tree.read(l.file)
 	if err != nil {
 		return err
 	}
-	return z.tree.wrap(l.path(), decode(raw, z.sh, fr, z.how.Decode == decodeReduced, c.pix))
+	return z.tree.wrap(l.path(), decode(raw, sh, fr, z.how.Decode == decodeReduced, c.pix))
 }

@@ -91,6 +91,22 @@ type view struct {
 
 // write writes the picture src of sample i, of shape sh, into x as j shows it.
 func (v *view) write(i int, x []float32, src []uint8, sh sgd.Shape, j jitter) {
+	if j.side == 0 || j.side == sh.H {
+		v.show(i, x, src, sh, j)
+		return
+	}
+	c := canvases.Get().(*canvas)
+	defer canvases.Put(c)
+	s, n, m := &c.shrinker, sh.H*sh.W, j.side*j.side
+	s.whole = grow(s.whole, sh.Len())
+	v.show(i, s.whole, src, sh, j)
+	for k := range sh.C {
+		s.scale(x[k*m:(k+1)*m], s.whole[k*n:(k+1)*n], j.side, sh.H)
+	}
+}
+
+// show is write at the shape of the picture.
+func (v *view) show(i int, x []float32, src []uint8, sh sgd.Shape, j jitter) {
 	plane := sh.H * sh.W
 	dx, dy, flip := j.shift(v.pad, v.flip)
 	flip = v.extra.mirror(flip, i, j)

@@ -96,7 +96,8 @@ type other struct{ x []float32 }
 var others = sync.Pool{New: func() any { return new(other) }}
 
 // mixUp mixes the samples of a batch that is filled.
-func (s *source) mixUp(b *sgd.Batch, dim int) error {
+func (s *source) mixUp(b *sgd.Batch, sh sgd.Shape) error {
+	dim := sh.Len()
 	b.Other, b.Share = grow(b.Other, b.N), grow(b.Share, b.N)
 	n := uint64(s.n)
 	for i := range b.N {
@@ -108,20 +109,20 @@ func (s *source) mixUp(b *sgd.Batch, dim int) error {
 		}
 		q := p - place + (place ^ 1)
 		x := b.X[i*dim : (i+1)*dim]
-		how := s.mix.draw(rng.New(s.seed, "mix").With(min(p, q)), s.shape())
+		how := s.mix.draw(rng.New(s.seed, "mix").With(min(p, q)), sh)
 		switch {
 		case q+1 == p && i > 0: // mixed with the one before
 			b.Other[i], b.Share[i] = b.Y[i-1], how.share
 		case q == p+1 && i+1 < b.N:
 			b.Other[i], b.Share[i] = b.Y[i+1], how.share
-			how.apply(x, b.X[(i+1)*dim:(i+2)*dim], s.shape(), true)
+			how.apply(x, b.X[(i+1)*dim:(i+2)*dim], sh, true)
 		default:
 			c := others.Get().(*other)
 			c.x = grow(c.x, dim)
-			y, err := s.sample(q, c.x)
+			y, err := s.sample(q, b.Side, c.x)
 			if err == nil {
 				b.Other[i], b.Share[i] = y, how.share
-				how.apply(x, c.x, s.shape(), false)
+				how.apply(x, c.x, sh, false)
 			}
 			others.Put(c)
 			if err != nil {

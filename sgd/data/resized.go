@@ -297,8 +297,8 @@ func (z *lazy) shrink(dst []byte, i int) (out []byte, w, h int, err error) {
 	return out, w, h, z.tree.wrap(l.path(), err)
 }
 
-// cached writes the part of picture i at the set's short side to c.pix.
-func (z *lazy) cached(i int, fr frame, c *canvas) error {
+// cached writes the part of picture i at the set's short side, of shape sh, to c.pix.
+func (z *lazy) cached(i int, sh sgd.Shape, fr frame, c *canvas) error {
 	if !z.resized.picture(z.before+i, &c.small) {
 		b, w, h, err := z.shrink(c.bytes[:0], i)
 		if err != nil {
@@ -307,7 +307,7 @@ func (z *lazy) cached(i int, fr frame, c *canvas) error {
 		c.bytes = b
 		c.small.of(b, w, h)
 	}
-	scaleTo(&c.small.YCbCr, fr(c.small.Rect.Max.X, c.small.Rect.Max.Y), z.sh, c.pix)
+	scaleTo(&c.small.YCbCr, fr(c.small.Rect.Max.X, c.small.Rect.Max.Y), sh, c.pix)
 	runtime.KeepAlive(z.resized)
 	return nil
 }

@@ -21,12 +21,14 @@ type samples interface {
 	read(i int, j jitter, x []float32) (int32, error)
 }
 
-// jitter is the address of a sample's augmentation; the zero value is none.
+// jitter is the address of a sample's augmentation, and its side; the zero value is
+// none, at the store's own.
 type jitter struct {
 	on    bool
 	key   rng.Key
 	seed  uint64
 	epoch uint64
+	side  int // of the sample, of a store that scales; 0: the store's own
 }
 
 // source puts a store into stream order: position p is, in epoch p/n, the image
@@ -91,9 +93,13 @@ func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
 	if d.N < 0 {
 		return fmt.Errorf("data: a batch of %d samples", d.N)
 	}
-	dim := s.shape().Len()
-	b.X, b.Y = grow(b.X, d.N*dim), grow(b.Y, d.N)
-	b.N, b.First, b.Seed = d.N, d.First, s.seed
+	sh, err := s.at(d)
+	if err != nil {
+		return err
+	}
+	dim := sh.Len()
+	b.X, b.Y = grow(b.X, d.N*s.shape().Len())[:d.N*dim], grow(b.Y, d.N) // room for the largest side
+	b.N, b.First, b.Seed, b.Side = d.N, d.First, s.seed, d.Side
 	b.Other, b.Share = b.Other[:0], b.Share[:0]
 	if s.par && d.N > 1 {
 		if err := parallel(d.N, func(i int) error { return s.fill(b, i, dim) }); err != nil {
@@ -107,21 +113,21 @@ func (s *source) Batch(d sgd.Draw, b *sgd.Batch) error {
 		}
 	}
 	if s.augment && s.mix.on() {
-		return s.mixUp(b, dim)
+		return s.mixUp(b, sh)
 	}
 	return nil
 }
 
 func (s *source) fill(b *sgd.Batch, i, dim int) (err error) {
-	b.Y[i], err = s.sample(b.First+uint64(i), b.X[i*dim:(i+1)*dim])
+	b.Y[i], err = s.sample(b.First+uint64(i), b.Side, b.X[i*dim:(i+1)*dim])
 	return err
 }
 
-// sample writes the sample at stream position p into x and returns its label.
-func (s *source) sample(p uint64, x []float32) (int32, error) {
-	var j jitter
+// sample writes the sample at stream position p into x, at a side, and returns its label.
+func (s *source) sample(p uint64, side int, x []float32) (int32, error) {
+	j := jitter{side: side}
 	if s.augment {
-		j = jitter{on: true, key: rng.New(s.seed, "augment").With(p), seed: s.seed, epoch: p / uint64(s.n)}
+		j = jitter{on: true, key: rng.New(s.seed, "augment").With(p), seed: s.seed, epoch: p / uint64(s.n), side: side}
 	}
 	return s.read(s.index(p), j, x)
 }

@@ -25,9 +25,13 @@ type Net struct {
 	modules   []string         // PyTorch's, by layers with parameters; nil: those of the layout
 	places    map[int]rowShape // see builder
 	first     []float32        // weights to begin with, whatever the seed; nil: the layers' laws
+	whole     *Net             // the net of larger samples that it shares scratch with; nil: none
 }
 
-var _ sgd.Model = (*Net)(nil)
+var (
+	_ sgd.Model     = (*Net)(nil)
+	_ sgd.Resizable = (*Net)(nil)
+)
 
 // An evaluation's memory is bounded: larger batches go through in chunks of evalMost
 // samples, or of as many as fit evalFloats of activations, but evalLeast at least. What a
@@ -160,13 +164,17 @@ func (n *Net) Eval(params []float32, scratch sgd.Scratch, b sgd.Batch) (sgd.Scor
 
 func (n *Net) scratch(s sgd.Scratch) (*scratch, error) {
 	own, ok := s.(*scratch)
-	if !ok || own.net != n {
+	if !ok || own.whole != n.family() {
 		return nil, fmt.Errorf("nn: scratch must come from NewScratch of the same net, not %T", s)
 	}
+	own.enterNet(n)
 	return own, nil
 }
 
 func (n *Net) check(b sgd.Batch) error {
+	if b.Side != 0 && (b.Side != n.in.H || b.Side != n.in.W) || b.Side == 0 && n.whole != nil {
+		return fmt.Errorf("nn: a batch of side %d for a net of %v", b.Side, n.in)
+	}
 	if b.N < 0 || len(b.X) < b.N*n.in.Len() || len(b.Y) < b.N {
 		return fmt.Errorf("nn: a batch of %d samples of %v has %d inputs and %d labels", b.N, n.in, len(b.X), len(b.Y))
 	}

@@ -65,6 +65,7 @@ const (
 // belongs to one Scratch.
 type run struct {
 	*plan
+	least        *plan // of the largest samples, for which there is memory
 	layout       *sgd.Layout
 	half         *halves // how acts and slopes are kept; nil as they are
 	ops          []op    // per node
@@ -133,10 +134,12 @@ func (r *run) start(x []float32, n int) {
 	if r.train {
 		r.mem = &r.keeps
 	}
-	r.acts.grow(n*r.mem.acts, r.half != nil)
+	acts := r.mem.acts
 	if r.train {
-		r.slopes.grow(n*r.plan.slopes, r.half != nil)
+		acts = max(acts, r.least.keeps.acts)
+		r.slopes.grow(n*max(r.plan.slopes, r.least.slopes), r.half != nil)
 	}
+	r.acts.grow(n*acts, r.half != nil)
 }
 
 // enter makes a stage the one in progress.

@@ -8,15 +8,17 @@ import (
 
 // scratch is a net's working memory.
 type scratch struct {
-	run
-	net   *Net
-	other []int32 // of mixed samples: see sgd.Batch
+	*run
+	net   *Net          // of the run
+	whole *Net          // of the largest samples
+	sizes map[*Net]*run // of the nets that passes were made of
+	other []int32       // of mixed samples: see sgd.Batch
 	share []float32
 }
 
 func newScratch(n *Net) *scratch {
-	s := &scratch{net: n}
-	s.run.init(n.plan, &n.layout, n.options.Precision)
+	s := &scratch{net: n, whole: n.family()}
+	s.run = s.newRun(n)
 	return s
 }
 

@@ -64,8 +64,10 @@ func (s VGG16) Profile() *Profile {
 }
 
 // Profile implements Spec.
-func (s GoogLeNet) Profile() *Profile {
-	b := begin("googlenet", 224, bias)
+func (s GoogLeNet) Profile() *Profile { return resizable(224, s.at) }
+
+func (s GoogLeNet) at(side int) *Profile {
+	b := begin("googlenet", side, bias)
 	b.conv(64, 7, 7, 2, same)
 	b.pool(3, 2, same)
 	b.same(64, 1, 1)

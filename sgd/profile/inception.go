@@ -23,8 +23,10 @@ func (s Inception3) Validate() error { return checkClasses(s.Classes) }
 func (s Inception4) Validate() error { return checkClasses(s.Classes) }
 
 // Profile implements Spec.
-func (s Inception3) Profile() *Profile {
-	b := begin("inception3", 299, shift)
+func (s Inception3) Profile() *Profile { return resizable(299, s.at) }
+
+func (s Inception3) at(side int) *Profile {
+	b := begin("inception3", side, shift)
 	b.down(32)
 	b.conv(32, 3, 3, 1, valid)
 	b.same(64, 3, 3)
@@ -71,8 +73,10 @@ func (s Inception3) Profile() *Profile {
 }
 
 // Profile implements Spec.
-func (s Inception4) Profile() *Profile {
-	b := begin("inception4", 299, shift)
+func (s Inception4) Profile() *Profile { return resizable(299, s.at) }
+
+func (s Inception4) at(side int) *Profile {
+	b := begin("inception4", side, shift)
 	b.down(32)
 	b.conv(32, 3, 3, 1, valid)
 	b.same(64, 3, 3)

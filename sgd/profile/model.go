@@ -26,6 +26,15 @@ func (m model) SpanFLOPs() []float64 {
 	return flops
 }
 
+// At implements sgd.Resizable.
+func (m model) At(side int) (sgd.Model, error) {
+	p, err := m.p.At(side)
+	if err != nil {
+		return nil, err
+	}
+	return p.Model(), nil
+}
+
 func (model) Grad(context.Context, sgd.Pass, sgd.Batch) (float64, error) { return 0, errNoWeights }
 
 func (model) Eval([]float32, sgd.Scratch, sgd.Batch) (sgd.Score, error) {
@@ -47,4 +56,5 @@ type samples struct {
 func (s samples) Len() int                         { return s.n }
 func (s samples) Shape() sgd.Shape                 { return s.shape }
 func (s samples) Classes() int                     { return 1 }
+func (s samples) Scales() bool                     { return s.shape.H == s.shape.W && s.shape.H > 1 }
 func (s samples) Batch(sgd.Draw, *sgd.Batch) error { return errNoWeights }

@@ -29,6 +29,35 @@ type Profile struct {
 	// the layer that first reads it: two operations each. A backward pass takes
 	// twice as many. Poolings and normalisations, a few per cent, are not counted.
 	MACs []float64
+
+	at func(side int) *Profile // for pictures of another side; nil: nobody knows
+}
+
+// At is the profile for square pictures of another side, of the same tensors. The error
+// says why there is none.
+func (p *Profile) At(side int) (*Profile, error) {
+	switch {
+	case p.at == nil:
+		return nil, fmt.Errorf("profile %s is for pictures of %v alone", p.Name, p.Input)
+	case side < 1:
+		return nil, fmt.Errorf("no pictures of side %d", side)
+	}
+	other := p.at(side)
+	for i, macs := range p.MACs {
+		if macs > 0 && other.MACs[i] <= 0 {
+			return nil, fmt.Errorf("profile %s does not fit pictures of side %d: nothing is left of them at %s", p.Name, side, p.Layout.Spans[i].Name)
+		}
+	}
+	other.at = p.at
+	return other, nil
+}
+
+// resizable is a profile that ends in a mean over the grid: at its own side, and at
+// others when asked.
+func resizable(side int, at func(side int) *Profile) *Profile {
+	p := at(side)
+	p.at = at
+	return p
 }
 
 // Spec makes a Profile.

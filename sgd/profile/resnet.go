@@ -53,8 +53,10 @@ func (s ResNet101) Validate() error { return checkClasses(s.Classes) }
 func (s ResNet152) Validate() error { return checkClasses(s.Classes) }
 
 // Profile implements Spec.
-func (s ResNet20) Profile() *Profile {
-	b := begin("resnet20", 32, scaleShift)
+func (s ResNet20) Profile() *Profile { return resizable(32, s.at) }
+
+func (s ResNet20) at(side int) *Profile {
+	b := begin("resnet20", side, scaleShift)
 	b.same(16, 3, 3)
 	for i := range 9 {
 		width, stride := 16<<(i/3), 1
@@ -72,8 +74,10 @@ func (s ResNet20) Profile() *Profile {
 }
 
 // Profile implements Spec.
-func (s ResNet18CIFAR) Profile() *Profile {
-	b := begin("resnet18_cifar", 32, scaleShift)
+func (s ResNet18CIFAR) Profile() *Profile { return resizable(32, s.at) }
+
+func (s ResNet18CIFAR) at(side int) *Profile {
+	b := begin("resnet18_cifar", side, scaleShift)
 	b.same(64, 3, 3)
 	for i := range 8 {
 		width, stride := 64<<(i/2), 1
@@ -101,7 +105,11 @@ func (s ResNet101) Profile() *Profile { return resnet("resnet101", s.Classes, 3,
 func (s ResNet152) Profile() *Profile { return resnet("resnet152", s.Classes, 3, 8, 36, 3) }
 
 func resnet(name string, classes int, blocks ...int) *Profile {
-	b := begin(name, 224, scaleShift)
+	return resizable(224, func(side int) *Profile { return resnetAt(name, side, classes, blocks...) })
+}
+
+func resnetAt(name string, side, classes int, blocks ...int) *Profile {
+	b := begin(name, side, scaleShift)
 	b.conv(64, 7, 7, 2, same)
 	b.halve() // to 55×55, as in the benchmarks; 56×56 elsewhere
 	for i, n := range blocks {

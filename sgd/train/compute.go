@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/internal/f32"
@@ -33,7 +32,7 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 	d.spoilt = false
 	d.begin()
 	l := j.Model.Layout()
-	passes, spans := j.micros(samples), len(j.shares)
+	passes, spans, model := j.micros(samples), len(l.Spans), j.sized(samples.Side).model
 	for i := range passes {
 		m := micro(samples, i, passes)
 		b, err := d.batches.batch(m)
@@ -66,7 +65,7 @@ func (j *Job) gradientOf(ctx context.Context, d *desk, params, grad []float32, s
 				return ready(span)
 			}
 		}
-		of, err := j.Model.Grad(ctx, p, *b)
+		of, err := model.Grad(ctx, p, *b)
 		if err != nil {
 			return 0, false, err
 		}
@@ -97,7 +96,7 @@ func (j *Job) micros(samples sgd.Draw) int {
 // micro is micro-batch i of n: consecutive samples, as many in each but for one.
 func micro(d sgd.Draw, i, n int) sgd.Draw {
 	from, to := i*d.N/n, (i+1)*d.N/n
-	return sgd.Draw{First: d.First + uint64(from), N: to - from}
+	return sgd.Draw{First: d.First + uint64(from), N: to - from, Side: d.Side}
 }
 
 // gather adds spans [lo, hi) of the gradient of a micro-batch, which has that share of
@@ -179,12 +178,17 @@ func (j *Job) timeline(worker, step int) timeline {
 
 // timelineBeside is timeline where software takes so long beside the passes.
 func (j *Job) timelineBeside(worker, step int, software time.Duration) timeline {
-	t := timeline{span: j.shares}
 	batch := j.draw(worker, step)
+	at := j.sized(batch.Side)
+	t := timeline{span: at.shares}
 	device, last := j.device(worker)
-	flops := j.flops * float64(batch.N) * j.Timing.Slow.Times(last)
+	flops := at.flops * float64(batch.N) * j.Timing.Slow.Times(last)
 	t.forward = j.Timing.Cost(flops, j.Seed, device, step) + software/3
-	t.forward = max(t.forward, j.Timing.Reading(float64(batch.N)/3, j.Timing.Input/float64(j.beside(worker)), j.Seed, device, step))
+	reads := float64(batch.N) / 3
+	if batch.Side > 0 {
+		reads *= at.input
+	}
+	t.forward = max(t.forward, j.Timing.Reading(reads, j.Timing.Input/float64(j.beside(worker)), j.Seed, device, step))
 	t.total = 3 * t.forward
 	if n := j.micros(batch); n > 1 {
 		t.forward /= time.Duration(n)
@@ -203,16 +207,3 @@ func (j *Job) beside(worker int) int {
 // Forward is the virtual time of a worker's forward pass in a step; the backward
 // pass takes twice that.
 func (j *Job) Forward(worker, step int) time.Duration { return j.timeline(worker, step).total / 3 }
-
-// weigh fills in what a sample's forward pass costs, and each span's share.
-func (j *Job) weigh() {
-	j.flops, j.shares = 0, slices.Clone(j.Model.SpanFLOPs())
-	for _, f := range j.shares {
-		j.flops += f
-	}
-	for i := range j.shares {
-		if j.flops > 0 {
-			j.shares[i] /= j.flops
-		}
-	}
-}

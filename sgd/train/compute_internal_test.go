@@ -28,7 +28,7 @@ func TestInput(t *testing.T) {
 func TestReadingIsALimit(t *testing.T) {
 	t.Parallel()
 	at := func(input float64) time.Duration {
-		j := &Job{Workers: 4, Node: 2, Batch: 30, flops: 1e6, Timing: timing.Timing{FLOPS: 1e9, Input: input}}
+		j := &Job{Workers: 4, Node: 2, Batch: 30, own: sized{flops: 1e6}, Timing: timing.Timing{FLOPS: 1e9, Input: input}}
 		return j.timeline(1, 7).total
 	}
 	const passes = 90 * time.Millisecond // three forward passes of 30 samples

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gradlab/gradlab/compress"
 	"github.com/gradlab/gradlab/sgd"
@@ -24,7 +25,7 @@ func (j *Job) Timeless() bool { return j.traits().Timeless }
 func (j *Job) Hollowed(sizes *Sizes) *Job {
 	h := *j
 	h.Hollow, h.Sizes = true, sizes
-	h.Model = hollowModel{j.Model.Layout(), j.Model.SpanFLOPs(), sumsOf(j.Model)}
+	h.Model = hollowModel{j.Model.Layout(), j.Model.SpanFLOPs(), sumsOf(j.Model), j.Model}
 	none := hollowSource{n: 0, of: j.Data.Train}
 	h.Data = sgd.Dataset{Name: j.Data.Name, Hash: j.Data.Hash, Note: j.Data.Note, Train: hollowSource{n: j.Data.Train.Len(), of: j.Data.Train}, Test: none}
 	h.Optimizer, h.Corrector = sgd.Plain{}, staleness.None{}
@@ -41,6 +42,21 @@ type hollowModel struct {
 	layout sgd.Layout
 	flops  []float64
 	sums   []int
+	of     sgd.Model
+}
+
+// At implements sgd.Resizable.
+func (m hollowModel) At(side int) (sgd.Model, error) {
+	of, ok := m.of.(sgd.Resizable)
+	if !ok {
+		return nil, errors.New("it has a fixed side")
+	}
+	at, err := of.At(side)
+	if err != nil {
+		return nil, err
+	}
+	m.flops = at.SpanFLOPs()
+	return m, nil
 }
 
 // Sums implements sgd.Joint.
@@ -101,8 +117,14 @@ func (s hollowSource) Len() int         { return s.n }
 func (s hollowSource) Shape() sgd.Shape { return s.of.Shape() }
 func (s hollowSource) Classes() int     { return s.of.Classes() }
 func (s hollowSource) Batch(d sgd.Draw, b *sgd.Batch) error {
-	b.N, b.First = d.N, d.First
+	b.N, b.First, b.Side = d.N, d.First, d.Side
 	return nil
+}
+
+// Scales implements sgd.Scaling.
+func (s hollowSource) Scales() bool {
+	of, ok := s.of.(sgd.Scaling)
+	return ok && of.Scales()
 }
 
 // hollowCodec writes as many zeros as the payload had bytes, and decodes nothing.

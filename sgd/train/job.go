@@ -50,6 +50,10 @@ type Job struct {
 	// Batches says how the batch changes over the run, in multiples of Batch, which is
 	// the first one; nil: not at all. Runs in step only. Rates are those of the first.
 	Batches lrschedule.BatchSpec
+	// Sides says how the side of training pictures changes over the run; nil: not at all,
+	// they have the size of the data set, as evaluations always do. Where workers do not
+	// step together a worker goes by its own steps.
+	Sides lrschedule.SideSpec
 
 	// Accumulate is in how many micro-batches a worker computes its Batch, one behind
 	// the other: activations take the memory of one of them. Their gradients are added
@@ -162,9 +166,9 @@ type Job struct {
 
 	batches batches // where the batch changes; see Prepare
 
-	cores  *cores
-	flops  float64   // of a sample's forward pass
-	shares []float64 // of each span in it
+	cores   *cores
+	own     sized          // the model at the data set's size; see Prepare
+	smaller map[int]*sized // and at the other sides of its pictures
 }
 
 // World is the number of ranks that train, the observer left out.
@@ -229,6 +233,9 @@ func (j *Job) Check() error {
 		return err
 	}
 	if err := j.checkBatches(); err != nil {
+		return err
+	}
+	if err := j.checkSides(); err != nil {
 		return err
 	}
 	if err := j.probe(); err != nil {
@@ -303,9 +310,8 @@ func (j *Job) Program(rank int) (comm.Program, error) {
 // those of another run.
 func (j *Job) Prepare() {
 	j.cores, j.reached, j.asked = newCores(j), new(atomic.Bool), new(atomic.Bool)
-	j.weigh()
 	j.index()
-	_ = j.PlanBatches() // Check tells what is wrong
+	_, _ = j.PlanBatches(), j.planSides() // Check tells what is wrong
 }
 
 func (j *Job) schedule() (lrschedule.Schedule, error) {
@@ -365,7 +371,7 @@ func (j *Job) isReached() bool { return j.reached != nil && j.reached.Load() }
 // draw addresses the batch of a worker's step: the same in every mode and
 // place.
 func (j *Job) draw(worker, step int) sgd.Draw {
-	d := sgd.Draw{First: j.drawn(step*j.Workers + worker), N: j.batchAt(step)}
+	d := sgd.Draw{First: j.drawn(step*j.Workers + worker), N: j.batchAt(step), Side: j.Side(step)}
 	if j.joined != nil {
 		d.N = j.joined.share(worker)
 	}

@@ -27,6 +27,7 @@ type Progress struct {
 	NoiseSquare   float64 `json:"noise_square,omitempty"` // squared length of the true gradient, averaged over updates
 	World         int     `json:"world,omitempty"`        // workers that take part, where some may leave
 	Batch         int     `json:"batch,omitempty"`        // samples of the last update, where the batch changes
+	Side          int     `json:"side,omitempty"`         // of the pictures of the last update, where it changes
 	BytesUp       uint64  `json:"bytes_up"`               // so far, by all workers; without servers as if all did as the first
 	BytesDown     uint64  `json:"bytes_down"`
 

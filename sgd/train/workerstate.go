@@ -99,6 +99,9 @@ func (o *Observer) progress(p Progress) {
 	if o.Job.Grows() && p.Batch == 0 {
 		p.Batch = int(o.Job.Drawn(p.Step) - o.Job.Drawn(p.Step-1))
 	}
+	if o.Job.Resizes() && p.Side == 0 {
+		p.Side = o.Job.sideOfUpdate(p.Step - 1)
+	}
 	c := &o.census
 	if len(c.workers) > 0 && (crossed(max(1, o.Job.Updates/100), c.told, p.Step) || p.Step >= o.Job.Updates) {
 		c.told = p.Step

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"errors"
+	"math"
+
+	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd/profile"
+)
+
+// timedModel is what the virtual clock bills a model as: a profile or, on the samples
+// there are, another model; and its side over theirs.
+func (c Config) timedModel(data sgd.Source) (m sgd.Model, times float64, err error) {
+	if s, err := profile.Profiles.Parse(c.Timing); err == nil {
+		p := s.Profile()
+		return p.Model(), float64(p.Input.H) / float64(data.Shape().H), nil
+	}
+	s, err := nn.Models.Parse(c.Timing)
+	if err != nil {
+		return nil, 0, err
+	}
+	m, err = s.New(data.Shape(), data.Classes())
+	return m, 1, err
+}
+
+// timedAs is a model whose virtual time is that of another one: the other's
+// operations, spread over this one's spans in proportion. Where pictures change their
+// side the other's do so in proportion.
+type timedAs struct {
+	sgd.Model
+	other sgd.Model
+	times float64 // the other's side over this one's
+}
+
+// Sums implements sgd.Joint.
+func (t timedAs) Sums() []int {
+	if j, ok := t.Model.(sgd.Joint); ok {
+		return j.Sums()
+	}
+	return nil
+}
+
+// At implements sgd.Resizable.
+func (t timedAs) At(side int) (sgd.Model, error) {
+	for of, side := range map[*sgd.Model]int{&t.Model: side, &t.other: int(math.Round(t.times * float64(side)))} {
+		m, ok := (*of).(sgd.Resizable)
+		if !ok {
+			return nil, errors.New("it, or what it is timed as, has a fixed side")
+		}
+		at, err := m.At(side)
+		if err != nil {
+			return nil, err
+		}
+		*of = at
+	}
+	return t, nil
+}
+
+// SpanFLOPs implements sgd.Model.
+func (t timedAs) SpanFLOPs() []float64 {
+	own := t.Model.SpanFLOPs()
+	sum, other := 0.0, 0.0
+	for _, f := range own {
+		sum += f
+	}
+	for _, f := range t.other.SpanFLOPs() {
+		other += f
+	}
+	out := make([]float64, len(own))
+	for i := range own {
+		if sum > 0 {
+			out[i] = own[i] * other / sum
+		} else {
+			out[i] = other / float64(len(own))
+		}
+	}
+	return out
+}
