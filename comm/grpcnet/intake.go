@@ -11,7 +11,6 @@ import (
 
 	"github.com/gradlab/gradlab/comm"
 	"github.com/gradlab/gradlab/comm/shm"
-	"github.com/gradlab/gradlab/internal/spin"
 )
 
 // intake is the receiving end of a lane. Whoever waits for a frame of the peer reads
@@ -21,7 +20,6 @@ type intake struct {
 	reading sync.Mutex // guards what follows, and reading from memory
 	link    *link
 	from    *shm.Reader
-	spin    spin.Spin // of who reads while it waits
 	in      inbox
 	text    []byte // what there is of a record's beginning, or of a whole one that is no frame
 	want    int    // how long that will be
@@ -40,7 +38,6 @@ const rest = time.Millisecond
 
 func (n *intake) begin(l *link, s *shm.Link) {
 	n.link, n.from, n.want = l, &s.In, recordHead
-	n.spin = s.Eager()
 	n.in = inbox{max: l.run.cfg.MaxFrame, claim: l.claim}
 	n.rouse, n.drained = make(chan struct{}, 1), make(chan struct{})
 }
@@ -105,7 +102,7 @@ func (n *intake) fetch(w *comm.Receipt, wait bool) {
 		return
 	}
 	defer n.reading.Unlock()
-	for looks := 0; n.read(w) == nil && wait && !w.Over() && n.spin.Again(looks); looks++ {
+	for looks := 0; n.read(w) == nil && wait && !w.Over() && n.from.Again(looks); looks++ {
 	}
 }
 

@@ -64,19 +64,15 @@ func (l *Link) lay(size, out int, data, room *bell, come, gone *ear) {
 	}
 	l.Out.ring = ring(out, data, gone)
 	l.In.ring = ring(1-out, room, come)
+	l.In.eager = spin.New(yield)
+	l.In.eager.Bare = spin.Bare
 }
 
 // Crowded says that more processes share this host's memory than it has cores:
 // waits go to sleep early. To be called before the link is used.
-func (l *Link) Crowded() { l.In.spin.Patience, l.Out.spin.Patience = spin.Crowded, spin.Crowded }
-
-// Eager says how long to look for bytes before it is left to who sleeps in Wait.
-func (l *Link) Eager() spin.Spin {
-	s := spin.New(yield)
-	if s.Patience = l.In.spin.Patience; s.Patience == spin.Roomy {
-		s.Bare = spin.Bare
-	}
-	return s
+func (l *Link) Crowded() {
+	l.In.spin.Patience, l.Out.spin.Patience = spin.Crowded, spin.Crowded
+	l.In.eager.Bare, l.In.eager.Patience = 0, spin.Crowded
 }
 
 func newNonce() []byte {

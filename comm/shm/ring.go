@@ -140,12 +140,13 @@ func (w *Writer) Publish() {
 	}
 }
 
-// Reader is the receiving end of a direction. Look and Consume are for one goroutine
+// Reader is the receiving end of a direction. Look, Again and Consume are for one goroutine
 // at a time. Another one may be in Wait meanwhile.
 type Reader struct {
 	ring
 	at       atomic.Uint64 // bytes read
 	finished atomic.Bool
+	eager    spin.Spin // of who looks without Wait
 }
 
 // Wait waits until there is something to look at: bytes, or the end.
@@ -188,6 +189,10 @@ func (r *Reader) Look() ([]byte, error) {
 	}
 	return r.span(at, int(n)), nil
 }
+
+// Again says whether who found nothing, in that many looks, should look again rather
+// than leave it to another goroutine's Wait. It is for who may Look.
+func (r *Reader) Again(looks int) bool { return r.eager.Again(looks) }
 
 // Consume gives the first n bytes of what Look returned back to the writer.
 func (r *Reader) Consume(n int) {
