@@ -33,3 +33,41 @@ func TestClasses(t *testing.T) {
 		}
 	}
 }
+
+// Views hold what they are of, and each is its holder's alone once nobody else reads the whole.
+func TestViews(t *testing.T) {
+	b := NewBuffer(100)
+	lo, hi := b.View(0, 60), b.View(60, 100)
+	if lo.Of() != b || b.Of() != nil || len(lo.B) != 60 || &hi.B[0] != &b.B[60] || cap(lo.B) != 60 {
+		t.Fatalf("%d bytes of room %d, and %d", len(lo.B), cap(lo.B), len(hi.B))
+	}
+	if lo.Sole() || hi.Sole() || b.Sole() {
+		t.Error("the whole is still read, and a part of it is somebody's alone")
+	}
+	b.Release()
+	if !lo.Sole() || !hi.Sole() {
+		t.Error("only views are left, and none is its holder's alone")
+	}
+	if hi.Retain(); hi.Sole() || !lo.Sole() {
+		t.Error("one view has two holders, not the other")
+	}
+	hi.Release()
+	if b.Retain(); lo.Sole() {
+		t.Error("the whole is read again")
+	}
+	b.Release()
+	lo.Release()
+	if hi.B[0] = 1; !hi.Sole() || b.refs.Load() != view {
+		t.Errorf("%x references are left with one view", b.refs.Load())
+	}
+	hi.Release()
+	if b.refs.Load() != 0 || hi.B != nil {
+		t.Errorf("%x references are left without views", b.refs.Load())
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("released more often than retained, and nobody minds")
+		}
+	}()
+	b.Release()
+}

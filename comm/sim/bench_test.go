@@ -15,7 +15,7 @@ import (
 // it arrives, its receiver wakes up.
 func BenchmarkRing(b *testing.B) {
 	for _, network := range []string{"fair", "fifo"} {
-		for _, p := range []int{8, 64, 1024} {
+		for _, p := range []int{8, 64, 1024, 4096} {
 			b.Run(fmt.Sprintf("%s/%d", network, p), func(b *testing.B) {
 				b.ReportAllocs()
 				ps := make([]comm.Program, p)

@@ -80,3 +80,45 @@ func TestWorkersShareParameters(t *testing.T) {
 		})
 	}
 }
+
+// whither is a model that notes where gradients and parameters lie.
+type whither struct {
+	sgd.Model
+	batch, workers int
+	grads          map[[2]int]*float32 // by worker and step
+	there          *int                // passes over parameters that lie where the worker's last gradient did
+}
+
+func (m whither) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	at := int(b.First) / m.batch
+	worker, step := at%m.workers, at/m.workers
+	m.grads[[2]int{worker, step}] = &p.Grad[0]
+	if &p.Params[0] == m.grads[[2]int{worker, step - 1}] {
+		*m.there++
+	}
+	return m.Model.Grad(ctx, p, b)
+}
+
+// Servers without a barrier make the next parameters in the memory of a gradient, several
+// servers each in its part of it, and its worker reads them there.
+func TestParametersInTheGradientsPlace(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{
+		"one shard":       nil,
+		"shards":          {func(j *train.Job) { j.Servers = 3 }},
+		"shards, overlap": {func(j *train.Job) { j.Servers, j.Overlap = 3, true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := whither{grads: map[[2]int]*float32{}, there: new(int)}
+			j := job(t, append(opts, policy("asp"), func(j *train.Job) {
+				j.Workers, j.Updates = 4, 40
+				m.Model, m.batch, m.workers = j.Model, j.Batch, j.Workers
+				j.Model = m
+			})...)
+			runOn(t, &sim.Net{Cores: 1}, j, nil)
+			if want := j.Updates - j.Workers; *m.there < want/2 || len(m.grads) < j.Updates {
+				t.Errorf("%d of %d passes read parameters where the gradient before had been, want most of %d", *m.there, len(m.grads), want)
+			}
+		})
+	}
+}

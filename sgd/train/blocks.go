@@ -185,16 +185,17 @@ type packer struct {
 	recv   []compress.Receiver // where one only decodes: in place of the codec, if not nil
 	size   []int               // exact payload length, −1 if it depends on the data
 	notes  []*series           // where the lengths of the latter are noted; nil: nowhere
-	tmp    []byte
-	last   float64 // bytes a value of the last payload
-	empty  bool    // payloads have their exact size and nothing in them
-	tariff *tariff // nil: what it does is billed nothing, or by others
+	wide   []int               // bytes of the last payload's length
+	last   float64             // bytes a value of the last payload, or what one may have
+	empty  bool                // payloads have their exact size and nothing in them
+	tariff *tariff             // nil: what it does is billed nothing, or by others
 }
 
 // newPacker makes the codecs of a block's pieces. b.Rank is −1 where one only
 // decodes.
 func (j *Job) newPacker(s *shard, f compress.Family, b compress.Block) (*packer, error) {
-	p := &packer{shard: s, raw: compress.Plain(f), last: 4}
+	p := &packer{shard: s, raw: compress.Plain(f)}
+	bound, values := 0.0, 0.0
 	for _, pc := range s.pieces {
 		fam := f
 		if pc.raw {
@@ -219,6 +220,7 @@ func (j *Job) newPacker(s *shard, f compress.Family, b compress.Block) (*packer,
 			size = claims.Size
 		}
 		p.raw = p.raw && claims.Plain()
+		bound, values = bound+float64(claims.Size), values+float64(blk.Len())
 		var note *series
 		if size < 0 && b.Rank >= 0 {
 			note = j.Sizes.of(fmt.Sprintf("%d>%d/%d/%s", blk.Rank, blk.Peer, blk.Dir, blk.Name))
@@ -227,7 +229,9 @@ func (j *Job) newPacker(s *shard, f compress.Family, b compress.Block) (*packer,
 			c, note = &hollowCodec{size, cursor{s: note}}, nil
 		}
 		p.codecs, p.size, p.notes = append(p.codecs, c), append(p.size, size), append(p.notes, note)
+		p.wide = append(p.wide, len(binary.AppendUvarint(nil, uint64(claims.Size))))
 	}
+	p.last = min(4, bound/max(1, values))
 	return p, nil
 }
 
@@ -305,6 +309,19 @@ func (p *packer) frame(hd comm.Header, pt part, v Vector, flat bool, s compress.
 	return comm.NewFrame(hd, buf), err
 }
 
+// push is frame of a gradient, in the flat vector, every part of which is pushed once:
+// who gets it has the memory of the part to itself once v is released.
+func (p *packer) push(hd comm.Header, pt part, v Vector, s compress.Step) (comm.Frame, error) {
+	if lo, ok := pt.stretch(true); ok && p.raw && !p.empty {
+		part := v.part(lo, pt.size)
+		defer part.Release()
+		if f, ok := part.frame(hd, 0, pt.size); ok {
+			return f, nil
+		}
+	}
+	return p.frame(hd, pt, v, true, s)
+}
+
 // bytes is the exact size of a part's payload.
 func (p *packer) bytes(pt part) (n int) {
 	for _, size := range p.size[pt.lo:pt.hi] {
@@ -370,10 +387,9 @@ func (p *packer) append(dst []byte, pt part, v []float32, flat bool, s compress.
 				err = fmt.Errorf("codec wrote %d bytes, it claims %d exactly", len(dst)-at, p.size[i])
 			}
 		} else {
-			if p.tmp, err = c.Append(p.tmp[:0], g, s); err == nil {
-				dst = binary.AppendUvarint(dst, uint64(len(p.tmp)))
-				dst = append(dst, p.tmp...)
-				p.notes[i].note(uint32(len(p.tmp)))
+			var n int
+			if dst, n, err = appendSized(dst, g, c, s, &p.wide[i]); err == nil {
+				p.notes[i].note(uint32(n))
 			}
 		}
 		if err != nil {
@@ -381,6 +397,26 @@ func (p *packer) append(dst []byte, pt part, v []float32, flat bool, s compress.
 		}
 	}
 	return dst, nil
+}
+
+// appendSized appends a payload behind its length, and says how long it is. Room for the
+// length is left as it was wide the last time; only where it is not is the payload moved.
+func appendSized(dst []byte, g []float32, c compress.Codec, s compress.Step, wide *int) ([]byte, int, error) {
+	at := len(dst)
+	var length [binary.MaxVarintLen64]byte
+	dst, err := c.Append(append(dst, length[:*wide]...), g, s)
+	if err != nil {
+		return dst, 0, err
+	}
+	n := len(dst) - at - *wide
+	w := binary.PutUvarint(length[:], uint64(n))
+	if w != *wide {
+		dst = append(dst, length[:]...)
+		copy(dst[at+w:], dst[at+*wide:at+*wide+n])
+		dst, *wide = dst[:at+w+n], w
+	}
+	copy(dst[at:], length[:w])
+	return dst, n, nil
 }
 
 // addTo decodes body and adds scale times it to a part's pieces of v. After an

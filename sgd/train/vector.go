@@ -76,6 +76,22 @@ func (v *Vector) Own() {
 	*v = c
 }
 
+// part is the values from lo on, as many as n, as a vector with a reference of its own:
+// who holds it alone may write to it once v is released. No other part may have a value
+// of it.
+func (v Vector) part(lo, n int) Vector {
+	switch p := (Vector{f: v.f[lo : lo+n]}); {
+	case v.buf == nil:
+		return p
+	case n == len(v.f):
+		p.buf = v.buf.Retain()
+		return p
+	default:
+		p.buf = v.buf.View(4*lo, 4*(lo+n))
+		return p
+	}
+}
+
 // frame is a frame over the values from lo on, as many as n, without a copy; ok
 // is false where they must be written out.
 func (v Vector) frame(hd comm.Header, lo, n int) (f comm.Frame, ok bool) {

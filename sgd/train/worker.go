@@ -226,7 +226,7 @@ func (w *worker) encode(i int, grad Vector) error {
 	hd := OnPush.Header(w.job, w.word(l), flags)
 	began := w.times.start()
 	var err error
-	p.next, err = l.out.frame(hd, p.part(), grad, true, w.codecStep())
+	p.next, err = l.out.push(hd, p.part(), grad, w.codecStep())
 	w.times.encoded(began)
 	if err != nil {
 		return fmt.Errorf("worker %d, step %d: %w", w.rank, w.step, err)
