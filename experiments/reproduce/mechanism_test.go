@@ -156,6 +156,18 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// Folders of a study's runs tell those without a mechanism from its own.
+func TestMutantsHaveFoldersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for without, want := range map[string]string{"momentum": "a without momentum", "nothing of these runs": "a"} {
+		l := &Lab{Runs: experiments.Options{Recipe: "r", Out: t.TempDir()}, removed: &removal{Mechanism: Mechanism{Name: without, Off: swap("optimizer", "^"+without+`\b.*`, "sgd")}}}
+		r, err := l.run(t.Context(), "a", "optimizer=momentum", "model=logistic", "workers=1", "epochs=0", "steps=1")
+		if err != nil || r.Name != want {
+			t.Errorf("%+v, %v, want %q", r, err, want)
+		}
+	}
+}
+
 // What rules do in a step is judged apart from learning, in studies whose runs are too
 // long for tests: each law holds, and turns red without its mechanism.
 func TestLawsTurnRed(t *testing.T) {

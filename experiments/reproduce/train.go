@@ -11,7 +11,8 @@ import (
 )
 
 // run makes one training run from defaults and keys, each "key=value", and
-// keeps its folder. Codecs are billed only where a key says so. An interrupted study goes on where it was.
+// keeps its folder, which is named for what was taken out of it, too. Codecs are billed
+// only where a key says so. An interrupted study goes on where it was.
 func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiments.Result, error) {
 	recipe, err := config.ParseRecipe(l.Runs.Recipe, "", []byte("about: a run of a study\n"))
 	if err != nil {
@@ -26,6 +27,7 @@ func (l *Lab) run(ctx context.Context, name string, keys ...string) (*experiment
 		if runs, err = recipe.Runs(keys, false); err != nil {
 			return nil, err
 		}
+		name += " without " + l.removed.Name
 	}
 	c := runs[0].Config
 	if c.Net == "sim" && !slices.ContainsFunc(keys, func(kv string) bool { return strings.HasPrefix(kv, "device.codec=") }) {
