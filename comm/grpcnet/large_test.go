@@ -16,7 +16,6 @@ import (
 // takes that grows as bytes come, since nobody's word on a length is believed, and
 // gRPC's windows.
 func TestF16FrameLargerThanAMessage(t *testing.T) {
-	t.Parallel()
 	const size = 96 * maxMessage
 	runtime.GC()
 	before := heap()
