@@ -18,7 +18,7 @@ type selector struct {
 	idx    []uint32  // what is not below
 	val    []float32 // the elements there
 	above  uint32    // the magnitude from which they should all be among the k; 0: none known
-	band   []float32 // those below that
+	band   []float32 // those below that, and room to cut
 }
 
 const (
@@ -68,10 +68,16 @@ func (s *selector) cut(k int) (tau uint32, ties int) {
 		s.band = resize(s.band, len(s.val))
 		s.band = s.band[:codec.Between(s.band, s.val, 0, s.above)]
 		if above := len(s.val) - len(s.band); above < k {
-			return codec.Cut(s.band, k-above)
+			return codec.Cut(s.band, k-above, s.band)
 		}
 	}
-	return codec.Cut(s.val, k)
+	return s.cutOf(s.val, k)
+}
+
+// cutOf is codec.Cut of x, which stays as it is.
+func (s *selector) cutOf(x []float32, k int) (tau uint32, ties int) {
+	s.band = resize(s.band, len(x))
+	return codec.Cut(x, k, s.band)
 }
 
 // gather keeps k elements or more, the k largest among them. It returns false if g
@@ -89,7 +95,7 @@ func (s *selector) gather(g []float32, k int) (finite bool) {
 	if !f32.AllFinite(g) {
 		return false
 	}
-	tau, _ := codec.Cut(g, k)
+	tau, _ := s.cutOf(g, k)
 	s.idx, s.val, _ = codec.AppendReaching(s.idx[:0], s.val[:0], g, tau)
 	return true
 }
@@ -102,10 +108,10 @@ func (s *selector) guess(g []float32, k int) (tau, above uint32) {
 	margin := 4 * math.Sqrt(share)
 	sample := s.draw(g, samples)
 	if rank := int(share+margin) + 1; rank <= samples {
-		tau, _ = codec.Cut(sample, rank)
+		tau, _ = s.cutOf(sample, rank)
 	}
 	if rank := int(share - margin); rank > 0 {
-		above, _ = codec.Cut(sample, rank)
+		above, _ = s.cutOf(sample, rank)
 		above++
 	}
 	return tau, above
@@ -138,7 +144,7 @@ func samplesFor(k, d int) int {
 // the k largest, as largest does.
 func (s *selector) about(idx []uint32, val, g []float32, k int) ([]uint32, []float32, bool) {
 	if n := samplesFor(k, len(g)); n > 0 {
-		tau, ties := codec.Cut(s.draw(g, n), max(1, int(int64(k)*int64(n)/int64(len(g)))))
+		tau, ties := s.cutOf(s.draw(g, n), max(1, int(int64(k)*int64(n)/int64(len(g)))))
 		if ties == 0 {
 			tau++
 		}

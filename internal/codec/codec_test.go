@@ -724,7 +724,7 @@ func TestCut(t *testing.T) {
 			}
 		}
 		k := rapid.IntRange(1, len(x)).Draw(t, "k")
-		tau, ties := Cut(x, k)
+		tau, ties := Cut(x, k, make([]float32, len(x)))
 		beyond, equal := countGo(x, tau+1), countGo(x, tau)-countGo(x, tau+1)
 		if beyond+ties != k || ties < 0 || ties > equal {
 			t.Fatalf("%d beyond %#x, %d equal to it, of which %d: want %d", beyond, tau, equal, ties, k)

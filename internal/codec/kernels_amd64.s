@@ -1436,6 +1436,39 @@ done42:
 	VZEROUPPER
 	RET
 
+// func betweenAVX512(dst []float32, x []float32, lo uint32, hi uint32) int
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·betweenAVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VBROADCASTSS lo+48(FP), Z0
+	VBROADCASTSS hi+52(FP), Z1
+	MOVQ         $0x7fffffff7fffffff, BX
+	VPBROADCASTQ BX, Z2
+	XORQ         BX, BX
+	XORQ         DI, DI
+	CMPQ         DI, DX
+	JGE          done44
+
+loop43:
+	VPANDD        (CX)(DI*4), Z2, Z3
+	VPCMPUD       $0x05, Z0, Z3, K1
+	VPCMPUD       $0x01, Z1, Z3, K1, K1
+	VPCOMPRESSD.Z Z3, K1, Z3
+	VMOVDQU32     Z3, (AX)(BX*4)
+	KMOVW         K1, SI
+	POPCNTQ       SI, SI
+	ADDQ          SI, BX
+	ADDQ          $0x10, DI
+	CMPQ          DI, DX
+	JLT           loop43
+
+done44:
+	MOVQ BX, ret+56(FP)
+	VZEROUPPER
+	RET
+
 // func sumOverAVX2(x []float32, from float64, sum float64) float64
 // Requires: AVX, AVX2, SSE2
 TEXT ·sumOverAVX2(SB), NOSPLIT, $0-48
@@ -1445,9 +1478,9 @@ TEXT ·sumOverAVX2(SB), NOSPLIT, $0-48
 	MOVSD        sum+32(FP), X1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done44
+	JGE          done46
 
-loop43:
+loop45:
 	VCVTPS2PD    (AX)(DX*4), Y2
 	VANDPD       table25<>+0(SB), Y2, Y2
 	VSUBPD       Y0, Y2, Y2
@@ -1470,9 +1503,9 @@ loop43:
 	VADDSD       X3, X1, X1
 	ADDQ         $0x08, DX
 	CMPQ         DX, CX
-	JLT          loop43
+	JLT          loop45
 
-done44:
+done46:
 	MOVSD X1, ret+40(FP)
 	VZEROUPPER
 	RET
@@ -1484,9 +1517,9 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done46
+	JGE  done48
 
-loop45:
+loop47:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
 	VXORPS    table28<>+0(SB), Y0, Y0
@@ -1601,9 +1634,9 @@ loop45:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop45
+	JLT       loop47
 
-done46:
+done48:
 	VZEROUPPER
 	RET
 
@@ -1640,9 +1673,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done48
+	JGE  done50
 
-loop47:
+loop49:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1700,9 +1733,9 @@ loop47:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop47
+	JLT     loop49
 
-done48:
+done50:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1732,9 +1765,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done50
+	JGE  done52
 
-loop49:
+loop51:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1760,9 +1793,9 @@ loop49:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop49
+	JLT     loop51
 
-done50:
+done52:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1788,9 +1821,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done52
+	JGE  done54
 
-loop51:
+loop53:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1802,9 +1835,9 @@ loop51:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop51
+	JLT     loop53
 
-done52:
+done54:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1822,9 +1855,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done54
+	JGE          done56
 
-loop53:
+loop55:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1837,9 +1870,9 @@ loop53:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop53
+	JLT          loop55
 
-done54:
+done56:
 	VZEROUPPER
 	RET
 
@@ -1852,9 +1885,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done56
+	JGE     done58
 
-loop55:
+loop57:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1863,9 +1896,9 @@ loop55:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop55
+	JLT          loop57
 
-done56:
+done58:
 	VZEROUPPER
 	RET
 
@@ -1884,9 +1917,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done58
+	JGE          done60
 
-loop57:
+loop59:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2015,9 +2048,9 @@ loop57:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop57
+	JLT          loop59
 
-done58:
+done60:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2040,9 +2073,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done60
+	JGE          done62
 
-loop59:
+loop61:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2183,9 +2216,9 @@ loop59:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop59
+	JLT          loop61
 
-done60:
+done62:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2208,9 +2241,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done62
+	JGE          done64
 
-loop61:
+loop63:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2375,9 +2408,9 @@ loop61:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop61
+	JLT          loop63
 
-done62:
+done64:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2400,9 +2433,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done64
+	JGE          done66
 
-loop63:
+loop65:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2615,9 +2648,9 @@ loop63:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop63
+	JLT          loop65
 
-done64:
+done66:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2636,9 +2669,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done66
+	JGE     done68
 
-loop65:
+loop67:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2647,9 +2680,9 @@ loop65:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop65
+	JLT       loop67
 
-done66:
+done68:
 	VZEROUPPER
 	RET
 
@@ -2664,9 +2697,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done68
+	JGE     done70
 
-loop67:
+loop69:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2676,9 +2709,9 @@ loop67:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop67
+	JLT       loop69
 
-done68:
+done70:
 	VZEROUPPER
 	RET
 
@@ -2695,9 +2728,9 @@ TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 128(AX), Y1
 	XORQ    DI, DI
 	CMPQ    DI, CX
-	JGE     done70
+	JGE     done72
 
-loop69:
+loop71:
 	VMOVUPS (DX)(DI*4), Y2
 	VMOVUPS (BX)(DI*4), Y3
 	VMOVUPS (SI)(DI*4), Y4
@@ -2707,9 +2740,9 @@ loop69:
 	VADDPS  Y2, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, CX
-	JLT     loop69
+	JLT     loop71
 
-done70:
+done72:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 128(AX)
 	VZEROUPPER
@@ -2728,9 +2761,9 @@ TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 16(BX), Y1
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done72
+	JGE          done74
 
-loop71:
+loop73:
 	VMOVUPS (CX)(BX*4), Y2
 	VMOVUPS (DX)(BX*4), Y3
 	VMULPS  Y0, Y2, Y2
@@ -2740,9 +2773,9 @@ loop71:
 	VMOVUPS Y2, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop71
+	JLT     loop73
 
-done72:
+done74:
 	VZEROUPPER
 	RET
 
@@ -2758,18 +2791,18 @@ TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS (DX), Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done74
+	JGE          done76
 
-loop73:
+loop75:
 	VMULPS  (BX)(DX*4), Y1, Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  (AX)(DX*4), Y2, Y2
 	VMOVUPS Y2, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop73
+	JLT     loop75
 
-done74:
+done76:
 	VZEROUPPER
 	RET
 
@@ -2789,9 +2822,9 @@ TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 160(AX), Y3
 	XORQ    R8, R8
 	CMPQ    R8, CX
-	JGE     done76
+	JGE     done78
 
-loop75:
+loop77:
 	VMOVUPS (DX)(R8*4), Y4
 	VMOVUPS (BX)(R8*4), Y5
 	VMOVUPS (DI)(R8*4), Y6
@@ -2806,9 +2839,9 @@ loop75:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    $0x08, R8
 	CMPQ    R8, CX
-	JLT     loop75
+	JLT     loop77
 
-done76:
+done78:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 128(AX)
@@ -2832,9 +2865,9 @@ TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 20(BX), Y3
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done78
+	JGE          done80
 
-loop77:
+loop79:
 	VMOVUPS (CX)(BX*4), Y4
 	VMOVUPS (DX)(BX*4), Y5
 	VMULPS  Y0, Y4, Y6
@@ -2849,9 +2882,9 @@ loop77:
 	VMOVUPS Y4, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop77
+	JLT     loop79
 
-done78:
+done80:
 	VZEROUPPER
 	RET
 
@@ -2869,9 +2902,9 @@ TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(DX), Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done80
+	JGE          done82
 
-loop79:
+loop81:
 	VMULPS  (SI)(DX*4), Y1, Y3
 	VMULPS  (BX)(DX*4), Y2, Y4
 	VADDPS  Y4, Y3, Y3
@@ -2880,9 +2913,9 @@ loop79:
 	VMOVUPS Y3, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop79
+	JLT     loop81
 
-done80:
+done82:
 	VZEROUPPER
 	RET
 
@@ -2905,9 +2938,9 @@ TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 192(AX), Y5
 	XORQ    R9, R9
 	CMPQ    R9, CX
-	JGE     done82
+	JGE     done84
 
-loop81:
+loop83:
 	VMOVUPS (DX)(R9*4), Y6
 	VMOVUPS (BX)(R9*4), Y7
 	VMOVUPS (DI)(R9*4), Y8
@@ -2927,9 +2960,9 @@ loop81:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop81
+	JLT     loop83
 
-done82:
+done84:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2958,9 +2991,9 @@ TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 24(BX), Y5
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done84
+	JGE          done86
 
-loop83:
+loop85:
 	VMOVUPS (CX)(BX*4), Y6
 	VMOVUPS (DX)(BX*4), Y7
 	VMULPS  Y0, Y6, Y8
@@ -2980,9 +3013,9 @@ loop83:
 	VMOVUPS Y6, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop83
+	JLT     loop85
 
-done84:
+done86:
 	VZEROUPPER
 	RET
 
@@ -3002,9 +3035,9 @@ TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 8(DX), Y3
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done86
+	JGE          done88
 
-loop85:
+loop87:
 	VMULPS  (SI)(DX*4), Y1, Y4
 	VMULPS  (DI)(DX*4), Y2, Y5
 	VADDPS  Y5, Y4, Y4
@@ -3015,9 +3048,9 @@ loop85:
 	VMOVUPS Y4, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop85
+	JLT     loop87
 
-done86:
+done88:
 	VZEROUPPER
 	RET
 
@@ -3043,9 +3076,9 @@ TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 224(AX), Y7
 	XORQ    R10, R10
 	CMPQ    R10, CX
-	JGE     done88
+	JGE     done90
 
-loop87:
+loop89:
 	VMOVUPS (DX)(R10*4), Y8
 	VMOVUPS (BX)(R10*4), Y9
 	VMOVUPS (DI)(R10*4), Y10
@@ -3070,9 +3103,9 @@ loop87:
 	VADDPS  Y8, Y7, Y7
 	ADDQ    $0x08, R10
 	CMPQ    R10, CX
-	JLT     loop87
+	JLT     loop89
 
-done88:
+done90:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -3106,9 +3139,9 @@ TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 28(BX), Y7
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done90
+	JGE          done92
 
-loop89:
+loop91:
 	VMOVUPS (CX)(BX*4), Y8
 	VMOVUPS (DX)(BX*4), Y9
 	VMULPS  Y0, Y8, Y10
@@ -3133,9 +3166,9 @@ loop89:
 	VMOVUPS Y8, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop89
+	JLT     loop91
 
-done90:
+done92:
 	VZEROUPPER
 	RET
 
@@ -3157,9 +3190,9 @@ TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 12(DX), Y4
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done92
+	JGE          done94
 
-loop91:
+loop93:
 	VMULPS  (SI)(DX*4), Y1, Y5
 	VMULPS  (DI)(DX*4), Y2, Y6
 	VADDPS  Y6, Y5, Y5
@@ -3172,9 +3205,9 @@ loop91:
 	VMOVUPS Y5, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop91
+	JLT     loop93
 
-done92:
+done94:
 	VZEROUPPER
 	RET
 
@@ -3188,9 +3221,9 @@ TEXT ·eightBitAVX2(SB), NOSPLIT, $0-64
 	MOVQ         cells+56(FP), BX
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done94
+	JGE          done96
 
-loop93:
+loop95:
 	VMOVUPS      (CX)(SI*4), Y1
 	VANDPS       table7<>+0(SB), Y1, Y2
 	VCVTPS2PD    X2, Y4
@@ -3279,9 +3312,9 @@ loop93:
 	VMOVDQU      Y1, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop93
+	JLT          loop95
 
-done94:
+done96:
 	VZEROUPPER
 	RET
 
@@ -3312,9 +3345,9 @@ TEXT ·addEightBitAVX2(SB), NOSPLIT, $0-56
 	MOVQ values+48(FP), BX
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done96
+	JGE  done98
 
-loop95:
+loop97:
 	VPMOVZXBD  (CX)(SI*1), Y0
 	VMOVDQU    table32<>+0(SB), Y2
 	VGATHERDPS Y2, (BX)(Y0*4), Y1
@@ -3322,9 +3355,9 @@ loop95:
 	VMOVUPS    Y1, (AX)(SI*4)
 	ADDQ       $0x08, SI
 	CMPQ       SI, DX
-	JLT        loop95
+	JLT        loop97
 
-done96:
+done98:
 	VZEROUPPER
 	RET
 
@@ -3336,9 +3369,9 @@ TEXT ·put8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done98
+	JGE  done100
 
-loop97:
+loop99:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VCVTTPS2DQ 64(CX)(BX*4), Y2
@@ -3351,9 +3384,9 @@ loop97:
 	VMOVDQU    Y0, (AX)(BX*1)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop97
+	JLT        loop99
 
-done98:
+done100:
 	VZEROUPPER
 	RET
 
@@ -3365,17 +3398,17 @@ TEXT ·set8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done100
+	JGE  done102
 
-loop99:
+loop101:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop99
+	JLT       loop101
 
-done100:
+done102:
 	VZEROUPPER
 	RET
 
@@ -3387,18 +3420,18 @@ TEXT ·add8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done102
+	JGE  done104
 
-loop101:
+loop103:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop101
+	JLT       loop103
 
-done102:
+done104:
 	VZEROUPPER
 	RET
 
@@ -3410,9 +3443,9 @@ TEXT ·put16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done104
+	JGE  done106
 
-loop103:
+loop105:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VPACKSSDW  Y1, Y0, Y0
@@ -3425,9 +3458,9 @@ loop103:
 	VMOVDQU    Y0, 32(AX)(BX*2)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop103
+	JLT        loop105
 
-done104:
+done106:
 	VZEROUPPER
 	RET
 
@@ -3439,17 +3472,17 @@ TEXT ·set16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done106
+	JGE  done108
 
-loop105:
+loop107:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop105
+	JLT       loop107
 
-done106:
+done108:
 	VZEROUPPER
 	RET
 
@@ -3461,18 +3494,18 @@ TEXT ·add16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done108
+	JGE  done110
 
-loop107:
+loop109:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop107
+	JLT       loop109
 
-done108:
+done110:
 	VZEROUPPER
 	RET
 
@@ -3491,7 +3524,7 @@ TEXT ·foldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block109:
+block111:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3501,9 +3534,9 @@ block109:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done111
+	JGE   done113
 
-loop110:
+loop112:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMOVUPD      (R10), Y2
@@ -3525,15 +3558,15 @@ loop110:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop110
+	JLT          loop112
 
-done111:
+done113:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block109
+	JNZ   block111
 	VZEROUPPER
 	RET
 
@@ -3552,7 +3585,7 @@ TEXT ·unfoldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block112:
+block114:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3562,9 +3595,9 @@ block112:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done114
+	JGE   done116
 
-loop113:
+loop115:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMULPD       (R11), Y0, Y2
@@ -3584,15 +3617,15 @@ loop113:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop113
+	JLT          loop115
 
-done114:
+done116:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block112
+	JNZ   block114
 	VZEROUPPER
 	RET
 
@@ -3611,7 +3644,7 @@ TEXT ·weavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block115:
+block117:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Y1
@@ -3620,9 +3653,9 @@ block115:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done117
+	JGE     done119
 
-loop116:
+loop118:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3643,9 +3676,9 @@ loop116:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop116
+	JLT     loop118
 
-done117:
+done119:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3662,7 +3695,7 @@ done117:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block115
+	JNZ     block117
 	VZEROUPPER
 	RET
 
@@ -3681,7 +3714,7 @@ TEXT ·unweavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block118:
+block120:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -3700,9 +3733,9 @@ block118:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done120
+	JGE     done122
 
-loop119:
+loop121:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3721,12 +3754,12 @@ loop119:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop119
+	JLT     loop121
 
-done120:
+done122:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block118
+	JNZ  block120
 	VZEROUPPER
 	RET
 
@@ -3740,9 +3773,9 @@ TEXT ·eightsAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done122
+	JGE  done124
 
-loop121:
+loop123:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -3951,9 +3984,9 @@ loop121:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop121
+	JLT          loop123
 
-done122:
+done124:
 	VZEROUPPER
 	RET
 
@@ -3967,9 +4000,9 @@ TEXT ·eightsBackAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done124
+	JGE  done126
 
-loop123:
+loop125:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -4178,9 +4211,9 @@ loop123:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop123
+	JLT          loop125
 
-done124:
+done126:
 	VZEROUPPER
 	RET
 
@@ -4199,7 +4232,7 @@ TEXT ·foldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block125:
+block127:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4209,9 +4242,9 @@ block125:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done127
+	JGE   done129
 
-loop126:
+loop128:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMOVUPD      (R10), Z2
@@ -4226,15 +4259,15 @@ loop126:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop126
+	JLT          loop128
 
-done127:
+done129:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block125
+	JNZ   block127
 	VZEROUPPER
 	RET
 
@@ -4253,7 +4286,7 @@ TEXT ·unfoldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block128:
+block130:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4263,9 +4296,9 @@ block128:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done130
+	JGE   done132
 
-loop129:
+loop131:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMULPD       (R11), Z0, Z0
@@ -4279,15 +4312,15 @@ loop129:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop129
+	JLT          loop131
 
-done130:
+done132:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block128
+	JNZ   block130
 	VZEROUPPER
 	RET
 
@@ -4306,7 +4339,7 @@ TEXT ·weavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block131:
+block133:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Z1
@@ -4314,9 +4347,9 @@ block131:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done133
+	JGE     done135
 
-loop132:
+loop134:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4330,9 +4363,9 @@ loop132:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop132
+	JLT     loop134
 
-done133:
+done135:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4344,7 +4377,7 @@ done133:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block131
+	JNZ     block133
 	VZEROUPPER
 	RET
 
@@ -4363,7 +4396,7 @@ TEXT ·unweavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block134:
+block136:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -4378,9 +4411,9 @@ block134:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done136
+	JGE     done138
 
-loop135:
+loop137:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, CX
@@ -4393,12 +4426,12 @@ loop135:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop135
+	JLT     loop137
 
-done136:
+done138:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block134
+	JNZ  block136
 	VZEROUPPER
 	RET
 
@@ -4412,9 +4445,9 @@ TEXT ·eightsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done138
+	JGE  done140
 
-loop137:
+loop139:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4520,9 +4553,9 @@ loop137:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop137
+	JLT          loop139
 
-done138:
+done140:
 	VZEROUPPER
 	RET
 
@@ -4536,9 +4569,9 @@ TEXT ·eightsBackAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done140
+	JGE  done142
 
-loop139:
+loop141:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4644,9 +4677,9 @@ loop139:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop139
+	JLT          loop141
 
-done140:
+done142:
 	VZEROUPPER
 	RET
 
@@ -4658,18 +4691,18 @@ TEXT ·widenAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done142
+	JGE  done144
 
-loop141:
+loop143:
 	VCVTPS2PD (CX)(BX*4), Y0
 	VMOVUPD   Y0, (AX)(BX*8)
 	VCVTPS2PD 16(CX)(BX*4), Y0
 	VMOVUPD   Y0, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop141
+	JLT       loop143
 
-done142:
+done144:
 	VZEROUPPER
 	RET
 
@@ -4681,18 +4714,18 @@ TEXT ·narrowAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done144
+	JGE  done146
 
-loop143:
+loop145:
 	VCVTPD2PSY (CX)(BX*8), X0
 	VMOVUPS    X0, (AX)(BX*4)
 	VCVTPD2PSY 32(CX)(BX*8), X0
 	VMOVUPS    X0, 16(AX)(BX*4)
 	ADDQ       $0x08, BX
 	CMPQ       BX, DX
-	JLT        loop143
+	JLT        loop145
 
-done144:
+done146:
 	VZEROUPPER
 	RET
 
@@ -4709,16 +4742,16 @@ TEXT ·transposeAVX2(SB), NOSPLIT, $0-64
 	SHLQ $0x03, DI
 	XORQ R8, R8
 	CMPQ R8, DX
-	JGE  done146
+	JGE  done148
 
-loop145:
+loop147:
 	MOVQ CX, R9
 	MOVQ AX, R10
 	XORQ R11, R11
 	CMPQ R11, BX
-	JGE  done148
+	JGE  done150
 
-loop147:
+loop149:
 	LEAQ       (R9)(SI*2), R12
 	VMOVUPD    (R9), Y0
 	VUNPCKLPD  (R9)(SI*1), Y0, Y0
@@ -4741,16 +4774,16 @@ loop147:
 	LEAQ       (R10)(DI*4), R10
 	ADDQ       $0x04, R11
 	CMPQ       R11, BX
-	JLT        loop147
+	JLT        loop149
 
-done148:
+done150:
 	LEAQ (CX)(SI*4), CX
 	ADDQ $0x20, AX
 	ADDQ $0x04, R8
 	CMPQ R8, DX
-	JLT  loop145
+	JLT  loop147
 
-done146:
+done148:
 	VZEROUPPER
 	RET
 
@@ -4765,9 +4798,9 @@ TEXT ·placesAVX2(SB), NOSPLIT, $0-64
 	VPADDQ       table34<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done150
+	JGE          done152
 
-loop149:
+loop151:
 	VPSRLQ   $0x1e, Y1, Y2
 	VPXOR    Y1, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y3
@@ -4838,9 +4871,9 @@ loop149:
 	VMOVDQU  Y2, (CX)(BX*4)
 	ADDQ     $0x08, BX
 	CMPQ     BX, DX
-	JLT      loop149
+	JLT      loop151
 
-done150:
+done152:
 	VZEROUPPER
 	RET
 
@@ -4873,9 +4906,9 @@ TEXT ·placesAVX512(SB), NOSPLIT, $0-64
 	VPADDQ       eightApart<>+0(SB), Z1, Z1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done152
+	JGE          done154
 
-loop151:
+loop153:
 	VPSRLQ   $0x1e, Z1, Z5
 	VPXORQ   Z1, Z5, Z5
 	VPMULLQ  Z3, Z5, Z5
@@ -4920,9 +4953,9 @@ loop151:
 	VPMOVQD  Z5, 32(CX)(BX*4)
 	ADDQ     $0x10, BX
 	CMPQ     BX, DX
-	JLT      loop151
+	JLT      loop153
 
-done152:
+done154:
 	VZEROUPPER
 	RET
 
@@ -4947,9 +4980,9 @@ TEXT ·lookAVX512(SB), NOSPLIT, $0-72
 	VPBROADCASTD SI, Z0
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done154
+	JGE          done156
 
-loop153:
+loop155:
 	VMOVDQU32  (DX)(SI*4), Z1
 	VPANDD     Z1, Z0, Z2
 	KXNORW     K1, K1, K1
@@ -4959,9 +4992,9 @@ loop153:
 	VMOVDQU32  Z3, (AX)(SI*4)
 	ADDQ       $0x10, SI
 	CMPQ       SI, BX
-	JLT        loop153
+	JLT        loop155
 
-done154:
+done156:
 	VZEROUPPER
 	RET
 
@@ -4977,9 +5010,9 @@ TEXT ·median5AVX2(SB), NOSPLIT, $0-144
 	MOVQ e_base+120(FP), R8
 	XORQ R9, R9
 	CMPQ R9, CX
-	JGE  done156
+	JGE  done158
 
-loop155:
+loop157:
 	VMOVDQU (DX)(R9*4), Y0
 	VPSRAD  $0x1f, Y0, Y1
 	VPSRLD  $0x01, Y1, Y1
@@ -5016,9 +5049,9 @@ loop155:
 	VMOVDQU Y0, (AX)(R9*4)
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop155
+	JLT     loop157
 
-done156:
+done158:
 	VZEROUPPER
 	RET
 
@@ -5034,9 +5067,9 @@ TEXT ·addSignedAVX2(SB), NOSPLIT, $0-76
 	VMOVDQU      table16<>+0(SB), Y2
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done158
+	JGE          done160
 
-loop157:
+loop159:
 	MOVQ         (CX)(SI*8), DI
 	MOVQ         (DX)(SI*8), R8
 	PDEPQ        DI, R8, R8
@@ -5153,9 +5186,9 @@ loop157:
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x01, SI
 	CMPQ         SI, BX
-	JLT          loop157
+	JLT          loop159
 
-done158:
+done160:
 	VZEROUPPER
 	RET
 
@@ -5170,9 +5203,9 @@ TEXT ·pickAVX2(SB), NOSPLIT, $0-88
 	XORQ DI, DI
 	XORQ R9, R9
 	CMPQ R9, DX
-	JGE  done160
+	JGE  done162
 
-loop159:
+loop161:
 	MOVBQZX   (BX), R8
 	INCQ      BX
 	VPMOVZXBD (SI)(R8*8), Y0
@@ -5182,9 +5215,9 @@ loop159:
 	ADDQ      R8, DI
 	ADDQ      $0x08, R9
 	CMPQ      R9, DX
-	JLT       loop159
+	JLT       loop161
 
-done160:
+done162:
 	MOVQ DI, ret+80(FP)
 	VZEROUPPER
 	RET
@@ -5199,9 +5232,9 @@ TEXT ·sumsReachAVX2(SB), NOSPLIT, $0-96
 	MOVQ x_len+32(FP), DI
 	XORQ R8, R8
 	CMPQ R8, DI
-	JGE  done162
+	JGE  done164
 
-loop161:
+loop163:
 	VMOVUPS   (DX)(R8*4), Y0
 	VADDPS    (BX)(R8*4), Y0, Y0
 	VPAND     table7<>+0(SB), Y0, Y0
@@ -5233,9 +5266,9 @@ loop161:
 	ADDQ      $0x04, CX
 	ADDQ      $0x20, R8
 	CMPQ      R8, DI
-	JLT       loop161
+	JLT       loop163
 
-done162:
+done164:
 	VZEROUPPER
 	RET
 
@@ -5248,9 +5281,9 @@ TEXT ·shrinkAVX2(SB), NOSPLIT, $0-28
 	VPSUBD       table20<>+0(SB), Y0, Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done164
+	JGE          done166
 
-loop163:
+loop165:
 	VMOVDQU  (AX)(DX*4), Y2
 	VPAND    table7<>+0(SB), Y2, Y3
 	VPCMPGTD Y1, Y3, Y3
@@ -5261,9 +5294,9 @@ loop163:
 	VMOVUPS  Y2, (AX)(DX*4)
 	ADDQ     $0x08, DX
 	CMPQ     DX, CX
-	JLT      loop163
+	JLT      loop165
 
-done164:
+done166:
 	VZEROUPPER
 	RET
 
@@ -5282,9 +5315,9 @@ TEXT ·climbAVX2(SB), NOSPLIT, $0-80
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done166
+	JGE          done168
 
-loop165:
+loop167:
 	VMOVUPS      (CX)(SI*4), Y5
 	VMOVDQU      table9<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
@@ -5569,9 +5602,9 @@ loop165:
 	VMOVDQU      Y7, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop165
+	JLT          loop167
 
-done166:
+done168:
 	VZEROUPPER
 	RET
 
@@ -5624,9 +5657,9 @@ TEXT ·climbAVX512(SB), NOSPLIT, $0-80
 	VMOVDQU32    evensFirst<>+0(SB), Z16
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done168
+	JGE          done170
 
-loop167:
+loop169:
 	VPSRLQ        $0x1e, Z9, Z17
 	VPXORQ        Z9, Z17, Z17
 	VPMULLQ       Z13, Z17, Z17
@@ -5680,9 +5713,9 @@ loop167:
 	VPMOVQW       Z18, (AX)(BX*1)
 	ADDQ          $0x10, BX
 	CMPQ          BX, DX
-	JLT           loop167
+	JLT           loop169
 
-done168:
+done170:
 	VZEROUPPER
 	RET
 

@@ -110,8 +110,11 @@ func reachingGo(idx []uint32, val, x []float32, tau, first uint32) (j int) {
 // hi, and returns how many there are. dst is as long as x, and what is left of it may be
 // overwritten; it may be x.
 func Between(dst, x []float32, lo, hi uint32) int {
+	m := wideWhole(len(x), 16)
+	j := betweenAVX512(dst, x[:m], lo, hi)
+	x = x[m:]
 	n := whole(len(x), 8)
-	j := betweenAVX2(dst, x[:n], lo, hi, &together)
+	j += betweenAVX2(dst[j:], x[:n], lo, hi, &together)
 	return j + betweenGo(dst[j:], x[n:], lo, hi)
 }
 
@@ -161,18 +164,25 @@ func countGo(x []float32, tau uint32) (c int) {
 
 // Cut is where the k largest magnitudes of x end, 1 ≤ k ≤ len(x): all elements
 // beyond the bits tau are among them, and so many of those that equal it. It
-// bisects, which takes up to 31 passes, and half of them on common data.
-func Cut(x []float32, k int) (tau uint32, ties int) {
-	lo, hi, beyond := uint32(0), uint32(1<<31), 0 // count(lo) ≥ k > count(hi) = beyond
+// bisects, which takes up to 31 passes, and half of them on common data. As soon as
+// half of the elements are out of question, those that are not go on in room, which is
+// as long as x and may be x.
+func Cut(x []float32, k int, room []float32) (tau uint32, ties int) {
+	lo, hi := uint32(0), uint32(1<<31)
+	beyond, within := 0, len(x) // elements of x from hi on, < k, and from lo to hi
 	for hi-lo > 1 {
 		mid := lo + (hi-lo)/2
 		switch c := count(x, mid); {
 		case c == k:
 			return mid - 1, 0
 		case c > k:
-			lo = mid
+			lo, within = mid, c-beyond
 		default:
-			hi, beyond = mid, c
+			hi, beyond, within = mid, c, within-(c-beyond)
+		}
+		if 2*within <= len(x) {
+			x = room[:Between(room, x, lo, hi)]
+			k, beyond = k-beyond, 0
 		}
 	}
 	return lo, k - beyond

@@ -100,6 +100,7 @@ func squeezeAVX2(idx []uint32, val, x []float32, tau, first uint32, order *[256]
 	return 0
 }
 func betweenAVX2(dst, x []float32, lo, hi uint32, order *[256]uint64) int { return 0 }
+func betweenAVX512(dst, x []float32, lo, hi uint32) int                   { return 0 }
 func sumOverAVX2(x []float32, from, sum float64) float64                  { return sum }
 
 func pickAVX2(dst, x []float32, mask []byte, order *[256]uint64) int { return 0 }

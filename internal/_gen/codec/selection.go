@@ -96,6 +96,25 @@ func selection() {
 	Store(j, ReturnIndex(0))
 	end()
 
+	// The same by the compress instruction.
+	wide("between", "(dst, x []float32, lo, hi uint32) int", "16", func() {
+		dst, x, n := base("dst"), base("x"), length("x")
+		lo, hi := single("lo"), single("hi")
+		signs := everywhere(magnitude<<32 | magnitude)
+		j, bits := GP64(), GP64()
+		XORQ(j, j)
+		each(n, 16, func(i Register) {
+			v, from, in := op2(VPANDD, signs, at(x, i, 4, 0)), K(), K()
+			VPCMPUD(Imm(5), lo, v, from)
+			VPCMPUD(Imm(1), hi, v, from, in)
+			VMOVDQU32(squeezed(v, in), at(dst, j, 4, 0))
+			KMOVW(in, bits.As32())
+			POPCNTQ(bits, bits)
+			ADDQ(bits, j)
+		})
+		Store(j, ReturnIndex(0))
+	})
+
 	begin("sumOver", "(x []float32, from, sum float64) float64", "8")
 	x, n = base("x"), length("x")
 	from, sum := double("from"), Load(Param("sum"), XMM())
@@ -114,4 +133,11 @@ func selection() {
 	})
 	Store(sum, ReturnIndex(0))
 	end()
+}
+
+// squeezed pushes the lanes of v that are in k together.
+func squeezed(v VecVirtual, k Register) VecVirtual {
+	y := vec()
+	VPCOMPRESSD_Z(v, k, y)
+	return y
 }
