@@ -76,19 +76,8 @@ type randomK struct {
 // fits reports whether values up to m stay finite when scaled.
 func (c *randomK) fits(m float32) bool { return c.scale*m <= math.MaxFloat32 }
 
-// batch is how many positions are drawn before memory is asked for any of them:
-// it then answers many questions at a time.
-const batch = 256
-
-// draw returns positions first, first+1, … of the k, in at, as many as it holds or
-// there are.
-func (c *randomK) draw(at *[batch]int, pick *subset, first int) []int {
-	n := min(batch, c.k-first)
-	for j := range n {
-		at[j] = pick.at(first + j)
-	}
-	return at[:n]
-}
+// order is that of the draws of a step.
+func (c *randomK) order(step int) *order { return c.set.order(c.key.With(uint64(step)), c.k) }
 
 func (c *randomK) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
@@ -96,12 +85,15 @@ func (c *randomK) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 		return dst, ErrNotFinite
 	}
 	dst = slices.Grow(dst, 4*c.k)
-	var at [batch]int
-	pick := c.set.under(c.key.With(uint64(s.N)))
+	o := c.order(s.N)
+	defer o.release()
+	var v [batch]float32
 	for first := 0; first < c.k; first += batch {
-		for _, i := range c.draw(&at, &pick, first) {
-			dst = formatF32.put(dst, g[i])
+		at := o.from(first)
+		for j, i := range at {
+			v[j] = g[i]
 		}
+		dst = f32.AppendBytes(dst, v[:len(at)])
 	}
 	return dst, nil
 }
@@ -111,19 +103,29 @@ func (c *randomK) AddTo(dst []float32, scale float32, p []byte, from From) error
 	if len(p) != 4*c.k {
 		return Corruptf("%d bytes, want %d", len(p), 4*c.k)
 	}
-	for i := range c.k {
-		if v := formatF32.get(p, i); !c.fits(v) || !c.fits(-v) {
-			return Corruptf("value %v is too large", v)
+	var v [batch]float32
+	for first := 0; first < c.k; first += batch {
+		part := v[:min(batch, c.k-first)]
+		f32.FromBytes(part, p[4*first:][:4*len(part)])
+		if m := f32.MaxAbs(part); !c.fits(m) {
+			return Corruptf("a value of magnitude %v is too large", m)
 		}
 	}
-	var at [batch]int
-	pick := c.set.under(c.key.With(uint64(from.Step)))
+	o := c.order(from.Step)
+	defer o.release()
 	for first := 0; first < c.k; first += batch {
-		for j, i := range c.draw(&at, &pick, first) {
-			dst[i] += float32(scale * float32(c.scale*formatF32.get(p, first+j)))
-		}
+		at := o.from(first)
+		f32.FromBytes(v[:len(at)], p[4*first:][:4*len(at)])
+		c.add(dst, scale, v[:len(at)], at)
 	}
 	return nil
+}
+
+// add adds scale times values to the elements at some positions.
+func (c *randomK) add(dst []float32, scale float32, v []float32, at []int) {
+	for j, i := range at {
+		dst[i] += float32(scale * float32(c.scale*v[j]))
+	}
 }
 
 func (c *randomK) WireLen() int { return c.k }
@@ -135,10 +137,10 @@ func (c *randomK) Project(dst, g []float32, s Step) error {
 	if !c.fits(f32.MaxAbs(g)) {
 		return ErrNotFinite
 	}
-	var at [batch]int
-	pick := c.set.under(c.key.With(uint64(s.N)))
+	o := c.order(s.N)
+	defer o.release()
 	for first := 0; first < c.k; first += batch {
-		for j, i := range c.draw(&at, &pick, first) {
+		for j, i := range o.from(first) {
 			dst[first+j] = g[i]
 		}
 	}
@@ -150,12 +152,11 @@ func (c *randomK) Lift(dst []float32, scale float32, sum []float32, s Step) erro
 	if !c.fits(f32.MaxAbs(sum)) {
 		return errSumOverflow("f32")
 	}
-	var at [batch]int
-	pick := c.set.under(c.key.With(uint64(s.N)))
+	o := c.order(s.N)
+	defer o.release()
 	for first := 0; first < c.k; first += batch {
-		for j, i := range c.draw(&at, &pick, first) {
-			dst[i] += float32(scale * float32(c.scale*sum[first+j]))
-		}
+		at := o.from(first)
+		c.add(dst, scale, sum[first:], at)
 	}
 	return nil
 }

@@ -39,9 +39,39 @@ func TestSubset(t *testing.T) {
 	}
 }
 
+// Batches are the positions one by one, whether rounds are drawn or looked up.
+func TestOrder(t *testing.T) {
+	for _, d := range []int{1, 2, 7, 300, 4096, 70001} {
+		set, key := newSubset(d), rng.New(uint64(d), "order")
+		for _, k := range []int{1, d/100 + 1, d/2 + 1, d} {
+			o, plain := set.order(key, k), set.under(key)
+			for first := 0; first < k; first += batch {
+				at := o.from(first)
+				if len(at) != min(batch, k-first) {
+					t.Fatalf("%d of %d from %d on: %d positions", k, d, first, len(at))
+				}
+				for j, i := range at {
+					if want := plain.at(first + j); i != want {
+						t.Fatalf("%d of %d: position %d is %d, want %d", k, d, first+j, i, want)
+					}
+				}
+			}
+			o.release()
+		}
+	}
+}
+
 func BenchmarkSubset(b *testing.B) {
 	set := newSubset(1<<20 + 1).under(rng.New(1, "test"))
 	for i := 0; b.Loop(); i++ {
 		set.at(i & 8191)
+	}
+}
+
+func BenchmarkOrder(b *testing.B) {
+	const k = 1 << 19
+	o := newSubset(1<<20+1).order(rng.New(1, "test"), k)
+	for i := 0; b.Loop(); i = (i + batch) % k {
+		o.from(i)
 	}
 }
