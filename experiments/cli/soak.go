@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,6 +26,9 @@ type soakOptions struct {
 	jobs        int
 	out         string
 	quiet       bool
+	processes   int
+	minutes     float64
+	every       float64
 
 	beside func(comm.Host) comm.Host // a test's
 }
@@ -76,6 +77,15 @@ printed as a recipe. Seeds go up from --from: the same seed is the same run.
   gradlab soak --hours 8 --from 1000000 --out soak.jsonl
   gradlab soak --seeds 100 --modes adpsgd,server
 
+With --processes it makes runs of real processes instead: elastic ones, with net=grpc,
+whose workers are killed at random and come back. After each all steps must be made,
+what servers were sent must count, and the bits must be those of the run on the virtual
+cluster that workers leave and join by the same plan. Resident memory of all processes
+is taken at marks; from two minutes on it must not grow by more than a fifth from the
+first third of the run to the last.
+
+  gradlab soak --processes 16 --minutes 30 --modes reduce,server
+
 --out appends to a file: a JSON line for each seed that failed, and one for all. The
 exit code is 0 if everything held, 1 if a seed failed. Ctrl-C ends it with what it
 has by then.`,
@@ -94,6 +104,9 @@ has by then.`,
 	f.StringSliceVar(&o.modes, "modes", nil, "modes to try, in turns (default: all that a virtual cluster runs)")
 	f.IntVar(&o.jobs, "jobs", 0, "seeds tried at once; 0: one a core")
 	f.StringVar(&o.out, "out", "", "file to which what came of it is appended, as JSON lines")
+	f.IntVar(&o.processes, "processes", 0, "kill real processes, so many, instead of virtual ones; Linux")
+	f.Float64Var(&o.minutes, "minutes", 1, "with --processes: how long, all modes together")
+	f.Float64Var(&o.every, "every", 20, "with --processes: seconds from one kill to the next, on average")
 	f.BoolVar(&o.quiet, "quiet", false, "no progress")
 	return c
 }
@@ -124,18 +137,17 @@ func (o *soakOptions) check() error {
 }
 
 func (e *env) soak(cmd *cobra.Command, o soakOptions) error {
+	if o.processes != 0 {
+		return e.soakProcesses(cmd, o)
+	}
 	if err := o.check(); err != nil {
 		return err
 	}
-	record := func(any) error { return nil }
-	if o.out != "" {
-		f, err := os.OpenFile(o.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return usageError{fmt.Errorf("--out: %w", err)}
-		}
-		defer f.Close()
-		record = func(v any) error { return json.NewEncoder(f).Encode(v) }
+	record, done, err := soakRecord(o.out)
+	if err != nil {
+		return err
 	}
+	defer done()
 	var display *progress.Display
 	if !o.quiet {
 		display = progress.New(e.err)

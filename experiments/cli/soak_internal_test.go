@@ -44,7 +44,7 @@ func TestSoak(t *testing.T) {
 	if b, err := os.ReadFile(out); err != nil || json.Unmarshal(b, &sum) != nil || sum.Seeds != 4 || sum.Modes["reduce"] != 2 || sum.Done+sum.Ended != 4 || len(sum.Failed) > 0 {
 		t.Errorf("%+v, %v\n%s", sum, err, b)
 	}
-	for _, args := range [][]string{{"--modes", "redcue"}, {"--hours", "-1"}, {"--jobs", "-1"}, {"extra"}, {"--out", filepath.Join(out, "below")}} {
+	for _, args := range [][]string{{"--modes", "redcue"}, {"--hours", "-1"}, {"--jobs", "-1"}, {"extra"}, {"--processes", "1"}, {"--processes", "4", "--modes", "adpsgd"}, {"--processes", "4", "--minutes", "0"}, {"--out", filepath.Join(out, "below")}} {
 		if code := Main(append([]string{"soak"}, args...), &stdout, &stderr); code != ExitConfig {
 			t.Errorf("%v: exit %d", args, code)
 		}

@@ -3,6 +3,7 @@ package elastic_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -151,6 +152,23 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 			program.NoneLeft(t, out)
 			asPlanned(t, r, over...)
 		})
+	}
+}
+
+// Soak kills processes, has them come back, and finds that the run has the bits of its plan.
+func TestSoakOfProcesses(t *testing.T) {
+	t.Parallel()
+	record := filepath.Join(t.TempDir(), "soak.jsonl")
+	p := program.Start(t, nil, "soak", "--processes", "3", "--minutes", "0.05", "--every", "0.7", "--modes", "reduce", "--out", record)
+	p.Expect(0)
+	var leg struct {
+		Processes, Steps int
+		Broken           []string
+		First            float64 `json:"first_third_bytes"`
+	}
+	program.ReadJSON(t, record, &leg)
+	if leg.Processes != 3 || leg.Steps < 100 || len(leg.Broken) > 0 || leg.First <= 0 {
+		t.Errorf("%+v\n%s", leg, p.Says())
 	}
 }
 
