@@ -3,6 +3,7 @@ package compress
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/gradlab/gradlab/internal/codec"
@@ -80,7 +81,7 @@ func (f DCT) New(b Block) (Codec, error) {
 		return nil, err
 	}
 	c := &dct{tiles: newTiles(b.Rows, b.Cols, f.Side), in: in, y: make([]float32, 0, b.Len())}
-	c.spaces.New = func() any { return &dctSpace{work: c.space()} }
+	c.spaces.New = func() any { return &dctSpace{work: c.space(), row: make([]float32, abreast*f.Side)} }
 	return stateOf(c, in), nil
 }
 
@@ -95,17 +96,17 @@ type dct struct {
 type dctSpace struct {
 	work []float64
 	y, x []float32
+	row  []float32 // of tiles side by side
 }
 
 func (c *dct) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.rows*c.cols)
-	if !f32.AllFinite(g) {
-		return dst, ErrNotFinite
-	}
 	w := c.spaces.Get().(*dctSpace)
 	defer c.spaces.Put(w)
 	c.y = c.y[:len(g)]
-	c.forward(c.y, g, w.work)
+	if !c.forward(c.y, g, w.work) {
+		return dst, ErrNotFinite
+	}
 	return c.in.Append(dst, c.y, s)
 }
 
@@ -113,12 +114,17 @@ func (c *dct) AddTo(dst []float32, scale float32, p []byte, from From) error {
 	checkLen(len(dst), c.rows*c.cols)
 	w := c.spaces.Get().(*dctSpace)
 	defer c.spaces.Put(w)
-	w.y, w.x = resize(w.y, len(dst)), resize(w.x, len(dst))
+	w.y = resize(w.y, len(dst))
 	clear(w.y)
 	if err := c.in.AddTo(w.y, 1, p, from); err != nil {
 		return err
 	}
-	c.inverse(w.x, w.y, w.work)
+	if c.small(f32.MaxAbs(w.y)) {
+		c.inverse(w.y, w.work, w.row, func(at int, x []float32) { f32.Axpy(dst[at:][:len(x)], scale, x) })
+		return nil
+	}
+	w.x = resize(w.x, len(dst))
+	c.inverse(w.y, w.work, w.row, func(at int, x []float32) { copy(w.x[at:], x) })
 	if !f32.AllFinite(w.x) {
 		return Corruptf("values beyond what float32 holds")
 	}
@@ -144,80 +150,111 @@ func newTiles(rows, cols, side int) tiles {
 	return t
 }
 
-// space is the scratch of one transformation: a tile, its transpose, and what the
-// transform of a length works in.
+// abreast is how many tiles side by side are carried to and fro together: memory likes
+// long rows, and so many tiles stay near.
+const abreast = 8
+
+// space is the scratch of one transformation: tiles side by side, the transpose of one,
+// and what the transform of a length works in.
 func (t *tiles) space() []float64 {
-	n := 2 * t.side * t.side
+	most := 0
 	for _, c := range t.by {
-		n = max(n, 2*t.side*t.side+c.Space())
+		most = max(most, c.Space())
 	}
-	return make([]float64, n)
+	return make([]float64, (abreast+1)*t.side*t.side+most)
 }
 
-// tile is h rows of w elements, stride apart, the first at from. Its coefficients
-// begin at at.
-type tile struct{ from, stride, h, w, at int }
+// small reports whether coefficients up to m, not NaN, stand for values that float32 holds
+// for sure: a tile has a norm of at most side·m either way.
+func (t *tiles) small(m float32) bool { return float64(m)*float64(t.side) < math.MaxFloat32/2 }
 
-// each calls fn for every tile.
-func (t *tiles) each(fn func(tile)) {
+// band is tiles side by side: n of h rows of w elements. Rows are stride apart, the first
+// begins at from. Their coefficients, tile after tile, begin at at.
+type band struct{ from, stride, h, w, n, at int }
+
+// each calls fn for every band.
+func (t *tiles) each(fn func(band)) {
 	at := 0
-	next := func(from, stride, h, w int) {
-		if h*w > 0 {
-			fn(tile{from, stride, h, w, at})
+	next := func(from, stride, h, w, n int) {
+		if h*w*n > 0 {
+			fn(band{from, stride, h, w, n, at})
 		}
-		at += h * w
+		at += h * w * n
 	}
 	if t.rows == 1 {
 		whole := t.cols / t.side
 		for r := 0; r < whole; r += t.side {
-			next(r*t.side, t.side, min(t.side, whole-r), t.side)
+			next(r*t.side, t.side, min(t.side, whole-r), t.side, 1)
 		}
-		next(whole*t.side, t.side, 1, t.cols%t.side)
+		next(whole*t.side, t.side, 1, t.cols%t.side, 1)
 		return
 	}
+	whole := t.cols / t.side
 	for r := 0; r < t.rows; r += t.side {
-		for c := 0; c < t.cols; c += t.side {
-			next(r*t.cols+c, t.cols, min(t.side, t.rows-r), min(t.side, t.cols-c))
+		h := min(t.side, t.rows-r)
+		for c := 0; c < whole; c += abreast {
+			next(r*t.cols+c*t.side, t.cols, h, t.side, min(abreast, whole-c))
 		}
+		next(r*t.cols+whole*t.side, t.cols, h, t.cols%t.side, 1)
 	}
 }
 
-// forward sets y to the coefficients of g.
-func (t *tiles) forward(y, g []float32, work []float64) {
+// forward sets y to the coefficients of g, and returns false if one is not finite, as the
+// first of a tile with a NaN or Inf is.
+func (t *tiles) forward(y, g []float32, work []float64) (finite bool) {
 	if t.side == 1 {
 		plainly(y, g)
-		return
+		return f32.AllFinite(y)
 	}
-	t.each(func(p tile) {
+	finite = true
+	t.each(func(p band) {
 		a, b, tmp := t.cut(work, p)
 		for i := range p.h {
-			codec.Widen(a[i*p.w:][:p.w], g[p.from+i*p.stride:][:p.w])
+			row := g[p.from+i*p.stride:][:p.n*p.w]
+			for k := range p.n {
+				codec.Widen(a[(k*p.h+i)*p.w:][:p.w], row[k*p.w:][:p.w])
+			}
 		}
-		if t.rows > 1 {
-			t.by[p.h].Forward(a, p.w, tmp)
+		for k := range p.n {
+			a := a[k*p.h*p.w:][:p.h*p.w]
+			if t.rows > 1 {
+				t.by[p.h].Forward(a, p.w, tmp)
+			}
+			codec.Transpose(b, a, p.h, p.w)
+			t.by[p.w].Forward(b, p.h, tmp)
+			to := y[p.at+k*len(b):][:len(b)]
+			codec.Narrow(to, b)
+			finite = finite && f32.AllFinite(to)
 		}
-		codec.Transpose(b, a, p.h, p.w)
-		t.by[p.w].Forward(b, p.h, tmp)
-		codec.Narrow(y[p.at:][:len(b)], b)
 	})
+	return finite
 }
 
-// inverse sets g to what the coefficients y stand for.
-func (t *tiles) inverse(g, y []float32, work []float64) {
+// inverse calls put with stretches of what the coefficients y stand for, at the places
+// where they begin. It may overwrite y. A stretch is as long as tiles side by side, and
+// stands in row.
+func (t *tiles) inverse(y []float32, work []float64, row []float32, put func(at int, x []float32)) {
 	if t.side == 1 {
-		plainly(g, y)
+		plainly(y, y)
+		put(0, y)
 		return
 	}
-	t.each(func(p tile) {
+	t.each(func(p band) {
 		a, b, tmp := t.cut(work, p)
-		codec.Widen(b, y[p.at:][:len(b)])
-		t.by[p.w].Back(b, p.h, tmp)
-		codec.Transpose(a, b, p.w, p.h)
-		if t.rows > 1 {
-			t.by[p.h].Back(a, p.w, tmp)
+		for k := range p.n {
+			codec.Widen(b, y[p.at+k*len(b):][:len(b)])
+			t.by[p.w].Back(b, p.h, tmp)
+			a := a[k*len(b):][:len(b)]
+			codec.Transpose(a, b, p.w, p.h)
+			if t.rows > 1 {
+				t.by[p.h].Back(a, p.w, tmp)
+			}
 		}
 		for i := range p.h {
-			codec.Narrow(g[p.from+i*p.stride:][:p.w], a[i*p.w:][:p.w])
+			for k := range p.n {
+				codec.Narrow(row[k*p.w:][:p.w], a[(k*p.h+i)*p.w:][:p.w])
+			}
+			put(p.from+i*p.stride, row[:p.n*p.w])
 		}
 	})
 }
@@ -229,8 +266,8 @@ func plainly(y, g []float32) {
 	}
 }
 
-// cut makes the parts of the scratch.
-func (t *tiles) cut(work []float64, p tile) (a, b, tmp []float64) {
+// cut makes the parts of the scratch: room for all tiles, and for one.
+func (t *tiles) cut(work []float64, p band) (a, b, tmp []float64) {
 	n := t.side * t.side
-	return work[:p.h*p.w], work[n:][:p.h*p.w], work[2*n:]
+	return work[:p.n*p.h*p.w], work[abreast*n:][:p.h*p.w], work[(abreast+1)*n:]
 }
