@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gradlab/gradlab/compress/bits"
+	"github.com/gradlab/gradlab/internal/codec"
 	"github.com/gradlab/gradlab/internal/f32"
 )
 
@@ -36,7 +37,7 @@ var _ = Families.Add("dgc", "deep gradient compression: momentum inside the feed
 // decay. warmup=200,unit=steps in runs of few epochs. clip=0 leaves gradients
 // alone.
 //
-// Cost: as topk, and eight bytes of state an element, sixteen in memory.
+// Cost: as topk, and eight bytes of state an element.
 //
 // Payload: see hits.go.
 type DGC struct {
@@ -93,7 +94,7 @@ func (f DGC) New(b Block) (Codec, error) {
 	}
 	c := &dgc{
 		hits:   hits{d: b.Len(), most: b.Len(), index: word(f.Index, "rice"), values: formatOf(f.Values)},
-		family: f, clip: f.Clip / math.Sqrt(float64(max(1, b.World))), val: []float32{},
+		family: f, clip: f.Clip / math.Sqrt(float64(max(1, b.World))),
 	}
 	return c, nil
 }
@@ -101,12 +102,12 @@ func (f DGC) New(b Block) (Codec, error) {
 type dgc struct {
 	hits
 	family DGC
-	clip   float64 // 0: none
-	sel    selector
-	idx    []uint32
-	val    []float32 // the elements there; not nil
+	clip   float64   // 0: none
 	u, v   []float32 // nil before the first step
-	nu, nv []float32 // the next ones, until they are known to be finite
+	sent   marks     // elements of u and v that count as 0 from now on: none but they are written
+	most   float32   // no element of u and v is larger
+	sieve  sieve
+	val    []float32
 }
 
 // keep is the fraction sent in a step.
@@ -128,65 +129,122 @@ func (f DGC) keep(s Step) float64 {
 func (c *dgc) Append(dst []byte, g []float32, s Step) ([]byte, error) {
 	checkLen(len(g), c.d)
 	if c.u == nil {
-		c.u, c.v = make([]float32, c.d), make([]float32, c.d)
-		c.nu, c.nv = make([]float32, c.d), make([]float32, c.d)
+		c.start()
 	}
 	if c.d == 0 {
 		return c.appendValues(dst, nil, nil), nil
 	}
-	if !c.accumulate(g) {
+	scale, m := c.scale(g), float32(c.family.Momentum)
+	if !c.staysFinite(g, scale) {
 		return dst, ErrNotFinite
 	}
-	choose := c.sel.largest
-	if c.family.Sampled {
-		choose = c.sel.about
-	}
-	var ok bool
-	if c.idx, c.val, ok = choose(c.idx[:0], c.val[:0], c.nv, kept(c.family.keep(s), c.d)); !ok {
-		return dst, ErrNotFinite
-	}
-	at := len(dst) + bits.UvarintMaxLen(1, len(c.idx))
-	dst = c.appendValues(dst, c.val, c.idx)
-	if c.values != &formatF32 {
-		c.values.read(c.val, dst[at:at+len(c.val)*c.values.size])
-	}
-	for j, i := range c.idx { // what rounding left over stays behind
-		c.nu[i], c.nv[i] = 0, c.nv[i]-c.val[j]
-	}
-	c.u, c.nu, c.v, c.nv = c.nu, c.u, c.nv, c.v
-	return dst, nil
-}
-
-// accumulate sets nu and nv. It returns false if nu has a NaN or Inf.
-func (c *dgc) accumulate(g []float32) bool {
-	scale := float32(1)
-	if c.clip > 0 {
-		if norm := norm(g); norm > c.clip {
-			scale = float32(c.clip / norm)
+	c.sieve.begin(c.d, kept(c.family.keep(s), c.d), c.family.Sampled, func(i int) float32 {
+		u, v := c.u[i], c.v[i]
+		if c.sent.mask[i>>3]>>(i&7)&1 == 1 {
+			u, v = 0, 0
 		}
-	}
+		return float32(float32(scale*g[i])+float32(m*u)) + v
+	})
+	most := uint32(0)
 	for lo := 0; lo < c.d; lo += strip {
 		hi := min(lo+strip, c.d)
-		by, u, v := g[lo:hi], c.nu[lo:hi], c.nv[lo:hi]
-		if scale != 1 {
-			copy(u, by)
-			f32.Scale(u, scale)
-			by = u
+		mask, v := c.sent.of(lo, hi), c.v[lo:hi]
+		most = max(most, codec.Momentum(c.u[lo:hi], v, g[lo:hi], mask, m, scale))
+		c.sieve.strip(mask, v, lo)
+	}
+	c.most = math.Float32frombits(most)
+	return c.appendSent(dst, c.sieve.end(c.sent.mask, c.v)), nil
+}
+
+// start makes room for the state.
+func (c *dgc) start() {
+	c.u, c.v, c.most = make([]float32, c.d), make([]float32, c.d), 0
+	c.sent.mask = make([]byte, bits.SignLen(c.d))
+}
+
+// scale is what local clipping multiplies g by.
+func (c *dgc) scale(g []float32) float32 {
+	if c.clip > 0 {
+		if norm := norm(g); norm > c.clip {
+			return float32(c.clip / norm)
 		}
-		f32.AxpyTo(u, by, float32(c.family.Momentum), c.u[lo:hi])
-		f32.AxpyTo(v, u, 1, c.v[lo:hi])
-		if !f32.AllFinite(u) {
+	}
+	return 1
+}
+
+// staysFinite reports whether u and v will be finite. It tries a step out on copies if
+// magnitudes alone do not tell.
+func (c *dgc) staysFinite(g []float32, scale float32) bool {
+	m := c.family.Momentum
+	if float64(scale)*float64(f32.MaxAbs(g))+(m+1)*float64(c.most) < math.MaxFloat32/2 {
+		return true
+	}
+	var u, v [strip]float32
+	for lo := 0; lo < c.d; lo += strip {
+		hi := min(lo+strip, c.d)
+		u, v := u[:copy(u[:], c.u[lo:hi])], v[:copy(v[:], c.v[lo:hi])]
+		most := codec.Momentum(u, v, g[lo:hi], c.sent.of(lo, hi), float32(m), scale)
+		if !(math.Float32frombits(most) <= math.MaxFloat32) {
 			return false
 		}
 	}
 	return true
 }
 
+// appendSent writes the n elements that are sent.
+func (c *dgc) appendSent(dst []byte, n int) []byte {
+	const dense = 64 // one hit in so many makes it worth while to look at every element
+	c.val = resize(c.val, n+16)
+	if n*dense < c.d {
+		for j, i := range c.at(n) {
+			c.val[j] = c.v[i]
+		}
+	} else {
+		j := 0
+		for lo := 0; lo < c.d; lo += strip {
+			hi := min(lo+strip, c.d)
+			j += codec.Pick(c.val[j:], c.v[lo:hi], c.sent.of(lo, hi))
+		}
+	}
+	val := c.val[:n]
+	dst = bits.AppendUvarint(dst, uint32(n))
+	at := len(dst)
+	dst = c.values.append(dst, val, c.most)
+	dst = c.appendMask(dst, &c.sent, n)
+	if c.values != &formatF32 { // what rounding left over stays behind
+		c.values.read(val, dst[at:at+n*c.values.size])
+		for j, i := range c.at(n) {
+			c.u[i], c.v[i] = 0, c.v[i]-val[j]
+		}
+		clear(c.sent.mask)
+	}
+	return dst
+}
+
+// at are the places of the n elements that are sent.
+func (c *dgc) at(n int) []uint32 {
+	c.sent.idx = resize(c.sent.idx, n)
+	codec.Ones(c.sent.idx, c.sent.mask)
+	return c.sent.idx
+}
+
+// settle writes the zeros that u and v are known to have.
+func (c *dgc) settle() {
+	for _, i := range c.at(bits.Ones(c.sent.mask)) {
+		c.u[i], c.v[i] = 0, 0
+	}
+	clear(c.sent.mask)
+}
+
 // ResidualNorm is the norm of what has been accumulated and not sent.
-func (c *dgc) ResidualNorm() float64 { return norm(c.v) }
+func (c *dgc) ResidualNorm() float64 {
+	c.settle()
+	return norm(c.v)
+}
 
 // AppendBinary appends velocity and accumulation, nothing before the first step.
 func (c *dgc) AppendBinary(b []byte) ([]byte, error) {
+	c.settle()
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.u)))
 	return f32.AppendBytes(f32.AppendBytes(b, c.u), c.v), nil
 }
@@ -201,12 +259,12 @@ func (c *dgc) UnmarshalBinary(b []byte) error {
 		return Corruptf("state of %d elements in %d bytes, want %d finite ones twice", n, len(b), c.d)
 	}
 	if n == 0 {
-		c.u, c.v = nil, nil
+		c.u, c.v, c.sent.mask = nil, nil, nil
 		return nil
 	}
-	c.u, c.v = make([]float32, n), make([]float32, n)
-	c.nu, c.nv = make([]float32, n), make([]float32, n)
+	c.start()
 	f32.FromBytes(c.u, b[:4*n])
 	f32.FromBytes(c.v, b[4*n:])
+	c.most = max(f32.MaxAbs(c.u), f32.MaxAbs(c.v))
 	return nil
 }

@@ -1,6 +1,8 @@
 package compress
 
 import (
+	"bytes"
+	"errors"
 	"math"
 	"testing"
 
@@ -91,5 +93,34 @@ func TestDGCIsThePaper(t *testing.T) {
 		if sent != 5 {
 			t.Fatalf("step %d: %d sent", step, sent)
 		}
+	}
+}
+
+// Where magnitudes alone do not tell that sums stay finite, a step is tried out first:
+// one that does not leaves the state as it was.
+func TestDGCNearOverflow(t *testing.T) {
+	c, err := DGC{Keep: 0.1}.New(Block{Name: "w", Rows: 1, Cols: 100, World: 1, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := make([]float32, 100)
+	g[3], g[4] = 1e38, -1
+	if _, err := c.Append(nil, g, Step{}); err != nil {
+		t.Fatal(err)
+	}
+	g[3] = 3e38 // the first one has been sent
+	for i := 10; i < 30; i++ {
+		g[i] = 2e38
+	}
+	p, err := c.Append(nil, g, Step{N: 1})
+	if err != nil || len(p) == 0 {
+		t.Fatalf("a finite step: %v", err)
+	}
+	before, _ := c.(Stateful).AppendBinary(nil)
+	if _, err := c.Append(nil, g, Step{N: 2}); !errors.Is(err, ErrNotFinite) {
+		t.Fatalf("sums beyond float32: %v", err)
+	}
+	if after, _ := c.(Stateful).AppendBinary(nil); !bytes.Equal(before, after) {
+		t.Fatal("a step that was refused changed the state")
 	}
 }

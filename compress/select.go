@@ -86,7 +86,7 @@ func (s *selector) gather(g []float32, k int) (finite bool) {
 	s.above = 0
 	if len(g) >= shortest {
 		var tau uint32
-		tau, s.above = s.guess(g, k)
+		tau, s.above = s.guess(s.draw(g, samples), len(g), k)
 		s.idx, s.val, finite = codec.AppendReaching(s.idx[:0], s.val[:0], g, tau)
 		if !finite || len(s.idx) >= k {
 			return finite
@@ -100,13 +100,12 @@ func (s *selector) gather(g []float32, k int) (finite bool) {
 	return true
 }
 
-// guess is a magnitude that at least k elements of g are expected to have, and not many
+// guess is a magnitude that at least k of d elements are expected to have, and not many
 // more: in a sample it takes four standard deviations more than the share of k. As many
 // fewer have at least the magnitude above, unless that is 0.
-func (s *selector) guess(g []float32, k int) (tau, above uint32) {
-	share := float64(k) / float64(len(g)) * samples
+func (s *selector) guess(sample []float32, d, k int) (tau, above uint32) {
+	share := float64(k) / float64(d) * samples
 	margin := 4 * math.Sqrt(share)
-	sample := s.draw(g, samples)
 	if rank := int(share+margin) + 1; rank <= samples {
 		tau, _ = s.cutOf(sample, rank)
 	}
@@ -120,10 +119,15 @@ func (s *selector) guess(g []float32, k int) (tau, above uint32) {
 // draw is a sample of n elements of g: one from each stretch of it, the place in it
 // by chance, always the same.
 func (s *selector) draw(g []float32, n int) []float32 {
+	return s.sampleOf(len(g), n, func(i int) float32 { return g[i] })
+}
+
+// sampleOf is draw from d elements, of which at tells each.
+func (s *selector) sampleOf(d, n int, at func(i int) float32) []float32 {
 	s.sample = resize(s.sample, n)
-	stretch := len(g) / n
+	stretch := d / n
 	for i := range s.sample {
-		s.sample[i] = g[i*stretch+int(rng.Mix(uint64(i))%uint64(stretch))]
+		s.sample[i] = at(i*stretch + int(rng.Mix(uint64(i))%uint64(stretch)))
 	}
 	return s.sample
 }
@@ -144,19 +148,28 @@ func samplesFor(k, d int) int {
 // the k largest, as largest does.
 func (s *selector) about(idx []uint32, val, g []float32, k int) ([]uint32, []float32, bool) {
 	if n := samplesFor(k, len(g)); n > 0 {
-		tau, ties := s.cutOf(s.draw(g, n), max(1, int(int64(k)*int64(n)/int64(len(g)))))
-		if ties == 0 {
-			tau++
-		}
+		tau := s.bar(s.draw(g, n), len(g), k)
 		first, at := len(idx), len(val)
 		var finite bool
 		if idx, val, finite = codec.AppendReaching(idx, val, g, tau); !finite {
 			return idx, val, false
 		}
-		if hits := len(idx) - first; hits >= (k+1)/2 && hits <= 2*k {
+		if fewEnough(len(idx)-first, k) {
 			return idx, val, true
 		}
 		idx, val = idx[:first], val[:at]
 	}
 	return s.largest(idx, val, g, k)
 }
+
+// bar is the magnitude that as large a share of a sample has as k of d elements are.
+func (s *selector) bar(sample []float32, d, k int) uint32 {
+	tau, ties := s.cutOf(sample, max(1, int(int64(k)*int64(len(sample))/int64(d))))
+	if ties == 0 {
+		tau++
+	}
+	return tau
+}
+
+// fewEnough reports whether so many hits are about k.
+func fewEnough(hits, k int) bool { return hits >= (k+1)/2 && hits <= 2*k }

@@ -228,6 +228,12 @@ var kernels = []struct {
 	{"Reaching", false,
 		func(w *work) { w.squeezed(Reaching) },
 		func(w *work) { w.squeezed(reachingGo) }},
+	{"Momentum", false,
+		func(w *work) { w.momentum(Momentum) },
+		func(w *work) { w.momentum(momentumGo) }},
+	{"Band", false,
+		func(w *work) { w.squeezed(w.band(Band)) },
+		func(w *work) { w.squeezed(w.band(bandGo)) }},
 	{"Between", false,
 		func(w *work) { w.left(Between) },
 		func(w *work) { w.left(betweenGo) }},
@@ -563,6 +569,20 @@ func (w *work) low() float64 {
 		lo = min(lo, v)
 	}
 	return float64(lo)
+}
+
+// band is Reaching below twice its threshold.
+func (w *work) band(f func(idx []uint32, val, x []float32, lo, hi, first uint32) int) func(idx []uint32, val, x []float32, tau, first uint32) int {
+	return func(idx []uint32, val, x []float32, tau, first uint32) int {
+		return f(idx, val, x, tau, tau+1<<23, first)
+	}
+}
+
+func (w *work) momentum(step func(u, v, g []float32, sent []byte, m, scale float32) uint32) {
+	g := slices.Clone(w.y)
+	slices.Reverse(g)
+	most := step(w.x, w.y, g, w.b[:(len(w.x)+7)/8], 0.9, w.scale)
+	w.out = append(w.out, min(most, infinity)) // of two NaNs either
 }
 
 func (w *work) nibbles() []byte {

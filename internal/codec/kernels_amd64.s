@@ -1469,6 +1469,109 @@ done44:
 	VZEROUPPER
 	RET
 
+// func bandAVX2(idx []uint32, val []float32, x []float32, lo uint32, hi uint32, first uint32, order *[256]uint64) int
+// Requires: AVX, AVX2, POPCNT
+TEXT ·bandAVX2(SB), NOSPLIT, $0-104
+	MOVQ         idx_base+0(FP), AX
+	MOVQ         val_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         x_len+56(FP), BX
+	MOVQ         order+88(FP), SI
+	VBROADCASTSS lo+72(FP), Y0
+	VBROADCASTSS hi+76(FP), Y1
+	VPSUBD       table20<>+0(SB), Y0, Y0
+	VPSUBD       table20<>+0(SB), Y1, Y1
+	VBROADCASTSS first+80(FP), Y2
+	VPADDD       table26<>+0(SB), Y2, Y2
+	XORQ         DI, DI
+	XORQ         R9, R9
+	CMPQ         R9, BX
+	JGE          done46
+
+loop45:
+	VMOVDQU   (DX)(R9*4), Y3
+	VPAND     table7<>+0(SB), Y3, Y4
+	VPCMPGTD  Y1, Y4, Y5
+	VPCMPGTD  Y0, Y4, Y4
+	VPANDN    Y4, Y5, Y4
+	VMOVMSKPS Y4, R8
+	VPMOVZXBD (SI)(R8*8), Y4
+	VPERMD    Y3, Y4, Y3
+	VMOVDQU   Y3, (CX)(DI*4)
+	VPERMD    Y2, Y4, Y3
+	VMOVDQU   Y3, (AX)(DI*4)
+	VPADDD    table27<>+0(SB), Y2, Y2
+	POPCNTQ   R8, R8
+	ADDQ      R8, DI
+	ADDQ      $0x08, R9
+	CMPQ      R9, BX
+	JLT       loop45
+
+done46:
+	MOVQ DI, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func bandAVX512(idx []uint32, val []float32, x []float32, lo uint32, hi uint32, first uint32) int
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·bandAVX512(SB), NOSPLIT, $0-96
+	MOVQ         idx_base+0(FP), AX
+	MOVQ         val_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         x_len+56(FP), BX
+	VBROADCASTSS lo+72(FP), Z0
+	VBROADCASTSS hi+76(FP), Z1
+	VBROADCASTSS first+80(FP), Z2
+	MOVQ         $0x7fffffff7fffffff, SI
+	VPBROADCASTQ SI, Z3
+	MOVQ         $0x0000001000000010, SI
+	VPBROADCASTQ SI, Z4
+	VPADDD       sixteen<>+0(SB), Z2, Z2
+	XORQ         SI, SI
+	XORQ         R8, R8
+	CMPQ         R8, BX
+	JGE          done48
+
+loop47:
+	VMOVDQU32     (DX)(R8*4), Z5
+	VPANDD        Z5, Z3, Z6
+	VPCMPUD       $0x05, Z0, Z6, K1
+	VPCMPUD       $0x01, Z1, Z6, K1, K1
+	VPCOMPRESSD.Z Z5, K1, Z5
+	VMOVDQU32     Z5, (CX)(SI*4)
+	VPCOMPRESSD.Z Z2, K1, Z5
+	VMOVDQU32     Z5, (AX)(SI*4)
+	VPADDD        Z4, Z2, Z2
+	KMOVW         K1, DI
+	POPCNTQ       DI, DI
+	ADDQ          DI, SI
+	ADDQ          $0x10, R8
+	CMPQ          R8, BX
+	JLT           loop47
+
+done48:
+	MOVQ SI, ret+88(FP)
+	VZEROUPPER
+	RET
+
+DATA sixteen<>+0(SB)/4, $0x00000000
+DATA sixteen<>+4(SB)/4, $0x00000001
+DATA sixteen<>+8(SB)/4, $0x00000002
+DATA sixteen<>+12(SB)/4, $0x00000003
+DATA sixteen<>+16(SB)/4, $0x00000004
+DATA sixteen<>+20(SB)/4, $0x00000005
+DATA sixteen<>+24(SB)/4, $0x00000006
+DATA sixteen<>+28(SB)/4, $0x00000007
+DATA sixteen<>+32(SB)/4, $0x00000008
+DATA sixteen<>+36(SB)/4, $0x00000009
+DATA sixteen<>+40(SB)/4, $0x0000000a
+DATA sixteen<>+44(SB)/4, $0x0000000b
+DATA sixteen<>+48(SB)/4, $0x0000000c
+DATA sixteen<>+52(SB)/4, $0x0000000d
+DATA sixteen<>+56(SB)/4, $0x0000000e
+DATA sixteen<>+60(SB)/4, $0x0000000f
+GLOBL sixteen<>(SB), RODATA|NOPTR, $64
+
 // func sumOverAVX2(x []float32, from float64, sum float64) float64
 // Requires: AVX, AVX2, SSE2
 TEXT ·sumOverAVX2(SB), NOSPLIT, $0-48
@@ -1478,9 +1581,9 @@ TEXT ·sumOverAVX2(SB), NOSPLIT, $0-48
 	MOVSD        sum+32(FP), X1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done46
+	JGE          done50
 
-loop45:
+loop49:
 	VCVTPS2PD    (AX)(DX*4), Y2
 	VANDPD       table25<>+0(SB), Y2, Y2
 	VSUBPD       Y0, Y2, Y2
@@ -1503,9 +1606,9 @@ loop45:
 	VADDSD       X3, X1, X1
 	ADDQ         $0x08, DX
 	CMPQ         DX, CX
-	JLT          loop45
+	JLT          loop49
 
-done46:
+done50:
 	MOVSD X1, ret+40(FP)
 	VZEROUPPER
 	RET
@@ -1517,9 +1620,9 @@ TEXT ·hadamard64AVX2(SB), NOSPLIT, $0-24
 	MOVQ x_len+8(FP), CX
 	XORQ DX, DX
 	CMPQ DX, CX
-	JGE  done48
+	JGE  done52
 
-loop47:
+loop51:
 	VMOVUPS   (AX)(DX*4), Y0
 	VPERMILPS $0xb1, Y0, Y1
 	VXORPS    table28<>+0(SB), Y0, Y0
@@ -1634,9 +1737,9 @@ loop47:
 	VMOVUPS   Y0, 224(AX)(DX*4)
 	ADDQ      $0x40, DX
 	CMPQ      DX, CX
-	JLT       loop47
+	JLT       loop51
 
-done48:
+done52:
 	VZEROUPPER
 	RET
 
@@ -1673,9 +1776,9 @@ blockbutterflies8AVX2:
 	JGE  donebutterflies8AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done50
+	JGE  done54
 
-loop49:
+loop53:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1733,9 +1836,9 @@ loop49:
 	VMOVUPS Y6, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop49
+	JLT     loop53
 
-done50:
+done54:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1765,9 +1868,9 @@ blockbutterflies4AVX2:
 	JGE  donebutterflies4AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done52
+	JGE  done56
 
-loop51:
+loop55:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1793,9 +1896,9 @@ loop51:
 	VMOVUPS Y3, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop51
+	JLT     loop55
 
-done52:
+done56:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	ADDQ BX, AX
@@ -1821,9 +1924,9 @@ blockbutterflies2AVX2:
 	JGE  donebutterflies2AVX2
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done54
+	JGE  done58
 
-loop53:
+loop57:
 	LEAQ    (AX)(SI*4), DI
 	VMOVUPS (DI), Y0
 	ADDQ    BX, DI
@@ -1835,9 +1938,9 @@ loop53:
 	VMOVUPS Y2, (DI)
 	ADDQ    $0x08, SI
 	CMPQ    SI, DX
-	JLT     loop53
+	JLT     loop57
 
-done54:
+done58:
 	ADDQ BX, AX
 	ADDQ BX, AX
 	JMP  blockbutterflies2AVX2
@@ -1855,9 +1958,9 @@ TEXT ·scaleToAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD a+48(FP), Y0
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done56
+	JGE          done60
 
-loop55:
+loop59:
 	VMOVUPS      (CX)(BX*4), Y1
 	VCVTPS2PD    X1, Y3
 	VEXTRACTI128 $0x01, Y1, X1
@@ -1870,9 +1973,9 @@ loop55:
 	VMOVUPS      Y2, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
-	JLT          loop55
+	JLT          loop59
 
-done56:
+done60:
 	VZEROUPPER
 	RET
 
@@ -1885,9 +1988,9 @@ TEXT ·flipAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU table16<>+0(SB), Y0
 	XORQ    BX, BX
 	CMPQ    BX, CX
-	JGE     done58
+	JGE     done62
 
-loop57:
+loop61:
 	VPBROADCASTB (DX), Y1
 	INCQ         DX
 	VPSLLVD      Y0, Y1, Y1
@@ -1896,9 +1999,9 @@ loop57:
 	VMOVDQU      Y1, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
-	JLT          loop57
+	JLT          loop61
 
-done58:
+done62:
 	VZEROUPPER
 	RET
 
@@ -1917,9 +2020,9 @@ TEXT ·nearest1AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done60
+	JGE          done64
 
-loop59:
+loop63:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2048,9 +2151,9 @@ loop59:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop59
+	JLT          loop63
 
-done60:
+done64:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2073,9 +2176,9 @@ TEXT ·nearest2AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done62
+	JGE          done66
 
-loop61:
+loop65:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2216,9 +2319,9 @@ loop61:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop61
+	JLT          loop65
 
-done62:
+done66:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2241,9 +2344,9 @@ TEXT ·nearest3AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done64
+	JGE          done68
 
-loop63:
+loop67:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2408,9 +2511,9 @@ loop63:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop63
+	JLT          loop67
 
-done64:
+done68:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2433,9 +2536,9 @@ TEXT ·nearest4AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD      96(SI), Y4
 	XORQ         DI, DI
 	CMPQ         DI, DX
-	JGE          done66
+	JGE          done70
 
-loop65:
+loop69:
 	VMOVUPS      (CX)(DI*4), Y5
 	VANDPS       table7<>+0(SB), Y5, Y5
 	VCVTPS2PD    X5, Y10
@@ -2648,9 +2751,9 @@ loop65:
 	VMOVDQU      Y5, (AX)(DI*1)
 	ADDQ         $0x20, DI
 	CMPQ         DI, DX
-	JLT          loop65
+	JLT          loop69
 
-done66:
+done70:
 	VMOVUPD Y1, (SI)
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 32(SI)
@@ -2669,9 +2772,9 @@ TEXT ·lookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done68
+	JGE     done72
 
-loop67:
+loop71:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2680,9 +2783,9 @@ loop67:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop67
+	JLT       loop71
 
-done68:
+done72:
 	VZEROUPPER
 	RET
 
@@ -2697,9 +2800,9 @@ TEXT ·addLookupAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS 32(BX), Y1
 	XORQ    BX, BX
 	CMPQ    BX, DX
-	JGE     done70
+	JGE     done74
 
-loop69:
+loop73:
 	VPMOVZXBD (CX)(BX*1), Y2
 	VPERMPS   Y0, Y2, Y3
 	VPERMPS   Y1, Y2, Y4
@@ -2709,9 +2812,9 @@ loop69:
 	VMOVUPS   Y3, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop69
+	JLT       loop73
 
-done70:
+done74:
 	VZEROUPPER
 	RET
 
@@ -2728,9 +2831,9 @@ TEXT ·dots1AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 128(AX), Y1
 	XORQ    DI, DI
 	CMPQ    DI, CX
-	JGE     done72
+	JGE     done76
 
-loop71:
+loop75:
 	VMOVUPS (DX)(DI*4), Y2
 	VMOVUPS (BX)(DI*4), Y3
 	VMOVUPS (SI)(DI*4), Y4
@@ -2740,9 +2843,9 @@ loop71:
 	VADDPS  Y2, Y1, Y1
 	ADDQ    $0x08, DI
 	CMPQ    DI, CX
-	JLT     loop71
+	JLT     loop75
 
-done72:
+done76:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 128(AX)
 	VZEROUPPER
@@ -2761,9 +2864,9 @@ TEXT ·spread1AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 16(BX), Y1
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done74
+	JGE          done78
 
-loop73:
+loop77:
 	VMOVUPS (CX)(BX*4), Y2
 	VMOVUPS (DX)(BX*4), Y3
 	VMULPS  Y0, Y2, Y2
@@ -2773,9 +2876,9 @@ loop73:
 	VMOVUPS Y2, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop73
+	JLT     loop77
 
-done74:
+done78:
 	VZEROUPPER
 	RET
 
@@ -2791,18 +2894,18 @@ TEXT ·combine1AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS (DX), Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done76
+	JGE          done80
 
-loop75:
+loop79:
 	VMULPS  (BX)(DX*4), Y1, Y2
 	VMULPS  Y0, Y2, Y2
 	VADDPS  (AX)(DX*4), Y2, Y2
 	VMOVUPS Y2, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop75
+	JLT     loop79
 
-done76:
+done80:
 	VZEROUPPER
 	RET
 
@@ -2822,9 +2925,9 @@ TEXT ·dots2AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 160(AX), Y3
 	XORQ    R8, R8
 	CMPQ    R8, CX
-	JGE     done78
+	JGE     done82
 
-loop77:
+loop81:
 	VMOVUPS (DX)(R8*4), Y4
 	VMOVUPS (BX)(R8*4), Y5
 	VMOVUPS (DI)(R8*4), Y6
@@ -2839,9 +2942,9 @@ loop77:
 	VADDPS  Y4, Y3, Y3
 	ADDQ    $0x08, R8
 	CMPQ    R8, CX
-	JLT     loop77
+	JLT     loop81
 
-done78:
+done82:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 128(AX)
@@ -2865,9 +2968,9 @@ TEXT ·spread2AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 20(BX), Y3
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done80
+	JGE          done84
 
-loop79:
+loop83:
 	VMOVUPS (CX)(BX*4), Y4
 	VMOVUPS (DX)(BX*4), Y5
 	VMULPS  Y0, Y4, Y6
@@ -2882,9 +2985,9 @@ loop79:
 	VMOVUPS Y4, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop79
+	JLT     loop83
 
-done80:
+done84:
 	VZEROUPPER
 	RET
 
@@ -2902,9 +3005,9 @@ TEXT ·combine2AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 4(DX), Y2
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done82
+	JGE          done86
 
-loop81:
+loop85:
 	VMULPS  (SI)(DX*4), Y1, Y3
 	VMULPS  (BX)(DX*4), Y2, Y4
 	VADDPS  Y4, Y3, Y3
@@ -2913,9 +3016,9 @@ loop81:
 	VMOVUPS Y3, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop81
+	JLT     loop85
 
-done82:
+done86:
 	VZEROUPPER
 	RET
 
@@ -2938,9 +3041,9 @@ TEXT ·dots3AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 192(AX), Y5
 	XORQ    R9, R9
 	CMPQ    R9, CX
-	JGE     done84
+	JGE     done88
 
-loop83:
+loop87:
 	VMOVUPS (DX)(R9*4), Y6
 	VMOVUPS (BX)(R9*4), Y7
 	VMOVUPS (DI)(R9*4), Y8
@@ -2960,9 +3063,9 @@ loop83:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop83
+	JLT     loop87
 
-done84:
+done88:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -2991,9 +3094,9 @@ TEXT ·spread3AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 24(BX), Y5
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done86
+	JGE          done90
 
-loop85:
+loop89:
 	VMOVUPS (CX)(BX*4), Y6
 	VMOVUPS (DX)(BX*4), Y7
 	VMULPS  Y0, Y6, Y8
@@ -3013,9 +3116,9 @@ loop85:
 	VMOVUPS Y6, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop85
+	JLT     loop89
 
-done86:
+done90:
 	VZEROUPPER
 	RET
 
@@ -3035,9 +3138,9 @@ TEXT ·combine3AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 8(DX), Y3
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done88
+	JGE          done92
 
-loop87:
+loop91:
 	VMULPS  (SI)(DX*4), Y1, Y4
 	VMULPS  (DI)(DX*4), Y2, Y5
 	VADDPS  Y5, Y4, Y4
@@ -3048,9 +3151,9 @@ loop87:
 	VMOVUPS Y4, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop87
+	JLT     loop91
 
-done88:
+done92:
 	VZEROUPPER
 	RET
 
@@ -3076,9 +3179,9 @@ TEXT ·dots4AVX2(SB), NOSPLIT, $0-88
 	VMOVUPS 224(AX), Y7
 	XORQ    R10, R10
 	CMPQ    R10, CX
-	JGE     done90
+	JGE     done94
 
-loop89:
+loop93:
 	VMOVUPS (DX)(R10*4), Y8
 	VMOVUPS (BX)(R10*4), Y9
 	VMOVUPS (DI)(R10*4), Y10
@@ -3103,9 +3206,9 @@ loop89:
 	VADDPS  Y8, Y7, Y7
 	ADDQ    $0x08, R10
 	CMPQ    R10, CX
-	JLT     loop89
+	JLT     loop93
 
-done90:
+done94:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -3139,9 +3242,9 @@ TEXT ·spread4AVX2(SB), NOSPLIT, $0-88
 	VBROADCASTSS 28(BX), Y7
 	XORQ         BX, BX
 	CMPQ         BX, AX
-	JGE          done92
+	JGE          done96
 
-loop91:
+loop95:
 	VMOVUPS (CX)(BX*4), Y8
 	VMOVUPS (DX)(BX*4), Y9
 	VMULPS  Y0, Y8, Y10
@@ -3166,9 +3269,9 @@ loop91:
 	VMOVUPS Y8, (SI)(BX*4)
 	ADDQ    $0x08, BX
 	CMPQ    BX, AX
-	JLT     loop91
+	JLT     loop95
 
-done92:
+done96:
 	VZEROUPPER
 	RET
 
@@ -3190,9 +3293,9 @@ TEXT ·combine4AVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSS 12(DX), Y4
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done94
+	JGE          done98
 
-loop93:
+loop97:
 	VMULPS  (SI)(DX*4), Y1, Y5
 	VMULPS  (DI)(DX*4), Y2, Y6
 	VADDPS  Y6, Y5, Y5
@@ -3205,9 +3308,9 @@ loop93:
 	VMOVUPS Y5, (AX)(DX*4)
 	ADDQ    $0x08, DX
 	CMPQ    DX, CX
-	JLT     loop93
+	JLT     loop97
 
-done94:
+done98:
 	VZEROUPPER
 	RET
 
@@ -3221,9 +3324,9 @@ TEXT ·eightBitAVX2(SB), NOSPLIT, $0-64
 	MOVQ         cells+56(FP), BX
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done96
+	JGE          done100
 
-loop95:
+loop99:
 	VMOVUPS      (CX)(SI*4), Y1
 	VANDPS       table7<>+0(SB), Y1, Y2
 	VCVTPS2PD    X2, Y4
@@ -3312,9 +3415,9 @@ loop95:
 	VMOVDQU      Y1, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop95
+	JLT          loop99
 
-done96:
+done100:
 	VZEROUPPER
 	RET
 
@@ -3345,9 +3448,9 @@ TEXT ·addEightBitAVX2(SB), NOSPLIT, $0-56
 	MOVQ values+48(FP), BX
 	XORQ SI, SI
 	CMPQ SI, DX
-	JGE  done98
+	JGE  done102
 
-loop97:
+loop101:
 	VPMOVZXBD  (CX)(SI*1), Y0
 	VMOVDQU    table32<>+0(SB), Y2
 	VGATHERDPS Y2, (BX)(Y0*4), Y1
@@ -3355,9 +3458,9 @@ loop97:
 	VMOVUPS    Y1, (AX)(SI*4)
 	ADDQ       $0x08, SI
 	CMPQ       SI, DX
-	JLT        loop97
+	JLT        loop101
 
-done98:
+done102:
 	VZEROUPPER
 	RET
 
@@ -3369,9 +3472,9 @@ TEXT ·put8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done100
+	JGE  done104
 
-loop99:
+loop103:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VCVTTPS2DQ 64(CX)(BX*4), Y2
@@ -3384,9 +3487,9 @@ loop99:
 	VMOVDQU    Y0, (AX)(BX*1)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop99
+	JLT        loop103
 
-done100:
+done104:
 	VZEROUPPER
 	RET
 
@@ -3398,17 +3501,17 @@ TEXT ·set8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done102
+	JGE  done106
 
-loop101:
+loop105:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop101
+	JLT       loop105
 
-done102:
+done106:
 	VZEROUPPER
 	RET
 
@@ -3420,18 +3523,18 @@ TEXT ·add8AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done104
+	JGE  done108
 
-loop103:
+loop107:
 	VPMOVSXBD (CX)(BX*1), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop103
+	JLT       loop107
 
-done104:
+done108:
 	VZEROUPPER
 	RET
 
@@ -3443,9 +3546,9 @@ TEXT ·put16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+32(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done106
+	JGE  done110
 
-loop105:
+loop109:
 	VCVTTPS2DQ (CX)(BX*4), Y0
 	VCVTTPS2DQ 32(CX)(BX*4), Y1
 	VPACKSSDW  Y1, Y0, Y0
@@ -3458,9 +3561,9 @@ loop105:
 	VMOVDQU    Y0, 32(AX)(BX*2)
 	ADDQ       $0x20, BX
 	CMPQ       BX, DX
-	JLT        loop105
+	JLT        loop109
 
-done106:
+done110:
 	VZEROUPPER
 	RET
 
@@ -3472,17 +3575,17 @@ TEXT ·set16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done108
+	JGE  done112
 
-loop107:
+loop111:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop107
+	JLT       loop111
 
-done108:
+done112:
 	VZEROUPPER
 	RET
 
@@ -3494,18 +3597,18 @@ TEXT ·add16AVX2(SB), NOSPLIT, $0-48
 	MOVQ x_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done110
+	JGE  done114
 
-loop109:
+loop113:
 	VPMOVSXWD (CX)(BX*2), Y0
 	VCVTDQ2PS Y0, Y0
 	VADDPS    (AX)(BX*4), Y0, Y0
 	VMOVUPS   Y0, (AX)(BX*4)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop109
+	JLT       loop113
 
-done110:
+done114:
 	VZEROUPPER
 	RET
 
@@ -3524,7 +3627,7 @@ TEXT ·foldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block111:
+block115:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3534,9 +3637,9 @@ block111:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done113
+	JGE   done117
 
-loop112:
+loop116:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMOVUPD      (R10), Y2
@@ -3558,15 +3661,15 @@ loop112:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop112
+	JLT          loop116
 
-done113:
+done117:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block111
+	JNZ   block115
 	VZEROUPPER
 	RET
 
@@ -3585,7 +3688,7 @@ TEXT ·unfoldsAVX2(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block114:
+block118:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -3595,9 +3698,9 @@ block114:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done116
+	JGE   done120
 
-loop115:
+loop119:
 	VBROADCASTSD (BX)(R12*8), Y0
 	VMOVUPD      (CX), Y1
 	VMULPD       (R11), Y0, Y2
@@ -3617,15 +3720,15 @@ loop115:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop115
+	JLT          loop119
 
-done116:
+done120:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block114
+	JNZ   block118
 	VZEROUPPER
 	RET
 
@@ -3644,7 +3747,7 @@ TEXT ·weavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block117:
+block121:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Y1
@@ -3653,9 +3756,9 @@ block117:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done119
+	JGE     done123
 
-loop118:
+loop122:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3676,9 +3779,9 @@ loop118:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop118
+	JLT     loop122
 
-done119:
+done123:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3695,7 +3798,7 @@ done119:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block117
+	JNZ     block121
 	VZEROUPPER
 	RET
 
@@ -3714,7 +3817,7 @@ TEXT ·unweavesAVX2(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block120:
+block124:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -3733,9 +3836,9 @@ block120:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done122
+	JGE     done126
 
-loop121:
+loop125:
 	VMULPD  (CX), Y0, Y3
 	VMOVUPD Y3, (AX)
 	VMULPD  32(CX), Y0, Y3
@@ -3754,12 +3857,12 @@ loop121:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop121
+	JLT     loop125
 
-done122:
+done126:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block120
+	JNZ  block124
 	VZEROUPPER
 	RET
 
@@ -3773,9 +3876,9 @@ TEXT ·eightsAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done124
+	JGE  done128
 
-loop123:
+loop127:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -3984,9 +4087,9 @@ loop123:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop123
+	JLT          loop127
 
-done124:
+done128:
 	VZEROUPPER
 	RET
 
@@ -4000,9 +4103,9 @@ TEXT ·eightsBackAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done126
+	JGE  done130
 
-loop125:
+loop129:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -4211,9 +4314,9 @@ loop125:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop125
+	JLT          loop129
 
-done126:
+done130:
 	VZEROUPPER
 	RET
 
@@ -4232,7 +4335,7 @@ TEXT ·foldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block127:
+block131:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4242,9 +4345,9 @@ block127:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done129
+	JGE   done133
 
-loop128:
+loop132:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMOVUPD      (R10), Z2
@@ -4259,15 +4362,15 @@ loop128:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop128
+	JLT          loop132
 
-done129:
+done133:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block127
+	JNZ   block131
 	VZEROUPPER
 	RET
 
@@ -4286,7 +4389,7 @@ TEXT ·unfoldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block130:
+block134:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4296,9 +4399,9 @@ block130:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done132
+	JGE   done136
 
-loop131:
+loop135:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMULPD       (R11), Z0, Z0
@@ -4312,15 +4415,15 @@ loop131:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop131
+	JLT          loop135
 
-done132:
+done136:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block130
+	JNZ   block134
 	VZEROUPPER
 	RET
 
@@ -4339,7 +4442,7 @@ TEXT ·weavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block133:
+block137:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Z1
@@ -4347,9 +4450,9 @@ block133:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done135
+	JGE     done139
 
-loop134:
+loop138:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4363,9 +4466,9 @@ loop134:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop134
+	JLT     loop138
 
-done135:
+done139:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4377,7 +4480,7 @@ done135:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block133
+	JNZ     block137
 	VZEROUPPER
 	RET
 
@@ -4396,7 +4499,7 @@ TEXT ·unweavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block136:
+block140:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -4411,9 +4514,9 @@ block136:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done138
+	JGE     done142
 
-loop137:
+loop141:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, CX
@@ -4426,12 +4529,12 @@ loop137:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop137
+	JLT     loop141
 
-done138:
+done142:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block136
+	JNZ  block140
 	VZEROUPPER
 	RET
 
@@ -4445,9 +4548,9 @@ TEXT ·eightsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done140
+	JGE  done144
 
-loop139:
+loop143:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4553,9 +4656,9 @@ loop139:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop139
+	JLT          loop143
 
-done140:
+done144:
 	VZEROUPPER
 	RET
 
@@ -4569,9 +4672,9 @@ TEXT ·eightsBackAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done142
+	JGE  done146
 
-loop141:
+loop145:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4677,9 +4780,9 @@ loop141:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop141
+	JLT          loop145
 
-done142:
+done146:
 	VZEROUPPER
 	RET
 
@@ -4691,18 +4794,18 @@ TEXT ·widenAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done144
+	JGE  done148
 
-loop143:
+loop147:
 	VCVTPS2PD (CX)(BX*4), Y0
 	VMOVUPD   Y0, (AX)(BX*8)
 	VCVTPS2PD 16(CX)(BX*4), Y0
 	VMOVUPD   Y0, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop143
+	JLT       loop147
 
-done144:
+done148:
 	VZEROUPPER
 	RET
 
@@ -4714,18 +4817,18 @@ TEXT ·narrowAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done146
+	JGE  done150
 
-loop145:
+loop149:
 	VCVTPD2PSY (CX)(BX*8), X0
 	VMOVUPS    X0, (AX)(BX*4)
 	VCVTPD2PSY 32(CX)(BX*8), X0
 	VMOVUPS    X0, 16(AX)(BX*4)
 	ADDQ       $0x08, BX
 	CMPQ       BX, DX
-	JLT        loop145
+	JLT        loop149
 
-done146:
+done150:
 	VZEROUPPER
 	RET
 
@@ -4742,16 +4845,16 @@ TEXT ·transposeAVX2(SB), NOSPLIT, $0-64
 	SHLQ $0x03, DI
 	XORQ R8, R8
 	CMPQ R8, DX
-	JGE  done148
+	JGE  done152
 
-loop147:
+loop151:
 	MOVQ CX, R9
 	MOVQ AX, R10
 	XORQ R11, R11
 	CMPQ R11, BX
-	JGE  done150
+	JGE  done154
 
-loop149:
+loop153:
 	LEAQ       (R9)(SI*2), R12
 	VMOVUPD    (R9), Y0
 	VUNPCKLPD  (R9)(SI*1), Y0, Y0
@@ -4774,16 +4877,16 @@ loop149:
 	LEAQ       (R10)(DI*4), R10
 	ADDQ       $0x04, R11
 	CMPQ       R11, BX
-	JLT        loop149
+	JLT        loop153
 
-done150:
+done154:
 	LEAQ (CX)(SI*4), CX
 	ADDQ $0x20, AX
 	ADDQ $0x04, R8
 	CMPQ R8, DX
-	JLT  loop147
+	JLT  loop151
 
-done148:
+done152:
 	VZEROUPPER
 	RET
 
@@ -4798,9 +4901,9 @@ TEXT ·placesAVX2(SB), NOSPLIT, $0-64
 	VPADDQ       table34<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done152
+	JGE          done156
 
-loop151:
+loop155:
 	VPSRLQ   $0x1e, Y1, Y2
 	VPXOR    Y1, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y3
@@ -4871,9 +4974,9 @@ loop151:
 	VMOVDQU  Y2, (CX)(BX*4)
 	ADDQ     $0x08, BX
 	CMPQ     BX, DX
-	JLT      loop151
+	JLT      loop155
 
-done152:
+done156:
 	VZEROUPPER
 	RET
 
@@ -4906,9 +5009,9 @@ TEXT ·placesAVX512(SB), NOSPLIT, $0-64
 	VPADDQ       eightApart<>+0(SB), Z1, Z1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done154
+	JGE          done158
 
-loop153:
+loop157:
 	VPSRLQ   $0x1e, Z1, Z5
 	VPXORQ   Z1, Z5, Z5
 	VPMULLQ  Z3, Z5, Z5
@@ -4953,9 +5056,9 @@ loop153:
 	VPMOVQD  Z5, 32(CX)(BX*4)
 	ADDQ     $0x10, BX
 	CMPQ     BX, DX
-	JLT      loop153
+	JLT      loop157
 
-done154:
+done158:
 	VZEROUPPER
 	RET
 
@@ -4980,9 +5083,9 @@ TEXT ·lookAVX512(SB), NOSPLIT, $0-72
 	VPBROADCASTD SI, Z0
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done156
+	JGE          done160
 
-loop155:
+loop159:
 	VMOVDQU32  (DX)(SI*4), Z1
 	VPANDD     Z1, Z0, Z2
 	KXNORW     K1, K1, K1
@@ -4992,9 +5095,9 @@ loop155:
 	VMOVDQU32  Z3, (AX)(SI*4)
 	ADDQ       $0x10, SI
 	CMPQ       SI, BX
-	JLT        loop155
+	JLT        loop159
 
-done156:
+done160:
 	VZEROUPPER
 	RET
 
@@ -5010,9 +5113,9 @@ TEXT ·median5AVX2(SB), NOSPLIT, $0-144
 	MOVQ e_base+120(FP), R8
 	XORQ R9, R9
 	CMPQ R9, CX
-	JGE  done158
+	JGE  done162
 
-loop157:
+loop161:
 	VMOVDQU (DX)(R9*4), Y0
 	VPSRAD  $0x1f, Y0, Y1
 	VPSRLD  $0x01, Y1, Y1
@@ -5049,9 +5152,9 @@ loop157:
 	VMOVDQU Y0, (AX)(R9*4)
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop157
+	JLT     loop161
 
-done158:
+done162:
 	VZEROUPPER
 	RET
 
@@ -5067,9 +5170,9 @@ TEXT ·addSignedAVX2(SB), NOSPLIT, $0-76
 	VMOVDQU      table16<>+0(SB), Y2
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done160
+	JGE          done164
 
-loop159:
+loop163:
 	MOVQ         (CX)(SI*8), DI
 	MOVQ         (DX)(SI*8), R8
 	PDEPQ        DI, R8, R8
@@ -5186,9 +5289,9 @@ loop159:
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x01, SI
 	CMPQ         SI, BX
-	JLT          loop159
+	JLT          loop163
 
-done160:
+done164:
 	VZEROUPPER
 	RET
 
@@ -5203,9 +5306,9 @@ TEXT ·pickAVX2(SB), NOSPLIT, $0-88
 	XORQ DI, DI
 	XORQ R9, R9
 	CMPQ R9, DX
-	JGE  done162
+	JGE  done166
 
-loop161:
+loop165:
 	MOVBQZX   (BX), R8
 	INCQ      BX
 	VPMOVZXBD (SI)(R8*8), Y0
@@ -5215,10 +5318,40 @@ loop161:
 	ADDQ      R8, DI
 	ADDQ      $0x08, R9
 	CMPQ      R9, DX
-	JLT       loop161
+	JLT       loop165
 
-done162:
+done166:
 	MOVQ DI, ret+80(FP)
+	VZEROUPPER
+	RET
+
+// func pickAVX512(dst []float32, x []float32, mask []byte) int
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·pickAVX512(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ x_len+32(FP), DX
+	MOVQ mask_base+48(FP), BX
+	XORQ SI, SI
+	XORQ R8, R8
+	CMPQ R8, DX
+	JGE  done168
+
+loop167:
+	MOVWQZX       (BX), DI
+	ADDQ          $0x02, BX
+	KMOVW         DI, K1
+	VMOVDQU32     (CX)(R8*4), Z0
+	VPCOMPRESSD.Z Z0, K1, Z0
+	VMOVDQU32     Z0, (AX)(SI*4)
+	POPCNTQ       DI, DI
+	ADDQ          DI, SI
+	ADDQ          $0x10, R8
+	CMPQ          R8, DX
+	JLT           loop167
+
+done168:
+	MOVQ SI, ret+72(FP)
 	VZEROUPPER
 	RET
 
@@ -5232,9 +5365,9 @@ TEXT ·sumsReachAVX2(SB), NOSPLIT, $0-96
 	MOVQ x_len+32(FP), DI
 	XORQ R8, R8
 	CMPQ R8, DI
-	JGE  done164
+	JGE  done170
 
-loop163:
+loop169:
 	VMOVUPS   (DX)(R8*4), Y0
 	VADDPS    (BX)(R8*4), Y0, Y0
 	VPAND     table7<>+0(SB), Y0, Y0
@@ -5266,9 +5399,58 @@ loop163:
 	ADDQ      $0x04, CX
 	ADDQ      $0x20, R8
 	CMPQ      R8, DI
-	JLT       loop163
+	JLT       loop169
 
-done164:
+done170:
+	VZEROUPPER
+	RET
+
+// func momentumAVX2(u []float32, v []float32, g []float32, sent []byte, m float32, scale float32) uint32
+// Requires: AVX, AVX2
+TEXT ·momentumAVX2(SB), NOSPLIT, $0-108
+	MOVQ         u_base+0(FP), AX
+	MOVQ         v_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         u_len+8(FP), BX
+	MOVQ         sent_base+72(FP), SI
+	VBROADCASTSS m+96(FP), Y0
+	VBROADCASTSS scale+100(FP), Y1
+	VMOVDQU      table16<>+0(SB), Y2
+	VPXOR        Y3, Y3, Y3
+	XORQ         DI, DI
+	CMPQ         DI, BX
+	JGE          done172
+
+loop171:
+	VPBROADCASTB (SI), Y4
+	INCQ         SI
+	VPSLLVD      Y2, Y4, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPANDN       (AX)(DI*4), Y4, Y5
+	VMULPS       Y5, Y0, Y5
+	VMULPS       (DX)(DI*4), Y1, Y6
+	VADDPS       Y5, Y6, Y5
+	VPANDN       (CX)(DI*4), Y4, Y4
+	VADDPS       Y4, Y5, Y4
+	VMOVUPS      Y5, (AX)(DI*4)
+	VMOVUPS      Y4, (CX)(DI*4)
+	VPAND        table7<>+0(SB), Y5, Y5
+	VPMAXUD      Y5, Y3, Y3
+	VPAND        table7<>+0(SB), Y4, Y4
+	VPMAXUD      Y4, Y3, Y3
+	ADDQ         $0x08, DI
+	CMPQ         DI, BX
+	JLT          loop171
+
+done172:
+	VEXTRACTI128 $0x01, Y3, X0
+	VPMAXUD      X0, X3, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, AX
+	MOVL         AX, ret+104(FP)
 	VZEROUPPER
 	RET
 
@@ -5281,9 +5463,9 @@ TEXT ·shrinkAVX2(SB), NOSPLIT, $0-28
 	VPSUBD       table20<>+0(SB), Y0, Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done166
+	JGE          done174
 
-loop165:
+loop173:
 	VMOVDQU  (AX)(DX*4), Y2
 	VPAND    table7<>+0(SB), Y2, Y3
 	VPCMPGTD Y1, Y3, Y3
@@ -5294,9 +5476,9 @@ loop165:
 	VMOVUPS  Y2, (AX)(DX*4)
 	ADDQ     $0x08, DX
 	CMPQ     DX, CX
-	JLT      loop165
+	JLT      loop173
 
-done166:
+done174:
 	VZEROUPPER
 	RET
 
@@ -5315,9 +5497,9 @@ TEXT ·climbAVX2(SB), NOSPLIT, $0-80
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done168
+	JGE          done176
 
-loop167:
+loop175:
 	VMOVUPS      (CX)(SI*4), Y5
 	VMOVDQU      table9<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
@@ -5602,9 +5784,9 @@ loop167:
 	VMOVDQU      Y7, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop167
+	JLT          loop175
 
-done168:
+done176:
 	VZEROUPPER
 	RET
 
@@ -5657,9 +5839,9 @@ TEXT ·climbAVX512(SB), NOSPLIT, $0-80
 	VMOVDQU32    evensFirst<>+0(SB), Z16
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done170
+	JGE          done178
 
-loop169:
+loop177:
 	VPSRLQ        $0x1e, Z9, Z17
 	VPXORQ        Z9, Z17, Z17
 	VPMULLQ       Z13, Z17, Z17
@@ -5713,9 +5895,9 @@ loop169:
 	VPMOVQW       Z18, (AX)(BX*1)
 	ADDQ          $0x10, BX
 	CMPQ          BX, DX
-	JLT           loop169
+	JLT           loop177
 
-done170:
+done178:
 	VZEROUPPER
 	RET
 

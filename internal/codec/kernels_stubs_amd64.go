@@ -114,6 +114,16 @@ func betweenAVX2(dst []float32, x []float32, lo uint32, hi uint32, order *[256]u
 //go:noescape
 func betweenAVX512(dst []float32, x []float32, lo uint32, hi uint32) int
 
+// bandAVX2 is bandGo for a length that is a multiple of 8.
+//
+//go:noescape
+func bandAVX2(idx []uint32, val []float32, x []float32, lo uint32, hi uint32, first uint32, order *[256]uint64) int
+
+// bandAVX512 is bandGo for a length that is a multiple of 16.
+//
+//go:noescape
+func bandAVX512(idx []uint32, val []float32, x []float32, lo uint32, hi uint32, first uint32) int
+
 // sumOverAVX2 is sumOverGo for a length that is a multiple of 8.
 //
 //go:noescape
@@ -390,10 +400,20 @@ func addSignedAVX2(dst []float32, mask []uint64, signs []uint64, plus float32)
 //go:noescape
 func pickAVX2(dst []float32, x []float32, mask []byte, order *[256]uint64) int
 
+// pickAVX512 is pickGo for a length that is a multiple of 16.
+//
+//go:noescape
+func pickAVX512(dst []float32, x []float32, mask []byte) int
+
 // sumsReachAVX2 is sumsReachGo for a length that is a multiple of 32.
 //
 //go:noescape
 func sumsReachAVX2(mask []byte, x []float32, y []float32, tau []float32)
+
+// momentumAVX2 is momentumGo for a length that is a multiple of 8.
+//
+//go:noescape
+func momentumAVX2(u []float32, v []float32, g []float32, sent []byte, m float32, scale float32) uint32
 
 // shrinkAVX2 is shrinkGo for a length that is a multiple of 8.
 //

@@ -66,11 +66,14 @@ func addSignedGo(dst []float32, mask, signs []uint64, plus float32) {
 }
 
 // Pick sets dst to the elements of x at the bits that are set in mask, and returns how
-// many there are. dst has room for eight more, or is as long as x: what is behind the
+// many there are. dst has room for sixteen more, or is as long as x: what is behind the
 // last may be overwritten.
 func Pick(dst, x []float32, mask []byte) int {
+	m := wideWhole(len(x), 16)
+	j := pickAVX512(dst, x[:m], mask)
+	x, mask = x[m:], mask[m/8:]
 	n := whole(len(x), 8)
-	j := pickAVX2(dst, x[:n], mask, &together)
+	j += pickAVX2(dst[j:], x[:n], mask, &together)
 	return j + pickGo(dst[j:], x[n:], mask[n/8:])
 }
 
@@ -102,6 +105,29 @@ func sumsReachGo(mask []byte, x, y, tau []float32) {
 			mask[i>>3] |= 1 << (i & 7)
 		}
 	}
+}
+
+// Momentum is a step of momentum correction, where what was sent, one bit an element, is 0
+// first: u becomes scale·g + m·u, and v becomes u + v. It returns the bits of the largest
+// magnitude of both. len(sent) is ⌈len(u)/8⌉. It panics unless u, v and g have one length.
+func Momentum(u, v, g []float32, sent []byte, m, scale float32) uint32 {
+	same("Momentum", len(v), len(u))
+	same("Momentum", len(g), len(u))
+	n := whole(len(u), 8)
+	most := momentumAVX2(u[:n], v, g, sent, m, scale)
+	return max(most, momentumGo(u[n:], v[n:], g[n:], sent[n/8:], m, scale))
+}
+
+func momentumGo(u, v, g []float32, sent []byte, m, scale float32) (most uint32) {
+	for i, by := range g {
+		if sent[i>>3]>>(i&7)&1 == 1 {
+			u[i], v[i] = 0, 0
+		}
+		u[i] = float32(scale*by) + float32(m*u[i])
+		v[i] = u[i] + v[i]
+		most = max(most, math.Float32bits(u[i])&magnitude, math.Float32bits(v[i])&magnitude)
+	}
+	return most
 }
 
 // Shrink takes tau, above 0, off the elements of x whose magnitude has at least as much.

@@ -129,6 +129,28 @@ func betweenGo(dst, x []float32, lo, hi uint32) (j int) {
 	return j
 }
 
+// Band writes to idx the places, counted from first, of the elements of x whose magnitude
+// has at least the bits lo and fewer than hi, and to val the elements. It returns how many
+// there are. Both are as long as x, and what is left of them may be overwritten.
+func Band(idx []uint32, val, x []float32, lo, hi, first uint32) int {
+	m := wideWhole(len(x), 16)
+	j := bandAVX512(idx, val, x[:m], lo, hi, first)
+	x, first = x[m:], first+uint32(m)
+	n := whole(len(x), 8)
+	j += bandAVX2(idx[j:], val[j:], x[:n], lo, hi, first, &together)
+	return j + bandGo(idx[j:], val[j:], x[n:], lo, hi, first+uint32(n))
+}
+
+func bandGo(idx []uint32, val, x []float32, lo, hi, first uint32) (j int) {
+	for i, v := range x {
+		idx[j], val[j] = first+uint32(i), v
+		if u := math.Float32bits(v) & magnitude; u >= lo && u < hi {
+			j++
+		}
+	}
+	return j
+}
+
 // together has for every eight bits the places of those that are set, the lowest first.
 var together = func() (t [256]uint64) {
 	for m := range t {

@@ -99,10 +99,17 @@ func climbAVX512(codes []byte, y []float32, perUnit, top float64, steps *[256]ui
 func squeezeAVX2(idx []uint32, val, x []float32, tau, first uint32, order *[256]uint64) int {
 	return 0
 }
+func bandAVX2(idx []uint32, val, x []float32, lo, hi, first uint32, order *[256]uint64) int {
+	return 0
+}
+func bandAVX512(idx []uint32, val, x []float32, lo, hi, first uint32) int { return 0 }
 func betweenAVX2(dst, x []float32, lo, hi uint32, order *[256]uint64) int { return 0 }
 func betweenAVX512(dst, x []float32, lo, hi uint32) int                   { return 0 }
 func sumOverAVX2(x []float32, from, sum float64) float64                  { return sum }
 
+func pickAVX512(dst, x []float32, mask []byte) int                   { return 0 }
 func pickAVX2(dst, x []float32, mask []byte, order *[256]uint64) int { return 0 }
 func sumsReachAVX2(mask []byte, x, y, tau []float32)                 {}
 func shrinkAVX2(x []float32, tau float32)                            {}
+
+func momentumAVX2(u, v, g []float32, sent []byte, m, scale float32) uint32 { return 0 }

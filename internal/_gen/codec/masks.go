@@ -57,6 +57,22 @@ func masks() {
 	Store(j, ReturnIndex(0))
 	end()
 
+	wide("pick", "(dst, x []float32, mask []byte) int", "16", func() {
+		dst, x, n := base("dst"), base("x"), length("x")
+		of, j, bits := base("mask"), GP64(), GP64()
+		XORQ(j, j)
+		each(n, 16, func(i Register) {
+			in := K()
+			MOVWQZX(Mem{Base: of}, bits)
+			ADDQ(Imm(2), of)
+			KMOVW(bits.As32(), in)
+			VMOVDQU32(squeezed(op1(VMOVDQU32, at(x, i, 4, 0)), in), at(dst, j, 4, 0))
+			POPCNTQ(bits, bits)
+			ADDQ(bits, j)
+		})
+		Store(j, ReturnIndex(0))
+	})
+
 	begin("sumsReach", "(mask []byte, x, y, tau []float32)", "32")
 	of, x, y, tau, n := base("mask"), base("x"), base("y"), base("tau"), length("x")
 	each(n, 32, func(i Register) {
@@ -76,6 +92,30 @@ func masks() {
 		MOVL(r.As32(), Mem{Base: of})
 		ADDQ(Imm(4), of)
 	})
+	end()
+
+	begin("momentum", "(u, v, g []float32, sent []byte, m, scale float32) uint32", "8")
+	u, v, g, n := base("u"), base("v"), base("g"), length("u")
+	of = base("sent")
+	m, scale := single("m"), single("scale")
+	bit, most := op1(VMOVDQU, lanes(31, 30, 29, 28, 27, 26, 25, 24)), YMM()
+	VPXOR(most, most, most)
+	each(n, 8, func(i Register) {
+		gone := op1(VPBROADCASTB, Mem{Base: of})
+		INCQ(of)
+		VPSLLVD(bit, gone, gone)
+		VPSRAD(Imm(31), gone, gone)
+		old := op2(VMULPS, m, op2(VPANDN, gone, at(u, i, 4, 0)))
+		next := op2(VADDPS, op2(VMULPS, scale, at(g, i, 4, 0)), old)
+		sum := op2(VADDPS, next, op2(VPANDN, gone, at(v, i, 4, 0)))
+		VMOVUPS(next, at(u, i, 4, 0))
+		VMOVUPS(sum, at(v, i, 4, 0))
+		for _, y := range []VecVirtual{next, sum} {
+			VPAND(longs(magnitude), y, y)
+			VPMAXUD(y, most, most)
+		}
+	})
+	Store(reduce(most, VPMAXUD), ReturnIndex(0))
 	end()
 
 	begin("shrink", "(x []float32, tau float32)", "8")
