@@ -30,16 +30,23 @@ import (
 //
 // Other convolutions start as copies of their input followed by PyTorch's uniform
 // draws. The batch norms' ε is 1e-12.
+//
+// The publication evaluates with six looks at each picture (section 3.5): as it is and
+// mirrored, by a half of the weight, and both shifted by one pixel, to the upper left and
+// to the lower right, with the border reflected.
 type Airbench94 struct {
 	Widths     []int   `doc:"channels of the three groups"`
 	Smoothing  float64 `doc:"label smoothing in [0, 1)"`
 	BNMomentum float64 `spec:"bn_momentum" doc:"weight of a batch in the running statistics of batch norms; 1: no moving average, but the last batches' statistics; 0: 0.1"`
 	Ghost      int     `doc:"samples of a worker's batch that share batch-norm statistics (ghost batch norm); 0: all"`
 	Scale      float64 `doc:"factor on the outputs"`
+	Whiten     bool    `doc:"the first convolution whitens and is frozen; false: it begins with PyTorch's draws and is trained"`
+	Identity   bool    `doc:"other convolutions begin as copies of their input; false: with PyTorch's draws alone"`
+	Looks      int     `doc:"looks at each test picture, whose outputs are averaged: 1; 2, mirrored as well; 6, those and four shifted by a pixel"`
 }
 
 var _ = Models.Add("airbench94", "the network of airbench94 for CIFAR-10, 2.0 M parameters",
-	Airbench94{Widths: []int{64, 256, 256}, Smoothing: 0.2, BNMomentum: 0.4, Scale: 1. / 9})
+	Airbench94{Widths: []int{64, 256, 256}, Smoothing: 0.2, BNMomentum: 0.4, Scale: 1. / 9, Whiten: true, Identity: true, Looks: 1})
 
 func (m Airbench94) norm() normed { return normed{m.BNMomentum, m.Ghost} }
 
@@ -52,6 +59,9 @@ func (m Airbench94) Validate() error {
 	if !(m.Scale > 0 && m.Scale <= 1e6) {
 		errs = append(errs, fmt.Errorf(`option "scale": want above 0 and at most 1e6, not %g`, m.Scale))
 	}
+	if m.Looks != 1 && m.Looks != 2 && m.Looks != 6 {
+		errs = append(errs, fmt.Errorf(`option "looks": want 1, 2 or 6, not %d`, m.Looks))
+	}
 	return errors.Join(append(errs, checkSmoothing(m.Smoothing), m.norm().check())...)
 }
 
@@ -63,19 +73,32 @@ func (m Airbench94) New(in sgd.Shape, classes int) (sgd.Model, error) {
 	if err := checkSide("airbench94", in, 25); err != nil {
 		return nil, err
 	}
-	layers := Sequential{Conv{Out: 24, Kernel: 2, Frozen: true, Init: whiten(whitening())}, GELU{}}
+	first := Conv{Out: 24, Kernel: 2, Frozen: true, Init: whiten(whitening())}
+	if !m.Whiten {
+		first.Frozen, first.Init = false, Torch
+	}
+	layers := Sequential{first, GELU{}}
 	channels := 24
 	norm := m.norm().layer(false)
 	norm.Epsilon, norm.NoScale = 1e-12, true
 	for _, out := range m.Widths {
 		conv := func(in int) Layer {
-			return Conv{Out: out, Kernel: 3, Pad: 1, NoBias: true, Init: Dirac(3, in, Torch)}
+			c := Conv{Out: out, Kernel: 3, Pad: 1, NoBias: true, Init: Torch}
+			if m.Identity {
+				c.Init = Dirac(3, in, Torch)
+			}
+			return c
 		}
 		layers = append(layers, conv(channels), MaxPool{Kernel: 2}, norm, GELU{}, conv(out), norm, GELU{})
 		channels = out
 	}
 	layers = append(layers, MaxPool{Kernel: 3}, Dense{Out: classes, NoBias: true, Init: Torch}, Scale{By: m.Scale})
-	return New(in, classes, m.Smoothing, layers...)
+	n, err := New(in, classes, m.Smoothing, layers...)
+	if err != nil {
+		return nil, err
+	}
+	n.looks = allLooks[:m.Looks]
+	return n, nil
 }
 
 //go:embed whitening.txt

@@ -169,3 +169,78 @@ func TestAirbench94(t *testing.T) {
 		t.Errorf("trainable are %v, want %v", names, want)
 	}
 }
+
+// A look shifts with a reflected border and then mirrors, and an evaluation takes the
+// mean over looks: with two it is the same for mirrored pictures, and more looks say
+// something else.
+func TestLooks(t *testing.T) {
+	t.Parallel()
+	in := sgd.Shape{C: 1, H: 3, W: 3}
+	x, got := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}, make([]float32, 9)
+	for _, c := range []struct {
+		look
+		want []float32
+	}{
+		{look{mirror: true}, []float32{3, 2, 1, 6, 5, 4, 9, 8, 7}},
+		{look{dx: -1, dy: -1}, []float32{5, 4, 5, 2, 1, 2, 5, 4, 5}},
+		{look{dx: 1, dy: 1, mirror: true}, []float32{5, 6, 5, 8, 9, 8, 5, 6, 5}},
+	} {
+		if c.at(got, x, in); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	b := randomBatch(cifar, 10, 20)
+	mirrored := b
+	mirrored.X = make([]float32, len(b.X))
+	look{mirror: true}.at(mirrored.X, b.X, cifar)
+	var losses []float64
+	for _, looks := range []int{1, 2, 6} {
+		m, p := newPass(t, fmt.Sprintf("airbench94(widths=[4,6,5],looks=%d,scale=3)", looks), cifar)
+		s, err := m.Eval(p.Params, p.Scratch, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := m.Eval(p.Params, p.Scratch, mirrored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := math.Abs(s.Loss-r.Loss) / s.Loss; looks == 2 && d > 1e-6 || looks == 1 && d < 1e-4 {
+			t.Errorf("%d looks: a loss of %v, of mirrored pictures %v", looks, s.Loss, r.Loss)
+		}
+		losses = append(losses, s.Loss)
+	}
+	if losses[0] == losses[1] || losses[1] == losses[2] || losses[2] == losses[0] {
+		t.Errorf("losses of 1, 2 and 6 looks: %v", losses)
+	}
+}
+
+// Without whitening the first convolution is trained, and without identity others begin
+// with draws alone.
+func TestAirbenchWithout(t *testing.T) {
+	t.Parallel()
+	m, p := newPass(t, "airbench94(whiten=false)", cifar)
+	if n := m.Layout().Trainable(); n != 1971352+288 {
+		t.Errorf("%d trainable values", n)
+	}
+	first := m.Layout().View(p.Params, 0)
+	if bound := float32(1 / math.Sqrt(12)); slices.Max(first) > bound || slices.Min(first) < -bound {
+		t.Error("first weights are not PyTorch's draws")
+	}
+	near := func(spec string) (ones int) {
+		m, p := newPass(t, spec, cifar)
+		for _, v := range m.Layout().View(p.Params, m.Layout().Find("conv2.weight")) {
+			if v == 1 {
+				ones++
+			}
+		}
+		return ones
+	}
+	if a, b := near("airbench94(widths=[30,6,5])"), near("airbench94(widths=[30,6,5],identity=false)"); a != 24 || b != 0 {
+		t.Errorf("%d and %d of the first weights are 1", a, b)
+	}
+	for _, spec := range []string{"airbench94(looks=3)", "airbench94(looks=0)"} {
+		if _, err := Models.Parse(spec); err == nil || !strings.Contains(err.Error(), `"looks"`) {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type Net struct {
 	modules   []string         // PyTorch's, by layers with parameters; nil: those of the layout
 	places    map[int]rowShape // see builder
 	first     []float32        // weights to begin with, whatever the seed; nil: the layers' laws
+	looks     []look           // at each sample of an evaluation; at most one: as it is
 	whole     *Net             // the net of larger samples that it shares scratch with; nil: none
 }
 

@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
 
@@ -14,6 +15,8 @@ type scratch struct {
 	sizes map[*Net]*run // of the nets that passes were made of
 	other []int32       // of mixed samples: see sgd.Batch
 	share []float32
+	seen  []float32 // samples as a look shows them
+	mean  []float32 // outputs over looks
 }
 
 func newScratch(n *Net) *scratch {
@@ -75,6 +78,34 @@ func (s *scratch) lossPass(labels []int32, scale float64) (loss float64) {
 	return loss * mean
 }
 
+// outputs are the logits of n samples, averaged over the looks at them.
+func (s *scratch) outputs(x []float32, n int) ([]float32, error) {
+	once := func(x []float32) ([]float32, error) {
+		s.start(x, n)
+		if err := s.goAhead(); err != nil {
+			return nil, err
+		}
+		return s.value(&microbatch{hi: n}, s.net.out, bufX, true), nil
+	}
+	if len(s.net.looks) < 2 {
+		return once(x)
+	}
+	sum := grow(&s.mean, n*s.net.classes)
+	clear(sum)
+	seen, total := grow(&s.seen, len(x)), float32(0)
+	for _, l := range s.net.looks {
+		l.at(seen, x, s.net.in)
+		logits, err := once(seen)
+		if err != nil {
+			return nil, err
+		}
+		f32.Axpy(sum, l.weight, logits)
+		total += l.weight
+	}
+	f32.Scale(sum, 1/total)
+	return sum, nil
+}
+
 // evalPass scores x chunk by chunk. The run's parameters are set.
 func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err error) {
 	defer s.finish()
@@ -83,11 +114,10 @@ func (s *scratch) evalPass(x []float32, labels []int32) (score sgd.Score, err er
 	chunk := max(evalLeast, min(evalFloats/max(1, s.passes.acts), evalMost))
 	for len(labels) > 0 {
 		n := min(len(labels), chunk)
-		s.start(x[:n*size], n)
-		if err := s.goAhead(); err != nil {
+		logits, err := s.outputs(x[:n*size], n)
+		if err != nil {
 			return sgd.Score{}, err
 		}
-		logits := s.value(&microbatch{hi: n}, s.net.out, bufX, true)
 		for i, y := range labels[:n] {
 			z := logits[i*classes : (i+1)*classes]
 			score.Loss += crossEntropy(z, int(y), 0, 1, nil)
