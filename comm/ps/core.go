@@ -368,6 +368,22 @@ func (c *Core) Join(w int, incarnation uint32) []Reply {
 	return []Reply{{Worker: w, Kind: Answer}}
 }
 
+// Come is Join for a worker that comes into a run that goes on: its clock is that of the
+// slowest member who is not at rest, even if it was ahead before it left.
+func (c *Core) Come(w int, incarnation uint32) {
+	if slices.Contains(c.view.Live, true) {
+		c.view.Pushed[w] = c.view.MinClock()
+	}
+	c.Join(w, incarnation)
+}
+
+// Restart says that a worker's process is of another incarnation, and goes on where the
+// one before it had come to.
+func (c *Core) Restart(w int, incarnation uint32) { c.inc[w] = incarnation }
+
+// Clock is a worker's clock.
+func (c *Core) Clock(w int) int { return c.view.Pushed[w] }
+
 // ReleaseAll answers everybody who waits, whatever the policy says: the run is
 // being stopped.
 func (c *Core) ReleaseAll() []Reply { return c.release(true, nil) }

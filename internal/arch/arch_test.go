@@ -67,7 +67,7 @@ sgd/train               : sgd sgd/train/timing compress staleness staleness/stal
 sgd/train/gossip        : sgd/train comm comm/collective compress internal/f32 internal/rng
 sgd/train/replicas      : sgd sgd/train compress internal/f32 lrschedule staleness
 sgd/train/sandblaster   : sgd sgd/lbfgs sgd/train comm comm/ps
-sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/ps comm/sim internal/f32 internal/rng
+sgd/train/traintest     : sgd sgd/nn sgd/train sgd/train/timing compress staleness lrschedule comm comm/collective comm/grpcnet comm/local comm/nemesis comm/ps comm/sim internal/f32 internal/rng
 experiments/figure      :                                  | gonum.org/v1/plot golang.org/x/image golang.org/x/text github.com/jedib0t/go-pretty
 experiments/tensorboard :                                  | google.golang.org/protobuf
 experiments/progress    : sgd/train                        | github.com/vbauerster/mpb golang.org/x/term

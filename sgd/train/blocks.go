@@ -466,6 +466,15 @@ func (p *packer) keep(k *Keeper, prefix string) {
 	}
 }
 
+// residual is the square of the norm of what the codecs have yet to send.
+func (p *packer) residual() (square float64) {
+	for _, c := range p.codecs {
+		n := compress.ResidualNorm(c)
+		square += n * n
+	}
+	return square
+}
+
 // keepReceivers keeps what the receiving ends hold under prefix; nil has none.
 func (p *packer) keepReceivers(k *Keeper, prefix string) {
 	if p == nil {

@@ -22,6 +22,9 @@ func (t *traffic) add(o traffic) { t.up, t.down = t.up+o.up, t.down+o.down }
 
 // hear takes what a worker's process says of itself.
 func (c crossings) hear(h *comm.Header, up, down uint64) *crossing {
+	if c == nil {
+		return &crossing{}
+	}
 	x := c[int(h.From)]
 	if x == nil {
 		x = &crossing{life: h.Incarnation}

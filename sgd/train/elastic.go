@@ -20,13 +20,16 @@ func (j *Job) checkElastic() error {
 	}
 	mode, t := Modes.Spec(j.Mode), j.traits()
 	switch {
-	case !t.Elastic && j.Priority:
+	case t.Elastic || t.Admits:
+	case j.Priority:
 		return errors.New("elastic=true with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
-	case !t.Elastic && j.waiting().traits().Elastic:
-		return fmt.Errorf("elastic=true: with policy %s the run goes on as it is without a worker that died, and takes none in its place; use policy=bsp, or elastic=false", staleness.Policies.Spec(j.Policy))
-	case !t.Elastic:
-		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode reduce, gather or localsgd, mode server with policy=bsp, or elastic=false", mode)
-	case t.Servers > 0 && !j.corrector().None:
+	case t.Outlives:
+		return fmt.Errorf("elastic=true: mode %s goes on as it is without a worker that died, and takes none in its place; use mode server, or elastic=false", mode)
+	default:
+		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode reduce, gather or localsgd, mode server, or elastic=false", mode)
+	}
+	switch {
+	case t.Elastic && t.Servers > 0 && !j.corrector().None:
 		return fmt.Errorf("elastic=true: corrector %s keeps something for each worker, and some may leave; use corrector=none", staleness.Correctors.Spec(j.Corrector))
 	case t.Servers > 0 && (j.LogOrder || j.Replay != nil):
 		return errors.New("elastic=true: pushes that are called off would be in the order log; set order_log=false")
@@ -41,6 +44,11 @@ func (j *Job) checkElastic() error {
 	case j.Hollow:
 		return errors.New("elastic=true: when workers leave depends on the clock, so that the run cannot be priced from another")
 	}
+	if t.Admits {
+		if err := j.checkOpen(); err != nil {
+			return err
+		}
+	}
 	if _, err := j.moves(); err != nil {
 		return err
 	}
@@ -48,13 +56,6 @@ func (j *Job) checkElastic() error {
 		return fmt.Errorf("join: %d workers are there at first, and the run goes on with min_workers=%d or more", there, least)
 	}
 	return nil
-}
-
-// waiting is the job with a policy that waits for all.
-func (j *Job) waiting() *Job {
-	w := *j
-	w.Policy = staleness.BSP{}
-	return &w
 }
 
 // errVoid calls off what the members of an epoch are doing.

@@ -276,18 +276,19 @@ func TestMinWorkers(t *testing.T) {
 func TestElasticRefusals(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]option{
-		"mode adpsgd cannot go on":                 {mode("adpsgd"), graph("pairs"), optimizer("sgd")},
-		"mode easgd cannot go on":                  {mode("easgd")},
-		"with policy asp the run goes on as it is": {mode("server"), policy("asp")},
-		"order_log=false":                          {mode("server"), func(j *train.Job) { j.LogOrder = true }},
-		"corrector=none":                           {mode("server"), corrector("dcasgd")},
-		"priority=false":                           {mode("reduce"), prior(600)},
-		"batch_schedule=fixed":                     {mode("reduce"), growing("growth")},
-		"bn_group=1":                               {normal(0), group(2)},
-		"noise_scale=false":                        {mode("reduce"), func(j *train.Job) { j.NoiseScale = true }},
-		"min_workers is 5":                         {mode("reduce"), func(j *train.Job) { j.MinWorkers = 5 }},
-		"worker 4 before step 1":                   {mode("reduce"), leaving(train.Departure{Worker: 4, Step: 1})},
-		"worker 1 before step 2: want workers 0 ":  {mode("reduce"), leaving(train.Departure{Worker: 0, Step: 3}, train.Departure{Worker: 1, Step: 2})},
+		"mode adpsgd goes on as it is":            {mode("adpsgd"), graph("pairs"), optimizer("sgd")},
+		"mode easgd goes on as it is":             {mode("easgd"), policy("asp")},
+		"set on_resize=keep_global":               {mode("server"), policy("asp"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
+		"policy kasync(k=2) holds pushes":         {mode("server"), policy("kasync"), with("ef21(topk(keep=0.2))")},
+		"order_log=false":                         {mode("server"), func(j *train.Job) { j.LogOrder = true }},
+		"corrector=none":                          {mode("server"), corrector("dcasgd")},
+		"priority=false":                          {mode("reduce"), prior(600)},
+		"batch_schedule=fixed":                    {mode("reduce"), growing("growth")},
+		"bn_group=1":                              {normal(0), group(2)},
+		"noise_scale=false":                       {mode("reduce"), func(j *train.Job) { j.NoiseScale = true }},
+		"min_workers is 5":                        {mode("reduce"), func(j *train.Job) { j.MinWorkers = 5 }},
+		"worker 4 before step 1":                  {mode("reduce"), leaving(train.Departure{Worker: 4, Step: 1})},
+		"worker 1 before step 2: want workers 0 ": {mode("reduce"), leaving(train.Departure{Worker: 0, Step: 3}, train.Departure{Worker: 1, Step: 2})},
 	} {
 		j := unchecked(append(opts, elastic)...)
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {

@@ -178,6 +178,10 @@ func (o *Observer) heard(p Progress) {
 	}
 	o.release()
 	p.World = len(o.members())
+	if o.step = max(o.step, p.Step); o.Job.open() {
+		o.progress(p)
+		return
+	}
 	gone := o.crossed.beside(func(w int) bool { return slices.Contains(o.members(), w) })
 	p.BytesUp, p.BytesDown = p.BytesUp+gone.up, p.BytesDown+gone.down
 	o.held = &p
@@ -187,7 +191,7 @@ func (o *Observer) heard(p Progress) {
 // called off: evaluations of them that are whole are judged. In its last update a server is
 // ahead of the workers, who may have to go back behind it.
 func (o *Observer) passes(ctx context.Context, update int) error {
-	if !o.Job.Elastic || o.servers == 0 || update <= o.beyond {
+	if !o.Job.inEpochs() || o.servers == 0 || update <= o.beyond {
 		return nil
 	}
 	o.beyond = update

@@ -150,7 +150,8 @@ type Job struct {
 	// who stay make it again by themselves; see Membership. They end with fewer than
 	// MinWorkers (0 is 1). OnResize says what becomes of batch and learning rate. Leaves
 	// lists who goes by plan, as if it died just before it made a step, and Joins who
-	// comes, or comes back; each in order of steps.
+	// comes, or comes back; each in order of steps. Where nobody waits for all, workers come
+	// and go by themselves (Traits.Admits), and a step is an update.
 	Elastic    bool
 	MinWorkers int
 	OnResize   OnResize
@@ -300,8 +301,18 @@ func (j *Job) Program(rank int) (comm.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.Elastic {
+	switch {
+	case j.inEpochs():
 		return func(ctx context.Context, h comm.Host) error { return newMember(j, rank).run(ctx, h) }, nil
+	case j.open(): // another process may begin with nothing of what this one had
+		return func(ctx context.Context, h comm.Host) error {
+			r := NewRank(j, rank)
+			p, err := j.Mode.Part(r)
+			if err != nil {
+				return err
+			}
+			return r.run(ctx, h, p)
+		}, nil
 	}
 	return func(ctx context.Context, h comm.Host) error { return r.run(ctx, h, p) }, nil
 }

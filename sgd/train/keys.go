@@ -40,6 +40,8 @@ const (
 	// By shard.
 	keyMade     = "made"       // and worker: of an elastic run, its pushes before the present epoch
 	keyTold     = "told"       // and worker: of these, those in its last report
+	keyCounts   = "counted"    // and worker: of an open run, pushes of its present stay that are in made
+	keyMarked   = "marked"     // of an open run, for the observer: who is at the mark
 	keyWorkers  = "workers"    // of an elastic run, in memory: who they are
 	keyPast     = "past"       // pushes of workers that died; and worker: of one
 	keyMeasures = "measures"   // what was measured
@@ -51,8 +53,9 @@ const (
 	keyHeld     = "held"       // and worker: parameters that it holds
 
 	// By worker and shard.
-	keySeq   = "seq"   // pushes made
-	keyHolds = "holds" // version of the parameters it was last sent
+	keySeq    = "seq"    // pushes made
+	keyBefore = "before" // of an open run: pushes before the worker came last
+	keyHolds  = "holds"  // version of the parameters it was last sent
 
 	// Bytes: of each rank behind its number, of all without.
 	keyBytesUp, keyBytesDown = "bytes_up", "bytes_down"

@@ -20,6 +20,7 @@ type link struct {
 	in      *uplink
 	version uint64
 	seq     uint64
+	before  uint64       // pushes before the worker came last
 	waiting bool         // a push, or a pull, is unanswered
 	due     comm.Tag     // of the answer
 	got     int          // parts of the answer that are there

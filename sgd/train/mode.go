@@ -69,6 +69,9 @@ type Traits struct {
 	// it left at the same update by plan. Its parts call Rank.Boundary before every step,
 	// and name by Keeper.Alike what a worker that joins needs of a peer.
 	Elastic bool
+	// Admits: workers of an elastic run come and go by themselves, at once, and nobody waits
+	// for them; what dies may be replaced.
+	Admits bool
 	// Weightless: runs without weights have the times and bytes of those with them.
 	Weightless bool
 	// Steady: updates take alike, so that the first say how long all take.

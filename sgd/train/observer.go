@@ -46,7 +46,7 @@ type Observer struct {
 	layout  sgd.Layout
 	now     func() time.Duration
 	marks   map[int]mark // rank → announced snapshot
-	crossed crossings    // of workers without servers
+	crossed crossings    // of workers without servers; with them nil
 	parts   map[evalKey]*evalParts
 	states  map[int]*State
 	desk    *desk
@@ -66,6 +66,11 @@ type Observer struct {
 	closed  bool              // the registrar has ended
 	held    *Progress         // of the last update, which may yet be called off
 	beyond  int               // updates before this one will not be called off; with servers
+
+	// Of an open run.
+	marked map[int]marked // by shard: what its state in states is for
+	wholes int            // checkpoints that are whole
+	step   int            // updates that were told of
 }
 
 // Program is what the observer's rank does.
@@ -78,6 +83,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	if o.servers > 0 {
 		o.shards = shards(o.layout, j.Cuts())
 	} else {
+		o.crossed = crossings{}
 		o.shards = []*shard{wholeShard(o.layout)}
 	}
 	if j.traits().Conduct != NotConducted {
@@ -86,16 +92,22 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			return err
 		}
 	}
-	o.crossed = crossings{}
 	o.marks, o.parts, o.states, o.lives = map[int]mark{}, map[evalKey]*evalParts{}, map[int]*State{}, map[int]uint32{}
 	if err := o.loadMembers(); err != nil {
 		return err
+	}
+	version := 0
+	if o.Start != nil {
+		version = int(o.Start.Ints[keyVersion])
 	}
 	if err := o.begin(ctx, h); err != nil {
 		return err
 	}
 	ended := map[int]bool{}
-	if j.Elastic {
+	switch {
+	case j.open():
+		o.opens(version)
+	case j.Elastic:
 		h.Go("registrar", newRegistrar(o.rank, o.begins(ended)).run)
 	}
 	idle := comm.Idle(ctx) // a step takes as long as it takes
@@ -148,6 +160,21 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 func (o *Observer) gone(ctx context.Context, h comm.Host, err error, p *comm.PeerError, ended map[int]bool) error {
 	j := o.Job
 	switch {
+	case j.open() && p.Rank < j.Workers:
+		if ended[p.Rank] || p.Incarnation < o.lives[p.Rank] {
+			return nil
+		}
+		ended[p.Rank] = true
+		o.lostGuest(p.Rank, p.Cause)
+		if len(o.members()) == 0 {
+			return fmt.Errorf("all workers are gone; the last one: %w", p)
+		}
+		return o.checkpoint(ctx, h, ended)
+	case j.open():
+		if ended[p.Rank] {
+			return nil
+		}
+		return p
 	case j.Elastic && err != error(p): // no news: the registrar has ended the run
 		return err
 	case j.Elastic && p.Rank < j.Workers && (!o.closed || !ended[p.Rank]): // one that has ended may have come back
@@ -199,6 +226,8 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		return nil
 	}
 	switch f.Header.Tag {
+	case onHere.Tag(), onMoved.Tag():
+		return o.visited(ctx, h, f, ended)
 	case onTold.Tag():
 		m := onTold.Open(f)
 		defer m.Release()
@@ -233,9 +262,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &m); err != nil {
 			return err
 		}
-		if o.servers == 0 {
-			o.crossed.hear(&f.Header, m.Up, m.Down)
-		}
+		o.crossed.hear(&f.Header, m.Up, m.Down)
 		if o.marks[from] = m; m.Bare {
 			return o.snapshot(ctx, h, from, comm.Frame{})
 		}
@@ -243,18 +270,9 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		defer f.Release()
 		return o.snapshot(ctx, h, from, f)
 	case onState.Tag():
-		st := newState()
-		if len(f.Body) == 0 {
-			o.over = true
-		} else {
-			var err error
-			if st, err = DecodeState(append([]byte(nil), f.Body...), sgd.Layout{}); err != nil {
-				f.Release()
-				return err
-			}
+		if err := o.stated(from, f); err != nil {
+			return err
 		}
-		f.Release()
-		o.states[from] = st
 		return o.checkpoint(ctx, h, ended)
 	case onOrder.Tag():
 		defer f.Release()
@@ -266,9 +284,7 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 		if err := o.decode(f, &r); err != nil {
 			return err
 		}
-		if o.servers == 0 {
-			o.crossed.hear(&f.Header, r.Traffic.SentBytes[comm.Gradient], r.Traffic.RecvBytes[comm.Gradient]).reported = true
-		}
+		o.crossed.hear(&f.Header, r.Traffic.SentBytes[comm.Gradient], r.Traffic.RecvBytes[comm.Gradient]).reported = true
 		o.Reports = append(o.Reports, r)
 		return o.checkpoint(ctx, h, ended)
 	default:
@@ -278,6 +294,21 @@ func (o *Observer) take(ctx context.Context, h comm.Host, from int, f comm.Frame
 			return fmt.Errorf("rank %d sent a frame with tag %d", from, hd.Tag)
 		}
 		return o.conduct.take(ctx, hd)
+	}
+	return nil
+}
+
+// stated takes the state of a rank; an empty one says that there is none to go on from.
+func (o *Observer) stated(from int, f comm.Frame) (err error) {
+	defer f.Release()
+	st := newState()
+	if len(f.Body) == 0 {
+		o.over = true
+	} else if st, err = DecodeState(append([]byte(nil), f.Body...), sgd.Layout{}); err != nil {
+		return err
+	}
+	if o.states[from] = st; o.marked != nil && from >= o.Job.Workers {
+		return o.mark(from, st)
 	}
 	return nil
 }
@@ -410,6 +441,9 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	if len(o.states) == 0 {
 		return nil
 	}
+	if o.marked != nil {
+		return o.openCheckpoint(ctx, h, ended)
+	}
 	for r := 0; r < o.Job.World(); r++ {
 		if o.states[r] == nil && !ended[r] && !o.absent(r) {
 			return nil
@@ -419,11 +453,10 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 		o.states = map[int]*State{}
 		return o.goOn(ctx, ended, 0)
 	}
-	all := o.together()
-	if err := o.saveOwed(all); err != nil {
+	all, err := o.whole()
+	if err != nil {
 		return err
 	}
-	o.states = map[int]*State{}
 	free := o.conduct != nil && o.conduct.free
 	if free {
 		k := saving(all)
@@ -443,6 +476,14 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 		flags = FlagStop
 	}
 	return o.goOn(ctx, ended, flags)
+}
+
+// whole is the run's state, from states that are not needed any more.
+func (o *Observer) whole() (*State, error) {
+	all := o.together()
+	err := o.saveOwed(all)
+	o.states = map[int]*State{}
+	return all, err
 }
 
 // together is the run's state, put together from those of all ranks.

@@ -31,6 +31,17 @@ var (
 	onTold  = Say("membership", comm.Report, readMuster)          // observer → itself: what the registrar has decided
 )
 
+// Who comes into an open run, and goes.
+var (
+	onHere    = Say("here", comm.Report, readNothing)       // worker → observer: its process has begun
+	onAwait   = Say("await", comm.Control, readPull)        // worker → first server: it comes when so many updates are made
+	onCome    = Say("come", comm.Control, readNothing)      // first server → worker: they are
+	onEnter   = Say("enter", comm.Control, readNothing)     // worker → server: asks for parameters, and pushes
+	onWelcome = Say("welcome", comm.Parameters, readAnswer) // server → worker: parameters, and where the slowest worker is; without any: the run is over
+	onLeave   = Say("leave", comm.Control, readMuster)      // worker → server: pushes no more
+	onMoved   = Say("moved", comm.Report, readMuster)       // first server → observer: a worker has come or left
+)
+
 // rollWord is what is said of membership.
 type rollWord struct {
 	code   uint8
@@ -167,6 +178,7 @@ const (
 	FlagDone                   // the planned updates are made: end
 	flagMore                   // a further part follows
 	flagKeep                   // tell your state, and go on; in pushes and pulls: it is told
+	flagCome                   // of the word to begin: the run goes on, come into it
 
 	asks = FlagStop | flagKeep // what one rank asks of all
 )

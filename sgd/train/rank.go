@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/gradlab/gradlab/comm"
 )
@@ -87,8 +88,8 @@ type besides interface{ beside() bool }
 // from, the rank's part, its report.
 func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 	r.h = h
-	start, err := r.starts(ctx)
-	if err != nil {
+	start, over, err := r.invited(ctx)
+	if err != nil || over {
 		return err
 	}
 	b, ok := p.(besides)
@@ -103,7 +104,7 @@ func (r *Rank) run(ctx context.Context, h comm.Host, p Part) error {
 	if err := p.Run(ctx); err != nil {
 		return err
 	}
-	rep := RankReport{Rank: r.rank, Role: r.role(), Steps: r.step, Zeroed: r.stats.zeroed, Voided: r.stats.voided}
+	rep := RankReport{Rank: r.rank, Role: r.role(), Steps: r.step - int(r.stats.missed), Residual: math.Sqrt(r.stats.lost), Zeroed: r.stats.zeroed, Voided: r.stats.voided}
 	p.Final(&rep)
 	return r.tellFinal(ctx, rep)
 }

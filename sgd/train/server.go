@@ -45,6 +45,7 @@ type server struct {
 	past    []uint64 // by worker: pushes of those that died, before a resume began them anew
 	made    []uint64 // of an elastic run, by worker of the run: pushes before the present epoch
 	told    []uint64 // of these, what it has told itself, with its last report
+	guests  *guests  // of an open run; else nil
 }
 
 func newServer(r *Rank, all []*shard) (*server, error) {
@@ -82,6 +83,9 @@ func newServer(r *Rank, all []*shard) (*server, error) {
 		n := j.joined.of.Workers
 		s.past, s.made, s.told = make([]uint64, n), make([]uint64, n), make([]uint64, n)
 	}
+	if j.open() {
+		s.newGuests()
+	}
 	s.core = ps.New(j.Workers, j.Updates, policy, corrector, s.store)
 	s.core.Applied = func(h comm.Header, _ int) { s.meas.applied(h, s.h.Now()) }
 	return s, nil
@@ -118,8 +122,17 @@ func (s *server) begin(ctx context.Context) error {
 		}
 		return s.starting()
 	}
+	if s.guests != nil {
+		if err := s.invites(); err != nil {
+			return err
+		}
+	}
 	for w := 0; w < s.job.Workers && s.Resumes(); w++ {
-		if !s.core.Live(w) {
+		switch {
+		case s.core.Live(w):
+		case s.guests != nil: // it comes later
+			continue
+		default:
 			s.past[w] += s.core.Received()[w]
 			s.core.Join(w, s.job.Incarnation)
 		}
@@ -137,26 +150,46 @@ func (s *server) lose(ctx context.Context, err error) error {
 	if !errors.As(err, &p) || p.Rank >= s.job.Workers || s.job.synchronous() {
 		return err
 	}
-	if !s.core.Live(p.Rank) {
+	if s.guests != nil && p.Incarnation >= s.guests.lives[p.Rank] {
+		delete(s.guests.awaits, p.Rank)
+	}
+	if !s.core.Live(p.Rank) || s.guests != nil && p.Incarnation < s.guests.lives[p.Rank] {
 		return nil
 	}
+	return s.without(ctx, p)
+}
+
+// without goes on without a worker that has died.
+func (s *server) without(ctx context.Context, p *comm.PeerError) error {
 	if err := s.trunk.cut(p); err != nil {
 		return err
 	}
+	s.lost = append(s.lost, fmt.Sprintf("worker %d after version %d of shard %d: %s", p.Rank, s.core.Version(), s.id, p.Cause))
+	if s.guests != nil {
+		s.settles(p.Rank)
+		s.forget(p.Rank)
+	}
+	return s.goesOn(ctx, p)
+}
+
+// goesOn goes on without a worker that is gone.
+func (s *server) goesOn(ctx context.Context, p *comm.PeerError) error {
 	delete(s.ended, p.Rank)
 	delete(s.saved, p.Rank)
 	for _, f := range s.parts[p.Rank] {
 		f.Release()
 	}
 	s.parts[p.Rank] = nil
-	s.lost = append(s.lost, fmt.Sprintf("worker %d after version %d of shard %d: %s", p.Rank, s.core.Version(), s.id, p.Cause))
 	before := s.core.Version()
 	replies, err := s.core.Leave(p.Rank)
 	if err != nil {
 		return err
 	}
-	if s.core.NumLive() == 0 {
+	switch n := s.core.NumLive(); {
+	case n == 0:
 		return fmt.Errorf("all workers are gone; the last one: %w", p)
+	case s.guests != nil && n < s.job.MinWorkers && !s.core.Done():
+		return fmt.Errorf("%d workers are left, and the run goes on with min_workers=%d or more: %w", n, s.job.MinWorkers, p)
 	}
 	if err := s.moved(ctx, before, replies); err != nil {
 		return err
@@ -184,6 +217,11 @@ func (s *server) moved(ctx context.Context, before int, replies []ps.Reply) erro
 	}
 	if err := s.pulls(ctx); err != nil {
 		return err
+	}
+	if s.guests != nil {
+		if err := s.calls(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.feed(ctx); err != nil || s.core.Version() == before {
 		return err
@@ -309,6 +347,9 @@ func (s *server) handle(ctx context.Context, f comm.Frame) error {
 			return err
 		}
 	}
+	if handled, err := s.visits(ctx, f); handled {
+		return err
+	}
 	switch h.Tag {
 	case OnPush.Tag(), OnPull.Tag(), onSave.Tag():
 		if h.Tag == OnPush.Tag() {
@@ -392,6 +433,9 @@ func (s *server) join(f comm.Frame) (push comm.Frame, whole bool, err error) {
 
 // checkpoint completes a mark once all live workers have reached it.
 func (s *server) checkpoint(ctx context.Context) error {
+	if s.guests != nil && s.guests.halted { // who came while it was made
+		return s.goesOnFrom(ctx, s.list(), 0)
+	}
 	n := 0
 	for w := 0; w < s.job.Workers; w++ {
 		if s.core.Live(w) && !s.saved[w] && !s.ended[w] {
@@ -410,21 +454,35 @@ func (s *server) checkpoint(ctx context.Context) error {
 		if st, err = s.state(s); err != nil {
 			return err
 		}
+		if s.guests != nil {
+			saving(st).Record(keyMarked, marked{s.guests.marks, s.list()})
+		}
 	}
 	if err := s.sendState(ctx, st); err != nil {
 		return err
 	}
-	// Everybody goes on at the instant the checkpoint is whole, as a resumed
-	// run does, which has encoded nothing yet.
-	clear(s.down.billed)
+	if s.guests != nil { // workers may come meanwhile
+		s.guests.asked = true
+		return nil
+	}
 	_, flags, err := onGo.Hear(ctx, s.Rank, s.job.Observer())
 	if err != nil {
 		return err
 	}
+	if err := s.goesOnFrom(ctx, s.list(), flags); err != nil || s.member == nil || s.halts {
+		return err
+	}
+	return s.leaving()
+}
+
+// goesOnFrom lets workers go on from a mark: at the instant the checkpoint is whole, as a
+// resumed run does, which has encoded nothing yet.
+func (s *server) goesOnFrom(ctx context.Context, at []int, flags Flags) error {
+	clear(s.down.billed)
 	s.halts = s.halts || flags&FlagStop != 0
 	s.stop = s.stop || s.halts
 	s.keeping = false
-	for w := 0; w < s.job.Workers; w++ {
+	for _, w := range at {
 		if !s.saved[w] || !s.core.Live(w) {
 			continue
 		}
@@ -439,10 +497,7 @@ func (s *server) checkpoint(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.member == nil || s.halts {
-		return nil
-	}
-	return s.leaving()
+	return nil
 }
 
 // resume lets a worker go on from where the run was stopped. With a barrier it had

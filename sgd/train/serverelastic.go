@@ -53,13 +53,18 @@ func (s *server) keepMade(k *Keeper) {
 	if s.made == nil {
 		return
 	}
-	workers := s.job.joined.m.Workers
+	var workers []int
+	if s.guests == nil {
+		workers = s.job.joined.m.Workers
+	}
 	for w := range s.made {
 		k.Count(key(keyMade, s.id, w), &s.made[w])
 		if k.Loads() || s.told[w] > 0 {
 			k.Count(key(keyTold, s.id, w), &s.told[w])
 		}
-		if k.Loads() && !k.own { // last reports of before are gone
+		if s.guests != nil {
+			k.Count(key(keyCounts, s.id, w), &s.guests.counts[w])
+		} else if k.Loads() && !k.own { // last reports of before are gone
 			gone := s.told[w]
 			if !slices.Contains(workers, w) {
 				gone = s.made[w]
@@ -79,6 +84,12 @@ func (s *server) taken() []uint64 {
 		return s.core.Received()
 	}
 	sum := slices.Clone(s.made)
+	if s.guests != nil {
+		for w, n := range s.core.Received() {
+			sum[w] += n - s.guests.counts[w]
+		}
+		return sum
+	}
 	for i, w := range s.job.joined.m.Workers {
 		sum[w] += s.core.Received()[i]
 	}
@@ -96,22 +107,27 @@ func (s *server) forms(ctx context.Context) error {
 		if m := &s.job.joined.m; slices.Contains(m.Joined, m.Workers[w]) {
 			on = on.As(comm.Parameters)
 		}
-		v, out := s.core.Version(), s.dispatch(w)
-		hd := on.Header(s.job, answerWord{Shard: s.id, Version: uint64(v)}, flags)
-		if !s.down.cast {
-			if err := s.send(ctx, w, s.down.begins(hd, w, out)); err != nil {
-				return err
-			}
-			continue
+		if err := s.present(ctx, w, on, answerWord{Shard: s.id, Version: uint64(s.core.Version())}, flags); err != nil {
+			return err
 		}
-		for k := range s.shard.parts {
-			f, err := s.down.frame(hd, w, k, out, v)
-			if err != nil {
-				return fmt.Errorf("parameters for worker %d: %w", w, err)
-			}
-			if err := s.send(ctx, w, f); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// present sends a worker that begins the parameters as they are.
+func (s *server) present(ctx context.Context, w int, on Channel[answerWord], word answerWord, flags Flags) error {
+	v, out := s.core.Version(), s.dispatch(w)
+	hd := on.Header(s.job, word, flags)
+	if !s.down.cast {
+		return s.send(ctx, w, s.down.begins(hd, w, out))
+	}
+	for k := range s.shard.parts {
+		f, err := s.down.frame(hd, w, k, out, v)
+		if err != nil {
+			return fmt.Errorf("parameters for worker %d: %w", w, err)
+		}
+		if err := s.send(ctx, w, f); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ var _ = Modes.Add("server", "parameter servers; a push is answered with the next
 func (m Server) Traits(j *Job) Traits {
 	together := j.synchronous()
 	return Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate, Acked: m.Barrier,
-		Timeless: together, Outlives: !together, Elastic: together && !m.Barrier, Weightless: true, Steady: true,
+		Timeless: together, Outlives: !together, Elastic: together && !m.Barrier, Admits: !together, Weightless: true, Steady: true,
 		Codec: TakesAll, Down: TakesForgetful, Heeds: serverHeeds, Refuses: serverRefuses}
 }
 

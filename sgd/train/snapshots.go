@@ -71,7 +71,7 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 		return nil
 	}
 	switch {
-	case !o.Job.Elastic || o.servers == 0:
+	case !o.Job.inEpochs() || o.servers == 0:
 	case m.Last:
 		if err := o.passes(ctx, math.MaxInt); err != nil {
 			return err

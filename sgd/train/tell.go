@@ -59,15 +59,22 @@ func (r *Rank) sendState(ctx context.Context, st *State) error {
 
 // starts waits for the observer's word to begin; nil: from scratch.
 func (r *Rank) starts(ctx context.Context) (*State, error) {
+	st, _, err := r.told(ctx)
+	return st, err
+}
+
+// told is starts, and the word's flags.
+func (r *Rank) told(ctx context.Context) (st *State, flags Flags, err error) {
 	f, err := onStart.Recv(ctx, r, r.job.Observer())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	r.job.cores.begun()
 	if len(f.Body) == 0 {
 		f.Release()
-		return nil, nil
+		return nil, f.Flags, nil
 	}
 	// The state aliases the body, so the frame is left to the collector.
-	return openState(f.Body)
+	st, err = openState(f.Body)
+	return st, f.Flags, err
 }

@@ -32,6 +32,7 @@ type worker struct {
 	told  bool       // and has told it, with nothing pushed since
 	amend *amending  // of a corrector that works here
 	away  bool       // another activity has a push under way
+	visit *visit     // of an open run; else nil
 }
 
 // parcel is a part of a shard.
@@ -42,16 +43,12 @@ type parcel struct {
 }
 
 func newWorker(r *Rank, sh []*shard) (*worker, error) {
-	j, rank := r.job, r.rank
+	j := r.job
 	w := &worker{Rank: r, params: Vector{f: j.initial()}}
 	w.spans = make([][]parcel, len(j.Model.Layout().Spans))
 	for i, s := range sh {
 		l := &link{id: i, rank: j.Workers + i, server: j.Workers + i, shard: s, fresh: make([]comm.Frame, len(s.parts))}
-		var err error
-		if l.out, err = j.packer(s, j.Codec, compress.Block{Rank: rank, World: j.Workers, Peer: l.rank, Dir: compress.Up, Seed: j.Seed}); err != nil {
-			return nil, err
-		}
-		if l.in, err = newUplink(j, s, rank); err != nil {
+		if err := w.connect(l); err != nil {
 			return nil, err
 		}
 		w.links = append(w.links, l)
@@ -95,6 +92,16 @@ func newWorker(r *Rank, sh []*shard) (*worker, error) {
 	return w, nil
 }
 
+// connect makes the worker's ends of what travels to and from a shard.
+func (w *worker) connect(l *link) (err error) {
+	j := w.job
+	if l.out, err = j.packer(l.shard, j.Codec, compress.Block{Rank: w.rank, World: j.Workers, Peer: l.rank, Dir: compress.Up, Seed: j.Seed}); err != nil {
+		return err
+	}
+	l.in, err = newUplink(j, l.shard, w.rank)
+	return err
+}
+
 // keep gives the worker parameters of its own.
 func (w *worker) keep() {
 	w.holding, w.params = copied{w}, Vector{f: slices.Clone(w.params.f)}
@@ -118,12 +125,20 @@ func (w *worker) Run(ctx context.Context) error {
 		w.keep() // a pass begins before all parameters are there
 	}
 	w.leaving.plan(ctx)
-	if err := w.begin(ctx); err != nil {
+	if err := w.begin(ctx); err != nil || w.visit != nil && w.visit.ended {
 		return err
 	}
 	for w.flags&(FlagDone|FlagStop) == 0 {
 		if err := w.Boundary(w); err != nil {
 			return err
+		}
+		if w.visit != nil {
+			if err := w.departs(ctx); err != nil || w.visit.ended {
+				return err
+			}
+			if w.flags&(FlagDone|FlagStop) != 0 {
+				continue
+			}
 		}
 		if err := w.round(ctx); err != nil && !errors.Is(err, errEnded) {
 			return err
@@ -150,6 +165,8 @@ func (w *worker) Run(ctx context.Context) error {
 // begin goes on from where the run, or the epoch of membership before, has ended.
 func (w *worker) begin(ctx context.Context) error {
 	switch {
+	case w.job.open():
+		return w.arrive(ctx)
 	case w.again:
 		return w.formed(ctx)
 	case w.Resumes():

@@ -139,7 +139,7 @@ func (w *worker) Final(r *RankReport) {
 			r.Sent += uint64(w.step) - w.stats.missed
 			continue
 		}
-		r.Sent += l.seq
+		r.Sent += l.before + l.seq
 	}
 }
 
@@ -170,6 +170,9 @@ func (w *worker) Keep(k *Keeper) {
 			continue
 		}
 		k.Count(key(keySeq, w.rank, l.id), &l.seq)
+		if k.Loads() || l.before > 0 {
+			k.Count(key(keyBefore, w.rank, l.id), &l.before)
+		}
 		if k.Loads() {
 			w.takeHeld(k, l)
 		}

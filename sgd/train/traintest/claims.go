@@ -19,7 +19,7 @@ import (
 // where it can be shown, that none is missing.
 var claims = []check{
 	{"ranks", showsRanks}, {"counts", showsCounts}, {"pushes", showsPushes}, {"points", showsPoints}, {"tree", showsTree}, {"beside", showsBeside},
-	{"sums", showsSums}, {"conduct", showsConduct}, {"under way", showsUnderWay}, {"timeless", showsTimeless}, {"outlives", showsOutlives}, {"elastic", showsElastic},
+	{"sums", showsSums}, {"conduct", showsConduct}, {"under way", showsUnderWay}, {"timeless", showsTimeless}, {"outlives", showsOutlives}, {"elastic", showsElastic}, {"admits", showsAdmits},
 	{"weightless", showsWeightless}, {"steady", showsSteady}, {"codecs", showsCodecs}, {"refusals", showsRefusals}, {"quiet", showsNoGarbage},
 }
 

@@ -1,0 +1,47 @@
+package elastic_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/internal/program"
+)
+
+// F2: workers of an asynchronous run that are killed come back at once as other processes,
+// and the others wait for none of them. What was sent is accounted for on all shards.
+func TestF2WorkersComeBackAsProcesses(t *testing.T) {
+	t.Parallel()
+	var p *program.Program
+	out, victims := "", []int{1, 0, 1}
+	for steps, back := 12*program.LongSteps, false; !back; steps *= 4 { // a busy machine may end it before they are back
+		p, out = program.Running(t, "mode=server", "servers=2", "policy=ssp(slack=4)", "codec=feedback(topk(keep=0.1))", "down_codec=qsgd(bits=8)",
+			"elastic=true", "max_restarts=3", fmt.Sprint("steps=", steps))
+		back = true
+		for i, v := range victims {
+			if !back {
+				break
+			}
+			program.Hit(p, v, syscall.SIGKILL)
+			program.WaitFor(t, "word that the worker is back", p, func() bool {
+				back = strings.Count(p.Err.String(), "has joined") == i+1
+				return back || strings.Contains(p.Err.String(), "done: ")
+			})
+		}
+	}
+	p.Expect(0)
+	var r experiments.Result
+	if err := json.Unmarshal([]byte(p.Out.String()), &r); err != nil {
+		t.Fatalf("%v\n%s", err, p.Says())
+	}
+	if last := r.Members[len(r.Members)-1]; len(last.Workers) != 3 || len(r.Members) != 1+2*len(victims) || !r.Degraded {
+		t.Errorf("memberships %+v, lost %q", r.Members, r.Lost)
+	}
+	if l := r.Ledger; l.Sent != l.Applied+l.Rejected+l.Lost || l.Lost != l.Torn || l.ResidualUnknown != len(victims) {
+		t.Errorf("ledger %+v", l)
+	}
+	program.NoneLeft(t, out)
+}

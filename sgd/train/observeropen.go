@@ -1,0 +1,192 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// marked is which checkpoint a shard's state is for, and who is in it.
+type marked struct {
+	Mark    int
+	Workers []int
+}
+
+// opens notes who is there when an open run begins.
+func (o *Observer) opens(version int) {
+	o.marked = map[int]marked{}
+	m := Membership{Epoch: len(o.Members) + 1, Step: version, Seconds: o.now().Seconds()}
+	for w := range o.Job.Workers {
+		if !o.Job.awayAt(w, version) {
+			m.Workers = append(m.Workers, w)
+		}
+	}
+	if len(o.Members) == 0 || !slices.Equal(o.members(), m.Workers) {
+		o.changed(m)
+	}
+}
+
+// changed notes that others are there.
+func (o *Observer) changed(m Membership) {
+	o.Members = append(o.Members, m)
+	if s, ok := o.Sink.(MembersSink); ok {
+		s.Members(m)
+	}
+}
+
+// came notes that a worker is there.
+func (o *Observer) came(w, step int) {
+	if !slices.Contains(o.members(), w) {
+		all := append(slices.Clone(o.members()), w)
+		slices.Sort(all)
+		o.changed(Membership{Epoch: len(o.Members) + 1, Step: step, Workers: all, Joined: []int{w}, Seconds: o.now().Seconds()})
+	}
+}
+
+// went notes that a worker is not.
+func (o *Observer) went(l Leave, step int) {
+	if there := o.members(); slices.Contains(there, l.Worker) {
+		all := slices.DeleteFunc(slices.Clone(there), func(w int) bool { return w == l.Worker })
+		o.changed(Membership{Epoch: len(o.Members) + 1, Step: step, Workers: all, Left: []Leave{l}, Seconds: o.now().Seconds()})
+	}
+}
+
+// visited hears of who comes into an open run, and goes. A new process begins at once,
+// unless a server has ended.
+func (o *Observer) visited(ctx context.Context, h comm.Host, f comm.Frame, ended map[int]bool) error {
+	hd := f.Header
+	defer f.Release()
+	if hd.Tag == onMoved.Tag() {
+		m := onMoved.Open(f)
+		if o.step = max(o.step, m.Word.step); m.Word.code == rollHere {
+			o.came(m.Word.rank, m.Word.step)
+		} else {
+			o.went(Leave{Worker: m.Word.rank, Why: fmt.Sprintf("left by plan after update %d", m.Word.step), Planned: true, Residual: math.Sqrt(m.Word.left)}, m.Word.step)
+		}
+		return o.checkpoint(ctx, h, ended)
+	}
+	w := int(hd.From)
+	if hd.Incarnation == 0 { // the run has begun with it
+		return nil
+	}
+	for r := o.Job.Workers; r < o.Job.World(); r++ {
+		if ended[r] {
+			ended[w] = true
+			return onStart.Send(ctx, o.rank, w, Nothing{}, FlagStop)
+		}
+	}
+	if !ended[w] { // before the news of its death
+		o.lostGuest(w, "its process has ended, and another one has come")
+	}
+	delete(ended, w)
+	o.census.left(o.Job, w, StateComputing)
+	if err := onStart.Send(ctx, o.rank, w, Nothing{}, flagCome); err != nil && !isGone(err) {
+		return err
+	}
+	return nil
+}
+
+// lostGuest notes the death of a worker of an open run.
+func (o *Observer) lostGuest(w int, why string) {
+	text := fmt.Sprintf("worker %d: %s", w, why)
+	if !slices.Contains(o.members(), w) {
+		text += "; it took no part"
+	}
+	o.Dead = append(o.Dead, text)
+	o.census.left(o.Job, w, StateDead)
+	o.went(Leave{Worker: w, Why: why}, o.step)
+}
+
+// mark takes what a shard's state says beside: which checkpoint it is for.
+func (o *Observer) mark(from int, st *State) error {
+	m := marked{Mark: -1}
+	k := loading(st)
+	if k.Record(keyMarked, &m); k.Err() != nil {
+		return k.Err()
+	}
+	delete(st.Bytes, keyMarked)
+	o.marked[from] = m
+	return nil
+}
+
+// agreed is who is in a checkpoint of an open run: all shards say so, and it is there what
+// those workers keep. Nobody where a shard has nothing to keep.
+func (o *Observer) agreed(ended map[int]bool) (at []int, ok bool) {
+	first := true // no shard is there yet
+	for r := o.Job.Workers; r < o.Job.World(); r++ {
+		switch m := o.marked[r]; {
+		case ended[r]:
+		case o.states[r] == nil:
+			return nil, false
+		case o.over:
+			first = false
+		case m.Mark != o.wholes, !first && !slices.Equal(m.Workers, at):
+			return nil, false
+		case first:
+			at, first = m.Workers, false
+		}
+	}
+	for _, w := range at {
+		if o.states[w] == nil {
+			return nil, false
+		}
+	}
+	return at, !first
+}
+
+// goOnFrom tells the servers of an open run that a checkpoint is whole, and of whom.
+func (o *Observer) goOnFrom(ctx context.Context, ended map[int]bool, at []int, flags Flags) error {
+	o.wholes++
+	var b []byte
+	if at != nil {
+		var err error
+		if b, err = json.Marshal(at); err != nil {
+			return err
+		}
+	}
+	for r := o.Job.Workers; r < o.Job.World(); r++ {
+		if ended[r] {
+			continue
+		}
+		buf := comm.NewBuffer(len(b))
+		copy(buf.B, b)
+		if err := onGo.Carry(ctx, o.rank, r, Nothing{}, flags, buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openCheckpoint is checkpoint for an open run.
+func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[int]bool) error {
+	at, ok := o.agreed(ended)
+	if !ok {
+		return nil
+	}
+	if o.over {
+		o.states = map[int]*State{}
+		return o.goOnFrom(ctx, ended, nil, 0)
+	}
+	for w := range o.Job.Workers { // of an earlier mark
+		if !slices.Contains(at, w) {
+			delete(o.states, w)
+		}
+	}
+	all, err := o.whole()
+	if err != nil {
+		return err
+	}
+	version := int(all.Ints[keyVersion])
+	if err := o.Sink.Checkpoint(version, all); err != nil {
+		return err
+	}
+	flags := Flags(0)
+	if o.Job.stopsAtMark(h, version) {
+		flags = FlagStop
+	}
+	return o.goOnFrom(ctx, ended, at, flags)
+}

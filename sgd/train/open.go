@@ -1,0 +1,246 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/compress"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// In an open run workers come and go by themselves, and the others neither wait nor go
+// back. A worker that comes asks every server for parameters, which then takes its pushes;
+// one that leaves by plan says so. Which process has a worker's number is decided by the
+// observer, when a worker is due by the first server.
+
+// inEpochs says that the workers of an elastic run are members of epochs.
+func (j *Job) inEpochs() bool { return j.Elastic && j.traits().Elastic }
+
+// open says that those of an elastic run come and go by themselves.
+func (j *Job) open() bool { return j.Elastic && j.traits().Admits }
+
+// checkOpen refuses what has no meaning where nobody waits for who comes.
+func (j *Job) checkOpen() error {
+	p := j.policy()
+	switch {
+	case j.OnResize == ScaleLR:
+		return errors.New("on_resize=scale_lr: policies that do not wait for all have no step of all workers; set on_resize=keep_global, which leaves batch and rate as they are")
+	case compress.KeepsReceiver(j.Codec) && p.PerUpdate > 1:
+		return fmt.Errorf("elastic=true: policy %s holds pushes, and codec %s would decode those of a worker that has left with the state of the one that came; use policy=asp or ssp, or another codec", staleness.Policies.Spec(j.Policy), compress.Spec(j.Codec))
+	}
+	return nil
+}
+
+// awayAt says whether a worker is not there, by plan, when so many updates are made.
+func (j *Job) awayAt(worker, version int) bool {
+	plan, _ := j.moves() // Check tells what is wrong
+	away := j.away()[worker]
+	for _, m := range plan {
+		if m.worker == worker && m.step <= version {
+			away = !m.joins
+		}
+	}
+	return away
+}
+
+// invited waits for the word to begin, which a worker of an open run asks for: its process
+// may come into a run that goes on, or that is over.
+func (r *Rank) invited(ctx context.Context) (start *State, over bool, err error) {
+	if !r.job.open() || r.rank >= r.job.Workers {
+		start, err = r.starts(ctx)
+		return start, false, err
+	}
+	if err := onHere.Send(ctx, r, r.job.Observer(), Nothing{}, 0); err != nil {
+		return nil, isEnded(err), onlyLost(err)
+	}
+	start, flags, err := r.told(ctx)
+	r.again = flags&flagCome != 0
+	return start, isEnded(err) || flags&FlagStop != 0, onlyLost(err)
+}
+
+// onlyLost is err, unless it is that a peer has ended in order.
+func onlyLost(err error) error {
+	if isEnded(err) {
+		return nil
+	}
+	return err
+}
+
+// visit is when a worker of an open run comes and goes.
+type visit struct {
+	plan  []move // its own, as far as it is ahead
+	ended bool   // the run is over, or the worker has left it for good
+}
+
+// pass leaves behind what was due when so many updates are made.
+func (v *visit) pass(version int) {
+	v.plan = slices.DeleteFunc(v.plan, func(m move) bool { return m.step <= version })
+}
+
+// next is before which update the worker comes next, or leaves. Before that nothing of the
+// plan has an effect.
+func (v *visit) next(joins bool) (step int, ok bool) {
+	for len(v.plan) > 0 && v.plan[0].joins != joins {
+		v.plan = v.plan[1:]
+	}
+	if len(v.plan) == 0 {
+		return 0, false
+	}
+	return v.plan[0].step, true
+}
+
+// arrive begins the worker's part in an open run.
+func (w *worker) arrive(ctx context.Context) error {
+	all, _ := w.job.moves()
+	w.visit = &visit{plan: slices.DeleteFunc(all, func(m move) bool { return m.worker != w.rank })}
+	version := 0
+	if w.Resumes() {
+		version = int(w.start.Ints[keyVersion])
+	}
+	if !w.again {
+		w.visit.pass(version)
+	}
+	switch {
+	case w.again:
+		return w.enter(ctx)
+	case w.job.awayAt(w.rank, version):
+		return w.wait(ctx)
+	case w.Resumes():
+		return w.resume(ctx)
+	}
+	return nil
+}
+
+// wait waits until the worker is due, which the first server knows, and enters.
+func (w *worker) wait(ctx context.Context) error {
+	step, ok := w.visit.next(true)
+	if !ok {
+		w.visit.ended = true
+		return nil
+	}
+	first := w.links[0].server
+	err := onAwait.Send(ctx, w.Rank, first, Pulled{Version: uint64(step)}, 0)
+	if err == nil {
+		_, _, err = onCome.Hear(comm.Idle(ctx), w.Rank, first)
+	}
+	if isEnded(err) {
+		w.visit.ended = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.enter(ctx)
+}
+
+// isEnded says whether err is that a peer has ended in order.
+func isEnded(err error) bool {
+	p := new(comm.PeerError)
+	return errors.As(err, &p) && p.Ended
+}
+
+// enter asks all servers for parameters, and begins with them where the slowest worker is.
+// If one of them takes nobody any more the run is over.
+func (w *worker) enter(ctx context.Context) error {
+	for _, l := range w.links {
+		if err := onEnter.Send(ctx, w.Rank, l.server, Nothing{}, 0); err != nil && !isEnded(err) {
+			return err
+		}
+	}
+	for _, l := range w.links {
+		l.before, l.seq, l.voids = l.before+l.seq, 0, 0
+		if err := w.welcomed(ctx, l); err != nil && !isEnded(err) {
+			return err
+		} else if err != nil {
+			w.visit.ended = true
+		}
+	}
+	if w.visit.ended {
+		return w.retreat(ctx, rollWord{code: rollEmpty}, 0)
+	}
+	return nil
+}
+
+// welcomed takes the parameters that a server begins with. What it had sent a process that
+// was there before has come before them.
+func (w *worker) welcomed(ctx context.Context, l *link) error {
+	cast := isCast(w.job.DownCodec)
+	parts := 1
+	if cast {
+		parts = len(l.shard.parts)
+	}
+	for k := 0; k < parts; {
+		f, err := w.h.Recv(ctx, l.server, comm.AnyTag)
+		if err != nil {
+			return err
+		}
+		if f.Header.Tag != onWelcome.Tag() {
+			f.Release()
+			continue
+		}
+		if f.Header.Kind != comm.Parameters {
+			f.Release()
+			w.visit.ended = true
+			return nil
+		}
+		l.version = f.Header.Version
+		if l.id == 0 && k == 0 {
+			w.stats.missed += f.Header.Step - uint64(w.step) // less, if it had made more
+			w.step = int(f.Header.Step)
+			w.visit.pass(int(l.version))
+		}
+		switch {
+		case cast:
+			err = w.take(l, k, f)
+		case !w.job.Weightless:
+			err = l.begin(w.params.f, f.Body)
+		}
+		f.Release()
+		if err != nil {
+			return fmt.Errorf("worker %d, before step %d: %w", w.rank, w.step, err)
+		}
+		k++
+	}
+	return nil
+}
+
+// retreat tells all servers that the worker pushes no more.
+func (w *worker) retreat(ctx context.Context, why rollWord, flags Flags) error {
+	for _, l := range w.links {
+		if err := onLeave.Send(ctx, w.Rank, l.server, why, flags); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// departs leaves an open run where that is due by plan, and comes back where that is. What
+// its codecs have yet to send is told, and lost.
+func (w *worker) departs(ctx context.Context) error {
+	step, ok := w.visit.next(false)
+	if !ok || int(w.links[0].version) < step {
+		return nil
+	}
+	if err := w.awaitAll(ctx); err != nil || w.flags != 0 {
+		return err
+	}
+	word, flags := rollWord{code: rollLeaves}, Flags(0)
+	for _, l := range w.links {
+		word.left += l.out.residual()
+	}
+	if _, returns := w.visit.next(true); !returns {
+		w.visit.ended, flags = true, FlagDone
+	}
+	if err := w.retreat(ctx, word, flags); err != nil || w.visit.ended {
+		return err
+	}
+	for _, l := range w.links {
+		if err := w.connect(l); err != nil {
+			return err
+		}
+	}
+	return w.wait(ctx)
+}

@@ -1,0 +1,129 @@
+package train_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/gradlab/gradlab/comm/local"
+	"github.com/gradlab/gradlab/sgd/train"
+	"github.com/gradlab/gradlab/staleness"
+)
+
+// open is an asynchronous run with two shards that workers come into and leave.
+func open(j *train.Job) { j.Elastic, j.Updates, j.EvalEvery, j.Servers = true, 96, 20, 2 }
+
+// asyncPolicies are those by registry that do not wait for all.
+func asyncPolicies() (names []string) {
+	for _, name := range staleness.Policies.Names() {
+		if p, _ := staleness.Policies.Proto(name); !p.Traits(4).Synchronous {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Workers come into asynchronous runs, and leave, whatever the policy: by plan, on sim and
+// on real clocks, and as processes in the place of those that died.
+func TestOpenRuns(t *testing.T) {
+	t.Parallel()
+	for _, name := range asyncPolicies() {
+		t.Run(name, func(t *testing.T) {
+			opts := []option{mode("server"), policy(name), open}
+			plan := append(opts, leaving(train.Departure{Worker: 1, Step: 20}, train.Departure{Worker: 3, Step: 60}),
+				joining(train.Joining{Worker: 0, Step: 30}, train.Joining{Worker: 1, Step: 50}))
+			o, _ := runOn(t, simulated(0), job(t, plan...), nil)
+			checkOpen(t, o)
+			if n := len(o.Members); n != 5 || !slices.Equal(o.Members[n-1].Workers, []int{0, 1, 2}) || !slices.Equal(o.Members[0].Workers, []int{1, 2, 3}) {
+				t.Errorf("memberships %+v", o.Members)
+			}
+			again, _ := runOn(t, simulated(0), job(t, plan...), nil)
+			if again.SHA256 != o.SHA256 {
+				t.Error("the same plan gives another run")
+			}
+			real, _ := runOn(t, &local.Net{}, job(t, plan...), nil)
+			checkOpen(t, real)
+			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			at := func(share float64) string { return seconds(share * whole.Final.Seconds).String() }
+			back, _ := runOn(t, faulty(t, fmt.Sprintf("kill(w1,at=%s)+rejoin(w1,at=%s)+kill(w2,at=%s)", at(0.2), at(0.4), at(0.7))), job(t, opts...), nil)
+			checkOpen(t, back)
+			if n := len(back.Members); n != 4 || !slices.Equal(back.Members[2].Joined, []int{1}) || len(back.Dead) != 2 {
+				t.Errorf("memberships %+v, %v", back.Members, back.Dead)
+			}
+		})
+	}
+}
+
+// checkOpen: the run made all its updates, and what was sent is accounted for.
+func checkOpen(t *testing.T, o *train.Observer) {
+	t.Helper()
+	var sent, got uint64
+	alive := map[int]bool{}
+	for _, r := range o.Reports {
+		alive[r.Rank] = true
+	}
+	for _, r := range o.Reports {
+		sent, got = sent+r.Sent+r.Past, got+r.Ledger.Applied+r.Ledger.Rejected+r.Ledger.Held
+		for w, n := range r.Taken {
+			if !alive[w] {
+				sent += n
+			}
+		}
+	}
+	if o.Final.Step != o.Job.Updates || sent != got {
+		t.Errorf("%d of %d updates; %d gradients sent, and %d applied, rejected or held", o.Final.Step, o.Job.Updates, sent, got)
+	}
+}
+
+// A worker that comes begins where the slowest is, and with policy ssp waits for nobody
+// who was there before it for longer than any other does.
+func TestComesWhereTheSlowestIs(t *testing.T) {
+	t.Parallel()
+	opts := []option{mode("server"), policy("ssp(slack=1)"), open, joining(train.Joining{Worker: 2, Step: 60})}
+	o, _ := runOn(t, simulated(0), job(t, opts...), nil)
+	steps := map[int]int{}
+	for _, r := range o.Reports {
+		if r.Role == "worker" {
+			steps[r.Rank] = r.Steps
+		}
+	}
+	// 20 steps of each of three before, 9 of each of four behind.
+	if n := steps[2]; n < 7 || n > 11 || steps[0] < 27 || steps[0] > 31 {
+		t.Errorf("steps by worker %v", steps)
+	}
+}
+
+// Runs that workers come into and leave are stopped at marks, and go on: with checkpoints of
+// the same workers on all shards, whoever comes, leaves or dies meanwhile.
+func TestOpenRunsResume(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ssp(slack=1)", "softsync(n=2)"} {
+		for way, more := range map[string][]option{
+			"plain": {}, "feedback": {with("feedback(topk(keep=0.1))")}, "differences": {down("qsgd(bits=4)")},
+			"parts": {func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				opts := slices.Concat([]option{mode("server"), policy(name), open, func(j *train.Job) { j.CheckpointEvery = 4 }}, more)
+				whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+				for seed := range uint64(3) {
+					faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=2ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/10), seed+1)
+					j := job(t, append(opts, joining(train.Joining{Worker: 2, Step: 30 + int(seed)}))...)
+					o, s := runOn(t, faulty(t, faults), j, nil)
+					checkOpen(t, o)
+					for i, at := range slices.Sorted(maps.Keys(s.states)) {
+						if i%3 > 0 {
+							continue
+						}
+						st := s.states[at]
+						again, _ := runOn(t, simulated(seconds(float64(st.Ints["nanoseconds"])/1e9)), job(t, append(opts, joining(train.Joining{Worker: 2, Step: 30 + int(seed)}))...), st)
+						checkOpen(t, again)
+						if t.Failed() {
+							t.Fatalf("%s, resumed at update %d", faults, at)
+						}
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gradlab/gradlab/comm"
+)
+
+// guests is what a server of an open run knows of workers that come and go.
+type guests struct {
+	lives  []uint32       // incarnations of those that have come
+	counts []uint64       // by worker: pushes of the present stay that are in server.made
+	awaits map[int]uint64 // who comes when so many updates are made
+	marks  int            // checkpoints that are whole
+	halted bool           // the last of them was that of a stop
+	asked  bool           // the observer has the state of the present one, and has yet to say that it is whole
+}
+
+func (s *server) newGuests() {
+	n := s.job.Workers
+	s.guests = &guests{lives: make([]uint32, n), counts: make([]uint64, n), awaits: map[int]uint64{}}
+	s.made, s.told = make([]uint64, n), make([]uint64, n)
+}
+
+// invites lets those begin who are there, and no others; with a resume the dead are, too.
+func (s *server) invites() error {
+	for w := range s.job.Workers {
+		away := s.job.awayAt(w, s.core.Version())
+		if s.Resumes() { // last reports of before are gone
+			gone := s.told[w]
+			if !s.core.Live(w) {
+				gone = s.made[w]
+			}
+			s.past[w], s.made[w], s.told[w] = s.past[w]+gone, s.made[w]-gone, 0
+			s.core.Restart(w, s.job.Incarnation)
+		}
+		switch {
+		case away:
+			if _, err := s.core.Leave(w); err != nil {
+				return err
+			}
+		case !s.core.Live(w):
+			s.core.Join(w, s.job.Incarnation)
+			s.guests.counts[w] = 0
+		}
+	}
+	return nil
+}
+
+// outdated says whether a frame is of a process of a worker that another one has replaced.
+func (s *server) outdated(h *comm.Header) bool {
+	w := int(h.From)
+	return w < s.job.Workers && h.Incarnation < s.guests.lives[w]
+}
+
+// visits handles what is said of coming and going, and of checkpoints, in an open run.
+func (s *server) visits(ctx context.Context, f comm.Frame) (handled bool, err error) {
+	if s.guests == nil {
+		return false, nil
+	}
+	h := f.Header
+	w := int(h.From)
+	if s.outdated(&h) {
+		f.Release()
+		return true, nil
+	}
+	switch h.Tag {
+	case onEnter.Tag():
+		err = s.enters(ctx, w, h.Incarnation)
+	case onLeave.Tag():
+		if h.Incarnation == s.guests.lives[w] { // else it never came
+			err = s.leaves(ctx, w, onLeave.Open(f).Word, h.Flags)
+		}
+	case onAwait.Tag():
+		s.guests.awaits[w] = onAwait.Open(f).Word.Version
+		err = s.calls(ctx)
+	case onGo.Tag():
+		if s.guests.asked {
+			err = s.whole(ctx, f)
+		}
+	default:
+		return false, nil
+	}
+	f.Release()
+	return true, err
+}
+
+// enters takes a worker's pushes from now on, and sends it parameters. Behind the end of
+// the run, or where it is to stop, nobody comes.
+func (s *server) enters(ctx context.Context, w int, life uint32) error {
+	if s.core.Live(w) && !s.ended[w] { // before the news of its death
+		if err := s.without(ctx, &comm.PeerError{Rank: w, Lost: true, Cause: "its process has ended, and another one has come"}); err != nil {
+			return err
+		}
+	}
+	if s.stop || s.core.Done() {
+		return s.send(ctx, w, comm.NewFrame(onWelcome.As(comm.Control).Header(s.job, answerWord{Shard: s.id}, FlagStop), comm.NewBuffer(0)))
+	}
+	s.guests.lives[w] = life
+	if err := s.renewIn(w); err != nil {
+		return err
+	}
+	s.core.Come(w, life)
+	s.guests.counts[w], s.voids[w] = 0, 0
+	if s.id == 0 {
+		if err := onMoved.Send(ctx, s.Rank, s.job.Observer(), rollWord{code: rollHere, step: s.core.Version(), rank: w}, 0); err != nil {
+			return err
+		}
+	}
+	return s.present(ctx, w, onWelcome, answerWord{Shard: s.id, Step: uint64(s.core.Clock(w)), Version: uint64(s.core.Version())}, 0)
+}
+
+// renewIn makes the receiving ends of what a worker sends anew.
+func (s *server) renewIn(w int) (err error) {
+	if s.job.Weightless || s.store.in[w] == nil {
+		return nil
+	}
+	s.store.in[w], err = s.job.newPacker(s.shard, s.job.Codec, s.job.sender(nil, w))
+	return err
+}
+
+// leaves lets a worker go that leaves by plan, or has found that the run is over.
+func (s *server) leaves(ctx context.Context, w int, why rollWord, flags Flags) error {
+	if !s.core.Live(w) {
+		return nil
+	}
+	s.settles(w)
+	if flags&FlagDone != 0 { // it tells
+		s.told[w] = s.made[w]
+	}
+	if s.id == 0 && why.code == rollLeaves {
+		why.step, why.rank = s.core.Version(), w
+		if err := onMoved.Send(ctx, s.Rank, s.job.Observer(), why, 0); err != nil {
+			return err
+		}
+	}
+	return s.goesOn(ctx, &comm.PeerError{Rank: w, Lost: true, Cause: "left by plan"})
+}
+
+// settles counts what a worker has sent in the stay that ends.
+func (s *server) settles(w int) {
+	n := s.core.Received()[w]
+	s.made[w] += n - s.guests.counts[w]
+	s.guests.counts[w] = n
+}
+
+// calls calls those who are due.
+func (s *server) calls(ctx context.Context) error {
+	for _, w := range slices.Sorted(maps.Keys(s.guests.awaits)) {
+		if uint64(s.core.Version()) < s.guests.awaits[w] {
+			continue
+		}
+		delete(s.guests.awaits, w)
+		if err := onCome.Send(ctx, s.Rank, w, Nothing{}, 0); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// list is who is at the present mark. Shards may differ in that while a worker comes: the
+// checkpoint is whole when they do not.
+func (s *server) list() (at []int) {
+	for w := range s.job.Workers {
+		if s.core.Live(w) && s.saved[w] {
+			at = append(at, w)
+		}
+	}
+	return at
+}
+
+// whole lets those go on who are in a checkpoint that is whole.
+func (s *server) whole(ctx context.Context, f comm.Frame) error {
+	var at []int
+	if len(f.Body) == 0 { // there was nothing to keep
+		at = s.list()
+	} else if err := json.Unmarshal(f.Body, &at); err != nil {
+		return fmt.Errorf("who goes on from a checkpoint: %w", err)
+	}
+	s.guests.asked = false
+	s.guests.marks++
+	if err := s.goesOnFrom(ctx, at, f.Header.Flags); err != nil || !s.halts {
+		return err
+	}
+	s.guests.halted = true
+	return s.goesOnFrom(ctx, s.list(), 0)
+}
