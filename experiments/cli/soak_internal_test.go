@@ -16,7 +16,7 @@ import (
 
 // forgetful is a rank that says each time it is run that its gradients are worth more.
 type forgetful struct {
-	comm.Host
+	comm.Elastic
 	runs *float64
 }
 
@@ -25,7 +25,7 @@ func (h forgetful) Send(ctx context.Context, to int, f comm.Frame) error {
 		*h.runs++
 		f.Header.Value += *h.runs
 	}
-	return h.Host.Send(ctx, to, f)
+	return h.Elastic.Send(ctx, to, f)
 }
 
 // soak says what it tried, keeps a record, and its exit code says whether all held; of a
@@ -54,7 +54,7 @@ func TestSoak(t *testing.T) {
 	e, runs := &env{out: &stdout, err: &stderr, v: newViper()}, 0.0
 	cmd := &cobra.Command{}
 	cmd.SetContext(t.Context())
-	err := e.soak(cmd, soakOptions{seeds: 1, from: 5, jobs: 1, modes: []string{"server"}, out: out, beside: func(h comm.Host) comm.Host { return forgetful{h, &runs} }})
+	err := e.soak(cmd, soakOptions{seeds: 1, from: 5, jobs: 1, modes: []string{"server"}, out: out, beside: func(h comm.Host) comm.Host { return forgetful{h.(comm.Elastic), &runs} }})
 	if err == nil || !strings.Contains(err.Error(), "1 of 1 seeds failed: 5") {
 		t.Errorf("what differs each time it is run: %v", err)
 	}

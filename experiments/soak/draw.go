@@ -65,6 +65,9 @@ func Draw(seed uint64, at config.Places, modes []string) (config.Config, *train.
 			set("overlap", fmt.Sprint(k.IntN(6, 2) == 0))
 			set("network.model", []string{"fair", "fifo"}[k.IntN(7, 2)])
 		}
+		if k.IntN(8, 3) == 0 {
+			elastic(k.With(8), &c, m)
+		}
 		j, err := c.Build(at, nil)
 		if err == nil {
 			return c, j, nil
@@ -74,6 +77,25 @@ func Draw(seed uint64, at config.Places, modes []string) (config.Config, *train.
 		}
 	}
 	return config.Config{}, nil, fmt.Errorf("seed %d: mode %s: %w", seed, mode, first)
+}
+
+// elastic lets a run go on without workers that die, if its mode can when all wait for all:
+// some leave by plan, and some of these come back.
+func elastic(k rng.Key, c *config.Config, m train.Mode) {
+	if !m.Traits(&train.Job{Mode: m, Policy: staleness.BSP{}, Workers: c.Workers, Servers: c.Servers}).Elastic {
+		return
+	}
+	set := func(key, value string) { _ = c.Set(key, value) }
+	set("elastic", "true")
+	set("policy", "bsp")
+	set("on_resize", []string{"keep_global", "scale_lr"}[k.IntN(0, 2)])
+	if c.Workers > 2 && k.IntN(1, 2) == 0 {
+		who, when := k.IntN(2, c.Workers), 1+k.IntN(3, 6)
+		set("leave", fmt.Sprintf("%d@%d", who, when))
+		if k.IntN(4, 2) == 0 {
+			set("join", fmt.Sprintf("%d@%d", who, when+1+k.IntN(5, 4)))
+		}
+	}
 }
 
 // tiny is a run that takes milliseconds, and some minutes on its own clock: a step takes
@@ -100,6 +122,20 @@ func Faults(seed uint64, w nemesis.World, took time.Duration) nemesis.Schedule {
 	var s nemesis.Schedule
 	for n := range uint64(1 + k.IntN(1, 4)) {
 		s = append(s, one(k.With(n), w, took, gentle))
+	}
+	return s
+}
+
+// returning has most of the workers that die come back, soon or late.
+func returning(seed uint64, s nemesis.Schedule) nemesis.Schedule {
+	k := rng.New(seed, "returning")
+	for i, f := range s {
+		dead, ok := f.(nemesis.Kill)
+		if !ok || !strings.HasPrefix(dead.Rank, "w") || k.IntN(uint64(3*i), 4) == 0 {
+			continue
+		}
+		after := time.Duration(k.Exp(uint64(3*i+1)) * float64(2*time.Second)).Round(time.Millisecond)
+		s = append(s, nemesis.Rejoin{Rank: dead.Rank, At: dead.At + after})
 	}
 	return s
 }

@@ -53,15 +53,15 @@ func TestSeeds(t *testing.T) {
 }
 
 // deaf is a rank whose program is not told of deaths, unless it waits for the dead alone.
-type deaf struct{ comm.Host }
+type deaf struct{ comm.Elastic }
 
 func (h deaf) Go(name string, p comm.Program) {
-	h.Host.Go(name, func(ctx context.Context, o comm.Host) error { return p(ctx, deaf{o}) })
+	h.Elastic.Go(name, func(ctx context.Context, o comm.Host) error { return p(ctx, deaf{o.(comm.Elastic)}) })
 }
 
 func (h deaf) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
 	for {
-		f, err := h.Host.Recv(ctx, from, tag)
+		f, err := h.Elastic.Recv(ctx, from, tag)
 		var gone *comm.PeerError
 		if from == comm.AnyRank && errors.As(err, &gone) && !gone.Ended {
 			continue
@@ -73,12 +73,12 @@ func (h deaf) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, err
 // rewound is a rank whose answers tell an old version once the clock shows ten seconds and
 // a step has taken more than five.
 type rewound struct {
-	comm.Host
+	comm.Elastic
 	last *atomic.Int64
 }
 
 func (h rewound) Go(name string, p comm.Program) {
-	h.Host.Go(name, func(ctx context.Context, o comm.Host) error { return p(ctx, rewound{o, h.last}) })
+	h.Elastic.Go(name, func(ctx context.Context, o comm.Host) error { return p(ctx, rewound{o.(comm.Elastic), h.last}) })
 }
 
 func (h rewound) Send(ctx context.Context, to int, f comm.Frame) error {
@@ -88,12 +88,12 @@ func (h rewound) Send(ctx context.Context, to int, f comm.Frame) error {
 			f.Header.Version = 0
 		}
 	}
-	return h.Host.Send(ctx, to, f)
+	return h.Elastic.Send(ctx, to, f)
 }
 
 // chancy is a rank that does something else each time it is run.
 type chancy struct {
-	comm.Host
+	comm.Elastic
 	runs *atomic.Int64
 }
 
@@ -101,7 +101,7 @@ func (h chancy) Send(ctx context.Context, to int, f comm.Frame) error {
 	if f.Header.Kind == comm.Gradient && h.Now() > 4e9 {
 		f.Header.Value += float64(h.runs.Add(1))
 	}
-	return h.Host.Send(ctx, to, f)
+	return h.Elastic.Send(ctx, to, f)
 }
 
 // A defect that is planted between programs and their net is found, and the schedule is cut
@@ -115,9 +115,9 @@ func TestPlantedDefects(t *testing.T) {
 		least  int
 		says   string
 	}{
-		"deaf":    {func(h comm.Host) comm.Host { return deaf{h} }, 1, "names no rank"},
-		"rewound": {func(h comm.Host) comm.Host { return rewound{h, new(atomic.Int64)} }, 1, "version 0 after version"},
-		"chancy":  {func(h comm.Host) comm.Host { return chancy{h, &runs} }, 0, "made again"},
+		"deaf":    {func(h comm.Host) comm.Host { return deaf{h.(comm.Elastic)} }, 1, "names no rank"},
+		"rewound": {func(h comm.Host) comm.Host { return rewound{h.(comm.Elastic), new(atomic.Int64)} }, 1, "version 0 after version"},
+		"chancy":  {func(h comm.Host) comm.Host { return chancy{h.(comm.Elastic), &runs} }, 0, "made again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,8 +134,8 @@ func TestPlantedDefects(t *testing.T) {
 				}
 				was, _ := nemesis.Parse(tr.Config.Faults)
 				is, _ := nemesis.Parse(least.Config.Faults)
-				if len(was) < 3 || !strings.Contains(strings.Join(least.Wrong, "; "), c.says) {
-					return // look for one with more to cut
+				if len(was) < 3 || len(is) < c.least || !strings.Contains(strings.Join(least.Wrong, "; "), c.says) {
+					return // look for one with more to cut, that a fault brings out
 				}
 				found = true
 				enough()
@@ -174,6 +174,19 @@ func TestRecipe(t *testing.T) {
 		again, err := s.Again(t.Context(), runs[0].Config)
 		if err != nil || again.Took != tr.Took || again.Deaths != tr.Deaths {
 			t.Errorf("seed %d took %v, its recipe %v, %v", seed, tr.Took, again.Took, err)
+		}
+	}
+}
+
+// A worker that is cut off from a server is out, and hears it first where it waits for any
+// rank: the run goes on without it.
+func TestElasticWorkerCutOffFromAServer(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
+	var s Soak
+	for _, seed := range []uint64{167, 804} {
+		if tr, err := s.Try(t.Context(), seed); err != nil || !tr.Config.Elastic || len(tr.Wrong) > 0 {
+			t.Errorf("seed %d: %v, %q", seed, err, tr.Wrong)
 		}
 	}
 }

@@ -79,7 +79,11 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 		return nil, fmt.Errorf("seed %d: without any fault: %w\n%s", seed, plain.err, (&Trial{Seed: seed, Config: c}).Recipe())
 	}
 	w := c.World(job)
-	c.Faults = Faults(seed, w, plain.took).String()
+	faults := Faults(seed, w, plain.took)
+	if job.Elastic {
+		faults = returning(seed, faults)
+	}
+	c.Faults = faults.String()
 	t, err := s.judge(ctx, c, plain)
 	if t != nil {
 		t.Seed = seed
@@ -251,12 +255,12 @@ func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blam
 	case r.err != nil && traits.Tree > 0 && resends(plan): // a sum cannot be taken apart
 	case r.err != nil:
 		blame("nobody dies, and the run ends with: %v", r.err)
-	case died > 0 || r.result.Degraded:
+	case len(r.job.Leaves) == 0 && (died > 0 || r.result.Degraded):
 		blame("nobody dies, and it has lost %d ranks, %q", died, r.result.Lost)
 	case r.job.Timeless() && r.result.ParamsSHA256 != plain.result.ParamsSHA256:
 		blame("faults that only take time change what a run learns whose bits no time decides")
 	}
-	if r.job.Timeless() && traits.PerPush == 0 && (traits.Sums || traits.Servers > 0) {
+	if r.job.Timeless() && !r.job.Elastic && traits.PerPush == 0 && (traits.Sums || traits.Servers > 0) {
 		if where := r.w.apart(); where != "" {
 			blame("workers in step are apart: %s", where)
 		}
@@ -275,13 +279,19 @@ func (r *run) outlives(traits train.Traits, died int, others bool, blame func(st
 	switch {
 	case r.err != nil && !named(r.err):
 		blame("it ends with an error that names no rank: %v", r.err)
-	case r.err != nil && traits.Outlives && traits.Tree == 0 && !others && !strings.Contains(r.err.Error(), "all workers are gone"):
+	case r.err != nil && (traits.Outlives || r.job.Elastic) && traits.Tree == 0 && !others && !nobodyLeft(r.err):
 		blame("its mode says that it outlives its workers, of which some die, and it ends with: %v", r.err)
-	case r.err == nil && died > 0 && !traits.Outlives:
+	case r.err == nil && died > 0 && !traits.Outlives && !r.job.Elastic:
 		blame("%d ranks have not come to their end, its mode does not say that it outlives any, and it says that it is done", died)
-	case r.err == nil && died > 0 && len(r.result.Lost) == 0:
+	case r.err == nil && died > len(r.job.Leaves) && len(r.result.Lost) == 0:
 		blame("%d ranks have not come to their end, and the result says that nothing is lost", died)
 	}
+}
+
+// nobodyLeft says whether a run ended as its last worker had.
+func nobodyLeft(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "all workers are gone") || strings.Contains(text, " 0 workers are left")
 }
 
 // named says whether an error says which rank is gone.

@@ -19,7 +19,7 @@ type witness struct {
 	batch            int
 	wrong            []string // what broke a promise, a few of it
 
-	gone     map[[2]int][]comm.Tag // told to the first that the second is, by who waited for these
+	gone     map[[2]int][]departed // told to the first of the second
 	versions map[[2]int]uint64
 	heard    uint64 // hash of every frame received, in order
 
@@ -27,9 +27,15 @@ type witness struct {
 	points map[int]map[uint64][]int
 }
 
+// departed is a rank that is gone: who waited for a tag was told, and of which process.
+type departed struct {
+	tag         comm.Tag
+	incarnation uint32
+}
+
 func newWitness(j *train.Job) *witness {
 	return &witness{workers: j.Workers, servers: j.World() - j.Workers, batch: j.Batch,
-		gone: map[[2]int][]comm.Tag{}, versions: map[[2]int]uint64{}, points: map[int]map[uint64][]int{}}
+		gone: map[[2]int][]departed{}, versions: map[[2]int]uint64{}, points: map[int]map[uint64][]int{}}
 }
 
 func (w *witness) blame(format string, a ...any) {
@@ -44,26 +50,26 @@ func (w *witness) on(p comm.Program, beside func(comm.Host) comm.Host) comm.Prog
 		if beside != nil {
 			h = beside(h)
 		}
-		return p(ctx, seen{h, w})
+		return p(ctx, seen{h.(comm.Elastic), w})
 	}
 }
 
 // seen is a rank whose witness hears what it hears.
 type seen struct {
-	comm.Host
+	comm.Elastic
 	w *witness
 }
 
 func (h seen) Go(name string, p comm.Program) {
-	h.Host.Go(name, func(ctx context.Context, o comm.Host) error { return p(ctx, seen{o, h.w}) })
+	h.Elastic.Go(name, func(ctx context.Context, o comm.Host) error { return p(ctx, seen{o.(comm.Elastic), h.w}) })
 }
 
 func (h seen) Recv(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
-	f, err := h.Host.Recv(ctx, from, tag)
+	f, err := h.Elastic.Recv(ctx, from, tag)
 	if err != nil {
 		if e, ok := err.(*comm.PeerError); ok && !e.Ended {
 			k := [2]int{h.Rank(), e.Rank}
-			h.w.gone[k] = append(h.w.gone[k], tag)
+			h.w.gone[k] = append(h.w.gone[k], departed{tag, e.Incarnation})
 		}
 		return f, err
 	}
@@ -80,8 +86,8 @@ func (w *witness) hears(rank int, f comm.Frame) {
 		_, _ = sum.Write(f.Body)
 	}
 	w.heard = sum.Sum64()
-	for _, tag := range w.gone[[2]int{rank, from}] {
-		if comm.Matches(comm.AnyRank, tag, x.From, x.Tag) {
+	for _, d := range w.gone[[2]int{rank, from}] {
+		if x.Incarnation <= d.incarnation && comm.Matches(comm.AnyRank, d.tag, x.From, x.Tag) {
 			w.blame("rank %d was told that rank %d is gone, and then hears it", rank, from)
 		}
 	}

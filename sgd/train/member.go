@@ -94,7 +94,7 @@ func (m *member) starts(ctx context.Context) (*State, error) {
 func (m *member) listen(ctx context.Context, _ comm.Host) error {
 	for {
 		mail, err := onVoid.Recv(comm.Idle(ctx), m.self, comm.AnyRank)
-		if lost, ok := err.(*comm.PeerError); ok && lost.Rank < m.job.Workers { // not wrapped: then it is why this rank ends
+		if lost, ok := err.(*comm.PeerError); ok && (lost.Rank < m.job.Workers || m.works() && lost.Rank != m.job.Observer()) { // not wrapped: then it is why this rank ends
 			if err := m.heard(ctx, lost); err != nil {
 				return err
 			}
@@ -117,10 +117,11 @@ func (m *member) listen(ctx context.Context, _ comm.Host) error {
 	}
 }
 
-// heard hears that a worker is gone, in place of whoever waits for any rank. Those are
-// servers: workers wait for each other by name.
+// heard hears that a rank is gone, in place of whoever waits for any rank. Those are
+// servers: workers wait for each other by name. A worker that hears it of a server may be
+// the one that is cut off: the observer knows.
 func (m *member) heard(ctx context.Context, p *comm.PeerError) error {
-	if m.works() {
+	if m.works() && p.Rank < m.job.Workers {
 		return nil
 	}
 	return m.misses(ctx, p)
