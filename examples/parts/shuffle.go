@@ -51,6 +51,12 @@ func (f Shuffle) Claims(b compress.Block) compress.Claims {
 	return c
 }
 
+// Telescopes: as the codec inside.
+func (f Shuffle) Telescopes() bool {
+	in, ok := f.In.(compress.Telescoper)
+	return !ok || in.Telescopes()
+}
+
 // Witness is the codec's, where its values will be.
 func (f Shuffle) Witness(b compress.Block) []float32 {
 	w, ok := f.In.(compress.Witnesser)
@@ -68,7 +74,8 @@ func (f Shuffle) Witness(b compress.Block) []float32 {
 	return out
 }
 
-// New makes a codec with the state of the one inside.
+// New makes a codec with the state of the one inside, and with its residual, whose norm
+// the order does not change.
 func (f Shuffle) New(b compress.Block) (compress.Codec, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -79,7 +86,16 @@ func (f Shuffle) New(b compress.Block) (compress.Codec, error) {
 	}
 	c := &shuffle{in: in, order: order(b.Len()), mixed: make([]float32, b.Len())}
 	c.spaces.New = func() any { x := make([]float32, b.Len()); return &x }
-	if state, ok := in.(compress.Stateful); ok {
+	state, keeps := in.(compress.Stateful)
+	owed, owes := in.(compress.Residualer)
+	switch {
+	case keeps && owes:
+		return struct {
+			*shuffle
+			compress.Stateful
+			compress.Residualer
+		}{c, state, owed}, nil
+	case keeps:
 		return struct {
 			*shuffle
 			compress.Stateful

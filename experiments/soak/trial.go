@@ -288,10 +288,11 @@ func (r *run) outlives(traits train.Traits, died int, others bool, blame func(st
 	}
 }
 
-// nobodyLeft says whether a run ended as its last worker had.
+// nobodyLeft says whether a run ended as its last worker had, or the last one that had
+// parameters which others could begin with.
 func nobodyLeft(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "all workers are gone") || strings.Contains(text, " 0 workers are left")
+	return strings.Contains(text, "all workers are gone") || strings.Contains(text, " 0 workers are left") || strings.Contains(text, "nobody else has the parameters")
 }
 
 // named says whether an error says which rank is gone.

@@ -37,6 +37,30 @@ func TestLeftCameAndDied(t *testing.T) {
 	}
 }
 
+// A worker that is away by plan has yet to tell what it sent. Its process ends meanwhile, and
+// another one comes, which does not know of it: servers do.
+func TestDiedWhileAway(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{"bsp", "asp"} {
+		opts := []option{mode("server"), policy(rule), servers(2), elastic, leaving(train.Departure{Worker: 1, Step: 6}), joining(train.Joining{Worker: 1, Step: 18})}
+		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+		share := func(x float64) string { return seconds(x * whole.Final.Seconds).String() }
+		for _, back := range []float64{0.55, 0.75} { // before it would have come, and after
+			o, _ := runOn(t, faulty(t, fmt.Sprintf("kill(w1,at=%s)+rejoin(w1,at=%s)", share(0.5), share(back))), job(t, opts...), nil)
+			if len(o.Dead) != 1 || len(o.Members) < 3 || o.Members[len(o.Members)-1].Joined == nil {
+				t.Fatalf("%s: memberships %+v, dead %v", rule, o.Members, o.Dead)
+			}
+			var sent, got uint64
+			for _, r := range o.Reports {
+				sent, got = sent+r.Sent+r.Past, got+r.Ledger.Applied+r.Ledger.Rejected
+			}
+			if sent != got {
+				t.Errorf("%s, back at %g: %d gradients sent, %d applied or rejected", rule, back, sent, got)
+			}
+		}
+	}
+}
+
 // Who was waited for is told of all workers of the run, those too who left.
 func TestWaitsForTheDeparted(t *testing.T) {
 	t.Parallel()

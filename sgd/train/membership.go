@@ -18,6 +18,7 @@ type Membership struct {
 	Workers []int   `json:"workers"`           // ranks, in order: member i draws the i-th share of a step
 	Left    []Leave `json:"left,omitempty"`    // since the epoch before
 	Joined  []int   `json:"joined,omitempty"`  // those of Workers who came since then
+	Anew    []int   `json:"anew,omitempty"`    // those of Joined whose process knows nothing of what the worker did before
 	Planned int     `json:"planned,omitempty"` // moves of Job.Leaves and Job.Joins that are behind
 	Seconds float64 `json:"seconds,omitempty"` // when it was formed, on the net's clock
 }

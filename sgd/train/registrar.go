@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -41,8 +42,8 @@ type rested struct {
 }
 
 func newRegistrar(o *Rank, now Membership) *registrar {
-	plan, _ := o.job.moves() // Check tells what is wrong
-	now.Joined = nil         // they have come before
+	plan, _ := o.job.moves()        // Check tells what is wrong
+	now.Joined, now.Anew = nil, nil // they have come before
 	return &registrar{job: o.job, rank: o, now: now, plan: plan, waiting: map[int]bool{}, came: map[int]bool{}, lives: map[int]uint32{}, rested: map[int]rested{}}
 }
 
@@ -250,12 +251,17 @@ func (d *registrar) next(ctx context.Context) error {
 	d.now.Samples = was.drawn(first * was.Workers)
 	d.now.Epoch++
 	d.now.Step, d.now.Left, d.now.Seconds = first, d.left, d.rank.h.Now().Seconds()
+	anew := slices.Collect(maps.Keys(d.came))
 	d.now.Joined = nil
 	for w, r := range d.rested {
 		if r.code == rollEmpty { // it has yet to begin
 			d.now.Joined = append(d.now.Joined, w)
+			if slices.Contains(d.now.Anew, w) {
+				anew = append(anew, w)
+			}
 		}
 	}
+	d.now.Anew = slices.Sorted(slices.Values(anew))
 	if !d.void {
 		due, behind := was.joined.m.due(d.plan, first)
 		for _, m := range due {

@@ -38,6 +38,9 @@ func (s *server) renew(k *Keeper) {
 			s.told[l.Worker] = s.made[l.Worker]
 		}
 	}
+	for _, w := range of.m.Anew { // the process before it may have ended while it was away
+		s.forget(w)
+	}
 	s.keepMeasures(k, true)
 }
 

@@ -100,6 +100,9 @@ func (s *server) enters(ctx context.Context, w int, life uint32) error {
 	if s.stop || s.core.Done() {
 		return s.send(ctx, w, comm.NewFrame(onWelcome.As(comm.Control).Header(s.job, answerWord{Shard: s.id}, FlagStop), comm.NewBuffer(0)))
 	}
+	if life != s.guests.lives[w] { // the process before it may have ended while it was away
+		s.forget(w)
+	}
 	s.guests.lives[w] = life
 	if err := s.renewIn(w); err != nil {
 		return err
