@@ -130,7 +130,7 @@ func TestSlowWorker(t *testing.T) {
 func TestHogwild(t *testing.T) {
 	t.Parallel()
 	// Enough steps that the observer, whom nobody waits for, gets to see some.
-	const updates = 8000
+	const updates = 32000
 	opts := []option{mode("hogwild"), optimizer("sgd"), rate("constant(lr=0.05)"), func(j *train.Job) { j.Updates, j.EvalEvery, j.CheckpointEvery = updates, updates/4, updates/64 }}
 	o, s := runOn(t, &local.Net{}, job(t, opts...), nil)
 	if o.Final.Accuracy < 0.8 || o.Final.Step != updates || len(s.evals) < 3 || len(s.states) == 0 {
