@@ -16,6 +16,7 @@ type Cosines struct {
 	odd    int // what is left of n without its factors of two
 	matrix []float64
 	eight  *[7]float64 // multipliers of lengths 8, 4 and 2, if n is a power of two from 8 on
+	three  []float64   // those of the first three levels, seven a row of an eighth, if there are three
 }
 
 // foldLevel are the multipliers 1/(2cos(π(2i+1)/2s)) of blocks of s rows.
@@ -49,7 +50,21 @@ func NewCosines(n int) *Cosines {
 		}
 		c.levels = c.levels[:deep]
 	}
+	if len(c.levels) >= 3 {
+		first, second, third := c.levels[0].mul, c.levels[1].mul, c.levels[2].mul
+		for j := range n / 8 {
+			c.three = append(c.three, first[j], first[n/4-1-j], first[n/4+j], first[n/2-1-j], second[j], second[n/4-1-j], third[j])
+		}
+	}
 	return c
+}
+
+// atOnce is how many levels, from the first on, are done in one step: three or none.
+func (c *Cosines) atOnce() int {
+	if wide, narrow := strip(); c.three != nil && (wide || narrow) {
+		return 3
+	}
+	return 0
 }
 
 const stripCols = 8
@@ -87,21 +102,29 @@ func (c *Cosines) strips(x []float64, w int, space []float64, fn func(x []float6
 func (c *Cosines) forward(x []float64, w int, a, b []float64) {
 	scale := math.Sqrt(2 / float64(c.n))
 	from, stride := x, w
-	for _, l := range c.levels {
+	outer := c.atOnce()
+	if outer > 0 {
+		folds3(a, x, w, c.n, c.three)
+		from, stride = a, stripCols
+		a, b = b, a
+	}
+	for _, l := range c.levels[outer:] {
 		folds(a, from, stride, c.n, l.s, l.mul)
 		from, stride = a, stripCols
 		a, b = b, a
 	}
 	c.leaf(from, stride, a)
-	if len(c.levels) == 0 {
-		rescale(x, w, c.n, scale)
-	}
-	for i := len(c.levels) - 1; i > 0; i-- {
+	for i := len(c.levels) - 1; i >= max(outer, 1); i-- {
 		weaves(a, stripCols, from, c.n, c.levels[i].s, 1)
 		from, a = a, from
 	}
-	if len(c.levels) > 0 {
+	switch {
+	case outer > 0:
+		weaves3(x, w, from, c.n, scale)
+	case len(c.levels) > 0:
 		weaves(x, w, from, c.n, c.levels[0].s, scale)
+	default:
+		rescale(x, w, c.n, scale)
 	}
 	lower(x)
 }
@@ -114,19 +137,28 @@ func (c *Cosines) back(x []float64, w int, a, b []float64) {
 		c.leafBack(x, w, a)
 		return
 	}
-	from, stride := x, w
-	for i, l := range c.levels {
-		unweaves(a, from, stride, c.n, l.s, scale)
-		if scale = 1; i == 0 {
-			lower(a)
-		}
-		from, stride = a, stripCols
-		a, b = b, a
+	outer := c.atOnce()
+	if outer > 0 {
+		unweaves3(a, x, w, c.n, scale)
+	} else {
+		outer = 1
+		unweaves(a, x, w, c.n, c.n, scale)
 	}
-	c.leafBack(from, stride, a)
-	for i := len(c.levels) - 1; i > 0; i-- {
+	lower(a)
+	from := a
+	a, b = b, a
+	for _, l := range c.levels[outer:] {
+		unweaves(a, from, stripCols, c.n, l.s, 1)
+		from, a, b = a, b, a
+	}
+	c.leafBack(from, stripCols, a)
+	for i := len(c.levels) - 1; i >= outer; i-- {
 		unfolds(a, stripCols, from, c.n, c.levels[i].s, c.levels[i].mul)
 		from, a = a, from
+	}
+	if outer == 3 {
+		unfolds3(x, w, from, c.n, c.three)
+		return
 	}
 	unfolds(x, w, from, c.n, c.levels[0].s, c.levels[0].mul)
 }

@@ -3866,6 +3866,659 @@ done126:
 	VZEROUPPER
 	RET
 
+// func folds3AVX2(dst []float64, src []float64, stride int, n int, mul []float64)
+// Requires: AVX
+TEXT ·folds3AVX2(SB), NOSPLIT, $0-88
+	MOVQ  dst_base+0(FP), AX
+	MOVQ  src_base+24(FP), CX
+	MOVQ  stride+48(FP), DX
+	SHLQ  $0x03, DX
+	MOVQ  mul_base+64(FP), BX
+	MOVQ  n+56(FP), SI
+	SHRQ  $0x03, SI
+	MOVQ  SI, DI
+	SHLQ  $0x06, DI
+	LEAQ  (DI)(DI*2), R8
+	LEAQ  (DI)(DI*4), R9
+	LEAQ  (R8)(DI*4), R10
+	MOVQ  SI, R12
+	IMULQ DX, R12
+	ADDQ  R12, R12
+	MOVQ  R12, R11
+	SUBQ  DX, R11
+	ADDQ  CX, R11
+	LEAQ  (R12)(R12*2), R13
+	XORQ  R14, R14
+	CMPQ  R14, SI
+	JGE   done128
+
+loop127:
+	VMOVUPD      (CX), Y0
+	VADDPD       (R11)(R13*1), Y0, Y1
+	VSUBPD       (R11)(R13*1), Y0, Y0
+	VBROADCASTSD (BX), Y2
+	VMULPD       Y2, Y0, Y0
+	VMOVUPD      (R11), Y2
+	VADDPD       (CX)(R13*1), Y2, Y3
+	VSUBPD       (CX)(R13*1), Y2, Y2
+	VBROADCASTSD 8(BX), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      (CX)(R12*1), Y4
+	VADDPD       (R11)(R12*2), Y4, Y5
+	VSUBPD       (R11)(R12*2), Y4, Y4
+	VBROADCASTSD 16(BX), Y6
+	VMULPD       Y6, Y4, Y4
+	VMOVUPD      (R11)(R12*1), Y6
+	VADDPD       (CX)(R12*2), Y6, Y7
+	VSUBPD       (CX)(R12*2), Y6, Y6
+	VBROADCASTSD 24(BX), Y8
+	VMULPD       Y8, Y6, Y6
+	VADDPD       Y7, Y1, Y8
+	VSUBPD       Y7, Y1, Y1
+	VBROADCASTSD 32(BX), Y7
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y5, Y3, Y7
+	VSUBPD       Y5, Y3, Y3
+	VBROADCASTSD 40(BX), Y5
+	VMULPD       Y5, Y3, Y3
+	VADDPD       Y7, Y8, Y5
+	VSUBPD       Y7, Y8, Y7
+	VBROADCASTSD 48(BX), Y8
+	VMULPD       Y8, Y7, Y7
+	VADDPD       Y3, Y1, Y8
+	VSUBPD       Y3, Y1, Y1
+	VBROADCASTSD 48(BX), Y3
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y6, Y0, Y3
+	VSUBPD       Y6, Y0, Y0
+	VBROADCASTSD 32(BX), Y6
+	VMULPD       Y6, Y0, Y0
+	VADDPD       Y4, Y2, Y6
+	VSUBPD       Y4, Y2, Y2
+	VBROADCASTSD 40(BX), Y4
+	VMULPD       Y4, Y2, Y2
+	VADDPD       Y6, Y3, Y4
+	VSUBPD       Y6, Y3, Y3
+	VBROADCASTSD 48(BX), Y6
+	VMULPD       Y6, Y3, Y3
+	VADDPD       Y2, Y0, Y6
+	VSUBPD       Y2, Y0, Y0
+	VBROADCASTSD 48(BX), Y2
+	VMULPD       Y2, Y0, Y0
+	VMOVUPD      Y5, (AX)
+	VMOVUPD      Y7, (AX)(DI*1)
+	VMOVUPD      Y8, (AX)(DI*2)
+	VMOVUPD      Y1, (AX)(R8*1)
+	VMOVUPD      Y4, (AX)(DI*4)
+	VMOVUPD      Y3, (AX)(R9*1)
+	VMOVUPD      Y6, (AX)(R8*2)
+	VMOVUPD      Y0, (AX)(R10*1)
+	VMOVUPD      32(CX), Y0
+	VADDPD       32(R11)(R13*1), Y0, Y1
+	VSUBPD       32(R11)(R13*1), Y0, Y0
+	VBROADCASTSD (BX), Y2
+	VMULPD       Y2, Y0, Y0
+	VMOVUPD      32(R11), Y2
+	VADDPD       32(CX)(R13*1), Y2, Y3
+	VSUBPD       32(CX)(R13*1), Y2, Y2
+	VBROADCASTSD 8(BX), Y4
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      32(CX)(R12*1), Y4
+	VADDPD       32(R11)(R12*2), Y4, Y5
+	VSUBPD       32(R11)(R12*2), Y4, Y4
+	VBROADCASTSD 16(BX), Y6
+	VMULPD       Y6, Y4, Y4
+	VMOVUPD      32(R11)(R12*1), Y6
+	VADDPD       32(CX)(R12*2), Y6, Y7
+	VSUBPD       32(CX)(R12*2), Y6, Y6
+	VBROADCASTSD 24(BX), Y8
+	VMULPD       Y8, Y6, Y6
+	VADDPD       Y7, Y1, Y8
+	VSUBPD       Y7, Y1, Y1
+	VBROADCASTSD 32(BX), Y7
+	VMULPD       Y7, Y1, Y1
+	VADDPD       Y5, Y3, Y7
+	VSUBPD       Y5, Y3, Y3
+	VBROADCASTSD 40(BX), Y5
+	VMULPD       Y5, Y3, Y3
+	VADDPD       Y7, Y8, Y5
+	VSUBPD       Y7, Y8, Y7
+	VBROADCASTSD 48(BX), Y8
+	VMULPD       Y8, Y7, Y7
+	VADDPD       Y3, Y1, Y8
+	VSUBPD       Y3, Y1, Y1
+	VBROADCASTSD 48(BX), Y3
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y6, Y0, Y3
+	VSUBPD       Y6, Y0, Y0
+	VBROADCASTSD 32(BX), Y6
+	VMULPD       Y6, Y0, Y0
+	VADDPD       Y4, Y2, Y6
+	VSUBPD       Y4, Y2, Y2
+	VBROADCASTSD 40(BX), Y4
+	VMULPD       Y4, Y2, Y2
+	VADDPD       Y6, Y3, Y4
+	VSUBPD       Y6, Y3, Y3
+	VBROADCASTSD 48(BX), Y6
+	VMULPD       Y6, Y3, Y3
+	VADDPD       Y2, Y0, Y6
+	VSUBPD       Y2, Y0, Y0
+	VBROADCASTSD 48(BX), Y2
+	VMULPD       Y2, Y0, Y0
+	VMOVUPD      Y5, 32(AX)
+	VMOVUPD      Y7, 32(AX)(DI*1)
+	VMOVUPD      Y8, 32(AX)(DI*2)
+	VMOVUPD      Y1, 32(AX)(R8*1)
+	VMOVUPD      Y4, 32(AX)(DI*4)
+	VMOVUPD      Y3, 32(AX)(R9*1)
+	VMOVUPD      Y6, 32(AX)(R8*2)
+	VMOVUPD      Y0, 32(AX)(R10*1)
+	ADDQ         DX, CX
+	SUBQ         DX, R11
+	ADDQ         $0x40, AX
+	ADDQ         $0x38, BX
+	ADDQ         $0x01, R14
+	CMPQ         R14, SI
+	JLT          loop127
+
+done128:
+	VZEROUPPER
+	RET
+
+// func unfolds3AVX2(dst []float64, stride int, src []float64, n int, mul []float64)
+// Requires: AVX
+TEXT ·unfolds3AVX2(SB), NOSPLIT, $0-88
+	MOVQ  dst_base+0(FP), AX
+	MOVQ  src_base+32(FP), CX
+	MOVQ  stride+24(FP), DX
+	SHLQ  $0x03, DX
+	MOVQ  mul_base+64(FP), BX
+	MOVQ  n+56(FP), SI
+	SHRQ  $0x03, SI
+	MOVQ  SI, DI
+	SHLQ  $0x06, DI
+	LEAQ  (DI)(DI*2), R8
+	LEAQ  (DI)(DI*4), R9
+	LEAQ  (R8)(DI*4), R10
+	MOVQ  SI, R12
+	IMULQ DX, R12
+	ADDQ  R12, R12
+	MOVQ  R12, R11
+	SUBQ  DX, R11
+	ADDQ  AX, R11
+	LEAQ  (R12)(R12*2), R13
+	XORQ  R14, R14
+	CMPQ  R14, SI
+	JGE   done130
+
+loop129:
+	VMOVUPD      (CX), Y0
+	VMOVUPD      (CX)(DI*1), Y1
+	VMOVUPD      (CX)(DI*2), Y2
+	VMOVUPD      (CX)(R8*1), Y3
+	VMOVUPD      (CX)(DI*4), Y4
+	VMOVUPD      (CX)(R9*1), Y5
+	VMOVUPD      (CX)(R8*2), Y6
+	VMOVUPD      (CX)(R10*1), Y7
+	VBROADCASTSD 48(BX), Y8
+	VMULPD       Y8, Y1, Y1
+	VADDPD       Y1, Y0, Y8
+	VSUBPD       Y1, Y0, Y0
+	VBROADCASTSD 48(BX), Y1
+	VMULPD       Y1, Y3, Y3
+	VADDPD       Y3, Y2, Y1
+	VSUBPD       Y3, Y2, Y2
+	VBROADCASTSD 32(BX), Y3
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y1, Y8, Y3
+	VSUBPD       Y1, Y8, Y1
+	VBROADCASTSD 40(BX), Y8
+	VMULPD       Y8, Y2, Y2
+	VADDPD       Y2, Y0, Y8
+	VSUBPD       Y2, Y0, Y0
+	VBROADCASTSD 48(BX), Y2
+	VMULPD       Y2, Y5, Y5
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y4
+	VBROADCASTSD 48(BX), Y5
+	VMULPD       Y5, Y7, Y7
+	VADDPD       Y7, Y6, Y5
+	VSUBPD       Y7, Y6, Y6
+	VBROADCASTSD 32(BX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y2, Y7
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 40(BX), Y5
+	VMULPD       Y5, Y6, Y6
+	VADDPD       Y6, Y4, Y5
+	VSUBPD       Y6, Y4, Y4
+	VBROADCASTSD (BX), Y6
+	VMULPD       Y6, Y7, Y7
+	VADDPD       Y7, Y3, Y6
+	VSUBPD       Y7, Y3, Y3
+	VBROADCASTSD 8(BX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y8, Y7
+	VSUBPD       Y5, Y8, Y5
+	VBROADCASTSD 16(BX), Y8
+	VMULPD       Y8, Y4, Y4
+	VADDPD       Y4, Y0, Y8
+	VSUBPD       Y4, Y0, Y0
+	VBROADCASTSD 24(BX), Y4
+	VMULPD       Y4, Y2, Y2
+	VADDPD       Y2, Y1, Y4
+	VSUBPD       Y2, Y1, Y1
+	VMOVUPD      Y6, (AX)
+	VMOVUPD      Y7, (R11)
+	VMOVUPD      Y8, (AX)(R12*1)
+	VMOVUPD      Y4, (R11)(R12*1)
+	VMOVUPD      Y1, (AX)(R12*2)
+	VMOVUPD      Y0, (R11)(R12*2)
+	VMOVUPD      Y5, (AX)(R13*1)
+	VMOVUPD      Y3, (R11)(R13*1)
+	VMOVUPD      32(CX), Y0
+	VMOVUPD      32(CX)(DI*1), Y1
+	VMOVUPD      32(CX)(DI*2), Y2
+	VMOVUPD      32(CX)(R8*1), Y3
+	VMOVUPD      32(CX)(DI*4), Y4
+	VMOVUPD      32(CX)(R9*1), Y5
+	VMOVUPD      32(CX)(R8*2), Y6
+	VMOVUPD      32(CX)(R10*1), Y7
+	VBROADCASTSD 48(BX), Y8
+	VMULPD       Y8, Y1, Y1
+	VADDPD       Y1, Y0, Y8
+	VSUBPD       Y1, Y0, Y0
+	VBROADCASTSD 48(BX), Y1
+	VMULPD       Y1, Y3, Y3
+	VADDPD       Y3, Y2, Y1
+	VSUBPD       Y3, Y2, Y2
+	VBROADCASTSD 32(BX), Y3
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y1, Y8, Y3
+	VSUBPD       Y1, Y8, Y1
+	VBROADCASTSD 40(BX), Y8
+	VMULPD       Y8, Y2, Y2
+	VADDPD       Y2, Y0, Y8
+	VSUBPD       Y2, Y0, Y0
+	VBROADCASTSD 48(BX), Y2
+	VMULPD       Y2, Y5, Y5
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y4
+	VBROADCASTSD 48(BX), Y5
+	VMULPD       Y5, Y7, Y7
+	VADDPD       Y7, Y6, Y5
+	VSUBPD       Y7, Y6, Y6
+	VBROADCASTSD 32(BX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y2, Y7
+	VSUBPD       Y5, Y2, Y2
+	VBROADCASTSD 40(BX), Y5
+	VMULPD       Y5, Y6, Y6
+	VADDPD       Y6, Y4, Y5
+	VSUBPD       Y6, Y4, Y4
+	VBROADCASTSD (BX), Y6
+	VMULPD       Y6, Y7, Y7
+	VADDPD       Y7, Y3, Y6
+	VSUBPD       Y7, Y3, Y3
+	VBROADCASTSD 8(BX), Y7
+	VMULPD       Y7, Y5, Y5
+	VADDPD       Y5, Y8, Y7
+	VSUBPD       Y5, Y8, Y5
+	VBROADCASTSD 16(BX), Y8
+	VMULPD       Y8, Y4, Y4
+	VADDPD       Y4, Y0, Y8
+	VSUBPD       Y4, Y0, Y0
+	VBROADCASTSD 24(BX), Y4
+	VMULPD       Y4, Y2, Y2
+	VADDPD       Y2, Y1, Y4
+	VSUBPD       Y2, Y1, Y1
+	VMOVUPD      Y6, 32(AX)
+	VMOVUPD      Y7, 32(R11)
+	VMOVUPD      Y8, 32(AX)(R12*1)
+	VMOVUPD      Y4, 32(R11)(R12*1)
+	VMOVUPD      Y1, 32(AX)(R12*2)
+	VMOVUPD      Y0, 32(R11)(R12*2)
+	VMOVUPD      Y5, 32(AX)(R13*1)
+	VMOVUPD      Y3, 32(R11)(R13*1)
+	ADDQ         DX, AX
+	SUBQ         DX, R11
+	ADDQ         $0x40, CX
+	ADDQ         $0x38, BX
+	ADDQ         $0x01, R14
+	CMPQ         R14, SI
+	JLT          loop129
+
+done130:
+	VZEROUPPER
+	RET
+
+// func weaves3AVX2(dst []float64, stride int, src []float64, n int, scale float64)
+// Requires: AVX
+TEXT ·weaves3AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+32(FP), CX
+	MOVQ         stride+24(FP), DX
+	SHLQ         $0x03, DX
+	LEAQ         (DX)(DX*2), BX
+	LEAQ         (DX)(DX*4), SI
+	LEAQ         (BX)(DX*4), DI
+	MOVQ         n+56(FP), R8
+	SHRQ         $0x03, R8
+	MOVQ         R8, R9
+	SHLQ         $0x06, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R9)(R9*4), R11
+	LEAQ         (R10)(R9*4), R12
+	VBROADCASTSD scale+64(FP), Y0
+	DECQ         R8
+	XORQ         R13, R13
+	CMPQ         R13, R8
+	JGE          done132
+
+loop131:
+	VMOVUPD (CX)(R12*1), Y1
+	VADDPD  64(CX)(R12*1), Y1, Y1
+	VMOVUPD (CX)(R10*2), Y2
+	VADDPD  Y2, Y1, Y2
+	VADDPD  64(CX)(R10*2), Y1, Y1
+	VMOVUPD (CX)(R11*1), Y3
+	VADDPD  64(CX)(R11*1), Y3, Y3
+	VMOVUPD (CX)(R9*4), Y4
+	VADDPD  Y4, Y2, Y4
+	VADDPD  Y2, Y3, Y2
+	VADDPD  Y3, Y1, Y3
+	VADDPD  64(CX)(R9*4), Y1, Y1
+	VMOVUPD (CX)(R10*1), Y5
+	VADDPD  64(CX)(R10*1), Y5, Y5
+	VMOVUPD (CX)(R9*2), Y6
+	VADDPD  Y6, Y5, Y6
+	VADDPD  64(CX)(R9*2), Y5, Y5
+	VMOVUPD (CX)(R9*1), Y7
+	VADDPD  64(CX)(R9*1), Y7, Y7
+	VMOVUPD (CX), Y8
+	VMULPD  Y8, Y0, Y8
+	VMOVUPD Y8, (AX)
+	VMULPD  Y4, Y0, Y4
+	VMOVUPD Y4, (AX)(DX*1)
+	VMULPD  Y6, Y0, Y4
+	VMOVUPD Y4, (AX)(DX*2)
+	VMULPD  Y2, Y0, Y2
+	VMOVUPD Y2, (AX)(BX*1)
+	VMULPD  Y7, Y0, Y2
+	VMOVUPD Y2, (AX)(DX*4)
+	VMULPD  Y3, Y0, Y2
+	VMOVUPD Y2, (AX)(SI*1)
+	VMULPD  Y5, Y0, Y2
+	VMOVUPD Y2, (AX)(BX*2)
+	VMULPD  Y1, Y0, Y1
+	VMOVUPD Y1, (AX)(DI*1)
+	VMOVUPD 32(CX)(R12*1), Y1
+	VADDPD  96(CX)(R12*1), Y1, Y1
+	VMOVUPD 32(CX)(R10*2), Y2
+	VADDPD  Y2, Y1, Y2
+	VADDPD  96(CX)(R10*2), Y1, Y1
+	VMOVUPD 32(CX)(R11*1), Y3
+	VADDPD  96(CX)(R11*1), Y3, Y3
+	VMOVUPD 32(CX)(R9*4), Y4
+	VADDPD  Y4, Y2, Y4
+	VADDPD  Y2, Y3, Y2
+	VADDPD  Y3, Y1, Y3
+	VADDPD  96(CX)(R9*4), Y1, Y1
+	VMOVUPD 32(CX)(R10*1), Y5
+	VADDPD  96(CX)(R10*1), Y5, Y5
+	VMOVUPD 32(CX)(R9*2), Y6
+	VADDPD  Y6, Y5, Y6
+	VADDPD  96(CX)(R9*2), Y5, Y5
+	VMOVUPD 32(CX)(R9*1), Y7
+	VADDPD  96(CX)(R9*1), Y7, Y7
+	VMOVUPD 32(CX), Y8
+	VMULPD  Y8, Y0, Y8
+	VMOVUPD Y8, 32(AX)
+	VMULPD  Y4, Y0, Y4
+	VMOVUPD Y4, 32(AX)(DX*1)
+	VMULPD  Y6, Y0, Y4
+	VMOVUPD Y4, 32(AX)(DX*2)
+	VMULPD  Y2, Y0, Y2
+	VMOVUPD Y2, 32(AX)(BX*1)
+	VMULPD  Y7, Y0, Y2
+	VMOVUPD Y2, 32(AX)(DX*4)
+	VMULPD  Y3, Y0, Y2
+	VMOVUPD Y2, 32(AX)(SI*1)
+	VMULPD  Y5, Y0, Y2
+	VMOVUPD Y2, 32(AX)(BX*2)
+	VMULPD  Y1, Y0, Y1
+	VMOVUPD Y1, 32(AX)(DI*1)
+	LEAQ    (AX)(DX*8), AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x01, R13
+	CMPQ    R13, R8
+	JLT     loop131
+
+done132:
+	VMOVUPD (CX)(R12*1), Y1
+	VMOVUPD (CX)(R10*2), Y2
+	VADDPD  Y2, Y1, Y2
+	VMOVUPD (CX)(R11*1), Y3
+	VMOVUPD (CX)(R9*4), Y4
+	VADDPD  Y4, Y2, Y4
+	VADDPD  Y2, Y3, Y2
+	VADDPD  Y3, Y1, Y3
+	VMOVUPD (CX)(R10*1), Y5
+	VMOVUPD (CX)(R9*2), Y6
+	VADDPD  Y6, Y5, Y6
+	VMOVUPD (CX)(R9*1), Y7
+	VMOVUPD (CX), Y8
+	VMULPD  Y8, Y0, Y8
+	VMOVUPD Y8, (AX)
+	VMULPD  Y4, Y0, Y4
+	VMOVUPD Y4, (AX)(DX*1)
+	VMULPD  Y6, Y0, Y4
+	VMOVUPD Y4, (AX)(DX*2)
+	VMULPD  Y2, Y0, Y2
+	VMOVUPD Y2, (AX)(BX*1)
+	VMULPD  Y7, Y0, Y2
+	VMOVUPD Y2, (AX)(DX*4)
+	VMULPD  Y3, Y0, Y2
+	VMOVUPD Y2, (AX)(SI*1)
+	VMULPD  Y5, Y0, Y2
+	VMOVUPD Y2, (AX)(BX*2)
+	VMULPD  Y1, Y0, Y1
+	VMOVUPD Y1, (AX)(DI*1)
+	VMOVUPD 32(CX)(R12*1), Y1
+	VMOVUPD 32(CX)(R10*2), Y2
+	VADDPD  Y2, Y1, Y2
+	VMOVUPD 32(CX)(R11*1), Y3
+	VMOVUPD 32(CX)(R9*4), Y4
+	VADDPD  Y4, Y2, Y4
+	VADDPD  Y2, Y3, Y2
+	VADDPD  Y3, Y1, Y3
+	VMOVUPD 32(CX)(R10*1), Y5
+	VMOVUPD 32(CX)(R9*2), Y6
+	VADDPD  Y6, Y5, Y6
+	VMOVUPD 32(CX)(R9*1), Y7
+	VMOVUPD 32(CX), Y8
+	VMULPD  Y8, Y0, Y8
+	VMOVUPD Y8, 32(AX)
+	VMULPD  Y4, Y0, Y4
+	VMOVUPD Y4, 32(AX)(DX*1)
+	VMULPD  Y6, Y0, Y4
+	VMOVUPD Y4, 32(AX)(DX*2)
+	VMULPD  Y2, Y0, Y2
+	VMOVUPD Y2, 32(AX)(BX*1)
+	VMULPD  Y7, Y0, Y2
+	VMOVUPD Y2, 32(AX)(DX*4)
+	VMULPD  Y3, Y0, Y2
+	VMOVUPD Y2, 32(AX)(SI*1)
+	VMULPD  Y5, Y0, Y2
+	VMOVUPD Y2, 32(AX)(BX*2)
+	VMULPD  Y1, Y0, Y0
+	VMOVUPD Y0, 32(AX)(DI*1)
+	LEAQ    (AX)(DX*8), AX
+	ADDQ    $0x40, CX
+	VZEROUPPER
+	RET
+
+// func unweaves3AVX2(dst []float64, src []float64, stride int, n int, scale float64)
+// Requires: AVX
+TEXT ·unweaves3AVX2(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         stride+48(FP), DX
+	SHLQ         $0x03, DX
+	LEAQ         (DX)(DX*2), BX
+	LEAQ         (DX)(DX*4), SI
+	LEAQ         (BX)(DX*4), DI
+	MOVQ         n+56(FP), R8
+	SHRQ         $0x03, R8
+	MOVQ         R8, R9
+	SHLQ         $0x06, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R9)(R9*4), R11
+	LEAQ         (R10)(R9*4), R12
+	VBROADCASTSD scale+64(FP), Y0
+	MOVQ         CX, R13
+	DECQ         R8
+	VMULPD       (CX)(DX*1), Y0, Y1
+	VMULPD       (CX)(BX*1), Y0, Y2
+	VADDPD       Y2, Y1, Y3
+	VMULPD       (CX)(SI*1), Y0, Y4
+	VADDPD       Y4, Y2, Y2
+	VMULPD       (CX)(DI*1), Y0, Y5
+	VADDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y4
+	VMOVUPD      Y4, (AX)(R12*1)
+	VMOVUPD      Y3, (AX)(R10*2)
+	VMOVUPD      Y2, (AX)(R11*1)
+	VMOVUPD      Y1, (AX)(R9*4)
+	VMULPD       (CX)(DX*2), Y0, Y1
+	VMULPD       (CX)(BX*2), Y0, Y2
+	VADDPD       Y2, Y1, Y2
+	VMOVUPD      Y2, (AX)(R10*1)
+	VMOVUPD      Y1, (AX)(R9*2)
+	VMULPD       (CX)(DX*4), Y0, Y1
+	VMOVUPD      Y1, (AX)(R9*1)
+	VMULPD       (CX), Y0, Y1
+	VMOVUPD      Y1, (AX)
+	VMULPD       32(CX)(DX*1), Y0, Y1
+	VMULPD       32(CX)(BX*1), Y0, Y2
+	VADDPD       Y2, Y1, Y3
+	VMULPD       32(CX)(SI*1), Y0, Y4
+	VADDPD       Y4, Y2, Y2
+	VMULPD       32(CX)(DI*1), Y0, Y5
+	VADDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y4
+	VMOVUPD      Y4, 32(AX)(R12*1)
+	VMOVUPD      Y3, 32(AX)(R10*2)
+	VMOVUPD      Y2, 32(AX)(R11*1)
+	VMOVUPD      Y1, 32(AX)(R9*4)
+	VMULPD       32(CX)(DX*2), Y0, Y1
+	VMULPD       32(CX)(BX*2), Y0, Y2
+	VADDPD       Y2, Y1, Y2
+	VMOVUPD      Y2, 32(AX)(R10*1)
+	VMOVUPD      Y1, 32(AX)(R9*2)
+	VMULPD       32(CX)(DX*4), Y0, Y1
+	VMOVUPD      Y1, 32(AX)(R9*1)
+	VMULPD       32(CX), Y0, Y1
+	VMOVUPD      Y1, 32(AX)
+	MOVQ         CX, R13
+	LEAQ         (CX)(DX*8), CX
+	ADDQ         $0x40, AX
+	XORQ         R14, R14
+	CMPQ         R14, R8
+	JGE          done134
+
+loop133:
+	VMULPD  (R13)(DX*1), Y0, Y1
+	VMULPD  (R13)(BX*1), Y0, Y2
+	VADDPD  Y2, Y1, Y1
+	VMULPD  (R13)(SI*1), Y0, Y3
+	VADDPD  Y3, Y2, Y2
+	VMULPD  (R13)(DI*1), Y0, Y4
+	VADDPD  Y4, Y3, Y3
+	VMULPD  (CX)(DX*1), Y0, Y5
+	VADDPD  Y5, Y4, Y4
+	VMULPD  (CX)(BX*1), Y0, Y6
+	VADDPD  Y6, Y5, Y5
+	VMULPD  (CX)(SI*1), Y0, Y7
+	VADDPD  Y7, Y6, Y6
+	VMULPD  (CX)(DI*1), Y0, Y8
+	VADDPD  Y8, Y7, Y7
+	VADDPD  Y3, Y1, Y1
+	VADDPD  Y5, Y3, Y3
+	VADDPD  Y7, Y5, Y5
+	VADDPD  Y5, Y1, Y1
+	VMOVUPD Y1, (AX)(R12*1)
+	VMOVUPD Y3, (AX)(R10*2)
+	VADDPD  Y6, Y2, Y1
+	VMOVUPD Y1, (AX)(R11*1)
+	VMOVUPD Y4, (AX)(R9*4)
+	VMULPD  (R13)(DX*2), Y0, Y1
+	VMULPD  (R13)(BX*2), Y0, Y2
+	VADDPD  Y2, Y1, Y1
+	VMULPD  (CX)(DX*2), Y0, Y3
+	VADDPD  Y3, Y2, Y2
+	VMULPD  (CX)(BX*2), Y0, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y1, Y1
+	VMOVUPD Y1, (AX)(R10*1)
+	VMOVUPD Y2, (AX)(R9*2)
+	VMULPD  (R13)(DX*4), Y0, Y1
+	VMULPD  (CX)(DX*4), Y0, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD Y1, (AX)(R9*1)
+	VMULPD  (CX), Y0, Y1
+	VMOVUPD Y1, (AX)
+	VMULPD  32(R13)(DX*1), Y0, Y1
+	VMULPD  32(R13)(BX*1), Y0, Y2
+	VADDPD  Y2, Y1, Y1
+	VMULPD  32(R13)(SI*1), Y0, Y3
+	VADDPD  Y3, Y2, Y2
+	VMULPD  32(R13)(DI*1), Y0, Y4
+	VADDPD  Y4, Y3, Y3
+	VMULPD  32(CX)(DX*1), Y0, Y5
+	VADDPD  Y5, Y4, Y4
+	VMULPD  32(CX)(BX*1), Y0, Y6
+	VADDPD  Y6, Y5, Y5
+	VMULPD  32(CX)(SI*1), Y0, Y7
+	VADDPD  Y7, Y6, Y6
+	VMULPD  32(CX)(DI*1), Y0, Y8
+	VADDPD  Y8, Y7, Y7
+	VADDPD  Y3, Y1, Y1
+	VADDPD  Y5, Y3, Y3
+	VADDPD  Y7, Y5, Y5
+	VADDPD  Y5, Y1, Y1
+	VMOVUPD Y1, 32(AX)(R12*1)
+	VMOVUPD Y3, 32(AX)(R10*2)
+	VADDPD  Y6, Y2, Y1
+	VMOVUPD Y1, 32(AX)(R11*1)
+	VMOVUPD Y4, 32(AX)(R9*4)
+	VMULPD  32(R13)(DX*2), Y0, Y1
+	VMULPD  32(R13)(BX*2), Y0, Y2
+	VADDPD  Y2, Y1, Y1
+	VMULPD  32(CX)(DX*2), Y0, Y3
+	VADDPD  Y3, Y2, Y2
+	VMULPD  32(CX)(BX*2), Y0, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDPD  Y3, Y1, Y1
+	VMOVUPD Y1, 32(AX)(R10*1)
+	VMOVUPD Y2, 32(AX)(R9*2)
+	VMULPD  32(R13)(DX*4), Y0, Y1
+	VMULPD  32(CX)(DX*4), Y0, Y2
+	VADDPD  Y2, Y1, Y1
+	VMOVUPD Y1, 32(AX)(R9*1)
+	VMULPD  32(CX), Y0, Y1
+	VMOVUPD Y1, 32(AX)
+	MOVQ    CX, R13
+	LEAQ    (CX)(DX*8), CX
+	ADDQ    $0x40, AX
+	ADDQ    $0x01, R14
+	CMPQ    R14, R8
+	JLT     loop133
+
+done134:
+	VZEROUPPER
+	RET
+
 // func eightsAVX2(x []float64, stride int, n int, mul *[7]float64)
 // Requires: AVX
 TEXT ·eightsAVX2(SB), NOSPLIT, $0-48
@@ -3876,9 +4529,9 @@ TEXT ·eightsAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done128
+	JGE  done136
 
-loop127:
+loop135:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -4087,9 +4740,9 @@ loop127:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop127
+	JLT          loop135
 
-done128:
+done136:
 	VZEROUPPER
 	RET
 
@@ -4103,9 +4756,9 @@ TEXT ·eightsBackAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done130
+	JGE  done138
 
-loop129:
+loop137:
 	MOVQ         AX, DI
 	MOVQ         AX, R8
 	VMOVUPD      (DI), Y0
@@ -4314,9 +4967,9 @@ loop129:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop129
+	JLT          loop137
 
-done130:
+done138:
 	VZEROUPPER
 	RET
 
@@ -4335,7 +4988,7 @@ TEXT ·foldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block131:
+block139:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4345,9 +4998,9 @@ block131:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done133
+	JGE   done141
 
-loop132:
+loop140:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMOVUPD      (R10), Z2
@@ -4362,15 +5015,15 @@ loop132:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop132
+	JLT          loop140
 
-done133:
+done141:
 	ADDQ  R9, AX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, CX
 	SUBQ  DI, SI
-	JNZ   block131
+	JNZ   block139
 	VZEROUPPER
 	RET
 
@@ -4389,7 +5042,7 @@ TEXT ·unfoldsAVX512(SB), NOSPLIT, $0-96
 	MOVQ R8, R9
 	SHLQ $0x06, R9
 
-block134:
+block142:
 	MOVQ  R8, R10
 	ADDQ  R10, R10
 	DECQ  R10
@@ -4399,9 +5052,9 @@ block134:
 	ADDQ  R9, R11
 	XORQ  R12, R12
 	CMPQ  R12, R8
-	JGE   done136
+	JGE   done144
 
-loop135:
+loop143:
 	VBROADCASTSD (BX)(R12*8), Z0
 	VMOVUPD      (CX), Z1
 	VMULPD       (R11), Z0, Z0
@@ -4415,15 +5068,15 @@ loop135:
 	ADDQ         $0x40, R11
 	ADDQ         $0x01, R12
 	CMPQ         R12, R8
-	JLT          loop135
+	JLT          loop143
 
-done136:
+done144:
 	ADDQ  R9, CX
 	MOVQ  R8, R10
 	IMULQ DX, R10
 	ADDQ  R10, AX
 	SUBQ  DI, SI
-	JNZ   block134
+	JNZ   block142
 	VZEROUPPER
 	RET
 
@@ -4442,7 +5095,7 @@ TEXT ·weavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block137:
+block145:
 	MOVQ    CX, R9
 	ADDQ    R8, R9
 	VMOVUPD (R9), Z1
@@ -4450,9 +5103,9 @@ block137:
 	DECQ    R10
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done139
+	JGE     done147
 
-loop138:
+loop146:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4466,9 +5119,9 @@ loop138:
 	ADDQ    DX, AX
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop138
+	JLT     loop146
 
-done139:
+done147:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, AX
@@ -4480,7 +5133,7 @@ done139:
 	ADDQ    DX, AX
 	ADDQ    R8, CX
 	SUBQ    SI, BX
-	JNZ     block137
+	JNZ     block145
 	VZEROUPPER
 	RET
 
@@ -4499,7 +5152,7 @@ TEXT ·unweavesAVX512(SB), NOSPLIT, $0-80
 	MOVQ         DI, R8
 	SHLQ         $0x06, R8
 
-block140:
+block148:
 	MOVQ    AX, R9
 	ADDQ    R8, R9
 	MOVQ    DI, R10
@@ -4514,9 +5167,9 @@ block140:
 	ADDQ    $0x40, R9
 	XORQ    R11, R11
 	CMPQ    R11, R10
-	JGE     done142
+	JGE     done150
 
-loop141:
+loop149:
 	VMULPD  (CX), Z0, Z2
 	VMOVUPD Z2, (AX)
 	ADDQ    DX, CX
@@ -4529,12 +5182,415 @@ loop141:
 	ADDQ    $0x40, R9
 	ADDQ    $0x01, R11
 	CMPQ    R11, R10
-	JLT     loop141
+	JLT     loop149
 
-done142:
+done150:
 	ADDQ R8, AX
 	SUBQ SI, BX
-	JNZ  block140
+	JNZ  block148
+	VZEROUPPER
+	RET
+
+// func folds3AVX512(dst []float64, src []float64, stride int, n int, mul []float64)
+// Requires: AVX, AVX512F
+TEXT ·folds3AVX512(SB), NOSPLIT, $0-88
+	MOVQ  dst_base+0(FP), AX
+	MOVQ  src_base+24(FP), CX
+	MOVQ  stride+48(FP), DX
+	SHLQ  $0x03, DX
+	MOVQ  mul_base+64(FP), BX
+	MOVQ  n+56(FP), SI
+	SHRQ  $0x03, SI
+	MOVQ  SI, DI
+	SHLQ  $0x06, DI
+	LEAQ  (DI)(DI*2), R8
+	LEAQ  (DI)(DI*4), R9
+	LEAQ  (R8)(DI*4), R10
+	MOVQ  SI, R12
+	IMULQ DX, R12
+	ADDQ  R12, R12
+	MOVQ  R12, R11
+	SUBQ  DX, R11
+	ADDQ  CX, R11
+	LEAQ  (R12)(R12*2), R13
+	XORQ  R14, R14
+	CMPQ  R14, SI
+	JGE   done152
+
+loop151:
+	VMOVUPD      (CX), Z0
+	VADDPD       (R11)(R13*1), Z0, Z1
+	VSUBPD       (R11)(R13*1), Z0, Z0
+	VBROADCASTSD (BX), Z2
+	VMULPD       Z2, Z0, Z0
+	VMOVUPD      (R11), Z2
+	VADDPD       (CX)(R13*1), Z2, Z3
+	VSUBPD       (CX)(R13*1), Z2, Z2
+	VBROADCASTSD 8(BX), Z4
+	VMULPD       Z4, Z2, Z2
+	VMOVUPD      (CX)(R12*1), Z4
+	VADDPD       (R11)(R12*2), Z4, Z5
+	VSUBPD       (R11)(R12*2), Z4, Z4
+	VBROADCASTSD 16(BX), Z6
+	VMULPD       Z6, Z4, Z4
+	VMOVUPD      (R11)(R12*1), Z6
+	VADDPD       (CX)(R12*2), Z6, Z7
+	VSUBPD       (CX)(R12*2), Z6, Z6
+	VBROADCASTSD 24(BX), Z8
+	VMULPD       Z8, Z6, Z6
+	VADDPD       Z7, Z1, Z8
+	VSUBPD       Z7, Z1, Z1
+	VBROADCASTSD 32(BX), Z7
+	VMULPD       Z7, Z1, Z1
+	VADDPD       Z5, Z3, Z7
+	VSUBPD       Z5, Z3, Z3
+	VBROADCASTSD 40(BX), Z5
+	VMULPD       Z5, Z3, Z3
+	VADDPD       Z7, Z8, Z5
+	VSUBPD       Z7, Z8, Z7
+	VBROADCASTSD 48(BX), Z8
+	VMULPD       Z8, Z7, Z7
+	VADDPD       Z3, Z1, Z8
+	VSUBPD       Z3, Z1, Z1
+	VBROADCASTSD 48(BX), Z3
+	VMULPD       Z3, Z1, Z1
+	VADDPD       Z6, Z0, Z3
+	VSUBPD       Z6, Z0, Z0
+	VBROADCASTSD 32(BX), Z6
+	VMULPD       Z6, Z0, Z0
+	VADDPD       Z4, Z2, Z6
+	VSUBPD       Z4, Z2, Z2
+	VBROADCASTSD 40(BX), Z4
+	VMULPD       Z4, Z2, Z2
+	VADDPD       Z6, Z3, Z4
+	VSUBPD       Z6, Z3, Z3
+	VBROADCASTSD 48(BX), Z6
+	VMULPD       Z6, Z3, Z3
+	VADDPD       Z2, Z0, Z6
+	VSUBPD       Z2, Z0, Z0
+	VBROADCASTSD 48(BX), Z2
+	VMULPD       Z2, Z0, Z0
+	VMOVUPD      Z5, (AX)
+	VMOVUPD      Z7, (AX)(DI*1)
+	VMOVUPD      Z8, (AX)(DI*2)
+	VMOVUPD      Z1, (AX)(R8*1)
+	VMOVUPD      Z4, (AX)(DI*4)
+	VMOVUPD      Z3, (AX)(R9*1)
+	VMOVUPD      Z6, (AX)(R8*2)
+	VMOVUPD      Z0, (AX)(R10*1)
+	ADDQ         DX, CX
+	SUBQ         DX, R11
+	ADDQ         $0x40, AX
+	ADDQ         $0x38, BX
+	ADDQ         $0x01, R14
+	CMPQ         R14, SI
+	JLT          loop151
+
+done152:
+	VZEROUPPER
+	RET
+
+// func unfolds3AVX512(dst []float64, stride int, src []float64, n int, mul []float64)
+// Requires: AVX, AVX512F
+TEXT ·unfolds3AVX512(SB), NOSPLIT, $0-88
+	MOVQ  dst_base+0(FP), AX
+	MOVQ  src_base+32(FP), CX
+	MOVQ  stride+24(FP), DX
+	SHLQ  $0x03, DX
+	MOVQ  mul_base+64(FP), BX
+	MOVQ  n+56(FP), SI
+	SHRQ  $0x03, SI
+	MOVQ  SI, DI
+	SHLQ  $0x06, DI
+	LEAQ  (DI)(DI*2), R8
+	LEAQ  (DI)(DI*4), R9
+	LEAQ  (R8)(DI*4), R10
+	MOVQ  SI, R12
+	IMULQ DX, R12
+	ADDQ  R12, R12
+	MOVQ  R12, R11
+	SUBQ  DX, R11
+	ADDQ  AX, R11
+	LEAQ  (R12)(R12*2), R13
+	XORQ  R14, R14
+	CMPQ  R14, SI
+	JGE   done154
+
+loop153:
+	VMOVUPD      (CX), Z0
+	VMOVUPD      (CX)(DI*1), Z1
+	VMOVUPD      (CX)(DI*2), Z2
+	VMOVUPD      (CX)(R8*1), Z3
+	VMOVUPD      (CX)(DI*4), Z4
+	VMOVUPD      (CX)(R9*1), Z5
+	VMOVUPD      (CX)(R8*2), Z6
+	VMOVUPD      (CX)(R10*1), Z7
+	VBROADCASTSD 48(BX), Z8
+	VMULPD       Z8, Z1, Z1
+	VADDPD       Z1, Z0, Z8
+	VSUBPD       Z1, Z0, Z0
+	VBROADCASTSD 48(BX), Z1
+	VMULPD       Z1, Z3, Z3
+	VADDPD       Z3, Z2, Z1
+	VSUBPD       Z3, Z2, Z2
+	VBROADCASTSD 32(BX), Z3
+	VMULPD       Z3, Z1, Z1
+	VADDPD       Z1, Z8, Z3
+	VSUBPD       Z1, Z8, Z1
+	VBROADCASTSD 40(BX), Z8
+	VMULPD       Z8, Z2, Z2
+	VADDPD       Z2, Z0, Z8
+	VSUBPD       Z2, Z0, Z0
+	VBROADCASTSD 48(BX), Z2
+	VMULPD       Z2, Z5, Z5
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z4
+	VBROADCASTSD 48(BX), Z5
+	VMULPD       Z5, Z7, Z7
+	VADDPD       Z7, Z6, Z5
+	VSUBPD       Z7, Z6, Z6
+	VBROADCASTSD 32(BX), Z7
+	VMULPD       Z7, Z5, Z5
+	VADDPD       Z5, Z2, Z7
+	VSUBPD       Z5, Z2, Z2
+	VBROADCASTSD 40(BX), Z5
+	VMULPD       Z5, Z6, Z6
+	VADDPD       Z6, Z4, Z5
+	VSUBPD       Z6, Z4, Z4
+	VBROADCASTSD (BX), Z6
+	VMULPD       Z6, Z7, Z7
+	VADDPD       Z7, Z3, Z6
+	VSUBPD       Z7, Z3, Z3
+	VBROADCASTSD 8(BX), Z7
+	VMULPD       Z7, Z5, Z5
+	VADDPD       Z5, Z8, Z7
+	VSUBPD       Z5, Z8, Z5
+	VBROADCASTSD 16(BX), Z8
+	VMULPD       Z8, Z4, Z4
+	VADDPD       Z4, Z0, Z8
+	VSUBPD       Z4, Z0, Z0
+	VBROADCASTSD 24(BX), Z4
+	VMULPD       Z4, Z2, Z2
+	VADDPD       Z2, Z1, Z4
+	VSUBPD       Z2, Z1, Z1
+	VMOVUPD      Z6, (AX)
+	VMOVUPD      Z7, (R11)
+	VMOVUPD      Z8, (AX)(R12*1)
+	VMOVUPD      Z4, (R11)(R12*1)
+	VMOVUPD      Z1, (AX)(R12*2)
+	VMOVUPD      Z0, (R11)(R12*2)
+	VMOVUPD      Z5, (AX)(R13*1)
+	VMOVUPD      Z3, (R11)(R13*1)
+	ADDQ         DX, AX
+	SUBQ         DX, R11
+	ADDQ         $0x40, CX
+	ADDQ         $0x38, BX
+	ADDQ         $0x01, R14
+	CMPQ         R14, SI
+	JLT          loop153
+
+done154:
+	VZEROUPPER
+	RET
+
+// func weaves3AVX512(dst []float64, stride int, src []float64, n int, scale float64)
+// Requires: AVX, AVX512F
+TEXT ·weaves3AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+32(FP), CX
+	MOVQ         stride+24(FP), DX
+	SHLQ         $0x03, DX
+	LEAQ         (DX)(DX*2), BX
+	LEAQ         (DX)(DX*4), SI
+	LEAQ         (BX)(DX*4), DI
+	MOVQ         n+56(FP), R8
+	SHRQ         $0x03, R8
+	MOVQ         R8, R9
+	SHLQ         $0x06, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R9)(R9*4), R11
+	LEAQ         (R10)(R9*4), R12
+	VBROADCASTSD scale+64(FP), Z0
+	DECQ         R8
+	XORQ         R13, R13
+	CMPQ         R13, R8
+	JGE          done156
+
+loop155:
+	VMOVUPD (CX)(R12*1), Z1
+	VADDPD  64(CX)(R12*1), Z1, Z1
+	VMOVUPD (CX)(R10*2), Z2
+	VADDPD  Z2, Z1, Z2
+	VADDPD  64(CX)(R10*2), Z1, Z1
+	VMOVUPD (CX)(R11*1), Z3
+	VADDPD  64(CX)(R11*1), Z3, Z3
+	VMOVUPD (CX)(R9*4), Z4
+	VADDPD  Z4, Z2, Z4
+	VADDPD  Z2, Z3, Z2
+	VADDPD  Z3, Z1, Z3
+	VADDPD  64(CX)(R9*4), Z1, Z1
+	VMOVUPD (CX)(R10*1), Z5
+	VADDPD  64(CX)(R10*1), Z5, Z5
+	VMOVUPD (CX)(R9*2), Z6
+	VADDPD  Z6, Z5, Z6
+	VADDPD  64(CX)(R9*2), Z5, Z5
+	VMOVUPD (CX)(R9*1), Z7
+	VADDPD  64(CX)(R9*1), Z7, Z7
+	VMOVUPD (CX), Z8
+	VMULPD  Z8, Z0, Z8
+	VMOVUPD Z8, (AX)
+	VMULPD  Z4, Z0, Z4
+	VMOVUPD Z4, (AX)(DX*1)
+	VMULPD  Z6, Z0, Z4
+	VMOVUPD Z4, (AX)(DX*2)
+	VMULPD  Z2, Z0, Z2
+	VMOVUPD Z2, (AX)(BX*1)
+	VMULPD  Z7, Z0, Z2
+	VMOVUPD Z2, (AX)(DX*4)
+	VMULPD  Z3, Z0, Z2
+	VMOVUPD Z2, (AX)(SI*1)
+	VMULPD  Z5, Z0, Z2
+	VMOVUPD Z2, (AX)(BX*2)
+	VMULPD  Z1, Z0, Z1
+	VMOVUPD Z1, (AX)(DI*1)
+	LEAQ    (AX)(DX*8), AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x01, R13
+	CMPQ    R13, R8
+	JLT     loop155
+
+done156:
+	VMOVUPD (CX)(R12*1), Z1
+	VMOVUPD (CX)(R10*2), Z2
+	VADDPD  Z2, Z1, Z2
+	VMOVUPD (CX)(R11*1), Z3
+	VMOVUPD (CX)(R9*4), Z4
+	VADDPD  Z4, Z2, Z4
+	VADDPD  Z2, Z3, Z2
+	VADDPD  Z3, Z1, Z3
+	VMOVUPD (CX)(R10*1), Z5
+	VMOVUPD (CX)(R9*2), Z6
+	VADDPD  Z6, Z5, Z6
+	VMOVUPD (CX)(R9*1), Z7
+	VMOVUPD (CX), Z8
+	VMULPD  Z8, Z0, Z8
+	VMOVUPD Z8, (AX)
+	VMULPD  Z4, Z0, Z4
+	VMOVUPD Z4, (AX)(DX*1)
+	VMULPD  Z6, Z0, Z4
+	VMOVUPD Z4, (AX)(DX*2)
+	VMULPD  Z2, Z0, Z2
+	VMOVUPD Z2, (AX)(BX*1)
+	VMULPD  Z7, Z0, Z2
+	VMOVUPD Z2, (AX)(DX*4)
+	VMULPD  Z3, Z0, Z2
+	VMOVUPD Z2, (AX)(SI*1)
+	VMULPD  Z5, Z0, Z2
+	VMOVUPD Z2, (AX)(BX*2)
+	VMULPD  Z1, Z0, Z0
+	VMOVUPD Z0, (AX)(DI*1)
+	LEAQ    (AX)(DX*8), AX
+	ADDQ    $0x40, CX
+	VZEROUPPER
+	RET
+
+// func unweaves3AVX512(dst []float64, src []float64, stride int, n int, scale float64)
+// Requires: AVX, AVX512F
+TEXT ·unweaves3AVX512(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         stride+48(FP), DX
+	SHLQ         $0x03, DX
+	LEAQ         (DX)(DX*2), BX
+	LEAQ         (DX)(DX*4), SI
+	LEAQ         (BX)(DX*4), DI
+	MOVQ         n+56(FP), R8
+	SHRQ         $0x03, R8
+	MOVQ         R8, R9
+	SHLQ         $0x06, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (R9)(R9*4), R11
+	LEAQ         (R10)(R9*4), R12
+	VBROADCASTSD scale+64(FP), Z0
+	MOVQ         CX, R13
+	DECQ         R8
+	VMULPD       (CX)(DX*1), Z0, Z1
+	VMULPD       (CX)(BX*1), Z0, Z2
+	VADDPD       Z2, Z1, Z3
+	VMULPD       (CX)(SI*1), Z0, Z4
+	VADDPD       Z4, Z2, Z2
+	VMULPD       (CX)(DI*1), Z0, Z5
+	VADDPD       Z5, Z4, Z4
+	VADDPD       Z4, Z3, Z4
+	VMOVUPD      Z4, (AX)(R12*1)
+	VMOVUPD      Z3, (AX)(R10*2)
+	VMOVUPD      Z2, (AX)(R11*1)
+	VMOVUPD      Z1, (AX)(R9*4)
+	VMULPD       (CX)(DX*2), Z0, Z1
+	VMULPD       (CX)(BX*2), Z0, Z2
+	VADDPD       Z2, Z1, Z2
+	VMOVUPD      Z2, (AX)(R10*1)
+	VMOVUPD      Z1, (AX)(R9*2)
+	VMULPD       (CX)(DX*4), Z0, Z1
+	VMOVUPD      Z1, (AX)(R9*1)
+	VMULPD       (CX), Z0, Z1
+	VMOVUPD      Z1, (AX)
+	MOVQ         CX, R13
+	LEAQ         (CX)(DX*8), CX
+	ADDQ         $0x40, AX
+	XORQ         R14, R14
+	CMPQ         R14, R8
+	JGE          done158
+
+loop157:
+	VMULPD  (R13)(DX*1), Z0, Z1
+	VMULPD  (R13)(BX*1), Z0, Z2
+	VADDPD  Z2, Z1, Z1
+	VMULPD  (R13)(SI*1), Z0, Z3
+	VADDPD  Z3, Z2, Z2
+	VMULPD  (R13)(DI*1), Z0, Z4
+	VADDPD  Z4, Z3, Z3
+	VMULPD  (CX)(DX*1), Z0, Z5
+	VADDPD  Z5, Z4, Z4
+	VMULPD  (CX)(BX*1), Z0, Z6
+	VADDPD  Z6, Z5, Z5
+	VMULPD  (CX)(SI*1), Z0, Z7
+	VADDPD  Z7, Z6, Z6
+	VMULPD  (CX)(DI*1), Z0, Z8
+	VADDPD  Z8, Z7, Z7
+	VADDPD  Z3, Z1, Z1
+	VADDPD  Z5, Z3, Z3
+	VADDPD  Z7, Z5, Z5
+	VADDPD  Z5, Z1, Z1
+	VMOVUPD Z1, (AX)(R12*1)
+	VMOVUPD Z3, (AX)(R10*2)
+	VADDPD  Z6, Z2, Z1
+	VMOVUPD Z1, (AX)(R11*1)
+	VMOVUPD Z4, (AX)(R9*4)
+	VMULPD  (R13)(DX*2), Z0, Z1
+	VMULPD  (R13)(BX*2), Z0, Z2
+	VADDPD  Z2, Z1, Z1
+	VMULPD  (CX)(DX*2), Z0, Z3
+	VADDPD  Z3, Z2, Z2
+	VMULPD  (CX)(BX*2), Z0, Z4
+	VADDPD  Z4, Z3, Z3
+	VADDPD  Z3, Z1, Z1
+	VMOVUPD Z1, (AX)(R10*1)
+	VMOVUPD Z2, (AX)(R9*2)
+	VMULPD  (R13)(DX*4), Z0, Z1
+	VMULPD  (CX)(DX*4), Z0, Z2
+	VADDPD  Z2, Z1, Z1
+	VMOVUPD Z1, (AX)(R9*1)
+	VMULPD  (CX), Z0, Z1
+	VMOVUPD Z1, (AX)
+	MOVQ    CX, R13
+	LEAQ    (CX)(DX*8), CX
+	ADDQ    $0x40, AX
+	ADDQ    $0x01, R14
+	CMPQ    R14, R8
+	JLT     loop157
+
+done158:
 	VZEROUPPER
 	RET
 
@@ -4548,9 +5604,9 @@ TEXT ·eightsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done144
+	JGE  done160
 
-loop143:
+loop159:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4656,9 +5712,9 @@ loop143:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop143
+	JLT          loop159
 
-done144:
+done160:
 	VZEROUPPER
 	RET
 
@@ -4672,9 +5728,9 @@ TEXT ·eightsBackAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), BX
 	XORQ SI, SI
 	CMPQ SI, BX
-	JGE  done146
+	JGE  done162
 
-loop145:
+loop161:
 	MOVQ         AX, DI
 	VMOVUPD      (DI), Z0
 	ADDQ         CX, DI
@@ -4780,9 +5836,9 @@ loop145:
 	MOVQ         DI, AX
 	ADDQ         $0x08, SI
 	CMPQ         SI, BX
-	JLT          loop145
+	JLT          loop161
 
-done146:
+done162:
 	VZEROUPPER
 	RET
 
@@ -4794,18 +5850,18 @@ TEXT ·widenAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done148
+	JGE  done164
 
-loop147:
+loop163:
 	VCVTPS2PD (CX)(BX*4), Y0
 	VMOVUPD   Y0, (AX)(BX*8)
 	VCVTPS2PD 16(CX)(BX*4), Y0
 	VMOVUPD   Y0, 32(AX)(BX*8)
 	ADDQ      $0x08, BX
 	CMPQ      BX, DX
-	JLT       loop147
+	JLT       loop163
 
-done148:
+done164:
 	VZEROUPPER
 	RET
 
@@ -4817,18 +5873,18 @@ TEXT ·narrowAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), DX
 	XORQ BX, BX
 	CMPQ BX, DX
-	JGE  done150
+	JGE  done166
 
-loop149:
+loop165:
 	VCVTPD2PSY (CX)(BX*8), X0
 	VMOVUPS    X0, (AX)(BX*4)
 	VCVTPD2PSY 32(CX)(BX*8), X0
 	VMOVUPS    X0, 16(AX)(BX*4)
 	ADDQ       $0x08, BX
 	CMPQ       BX, DX
-	JLT        loop149
+	JLT        loop165
 
-done150:
+done166:
 	VZEROUPPER
 	RET
 
@@ -4845,16 +5901,16 @@ TEXT ·transposeAVX2(SB), NOSPLIT, $0-64
 	SHLQ $0x03, DI
 	XORQ R8, R8
 	CMPQ R8, DX
-	JGE  done152
+	JGE  done168
 
-loop151:
+loop167:
 	MOVQ CX, R9
 	MOVQ AX, R10
 	XORQ R11, R11
 	CMPQ R11, BX
-	JGE  done154
+	JGE  done170
 
-loop153:
+loop169:
 	LEAQ       (R9)(SI*2), R12
 	VMOVUPD    (R9), Y0
 	VUNPCKLPD  (R9)(SI*1), Y0, Y0
@@ -4877,16 +5933,16 @@ loop153:
 	LEAQ       (R10)(DI*4), R10
 	ADDQ       $0x04, R11
 	CMPQ       R11, BX
-	JLT        loop153
+	JLT        loop169
 
-done154:
+done170:
 	LEAQ (CX)(SI*4), CX
 	ADDQ $0x20, AX
 	ADDQ $0x04, R8
 	CMPQ R8, DX
-	JLT  loop151
+	JLT  loop167
 
-done152:
+done168:
 	VZEROUPPER
 	RET
 
@@ -4901,9 +5957,9 @@ TEXT ·placesAVX2(SB), NOSPLIT, $0-64
 	VPADDQ       table34<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done156
+	JGE          done172
 
-loop155:
+loop171:
 	VPSRLQ   $0x1e, Y1, Y2
 	VPXOR    Y1, Y2, Y2
 	VPSRLQ   $0x20, Y2, Y3
@@ -4974,9 +6030,9 @@ loop155:
 	VMOVDQU  Y2, (CX)(BX*4)
 	ADDQ     $0x08, BX
 	CMPQ     BX, DX
-	JLT      loop155
+	JLT      loop171
 
-done156:
+done172:
 	VZEROUPPER
 	RET
 
@@ -5009,9 +6065,9 @@ TEXT ·placesAVX512(SB), NOSPLIT, $0-64
 	VPADDQ       eightApart<>+0(SB), Z1, Z1
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done158
+	JGE          done174
 
-loop157:
+loop173:
 	VPSRLQ   $0x1e, Z1, Z5
 	VPXORQ   Z1, Z5, Z5
 	VPMULLQ  Z3, Z5, Z5
@@ -5056,9 +6112,9 @@ loop157:
 	VPMOVQD  Z5, 32(CX)(BX*4)
 	ADDQ     $0x10, BX
 	CMPQ     BX, DX
-	JLT      loop157
+	JLT      loop173
 
-done158:
+done174:
 	VZEROUPPER
 	RET
 
@@ -5083,9 +6139,9 @@ TEXT ·lookAVX512(SB), NOSPLIT, $0-72
 	VPBROADCASTD SI, Z0
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done160
+	JGE          done176
 
-loop159:
+loop175:
 	VMOVDQU32  (DX)(SI*4), Z1
 	VPANDD     Z1, Z0, Z2
 	KXNORW     K1, K1, K1
@@ -5095,9 +6151,9 @@ loop159:
 	VMOVDQU32  Z3, (AX)(SI*4)
 	ADDQ       $0x10, SI
 	CMPQ       SI, BX
-	JLT        loop159
+	JLT        loop175
 
-done160:
+done176:
 	VZEROUPPER
 	RET
 
@@ -5113,9 +6169,9 @@ TEXT ·median5AVX2(SB), NOSPLIT, $0-144
 	MOVQ e_base+120(FP), R8
 	XORQ R9, R9
 	CMPQ R9, CX
-	JGE  done162
+	JGE  done178
 
-loop161:
+loop177:
 	VMOVDQU (DX)(R9*4), Y0
 	VPSRAD  $0x1f, Y0, Y1
 	VPSRLD  $0x01, Y1, Y1
@@ -5152,9 +6208,9 @@ loop161:
 	VMOVDQU Y0, (AX)(R9*4)
 	ADDQ    $0x08, R9
 	CMPQ    R9, CX
-	JLT     loop161
+	JLT     loop177
 
-done162:
+done178:
 	VZEROUPPER
 	RET
 
@@ -5170,9 +6226,9 @@ TEXT ·addSignedAVX2(SB), NOSPLIT, $0-76
 	VMOVDQU      table16<>+0(SB), Y2
 	XORQ         SI, SI
 	CMPQ         SI, BX
-	JGE          done164
+	JGE          done180
 
-loop163:
+loop179:
 	MOVQ         (CX)(SI*8), DI
 	MOVQ         (DX)(SI*8), R8
 	PDEPQ        DI, R8, R8
@@ -5289,9 +6345,9 @@ loop163:
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x01, SI
 	CMPQ         SI, BX
-	JLT          loop163
+	JLT          loop179
 
-done164:
+done180:
 	VZEROUPPER
 	RET
 
@@ -5306,9 +6362,9 @@ TEXT ·pickAVX2(SB), NOSPLIT, $0-88
 	XORQ DI, DI
 	XORQ R9, R9
 	CMPQ R9, DX
-	JGE  done166
+	JGE  done182
 
-loop165:
+loop181:
 	MOVBQZX   (BX), R8
 	INCQ      BX
 	VPMOVZXBD (SI)(R8*8), Y0
@@ -5318,9 +6374,9 @@ loop165:
 	ADDQ      R8, DI
 	ADDQ      $0x08, R9
 	CMPQ      R9, DX
-	JLT       loop165
+	JLT       loop181
 
-done166:
+done182:
 	MOVQ DI, ret+80(FP)
 	VZEROUPPER
 	RET
@@ -5335,9 +6391,9 @@ TEXT ·pickAVX512(SB), NOSPLIT, $0-80
 	XORQ SI, SI
 	XORQ R8, R8
 	CMPQ R8, DX
-	JGE  done168
+	JGE  done184
 
-loop167:
+loop183:
 	MOVWQZX       (BX), DI
 	ADDQ          $0x02, BX
 	KMOVW         DI, K1
@@ -5348,9 +6404,9 @@ loop167:
 	ADDQ          DI, SI
 	ADDQ          $0x10, R8
 	CMPQ          R8, DX
-	JLT           loop167
+	JLT           loop183
 
-done168:
+done184:
 	MOVQ SI, ret+72(FP)
 	VZEROUPPER
 	RET
@@ -5365,9 +6421,9 @@ TEXT ·sumsReachAVX2(SB), NOSPLIT, $0-96
 	MOVQ x_len+32(FP), DI
 	XORQ R8, R8
 	CMPQ R8, DI
-	JGE  done170
+	JGE  done186
 
-loop169:
+loop185:
 	VMOVUPS   (DX)(R8*4), Y0
 	VADDPS    (BX)(R8*4), Y0, Y0
 	VPAND     table7<>+0(SB), Y0, Y0
@@ -5399,9 +6455,9 @@ loop169:
 	ADDQ      $0x04, CX
 	ADDQ      $0x20, R8
 	CMPQ      R8, DI
-	JLT       loop169
+	JLT       loop185
 
-done170:
+done186:
 	VZEROUPPER
 	RET
 
@@ -5419,9 +6475,9 @@ TEXT ·momentumAVX2(SB), NOSPLIT, $0-108
 	VPXOR        Y3, Y3, Y3
 	XORQ         DI, DI
 	CMPQ         DI, BX
-	JGE          done172
+	JGE          done188
 
-loop171:
+loop187:
 	VPBROADCASTB (SI), Y4
 	INCQ         SI
 	VPSLLVD      Y2, Y4, Y4
@@ -5440,9 +6496,9 @@ loop171:
 	VPMAXUD      Y4, Y3, Y3
 	ADDQ         $0x08, DI
 	CMPQ         DI, BX
-	JLT          loop171
+	JLT          loop187
 
-done172:
+done188:
 	VEXTRACTI128 $0x01, Y3, X0
 	VPMAXUD      X0, X3, X0
 	VPSHUFD      $0x4e, X0, X1
@@ -5463,9 +6519,9 @@ TEXT ·shrinkAVX2(SB), NOSPLIT, $0-28
 	VPSUBD       table20<>+0(SB), Y0, Y1
 	XORQ         DX, DX
 	CMPQ         DX, CX
-	JGE          done174
+	JGE          done190
 
-loop173:
+loop189:
 	VMOVDQU  (AX)(DX*4), Y2
 	VPAND    table7<>+0(SB), Y2, Y3
 	VPCMPGTD Y1, Y3, Y3
@@ -5476,9 +6532,9 @@ loop173:
 	VMOVUPS  Y2, (AX)(DX*4)
 	ADDQ     $0x08, DX
 	CMPQ     DX, CX
-	JLT      loop173
+	JLT      loop189
 
-done174:
+done190:
 	VZEROUPPER
 	RET
 
@@ -5497,9 +6553,9 @@ TEXT ·climbAVX2(SB), NOSPLIT, $0-80
 	VPADDQ       table0<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	CMPQ         SI, DX
-	JGE          done176
+	JGE          done192
 
-loop175:
+loop191:
 	VMOVUPS      (CX)(SI*4), Y5
 	VMOVDQU      table9<>+0(SB), Y6
 	VPERMPS      Y5, Y6, Y6
@@ -5784,9 +6840,9 @@ loop175:
 	VMOVDQU      Y7, (AX)(SI*1)
 	ADDQ         $0x20, SI
 	CMPQ         SI, DX
-	JLT          loop175
+	JLT          loop191
 
-done176:
+done192:
 	VZEROUPPER
 	RET
 
@@ -5839,9 +6895,9 @@ TEXT ·climbAVX512(SB), NOSPLIT, $0-80
 	VMOVDQU32    evensFirst<>+0(SB), Z16
 	XORQ         BX, BX
 	CMPQ         BX, DX
-	JGE          done178
+	JGE          done194
 
-loop177:
+loop193:
 	VPSRLQ        $0x1e, Z9, Z17
 	VPXORQ        Z9, Z17, Z17
 	VPMULLQ       Z13, Z17, Z17
@@ -5895,9 +6951,9 @@ loop177:
 	VPMOVQW       Z18, (AX)(BX*1)
 	ADDQ          $0x10, BX
 	CMPQ          BX, DX
-	JLT           loop177
+	JLT           loop193
 
-done178:
+done194:
 	VZEROUPPER
 	RET
 

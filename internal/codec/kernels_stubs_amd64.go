@@ -315,6 +315,26 @@ func weavesAVX2(dst []float64, stride int, src []float64, n int, s int, scale fl
 //go:noescape
 func unweavesAVX2(dst []float64, src []float64, stride int, n int, s int, scale float64)
 
+// folds3AVX2 is folds3Go.
+//
+//go:noescape
+func folds3AVX2(dst []float64, src []float64, stride int, n int, mul []float64)
+
+// unfolds3AVX2 is unfolds3Go.
+//
+//go:noescape
+func unfolds3AVX2(dst []float64, stride int, src []float64, n int, mul []float64)
+
+// weaves3AVX2 is weaves3Go.
+//
+//go:noescape
+func weaves3AVX2(dst []float64, stride int, src []float64, n int, scale float64)
+
+// unweaves3AVX2 is unweaves3Go.
+//
+//go:noescape
+func unweaves3AVX2(dst []float64, src []float64, stride int, n int, scale float64)
+
 // eightsAVX2 is eightsGo.
 //
 //go:noescape
@@ -344,6 +364,26 @@ func weavesAVX512(dst []float64, stride int, src []float64, n int, s int, scale 
 //
 //go:noescape
 func unweavesAVX512(dst []float64, src []float64, stride int, n int, s int, scale float64)
+
+// folds3AVX512 is folds3Go.
+//
+//go:noescape
+func folds3AVX512(dst []float64, src []float64, stride int, n int, mul []float64)
+
+// unfolds3AVX512 is unfolds3Go.
+//
+//go:noescape
+func unfolds3AVX512(dst []float64, stride int, src []float64, n int, mul []float64)
+
+// weaves3AVX512 is weaves3Go.
+//
+//go:noescape
+func weaves3AVX512(dst []float64, stride int, src []float64, n int, scale float64)
+
+// unweaves3AVX512 is unweaves3Go.
+//
+//go:noescape
+func unweaves3AVX512(dst []float64, src []float64, stride int, n int, scale float64)
 
 // eightsAVX512 is eightsGo.
 //

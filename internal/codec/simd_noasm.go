@@ -73,12 +73,20 @@ func foldsAVX2(dst, src []float64, stride, n, s int, mul []float64)             
 func unfoldsAVX2(dst []float64, stride int, src []float64, n, s int, mul []float64)   {}
 func weavesAVX2(dst []float64, stride int, src []float64, n, s int, scale float64)    {}
 func unweavesAVX2(dst, src []float64, stride, n, s int, scale float64)                {}
+func folds3AVX2(dst, src []float64, stride, n int, mul []float64)                     {}
+func unfolds3AVX2(dst []float64, stride int, src []float64, n int, mul []float64)     {}
+func weaves3AVX2(dst []float64, stride int, src []float64, n int, scale float64)      {}
+func unweaves3AVX2(dst, src []float64, stride, n int, scale float64)                  {}
 func eightsAVX2(x []float64, stride, n int, mul *[7]float64)                          {}
 func eightsBackAVX2(x []float64, stride, n int, mul *[7]float64)                      {}
 func foldsAVX512(dst, src []float64, stride, n, s int, mul []float64)                 {}
 func unfoldsAVX512(dst []float64, stride int, src []float64, n, s int, mul []float64) {}
 func weavesAVX512(dst []float64, stride int, src []float64, n, s int, scale float64)  {}
 func unweavesAVX512(dst, src []float64, stride, n, s int, scale float64)              {}
+func folds3AVX512(dst, src []float64, stride, n int, mul []float64)                   {}
+func unfolds3AVX512(dst []float64, stride int, src []float64, n int, mul []float64)   {}
+func weaves3AVX512(dst []float64, stride int, src []float64, n int, scale float64)    {}
+func unweaves3AVX512(dst, src []float64, stride, n int, scale float64)                {}
 func eightsAVX512(x []float64, stride, n int, mul *[7]float64)                        {}
 func eightsBackAVX512(x []float64, stride, n int, mul *[7]float64)                    {}
 func transposeAVX2(dst, src []float64, h, w int)                                      {}

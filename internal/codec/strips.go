@@ -117,6 +117,46 @@ func unweavesGo(dst, src []float64, stride, n, s int, scale float64) {
 	}
 }
 
+// Three steps at once, on all n rows of a strip, where there are vectors. The multipliers
+// of the eight rows of a matrix that are folded into row j of the eighths in the space are
+// in mul from 7·j on: four of the first fold, two of the next, and one.
+
+// folds3 is three folds, of n rows, of halves and of quarters.
+func folds3(dst, src []float64, stride, n int, mul []float64) {
+	if wide, _ := strip(); wide {
+		folds3AVX512(dst, src, stride, n, mul)
+		return
+	}
+	folds3AVX2(dst, src, stride, n, mul)
+}
+
+// unfolds3 is the transpose of folds3.
+func unfolds3(dst []float64, stride int, src []float64, n int, mul []float64) {
+	if wide, _ := strip(); wide {
+		unfolds3AVX512(dst, stride, src, n, mul)
+		return
+	}
+	unfolds3AVX2(dst, stride, src, n, mul)
+}
+
+// weaves3 is three weaves, of quarters, of halves and of n rows, the last times scale.
+func weaves3(dst []float64, stride int, src []float64, n int, scale float64) {
+	if wide, _ := strip(); wide {
+		weaves3AVX512(dst, stride, src, n, scale)
+		return
+	}
+	weaves3AVX2(dst, stride, src, n, scale)
+}
+
+// unweaves3 is the transpose of weaves3.
+func unweaves3(dst, src []float64, stride, n int, scale float64) {
+	if wide, _ := strip(); wide {
+		unweaves3AVX512(dst, src, stride, n, scale)
+		return
+	}
+	unweaves3AVX2(dst, src, stride, n, scale)
+}
+
 // eights transforms blocks of eight rows. The multipliers of eight rows are the first
 // four, then come those of four and of two.
 func eights(x []float64, stride, n int, mul *[7]float64) {

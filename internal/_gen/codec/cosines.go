@@ -239,6 +239,8 @@ func strips(set string, size int, register func() VecVirtual) {
 	})
 	end()
 
+	threeLevels(size, kernel)
+
 	for _, back := range []bool{false, true} {
 		name, body := "eights", fold8
 		if back {
