@@ -200,7 +200,11 @@ func UnknownKey(name string) error {
 	if h := Hint(name); h != "" {
 		return fmt.Errorf("unknown key %q; %s", name, h)
 	}
-	return fmt.Errorf("unknown key %q; %s", name, registry.Suggest(name, keyNames()))
+	near := ""
+	if n := registry.Nearest(name, keyNames()); n != "" {
+		near = fmt.Sprintf("did you mean %q? ", n)
+	}
+	return fmt.Errorf("unknown key %q; %sgradlab list keys shows them all", name, near)
 }
 
 // Set gives a key a value written as text, with its unit if it has one. The

@@ -1355,11 +1355,11 @@ TEXT ·squeezeAVX2(SB), NOSPLIT, $0-96
 	MOVQ         val_base+24(FP), CX
 	MOVQ         x_base+48(FP), DX
 	MOVQ         x_len+56(FP), BX
-	MOVQ         order+80(FP), SI
 	VBROADCASTSS tau+72(FP), Y0
 	VPSUBD       table20<>+0(SB), Y0, Y0
 	VBROADCASTSS first+76(FP), Y1
 	VPADDD       table26<>+0(SB), Y1, Y1
+	MOVQ         order+80(FP), SI
 	XORQ         DI, DI
 	XORQ         R9, R9
 	CMPQ         R9, BX
@@ -1405,11 +1405,11 @@ TEXT ·betweenAVX2(SB), NOSPLIT, $0-72
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         x_len+32(FP), DX
-	MOVQ         order+56(FP), BX
 	VBROADCASTSS lo+48(FP), Y0
 	VBROADCASTSS hi+52(FP), Y1
 	VPSUBD       table20<>+0(SB), Y0, Y0
 	VPSUBD       table20<>+0(SB), Y1, Y1
+	MOVQ         order+56(FP), BX
 	XORQ         SI, SI
 	XORQ         R8, R8
 	CMPQ         R8, DX
@@ -1436,39 +1436,6 @@ done42:
 	VZEROUPPER
 	RET
 
-// func betweenAVX512(dst []float32, x []float32, lo uint32, hi uint32) int
-// Requires: AVX, AVX512F, POPCNT
-TEXT ·betweenAVX512(SB), NOSPLIT, $0-64
-	MOVQ         dst_base+0(FP), AX
-	MOVQ         x_base+24(FP), CX
-	MOVQ         x_len+32(FP), DX
-	VBROADCASTSS lo+48(FP), Z0
-	VBROADCASTSS hi+52(FP), Z1
-	MOVQ         $0x7fffffff7fffffff, BX
-	VPBROADCASTQ BX, Z2
-	XORQ         BX, BX
-	XORQ         DI, DI
-	CMPQ         DI, DX
-	JGE          done44
-
-loop43:
-	VPANDD        (CX)(DI*4), Z2, Z3
-	VPCMPUD       $0x05, Z0, Z3, K1
-	VPCMPUD       $0x01, Z1, Z3, K1, K1
-	VPCOMPRESSD.Z Z3, K1, Z3
-	VMOVDQU32     Z3, (AX)(BX*4)
-	KMOVW         K1, SI
-	POPCNTQ       SI, SI
-	ADDQ          SI, BX
-	ADDQ          $0x10, DI
-	CMPQ          DI, DX
-	JLT           loop43
-
-done44:
-	MOVQ BX, ret+56(FP)
-	VZEROUPPER
-	RET
-
 // func bandAVX2(idx []uint32, val []float32, x []float32, lo uint32, hi uint32, first uint32, order *[256]uint64) int
 // Requires: AVX, AVX2, POPCNT
 TEXT ·bandAVX2(SB), NOSPLIT, $0-104
@@ -1476,19 +1443,19 @@ TEXT ·bandAVX2(SB), NOSPLIT, $0-104
 	MOVQ         val_base+24(FP), CX
 	MOVQ         x_base+48(FP), DX
 	MOVQ         x_len+56(FP), BX
-	MOVQ         order+88(FP), SI
 	VBROADCASTSS lo+72(FP), Y0
 	VBROADCASTSS hi+76(FP), Y1
 	VPSUBD       table20<>+0(SB), Y0, Y0
 	VPSUBD       table20<>+0(SB), Y1, Y1
 	VBROADCASTSS first+80(FP), Y2
 	VPADDD       table26<>+0(SB), Y2, Y2
+	MOVQ         order+88(FP), SI
 	XORQ         DI, DI
 	XORQ         R9, R9
 	CMPQ         R9, BX
-	JGE          done46
+	JGE          done44
 
-loop45:
+loop43:
 	VMOVDQU   (DX)(R9*4), Y3
 	VPAND     table7<>+0(SB), Y3, Y4
 	VPCMPGTD  Y1, Y4, Y5
@@ -1505,10 +1472,43 @@ loop45:
 	ADDQ      R8, DI
 	ADDQ      $0x08, R9
 	CMPQ      R9, BX
-	JLT       loop45
+	JLT       loop43
+
+done44:
+	MOVQ DI, ret+96(FP)
+	VZEROUPPER
+	RET
+
+// func betweenAVX512(dst []float32, x []float32, lo uint32, hi uint32) int
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·betweenAVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VBROADCASTSS lo+48(FP), Z0
+	VBROADCASTSS hi+52(FP), Z1
+	MOVQ         $0x7fffffff7fffffff, BX
+	VPBROADCASTQ BX, Z2
+	XORQ         BX, BX
+	XORQ         DI, DI
+	CMPQ         DI, DX
+	JGE          done46
+
+loop45:
+	VPANDD        (CX)(DI*4), Z2, Z3
+	VPCMPUD       $0x05, Z0, Z3, K1
+	VPCMPUD       $0x01, Z1, Z3, K1, K1
+	VPCOMPRESSD.Z Z3, K1, Z3
+	VMOVDQU32     Z3, (AX)(BX*4)
+	KMOVW         K1, SI
+	POPCNTQ       SI, SI
+	ADDQ          SI, BX
+	ADDQ          $0x10, DI
+	CMPQ          DI, DX
+	JLT           loop45
 
 done46:
-	MOVQ DI, ret+96(FP)
+	MOVQ BX, ret+56(FP)
 	VZEROUPPER
 	RET
 

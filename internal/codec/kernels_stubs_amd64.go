@@ -109,15 +109,15 @@ func squeezeAVX2(idx []uint32, val []float32, x []float32, tau uint32, first uin
 //go:noescape
 func betweenAVX2(dst []float32, x []float32, lo uint32, hi uint32, order *[256]uint64) int
 
-// betweenAVX512 is betweenGo for a length that is a multiple of 16.
-//
-//go:noescape
-func betweenAVX512(dst []float32, x []float32, lo uint32, hi uint32) int
-
 // bandAVX2 is bandGo for a length that is a multiple of 8.
 //
 //go:noescape
 func bandAVX2(idx []uint32, val []float32, x []float32, lo uint32, hi uint32, first uint32, order *[256]uint64) int
+
+// betweenAVX512 is betweenGo for a length that is a multiple of 16.
+//
+//go:noescape
+func betweenAVX512(dst []float32, x []float32, lo uint32, hi uint32) int
 
 // bandAVX512 is bandGo for a length that is a multiple of 16.
 //

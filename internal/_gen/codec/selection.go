@@ -55,108 +55,74 @@ func selection() {
 	MOVL(reduce(acc[0], VPADDD), total.As32())
 	Store(total, ReturnIndex(0))
 	end()
-	// What reaches tau is pushed together by a permutation: order has that of every
-	// eight bits, eight places of a byte each. Eight are stored, of which as many count
-	// as there are bits: the rest is overwritten by the next.
+
 	begin("squeeze", "(idx []uint32, val, x []float32, tau, first uint32, order *[256]uint64) int", "8")
-	idx, val, x, n, order := base("idx"), base("val"), base("x"), length("x"), word("order")
+	idx, val, x, n := base("idx"), base("val"), base("x"), length("x")
 	tau = single("tau")
 	VPSUBD(longs(1), tau, tau)
 	place := op2(VPADDD, single("first"), lanes(0, 1, 2, 3, 4, 5, 6, 7))
-	j, bits := GP64(), GP64()
-	XORQ(j, j)
-	each(n, 8, func(i Register) {
+	pushed(n, func() { VPADDD(longs(8), place, place) }, func(i Register) (VecVirtual, []stream) {
 		v := op1(VMOVDQU, at(x, i, 4, 0))
-		VMOVMSKPS(op2(VPCMPGTD, op2(VPAND, v, longs(magnitude)), tau), bits.As32())
-		to := op1(VPMOVZXBD, Mem{Base: order, Index: bits, Scale: 8})
-		VMOVDQU(op2(VPERMD, to, v), at(val, j, 4, 0))
-		VMOVDQU(op2(VPERMD, to, place), at(idx, j, 4, 0))
-		VPADDD(longs(8), place, place)
-		POPCNTQ(bits, bits)
-		ADDQ(bits, j)
+		return op2(VPCMPGTD, op2(VPAND, v, longs(magnitude)), tau), []stream{{v, val}, {place, idx}}
 	})
-	Store(j, ReturnIndex(0))
 	end()
 
+	// inside chooses magnitudes from lo on and below hi.
+	inside := func() func(v VecVirtual) VecVirtual {
+		lo, hi := single("lo"), single("hi")
+		VPSUBD(longs(1), lo, lo)
+		VPSUBD(longs(1), hi, hi)
+		return func(v VecVirtual) VecVirtual { return op2(VPANDN, op2(VPCMPGTD, v, hi), op2(VPCMPGTD, v, lo)) }
+	}
+
 	begin("between", "(dst, x []float32, lo, hi uint32, order *[256]uint64) int", "8")
-	dst, x, n, order := base("dst"), base("x"), length("x"), word("order")
-	lo, hi := single("lo"), single("hi")
-	VPSUBD(longs(1), lo, lo)
-	VPSUBD(longs(1), hi, hi)
-	j, bits = GP64(), GP64()
-	XORQ(j, j)
-	each(n, 8, func(i Register) {
+	dst, x, n := base("dst"), base("x"), length("x")
+	hit := inside()
+	pushed(n, nil, func(i Register) (VecVirtual, []stream) {
 		v := op2(VPAND, op1(VMOVDQU, at(x, i, 4, 0)), longs(magnitude))
-		VMOVMSKPS(op2(VPANDN, op2(VPCMPGTD, v, hi), op2(VPCMPGTD, v, lo)), bits.As32())
-		to := op1(VPMOVZXBD, Mem{Base: order, Index: bits, Scale: 8})
-		VMOVDQU(op2(VPERMD, to, v), at(dst, j, 4, 0))
-		POPCNTQ(bits, bits)
-		ADDQ(bits, j)
+		return hit(v), []stream{{v, dst}}
 	})
-	Store(j, ReturnIndex(0))
+	end()
+
+	begin("band", "(idx []uint32, val, x []float32, lo, hi, first uint32, order *[256]uint64) int", "8")
+	idx, val, x, n = base("idx"), base("val"), base("x"), length("x")
+	hit = inside()
+	place = op2(VPADDD, single("first"), lanes(0, 1, 2, 3, 4, 5, 6, 7))
+	pushed(n, func() { VPADDD(longs(8), place, place) }, func(i Register) (VecVirtual, []stream) {
+		v := op1(VMOVDQU, at(x, i, 4, 0))
+		return hit(op2(VPAND, v, longs(magnitude))), []stream{{v, val}, {place, idx}}
+	})
 	end()
 
 	// The same by the compress instruction.
-	wide("between", "(dst, x []float32, lo, hi uint32) int", "16", func() {
-		dst, x, n := base("dst"), base("x"), length("x")
+	insideWide := func() func(v VecVirtual) Register {
 		lo, hi := single("lo"), single("hi")
-		signs := everywhere(magnitude<<32 | magnitude)
-		j, bits := GP64(), GP64()
-		XORQ(j, j)
-		each(n, 16, func(i Register) {
-			v, from, in := op2(VPANDD, signs, at(x, i, 4, 0)), K(), K()
+		return func(v VecVirtual) Register {
+			from, in := K(), K()
 			VPCMPUD(Imm(5), lo, v, from)
 			VPCMPUD(Imm(1), hi, v, from, in)
-			VMOVDQU32(squeezed(v, in), at(dst, j, 4, 0))
-			KMOVW(in, bits.As32())
-			POPCNTQ(bits, bits)
-			ADDQ(bits, j)
-		})
-		Store(j, ReturnIndex(0))
-	})
+			return in
+		}
+	}
 
-	begin("band", "(idx []uint32, val, x []float32, lo, hi, first uint32, order *[256]uint64) int", "8")
-	idx, val, x, n, order = base("idx"), base("val"), base("x"), length("x"), word("order")
-	lo, hi = single("lo"), single("hi")
-	VPSUBD(longs(1), lo, lo)
-	VPSUBD(longs(1), hi, hi)
-	place = op2(VPADDD, single("first"), lanes(0, 1, 2, 3, 4, 5, 6, 7))
-	j, bits = GP64(), GP64()
-	XORQ(j, j)
-	each(n, 8, func(i Register) {
-		v := op1(VMOVDQU, at(x, i, 4, 0))
-		u := op2(VPAND, v, longs(magnitude))
-		VMOVMSKPS(op2(VPANDN, op2(VPCMPGTD, u, hi), op2(VPCMPGTD, u, lo)), bits.As32())
-		to := op1(VPMOVZXBD, Mem{Base: order, Index: bits, Scale: 8})
-		VMOVDQU(op2(VPERMD, to, v), at(val, j, 4, 0))
-		VMOVDQU(op2(VPERMD, to, place), at(idx, j, 4, 0))
-		VPADDD(longs(8), place, place)
-		POPCNTQ(bits, bits)
-		ADDQ(bits, j)
+	wide("between", "(dst, x []float32, lo, hi uint32) int", "16", func() {
+		dst, x, n := base("dst"), base("x"), length("x")
+		hit, signs := insideWide(), everywhere(magnitude<<32|magnitude)
+		compressed(n, nil, func(i Register) (Register, []stream) {
+			v := op2(VPANDD, signs, at(x, i, 4, 0))
+			return hit(v), []stream{{v, dst}}
+		})
 	})
-	Store(j, ReturnIndex(0))
-	end()
 
 	wide("band", "(idx []uint32, val, x []float32, lo, hi, first uint32) int", "16", func() {
 		idx, val, x, n := base("idx"), base("val"), base("x"), length("x")
-		lo, hi, place := single("lo"), single("hi"), single("first")
+		hit, place := insideWide(), single("first")
 		signs, step := everywhere(magnitude<<32|magnitude), everywhere(16<<32|16)
 		VPADDD(row("sixteen", 16, 32, func(i int) uint64 { return uint64(i) }), place, place)
-		j, bits := GP64(), GP64()
-		XORQ(j, j)
-		each(n, 16, func(i Register) {
-			v, from, in := op1(VMOVDQU32, at(x, i, 4, 0)), K(), K()
-			u := op2(VPANDD, signs, v)
-			VPCMPUD(Imm(5), lo, u, from)
-			VPCMPUD(Imm(1), hi, u, from, in)
-			VMOVDQU32(squeezed(v, in), at(val, j, 4, 0))
-			VMOVDQU32(squeezed(place, in), at(idx, j, 4, 0))
-			VPADDD(step, place, place)
-			KMOVW(in, bits.As32())
-			POPCNTQ(bits, bits)
-			ADDQ(bits, j)
+		compressed(n, func() { VPADDD(step, place, place) }, func(i Register) (Register, []stream) {
+			v := op1(VMOVDQU32, at(x, i, 4, 0))
+			return hit(op2(VPANDD, signs, v)), []stream{{v, val}, {place, idx}}
 		})
-		Store(j, ReturnIndex(0))
 	})
 
 	begin("sumOver", "(x []float32, from, sum float64) float64", "8")
@@ -177,6 +143,60 @@ func selection() {
 	})
 	Store(sum, ReturnIndex(0))
 	end()
+}
+
+// stream says where what is chosen of some elements goes.
+type stream struct {
+	of VecVirtual
+	to Register
+}
+
+// pushed stores what body chooses of n elements, eight at a time. They are pushed together
+// by a permutation: order has that of every eight bits, eight places of a byte each. Eight
+// are stored, of which as many count as there are bits: the rest is overwritten by the next.
+// next, if there is one, follows each eight. The kernel returns how many were chosen.
+func pushed(n Register, next func(), body func(i Register) (hit VecVirtual, out []stream)) {
+	order := word("order")
+	j, bits := none(), GP64()
+	each(n, 8, func(i Register) {
+		hit, out := body(i)
+		VMOVMSKPS(hit, bits.As32())
+		to := op1(VPMOVZXBD, Mem{Base: order, Index: bits, Scale: 8})
+		for _, s := range out {
+			VMOVDQU(op2(VPERMD, to, s.of), at(s.to, j, 4, 0))
+		}
+		if next != nil {
+			next()
+		}
+		POPCNTQ(bits, bits)
+		ADDQ(bits, j)
+	})
+	Store(j, ReturnIndex(0))
+}
+
+// compressed is pushed for sixteen at a time.
+func compressed(n Register, next func(), body func(i Register) (hit Register, out []stream)) {
+	j, bits := none(), GP64()
+	each(n, 16, func(i Register) {
+		hit, out := body(i)
+		for _, s := range out {
+			VMOVDQU32(squeezed(s.of, hit), at(s.to, j, 4, 0))
+		}
+		if next != nil {
+			next()
+		}
+		KMOVW(hit, bits.As32())
+		POPCNTQ(bits, bits)
+		ADDQ(bits, j)
+	})
+	Store(j, ReturnIndex(0))
+}
+
+// none is a count that begins at 0.
+func none() GPVirtual {
+	j := GP64()
+	XORQ(j, j)
+	return j
 }
 
 // squeezed pushes the lanes of v that are in k together.
