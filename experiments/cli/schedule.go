@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -22,8 +23,10 @@ type schedulePlan struct {
 	Epochs  float64 `json:"epochs"`
 	Updates int     `json:"updates"`
 	Grow    string  `json:"batch_schedule,omitempty"` // "": the batch stays
+	Resize  string  `json:"side_schedule,omitempty"`  // "": pictures keep the size of the data set
 
-	job *train.Job // whose batches change, of one worker; nil: none do
+	job   *train.Job          // whose batches change, of one worker; nil: none do
+	sides lrschedule.SideSpec // nil: the side stays
 }
 
 // scheduleCurve is a schedule's rate before every update.
@@ -40,7 +43,7 @@ func (e *env) scheduleCommand() *cobra.Command {
 	var noise byNoise
 	c := &cobra.Command{
 		Use:   "schedule SPEC...",
-		Short: "The learning rates of schedules over a run, as a table or a figure",
+		Short: "The learning rates, batches and sides of schedules over a run, as a table or a figure",
 		Long: `Schedule says what learning rate a schedule (gradlab list schedules) gives over a
 run: at evenly spaced updates, and where it is highest. Without flags the run is 90
 epochs of ImageNet with batch 256.
@@ -53,6 +56,9 @@ epochs of ImageNet with batch 256.
 --plot NAME draws the schedules, a curve each, into NAME.svg and NAME.png; --json
 has the rate of every update. With --batch-schedule (gradlab list batch-schedules)
 the batch changes during the run: the table and the figure have it beside the rates.
+With --side-schedule (gradlab list side-schedules) so does the side of pictures:
+
+  gradlab schedule --side-schedule 'progressive(from=128,to=192)' --epochs 88 --plot sides
 
 --by-noise RUN makes that batch schedule from the gradient noise scale that a run
 with noise_scale=true measured, and says what to type to train with it: the batch
@@ -62,8 +68,8 @@ are the run's.
   gradlab run quickstart codec=raw mode=reduce batch=1 noise_scale=true
   gradlab schedule --by-noise runs/quickstart/…`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && noise.run == "" {
-				return usageError{fmt.Errorf("schedule wants one or more schedules, such as 'cosine(lr=0.1)'; gradlab list schedules has their names")}
+			if len(args) == 0 && noise.run == "" && p.Grow == "" && p.Resize == "" {
+				return usageError{fmt.Errorf("schedule wants one or more schedules, such as 'cosine(lr=0.1)'; gradlab list schedules has their names (batches: --batch-schedule, sides: --side-schedule)")}
 			}
 			return nil
 		},
@@ -80,7 +86,7 @@ are the run's.
 				return usageError{fmt.Errorf("%v epochs of %d samples with batch %d are %.3g updates; want 1 to 100 million", p.Epochs, p.Samples, p.Batch, updates)}
 			}
 			p.Updates = int(math.Round(updates))
-			if err := p.grow(); err != nil {
+			if err := errors.Join(p.grow(), p.resize()); err != nil {
 				return usageError{err}
 			}
 			var curves []scheduleCurve
@@ -97,8 +103,9 @@ are the run's.
 				return enc.Encode(struct {
 					schedulePlan
 					Batches   []uint64        `json:"batches,omitempty"` // by update
+					Sides     []int           `json:"sides,omitempty"`   // by update
 					Schedules []scheduleCurve `json:"schedules"`
-				}{p, p.batches(), curves})
+				}{p, p.batches(), p.allSides(), curves})
 			}
 			if err := p.table(e, curves, rows); err != nil {
 				return err
@@ -117,6 +124,7 @@ are the run's.
 	f := c.Flags()
 	f.IntVar(&p.Batch, "batch", 256, "samples an update, all workers together")
 	f.StringVar(&p.Grow, "batch-schedule", "", "how the batch changes; --batch is the first")
+	f.StringVar(&p.Resize, "side-schedule", "", "how the side of training pictures changes")
 	noise.flags(f)
 	f.IntVar(&p.Samples, "samples", 1281167, "samples of the training set")
 	f.Float64Var(&p.Epochs, "epochs", 90, "planned passes over it")
@@ -150,6 +158,33 @@ func (p *schedulePlan) grow() error {
 	}
 	p.job.Updates = p.Updates
 	return p.job.PlanBatches()
+}
+
+// resize takes up the schedule of sides, if there is one.
+func (p *schedulePlan) resize() error {
+	if p.Resize == "" {
+		return nil
+	}
+	s, err := lrschedule.Sides.Parse(p.Resize)
+	if err != nil {
+		return err
+	}
+	if lrschedule.IsFixedSide(s) {
+		return fmt.Errorf("--side-schedule %s: pictures keep the size of the data set, which no schedule knows; leave the flag out", p.Resize)
+	}
+	p.Resize, p.sides = lrschedule.Sides.Spec(s), s
+	return nil
+}
+
+// side is that of the pictures of update n, in pixels.
+func (p schedulePlan) side(n int) int { return p.sides.Side(p.at(n)) }
+
+// allSides are the sides of all updates; nil: they are all alike.
+func (p schedulePlan) allSides() (all []int) {
+	for n := 0; p.sides != nil && n < p.Updates; n++ {
+		all = append(all, p.side(n))
+	}
+	return all
 }
 
 // drawn is how many samples the first n updates take.
@@ -209,6 +244,9 @@ func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
 	if p.job != nil {
 		head, right = append(head, "batch"), append(right, true)
 	}
+	if p.sides != nil {
+		head, right = append(head, "side"), append(right, true)
+	}
 	for _, c := range curves {
 		head, right = append(head, c.Spec), append(right, true)
 	}
@@ -223,6 +261,9 @@ func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
 		row := []string{strconv.FormatFloat(p.epoch(n), 'f', 2, 64), strconv.Itoa(n)}
 		if p.job != nil {
 			row = append(row, strconv.FormatUint(p.batch(n), 10))
+		}
+		if p.sides != nil {
+			row = append(row, strconv.Itoa(p.side(n)))
 		}
 		for _, c := range curves {
 			row = append(row, rate(c.Rates[n]))
@@ -239,27 +280,37 @@ func (p schedulePlan) table(e *env, curves []scheduleCurve, rows int) error {
 	return nil
 }
 
-// figures are the rates and, if it changes, the batch.
-func (p schedulePlan) figures(curves []scheduleCurve) []figure.Figure {
-	panels := []figure.Figure{p.figure(curves)}
-	if p.job == nil {
-		return panels
+// figures are the rates and, if they change, the batch and the side.
+func (p schedulePlan) figures(curves []scheduleCurve) (panels []figure.Figure) {
+	add := func(title, unit string, curves ...scheduleCurve) {
+		f := p.figure(curves)
+		f.Title, f.Y.Label = title, unit
+		panels = append(panels, f)
 	}
-	batch := scheduleCurve{Spec: p.Grow, Rates: make([]float64, p.Updates)}
-	for n, b := range p.batches() {
-		batch.Rates[n] = float64(b)
+	if len(curves) > 0 {
+		add(fmt.Sprintf("learning rate, batch %d", p.Batch), "learning rate", curves...)
 	}
-	second := p.figure([]scheduleCurve{batch})
-	second.Title, second.Y.Label = fmt.Sprintf("batch, %d at first", p.Batch), "samples an update"
-	return append(panels, second)
+	if p.job != nil {
+		add(fmt.Sprintf("batch, %d at first", p.Batch), "samples an update", byUpdate(p.Grow, p.batches()))
+	}
+	if p.sides != nil {
+		add("side of training pictures", "pixels", byUpdate(p.Resize, p.allSides()))
+	}
+	return panels
+}
+
+// byUpdate is a curve of what every update has.
+func byUpdate[N int | uint64](spec string, values []N) scheduleCurve {
+	c := scheduleCurve{Spec: spec, Rates: make([]float64, len(values))}
+	for n, v := range values {
+		c.Rates[n] = float64(v)
+	}
+	return c
 }
 
 // figure has at most some two thousand points a curve.
 func (p schedulePlan) figure(curves []scheduleCurve) figure.Figure {
-	fig := figure.Figure{
-		Title: fmt.Sprintf("learning rate, batch %d", p.Batch),
-		X:     figure.Axis{Label: "epoch"}, Y: figure.Axis{Label: "learning rate"},
-	}
+	fig := figure.Figure{X: figure.Axis{Label: "epoch"}}
 	stride := 1 + p.Updates/2000
 	for _, c := range curves {
 		s := figure.Series{Name: c.Spec}

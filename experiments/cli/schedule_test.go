@@ -26,6 +26,9 @@ func TestSchedule(t *testing.T) {
 		{[]string{"schedule", "goyal", "--epochs", "1e300"}, ExitConfig, "100 million"},
 		{[]string{"schedule", "goyal", "--batch", "10000000", "--epochs", "1"}, ExitConfig, "updates"},
 		{[]string{"schedule", "step(lr=1,at=[9],factor=0.5)", "--batch-schedule", "growth(factor=2,at=[1])", "--samples", "100", "--batch", "10", "--epochs", "3", "--plot", plot + "-grown"}, ExitOK, "│  2.80 │     19 │    20 │"},
+		{[]string{"schedule", "--side-schedule", "stages(sides=[96,128],at=[1])", "--samples", "100", "--batch", "10", "--epochs", "2", "--plot", plot + "-sides"}, ExitOK, "│  1.90 │     19 │  128 │"},
+		{[]string{"schedule", "--side-schedule", "fixed"}, ExitConfig, "leave the flag out"},
+		{[]string{"schedule", "--side-schedule", "stages(sides=[2],at=[])"}, ExitConfig, "want a side of"},
 		{[]string{"schedule", "goyal", "--batch-schedule", "growth(factor=0.1)"}, ExitConfig, `"factor" is 0.1`},
 		{[]string{"schedule", "goyal", "--batch-schedule", "stages(times=[0.001],at=[])"}, ExitConfig, "makes a batch of 0"},
 	} {
@@ -34,7 +37,7 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("%v: exit %d, want %d and %q in\n%s%s", c.args, code, c.code, c.want, out.String(), err.String())
 		}
 	}
-	for _, ext := range []string{".svg", ".png", "-grown.svg", "-grown.png"} {
+	for _, ext := range []string{".svg", ".png", "-grown.svg", "-grown.png", "-sides.svg", "-sides.png"} {
 		if b, err := os.ReadFile(plot + ext); err != nil || len(b) < 1000 {
 			t.Errorf("%s: %d bytes, %v", ext, len(b), err)
 		}
