@@ -79,16 +79,30 @@ func Draw(seed uint64, at config.Places, modes []string) (config.Config, *train.
 	return config.Config{}, nil, fmt.Errorf("seed %d: mode %s: %w", seed, mode, first)
 }
 
-// elastic lets a run go on without workers that die, if its mode can when all wait for all:
-// some leave by plan, and some of these come back.
+// elastic lets a run go on without workers that die, if its mode can, where all wait for all
+// or where nobody does: some leave by plan, and some of these come back.
 func elastic(k rng.Key, c *config.Config, m train.Mode) {
-	if !m.Traits(&train.Job{Mode: m, Policy: staleness.BSP{}, Workers: c.Workers, Servers: c.Servers}).Elastic {
-		return
+	claims := func(policy string) train.Traits {
+		p, err := staleness.Policies.Parse(policy)
+		if err != nil {
+			p = staleness.BSP{}
+		}
+		return m.Traits(&train.Job{Mode: m, Policy: p, Workers: c.Workers, Servers: c.Servers})
 	}
 	set := func(key, value string) { _ = c.Set(key, value) }
+	together := claims("bsp").Elastic
+	switch {
+	case claims("asp").Admits && (!together || k.IntN(6, 2) == 0):
+		if !claims(c.Policy).Admits {
+			set("policy", "asp")
+		}
+	case together:
+		set("policy", "bsp")
+		set("on_resize", []string{"keep_global", "scale_lr"}[k.IntN(0, 2)])
+	default:
+		return
+	}
 	set("elastic", "true")
-	set("policy", "bsp")
-	set("on_resize", []string{"keep_global", "scale_lr"}[k.IntN(0, 2)])
 	if c.Workers > 2 && k.IntN(1, 2) == 0 {
 		who, when := k.IntN(2, c.Workers), 1+k.IntN(3, 6)
 		set("leave", fmt.Sprintf("%d@%d", who, when))

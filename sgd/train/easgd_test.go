@@ -2,10 +2,13 @@ package train_test
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/patience"
 	"github.com/gradlab/gradlab/lrschedule"
 	"github.com/gradlab/gradlab/sgd"
@@ -160,5 +163,51 @@ func TestEASGDRefuses(t *testing.T) {
 		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// whose notes on which parameters each worker took its gradients.
+type whose struct {
+	sgd.Model
+	workers, batch int
+	mu             *sync.Mutex
+	points         map[int][][]float32
+}
+
+func (m whose) Grad(ctx context.Context, p sgd.Pass, b sgd.Batch) (float64, error) {
+	m.mu.Lock()
+	w := int(b.First) / m.batch % m.workers
+	m.points[w] = append(m.points[w], slices.Clone(p.Params))
+	m.mu.Unlock()
+	return m.Model.Grad(ctx, p, b)
+}
+
+// A worker that comes into a run begins at the centre as the server has just sent it, and so
+// does one that comes back.
+func TestEASGDComesAtTheCentre(t *testing.T) {
+	t.Parallel()
+	points := map[int][][]float32{}
+	j := job(t, mode("easgd(tau=2)"), policy("asp"), open, leaving(train.Departure{Worker: 1, Step: 30}),
+		joining(train.Joining{Worker: 2, Step: 20}, train.Joining{Worker: 1, Step: 50}), func(j *train.Job) {
+			j.Servers = 1
+			j.Model = whose{j.Model, j.Workers, j.Batch, new(sync.Mutex), points}
+		})
+	tp := &tape{Net: simulated(0)}
+	runOn(t, tp, j, nil)
+	came := map[int]int{}
+	for _, e := range tp.events {
+		if e.deed != receives || e.Tag != train.TagWelcome {
+			continue
+		}
+		came[e.rank]++
+		centre := make([]float32, j.Model.Layout().Size())
+		f32.FromBytes(centre, e.body)
+		at := slices.IndexFunc(points[e.rank], func(x []float32) bool { return slices.Equal(x, centre) })
+		if at < 0 || (at > 0) != (e.rank == 1) {
+			t.Errorf("worker %d comes, and the gradient at the centre it was sent is its number %d", e.rank, at)
+		}
+	}
+	if came[1] != 1 || came[2] != 1 {
+		t.Errorf("who has come, and how often: %v", came)
 	}
 }

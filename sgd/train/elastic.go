@@ -18,15 +18,9 @@ func (j *Job) checkElastic() error {
 		}
 		return nil
 	}
-	mode, t := Modes.Spec(j.Mode), j.traits()
-	switch {
-	case t.Elastic || t.Admits:
-	case j.Priority:
-		return errors.New("elastic=true with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
-	case t.Outlives:
-		return fmt.Errorf("elastic=true: mode %s goes on as it is without a worker that died, and takes none in its place; use mode server, or elastic=false", mode)
-	default:
-		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode reduce, gather or localsgd, mode server, or elastic=false", mode)
+	t := j.traits()
+	if !t.Elastic && !t.Admits {
+		return j.cannotBeElastic(t)
 	}
 	switch {
 	case t.Elastic && t.Servers > 0 && !j.corrector().None:
@@ -56,6 +50,22 @@ func (j *Job) checkElastic() error {
 		return fmt.Errorf("join: %d workers are there at first, and the run goes on with min_workers=%d or more", there, least)
 	}
 	return nil
+}
+
+// cannotBeElastic says why the run of a mode with these traits cannot go on without a worker,
+// and what can.
+func (j *Job) cannotBeElastic(t Traits) error {
+	mode := Modes.Spec(j.Mode)
+	switch {
+	case j.Priority:
+		return errors.New("elastic=true with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
+	case t.Outlives && t.Tree > 0:
+		return fmt.Errorf("elastic=true: in mode %s learners are behind relays, and a relay that is gone cannot be replaced; use tree=%d or more, with which %d learners have none, or mode server, or elastic=false", mode, j.Workers, j.Workers)
+	case t.Outlives:
+		return fmt.Errorf("elastic=true: mode %s goes on as it is without a worker that died, and takes none in its place; use mode server, downpour, easgd or rudra, or elastic=false", mode)
+	default:
+		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode reduce, gather or localsgd, mode server, or elastic=false", mode)
+	}
 }
 
 // errVoid calls off what the members of an epoch are doing.

@@ -154,11 +154,12 @@ func (l *Links) Shards() int { return len(l.w.links) }
 // Version is the version of a shard's parameters that the worker has.
 func (l *Links) Version(shard int) uint64 { return l.w.links[shard].version }
 
-// Over says whether the servers have made all updates, or the run is stopped.
-func (l *Links) Over() bool { return l.w.flags&(FlagDone|FlagStop) != 0 }
+// Over says whether the servers have made all updates, or the run is stopped, or the worker
+// has left it.
+func (l *Links) Over() bool { return l.w.flags&(FlagDone|FlagStop) != 0 || l.w.gone() }
 
-// Ended says whether the servers have made all updates.
-func (l *Links) Ended() bool { return l.w.flags&FlagDone != 0 }
+// Ended says whether the servers have made all updates, or the worker has left the run.
+func (l *Links) Ended() bool { return l.w.flags&FlagDone != 0 || l.w.gone() }
 
 // Asked says whether the servers want a checkpoint at the worker's next step.
 func (l *Links) Asked() bool { return l.w.asked }
@@ -180,18 +181,40 @@ func (l *Links) Mark(ctx context.Context, p Part) error {
 }
 
 // Resume takes up what the servers had sent when the run was stopped, if the worker was
-// loaded. Nothing comes before it.
-func (l *Links) Resume(ctx context.Context) error {
-	if !l.Resumes() {
-		return nil
+// loaded. In a run that workers come into it waits until this one is there. Nothing comes
+// before it.
+func (l *Links) Resume(ctx context.Context) error { return l.w.begin(ctx, l.w.resume) }
+
+// Turn is called before a step by workers of modes that claim Admits, where all that they
+// have to push is pushed. The worker leaves the run there if that is due by plan, and comes
+// back when that is. anew says that it has come, then or in Resume: it has the parameters
+// that the servers sent last, and nothing of before.
+func (l *Links) Turn(ctx context.Context) (anew bool, err error) {
+	if l.w.visit == nil {
+		return false, nil
 	}
-	return l.w.resume(ctx)
+	if !l.Over() {
+		err = l.w.departs(ctx, l.settle)
+	}
+	anew, l.w.visit.came = l.w.visit.came, false
+	return anew && !l.Over(), err
+}
+
+// settle waits for the answers to what was pushed, and what is under way beside.
+func (l *Links) settle(ctx context.Context) error {
+	if !l.times.beside {
+		return l.Await(ctx)
+	}
+	if err := l.Sent(ctx); err != nil {
+		return err
+	}
+	return l.Fetched(ctx)
 }
 
 // Bye tells the servers that the worker pushes no more, which ends them when all have
-// said so. After a stop at a mark they know.
+// said so. After a stop at a mark they know, and of one that has left.
 func (l *Links) Bye(ctx context.Context) error {
-	if l.w.flags&(FlagStop|FlagDone) == FlagStop {
+	if l.w.flags&(FlagStop|FlagDone) == FlagStop || l.w.gone() {
 		return nil
 	}
 	return l.w.sayBye(ctx)

@@ -72,8 +72,12 @@ func onlyLost(err error) error {
 // visit is when a worker of an open run comes and goes.
 type visit struct {
 	plan  []move // its own, as far as it is ahead
+	came  bool   // it has come since it was last asked, with nothing of before
 	ended bool   // the run is over, or the worker has left it for good
 }
+
+// gone says whether the worker is out of an open run for good.
+func (w *worker) gone() bool { return w.visit != nil && w.visit.ended }
 
 // pass leaves behind what was due when so many updates are made.
 func (v *visit) pass(version int) {
@@ -92,8 +96,8 @@ func (v *visit) next(joins bool) (step int, ok bool) {
 	return v.plan[0].step, true
 }
 
-// arrive begins the worker's part in an open run.
-func (w *worker) arrive(ctx context.Context) error {
+// arrive begins the worker's part in an open run; resume goes on from a stop.
+func (w *worker) arrive(ctx context.Context, resume func(context.Context) error) error {
 	all, _ := w.job.moves()
 	w.visit = &visit{plan: slices.DeleteFunc(all, func(m move) bool { return m.worker != w.rank })}
 	version := 0
@@ -109,7 +113,7 @@ func (w *worker) arrive(ctx context.Context) error {
 	case w.job.awayAt(w.rank, version):
 		return w.wait(ctx)
 	case w.Resumes():
-		return w.resume(ctx)
+		return resume(ctx)
 	}
 	return nil
 }
@@ -158,7 +162,7 @@ func (w *worker) enter(ctx context.Context) error {
 			w.visit.ended = true
 		}
 	}
-	if w.visit.ended {
+	if w.visit.came = !w.visit.ended; w.visit.ended {
 		return w.retreat(ctx, rollWord{code: rollEmpty}, 0)
 	}
 	return nil
@@ -188,8 +192,9 @@ func (w *worker) welcomed(ctx context.Context, l *link) error {
 		}
 		l.version = f.Header.Version
 		if l.id == 0 && k == 0 {
-			w.stats.missed += f.Header.Step - uint64(w.step) // less, if it had made more
-			w.step = int(f.Header.Step)
+			step := int(f.Header.Step) * w.job.perPush()
+			w.stats.missed += uint64(step - w.step) // less, if it had made more
+			w.step = step
 			w.visit.pass(int(l.version))
 		}
 		switch {
@@ -217,16 +222,33 @@ func (w *worker) retreat(ctx context.Context, why rollWord, flags Flags) error {
 	return nil
 }
 
-// departs leaves an open run where that is due by plan, and comes back where that is. What
-// its codecs have yet to send is told, and lost.
-func (w *worker) departs(ctx context.Context) error {
-	step, ok := w.visit.next(false)
-	if !ok || int(w.links[0].version) < step {
+// departs leaves an open run where that is due by plan, and comes back where that is. settle
+// waits for what is under way.
+func (w *worker) departs(ctx context.Context, settle func(context.Context) error) error {
+	if !w.due() {
 		return nil
 	}
-	if err := w.awaitAll(ctx); err != nil || w.flags != 0 {
+	if err := settle(ctx); err != nil || w.flags != 0 {
 		return err
 	}
+	if err := w.goes(ctx); err != nil || w.gone() {
+		return err
+	}
+	return w.returns(ctx)
+}
+
+// due says whether the worker leaves now by plan.
+func (w *worker) due() bool {
+	if w.visit == nil {
+		return false
+	}
+	step, ok := w.visit.next(false)
+	return ok && int(w.links[0].version) >= step
+}
+
+// goes tells all servers that the worker leaves, and what its codecs have yet to send: it is
+// lost.
+func (w *worker) goes(ctx context.Context) error {
 	word, flags := rollWord{code: rollLeaves}, Flags(0)
 	for _, l := range w.links {
 		word.left += l.out.residual()
@@ -234,9 +256,11 @@ func (w *worker) departs(ctx context.Context) error {
 	if _, returns := w.visit.next(true); !returns {
 		w.visit.ended, flags = true, FlagDone
 	}
-	if err := w.retreat(ctx, word, flags); err != nil || w.visit.ended {
-		return err
-	}
+	return w.retreat(ctx, word, flags)
+}
+
+// returns comes back when that is due, with codecs that begin anew.
+func (w *worker) returns(ctx context.Context) error {
 	for _, l := range w.links {
 		if err := w.connect(l); err != nil {
 			return err

@@ -24,13 +24,27 @@ func asyncPolicies() (names []string) {
 	return names
 }
 
-// Workers come into asynchronous runs, and leave, whatever the policy: by plan, on sim and
-// on real clocks, and as processes in the place of those that died.
+// admitting are modes that take workers at once, with every policy that they take.
+func admitting() map[string][]option {
+	ways := map[string][]option{}
+	for _, spec := range append(train.Modes.Names(), "downpour(n_fetch=2,n_push=3)", "downpour(warm_start=10)", "easgd(tau=2)", "rudra(threads=true)") {
+		for _, name := range asyncPolicies() {
+			opts := []option{mode(spec), policy(name), open}
+			j := unchecked(opts...)
+			if j.Mode.Traits(j).Admits && j.Check() == nil {
+				ways[spec+"/"+name] = opts
+			}
+		}
+	}
+	return ways
+}
+
+// Workers come into asynchronous runs, and leave, whatever mode and policy: by plan, on sim
+// and on real clocks, and as processes in the place of those that died.
 func TestOpenRuns(t *testing.T) {
 	t.Parallel()
-	for _, name := range asyncPolicies() {
+	for name, opts := range admitting() {
 		t.Run(name, func(t *testing.T) {
-			opts := []option{mode("server"), policy(name), open}
 			plan := append(opts, leaving(train.Departure{Worker: 1, Step: 20}, train.Departure{Worker: 3, Step: 60}),
 				joining(train.Joining{Worker: 0, Step: 30}, train.Joining{Worker: 1, Step: 50}))
 			o, _ := runOn(t, simulated(0), job(t, plan...), nil)
@@ -98,13 +112,19 @@ func TestComesWhereTheSlowestIs(t *testing.T) {
 // the same workers on all shards, whoever comes, leaves or dies meanwhile.
 func TestOpenRunsResume(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"ssp(slack=1)", "softsync(n=2)"} {
+	for _, of := range [][2]string{
+		{"server", "ssp(slack=1)"}, {"server", "softsync(n=2)"}, {"downpour(n_fetch=2,n_push=2)", "asp"}, {"downpour(warm_start=20)", "softsync(n=2)"},
+		{"easgd(tau=2)", "asp"}, {"rudra", "softsync(n=2)"},
+	} {
 		for way, more := range map[string][]option{
 			"plain": {}, "feedback": {with("feedback(topk(keep=0.1))")}, "differences": {down("qsgd(bits=4)")},
 			"parts": {func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
 		} {
-			t.Run(name+"/"+way, func(t *testing.T) {
-				opts := slices.Concat([]option{mode("server"), policy(name), open, func(j *train.Job) { j.CheckpointEvery = 4 }}, more)
+			opts := slices.Concat([]option{mode(of[0]), policy(of[1]), open, func(j *train.Job) { j.CheckpointEvery = 4 }}, more)
+			if of[0] != "server" && unchecked(opts...).Check() != nil {
+				continue // the mode does not take it
+			}
+			t.Run(of[0]+"/"+of[1]+"/"+way, func(t *testing.T) {
 				whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 				for seed := range uint64(3) {
 					faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=2ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/10), seed+1)

@@ -58,10 +58,10 @@ func (m Rudra) Validate() error {
 }
 
 // Traits implements Mode. What relays pass on goes on from step to step. It outlives
-// workers that have no relay.
+// workers that have no relay, and takes others in where there is none.
 func (m Rudra) Traits(j *Job) Traits {
 	t := Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate, Tree: m.Tree, Beside: m.Threads, UnderWay: true,
-		Outlives: !j.synchronous(), Weightless: true, Steady: true,
+		Outlives: !j.synchronous(), Admits: !j.synchronous() && j.Workers <= m.Tree, Weightless: true, Steady: true,
 		Codec: TakesAll, Down: TakesCasts, Heeds: rudraHeeds, Refuses: rudraRefuses}
 	if m.Threads {
 		t.Refuses = threadsRefuse
@@ -99,6 +99,9 @@ func (m Rudra) Check(j *Job) error {
 	}
 	t := j.tree()
 	if at := t.relays[0]; at != nil { // there is none elsewhere without it
+		if j.open() {
+			return errors.New("elastic=true: a relay that is gone cannot be replaced")
+		}
 		_, err := newRelay(NewRank(j, 0), t, at, j.shards())
 		return err
 	}
@@ -168,16 +171,10 @@ func (l *learner) Run(ctx context.Context) (err error) {
 	if l.relay != nil {
 		l.h.Go("relay", l.relay.program)
 	}
-	end := false
-	if l.Resumes() {
-		if err := l.restore(ctx); err != nil {
-			return err
-		}
-		if err := l.goOn(ctx, !l.job.restored()); err != nil {
-			return err
-		}
-		end, err = l.ended(ctx)
+	if err := l.begin(ctx, l.resume); err != nil {
+		return err
 	}
+	end, err := l.ended(ctx)
 	switch {
 	case end:
 	case l.job.threaded():
@@ -192,6 +189,14 @@ func (l *learner) Run(ctx context.Context) (err error) {
 		_, _, err = onRelay.Hear(ctx, l.Rank, l.rank)
 	}
 	return err
+}
+
+// resume goes on from where the run was stopped.
+func (l *learner) resume(ctx context.Context) error {
+	if err := l.restore(ctx); err != nil {
+		return err
+	}
+	return l.goOn(ctx, !l.job.restored())
 }
 
 // plan makes the work of a round.
@@ -248,6 +253,9 @@ func (l *learner) ring(ctx context.Context, code uint8) error {
 // train is all that a learner without threads does.
 func (l *learner) train(ctx context.Context) error {
 	for {
+		if err := l.departs(ctx, l.awaitAll); err != nil || l.gone() {
+			return err
+		}
 		if err := l.round(ctx); err != nil {
 			return err
 		}
@@ -277,9 +285,11 @@ func (l *learner) train(ctx context.Context) error {
 	}
 }
 
-// ended says goodbye if the run was over, or stopped, at a mark.
+// ended says goodbye if the run was over, or stopped, at a mark, or is over for the learner.
 func (l *learner) ended(ctx context.Context) (bool, error) {
 	switch {
+	case l.gone():
+		return true, nil
 	case l.flags&FlagDone != 0:
 		return true, l.word(ctx, codeBye)
 	case l.flags&FlagStop != 0:
@@ -324,8 +334,21 @@ func (l *learner) goOn(ctx context.Context, bare bool) error {
 	return l.awaitAll(ctx)
 }
 
-// race is what the computing activity of a learner with threads does.
+// race is what the computing activity of a learner with threads does, as often as it comes.
 func (l *learner) race(ctx context.Context) error {
+	for {
+		if err := l.stay(ctx); err != nil || l.flags != 0 || l.gone() {
+			return err
+		}
+		if err := l.returns(ctx); err != nil || l.gone() {
+			return err
+		}
+	}
+}
+
+// stay is race until the run is over, or the learner leaves by plan.
+func (l *learner) stay(ctx context.Context) error {
+	l.closing = false
 	for _, k := range l.links {
 		have := k.version + 1
 		l.h.Go("pull", func(ctx context.Context, _ comm.Host) error { return l.pullActivity(ctx, k, have) })
@@ -339,7 +362,7 @@ func (l *learner) race(ctx context.Context) error {
 		if err := l.renew(ctx); err != nil {
 			return err
 		}
-		if l.flags != 0 {
+		if l.flags != 0 || l.due() {
 			break
 		}
 		if err := l.Compute(ctx, pass); err != nil {
@@ -362,6 +385,13 @@ func (l *learner) race(ctx context.Context) error {
 			return err
 		}
 	}
+	return l.part(ctx)
+}
+
+// part ends what a learner with threads has under way, because of the flags, or as it
+// leaves by plan.
+func (l *learner) part(ctx context.Context) error {
+	leaves := l.flags == 0
 	if err := l.taken(ctx); err != nil {
 		return err
 	}
@@ -377,23 +407,35 @@ func (l *learner) race(ctx context.Context) error {
 			return err
 		}
 	}
-	stop := l.flags&FlagDone == 0
-	if stop {
-		if err := l.rest(ctx); err != nil {
-			return err
-		}
+	stop := l.flags&FlagDone == 0 && !leaves
+	var err error
+	switch {
+	case stop:
+		err = l.rest(ctx)
+	case leaves:
+		err = l.goes(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	for range l.links { // let the activities end
 		if _, _, err := onBrought.Wait(ctx, l.Rank); err != nil {
 			return err
 		}
 	}
+	if leaves {
+		for _, k := range l.links { // never taken up
+			k.fetched.Release()
+			k.fetched = comm.Frame{}
+		}
+		return nil
+	}
 	if stop {
 		if err := l.worker.goOn(ctx); err != nil {
 			return err
 		}
 	}
-	_, err := l.ended(ctx)
+	_, err = l.ended(ctx)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -176,6 +177,7 @@ func (s *server) without(ctx context.Context, p *comm.PeerError) error {
 func (s *server) goesOn(ctx context.Context, p *comm.PeerError) error {
 	delete(s.ended, p.Rank)
 	delete(s.saved, p.Rank)
+	s.waiting = slices.DeleteFunc(s.waiting, func(wish pulling) bool { return wish.from == p.Rank })
 	for _, f := range s.parts[p.Rank] {
 		f.Release()
 	}

@@ -132,6 +132,9 @@ func (s *server) leaves(ctx context.Context, w int, why rollWord, flags Flags) e
 		return nil
 	}
 	s.settles(w)
+	if err := s.dismiss(ctx, w); err != nil {
+		return err
+	}
 	if flags&FlagDone != 0 { // it tells
 		s.told[w] = s.made[w]
 	}

@@ -137,6 +137,25 @@ func (s *server) feed(ctx context.Context) error {
 	return nil
 }
 
+// dismiss answers a child that leaves and keeps asking for parameters: there are none.
+func (s *server) dismiss(ctx context.Context, child int) error {
+	if s.trunk == nil {
+		return nil
+	}
+	keep := s.trunk.pulls[:0]
+	for _, p := range s.trunk.pulls {
+		if p.child != child {
+			keep = append(keep, p)
+			continue
+		}
+		if err := s.send(ctx, child, comm.NewFrame(s.job.paramsBelow(false, comm.Control, s.id, uint64(s.core.Version()), 0), comm.NewBuffer(0))); err != nil {
+			return err
+		}
+	}
+	s.trunk.pulls = keep
+	return nil
+}
+
 // cut forgets a child that is dead. A relay's death is the end of what it passed
 // on, and of the run.
 func (t *trunk) cut(p *comm.PeerError) error {

@@ -125,20 +125,18 @@ func (w *worker) Run(ctx context.Context) error {
 		w.keep() // a pass begins before all parameters are there
 	}
 	w.leaving.plan(ctx)
-	if err := w.begin(ctx); err != nil || w.visit != nil && w.visit.ended {
+	if err := w.begin(ctx, w.resume); err != nil || w.gone() {
 		return err
 	}
 	for w.flags&(FlagDone|FlagStop) == 0 {
 		if err := w.Boundary(w); err != nil {
 			return err
 		}
-		if w.visit != nil {
-			if err := w.departs(ctx); err != nil || w.visit.ended {
-				return err
-			}
-			if w.flags&(FlagDone|FlagStop) != 0 {
-				continue
-			}
+		if err := w.departs(ctx, w.awaitAll); err != nil || w.gone() {
+			return err
+		}
+		if w.flags&(FlagDone|FlagStop) != 0 {
+			continue
 		}
 		if err := w.round(ctx); err != nil && !errors.Is(err, errEnded) {
 			return err
@@ -162,15 +160,16 @@ func (w *worker) Run(ctx context.Context) error {
 	return w.bye(ctx)
 }
 
-// begin goes on from where the run, or the epoch of membership before, has ended.
-func (w *worker) begin(ctx context.Context) error {
+// begin goes on from where the run, or the epoch of membership before, has ended; resume
+// from a stop.
+func (w *worker) begin(ctx context.Context, resume func(context.Context) error) error {
 	switch {
 	case w.job.open():
-		return w.arrive(ctx)
+		return w.arrive(ctx, resume)
 	case w.again:
 		return w.formed(ctx)
 	case w.Resumes():
-		return w.resume(ctx)
+		return resume(ctx)
 	}
 	return nil
 }

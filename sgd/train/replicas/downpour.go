@@ -31,6 +31,8 @@ import (
 // new parameters at its next fetch point, as published; without, it waits for
 // them. Either way it has at most one push and one fetch under way. Warm start:
 // only worker 0 trains until the shards have made warm_start updates.
+//
+// A replica leaves a run behind a push, so that no gradient is lost.
 type Downpour struct {
 	NFetch    int `spec:"n_fetch" doc:"steps between fetches"`
 	NPush     int `spec:"n_push" doc:"steps between pushes"`
@@ -57,7 +59,7 @@ func (m Downpour) Validate() error {
 func (m Downpour) Traits(j *train.Job) train.Traits {
 	push, together := max(1, m.NPush), j.PolicyTraits().Synchronous
 	return train.Traits{Servers: max(1, j.Servers), PerUpdate: j.PolicyTraits().PerUpdate * push, PerPush: push, Acked: true,
-		Outlives: !together, Weightless: true, Steady: m.WarmStart == 0,
+		Outlives: !together, Admits: !together, Weightless: true, Steady: m.WarmStart == 0,
 		Codec: train.TakesAll, Down: train.TakesCasts, Heeds: downpourHeeds, Refuses: downpourRefuses, Try: "policy=asp"}
 }
 
@@ -144,7 +146,10 @@ func (r *replica) train(ctx context.Context) error {
 	}
 	again := true // the first fetch, and the one after a mark, is waited for
 	for {
-		if again || r.Step()%r.mode.NFetch == 0 { // a stop comes at any step
+		if err := r.turn(ctx, &again); err != nil {
+			return err
+		}
+		if !r.Over() && (again || r.Step()%r.mode.NFetch == 0) { // a stop comes at any step
 			if err := r.fetch(ctx, least, again); err != nil {
 				return err
 			}
@@ -168,6 +173,20 @@ func (r *replica) train(ctx context.Context) error {
 		}
 		again = true
 	}
+}
+
+// turn is the replica's turn to leave and come, where all that it made is pushed. One that
+// comes fetches once more: it may have to wait until another has warmed up.
+func (r *replica) turn(ctx context.Context, again *bool) error {
+	if r.Step()%r.mode.NPush != 0 {
+		return nil
+	}
+	anew, err := r.Turn(ctx)
+	if anew {
+		r.sum.Release()
+		r.losses, *again = 0, true
+	}
+	return err
 }
 
 // fetch takes up what was fetched since the last fetch point and begins a fetch. That

@@ -41,7 +41,8 @@ const (
 // EASGD, nesterov is EAMSGD (there the force acts at the look-ahead point, where
 // the gradient is taken, too).
 //
-// An update of the run is one of the centre, which is what is evaluated.
+// An update of the run is one of the centre, which is what is evaluated. A worker that comes
+// into a run begins at the centre, with an optimizer that remembers nothing.
 //
 // Tuning: beta=0.9, so that α·workers = 0.9, as in the paper; tau from 1 to 64,
 // the larger the fewer bytes.
@@ -80,7 +81,7 @@ func (m EASGD) alpha(j *train.Job) float64 {
 func (m EASGD) Traits(j *train.Job) train.Traits {
 	together := j.PolicyTraits().Synchronous
 	return train.Traits{Servers: max(1, j.Servers), PerUpdate: j.PolicyTraits().PerUpdate * m.Tau, PerPush: m.Tau, Acked: true,
-		Timeless: together, Outlives: !together, Weightless: true, Steady: true,
+		Timeless: together, Outlives: !together, Admits: !together, Weightless: true, Steady: true,
 		Codec: train.TakesForgetful, Down: train.TakesForgetful, Heeds: easgdHeeds, Refuses: easgdRefuses}
 }
 
@@ -165,6 +166,12 @@ func (e *elastic) Run(ctx context.Context) error {
 		return err
 	}
 	for !e.Over() {
+		if err := e.turn(ctx); err != nil {
+			return err
+		}
+		if e.Over() {
+			break
+		}
 		if err := e.round(ctx); err != nil {
 			return err
 		}
@@ -173,6 +180,22 @@ func (e *elastic) Run(ctx context.Context) error {
 		}
 	}
 	return e.Bye(ctx)
+}
+
+// turn is the worker's turn to leave and come. One that comes begins at the centre.
+func (e *elastic) turn(ctx context.Context) error {
+	anew, err := e.Turn(ctx)
+	if err != nil || !anew {
+		return err
+	}
+	centre, err := e.Params()
+	if err != nil {
+		return err
+	}
+	copy(e.x, centre)
+	e.losses = 0
+	e.rule, err = train.NewOwnRule(e.Rank)
+	return err
 }
 
 // round makes one step, and the exchange that is due with it.
