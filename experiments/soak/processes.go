@@ -15,6 +15,7 @@ import (
 // Leg is a run of real processes under kills, from which they come back.
 type Leg struct {
 	Mode    string
+	Codec   string // the first of a few that the mode takes
 	Workers int
 	Servers int
 	Steps   int
@@ -35,6 +36,14 @@ func NewLeg(seed uint64, mode string, processes, steps int) (Leg, error) {
 		return l, err
 	}
 	traits := m.Traits(&train.Job{Mode: m, Policy: policy, Servers: 2, Workers: processes})
+	switch traits.Codec {
+	case train.TakesAll:
+		l.Codec = "feedback(topk(keep=0.1))"
+	case train.TakesForgetful:
+		l.Codec = "qsgd"
+	default:
+		l.Codec = "raw"
+	}
 	if !traits.Elastic {
 		return l, fmt.Errorf("mode %s does not go on without a worker that is in step with the others", mode)
 	}
@@ -83,7 +92,7 @@ func (l *Leg) Kill(from, until, every time.Duration) {
 // it by the plan that the processes came to.
 func (l *Leg) Args(plan []train.Membership) []string {
 	args := []string{
-		"quickstart", "data=digits", "model=logistic", "codec=feedback(topk(keep=0.1))", "optimizer=adam", "epochs=0", "eval_every=0", "batch=4",
+		"quickstart", "data=digits", "model=logistic", "codec=" + l.Codec, "optimizer=adam", "epochs=0", "eval_every=0", "batch=4",
 		"schedule=constant(lr=0.001)", "elastic=true", "mode=" + l.Mode, fmt.Sprint("workers=", l.Workers), fmt.Sprint("steps=", l.Steps), fmt.Sprint("seed=", l.Seed%8+1),
 	}
 	if l.Servers > 0 {

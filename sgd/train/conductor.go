@@ -13,6 +13,7 @@ type conductor struct {
 	o      *Observer
 	free   bool
 	models int
+	all    []int // workers
 
 	made  int // updates
 	meter progressMeter
@@ -28,12 +29,19 @@ type conductor struct {
 	quiet   map[int]bool
 	gone    map[int]bool // ended
 	dead    map[int]bool // of them, those that died
+	rests   map[int]int  // of those who begin no more steps in this epoch: how many they have made
 }
 
 func newConductor(o *Observer) (c *conductor, err error) {
 	j := o.Job
 	t := j.traits()
-	c = &conductor{Rank: o.rank, o: o, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers), gone: map[int]bool{}, dead: map[int]bool{}}
+	r := NewRank(j, o.rank.rank)
+	r.h = inEpoch{o.rank.h, o}
+	c = &conductor{Rank: r, o: o, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers)}
+	for w := range j.Workers {
+		c.all = append(c.all, w)
+	}
+	c.anew()
 	if o.Start != nil {
 		c.made = int(o.Start.Ints[keyVersion])
 		k := loading(o.Start)
@@ -41,6 +49,34 @@ func newConductor(o *Observer) (c *conductor, err error) {
 		err = k.Err()
 	}
 	return c, err
+}
+
+// inEpoch is a host that says of what it sends in which epoch of membership that is.
+type inEpoch struct {
+	comm.Host
+	o *Observer
+}
+
+// Send implements comm.Endpoint.
+func (h inEpoch) Send(ctx context.Context, to int, f comm.Frame) error {
+	if n := len(h.o.Members); n > 0 && h.o.Job.inEpochs() {
+		f.Header.Epoch = uint32(h.o.Members[n-1].Epoch)
+	}
+	return h.Host.Send(ctx, to, f)
+}
+
+// anew begins with other members, who know of nothing that is under way.
+func (c *conductor) anew() {
+	c.holding, c.keep = false, false
+	c.gone, c.dead, c.rests = map[int]bool{}, map[int]bool{}, map[int]int{}
+}
+
+// there is who is conducted: all workers, or those who take part.
+func (c *conductor) there() []int {
+	if c.job.inEpochs() {
+		return c.o.members()
+	}
+	return c.all
 }
 
 // take hears from a worker.
@@ -53,6 +89,10 @@ func (c *conductor) take(ctx context.Context, hd comm.Header) error {
 		c.begun[from] = onBegun.read(hd).n
 	case onQuiet.Tag():
 		c.quiet[from] = true
+	case onRests.Tag():
+		c.rests[from] = onRests.read(hd).n
+	case onBehind.Tag():
+		return c.o.passes(ctx, onBehind.read(hd).n+1)
 	}
 	return c.advance(ctx)
 }
@@ -133,8 +173,8 @@ func (c *conductor) update(ctx context.Context, before int) error {
 
 // call calls the first n workers.
 func (c *conductor) call(ctx context.Context, code uint8, n int) error {
-	for r := range n {
-		if c.gone[r] {
+	for i, r := range c.there() {
+		if i >= n || c.gone[r] {
 			continue
 		}
 		if err := c.say(onCall.Send(ctx, c.Rank, r, callWord{code, c.made}, 0)); err != nil {
@@ -162,21 +202,15 @@ func (c *conductor) advance(ctx context.Context) error {
 	j := c.job
 	if !c.granted {
 		most := 0
-		for r := range j.Workers {
-			n, ok := c.begun[r]
-			switch {
-			case c.dead[r]:
-				n, ok = 0, true
-			case c.gone[r]:
-				n, ok = j.Updates, true
-			}
+		for _, r := range c.there() {
+			n, ok := c.hasBegun(r)
 			if !ok {
 				return nil
 			}
 			most = max(most, n)
 		}
 		c.granted = true
-		for r := range j.Workers {
+		for _, r := range c.there() {
 			if c.gone[r] {
 				continue
 			}
@@ -196,8 +230,8 @@ func (c *conductor) advance(ctx context.Context) error {
 		c.keep, c.holding = false, false
 		return nil
 	}
-	for r := range j.Workers {
-		if !c.quiet[r] && !c.dead[r] {
+	for _, r := range c.there() {
+		if _, rests := c.rests[r]; !c.quiet[r] && !c.dead[r] && !rests {
 			return nil // who ends without becoming quiet has made all steps, as will the others
 		}
 	}
@@ -210,7 +244,7 @@ func (c *conductor) advance(ctx context.Context) error {
 	case c.stop:
 		flags = FlagStop
 	}
-	for r := range j.Workers {
+	for _, r := range c.there() {
 		if c.gone[r] {
 			continue
 		}
@@ -221,9 +255,24 @@ func (c *conductor) advance(ctx context.Context) error {
 	return nil
 }
 
+// hasBegun is how many steps a worker has begun in a hold, if that is known.
+func (c *conductor) hasBegun(r int) (n int, ok bool) {
+	if n, ok = c.rests[r]; ok {
+		return n, true
+	}
+	switch {
+	case c.dead[r]:
+		return 0, true
+	case c.gone[r]:
+		return c.job.Updates, true
+	}
+	n, ok = c.begun[r]
+	return n, ok
+}
+
 // goOn ends a checkpoint.
 func (c *conductor) goOn(ctx context.Context, flags uint16) error {
-	for r := range c.job.Workers {
+	for _, r := range c.there() {
 		if c.gone[r] {
 			continue
 		}

@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gradlab/gradlab/staleness"
 )
@@ -62,10 +63,23 @@ func (j *Job) cannotBeElastic(t Traits) error {
 	case t.Outlives && t.Tree > 0:
 		return fmt.Errorf("elastic=true: in mode %s learners are behind relays, and a relay that is gone cannot be replaced; use tree=%d or more, with which %d learners have none, or mode server, or elastic=false", mode, j.Workers, j.Workers)
 	case t.Outlives:
-		return fmt.Errorf("elastic=true: mode %s goes on as it is without a worker that died, and takes none in its place; use mode server, downpour, easgd or rudra, or elastic=false", mode)
+		return fmt.Errorf("elastic=true: mode %s goes on as it is without a worker that died, and takes none in its place; use mode %s, or elastic=false", mode, modesThat(staleness.ASP{}, func(t Traits) bool { return t.Admits }))
 	default:
-		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode reduce, gather or localsgd, mode server, or elastic=false", mode)
+		return fmt.Errorf("elastic=true: mode %s cannot go on without a worker that its steps wait for; use mode %s, or elastic=false", mode, modesThat(staleness.BSP{}, func(t Traits) bool { return t.Elastic }))
 	}
+}
+
+// modesThat lists the modes that claim something with a policy.
+func modesThat(p staleness.Spec, claim func(Traits) bool) string {
+	var names []string
+	for _, name := range Modes.Names() {
+		m, _ := Modes.Proto(name)
+		if claim(m.Traits(&Job{Mode: m, Policy: p, Workers: 2, Servers: 1})) {
+			names = append(names, name)
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // errVoid calls off what the members of an epoch are doing.
@@ -79,7 +93,7 @@ var (
 )
 
 // Boundary is called by parts of modes that claim Elastic before every step, or every
-// few, of all ranks alike. What the part keeps then is what it goes on from if what
+// few, of all ranks alike, and where a move of the plan is due. What the part keeps then is what it goes on from if what
 // follows, up to the boundary behind the next one, is called off. Ranks come to a
 // boundary only when all others have come to the one before. The error ends the part.
 func (r *Rank) Boundary(p Part) error {

@@ -60,6 +60,14 @@ var elasticWays = map[string][]option{
 	"down codec":     {mode("server"), servers(2), down("qsgd(bits=4)"), with("ef21(topk(keep=0.2))")},
 	"parts":          {mode("server"), servers(2), down("fp16"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
 	"scaled servers": {mode("server"), servers(2), with("qsgd(bits=4)"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
+	"neighbours":     {mode("dpsgd"), graph("ring"), optimizer("adam")},
+	"wide ring":      {mode("dpsgd"), graph("ring"), workers(8)},
+	"five in pairs":  {mode("dpsgd"), graph("pairs"), workers(5)},
+	"pairs":          {mode("dpsgd(adapt=true)"), graph("pairs"), with("bf16")},
+	"push-sum":       {mode("sgp"), graph("one_peer"), optimizer("momentum")},
+	"late push-sum":  {mode("sgp(late=2)"), graph("exponential")},
+	"differences":    {mode("choco"), graph("ring"), with("qsgd(bits=4)")},
+	"sparse":         {mode("choco(gamma=0.2)"), graph("complete"), with("topk(keep=0.2)"), optimizer("adam")},
 	"scaled rate":    {mode("reduce"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
 }
 
@@ -163,7 +171,7 @@ func TestElasticDeaths(t *testing.T) {
 // Deaths at every instant of a step: between its frames, at its end, in the last step.
 func TestElasticEveryInstant(t *testing.T) {
 	t.Parallel()
-	for name, way := range map[string][]option{"ranks": {mode("reduce")}, "servers": {mode("server"), servers(2), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }}} {
+	for name, way := range map[string][]option{"ranks": {mode("reduce")}, "neighbours": {mode("dpsgd"), graph("ring")}, "servers": {mode("server"), servers(2), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }}} {
 		t.Run(name, func(t *testing.T) { everyInstant(t, way) })
 	}
 }
@@ -200,15 +208,18 @@ func everyInstant(t *testing.T, way []option) {
 func TestElasticResumes(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string][]option{
-		"raw":      {mode("reduce")},
-		"feedback": {mode("reduce"), with("feedback(topk(keep=0.1))")},
-		"overlap":  {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
-		"servers":  {mode("server"), servers(2), with("feedback(topk(keep=0.1))")},
-		"down":     {mode("server"), servers(2), down("qsgd(bits=4)")},
+		"raw":         {mode("reduce")},
+		"feedback":    {mode("reduce"), with("feedback(topk(keep=0.1))")},
+		"overlap":     {mode("reduce"), func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+		"push-sum":    {mode("sgp(late=1)"), graph("one_peer"), optimizer("adam")},
+		"differences": {mode("choco"), graph("ring"), with("qsgd(bits=4)")},
+		"servers":     {mode("server"), servers(2), with("feedback(topk(keep=0.1))")},
+		"down":        {mode("server"), servers(2), down("qsgd(bits=4)")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := append([]option{elastic, func(j *train.Job) { j.CheckpointEvery = 4 }}, way...)
-			whole, s := runOn(t, killing(sim.Death{Rank: 0, At: 5 * time.Millisecond}), job(t, opts...), nil)
+			all, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			whole, s := runOn(t, killing(sim.Death{Rank: 0, At: seconds(0.3 * all.Final.Seconds)}), job(t, opts...), nil)
 			if len(whole.Members) != 2 || len(s.states) != 5 {
 				t.Fatalf("memberships %+v, %d checkpoints", whole.Members, len(s.states))
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/gradlab/gradlab/comm"
@@ -146,19 +147,20 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 			s.Members(m)
 		}
 	}
-	if o.held != nil && o.held.Step > m.Step {
-		o.held = nil
-	}
+	o.held = slices.DeleteFunc(o.held, func(p Progress) bool { return p.Step > m.Step })
 	o.told.forget(m.Step)
 	clear(o.states)
 	clear(o.marks)
-	if o.beyond = 0; o.servers > 0 {
+	if o.conduct != nil {
+		o.conduct.anew()
+	}
+	if o.beyond = 0; o.defers() {
 		if err := o.passes(ctx, m.Step+1); err != nil {
 			return err
 		}
 	}
 	for _, k := range o.inOrder() {
-		if e := o.parts[k]; !k.last && k.version <= m.Step && e.params.f != nil && o.servers == 0 {
+		if e := o.parts[k]; !k.last && k.version <= m.Step && (o.conduct != nil || e.params.f != nil && o.servers == 0) {
 			if err := o.complete(ctx, k, e); err != nil {
 				return err
 			}
@@ -170,13 +172,15 @@ func (o *Observer) rolled(ctx context.Context, h comm.Host, mail Mail[rollWord],
 }
 
 // heard takes a report of progress. That of the last update of an elastic run is held
-// back, as the update may yet be called off.
+// back, as the update may yet be called off; of more where workers keep apart.
 func (o *Observer) heard(p Progress) {
 	if !o.Job.Elastic {
 		o.progress(p)
 		return
 	}
-	o.release()
+	if o.conduct == nil {
+		o.release(math.MaxInt)
+	}
 	p.World = len(o.members())
 	if o.step = max(o.step, p.Step); o.Job.open() {
 		o.progress(p)
@@ -184,19 +188,26 @@ func (o *Observer) heard(p Progress) {
 	}
 	gone := o.crossed.beside(func(w int) bool { return slices.Contains(o.members(), w) })
 	p.BytesUp, p.BytesDown = p.BytesUp+gone.up, p.BytesDown+gone.down
-	o.held = &p
+	o.held = append(o.held, p)
 }
 
-// passes hears that an update is made with servers, so that those before it will not be
-// called off: evaluations of them that are whole are judged. In its last update a server is
-// ahead of the workers, who may have to go back behind it.
+// defers says that evaluations are judged when their updates will not be called off. With
+// servers a server is ahead of the workers in its last update, who may have to go back
+// behind it; workers that keep apart are some steps from one another.
+func (o *Observer) defers() bool {
+	return o.Job.inEpochs() && (o.servers > 0 || o.conduct != nil)
+}
+
+// passes hears that updates before this one will not be called off, where that is waited for:
+// evaluations of them that are whole are judged.
 func (o *Observer) passes(ctx context.Context, update int) error {
-	if !o.Job.inEpochs() || o.servers == 0 || update <= o.beyond {
+	if !o.defers() || update <= o.beyond {
 		return nil
 	}
 	o.beyond = update
+	o.release(update - 1)
 	for _, k := range o.inOrder() {
-		if e := o.parts[k]; !k.last && k.version < update && e.n == o.servers {
+		if e := o.parts[k]; !k.last && k.version < update && o.isWhole(e) {
 			if err := o.complete(ctx, k, e); err != nil {
 				return err
 			}
@@ -210,10 +221,10 @@ func (o *Observer) inOrder() []evalKey {
 	return slices.SortedFunc(maps.Keys(o.parts), func(a, b evalKey) int { return a.version - b.version })
 }
 
-// release hands on what was held back of progress.
-func (o *Observer) release() {
-	if o.held != nil {
-		o.progress(*o.held)
-		o.held = nil
+// release hands on what was held back of progress, up to an update.
+func (o *Observer) release(update int) {
+	for len(o.held) > 0 && o.held[0].Step <= update {
+		o.progress(o.held[0])
+		o.held = o.held[1:]
 	}
 }

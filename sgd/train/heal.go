@@ -72,7 +72,7 @@ func (m *member) weighty() (*State, error) {
 	v := *m.now.job
 	v.Weightless = false
 	r := NewRank(v.unstarted(), m.now.rank)
-	r.h = m.h
+	r.h, r.step = m.h, m.now.step
 	p, err := v.Mode.Part(r)
 	if err != nil {
 		return nil, err

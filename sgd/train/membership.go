@@ -15,6 +15,7 @@ type Membership struct {
 	Epoch   int     `json:"epoch"`             // 1, 2, …
 	Step    int     `json:"step"`              // updates that were made before
 	Samples uint64  `json:"samples"`           // drawn for them
+	Since   int     `json:"since,omitempty"`   // updates that were made before these workers began with each other
 	Workers []int   `json:"workers"`           // ranks, in order: member i draws the i-th share of a step
 	Left    []Leave `json:"left,omitempty"`    // since the epoch before
 	Joined  []int   `json:"joined,omitempty"`  // those of Workers who came since then

@@ -64,7 +64,7 @@ type Observer struct {
 	mourned []*comm.PeerError // workers that are gone, as the registrar has been told
 	lives   map[int]uint32    // incarnations of ranks that were heard
 	closed  bool              // the registrar has ended
-	held    *Progress         // of the last update, which may yet be called off
+	held    []Progress        // of updates that may yet be called off
 	beyond  int               // updates before this one will not be called off; with servers
 
 	// Of an open run.
@@ -141,7 +141,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	for _, p := range o.told.cut(len(o.told.queue)) {
 		o.heard(p)
 	}
-	o.release()
+	o.release(math.MaxInt)
 	if err := o.passes(ctx, math.MaxInt); err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ type Peer struct {
 	// X is the worker's parameters, which are kept in checkpoints. A mode may put
 	// another vector in its place; empty: it keeps its model itself.
 	X Vector
+	// Lag is how many steps after it was sent a message is taken in, by modes in step.
+	Lag int
 
 	grad  []float32
 	rule  *OwnRule
@@ -32,6 +34,7 @@ type Peer struct {
 	at     []float32 // where the gradient is taken
 	passed Pass
 	delays []uint64 // histogram: how often others changed x while a gradient was made
+	spaced int      // steps between boundaries; see apart
 	meter  progressMeter
 	dead   dead
 }
@@ -133,7 +136,7 @@ type gossiper struct {
 
 // Run implements Part.
 func (g *gossiper) Run(ctx context.Context) error {
-	stopped, err := g.peer.run(ctx, g.mover)
+	stopped, err := g.peer.run(ctx, g)
 	g.stopped = stopped
 	return err
 }
@@ -152,13 +155,14 @@ func (g *gossiper) Keep(k *Keeper) {
 // Final implements Part.
 func (g *gossiper) Final(r *RankReport) {
 	p := g.peer
-	r.Sent, r.Version, r.Delays, r.Stopped = uint64(p.step), p.step, p.delays, g.stopped
-	r.Ledger.Applied = uint64(p.step)
+	made := uint64(p.step) - p.stats.missed
+	r.Sent, r.Version, r.Delays, r.Stopped = made, p.step, p.delays, g.stopped
+	r.Ledger.Applied = made
 }
 
-// run makes the steps of a peer whose mode is m.
-func (p *Peer) run(ctx context.Context, m Mover) (stopped bool, err error) {
-	h, free := p.h, p.free()
+// run makes the steps of a peer.
+func (p *Peer) run(ctx context.Context, g *gossiper) (stopped bool, err error) {
+	m, h, free := g.mover, p.h, p.free()
 	if _, err := p.catchUp(ctx); err != nil {
 		return false, err
 	}
@@ -184,6 +188,9 @@ func (p *Peer) run(ctx context.Context, m Mover) (stopped bool, err error) {
 	}
 	var flags uint16
 	for flags == 0 && (free || p.step < p.job.Updates) {
+		if err := p.pass(ctx, g); err != nil {
+			return false, err
+		}
 		var updates int
 		if flags, updates, err = p.pace.next(ctx, p.step, save, keep); err != nil {
 			return false, err
@@ -216,6 +223,9 @@ func (p *Peer) run(ctx context.Context, m Mover) (stopped bool, err error) {
 		return false, err
 	}
 	if err := p.pace.end(ctx); err != nil {
+		return false, err
+	}
+	if err := p.rests(ctx); err != nil {
 		return false, err
 	}
 	if aside { // let the activity end
@@ -488,6 +498,9 @@ func (p *Peer) tellState(ctx context.Context, st *State, m Mover, updates int) e
 func (p *Peer) keep(k *Keeper) {
 	k.Int(key(keyStep, p.rank), &p.step)
 	k.Count(key(keyZeroed, p.rank), &p.stats.zeroed)
+	if p.job.Elastic {
+		p.keepGone(k)
+	}
 	for k.Loads() && k.Has(key(keyDelays, p.rank, len(p.delays))) {
 		p.delays = append(p.delays, 0)
 	}

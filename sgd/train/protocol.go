@@ -218,6 +218,9 @@ var (
 	onQuiet = Say("quiet", comm.Report, readSteps)    // worker → observer: it has made them
 	onRest  = Say("rest", comm.Report, readSteps)     // observer → worker: all are quiet after so many updates
 	onEnded = Say("ended", comm.Control, readNothing) // the pace activity → the main one: it has ended
+	// In epochs of membership.
+	onRests  = Say("rests", comm.Report, readSteps)  // worker → observer: it has made so many steps, and makes no more in this epoch
+	onBehind = Say("behind", comm.Report, readSteps) // first worker → observer: all have come to that boundary
 )
 
 // tickWord is what a worker says of a step.

@@ -278,13 +278,17 @@ func (d *registrar) next(ctx context.Context) error {
 	clear(d.came)
 	slices.Sort(d.now.Joined)
 	slices.Sort(d.now.Workers)
+	if len(d.now.Left)+len(d.now.Joined) > 0 {
+		d.now.Since = first
+	}
 	d.void, d.left = false, nil
 	clear(d.rested)
 	return d.form(ctx)
 }
 
 // boundary is the step before which the next epoch begins: the last one that all members
-// have come to who have begun.
+// have come to who have begun. Where the result is the mean of their models it is not behind
+// the last step: who is gone may have told none.
 func (d *registrar) boundary() (first int, err error) {
 	first = -1
 	for _, r := range d.rested {
@@ -294,6 +298,13 @@ func (d *registrar) boundary() (first int, err error) {
 	}
 	if first < 0 {
 		return 0, &comm.PeerError{Rank: d.left[len(d.left)-1].Worker, Lost: true, Cause: "it is gone before it could heal those who joined, and nobody else has the parameters"}
+	}
+	if first == d.job.Updates && d.job.traits().Models > 0 {
+		for _, r := range d.rested {
+			if r.code != rollEmpty {
+				first = min(first, r.before)
+			}
+		}
 	}
 	for w, r := range d.rested {
 		if r.code != rollEmpty && first != r.step && first != r.before {

@@ -45,20 +45,10 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 		e = &evalParts{from: map[int]bool{}}
 		o.parts[k] = e
 	}
-	need := len(o.shards)
-	switch {
-	case o.conduct != nil:
-		need = o.conduct.models
-	case o.servers > 0:
-	case o.Job.Elastic:
-		need = len(o.members())
-	default:
-		need = o.Job.Workers
-	}
 	e.from[from] = true
 	switch e.n++; {
 	case m.Bare:
-	case o.conduct != nil && need > 1:
+	case o.conduct != nil && o.conduct.models > 1:
 		o.keep(e, from, f)
 	default:
 		o.fill(e, o.shards[m.Shard], f)
@@ -67,11 +57,11 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	e.eval.Epoch, e.eval.Seconds = max(e.eval.Epoch, m.Epoch), max(e.eval.Seconds, m.Seconds)
 	e.eval.BytesUp += m.Up
 	e.eval.BytesDown += m.Down
-	if e.n < need && (o.conduct == nil || o.waits(e)) {
+	if !o.isWhole(e) {
 		return nil
 	}
 	switch {
-	case !o.Job.inEpochs() || o.servers == 0:
+	case !o.defers():
 	case m.Last:
 		if err := o.passes(ctx, math.MaxInt); err != nil {
 			return err
@@ -94,7 +84,7 @@ func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error 
 		return nil
 	}
 	for r := range e.models {
-		if e.models[r].f == nil && !o.conduct.dead[r] {
+		if e.models[r].f == nil && !o.conduct.dead[r] && !o.Job.inEpochs() {
 			return fmt.Errorf("worker %d, which lives, has told no parameters to evaluate", r)
 		}
 	}
@@ -102,10 +92,24 @@ func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error 
 	return o.judge(ctx, e.eval, e.params)
 }
 
+// isWhole says whether all have told what they have to: shards, workers that keep apart, or,
+// as they count bytes, all workers.
+func (o *Observer) isWhole(e *evalParts) bool {
+	switch {
+	case o.conduct != nil:
+		return !o.waits(e)
+	case o.servers > 0:
+		return e.n >= len(o.shards)
+	case o.Job.Elastic:
+		return e.n >= len(o.members())
+	}
+	return e.n >= o.Job.Workers
+}
+
 // waits says whether workers that keep apart have yet to tell their models.
 func (o *Observer) waits(e *evalParts) bool {
-	for r := range o.conduct.models {
-		if !e.from[r] && !o.conduct.dead[r] {
+	for i, r := range o.conduct.there() {
+		if i < o.conduct.models && !e.from[r] && !o.conduct.dead[r] {
 			return true
 		}
 	}

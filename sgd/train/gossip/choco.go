@@ -43,7 +43,7 @@ func (m Choco) Validate() error {
 
 // Traits implements Mode.
 func (Choco) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Weightless: true, Steady: true, Codec: train.TakesForgetful, Heeds: gossipHeeds, Refuses: chocoRefuses}
+	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Elastic: true, Weightless: true, Steady: true, Codec: train.TakesForgetful, Heeds: gossipHeeds, Refuses: chocoRefuses}
 }
 
 var chocoRefuses = map[string]string{
@@ -91,6 +91,11 @@ func (n *gossip) Move(ctx context.Context) error {
 	if err := n.Gradient(ctx, n.X.F()); err != nil {
 		return err
 	}
+	if n.Renewed() {
+		if err := n.meet(ctx); err != nil {
+			return err
+		}
+	}
 	n.X.Own()
 	n.Descend(n.X.F())
 	f32.AxpyTo(n.diff, n.X.F(), -1, n.known)
@@ -127,10 +132,21 @@ func (n *gossip) Move(ctx context.Context) error {
 	return nil
 }
 
+// meet lets neighbours that have not been each other's before know x as it is.
+func (n *gossip) meet(ctx context.Context) error {
+	copy(n.known, n.X.F())
+	copy(n.sum, n.X.F())
+	f32.Scale(n.sum, float32(n.mix.Self))
+	return n.Introduce(ctx, n.X, n.sum, n.mix)
+}
+
 func (n *gossip) Model() train.Vector { return n.X.Share() }
 
 // Keep implements train.Mover.
 func (n *gossip) Keep(k *train.Keeper) {
+	if n.Renewed() { // neighbours have yet to meet
+		return
+	}
 	k.Vector(train.Key(keyKnown, n.ID()), n.known)
 	k.Vector(train.Key(keyHeard, n.ID()), n.sum)
 }

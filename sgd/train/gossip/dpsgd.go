@@ -33,7 +33,7 @@ var _ = train.Modes.Add("dpsgd", "every worker averages with its neighbours in t
 
 // Traits implements Mode.
 func (DPSGD) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Elastic: true, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.

@@ -49,7 +49,7 @@ func (m SGP) Validate() error {
 
 // Traits implements Mode.
 func (m SGP) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, UnderWay: m.Late > 0, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers, Timeless: true, Elastic: true, UnderWay: m.Late > 0, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // leastWeight is what a worker may be left with before the first message arrives.
@@ -89,7 +89,8 @@ func (m SGP) Part(r *train.Rank) (train.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &pusher{Peer: p, weight: 1, late: m.Late}
+	p.Lag = m.Late
+	n := &pusher{Peer: p, weight: 1}
 	return p.Part(n), nil
 }
 
@@ -97,7 +98,6 @@ func (m SGP) Part(r *train.Rank) (train.Part, error) {
 type pusher struct {
 	*train.Peer
 	weight float64
-	late   int
 	early  []message // taken from the inbox at a checkpoint, before their time
 }
 
@@ -127,7 +127,7 @@ func (n *pusher) Move(ctx context.Context) error {
 	f32.Scale(next.F(), float32(mix.Self))
 	n.X.Release()
 	n.X, n.weight = next, mix.Self*n.weight
-	if then := n.Step() - n.late; then >= 0 {
+	if then := n.Step() - n.Lag; then >= n.Since() {
 		for _, e := range n.Edges(then).In {
 			if err := n.takeIn(ctx, e, then); err != nil {
 				return err
@@ -167,10 +167,13 @@ func (n *pusher) Model() train.Vector {
 	return z
 }
 
+// taken is the first step of which messages are not taken in before the present step.
+func (n *pusher) taken() int { return max(n.Since(), n.Step()-n.Lag) }
+
 // Rest takes from the inbox what was sent in the steps before: others save no
 // sooner than they have sent it, and nobody sends it again.
 func (n *pusher) Rest(ctx context.Context) error {
-	for s := max(0, n.Step()-n.late); s < n.Step(); s++ {
+	for s := n.taken(); s < n.Step(); s++ {
 		for _, e := range n.Edges(s).In {
 			if n.has(e.Rank, s) {
 				continue
@@ -203,8 +206,14 @@ func (n *pusher) has(from, step int) bool {
 // Keep implements train.Mover.
 func (n *pusher) Keep(k *train.Keeper) {
 	k.Float(train.Key(keyWeight, n.ID()), &n.weight)
+	if k.Loads() && n.Renewed() {
+		z := n.Model()
+		n.X.Release()
+		n.X, n.weight = z, 1
+		return
+	}
 	if k.Loads() { // what was taken from inboxes then
-		for s := max(0, n.Step()-n.late); s < n.Step(); s++ {
+		for s := n.taken(); s < n.Step(); s++ {
 			for _, e := range n.Edges(s).In {
 				n.early = append(n.early, message{from: e.Rank, step: s, x: make([]float32, len(n.X.F()))})
 			}
