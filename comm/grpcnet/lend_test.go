@@ -176,9 +176,14 @@ func TestAllReducesOverProcesses(t *testing.T) {
 // it: gRPC forgets what it has not written out.
 func TestLoansEndWithACutLink(t *testing.T) {
 	t.Parallel()
-	cut := make(chan struct{})
+	hangs, cut := make(chan struct{}), make(chan struct{})
 	err := firstOf(together(t.Context(), []comm.Program{
 		func(ctx context.Context, h comm.Host) error {
+			select { // rank 1 may still be linking
+			case <-hangs:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 			s, l := h.(comm.Streamer), h.(*host).run.links[1].Load()
 			b := make([]byte, 4<<20)
 			loans := make([]comm.Loan, 12)
@@ -203,6 +208,7 @@ func TestLoansEndWithACutLink(t *testing.T) {
 		func(ctx context.Context, h comm.Host) error {
 			l := h.(*host).run.links[0].Load()
 			l.mu.Lock() // its receiver hangs
+			close(hangs)
 			<-cut
 			l.mu.Unlock()
 			return nil
