@@ -76,6 +76,9 @@ type execution struct {
 	rec *recorder
 	obs *train.Observer
 
+	behind error  // why the attempt before ended
+	gone   string // who was lost in it, and why
+
 	ends []func() // what is to be done at the end, the last first
 }
 
@@ -211,16 +214,16 @@ func (e *execution) begin() error {
 	e.rec = &recorder{f: e.f, hold: e.hold, job: e.job, hash: e.hash, virtual: e.config.Net == "sim", watch: e.opt.Watch,
 		status: Status{Schema: Schema, State: "running", Started: time.Now().UTC(), Recipe: e.recipe, Run: e.run.Name, Hash: e.hash}}
 	e.hooks()
-	e.obs = &train.Observer{Job: e.job, Sink: e.rec}
-	e.rec.obs = e.obs
+	e.ends = append(e.ends, e.shut)
+	if err := e.open(); err != nil {
+		return inFolder(err)
+	}
+	e.hold.keep(func() { e.rec.broken.Store(true) })
+	seen := e.job.Data
 	if e.src != nil {
-		e.obs.Sink = learned{e.src, e.rec}
+		seen = e.src.data
 	}
-	if e.state != nil && e.src == nil {
-		e.obs.Start, e.f.base, e.rec.from, e.rec.kept = e.state, e.m.Counters, e.m.Version, e.m.Version
-		e.f.base.Links = e.f.linksOf(e.m)
-	}
-	return inFolder(e.open())
+	return inFolder(writeJSON(e.f.file(dataFile), outlineOf(seen)))
 }
 
 // hooks tells the job when to write checkpoints and when to stop.
@@ -242,31 +245,42 @@ func (e *execution) hooks() {
 	}
 }
 
-// open opens the files that the run is told in, and removes those in which an
-// earlier leg told its end.
+// open makes the observer, which begins from the state that there is, opens the files that
+// the run is told in, and removes those in which an earlier leg told its end.
 func (e *execution) open() (err error) {
+	e.obs = &train.Observer{Job: e.job, Sink: e.rec}
+	e.rec.obs, e.rec.from, e.rec.kept, e.rec.last, e.f.base = e.obs, 0, 0, nil, counters{}
+	if e.src != nil {
+		e.obs.Sink = learned{e.src, e.rec}
+	}
+	if e.state != nil && e.src == nil {
+		e.obs.Start, e.f.base, e.rec.from, e.rec.kept = e.state, e.m.Counters, e.m.Version, e.m.Version
+		e.f.base.Links = e.f.linksOf(e.m)
+	}
+	e.state = nil // large, and the observer's
 	if e.rec.evals, err = e.f.appendMetrics(e.rec.from); err != nil {
 		return err
 	}
-	e.ends = append(e.ends, func() { e.f.metrics.Close() })
 	if e.rec.events, err = openEvents(e.f, e.run, e.rec.from, e.resumed); err != nil {
 		return err
 	}
-	e.ends = append(e.ends, func() { e.rec.events.close() })
 	for _, name := range []string{"result.json", "ranks.json"} {
 		if err := os.Remove(e.f.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := e.rec.setState("running", nil); err != nil {
-		return err
+	e.rec.start = time.Now()
+	return e.rec.setState("running", nil)
+}
+
+// shut closes the files that the run is told in.
+func (e *execution) shut() {
+	if e.f.metrics != nil {
+		e.f.metrics.Close()
 	}
-	e.hold.keep(func() { e.rec.broken.Store(true) })
-	seen := e.job.Data
-	if e.src != nil {
-		seen = e.src.data
+	if e.rec.events != nil {
+		e.rec.events.close()
 	}
-	return writeJSON(e.f.file(dataFile), outlineOf(seen))
 }
 
 // announce shows the run, and says what is worth knowing before it begins.
@@ -299,7 +313,6 @@ const errPricedStop = Stopped("what is priced keeps no checkpoint, --resume begi
 
 // make lets the programs run to their end, and fills in what was learned elsewhere.
 func (e *execution) make(ctx context.Context) error {
-	e.rec.start = time.Now()
 	err := e.runNet(ctx)
 	if e.f.cut != "" {
 		e.rec.show.Note("%s", e.f.cut)
@@ -371,6 +384,7 @@ func (e *execution) result() (*Result, error) {
 	if e.config.Net == "sim" {
 		r.VirtualSeconds, r.Network, r.CodecTime = obs.Final.Seconds, f.network, e.prices.String()
 	}
+	r.Restarts = rec.status.Restarts
 	r.TrainLoss, r.Extends = rec.trainLoss, f.extends()
 	r.Reach(e.config.Goal(), rec.evals)
 	return r, nil
@@ -401,10 +415,10 @@ func (e *execution) keep(r *Result) error {
 func (e *execution) runNet(ctx context.Context) error {
 	c, job, obs, f, opt := e.config, e.job, e.obs, e.f, e.opt
 	if opt.Lead != nil {
-		return lead(ctx, c, job, obs, f, *opt.Lead)
+		return e.lead(ctx)
 	}
 	if c.Net == "grpc" {
-		return launch(ctx, c, job, obs, f, opt)
+		return e.launch(ctx)
 	}
 	ps, err := job.Programs(obs)
 	if err != nil {

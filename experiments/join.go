@@ -38,6 +38,10 @@ type JoinOptions struct {
 	// the rank to stop asks the run, through the folder.
 	Folder func() string
 	Logf   func(format string, args ...any)
+
+	again func(lost []*comm.PeerError) bool // of the coordinator, see grpcnet.Config
+	look  time.Duration                     // for the coordinator, see grpcnet.Config.FindTimeout
+	back  bool                              // all have come before
 }
 
 // Join runs one rank of a run whose observer is another process, the launcher.
@@ -57,21 +61,26 @@ func Join(ctx context.Context, c config.Config, o JoinOptions) error {
 	if o.Identity.Rank < 0 || o.Identity.Rank >= job.World() {
 		return &config.Error{Err: fmt.Errorf("rank is %d, want 0 … %d", o.Identity.Rank, job.World()-1)}
 	}
-	p, err := job.Program(o.Identity.Rank)
-	if err != nil {
+	if _, err := job.Program(o.Identity.Rank); err != nil {
 		return err
 	}
 	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
-	if !o.Launched {
-		p = told(job.Observer(), p, o.Requeue)
-	}
-	net, err := o.open(c, job, o.Identity.Rank)
-	if err != nil {
-		return err
-	}
-	defer net.close()
 	defer o.passOnStop(ctx)()
-	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
+	err = o.rejoin(ctx, job, func() error {
+		p, err := job.Program(o.Identity.Rank)
+		if err != nil {
+			return err
+		}
+		if !o.Launched {
+			p = told(job.Observer(), p, o.Requeue)
+		}
+		net, err := o.open(c, job, o.Identity.Rank)
+		if err != nil {
+			return err
+		}
+		defer net.close()
+		return o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p})
+	})
 	if errors.Is(err, errRunStopped) {
 		o.untilRecorded(ctx)
 	}
@@ -170,11 +179,18 @@ func (o *JoinOptions) wantsRequeue() bool {
 // errNotBegun is a stop that was asked for before all ranks had come.
 const errNotBegun = Stopped("not all ranks had come, so nothing was begun")
 
+// errNotBack is one that was asked for while ranks met again.
+const errNotBack = Stopped("not all ranks had come back; --resume goes on from the last checkpoint, if there is one")
+
 // whenAllHaveCome runs the programs of this process on a net that waits for the
 // others. A stop that is asked for meanwhile ends the wait.
 func (o *JoinOptions) whenAllHaveCome(ctx context.Context, net comm.Net, programs []comm.Program) error {
 	if o.Launched || o.Stopping == nil {
 		return net.Run(ctx, programs)
+	}
+	stopped := errNotBegun
+	if o.back {
+		stopped = errNotBack
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -199,7 +215,7 @@ func (o *JoinOptions) whenAllHaveCome(ctx context.Context, net comm.Net, program
 				select {
 				case <-begun:
 				default:
-					cancel(errNotBegun)
+					cancel(stopped)
 				}
 			}
 			t.Stop()
@@ -207,8 +223,8 @@ func (o *JoinOptions) whenAllHaveCome(ctx context.Context, net comm.Net, program
 		}
 	}()
 	err := net.Run(ctx, wrapped)
-	if err != nil && context.Cause(ctx) == error(errNotBegun) {
-		return errNotBegun
+	if err != nil && context.Cause(ctx) == error(stopped) {
+		return stopped
 	}
 	return err
 }
@@ -228,6 +244,7 @@ func (o *JoinOptions) open(c config.Config, j *train.Job, ranks ...int) (opened,
 	}
 	p := part(c, j, o.Token, ranks...)
 	p.Listen, p.Advertise, p.TLS, p.Insecure, p.JoinTimeout, p.Logf = o.Listen, o.Advertise, o.TLS, o.Insecure, o.Timeout, o.Logf
+	p.Again, p.FindTimeout = o.again, o.look
 	if o.Identity.Lead {
 		var err error
 		if p.Listen, err = leadAt(o.Listen, o.Identity.Coordinator); err != nil {

@@ -10,7 +10,7 @@ import (
 	"math"
 	"os"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -50,9 +50,13 @@ func Identity(c config.Config, j *train.Job) []comm.Field {
 // part is the net's part of a process that hosts these ranks of a run of c. A frame may
 // be of any size: that of a resumed run's state is the state of all ranks.
 func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
+	fixed := make([]int, j.World()-j.Workers)
+	for i := range fixed {
+		fixed[i] = j.Workers + i
+	}
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.Elastic,
+		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.Elastic, Fixed: fixed,
 	}
 }
 
@@ -62,9 +66,14 @@ const LaunchTimeout = 30 * time.Minute
 
 // launch runs the observer here and every other rank as a process of this
 // machine, and leaves no process behind.
-func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Observer, f *folder, opt Options) error {
+func (e *execution) launch(ctx context.Context) error {
+	c, job, f, opt := e.config, e.job, e.f, e.opt
 	if opt.Join == nil {
 		return errors.New("net=grpc needs a command to start ranks with: Options.Join, such as Itself")
+	}
+	plan, err := strikable(c, job)
+	if err != nil {
+		return err
 	}
 	var secret [32]byte
 	if _, err := rand.Read(secret[:]); err != nil {
@@ -77,66 +86,56 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 	}
 	defer os.Remove(tokenFile)
 
+	var procs *processes
 	own := part(c, job, token, job.Observer())
-	own.JoinTimeout, own.Logf = LaunchTimeout, opt.Display.Logf
+	own.JoinTimeout, own.Logf, own.Again = LaunchTimeout, opt.Display.Logf, e.goesBack(func(rank int) bool { return procs.replace(rank) })
 	net, err := grpcnet.New(own)
 	if err != nil {
 		return err
 	}
-	defer net.Close()
+	at := net.Addr()
+	own.Listen = at // where the ranks come back to
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	procs, err := startAll(job.World(), c.MaxRestarts, threadsEach(c.Threads, job.Workers), func(rank int) Command {
-		return opt.Join(rank, net.Addr(), f.file("config.yaml"), tokenFile)
+	procs, err = startAll(job.World(), &processes{
+		most: restarts(c), threads: threadsEach(c.Threads, job.Workers), name: job.RankName, logf: opt.Display.Logf,
+		command: func(rank int) Command { return opt.Join(rank, at, f.file("config.yaml"), tokenFile) },
 	})
 	if err != nil {
+		net.Close()
 		return err
 	}
 	defer procs.end()
-
-	// A rank that dies before the run has begun would be waited for in vain.
-	joined := make(chan struct{})
-	restarting, over := context.WithCancel(ctx)
+	minding, over := context.WithCancel(ctx)
 	defer over()
-	go func() {
-		procs.watch(ctx, joined, cancel)
-		procs.again(restarting, job.Workers, opt.Display.Logf)
-	}()
-	go func() { // a stop is told to all; the lead ranks decide at which step
-		select { // who has joined listens for signals
-		case <-joined:
-		case <-ctx.Done():
-			return
-		}
-		for t := time.NewTicker(100 * time.Millisecond); ; {
-			select {
-			case <-ctx.Done():
-				t.Stop()
-				return
-			case <-t.C:
-				if job.IsStopping() {
-					f.told.Store(true)
-					procs.signal(syscall.SIGTERM)
-					t.Stop()
-					return
-				}
+	go procs.mind(minding, cancel)
+
+	var struck sync.Once
+	err = e.attempts(func() error {
+		if net == nil {
+			if net, err = grpcnet.New(own); err != nil {
+				return err
+			}
+			if procs.meet(); !procs.complete() {
+				net.Close()
+				return e.behind
 			}
 		}
-	}()
-	plan, err := strikable(c, job)
-	if err != nil {
+		attempt, end := context.WithCancel(ctx)
+		defer end()
+		go passStopOn(attempt, job, f, procs)
+		if len(plan) > 0 {
+			e.obs.Sink = &beginning{Sink: e.obs.Sink, tell: func() { struck.Do(func() { go procs.strike(minding, plan) }) }}
+		}
+		err := c.Emulated(net).Run(ctx, []comm.Program{func(ctx context.Context, h comm.Host) error {
+			procs.haveMet()
+			return e.obs.Program(ctx, h)
+		}})
+		f.carried = net.Carried()
+		net = nil
 		return err
-	}
-	if len(plan) > 0 {
-		obs.Sink = &beginning{Sink: obs.Sink, tell: func() { go procs.strike(restarting, plan, opt.Display.Logf) }}
-	}
-	program := func(ctx context.Context, h comm.Host) error {
-		close(joined)
-		return obs.Program(ctx, h)
-	}
-	err = c.Emulated(net).Run(ctx, []comm.Program{program})
+	})
 	over()
-	f.carried = net.Carried()
 	if err != nil {
 		procs.kill(2 * time.Second)
 		if early := procs.failure(); early != "" {
@@ -145,6 +144,29 @@ func launch(ctx context.Context, c config.Config, job *train.Job, obs *train.Obs
 		return err
 	}
 	return nil
+}
+
+// passStopOn tells a stop to all ranks; those that lead decide at which step.
+func passStopOn(ctx context.Context, job *train.Job, f *folder, procs *processes) {
+	select { // who has joined listens for signals
+	case <-procs.meeting():
+	case <-ctx.Done():
+		return
+	}
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if job.IsStopping() {
+				f.told.Store(true)
+				procs.stop()
+				return
+			}
+		}
+	}
 }
 
 // writeToken writes a run's secret into a file of its own, for its owner alone. What an
@@ -163,21 +185,26 @@ func writeToken(path, token string) error {
 }
 
 // lead hosts rank 0 and the observer; the other ranks come by themselves.
-func lead(ctx context.Context, c config.Config, job *train.Job, obs *train.Observer, f *folder, o JoinOptions) error {
+func (e *execution) lead(ctx context.Context) error {
+	c, o := e.config, *e.opt.Lead
 	if c.Faults != "none" {
 		return &config.Error{Err: errors.New("key \"faults\": this process has not started the others, and can do nothing to them; use gradlab run, which starts them")}
 	}
-	p, err := job.Program(0)
-	if err != nil {
-		return err
-	}
+	o.again = e.goesBack(func(int) bool { return true })
 	defer limitThreads(o.Identity.threads(c.Threads, o.getenv))()
-	net, err := o.open(c, job, 0, job.Observer())
-	if err != nil {
+	return e.attempts(func() error {
+		p, err := e.job.Program(0)
+		if err != nil {
+			return err
+		}
+		o.back = e.behind != nil
+		net, err := o.open(c, e.job, 0, e.job.Observer())
+		if err != nil {
+			return err
+		}
+		defer net.close()
+		err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(e.obs, e.obs.Program, o.wantsRequeue)})
+		e.f.carried = net.Carried()
 		return err
-	}
-	defer net.close()
-	err = o.whenAllHaveCome(ctx, c.Emulated(net), []comm.Program{p, telling(obs, obs.Program, o.wantsRequeue)})
-	f.carried = net.Carried()
-	return err
+	})
 }

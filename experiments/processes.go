@@ -13,7 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // exitRequeue is with what a process ends that lost another, or was lost to it: another try
@@ -24,11 +27,17 @@ const exitRequeue = 75
 type processes struct {
 	threads int
 	command func(rank int) Command
-	most    int // starts of workers that died
+	name    func(rank int) string
+	logf    func(format string, args ...any)
+	most    int // starts of ranks that died
 
-	mu     sync.Mutex
-	all    []*process // by rank: the present one
-	killed map[*process]bool
+	mu       sync.Mutex
+	all      []*process // by rank: the present one
+	met      []*process // when all had joined last; nil: they never have
+	joined   chan struct{}
+	restarts int
+	killed   map[*process]bool
+	stopping map[*process]bool
 
 	gone chan *process
 	over chan struct{} // closed when nobody asks for gone any more
@@ -43,8 +52,9 @@ type process struct {
 	err    error
 }
 
-func startAll(n, most, threads int, command func(rank int) Command) (*processes, error) {
-	p := &processes{threads: threads, command: command, most: most, killed: map[*process]bool{}, gone: make(chan *process, n), over: make(chan struct{})}
+func startAll(n int, p *processes) (*processes, error) {
+	p.killed, p.stopping, p.gone, p.over = map[*process]bool{}, map[*process]bool{}, make(chan *process, n), make(chan struct{})
+	p.joined = make(chan struct{})
 	for r := range n {
 		pr, err := p.start(r)
 		if err != nil {
@@ -92,17 +102,12 @@ func (p *processes) start(rank int) (*process, error) {
 }
 
 // restart starts the process of a rank that has ended again.
-func (p *processes) restart(ended *process) error {
+func (p *processes) restart(ended *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all[ended.rank] != ended {
-		return nil // somebody has
+	if p.all[ended.rank] == ended { // else somebody has
+		_ = p.put(ended.rank)
 	}
-	pr, err := p.start(ended.rank)
-	if err == nil {
-		p.all[ended.rank] = pr
-	}
-	return err
 }
 
 // now are the present processes.
@@ -112,51 +117,125 @@ func (p *processes) now() []*process {
 	return slices.Clone(p.all)
 }
 
-// watch ends a run whose ranks die before all have joined.
-func (p *processes) watch(ctx context.Context, joined <-chan struct{}, cancel context.CancelCauseFunc) {
+// meet says that all ranks are to join, from now on.
+func (p *processes) meet() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.joined = make(chan struct{})
+}
+
+// haveMet says that they have.
+func (p *processes) haveMet() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.met = slices.Clone(p.all)
+	close(p.joined)
+}
+
+// meeting is closed when all have joined.
+func (p *processes) meeting() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.joined
+}
+
+// mind ends a run whose ranks die before all have joined: they would be waited for in
+// vain. Once the run has begun it starts ranks again that die.
+func (p *processes) mind(ctx context.Context, end context.CancelCauseFunc) {
 	for {
 		select {
-		case <-joined:
-			return
 		case <-ctx.Done():
 			return
 		case pr := <-p.gone:
+			if ctx.Err() != nil || p.revive(pr) {
+				continue
+			}
 			wait := 200 * time.Millisecond // its refusal may be on its way
 			if pr.err == nil {
 				wait = 5 * time.Second // its part may be done, and the observer about to begin
 			}
 			select {
-			case <-joined:
-				return
+			case <-p.meeting():
 			case <-ctx.Done():
 				return
 			case <-time.After(wait):
-				cancel(fmt.Errorf("rank %d ended before the run began", pr.rank))
+				end(p.missing(pr.rank))
 				return
 			}
 		}
 	}
 }
 
-// again starts workers again that die while the run goes on: those that were killed, or
-// that say that another try may go well. The others would fail as they did.
-func (p *processes) again(ctx context.Context, workers int, logf func(string, ...any)) {
-	for restarts := 0; restarts < p.most; {
+// missing is why a run cannot begin, or begin again, without a rank.
+func (p *processes) missing(rank int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.met == nil {
+		return fmt.Errorf("rank %d ended before the run began", rank)
+	}
+	return &comm.PeerError{Rank: rank, Cause: "it ended while the others waited for it", Lost: true}
+}
+
+// revive starts a rank again whose process has died in a run that had begun: one that was
+// killed, or says that another try may go well. The others would fail as they did. It says
+// whether the rank has another process.
+func (p *processes) revive(pr *process) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	exit := new(exec.ExitError)
+	switch {
+	case p.all[pr.rank] != pr:
+		return true
+	case p.met == nil, p.restarts >= p.most, p.killed[pr], !errors.As(pr.err, &exit), exit.ExitCode() != -1 && exit.ExitCode() != exitRequeue:
+		return false
+	}
+	p.restarts++
+	p.logf("%s is started again (%v; %d of max_restarts=%d)", p.name(pr.rank), pr.err, p.restarts, p.most)
+	return p.put(pr.rank) == nil
+}
+
+// put starts a process for a rank. Callers hold mu.
+func (p *processes) put(rank int) error {
+	pr, err := p.start(rank)
+	if err != nil {
+		p.logf("%s is not started again: %v", p.name(rank), err)
+		return err
+	}
+	p.all[rank] = pr
+	return nil
+}
+
+// replace ends what is left of a rank's process that the run has lost, and starts another
+// one. It says whether there is one.
+func (p *processes) replace(rank int) bool {
+	p.mu.Lock()
+	pr := p.met[rank]
+	p.mu.Unlock()
+	_ = pr.cmd.Process.Kill() // it may sleep, or be cut off
+	<-pr.done
+	return p.revive(pr)
+}
+
+// complete starts the ranks again that the run had gone on without, and says whether all
+// are there.
+func (p *processes) complete() bool {
+	for _, pr := range p.now() {
 		select {
-		case <-ctx.Done():
-			return
-		case pr := <-p.gone:
-			exit := new(exec.ExitError)
-			if pr.rank >= workers || !errors.As(pr.err, &exit) || exit.ExitCode() != -1 && exit.ExitCode() != exitRequeue || p.struck(pr) || ctx.Err() != nil {
-				continue
-			}
-			restarts++
-			logf("worker %d is started again (%v; %d of max_restarts=%d)", pr.rank, pr.err, restarts, p.most)
-			if err := p.restart(pr); err != nil {
-				logf("worker %d is not started again: %v", pr.rank, err)
-			}
+		case <-pr.done:
+		default:
+			continue
+		}
+		if p.revive(pr) {
+			continue
+		}
+		p.mu.Lock()
+		ok := (pr.err == nil || p.killed[pr]) && p.put(pr.rank) == nil
+		p.mu.Unlock()
+		if !ok {
+			return false
 		}
 	}
+	return true
 }
 
 // struck says whether a process died by key faults, which says by itself who comes back.
@@ -166,9 +245,15 @@ func (p *processes) struck(pr *process) bool {
 	return p.killed[pr]
 }
 
-func (p *processes) signal(s os.Signal) {
-	for _, pr := range p.now() {
-		_ = pr.cmd.Process.Signal(s)
+// stop asks the processes to stop, each once: the second time would end it.
+func (p *processes) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pr := range p.all {
+		if !p.stopping[pr] {
+			p.stopping[pr] = true
+			_ = pr.cmd.Process.Signal(syscall.SIGTERM)
+		}
 	}
 }
 

@@ -122,16 +122,18 @@ const Schema = 3
 
 // Status is the content of status.json.
 type Status struct {
-	Schema  int       `json:"schema,omitempty"` // 0: version 1
-	State   string    `json:"state"`            // running | done | stopped | failed
-	Recipe  string    `json:"recipe"`
-	Run     string    `json:"run"`
-	Hash    string    `json:"config_hash"`
-	Step    int       `json:"step"`
-	Error   string    `json:"error,omitempty"`
-	Started time.Time `json:"started,omitzero"` // this leg, if the run was resumed
-	Updated time.Time `json:"updated"`
-	Lease   *Lease    `json:"lease,omitempty"` // who writes to the folder; nil: nobody, or an earlier version
+	Schema int    `json:"schema,omitempty"` // 0: version 1
+	State  string `json:"state"`            // running | done | stopped | failed
+	Recipe string `json:"recipe"`
+	Run    string `json:"run"`
+	Hash   string `json:"config_hash"`
+	Step   int    `json:"step"`
+	Error  string `json:"error,omitempty"`
+	// Restarts is how often an elastic run has gone back to its last checkpoint by itself.
+	Restarts int       `json:"restarts,omitempty"`
+	Started  time.Time `json:"started,omitzero"` // this leg, if the run was resumed
+	Updated  time.Time `json:"updated"`
+	Lease    *Lease    `json:"lease,omitempty"` // who writes to the folder; nil: nobody, or an earlier version
 }
 
 // Metric is a line of metrics.jsonl.

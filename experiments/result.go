@@ -69,6 +69,9 @@ type Result struct {
 	Degraded  bool     `json:"degraded"`       // something was lost; Lost says what
 	Unchecked bool     `json:"unchecked"`      // error feedback over a codec that is no contraction
 	Lost      []string `json:"lost,omitempty"` // workers that died, gradients that never counted
+	// Restarts is how often an elastic run went back to its last checkpoint by itself: a
+	// server, or the coordinator, was lost.
+	Restarts int `json:"restarts,omitempty"`
 	// Members is who took part in an elastic run, from which step on.
 	Members   []train.Membership `json:"members,omitempty"`
 	Ledger    Ledger             `json:"ledger"`

@@ -53,7 +53,7 @@ func strikable(c config.Config, j *train.Job) ([]nemesis.Act, error) {
 }
 
 // strike carries a plan out on the processes of a run. Its clock begins now.
-func (p *processes) strike(ctx context.Context, plan []nemesis.Act, logf func(string, ...any)) {
+func (p *processes) strike(ctx context.Context, plan []nemesis.Act) {
 	began := time.Now()
 	for _, b := range blows(plan) {
 		t := time.NewTimer(b.at - time.Since(began))
@@ -81,9 +81,7 @@ func (p *processes) strike(ctx context.Context, plan []nemesis.Act, logf func(st
 			}
 			<-pr.done
 		}
-		if err := p.restart(pr); err != nil {
-			logf("worker %d is not started again: %v", b.rank, err)
-		}
+		p.restart(pr)
 	}
 }
 

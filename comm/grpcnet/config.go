@@ -25,6 +25,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // Links says what two processes of one host move frames through.
@@ -83,6 +85,13 @@ type Config struct {
 	// They host the same ranks, with nothing of what those had, and the next incarnation,
 	// which the coordinator gives. Without it who is gone stays so.
 	Late bool
+	// Fixed are ranks in whose place nobody comes while the run goes on, with Late: their
+	// processes wait until all meet again.
+	Fixed []int
+	// Again, of the coordinator, is asked when one of its ranks has failed as a process was
+	// lost: with all ranks that are lost so far, perhaps more than once. If it says so all
+	// processes meet again, and Run returns an AgainError to each.
+	Again func(lost []*comm.PeerError) bool
 
 	// Links is what processes of one host move frames through; between hosts it
 	// is always gRPC, and LinksSHM an error. Default LinksAuto.
@@ -94,6 +103,8 @@ type Config struct {
 	Lease time.Duration
 	// JoinTimeout bounds the wait for all ranks. Default 60 s.
 	JoinTimeout time.Duration
+	// FindTimeout bounds the wait until the coordinator is there. 0: JoinTimeout does.
+	FindTimeout time.Duration
 	// ConnectTimeout bounds one handshake. Default 5 s.
 	ConnectTimeout time.Duration
 	// Deadline is the last resort for every wait of a program. Default 10 min.
@@ -159,6 +170,7 @@ func (c *Config) complete() error {
 		{"JoinTimeout", &c.JoinTimeout, time.Minute},
 		{"ConnectTimeout", &c.ConnectTimeout, 5 * time.Second},
 		{"Deadline", &c.Deadline, 10 * time.Minute},
+		{"FindTimeout", &c.FindTimeout, 0},
 	} {
 		if *d.v < 0 {
 			bad("%s of %v", d.name, *d.v)

@@ -1,9 +1,11 @@
 package grpcnet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -65,10 +67,20 @@ func (r *run) join(ctx context.Context) (joinReply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, r.noCoordinator("no answer from the coordinator at %s within %v", r.cfg.Coordinator, wait))
 	defer cancel()
 	reply, err := r.askToJoin(ctx)
+	for r.cfg.Late && ctx.Err() == nil && isAway(err) { // until all meet again
+		t := time.NewTimer(lookAgain)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+		reply, err = r.askToJoin(ctx)
+	}
 	var m *MismatchError
 	var ref *RefusedError
 	var addr *AddressError
-	if err == nil || errors.As(err, &m) || errors.As(err, &ref) || errors.As(err, &addr) {
+	var missing *MissingError
+	if err == nil || errors.As(err, &m) || errors.As(err, &ref) || errors.As(err, &addr) || errors.As(err, &missing) {
 		return reply, err
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -77,20 +89,42 @@ func (r *run) join(ctx context.Context) (joinReply, error) {
 		}
 		return reply, fmt.Errorf("%w (%s)", cause, status.Convert(err).Message())
 	}
-	if status.Code(err) == codes.Unavailable { // it was there, and died
+	if isAway(err) { // it was there, and died
 		return reply, r.noCoordinator("joining at %s: %s", r.cfg.Coordinator, status.Convert(err).Message())
 	}
 	return reply, fmt.Errorf("grpcnet: joining at %s: %s", r.cfg.Coordinator, status.Convert(err).Message())
 }
+
+// isAway says of what a call ended with that the other process went away in it, or says so.
+func isAway(err error) bool { return status.Code(err) == codes.Unavailable || errors.Is(err, io.EOF) }
 
 // noCoordinator says that the coordinator is missing, which may yet be on its way.
 func (r *run) noCoordinator(format string, args ...any) error {
 	return &MissingError{Ranks: []int{0}, text: "grpcnet: " + fmt.Sprintf(format, args...)}
 }
 
+// find ends, with FindTimeout, a search for the coordinator. It is to be told when that has
+// been found, and says whether that was in time.
+func (r *run) find(end context.CancelCauseFunc) (found func() bool) {
+	if r.cfg.FindTimeout == 0 {
+		return func() bool { return true }
+	}
+	t := time.AfterFunc(r.cfg.FindTimeout, func() {
+		end(r.noCoordinator("no answer from the coordinator at %s within %v", r.cfg.Coordinator, r.cfg.FindTimeout))
+	})
+	return t.Stop
+}
+
 func (r *run) askToJoin(ctx context.Context) (reply joinReply, err error) {
 	coordinator := "the coordinator at " + r.cfg.Coordinator
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	found := r.find(cancel)
 	d, err := r.dial(ctx, r.cfg.Coordinator, &joinDesc)
+	if !found() {
+		err = cmp.Or(err, errors.New("it answered too late"))
+		return reply, fmt.Errorf("%w (%s)", context.Cause(ctx), status.Convert(err).Message())
+	}
 	var ref *RefusedError
 	if errors.As(err, &ref) && ref.By != thisProcess {
 		ref.By = coordinator

@@ -227,7 +227,7 @@ func (l *link) notice(kind byte, b []byte) error {
 	case msgEnded:
 		l.endOnce.Do(func() { close(l.ended) })
 		return nil
-	case msgBye, msgAbort, msgBereft:
+	case msgBye, msgAbort, msgBereft, msgAgain:
 		if len(b) < 4 {
 			return errors.New("a farewell from nobody")
 		}
@@ -237,12 +237,18 @@ func (l *link) notice(kind byte, b []byte) error {
 		}
 		e := &comm.PeerError{Rank: rank, Cause: "has finished", Ended: kind == msgBye, Incarnation: l.life}
 		if kind != msgBye {
-			e.Cause, e.Lost = string(b[4:]), kind == msgBereft
+			e.Cause, e.Lost = string(b[4:]), kind != msgAbort
+		}
+		if kind == msgAgain {
+			if l.peer != l.run.lead {
+				return errors.New("a call to meet again from who does not coordinate")
+			}
+			l.toldAgain(rank, e.Cause)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.state == alive {
-			l.run.markGone(e, kind == msgBye)
+			l.run.ends(&goneRank{err: e, quiet: kind == msgBye, bereft: kind == msgBereft})
 		}
 		return nil
 	case msgFenced:

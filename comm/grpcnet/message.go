@@ -23,6 +23,7 @@ const (
 	msgBye    = 'B' // a rank has finished: u32 rank
 	msgAbort  = 'A' // a rank has failed: u32 rank, cause
 	msgBereft = 'R' // likewise, since another process was lost: another try may go well
+	msgAgain  = 'M' // likewise, of the coordinator: all processes meet again
 	msgEnd    = 'E' // all ranks of the process have ended, nothing follows
 	msgEnded  = 'K' // the answer to msgEnd
 	msgCount  = 'N' // what the process's links carried, see count

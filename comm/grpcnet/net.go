@@ -94,6 +94,7 @@ type run struct {
 	lives     lives
 	gone      []atomic.Pointer[goneRank]
 	lastGone  atomic.Pointer[comm.PeerError]
+	again     atomic.Pointer[AgainError] // all meet again
 	fenceOne  sync.Once
 	leaving   atomic.Bool
 	awakeAt   atomic.Int64 // when the watcher last looked, 0 without one
@@ -145,7 +146,7 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	server.Stop()
 	r.tasks.Wait()
 	n.carried = r.all()
-	return err
+	return r.ending(err)
 }
 
 // Carried is what the links of all processes carried, once Run has returned at

@@ -8,15 +8,20 @@ import (
 	"github.com/gradlab/gradlab/comm"
 )
 
-// goneRank says how a rank ended; quiet means orderly.
+// goneRank says how a rank ended; quiet means orderly, bereft that another one was lost.
 type goneRank struct {
-	err   *comm.PeerError
-	quiet bool
+	err           *comm.PeerError
+	quiet, bereft bool
 }
 
 // markGone tells every rank of this process, once, that a rank has ended.
 func (r *run) markGone(e *comm.PeerError, quiet bool) {
-	if !r.gone[e.Rank].CompareAndSwap(nil, &goneRank{e, quiet}) {
+	r.ends(&goneRank{err: e, quiet: quiet})
+}
+
+func (r *run) ends(g *goneRank) {
+	e, quiet := g.err, g.quiet
+	if !r.gone[e.Rank].CompareAndSwap(nil, g) {
 		return
 	}
 	r.lastGone.Store(e)
@@ -46,6 +51,9 @@ func (r *run) farewell(h *host, err error) {
 		if isLoss(err) {
 			kind = msgBereft
 		}
+		if r.meets(err) && r.meet != nil {
+			kind = msgAgain
+		}
 	}
 	r.markGone(e, err == nil)
 	h.box.Close(errEnded)
@@ -54,14 +62,18 @@ func (r *run) farewell(h *host, err error) {
 			l.order.tell(rankMessage(kind, h.rank, text))
 		}
 	})
+	if kind == msgAgain {
+		r.meetAgain(err)
+	}
 }
 
 // isLoss says of what a rank failed of whether it is the loss of a process.
 func isLoss(err error) bool {
 	var gone *comm.PeerError
-	var fenced *FencedError
-	return errors.As(err, &gone) && gone.Lost || errors.As(err, &fenced)
+	return errors.As(err, &gone) && gone.Lost || isFenced(err)
 }
+
+func isFenced(err error) bool { return errors.As(err, new(*FencedError)) }
 
 func (r *run) eachLink(do func(*link)) {
 	for p := range r.links {
@@ -77,13 +89,16 @@ func (r *run) eachLink(do func(*link)) {
 func (r *run) leave() {
 	r.overslept()
 	wait := r.cfg.Deadline
-	if r.first.Err() != nil {
+	again := r.again.Load() != nil
+	if r.first.Err() != nil || again {
 		wait = min(wait, r.cfg.Lease)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), wait)
 	defer cancel()
-	stop := context.AfterFunc(r.ctx, func() { time.AfterFunc(min(wait, time.Second), cancel) })
-	defer stop()
+	if !again { // else it has ended by itself, and the others are to hear why
+		stop := context.AfterFunc(r.ctx, func() { time.AfterFunc(min(wait, time.Second), cancel) })
+		defer stop()
+	}
 	r.leaving.Store(true)
 	r.eachLink(func(l *link) { l.order.tell([]byte{msgEnd}) })
 	r.eachLink(func(l *link) {
@@ -92,7 +107,11 @@ func (r *run) leave() {
 		case <-ctx.Done():
 		}
 	})
-	if r.first.Err() == nil {
+	r.awaitWord(ctx)
+	if again && r.meet != nil { // who had ended before is to hear it, too
+		r.eachLink(func(l *link) { l.await(ctx, l.stop) })
+	}
+	if r.first.Err() == nil && r.again.Load() == nil {
 		r.settle(ctx)
 	}
 	r.eachLink((*link).takeDown)

@@ -222,6 +222,8 @@ func (r *run) acceptJoin(s grpc.ServerStream) error {
 	var reply joinReply
 	if err := r.mayBe(from, q.Ranks); err != nil {
 		reply.Refused = err.Error()
+	} else if r.cfg.Late && v.formed() && r.waits(q.Ranks) {
+		return status.Error(codes.Unavailable, "the run goes on, and these ranks come when all meet again")
 	} else if r.cfg.Late && v.formed() {
 		reply = r.readmit(s.Context(), &q)
 		if reply.Refused == "" {

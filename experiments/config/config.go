@@ -86,7 +86,7 @@ type Config struct {
 
 	Elastic     bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it; in asynchronous runs of modes with parameter servers workers come in at once (docs/faults.md)"`
 	MinWorkers  int    `key:"min_workers" effect:"trajectory" min:"1" doc:"with elastic=true: the run ends when fewer workers are left"`
-	MaxRestarts int    `key:"max_restarts" effect:"environment" on:"grpc" min:"0" doc:"with elastic=true: how many times in all a worker that was killed, or lost its links, is started again by the process that started it"`
+	MaxRestarts int    `key:"max_restarts" effect:"environment" on:"grpc" min:"0" doc:"with elastic=true: how many times in all a worker or server that was killed, or lost its links, is started again by the process that started it"`
 	OnResize    string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave or join: keep_global lets those who are there share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`
 	Leave       string `key:"leave" effect:"trajectory" doc:"with elastic=true: workers that leave by plan, each before it makes a step, in order of steps: 2@40, or 2@40+0@90; a death is repeated so; none"`
 	Join        string `key:"join" effect:"trajectory" doc:"with elastic=true: workers that come by plan, each before a step, in order of steps: 2@60, or 2@60+0@90; one that has not left before is not there at first; 2@60.1 is behind what else is before step 60; none"`
