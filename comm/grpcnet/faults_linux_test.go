@@ -461,7 +461,9 @@ func TestNoFarewellToTheLost(t *testing.T) {
 	}, func(int, *Net) {}, p)
 }
 
-// F7: a cut link is noticed on both sides within the lease.
+// F7: a cut link is noticed on both sides. Most often the lease ends first; where both
+// want a core and get none, so that a process cannot say who was silent, gRPC's pings
+// may notice before it.
 func TestF7CutLink(t *testing.T) {
 	t.Parallel()
 	c, to := newCable(t)
@@ -483,7 +485,8 @@ func TestF7CutLink(t *testing.T) {
 		_, err := h.Recv(ctx, 1-h.Rank(), 0)
 		took := time.Since(cutAt)
 		var e *comm.PeerError
-		if !errors.As(err, &e) || !strings.Contains(e.Cause, "silent for") || took > 3*lease {
+		noticed := errors.As(err, &e) && (strings.Contains(e.Cause, "silent for") || strings.Contains(e.Cause, "connection lost"))
+		if !noticed || took > 3*lease+patience.Stretch(20*time.Second) {
 			return fmt.Errorf("got %v after %v", err, took)
 		}
 		return nil

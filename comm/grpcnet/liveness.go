@@ -8,11 +8,17 @@ import (
 // stallBytes is what a peer must take within a lease to count as reading.
 const stallBytes = 4 << 10
 
+// awayShare is which share of a lease the watcher may come late by and still judge.
+// Under load it is late all the time; were that forgiven, no silence would be noticed.
+const awayShare = 8
+
 // watch gives up peers that are silent or take nothing, and this process itself
 // if it was away for longer than its lease. It measures its own delay and adds it
-// to the peers' leases: who was away himself cannot tell who was silent.
+// to the peers' leases, if it is more than a small share of them: who was away himself
+// cannot tell who was silent.
 func (r *run) watch(stop <-chan struct{}) {
 	every := max(r.cfg.Heartbeat/2, time.Millisecond)
+	allowed := max(2*every, r.cfg.Lease/awayShare)
 	t := time.NewTicker(every)
 	defer t.Stop()
 	last := monotonic()
@@ -32,7 +38,7 @@ func (r *run) watch(stop <-chan struct{}) {
 		r.awakeAt.Store(int64(now))
 		for p := range r.links {
 			if l := r.links[p].Load(); l != nil {
-				if away > 2*every {
+				if away > allowed {
 					l.seen += away
 					l.flow[0].at += away
 					l.flow[1].at += away
