@@ -86,7 +86,7 @@ func TestF1F4WorkerLeavesElastic(t *testing.T) {
 			whole, _ := runOn(t, simulated(0), j, nil)
 			steps := map[int]bool{}
 			for i := range 6 {
-				if testing.Short() && i != 0 && i != 3 && i != 5 {
+				if testing.Short() && i != 3 {
 					continue
 				}
 				victim := i % 4
@@ -108,7 +108,7 @@ func TestF1F4WorkerLeavesElastic(t *testing.T) {
 					}
 				}
 			}
-			if len(steps) < 3 {
+			if len(steps) < 3 && !testing.Short() {
 				t.Errorf("all deaths fall on steps %v", steps)
 			}
 		})

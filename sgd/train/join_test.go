@@ -321,7 +321,7 @@ func comingAndGoing(t *testing.T, way []option) {
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	joins, ended, runs := 0, 0, 60
 	if testing.Short() {
-		runs = 20
+		runs = 8
 	}
 	for seed := range uint64(runs) {
 		faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=5ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/10), seed+1)

@@ -3,6 +3,7 @@ package train_test
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"testing"
 
@@ -44,6 +45,9 @@ func admitting() map[string][]option {
 func TestOpenRuns(t *testing.T) {
 	t.Parallel()
 	for name, opts := range admitting() {
+		if policy := path.Base(name); testing.Short() && policy != "asp" && policy != "softsync" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			plan := append(opts, leaving(train.Departure{Worker: 1, Step: 20}, train.Departure{Worker: 3, Step: 60}),
 				joining(train.Joining{Worker: 0, Step: 30}, train.Joining{Worker: 1, Step: 50}))
@@ -126,7 +130,11 @@ func TestOpenRunsResume(t *testing.T) {
 			}
 			t.Run(of[0]+"/"+of[1]+"/"+way, func(t *testing.T) {
 				whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
-				for seed := range uint64(3) {
+				seeds := 3
+				if testing.Short() {
+					seeds = 1
+				}
+				for seed := range uint64(seeds) {
 					faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=2ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/10), seed+1)
 					j := job(t, append(opts, joining(train.Joining{Worker: 2, Step: 30 + int(seed)}))...)
 					o, s := runOn(t, faulty(t, faults), j, nil)
