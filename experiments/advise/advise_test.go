@@ -47,7 +47,23 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: share %v, want %v", cluster, c.NetworkShare, want)
 		}
 	}
+	// Keys are those of a cluster and how well it knows them; others change them.
+	mine := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(mine, []byte("keys: {network.bandwidth: 1e9, network.latency: 7us}\nspread:\n  - {key: network.bandwidth, times: 1.01}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for cluster, want := range map[string]string{
+		"big-basin,nodes=2": "16 none 5e+09 15µs", "nodes=2,nic=10Gbps,cluster=big-basin": "16 none 1.25e+09 15µs", "big-basin,nodes=2,transport=mpi-tcp": "16 mpi-tcp 5e+09 15µs",
+		mine + ",nodes=3": "3 none 1e+09 7µs",
+	} {
+		q := question(t, "resnet50", cluster)
+		c := q.Base
+		if got := fmt.Sprintf("%d %s %v %s", c.Workers, c.Transport, c.NetworkBandwidth, c.NetworkLatency); got != want || q.Cluster == "" {
+			t.Errorf("%s: %s; want %s", cluster, got, want)
+		}
+	}
+	for cluster, want := range map[string]string{
+		"nodes=4,cluster=big-basin,big-basin": "twice", "nodes=4,big-bassin": "list clusters", "nodes=4,./none.yaml": "none.yaml",
 		"nodes=4,transport=mpi": `no transport called "mpi"`,
 		"nic=10Gbps":            "how many nodes",
 		"nodes=1":               "nobody to talk to",

@@ -33,6 +33,7 @@ type Question struct {
 	LeftOut    []string      // codecs that do not fit this cluster, each with its reason; Options says so
 	Places     config.Places // where rates of codecs are measured and kept
 	CodecTime  string        // what Options billed encoding and decoding at
+	Cluster    string        // the known cluster, or the file, that the description names; empty: none
 
 	said map[string]bool // keys that the description gives
 }
@@ -56,8 +57,10 @@ var Codecs = []string{
 // Ask makes a question of a profile's name and a description such as
 // "nodes=16,nic=10Gbps,latency=30us,device=V100": nodes, per_node (devices on a
 // node), nic, latency, inside (between devices of a node), device (a known one, or
-// its speed: 15T), batch (per device), transport (how software moves bytes; without it
-// hardware.Unknown, the middle of what was measured), and any key device.* or network.*.
+// its speed: 15T), batch (per device), cluster (a known one, or a file of one's own, whose
+// keys the others then change; its name alone will do), transport (how software moves bytes;
+// without it, and without a cluster, hardware.Unknown, the middle of what was measured), and
+// any key device.* or network.*.
 // What it does not say is as in config.Default, at one device a node and 64 samples.
 func Ask(model, cluster string) (*Question, error) {
 	spec, err := profile.Profiles.Parse(model)
@@ -72,27 +75,16 @@ func Ask(model, cluster string) (*Question, error) {
 		return nil, err
 	}
 	seen := map[string]bool{}
-	parts := registry.SplitTop(cluster)
-	slices.SortStableFunc(parts, func(a, b string) int { // the transport first: keys beside it change what it sets
-		is := func(part string) int {
-			if name, _, _ := strings.Cut(part, "="); strings.EqualFold(strings.TrimSpace(name), "transport") {
-				return 0
-			}
-			return 1
+	said, err := described(cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range said {
+		if seen[a.name] {
+			return nil, fmt.Errorf("cluster: %s is given twice", a.name)
 		}
-		return is(a) - is(b)
-	})
-	for _, part := range parts {
-		name, value, ok := strings.Cut(part, "=")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if !ok {
-			return nil, fmt.Errorf("cluster: %q is not name=value, as in nodes=16,nic=10Gbps,latency=30us,device=v100", part)
-		}
-		if seen[name] {
-			return nil, fmt.Errorf("cluster: %s is given twice", name)
-		}
-		seen[name] = true
-		if err := q.assign(name, strings.TrimSpace(value)); err != nil {
+		seen[a.name] = true
+		if err := q.assign(a.name, a.value); err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
 	}
@@ -118,9 +110,40 @@ func Ask(model, cluster string) (*Question, error) {
 	return q, nil
 }
 
+// said is what a part of a description says.
+type said struct{ name, value string }
+
+// described takes a description apart: a cluster first, which may be its name alone, then a
+// transport. Keys beside them change what they set.
+func described(cluster string) (all []said, err error) {
+	for _, part := range registry.SplitTop(cluster) {
+		name, value, ok := strings.Cut(part, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok && (hardware.IsFile(name) || slices.Contains(hardware.Clusters(), name)) {
+			name, value, ok = "cluster", name, true
+		}
+		if !ok {
+			return nil, fmt.Errorf("cluster: %q is not name=value, as in nodes=16,nic=10Gbps,latency=30us,device=v100, and no cluster that is known (gradlab list clusters) or a file, ./mine.yaml", part)
+		}
+		all = append(all, said{strings.ToLower(name), value})
+	}
+	order := []string{"cluster", "transport"}
+	slices.SortStableFunc(all, func(a, b said) int {
+		rank := func(s said) int { return (slices.Index(order, s.name) + len(order) + 1) % (len(order) + 1) }
+		return rank(a) - rank(b)
+	})
+	return all, nil
+}
+
 func (q *Question) assign(name, value string) error {
 	c := &q.Base
 	switch name {
+	case "cluster":
+		if err := c.Set("transport", "none"); err != nil { // it has its own, or was measured with it
+			return err
+		}
+		q.Cluster = value
+		return c.Set(name, value)
 	case "nodes":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > 4096 {
@@ -147,7 +170,7 @@ func (q *Question) assign(name, value string) error {
 		if h := config.Hint(name); h != "" {
 			return fmt.Errorf("there is no %q; %s", name, h)
 		}
-		all := []string{"nodes", "batch", "device", "transport"}
+		all := []string{"nodes", "batch", "device", "cluster", "transport"}
 		for k := range short {
 			all = append(all, k)
 		}

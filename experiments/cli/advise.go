@@ -36,17 +36,22 @@ func (e *env) adviseCommand() *cobra.Command {
 		Long: `Advise predicts the step time of a published network (gradlab list profiles) on a
 cluster you describe, for every combination of codec, topology, number of servers,
 fusion and order of gradients, and for local SGD, DiLoCo, gossip, backup workers,
-asynchronous servers and every other mode that runs without weights. It says which reaches an accuracy soonest, or that none pays:
+asynchronous servers and every other mode that runs without weights. It says which
+reaches an accuracy soonest, or that none pays:
 
   gradlab advise --model resnet50 --cluster 'nodes=16,nic=10Gbps,latency=30us,device=v100'
   gradlab advise --model vgg16 --cluster 'nodes=8,per_node=4,nic=25Gbps,device=12T,batch=32'
+  gradlab advise --model resnet50 --cluster 'big-basin,nodes=16'
+  gradlab advise --model resnet50 --cluster './mine.yaml,nodes=16,nic=10Gbps'
 
 A cluster is nodes, per_node, nic, latency, inside (bandwidth between devices of a
 node), device (gradlab list devices, or a speed such as 12T), batch (samples a
 device and step), transport (how software moves bytes: gradlab list transports), and
 any key device.* or network.* (gradlab list keys). Without a transport it is unknown:
-the middle of what was measured of several, with spreads to match. Keys that predictions
-do not follow are told beside the answer.
+the middle of what was measured of several, with spreads to match. The name of a cluster
+(gradlab list clusters), or a file as gradlab calibrate writes it, stands for its keys,
+which the others change, and for how well they are known. Keys that predictions do not
+follow are told beside the answer.
 
 Beside the answer stands where its step lies, 90 %, by what is known of the transport
 and of devices, and how much longer the codec may take before it no longer pays.
@@ -239,7 +244,11 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 		if v.Choice != v.Raw {
 			fmt.Fprintf(e.out, ", that of the best without a codec %s (%s to %s)", millis(v.Raw.Time()), millis(v.RawStep.Low), millis(v.RawStep.High))
 		}
-		fmt.Fprintf(e.out, ": %d draws from what was measured of transport %s (gradlab help %[2]s).\n", v.Step.Draws, v.Step.Transport)
+		from := fmt.Sprintf("what was measured of transport %s (gradlab help %[1]s)", v.Step.Transport)
+		if q.Cluster != "" {
+			from = fmt.Sprintf("what cluster %s says of itself and, beside that, from %s", q.Cluster, from)
+		}
+		fmt.Fprintf(e.out, ": %d draws from %s.\n", v.Step.Draws, from)
 	}
 	if v.Choice.Coding > 0 && v.Room > 0 {
 		fmt.Fprintf(e.out, "Encoding and decoding are billed %s of it. The codec no longer pays if they take %s longer.\n", millis(v.Choice.Coding), millis(v.Room))
@@ -325,7 +334,7 @@ func deviceName(c config.Config) string {
 // deviceBand says how sure the device's speed is.
 func deviceBand(q *advise.Question) string {
 	if q.Base.Device == "none" {
-		return "The device's speed is as you stated it: that of training, not of a data sheet."
+		return "The device's speed is as you stated it, or the cluster's file: that of training, not of a data sheet."
 	}
 	d, err := hardware.LoadDevice(q.Base.Device)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestEveryExampleOfHelp(t *testing.T) {
 	for _, codec := range []string{"raw", "bf16", "feedback(topk(keep=0.01))", "qsgd(bits=4)"} {
 		rates += "'" + codec + "': {encode: 2e9, decode: 5e9}\n"
 	}
-	for file, text := range map[string]string{"mine.yaml": "base: quickstart\n", "rates.yaml": rates} {
+	for file, text := range map[string]string{"mine.yaml": "base: quickstart\n", "rates.yaml": rates, "room.yaml": "keys: {network.bandwidth: 1Gbps}\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestEveryExampleOfHelp(t *testing.T) {
 	seen := map[string]int{}
 	for where, lines := range shown(t) {
 		for _, line := range lines {
-			line = strings.NewReplacer("RECIPE", "quickstart", "FOLDER/config.yaml", "mine.yaml", "device.codec=mine.yaml", "device.codec=rates.yaml").Replace(line)
+			line = strings.NewReplacer("RECIPE", "quickstart", "FOLDER/config.yaml", "mine.yaml", "device.codec=mine.yaml", "device.codec=rates.yaml", "./mine.yaml,", "./room.yaml,").Replace(line)
 			words := strings.Split(line, "\x00")
 			show := where + ": gradlab " + strings.Join(words, " ")
 			var b bytes.Buffer
