@@ -179,6 +179,7 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 		fmt.Fprintf(e.out, "  gradlab codec check '%s'\n", en.Spec)
 	}
 	e.helpOptions(en)
+	e.helpMeasured(k.name, en.Name)
 }
 
 // helpOptions lists what may stand in the brackets of an entry's text.
