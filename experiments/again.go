@@ -35,7 +35,7 @@ func (e *execution) goesBack(returns func(rank int) bool) func([]*comm.PeerError
 	return func(lost []*comm.PeerError) bool {
 		var names []string
 		for _, p := range lost {
-			if p.Rank < e.job.Workers || p.Rank == e.job.Observer() {
+			if !e.job.Fixed(p.Rank) || p.Rank == e.job.Observer() {
 				continue
 			}
 			if !returns(p.Rank) {

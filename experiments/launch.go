@@ -50,9 +50,11 @@ func Identity(c config.Config, j *train.Job) []comm.Field {
 // part is the net's part of a process that hosts these ranks of a run of c. A frame may
 // be of any size: that of a resumed run's state is the state of all ranks.
 func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
-	fixed := make([]int, j.World()-j.Workers)
-	for i := range fixed {
-		fixed[i] = j.Workers + i
+	var fixed []int
+	for rank := range j.World() {
+		if j.Fixed(rank) {
+			fixed = append(fixed, rank)
+		}
 	}
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,

@@ -60,8 +60,6 @@ func (j *Job) cannotBeElastic(t Traits) error {
 	switch {
 	case j.Priority:
 		return errors.New("elastic=true with priority=true: an update is finished in the next step's forward pass, so that no step can be called off; set priority=false")
-	case t.Outlives && t.Tree > 0:
-		return fmt.Errorf("elastic=true: in mode %s learners are behind relays, and a relay that is gone cannot be replaced; use tree=%d or more, with which %d learners have none, or mode server, or elastic=false", mode, j.Workers, j.Workers)
 	case t.Outlives:
 		return fmt.Errorf("elastic=true: mode %s goes on as it is without a worker that died, and takes none in its place; use mode %s, or elastic=false", mode, modesThat(staleness.ASP{}, func(t Traits) bool { return t.Admits }))
 	default:
@@ -80,6 +78,13 @@ func modesThat(p staleness.Spec, claim func(Traits) bool) string {
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// Fixed says whether an elastic run cannot go on without a rank, whoever comes in its place:
+// all ranks go back to a checkpoint with it. Such are servers, and workers with a relay.
+func (j *Job) Fixed(rank int) bool {
+	t := j.tree()
+	return rank >= j.Workers || t != nil && t.relays[rank] != nil
 }
 
 // errVoid calls off what the members of an epoch are doing.

@@ -288,7 +288,6 @@ func TestElasticRefusals(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]option{
 		"mode adpsgd goes on as it is":            {mode("adpsgd"), graph("pairs"), optimizer("sgd")},
-		"use tree=4 or more":                      {mode("rudra(tree=2)"), policy("asp")},
 		"set on_resize=keep_global":               {mode("server"), policy("asp"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
 		"policy kasync(k=2) holds pushes":         {mode("server"), policy("kasync"), with("ef21(topk(keep=0.2))")},
 		"order_log=false":                         {mode("server"), func(j *train.Job) { j.LogOrder = true }},

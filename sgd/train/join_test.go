@@ -351,13 +351,16 @@ func comingAndGoing(t *testing.T, way []option) {
 	}
 }
 
-// faulty is a virtual cluster that faults happen to.
-func faulty(t *testing.T, faults string) *sim.Net {
+// faulty is a virtual cluster of four workers that faults happen to.
+func faulty(t *testing.T, faults string) *sim.Net { return faultyOf(t, 4, faults) }
+
+// faultyOf is faulty with so many workers.
+func faultyOf(t *testing.T, workers int, faults string) *sim.Net {
 	schedule, err := nemesis.Parse(faults)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := schedule.Plan(nemesis.World{Workers: 4, Key: rng.New(1, "faults")})
+	plan, err := schedule.Plan(nemesis.World{Workers: workers, Key: rng.New(1, "faults")})
 	if err != nil {
 		t.Fatal(err)
 	}

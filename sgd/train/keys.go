@@ -35,6 +35,7 @@ const (
 	keyAmend   = "amend/worker" // + name: a corrector that works at the worker
 	keyDelays  = "delays"       // and staleness: how often
 	keyRelay   = "relay"        // and shard: sums passed on
+	keyFlow    = "flow"         // of a relay of an open run, for the observer: sums passed on and got
 	keyRelayed = "codec/relay"  // + block: codecs of a relay; and child: what it receives by
 
 	// By shard.

@@ -69,6 +69,7 @@ type Observer struct {
 
 	// Of an open run.
 	marked map[int]marked // by shard: what its state in states is for
+	flows  map[int]flow   // by rank of a relay: its last word
 	wholes int            // checkpoints that are whole
 	step   int            // updates that were told of
 }
@@ -160,7 +161,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 func (o *Observer) gone(ctx context.Context, h comm.Host, err error, p *comm.PeerError, ended map[int]bool) error {
 	j := o.Job
 	switch {
-	case j.open() && p.Rank < j.Workers:
+	case j.open() && !j.Fixed(p.Rank):
 		if ended[p.Rank] || p.Incarnation < o.lives[p.Rank] {
 			return nil
 		}
@@ -307,7 +308,14 @@ func (o *Observer) stated(from int, f comm.Frame) (err error) {
 	} else if st, err = DecodeState(append([]byte(nil), f.Body...), sgd.Layout{}); err != nil {
 		return err
 	}
-	if o.states[from] = st; o.marked != nil && from >= o.Job.Workers {
+	if o.marked == nil {
+		o.states[from] = st
+		return nil
+	}
+	if ok, err := o.relayed(from, st); ok || err != nil {
+		return err
+	}
+	if o.states[from] = st; from >= o.Job.Workers {
 		return o.mark(from, st)
 	}
 	return nil

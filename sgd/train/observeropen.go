@@ -14,11 +14,12 @@ import (
 type marked struct {
 	Mark    int
 	Workers []int
+	Got     map[int]int `json:",omitempty"` // by relay: sums since the run began in this process
 }
 
 // opens notes who is there when an open run begins.
 func (o *Observer) opens(version int) {
-	o.marked = map[int]marked{}
+	o.marked, o.flows = map[int]marked{}, map[int]flow{}
 	m := Membership{Epoch: len(o.Members) + 1, Step: version, Seconds: o.now().Seconds()}
 	for w := range o.Job.Workers {
 		if !o.Job.awayAt(w, version) {
@@ -62,9 +63,11 @@ func (o *Observer) visited(ctx context.Context, h comm.Host, f comm.Frame, ended
 	defer f.Release()
 	if hd.Tag == onMoved.Tag() {
 		m := onMoved.Open(f)
-		if o.step = max(o.step, m.Word.step); m.Word.code == rollHere {
+		switch o.step = max(o.step, m.Word.step); {
+		case m.Word.code == rollHere && ended[m.Word.rank]: // behind the news of its death
+		case m.Word.code == rollHere:
 			o.came(m.Word.rank, m.Word.step)
-		} else {
+		default:
 			o.went(Leave{Worker: m.Word.rank, Why: fmt.Sprintf("left by plan after update %d", m.Word.step), Planned: true, Residual: math.Sqrt(m.Word.left)}, m.Word.step)
 		}
 		return o.checkpoint(ctx, h, ended)
@@ -99,6 +102,45 @@ func (o *Observer) lostGuest(w int, why string) {
 	o.Dead = append(o.Dead, text)
 	o.census.left(o.Job, w, StateDead)
 	o.went(Leave{Worker: w, Why: why}, o.step)
+}
+
+// relayed takes what a relay has to remember, which is no state of its learner.
+func (o *Observer) relayed(from int, st *State) (ok bool, err error) {
+	f := flow{kept: st}
+	k := loading(st)
+	if ok = k.Record(keyFlow, &f); ok {
+		delete(st.Bytes, keyFlow)
+		o.flows[from] = f
+	}
+	return ok, k.Err()
+}
+
+// fits says whether what the nodes of the tree keep fits together.
+func (o *Observer) fits() bool {
+	t := o.Job.tree()
+	if t == nil {
+		return true
+	}
+	for rank, b := range t.relays {
+		f, ok := o.flows[rank]
+		if !ok {
+			return false
+		}
+		for shard, sent := range f.Sent {
+			got := o.marked[o.Job.Workers+shard].Got
+			if b.parent != servers {
+				above, ok := o.flows[b.parent]
+				if !ok {
+					return false
+				}
+				got = above.Got[shard]
+			}
+			if got[rank] != sent {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // mark takes what a shard's state says beside: which checkpoint it is for.
@@ -171,6 +213,9 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 		o.states = map[int]*State{}
 		return o.goOnFrom(ctx, ended, nil, 0)
 	}
+	if !o.fits() {
+		return nil
+	}
 	for w := range o.Job.Workers { // of an earlier mark
 		if !slices.Contains(at, w) {
 			delete(o.states, w)
@@ -179,6 +224,9 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 	all, err := o.whole()
 	if err != nil {
 		return err
+	}
+	for _, f := range o.flows {
+		all.merge(f.kept)
 	}
 	version := int(all.Ints[keyVersion])
 	if err := o.Sink.Checkpoint(version, all); err != nil {

@@ -46,6 +46,14 @@ func (j *Job) awayAt(worker, version int) bool {
 	return away
 }
 
+// resumedAt is how many updates were made when an open run began, or was stopped.
+func (r *Rank) resumedAt() int {
+	if !r.Resumes() {
+		return 0
+	}
+	return int(r.start.Ints[keyVersion])
+}
+
 // invited waits for the word to begin, which a worker of an open run asks for: its process
 // may come into a run that goes on, or that is over.
 func (r *Rank) invited(ctx context.Context) (start *State, over bool, err error) {
@@ -100,17 +108,13 @@ func (v *visit) next(joins bool) (step int, ok bool) {
 func (w *worker) arrive(ctx context.Context, resume func(context.Context) error) error {
 	all, _ := w.job.moves()
 	w.visit = &visit{plan: slices.DeleteFunc(all, func(m move) bool { return m.worker != w.rank })}
-	version := 0
-	if w.Resumes() {
-		version = int(w.start.Ints[keyVersion])
-	}
 	if !w.again {
-		w.visit.pass(version)
+		w.visit.pass(w.resumedAt())
 	}
 	switch {
 	case w.again:
 		return w.enter(ctx)
-	case w.job.awayAt(w.rank, version):
+	case w.job.awayAt(w.rank, w.resumedAt()):
 		return w.wait(ctx)
 	case w.Resumes():
 		return resume(ctx)
@@ -150,7 +154,13 @@ func isEnded(err error) bool {
 // If one of them takes nobody any more the run is over.
 func (w *worker) enter(ctx context.Context) error {
 	for _, l := range w.links {
-		if err := onEnter.Send(ctx, w.Rank, l.server, Nothing{}, 0); err != nil && !isEnded(err) {
+		var err error
+		if l.relayed() {
+			err = onTree.Send(ctx, w.Rank, l.rank, treeWord{code: codeEnter, shard: l.id, learner: w.rank}, 0)
+		} else {
+			err = onEnter.Send(ctx, w.Rank, l.server, Nothing{}, 0)
+		}
+		if err != nil && !isEnded(err) {
 			return err
 		}
 	}
@@ -163,27 +173,49 @@ func (w *worker) enter(ctx context.Context) error {
 		}
 	}
 	if w.visit.came = !w.visit.ended; w.visit.ended {
-		return w.retreat(ctx, rollWord{code: rollEmpty}, 0)
+		return w.retreat(ctx, rollWord{code: rollEmpty}, FlagDone)
 	}
 	return nil
 }
 
-// welcomed takes the parameters that a server begins with. What it had sent a process that
-// was there before has come before them.
+// relayed says whether what the worker sends the shard goes by a relay.
+func (l *link) relayed() bool { return l.rank != l.server }
+
+// anew is what a rank sends with a tag to a worker that has come. What it had sent a process
+// that was there before has come before that. Where a relay sits, which takes frames beside,
+// there was none.
+func (w *worker) anew(ctx context.Context, from int, tag comm.Tag) (comm.Frame, error) {
+	if t := w.job.tree(); t != nil && t.relays[w.rank] != nil {
+		return w.h.Recv(ctx, from, tag)
+	}
+	for {
+		f, err := w.h.Recv(ctx, from, comm.AnyTag)
+		if err != nil || f.Header.Tag == tag {
+			return f, err
+		}
+		f.Release()
+	}
+}
+
+// welcomed takes the parameters that a server begins with, behind the word of the relay, if
+// there is one, that it takes the worker's pushes.
 func (w *worker) welcomed(ctx context.Context, l *link) error {
+	if l.relayed() {
+		f, err := w.anew(ctx, l.rank, onWelcome.Tag())
+		if err != nil {
+			return err
+		}
+		f.Release()
+	}
 	cast := isCast(w.job.DownCodec)
 	parts := 1
 	if cast {
 		parts = len(l.shard.parts)
 	}
 	for k := 0; k < parts; {
-		f, err := w.h.Recv(ctx, l.server, comm.AnyTag)
+		f, err := w.anew(ctx, l.server, onWelcome.Tag())
 		if err != nil {
 			return err
-		}
-		if f.Header.Tag != onWelcome.Tag() {
-			f.Release()
-			continue
 		}
 		if f.Header.Kind != comm.Parameters {
 			f.Release()
@@ -215,7 +247,13 @@ func (w *worker) welcomed(ctx context.Context, l *link) error {
 // retreat tells all servers that the worker pushes no more.
 func (w *worker) retreat(ctx context.Context, why rollWord, flags Flags) error {
 	for _, l := range w.links {
-		if err := onLeave.Send(ctx, w.Rank, l.server, why, flags); err != nil && !isGone(err) {
+		var err error
+		if l.relayed() {
+			err = onTree.Send(ctx, w.Rank, l.rank, treeWord{code: codeLeave, shard: l.id, learner: w.rank, why: why.code, left: why.left}, flags)
+		} else {
+			err = onLeave.Send(ctx, w.Rank, l.server, why, flags)
+		}
+		if err != nil && !isGone(err) {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gradlab/gradlab/comm/local"
@@ -28,7 +29,7 @@ func asyncPolicies() (names []string) {
 // admitting are modes that take workers at once, with every policy that they take.
 func admitting() map[string][]option {
 	ways := map[string][]option{}
-	for _, spec := range append(train.Modes.Names(), "downpour(n_fetch=2,n_push=3)", "downpour(warm_start=10)", "easgd(tau=2)", "rudra(threads=true)") {
+	for _, spec := range append(train.Modes.Names(), "downpour(n_fetch=2,n_push=3)", "downpour(warm_start=10)", "easgd(tau=2)", "rudra(threads=true)", "rudra(tree=2)", "rudra(tree=2,threads=true)") {
 		for _, name := range asyncPolicies() {
 			opts := []option{mode(spec), policy(name), open}
 			j := unchecked(opts...)
@@ -64,7 +65,7 @@ func TestOpenRuns(t *testing.T) {
 			checkOpen(t, real)
 			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 			at := func(share float64) string { return seconds(share * whole.Final.Seconds).String() }
-			back, _ := runOn(t, faulty(t, fmt.Sprintf("kill(w1,at=%s)+rejoin(w1,at=%s)+kill(w2,at=%s)", at(0.2), at(0.4), at(0.7))), job(t, opts...), nil)
+			back, _ := runOn(t, faulty(t, fmt.Sprintf("kill(w1,at=%s)+rejoin(w1,at=%s)+kill(w3,at=%s)", at(0.2), at(0.4), at(0.7))), job(t, opts...), nil)
 			checkOpen(t, back)
 			if n := len(back.Members); n != 4 || !slices.Equal(back.Members[2].Joined, []int{1}) || len(back.Dead) != 2 {
 				t.Errorf("memberships %+v, %v", back.Members, back.Dead)
@@ -118,15 +119,20 @@ func TestOpenRunsResume(t *testing.T) {
 	t.Parallel()
 	for _, of := range [][2]string{
 		{"server", "ssp(slack=1)"}, {"server", "softsync(n=2)"}, {"downpour(n_fetch=2,n_push=2)", "asp"}, {"downpour(warm_start=20)", "softsync(n=2)"},
-		{"easgd(tau=2)", "asp"}, {"rudra", "softsync(n=2)"},
+		{"easgd(tau=2)", "asp"}, {"rudra", "softsync(n=2)"}, {"rudra(tree=2)", "softsync(n=2)"}, {"rudra(tree=2)", "asp"},
 	} {
 		for way, more := range map[string][]option{
 			"plain": {}, "feedback": {with("feedback(topk(keep=0.1))")}, "differences": {down("qsgd(bits=4)")},
-			"parts": {func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
+			"receivers": {with("ef21(topk(keep=0.3))")},
+			"parts":     {func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
 		} {
 			opts := slices.Concat([]option{mode(of[0]), policy(of[1]), open, func(j *train.Job) { j.CheckpointEvery = 4 }}, more)
-			if of[0] != "server" && unchecked(opts...).Check() != nil {
+			if (of[0] != "server" || way == "receivers") && unchecked(opts...).Check() != nil {
 				continue // the mode does not take it
+			}
+			dying := "w*"
+			if strings.Contains(of[0], "tree") { // who has no relay
+				dying = "w1,w3"
 			}
 			t.Run(of[0]+"/"+of[1]+"/"+way, func(t *testing.T) {
 				whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
@@ -135,7 +141,7 @@ func TestOpenRunsResume(t *testing.T) {
 					seeds = 1
 				}
 				for seed := range uint64(seeds) {
-					faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=2ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/10), seed+1)
+					faults := fmt.Sprintf("poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[%s],for=2ms,until=1s,seed=%d)", seconds(whole.Final.Seconds/10), dying, seed+1)
 					j := job(t, append(opts, joining(train.Joining{Worker: 2, Step: 30 + int(seed)}))...)
 					o, s := runOn(t, faulty(t, faults), j, nil)
 					checkOpen(t, o)

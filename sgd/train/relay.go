@@ -31,6 +31,8 @@ type relay struct {
 	handed chan *State // by the learner beside it
 	hand   *State      // of that learner, who is at a mark
 	quit   bool        // that learner has ended
+	open   bool        // learners come and go
+	news   bool        // there is more to remember than the observer was told
 }
 
 // stem is a relay's part of one shard.
@@ -60,6 +62,12 @@ type stem struct {
 	phase   []phase // of the learners below
 	words   []spoken
 	drained bool // all below rest, or have ended, and the words are passed on
+
+	// Of an open run.
+	lives  []uint32    // incarnations of the learners below that have come, or may come
+	passed int         // sums since the relay began
+	got    map[int]int // by relay below: sums since then
+	over   bool        // nobody comes any more
 }
 
 // spoken is a word of a learner that waits to be passed on.
@@ -92,10 +100,10 @@ const (
 // newRelay makes the relay at a place.
 func newRelay(of *Rank, t *tree, at *branch, sh []*shard) (*relay, error) {
 	j := of.job
-	r := &relay{Rank: of, tree: t, at: at, handed: make(chan *State, 1)}
+	r := &relay{Rank: of, tree: t, at: at, handed: make(chan *State, 1), open: j.open(), news: true}
 	for i, shard := range sh {
 		s := &stem{relay: r, id: i, up: at.parent, shard: shard, tariff: j.tariff(shard, false, true), in: map[int]*packer{}, rolls: map[int][]comm.Header{},
-			phase: make([]phase, at.hi-at.lo)}
+			phase: make([]phase, at.hi-at.lo), lives: make([]uint32, at.hi-at.lo), got: map[int]int{}}
 		if s.up == servers {
 			s.up = j.Workers + i
 		}
@@ -120,6 +128,11 @@ func newRelay(of *Rank, t *tree, at *branch, sh []*shard) (*relay, error) {
 // program is what the relay does until nobody below needs it.
 func (r *relay) program(ctx context.Context, h comm.Host) error {
 	idle := comm.Idle(ctx) // it holds nobody up while nothing comes
+	if r.open {
+		if err := r.opens(ctx); err != nil {
+			return err
+		}
+	}
 	for !r.over() {
 		f, err := h.Recv(idle, comm.AnyRank, onTree.Tag())
 		if err != nil {
@@ -141,14 +154,18 @@ func (r *relay) program(ctx context.Context, h comm.Host) error {
 	}
 	for _, s := range r.stems {
 		s.params.Release()
+		s.sum.Release() // of learners that have died
 	}
 	return onRelay.Wake(ctx, r.Rank, Nothing{}, 0)
 }
 
 // over says whether all below have ended, or will send nothing more as the
 // learner beside the relay has: it ends when a checkpoint lets it, at which all
-// rest.
+// rest. In an open run others may come until that is over.
 func (r *relay) over() bool {
+	if r.open {
+		return !slices.ContainsFunc(r.stems, func(s *stem) bool { return !s.over })
+	}
 	return !slices.ContainsFunc(r.stems, func(s *stem) bool {
 		return len(s.words) > 0 || slices.ContainsFunc(s.phase, func(p phase) bool { return p != gone }) && !(r.quit && len(s.pulls) == 0)
 	})
@@ -165,10 +182,18 @@ func (r *relay) lose(err error) error {
 		return nil
 	}
 	for _, s := range r.stems {
-		s.phase[p.Rank-r.at.lo] = gone
-		s.pulls = slices.DeleteFunc(s.pulls, func(w wanted) bool { return w.child == p.Rank })
+		if w := p.Rank - r.at.lo; p.Incarnation >= s.lives[w] {
+			s.forget(p.Rank)
+			s.lives[w] = p.Incarnation + 1
+		}
 	}
 	return nil
+}
+
+// forget goes on without a learner that has no relay.
+func (s *stem) forget(learner int) {
+	s.phase[learner-s.at.lo] = gone
+	s.pulls = slices.DeleteFunc(s.pulls, func(w wanted) bool { return w.child == learner })
 }
 
 // take handles a word.
@@ -182,7 +207,7 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 	s := r.stems[hd.Shard]
 	var known bool
 	switch word.code {
-	case codeTaken, codeParams:
+	case codeTaken, codeParams, codeOver:
 		known = from == s.up
 	case codeHand, codeQuit:
 		known = from == r.at.rank
@@ -192,6 +217,10 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 	if !known {
 		f.Release()
 		return fmt.Errorf("rank %d, which is no neighbour, sent word %d", from, word.code)
+	}
+	if s.outdated(&hd) {
+		f.Release()
+		return nil
 	}
 	switch word.code {
 	case codePush:
@@ -206,6 +235,7 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 		f.Release()
 		return err
 	case codeSum:
+		s.got[from]++
 		return s.push(ctx, f, s.rolls[from])
 	case codeParams:
 		return s.supply(ctx, f)
@@ -214,6 +244,9 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 	switch word.code {
 	case codePull:
 		s.pulls = append(s.pulls, wanted{from, word.have})
+		if s.below(from) {
+			s.rouse(from)
+		}
 		return s.serve(ctx, false)
 	case codeTaken:
 		s.busy = false
@@ -230,6 +263,10 @@ func (r *relay) take(ctx context.Context, f comm.Frame) error {
 			s.phase[w] = resting
 		}
 		s.words = append(s.words, spoken{word, hd.Flags})
+	case codeEnter, codeLeave:
+		return s.visits(ctx, hd, word)
+	case codeOver:
+		return s.closes(ctx)
 	default:
 		return fmt.Errorf("rank %d sent word %d, which a relay does not know", from, word.code)
 	}
@@ -256,7 +293,10 @@ func (s *stem) push(ctx context.Context, f comm.Frame, of []comm.Header) error {
 	p := &s.waiting[len(s.waiting)-1]
 	p.Frame, p.of = f, append(p.of[:0], of...)
 	s.n += len(of)
-	s.drained = false
+	s.drained, s.news = false, true
+	for i := range of {
+		s.rouse(int(of[i].From))
+	}
 	if s.job.synchronous() { // all are there before the first is added
 		return nil
 	}
@@ -304,8 +344,12 @@ func (s *stem) add(f comm.Frame) error {
 	return in.addTo(s.shard.whole, s.sum.f, false, 1, f.Body, from)
 }
 
-// due says whether the sum is to be passed on.
+// due says whether the sum is to be passed on. In an open run words wait for nothing, and
+// stay behind the gradients that came before them.
 func (s *stem) due() bool {
+	if s.open && len(s.words) > 0 {
+		return s.n > 0
+	}
 	if s.job.synchronous() {
 		return s.n == len(s.phase)
 	}
@@ -336,12 +380,13 @@ func (s *stem) pass(ctx context.Context) error {
 	}
 	s.sum.Release()
 	word.code = codeRoll
-	if err := sum.Carry(ctx, s.Rank, s.up, word, 0, roll(s.of)); err != nil {
+	if err := s.above(sum.Carry(ctx, s.Rank, s.up, word, 0, roll(s.of))); err != nil {
 		return err
 	}
 	s.of, s.n, s.busy = s.of[:0], 0, true
 	s.sent++
-	return s.h.Send(ctx, s.up, f)
+	s.passed++
+	return s.above(s.h.Send(ctx, s.up, f))
 }
 
 // supply takes up the parent's answer.
@@ -380,7 +425,7 @@ func (s *stem) serve(ctx context.Context, fresh bool) error {
 		return nil
 	}
 	s.asking, s.drained = true, false
-	return onTree.Send(ctx, s.Rank, s.up, treeWord{code: codePull, shard: s.id, have: max(s.has, least)}, 0)
+	return s.above(onTree.Send(ctx, s.Rank, s.up, treeWord{code: codePull, shard: s.id, have: max(s.has, least)}, 0))
 }
 
 // give answers a child's wish: with the parameters, if they are newer.
@@ -409,17 +454,21 @@ func (s *stem) advance(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(s.words) == 0 || slices.Contains(s.phase, active) {
+	working := slices.Contains(s.phase, active)
+	if len(s.words) == 0 || working && !s.open {
 		return nil
 	}
 	for _, w := range s.words {
-		if err := onTree.Send(ctx, s.Rank, s.up, w.treeWord, w.flags); err != nil {
+		if err := s.above(onTree.Send(ctx, s.Rank, s.up, w.treeWord, w.flags)); err != nil {
 			return err
 		}
 	}
-	s.words, s.drained = s.words[:0], true
+	if s.words = s.words[:0]; working {
+		return nil
+	}
+	s.drained = true
 	for w, p := range s.phase {
-		if p == resting { // until the servers let it go on
+		if p == resting && !s.open { // until the servers let it go on
 			s.phase[w] = active
 		}
 	}
@@ -433,6 +482,9 @@ func (s *stem) advance(ctx context.Context) error {
 // keep adds what the relay has to remember to the state of the learner beside it,
 // once nothing is under way.
 func (r *relay) keep(ctx context.Context) error {
+	if r.open {
+		return r.tells(ctx)
+	}
 	if r.hand == nil || slices.ContainsFunc(r.stems, func(s *stem) bool { return !s.drained }) {
 		return nil
 	}
@@ -451,6 +503,9 @@ func (r *relay) Keep(k *Keeper) {
 		k.Int(key(keyRelay, r.at.rank, s.id), &s.sent)
 		s.out.keep(k, under(keyRelayed, r.at.rank))
 		for c, in := range s.in {
+			if r.open && s.below(c) && !k.Lived(c) {
+				continue // it begins anew
+			}
 			in.keepReceivers(k, under(keyRelayed, r.at.rank, c))
 		}
 	}

@@ -58,10 +58,10 @@ func (m Rudra) Validate() error {
 }
 
 // Traits implements Mode. What relays pass on goes on from step to step. It outlives
-// workers that have no relay, and takes others in where there is none.
+// workers that have no relay, and takes others in their place.
 func (m Rudra) Traits(j *Job) Traits {
 	t := Traits{Servers: j.served(), PerUpdate: j.policy().PerUpdate, Tree: m.Tree, Beside: m.Threads, UnderWay: true,
-		Outlives: !j.synchronous(), Admits: !j.synchronous() && j.Workers <= m.Tree, Weightless: true, Steady: true,
+		Outlives: !j.synchronous(), Admits: !j.synchronous(), Weightless: true, Steady: true,
 		Codec: TakesAll, Down: TakesCasts, Heeds: rudraHeeds, Refuses: rudraRefuses}
 	if m.Threads {
 		t.Refuses = threadsRefuse
@@ -99,9 +99,6 @@ func (m Rudra) Check(j *Job) error {
 	}
 	t := j.tree()
 	if at := t.relays[0]; at != nil { // there is none elsewhere without it
-		if j.open() {
-			return errors.New("elastic=true: a relay that is gone cannot be replaced")
-		}
 		_, err := newRelay(NewRank(j, 0), t, at, j.shards())
 		return err
 	}
@@ -186,7 +183,7 @@ func (l *learner) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if l.relay != nil { // others may still need it
-		_, _, err = onRelay.Hear(ctx, l.Rank, l.rank)
+		_, _, err = onRelay.Hear(comm.Idle(ctx), l.Rank, l.rank)
 	}
 	return err
 }
@@ -306,7 +303,7 @@ func (l *learner) rest(ctx context.Context) error {
 		return err
 	}
 	l.leaves(st)
-	if l.relay == nil {
+	if l.relay == nil || l.relay.open {
 		if err := l.sendState(ctx, st); err != nil {
 			return err
 		}

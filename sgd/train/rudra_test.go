@@ -229,3 +229,50 @@ func TestRudraRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Behind relays in three levels learners come into asynchronous runs and leave them: by plan,
+// those too who have a relay, and after deaths of those who have none. Nothing that passed a
+// relay is lost, on real clocks too, and the run goes on from each of its marks.
+func TestRudraOpen(t *testing.T) {
+	t.Parallel()
+	plan := func(j *train.Job) {
+		j.Leaves = []train.Departure{{Worker: 4, Step: 30}, {Worker: 8, Step: 40}, {Worker: 3, Step: 60}}
+		j.Joins = []train.Joining{{Worker: 1, Step: 20}, {Worker: 4, Step: 70}, {Worker: 8, Step: 80}}
+	}
+	for name, opts := range map[string][]option{
+		"asp":           {mode("rudra(tree=2)"), policy("asp"), with("ef21(topk(keep=0.3))")},
+		"softsync":      {mode("rudra(tree=2)"), policy("softsync(n=2)"), with("feedback(topk(keep=0.2))"), func(j *train.Job) { j.CheckpointEvery = 5 }},
+		"adv*":          {mode("rudra(tree=2,threads=true)"), policy("asp")},
+		"adv*, sums":    {mode("rudra(tree=2,threads=true)"), policy("softsync(n=3)"), with("qsgd(bits=8)"), learning(0.01)},
+		"without marks": {mode("rudra(tree=2)"), policy("kbatchasync(k=3)")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := append(opts, open, workers(9), plan)
+			whole, s := runOn(t, simulated(0), job(t, opts...), nil)
+			checkOpen(t, whole)
+			if n := len(whole.Members); n != 7 || len(whole.Members[n-1].Workers) != 8 {
+				t.Errorf("memberships %+v", whole.Members)
+			}
+			real, _ := runOn(t, &local.Net{}, job(t, opts...), nil)
+			checkOpen(t, real)
+			at := func(share float64) string { return seconds(share * whole.Final.Seconds).String() }
+			seeds := 4
+			if testing.Short() {
+				seeds = 1
+			}
+			for seed := range seeds {
+				faults := fmt.Sprintf("kill(w7,at=%s)+rejoin(w7,at=%s)+poisson(every=%s,of=[kill,rejoin,rejoin,pause],ranks=[w7,w8],for=2ms,until=1s,seed=%d)", at(0.2), at(0.3), at(0.1), seed+1)
+				o, _ := runOn(t, faultyOf(t, 9, faults), job(t, opts...), nil)
+				if checkOpen(t, o); t.Failed() {
+					t.Fatal(faults)
+				}
+			}
+			for at, st := range s.states {
+				again, _ := runOn(t, simulated(seconds(float64(st.Ints["nanoseconds"])/1e9)), job(t, opts...), st)
+				if checkOpen(t, again); t.Failed() {
+					t.Fatalf("resumed at update %d", at)
+				}
+			}
+		})
+	}
+}

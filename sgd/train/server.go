@@ -109,6 +109,9 @@ func (s *server) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.closes(ctx); err != nil {
+		return err
+	}
 	if err := s.snapshot(ctx, true); err != nil {
 		return err
 	}
@@ -151,10 +154,10 @@ func (s *server) lose(ctx context.Context, err error) error {
 	if !errors.As(err, &p) || p.Rank >= s.job.Workers || s.job.synchronous() {
 		return err
 	}
-	if s.guests != nil && p.Incarnation >= s.guests.lives[p.Rank] {
-		delete(s.guests.awaits, p.Rank)
+	if s.guests != nil {
+		return s.loses(ctx, p)
 	}
-	if !s.core.Live(p.Rank) || s.guests != nil && p.Incarnation < s.guests.lives[p.Rank] {
+	if !s.core.Live(p.Rank) {
 		return nil
 	}
 	return s.without(ctx, p)
@@ -457,7 +460,11 @@ func (s *server) checkpoint(ctx context.Context) error {
 			return err
 		}
 		if s.guests != nil {
-			saving(st).Record(keyMarked, marked{s.guests.marks, s.list()})
+			m := marked{Mark: s.guests.marks, Workers: s.list()}
+			if s.trunk != nil {
+				m.Got = s.trunk.got
+			}
+			saving(st).Record(keyMarked, m)
 		}
 	}
 	if err := s.sendState(ctx, st); err != nil {

@@ -13,6 +13,7 @@ import (
 // guests is what a server of an open run knows of workers that come and go.
 type guests struct {
 	lives  []uint32       // incarnations of those that have come
+	dead   []uint32       // incarnations before this one have died
 	counts []uint64       // by worker: pushes of the present stay that are in server.made
 	awaits map[int]uint64 // who comes when so many updates are made
 	marks  int            // checkpoints that are whole
@@ -22,14 +23,15 @@ type guests struct {
 
 func (s *server) newGuests() {
 	n := s.job.Workers
-	s.guests = &guests{lives: make([]uint32, n), counts: make([]uint64, n), awaits: map[int]uint64{}}
+	s.guests = &guests{lives: make([]uint32, n), dead: make([]uint32, n), counts: make([]uint64, n), awaits: map[int]uint64{}}
 	s.made, s.told = make([]uint64, n), make([]uint64, n)
 }
 
 // invites lets those begin who are there, and no others; with a resume the dead are, too.
+// Shards may have come to different versions: who is there is alike on all.
 func (s *server) invites() error {
 	for w := range s.job.Workers {
-		away := s.job.awayAt(w, s.core.Version())
+		away := s.job.awayAt(w, s.resumedAt())
 		if s.Resumes() { // last reports of before are gone
 			gone := s.told[w]
 			if !s.core.Live(w) {
@@ -46,9 +48,30 @@ func (s *server) invites() error {
 		case !s.core.Live(w):
 			s.core.Join(w, s.job.Incarnation)
 			s.guests.counts[w] = 0
+			if err := s.renewIn(w); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// loses is lose for a worker of an open run. One that has ended told what it sent, whatever
+// becomes of a process that comes after it.
+func (s *server) loses(ctx context.Context, p *comm.PeerError) error {
+	w, life := p.Rank, s.guests.lives[p.Rank]
+	if s.trunk.carries(w) {
+		return s.trunk.cut(p)
+	}
+	if p.Incarnation < life {
+		return nil
+	}
+	delete(s.guests.awaits, w)
+	s.guests.dead[w] = p.Incarnation + 1
+	if !s.core.Live(w) || s.ended[w] && p.Incarnation > life {
+		return nil
+	}
+	return s.without(ctx, p)
 }
 
 // outdated says whether a frame is of a process of a worker that another one has replaced.
@@ -72,9 +95,7 @@ func (s *server) visits(ctx context.Context, f comm.Frame) (handled bool, err er
 	case onEnter.Tag():
 		err = s.enters(ctx, w, h.Incarnation)
 	case onLeave.Tag():
-		if h.Incarnation == s.guests.lives[w] { // else it never came
-			err = s.leaves(ctx, w, onLeave.Open(f).Word, h.Flags)
-		}
+		err = s.leaves(ctx, w, h.Incarnation, onLeave.Open(f).Word, h.Flags)
 	case onAwait.Tag():
 		s.guests.awaits[w] = onAwait.Open(f).Word.Version
 		err = s.calls(ctx)
@@ -92,16 +113,19 @@ func (s *server) visits(ctx context.Context, f comm.Frame) (handled bool, err er
 // enters takes a worker's pushes from now on, and sends it parameters. Behind the end of
 // the run, or where it is to stop, nobody comes.
 func (s *server) enters(ctx context.Context, w int, life uint32) error {
+	if life < s.guests.dead[w] { // its word had a longer way than the news
+		return nil
+	}
 	if s.core.Live(w) && !s.ended[w] { // before the news of its death
 		if err := s.without(ctx, &comm.PeerError{Rank: w, Lost: true, Cause: "its process has ended, and another one has come"}); err != nil {
 			return err
 		}
 	}
+	if life != s.guests.lives[w] && !s.ended[w] { // the process before it may have ended while it was away
+		s.forget(w)
+	}
 	if s.stop || s.core.Done() {
 		return s.send(ctx, w, comm.NewFrame(onWelcome.As(comm.Control).Header(s.job, answerWord{Shard: s.id}, FlagStop), comm.NewBuffer(0)))
-	}
-	if life != s.guests.lives[w] { // the process before it may have ended while it was away
-		s.forget(w)
 	}
 	s.guests.lives[w] = life
 	if err := s.renewIn(w); err != nil {
@@ -119,7 +143,7 @@ func (s *server) enters(ctx context.Context, w int, life uint32) error {
 
 // renewIn makes the receiving ends of what a worker sends anew.
 func (s *server) renewIn(w int) (err error) {
-	if s.job.Weightless || s.store.in[w] == nil {
+	if s.job.Weightless || !s.trunk.direct(w) {
 		return nil
 	}
 	s.store.in[w], err = s.job.newPacker(s.shard, s.job.Codec, s.job.sender(nil, w))
@@ -127,16 +151,22 @@ func (s *server) renewIn(w int) (err error) {
 }
 
 // leaves lets a worker go that leaves by plan, or has found that the run is over.
-func (s *server) leaves(ctx context.Context, w int, why rollWord, flags Flags) error {
-	if !s.core.Live(w) {
+func (s *server) leaves(ctx context.Context, w int, life uint32, why rollWord, flags Flags) error {
+	if life != s.guests.lives[w] { // it never came
 		return nil
 	}
-	s.settles(w)
-	if err := s.dismiss(ctx, w); err != nil {
-		return err
+	live := s.core.Live(w)
+	if live {
+		s.settles(w)
 	}
 	if flags&FlagDone != 0 { // it tells
 		s.told[w] = s.made[w]
+	}
+	if !live { // the run is over
+		return nil
+	}
+	if err := s.dismiss(ctx, w); err != nil {
+		return err
 	}
 	if s.id == 0 && why.code == rollLeaves {
 		why.step, why.rank = s.core.Version(), w
@@ -194,4 +224,35 @@ func (s *server) whole(ctx context.Context, f comm.Frame) error {
 	}
 	s.guests.halted = true
 	return s.goesOnFrom(ctx, s.list(), 0)
+}
+
+// stray counts gradients of workers that have died, which were under way in relays. With
+// them a checkpoint that is yet to be whole is another one.
+func (s *server) stray(ctx context.Context, of []comm.Header) error {
+	for i := range of {
+		if w := int(of[i].From); !s.core.Live(w) {
+			s.settles(w)
+			s.forget(w)
+		}
+	}
+	if s.guests.asked {
+		return s.checkpoint(ctx)
+	}
+	return nil
+}
+
+// closes tells the relays of an open run, which wait for who may come, that it is over.
+func (s *server) closes(ctx context.Context) error {
+	if s.guests == nil || s.trunk == nil {
+		return nil
+	}
+	for _, c := range s.trunk.tree.top {
+		if s.trunk.tree.relay(c, servers) == nil {
+			continue
+		}
+		if err := onTree.Send(ctx, s.Rank, c, treeWord{code: codeOver, shard: s.id}, 0); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
 }

@@ -119,7 +119,10 @@ type treeWord struct {
 	loss          float64
 	seq           uint64 // codePush: gradients that the learner pushed before
 	have          uint64 // codePull: the version there is, plus one
-	learner       int    // codeRest, codeBye: whose word it is
+	learner       int    // codeRest, codeBye, codeEnter, codeLeave: whose word it is
+	life          uint32 // codeEnter, codeLeave: the incarnation of that learner
+	why           uint8  // codeLeave: as of rollWord
+	left          float64
 }
 
 // Codes of words on a tree; see relay.
@@ -134,6 +137,9 @@ const (
 	codeParams              // down: parameters, or none if there are no newer ones
 	codeHand                // to itself: the learner beside the relay has left its state
 	codeQuit                // to itself: the learner beside the relay has ended
+	codeEnter               // up: a learner has come into an open run
+	codeLeave               // up: a learner has left an open run
+	codeOver                // down: an open run is over
 )
 
 // Put implements Word.
@@ -144,6 +150,8 @@ func (w treeWord) Put(h comm.Header) comm.Header {
 		h.Seq = w.have
 	case codeRest, codeBye:
 		h.Seq = uint64(w.learner)
+	case codeEnter, codeLeave:
+		h.Seq, h.Step, h.Version, h.Value = uint64(w.learner), uint64(w.life), uint64(w.why), w.left
 	default:
 		h.Seq = w.seq
 	}
@@ -157,6 +165,8 @@ func readTree(h comm.Header) treeWord {
 		w.have = h.Seq
 	case codeRest, codeBye:
 		w.learner = int(h.Seq)
+	case codeEnter, codeLeave:
+		w = treeWord{code: h.Code, shard: w.shard, learner: int(h.Seq), life: uint32(h.Step), why: uint8(h.Version), left: h.Value}
 	default:
 		w.seq = h.Seq
 	}

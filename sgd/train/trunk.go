@@ -13,7 +13,8 @@ type trunk struct {
 	tree  *tree
 	rolls map[int][]comm.Header // by child: of the sum that is on its way
 	pulls []wanted
-	halt  bool // the present version is the last before a stop
+	halt  bool        // the present version is the last before a stop
+	got   map[int]int // by relay: sums since the run began in this process
 }
 
 func newTrunk(j *Job) *trunk {
@@ -21,7 +22,7 @@ func newTrunk(j *Job) *trunk {
 	if t == nil {
 		return nil
 	}
-	return &trunk{tree: t, rolls: map[int][]comm.Header{}}
+	return &trunk{tree: t, rolls: map[int][]comm.Header{}, got: map[int]int{}}
 }
 
 // word handles what a child on the tree says.
@@ -48,6 +49,7 @@ func (s *server) word(ctx context.Context, f comm.Frame) error {
 	case codeSum:
 		of := t.rolls[from]
 		delete(t.rolls, from)
+		t.got[from]++
 		return s.sum(ctx, f, of)
 	}
 	f.Release()
@@ -62,6 +64,11 @@ func (s *server) word(ctx context.Context, f comm.Frame) error {
 	case w.code == codeBye:
 		s.ended[w.learner] = true
 		return s.checkpoint(ctx)
+	case s.guests == nil:
+	case w.code == codeEnter:
+		return s.enters(ctx, w.learner, w.life)
+	case w.code == codeLeave:
+		return s.leaves(ctx, w.learner, w.life, rollWord{code: w.why, left: w.left}, hd.Flags)
 	}
 	return fmt.Errorf("rank %d sent word %d of learner %d, which a server does not know", from, w.code, w.learner)
 }
@@ -80,6 +87,9 @@ func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error 
 	f.Header.Tag = keptTreeTag
 	for i := range of {
 		of[i].Tag = keptTreeTag
+		if s.guests != nil { // who has come since had it said behind them
+			of[i].Incarnation = s.guests.lives[of[i].From]
+		}
 	}
 	replies, err := s.core.PushSum(f, of)
 	if err != nil {
@@ -90,7 +100,10 @@ func (s *server) sum(ctx context.Context, f comm.Frame, of []comm.Header) error 
 			return err
 		}
 	}
-	return s.moved(ctx, before, replies)
+	if err := s.moved(ctx, before, replies); err != nil || s.guests == nil {
+		return err
+	}
+	return s.stray(ctx, of)
 }
 
 // feed answers children who wait for parameters, if there are newer ones or they
@@ -139,7 +152,7 @@ func (s *server) feed(ctx context.Context) error {
 
 // dismiss answers a child that leaves and keeps asking for parameters: there are none.
 func (s *server) dismiss(ctx context.Context, child int) error {
-	if s.trunk == nil {
+	if s.trunk == nil || !s.trunk.direct(child) {
 		return nil
 	}
 	keep := s.trunk.pulls[:0]
@@ -168,3 +181,10 @@ func (t *trunk) cut(p *comm.PeerError) error {
 	t.pulls = slices.DeleteFunc(t.pulls, func(w wanted) bool { return w.child == p.Rank })
 	return nil
 }
+
+// direct says whether a learner pushes to the servers, and not to a relay. Without a tree
+// all do.
+func (t *trunk) direct(learner int) bool { return t == nil || t.tree.parent[learner] == servers }
+
+// carries says whether a rank has a relay.
+func (t *trunk) carries(rank int) bool { return t != nil && t.tree.relays[rank] != nil }

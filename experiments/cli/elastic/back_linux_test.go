@@ -15,7 +15,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-var wentBack = regexp.MustCompile(`server \d: .*; all ranks go back to the checkpoint of step (\d+)`)
+var wentBack = regexp.MustCompile(`(?:server|worker) \d: .*; all ranks go back to the checkpoint of step (\d+)`)
 
 // goesBack waits for two checkpoints more, and until the run has gone back once more behind
 // what is done to it then.
@@ -105,17 +105,23 @@ func TestF5ShardsComeBackAsProcesses(t *testing.T) {
 	}
 }
 
-// F5: asynchronous runs go back likewise. All shards go on from one version.
+// F5: asynchronous runs go back likewise. All shards go on from one version. So they do when
+// a worker dies that relays what others send.
 func TestF5ShardsComeBackAsync(t *testing.T) {
 	t.Parallel()
-	for _, over := range [][]string{
-		{"policy=asp", "servers=2", "codec=feedback(topk(keep=0.1))", "checkpoint_every=20"},
-		{"policy=ssp(slack=2)", "servers=2", "down_codec=qsgd(bits=8)", "links=grpc", "checkpoint_every=20"},
+	for _, c := range []struct {
+		victim int
+		over   []string
+	}{
+		{4, []string{"policy=asp", "mode=server", "codec=feedback(topk(keep=0.1))"}},
+		{4, []string{"policy=ssp(slack=2)", "mode=server", "down_codec=qsgd(bits=8)", "links=grpc"}},
+		{4, []string{"policy=asp", "mode=rudra(tree=2)", "codec=feedback(topk(keep=0.1))"}},
+		{0, []string{"policy=softsync(n=2)", "mode=rudra(tree=2)", "codec=feedback(topk(keep=0.1))"}},
 	} {
-		t.Run(over[0], func(t *testing.T) {
+		t.Run(strings.Join(c.over[:2], " "), func(t *testing.T) {
 			t.Parallel()
-			p, out := program.Running(t, append(over, "mode=server", "elastic=true", "max_restarts=2", twice)...)
-			goesBack(t, p, func() { program.Hit(p, 4, syscall.SIGKILL) })
+			p, out := program.Running(t, append(c.over, "servers=2", "checkpoint_every=20", "elastic=true", "max_restarts=2", twice)...)
+			goesBack(t, p, func() { program.Hit(p, c.victim, syscall.SIGKILL) })
 			ended(t, p, out, 1, 2*program.LongSteps)
 		})
 	}

@@ -20,6 +20,7 @@ func TestF2WorkersComeBackAsProcesses(t *testing.T) {
 		"downpour(n_fetch=2,n_push=2)": {"policy=asp", "codec=feedback(topk(keep=0.1))", "overlap=true"},
 		"easgd(tau=4)":                 {"policy=asp", "codec=qsgd(bits=8)", "down_codec=qsgd(bits=8)"},
 		"rudra(threads=true)":          {"policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"},
+		"rudra(tree=2)":                {"policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"},
 	} {
 		t.Run(mode, func(t *testing.T) { comeBackAsProcesses(t, mode, keys) })
 	}
@@ -28,6 +29,9 @@ func TestF2WorkersComeBackAsProcesses(t *testing.T) {
 func comeBackAsProcesses(t *testing.T, mode string, keys []string) {
 	var p *program.Program
 	out, victims := "", []int{1, 0, 1}
+	if mode == "rudra(tree=2)" { // worker 0 has the relay
+		victims[1] = 2
+	}
 	for steps, back := 12*program.LongSteps, false; !back; steps *= 4 { // a busy machine may end it before they are back
 		p, out = program.Running(t, append(keys, "mode="+mode, "servers=2", "elastic=true", "max_restarts=3", fmt.Sprint("steps=", steps))...)
 		back = true

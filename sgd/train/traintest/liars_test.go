@@ -78,7 +78,7 @@ func TestLyingModes(t *testing.T) {
 		"timeless":  {{"server", func(t *traits) { t.Timeless = true }}, {"adpsgd", func(t *traits) { t.Timeless = true }}, {"downpour", func(t *traits) { t.Timeless = true }}},
 		"outlives":  {{"reduce", func(t *traits) { t.Outlives = true }}, {"server", func(t *traits) { t.Outlives = !t.Outlives }}, {"choco", func(t *traits) { t.Outlives = true }}},
 		"elastic":   {{"server", func(t *traits) { t.Elastic = false }}, {"server(barrier=true)", func(t *traits) { t.Elastic = true }}, {"easgd", func(t *traits) { t.Elastic = true }}, {"rudra", func(t *traits) { t.Elastic = true }}, {"reduce", func(t *traits) { t.Elastic = false }}, {"dpsgd", func(t *traits) { t.Elastic = false }}, {"adpsgd", func(t *traits) { t.Elastic = true }}},
-		"admits":    {{"server", func(t *traits) { t.Admits = !t.Admits }}, {"downpour", func(t *traits) { t.Admits = !t.Admits }}, {"easgd", func(t *traits) { t.Admits = !t.Admits }}, {"rudra", func(t *traits) { t.Admits = !t.Admits }}, {"rudra(tree=2)", func(t *traits) { t.Admits = true }}, {"sandblaster(portions=3)", func(t *traits) { t.Admits = true }}, {"dpsgd", func(t *traits) { t.Admits = true }}},
+		"admits":    {{"server", func(t *traits) { t.Admits = !t.Admits }}, {"downpour", func(t *traits) { t.Admits = !t.Admits }}, {"easgd", func(t *traits) { t.Admits = !t.Admits }}, {"rudra", func(t *traits) { t.Admits = !t.Admits }}, {"rudra(tree=2)", func(t *traits) { t.Admits = !t.Admits }}, {"sandblaster(portions=3)", func(t *traits) { t.Admits = true }}, {"dpsgd", func(t *traits) { t.Admits = true }}},
 		"weightless": {
 			{"sandblaster(portions=3)", func(t *traits) { t.Weightless = true }}, {"hogwild", func(t *traits) { t.Weightless = true }},
 		},

@@ -52,7 +52,7 @@ func showsAdmits(m train.Mode) error {
 
 // comeAndGo says what is wrong with runs that workers come into and leave; nil: nothing.
 func comeAndGo(m train.Mode, opts ...option) error {
-	opts = append(opts, rounds(12), func(j *train.Job) { j.Elastic, j.Servers = true, 2 })
+	opts = append(opts, rounds(24), func(j *train.Job) { j.Elastic, j.Servers = true, 2 })
 	job := func(more ...option) (*train.Job, error) { return fit(m, append(slices.Clone(opts), more...)...) }
 	j, err := job()
 	if err != nil {
