@@ -14,9 +14,10 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// An elastic run goes on without a worker, but not without a shard of its parameters. When
-// a server is lost all ranks meet again, with another process in its place, and go on from
-// the last checkpoint as a run does that is resumed; none that lives ends.
+// An elastic run goes on without a worker, but not without a shard of its parameters, nor
+// without a worker that relays what others send. When such a rank is lost all meet again,
+// with another process in its place, and go on from the last checkpoint as a run does that is
+// resumed; none that lives ends.
 
 // restarts is how many processes a launcher starts again.
 func restarts(c config.Config) int {
@@ -26,8 +27,8 @@ func restarts(c config.Config) int {
 	return c.MaxRestarts
 }
 
-// goesBack says whether all ranks go back when some are lost: a server is among them, and
-// all those that are will have other processes, as returns says. It is nil where none can.
+// goesBack says whether all ranks go back when some are lost: one is among them that the run
+// cannot go on without, and all such will have other processes, as returns says. It is nil where none can.
 func (e *execution) goesBack(returns func(rank int) bool) func([]*comm.PeerError) bool {
 	if !e.config.Elastic || e.job.World() == e.job.Workers {
 		return nil

@@ -48,6 +48,11 @@ func Draw(seed uint64, at config.Places, modes []string) (config.Config, *train.
 			key, value, _ := strings.Cut(a, "=")
 			set(key, value)
 		}
+		if m.Traits(&train.Job{Mode: m}).Tree > 0 && k.IntN(9, 2) == 0 { // so that few workers have relays
+			if m, err := train.Modes.With(m, "tree", "2"); err == nil {
+				set("mode", train.Modes.Spec(m))
+			}
+		}
 		set("workers", fmt.Sprint(2+k.IntN(0, 4)))
 		set("servers", fmt.Sprint(1+k.IntN(1, 3)))
 		if try < tries-1 {

@@ -223,19 +223,20 @@ func (r *run) accounts(blame func(string, ...any)) {
 	}
 }
 
-// harms says which ranks a plan ends, or parts from one another, and whether one of them is
-// no worker.
-func harms(plan []nemesis.Act, w nemesis.World) (deadly, others bool) {
+// harms says whether a plan ends ranks, or parts them from one another, and whether the job's
+// run cannot go on without one of them.
+func harms(plan []nemesis.Act, w nemesis.World, j *train.Job) (deadly, others bool) {
 	const lease = sim.Lease
 	for _, a := range plan {
 		switch {
 		case a.What == nemesis.Killing, a.What == nemesis.Pausing && a.For >= lease/2: // pauses add up
-			deadly, others = true, others || a.Rank >= w.Workers
+			deadly, others = true, others || j.Fixed(a.Rank)
 		case a.What == nemesis.Cutting && (a.For == 0 || a.For >= lease):
 			deadly = true
-			for rank := w.Workers; rank < w.Ranks(); rank++ {
-				cutOff := a.From.Has(rank) && len(a.From) > 0 // it is what was cut off
-				others = others || cutOff
+			for rank := range w.Ranks() {
+				cutOff := a.From.Has(rank) && len(a.From) > 0                 // it is what was cut off
+				relays := rank < w.Workers && a.To.Has(rank) && len(a.To) > 0 // or it loses another relay
+				others = others || j.Fixed(rank) && (cutOff || relays)
 			}
 		}
 	}
@@ -246,7 +247,7 @@ func harms(plan []nemesis.Act, w nemesis.World) (deadly, others bool) {
 // workers of one in step agree.
 func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blame func(string, ...any)) {
 	traits := r.job.Mode.Traits(r.job)
-	deadly, others := harms(plan, w)
+	deadly, others := harms(plan, w, r.job)
 	died := r.job.World() - len(r.ended)
 	switch {
 	case deadly && r.err != nil && traits.Tree > 0 && resends(plan):
@@ -273,13 +274,13 @@ func resends(plan []nemesis.Act) bool {
 }
 
 // outlives: where somebody may die, a run whose mode outlives its workers does, if no other
-// rank dies. Any other ends with an error that says who is gone, and so may one in which
-// workers relay what others send.
+// rank dies, nor a worker that relays what others send. Any other ends with an error that
+// says who is gone.
 func (r *run) outlives(traits train.Traits, died int, others bool, blame func(string, ...any)) {
 	switch {
 	case r.err != nil && !named(r.err):
 		blame("it ends with an error that names no rank: %v", r.err)
-	case r.err != nil && (traits.Outlives || r.job.Elastic) && traits.Tree == 0 && !others && !nobodyLeft(r.err):
+	case r.err != nil && (traits.Outlives || r.job.Elastic) && !others && !nobodyLeft(r.err):
 		blame("its mode says that it outlives its workers, of which some die, and it ends with: %v", r.err)
 	case r.err == nil && died > 0 && !traits.Outlives && !r.job.Elastic:
 		blame("%d ranks have not come to their end, its mode does not say that it outlives any, and it says that it is done", died)

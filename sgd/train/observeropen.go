@@ -221,9 +221,13 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 			delete(o.states, w)
 		}
 	}
+	lead := o.states[o.Job.Workers]
 	all, err := o.whole()
 	if err != nil {
 		return err
+	}
+	if lead != nil { // shards may be at others: it is the first that tells of updates, and calls who is due
+		all.Ints[keyVersion] = lead.Ints[keyVersion]
 	}
 	for _, f := range o.flows {
 		all.merge(f.kept)
