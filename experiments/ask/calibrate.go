@@ -79,11 +79,14 @@ type CalibrationParameter struct {
 
 // free is a parameter that is fitted: z standard deviations from what was known.
 type free struct {
-	spread int    // in the config.Spread of a point; −1: the speed on Profile
-	of     string // profile
+	spread int    // in the config.Spread of a point; −1: the speed on a profile, or a key that was not said
+	of     string // profile; empty: none
 	hardware.Parameter
 	middle float64
 }
+
+// isLink says whether it is a key of the links between hosts that nobody said.
+func (x free) isLink() bool { return x.spread < 0 && x.of == "" }
 
 // QuestionOfPoints says what is calibrated: the keys of the command line, which hold for
 // all points, and which rows are fitted (1 is the first); none: all.
@@ -115,6 +118,7 @@ func Calibrate(ctx context.Context, q QuestionOfPoints) (*Calibration, error) {
 	if err := c.parameters(); err != nil {
 		return nil, err
 	}
+	c.links(q)
 	f := &fit{c: c, at: q.Places, show: q.Show}
 	if err := f.run(ctx); err != nil {
 		return nil, err
@@ -193,6 +197,26 @@ func (c *Calibration) parameters() error {
 	return nil
 }
 
+// links adds what nobody said of the links between hosts, if points tell it: they may be
+// anything then, as devices may.
+func (c *Calibration) links(q QuestionOfPoints) {
+	said := func(key string) bool {
+		is := func(k string) bool { return strings.HasPrefix(k, key+"=") }
+		return c.base.Get(key) != config.Default().Get(key) || slices.ContainsFunc(q.Keys, is) ||
+			slices.ContainsFunc(q.Measurements, func(m Measurement) bool { return slices.ContainsFunc(m.Keys, is) }) ||
+			slices.ContainsFunc(c.free, func(x free) bool { return x.Key == key })
+	}
+	if !slices.ContainsFunc(c.Points, func(p CalibrationPoint) bool { return p.Fitted && p.config.Workers > p.config.NetworkPerHost }) {
+		return
+	}
+	if !said("network.bandwidth") {
+		c.free = append(c.free, free{spread: -1, Parameter: hardware.Parameter{Key: "network.bandwidth", Times: 30}, middle: c.base.NetworkBandwidth})
+	}
+	if d, err := time.ParseDuration(c.base.NetworkLatency); err == nil && !said("network.latency") {
+		c.free = append(c.free, free{spread: -1, Parameter: hardware.Parameter{Key: "network.latency", Times: 10}, middle: d.Seconds()})
+	}
+}
+
 // speedOf is the speed of a configuration's device, and how well it is known: what a
 // device was measured at holds for other sites about to 15 %; what is not said may be
 // anything.
@@ -258,16 +282,21 @@ func (f *fit) one(ctx context.Context, p *CalibrationPoint, z []float64) (float6
 		return 0, err
 	}
 	quantiles := slices.Repeat([]float64{0.5}, s.Len())
-	speed := 0.0
+	speed, links := 0.0, [][2]string{}
 	for i, x := range f.c.free {
 		switch {
 		case x.spread >= 0:
 			quantiles[x.spread] = phi(z[i])
+		case x.isLink():
+			links = append(links, [2]string{x.Key, x.text(z[i])})
 		case x.of == p.config.Timing:
 			speed = x.middle * math.Exp(z[i]*math.Log(x.Times))
 		}
 	}
 	c, _, err := s.Draw(quantiles)
+	for _, l := range links {
+		err = errors.Join(err, c.Set(l[0], l[1]))
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -516,7 +545,7 @@ func (f *fit) note(z, before, now []float64, j *mat.Dense, cov *mat.SymDense) {
 		x, sd := &c.free[i], math.Sqrt(cov.At(i, i))
 		at := func(z float64) string { return x.text(z) }
 		name := x.Key
-		if x.spread < 0 {
+		if x.of != "" {
 			name = "device.flops on " + x.of
 		}
 		c.Parameters = append(c.Parameters, CalibrationParameter{

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/experiments/hardware"
@@ -262,6 +264,62 @@ func TestCalibrationLeavesTheRest(t *testing.T) {
 	}
 	if r := c.Points[0]; math.Abs(r.Predicted/0.25-1) > 0.01 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Links of which nobody says anything are fitted, by all-reduces of any network; what is
+// said of them stays.
+func TestCalibrationFindsTheLinks(t *testing.T) {
+	t.Parallel()
+	truth := config.Default()
+	truth.Net, truth.Mode, truth.Weightless, truth.Timing, truth.Workers = "sim", "reduce", true, "lenet", 4
+	for _, k := range [][2]string{{"transport", "unknown"}, {"network.bandwidth", "3GB/s"}, {"network.latency", "200us"}} {
+		if err := truth.Set(k[0], k[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []Measurement
+	for i, bytes := range []int{4 << 10, 64 << 10, 1 << 20, 64 << 20} {
+		s, err := allReduceTakes(context.Background(), truth, bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Measurement{Where: fmt.Sprint("a:", i), Seconds: s, Bytes: bytes, Keys: []string{"workers=4"}})
+	}
+	found := func(keys ...string) map[string]string {
+		t.Helper()
+		c, err := Calibrate(context.Background(), QuestionOfPoints{Keys: keys, Measurements: all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.LeftOut > 0.05 && len(keys) == 0 {
+			t.Errorf("points are missed by %v", c.LeftOut)
+		}
+		is := map[string]string{}
+		for _, p := range c.Parameters {
+			is[p.Key] = p.After
+		}
+		file, err := c.Cluster("a")
+		if err != nil || (is["network.latency"] != "") != strings.Contains(string(file), "key: network.latency") {
+			t.Errorf("%v, %v:\n%s", err, is, file)
+		}
+		return is
+	}
+	is := found()
+	carried := 1.0
+	for _, k := range []string{"network.bandwidth", "network.share"} {
+		x, err := strconv.ParseFloat(strings.TrimSuffix(is[k], "B/s"), 64)
+		if err != nil {
+			t.Fatal(k, err)
+		}
+		carried *= x
+	}
+	latency, err := time.ParseDuration(is["network.latency"])
+	if err != nil || math.Abs(latency.Seconds()/200e-6-1) > 0.1 || math.Abs(carried/(3e9*truth.NetworkShare)-1) > 0.1 {
+		t.Errorf("a latency of %v and %v bytes a second, %v; want 200us and %v", latency, carried, err, 3e9*truth.NetworkShare)
+	}
+	if is := found("network.bandwidth=1Gbps", "network.latency=50us"); is["network.bandwidth"] != "" || is["network.latency"] != "" {
+		t.Errorf("said and fitted: %v", is)
 	}
 }
 

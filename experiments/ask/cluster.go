@@ -55,6 +55,9 @@ func (c *Calibration) Write(out io.Writer, style string) error {
 		return err
 	}
 	fmt.Fprintf(out, "before: what is known of transport %s (gradlab list transports); learned: the part of a key's variance that the points took away\n", transport(c.base))
+	if slices.ContainsFunc(c.free, free.isLink) {
+		fmt.Fprintln(out, "what nobody said of the links between hosts, network.bandwidth or network.latency, is fitted too, and may be anything before: say what they are, and the rest is known better")
+	}
 	fmt.Fprintf(out, "noise of a point %.1f %%; each fitted point, predicted from the others to first order, is missed by %.1f %% (rms)\n", 100*c.Noise, 100*c.LeftOut)
 	if h := c.Held; h.Points > 0 {
 		fmt.Fprintf(out, "held out: %d points, missed by %.1f %% (rms), bias %+.1f %%; %d lie in their 90 %% interval\n", h.Points, 100*h.RMS, 100*h.Bias, h.Covered)
@@ -64,9 +67,11 @@ func (c *Calibration) Write(out io.Writer, style string) error {
 	return nil
 }
 
-// unknown says whether nothing was known of a point's device.
+// unknown says whether nothing was known of a point's device, or of the links it takes.
 func (c *Calibration) unknown(p CalibrationPoint) bool {
-	return slices.ContainsFunc(c.free, func(x free) bool { return x.of != "" && x.of == p.config.Timing && x.Times >= anything })
+	return slices.ContainsFunc(c.free, func(x free) bool {
+		return x.of != "" && x.of == p.config.Timing && x.Times >= anything || x.isLink() && p.config.Workers > p.config.NetworkPerHost
+	})
 }
 
 func transport(c config.Config) string {
@@ -126,7 +131,7 @@ func (c *Calibration) Cluster(about string) ([]byte, error) {
 	var logs, widest float64
 	for i, x := range c.free {
 		told := c.Parameters[i].Told
-		if x.spread < 0 {
+		if x.of != "" {
 			name := profile.Profiles.MustParse(x.of).Profile().Name
 			out.Speeds[name] = digits(x.middle)
 			logs += math.Log(x.middle)
@@ -161,7 +166,8 @@ func (c *Calibration) Cluster(about string) ([]byte, error) {
 	}
 	files := []string{}
 	for _, p := range c.Points {
-		if f, _, _ := strings.Cut(p.Where, ":"); !slices.Contains(files, f) {
+		f, _, _ := strings.Cut(p.Where, ":")
+		if f, _, _ = strings.Cut(f, ", "); !slices.Contains(files, f) {
 			files = append(files, f)
 		}
 	}

@@ -33,7 +33,8 @@ A table has a line of heads: model (a profile, gradlab list profiles), workers, 
 codec or any other key, and one of images_per_second, samples_per_second (both of all
 workers), step_seconds, step_ms. Logs of nccl-tests' all_reduce_perf, of Horovod's
 pytorch_synthetic_benchmark and of PyTorch's ImageNet example are read as they are, and
-so is gradlab bench collectives --json; what they do not say, keys say.
+so is gradlab bench collectives --json; what they do not say, keys say. Bandwidth and
+latency of the links between hosts are fitted too where nobody says them.
 
 Points are numbered in order. Without --fit all are fitted; with it the others are held
 out, predicted with an interval, and judge. Each fitted point is also predicted from the
