@@ -84,7 +84,7 @@ type Config struct {
 	OrderLog        bool    `key:"order_log" effect:"observed" doc:"keep the order in which gradients reach servers, for gradlab replay"`
 	CheckpointEvery int     `key:"checkpoint_every" effect:"trajectory" min:"0" doc:"worker steps between the marks at which a checkpoint is kept, and asynchronous runs on sim come to rest, by which their bits change; 0: a checkpoint every five minutes and just before the end where that changes nothing, and at a stop, but none where nobody waits on sim"`
 
-	Elastic     bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it; in asynchronous runs of modes with parameter servers workers come in at once (docs/faults.md)"`
+	Elastic     bool   `key:"elastic" effect:"trajectory" doc:"a worker that dies does not end a run in step: the step in flight is void, and the others make it again without it; in asynchronous runs workers come in at once, where the mode can (docs/faults.md)"`
 	MinWorkers  int    `key:"min_workers" effect:"trajectory" min:"1" doc:"with elastic=true: the run ends when fewer workers are left"`
 	MaxRestarts int    `key:"max_restarts" effect:"environment" on:"grpc" min:"0" doc:"with elastic=true: how many times in all a worker or server that was killed, or lost its links, is started again by the process that started it"`
 	OnResize    string `key:"on_resize" effect:"trajectory" oneof:"keep_global,scale_lr" doc:"with elastic=true, when workers leave or join: keep_global lets those who are there share the samples of an update, scale_lr lets each keep its batch and scales the learning rate by the number of workers"`

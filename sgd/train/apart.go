@@ -77,8 +77,12 @@ func (p *Peer) isBoundary() bool {
 	return p.step == e.Step || p.step >= ends || (p.step-e.Step)%p.spaced == 0 && ends-p.step >= p.spaced
 }
 
-// pass comes to the boundary before the present step, if there is one.
+// pass comes to the boundary before the present step, if there is one. In an open run there
+// is none, and it may be the worker's turn to leave.
 func (p *Peer) pass(ctx context.Context, of *gossiper) error {
+	if p.visit != nil {
+		return p.turn(ctx)
+	}
 	m := p.member
 	if m == nil || !p.isBoundary() {
 		return nil

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gradlab/gradlab/comm"
 )
@@ -17,10 +18,11 @@ type conductor struct {
 
 	made  int // updates
 	meter progressMeter
-	up    []uint64 // bytes sent by each worker, as last told
-	down  []uint64
+	bytes crossings // as last told with a step
+	door  *door     // of an open run; else nil
 
 	holding bool // a hold is under way
+	resting bool // all rest behind one, until their states are kept
 	over    bool // the updates are made
 	stop    bool
 	keep    bool // of states in passing, by the hold under way
@@ -37,11 +39,14 @@ func newConductor(o *Observer) (c *conductor, err error) {
 	t := j.traits()
 	r := NewRank(j, o.rank.rank)
 	r.h = inEpoch{o.rank.h, o}
-	c = &conductor{Rank: r, o: o, free: t.Conduct == Free, models: t.Models, up: make([]uint64, j.Workers), down: make([]uint64, j.Workers)}
+	c = &conductor{Rank: r, o: o, free: t.Conduct == Free, models: t.Models, bytes: crossings{}}
 	for w := range j.Workers {
 		c.all = append(c.all, w)
 	}
 	c.anew()
+	if j.open() && c.free {
+		c.door = newDoor(j, o.Start)
+	}
 	if o.Start != nil {
 		c.made = int(o.Start.Ints[keyVersion])
 		k := loading(o.Start)
@@ -73,7 +78,7 @@ func (c *conductor) anew() {
 
 // there is who is conducted: all workers, or those who take part.
 func (c *conductor) there() []int {
-	if c.job.inEpochs() {
+	if c.job.Elastic {
 		return c.o.members()
 	}
 	return c.all
@@ -81,10 +86,13 @@ func (c *conductor) there() []int {
 
 // take hears from a worker.
 func (c *conductor) take(ctx context.Context, hd comm.Header) error {
+	if handled, err := c.guest(ctx, hd); handled {
+		return err
+	}
 	from := int(hd.From)
 	switch hd.Tag {
 	case onTick.Tag():
-		return c.tick(ctx, from, onTick.read(hd))
+		return c.tick(ctx, &hd, onTick.read(hd))
 	case onBegun.Tag():
 		c.begun[from] = onBegun.read(hd).n
 	case onQuiet.Tag():
@@ -100,7 +108,10 @@ func (c *conductor) take(ctx context.Context, hd comm.Header) error {
 // died hears that a worker has died, without which the run goes on.
 func (c *conductor) died(ctx context.Context, rank int) error {
 	c.dead[rank] = true
-	return c.left(ctx, rank)
+	if err := c.left(ctx, rank); err != nil {
+		return err
+	}
+	return c.lost(ctx, rank)
 }
 
 // say is the error of sending to a worker: that it is dead is told to the observer.
@@ -117,9 +128,12 @@ func (c *conductor) left(ctx context.Context, rank int) error {
 	return c.advance(ctx)
 }
 
-func (c *conductor) tick(ctx context.Context, from int, w tickWord) error {
-	j, before := c.job, c.made
-	c.up[from], c.down[from] = w.up, w.down
+func (c *conductor) tick(ctx context.Context, hd *comm.Header, w tickWord) error {
+	j, before, from := c.job, c.made, int(hd.From)
+	c.bytes.hear(hd, w.up, w.down)
+	if c.door != nil {
+		c.door.steps[from] = w.step
+	}
 	made := c.made
 	if !c.free {
 		made = w.step
@@ -135,6 +149,9 @@ func (c *conductor) tick(ctx context.Context, from int, w tickWord) error {
 		if err := c.update(ctx, before); err != nil {
 			return err
 		}
+		if err := c.visits(ctx); err != nil {
+			return err
+		}
 	}
 	mark := c.free && crossed(j.CheckpointEvery*j.Workers, before, c.made)
 	due := !c.holding && !c.over && j.keepsHere(c.h, j.isLast(made))
@@ -148,14 +165,15 @@ func (c *conductor) tick(ctx context.Context, from int, w tickWord) error {
 // update does what is due at an update of a free run.
 func (c *conductor) update(ctx context.Context, before int) error {
 	j := c.job
-	c.over = c.made >= j.Updates
+	c.over, c.o.step = c.made >= j.Updates, c.made
 	if crossed(j.reportEvery(), before, c.made) || c.over {
 		p := j.progress(c.made, c.made)
 		m := Progress{Step: c.made, Samples: p.Samples, Epoch: p.Epoch, Seconds: c.h.Now().Seconds()}
 		c.meter.fill(&m, nil)
-		for r := range c.up {
-			m.BytesUp += c.up[r]
-			m.BytesDown += c.down[r]
+		all := c.bytes.beside(func(int) bool { return false })
+		m.BytesUp, m.BytesDown = all.up, all.down
+		if j.Elastic {
+			m.World = len(c.there())
 		}
 		if sched, err := j.schedule(); err == nil {
 			m.LR = sched(p)
@@ -173,11 +191,14 @@ func (c *conductor) update(ctx context.Context, before int) error {
 
 // call calls the first n workers.
 func (c *conductor) call(ctx context.Context, code uint8, n int) error {
+	if c.door != nil && code != callHold { // who comes later is not asked
+		c.o.part(evaluation(c.made, code == callLast)).wanted = slices.Clone(c.there())
+	}
 	for i, r := range c.there() {
 		if i >= n || c.gone[r] {
 			continue
 		}
-		if err := c.say(onCall.Send(ctx, c.Rank, r, callWord{code, c.made}, 0)); err != nil {
+		if err := c.say(onCall.Send(ctx, c.Rank, r, callWord{code: code, updates: c.made}, 0)); err != nil {
 			return err
 		}
 	}
@@ -187,6 +208,10 @@ func (c *conductor) call(ctx context.Context, code uint8, n int) error {
 // hold lets the workers come to rest.
 func (c *conductor) hold(ctx context.Context) error {
 	if c.holding {
+		return nil
+	}
+	if c.door != nil && c.door.goes != nil && c.door.goes.called && !c.ends() {
+		c.door.late = true // it would be granted steps that it does not make
 		return nil
 	}
 	c.holding, c.granted, c.begun, c.quiet = true, false, map[int]int{}, map[int]bool{}
@@ -244,6 +269,7 @@ func (c *conductor) advance(ctx context.Context) error {
 	case c.stop:
 		flags = FlagStop
 	}
+	c.resting = true
 	for _, r := range c.there() {
 		if c.gone[r] {
 			continue
@@ -252,7 +278,7 @@ func (c *conductor) advance(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return c.visits(ctx)
 }
 
 // hasBegun is how many steps a worker has begun in a hold, if that is known.
@@ -280,5 +306,6 @@ func (c *conductor) goOn(ctx context.Context, flags uint16) error {
 			return err
 		}
 	}
-	return nil
+	c.resting = false
+	return c.visits(ctx)
 }

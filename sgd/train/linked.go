@@ -156,10 +156,10 @@ func (l *Links) Version(shard int) uint64 { return l.w.links[shard].version }
 
 // Over says whether the servers have made all updates, or the run is stopped, or the worker
 // has left it.
-func (l *Links) Over() bool { return l.w.flags&(FlagDone|FlagStop) != 0 || l.w.gone() }
+func (l *Links) Over() bool { return l.w.flags&(FlagDone|FlagStop) != 0 || l.w.visit.gone() }
 
 // Ended says whether the servers have made all updates, or the worker has left the run.
-func (l *Links) Ended() bool { return l.w.flags&FlagDone != 0 || l.w.gone() }
+func (l *Links) Ended() bool { return l.w.flags&FlagDone != 0 || l.w.visit.gone() }
 
 // Asked says whether the servers want a checkpoint at the worker's next step.
 func (l *Links) Asked() bool { return l.w.asked }
@@ -214,7 +214,7 @@ func (l *Links) settle(ctx context.Context) error {
 // Bye tells the servers that the worker pushes no more, which ends them when all have
 // said so. After a stop at a mark they know, and of one that has left.
 func (l *Links) Bye(ctx context.Context) error {
-	if l.w.flags&(FlagStop|FlagDone) == FlagStop || l.w.gone() {
+	if l.w.flags&(FlagStop|FlagDone) == FlagStop || l.w.visit.gone() {
 		return nil
 	}
 	return l.w.sayBye(ctx)

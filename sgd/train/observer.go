@@ -97,17 +97,14 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 	if err := o.loadMembers(); err != nil {
 		return err
 	}
-	version := 0
-	if o.Start != nil {
-		version = int(o.Start.Ints[keyVersion])
-	}
+	there := o.invited()
 	if err := o.begin(ctx, h); err != nil {
 		return err
 	}
 	ended := map[int]bool{}
 	switch {
 	case j.open():
-		o.opens(version)
+		o.opens(there)
 	case j.Elastic:
 		h.Go("registrar", newRegistrar(o.rank, o.begins(ended)).run)
 	}
@@ -166,9 +163,8 @@ func (o *Observer) gone(ctx context.Context, h comm.Host, err error, p *comm.Pee
 			return nil
 		}
 		ended[p.Rank] = true
-		o.lostGuest(p.Rank, p.Cause)
-		if len(o.members()) == 0 {
-			return fmt.Errorf("all workers are gone; the last one: %w", p)
+		if err := o.lostGuest(ctx, p); err != nil {
+			return err
 		}
 		return o.checkpoint(ctx, h, ended)
 	case j.open():

@@ -17,15 +17,25 @@ type marked struct {
 	Got     map[int]int `json:",omitempty"` // by relay: sums since the run began in this process
 }
 
-// opens notes who is there when an open run begins.
-func (o *Observer) opens(version int) {
-	o.marked, o.flows = map[int]marked{}, map[int]flow{}
-	m := Membership{Epoch: len(o.Members) + 1, Step: version, Seconds: o.now().Seconds()}
+// invited is who is there when an open run begins.
+func (o *Observer) invited() (now Membership) {
+	if o.Start != nil {
+		now.Step = int(o.Start.Ints[keyVersion])
+	}
 	for w := range o.Job.Workers {
-		if !o.Job.awayAt(w, version) {
-			m.Workers = append(m.Workers, w)
+		if !o.Job.isAway(w, o.Start) {
+			now.Workers = append(now.Workers, w)
 		}
 	}
+	return now
+}
+
+// opens notes who is there when an open run begins.
+func (o *Observer) opens(m Membership) {
+	if o.servers > 0 {
+		o.marked, o.flows = map[int]marked{}, map[int]flow{}
+	}
+	m.Epoch, m.Seconds = len(o.Members)+1, o.now().Seconds()
 	if len(o.Members) == 0 || !slices.Equal(o.members(), m.Workers) {
 		o.changed(m)
 	}
@@ -38,6 +48,9 @@ func (o *Observer) changed(m Membership) {
 		s.Members(m)
 	}
 }
+
+// epoch is that of the present membership.
+func (o *Observer) epoch() int { return o.Members[len(o.Members)-1].Epoch }
 
 // came notes that a worker is there.
 func (o *Observer) came(w, step int) {
@@ -83,7 +96,9 @@ func (o *Observer) visited(ctx context.Context, h comm.Host, f comm.Frame, ended
 		}
 	}
 	if !ended[w] { // before the news of its death
-		o.lostGuest(w, "its process has ended, and another one has come")
+		if err := o.lostGuest(ctx, &comm.PeerError{Rank: w, Lost: true, Cause: "its process has ended, and another one has come"}); err != nil {
+			return err
+		}
 	}
 	delete(ended, w)
 	o.census.left(o.Job, w, StateComputing)
@@ -94,14 +109,31 @@ func (o *Observer) visited(ctx context.Context, h comm.Host, f comm.Frame, ended
 }
 
 // lostGuest notes the death of a worker of an open run.
-func (o *Observer) lostGuest(w int, why string) {
-	text := fmt.Sprintf("worker %d: %s", w, why)
-	if !slices.Contains(o.members(), w) {
+func (o *Observer) lostGuest(ctx context.Context, p *comm.PeerError) error {
+	text := fmt.Sprintf("worker %d: %s", p.Rank, p.Cause)
+	if !slices.Contains(o.members(), p.Rank) {
 		text += "; it took no part"
 	}
 	o.Dead = append(o.Dead, text)
-	o.census.left(o.Job, w, StateDead)
-	o.went(Leave{Worker: w, Why: why}, o.step)
+	o.census.left(o.Job, p.Rank, StateDead)
+	o.went(Leave{Worker: p.Rank, Why: p.Cause}, o.step)
+	if err := o.fewer(p); err != nil {
+		return err
+	}
+	return o.without(ctx, p.Rank)
+}
+
+// fewer is the error of an open run that too few workers are left of, now that one is gone.
+// Where there are servers they count.
+func (o *Observer) fewer(p *comm.PeerError) error {
+	n := len(o.members())
+	switch {
+	case n == 0:
+		return fmt.Errorf("all workers are gone; the last one: %w", p)
+	case o.conduct != nil && !o.conduct.over && n < o.Job.MinWorkers:
+		return fmt.Errorf("%d workers are left, and the run goes on with min_workers=%d or more: %w", n, o.Job.MinWorkers, p)
+	}
+	return nil
 }
 
 // relayed takes what a relay has to remember, which is no state of its learner.

@@ -12,9 +12,10 @@ import (
 )
 
 // In an open run workers come and go by themselves, and the others neither wait nor go
-// back. A worker that comes asks every server for parameters, which then takes its pushes;
-// one that leaves by plan says so. Which process has a worker's number is decided by the
-// observer, when a worker is due by the first server.
+// back. A worker that comes asks every server for parameters, which then takes its pushes,
+// or takes the model of another worker; one that leaves by plan says so. Which process has
+// a worker's number is decided by the observer, when a worker is due by the first server
+// or, where there is none, by the observer too.
 
 // inEpochs says that the workers of an elastic run are members of epochs.
 func (j *Job) inEpochs() bool { return j.Elastic && j.traits().Elastic }
@@ -27,7 +28,7 @@ func (j *Job) checkOpen() error {
 	p := j.policy()
 	switch {
 	case j.OnResize == ScaleLR:
-		return errors.New("on_resize=scale_lr: policies that do not wait for all have no step of all workers; set on_resize=keep_global, which leaves batch and rate as they are")
+		return errors.New("on_resize=scale_lr: where not all wait for all there is no step of all workers; set on_resize=keep_global, which leaves batch and rate as they are")
 	case compress.KeepsReceiver(j.Codec) && p.PerUpdate > 1:
 		return fmt.Errorf("elastic=true: policy %s holds pushes, and codec %s would decode those of a worker that has left with the state of the one that came; use policy=asp or ssp, or another codec", staleness.Policies.Spec(j.Policy), compress.Spec(j.Codec))
 	}
@@ -79,13 +80,26 @@ func onlyLost(err error) error {
 
 // visit is when a worker of an open run comes and goes.
 type visit struct {
+	of    *Rank
+	first int // who says when it is due: the first server, or the observer
+	enter func(context.Context) error
 	plan  []move // its own, as far as it is ahead
 	came  bool   // it has come since it was last asked, with nothing of before
 	ended bool   // the run is over, or the worker has left it for good
 }
 
-// gone says whether the worker is out of an open run for good.
-func (w *worker) gone() bool { return w.visit != nil && w.visit.ended }
+func newVisit(r *Rank, first int, enter func(context.Context) error) *visit {
+	return &visit{of: r, first: first, enter: enter, plan: r.job.movesOf(r.rank)}
+}
+
+// movesOf is what a worker does by plan.
+func (j *Job) movesOf(worker int) []move {
+	all, _ := j.moves() // Check tells what is wrong
+	return slices.DeleteFunc(all, func(m move) bool { return m.worker != worker })
+}
+
+// gone says whether a worker is out of an open run for good.
+func (v *visit) gone() bool { return v != nil && v.ended }
 
 // pass leaves behind what was due when so many updates are made.
 func (v *visit) pass(version int) {
@@ -104,44 +118,56 @@ func (v *visit) next(joins bool) (step int, ok bool) {
 	return v.plan[0].step, true
 }
 
-// arrive begins the worker's part in an open run; resume goes on from a stop.
-func (w *worker) arrive(ctx context.Context, resume func(context.Context) error) error {
-	all, _ := w.job.moves()
-	w.visit = &visit{plan: slices.DeleteFunc(all, func(m move) bool { return m.worker != w.rank })}
-	if !w.again {
-		w.visit.pass(w.resumedAt())
+// isAway says whether a worker is not there when a run begins, or goes on from a state. One
+// that was about to leave, where that takes others a while, is in it.
+func (j *Job) isAway(worker int, from *State) bool {
+	version := 0
+	if from != nil {
+		version = int(from.Ints[keyVersion])
 	}
+	return j.awayAt(worker, version) && (j.Served() || from == nil || !loading(from).Lived(worker))
+}
+
+// arrive begins the worker's part in an open run; resume goes on from a stop.
+func (v *visit) arrive(ctx context.Context, resume func(context.Context) error) error {
+	r := v.of
+	if r.again {
+		return v.enter(ctx)
+	}
+	v.pass(r.resumedAt())
 	switch {
-	case w.again:
-		return w.enter(ctx)
-	case w.job.awayAt(w.rank, w.resumedAt()):
-		return w.wait(ctx)
-	case w.Resumes():
+	case r.job.isAway(r.rank, r.start):
+		return v.wait(ctx)
+	case r.Resumes():
 		return resume(ctx)
 	}
 	return nil
 }
 
-// wait waits until the worker is due, which the first server knows, and enters.
-func (w *worker) wait(ctx context.Context) error {
-	step, ok := w.visit.next(true)
+// wait waits until the worker is due, and enters.
+func (v *visit) wait(ctx context.Context) error {
+	step, ok := v.next(true)
 	if !ok {
-		w.visit.ended = true
+		v.ended = true
 		return nil
 	}
-	first := w.links[0].server
-	err := onAwait.Send(ctx, w.Rank, first, Pulled{Version: uint64(step)}, 0)
-	if err == nil {
-		_, _, err = onCome.Hear(comm.Idle(ctx), w.Rank, first)
+	on := onAwait
+	if v.first == v.of.job.Observer() {
+		on = on.As(comm.Report)
 	}
-	if isEnded(err) {
-		w.visit.ended = true
+	err := on.Send(ctx, v.of, v.first, Pulled{Version: uint64(step)}, 0)
+	var flags Flags
+	if err == nil {
+		_, flags, err = onCome.Hear(comm.Idle(ctx), v.of, v.first)
+	}
+	if isEnded(err) || flags&FlagStop != 0 {
+		v.ended = true
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return w.enter(ctx)
+	return v.enter(ctx)
 }
 
 // isEnded says whether err is that a peer has ended in order.
@@ -269,7 +295,7 @@ func (w *worker) departs(ctx context.Context, settle func(context.Context) error
 	if err := settle(ctx); err != nil || w.flags != 0 {
 		return err
 	}
-	if err := w.goes(ctx); err != nil || w.gone() {
+	if err := w.goes(ctx); err != nil || w.visit.gone() {
 		return err
 	}
 	return w.returns(ctx)
@@ -304,5 +330,5 @@ func (w *worker) returns(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.wait(ctx)
+	return w.visit.wait(ctx)
 }

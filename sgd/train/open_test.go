@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/local"
 	"github.com/gradlab/gradlab/sgd/train"
 	"github.com/gradlab/gradlab/staleness"
@@ -26,27 +27,37 @@ func asyncPolicies() (names []string) {
 	return names
 }
 
-// admitting are modes that take workers at once, with every policy that they take.
+// admitting are modes that take workers at once, with every policy, or on every graph, that
+// they take.
 func admitting() map[string][]option {
 	ways := map[string][]option{}
-	for _, spec := range append(train.Modes.Names(), "downpour(n_fetch=2,n_push=3)", "downpour(warm_start=10)", "easgd(tau=2)", "rudra(threads=true)", "rudra(tree=2)", "rudra(tree=2,threads=true)") {
-		for _, name := range asyncPolicies() {
-			opts := []option{mode(spec), policy(name), open}
-			j := unchecked(opts...)
-			if j.Mode.Traits(j).Admits && j.Check() == nil {
-				ways[spec+"/"+name] = opts
+	add := func(spec, name string, way option) {
+		opts := []option{mode(spec), way, open}
+		j := unchecked(opts...)
+		if j.Mode.Traits(j).Admits && j.Check() == nil {
+			ways[spec+"/"+name] = opts
+		}
+	}
+	for _, spec := range append(train.Modes.Names(), "downpour(n_fetch=2,n_push=3)", "downpour(warm_start=10)", "easgd(tau=2)", "rudra(threads=true)", "rudra(tree=2)", "rudra(tree=2,threads=true)", "agp(least=0.1)") {
+		if unchecked(mode(spec)).Heeds("graph") {
+			for _, name := range collective.Graphs.Names() {
+				add(spec, name, graph(name))
 			}
+			continue
+		}
+		for _, name := range asyncPolicies() {
+			add(spec, name, policy(name))
 		}
 	}
 	return ways
 }
 
-// Workers come into asynchronous runs, and leave, whatever mode and policy: by plan, on sim
+// Workers come into asynchronous runs, and leave, whatever mode, policy and graph: by plan, on sim
 // and on real clocks, and as processes in the place of those that died.
 func TestOpenRuns(t *testing.T) {
 	t.Parallel()
 	for name, opts := range admitting() {
-		if policy := path.Base(name); testing.Short() && policy != "asp" && policy != "softsync" {
+		if way := path.Base(name); testing.Short() && way != "asp" && way != "softsync" && way != "ring" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +76,7 @@ func TestOpenRuns(t *testing.T) {
 			checkOpen(t, real)
 			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 			at := func(share float64) string { return seconds(share * whole.Final.Seconds).String() }
-			back, _ := runOn(t, faulty(t, fmt.Sprintf("kill(w1,at=%s)+rejoin(w1,at=%s)+kill(w3,at=%s)", at(0.2), at(0.4), at(0.7))), job(t, opts...), nil)
+			back, _ := runOn(t, faulty(t, fmt.Sprintf("kill(w1,at=%s)+rejoin(w1,at=%s)+kill(w3,at=%s)", at(0.2), at(0.4), at(0.6))), job(t, opts...), nil)
 			checkOpen(t, back)
 			if n := len(back.Members); n != 4 || !slices.Equal(back.Members[2].Joined, []int{1}) || len(back.Dead) != 2 {
 				t.Errorf("memberships %+v, %v", back.Members, back.Dead)
@@ -117,24 +128,28 @@ func TestComesWhereTheSlowestIs(t *testing.T) {
 // the same workers on all shards, whoever comes, leaves or dies meanwhile.
 func TestOpenRunsResume(t *testing.T) {
 	t.Parallel()
-	for _, of := range [][2]string{
-		{"server", "ssp(slack=1)"}, {"server", "softsync(n=2)"}, {"downpour(n_fetch=2,n_push=2)", "asp"}, {"downpour(warm_start=20)", "softsync(n=2)"},
-		{"easgd(tau=2)", "asp"}, {"rudra", "softsync(n=2)"}, {"rudra(tree=2)", "softsync(n=2)"}, {"rudra(tree=2)", "asp"},
+	for name, of := range map[string][]option{
+		"server/ssp": {mode("server"), policy("ssp(slack=1)")}, "server/softsync": {mode("server"), policy("softsync(n=2)")},
+		"downpour/asp": {mode("downpour(n_fetch=2,n_push=2)"), policy("asp")}, "downpour/softsync": {mode("downpour(warm_start=20)"), policy("softsync(n=2)")},
+		"easgd/asp": {mode("easgd(tau=2)"), policy("asp")}, "rudra/softsync": {mode("rudra"), policy("softsync(n=2)")},
+		"rudra-tree/softsync": {mode("rudra(tree=2)"), policy("softsync(n=2)")}, "rudra-tree/asp": {mode("rudra(tree=2)"), policy("asp")},
+		"adpsgd/ring": {mode("adpsgd"), graph("ring")}, "adpsgd/complete": {mode("adpsgd"), graph("complete")},
+		"agp/one_peer": {mode("agp"), graph("one_peer")}, "agp/ring": {mode("agp(least=0.1)"), graph("ring")},
 	} {
 		for way, more := range map[string][]option{
 			"plain": {}, "feedback": {with("feedback(topk(keep=0.1))")}, "differences": {down("qsgd(bits=4)")},
 			"receivers": {with("ef21(topk(keep=0.3))")},
 			"parts":     {func(j *train.Job) { j.Overlap, j.Bucket = true, 600 }},
 		} {
-			opts := slices.Concat([]option{mode(of[0]), policy(of[1]), open, func(j *train.Job) { j.CheckpointEvery = 4 }}, more)
-			if (of[0] != "server" || way == "receivers") && unchecked(opts...).Check() != nil {
+			opts := slices.Concat(of, []option{open, func(j *train.Job) { j.CheckpointEvery = 4 }}, more)
+			if (!strings.HasPrefix(name, "server") || way == "receivers") && unchecked(opts...).Check() != nil {
 				continue // the mode does not take it
 			}
 			dying := "w*"
-			if strings.Contains(of[0], "tree") { // who has no relay
+			if strings.Contains(name, "tree") { // who has no relay
 				dying = "w1,w3"
 			}
-			t.Run(of[0]+"/"+of[1]+"/"+way, func(t *testing.T) {
+			t.Run(name+"/"+way, func(t *testing.T) {
 				whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 				seeds := 3
 				if testing.Short() {

@@ -14,15 +14,19 @@ import (
 //
 //	hold   how many steps have you begun? begin no more
 //	show   tell your parameters, as they are
+//	came   another worker is there     (of open runs, as those that follow)
+//	goes   another worker leaves
+//	leave  you leave
 //
 // After a hold the observer, who has heard from all, grants each a limit; a
 // worker that has made as many steps says that it is quiet. When all are, no
 // frame is under way between workers, and states are taken or the run ends.
 type pace struct {
 	*Rank
-	show func(ctx context.Context, version int, last bool) error // answers show; nil: nobody asks
-	rest func(ctx context.Context) error                         // waits for what is under way to others; nil: nothing is
-	lost func(err error) error                                   // notes the death of a worker, or returns err; nil: any ends the run
+	show  func(ctx context.Context, version int, last bool) error // answers show; nil: nobody asks
+	rest  func(ctx context.Context) error                         // waits for what is under way to others; nil: nothing is
+	lost  func(ctx context.Context, err error) error              // notes the death of a worker, or returns err; nil: any ends the run
+	hears func(callWord)                                          // what is said of other workers, and of leaving
 
 	mu    sync.Mutex
 	begun int           // steps
@@ -36,8 +40,15 @@ type pace struct {
 
 // begin starts the activity.
 func (p *pace) begin() {
-	p.begun = p.step
+	p.from(p.step)
 	p.h.Go("pace", p.answer)
+}
+
+// from begins, or begins again, with a step.
+func (p *pace) from(step int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun = step
 }
 
 // end ends it, once it has answered what it was asked.
@@ -55,7 +66,7 @@ func (p *pace) answer(ctx context.Context, _ comm.Host) error {
 		call, _, err := onCall.Hear(idle, p.Rank, comm.AnyRank)
 		if err != nil {
 			if p.lost != nil {
-				err = p.lost(err)
+				err = p.lost(ctx, err)
 			}
 			if err != nil {
 				return err
@@ -71,6 +82,8 @@ func (p *pace) answer(ctx context.Context, _ comm.Host) error {
 			begun := p.begun
 			p.mu.Unlock()
 			err = onBegun.Send(ctx, p.Rank, p.job.Observer(), stepsWord{begun}, 0)
+		case callCame, callGoes, callLeave:
+			p.hears(call)
 		default:
 			err = p.show(ctx, call.updates, call.code == callLast)
 		}

@@ -3,7 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/gradlab/gradlab/comm"
@@ -36,37 +36,11 @@ type Peer struct {
 	delays []uint64 // histogram: how often others changed x while a gradient was made
 	spaced int      // steps between boundaries; see apart
 	meter  progressMeter
-	dead   dead
-}
 
-// dead is which workers have died, of which several activities hear.
-type dead struct {
-	mu    sync.Mutex
-	ranks map[int]bool
-}
-
-// Lost notes that a worker has died, if that is what err says and the run goes on
-// without it. Else it returns err, also where a death is what this rank itself, in
-// another activity, failed of.
-func (p *Peer) Lost(err error) error {
-	gone, ok := err.(*comm.PeerError) // not errors.As: what is wrapped is a failure of this rank
-	if !ok || gone.Ended || gone.Rank >= p.job.Workers || !p.job.traits().Outlives {
-		return err
-	}
-	p.dead.mu.Lock()
-	defer p.dead.mu.Unlock()
-	if p.dead.ranks == nil {
-		p.dead.ranks = map[int]bool{}
-	}
-	p.dead.ranks[gone.Rank] = true
-	return nil
-}
-
-// IsLost says whether a worker has died.
-func (p *Peer) IsLost(rank int) bool {
-	p.dead.mu.Lock()
-	defer p.dead.mu.Unlock()
-	return p.dead.ranks[rank]
+	near    near
+	guest   Guest  // its mode, in an open run
+	visit   *visit // of an open run; else nil
+	dropped []callWord
 }
 
 // Mover is a mode around a Peer.
@@ -102,7 +76,7 @@ func NewPeer(r *Rank, f compress.Family) (*Peer, error) {
 		size = 0
 	}
 	p := &Peer{Rank: r, shard: wholeShard(l), grad: make([]float32, size), pace: pace{Rank: r}}
-	p.pace.lost = p.Lost
+	p.pace.lost, p.pace.hears = p.loses, p.near.hears
 	p.passed.On = func() ([]float32, []float32, error) { return p.at, p.grad, nil }
 	p.X = NewVector(size)
 	copy(p.X.f, j.initial())
@@ -116,6 +90,7 @@ func NewPeer(r *Rank, f compress.Family) (*Peer, error) {
 
 // Part is the rank's part, with m for its mode.
 func (p *Peer) Part(m Mover) Part {
+	p.guest, _ = m.(Guest)
 	if p.free() {
 		p.pace.show = func(ctx context.Context, update int, last bool) error {
 			return p.snapshot(ctx, m.Model(), update, last)
@@ -149,6 +124,9 @@ func (g *gossiper) Keep(k *Keeper) {
 	}
 	g.peer.keep(from)
 	g.mover.Keep(from)
+	if from != k {
+		g.peer.unmade()
+	}
 	k.Fail(from.Err())
 }
 
@@ -166,30 +144,22 @@ func (p *Peer) run(ctx context.Context, g *gossiper) (stopped bool, err error) {
 	if _, err := p.catchUp(ctx); err != nil {
 		return false, err
 	}
+	if err := p.arrive(ctx); err != nil || p.visit.gone() {
+		return false, err
+	}
 	p.pace.begin()
 	answerer, aside := m.(Answerer)
 	if aside {
-		h.Go("answers", func(ctx context.Context, _ comm.Host) error { return p.answers(ctx, answerer) })
+		h.Go("answers", func(ctx context.Context, _ comm.Host) error { return p.answers(ctx, answerer, m) })
 	}
-	save := func(ctx context.Context, updates int) error {
-		st := newState()
-		if !free {
-			updates = p.step
-			leave(st, h, p.rank, p.pace.since)
-		}
-		_, err := p.checkpoint(ctx, st, m, updates)
-		return err
-	}
-	keep := func(ctx context.Context) error {
-		st := newState()
-		st.Ints[keyGoing] = 1
-		leave(st, h, p.rank, p.pace.since)
-		return p.tellState(ctx, st, m, p.step)
-	}
+	save, keep := p.saves(m)
 	var flags uint16
 	for flags == 0 && (free || p.step < p.job.Updates) {
 		if err := p.pass(ctx, g); err != nil {
 			return false, err
+		}
+		if p.visit.gone() {
+			break
 		}
 		var updates int
 		if flags, updates, err = p.pace.next(ctx, p.step, save, keep); err != nil {
@@ -236,22 +206,45 @@ func (p *Peer) run(ctx context.Context, g *gossiper) (stopped bool, err error) {
 	return flags&FlagStop != 0, nil
 }
 
+// saves is how the worker tells its state where all rest, and in passing.
+func (p *Peer) saves(m Mover) (save func(ctx context.Context, updates int) error, keep func(ctx context.Context) error) {
+	save = func(ctx context.Context, updates int) error {
+		st := newState()
+		if !p.free() {
+			updates = p.step
+			leave(st, p.h, p.rank, p.pace.since)
+		}
+		_, err := p.checkpoint(ctx, st, m, updates)
+		return err
+	}
+	return save, func(ctx context.Context) error {
+		st := newState()
+		st.Ints[keyGoing] = 1
+		leave(st, p.h, p.rank, p.pace.since)
+		return p.tellState(ctx, st, m, p.step)
+	}
+}
+
 // answers is the activity that hears what others say at any time.
-func (p *Peer) answers(ctx context.Context, a Answerer) error {
+func (p *Peer) answers(ctx context.Context, a Answerer, m Mover) error {
 	idle := comm.Idle(ctx)
 	for {
 		f, err := OnPeer.Recv(idle, p.Rank, comm.AnyRank)
 		if err != nil {
-			if err = p.Lost(err); err != nil {
+			if err = p.loses(ctx, err); err != nil {
 				return err
 			}
 			continue
 		}
-		if f.Header.Kind == comm.Control { // by itself, at the end
+		switch asks := f.Header.Kind == comm.Control; {
+		case asks && f.From == p.rank: // at the end
 			f.Release()
 			return nil
+		case asks:
+			err = p.heals(ctx, f, m)
+		case p.isMeant(f):
+			err = a.Answer(ctx, f)
 		}
-		err = a.Answer(ctx, f)
 		f.Release()
 		if err != nil {
 			return err
@@ -273,18 +266,6 @@ func (p *Peer) Descend(params []float32) { p.rule.Descend(p.grad, params) }
 func (p *Peer) Direction(params []float32) []float32 {
 	p.rule.Direction(p.grad, params)
 	return p.grad
-}
-
-// Edges are whom the worker hears and tells in a step, by the job's graph, without the
-// dead.
-func (p *Peer) Edges(step int) collective.Mix {
-	m := p.job.Graph.Mix(p.rank, p.job.Workers, step)
-	p.dead.mu.Lock()
-	defer p.dead.mu.Unlock()
-	if len(p.dead.ranks) == 0 {
-		return m
-	}
-	return m.Without(func(rank int) bool { return p.dead.ranks[rank] })
 }
 
 // Tell sends v, encoded once, to the far ends of edges, with a weight of push-sum.
@@ -320,7 +301,7 @@ func (p *Peer) TellNow(ctx context.Context, weight float64, v Vector, edges []co
 	if len(edges) == 0 {
 		return nil
 	}
-	f, err := p.Encode(OnPeer, Said{p.step, weight}, v)
+	f, err := p.Encode(OnPeer, Said{Step: p.step, Weight: weight}, v)
 	if err != nil {
 		return err
 	}
@@ -361,7 +342,46 @@ func (p *Peer) Spread(ctx context.Context, f comm.Frame, edges []collective.Edge
 // Send sends a worker a frame that Encode has made.
 func (p *Peer) Send(ctx context.Context, to int, f comm.Frame) error {
 	plainly(p.h, p.shard.whole)
+	said := readSaid(f.Header)
+	said.life = p.near.lifeOf(to)
+	f.Header = said.Put(f.Header)
 	return p.h.Send(ctx, to, f)
+}
+
+// Replies waits for what each of some workers answers on OnReply, and gives it to take. Who
+// dies meanwhile is noted, and not waited for.
+func (p *Peer) Replies(ctx context.Context, of []int, take func(Mail[Said]) error) error {
+	left, open := slices.Clone(of), p.job.open()
+	for {
+		if open { // of one that died, and in whose place another one has come, nothing else tells
+			left = slices.DeleteFunc(left, func(r int) bool { return p.near.death(r) != nil })
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		who := left[0]
+		if open {
+			who = comm.AnyRank
+		}
+		f, err := OnReply.Recv(ctx, p.Rank, who)
+		if err != nil {
+			if err = p.Lost(err); err != nil {
+				return err
+			}
+			if !open {
+				left = left[1:]
+			}
+			continue
+		}
+		if i := slices.Index(left, f.From); i >= 0 && (!open || f.Header.Incarnation >= p.near.lifeOf(f.From)) {
+			left = slices.Delete(left, i, i+1)
+			err = take(f)
+		}
+		f.Release()
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // Hear adds, at its weight, what the near end of an edge said in step.

@@ -31,7 +31,8 @@ var (
 	onTold  = Say("membership", comm.Report, readMuster)          // observer → itself: what the registrar has decided
 )
 
-// Who comes into an open run, and goes.
+// Who comes into an open run, and goes. Without servers the observer has the part of the
+// first one in it, by reports.
 var (
 	onHere    = Say("here", comm.Report, readNothing)       // worker → observer: its process has begun
 	onAwait   = Say("await", comm.Control, readPull)        // worker → first server: it comes when so many updates are made
@@ -211,13 +212,14 @@ func readSteps(h comm.Header) stepsWord { return stepsWord{int(h.Step)} }
 
 // What the observer says to workers that keep apart, and they to it; see pace.
 var (
-	onTick  = Say("tick", comm.Report, readTick)      // worker → observer: a step is made
-	onCall  = Say("call", comm.Report, readCall)      // observer → worker
-	onBegun = Say("begun", comm.Report, readSteps)    // worker → observer: how many steps it has begun
-	onLimit = Say("limit", comm.Report, readSteps)    // observer → worker: how many it may make
-	onQuiet = Say("quiet", comm.Report, readSteps)    // worker → observer: it has made them
-	onRest  = Say("rest", comm.Report, readSteps)     // observer → worker: all are quiet after so many updates
-	onEnded = Say("ended", comm.Control, readNothing) // the pace activity → the main one: it has ended
+	onTick    = Say("tick", comm.Report, readTick)      // worker → observer: a step is made
+	onCall    = Say("call", comm.Report, readCall)      // observer → worker
+	onBegun   = Say("begun", comm.Report, readSteps)    // worker → observer: how many steps it has begun
+	onLimit   = Say("limit", comm.Report, readSteps)    // observer → worker: how many it may make
+	onQuiet   = Say("quiet", comm.Report, readSteps)    // worker → observer: it has made them
+	onRest    = Say("rest", comm.Report, readSteps)     // observer → worker: all are quiet after so many updates
+	onEnded   = Say("ended", comm.Control, readNothing) // the pace activity → the main one: it has ended
+	onDropped = Say("dropped", comm.Report, readCall)   // worker → observer: nothing is under way from it to one that leaves
 	// In epochs of membership.
 	onRests  = Say("rests", comm.Report, readSteps)  // worker → observer: it has made so many steps, and makes no more in this epoch
 	onBehind = Say("behind", comm.Report, readSteps) // first worker → observer: all have come to that boundary
@@ -238,27 +240,34 @@ func (w tickWord) Put(h comm.Header) comm.Header {
 
 func readTick(h comm.Header) tickWord { return tickWord{int(h.Step), h.Value, h.Seq, h.Version} }
 
-// callWord is what the observer wants of a worker.
+// callWord is what the observer wants of a worker, or has to say of another one.
 type callWord struct {
 	code    uint8
-	updates int // made in the run
+	updates int    // made in the run; of who comes and leaves: the epoch of membership
+	rank    int    // of the other one
+	life    uint32 // and its incarnation
 }
 
 // Codes of calls.
 const (
-	callHold uint8 = iota // begin no further step
-	callShow              // tell the parameters
-	callLast              // the same, for the last time
-	callQuit              // to itself: the worker has ended
+	callHold  uint8 = iota // begin no further step
+	callShow               // tell the parameters
+	callLast               // the same, for the last time
+	callQuit               // to itself: the worker has ended
+	callCame               // another worker is there
+	callGoes               // another worker leaves: send it nothing more, and say so when all that was sent is taken in
+	callLeave              // leave, as nothing is under way to you
 )
 
 // Put implements Word.
 func (w callWord) Put(h comm.Header) comm.Header {
-	h.Code, h.Step = w.code, uint64(w.updates)
+	h.Code, h.Step, h.Seq, h.Version = w.code, uint64(w.updates), uint64(w.rank), uint64(w.life)
 	return h
 }
 
-func readCall(h comm.Header) callWord { return callWord{h.Code, int(h.Step)} }
+func readCall(h comm.Header) callWord {
+	return callWord{h.Code, int(h.Step), int(h.Seq), uint32(h.Version)}
+}
 
 // What workers that gossip say to each other.
 var (
@@ -270,12 +279,13 @@ var (
 type Said struct {
 	Step   int     // of the worker that began
 	Weight float64 // of push-sum; else 0
+	life   uint32  // of an open run: the incarnation of the worker that is meant
 }
 
 // Put implements Word.
 func (w Said) Put(h comm.Header) comm.Header {
-	h.Step, h.Value = uint64(w.Step), w.Weight
+	h.Step, h.Value, h.Seq = uint64(w.Step), w.Weight, uint64(w.life)
 	return h
 }
 
-func readSaid(h comm.Header) Said { return Said{int(h.Step), h.Value} }
+func readSaid(h comm.Header) Said { return Said{int(h.Step), h.Value, uint32(h.Seq)} }

@@ -250,7 +250,7 @@ func (l *learner) ring(ctx context.Context, code uint8) error {
 // train is all that a learner without threads does.
 func (l *learner) train(ctx context.Context) error {
 	for {
-		if err := l.departs(ctx, l.awaitAll); err != nil || l.gone() {
+		if err := l.departs(ctx, l.awaitAll); err != nil || l.visit.gone() {
 			return err
 		}
 		if err := l.round(ctx); err != nil {
@@ -285,7 +285,7 @@ func (l *learner) train(ctx context.Context) error {
 // ended says goodbye if the run was over, or stopped, at a mark, or is over for the learner.
 func (l *learner) ended(ctx context.Context) (bool, error) {
 	switch {
-	case l.gone():
+	case l.visit.gone():
 		return true, nil
 	case l.flags&FlagDone != 0:
 		return true, l.word(ctx, codeBye)
@@ -334,10 +334,10 @@ func (l *learner) goOn(ctx context.Context, bare bool) error {
 // race is what the computing activity of a learner with threads does, as often as it comes.
 func (l *learner) race(ctx context.Context) error {
 	for {
-		if err := l.stay(ctx); err != nil || l.flags != 0 || l.gone() {
+		if err := l.stay(ctx); err != nil || l.flags != 0 || l.visit.gone() {
 			return err
 		}
-		if err := l.returns(ctx); err != nil || l.gone() {
+		if err := l.returns(ctx); err != nil || l.visit.gone() {
 			return err
 		}
 	}

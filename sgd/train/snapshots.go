@@ -22,6 +22,7 @@ type evalParts struct {
 	n      int          // shards, or models, that are there
 	models []Vector     // of workers that keep apart
 	from   map[int]bool // who has told of it
+	wanted []int        // who is to, where workers come and go; nil: all who are there
 }
 
 // snapshot takes a shard's parameters; the evaluation is made once all shards
@@ -36,15 +37,8 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	if o.Reached { // what was under way
 		return nil
 	}
-	k := evalKey{m.Version, m.Last}
-	if m.Last {
-		k.version = -1 // shards may end at different versions
-	}
-	e := o.parts[k]
-	if e == nil {
-		e = &evalParts{from: map[int]bool{}}
-		o.parts[k] = e
-	}
+	k := evaluation(m.Version, m.Last)
+	e := o.part(k)
 	e.from[from] = true
 	switch e.n++; {
 	case m.Bare:
@@ -72,9 +66,30 @@ func (o *Observer) snapshot(ctx context.Context, h comm.Host, from int, f comm.F
 	return o.complete(ctx, k, e)
 }
 
+// evaluation is the key of one at an update.
+func evaluation(update int, last bool) evalKey {
+	if last {
+		update = -1 // shards may end at different versions
+	}
+	return evalKey{update, last}
+}
+
+// part is what has been told for an evaluation.
+func (o *Observer) part(k evalKey) *evalParts {
+	e := o.parts[k]
+	if e == nil {
+		e = &evalParts{from: map[int]bool{}}
+		o.parts[k] = e
+	}
+	return e
+}
+
 // complete judges what an evaluation was waiting for.
 func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error {
 	delete(o.parts, k)
+	if e.n == 0 { // all who were asked have died
+		return nil
+	}
 	gone := o.crossed.beside(func(w int) bool { return e.from[w] })
 	e.eval.BytesUp += gone.up
 	e.eval.BytesDown += gone.down
@@ -84,7 +99,7 @@ func (o *Observer) complete(ctx context.Context, k evalKey, e *evalParts) error 
 		return nil
 	}
 	for r := range e.models {
-		if e.models[r].f == nil && !o.conduct.dead[r] && !o.Job.inEpochs() {
+		if e.models[r].f == nil && !o.conduct.dead[r] && !o.Job.Elastic {
 			return fmt.Errorf("worker %d, which lives, has told no parameters to evaluate", r)
 		}
 	}
@@ -108,7 +123,11 @@ func (o *Observer) isWhole(e *evalParts) bool {
 
 // waits says whether workers that keep apart have yet to tell their models.
 func (o *Observer) waits(e *evalParts) bool {
-	for i, r := range o.conduct.there() {
+	who := e.wanted
+	if who == nil {
+		who = o.conduct.there()
+	}
+	for i, r := range who {
 		if i < o.conduct.models && !e.from[r] && !o.conduct.dead[r] {
 			return true
 		}
@@ -123,6 +142,9 @@ func (o *Observer) without(ctx context.Context, rank int) error {
 		return nil
 	}
 	delete(o.marks, rank)
+	for _, e := range o.parts { // another process in its place is not asked
+		e.wanted = slices.DeleteFunc(e.wanted, func(r int) bool { return r == rank && !e.from[r] })
+	}
 	if err := o.conduct.died(ctx, rank); err != nil {
 		return err
 	}

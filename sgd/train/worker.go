@@ -125,14 +125,14 @@ func (w *worker) Run(ctx context.Context) error {
 		w.keep() // a pass begins before all parameters are there
 	}
 	w.leaving.plan(ctx)
-	if err := w.begin(ctx, w.resume); err != nil || w.gone() {
+	if err := w.begin(ctx, w.resume); err != nil || w.visit.gone() {
 		return err
 	}
 	for w.flags&(FlagDone|FlagStop) == 0 {
 		if err := w.Boundary(w); err != nil {
 			return err
 		}
-		if err := w.departs(ctx, w.awaitAll); err != nil || w.gone() {
+		if err := w.departs(ctx, w.awaitAll); err != nil || w.visit.gone() {
 			return err
 		}
 		if w.flags&(FlagDone|FlagStop) != 0 {
@@ -165,7 +165,8 @@ func (w *worker) Run(ctx context.Context) error {
 func (w *worker) begin(ctx context.Context, resume func(context.Context) error) error {
 	switch {
 	case w.job.open():
-		return w.arrive(ctx, resume)
+		w.visit = newVisit(w.Rank, w.links[0].server, w.enter)
+		return w.visit.arrive(ctx, resume)
 	case w.again:
 		return w.formed(ctx)
 	case w.Resumes():

@@ -21,6 +21,8 @@ func TestF2WorkersComeBackAsProcesses(t *testing.T) {
 		"easgd(tau=4)":                 {"policy=asp", "codec=qsgd(bits=8)", "down_codec=qsgd(bits=8)"},
 		"rudra(threads=true)":          {"policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"},
 		"rudra(tree=2)":                {"policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"},
+		"adpsgd":                       {"graph=complete", "codec=fp16"},
+		"agp":                          {"graph=one_peer"},
 	} {
 		t.Run(mode, func(t *testing.T) { comeBackAsProcesses(t, mode, keys) })
 	}

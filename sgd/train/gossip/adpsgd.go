@@ -25,7 +25,12 @@ import (
 // its answer.
 //
 // A worker that died is a neighbour no more: the others go on, and average with those
-// that are left.
+// that are left. With elastic=true workers come in, and leave by plan, and nobody waits for
+// them. One that comes begins with the model of a neighbour, or of another worker if it has
+// none, and an optimizer that remembers nothing, where the slowest is. One that leaves asks
+// a neighbour to average a last time. Weights stay doubly stochastic over those who are
+// there: the sum of models is conserved while nobody comes, leaves or dies, and whoever
+// comes or leaves changes no model but its own and that of the last neighbour.
 //
 // An update of the run is a step of any worker. A worker's schedule goes by its
 // own steps. Where a run reports staleness, it is how often others changed xᵢ while
@@ -41,7 +46,7 @@ var _ = train.Modes.Add("adpsgd", "every worker averages with one neighbour at a
 
 // Traits implements Mode.
 func (ADPSGD) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Admits: true, Models: j.Workers, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.
@@ -108,26 +113,26 @@ func (n *pairer) Move(ctx context.Context) error {
 		n.alone(heard)
 		return nil
 	}
-	f, err := train.OnReply.Recv(ctx, n.Rank, to.Rank)
-	if err != nil { // a neighbour that died is not heard; the gradient stands
-		if err = n.Lost(err); err == nil {
-			n.alone(heard)
+	ok = false
+	err = n.Replies(ctx, []int{to.Rank}, func(f train.Mail[train.Said]) error {
+		ok = true
+		if err := n.Decoded(ctx, 2); err != nil { // see halve
+			return err
 		}
-		return err
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.Late(n.heard - heard)
+		n.X.Own()
+		if err := n.halve(n.Add, own, f.Frame); err != nil {
+			return err
+		}
+		n.Descend(n.X.F())
+		return nil
+	})
+	if err == nil && !ok { // a neighbour that died is not heard; the gradient stands
+		n.alone(heard)
 	}
-	defer f.Release()
-	if err := n.Decoded(ctx, 2); err != nil { // see halve
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.Late(n.heard - heard)
-	n.X.Own()
-	if err := n.halve(n.Add, own, f.Frame); err != nil {
-		return err
-	}
-	n.Descend(n.X.F())
-	return nil
+	return err
 }
 
 // alone makes a step without a neighbour, in which others changed x.
@@ -165,6 +170,34 @@ func (n *pairer) Answer(ctx context.Context, f train.Mail[train.Said]) error {
 		return err
 	}
 	return n.Lost(n.Send(ctx, f.From, back))
+}
+
+// Leave implements train.Guest: who leaves does not take in what it is answered.
+func (n *pairer) Leave(ctx context.Context, to int) (ok bool, err error) {
+	if err := n.Billed(ctx); err != nil {
+		return false, err
+	}
+	n.mu.Lock()
+	f, err := n.Encode(train.OnPeer, train.Said{Step: n.Step()}, n.X)
+	n.mu.Unlock()
+	if err == nil {
+		err = n.Lost(n.Send(ctx, to, f))
+	}
+	if err == nil {
+		err = n.Replies(ctx, []int{to}, func(train.Mail[train.Said]) error {
+			ok = true
+			return nil
+		})
+	}
+	return ok, err
+}
+
+// Come implements train.Guest.
+func (n *pairer) Come(x train.Vector) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.X.Release()
+	n.X = x
 }
 
 func (n *pairer) Model() train.Vector {

@@ -25,6 +25,13 @@ import (
 // Nobody pushes to a worker that died: the share is kept. What was on its way to it is
 // lost with its weight, so that x/w stays a mean.
 //
+// With elastic=true workers come in, and leave by plan, and nobody waits for them. One that
+// leaves pushes all of x and w to a neighbour: the sums of both over the others are what
+// they were over all. One that comes begins with the model of a neighbour, or of another
+// worker if it has none, as x at weight 1, and an optimizer that remembers nothing, where
+// the slowest is. So arrivals bring the weight that deaths take: were it taken from
+// the neighbour, less than Least would be left to push with. Columns stay stochastic.
+//
 // A message is acknowledged on receipt, by an activity that waits for nobody, and
 // a worker has at most one under way to each of its neighbours. Updates, schedules
 // and staleness are counted as in mode adpsgd.
@@ -49,7 +56,7 @@ func (m AGP) Validate() error {
 
 // Traits implements Mode.
 func (AGP) Traits(j *train.Job) train.Traits {
-	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Models: j.Workers, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
+	return train.Traits{PerUpdate: 1, Conduct: train.Free, Outlives: true, Admits: true, Models: j.Workers, Weightless: true, Steady: true, Codec: train.TakesCasts, Heeds: gossipHeeds, Refuses: gossipRefuses}
 }
 
 // Check implements Mode.
@@ -121,13 +128,39 @@ func (n *freePusher) Move(ctx context.Context) error {
 
 // Rest waits until what was sent has been taken in.
 func (n *freePusher) Rest(ctx context.Context) error {
-	for _, r := range n.owed {
-		if _, _, err := train.OnReply.Hear(ctx, n.Rank, r); n.Lost(err) != nil {
-			return err
-		}
-	}
+	err := n.Replies(ctx, n.owed, func(train.Mail[train.Said]) error { return nil })
 	n.owed = n.owed[:0]
-	return nil
+	return err
+}
+
+// Leave implements train.Guest: it pushes all that the worker has, and waits until that has
+// been taken in.
+func (n *freePusher) Leave(ctx context.Context, to int) (ok bool, err error) {
+	if err := n.Billed(ctx); err != nil {
+		return false, err
+	}
+	n.mu.Lock()
+	f, err := n.Encode(train.OnPeer, train.Said{Step: n.Step(), Weight: n.weight}, n.X)
+	n.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	f.Header.Flags |= train.FlagDone
+	if err = n.Lost(n.Send(ctx, to, f)); err == nil {
+		err = n.Replies(ctx, []int{to}, func(train.Mail[train.Said]) error {
+			ok = true
+			return nil
+		})
+	}
+	return ok, err
+}
+
+// Come implements train.Guest.
+func (n *freePusher) Come(x train.Vector) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.X.Release()
+	n.X, n.weight = x, 1
 }
 
 // Answer takes in what another worker pushed, and acknowledges it.
@@ -144,12 +177,18 @@ func (n *freePusher) Answer(ctx context.Context, f train.Mail[train.Said]) error
 func (n *freePusher) takeIn(f train.Mail[train.Said]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	add := func(share float64) error {
+		n.X.Own()
+		n.heard++
+		n.weight += share * f.Word.Weight
+		return n.AddAside(n.X.F(), float32(share), f.Frame)
+	}
+	if f.Flags&train.FlagDone != 0 { // of one that leaves
+		return add(1)
+	}
 	for _, e := range n.Job().Graph.Mix(f.From, n.Job().Workers, f.Word.Step).Out {
 		if e.Rank == n.ID() {
-			n.X.Own()
-			n.heard++
-			n.weight += e.Weight * f.Word.Weight
-			return n.AddAside(n.X.F(), float32(e.Weight), f.Frame)
+			return add(e.Weight)
 		}
 	}
 	return fmt.Errorf("worker %d: worker %d sent parameters along an edge that is not there", n.ID(), f.From)
