@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,8 +28,12 @@ type Measurement struct {
 
 // ReadMeasurements reads a file of measurements: a table (CSV), what nccl-tests'
 // all_reduce_perf prints, what Horovod's pytorch_synthetic_benchmark prints, what PyTorch's
-// ImageNet example prints, or gradlab bench collectives --json.
+// ImageNet example prints, or gradlab bench collectives --json; or, of a folder, the runs
+// in it that were on a real clock, whoever computed their gradients.
 func ReadMeasurements(file string) ([]Measurement, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return measuredRuns(file)
+	}
 	text, err := regular.ReadText(file, regular.Text)
 	if err != nil {
 		return nil, err

@@ -27,14 +27,17 @@ of the transport elsewhere (gradlab list transports).
 
   gradlab calibrate mine.csv network.bandwidth=25Gbps network.per_host=4 --out mine.yaml
   gradlab calibrate nccl.log mine.csv transport=nccl-tcp --fit 1-12
+  gradlab calibrate runs/mine model=resnet50 network.bandwidth=10Gbps
   gradlab whatif runs/… cluster=./mine.yaml
 
 A table has a line of heads: model (a profile, gradlab list profiles), workers, batch,
 codec or any other key, and one of images_per_second, samples_per_second (both of all
 workers), step_seconds, step_ms. Logs of nccl-tests' all_reduce_perf, of Horovod's
 pytorch_synthetic_benchmark and of PyTorch's ImageNet example are read as they are, and
-so is gradlab bench collectives --json; what they do not say, keys say. Bandwidth and
-latency of the links between hosts are fitted too where nobody says them.
+so is gradlab bench collectives --json; what they do not say, keys say. Of a folder the
+runs on a real clock are taken (net=local, grpc or mpi), those whose gradients a program
+computes among them: the median time of an update. Bandwidth and latency of the links
+between hosts are fitted too where nobody says them.
 
 Points are numbered in order. Without --fit all are fitted; with it the others are held
 out, predicted with an interval, and judge. Each fitted point is also predicted from the

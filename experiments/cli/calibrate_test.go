@@ -52,6 +52,33 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
+// Runs on a real clock are measurements, of a network that one says if none is called
+// after the model; those on a virtual clock are none.
+func TestCalibrateByRuns(t *testing.T) {
+	t.Parallel()
+	real, virtual := filepath.Join(t.TempDir(), "real"), filepath.Join(t.TempDir(), "virtual")
+	program.Finish(t, 0, "run", "quickstart", "codec=qsgd(bits=4)", "net=local", "workers=2", "batch=8", "steps=12", "target=0", "--out", real)
+	program.Finish(t, 0, "run", "quickstart", "codec=raw", "net=sim", "steps=2", "target=0", "--out", virtual)
+	var r struct {
+		Points []struct {
+			What     string
+			Measured float64
+		}
+	}
+	if err := json.Unmarshal([]byte(program.Finish(t, 0, "calibrate", real, "model=lenet", "network.bandwidth=1Gbps", "--json").Out.String()), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Points) != 1 || r.Points[0].What != "lenet, 2 workers, batch 8, qsgd(bits=4)" || !(r.Points[0].Measured > 0) {
+		t.Errorf("%+v", r)
+	}
+	if p := program.Finish(t, 2, "calibrate", real); !strings.Contains(p.Err.String(), "say which network it is") {
+		t.Error(p.Err.String())
+	}
+	if p := program.Finish(t, 2, "calibrate", virtual); !strings.Contains(p.Err.String(), "no runs on a real clock") {
+		t.Error(p.Err.String())
+	}
+}
+
 // A record of ranks is played; the command's mistakes are told.
 func TestVirtual(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ experiments/config      : comm comm/collective comm/emulate comm/local comm/neme
 experiments             : comm comm/grpcnet comm/mpinet comm/nemesis comm/shm comm/sim comm/trace compress experiments/coding experiments/config experiments/progress experiments/tensorboard internal/f32 lrschedule sgd sgd/data sgd/nn sgd/train internal/regular    | github.com/klauspost/cpuid go.yaml.in/yaml gonum.org/v1/gonum github.com/gofrs/flock
 experiments/launch      :
 experiments/virtual     : comm/collective comm/outside experiments/config experiments/figure experiments/progress sgd/external
-experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml gonum.org/v1/gonum
+experiments/ask         : comm comm/collective comm/sim compress experiments experiments/config experiments/figure experiments/hardware experiments/progress experiments/store sgd sgd/profile sgd/train internal/regular    | go.yaml.in/yaml github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/stats       :                                  | github.com/montanaflynn/stats gonum.org/v1/gonum
 experiments/soak        : comm comm/nemesis comm/sim experiments experiments/config internal/rng sgd sgd/train staleness
 experiments/store       : experiments experiments/config experiments/figure experiments/progress experiments/stats sgd/registry sgd/train internal/regular    | github.com/klauspost/compress
