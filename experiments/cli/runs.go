@@ -136,7 +136,7 @@ func (e *env) runsListCommand(out *string) *cobra.Command {
 				}
 			}
 			if st == "json" {
-				return e.writeJSON(store.Records(runs, store.Fields()))
+				return e.writeJSON(store.Records(runs, store.FieldsOf(runs)))
 			}
 			if err := store.List(runs, fields).Write(e.out, st, width(e.out)); err != nil {
 				return err

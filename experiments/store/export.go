@@ -30,26 +30,10 @@ func Export(runs []*Run, rows string) (*Frame, error) {
 	t := &Frame{}
 	switch rows {
 	case "runs":
-		for _, f := range Fields() {
+		for _, f := range FieldsOf(runs) {
 			c := Column{Name: f.Name, Kind: f.Kind}
 			for _, r := range runs {
 				c.Values = append(c.Values, f.Value(r))
-			}
-			t.Columns = append(t.Columns, c)
-		}
-		names := map[string]bool{}
-		for _, r := range runs {
-			if r.Result == nil {
-				continue
-			}
-			for name := range r.Result.Metrics {
-				names[name] = true
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			c := Column{Name: "metric." + name, Kind: Number}
-			for _, r := range runs {
-				c.Values = append(c.Values, measured(name).Value(r))
 			}
 			t.Columns = append(t.Columns, c)
 		}

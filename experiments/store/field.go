@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -200,6 +201,24 @@ func Fields() []Field {
 			}
 			return s, true
 		}})
+	}
+	return out
+}
+
+// FieldsOf lists every field, and behind them metric.NAME of what the runs' models measured
+// besides.
+func FieldsOf(runs []*Run) []Field {
+	names := map[string]bool{}
+	for _, r := range runs {
+		if r.Result != nil {
+			for name := range r.Result.Metrics {
+				names[name] = true
+			}
+		}
+	}
+	out := Fields()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out = append(out, measured(name))
 	}
 	return out
 }

@@ -214,6 +214,9 @@ func TestMetricsAreFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if all := Records([]*Run{&run, other}, FieldsOf([]*Run{other, &run})); all[0]["metric.mae"] != 0.25 || all[1]["metric.mae"] != nil {
+		t.Errorf("records have %v and %v", all[0]["metric.mae"], all[1]["metric.mae"])
+	}
 	run.Folder = t.TempDir()
 	curve = bytes.Replace(curve, []byte(`"eval":{`), []byte(`"eval":{"metrics":{"mae":0.5},`), 1)
 	if err := os.WriteFile(filepath.Join(run.Folder, "metrics.jsonl"), curve, 0o600); err != nil {
