@@ -40,7 +40,7 @@ func newDoor(j *Job, from *State) *door {
 	}
 	for w := range j.Workers {
 		d.plans[w] = &visit{plan: j.movesOf(w)}
-		if away := j.awayAt(w, version); away == j.isAway(w, from) { // else it is about to leave
+		if away := j.AwayAt(w, version); away == j.isAway(w, from) { // else it is about to leave
 			d.plans[w].pass(version)
 		}
 		if from != nil {
@@ -63,7 +63,7 @@ func (c *conductor) guest(ctx context.Context, hd comm.Header) (handled bool, er
 	case onAwait.Tag():
 		d.awaits[w] = int(onAwait.read(hd).Version)
 		err = c.visits(ctx)
-	case onEnter.Tag():
+	case OnEnter.Tag():
 		d.lives[w] = hd.Incarnation
 		if hd.Flags&FlagDone == 0 {
 			return true, c.tells(ctx, w, answerWord{}, c.o.members())

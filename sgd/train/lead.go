@@ -69,6 +69,16 @@ func (r *Rank) Checkpoint(ctx context.Context, p Part) (Flags, error) {
 	return flags, err
 }
 
+// Came tells the observer that a worker has come into an open run, after so many updates.
+func (r *Rank) Came(ctx context.Context, worker, updates int) error {
+	return onMoved.Send(ctx, r, r.job.Observer(), rollWord{code: rollHere, step: updates, rank: worker}, 0)
+}
+
+// Left tells the observer that a worker has left it by plan.
+func (r *Rank) Left(ctx context.Context, worker, updates int) error {
+	return onMoved.Send(ctx, r, r.job.Observer(), rollWord{code: rollLeaves, step: updates, rank: worker}, 0)
+}
+
 // Next waits for a frame of any rank on any channel. Those of other runs are an error.
 // What the observer says is for the kernel, and not returned.
 func (r *Rank) Next(ctx context.Context) (comm.Frame, error) {

@@ -185,6 +185,27 @@ func (l *Links) Mark(ctx context.Context, p Part) error {
 // before it.
 func (l *Links) Resume(ctx context.Context) error { return l.w.begin(ctx, l.w.resume) }
 
+// Enter is called first by workers of modes that claim Admits and whose servers decide by
+// themselves. One whose process comes into a run that goes on says so to all of them, and
+// what they had sent the process before comes to nobody. over says that one has ended.
+func (l *Links) Enter(ctx context.Context) (over bool, err error) {
+	if !l.again {
+		return false, nil
+	}
+	for _, k := range l.w.links {
+		if err := OnEnter.Send(ctx, l.Rank, k.server, Nothing{}, 0); err != nil {
+			return isEnded(err), onlyLost(err)
+		}
+	}
+	for _, k := range l.w.links {
+		f, err := l.w.anew(ctx, k.server, onWelcome.Tag())
+		if f.Release(); err != nil {
+			return isEnded(err), onlyLost(err)
+		}
+	}
+	return false, nil
+}
+
 // Turn is called before a step by workers of modes that claim Admits, where all that they
 // have to push is pushed. The worker leaves the run there if that is due by plan, and comes
 // back when that is. anew says that it has come, then or in Resume: it has the parameters

@@ -448,6 +448,9 @@ func (o *Observer) checkpoint(ctx context.Context, h comm.Host, ended map[int]bo
 	if o.marked != nil {
 		return o.openCheckpoint(ctx, h, ended)
 	}
+	if j := o.Job; j.open() && j.traits().Coordinator && o.states[j.Coordinator()] == nil { // of who is there it says the last word
+		return nil
+	}
 	for r := 0; r < o.Job.World(); r++ {
 		if o.states[r] == nil && !ended[r] && !o.absent(r) {
 			return nil

@@ -32,7 +32,7 @@ func (o *Observer) invited() (now Membership) {
 
 // opens notes who is there when an open run begins.
 func (o *Observer) opens(m Membership) {
-	if o.servers > 0 {
+	if o.servers > 0 && !o.Job.traits().Coordinator { // which knows who is in a checkpoint
 		o.marked, o.flows = map[int]marked{}, map[int]flow{}
 	}
 	m.Epoch, m.Seconds = len(o.Members)+1, o.now().Seconds()

@@ -35,8 +35,8 @@ func (j *Job) checkOpen() error {
 	return nil
 }
 
-// awayAt says whether a worker is not there, by plan, when so many updates are made.
-func (j *Job) awayAt(worker, version int) bool {
+// AwayAt says whether a worker is not there, by plan, when so many updates are made.
+func (j *Job) AwayAt(worker, version int) bool {
 	plan, _ := j.moves() // Check tells what is wrong
 	away := j.away()[worker]
 	for _, m := range plan {
@@ -125,7 +125,7 @@ func (j *Job) isAway(worker int, from *State) bool {
 	if from != nil {
 		version = int(from.Ints[keyVersion])
 	}
-	return j.awayAt(worker, version) && (j.Served() || from == nil || !loading(from).Lived(worker))
+	return j.AwayAt(worker, version) && (j.Served() || from == nil || !loading(from).Lived(worker))
 }
 
 // arrive begins the worker's part in an open run; resume goes on from a stop.
@@ -184,7 +184,7 @@ func (w *worker) enter(ctx context.Context) error {
 		if l.relayed() {
 			err = onTree.Send(ctx, w.Rank, l.rank, treeWord{code: codeEnter, shard: l.id, learner: w.rank}, 0)
 		} else {
-			err = onEnter.Send(ctx, w.Rank, l.server, Nothing{}, 0)
+			err = OnEnter.Send(ctx, w.Rank, l.server, Nothing{}, 0)
 		}
 		if err != nil && !isEnded(err) {
 			return err

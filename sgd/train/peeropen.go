@@ -84,7 +84,7 @@ func (p *Peer) enter(ctx context.Context) error {
 // asks asks the observer who is there; with FlagDone as one who has a model, and is a
 // member from the answer on.
 func (p *Peer) asks(ctx context.Context, flags Flags) (at answerWord, err error) {
-	err = onEnter.As(comm.Report).Send(ctx, p.Rank, p.job.Observer(), Nothing{}, flags)
+	err = OnEnter.As(comm.Report).Send(ctx, p.Rank, p.job.Observer(), Nothing{}, flags)
 	if err != nil {
 		return at, err
 	}

@@ -37,7 +37,7 @@ var (
 	onHere    = Say("here", comm.Report, readNothing)       // worker → observer: its process has begun
 	onAwait   = Say("await", comm.Control, readPull)        // worker → first server: it comes when so many updates are made
 	onCome    = Say("come", comm.Control, readNothing)      // first server → worker: they are
-	onEnter   = Say("enter", comm.Control, readNothing)     // worker → server: asks for parameters, and pushes
+	OnEnter   = Say("enter", comm.Control, readNothing)     // worker → server: asks for parameters, and pushes
 	onWelcome = Say("welcome", comm.Parameters, readAnswer) // server → worker: parameters, and where the slowest worker is; without any: the run is over
 	onLeave   = Say("leave", comm.Control, readMuster)      // worker → server: pushes no more
 	onMoved   = Say("moved", comm.Report, readMuster)       // first server → observer: a worker has come or left
@@ -87,7 +87,7 @@ func readMuster(h comm.Header) rollWord {
 }
 
 // What workers say to servers, and servers to workers. Modes whose servers listen by
-// themselves hear OnPush, OnPull and OnBye.
+// themselves hear OnPush, OnPull and OnBye, and OnEnter where others come.
 var (
 	OnPush     = Say("push", comm.Gradient, readPush)         // worker → server: encoded gradient
 	onAnswer   = Say("answer", comm.Parameters, readAnswer)   // server → worker: parameters, in answer to a push

@@ -17,7 +17,7 @@ import (
 func (r *relay) opens(ctx context.Context) error {
 	for _, s := range r.stems {
 		for w := range s.phase {
-			if r.job.awayAt(r.at.lo+w, r.resumedAt()) {
+			if r.job.AwayAt(r.at.lo+w, r.resumedAt()) {
 				s.phase[w] = gone
 			}
 		}

@@ -3,8 +3,10 @@ package train_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -309,6 +311,46 @@ func sumSq(x []float32) (s float64) {
 		s += float64(v) * float64(v)
 	}
 	return s
+}
+
+// Workers come into runs and leave them between iterations, by plan, and as other processes
+// in the place of the dead, who take portions at once. The result is that of a run in which
+// nobody does, but for the order of sums, on real clocks too, and after a stop at any mark.
+func TestSandblasterOpen(t *testing.T) {
+	t.Parallel()
+	for _, m := range []string{"sandblaster", "sandblaster(portions=40,backup=2)"} {
+		opts := blasting(12, small("logistic", 1000), mode(m), func(j *train.Job) { j.Elastic, j.CheckpointEvery, j.Timing.FLOPS = true, 2, 1e7 })
+		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+		near := func(o *train.Observer, what string) {
+			t.Helper()
+			checkOpen(t, o)
+			if d := distance(whole.Params, o.Params); d > 1e-3 || t.Failed() {
+				t.Fatalf("%s, %s: %g apart", m, what, d)
+			}
+		}
+		plan := append(opts, leaving(train.Departure{Worker: 1, Step: 3}, train.Departure{Worker: 3, Step: 9}), joining(train.Joining{Worker: 0, Step: 5}, train.Joining{Worker: 1, Step: 7}))
+		o, s := runOn(t, simulated(0), job(t, plan...), nil)
+		near(o, "by plan")
+		if n := len(o.Members); n != 5 || !slices.Equal(o.Members[n-1].Workers, []int{0, 1, 2}) || !slices.Equal(o.Members[0].Workers, []int{1, 2, 3}) {
+			t.Errorf("%s: memberships %+v", m, o.Members)
+		}
+		real, _ := runOn(t, &local.Net{}, job(t, plan...), nil)
+		near(real, "on a real clock")
+		all := []*sink{s}
+		for seed := range 4 {
+			faults := fmt.Sprintf("kill(w1,at=%v)+rejoin(w1,at=%v)+poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=2ms,until=1s,seed=%d)",
+				seconds(0.2*whole.Final.Seconds), seconds(0.3*whole.Final.Seconds), seconds(whole.Final.Seconds/15), seed+1)
+			o, s := runOn(t, faulty(t, faults), job(t, plan...), nil)
+			near(o, faults)
+			all = append(all, s)
+		}
+		for i, s := range all {
+			for at, st := range s.states {
+				again, _ := runOn(t, simulated(seconds(float64(st.Ints["nanoseconds"])/1e9)), job(t, plan...), st)
+				near(again, fmt.Sprintf("run %d resumed at %d", i, at))
+			}
+		}
+	}
 }
 
 func TestSandblasterRefuses(t *testing.T) {

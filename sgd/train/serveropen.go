@@ -31,7 +31,7 @@ func (s *server) newGuests() {
 // Shards may have come to different versions: who is there is alike on all.
 func (s *server) invites() error {
 	for w := range s.job.Workers {
-		away := s.job.awayAt(w, s.resumedAt())
+		away := s.job.AwayAt(w, s.resumedAt())
 		if s.Resumes() { // last reports of before are gone
 			gone := s.told[w]
 			if !s.core.Live(w) {
@@ -92,7 +92,7 @@ func (s *server) visits(ctx context.Context, f comm.Frame) (handled bool, err er
 		return true, nil
 	}
 	switch h.Tag {
-	case onEnter.Tag():
+	case OnEnter.Tag():
 		err = s.enters(ctx, w, h.Incarnation)
 	case onLeave.Tag():
 		err = s.leaves(ctx, w, h.Incarnation, onLeave.Open(f).Word, h.Flags)

@@ -67,7 +67,8 @@ func (s *shardEnd) parameters(ctx context.Context, hd comm.Header, worker int, o
 // ShardServer is a server's side of one shard, for modes whose servers decide by
 // themselves what becomes of a push; Serve is for those that go by the job's policy. It
 // has the shard's parameters and the servers' ends of codec and down_codec. Who has it
-// hears Next: pushes on OnPush, pulls on OnPull, and on OnBye who sends no more.
+// hears Next: pushes on OnPush, pulls on OnPull, on OnBye who sends no more, and on OnEnter
+// who has come, to be welcomed.
 //
 // Vectors of a shard are packed: what of each tensor lies on the shard, one behind the
 // other.
@@ -145,6 +146,11 @@ func (s *ShardServer) Add(sum []float32, weight float32, push comm.Frame) error 
 func (s *ShardServer) Acknowledge(ctx context.Context, push comm.Header) error {
 	w := answerWord{Shard: s.id, Step: push.Step}
 	return s.Post(ctx, int(push.From), comm.NewFrame(onAnswer.As(comm.Control).Header(s.job, w, 0), comm.NewBuffer(0)))
+}
+
+// Welcome answers a worker that has come.
+func (s *ShardServer) Welcome(ctx context.Context, worker int) error {
+	return s.Post(ctx, worker, comm.NewFrame(onWelcome.As(comm.Control).Header(s.job, answerWord{Shard: s.id}, 0), comm.NewBuffer(0)))
 }
 
 // Answer sends who asked for parameters those that there are. told is the version that

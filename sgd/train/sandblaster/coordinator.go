@@ -26,6 +26,8 @@ type coordinator struct {
 	up, down []uint64
 
 	live    []bool
+	away    []bool    // workers that are not there, by plan
+	lives   []uint32  // of each worker: what is of incarnations before this one is nothing any more
 	handed  uint64    // portions handed out in the run
 	work    []errand  // of each worker
 	idle    []int     // workers without work, in the order they asked
@@ -39,7 +41,7 @@ type coordinator struct {
 func newCoordinator(r *train.Rank, m Sandblaster) *coordinator {
 	j := r.Job()
 	c := &coordinator{Rank: r, mode: m, up: make([]uint64, j.Servers), down: make([]uint64, j.Servers),
-		live: make([]bool, j.Workers), work: make([]errand, j.Workers)}
+		live: make([]bool, j.Workers), away: make([]bool, j.Workers), lives: make([]uint32, j.Workers), work: make([]errand, j.Workers)}
 	for w := range c.live {
 		c.live[w] = true
 	}
@@ -49,12 +51,18 @@ func newCoordinator(r *train.Rank, m Sandblaster) *coordinator {
 
 // Run implements train.Part.
 func (c *coordinator) Run(ctx context.Context) error {
+	for w := range c.away {
+		c.away[w] = c.Job().AwayAt(w, c.iter)
+	}
 	if c.Resumes() {
 		if err := c.goOn(ctx, 0); err != nil {
 			return err
 		}
 	}
 	for c.iter < c.Job().Updates && !c.stopped {
+		if err := c.moves(ctx); err != nil {
+			return err
+		}
 		if c.mode.Portions > 0 {
 			c.min.Changed()
 		}
@@ -77,7 +85,12 @@ func (c *coordinator) Run(ctx context.Context) error {
 		if err := c.rest(ctx); err != nil {
 			return err
 		}
-		return c.tell(ctx, onEnd, 0)
+		if err := c.tell(ctx, onEnd, 0); err != nil {
+			return err
+		}
+	}
+	if c.Job().Elastic {
+		return c.command(ctx, commandEnd, 0, nil)
 	}
 	return nil
 }
@@ -203,17 +216,25 @@ func (c *coordinator) hear(ctx context.Context) (loss float64, err error) {
 	hd, word := f.Header, onIdle.Open(f).Word
 	f.Release()
 	w := int(hd.From)
-	if hd.Tag != onIdle.Tag() || w < 0 || w >= len(c.work) || word.code != idleNew && word.was.id != c.work[w].id {
+	asked := hd.Tag == onIdle.Tag() && w >= 0 && w < len(c.work)
+	if asked && c.Job().Elastic {
+		if stale, err := c.visits(ctx, w, hd.Incarnation, word); stale || err != nil {
+			return 0, err
+		}
+	}
+	if !asked || word.code != idleNew && word.was.id != c.work[w].id {
 		return 0, fmt.Errorf("rank %d sent the coordinator a frame with tag %d, which it did not ask for", w, hd.Tag)
 	}
 	if word.code == idleNew {
 		if c.work[w].id == 0 && !slices.Contains(c.idle, w) { // else it asked before a mark, too
-			c.idle = append(c.idle, w)
+			return 0, c.rests(ctx, w)
 		}
 		return 0, nil
 	}
 	was, current := c.back(w)
-	c.idle = append(c.idle, w)
+	if err := c.rests(ctx, w); err != nil {
+		return 0, err
+	}
 	if !current {
 		return 0, nil
 	}
@@ -261,13 +282,36 @@ func (c *coordinator) lose(err error) error {
 	if !errors.As(err, &p) || p.Rank >= c.Job().Workers {
 		return err
 	}
-	c.live[p.Rank] = false
-	c.idle = slices.DeleteFunc(c.idle, func(w int) bool { return w == p.Rank })
-	if was, current := c.back(p.Rank); current {
+	if p.Incarnation < c.lives[p.Rank] {
+		return nil
+	}
+	c.lives[p.Rank] = p.Incarnation + 1
+	c.forget(p.Rank)
+	return c.suffice(p)
+}
+
+// forget goes on without a worker.
+func (c *coordinator) forget(worker int) {
+	c.live[worker] = false
+	c.idle = slices.DeleteFunc(c.idle, func(w int) bool { return w == worker })
+	if was, current := c.back(worker); current {
 		c.again(was)
 	}
-	if !slices.Contains(c.live, true) {
+}
+
+// suffice ends a run that has too few workers, the last of whom went as p says.
+func (c *coordinator) suffice(p *comm.PeerError) error {
+	n := 0
+	for w, live := range c.live {
+		if live && !c.away[w] {
+			n++
+		}
+	}
+	switch least := c.Job().MinWorkers; {
+	case n == 0:
 		return fmt.Errorf("all workers are gone; the last one: %w", p)
+	case c.Job().Elastic && n < least:
+		return fmt.Errorf("%d workers are left, and the run goes on with min_workers=%d or more: %w", n, least, p)
 	}
 	return nil
 }
@@ -368,8 +412,13 @@ func (c *coordinator) checkpoint(ctx context.Context, stop bool) error {
 	if stop {
 		flags = train.FlagStop
 	}
-	if err := c.tell(ctx, onKeep, 0); err != nil {
-		return err
+	for w, live := range c.live {
+		if !live || c.away[w] {
+			continue
+		}
+		if err := c.send(ctx, w, onKeep.Header(c.Job(), train.Nothing{}, 0)); err != nil {
+			return err
+		}
 	}
 	if err := c.command(ctx, commandSave, flags, nil); err != nil {
 		return err

@@ -34,6 +34,9 @@ func newHand(r *train.Rank, m Sandblaster) (*hand, error) {
 
 // Run implements train.Part.
 func (w *hand) Run(ctx context.Context) error {
+	if over, err := w.Enter(ctx); over || err != nil {
+		return err
+	}
 	if !w.Resumes() {
 		if err := w.ask(ctx, idleNew, errand{}, 0); err != nil {
 			return err
@@ -41,6 +44,9 @@ func (w *hand) Run(ctx context.Context) error {
 	}
 	for {
 		f, err := w.Host().Recv(ctx, w.boss, comm.AnyTag)
+		if err != nil && w.Job().Elastic && hasEnded(err) { // it came when the run was over
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("worker %d, waiting for work: %w", w.ID(), err)
 		}
@@ -62,7 +68,10 @@ func (w *hand) Run(ctx context.Context) error {
 			w.holds = 0 // like one that was resumed
 			err = w.ask(ctx, idleNew, errand{}, 0)
 		case onEnd.Tag():
-			return w.Bye(ctx)
+			if err := w.Bye(ctx); !w.Job().Elastic || !hasEnded(err) { // else they know it from the coordinator
+				return err
+			}
+			return nil
 		default:
 			err = fmt.Errorf("worker %d: the coordinator sent a frame with tag %d", w.ID(), hd.Tag)
 		}

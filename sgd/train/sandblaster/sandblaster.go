@@ -16,6 +16,7 @@ import (
 const (
 	keyVersion     = "version"     // iterations made
 	keyCoordinator = "coordinator" // what it knows
+	keySeq         = "seq"         // and worker and shard: pushes that it has made, of the kernel
 	keySlice       = "slice"       // and shard, + name: what it counts
 	keyHistory     = "lbfgs"       // vectors, by number
 )
@@ -79,7 +80,7 @@ func (m Sandblaster) Validate() error {
 // Traits implements train.Mode. The last server is the coordinator. PerUpdate does not count
 // the evaluations of a line search, of which one update takes more than another.
 func (m Sandblaster) Traits(j *train.Job) train.Traits {
-	return train.Traits{Servers: max(1, j.Servers) + 1, Coordinator: true, PerUpdate: m.portions(j), Outlives: true,
+	return train.Traits{Servers: max(1, j.Servers) + 1, Coordinator: true, PerUpdate: m.portions(j), Outlives: true, Admits: true,
 		Codec: train.TakesCasts, Down: train.TakesCasts, Heeds: sandblasterHeeds, Refuses: sandblasterRefuses, Try: "optimizer=sgd"}
 }
 
@@ -228,6 +229,7 @@ const (
 	commandBegin              // the gradient is 0; count portions of the evaluation
 	commandShow               // tell the observer the parameters
 	commandSave               // tell the observer the state
+	commandEnd                // elastic=true: nobody pushes any more
 )
 
 // Codes of what workers say to the coordinator, with which they ask for work.

@@ -27,7 +27,9 @@ type slice struct {
 	ledger  ps.Ledger
 	causes  map[string]uint64
 	taken   []uint64 // pushes that reached it, by worker
-	past    uint64   // of workers that died before a resume
+	past    []uint64 // by worker: those of processes that died before another one came
+	told    []uint64 // by worker: those of processes that ended, and told it, before another one came
+	lives   []uint32 // by worker: what is of incarnations before this one is in past
 	ended   []bool   // workers that push no more
 	over    bool     // the coordinator has said so
 	stop    bool
@@ -42,7 +44,7 @@ func newSlice(r *train.Rank, m Sandblaster) (*slice, error) {
 	}
 	workers := r.Job().Workers
 	s := &slice{ShardServer: to, mode: m, mem: lbfgs.NewMemory(m.History, to.Size()),
-		counted: map[uint64]bool{}, causes: map[string]uint64{}, taken: make([]uint64, workers), ended: make([]bool, workers)}
+		counted: map[uint64]bool{}, causes: map[string]uint64{}, taken: make([]uint64, workers), past: make([]uint64, workers), told: make([]uint64, workers), lives: make([]uint32, workers), ended: make([]bool, workers)}
 	s.mem[lbfgs.X] = to.Write()
 	return s, nil
 }
@@ -68,12 +70,20 @@ func (s *slice) Run(ctx context.Context) error {
 
 // Final implements train.Part.
 func (s *slice) Final(r *train.RankReport) {
-	r.Shard, r.Version, r.Ledger, r.Taken, r.Past = s.Shard(), s.version, s.ledger, s.taken, s.past
+	r.Shard, r.Version, r.Ledger, r.Taken = s.Shard(), s.version, s.ledger, s.taken
+	for _, n := range s.past {
+		if r.Past += n; n > 0 && s.Job().Elastic {
+			r.PastOf = s.past
+		}
+	}
 	r.Causes, r.Lost, r.Stopped = s.causes, s.lost, s.stop
 }
 
 // finished says whether the run is over and no worker has anything under way.
 func (s *slice) finished() bool {
+	if s.Job().Elastic { // the coordinator has brought all to rest
+		return s.over
+	}
 	for _, ended := range s.ended {
 		if !ended && !s.stop {
 			return false
@@ -88,9 +98,27 @@ func (s *slice) lose(err error) error {
 	if !errors.As(err, &p) || p.Rank >= s.Job().Workers {
 		return err
 	}
-	s.ended[p.Rank] = true
+	if p.Incarnation < s.lives[p.Rank] {
+		return nil
+	}
+	s.forget(p.Rank, p.Incarnation+1)
 	s.lost = append(s.lost, fmt.Sprintf("worker %d after iteration %d: %s", p.Rank, s.version, p.Cause))
 	return nil
+}
+
+// forget counts what a worker's processes sent before an incarnation as that of the dead,
+// unless it has ended and told so itself. In a run that nobody comes into it stays theirs.
+func (s *slice) forget(worker int, before uint32) {
+	if !s.Job().Elastic {
+		s.ended[worker] = true
+		return
+	}
+	if s.ended[worker] {
+		s.told[worker] += s.taken[worker]
+	} else {
+		s.past[worker] += s.taken[worker]
+	}
+	s.taken[worker], s.lives[worker], s.ended[worker] = 0, before, false
 }
 
 func (s *slice) handle(ctx context.Context, f comm.Frame) error {
@@ -111,6 +139,11 @@ func (s *slice) handle(ctx context.Context, f comm.Frame) error {
 			there = s.eval
 		}
 		return s.Answer(ctx, h, there, s.eval)
+	case train.OnEnter.Tag():
+		if h.Incarnation > s.lives[from] { // before the news of a death
+			s.forget(from, h.Incarnation)
+		}
+		return s.Welcome(ctx, from)
 	case train.OnBye.Tag():
 		s.ended[from] = true
 		return nil
@@ -123,7 +156,7 @@ func (s *slice) push(ctx context.Context, f comm.Frame) error {
 	if err := s.Arrived(ctx, f); err != nil {
 		return err
 	}
-	if h := f.Header; h.Incarnation == s.Job().Incarnation && h.Seq < s.taken[h.From] {
+	if h := f.Header; h.Incarnation == s.life(int(h.From)) && h.Seq < s.taken[h.From] {
 		return nil // it came before, and was answered then
 	}
 	cause, err := s.count(f)
@@ -139,11 +172,19 @@ func (s *slice) push(ctx context.Context, f comm.Frame) error {
 	return s.Acknowledge(ctx, f.Header)
 }
 
+// life is the incarnation of the process of a worker that pushes.
+func (s *slice) life(worker int) uint32 {
+	if s.Job().Elastic {
+		return max(s.lives[worker], s.Job().Incarnation)
+	}
+	return s.Job().Incarnation
+}
+
 // count adds a portion to the gradient, or says why it is rejected.
 func (s *slice) count(f comm.Frame) (cause string, err error) {
 	j, h := s.Job(), f.Header
 	w := int(h.From)
-	if h.Incarnation != j.Incarnation || h.Seq != s.taken[w] {
+	if h.Incarnation != s.life(w) || h.Seq != s.taken[w] {
 		return "incarnation or sequence number of another push", nil
 	}
 	s.taken[w]++
@@ -177,12 +218,15 @@ func (s *slice) command(ctx context.Context, h comm.Header, body []byte) error {
 		return s.answer(ctx)
 	case commandShow:
 		last := h.Flags&train.FlagDone != 0
-		s.over = s.over || last
+		s.over = s.over || last && !s.Job().Elastic
 		return s.Show(ctx, train.Shown{Version: s.version, Samples: w.samples, Last: last})
 	case commandSave:
 		_, err := s.Checkpoint(ctx, s)
 		s.stop = h.Flags&train.FlagStop != 0
 		return err
+	case commandEnd:
+		s.over = true
+		return nil
 	}
 	return fmt.Errorf("server %d: unknown command %d", s.Shard(), w.code)
 }
@@ -226,12 +270,38 @@ func (s *slice) Keep(k *train.Keeper) {
 	own := train.Key(keySlice, s.Shard()) + "/"
 	k.Count(own+"applied", &s.ledger.Applied)
 	k.Count(own+"rejected", &s.ledger.Rejected)
-	k.Count(own+"past", &s.past)
+	s.keepPast(k, own+"past")
 	for w := range s.taken {
 		k.Count(train.Key(own+"taken", w), &s.taken[w])
-		if !k.Lived(w) { // it begins anew
-			s.past, s.taken[w] = s.past+s.taken[w], 0
+		sent := s.taken[w]
+		switch {
+		case !k.Lived(w): // it begins anew
+			sent = 0
+		case k.Loads() && s.Job().Elastic: // it may have died since it told its state, with which it goes on
+			k.Count(train.Key(keySeq, w, s.Shard()), &sent)
 		}
+		s.past[w], s.taken[w] = s.past[w]+s.taken[w]-sent, sent
 	}
 	k.Counts(own+"cause/", s.causes)
+}
+
+// keepPast keeps how many pushes there were of workers that died: by worker where others
+// come in their place.
+func (s *slice) keepPast(k *train.Keeper, name string) {
+	if s.Job().Elastic {
+		for w := range s.past {
+			n := s.past[w] + s.told[w] // last reports of before are gone
+			if k.Count(train.Key(name, w), &n); k.Loads() {
+				s.past[w] = n
+			}
+		}
+		return
+	}
+	sum := uint64(0)
+	for _, n := range s.past {
+		sum += n
+	}
+	if k.Count(name, &sum); k.Loads() {
+		s.past[0] = sum
+	}
 }
