@@ -287,7 +287,6 @@ func TestMinWorkers(t *testing.T) {
 func TestElasticRefusals(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]option{
-		"mode sandblaster goes on as it is":       {mode("sandblaster"), optimizer("sgd")},
 		"set on_resize=keep_global":               {mode("server"), policy("asp"), func(j *train.Job) { j.OnResize = train.ScaleLR }},
 		"policy kasync(k=2) holds pushes":         {mode("server"), policy("kasync"), with("ef21(topk(keep=0.2))")},
 		"order_log=false":                         {mode("server"), func(j *train.Job) { j.LogOrder = true }},

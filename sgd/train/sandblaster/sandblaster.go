@@ -45,6 +45,8 @@ const (
 // told from what it copies. And nothing is prefetched nor kept near a worker, as
 // samples are drawn by address.
 //
+// With elastic=true the coordinator hands portions to whoever is there.
+//
 // Optimizer and schedule have no say. Bits depend on the order of arrival on real
 // clocks, and repeat on the virtual one. A marked point of the run
 // (checkpoint_every) comes every so many iterations.
