@@ -272,6 +272,9 @@ func TestRudraOpen(t *testing.T) {
 				if checkOpen(t, again); t.Failed() {
 					t.Fatalf("resumed at update %d", at)
 				}
+				if testing.Short() {
+					break
+				}
 			}
 		})
 	}
