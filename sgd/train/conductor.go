@@ -122,7 +122,17 @@ func (c *conductor) say(err error) error {
 	return err
 }
 
-// left hears that a worker has ended.
+// ended hears that a worker has ended. One that has left may have done so before it heard
+// that it was to show its model.
+func (c *conductor) ended(ctx context.Context, rank int) error {
+	if err := c.left(ctx, rank); err != nil || c.door == nil {
+		return err
+	}
+	c.o.unasked(rank)
+	return c.o.completes(ctx)
+}
+
+// left hears that a worker has come to its end.
 func (c *conductor) left(ctx context.Context, rank int) error {
 	c.gone[rank] = true
 	return c.advance(ctx)

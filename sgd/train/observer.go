@@ -127,7 +127,7 @@ func (o *Observer) Program(ctx context.Context, h comm.Host) error {
 			ended[from] = true
 			o.census.left(j, from, StateEnded)
 			if o.conduct != nil {
-				if err := o.conduct.left(ctx, from); err != nil {
+				if err := o.conduct.ended(ctx, from); err != nil {
 					return err
 				}
 			}

@@ -142,12 +142,23 @@ func (o *Observer) without(ctx context.Context, rank int) error {
 		return nil
 	}
 	delete(o.marks, rank)
-	for _, e := range o.parts { // another process in its place is not asked
-		e.wanted = slices.DeleteFunc(e.wanted, func(r int) bool { return r == rank && !e.from[r] })
-	}
+	o.unasked(rank)
 	if err := o.conduct.died(ctx, rank); err != nil {
 		return err
 	}
+	return o.completes(ctx)
+}
+
+// unasked takes a worker that is gone off the lists of those who are to tell their models,
+// where workers come and go: another process in its place is not asked.
+func (o *Observer) unasked(rank int) {
+	for _, e := range o.parts {
+		e.wanted = slices.DeleteFunc(e.wanted, func(r int) bool { return r == rank && !e.from[r] })
+	}
+}
+
+// completes judges the evaluations of workers that keep apart that wait for nobody any more.
+func (o *Observer) completes(ctx context.Context) error {
 	keys := slices.SortedFunc(maps.Keys(o.parts), func(a, b evalKey) int {
 		if a.last != b.last { // the last one last
 			return map[bool]int{false: -1, true: 1}[a.last]
