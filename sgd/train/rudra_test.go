@@ -2,7 +2,6 @@ package train_test
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -61,10 +60,7 @@ func TestRudra(t *testing.T) {
 				t.Errorf("ended with %+v", vir.Final)
 			}
 			balanced(t, vir)
-			again, _ := runOn(t, simulated(0), job(t, opts...), nil)
-			if again.SHA256 != vir.SHA256 || !reflect.DeepEqual(again.Final, vir.Final) {
-				t.Error("two virtual runs differ")
-			}
+			repeats(t, vir, opts)
 			few := append(opts, func(j *train.Job) { j.Updates = 20 * each(j) })
 			short, _ := runOn(t, simulated(0), job(t, few...), nil)
 			loc, _ := runOn(t, &local.Net{}, job(t, few...), nil)
