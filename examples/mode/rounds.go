@@ -21,10 +21,11 @@ type Rounds struct{}
 
 var _ = train.Modes.Add("rounds", "every worker averages with another one after each step", Rounds{})
 
-// Traits: all make as many steps as there are updates, in step, and all show a model.
+// Traits: all make as many steps as there are updates, in step, and all show a model. The
+// others go on without a worker that died: nothing but its model makes a dancer.
 func (Rounds) Traits(j *train.Job) train.Traits {
 	return train.Traits{PerUpdate: j.Workers, Conduct: train.InStep, Models: j.Workers,
-		Timeless: true, Weightless: true, Steady: true, Codec: train.TakesCasts, Refuses: whole}
+		Timeless: true, Elastic: true, Weightless: true, Steady: true, Codec: train.TakesCasts, Refuses: whole}
 }
 
 var whole = map[string]string{
@@ -44,7 +45,26 @@ func (Rounds) Part(r *train.Rank) (train.Part, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.Along = circle{}
 	return p.Part(&dancer{p}), nil
+}
+
+// circle is who hears whom.
+type circle struct{}
+
+func (circle) Symmetric() bool     { return false }
+func (circle) Period(size int) int { return max(1, size-1) }
+
+func (circle) Mix(rank, size, step int) collective.Mix {
+	if size == 1 {
+		return collective.Mix{Self: 1}
+	}
+	s := 1 + step%(size-1)
+	return collective.Mix{
+		Self: 0.5,
+		Out:  []collective.Edge{{Rank: (rank + s) % size, Weight: 0.5}},
+		In:   []collective.Edge{{Rank: (rank + size - s) % size, Weight: 0.5}},
+	}
 }
 
 // dancer is a worker. It keeps nothing that the Peer does not.
@@ -60,20 +80,20 @@ func (d *dancer) Move(ctx context.Context) error {
 	}
 	d.X.Own() // others may still read what they were told
 	d.Descend(d.X.F())
-	w := d.Job().Workers
-	if w == 1 {
-		return nil
-	}
-	s := 1 + d.Step()%(w-1)
-	if err := d.Tell(ctx, 0, d.X, []collective.Edge{{Rank: (d.ID() + s) % w}}); err != nil {
+	mix := d.Edges(d.Step())
+	if err := d.Tell(ctx, 0, d.X, mix.Out); err != nil {
 		return err
 	}
 	next := train.NewVector(len(d.X.F()))
 	for i, x := range d.X.F() {
-		next.F()[i] = x / 2
+		next.F()[i] = float32(mix.Self) * x
 	}
-	_, err := d.Hear(ctx, next.F(), collective.Edge{Rank: (d.ID() + w - s) % w, Weight: 0.5}, d.Step())
+	for _, e := range mix.In {
+		if _, err := d.Hear(ctx, next.F(), e, d.Step()); err != nil {
+			return err
+		}
+	}
 	d.X.Release()
 	d.X = next
-	return err
+	return nil
 }

@@ -65,7 +65,7 @@ func (p *Peer) isBoundary() bool {
 	e := p.job.joined.m
 	if p.spaced == 0 {
 		type key int
-		p.spaced, _ = Shared(p.job, key(p.Lag), func() (int, error) { return spread(p.job.Graph, p.job.Workers, p.Lag), nil })
+		p.spaced, _ = Shared(p.job, key(p.Lag), func() (int, error) { return spread(p.graph(), p.job.Workers, p.Lag), nil })
 	}
 	ends := p.job.Updates
 	for _, d := range p.member.plan[e.Planned:] {

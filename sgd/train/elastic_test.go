@@ -77,6 +77,9 @@ var elasticWays = map[string][]option{
 func TestF1F4WorkerLeavesElastic(t *testing.T) {
 	t.Parallel()
 	for name, way := range elasticWays {
+		if leftOut(name, 3) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			opts := append([]option{elastic}, way...)
 			j := unchecked(opts...)
@@ -181,6 +184,9 @@ func everyInstant(t *testing.T, way []option) {
 	whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 	plans := map[string]string{}
 	for i := range 120 {
+		if testing.Short() && i%4 > 0 {
+			continue
+		}
 		at := time.Duration(float64(i) / 118 * whole.Final.Seconds * 1e9)
 		died, s := runOn(t, killing(sim.Death{Rank: i % 3, At: at}), job(t, opts...), nil)
 		if died.Final.Step != 3 {
@@ -199,7 +205,7 @@ func everyInstant(t *testing.T, way []option) {
 			t.Errorf("worker %d dies at %v: other bits than by plan %v", i%3, at, plan)
 		}
 	}
-	if len(plans) < 8 {
+	if len(plans) < 8 && !testing.Short() {
 		t.Errorf("deaths at 120 instants fall on %d plans", len(plans))
 	}
 }

@@ -155,10 +155,18 @@ func (p *Peer) IsLost(rank int) bool {
 	return p.near.of[rank].lost()
 }
 
-// Edges are whom the worker hears and tells in a step, by the job's graph, without those
-// who are not there.
+// graph is along whose edges workers hear each other.
+func (p *Peer) graph() collective.Graph {
+	if p.Along != nil {
+		return p.Along
+	}
+	return p.job.Graph
+}
+
+// Edges are whom the worker hears and tells in a step, by its graph, without those who are
+// not there.
 func (p *Peer) Edges(step int) collective.Mix {
-	m := p.job.Graph.Mix(p.rank, p.job.Workers, step)
+	m := p.graph().Mix(p.rank, p.job.Workers, step)
 	p.near.mu.Lock()
 	defer p.near.mu.Unlock()
 	if len(p.near.of) == 0 {

@@ -22,6 +22,9 @@ type Peer struct {
 	// X is the worker's parameters, which are kept in checkpoints. A mode may put
 	// another vector in its place; empty: it keeps its model itself.
 	X Vector
+	// Along is the graph along whose edges the mode's workers hear each other; nil: the job's.
+	// How far apart workers in step can be follows from it.
+	Along collective.Graph
 	// Lag is how many steps after it was sent a message is taken in, by modes in step.
 	Lag int
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"reflect"
 	"slices"
@@ -298,6 +299,13 @@ func TestAsynchronous(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leftOut says whether a case is not tried with -short, of which one in so many is, by its
+// name. That is for the race detector, and for tests whose runs are on the virtual cluster
+// for the most part.
+func leftOut(name string, of uint32) bool {
+	return testing.Short() && crc32.ChecksumIEEE([]byte(name))%of > 0
 }
 
 // repeats makes a virtual run again, which ends as it did. With -short it is not made: a

@@ -1,6 +1,7 @@
 package traintest
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gradlab/gradlab/comm"
@@ -30,9 +31,17 @@ func showsElastic(m train.Mode) error {
 	}
 	claimed := m.Traits(j).Elastic
 	if err := safely(func() error { return leaves(bold{m}) }); claimed != (err == nil) {
-		return unkept("Elastic %v, and of a run that workers leave comes: %w", claimed, err)
+		return unkept("Elastic %v, and of a run that workers leave comes: %w", claimed, orWhatShould(err))
 	}
 	return nil
+}
+
+// orWhatShould is err, or the words for none.
+func orWhatShould(err error) error {
+	if err == nil {
+		return errors.New("what should: claim it")
+	}
+	return err
 }
 
 // leaves says what is wrong with runs that workers leave; nil: nothing.

@@ -44,7 +44,7 @@ func showsAdmits(m train.Mode) error {
 		}
 		err = safely(func() error { return comeAndGo(welcoming{m}, func(j *train.Job) { j.Policy = p }) })
 		if claimed != (err == nil) {
-			return unkept("Admits %v with policy %s, and of a run that workers come into and leave comes: %w", claimed, name, err)
+			return unkept("Admits %v with policy %s, and of a run that workers come into and leave comes: %w", claimed, name, orWhatShould(err))
 		}
 	}
 	return nil
