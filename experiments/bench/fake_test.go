@@ -98,6 +98,9 @@ func fakeTorch(t *testing.T, how string) *Torch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	torch.patience = patience.Stretch(2 * time.Second)
+	torch.patience = patience.Stretch(30 * time.Second) // against hanging
+	if how == "silent" || how == "hangs" {
+		torch.patience = patience.Stretch(2 * time.Second) // it is waited for
+	}
 	return torch
 }
