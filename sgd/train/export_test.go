@@ -7,7 +7,7 @@ const (
 	CodePush, CodeRoll, CodeSum = codePush, codeRoll, codeSum
 )
 
-var TagPush, TagPull, TagPeer, TagReply, TagRelay, TagSnapshot, TagWelcome = OnPush.Tag(), OnPull.Tag(), OnPeer.Tag(), OnReply.Tag(), onTree.Tag(), OnSnapshot.Tag(), onWelcome.Tag()
+var TagPush, TagPull, TagPeer, TagReply, TagRelay, TagSnapshot, TagWelcome, TagState = OnPush.Tag(), OnPull.Tag(), OnPeer.Tag(), OnReply.Tag(), onTree.Tag(), OnSnapshot.Tag(), onWelcome.Tag(), onState.Tag()
 
 // ReadRoll reads which gradients are in the sum that comes next.
 func ReadRoll(f comm.Frame) ([]comm.Header, error) { return readRoll(nil, f, 0, 1<<30) }

@@ -116,6 +116,9 @@ func (o *Observer) lostGuest(ctx context.Context, p *comm.PeerError) error {
 	}
 	o.Dead = append(o.Dead, text)
 	o.census.left(o.Job, p.Rank, StateDead)
+	if o.marked != nil { // servers say anew who is in a checkpoint
+		delete(o.states, p.Rank)
+	}
 	o.went(Leave{Worker: p.Rank, Why: p.Cause}, o.step)
 	if err := o.fewer(p); err != nil {
 		return err
@@ -248,8 +251,10 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 	if !o.fits() {
 		return nil
 	}
-	for w := range o.Job.Workers { // of an earlier mark
-		if !slices.Contains(at, w) {
+	next := map[int]*State{} // of those who came meanwhile, and rest until the next mark
+	for w := range o.Job.Workers {
+		if st := o.states[w]; st != nil && !slices.Contains(at, w) {
+			next[w] = st
 			delete(o.states, w)
 		}
 	}
@@ -258,6 +263,7 @@ func (o *Observer) openCheckpoint(ctx context.Context, h comm.Host, ended map[in
 	if err != nil {
 		return err
 	}
+	o.states = next
 	if lead != nil { // shards may be at others: it is the first that tells of updates, and calls who is due
 		all.Ints[keyVersion] = lead.Ints[keyVersion]
 	}
