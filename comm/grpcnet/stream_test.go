@@ -162,7 +162,7 @@ func TestStreamsEnd(t *testing.T) {
 			}
 		},
 	}
-	err := firstOf(together(t.Context(), ps, split(2, 1), func(_ int, c *Config) { c.Deadline = patience.Stretch(3 * time.Second) }))
+	err := firstOf(together(t.Context(), ps, split(2, 1), func(_ int, c *Config) { c.Deadline = patience.Stretch(time.Second) }))
 	if err != nil {
 		t.Error(err)
 	}

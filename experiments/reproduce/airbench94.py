@@ -1,6 +1,6 @@
 """The peer of study airbench94: the network and the training of airbench94 (Jordan 2024,
-arXiv 2404.00498) in PyTorch, on the samples that gradlab reads. Asked by one JSON
-argument; prints a JSON line for each seed."""
+arXiv 2404.00498) in PyTorch, on the samples that gradlab reads, and on a GPU where there is
+one. Asked by one JSON argument; prints a JSON line for each seed."""
 import json
 import math
 import sys
@@ -11,12 +11,13 @@ from torch import nn
 
 ask = json.loads(sys.argv[1])
 torch.set_num_threads(ask["threads"])
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def samples(name, n):
     x = torch.from_file(f"{ask['folder']}/{name}.x", size=n * 3072, dtype=torch.float32)
     y = torch.from_file(f"{ask['folder']}/{name}.y", size=n, dtype=torch.int32)
-    return x.view(n, 3, 32, 32), y.long()
+    return x.view(n, 3, 32, 32).to(DEVICE), y.long().to(DEVICE)
 
 
 def conv(channels, out):
@@ -44,7 +45,7 @@ def network(x):
     for out in ask["widths"]:
         layers += [conv(channels, out), nn.MaxPool2d(2), norm(out), nn.GELU(), conv(out, out), norm(out), nn.GELU()]
         channels = out
-    return nn.Sequential(*layers, nn.MaxPool2d(3), nn.Flatten(), nn.Linear(channels, 10, bias=False))
+    return nn.Sequential(*layers, nn.MaxPool2d(3), nn.Flatten(), nn.Linear(channels, 10, bias=False)).to(DEVICE)
 
 
 def outputs(net, x, looks):
@@ -57,7 +58,7 @@ def outputs(net, x, looks):
 
 def train(seed, x, y):
     torch.manual_seed(seed)
-    net, batch = network(x[:5000]), ask["batch"]
+    net, batch = network(x[:5000].cpu()), ask["batch"]
     rate = 11.5 / (1024 * (1 + 1 / 0.15)) * batch  # of the mean of a batch
     decay = 0.0153 / 11.5
     shifts = [p for m in net if isinstance(m, nn.BatchNorm2d) for p in [m.bias]]
@@ -78,7 +79,7 @@ def train(seed, x, y):
         for at in order[: per * batch].split(batch):
             dx, dy = torch.randint(0, 5, (2, len(at)))
             seen = torch.stack([padded[i, :, b : b + 32, a : a + 32] for i, a, b in zip(at.tolist(), dx.tolist(), dy.tolist())])
-            flip = mirrored[at] ^ (epoch % 2 == 1)
+            flip, at = (mirrored[at] ^ (epoch % 2 == 1)).to(DEVICE), at.to(DEVICE)
             seen = torch.where(flip.view(-1, 1, 1, 1), seen.flip(-1), seen)
             loss = F.cross_entropy(net(seen) / 9, y[at], label_smoothing=0.2)
             rule.zero_grad(set_to_none=True)
@@ -108,4 +109,4 @@ for seed in ask["seeds"]:
     net = train(seed, x, y)
     with torch.no_grad():
         right = sum((outputs(net, part, ask["looks"]).argmax(1) == want).sum().item() for part, want in zip(tx.split(500), ty.split(500)))
-    print(json.dumps({"seed": seed, "accuracy": right / len(tx), "torch": torch.__version__}), flush=True)
+    print(json.dumps({"seed": seed, "accuracy": right / len(tx), "torch": torch.__version__ + (" on " + torch.cuda.get_device_name() if DEVICE == "cuda" else "")}), flush=True)

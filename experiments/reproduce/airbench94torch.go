@@ -43,12 +43,13 @@ type airbenchTold struct {
 // trainInTorch trains the task on samples in PyTorch, with seeds 1 to n: the test
 // accuracies in per cent. Seeds that are known from before are not trained again.
 func (l *Lab) trainInTorch(ctx context.Context, python string, a airbench, ds sgd.Dataset, n int) (accuracies []float64, version string, err error) {
-	ask := airbenchAsk{Train: a.train, Test: a.test, Widths: a.widths, Batch: a.batch, Epochs: a.epochs, Start: a.start, Looks: a.looks, Threads: runtime.GOMAXPROCS(0)}
+	ask := airbenchAsk{Train: a.train, Test: a.test, Widths: a.widths, Batch: a.batch, Epochs: a.epochs, Start: a.start, Looks: a.looks}
 	task, err := json.Marshal(ask)
 	if err != nil {
 		return nil, "", err
 	}
 	about := string(task)
+	ask.Threads = runtime.GOMAXPROCS(0)
 	key := func(seed int) string { return fmt.Sprintf("airbench94.py %s seed %d", about, seed) }
 	for seed := 1; seed <= n; seed++ {
 		v, ok := l.memory.get(key(seed))

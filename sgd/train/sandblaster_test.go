@@ -318,6 +318,10 @@ func sumSq(x []float32) (s float64) {
 // nobody does, but for the order of sums, on real clocks too, and after a stop at any mark.
 func TestSandblasterOpen(t *testing.T) {
 	t.Parallel()
+	draws := 4 // of faults
+	if testing.Short() {
+		draws = 1
+	}
 	for _, m := range []string{"sandblaster", "sandblaster(portions=40,backup=2)"} {
 		opts := blasting(12, small("logistic", 1000), mode(m), func(j *train.Job) { j.Elastic, j.CheckpointEvery, j.Timing.FLOPS = true, 2, 1e7 })
 		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
@@ -337,7 +341,7 @@ func TestSandblasterOpen(t *testing.T) {
 		real, _ := runOn(t, &local.Net{}, job(t, plan...), nil)
 		near(real, "on a real clock")
 		all := []*sink{s}
-		for seed := range 4 {
+		for seed := range draws {
 			faults := fmt.Sprintf("kill(w1,at=%v)+rejoin(w1,at=%v)+poisson(every=%v,of=[kill,rejoin,rejoin,pause],ranks=[w*],for=2ms,until=1s,seed=%d)",
 				seconds(0.2*whole.Final.Seconds), seconds(0.3*whole.Final.Seconds), seconds(whole.Final.Seconds/15), seed+1)
 			o, s := runOn(t, faulty(t, faults), job(t, plan...), nil)
@@ -346,6 +350,9 @@ func TestSandblasterOpen(t *testing.T) {
 		}
 		for i, s := range all {
 			for at, st := range s.states {
+				if leftOut(fmt.Sprint(m, i, at), 4) {
+					continue
+				}
 				again, _ := runOn(t, simulated(seconds(float64(st.Ints["nanoseconds"])/1e9)), job(t, plan...), st)
 				near(again, fmt.Sprintf("run %d resumed at %d", i, at))
 			}

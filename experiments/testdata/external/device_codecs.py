@@ -1,11 +1,14 @@
 """Codecs as torch operations beside gradlab's library: the same payloads, the same sums of what
 they stand for, and the same payloads refused."""
+import os
+
 import numpy as np
 import torch
 
 from gradlab import device, library
 
 torch.set_num_threads(1)
+DEVICE = os.environ.get("GRADLAB_TEST_DEVICE", "cpu")
 CODECS = ["bf16", "fp16", "bf16(stochastic=true)", "fp16(stochastic=true)", "sign", "sign(scale=none)",
           "qsgd(bits=4,bucket=0)", "qsgd(bits=3,bucket=100)", "qsgd(bits=8,norm=l2)", "qsgd(bits=4,norm=l2,bucket=0)",
           "topk(keep=0.02,chunk=64)", "topk(keep=0.1,chunk=100,index=block)", "topk(keep=1)", "topk(keep=1,values=bf16)",
@@ -44,7 +47,9 @@ def both(f, g):
 def added(codec, dst, payload, **of):
     dst = dst.copy()
     if isinstance(codec, device.Codec):
-        codec.add_to(torch.from_numpy(dst), torch.frombuffer(bytearray(payload), dtype=torch.uint8) if payload else torch.empty(0, dtype=torch.uint8), 0.37)
+        there = torch.from_numpy(dst).to(DEVICE)
+        codec.add_to(there, torch.tensor(list(payload), dtype=torch.uint8, device=DEVICE), 0.37)
+        dst = there.cpu().numpy()
     else:
         codec.add_to(dst, payload, scale=0.37, **of)
     return dst.tobytes()
@@ -62,7 +67,7 @@ for text in CODECS:
         here = device.codec(library.spec(text), n, name="w", rank=1, seed=5)
         for step, x in enumerate(inputs(n)):
             x = x.astype(np.float32)
-            want, got = both(lambda: there.encode(x, step=step), lambda: here.encode(torch.from_numpy(x), step).numpy().tobytes())
+            want, got = both(lambda: there.encode(x, step=step), lambda: here.encode(torch.from_numpy(x).to(DEVICE), step).cpu().numpy().tobytes())
             count, refused = count + 1, refused + (want is None)
             same = want == got and (here.size is None or want is None or len(want) == here.size)
             if same and want is not None:

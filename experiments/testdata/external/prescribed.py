@@ -1,12 +1,14 @@
 """Gradients that are a function of the sample's position alone: as a model of a run, and
 as a module of DistributedDataParallel under gradlab's hook."""
 import hashlib
+import os
 import sys
 
 import numpy as np
 
 import gradlab
 
+DEVICE = os.environ.get("GRADLAB_TEST_DEVICE", "cpu")
 TENSORS = [("emb.weight", (40, 16), "weight"), ("fc.weight", (8, 40), "weight"), ("fc.bias", (1, 8), "bias"), ("scale", (1, 33), "bias")]
 STEPS, BATCH = 4, 2
 
@@ -51,9 +53,9 @@ def trained(codec, rank, world, whole, resume):
                 setattr(at, leaf, torch.nn.Parameter(torch.zeros(shape[1] if shape[0] == 1 else shape)))
 
         def forward(self, g):
-            return sum((p * torch.from_numpy(g[n]).view(p.shape)).sum() for n, p in self.named_parameters())
+            return sum((p * torch.from_numpy(g[n]).to(p.device).view(p.shape)).sum() for n, p in self.named_parameters())
 
-    model = Module()
+    model = Module().to(DEVICE)
     # Where a state is restored, one rank encodes on the device and the other on the host, and
     # afterwards the other way round.
     on, codec = codec.startswith("device "), codec.replace("device ", "")
@@ -77,7 +79,7 @@ def trained(codec, rank, world, whole, resume):
             for p in model.parameters():
                 p -= p.grad
     trained = dict(model.named_parameters())
-    flat = b"".join(trained[name].detach().numpy().astype("<f4").tobytes() for name, _, _ in TENSORS)
+    flat = b"".join(trained[name].detach().cpu().numpy().astype("<f4").tobytes() for name, _, _ in TENSORS)
     return hashlib.sha256(flat).hexdigest(), state
 
 

@@ -1,3 +1,5 @@
+import os
+
 import torch
 from torch import nn
 
@@ -16,4 +18,4 @@ class Net(nn.Module):
         return self.head(self.body(x))
 
 
-gradlab.serve(Net, nn.functional.cross_entropy)
+gradlab.serve(Net, nn.functional.cross_entropy, device=os.environ.get("GRADLAB_TEST_DEVICE", "cpu"))

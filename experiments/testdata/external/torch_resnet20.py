@@ -1,5 +1,6 @@
 """CIFAR's ResNet-20 (He et al. 2015, option A), beginning with the weights of a file."""
 import json
+import os
 import struct
 import sys
 
@@ -43,4 +44,5 @@ class ResNet20(nn.Module):
         return self.dense1(x.mean((2, 3)))
 
 
-gradlab.serve(ResNet20, F.cross_entropy, init_fn=lambda model, seed: model.load_state_dict(load(sys.argv[1]), strict=False))
+gradlab.serve(ResNet20, F.cross_entropy, init_fn=lambda model, seed: model.load_state_dict(load(sys.argv[1]), strict=False),
+              device=os.environ.get("GRADLAB_TEST_DEVICE", "cpu"))

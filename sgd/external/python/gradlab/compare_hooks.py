@@ -41,16 +41,18 @@ def main():
     args.add_argument("--steps", type=int, default=3, help="of a round")
     args.add_argument("--bucket-mb", type=int, default=25, help="of DDP's buckets, the first too")
     args.add_argument("--hook", action="append", help="one of those to be compared, by its name in the table or a codec, perhaps with `device ' before it; several times for several")
+    args.add_argument("--device", default="cpu", help="where processes compute; those of a machine share a cuda")
+    args.add_argument("--backend", default="gloo", help="gloo, or nccl where every process has a GPU of its own")
     args = args.parse_args()
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group(args.backend)
     torch.manual_seed(1)
-    x = torch.randn(args.batch, args.width)
+    x = torch.randn(args.batch, args.width).to(args.device)
     dist._DEFAULT_FIRST_BUCKET_BYTES = args.bucket_mb << 20
     runs = []
     for name in args.hook or HOOKS:
         layers = [layer for _ in range(args.layers) for layer in (torch.nn.Linear(args.width, args.width), torch.nn.ReLU())]
-        ddp = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=args.bucket_mb)
+        ddp = DistributedDataParallel(torch.nn.Sequential(*layers).to(args.device), bucket_cap_mb=args.bucket_mb)
         codec = name.replace("device ", "")  # encoded in torch operations
         state, hook = theirs(name) if name.startswith("torch") else gradlab.ddp_hook(codec, ddp, device=codec != name)
         ddp.register_comm_hook(state, hook)
@@ -62,6 +64,8 @@ def main():
             for _ in range(args.steps):
                 ddp.zero_grad()
                 ddp(x).square().mean().backward()
+            if args.device != "cpu":
+                torch.cuda.synchronize()
             if turn:
                 took.append([1000 * t / args.steps for t in (time.perf_counter() - began, time.process_time() - spent)])
     if dist.get_rank() == 0:

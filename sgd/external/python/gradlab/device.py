@@ -119,6 +119,12 @@ class Codec:
         """Adds scale times what a payload stands for to dst, in place."""
         raise NotImplementedError
 
+    def take(self, p, step=0):
+        """The payload of p, and takes what it stands for off p."""
+        payload = self.encode(p, step)
+        self.add_to(p, payload, -1.0)
+        return payload
+
     def state(self):
         """What must survive a restart, as bytes."""
         return b""
@@ -290,16 +296,30 @@ class TopK(Codec):
         self.size = None if coded is None and self.k < self.n else self.k * self.values.size + (coded if self.k < self.n else 0)
 
     def encode(self, g, step=0):
-        bits = magnitudes(g)
         if self.k == self.n:
+            magnitudes(g)
             return self.values.put(g)
+        idx = self.largest(g)
+        return torch.cat([self.values.put(g[idx]), self.code(idx)])
+
+    def take(self, p, step=0):
+        if self.k == self.n:
+            return super().take(p, step)
+        idx = self.largest(p)  # so they need not be decoded
+        kept = p[idx]
+        values = self.values.put(kept)
+        p[idx] = kept - self.values.get(values)
+        return torch.cat([values, self.code(idx)])
+
+    def largest(self, g):
+        """The positions of what is kept, ascending."""
+        bits = magnitudes(g)
         # Numbers that order by magnitude and then by place; none is there twice.
         n, end = self.n, self.full * self.chunk
         ranked = bits.long() << 32 | torch.arange(n - 1, -1, -1, device=g.device)
         parts = [(ranked[:end].view(self.full, self.chunk), self.each), (ranked[end:].view(1, -1), self.last)]
         top = torch.cat([p.topk(k, 1, sorted=False).values.view(-1) for p, k in parts if k])
-        idx = (n - 1 - (top & 0xFFFFFFFF)).sort().values
-        return torch.cat([self.values.put(g[idx]), self.code(idx)])
+        return (n - 1 - (top & 0xFFFFFFFF)).sort().values
 
     def code(self, idx):
         if self.index == "raw32":
@@ -359,8 +379,7 @@ class Feedback(Codec):
     def encode(self, g, step=0):
         e = torch.zeros_like(g) if self.e is None else self.e.to(g.device)
         p = g + e * self.decay
-        payload = self.inside.encode(p, step)
-        self.inside.add_to(p, payload, -1.0)
+        payload = self.inside.take(p, step)
         if self.lowpass:
             p *= float(np.float32(1) - np.float32(self.lowpass))
             p += e * self.lowpass

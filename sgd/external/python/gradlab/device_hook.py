@@ -37,7 +37,7 @@ class OnDevice:
             except device.NotFinite as why:
                 raise Error("rank %d, step %d, %s: %s" % (of.rank, of.steps, name, why))
         if codecs[0].sums is not None:
-            total = self.sum(of, torch.cat(payloads).view(codecs[0].sums)).to(flat.device)
+            total = self.sum(of, torch.cat(payloads).view(codecs[0].sums))
         else:
             total = torch.zeros(flat.numel(), device=flat.device)
             for rank, parts in enumerate(self.gather(of, codecs, payloads, flat.device)):
@@ -49,7 +49,8 @@ class OnDevice:
         flat.copy_(total * (1 / of.world) + 0.0)  # a zero has no sign, as elsewhere
 
     def sum(self, of, own):
-        sent = of.space("sum", own.numel(), of.wider.get(own.dtype, own.dtype), device=on_wire(of, own))
+        # All backends sum where the gradients are; gloo copies them to pinned memory itself.
+        sent = of.space("sum", own.numel(), of.wider.get(own.dtype, own.dtype), device=own.device)
         sent.copy_(own)
         of.count(own.numel() * own.element_size(), sent.numel() * sent.element_size())
         of.all_reduce(sent, dist.ReduceOp.SUM)
@@ -69,18 +70,15 @@ class OnDevice:
         n, even = len(own), all(c.size is not None for c in codecs)
         ends = [n] * of.world if even else [l[0] for l in of.lengths([n])]
         most = max(ends)
-        sent = of.space("payloads", most, torch.uint8, device=on_wire(of, own))
+        # Gloo gathers on the host, by way of pinned memory.
+        where = dict(device=own.device) if of.on_device else dict(pinned=own.is_cuda)
+        sent = of.space("payloads", most, torch.uint8, **where)
         sent[:n] = own
-        wholes = list(of.space("all payloads", most * of.world, torch.uint8, device=sent.device).split(most))
+        wholes = list(of.space("all payloads", most * of.world, torch.uint8, **where).split(most))
         of.count(n, most)
         of.all_gather(wholes, sent)
         for whole, end in zip(wholes, ends):
             yield split(whole[:end].to(home), [c.size for c in codecs])
-
-
-def on_wire(of, t):
-    """The device from which the backend takes what t holds."""
-    return t.device if of.on_device else torch.device("cpu")
 
 
 def uvarint(n):

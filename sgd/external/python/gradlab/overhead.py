@@ -119,10 +119,11 @@ def main():
     args.add_argument("--width", type=int, default=64, help="of the first stage; 64 is ResNet-50")
     args.add_argument("--side", type=int, default=64, help="of the pictures, in pixels")
     args.add_argument("--steps", type=int, default=3, help="of a turn")
+    args.add_argument("--device", default="cpu", help="where both compute, such as cuda")
     args = args.parse_args()
     draws = torch.Generator().manual_seed(1)
     pictures = [(torch.randn(3, args.side, args.side, generator=draws), i % 10) for i in range(64)]
-    Measured(resnet50(10, args.width), F.cross_entropy, Repeated(pictures), Repeated(pictures), steps=args.steps).run()
+    Measured(resnet50(10, args.width), F.cross_entropy, Repeated(pictures), Repeated(pictures), steps=args.steps, device=args.device).run()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Whole numbers in few bits, as torch operations on whatever device they are: the bytes of gradlab's package bits.
 
 Bytes are tensors of uint8, numbers of int64. The first value has the lowest bits.
+
+Few operations on much: on a GPU what counts is how many there are.
 """
 import torch
 
@@ -10,25 +12,34 @@ CORRUPT = "corrupt payload: %s"
 def pack(bits):
     """Bytes from bits, one a uint8, with zeros behind the last."""
     n = -(-len(bits) // 8)
-    full = torch.zeros(8 * n, dtype=torch.uint8, device=bits.device)
-    full[:len(bits)] = bits
-    full = full.view(n, 8)
-    out = full[:, 0].clone()
-    for j in range(1, 8):
-        out |= full[:, j] << j
-    return out
+    full = bits if len(bits) == 8 * n else torch.nn.functional.pad(bits, (0, 8 * n - len(bits)))
+    # Eight zeros and ones as one number; a product brings the lowest bit of each to its highest byte.
+    return (full.view(torch.int64) * 0x0102040810204080 >> 56).to(torch.uint8)
 
 
 def unpack(b):
     """The bits of bytes, one a uint8."""
-    return torch.stack([b >> j & 1 for j in range(8)], 1).reshape(-1)
+    return digits(b, 8).view(-1)
+
+
+def digits(values, width):
+    """Of each value its lowest bits, one a number."""
+    values = values.to(torch.uint8) if width <= 8 else values
+    return values.unsqueeze(-1) >> torch.arange(width, dtype=values.dtype, device=values.device) & 1
+
+
+def whole(bits):
+    """The reverse: the values whose bits are the rows, one a uint8."""
+    if bits.shape[-1] <= 8:
+        return pack(torch.nn.functional.pad(bits, (0, 8 - bits.shape[-1])).view(-1)).long()
+    return (bits.long() << torch.arange(bits.shape[-1], device=bits.device)).sum(-1)
 
 
 def fields(values, width):
     """Bytes of values one behind the other, so many bits each."""
     if width == 8:
         return values.to(torch.uint8)
-    return pack(torch.stack([(values >> j & 1).to(torch.uint8) for j in range(width)], 1).reshape(-1))
+    return pack(digits(values, width).to(torch.uint8).view(-1))
 
 
 def unfield(b, n, width):
@@ -39,16 +50,12 @@ def unfield(b, n, width):
     bits = unpack(b)
     if bits[n * width:].any():
         raise ValueError(CORRUPT % "padding is not zero")
-    bits = bits[:n * width].view(n, width).long()
-    out = bits[:, 0].clone()
-    for j in range(1, width):
-        out |= bits[:, j] << j
-    return out
+    return whole(bits[:n * width].view(n, width))
 
 
 def little(values, size):
     """Bytes of whole numbers, size of them each, the lowest first."""
-    return torch.stack([values >> 8 * j & 255 for j in range(size)], 1).to(torch.uint8).reshape(-1)
+    return (values.unsqueeze(-1) >> torch.arange(0, 8 * size, 8, device=values.device) & 255).to(torch.uint8).view(-1)
 
 
 def as_type(b, dtype):
@@ -83,9 +90,13 @@ def rice(v, b):
     bits = torch.zeros(int(ends[-1]), dtype=torch.uint8, device=v.device)
     at = ends - (1 + b)
     bits[at] = 1
-    for j in range(b):
-        bits[at + (1 + j)] = (v >> j & 1).to(torch.uint8)
+    bits[after(at, b)] = digits(v, b).to(torch.uint8)
     return pack(bits)
+
+
+def after(at, b):
+    """The b places behind each."""
+    return at.unsqueeze(-1) + torch.arange(1, b + 1, device=at.device)
 
 
 def unrice(payload, k, b):
@@ -97,23 +108,20 @@ def unrice(payload, k, b):
     """
     bits = unpack(payload)
     n = len(bits)
-    place = torch.arange(n, device=bits.device)
-    ones = torch.where(bits.bool(), place, torch.full_like(place, n))
-    one = torch.cummin(ones.flip(0), 0).values.flip(0)  # the first one from here on
-    next = torch.clamp(torch.cat([one, one.new_tensor([n])]) + (1 + b), max=n)
-    begins = place.new_zeros(1)
+    ones = torch.cat([bits.nonzero().view(-1), torch.full((1,), n, device=bits.device)])
+    before = torch.nn.functional.pad(torch.cumsum(bits, 0), (1, 0))
+    one = ones[before]  # the first one from here on
+    next = torch.clamp(one + (1 + b), max=n)
+    begins = torch.zeros(1, dtype=torch.int64, device=bits.device)
     while len(begins) < k:
         begins = torch.cat([begins, next[begins]])
         next = next[next]
     begins = begins[:k]
-    at = torch.cat([one, one.new_tensor([n])])[begins]  # of each code its one
+    at = one[begins]  # of each code its one
     end = int(at[-1]) + 1 + b
     if end > n or n - end >= 8 or bits[end:].any():
         raise ValueError(CORRUPT % "codes end early or late")
-    v = (at - begins) << b
-    for j in range(b):
-        v |= bits[at + (1 + j)].long() << j
-    return v
+    return (at - begins) << b | whole(bits[after(at, b)])
 
 
 def varints(v):
