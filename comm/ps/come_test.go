@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/comm"
+	"github.com/gradlab/gradlab/comm/ps"
 )
 
 // A worker that comes begins at the clock of the slowest member, also if it was ahead of it
@@ -37,5 +38,25 @@ func TestComesAtTheSlowestClock(t *testing.T) {
 	c.Come(2, 1)
 	if n := c.Clock(2); n != 3 {
 		t.Errorf("alone it begins at clock %d, want its own, 3", n)
+	}
+}
+
+// What is held of a worker that died, and can be decoded no more, is rejected, and the
+// others' is applied without it.
+func TestForgo(t *testing.T) {
+	c, _ := core(t, "softsync(n=1)", 3) // three gradients an update
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(0, 0, 0, "a")) })
+	call(t, func() ([]ps.Reply, error) { return c.Push(push(1, 0, 0, "b")) })
+	if of := c.Forgo(1); len(of) != 1 || of[0].From != 1 || c.Causes()[ps.CauseForgone] != 1 {
+		t.Errorf("%v is forgone, causes %v", of, c.Causes())
+	}
+	for seq := range uint64(2) {
+		if c.Version() != 0 {
+			t.Fatalf("an update of %d gradients", 1+seq)
+		}
+		call(t, func() ([]ps.Reply, error) { return c.Push(push(2, seq, 0, "c")) })
+	}
+	if l := c.Ledger(); c.Version() != 1 || l != (ps.Ledger{Applied: 3, Rejected: 1}) {
+		t.Errorf("version %d, ledger %+v", c.Version(), l)
 	}
 }

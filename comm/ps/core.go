@@ -381,6 +381,28 @@ func (c *Core) Come(w int, incarnation uint32) {
 // one before it had come to.
 func (c *Core) Restart(w int, incarnation uint32) { c.inc[w] = incarnation }
 
+// CauseForgone is the cause of pushes that Forgo rejects.
+const CauseForgone = "its worker died, and its codec has begun anew"
+
+// Forgo rejects what is held of a worker's pushes, which can be decoded no more, and lists
+// them. Sums stay.
+func (c *Core) Forgo(w int) (of []comm.Header) {
+	c.held = slices.DeleteFunc(c.held, func(p push) bool {
+		if p.of != nil || int(p.Header.From) != w {
+			return false
+		}
+		of = append(of, p.Header)
+		p.Release()
+		return true
+	})
+	c.view.Held[w] -= len(of)
+	if n := uint64(len(of)); n > 0 {
+		c.ledger.Rejected += n
+		c.causes[CauseForgone] += n
+	}
+	return of
+}
+
 // Clock is a worker's clock.
 func (c *Core) Clock(w int) int { return c.view.Pushed[w] }
 

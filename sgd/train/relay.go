@@ -503,7 +503,7 @@ func (r *relay) Keep(k *Keeper) {
 		k.Int(key(keyRelay, r.at.rank, s.id), &s.sent)
 		s.out.keep(k, under(keyRelayed, r.at.rank))
 		for c, in := range s.in {
-			if r.open && s.below(c) && !k.Lived(c) {
+			if s.below(c) && !k.Lived(c) {
 				continue // it begins anew
 			}
 			in.keepReceivers(k, under(keyRelayed, r.at.rank, c))

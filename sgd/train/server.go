@@ -139,12 +139,27 @@ func (s *server) begin(ctx context.Context) error {
 		default:
 			s.past[w] += s.core.Received()[w]
 			s.core.Join(w, s.job.Incarnation)
+			if err := s.rejoins(w); err != nil {
+				return err
+			}
 		}
 		if err := s.resume(ctx, w); err != nil {
 			return err
 		}
 	}
 	return s.starting()
+}
+
+// rejoins begins anew, in a resumed run, what is kept for a worker that had died, as its
+// codec begins anew too. What it pushed and is held cannot be decoded then.
+func (s *server) rejoins(w int) error {
+	if !compress.KeepsReceiver(s.job.Codec) || !s.trunk.direct(w) {
+		return nil
+	}
+	for _, h := range s.core.Forgo(w) {
+		s.meas.rejected(h)
+	}
+	return s.renewIn(w)
 }
 
 // lose copes with the death of a peer: asynchronous policies go on without a
