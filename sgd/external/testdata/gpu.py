@@ -74,18 +74,27 @@ for refuse in (False, True):
         copies = cuda.Copies("cuda:0", Cuda())
         m = pytorch.TensorMemory(200, TENSORS, half, None, copies)
         m = pytorch.TensorMemory(4096, TENSORS, half, m, copies)  # has grown
+        m.together = 4
         assert list(locked.values()) == ([] if refuse else [4096]), locked
         m.write("a", torch.full((3,), 1 / 3))
         m.write("b", torch.full((2, 2), 2 / 3))
         # The copy waits for the model's stream, and its event is one of the copies' own.
         assert log == [("wait for", "the model's"), ("record", copies.stream)] * 2, log
         assert m.arrived() == [], "nothing has arrived"
-        m.under_way[0][2].there = True
+        m.under_way[0][1].there = True
         assert m.arrived() == ["a"] and m.arrived() == []
         assert m.arrived(wait=True) == ["b"] and not m.under_way
         want = 2 / 3 if not half else torch.tensor(2 / 3).bfloat16().item()
         got = pytorch.as_tensor(m.grads["b"])
         assert torch.all(got.float() == torch.tensor(want)), got
+        # Small ones are copied together, the last when nothing else comes.
+        log.clear()
+        m.together = 1000
+        m.write("a", torch.full((3,), 1 / 4))
+        m.write("b", torch.full((2, 2), 1 / 2))
+        assert not log and m.arrived() == [] and m.arrived(wait=True) == ["a", "b"], log
+        assert log == [("wait for", "the model's"), ("record", copies.stream), "synchronize"], log
+        assert pytorch.as_tensor(m.grads["a"])[0, 0] == 1 / 4
         with copies.behind("an event"):
             assert copies.mark() is not None and log[-2:] == [("wait for", "an event"), ("record", copies.stream)], log
         m.close()

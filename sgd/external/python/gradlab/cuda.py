@@ -22,12 +22,14 @@ class Copies:
             self.locked.remove(memory.data_ptr())
             self.api.cudart().cudaHostUnregister(memory.data_ptr())
 
-    def down(self, host, there):
-        """Begins to copy a tensor of the device to the host, once what computes it is done. The
-        event says when it has got there; the tensor must be kept until then."""
+    def down(self, pairs):
+        """Begins to copy tensors of the device to the host, once what computes them is done; each
+        pair is (host, device). The event says when they have got there; they must be kept
+        until then."""
         self.stream.wait_stream(self.api.current_stream(self.device))
         with self.api.stream(self.stream):
-            host.copy_(there, non_blocking=True)
+            for host, there in pairs:
+                host.copy_(there, non_blocking=True)
             return self.mark()
 
     def mark(self):

@@ -99,8 +99,10 @@ class Module(gradlab.Worker):
         """Takes what was sent. On a CPU parameters are the shared memory itself."""
         with torch.no_grad():
             if self.device.type != "cpu":
-                for name, (t, _) in self.parts.items():
-                    t.copy_(self.memory.tensors[name].to(self.device, non_blocking=True).view(t.shape))
+                there, at = self.memory.all.to(self.device, non_blocking=True), 0  # in one copy
+                for t, _ in self.parts.values():
+                    t.copy_(there[at:at + t.numel()].view(t.shape))
+                    at += t.numel()
                 return
             for name, (t, role) in self.parts.items():
                 sent = torch.from_numpy(params[name]).view(t.shape)
@@ -165,13 +167,15 @@ class Module(gradlab.Worker):
 
 class TensorMemory(Memory):
     """Memory whose gradients come as tensors, in their own shapes. With copies they come from
-    a GPU, and are there when their events say so."""
+    a GPU, some at a time, and are there when their events say so."""
+
+    together = 4 << 20  # bytes that are copied at once: each copy costs the thread of the backward pass
 
     def __init__(self, size, tensors, half, before=None, copies=None):
         super().__init__(size, tensors, half, before)
-        self.copies, self.under_way = copies, collections.deque()
+        self.copies, self.due, self.under_way = copies, [], collections.deque()
         self.places = {name: as_tensor(g) for name, g in self.grads.items()}
-        self.tensors = {name: as_tensor(p) for name, p in self.stored.items()}
+        self.all = as_tensor(self.sent)  # parameters, in the order of tensors
         if copies is not None:
             copies.pin(torch.from_numpy(self.raw))
 
@@ -191,13 +195,22 @@ class TensorMemory(Memory):
             self.there.append(name)
         else:  # rounded on the device, so that the copy is of as few bytes
             grad = grad.to(to.dtype)
-            self.under_way.append((name, grad, self.copies.down(to, grad)))
+            self.due.append((name, to, grad))
+            if sum(t.numel() * t.element_size() for _, t, _ in self.due) >= self.together:
+                self.send()
+
+    def send(self):
+        """Begins to copy what is due."""
+        self.under_way.append((self.due, self.copies.down([d[1:] for d in self.due])))
+        self.due = []
 
     def arrived(self, wait=False):
-        while self.under_way and (wait or self.under_way[0][2].query()):
-            name, _, event = self.under_way.popleft()
+        if wait and self.due:
+            self.send()
+        while self.under_way and (wait or self.under_way[0][1].query()):
+            sent, event = self.under_way.popleft()
             event.synchronize()
-            self.there.append(name)
+            self.there.extend(name for name, _, _ in sent)
         return super().arrived(wait)
 
 
