@@ -23,6 +23,7 @@ func TestF2WorkersComeBackAsProcesses(t *testing.T) {
 		"rudra(tree=2)":                {"policy=softsync(n=2)", "codec=feedback(topk(keep=0.1))"},
 		"adpsgd":                       {"graph=complete", "codec=fp16"},
 		"agp":                          {"graph=one_peer"},
+		"sandblaster":                  {"optimizer=sgd"},
 	} {
 		t.Run(mode, func(t *testing.T) { comeBackAsProcesses(t, mode, keys) })
 	}
@@ -30,11 +31,14 @@ func TestF2WorkersComeBackAsProcesses(t *testing.T) {
 
 func comeBackAsProcesses(t *testing.T, mode string, keys []string) {
 	var p *program.Program
-	out, victims := "", []int{1, 0, 1}
+	out, victims, updates := "", []int{1, 0, 1}, 12*program.LongSteps
+	if mode == "sandblaster" { // each is of many gradients
+		updates = 4 * program.LongSteps
+	}
 	if mode == "rudra(tree=2)" { // worker 0 has the relay
 		victims[1] = 2
 	}
-	for steps, back := 12*program.LongSteps, false; !back; steps *= 4 { // a busy machine may end it before they are back
+	for steps, back := updates, false; !back; steps *= 4 { // a busy machine may end it before they are back
 		p, out = program.Running(t, append(keys, "mode="+mode, "servers=2", "elastic=true", "max_restarts=3", fmt.Sprint("steps=", steps))...)
 		back = true
 		for i, v := range victims {
