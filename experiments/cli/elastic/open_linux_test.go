@@ -31,9 +31,9 @@ func TestF2WorkersComeBackAsProcesses(t *testing.T) {
 
 func comeBackAsProcesses(t *testing.T, mode string, keys []string) {
 	var p *program.Program
-	out, victims, updates := "", []int{1, 0, 1}, 12*program.LongSteps
+	out, victims, updates := "", []int{1, 0, 1}, 6*program.LongSteps
 	if mode == "sandblaster" { // each is of many gradients
-		updates = 4 * program.LongSteps
+		updates = program.LongSteps
 	}
 	if mode == "rudra(tree=2)" { // worker 0 has the relay
 		victims[1] = 2
