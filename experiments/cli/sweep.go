@@ -324,8 +324,10 @@ func (e *env) sweepReport(jobs []sweep.Job, done map[string]*store.Run, outcomes
 			return err
 		}
 	}
-	for _, o := range failed {
-		fmt.Fprintf(e.err, "failed: %s: %v\n", o.Job.Name, o.Err)
+	if quiet { // else each was told when it failed
+		for _, o := range failed {
+			fmt.Fprintf(e.err, "failed: %s: %v\n", o.Job.Name, o.Err)
+		}
 	}
 	switch {
 	case stopped > 0:
