@@ -36,7 +36,7 @@ var exchanges = []string{
 // a virtual one, overlapped or not, and go on from a checkpoint bit for bit.
 func TestExchanges(t *testing.T) {
 	for i, codec := range exchanges {
-		if testing.Short() && i%8 != 0 {
+		if testing.Short() && i%12 != 0 {
 			continue
 		}
 		for name, opts := range map[string][]option{
