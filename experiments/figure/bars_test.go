@@ -62,7 +62,7 @@ func TestTagsHideNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(svg, []byte(">a tag<")); n == 0 || n > 20 {
+	if n := bytes.Count(svg, []byte(">a tag<")); n > 5 { // whose are they?
 		t.Errorf("%d of 40 tags", n)
 	}
 	if !bytes.Contains(svg, []byte(">far away<")) {

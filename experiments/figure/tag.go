@@ -1,19 +1,25 @@
 package figure
 
-import "gonum.org/v1/plot/vg"
+import (
+	"math"
+
+	"gonum.org/v1/plot/vg"
+)
 
 // drawTags writes the series' tags beside their last points, where they hide
-// neither a point nor another tag. Those without room stay out: the legend has
-// their names. Tags of series that are not faded come first.
+// neither a point nor another tag, and are nearer to their own point than to any
+// other. Those without room stay out: the legend has their names. Tags of series
+// that are not faded come first.
 func (p *panel) drawTags(curves []curve, looks []look) {
 	var taken []vg.Rectangle
+	var points []vg.Point
 	for _, c := range curves {
 		for _, r := range c.runs {
 			if !c.marks && len(r.at) > 1 {
 				continue
 			}
 			for i, at := range r.at {
-				taken = append(taken, around(at, 3, 3))
+				taken, points = append(taken, around(at, 3, 3)), append(points, at)
 				if c.band {
 					taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 1, Y: r.lo[i].Y}, Max: vg.Point{X: at.X + 1, Y: r.hi[i].Y}})
 				}
@@ -26,7 +32,7 @@ func (p *panel) drawTags(curves []curve, looks []look) {
 				continue
 			}
 			last := curves[i].runs[len(curves[i].runs)-1].at
-			if box, ok := p.room(last[len(last)-1], s.Tag, taken); ok {
+			if box, ok := p.room(last[len(last)-1], s.Tag, taken, points); ok {
 				taken = append(taken, box)
 				style := tagText
 				if faded {
@@ -39,18 +45,33 @@ func (p *panel) drawTags(curves []curve, looks []look) {
 }
 
 // room finds a place for a text beside a point.
-func (p *panel) room(at vg.Point, text string, taken []vg.Rectangle) (vg.Rectangle, bool) {
+func (p *panel) room(at vg.Point, text string, taken []vg.Rectangle, points []vg.Point) (vg.Rectangle, bool) {
 	w, h := tagText.Width(text), tagText.Height(text)
 	for _, mid := range []vg.Point{
 		{X: at.X + 6 + w/2, Y: at.Y}, {X: at.X - 6 - w/2, Y: at.Y}, {X: at.X, Y: at.Y + 4 + h}, {X: at.X, Y: at.Y - 4 - h},
 		{X: at.X + 4 + w/2, Y: at.Y + 3 + h}, {X: at.X + 4 + w/2, Y: at.Y - 3 - h}, {X: at.X - 4 - w/2, Y: at.Y + 3 + h}, {X: at.X - 4 - w/2, Y: at.Y - 3 - h},
 	} {
 		box := around(mid, w/2, h/2)
-		if inside(p.area, box.Min) && inside(p.area, box.Max) && !overlaps(box, taken) {
+		if inside(p.area, box.Min) && inside(p.area, box.Max) && !overlaps(box, taken) && !strays(box, at, points) {
 			return box, true
 		}
 	}
 	return vg.Rectangle{}, false
+}
+
+// strays says whether a text is hardly nearer to its own point than to another one.
+func strays(box vg.Rectangle, own vg.Point, points []vg.Point) bool {
+	for _, p := range points {
+		if p != own && distance(box, p) < distance(box, own)+4 {
+			return true
+		}
+	}
+	return false
+}
+
+func distance(box vg.Rectangle, p vg.Point) vg.Length {
+	dx, dy := max(box.Min.X-p.X, 0, p.X-box.Max.X), max(box.Min.Y-p.Y, 0, p.Y-box.Max.Y)
+	return vg.Length(math.Hypot(float64(dx), float64(dy)))
 }
 
 func around(mid vg.Point, dx, dy vg.Length) vg.Rectangle {
