@@ -52,11 +52,14 @@ func (e *execution) goesBack(returns func(rank int) bool) func([]*comm.PeerError
 // attempts makes a run, which goes back to its last checkpoint as often as all meet again.
 func (e *execution) attempts(try func() error) error {
 	for {
-		err, again := try(), (*grpcnet.AgainError)(nil)
+		err, again := try(), (*comm.AgainError)(nil)
 		if !errors.As(err, &again) {
 			return err
 		}
 		e.behind = again.Err
+		if p := new(comm.PeerError); e.config.Net == "sim" && errors.As(again.Err, &p) { // elsewhere goesBack has said so
+			e.gone = fmt.Sprintf("%s: %s", e.job.RankName(p.Rank), p.Cause)
+		}
 		if err := e.back(); err != nil {
 			return err
 		}
@@ -96,8 +99,8 @@ func (o *JoinOptions) comesBack(err error) (look time.Duration, again bool) {
 	orphan := (*grpcnet.OrphanError)(nil)
 	switch gone := errors.As(err, &orphan); {
 	case o.Launched:
-		return 0, errors.As(err, new(*grpcnet.AgainError))
-	case gone || errors.As(err, new(*grpcnet.AgainError)):
+		return 0, errors.As(err, new(*comm.AgainError))
+	case gone || errors.As(err, new(*comm.AgainError)):
 		return min(ComeBackTime, cmp.Or(o.Timeout, ComeBackTime)), true
 	}
 	return 0, false

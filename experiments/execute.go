@@ -420,22 +420,27 @@ func (e *execution) runNet(ctx context.Context) error {
 	if c.Net == "grpc" {
 		return e.launch(ctx)
 	}
-	ps, err := job.Programs(obs)
-	if err != nil {
-		return err
-	}
 	start := time.Duration(0)
 	if obs.Start != nil {
 		start = time.Duration(obs.Start.Ints["nanoseconds"])
 	}
-	run := func(n comm.Net) error { return n.Run(ctx, ps) }
+	run := func(n comm.Net) error {
+		ps, err := job.Programs(e.obs)
+		if err != nil {
+			return err
+		}
+		return n.Run(ctx, ps)
+	}
 	net, err := c.NewNet(job.World()-job.Workers, start)
 	if err != nil {
 		return err
 	}
 	switch n := net.(type) {
 	case *sim.Net:
-		return runSim(c, job, n, f, run)
+		if c.Elastic {
+			n.Fixed = job.AllFixed()
+		}
+		return runSim(c, job, n, f, func(n comm.Net) error { return e.attempts(func() error { return run(n) }) })
 	default:
 		return run(n)
 	}

@@ -50,15 +50,9 @@ func Identity(c config.Config, j *train.Job) []comm.Field {
 // part is the net's part of a process that hosts these ranks of a run of c. A frame may
 // be of any size: that of a resumed run's state is the state of all ranks.
 func part(c config.Config, j *train.Job, token string, ranks ...int) grpcnet.Config {
-	var fixed []int
-	for rank := range j.World() {
-		if j.Fixed(rank) {
-			fixed = append(fixed, rank)
-		}
-	}
 	return grpcnet.Config{
 		Ranks: ranks, World: j.World() + 1, Identity: Identity(c, j), Token: strings.TrimSpace(token), Run: j.Run,
-		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.Elastic, Fixed: fixed,
+		Links: grpcnet.Links(c.Links), Deadline: config.LongestWait, MaxFrame: math.MaxInt, Late: c.Elastic, Fixed: j.AllFixed(),
 	}
 }
 
@@ -127,7 +121,7 @@ func (e *execution) launch(ctx context.Context) error {
 		defer end()
 		go passStopOn(attempt, job, f, procs)
 		if len(plan) > 0 {
-			e.obs.Sink = &beginning{Sink: e.obs.Sink, tell: func() { struck.Do(func() { go procs.strike(minding, plan) }) }}
+			e.obs.Sink = &beginning{Sink: e.obs.Sink, tell: func() { struck.Do(func() { go procs.strike(minding, plan, job.AllFixed()) }) }}
 		}
 		err := c.Emulated(net).Run(ctx, []comm.Program{func(ctx context.Context, h comm.Host) error {
 			procs.haveMet()

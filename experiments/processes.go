@@ -37,6 +37,7 @@ type processes struct {
 	joined   chan struct{}
 	restarts int
 	killed   map[*process]bool
+	awaited  map[*process]bool // killed by key faults, which starts it again
 	stopping map[*process]bool
 
 	gone chan *process
@@ -53,7 +54,7 @@ type process struct {
 }
 
 func startAll(n int, p *processes) (*processes, error) {
-	p.killed, p.stopping, p.gone, p.over = map[*process]bool{}, map[*process]bool{}, make(chan *process, n), make(chan struct{})
+	p.killed, p.awaited, p.stopping, p.gone, p.over = map[*process]bool{}, map[*process]bool{}, map[*process]bool{}, make(chan *process, n), make(chan struct{})
 	p.joined = make(chan struct{})
 	for r := range n {
 		pr, err := p.start(r)
@@ -147,7 +148,7 @@ func (p *processes) mind(ctx context.Context, end context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case pr := <-p.gone:
-			if ctx.Err() != nil || p.revive(pr) {
+			if ctx.Err() != nil || p.revive(pr) || p.awaits(pr) {
 				continue
 			}
 			wait := 200 * time.Millisecond // its refusal may be on its way
@@ -213,7 +214,14 @@ func (p *processes) replace(rank int) bool {
 	p.mu.Unlock()
 	_ = pr.cmd.Process.Kill() // it may sleep, or be cut off
 	<-pr.done
-	return p.revive(pr)
+	return p.revive(pr) || p.awaits(pr)
+}
+
+// awaits says whether key faults starts the rank of a process again that it has killed.
+func (p *processes) awaits(pr *process) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.awaited[pr]
 }
 
 // complete starts the ranks again that the run had gone on without, and says whether all
@@ -225,7 +233,7 @@ func (p *processes) complete() bool {
 		default:
 			continue
 		}
-		if p.revive(pr) {
+		if p.revive(pr) || p.awaits(pr) {
 			continue
 		}
 		p.mu.Lock()

@@ -52,10 +52,11 @@ func strikable(c config.Config, j *train.Job) ([]nemesis.Act, error) {
 	return plan, err
 }
 
-// strike carries a plan out on the processes of a run. Its clock begins now.
-func (p *processes) strike(ctx context.Context, plan []nemesis.Act) {
-	began := time.Now()
-	for _, b := range blows(plan) {
+// strike carries a plan out on the processes of a run. Its clock begins now. Ranks that the
+// others do not go on without are waited for, if they come back.
+func (p *processes) strike(ctx context.Context, plan []nemesis.Act, fixed []int) {
+	began, all := time.Now(), blows(plan)
+	for i, b := range all {
 		t := time.NewTimer(b.at - time.Since(began))
 		select {
 		case <-ctx.Done():
@@ -68,6 +69,7 @@ func (p *processes) strike(ctx context.Context, plan []nemesis.Act) {
 			if b.sig == os.Kill {
 				p.mu.Lock()
 				p.killed[pr] = true
+				p.awaited[pr] = slices.Contains(fixed, b.rank) && slices.ContainsFunc(all[i:], func(o blow) bool { return o.rank == b.rank && o.sig == nil })
 				p.mu.Unlock()
 			}
 			_ = pr.cmd.Process.Signal(b.sig) // one that has ended feels nothing

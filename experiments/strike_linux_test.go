@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -41,6 +42,36 @@ func TestF2F9FaultsOnProcesses(t *testing.T) {
 		run := mustRuns(t, small, append(set, "net=grpc", "faults="+faults)...)[0]
 		if _, err := Execute(context.Background(), run, Options{Recipe: "test", Out: t.TempDir(), Join: Itself(os.Getenv, config.Places{})}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", faults, err)
+		}
+	}
+}
+
+// F5: a server that key faults kills and starts again comes back on the virtual cluster as
+// among processes: all go back to the last checkpoint, and the run ends with the bits of
+// one in which nobody died.
+func TestF5ShardsComeBackByFault(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	set := []string{"data=digits", "model=logistic", "workers=2", "servers=2", "epochs=0", "steps=1000", "batch=8", "mode=server", "elastic=true", "codec=feedback(topk(keep=0.1))",
+		"checkpoint_every=20", "eval_every=100", "device.flops=1M", "network.latency=100us"}
+	whole := mustExecute(t, set...)
+	at := func(share float64) time.Duration { return time.Duration(share * whole.VirtualSeconds * 1e9) }
+	for net, faults := range map[string]string{
+		"sim":  fmt.Sprintf("kill(s1,at=%v)+rejoin(s1,at=%v)", at(0.5), at(0.6)),
+		"grpc": "kill(s1,at=100ms)+rejoin(s1,at=400ms)",
+	} {
+		run := mustRuns(t, small, append(set, "net="+net, "faults="+faults)...)[0]
+		r, err := Execute(t.Context(), run, Options{Recipe: "test", Out: t.TempDir(), Join: Itself(os.Getenv, config.Places{})})
+		if err != nil {
+			t.Fatalf("%s: %v", net, err)
+		}
+		if r.Restarts != 1 || r.Degraded || r.ParamsSHA256 != whole.ParamsSHA256 {
+			t.Errorf("%s: %d restarts, lost %q, %d steps; it ends with %s, undisturbed with %s", net, r.Restarts, r.Lost, r.Steps, r.ParamsSHA256, whole.ParamsSHA256)
+		}
+		if net == "sim" && r.VirtualSeconds <= whole.VirtualSeconds+0.09*whole.VirtualSeconds {
+			t.Errorf("it takes %v s, undisturbed %v", r.VirtualSeconds, whole.VirtualSeconds)
 		}
 	}
 }

@@ -8,16 +8,6 @@ import (
 	"github.com/gradlab/gradlab/comm"
 )
 
-// AgainError is the end of a run whose processes all meet again, at the same coordinator:
-// see Config.Again. Each makes another Net for it. What was under way is void, and frames
-// of it are refused, as every meeting has links of its own.
-type AgainError struct {
-	Err error // what the run has lost
-}
-
-func (e *AgainError) Error() string { return "all processes are to meet again: " + e.Err.Error() }
-func (e *AgainError) Unwrap() error { return e.Err }
-
 // OrphanError is the end of a process that has lost the coordinator without a word, in a
 // run with Config.Late. If that one comes back all meet again.
 type OrphanError struct {
@@ -61,9 +51,11 @@ func (r *run) lost(bereft bool) (all []*comm.PeerError) {
 	return all
 }
 
-// meetAgain ends this process's part in the run.
+// meetAgain ends this process's part in the run: all processes meet again, at the same
+// coordinator. Each makes another Net for it, and every meeting has links of its own, so
+// that frames of the one before are refused.
 func (r *run) meetAgain(why error) {
-	err := &AgainError{Err: why}
+	err := &comm.AgainError{Err: why}
 	if !r.again.CompareAndSwap(nil, err) {
 		return
 	}

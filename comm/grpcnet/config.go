@@ -90,7 +90,7 @@ type Config struct {
 	Fixed []int
 	// Again, of the coordinator, is asked when one of its ranks has failed as a process was
 	// lost: with all ranks that are lost so far, perhaps more than once. If it says so all
-	// processes meet again, and Run returns an AgainError to each.
+	// processes meet again, and Run returns a comm.AgainError to each.
 	Again func(lost []*comm.PeerError) bool
 
 	// Links is what processes of one host move frames through; between hosts it

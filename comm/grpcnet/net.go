@@ -94,7 +94,7 @@ type run struct {
 	lives     lives
 	gone      []atomic.Pointer[goneRank]
 	lastGone  atomic.Pointer[comm.PeerError]
-	again     atomic.Pointer[AgainError] // all meet again
+	again     atomic.Pointer[comm.AgainError] // all meet again
 	fenceOne  sync.Once
 	leaving   atomic.Bool
 	awakeAt   atomic.Int64 // when the watcher last looked, 0 without one

@@ -37,7 +37,9 @@ func (f Kill) Act(w World) (Act, error) {
 }
 
 // Rejoin starts the process of a worker that has ended again. It joins the run as a new
-// member of it, which runs with elastic=true permit. Of a worker that lives it does nothing.
+// member of it, which runs with elastic=true permit. Of a rank that lives it does nothing.
+// When a server comes back, or a worker with a relay, all ranks meet again at that instant,
+// and go back to the last checkpoint.
 //
 //	at t = at: the rank begins anew, with nothing of what it had
 //
@@ -46,11 +48,11 @@ func (f Kill) Act(w World) (Act, error) {
 // Tuning: kill(w1,at=1s)+rejoin(w1,at=2s) is a process that takes a second to come back.
 // Cost: none while the run goes on.
 type Rejoin struct {
-	Rank string        `spec:",show" doc:"who: w0"`
+	Rank string        `spec:",show" doc:"who: w0, s0"`
 	At   time.Duration `spec:",show" doc:"when, on the run's clock"`
 }
 
-var _ = Faults.Add("rejoin", "the process of a worker starts again", Rejoin{Rank: "w0"})
+var _ = Faults.Add("rejoin", "the process of a worker or a server starts again", Rejoin{Rank: "w0"})
 
 // Validate checks the options.
 func (f Rejoin) Validate() error { return errors.Join(named(f.Rank), within(f.At, 0)) }
@@ -58,8 +60,8 @@ func (f Rejoin) Validate() error { return errors.Join(named(f.Rank), within(f.At
 // Draw implements Fault.
 func (f Rejoin) Draw(w World) ([]Fault, error) {
 	r, err := w.rank(f.Rank)
-	if err == nil && r >= w.Workers {
-		err = fmt.Errorf("option \"rank\": %s does not come back; workers do, w0 to w%d", f.Rank, w.Workers-1)
+	if err == nil && r == w.Observer() {
+		err = errors.New("option \"rank\": the observer does not come back; workers and servers do")
 	}
 	return []Fault{f}, err
 }

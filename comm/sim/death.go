@@ -28,6 +28,7 @@ func (h *host) end(why error) {
 		return
 	}
 	h.failed, h.asleep, h.killed = why, 0, true
+	h.meets(why)
 	if f := h.loop.faults; f != nil && h.rank == f.last { // who would tell what the run came to
 		h.loop.err.Add(&comm.PeerError{Rank: h.rank, Cause: why.Error(), Lost: true})
 	}

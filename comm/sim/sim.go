@@ -41,6 +41,10 @@ type Net struct {
 	// A rank that nobody hears for Lease counts as dead. 0: as long as the constant.
 	Faults []nemesis.Act
 	Lease  time.Duration
+	// Fixed are ranks without which the others do not go on. When one of them dies, and
+	// fault rejoin has it come back, Run returns a comm.AgainError: all meet again at that
+	// instant, also those who had died. Start, Deaths and Faults are then of what is to come.
+	Fixed []int
 
 	now    time.Duration // of the last run
 	links  []Link
@@ -62,7 +66,7 @@ func (n *Net) Resent() uint64 { return n.resent }
 // Run implements comm.Net. A queue without events while programs still wait is
 // a deadlock; the error lists who waits for what.
 func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
-	l := &loop{ctx: ctx, now: n.Start, net: n.Network, probe: n.Probe, programs: programs}
+	l := &loop{ctx: ctx, now: n.Start, net: n.Network, probe: n.Probe, programs: programs, fixed: n.Fixed}
 	if l.net == nil {
 		l.net = &Fair{Bandwidth: 10e9 / 8, Latency: 25 * time.Microsecond}
 	}
@@ -92,6 +96,9 @@ func (n *Net) Run(ctx context.Context, programs []comm.Program) error {
 	if l.faults != nil {
 		n.resent = l.faults.resent
 	}
+	if l.meeting != nil {
+		return n.again(l.meeting, l.now)
+	}
 	return err
 }
 
@@ -107,14 +114,16 @@ type loop struct {
 	flights  []flight
 	landed   []int // free places in flights
 
-	tasks  []*task
-	live   int
-	net    Network
-	faults *faults // nil: there are none
-	ahead  *ahead
-	err    comm.FirstError
-	cur    *task
-	ended  error // set once the run is being torn down
+	tasks   []*task
+	live    int
+	net     Network
+	faults  *faults // nil: there are none
+	fixed   []int
+	meeting *meeting // nil: all need not meet again
+	ahead   *ahead
+	err     comm.FirstError
+	cur     *task
+	ended   error // set once the run is being torn down
 }
 
 // wake lets a task go on now.
@@ -159,6 +168,10 @@ func (l *loop) run() error {
 			l.queue.add(anyTime, e)
 		default:
 			l.resume(e.task)
+		}
+		if l.meeting != nil {
+			l.disperse()
+			break
 		}
 	}
 	return l.err.Err()

@@ -87,6 +87,16 @@ func (j *Job) Fixed(rank int) bool {
 	return rank >= j.Workers || t != nil && t.relays[rank] != nil
 }
 
+// AllFixed lists the ranks that are Fixed.
+func (j *Job) AllFixed() (ranks []int) {
+	for r := range j.World() {
+		if j.Fixed(r) {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
 // errVoid calls off what the members of an epoch are doing.
 var errVoid = errors.New("the epoch of membership is over")
 
