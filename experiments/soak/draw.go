@@ -159,6 +159,31 @@ func returning(seed uint64, s nemesis.Schedule) nemesis.Schedule {
 	return s
 }
 
+// returningFixed kills, in a third of the runs, a rank more without which the others do not go
+// on. Two of three such ranks that are killed come back.
+func returningFixed(seed uint64, j *train.Job, w nemesis.World, s nemesis.Schedule, took time.Duration) nemesis.Schedule {
+	k, fixed := rng.New(seed, "returning, fixed"), map[string]bool{}
+	for _, r := range j.AllFixed() {
+		fixed[w.Name(r)] = true
+	}
+	if k.IntN(0, 3) == 0 {
+		victim := j.AllFixed()[k.IntN(1, len(fixed))]
+		s = append(s, nemesis.Kill{Rank: w.Name(victim), At: time.Duration(k.Float64(2) * float64(took)).Round(time.Millisecond)})
+	}
+	for i, f := range s {
+		k := k.With(uint64(i))
+		if dead, ok := f.(nemesis.Kill); ok && fixed[dead.Rank] && k.IntN(0, 3) > 0 {
+			after := time.Duration(k.Exp(1) * float64(2*time.Second)).Round(time.Millisecond)
+			s = append(s, nemesis.Rejoin{Rank: dead.Rank, At: dead.At + after})
+		}
+	}
+	return s
+}
+
+// every is how many steps of a worker are between checkpoints; 0, of half of the runs: there
+// are none.
+func every(seed uint64) int { return max(0, rng.New(seed, "checkpoints").IntN(0, 6)-2) }
+
 // one draws a fault.
 func one(k rng.Key, w nemesis.World, took time.Duration, gentle bool) nemesis.Fault {
 	anybody := w.Name(k.IntN(0, w.Workers))

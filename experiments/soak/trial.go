@@ -44,6 +44,7 @@ type Trial struct {
 	Took   time.Duration // on its clock, with faults
 	Ended  error         // of the run, with faults; nil: it was done
 	Deaths int           // ranks that did not come to their end
+	Backs  int           // how often all went back to a checkpoint, for one that came back
 	Wrong  []string      // what broke; none: all held
 }
 
@@ -56,6 +57,8 @@ type run struct {
 	took   time.Duration
 	resent uint64
 	ended  map[int]bool // ranks that came to their end
+	lost   []string     // what its result says, and before all went back
+	backs  int          // how often all went back to a checkpoint
 }
 
 // Try makes the run of a seed without faults, with them, and with them again. The error
@@ -82,6 +85,10 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 	faults := Faults(seed, w, plain.took)
 	if job.Elastic {
 		faults = returning(seed, faults)
+		if len(job.AllFixed()) > 0 {
+			faults = returningFixed(seed, job, w, faults, plain.took)
+			c = marked(c, every(seed), s.Places)
+		}
 	}
 	c.Faults = faults.String()
 	t, err := s.judge(ctx, c, plain)
@@ -89,6 +96,16 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 		t.Seed = seed
 	}
 	return t, err
+}
+
+// marked is a configuration with checkpoints, if it can have them so often.
+func marked(c config.Config, every int, at config.Places) config.Config {
+	with := c
+	_ = with.Set("checkpoint_every", fmt.Sprint(every))
+	if _, err := with.Build(at, nil); err != nil {
+		return c
+	}
+	return with
 }
 
 // Again makes the trial of a configuration, whatever its faults are.
@@ -143,7 +160,7 @@ func (s *Soak) judge(ctx context.Context, c config.Config, plain *run) (*Trial, 
 		}
 	}
 	r := twice[0]
-	t := &Trial{Config: c, World: c.World(r.job), Took: r.took, Ended: r.err, Deaths: r.job.World() - len(r.ended), Wrong: r.w.wrong}
+	t := &Trial{Config: c, World: c.World(r.job), Took: r.took, Ended: r.err, Deaths: r.job.World() - len(r.ended), Backs: r.backs, Wrong: r.w.wrong}
 	blame := func(format string, a ...any) { t.Wrong = append(t.Wrong, fmt.Sprintf(format, a...)) }
 	r.differs(twice[1], blame)
 	r.accounts(blame)
@@ -163,37 +180,58 @@ func (s *Soak) judge(ctx context.Context, c config.Config, plain *run) (*Trial, 
 func (s *Soak) run(ctx context.Context, c config.Config, job *train.Job) (*run, error) {
 	r := &run{job: job, w: newWitness(job), ended: map[int]bool{}}
 	job.Model = witnessed{job.Model, r.w}
-	job.Prepare()
-	obs := &train.Observer{Job: job, Sink: nobody{}}
-	programs, err := job.Programs(obs)
-	if err != nil {
-		return nil, err
-	}
-	for rank, p := range programs {
-		programs[rank] = r.w.on(p, s.Beside)
-	}
 	net, err := c.VirtualNet(job.World()-job.Workers, 0)
 	if err != nil {
 		return nil, err
 	}
 	net.Cores = 1
-	r.err = net.Run(ctx, programs)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if job.Elastic {
+		net.Fixed = job.AllFixed()
 	}
-	r.took, r.resent, r.result = net.Now(), net.Resent(), experiments.ResultOf(obs)
-	for _, rep := range obs.Reports {
+	last := new(lastCheckpoint)
+	for again := true; again; {
+		job.Prepare()
+		last.obs = &train.Observer{Job: job, Sink: last, Start: last.state}
+		programs, err := job.Programs(last.obs)
+		if err != nil {
+			return nil, err
+		}
+		for rank, p := range programs {
+			programs[rank] = r.w.on(p, s.Beside)
+		}
+		r.err = net.Run(ctx, programs)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if again = errors.As(r.err, new(*comm.AgainError)); again {
+			r.backs++
+			last.before = last.dead
+			r.w.meets()
+		}
+	}
+	r.took, r.resent, r.result = net.Now(), net.Resent(), experiments.ResultOf(last.obs)
+	r.lost = slices.Concat(last.before, r.result.Lost)
+	for _, rep := range last.obs.Reports {
 		r.ended[rep.Rank] = true
 	}
 	return r, nil
 }
 
-// nobody hears of a run.
-type nobody struct{}
+// lastCheckpoint is all that is kept of a run that goes on.
+type lastCheckpoint struct {
+	state        *train.State
+	obs          *train.Observer // of the run up to now
+	before, dead []string        // who had died when that began, and at the checkpoint
+}
 
-func (nobody) Progress(train.Progress)            {}
-func (nobody) Eval(train.Eval)                    {}
-func (nobody) Checkpoint(int, *train.State) error { return nil }
+func (*lastCheckpoint) Progress(train.Progress) {}
+func (*lastCheckpoint) Eval(train.Eval)         {}
+
+// Checkpoint implements train.Sink.
+func (l *lastCheckpoint) Checkpoint(_ int, s *train.State) error {
+	l.state, l.dead = s, slices.Concat(l.before, l.obs.Dead)
+	return nil
+}
 
 // differs: the same seed makes the same run again.
 func (r *run) differs(o *run, blame func(string, ...any)) {
@@ -224,11 +262,15 @@ func (r *run) accounts(blame func(string, ...any)) {
 }
 
 // harms says whether a plan ends ranks, or parts them from one another, and whether the job's
-// run cannot go on without one of them.
+// run cannot go on without one of them, which does not come back.
 func harms(plan []nemesis.Act, w nemesis.World, j *train.Job) (deadly, others bool) {
 	const lease = sim.Lease
 	for _, a := range plan {
 		switch {
+		case a.What == nemesis.Killing && slices.ContainsFunc(plan, func(o nemesis.Act) bool {
+			return j.Elastic && o.What == nemesis.Joining && o.Rank == a.Rank && o.At >= a.At
+		}):
+			deadly = true
 		case a.What == nemesis.Killing, a.What == nemesis.Pausing && a.For >= lease/2: // pauses add up
 			deadly, others = true, others || j.Fixed(a.Rank)
 		case a.What == nemesis.Cutting && (a.For == 0 || a.For >= lease):
@@ -253,6 +295,9 @@ func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blam
 	case deadly && r.err != nil && traits.Tree > 0 && resends(plan):
 	case deadly:
 		r.outlives(traits, died, others, blame)
+		if r.err == nil && r.job.Elastic && r.job.Timeless() && r.sameMembers(plain) && r.result.ParamsSHA256 != plain.result.ParamsSHA256 {
+			blame("who takes part is as without faults, and it learns something else")
+		}
 	case r.err != nil && traits.Tree > 0 && resends(plan): // a sum cannot be taken apart
 	case r.err != nil:
 		blame("nobody dies, and the run ends with: %v", r.err)
@@ -266,6 +311,13 @@ func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blam
 			blame("workers in step are apart: %s", where)
 		}
 	}
+}
+
+// sameMembers says whether the same workers took part in the same steps as in another run.
+func (r *run) sameMembers(o *run) bool {
+	return slices.EqualFunc(r.result.Members, o.result.Members, func(a, b train.Membership) bool {
+		return a.Step == b.Step && slices.Equal(a.Workers, b.Workers)
+	})
 }
 
 // resends says whether servers may get pushes twice.
@@ -284,7 +336,7 @@ func (r *run) outlives(traits train.Traits, died int, others bool, blame func(st
 		blame("its mode says that it outlives its workers, of which some die, and it ends with: %v", r.err)
 	case r.err == nil && died > 0 && !traits.Outlives && !r.job.Elastic:
 		blame("%d ranks have not come to their end, its mode does not say that it outlives any, and it says that it is done", died)
-	case r.err == nil && died > len(r.job.Leaves) && len(r.result.Lost) == 0:
+	case r.err == nil && died > len(r.job.Leaves) && len(r.lost) == 0:
 		blame("%d ranks have not come to their end, and the result says that nothing is lost", died)
 	}
 }

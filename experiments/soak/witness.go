@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"sync"
 
@@ -17,14 +18,21 @@ import (
 type witness struct {
 	workers, servers int
 	batch            int
+	voids            bool     // gradients may be voided: the word of that may cross with others
 	wrong            []string // what broke a promise, a few of it
 
 	gone     map[[2]int][]departed // told to the first of the second
-	versions map[[2]int]uint64
+	versions map[channel]uint64
 	heard    uint64 // hash of every frame received, in order
 
 	mu     sync.Mutex // of points: passes are computed on several cores
 	points map[int]map[uint64][]int
+}
+
+// channel is what one rank tells another, with a tag where frames are taken out of order.
+type channel struct {
+	from, to int
+	tag      comm.Tag
 }
 
 // departed is a rank that is gone: who waited for a tag was told, and of which process.
@@ -35,7 +43,7 @@ type departed struct {
 
 func newWitness(j *train.Job) *witness {
 	return &witness{workers: j.Workers, servers: j.World() - j.Workers, batch: j.Batch,
-		gone: map[[2]int][]departed{}, versions: map[[2]int]uint64{}, points: map[int]map[uint64][]int{}}
+		gone: map[[2]int][]departed{}, voids: j.Policy.Traits(j.Workers).Voids, versions: map[channel]uint64{}, points: map[int]map[uint64][]int{}}
 }
 
 func (w *witness) blame(format string, a ...any) {
@@ -44,12 +52,19 @@ func (w *witness) blame(format string, a ...any) {
 	}
 }
 
+// meets forgets what ranks were told that all meet again, and go back.
+func (w *witness) meets() {
+	clear(w.gone)
+	clear(w.versions)
+}
+
 // on is a rank's program under the witness's eyes; beside, unless nil, stands between them.
 func (w *witness) on(p comm.Program, beside func(comm.Host) comm.Host) comm.Program {
 	return func(ctx context.Context, h comm.Host) error {
 		if beside != nil {
 			h = beside(h)
 		}
+		maps.DeleteFunc(w.versions, func(c channel, _ uint64) bool { return c.to == h.Rank() }) // of an earlier process
 		return p(ctx, seen{h.(comm.Elastic), w})
 	}
 }
@@ -92,7 +107,10 @@ func (w *witness) hears(rank int, f comm.Frame) {
 		}
 	}
 	if x.Kind == comm.Parameters && from >= w.workers && from < w.workers+w.servers && rank < w.workers {
-		k := [2]int{from, rank}
+		k := channel{from: from, to: rank}
+		if w.voids {
+			k.tag = x.Tag
+		}
 		if x.Version < w.versions[k] {
 			w.blame("rank %d sends rank %d version %d after version %d", from, rank, x.Version, w.versions[k])
 		}

@@ -27,6 +27,7 @@ type link struct {
 	done    bool         // the shard has made its updates
 	voids   uint64       // taken from it
 	fresh   []comm.Frame // by part: parameters not taken up yet, of a worker that shares
+	early   []comm.Frame // words to go on, of a shard whose turn it is not: while all rest the loss of any is noticed
 	fetched comm.Frame   // downpour: parameters that no one has waited for yet
 }
 
@@ -66,11 +67,7 @@ func (w *worker) awaitAll(ctx context.Context) error {
 // await takes the answer that a shard still owes, up to part k.
 func (w *worker) await(ctx context.Context, l *link, k int) error {
 	for l.waiting && l.got <= k {
-		from := l.rank
-		if l.due == onSaved.Tag() {
-			from = l.server
-		}
-		f, err := w.h.Recv(ctx, from, l.due)
+		f, err := w.next(ctx, l)
 		if err != nil {
 			return fmt.Errorf("worker %d, step %d, waiting for shard %d: %w", w.rank, w.step, l.id, err)
 		}
@@ -91,6 +88,31 @@ func (w *worker) await(ctx context.Context, l *link, k int) error {
 		}
 	}
 	return nil
+}
+
+// next is the answer of a shard that comes next.
+func (w *worker) next(ctx context.Context, l *link) (comm.Frame, error) {
+	switch {
+	case l.due != onSaved.Tag():
+		return w.h.Recv(ctx, l.rank, l.due)
+	case w.visit == nil || w.job.Fixed(w.rank): // beside a relay, which hears of deaths
+		return w.h.Recv(ctx, l.server, l.due)
+	}
+	for len(l.early) == 0 {
+		f, err := w.h.Recv(ctx, comm.AnyRank, l.due)
+		p := new(comm.PeerError)
+		if errors.As(err, &p) && p.Rank < w.job.Workers && p.Rank != l.rank {
+			continue
+		}
+		if err != nil {
+			return f, err
+		}
+		of := w.links[int(f.Header.From)-w.job.Workers]
+		of.early = append(of.early, f)
+	}
+	f := l.early[0]
+	l.early = l.early[1:]
+	return f, nil
 }
 
 // pull asks all shards for parameters once they have all taken the push.

@@ -15,10 +15,8 @@ import (
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
-// meetingOn makes a run whose ranks meet again when one of those comes back without which
-// the others do not go on: each time all go back to the last checkpoint. It says to which
-// updates they went back.
-func meetingOn(t *testing.T, faults string, j *train.Job) (o *train.Observer, s *sink, backs []int) {
+// faultyWith is a net with faults that may name the servers of a job.
+func faultyWith(t *testing.T, j *train.Job, faults string) *sim.Net {
 	t.Helper()
 	schedule, err := nemesis.Parse(faults)
 	if err != nil {
@@ -28,8 +26,17 @@ func meetingOn(t *testing.T, faults string, j *train.Job) (o *train.Observer, s 
 	if n.Faults, err = schedule.Plan(nemesis.World{Workers: j.Workers, Servers: j.World() - j.Workers, Key: rng.New(1, "faults")}); err != nil {
 		t.Fatal(err)
 	}
-	n.Lease, n.Fixed = 20*time.Millisecond, j.AllFixed()
-	s = &sink{}
+	n.Lease = 20 * time.Millisecond
+	return n
+}
+
+// meetingOn makes a run whose ranks meet again when one of those comes back without which
+// the others do not go on: each time all go back to the last checkpoint. It says to which
+// updates they went back.
+func meetingOn(t *testing.T, faults string, j *train.Job) (o *train.Observer, s *sink, backs []int) {
+	t.Helper()
+	n := faultyWith(t, j, faults)
+	n.Fixed, s = j.AllFixed(), &sink{}
 	for {
 		o = &train.Observer{Job: j, Sink: s, Start: s.last}
 		programs, err := j.Programs(o)

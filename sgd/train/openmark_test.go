@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -116,5 +117,27 @@ func TestWhoCameDuringACheckpointIsInTheNext(t *testing.T) {
 				t.Error("worker 2 is in no checkpoint")
 			}
 		})
+	}
+}
+
+// A worker that rests at a mark and loses one of the shards is out, though it waits for
+// another one. Before, both waited for it forever, if they did not agree on who rests.
+func TestOneShardIsLostAtAMark(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{
+		"server": {mode("server"), policy("asp")},
+		"easgd":  {mode("easgd(tau=1)"), policy("asp")},
+	} {
+		opts = append(opts, open, func(j *train.Job) { j.CheckpointEvery, j.Servers = 2, 3 })
+		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+		for i := range 40 {
+			at := seconds((float64(i) + 0.5) / 40 * whole.Final.Seconds)
+			j := job(t, opts...)
+			o, _ := runOn(t, faultyWith(t, j, fmt.Sprintf("partition([w1],from=[s%d],at=%v,for=40ms)", i%3, at)), j, nil)
+			checkOpen(t, o)
+		}
+		if t.Failed() {
+			t.Fatal(name)
+		}
 	}
 }
