@@ -295,9 +295,7 @@ func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blam
 	case deadly && r.err != nil && traits.Tree > 0 && resends(plan):
 	case deadly:
 		r.outlives(traits, died, others, blame)
-		if r.err == nil && r.job.Elastic && r.job.Timeless() && r.sameMembers(plain) && r.result.ParamsSHA256 != plain.result.ParamsSHA256 {
-			blame("who takes part is as without faults, and it learns something else")
-		}
+		r.sameAs(plain, blame)
 	case r.err != nil && traits.Tree > 0 && resends(plan): // a sum cannot be taken apart
 	case r.err != nil:
 		blame("nobody dies, and the run ends with: %v", r.err)
@@ -313,11 +311,15 @@ func (r *run) keepsItsWord(plain *run, plan []nemesis.Act, w nemesis.World, blam
 	}
 }
 
-// sameMembers says whether the same workers took part in the same steps as in another run.
-func (r *run) sameMembers(o *run) bool {
-	return slices.EqualFunc(r.result.Members, o.result.Members, func(a, b train.Membership) bool {
+// sameAs: an elastic run in step of which the same workers took part in the same steps as in
+// another one, whoever had died and come back in between, has the bits of that.
+func (r *run) sameAs(o *run, blame func(string, ...any)) {
+	same := slices.EqualFunc(r.result.Members, o.result.Members, func(a, b train.Membership) bool {
 		return a.Step == b.Step && slices.Equal(a.Workers, b.Workers)
 	})
+	if r.err == nil && same && r.job.Elastic && r.job.Timeless() && r.result.ParamsSHA256 != o.result.ParamsSHA256 {
+		blame("who takes part is as without faults, and it learns something else")
+	}
 }
 
 // resends says whether servers may get pushes twice.
