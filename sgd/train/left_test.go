@@ -88,3 +88,27 @@ func TestWaitsForTheDeparted(t *testing.T) {
 		t.Errorf("resumed at update 16: %v s, worker 1 %v s; without the stop %v s, %v s", sum, of, sums, of1)
 	}
 }
+
+// A worker that has left by plan dies, and what it sent last is lost. The others do not wait
+// for it: they go back to the last boundary of all. Before, they waited for ever.
+func TestLeaverDiesBeforeItIsHeard(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]option{
+		"dpsgd": {mode("dpsgd"), graph("complete")}, "sgp": {mode("sgp"), graph("one_peer")}, "reduce": {mode("reduce")},
+	} {
+		opts := append(opts, elastic, leaving(train.Departure{Worker: 0, Step: 6}), joining(train.Joining{Worker: 0, Step: 20}))
+		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+		died := 0
+		for i := range 60 {
+			at := seconds(float64(i) / 60 * 0.4 * whole.Final.Seconds)
+			o, _ := runOn(t, faulty(t, fmt.Sprintf("partition([w0],one_way=true,at=%v,for=40ms)", at)), job(t, opts...), nil)
+			if o.Final.Step != o.Job.Updates || len(o.Dead) > 1 {
+				t.Errorf("%s, cut off at %v: %d updates, lost %q", name, at, o.Final.Step, o.Dead)
+			}
+			died += len(o.Dead)
+		}
+		if died == 0 {
+			t.Errorf("%s: nobody dies", name)
+		}
+	}
+}

@@ -103,6 +103,10 @@ func (d *registrar) hear(ctx context.Context) error {
 		d.waiting[mail.From] = d.now.expects(d.plan, mail.From)
 		d.remove(Leave{Worker: mail.From, Why: fmt.Sprintf("left by plan before step %d", w.step), Planned: true, Residual: math.Sqrt(w.left)})
 	case rollMisses:
+		if d.leaver(w.rank) >= 0 { // what it sent last may be lost, and nobody is to wait for it
+			d.void = true
+			return d.callOff(ctx)
+		}
 		if d.now.number(d.job, w.rank) < 0 || uint32(w.step) < d.lives[w.rank] {
 			return nil // known
 		}
@@ -138,12 +142,21 @@ func (d *registrar) gone(ctx context.Context, p *comm.PeerError) error {
 		return p
 	case takesPart:
 		d.remove(Leave{Worker: p.Rank, Why: p.Cause})
+	case !p.Ended && d.leaver(p.Rank) >= 0: // the others have yet to rest, and wait for what it sent last
+		d.left[d.leaver(p.Rank)] = Leave{Worker: p.Rank, Why: p.Cause}
+		delete(d.waiting, p.Rank)
+		delete(d.came, p.Rank)
 	case d.waiting[p.Rank]:
 		delete(d.waiting, p.Rank)
 		delete(d.came, p.Rank)
 		return d.tell(ctx, rollAbsent, Leave{Worker: p.Rank, Why: p.Cause})
 	}
 	return nil
+}
+
+// leaver is where in left a worker is that has left by plan in this epoch; negative: it has not.
+func (d *registrar) leaver(worker int) int {
+	return slices.IndexFunc(d.left, func(l Leave) bool { return l.Worker == worker && l.Planned })
 }
 
 // remove takes a worker off the list.
