@@ -52,6 +52,12 @@ func (w *witness) blame(format string, a ...any) {
 	}
 }
 
+// begins forgets what an earlier process of a rank was told.
+func (w *witness) begins(rank int) {
+	maps.DeleteFunc(w.gone, func(k [2]int, _ []departed) bool { return k[0] == rank })
+	maps.DeleteFunc(w.versions, func(c channel, _ uint64) bool { return c.to == rank })
+}
+
 // meets forgets what ranks were told that all meet again, and go back.
 func (w *witness) meets() {
 	clear(w.gone)
@@ -64,7 +70,7 @@ func (w *witness) on(p comm.Program, beside func(comm.Host) comm.Host) comm.Prog
 		if beside != nil {
 			h = beside(h)
 		}
-		maps.DeleteFunc(w.versions, func(c channel, _ uint64) bool { return c.to == h.Rank() }) // of an earlier process
+		w.begins(h.Rank())
 		return p(ctx, seen{h.(comm.Elastic), w})
 	}
 }
