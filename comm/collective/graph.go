@@ -43,6 +43,18 @@ func (m Mix) Without(lost func(rank int) bool) Mix {
 	return w
 }
 
+// Among is the round of a rank of a graph of some ranks only, which numbers them by their
+// places in a list.
+func (m Mix) Among(ranks []int) Mix {
+	named := func(edges []Edge) (out []Edge) {
+		for _, e := range edges {
+			out = append(out, Edge{ranks[e.Rank], e.Weight})
+		}
+		return out
+	}
+	return Mix{m.Self, named(m.Out), named(m.In)}
+}
+
 // Graph says who talks to whom in gossip. The mixing matrix of a round, W with
 // W[i][j] the weight of j's value at i, has columns that sum to 1, so that
 // gossip keeps the sum of all values; the product over Period rounds has a

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/gradlab/gradlab/comm"
@@ -164,13 +165,23 @@ func (p *Peer) graph() collective.Graph {
 }
 
 // Edges are whom the worker hears and tells in a step, by its graph, without those who are
-// not there.
+// not there. In an open run it is the graph of those who are, as far as the worker knows: it
+// hangs together whoever is gone.
 func (p *Peer) Edges(step int) collective.Mix {
-	m := p.graph().Mix(p.rank, p.job.Workers, step)
 	p.near.mu.Lock()
 	defer p.near.mu.Unlock()
-	if len(p.near.of) == 0 {
-		return m
+	lost := func(rank int) bool { return rank != p.rank && p.near.of[rank].lost() }
+	switch {
+	case len(p.near.of) == 0:
+		return p.graph().Mix(p.rank, p.job.Workers, step)
+	case !p.job.open():
+		return p.graph().Mix(p.rank, p.job.Workers, step).Without(lost)
 	}
-	return m.Without(func(rank int) bool { return p.near.of[rank].lost() })
+	var there []int
+	for w := range p.job.Workers {
+		if !lost(w) {
+			there = append(there, w)
+		}
+	}
+	return p.graph().Mix(slices.Index(there, p.rank), len(there), step).Among(there)
 }

@@ -332,6 +332,11 @@ func (p *Peer) EncodeAside(on Channel[Said], w Said, v Vector) (comm.Frame, erro
 func (p *Peer) Spread(ctx context.Context, f comm.Frame, edges []collective.Edge) error {
 	for i, e := range edges {
 		g := f
+		if p.job.open() { // others may know of others
+			said := readSaid(f.Header)
+			said.Share = e.Weight
+			g.Header = said.Put(f.Header)
+		}
 		if i < len(edges)-1 {
 			f.Share()
 		}

@@ -218,3 +218,30 @@ func TestTheLastWorkerStays(t *testing.T) {
 		}
 	}
 }
+
+// Two neighbours away at once part no ring: those who are there make one of their own. Before,
+// the others were two parts that never heard of one another.
+func TestWhoIsThereMakesTheGraph(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string][]option{"adpsgd": {mode("adpsgd"), graph("ring"), open}, "agp": {mode("agp"), graph("ring"), open}} {
+		opts := append(way, func(j *train.Job) { j.Workers, j.Updates = 6, 200 })
+		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+		at := func(share float64) string { return seconds(share * whole.Final.Seconds).String() }
+		n := faultyOf(t, 6, fmt.Sprintf("kill(w1,at=%s)+rejoin(w1,at=%s)", at(0.2), at(0.7)))
+		tp := &tape{Net: n}
+		o, _ := runOn(t, tp, job(t, append(opts, leaving(train.Departure{Worker: 4, Step: 40}))...), nil)
+		checkOpen(t, o)
+		across := map[[2]int32]int{} // how often a worker hears another one that is no neighbour on the ring of all
+		for _, e := range tp.events {
+			if e.deed == receives && e.Tag == train.TagPeer && e.Kind == comm.Gradient && (e.From+1)%6 != int32(e.rank) && (e.From+5)%6 != int32(e.rank) {
+				across[[2]int32{min(e.From, int32(e.rank)), max(e.From, int32(e.rank))}]++
+			}
+		}
+		if len(o.Members) != 4 || across[[2]int32{0, 2}] == 0 || across[[2]int32{3, 5}] == 0 {
+			t.Errorf("%s: memberships %+v; beside the ring of all are heard %v", name, o.Members, across)
+		}
+		if s := o.Final.Spread; s > 3*whole.Final.Spread {
+			t.Errorf("%s: models are %v apart in the end, and %v with all", name, s, whole.Final.Spread)
+		}
+	}
+}

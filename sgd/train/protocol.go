@@ -2,6 +2,7 @@ package train
 
 import (
 	"github.com/gradlab/gradlab/comm"
+	"math"
 )
 
 // What ranks tell the observer, and it them. Bodies of the first five and the last
@@ -279,13 +280,16 @@ var (
 type Said struct {
 	Step   int     // of the worker that began
 	Weight float64 // of push-sum; else 0
+	Share  float64 // of that and the parameters, as the edge has it, in an open run; else 0
 	life   uint32  // of an open run: the incarnation of the worker that is meant
 }
 
 // Put implements Word.
 func (w Said) Put(h comm.Header) comm.Header {
-	h.Step, h.Value, h.Seq = uint64(w.Step), w.Weight, uint64(w.life)
+	h.Step, h.Value, h.Seq, h.Version = uint64(w.Step), w.Weight, uint64(w.life), math.Float64bits(w.Share)
 	return h
 }
 
-func readSaid(h comm.Header) Said { return Said{int(h.Step), h.Value, uint32(h.Seq)} }
+func readSaid(h comm.Header) Said {
+	return Said{int(h.Step), h.Value, math.Float64frombits(h.Version), uint32(h.Seq)}
+}

@@ -22,7 +22,8 @@ import (
 // push what would leave it with less than Least: the weights of those who push
 // more often than they are pushed to would vanish otherwise.
 //
-// Nobody pushes to a worker that died: the share is kept. What was on its way to it is
+// Nobody pushes to a worker that died: the share is kept. With elastic=true the graph is that
+// of those who are there, as the worker that pushes knows it. What was on its way to it is
 // lost with its weight, so that x/w stays a mean.
 //
 // With elastic=true workers come in, and leave by plan, and nobody waits for them. One that
@@ -116,7 +117,7 @@ func (n *freePusher) Move(ctx context.Context) error {
 	if err := n.TellNow(ctx, n.weight, n.X, mix.Out); err != nil {
 		return err
 	}
-	mix = n.Edges(n.Step()) // it keeps the shares of those that are dead
+	mix = mix.Without(n.IsLost) // it keeps the shares of those that are dead
 	for _, e := range mix.Out {
 		n.owed = append(n.owed, e.Rank)
 	}
@@ -183,8 +184,11 @@ func (n *freePusher) takeIn(f train.Mail[train.Said]) error {
 		n.weight += share * f.Word.Weight
 		return n.AddAside(n.X.F(), float32(share), f.Frame)
 	}
-	if f.Flags&train.FlagDone != 0 { // of one that leaves
+	switch {
+	case f.Flags&train.FlagDone != 0: // of one that leaves
 		return add(1)
+	case f.Word.Share > 0:
+		return add(f.Word.Share)
 	}
 	for _, e := range n.Job().Graph.Mix(f.From, n.Job().Workers, f.Word.Step).Out {
 		if e.Rank == n.ID() {
