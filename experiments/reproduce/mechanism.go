@@ -111,13 +111,26 @@ func (r *removal) note() {
 	r.took = true
 }
 
-// flights lets runs of one configuration that are asked for at the same time be one.
-type flights struct{ singleflight.Group }
+// flights lets runs of one configuration be one.
+type flights struct {
+	singleflight.Group
+	ended sync.Map // *experiments.Result by hash
+}
 
 // once executes a run. Without a mechanism two runs may have become one: whoever
 // comes second has its result.
 func (f *flights) once(ctx context.Context, run config.Run, opt experiments.Options) (*experiments.Result, error) {
-	r, err, _ := f.Do(run.Config.Hash(), func() (any, error) { return experiments.Execute(ctx, run, opt) })
+	hash := run.Config.Hash()
+	r, err, _ := f.Do(hash, func() (any, error) {
+		if r, ok := f.ended.Load(hash); ok {
+			return r, nil
+		}
+		r, err := experiments.Execute(ctx, run, opt)
+		if err == nil {
+			f.ended.Store(hash, r)
+		}
+		return r, err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,31 @@ func TestMechanismsAreNamed(t *testing.T) {
 	}
 }
 
+// Runs that have become one without a mechanism are trained once, whoever asks when.
+func TestOneConfigurationIsTrainedOnce(t *testing.T) {
+	t.Parallel()
+	c := config.Default()
+	for _, kv := range [][2]string{{"data", "digits"}, {"model", "logistic"}, {"epochs", "0"}, {"steps", "2"}} {
+		if err := c.Set(kv[0], kv[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opt, f := experiments.Options{Recipe: "test", Out: t.TempDir()}, &flights{}
+	first, err := f.once(t.Context(), config.Run{Name: "a", Config: c}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.once(t.Context(), config.Run{Name: "b", Config: c}, opt); err != nil || again != first {
+		t.Errorf("trained twice, in %s and %s: %v", first.Folder, again.Folder, err)
+	}
+	if err := c.Set("seed", "7"); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := f.once(t.Context(), config.Run{Name: "c", Config: c}, opt); err != nil || other == first {
+		t.Errorf("another seed is the same run: %v", err)
+	}
+}
+
 // A study that takes only seconds holds as it is, and without a mechanism it turns red:
 // of every study, every mechanism that takes only seconds. `gradlab reproduce all --quick --mutants` tries the others.
 func TestStudiesTurnRed(t *testing.T) {
