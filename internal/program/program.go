@@ -248,14 +248,21 @@ func WaitFor(t *testing.T, what string, p *Program, ok func() bool) {
 func Evaluated(t *testing.T, p *Program, out string, n int) (folder string) {
 	t.Helper()
 	WaitFor(t, fmt.Sprintf("%d evaluations", n), p, func() bool {
-		files, _ := filepath.Glob(filepath.Join(out, "*", "*", "metrics.jsonl"))
-		for _, f := range files {
-			if b, err := os.ReadFile(f); err == nil && strings.Count(string(b), `"kind":"eval"`) >= n {
-				folder = filepath.Dir(f)
-				return true
-			}
-		}
-		return false
+		made, in := Evaluations(out)
+		folder = in
+		return made >= n
 	})
 	return folder
+}
+
+// Evaluations are how many the run below out that made most has made, and its folder.
+func Evaluations(out string) (most int, folder string) {
+	files, _ := filepath.Glob(filepath.Join(out, "*", "*", "metrics.jsonl"))
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if n := strings.Count(string(b), `"kind":"eval"`); err == nil && n > most {
+			most, folder = n, filepath.Dir(f)
+		}
+	}
+	return most, folder
 }

@@ -100,6 +100,9 @@ func TestLeaverDiesBeforeItIsHeard(t *testing.T) {
 		whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 		died := 0
 		for i := range 60 {
+			if testing.Short() && i%10 > 0 {
+				continue
+			}
 			at := seconds(float64(i) / 60 * 0.4 * whole.Final.Seconds)
 			o, _ := runOn(t, faulty(t, fmt.Sprintf("partition([w0],one_way=true,at=%v,for=40ms)", at)), job(t, opts...), nil)
 			if o.Final.Step != o.Job.Updates || len(o.Dead) > 1 {
@@ -107,7 +110,7 @@ func TestLeaverDiesBeforeItIsHeard(t *testing.T) {
 			}
 			died += len(o.Dead)
 		}
-		if died == 0 {
+		if died == 0 && !testing.Short() {
 			t.Errorf("%s: nobody dies", name)
 		}
 	}

@@ -123,7 +123,7 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 			var p *program.Program
 			var over []string
 			out, n := "", 0
-			for steps, back := 4*program.LongSteps, false; !back; steps *= 4 { // a busy machine may end it before they are back
+			for steps, back := 2*program.LongSteps, false; !back; steps *= 4 { // a busy machine may end it before they are back
 				over = append(c.over, "elastic=true", fmt.Sprint("steps=", steps))
 				p, out = program.Running(t, append(over, "max_restarts=3")...)
 				n, back = 0, true
@@ -138,6 +138,11 @@ func TestF1F4WorkersComeBackAsProcesses(t *testing.T) {
 					program.WaitFor(t, "word that the workers are back", p, func() bool {
 						back = strings.Count(p.Err.String(), "has joined") == n
 						return back || strings.Contains(p.Err.String(), "done: ")
+					})
+					had, _ := program.Evaluations(out) // whoever has joined is healed before the next step
+					program.WaitFor(t, "steps with them", p, func() bool {
+						now, _ := program.Evaluations(out)
+						return now > had+1 || strings.Contains(p.Err.String(), "done: ")
 					})
 				}
 			}
