@@ -81,6 +81,7 @@ func TestF1F4WorkerLeavesElastic(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			opts := append([]option{elastic}, way...)
 			j := unchecked(opts...)
 			if err := j.Check(); err != nil {

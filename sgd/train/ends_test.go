@@ -52,6 +52,7 @@ func TestBothEndsBeginAnewAfterADeath(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
 			n := faulty(t, fmt.Sprintf("kill(w3,at=%v)", seconds(0.4*whole.Final.Seconds)))
 			_, s := runOn(t, n, job(t, opts...), nil)

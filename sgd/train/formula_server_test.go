@@ -144,6 +144,7 @@ func TestCorrectorsInTheEngine(t *testing.T) {
 				continue
 			}
 			t.Run(p+"/"+text, func(t *testing.T) {
+				t.Parallel()
 				opts := []option{policy(p), corrector(text), optimizer("momentum(beta=0.5)"), rate("cosine(lr=0.03,end=0.003)"), workers(6), func(j *train.Job) { j.Updates = 90 }}
 				if c.Traits().Momentum {
 					opts = append(opts, optimizer("sgd"))
