@@ -1,8 +1,9 @@
 package train
 
 import (
-	"github.com/gradlab/gradlab/comm"
 	"math"
+
+	"github.com/gradlab/gradlab/comm"
 )
 
 // What ranks tell the observer, and it them. Bodies of the first five and the last
