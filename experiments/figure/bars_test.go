@@ -118,3 +118,15 @@ func TestPDF(t *testing.T) {
 		t.Error("no PDF, or a dated one")
 	}
 }
+
+// Texts are as wide as they were laid out, whatever font a viewer has.
+func TestTextsKeepTheirWidths(t *testing.T) {
+	svg, err := SVG(Figure{Title: "a < b", Series: []Series{{Name: "one", X: []float64{1, 2}, Y: []float64{1, 2}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := bytes.Count(svg, []byte("<text "))
+	if n := bytes.Count(svg, []byte(`<text textLength="`)); n == 0 || n != texts || bytes.Contains(svg, []byte(`textLength="0"`)) {
+		t.Errorf("%d of %d texts have a width\n%s", n, texts, svg)
+	}
+}

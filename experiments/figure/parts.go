@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Part is a piece of a figure whose place a page finds for itself.
@@ -27,7 +26,7 @@ func Parts(panels ...Figure) (figures, legend []Part, err error) {
 	}
 	for i, f := range panels {
 		width, height := s.frame.X+2*margin, s.frame.Y+2*margin
-		c := vgsvg.New(width, height)
+		c := newLaid(width, height)
 		frame := draw.Crop(draw.New(c), margin, -margin, margin, -margin)
 		s.drawPanel(i, frame, f.Title != "", f.X.Label != "")
 		svg, err := inline(c)
@@ -37,7 +36,7 @@ func Parts(panels ...Figure) (figures, legend []Part, err error) {
 		figures = append(figures, Part{f.Title, svg})
 	}
 	for _, e := range s.key.entries {
-		c := vgsvg.New(keyThumb, keyHeight)
+		c := newLaid(keyThumb, keyHeight)
 		area := draw.New(c)
 		e.drawThumb(area, 0, keyHeight/2)
 		svg, err := inline(c)
@@ -78,7 +77,7 @@ var chosen = func() *strings.Replacer {
 }()
 
 // inline is a canvas as an element of a page that scales it.
-func inline(c *vgsvg.Canvas) ([]byte, error) {
+func inline(c *laid) ([]byte, error) {
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 const (
@@ -143,7 +142,7 @@ func (s *sheet) png(w io.Writer) error {
 }
 
 func (s *sheet) svg(w io.Writer) error {
-	c := vgsvg.New(s.width, s.height)
+	c := newLaid(s.width, s.height)
 	s.draw(draw.New(c))
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
