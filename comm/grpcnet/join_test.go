@@ -212,12 +212,21 @@ func TestCoordinatorDiesEarly(t *testing.T) {
 	defer wg.Wait()
 	defer end()
 	wg.Go(func() { _ = lead.Run(ctx, all(1, idle)) })
-	wg.Go(func() { // its machine, which is gone soon after the first call
+	defer front.Close() // not sooner, or another test could listen at the same port
+	wg.Go(func() {      // its machine, which is gone soon after the first call
 		a, err := front.Accept()
-		front.Close()
 		if err != nil {
 			return
 		}
+		wg.Go(func() { // nobody else gets through to it
+			for {
+				late, err := front.Accept()
+				if err != nil {
+					return
+				}
+				late.Close()
+			}
+		})
 		defer a.Close()
 		b, err := net.Dial("tcp", lead.Addr())
 		if err != nil {
