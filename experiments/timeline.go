@@ -54,11 +54,14 @@ func useOf(links []sim.Link, hosts, rack, ranks int, took time.Duration) (all []
 	sum = &NetworkUse{Seconds: took.Seconds()}
 	count := map[string]float64{}
 	for _, l := range links {
-		if l.Kind == "nic" && l.Index >= hosts || l.Kind == "rack" && l.Index*rack >= hosts || l.Kind == "memory" && l.Index >= ranks {
+		if (l.Kind == "nic" || l.Kind == "bridge") && l.Index >= hosts || l.Kind == "rack" && l.Index*rack >= hosts || l.Kind == "memory" && l.Index >= ranks {
 			continue
 		}
 		u := LinkUse{Link: fmt.Sprintf("%s %d in", l.Kind, l.Index), Bytes: l.Bytes}
-		if l.Out {
+		switch {
+		case l.Kind == "bridge":
+			u.Link = fmt.Sprintf("%s %d", l.Kind, l.Index)
+		case l.Out:
 			u.Link = fmt.Sprintf("%s %d out", l.Kind, l.Index)
 		}
 		if took > 0 {

@@ -13,15 +13,17 @@ type Price struct {
 
 // Links is what frames and sums cost, in seconds (Hockney's model): Alpha a
 // frame, Beta a byte at each of a rank's ends, Gamma a byte that is added. Inside
-// and InsideBeta stand for Alpha and Beta within a node.
+// and InsideBeta stand for Alpha and Beta within a node; Bridge is a byte that ranks of a
+// node send each other, on what they all share.
 //
 // Between nodes a byte may take longer than at the ends: Stream from one rank to
 // another, whatever goes to others beside it, and Uplink out of a rack of Rack
 // nodes, which all in it share. Extra is how many bytes each segment of a frame
-// counts for there beside its own: what a call costs. All four may be 0.
+// counts for there beside its own: what a call costs. All four may be 0, and Bridge.
 type Links struct {
 	Alpha, Beta        float64
 	Inside, InsideBeta float64
+	Bridge             float64
 	Gamma              float64
 	Stream, Uplink     float64
 	Rack               int
@@ -32,7 +34,7 @@ type Links struct {
 // not matter. A rank sends one frame at a time, receives one at a time, and waits
 // only for what a frame depends on. Moves are priced whole: that their segments
 // overlap is left out. What ranks share is a bound, not a queue: the time is at
-// least what the busiest NIC and the busiest rack take for all their bytes.
+// least what the busiest NIC, bridge and rack take for all their bytes.
 func Cost(t Topology, at At, width int, l Links) Price {
 	size, n, node := at.Size, at.Bytes/width, max(1, at.Node)
 	type frame struct {
@@ -66,7 +68,7 @@ func Cost(t Topology, at At, width int, l Links) Price {
 		}
 		return l.Alpha, l.weight(b) * l.Beta, l.weight(b) * l.Stream
 	}
-	outside := make([]int, (size+node-1)/node)
+	outside, inside := make([]int, (size+node-1)/node), make([]int, (size+node-1)/node)
 	rack := max(1, l.Rack) * node
 	out, uplink := make([]float64, len(outside)), make([]float64, (size+rack-1)/rack)
 	wires := map[int]*wire{} // by sender·size + receiver
@@ -88,6 +90,8 @@ func Cost(t Topology, at At, width int, l Links) Price {
 				if i/node != p.peer/node {
 					outside[i/node] += b
 					out[i/node] += l.weight(b)
+				} else {
+					inside[i/node] += b
 				}
 				if i/rack != p.peer/rack {
 					uplink[i/rack] += l.weight(b)
@@ -128,7 +132,7 @@ func Cost(t Topology, at At, width int, l Links) Price {
 	for _, b := range outside {
 		p.Outside = max(p.Outside, b)
 	}
-	p.Seconds = max(p.Seconds, slices.Max(out)*l.Beta, slices.Max(uplink)*l.Uplink)
+	p.Seconds = max(p.Seconds, slices.Max(out)*l.Beta, float64(slices.Max(inside))*l.Bridge, slices.Max(uplink)*l.Uplink)
 	return p
 }
 

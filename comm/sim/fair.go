@@ -15,7 +15,7 @@ import (
 //
 // A stream passes through the sending and the receiving NIC of its hosts; with
 // racks, also through the links of its racks to the core, if it leaves them.
-// Ranks of one host talk through its memory instead.
+// Ranks of one host talk through its memory instead, and through its bridge.
 //
 // Rates are solved once per instant at which streams began or ended, and only
 // for the streams that share something with these, directly or through others.
@@ -35,6 +35,9 @@ type Fair struct {
 	Place         []int
 	Inside        float64       // bytes per second between ranks of a host, of each rank and direction; 0: unlimited
 	InsideLatency time.Duration // one way within a host
+	// Bridge is what all ranks of a host together send to one another, bytes per second, as
+	// where their links meet in one bridge of the host; 0: unlimited.
+	Bridge float64
 
 	// Rack is the number of hosts in a rack, 0 for a flat network. Its link to
 	// the core carries Rack·Bandwidth/Oversubscription each way.
@@ -56,7 +59,7 @@ type Fair struct {
 }
 
 // resource is something streams share: a direction of a NIC, of a rack's link or
-// of a rank's memory. What solving looks at comes first, in one line of cache.
+// of a rank's memory, or the bridge of a host. What solving looks at comes first, in one line of cache.
 type resource struct {
 	capacity float64
 	users    []*stream // active
@@ -134,19 +137,24 @@ func (n *Fair) reset(ranks int) {
 	}
 	n.streams, n.active, n.dirty, n.begun, n.epoch = make([]streams, ranks), nil, nil, 0, 0
 
-	// Sending and receiving sides: of hosts, of racks, of ranks within hosts.
+	// Sending and receiving sides: of hosts, of racks, of ranks within hosts. Then bridges.
 	uplink := 0.0
 	if n.Rack > 0 {
 		n.racks = (n.hosts + n.Rack - 1) / n.Rack
 		uplink = float64(n.Rack) * n.Bandwidth / max(n.Oversubscription, 1)
 	}
-	n.resources = make([]resource, 0, 2*(n.hosts+n.racks+ranks))
+	n.resources = make([]resource, 0, 2*(n.hosts+n.racks+ranks)+n.hosts)
 	for _, k := range []struct {
 		count    int
 		capacity float64
 	}{{n.hosts, n.Bandwidth}, {n.racks, uplink}, {ranks, n.Inside}} {
 		for range 2 * k.count {
 			n.resources = append(n.resources, resource{capacity: k.capacity, ended: math.Inf(1)})
+		}
+	}
+	if n.Bridge > 0 {
+		for range n.hosts {
+			n.resources = append(n.resources, resource{capacity: n.Bridge, ended: math.Inf(1)})
 		}
 	}
 }
@@ -166,6 +174,9 @@ func (n *Fair) newStream(from, to int) *stream {
 			base := 2 * (n.hosts + n.racks)
 			through(&n.resources[base+2*from])
 			through(&n.resources[base+2*to+1])
+		}
+		if n.Bridge > 0 {
+			through(&n.resources[2*(n.hosts+n.racks+len(n.host))+a])
 		}
 	case n.Bandwidth > 0:
 		through(&n.resources[2*a])
@@ -242,7 +253,9 @@ func (n *Fair) usage(now time.Duration) (links []Link) {
 	for i := range n.resources {
 		r := &n.resources[i]
 		l := Link{Kind: "nic", Index: i / 2, Out: i%2 == 0, Capacity: r.capacity, Bytes: r.bytes, Busy: r.busy}
-		switch racks, ranks := 2*n.hosts, 2*(n.hosts+n.racks); {
+		switch racks, ranks, bridges := 2*n.hosts, 2*(n.hosts+n.racks), 2*(n.hosts+n.racks+len(n.host)); {
+		case i >= bridges:
+			l.Kind, l.Index, l.Out = "bridge", i-bridges, false
 		case i >= ranks:
 			l.Kind, l.Index = "memory", (i-ranks)/2
 		case i >= racks:

@@ -33,7 +33,11 @@ func fluid(n *sim.Fair, flows []flow) []float64 {
 	path := func(f flow) map[string]float64 {
 		a, b := host(f.from), host(f.to)
 		if a == b {
-			return map[string]float64{fmt.Sprint("out", f.from): n.Inside, fmt.Sprint("in", f.to): n.Inside}
+			p := map[string]float64{fmt.Sprint("out", f.from): n.Inside, fmt.Sprint("in", f.to): n.Inside}
+			if n.Bridge > 0 {
+				p[fmt.Sprint("bridge", a)] = n.Bridge
+			}
+			return p
 		}
 		p := map[string]float64{fmt.Sprint("tx", a): n.Bandwidth, fmt.Sprint("rx", b): n.Bandwidth}
 		if n.Rack > 0 && a/n.Rack != b/n.Rack {
@@ -121,6 +125,9 @@ func TestFairIsMaxMin(t *testing.T) {
 			if rapid.Bool().Draw(t, "racks") {
 				n.Rack, n.Oversubscription = rapid.IntRange(1, 3).Draw(t, "rack"), rapid.Float64Range(1, 8).Draw(t, "oversubscription")
 			}
+		}
+		if rapid.Bool().Draw(t, "bridges are limited") {
+			n.Bridge = rapid.Float64Range(5e8, 1e10).Draw(t, "bridge")
 		}
 		if rapid.Bool().Draw(t, "streams are limited") {
 			n.Stream = rapid.Float64Range(5e7, 2e9).Draw(t, "stream")

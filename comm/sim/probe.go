@@ -49,7 +49,7 @@ type Passage struct {
 // Link is something of the network that frames share, in one direction, and how
 // much of it was used.
 type Link struct {
-	Kind     string        `json:"kind"` // nic, rack, memory
+	Kind     string        `json:"kind"` // nic, rack, memory, bridge
 	Index    int           `json:"index"`
 	Out      bool          `json:"out"`
 	Capacity float64       `json:"capacity"` // bytes a second; 0: unlimited

@@ -11,7 +11,7 @@ import (
 // priced are the keys of a cluster that predictions follow.
 var priced = []string{
 	"device.flops", "device.jitter", "device.law", "device.slow", "device.spread", "device.overhead", "device.step", "device.input", "device.apply", "device.codec",
-	"network.bandwidth", "network.share", "network.latency", "network.message", "network.stream", "network.overlap", "network.reduce", "network.gather", "network.call", "network.per_host", "network.inside", "network.rack", "network.oversubscription",
+	"network.bandwidth", "network.share", "network.latency", "network.message", "network.stream", "network.overlap", "network.reduce", "network.gather", "network.call", "network.per_host", "network.inside", "network.bridge", "network.rack", "network.oversubscription",
 }
 
 // Doubts are the reasons, a sentence each, for which predictions may be further

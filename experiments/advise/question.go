@@ -58,9 +58,9 @@ var Codecs = []string{
 // "nodes=16,nic=10Gbps,latency=30us,device=V100": nodes, per_node (devices on a
 // node), nic, latency, inside (between devices of a node), device (a known one, or
 // its speed: 15T), batch (per device), cluster (a known one, or a file of one's own, whose
-// keys the others then change; its name alone will do), transport (how software moves bytes;
-// without it, and without a cluster, hardware.Unknown, the middle of what was measured), and
-// any key device.* or network.*.
+// keys the others then change; its name alone will do), transport (how software moves bytes) and
+// node (how devices of a host reach each other; without them, and without a cluster,
+// hardware.Unknown, the middle of what was measured), and any key device.* or network.*.
 // What it does not say is as in config.Default, at one device a node and 64 samples.
 func Ask(model, cluster string) (*Question, error) {
 	spec, err := profile.Profiles.Parse(model)
@@ -71,8 +71,10 @@ func Ask(model, cluster string) (*Question, error) {
 	c := &q.Base
 	c.Weightless, c.Timing, c.Net, c.Mode, c.Target, c.EvalEvery = true, profile.Profiles.Spec(spec), "sim", "reduce", 0, 0
 	c.Batch, c.Steps, c.Epochs = 64, 6, 0
-	if err := c.Set("transport", hardware.Unknown); err != nil {
-		return nil, err
+	for _, key := range profiles {
+		if err := c.Set(key, hardware.Unknown); err != nil {
+			return nil, err
+		}
 	}
 	seen := map[string]bool{}
 	said, err := described(cluster)
@@ -90,6 +92,11 @@ func Ask(model, cluster string) (*Question, error) {
 	}
 	if !seen["nodes"] {
 		return nil, errors.New("cluster: say how many nodes there are, as in nodes=16,nic=10Gbps,latency=30us,device=v100")
+	}
+	if c.NetworkPerHost == 1 && !seen["node"] {
+		if err := c.Set("node", "none"); err != nil {
+			return nil, err
+		}
 	}
 	c.Workers = q.Nodes * c.NetworkPerHost
 	if c.Workers < 2 {
@@ -113,8 +120,11 @@ func Ask(model, cluster string) (*Question, error) {
 // said is what a part of a description says.
 type said struct{ name, value string }
 
+// profiles are the keys that set others, beside cluster.
+var profiles = []string{"transport", "node"}
+
 // described takes a description apart: a cluster first, which may be its name alone, then a
-// transport. Keys beside them change what they set.
+// transport and a node. Keys beside them change what they set.
 func described(cluster string) (all []said, err error) {
 	for _, part := range registry.SplitTop(cluster) {
 		name, value, ok := strings.Cut(part, "=")
@@ -127,7 +137,7 @@ func described(cluster string) (all []said, err error) {
 		}
 		all = append(all, said{strings.ToLower(name), value})
 	}
-	order := []string{"cluster", "transport"}
+	order := append([]string{"cluster"}, profiles...)
 	slices.SortStableFunc(all, func(a, b said) int {
 		rank := func(s said) int { return (slices.Index(order, s.name) + len(order) + 1) % (len(order) + 1) }
 		return rank(a) - rank(b)
@@ -139,8 +149,10 @@ func (q *Question) assign(name, value string) error {
 	c := &q.Base
 	switch name {
 	case "cluster":
-		if err := c.Set("transport", "none"); err != nil { // it has its own, or was measured with it
-			return err
+		for _, key := range profiles { // it has its own, or was measured with it
+			if err := c.Set(key, "none"); err != nil {
+				return err
+			}
 		}
 		q.Cluster = value
 		return c.Set(name, value)
@@ -151,7 +163,7 @@ func (q *Question) assign(name, value string) error {
 		}
 		q.Nodes = n
 		return nil
-	case "batch", "transport":
+	case "batch", "transport", "node":
 		return c.Set(name, value)
 	case "device":
 		if slices.Contains(hardware.Devices(), strings.ToLower(value)) {
@@ -170,7 +182,7 @@ func (q *Question) assign(name, value string) error {
 		if h := config.Hint(name); h != "" {
 			return fmt.Errorf("there is no %q; %s", name, h)
 		}
-		all := []string{"nodes", "batch", "device", "cluster", "transport"}
+		all := []string{"nodes", "batch", "device", "cluster", "transport", "node"}
 		for k := range short {
 			all = append(all, k)
 		}

@@ -168,7 +168,7 @@ func point1(m Measurement, over []string) (CalibrationPoint, error) {
 	return p, nil
 }
 
-// parameters are those of the transport, which all points share, and a speed of the
+// parameters are those of the transport and node, which all points share, and a speed of the
 // device on each network.
 func (c *Calibration) parameters() error {
 	if len(c.Points) == 0 {
@@ -187,6 +187,9 @@ func (c *Calibration) parameters() error {
 	for _, p := range c.Points {
 		if p.config.Transport != c.base.Transport {
 			return &config.Error{Err: fmt.Errorf("%s: transport=%s, of %s it is %s; calibrate one transport at a time", p.Where, p.config.Transport, c.Points[0].Where, c.base.Transport)}
+		}
+		if p.config.Node != c.base.Node {
+			return &config.Error{Err: fmt.Errorf("%s: node=%s, of %s it is %s; calibrate one node at a time", p.Where, p.config.Node, c.Points[0].Where, c.base.Node)}
 		}
 		if p.bytes > 0 || slices.ContainsFunc(c.free, func(f free) bool { return f.of == p.config.Timing }) {
 			continue

@@ -18,7 +18,8 @@ type Interval struct {
 	Middle    float64 `json:"middle"` // half are
 	High      float64 `json:"high"`   // 5 % are above
 	Draws     int     `json:"draws"`
-	Transport string  `json:"transport"` // whose values and spreads were drawn
+	Transport string  `json:"transport"`      // whose values and spreads were drawn
+	Node      string  `json:"node,omitempty"` // likewise; empty: nothing of it was drawn
 }
 
 // Scaled is the interval of something that is in proportion.
@@ -37,7 +38,19 @@ func (i *Interval) String() string {
 
 // Note says what the interval rests on.
 func (i *Interval) Note() string {
-	return fmt.Sprintf("90 %%: of %d draws from what was measured of transport %s (gradlab help %[2]s) nine in ten lie there; the times beside it are those of the virtual clock, without what is not known", i.Draws, i.Transport)
+	return fmt.Sprintf("90 %%: of %d draws from what was measured of %s nine in ten lie there; the times beside it are those of the virtual clock, without what is not known", i.Draws, i.From())
+}
+
+// From names the transport and the node whose values were drawn.
+func (i *Interval) From() string {
+	of := "transport " + i.Transport
+	switch i.Node {
+	case "":
+		return of + " (gradlab help " + i.Transport + ")"
+	case i.Transport:
+		return of + " and node " + i.Node + " (gradlab help " + i.Node + ")"
+	}
+	return of + " and node " + i.Node + " (gradlab help " + i.Transport + ", help " + i.Node + ")"
 }
 
 // Covers says whether a value lies in the interval.
@@ -69,18 +82,18 @@ func Smaller(c config.Config) config.Config {
 // Reference of the points: Roberts 2018, The unreasonable effectiveness of quasirandom
 // sequences, generalised golden ratio.
 func Propagate(ctx context.Context, c config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (*Interval, error) {
-	out, transport, err := draw(ctx, []config.Config{c}, draws, time)
+	out, of, err := draw(ctx, []config.Config{c}, draws, time)
 	if err != nil {
 		return nil, err
 	}
-	return interval(out[0], transport), nil
+	return interval(out[0], of), nil
 }
 
 // Compared are the times of two configurations on one cluster, each with where it lies,
 // and how many times the first is the second's. A draw is of one cluster: what
 // slows both down does not widen their ratio.
 func Compared(ctx context.Context, a, b config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (first, second, ratio *Interval, err error) {
-	out, transport, err := draw(ctx, []config.Config{a, b}, draws, time)
+	out, of, err := draw(ctx, []config.Config{a, b}, draws, time)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -88,25 +101,29 @@ func Compared(ctx context.Context, a, b config.Config, draws int, time func(cont
 	for i := range ratios {
 		ratios[i] = out[0][i] / out[1][i]
 	}
-	return interval(out[0], transport), interval(out[1], transport), interval(ratios, transport), nil
+	return interval(out[0], of), interval(out[1], of), interval(ratios, of), nil
 }
 
 // interval is where nine in ten of the draws lie.
-func interval(times []float64, transport string) *Interval {
+func interval(times []float64, of *config.Spread) *Interval {
 	sorted := slices.Sorted(slices.Values(times))
-	return &Interval{Low: quantile(sorted, 0.05), Middle: quantile(sorted, 0.5), High: quantile(sorted, 0.95), Draws: len(times), Transport: transport}
+	i := &Interval{Low: quantile(sorted, 0.05), Middle: quantile(sorted, 0.5), High: quantile(sorted, 0.95), Draws: len(times), Transport: of.Transport.Name}
+	if of.Node != nil {
+		i.Node = of.Node.Name
+	}
+	return i
 }
 
 // draw asks for the times of configurations, draw by draw. Draws of all are of the same
 // quantiles, parameter by parameter.
-func draw(ctx context.Context, all []config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (out [][]float64, transport string, err error) {
+func draw(ctx context.Context, all []config.Config, draws int, time func(context.Context, config.Config) (float64, error)) (out [][]float64, of *config.Spread, err error) {
 	if draws < 1 {
-		return nil, "", fmt.Errorf("%d draws tell no interval: want at least 1", draws)
+		return nil, nil, fmt.Errorf("%d draws tell no interval: want at least 1", draws)
 	}
 	spreads, most := make([]*config.Spread, len(all)), 0
 	for i, c := range all {
 		if spreads[i], err = c.Spread(); err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 		out = append(out, make([]float64, draws))
 		most = max(most, spreads[i].Len())
@@ -136,10 +153,10 @@ func draw(ctx context.Context, all []config.Config, draws int, time func(context
 	wait.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 	}
-	return out, spreads[0].Transport.Name, nil
+	return out, spreads[0], nil
 }
 
 // drawn is the time of one draw.

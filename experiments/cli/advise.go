@@ -46,9 +46,10 @@ reaches an accuracy soonest, or that none pays:
 
 A cluster is nodes, per_node, nic, latency, inside (bandwidth between devices of a
 node), device (gradlab list devices, or a speed such as 12T), batch (samples a
-device and step), transport (how software moves bytes: gradlab list transports), and
-any key device.* or network.* (gradlab list keys). Without a transport it is unknown:
-the middle of what was measured of several, with spreads to match. The name of a cluster
+device and step), transport (how software moves bytes: gradlab list transports), node
+(how devices of a host reach each other: gradlab list nodes), and any key device.* or
+network.* (gradlab list keys). A transport or a node that is not named is unknown: the
+middle of what was measured of several, with spreads to match. The name of a cluster
 (gradlab list clusters), or a file as gradlab calibrate writes it, stands for its keys,
 which the others change, and for how well they are known. Keys that predictions do not
 follow are told beside the answer.
@@ -244,7 +245,7 @@ func (e *env) writeAdvice(q *advise.Question, v advise.Verdict, show []*advise.O
 		if v.Choice != v.Raw {
 			fmt.Fprintf(e.out, ", that of the best without a codec %s (%s to %s)", millis(v.Raw.Time()), millis(v.RawStep.Low), millis(v.RawStep.High))
 		}
-		from := fmt.Sprintf("what was measured of transport %s (gradlab help %[1]s)", v.Step.Transport)
+		from := "what was measured of " + v.Step.From()
 		if q.Cluster != "" {
 			from = fmt.Sprintf("what cluster %s says of itself and, beside that, from %s", q.Cluster, from)
 		}

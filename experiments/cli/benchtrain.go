@@ -52,7 +52,8 @@ by OMP_NUM_THREADS and torch.set_num_threads.
 each variant in a process of its own that is stopped while it is not its turn:
 
   stock        as it is installed
-  tuned        OpenBLAS over OpenMP, threads bound to cores, malloc keeps buffers
+  tuned        OpenBLAS over OpenMP, with AVX-512 where there is that, threads bound to
+               cores, malloc keeps buffers
   tuned-nhwc   the same with channels last in memory
 
 The ratio is ours to that of the fastest variant: the median of the rounds'.

@@ -128,6 +128,7 @@ var wants = map[string]string{
 	"batch-schedules":   " mode=reduce",
 	"side-schedules":    " 'data=imagenet(size=288)' model=resnet50",
 	"graphs":            " codec=raw mode=sgp",
+	"nodes":             " run=ring cluster=none device=v100 network.per_host=8",
 	"models airbench94": " data=cifar10", "models alexnet": " data=imagenet", "models inception3": " data=imagenet", "models vgg16": " data=imagenet",
 }
 
@@ -169,6 +170,9 @@ func (e *env) helpEntry(k kind, en registry.Entry) {
 	}
 	if k.name == "clusters" || k.name == "devices" || k.name == "transports" { // whose models have profiles
 		recipe = "scaling run=ring"
+	}
+	if k.name == "nodes" {
+		recipe = "scaling"
 	}
 	value := en.Spec
 	if k.name == "optimizers" && slices.Contains([]string{"clip", "clipvalue", "decay"}, en.Name) { // filters of a rule behind them

@@ -47,6 +47,7 @@ func kinds() []kind {
 		{"devices", "device", devices()},
 		{"clusters", "cluster", clusters()},
 		{"transports", "transport", transports()},
+		{"nodes", "node", nodes()},
 		{"data", "data", data.Sets.Entries()},
 		{"recipes", "gradlab run", recipes()},
 		{"studies", "gradlab reproduce", studies()},
@@ -94,6 +95,16 @@ func transports() []registry.Entry {
 	for _, n := range hardware.Transports() {
 		if t, err := hardware.LoadTransport(n); err == nil {
 			out = append(out, registry.Entry{Name: n, About: t.About, Spec: n})
+		}
+	}
+	return out
+}
+
+func nodes() []registry.Entry {
+	var out []registry.Entry
+	for _, name := range hardware.Nodes() {
+		if n, err := hardware.LoadNode(name); err == nil {
+			out = append(out, registry.Entry{Name: name, About: n.About, Spec: name})
 		}
 	}
 	return out

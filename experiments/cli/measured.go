@@ -11,7 +11,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/hardware"
 )
 
-// helpMeasured tells what was measured of a device, a cluster or a transport: values,
+// helpMeasured tells what was measured of a device, a cluster, a transport or a node: values,
 // how well they are known, and where they are from.
 func (e *env) helpMeasured(kind, name string) {
 	switch kind {
@@ -27,6 +27,11 @@ func (e *env) helpMeasured(kind, name string) {
 		if t, err := hardware.LoadTransport(name); err == nil {
 			e.helpSpread("What it sets", t.Keys, t.Site)
 			fmt.Fprintf(e.out, "\nFrom, where none is named: %s.\n", t.Source)
+		}
+	case "nodes":
+		if n, err := hardware.LoadNode(name); err == nil {
+			e.helpSpread("What it sets", n.Keys, 0)
+			fmt.Fprintf(e.out, "\nFrom, where none is named: %s.\n", n.Source)
 		}
 	}
 }

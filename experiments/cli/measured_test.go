@@ -44,6 +44,13 @@ func TestHelpTellsWhatWasMeasured(t *testing.T) {
 		}
 		tells(n, append(spreads(tr.Keys), tr.Source)...)
 	}
+	for _, n := range hardware.Nodes() {
+		if node, err := hardware.LoadNode(n); err != nil {
+			t.Fatal(err)
+		} else if n != hardware.Unknown { // which is a transport too
+			tells(n, append(spreads(node.Keys), node.Source)...)
+		}
+	}
 	for _, n := range hardware.Clusters() {
 		c, err := hardware.LoadCluster(n)
 		if err != nil {

@@ -49,7 +49,7 @@ long there as in the model with 4 ranks, 1.9 times with 32.`,
 	keys := map[string]*string{}
 	for _, f := range []struct{ flag, key string }{
 		{"bandwidth", "network.bandwidth"}, {"latency", "network.latency"}, {"message", "network.message"},
-		{"per-host", "network.per_host"}, {"inside", "network.inside"},
+		{"per-host", "network.per_host"}, {"inside", "network.inside"}, {"bridge", "network.bridge"},
 		{"rack", "network.rack"}, {"oversubscription", "network.oversubscription"},
 	} {
 		for _, k := range config.Keys() {

@@ -79,6 +79,7 @@ var specs = map[string]func(text string) (string, error){
 	},
 	"cluster":    known(hardware.Clusters),
 	"transport":  known(hardware.Transports),
+	"node":       known(hardware.Nodes),
 	"device":     known(hardware.Devices),
 	"device.law": canonical(timing.Laws),
 	"device.slow": func(text string) (string, error) {
@@ -530,7 +531,7 @@ func (c Config) VirtualNet(servers int, start time.Duration) (*sim.Net, error) {
 	}
 	n := &sim.Net{Start: start, Deaths: killed, Faults: plan, Network: &sim.Fair{
 		Bandwidth: c.carried(), Latency: latency, Message: message,
-		Place: c.Place(servers), Inside: c.NetworkInside, Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
+		Place: c.Place(servers), Inside: c.NetworkInside, Bridge: c.NetworkBridge, Stream: c.stream(), Rack: c.NetworkRack, Oversubscription: c.NetworkOversub,
 	}}
 	if c.NetworkModel == "fifo" {
 		n.Network = &sim.FIFO{Bandwidth: c.carried(), Latency: latency}

@@ -95,6 +95,7 @@ type Config struct {
 	Weightless       bool       `key:"weightless" effect:"trajectory" doc:"computes nothing: frames of the sizes of the timing profile with nothing in them, for the times and bytes of clusters of any size; net=sim only"`
 	Cluster          string     `key:"cluster" effect:"environment" on:"virtual" doc:"sets the keys device.* and network.* to those of a known cluster (gradlab list clusters), or of one in a file of yours, ./mine.yaml, which keys beside it then change; on a command line it replaces what the recipe says of them; none"`
 	Transport        string     `key:"transport" effect:"environment" on:"virtual" doc:"how software moves bytes and how much longer steps take for it: sets the keys network.share, overlap, reduce, gather, call and device.jitter, overhead, step to what was measured (gradlab list transports), where a cluster does not say otherwise; keys beside it then change; none"`
+	Node             string     `key:"node" effect:"environment" on:"virtual" doc:"how the devices of a host reach each other and its NIC, such as by NVLink or PCIe: sets network.inside, bridge and stream to what was measured (gradlab list nodes), where a cluster does not say otherwise; keys beside it then change; none"`
 	Device           string     `key:"device" effect:"environment" on:"virtual" doc:"a known device whose rate on the timing profile takes the place of device.flops (gradlab list devices); none"`
 	DeviceFLOPS      float64    `key:"device.flops" effect:"environment" on:"virtual" unit:"flops" min:"1" doc:"speed of a virtual device, operations per second"`
 	DeviceJitter     float64    `key:"device.jitter" effect:"environment" on:"virtual" min:"0" max:"3" doc:"sigma of the lognormal factor on every step's compute time"`
@@ -120,6 +121,7 @@ type Config struct {
 	NetworkPerHost   int        `key:"network.per_host" effect:"environment" min:"1" doc:"workers on one virtual host, sharing its NIC; servers have hosts of their own, as many on each; what topologies take for a node"`
 	NetworkColocate  bool       `key:"network.colocate" effect:"environment" on:"virtual" doc:"servers share the hosts of workers, one after the other"`
 	NetworkInside    float64    `key:"network.inside" effect:"environment" on:"virtual" unit:"bandwidth" min:"1" doc:"between ranks of one host, of each rank and direction"`
+	NetworkBridge    float64    `key:"network.bridge" effect:"environment" on:"virtual" unit:"bandwidth" min:"0" doc:"what all ranks of one host together send each other at most, as where their links meet in one PCIe bridge; 0: no limit"`
 	NetworkRack      int        `key:"network.rack" effect:"environment" on:"virtual" min:"0" doc:"hosts in a rack; 0: no racks"`
 	NetworkOversub   float64    `key:"network.oversubscription" effect:"environment" on:"virtual" min:"1" doc:"NICs of a rack over its link to the core"`
 	NetworkModel     string     `key:"network.model" effect:"environment" on:"virtual" oneof:"fair,fifo" doc:"how streams share virtual NICs; fifo is approximate"`
@@ -136,7 +138,7 @@ func Default() Config {
 		Topology: "ring", Graph: "ring", Outer: "sgd", Placement: "greedy", Net: "sim", Links: "auto", Workers: 4, Servers: 1, Batch: 32, BatchSchedule: "fixed", SideSchedule: "fixed", Accumulate: 1,
 		Epochs: 1, Seed: 1, Metric: "accuracy", Until: "end", Dropout: -1, Precision: "float32", Winograd: true, Cycle: "0s", EMAEvery: 1, BNGroup: 1, MinWorkers: 1, OnResize: "keep_global", Leave: "none", Join: "none", NonFinite: "fail", Unreadable: 0.001,
 		Timing: "model", DeviceFLOPS: 1e11, DeviceCodec: codecsMeasured, Cluster: "none", Device: "none", DeviceLaw: "constant", DeviceSlow: "none", DeviceDie: "none", Faults: "none", NetworkBandwidth: 1e9 / 8, NetworkLatency: "50µs",
-		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
+		NetworkMessage: "0s", NetworkShare: 1, NetworkOverlap: 1, NetworkCall: "0s", DeviceStep: "0s", Transport: "none", Node: "none", NetworkPerHost: 1, NetworkInside: 1e10, NetworkOversub: 1, NetworkModel: "fair",
 	}
 }
 
@@ -222,7 +224,7 @@ func (c *Config) Set(name, text string) error {
 	if k.Name == "target" && strings.ContainsAny(text, "<>") {
 		return c.aim(text)
 	}
-	was := c.Transport
+	before := map[string]string{"transport": c.Transport, "node": c.Node}
 	var err error
 	switch k.tag.Get("unit") {
 	case "bandwidth":
@@ -250,8 +252,8 @@ func (c *Config) Set(name, text string) error {
 			f.SetString(text)
 		}
 	}
-	if k.Name == "transport" && err == nil {
-		err = c.travel(was, text)
+	if of := profiles[k.Name]; of != nil && err == nil {
+		err = c.takeOver(of, before[k.Name], text)
 	}
 	if check := specs[k.Name]; check != nil && err == nil {
 		_, err = check(text)
@@ -299,13 +301,31 @@ func (c *Config) join(name string) error {
 	return nil
 }
 
-// travel takes over the keys of a transport that are at their defaults, or as the
-// transport before it set them.
-func (c *Config) travel(was, name string) error {
+// profiles are the keys that set others, but for cluster, to what was measured under a name.
+var profiles = map[string]func(name string) ([]hardware.Parameter, error){
+	"transport": func(name string) ([]hardware.Parameter, error) {
+		t, err := hardware.LoadTransport(name)
+		if err != nil {
+			return nil, err
+		}
+		return t.Keys, nil
+	},
+	"node": func(name string) ([]hardware.Parameter, error) {
+		n, err := hardware.LoadNode(name)
+		if err != nil {
+			return nil, err
+		}
+		return n.Keys, nil
+	},
+}
+
+// takeOver takes over the keys of a profile that are at their defaults, or as the profile
+// before it set them.
+func (c *Config) takeOver(of func(name string) ([]hardware.Parameter, error), was, name string) error {
 	def := Default()
 	if was != "none" {
-		if t, err := hardware.LoadTransport(was); err == nil {
-			for _, p := range t.Keys {
+		if keys, err := of(was); err == nil {
+			for _, p := range keys {
 				set := Default()
 				if err := set.Set(p.Key, p.Value); err == nil && set.Get(p.Key) == c.Get(p.Key) {
 					if err := c.Set(p.Key, def.Get(p.Key)); err != nil {
@@ -318,16 +338,16 @@ func (c *Config) travel(was, name string) error {
 	if name == "none" {
 		return nil
 	}
-	t, err := hardware.LoadTransport(name)
+	keys, err := of(name)
 	if err != nil {
 		return err
 	}
-	for _, p := range t.Keys {
+	for _, p := range keys {
 		if c.Get(p.Key) != def.Get(p.Key) {
 			continue
 		}
 		if err := c.Set(p.Key, p.Value); err != nil {
-			return fmt.Errorf("transport %s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

@@ -59,6 +59,9 @@ func (c Config) Hockney(adding float64) collective.Links {
 	l := collective.Links{
 		Alpha: latency.Seconds(), Beta: 1 / c.carried(), InsideBeta: 1 / c.NetworkInside,
 	}
+	if c.NetworkBridge > 0 {
+		l.Bridge = 1 / c.NetworkBridge
+	}
 	fastest := c.carried()
 	if stream := c.stream(); stream > 0 {
 		l.Stream, fastest = 1/stream, min(fastest, stream)

@@ -65,27 +65,10 @@ func (c Config) idle(j *train.Job) []unheeded {
 	by := map[string][]string{}
 	var order []string
 	for _, k := range Keys() {
-		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")) {
+		if c.Get(k.Name) == def.Get(k.Name) || (c.Cluster != "none" || c.Transport != "none" || c.Node != "none") && (strings.HasPrefix(k.Name, "device.") || strings.HasPrefix(k.Name, "network.")) {
 			continue
 		}
-		where := ""
-		switch on := k.tag.Get("on"); {
-		case on == "grpc" && c.Net != "grpc", on == "virtual" && c.Net != "sim" && !c.Emulate:
-			where = "on net=" + c.Net
-		case k.Name == "ema_every" && c.EMA == 0:
-			where = "without ema"
-		case (k.Name == "min_workers" || k.Name == "on_resize" || k.Name == "max_restarts") && !c.Elastic:
-			where = "without elastic=true"
-		case strings.HasPrefix(k.Name, "ema") && c.Weightless:
-			where = "with weightless=true"
-		case slices.Contains(train.Choices(), k.Name) && !j.Heeds(k.Name):
-			where = "in mode " + train.Modes.Name(j.Mode)
-			over := *j
-			over.Overlap = true
-			if over.Heeds(k.Name) {
-				where = "without overlap=true"
-			}
-		}
+		where := c.withoutEffect(k, j)
 		if where == "" {
 			continue
 		}
@@ -99,6 +82,30 @@ func (c Config) idle(j *train.Job) []unheeded {
 		out = append(out, unheeded{by[where], where})
 	}
 	return out
+}
+
+// withoutEffect says where a key that is set is not heeded, such as in a mode; empty: it is.
+func (c Config) withoutEffect(k Key, j *train.Job) string {
+	switch on := k.tag.Get("on"); {
+	case on == "grpc" && c.Net != "grpc", on == "virtual" && c.Net != "sim" && !c.Emulate:
+		return "on net=" + c.Net
+	case k.Name == "node" && c.NetworkPerHost == 1 && c.NetworkStream == 0:
+		return "with network.per_host=1"
+	case k.Name == "ema_every" && c.EMA == 0:
+		return "without ema"
+	case (k.Name == "min_workers" || k.Name == "on_resize" || k.Name == "max_restarts") && !c.Elastic:
+		return "without elastic=true"
+	case strings.HasPrefix(k.Name, "ema") && c.Weightless:
+		return "with weightless=true"
+	case slices.Contains(train.Choices(), k.Name) && !j.Heeds(k.Name):
+		over := *j
+		over.Overlap = true
+		if over.Heeds(k.Name) {
+			return "without overlap=true"
+		}
+		return "in mode " + train.Modes.Name(j.Mode)
+	}
+	return ""
 }
 
 // effective is the configuration with every setting that has no effect at its

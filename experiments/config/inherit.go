@@ -124,17 +124,17 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "about"}, text)
 	}
 	var own []map[string]string
-	one := true // all are on one cluster and transport, so that what they set can be common
+	one := true // all are on one cluster, transport and node, so that what they set can be common
 	for _, r := range runs {
 		said, err := r.Config.said()
 		if err != nil {
 			return nil, err
 		}
-		own, one = append(own, said), one && r.Config.Cluster == runs[0].Config.Cluster && r.Config.Transport == runs[0].Config.Transport
+		own, one = append(own, said), one && r.Config.Cluster == runs[0].Config.Cluster && r.Config.Transport == runs[0].Config.Transport && r.Config.Node == runs[0].Config.Node
 	}
 	common := func(key string) bool {
 		v, ok := own[0][key]
-		if !ok || !one && (strings.HasPrefix(key, "device") || strings.HasPrefix(key, "network.") || key == "cluster" || key == "transport") {
+		if !ok || !one && (strings.HasPrefix(key, "device") || strings.HasPrefix(key, "network.") || slices.Contains(others, key)) {
 			return false
 		}
 		return !slices.ContainsFunc(own, func(m map[string]string) bool { w, ok := m[key]; return !ok || v != w })
@@ -167,18 +167,21 @@ func ResolvedRecipe(about string, runs []Run) ([]byte, error) {
 	return yaml.Marshal(root)
 }
 
+// others are the keys that set others, in the order in which they do.
+var others = []string{"cluster", "transport", "node"}
+
 // said is what a recipe has to say for the configuration, as people write it: the
 // keys that differ from what stands when the cluster is set.
 func (c Config) said() (map[string]string, error) {
 	below := Default()
-	for _, k := range []string{"cluster", "transport"} {
+	for _, k := range others {
 		if err := below.Set(k, c.Get(k)); err != nil {
 			return nil, err
 		}
 	}
 	said := map[string]string{}
 	for _, k := range allKeys() {
-		if k.Name == "cluster" && c.Cluster != "none" || k.Name == "transport" && c.Transport != "none" || c.Get(k.Name) != below.Get(k.Name) {
+		if slices.Contains(others, k.Name) && c.Get(k.Name) != "none" || c.Get(k.Name) != below.Get(k.Name) {
 			said[k.Name] = c.Show(k.Name)
 		}
 	}

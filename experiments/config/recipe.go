@@ -410,7 +410,7 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 			}
 		}
 		// A cluster sets other keys, which those of its layer and above change; a
-		// transport then sets some that the cluster leaves alone.
+		// transport and a node then set some that the cluster leaves alone.
 		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b) - first(a) })
 		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs)
 	}
@@ -444,7 +444,7 @@ func first(a assignment) int {
 	switch a.key {
 	case "cluster":
 		return 2
-	case "transport":
+	case "transport", "node":
 		return 1
 	}
 	return 0

@@ -57,6 +57,7 @@ func (c Config) gathers() bool {
 // around a middle, and a factor on all of it.
 type Spread struct {
 	Transport *hardware.Transport
+	Node      *hardware.Node // nil: how devices of a host reach each other is taken as exact, or no matter
 	of        Config
 	keys      []spread
 	site      float64
@@ -76,10 +77,10 @@ type spread struct {
 	middle float64
 }
 
-// Spread is that of the configuration's transport, or of hardware.Unknown if it names
-// none; where its cluster says how well it knows a key, or its site, that counts. A
+// Spread is that of the configuration's transport and node, or of hardware.Unknown if it
+// names none; where its cluster says how well it knows a key, or its site, that counts. A
 // parameter's middle is the configuration's own value where that is not the default, or
-// the cluster knows it, and else the transport's.
+// the cluster knows it, and else the transport's. Of a node varies only what nobody said.
 func (c Config) Spread() (*Spread, error) {
 	if err := c.Resolve(); err != nil {
 		return nil, &Error{err}
@@ -98,25 +99,78 @@ func (c Config) Spread() (*Spread, error) {
 		s.site = site
 	}
 	def := Default()
-	all := slices.DeleteFunc(slices.Clone(t.Keys), func(p hardware.Parameter) bool {
-		return slices.ContainsFunc(known, func(k hardware.Parameter) bool { return k.Key == p.Key })
-	})
-	own := len(all)
-	for i, p := range append(all, known...) {
-		k, ok := findKey(p.Key)
-		if !ok {
-			return nil, UnknownKey(p.Key)
-		}
-		middle := c
-		if i < own && c.Transport == "none" && c.Get(p.Key) == def.Get(p.Key) {
-			if err := middle.Set(p.Key, p.Value); err != nil {
+	unknown := func(p hardware.Parameter) bool { // to the cluster
+		return !slices.ContainsFunc(known, func(k hardware.Parameter) bool { return k.Key == p.Key })
+	}
+	for _, p := range t.Keys {
+		if unknown(p) {
+			if err := s.vary(p, c.Transport == "none" && c.Get(p.Key) == def.Get(p.Key)); err != nil {
 				return nil, err
 			}
 		}
-		s.keys = append(s.keys, spread{p, k, middle.number(k)})
+	}
+	for _, p := range known {
+		if err := s.vary(p, false); err != nil {
+			return nil, err
+		}
+	}
+	node, keys, err := c.unsaid()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range keys {
+		if unknown(p) {
+			s.Node = node
+			if err := s.vary(p, true); err != nil {
+				return nil, err
+			}
+		}
 	}
 	s.codec, err = c.codecSpread()
 	return s, err
+}
+
+// vary adds a parameter, around its own value or around the configuration's.
+func (s *Spread) vary(p hardware.Parameter, own bool) error {
+	k, ok := findKey(p.Key)
+	if !ok {
+		return UnknownKey(p.Key)
+	}
+	middle := s.of
+	if own {
+		if err := middle.Set(p.Key, p.Value); err != nil {
+			return err
+		}
+	}
+	s.keys = append(s.keys, spread{p, k, middle.number(k)})
+	return nil
+}
+
+// unsaid is what only the configuration's node says of how its devices reach each other, or
+// hardware.Unknown where there are several on a host and nobody said anything.
+func (c Config) unsaid() (*hardware.Node, []hardware.Parameter, error) {
+	as := Default()
+	name, alone := c.Node, c.NetworkPerHost == 1
+	if name == "none" {
+		if alone || c.NetworkInside != as.NetworkInside || c.NetworkBridge != as.NetworkBridge {
+			return nil, nil, nil
+		}
+		name = hardware.Unknown
+	}
+	node, err := hardware.LoadNode(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := as.Set("node", c.Node); err != nil {
+		return nil, nil, err
+	}
+	var out []hardware.Parameter
+	for _, p := range node.Keys {
+		if c.Get(p.Key) == as.Get(p.Key) && !(alone && (p.Key == "network.inside" || p.Key == "network.bridge")) {
+			out = append(out, p)
+		}
+	}
+	return node, out, nil
 }
 
 // codecSpread is that of the table that device.codec names, nil if it has none.

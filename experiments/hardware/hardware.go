@@ -21,7 +21,7 @@ import (
 	"github.com/gradlab/gradlab/sgd/registry"
 )
 
-//go:embed devices/*.yaml clusters/*.yaml codecs/*.yaml transports/*.yaml
+//go:embed devices/*.yaml clusters/*.yaml codecs/*.yaml nodes/*.yaml transports/*.yaml
 var files embed.FS
 
 // Device is one processor, by the rates it trained at.

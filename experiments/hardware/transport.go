@@ -26,7 +26,7 @@ type Parameter struct {
 	// is a standard deviation in the key's own unit. One of the two is given.
 	Times  float64 `yaml:"times,omitempty"`
 	Plus   float64 `yaml:"plus,omitempty"`
-	Source string  `yaml:"source,omitempty"` // where it differs from the transport's
+	Source string  `yaml:"source,omitempty"` // where it differs from the others'
 }
 
 // At is the value of the parameter at a quantile between 0 and 1, where its middle is
@@ -39,8 +39,8 @@ func (p Parameter) At(middle, quantile float64) float64 {
 	return middle + z*p.Plus
 }
 
-// Unknown is the transport for those who do not know theirs: the middle of what was
-// measured, with spreads to match.
+// Unknown is the transport, and the node, for those who do not know theirs: the middle of
+// what was measured, with spreads to match.
 const Unknown = "unknown"
 
 // Transports lists what there is.

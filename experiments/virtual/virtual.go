@@ -21,7 +21,7 @@ import (
 
 // Options say what is run, and where.
 type Options struct {
-	Keys  []string // key=value: cluster, transport, topology and network.*
+	Keys  []string // key=value: cluster, transport, node, topology and network.*
 	Speed float64  // how many times as fast as a core of this machine devices compute
 	// Command is started once, and starts the ranks itself, as torchrun does; with Ranks
 	// it is started as often, with PyTorch's RANK, WORLD_SIZE and the like.
@@ -40,7 +40,7 @@ func Keys() (out []string) {
 		switch k.Name {
 		case "network.overlap", "network.call", "network.gather", "network.colocate":
 			continue // of the engine's own steps, or of servers
-		case "cluster", "transport", "topology":
+		case "cluster", "transport", "node", "topology":
 		default:
 			if !strings.HasPrefix(k.Name, "network.") {
 				continue
