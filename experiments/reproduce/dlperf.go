@@ -186,7 +186,7 @@ func (d DLPerf) overhead(ctx context.Context, lab *Lab, names []string, rates ma
 func (DLPerf) config(lab *Lab, rate float64, gpus int, overhead float64) (config.Config, error) {
 	resnet := profile.Profiles.MustParse("resnet50").Profile()
 	return lab.weightless(9, "transport=nccl-rdma", "timing=resnet50", "batch=128", fmt.Sprintf("workers=%d", gpus), fmt.Sprintf("device.flops=%g", 6*rate*resnet.ForwardMACs()),
-		fmt.Sprintf("device.overhead=%g", overhead), "network.per_host=8", "network.inside=130GB/s", "network.bandwidth=100Gbps", "network.latency=5us",
+		fmt.Sprintf("device.overhead=%g", overhead), "network.per_host=8", "node=nvlink-v100", "network.bandwidth=100Gbps", "network.latency=5us",
 		"topology=ring", "overlap=true", "bucket=25000000")
 }
 
