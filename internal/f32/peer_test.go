@@ -104,8 +104,8 @@ func startOpenBLAS(b testing.TB) *openblas {
 		cmd.Args = append(cmd.Args, lib)
 	}
 	// Its threads must spin from call to call, as ours do, but not into our
-	// turn: about a millisecond, in either flavour (2^21 cycles).
-	cmd.Env = append(os.Environ(), "OPENBLAS_THREAD_TIMEOUT=21", "GOMP_SPINCOUNT=300000")
+	// turn: half a millisecond, in either flavour (2^20 cycles; a pause takes up to 140).
+	cmd.Env = append(os.Environ(), "OPENBLAS_THREAD_TIMEOUT=20", "GOMP_SPINCOUNT=10000")
 	if cpu.X86.HasAVX512F && os.Getenv("OPENBLAS_CORETYPE") == "" {
 		cmd.Env = append(cmd.Env, "OPENBLAS_CORETYPE=SkylakeX") // on a model that it does not know it takes SSE
 	}
