@@ -244,6 +244,12 @@ func (p *product) freshB(x *call, panel []float32, j, q, m int) {
 		if m > p.kr.rows {
 			x.packed = panel[:x.k*cols]
 		}
-		x.next, x.nextStep = x.b[min(2*cols, len(x.b))-1:], p.ldb
+		next := x.b[cols-1:]
+		if j+cols < p.n {
+			next = next[1:]
+		} else { // the first panel of the rows behind these, of this product or of another one
+			next = p.b[min((q+x.k)*p.ldb, len(p.b)-1):]
+		}
+		x.next, x.nextStep = next[min(cols, len(next))-1:], p.ldb
 	}
 }

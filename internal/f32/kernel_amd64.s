@@ -2135,6 +2135,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z24
 	VMOVUPS      64(R14), Z25
@@ -2191,6 +2192,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z24
 	VMOVUPS      64(R14), Z25
@@ -2619,6 +2621,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z20
 	VMOVUPS      64(R14), Z21
@@ -2669,6 +2672,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z20
 	VMOVUPS      64(R14), Z21
@@ -3039,6 +3043,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R13), Z16
 	VMOVUPS      64(R13), Z17
@@ -3082,6 +3087,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R13), Z16
 	VMOVUPS      64(R13), Z17
@@ -3393,6 +3399,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z12
 	VMOVUPS      64(R12), Z13
@@ -3429,6 +3436,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z12
 	VMOVUPS      64(R12), Z13
@@ -3683,6 +3691,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z8
 	VMOVUPS      64(R12), Z9
@@ -3713,6 +3722,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z8
 	VMOVUPS      64(R12), Z9
@@ -3915,6 +3925,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z6
 	VMOVUPS      64(R11), Z7
@@ -3941,6 +3952,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z6
 	VMOVUPS      64(R11), Z7
@@ -4114,6 +4126,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z4
 	VMOVUPS      64(R11), Z5
@@ -4137,6 +4150,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z4
 	VMOVUPS      64(R11), Z5
@@ -4282,6 +4296,7 @@ tile:
 
 first:
 	PREFETCHT1   (BX)
+	PREFETCHT1   -64(BX)
 	ADDQ         SI, BX
 	VMOVUPS      (R10), Z2
 	VMOVUPS      64(R10), Z3
@@ -4302,6 +4317,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (BX)
+	PREFETCHT1   -64(BX)
 	ADDQ         SI, BX
 	VMOVUPS      (R10), Z2
 	VMOVUPS      64(R10), Z3
@@ -4487,6 +4503,8 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R13), Z24
 	VMOVUPS      64(R13), Z25
@@ -4540,6 +4558,8 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R13), Z24
 	VMOVUPS      64(R13), Z25
@@ -4938,6 +4958,8 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z18
 	VMOVUPS      64(R12), Z19
@@ -4982,6 +5004,8 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z18
 	VMOVUPS      64(R12), Z19
@@ -5309,6 +5333,8 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z15
 	VMOVUPS      64(R12), Z16
@@ -5349,6 +5375,8 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z15
 	VMOVUPS      64(R12), Z16
@@ -5637,6 +5665,8 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z12
 	VMOVUPS      64(R12), Z13
@@ -5673,6 +5703,8 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z12
 	VMOVUPS      64(R12), Z13
@@ -5920,6 +5952,8 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z9
 	VMOVUPS      64(R11), Z10
@@ -5951,6 +5985,8 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z9
 	VMOVUPS      64(R11), Z10
@@ -6158,6 +6194,8 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z6
 	VMOVUPS      64(R11), Z7
@@ -6185,6 +6223,8 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
+	PREFETCHT1   -128(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z6
 	VMOVUPS      64(R11), Z7
@@ -6353,6 +6393,8 @@ tile:
 
 first:
 	PREFETCHT1   (BX)
+	PREFETCHT1   -64(BX)
+	PREFETCHT1   -128(BX)
 	ADDQ         SI, BX
 	VMOVUPS      (R10), Z3
 	VMOVUPS      64(R10), Z4
@@ -6376,6 +6418,8 @@ first:
 again:
 loop:
 	PREFETCHT1   (BX)
+	PREFETCHT1   -64(BX)
+	PREFETCHT1   -128(BX)
 	ADDQ         SI, BX
 	VMOVUPS      (R10), Z3
 	VMOVUPS      64(R10), Z4
@@ -6583,6 +6627,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z24
 	VMOVUPS      64(R14), Z25
@@ -6663,6 +6708,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z24
 	VMOVUPS      64(R14), Z25
@@ -7115,6 +7161,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z20
 	VMOVUPS      64(R14), Z21
@@ -7185,6 +7232,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R14), Z20
 	VMOVUPS      64(R14), Z21
@@ -7575,6 +7623,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R13), Z16
 	VMOVUPS      64(R13), Z17
@@ -7634,6 +7683,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R13), Z16
 	VMOVUPS      64(R13), Z17
@@ -7961,6 +8011,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z12
 	VMOVUPS      64(R12), Z13
@@ -8009,6 +8060,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z12
 	VMOVUPS      64(R12), Z13
@@ -8275,6 +8327,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z8
 	VMOVUPS      64(R12), Z9
@@ -8313,6 +8366,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R12), Z8
 	VMOVUPS      64(R12), Z9
@@ -8523,6 +8577,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z6
 	VMOVUPS      64(R11), Z7
@@ -8555,6 +8610,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z6
 	VMOVUPS      64(R11), Z7
@@ -8734,6 +8790,7 @@ tile:
 
 first:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z4
 	VMOVUPS      64(R11), Z5
@@ -8761,6 +8818,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (SI)
+	PREFETCHT1   -64(SI)
 	ADDQ         DI, SI
 	VMOVUPS      (R11), Z4
 	VMOVUPS      64(R11), Z5
@@ -8910,6 +8968,7 @@ tile:
 
 first:
 	PREFETCHT1   (BX)
+	PREFETCHT1   -64(BX)
 	ADDQ         SI, BX
 	VMOVUPS      (R10), Z2
 	VMOVUPS      64(R10), Z3
@@ -8932,6 +8991,7 @@ first:
 again:
 loop:
 	PREFETCHT1   (BX)
+	PREFETCHT1   -64(BX)
 	ADDQ         SI, BX
 	VMOVUPS      (R10), Z2
 	VMOVUPS      64(R10), Z3
@@ -9286,6 +9346,29 @@ done:
 	VZEROUPPER
 	RET
 
+// func copy4(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+// Requires: AVX, MMX+
+TEXT ·copy4(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ lds+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHLQ $0x02, BX
+	MOVQ ahead+40(FP), DI
+	SHLQ $0x02, CX
+
+run:
+	PREFETCHT0 (DX)(DI*4)
+	VMOVUPS    (DX), X0
+	VMOVUPS    X0, (AX)
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       SI
+	JNZ        run
+	VZEROUPPER
+	RET
+
 // func copy6(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
 // Requires: AVX, MMX+
 TEXT ·copy6(SB), NOSPLIT, $0-48
@@ -9327,6 +9410,31 @@ run:
 	PREFETCHT0 (DX)(DI*4)
 	VMOVUPS    (DX), Y0
 	VMOVUPS    Y0, (AX)
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       SI
+	JNZ        run
+	VZEROUPPER
+	RET
+
+// func copy10(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+// Requires: AVX, MMX+
+TEXT ·copy10(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ lds+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHLQ $0x02, BX
+	MOVQ ahead+40(FP), DI
+	SHLQ $0x02, CX
+
+run:
+	PREFETCHT0 (DX)(DI*4)
+	VMOVUPS    (DX), Y0
+	VMOVSD     32(DX), X1
+	VMOVUPS    Y0, (AX)
+	VMOVSD     X1, 32(AX)
 	ADDQ       BX, DX
 	ADDQ       CX, AX
 	DECQ       SI

@@ -208,6 +208,12 @@ func pairsAcrossBF16(dst *float32, first *float32, second *float32, n int)
 //go:noescape
 func halvesAcrossBF16(dst *float32, first *byte, second *byte, n int)
 
+// copy4 copies n runs of 4 elements, lds apart in src and ldd apart in dst,
+// asking for what lies ahead elements further. n must be positive.
+//
+//go:noescape
+func copy4(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+
 // copy6 copies n runs of 6 elements, lds apart in src and ldd apart in dst,
 // asking for what lies ahead elements further. n must be positive.
 //
@@ -219,6 +225,12 @@ func copy6(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
 //
 //go:noescape
 func copy8(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
+
+// copy10 copies n runs of 10 elements, lds apart in src and ldd apart in dst,
+// asking for what lies ahead elements further. n must be positive.
+//
+//go:noescape
+func copy10(dst *float32, ldd int, src *float32, lds int, n int, ahead int)
 
 // copy12 copies n runs of 12 elements, lds apart in src and ldd apart in dst,
 // asking for what lies ahead elements further. n must be positive.

@@ -24,10 +24,14 @@ func copyRuns(width int, dst []float32, ldd int, src []float32, lds, n, ahead in
 	}
 	_, _ = dst[(n-1)*ldd+width-1], src[(n-1)*lds+width-1]
 	switch width {
+	case 4:
+		copy4(&dst[0], ldd, &src[0], lds, n, ahead)
 	case 6:
 		copy6(&dst[0], ldd, &src[0], lds, n, ahead)
 	case 8:
 		copy8(&dst[0], ldd, &src[0], lds, n, ahead)
+	case 10:
+		copy10(&dst[0], ldd, &src[0], lds, n, ahead)
 	case 12:
 		copy12(&dst[0], ldd, &src[0], lds, n, ahead)
 	case 16:

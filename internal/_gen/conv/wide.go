@@ -194,10 +194,23 @@ func wide(rows, panels int) {
 	}
 	JEQ(LabelRef("next"))
 	one, three := stride(jobPB)
+	// Where pixels follow each other, so do tiles, and each step of the loop asks for as much
+	// of the next tile as it reads. It is in memory yet where a panel is all there is of C.
+	var ahead GPVirtual
+	if rows == 6 {
+		ahead = GP64()
+		MOVQ(row[5], ahead)
+		SUBQ(row[4], ahead)
+		ADDQ(row[5], ahead)
+	}
 	XORQ(off, off)
 	Label("loop")
 	for p := range b {
 		VMOVUPS(panel(pb, p, one, three), b[p])
+	}
+	if rows == 6 {
+		PREFETCHT0(Mem{Base: ahead})
+		ADDQ(Imm(24), ahead)
 	}
 	for i := range rows {
 		v := ai[i%len(ai)]

@@ -17,7 +17,7 @@ func main() {
 	cpuid()
 	pairsAlong()
 	pairsAcross()
-	for _, width := range []int{6, 8, 12, 16} {
+	for _, width := range []int{4, 6, 8, 10, 12, 16} {
 		copyRuns(width)
 	}
 	Generate()

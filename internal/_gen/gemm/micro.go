@@ -219,7 +219,9 @@ func (t tile) micro(rows int) {
 			JLT(LabelRef(last))
 		}
 		Label(label)
-		PREFETCHT1(Mem{Base: next})
+		for line := range t.vectors * size / 64 { // next is in the last one of a row
+			PREFETCHT1(Mem{Base: next, Disp: -64 * line})
+		}
 		ADDQ(nextStep, next)
 		for range t.unroll {
 			step(keep)
