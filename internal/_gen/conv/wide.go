@@ -194,8 +194,9 @@ func wide(rows, panels int) {
 	}
 	JEQ(LabelRef("next"))
 	one, three := stride(jobPB)
-	// Where pixels follow each other, so do tiles, and each step of the loop asks for as much
-	// of the next tile as it reads. It is in memory yet where a panel is all there is of C.
+	// Where pixels follow each other, so do tiles: each step of the loop asks for as much of
+	// the next tile as it reads of this one, whose values nobody has read yet if C has few
+	// channels.
 	var ahead GPVirtual
 	if rows == 6 {
 		ahead = GP64()
