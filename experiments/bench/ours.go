@@ -8,23 +8,29 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/internal/f32"
+	"github.com/gradlab/gradlab/internal/par"
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/nn"
 )
 
-// ours trains a case as the engine does, without the engine: Grad, the
-// optimizer's Apply, Update, on one random batch.
+// ours trains a case as the engine does, without the engine: Grad, then the
+// optimizer a stretch at a time on all threads, on one random batch.
 type ours struct {
 	model  sgd.Model
 	params []float32
 	pass   sgd.Pass
-	opt    sgd.Transform
+	opt    sgd.Local
 	batch  sgd.Batch
 	step   int
+	team   par.Team
+	take   func(stretch, slot int)
 }
 
-const rate = 0.01 // of learning, as in torchworker.py
+const (
+	rate       = 0.01 // of learning, as in torchworker.py
+	stretchLen = 16 << 10
+)
 
 func newOurs(c Case) (*ours, error) {
 	spec, err := nn.Models.Parse(c.Model)
@@ -48,14 +54,20 @@ func newOurs(c Case) (*ours, error) {
 			return nil, err
 		}
 	}
-	opt, err := sgd.Momentum{Beta: 0.9}.New(m.Layout())
+	rule, err := sgd.Momentum{Beta: 0.9}.New(m.Layout())
 	if err != nil {
 		return nil, err
 	}
+	opt := rule.(sgd.Local)
 	size := m.Layout().Size()
 	o := &ours{
 		model: m, params: make([]float32, size), opt: opt,
 		batch: sgd.Batch{X: make([]float32, c.Batch*c.Shape.Len()), Y: make([]int32, c.Batch), N: c.Batch, Seed: 1},
+	}
+	o.take = func(stretch, _ int) {
+		r := sgd.Range{Lo: stretch * stretchLen, Hi: min((stretch+1)*stretchLen, size)}
+		o.opt.ApplyRange(o.pass.Grad, o.params, r, sgd.Step{N: o.step, LR: rate, Seed: 1})
+		sgd.Update(o.params[r.Lo:r.Hi], o.pass.Grad[r.Lo:r.Hi])
 	}
 	m.Init(o.params, 1)
 	o.pass = sgd.Pass{Params: o.params, Grad: make([]float32, size), Scratch: m.NewScratch()}
@@ -98,8 +110,7 @@ func (o *ours) grad(ctx context.Context) error {
 }
 
 func (o *ours) update() {
-	o.opt.Apply(o.pass.Grad, o.params, sgd.Step{N: o.step, LR: rate, Seed: 1})
-	sgd.Update(o.params, o.pass.Grad)
+	o.team.Run((len(o.params)+stretchLen-1)/stretchLen, par.Threads(), o.take)
 	o.step++
 	o.batch.First += uint64(o.batch.N) // dropout draws other masks
 }
