@@ -48,21 +48,18 @@ func (f Kill) Act(w World) (Act, error) {
 // Tuning: kill(w1,at=1s)+rejoin(w1,at=2s) is a process that takes a second to come back.
 // Cost: none while the run goes on.
 type Rejoin struct {
-	Rank string        `spec:",show" doc:"who: w0, s0"`
+	Rank string        `spec:",show" doc:"who: w0, s0, observer"`
 	At   time.Duration `spec:",show" doc:"when, on the run's clock"`
 }
 
-var _ = Faults.Add("rejoin", "the process of a worker or a server starts again", Rejoin{Rank: "w0"})
+var _ = Faults.Add("rejoin", "the process of a rank starts again", Rejoin{Rank: "w0"})
 
 // Validate checks the options.
 func (f Rejoin) Validate() error { return errors.Join(named(f.Rank), within(f.At, 0)) }
 
 // Draw implements Fault.
 func (f Rejoin) Draw(w World) ([]Fault, error) {
-	r, err := w.rank(f.Rank)
-	if err == nil && r == w.Observer() {
-		err = errors.New("option \"rank\": the observer does not come back; workers and servers do")
-	}
+	_, err := w.rank(f.Rank)
 	return []Fault{f}, err
 }
 

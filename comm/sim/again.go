@@ -58,7 +58,7 @@ func (f *faults) complete(rank int, now time.Duration, fixed []int) (at time.Dur
 // returns is when the process of a rank that is gone at an instant starts again.
 func (f *faults) returns(rank int, gone time.Duration) (at time.Duration, ok bool) {
 	for _, a := range f.plan {
-		if a.What == nemesis.Joining && a.Rank == rank && rank != f.last && a.At >= gone {
+		if a.What == nemesis.Joining && a.Rank == rank && a.At >= gone {
 			return a.At, true
 		}
 	}

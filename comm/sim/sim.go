@@ -41,7 +41,7 @@ type Net struct {
 	// A rank that nobody hears for Lease counts as dead. 0: as long as the constant.
 	Faults []nemesis.Act
 	Lease  time.Duration
-	// Fixed are ranks without which the others do not go on. When one of them dies, and
+	// Fixed are ranks, such as the observer, without which the others do not go on. When one of them dies, and
 	// fault rejoin has it come back, Run returns a comm.AgainError: all meet again at that
 	// instant, also those who had died. Start, Deaths and Faults are then of what is to come.
 	Fixed []int

@@ -161,13 +161,13 @@ func returning(seed uint64, s nemesis.Schedule) nemesis.Schedule {
 
 // returningFixed kills, in a third of the runs, a rank more without which the others do not go
 // on. Two of three such ranks that are killed come back.
-func returningFixed(seed uint64, j *train.Job, w nemesis.World, s nemesis.Schedule, took time.Duration) nemesis.Schedule {
+func returningFixed(seed uint64, ranks []int, w nemesis.World, s nemesis.Schedule, took time.Duration) nemesis.Schedule {
 	k, fixed := rng.New(seed, "returning, fixed"), map[string]bool{}
-	for _, r := range j.AllFixed() {
+	for _, r := range ranks {
 		fixed[w.Name(r)] = true
 	}
 	if k.IntN(0, 3) == 0 {
-		victim := j.AllFixed()[k.IntN(1, len(fixed))]
+		victim := ranks[k.IntN(1, len(ranks))]
 		s = append(s, nemesis.Kill{Rank: w.Name(victim), At: time.Duration(k.Float64(2) * float64(took)).Round(time.Millisecond)})
 	}
 	for i, f := range s {

@@ -85,10 +85,8 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 	faults := Faults(seed, w, plain.took)
 	if job.Elastic {
 		faults = returning(seed, faults)
-		if len(job.AllFixed()) > 0 {
-			faults = returningFixed(seed, job, w, faults, plain.took)
-			c = marked(c, every(seed), s.Places)
-		}
+		faults = returningFixed(seed, fixed(job), w, faults, plain.took)
+		c = marked(c, every(seed), s.Places)
 	}
 	c.Faults = faults.String()
 	t, err := s.judge(ctx, c, plain)
@@ -97,6 +95,9 @@ func (s *Soak) Try(ctx context.Context, seed uint64) (*Trial, error) {
 	}
 	return t, err
 }
+
+// fixed are the ranks without which those of an elastic run do not go on.
+func fixed(j *train.Job) []int { return append(j.AllFixed(), j.Observer()) }
 
 // marked is a configuration with checkpoints, if it can have them so often.
 func marked(c config.Config, every int, at config.Places) config.Config {
@@ -186,7 +187,7 @@ func (s *Soak) run(ctx context.Context, c config.Config, job *train.Job) (*run, 
 	}
 	net.Cores = 1
 	if job.Elastic {
-		net.Fixed = job.AllFixed()
+		net.Fixed = fixed(job)
 	}
 	last := new(lastCheckpoint)
 	for again := true; again; {

@@ -87,7 +87,7 @@ func (j *Job) Fixed(rank int) bool {
 	return rank >= j.Workers || t != nil && t.relays[rank] != nil
 }
 
-// AllFixed lists the ranks that are Fixed.
+// AllFixed lists the ranks that are Fixed, but for the observer.
 func (j *Job) AllFixed() (ranks []int) {
 	for r := range j.World() {
 		if j.Fixed(r) {

@@ -36,7 +36,7 @@ func faultyWith(t *testing.T, j *train.Job, faults string) *sim.Net {
 func meetingOn(t *testing.T, faults string, j *train.Job) (o *train.Observer, s *sink, backs []int) {
 	t.Helper()
 	n := faultyWith(t, j, faults)
-	n.Fixed, s = j.AllFixed(), &sink{}
+	n.Fixed, s = append(j.AllFixed(), j.Observer()), &sink{}
 	for {
 		o = &train.Observer{Job: j, Sink: s, Start: s.last}
 		programs, err := j.Programs(o)
@@ -136,6 +136,48 @@ func TestOpenShardsComeBack(t *testing.T) {
 				}
 			}
 			if slices.Max(all) == 0 {
+				t.Error("they never went back to a checkpoint")
+			}
+		})
+	}
+}
+
+// So does the observer, in every mode: all go back to the last checkpoint. Where all wait for
+// all the run ends with the bits of one in which nobody died.
+func TestF6ObserverComesBackOnTheVirtualCluster(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opts   []option
+		inStep bool
+	}{
+		"server":   {[]option{mode("server"), elastic, servers(2), with("feedback(topk(keep=0.1))")}, true},
+		"reduce":   {[]option{mode("reduce"), elastic, with("ef21(topk(keep=0.3))"), leaving(train.Departure{Worker: 1, Step: 6}), joining(train.Joining{Worker: 1, Step: 14})}, true},
+		"localsgd": {[]option{mode("localsgd(h=2)"), elastic}, true},
+		"choco":    {[]option{mode("choco"), graph("ring"), elastic, with("topk(keep=0.3)")}, true},
+		"asp":      {[]option{mode("server"), policy("asp"), open}, false},
+		"adpsgd":   {[]option{mode("adpsgd"), graph("ring"), open}, false},
+		"agp":      {[]option{mode("agp"), graph("ring"), open}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := append([]option{func(j *train.Job) { j.CheckpointEvery = 5 }}, c.opts...)
+			whole, _ := runOn(t, simulated(0), job(t, opts...), nil)
+			took, most := whole.Final.Seconds, 0
+			for i := range 8 {
+				if testing.Short() && i%4 > 0 {
+					continue
+				}
+				share := (float64(i) + 0.37) / 8
+				faults := fmt.Sprintf("kill(observer,at=%v)+rejoin(observer,at=%v)", seconds(share*took), seconds((share+0.1)*took))
+				o, _, backs := meetingOn(t, faults, job(t, opts...))
+				if len(backs) != 1 || len(o.Dead) > 0 || c.inStep && o.SHA256 != whole.SHA256 {
+					t.Errorf("%s: back to %v, lost %q; %x and %x without", faults, backs, o.Dead, o.SHA256, whole.SHA256)
+				}
+				checkOpen(t, o)
+				if len(backs) > 0 {
+					most = max(most, backs[0])
+				}
+			}
+			if most == 0 {
 				t.Error("they never went back to a checkpoint")
 			}
 		})
