@@ -67,7 +67,8 @@ func newDirect(places []place, width, cols int, shift []int32, run int, a shape)
 	for from := 0; from < run; from += step {
 		d.blocks = append(d.blocks, block{from, min(step, run-from)})
 	}
-	if len(d.blocks) > 1 {
+	// Of one tap, half of each pixel finds places enough.
+	if len(d.blocks) > 2 || len(d.blocks) > 1 && d.taps > 1 {
 		d.gathered = step
 	}
 	lines := len(places) / width
