@@ -239,6 +239,7 @@ func TestCoordinatorDiesEarly(t *testing.T) {
 	})
 	c := quick(3, 1)
 	c.Coordinator = front.Addr().String()
+	c.JoinTimeout, c.ConnectTimeout = time.Second, time.Second // for a call that has not come through
 	joiner, err := New(c)
 	if err != nil {
 		t.Fatal(err)
