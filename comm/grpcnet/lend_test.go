@@ -224,7 +224,7 @@ func TestLoansEndWithACutLink(t *testing.T) {
 func TestF27DeafReaderOfAnAllReduce(t *testing.T) {
 	t.Parallel()
 	const n = 6 << 20
-	ended := make(chan struct{})
+	ended, lease := make(chan struct{}), patience.Stretch(time.Second)
 	errs := together(t.Context(), all(3, func(ctx context.Context, h comm.Host) error {
 		if h.Rank() == 2 {
 			l := h.(*host).run.links[0].Load()
@@ -235,7 +235,7 @@ func TestF27DeafReaderOfAnAllReduce(t *testing.T) {
 				l.mu.Lock() // its receiver hangs
 				select {
 				case <-ended:
-				case <-time.After(patience.Stretch(2 * time.Minute)):
+				case <-time.After(lease + patience.Stretch(2*time.Minute)):
 				}
 				l.mu.Unlock()
 			}()
@@ -248,11 +248,11 @@ func TestF27DeafReaderOfAnAllReduce(t *testing.T) {
 		}
 		close(ended)
 		var gone *comm.PeerError
-		if took := time.Since(began); !errors.As(err, &gone) || gone.Rank != 2 || took > patience.Stretch(time.Minute) {
+		if took := time.Since(began); !errors.As(err, &gone) || gone.Rank != 2 || took > 2*lease+patience.Stretch(time.Minute) {
 			return fmt.Errorf("after %v: %v", took, err)
 		}
 		return nil
-	}), split(3, 1), func(_ int, c *Config) { c.Links, c.Lease = LinksGRPC, patience.Stretch(time.Second) })
+	}), split(3, 1), func(_ int, c *Config) { c.Links, c.Lease = LinksGRPC, lease })
 	if errs[0] != nil {
 		t.Error(errs[0])
 	}
