@@ -116,7 +116,7 @@ func TestProtocolVersion(t *testing.T) {
 	// A joiner of another version, played by hand.
 	coordinator := make(chan string, 1)
 	cfg := quick(2, 0)
-	cfg.JoinTimeout = patience.Stretch(500 * time.Millisecond)
+	cfg.JoinTimeout = patience.Stretch(3 * time.Second)
 	n, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
