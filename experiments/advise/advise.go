@@ -25,6 +25,7 @@ const Band = 0.10
 // Option is one way to train.
 type Option struct {
 	places    config.Places
+	frames    float64       // that all workers send in a step, with overlap and without
 	Config    config.Config // can be run: without weights, on the virtual cluster
 	Step      float64       // predicted seconds
 	Sent      float64       // bytes a worker sends in a step
@@ -101,11 +102,12 @@ func (q *Question) Options(ctx context.Context) ([]*Option, error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			p.frames = 0
 			step, sent, err := step(c)
 			if err != nil {
 				return err
 			}
-			out = append(out, &Option{places: q.Places, Config: c, Step: step, Sent: sent, Simulated: math.NaN(), Updates: math.NaN(), Coding: p.codes(c)})
+			out = append(out, &Option{places: q.Places, frames: p.frames, Config: c, Step: step, Sent: sent, Simulated: math.NaN(), Updates: math.NaN(), Coding: p.codes(c)})
 		}
 		return nil
 	}
@@ -192,11 +194,15 @@ func (q *Question) configs(codec string) (out []config.Config) {
 // its updates are steps.
 func (o *Option) Simulable() bool { return o.rank() < 4 }
 
+// Quick says whether the virtual cluster runs the option within seconds: each frame takes
+// it some two microseconds.
+func (o *Option) Quick() bool { return o.frames*float64(o.Config.Steps) < 3e6 }
+
 // Simulate runs the option on the virtual cluster and notes how long a step
-// takes once it has come into its stride. Options that are not Simulable stay as
-// they are predicted.
+// takes once it has come into its stride. Options that are not Simulable, or not Quick,
+// stay as they are predicted.
 func (o *Option) Simulate(ctx context.Context) (err error) {
-	if o.Simulable() {
+	if o.Simulable() && o.Quick() {
 		o.Simulated, err = ask.Blended(ctx, o.Config, o.steps)
 	}
 	return err

@@ -400,3 +400,33 @@ func TestPasses(t *testing.T) {
 		}
 	}
 }
+
+// Hundreds of workers around a ring are not simulated unasked: that would take minutes.
+func TestManyFramesAreNotSimulated(t *testing.T) {
+	t.Parallel()
+	for cluster, quick := range map[string]bool{"nodes=16,nic=1Gbps,latency=50us,device=v100": true, "nodes=260,nic=1Gbps,latency=50us,device=v100": false} {
+		q, err := Ask("resnet50", cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Codecs, q.Modes, q.Topologies, q.Servers = []string{"raw"}, false, []string{"ring"}, nil
+		options, err := q.Options(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range options {
+			if o.Config.Bucket != 1<<20 {
+				continue
+			}
+			if o.Quick() != quick {
+				t.Errorf("%s: %s is quick: %v, %.3g frames", cluster, o.How(), o.Quick(), o.frames)
+			}
+			if quick {
+				continue
+			}
+			if err := o.Simulate(t.Context()); err != nil || !math.IsNaN(o.Simulated) {
+				t.Errorf("%s: simulated %v, %v", o.How(), o.Simulated, err)
+			}
+		}
+	}
+}

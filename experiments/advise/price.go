@@ -28,7 +28,8 @@ type pricer struct {
 	extra   float64   // bytes a frame counts for between nodes, beside its own
 	around  frame     // of payloads that are gathered
 	links   collective.Links
-	memo    map[memoKey]float64
+	memo    map[memoKey]collective.Price
+	frames  float64 // that all workers sent in the steps that were priced
 	blocks  map[string][]block
 }
 
@@ -63,7 +64,7 @@ func newPricer(q *Question) (*pricer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pricer{q: q, job: j, prices: prices, memo: map[memoKey]float64{}, blocks: map[string][]block{}}
+	p := &pricer{q: q, job: j, prices: prices, memo: map[memoKey]collective.Price{}, blocks: map[string][]block{}}
 	gathers := c.Hockney(0)
 	p.around = frame{max(gathers.Beta, gathers.Stream), gathers.Extra}
 	c.Mode = "server" // whose streams no software of collectives limits
@@ -131,7 +132,9 @@ func (p *pricer) allReduce(topology string, bytes, width int) float64 {
 	// Costs are straight between powers of four, but for roundings of chunks, and
 	// for those of pieces where each costs something: few ranks are quickly asked.
 	if p.extra > 0 && p.job.Workers <= 64 {
-		return p.price(topology, bytes, width)
+		one := p.price(topology, bytes, width)
+		p.frames += float64(one.Messages * p.job.Workers)
+		return one.Seconds
 	}
 	lo := 256
 	for lo*4 <= bytes {
@@ -139,23 +142,25 @@ func (p *pricer) allReduce(topology string, bytes, width int) float64 {
 	}
 	hi := lo * 4
 	a, b := p.price(topology, lo, width), p.price(topology, hi, width)
-	return a + (b-a)*float64(bytes-lo)/float64(hi-lo)
+	p.frames += float64(b.Messages * p.job.Workers)
+	return a.Seconds + (b.Seconds-a.Seconds)*float64(bytes-lo)/float64(hi-lo)
 }
 
-func (p *pricer) price(topology string, bytes, width int) float64 {
+func (p *pricer) price(topology string, bytes, width int) collective.Price {
 	k := memoKey{topology, width, bytes}
 	if s, ok := p.memo[k]; ok {
 		return s
 	}
 	t := collective.Topologies.MustParse(topology)
 	at := collective.At{Size: p.job.Workers, Bytes: bytes, Node: p.q.Base.NetworkPerHost}
-	s := collective.Cost(t, at, width, p.links).Seconds
+	s := collective.Cost(t, at, width, p.links)
 	p.memo[k] = s
 	return s
 }
 
 // gather is the time in which everybody's payload goes around the ring.
 func (p *pricer) gather(bytes int) float64 {
+	p.frames += float64(p.job.Workers * (p.job.Workers - 1))
 	return float64(p.job.Workers-1) * (p.alpha + (float64(bytes)+p.around.extra)*p.around.stream)
 }
 
