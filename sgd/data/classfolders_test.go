@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"image/color"
 	"os"
@@ -191,12 +192,37 @@ func TestParquetPictures(t *testing.T) {
 	}
 }
 
+// A footer that a file says to be longer than itself makes nobody look for 4 GiB.
+func TestF15FooterOfParquet(t *testing.T) {
+	t.Parallel()
+	whole := parquetBytes(t, []row{{picture{shade(1), "a"}, 1}}, 2)
+	for size, want := range map[uint32]string{0xffffffff: "a footer of 4294967295 bytes in a file of", uint32(len(whole) - 11): "a footer of", 0: ""} {
+		b := slices.Clone(whole)
+		if size > 0 {
+			binary.LittleEndian.PutUint32(b[len(b)-8:], size)
+		}
+		tr, err := openTree(put(t, entry{"set/train-0.parquet", b}), true, "", nil)
+		if err == nil {
+			tr.Close()
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a footer of %d bytes, by its word: %v", size, err)
+		}
+	}
+	for _, short := range []string{"PAR1", "PAR1PAR1"} {
+		if _, err := openTree(put(t, entry{"set/train-0.parquet", []byte(short)}), true, "", nil); err == nil {
+			t.Errorf("%q was taken", short)
+		}
+	}
+}
+
 // FuzzParquet: a file that says anything is read, left out or refused.
 func FuzzParquet(f *testing.F) {
 	rows := []row{{picture{shade(1), "a"}, 1}, {picture{shade(2), "b"}, 0}, {picture{nil, "c"}, -1}}
 	f.Add(parquetBytes(f, rows, 2))
 	f.Add(parquetBytes(f, rows[:1], 2))
 	f.Add(slices.Concat([]byte("PAR1"), make([]byte, 40), []byte("PAR1")))
+	f.Add(slices.Concat([]byte("PAR1"), make([]byte, 40), []byte("\xff\xff\xff\xffPAR1")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tr, err := openTree(put(t, entry{"set/train-0.parquet", b}), true, "", nil)
 		if err != nil {

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,9 @@ func (t *tree) addParquet(from string, f *os.File, size int64) (err error) {
 			err = fmt.Errorf("a broken Parquet file: %v", p)
 		}
 	}()
+	if err := footerFits(f, size); err != nil {
+		return err
+	}
 	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return err
@@ -77,6 +81,23 @@ func (t *tree) addParquet(from string, f *os.File, size int64) (err error) {
 	return t.addAll(list)
 }
 
+// footerFits checks what stands before the last four bytes, the size of the footer: the
+// reader makes room for it before it looks whether the file is as long.
+func footerFits(f io.ReaderAt, size int64) error {
+	const around = 12 // the magic number twice, and this size
+	var tail [8]byte
+	if size < around {
+		return errors.New("a broken Parquet file: it is shorter than an empty one")
+	}
+	if _, err := f.ReadAt(tail[:], size-int64(len(tail))); err != nil {
+		return err
+	}
+	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > size-around {
+		return fmt.Errorf("a broken Parquet file: a footer of %d bytes in a file of %d", n, size)
+	}
+	return nil
+}
+
 // pictureColumns are the columns of pictures and of labels, −1 where there is none.
 func pictureColumns(s *parquet.Schema) (image, label int) {
 	image, label = -1, -1
@@ -86,11 +107,11 @@ func pictureColumns(s *parquet.Schema) (image, label int) {
 		if !ok || leaf.MaxRepetitionLevel > 0 || leaf.Node == nil {
 			continue
 		}
-		binary := leaf.Node.Type().Kind() == parquet.ByteArray
+		bytes := leaf.Node.Type().Kind() == parquet.ByteArray
 		switch last := at[len(at)-1]; {
-		case binary && image < 0 && len(at) > 1 && last == "bytes":
+		case bytes && image < 0 && len(at) > 1 && last == "bytes":
 			image = leaf.ColumnIndex
-		case binary && bare < 0 && len(at) == 1 && (last == "image" || last == "img" || last == "jpg" || last == "png"):
+		case bytes && bare < 0 && len(at) == 1 && (last == "image" || last == "img" || last == "jpg" || last == "png"):
 			bare = leaf.ColumnIndex
 		case len(at) == 1:
 			if k := slices.Index(labelColumns, last); k >= 0 && k < best {
