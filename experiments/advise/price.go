@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/gradlab/gradlab/comm/collective"
 	"github.com/gradlab/gradlab/comm/ps"
@@ -153,9 +154,39 @@ func (p *pricer) price(topology string, bytes, width int) collective.Price {
 	}
 	t := collective.Topologies.MustParse(topology)
 	at := collective.At{Size: p.job.Workers, Bytes: bytes, Node: p.q.Base.NetworkPerHost}
-	s := collective.Cost(t, at, width, p.links)
+	s := p.q.drawn.frames(t, at, width).Price(p.links)
 	p.memo[k] = s
 	return s
+}
+
+// plans are the frames of all-reduces that are priced again and again.
+type plans struct {
+	mu   sync.Mutex
+	made map[planKey]func() *collective.Frames
+}
+
+type planKey struct {
+	topology string
+	width    int
+	at       collective.At
+}
+
+func newPlans() *plans { return &plans{made: map[planKey]func() *collective.Frames{}} }
+
+func (p *plans) frames(t collective.Topology, at collective.At, width int) *collective.Frames {
+	list := func() *collective.Frames { return collective.NewFrames(t, at, width) }
+	if p == nil {
+		return list()
+	}
+	p.mu.Lock()
+	k := planKey{collective.Topologies.Spec(t), width, at}
+	once, ok := p.made[k]
+	if !ok {
+		once = sync.OnceValue(list)
+		p.made[k] = once
+	}
+	p.mu.Unlock()
+	return once()
 }
 
 // gather is the time in which everybody's payload goes around the ring.

@@ -35,7 +35,8 @@ type Question struct {
 	CodecTime  string        // what Options billed encoding and decoding at
 	Cluster    string        // the known cluster, or the file, that the description names; empty: none
 
-	said map[string]bool // keys that the description gives
+	said  map[string]bool // keys that the description gives
+	drawn *plans          // of draws, which differ in links alone; nil elsewhere
 }
 
 // Said reports whether the description of the cluster gives a key.

@@ -88,16 +88,18 @@ func (q *Question) Answer(ctx context.Context, best []*Option, known map[string]
 // widen predicts where the two steps lie. Draws are priced, not simulated: how wide they
 // lie is all that is asked of them.
 func (q *Question) widen(ctx context.Context, v *Verdict, known map[string]Belief, draws int) error {
+	drawn := *q
+	drawn.drawn = newPlans()
 	around := func(o *Option, in *ask.Interval) *ask.Interval { return in.Scaled(o.Time() / in.Middle) }
 	if v.Choice == v.Raw {
-		in, err := ask.Propagate(ctx, v.Raw.Config, draws, q.priced)
+		in, err := ask.Propagate(ctx, v.Raw.Config, draws, drawn.priced)
 		if err == nil {
 			v.Step = around(v.Raw, in)
 			v.RawStep = v.Step
 		}
 		return err
 	}
-	first, second, ratio, err := ask.Compared(ctx, v.Choice.Config, v.Raw.Config, draws, q.priced)
+	first, second, ratio, err := ask.Compared(ctx, v.Choice.Config, v.Raw.Config, draws, drawn.priced)
 	if err != nil {
 		return err
 	}
