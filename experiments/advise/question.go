@@ -92,7 +92,11 @@ func Ask(model, cluster string) (*Question, error) {
 		}
 	}
 	if !seen["nodes"] {
-		return nil, errors.New("cluster: say how many nodes there are, as in nodes=16,nic=10Gbps,latency=30us,device=v100")
+		example := "nodes=16,nic=10Gbps,latency=30us,device=v100"
+		if q.Cluster != "" {
+			example = q.Cluster + ",nodes=16"
+		}
+		return nil, fmt.Errorf("cluster: say how many nodes there are, as in %s", example)
 	}
 	if c.NetworkPerHost == 1 && !seen["node"] {
 		if err := c.Set("node", "none"); err != nil {
