@@ -39,7 +39,7 @@ func (ZeroGamma) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	c := &contest{lab: lab, keys: m.keys(), tries: m.tries, seeds: 5}
 	var zero, one []*side
 	for _, batch := range batches {
-		rates := octaves(0.0125*float64(batch)/64, 6) // of three each side had chosen the edge
+		rates := octaves(0.05, 7) // wide, as the two sides want rates up to eight times apart
 		for _, on := range []bool{true, false} {
 			s := c.tune(map[bool]string{true: "γ = 0", false: "γ = 1"}[on]+fmt.Sprintf(", batch %d", batch), grid(rates, nil, func(rate float64, _ string) []string {
 				return []string{batchOf(batch), nesterov(""), fmt.Sprintf("model=resnet20(init=goyal,zero_gamma=%v)", on),
