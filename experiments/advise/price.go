@@ -152,9 +152,8 @@ func (p *pricer) price(topology string, bytes, width int) collective.Price {
 	if s, ok := p.memo[k]; ok {
 		return s
 	}
-	t := collective.Topologies.MustParse(topology)
 	at := collective.At{Size: p.job.Workers, Bytes: bytes, Node: p.q.Base.NetworkPerHost}
-	s := p.q.drawn.frames(t, at, width).Price(p.links)
+	s := p.q.drawn.frames(topology, at, width).Price(p.links)
 	p.memo[k] = s
 	return s
 }
@@ -173,13 +172,15 @@ type planKey struct {
 
 func newPlans() *plans { return &plans{made: map[planKey]func() *collective.Frames{}} }
 
-func (p *plans) frames(t collective.Topology, at collective.At, width int) *collective.Frames {
-	list := func() *collective.Frames { return collective.NewFrames(t, at, width) }
+func (p *plans) frames(topology string, at collective.At, width int) *collective.Frames {
+	list := func() *collective.Frames {
+		return collective.NewFrames(collective.Topologies.MustParse(topology), at, width)
+	}
 	if p == nil {
 		return list()
 	}
 	p.mu.Lock()
-	k := planKey{collective.Topologies.Spec(t), width, at}
+	k := planKey{topology, width, at}
 	once, ok := p.made[k]
 	if !ok {
 		once = sync.OnceValue(list)
@@ -211,6 +212,9 @@ func (p *pricer) ideal(c config.Config) (seconds, sent float64, err error) {
 	blocks, err := p.of(c.Codec)
 	if err != nil {
 		return 0, 0, err
+	}
+	if c.Mode == "server" { // at least one frame a tensor, or a server, each way
+		p.frames += float64(2 * p.job.Workers * max(c.Servers, len(blocks)))
 	}
 	if c.Mode == "server" && c.Overlap {
 		return p.streamed(c)
