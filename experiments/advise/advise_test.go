@@ -430,3 +430,32 @@ func TestManyFramesAreNotSimulated(t *testing.T) {
 		}
 	}
 }
+
+// The same question has the same answer, to the last bit.
+func TestBeliefsDoNotDependOnAnOrder(t *testing.T) {
+	t.Parallel()
+	var first map[string]Belief
+	for range 20 {
+		q, err := Ask("resnet50", "nodes=16,nic=1Gbps,latency=50us,device=v100")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Modes, q.Topologies, q.Servers = false, []string{"ring"}, nil
+		options, err := q.Options(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := q.beliefs(options, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = got
+		}
+		for way, b := range got {
+			if b.Log != first[way].Log || b.Spread != first[way].Spread {
+				t.Errorf("%s: %v ± %v, and %v ± %v", way, b.Log, b.Spread, first[way].Log, first[way].Spread)
+			}
+		}
+	}
+}

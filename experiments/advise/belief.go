@@ -2,6 +2,7 @@ package advise
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -58,12 +59,13 @@ func believe(trials []Trial, way, kind string, workers int) Belief {
 		}
 		return m
 	}
-	for task := range logs {
+	tasks := slices.Sorted(maps.Keys(logs)) // sums of floats depend on their order
+	for _, task := range tasks {
 		b.Log += mean(logs[task]) / n
 		variance += mean(noise[task]) / float64(len(noise[task])) / (n * n)
 	}
 	between := priorWeight * prior * prior
-	for task := range logs {
+	for _, task := range tasks {
 		d := mean(logs[task]) - b.Log
 		between += d * d
 	}
