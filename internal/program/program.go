@@ -130,14 +130,26 @@ func (p *Program) Signal(s syscall.Signal) {
 // an error.
 func (p *Program) Wait(limit time.Duration) int {
 	p.T.Helper()
-	select {
-	case <-p.Done:
-	case <-time.After(limit):
-		p.Signal(syscall.SIGQUIT)
-		<-p.Done
-		p.T.Fatalf("still running after %v\n%s", limit, p.Says())
+	return p.wait(limit, func() bool { return false })
+}
+
+// wait is Wait, but the limit begins anew as long as there is more.
+func (p *Program) wait(limit time.Duration, more func() bool) int {
+	p.T.Helper()
+	for {
+		select {
+		case <-p.Done:
+			return p.Cmd.ProcessState.ExitCode()
+		case <-time.After(limit):
+		}
+		if !more() {
+			break
+		}
 	}
-	return p.Cmd.ProcessState.ExitCode()
+	p.Signal(syscall.SIGQUIT)
+	<-p.Done
+	p.T.Fatalf("still running after %v\n%s", limit, p.Says())
+	return 0
 }
 
 // Says is the command line with all that was printed.
@@ -145,10 +157,17 @@ func (p *Program) Says() string {
 	return fmt.Sprintf("%v\nstdout:\n%s\nstderr:\n%s", p.Cmd.Args[1:], p.Out.String(), p.Err.String())
 }
 
-// Expect waits for an exit code.
+// Expect waits for an exit code as long as the program goes on printing: how long a run is
+// that gets on says nothing on a busy machine, and go test bounds that.
 func (p *Program) Expect(code int) {
 	p.T.Helper()
-	if got := p.Wait(Enough); got != code {
+	seen := 0
+	got := p.wait(Enough, func() bool {
+		before := seen
+		seen = len(p.Out.String()) + len(p.Err.String())
+		return seen > before
+	})
+	if got != code {
 		p.T.Fatalf("exit code %d, want %d\n%s", got, code, p.Says())
 	}
 }
