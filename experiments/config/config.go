@@ -59,7 +59,7 @@ type Config struct {
 	Dropout       float64 `key:"dropout" effect:"trajectory" min:"-1" max:"0.99" doc:"overrides the model's dropout; -1: the model's own"`
 	Precision     string  `key:"precision" effect:"trajectory" oneof:"float32,bfloat16,float16" doc:"how passes store activations, and what products read; sums, parameters and gradients are float32"`
 	LossScale     float64 `key:"loss_scale" effect:"trajectory" min:"0" doc:"factor on the loss while gradients are computed, halved where float16 overflows; 0: 1024 for float16, else 1"`
-	Winograd      bool    `key:"winograd" effect:"trajectory" doc:"3×3 convolutions by Winograd's algorithm where it is faster; its rounding errors are about twice as large"`
+	Winograd      bool    `key:"winograd" effect:"trajectory" doc:"3×3 and 5×5 convolutions at stride 1 by Winograd's algorithm where it is faster; its rounding errors are two to five times as large"`
 	Threads       int     `key:"threads" effect:"environment" min:"0" doc:"goroutines one worker's pass may use; as many workers compute at once as cores allow; 0: the cores shared out among the workers of a machine"`
 
 	TrainLimit int  `key:"train_limit" effect:"trajectory" min:"0" doc:"use only so many samples of the training set, the same for every seed; 0: all"`

@@ -90,8 +90,7 @@ func narrowTiles(t *job, p int) {
 	}
 }
 
-// inputsIn transforms inputs, weightsIn weights: see scatterGo. c is a multiple
-// of 8.
+// inputsIn transforms inputs: see scatterGo. c is a multiple of 8.
 func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
 	switch {
 	case wide && c%16 == 0:
@@ -103,55 +102,74 @@ func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Spa
 	}
 }
 
-func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
+// transforms are the kernels of a form: scatter to planes, gather from them.
+type transforms struct {
+	weights, gradients func(tiles int, offs *int32, x, zero, v *float32, plane, row, vecs int, scratch *float32)
+	outputs            func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32, bias *float32, relu bool)
+	slopes             func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32)
+}
+
+// Those of forms, by eight and by sixteen channels.
+var (
+	narrowTransforms = [len(forms)]transforms{
+		{winogradWeights, winogradGradient, winogradOutput, winogradSlope},
+		{winogradWeights5, winogradGradient2, winogradOutput2, winogradSlope5},
+	}
+	wideTransforms = [len(forms)]transforms{
+		{wideWeights, wideGradient, wideOutput, wideSlope},
+		{wideWeights5, wideGradient2, wideOutput2, wideSlope5},
+	}
+)
+
+// kernels are those for c channels, which are vecs vectors, or nil where there are none.
+func (g *winograd) kernels(c int) (t *transforms, vecs int) {
 	switch {
 	case wide && c%16 == 0:
-		wideWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
+		return &wideTransforms[g.assembly], c / 16
 	case fused:
-		winogradWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
-	default:
-		scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, c)
+		return &narrowTransforms[g.assembly], c / 8
 	}
+	return nil, 0
+}
+
+// weightsIn transforms weights: see scatterGo. c is a multiple of 8, as below.
+func (g *winograd) weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
+	if t, vecs := g.kernels(c); t != nil {
+		t.weights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
+		return
+	}
+	scatterGo(g.form.weights, g.form.taps, 6, tiles, offs, x, v, plane, row, c)
 }
 
 // outputsOut makes outputs: see gatherGo.
-func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, s *Space, bias []float32, relu bool) {
+func (g *winograd) outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, s *Space, bias []float32, relu bool) {
 	var b *float32
 	if bias != nil {
 		b = &bias[0]
 	}
-	switch {
-	case wide && c%16 == 0:
-		wideOutput(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, c/16, &s.scratch[0], b, relu)
-	case fused:
-		winogradOutput(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, c/8, &s.scratch[0], b, relu)
-	default:
-		gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, c, bias, relu)
+	if t, vecs := g.kernels(c); t != nil {
+		t.outputs(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0], b, relu)
+		return
 	}
+	gatherGo(g.form.outputs, 6, g.form.side, tiles, offs, y, m, plane, row, c, bias, relu)
 }
 
 // gradientsIn transforms gradients of outputs: see scatterGo.
-func gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, s *Space) {
-	switch {
-	case wide && c%16 == 0:
-		wideGradient(tiles, &offs[0], &dy[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
-	case fused:
-		winogradGradient(tiles, &offs[0], &dy[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
-	default:
-		scatterGo(gradientLine, 4, 6, tiles, offs, dy, v, plane, row, c)
+func (g *winograd) gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, s *Space) {
+	if t, vecs := g.kernels(c); t != nil {
+		t.gradients(tiles, &offs[0], &dy[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
+		return
 	}
+	scatterGo(g.form.gradients, g.form.side, 6, tiles, offs, dy, v, plane, row, c)
 }
 
 // slopesOut makes gradients of weights: see gatherGo.
-func slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, s *Space) {
-	switch {
-	case wide && c%16 == 0:
-		wideSlope(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, c/16, &s.scratch[0])
-	case fused:
-		winogradSlope(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, c/8, &s.scratch[0])
-	default:
-		gatherGo(slopeLine, 6, 3, tiles, offs, dw, m, plane, row, c, nil, false)
+func (g *winograd) slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, s *Space) {
+	if t, vecs := g.kernels(c); t != nil {
+		t.slopes(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0])
+		return
 	}
+	gatherGo(g.form.slopes, 6, g.form.taps, tiles, offs, dw, m, plane, row, c, nil, false)
 }
 
 // transpose writes dst[16l+o] = src[o·ld+l] for o < 16 and l below the multiple

@@ -3720,7 +3720,39 @@ DATA winogradConstants<>+464(SB)/4, $(3.375)
 DATA winogradConstants<>+468(SB)/4, $(3.375)
 DATA winogradConstants<>+472(SB)/4, $(3.375)
 DATA winogradConstants<>+476(SB)/4, $(3.375)
-GLOBL winogradConstants<>(SB), RODATA|NOPTR, $480
+DATA winogradConstants<>+480(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+484(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+488(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+492(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+496(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+500(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+504(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+508(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+512(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+516(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+520(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+524(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+528(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+532(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+536(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+540(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+544(SB)/4, $(0.60504204)
+DATA winogradConstants<>+548(SB)/4, $(0.60504204)
+DATA winogradConstants<>+552(SB)/4, $(0.60504204)
+DATA winogradConstants<>+556(SB)/4, $(0.60504204)
+DATA winogradConstants<>+560(SB)/4, $(0.60504204)
+DATA winogradConstants<>+564(SB)/4, $(0.60504204)
+DATA winogradConstants<>+568(SB)/4, $(0.60504204)
+DATA winogradConstants<>+572(SB)/4, $(0.60504204)
+DATA winogradConstants<>+576(SB)/4, $(0.40336135)
+DATA winogradConstants<>+580(SB)/4, $(0.40336135)
+DATA winogradConstants<>+584(SB)/4, $(0.40336135)
+DATA winogradConstants<>+588(SB)/4, $(0.40336135)
+DATA winogradConstants<>+592(SB)/4, $(0.40336135)
+DATA winogradConstants<>+596(SB)/4, $(0.40336135)
+DATA winogradConstants<>+600(SB)/4, $(0.40336135)
+DATA winogradConstants<>+604(SB)/4, $(0.40336135)
+GLOBL winogradConstants<>(SB), RODATA|NOPTR, $608
 
 // func winogradInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 // Requires: AVX, CMOV, FMA3
@@ -5957,6 +5989,1510 @@ vec:
 	VZEROUPPER
 	RET
 
+// func winogradWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradWeights5(SB), NOSPLIT, $200-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	MOVLQSX 16(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 32(SP)
+	MOVLQSX 20(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 40(SP)
+	MOVLQSX 24(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 48(SP)
+	MOVLQSX 28(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 56(SP)
+	MOVLQSX 32(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 64(SP)
+	MOVLQSX 36(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 72(SP)
+	MOVLQSX 40(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 80(SP)
+	MOVLQSX 44(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 88(SP)
+	MOVLQSX 48(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 96(SP)
+	MOVLQSX 52(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 104(SP)
+	MOVLQSX 56(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 112(SP)
+	MOVLQSX 60(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 120(SP)
+	MOVLQSX 64(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 128(SP)
+	MOVLQSX 68(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 136(SP)
+	MOVLQSX 72(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 144(SP)
+	MOVLQSX 76(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 152(SP)
+	MOVLQSX 80(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 160(SP)
+	MOVLQSX 84(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 168(SP)
+	MOVLQSX 88(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 176(SP)
+	MOVLQSX 92(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 184(SP)
+	MOVLQSX 96(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 192(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ        (DI)(R9*1), R11
+	MOVQ        (SP), R12
+	VMOVUPS     (R12)(R9*1), Y0
+	MOVQ        40(SP), R12
+	VMOVUPS     (R12)(R9*1), Y1
+	MOVQ        80(SP), R12
+	VMOVUPS     (R12)(R9*1), Y2
+	MOVQ        120(SP), R12
+	VMOVUPS     (R12)(R9*1), Y3
+	MOVQ        160(SP), R12
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y2, 160(BX)
+	VMOVUPS     Y3, 320(BX)
+	VMOVUPS     Y5, 480(BX)
+	VMOVUPS     Y1, 640(BX)
+	VMOVUPS     Y4, 800(BX)
+	MOVQ        8(SP), R12
+	VMOVUPS     (R12)(R9*1), Y0
+	MOVQ        48(SP), R12
+	VMOVUPS     (R12)(R9*1), Y1
+	MOVQ        88(SP), R12
+	VMOVUPS     (R12)(R9*1), Y2
+	MOVQ        128(SP), R12
+	VMOVUPS     (R12)(R9*1), Y3
+	MOVQ        168(SP), R12
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, 32(BX)
+	VMOVUPS     Y2, 192(BX)
+	VMOVUPS     Y3, 352(BX)
+	VMOVUPS     Y5, 512(BX)
+	VMOVUPS     Y1, 672(BX)
+	VMOVUPS     Y4, 832(BX)
+	MOVQ        16(SP), R12
+	VMOVUPS     (R12)(R9*1), Y0
+	MOVQ        56(SP), R12
+	VMOVUPS     (R12)(R9*1), Y1
+	MOVQ        96(SP), R12
+	VMOVUPS     (R12)(R9*1), Y2
+	MOVQ        136(SP), R12
+	VMOVUPS     (R12)(R9*1), Y3
+	MOVQ        176(SP), R12
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, 64(BX)
+	VMOVUPS     Y2, 224(BX)
+	VMOVUPS     Y3, 384(BX)
+	VMOVUPS     Y5, 544(BX)
+	VMOVUPS     Y1, 704(BX)
+	VMOVUPS     Y4, 864(BX)
+	MOVQ        24(SP), R12
+	VMOVUPS     (R12)(R9*1), Y0
+	MOVQ        64(SP), R12
+	VMOVUPS     (R12)(R9*1), Y1
+	MOVQ        104(SP), R12
+	VMOVUPS     (R12)(R9*1), Y2
+	MOVQ        144(SP), R12
+	VMOVUPS     (R12)(R9*1), Y3
+	MOVQ        184(SP), R12
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, 96(BX)
+	VMOVUPS     Y2, 256(BX)
+	VMOVUPS     Y3, 416(BX)
+	VMOVUPS     Y5, 576(BX)
+	VMOVUPS     Y1, 736(BX)
+	VMOVUPS     Y4, 896(BX)
+	MOVQ        32(SP), R12
+	VMOVUPS     (R12)(R9*1), Y0
+	MOVQ        72(SP), R12
+	VMOVUPS     (R12)(R9*1), Y1
+	MOVQ        112(SP), R12
+	VMOVUPS     (R12)(R9*1), Y2
+	MOVQ        152(SP), R12
+	VMOVUPS     (R12)(R9*1), Y3
+	MOVQ        192(SP), R12
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, 128(BX)
+	VMOVUPS     Y2, 288(BX)
+	VMOVUPS     Y3, 448(BX)
+	VMOVUPS     Y5, 608(BX)
+	VMOVUPS     Y1, 768(BX)
+	VMOVUPS     Y4, 928(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     160(BX), Y0
+	VMOVUPS     192(BX), Y1
+	VMOVUPS     224(BX), Y2
+	VMOVUPS     256(BX), Y3
+	VMOVUPS     288(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     320(BX), Y0
+	VMOVUPS     352(BX), Y1
+	VMOVUPS     384(BX), Y2
+	VMOVUPS     416(BX), Y3
+	VMOVUPS     448(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     480(BX), Y0
+	VMOVUPS     512(BX), Y1
+	VMOVUPS     544(BX), Y2
+	VMOVUPS     576(BX), Y3
+	VMOVUPS     608(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     640(BX), Y0
+	VMOVUPS     672(BX), Y1
+	VMOVUPS     704(BX), Y2
+	VMOVUPS     736(BX), Y3
+	VMOVUPS     768(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     800(BX), Y0
+	VMOVUPS     832(BX), Y1
+	VMOVUPS     864(BX), Y2
+	VMOVUPS     896(BX), Y3
+	VMOVUPS     928(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+288(SB), Y0, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y7
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VADDPS      Y6, Y5, Y2
+	VSUBPS      Y6, Y5, Y3
+	VADDPS      Y1, Y7, Y5
+	VSUBPS      Y1, Y7, Y1
+	VMOVUPS     Y0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Y4, (R11)
+	ADDQ        SI, R11
+	ADDQ        $0x20, R9
+	DECQ        R10
+	JNZ         vec
+	ADDQ        $0x00000064, AX
+	MOVQ        row+48(FP), R9
+	LEAQ        (DI)(R9*4), DI
+	DECQ        R8
+	JNZ         tile
+	VZEROUPPER
+	RET
+
+// func winogradOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradOutput2(SB), NOSPLIT, $32-81
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y5, 192(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 32(BX)
+	VMOVUPS     Y5, 224(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 64(BX)
+	VMOVUPS     Y5, 256(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 96(BX)
+	VMOVUPS     Y5, 288(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 128(BX)
+	VMOVUPS     Y5, 320(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 160(BX)
+	VMOVUPS     Y5, 352(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMOVUPS     160(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu00
+	VADDPS      (R12)(R10*1), Y0, Y0
+
+relu00:
+	MOVB    relu+80(FP), R12
+	TESTB   R12, R12
+	JZ      store00
+	VXORPS  Y1, Y1, Y1
+	VCMPPS  $0x02, Y1, Y0, Y1
+	VANDNPS Y0, Y1, Y0
+
+store00:
+	MOVQ    (SP), R12
+	VMOVUPS Y0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu01
+	VADDPS  (R12)(R10*1), Y5, Y5
+
+relu01:
+	MOVB    relu+80(FP), R12
+	TESTB   R12, R12
+	JZ      store01
+	VXORPS  Y0, Y0, Y0
+	VCMPPS  $0x02, Y0, Y5, Y0
+	VANDNPS Y5, Y0, Y5
+
+store01:
+	MOVQ        8(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     192(BX), Y0
+	VMOVUPS     224(BX), Y1
+	VMOVUPS     256(BX), Y2
+	VMOVUPS     288(BX), Y3
+	VMOVUPS     320(BX), Y4
+	VMOVUPS     352(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu10
+	VADDPS      (R12)(R10*1), Y0, Y0
+
+relu10:
+	MOVB    relu+80(FP), R12
+	TESTB   R12, R12
+	JZ      store10
+	VXORPS  Y1, Y1, Y1
+	VCMPPS  $0x02, Y1, Y0, Y1
+	VANDNPS Y0, Y1, Y0
+
+store10:
+	MOVQ    16(SP), R12
+	VMOVUPS Y0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu11
+	VADDPS  (R12)(R10*1), Y5, Y5
+
+relu11:
+	MOVB    relu+80(FP), R12
+	TESTB   R12, R12
+	JZ      store11
+	VXORPS  Y0, Y0, Y0
+	VCMPPS  $0x02, Y0, Y5, Y0
+	VANDNPS Y5, Y0, Y5
+
+store11:
+	MOVQ    24(SP), R12
+	VMOVUPS Y5, (R12)(R10*1)
+	ADDQ    $0x20, R10
+	DECQ    R11
+	JNZ     vec
+	ADDQ    $0x10, AX
+	MOVQ    row+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	DECQ    R9
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func winogradGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradGradient2(SB), NOSPLIT, $32-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y3, 64(BX)
+	VMOVUPS      Y2, 128(BX)
+	VMOVUPS      Y5, 192(BX)
+	VMOVUPS      Y4, 256(BX)
+	VMOVUPS      Y1, 320(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y3, 96(BX)
+	VMOVUPS      Y2, 160(BX)
+	VMOVUPS      Y5, 224(BX)
+	VMOVUPS      Y4, 288(BX)
+	VMOVUPS      Y1, 352(BX)
+	VMOVUPS      (BX), Y0
+	VMOVUPS      32(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      64(BX), Y0
+	VMOVUPS      96(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      128(BX), Y0
+	VMOVUPS      160(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      192(BX), Y0
+	VMOVUPS      224(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      256(BX), Y0
+	VMOVUPS      288(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      320(BX), Y0
+	VMOVUPS      352(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000010, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradSlope5(SB), NOSPLIT, $200-72
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	MOVLQSX 16(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 32(SP)
+	MOVLQSX 20(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 40(SP)
+	MOVLQSX 24(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 48(SP)
+	MOVLQSX 28(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 56(SP)
+	MOVLQSX 32(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 64(SP)
+	MOVLQSX 36(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 72(SP)
+	MOVLQSX 40(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 80(SP)
+	MOVLQSX 44(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 88(SP)
+	MOVLQSX 48(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 96(SP)
+	MOVLQSX 52(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 104(SP)
+	MOVLQSX 56(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 112(SP)
+	MOVLQSX 60(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 120(SP)
+	MOVLQSX 64(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 128(SP)
+	MOVLQSX 68(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 136(SP)
+	MOVLQSX 72(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 144(SP)
+	MOVLQSX 76(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 152(SP)
+	MOVLQSX 80(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 160(SP)
+	MOVLQSX 84(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 168(SP)
+	MOVLQSX 88(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 176(SP)
+	MOVLQSX 92(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 184(SP)
+	MOVLQSX 96(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 192(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y4, 192(BX)
+	VMOVUPS     Y7, 384(BX)
+	VMOVUPS     Y1, 576(BX)
+	VMOVUPS     Y5, 768(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 32(BX)
+	VMOVUPS     Y4, 224(BX)
+	VMOVUPS     Y7, 416(BX)
+	VMOVUPS     Y1, 608(BX)
+	VMOVUPS     Y5, 800(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 64(BX)
+	VMOVUPS     Y4, 256(BX)
+	VMOVUPS     Y7, 448(BX)
+	VMOVUPS     Y1, 640(BX)
+	VMOVUPS     Y5, 832(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 96(BX)
+	VMOVUPS     Y4, 288(BX)
+	VMOVUPS     Y7, 480(BX)
+	VMOVUPS     Y1, 672(BX)
+	VMOVUPS     Y5, 864(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 128(BX)
+	VMOVUPS     Y4, 320(BX)
+	VMOVUPS     Y7, 512(BX)
+	VMOVUPS     Y1, 704(BX)
+	VMOVUPS     Y5, 896(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 160(BX)
+	VMOVUPS     Y4, 352(BX)
+	VMOVUPS     Y7, 544(BX)
+	VMOVUPS     Y1, 736(BX)
+	VMOVUPS     Y5, 928(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMOVUPS     160(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        (SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        8(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        16(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        24(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        32(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     192(BX), Y0
+	VMOVUPS     224(BX), Y1
+	VMOVUPS     256(BX), Y2
+	VMOVUPS     288(BX), Y3
+	VMOVUPS     320(BX), Y4
+	VMOVUPS     352(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        40(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        48(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        56(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        64(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        72(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     384(BX), Y0
+	VMOVUPS     416(BX), Y1
+	VMOVUPS     448(BX), Y2
+	VMOVUPS     480(BX), Y3
+	VMOVUPS     512(BX), Y4
+	VMOVUPS     544(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        80(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        88(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        96(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        104(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        112(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     576(BX), Y0
+	VMOVUPS     608(BX), Y1
+	VMOVUPS     640(BX), Y2
+	VMOVUPS     672(BX), Y3
+	VMOVUPS     704(BX), Y4
+	VMOVUPS     736(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        120(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        128(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        136(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        144(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        152(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     768(BX), Y0
+	VMOVUPS     800(BX), Y1
+	VMOVUPS     832(BX), Y2
+	VMOVUPS     864(BX), Y3
+	VMOVUPS     896(BX), Y4
+	VMOVUPS     928(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        160(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        168(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        176(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        184(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        192(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         vec
+	ADDQ        $0x64, AX
+	MOVQ        row+48(FP), R10
+	LEAQ        (R8)(R10*4), R8
+	DECQ        R9
+	JNZ         tile
+	VZEROUPPER
+	RET
+
 DATA wideConstants<>+0(SB)/4, $(2.640625)
 DATA wideConstants<>+4(SB)/4, $(2.640625)
 DATA wideConstants<>+8(SB)/4, $(2.640625)
@@ -6197,7 +7733,71 @@ DATA wideConstants<>+944(SB)/4, $(3.375)
 DATA wideConstants<>+948(SB)/4, $(3.375)
 DATA wideConstants<>+952(SB)/4, $(3.375)
 DATA wideConstants<>+956(SB)/4, $(3.375)
-GLOBL wideConstants<>(SB), RODATA|NOPTR, $960
+DATA wideConstants<>+960(SB)/4, $(-0.10504202)
+DATA wideConstants<>+964(SB)/4, $(-0.10504202)
+DATA wideConstants<>+968(SB)/4, $(-0.10504202)
+DATA wideConstants<>+972(SB)/4, $(-0.10504202)
+DATA wideConstants<>+976(SB)/4, $(-0.10504202)
+DATA wideConstants<>+980(SB)/4, $(-0.10504202)
+DATA wideConstants<>+984(SB)/4, $(-0.10504202)
+DATA wideConstants<>+988(SB)/4, $(-0.10504202)
+DATA wideConstants<>+992(SB)/4, $(-0.10504202)
+DATA wideConstants<>+996(SB)/4, $(-0.10504202)
+DATA wideConstants<>+1000(SB)/4, $(-0.10504202)
+DATA wideConstants<>+1004(SB)/4, $(-0.10504202)
+DATA wideConstants<>+1008(SB)/4, $(-0.10504202)
+DATA wideConstants<>+1012(SB)/4, $(-0.10504202)
+DATA wideConstants<>+1016(SB)/4, $(-0.10504202)
+DATA wideConstants<>+1020(SB)/4, $(-0.10504202)
+DATA wideConstants<>+1024(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1028(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1032(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1036(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1040(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1044(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1048(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1052(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1056(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1060(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1064(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1068(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1072(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1076(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1080(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1084(SB)/4, $(-0.16806723)
+DATA wideConstants<>+1088(SB)/4, $(0.60504204)
+DATA wideConstants<>+1092(SB)/4, $(0.60504204)
+DATA wideConstants<>+1096(SB)/4, $(0.60504204)
+DATA wideConstants<>+1100(SB)/4, $(0.60504204)
+DATA wideConstants<>+1104(SB)/4, $(0.60504204)
+DATA wideConstants<>+1108(SB)/4, $(0.60504204)
+DATA wideConstants<>+1112(SB)/4, $(0.60504204)
+DATA wideConstants<>+1116(SB)/4, $(0.60504204)
+DATA wideConstants<>+1120(SB)/4, $(0.60504204)
+DATA wideConstants<>+1124(SB)/4, $(0.60504204)
+DATA wideConstants<>+1128(SB)/4, $(0.60504204)
+DATA wideConstants<>+1132(SB)/4, $(0.60504204)
+DATA wideConstants<>+1136(SB)/4, $(0.60504204)
+DATA wideConstants<>+1140(SB)/4, $(0.60504204)
+DATA wideConstants<>+1144(SB)/4, $(0.60504204)
+DATA wideConstants<>+1148(SB)/4, $(0.60504204)
+DATA wideConstants<>+1152(SB)/4, $(0.40336135)
+DATA wideConstants<>+1156(SB)/4, $(0.40336135)
+DATA wideConstants<>+1160(SB)/4, $(0.40336135)
+DATA wideConstants<>+1164(SB)/4, $(0.40336135)
+DATA wideConstants<>+1168(SB)/4, $(0.40336135)
+DATA wideConstants<>+1172(SB)/4, $(0.40336135)
+DATA wideConstants<>+1176(SB)/4, $(0.40336135)
+DATA wideConstants<>+1180(SB)/4, $(0.40336135)
+DATA wideConstants<>+1184(SB)/4, $(0.40336135)
+DATA wideConstants<>+1188(SB)/4, $(0.40336135)
+DATA wideConstants<>+1192(SB)/4, $(0.40336135)
+DATA wideConstants<>+1196(SB)/4, $(0.40336135)
+DATA wideConstants<>+1200(SB)/4, $(0.40336135)
+DATA wideConstants<>+1204(SB)/4, $(0.40336135)
+DATA wideConstants<>+1208(SB)/4, $(0.40336135)
+DATA wideConstants<>+1212(SB)/4, $(0.40336135)
+GLOBL wideConstants<>(SB), RODATA|NOPTR, $1216
 
 // func wideInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 // Requires: AVX, AVX512F, CMOV
@@ -8427,6 +10027,1510 @@ vec:
 	DECQ        R11
 	JNZ         vec
 	ADDQ        $0x24, AX
+	MOVQ        row+48(FP), R10
+	LEAQ        (R8)(R10*4), R8
+	DECQ        R9
+	JNZ         tile
+	VZEROUPPER
+	RET
+
+// func wideWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideWeights5(SB), NOSPLIT, $200-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	MOVLQSX 16(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 32(SP)
+	MOVLQSX 20(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 40(SP)
+	MOVLQSX 24(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 48(SP)
+	MOVLQSX 28(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 56(SP)
+	MOVLQSX 32(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 64(SP)
+	MOVLQSX 36(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 72(SP)
+	MOVLQSX 40(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 80(SP)
+	MOVLQSX 44(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 88(SP)
+	MOVLQSX 48(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 96(SP)
+	MOVLQSX 52(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 104(SP)
+	MOVLQSX 56(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 112(SP)
+	MOVLQSX 60(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 120(SP)
+	MOVLQSX 64(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 128(SP)
+	MOVLQSX 68(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 136(SP)
+	MOVLQSX 72(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 144(SP)
+	MOVLQSX 76(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 152(SP)
+	MOVLQSX 80(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 160(SP)
+	MOVLQSX 84(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 168(SP)
+	MOVLQSX 88(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 176(SP)
+	MOVLQSX 92(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 184(SP)
+	MOVLQSX 96(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 192(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ        (DI)(R9*1), R11
+	MOVQ        (SP), R12
+	VMOVUPS     (R12)(R9*1), Z0
+	MOVQ        40(SP), R12
+	VMOVUPS     (R12)(R9*1), Z1
+	MOVQ        80(SP), R12
+	VMOVUPS     (R12)(R9*1), Z2
+	MOVQ        120(SP), R12
+	VMOVUPS     (R12)(R9*1), Z3
+	MOVQ        160(SP), R12
+	VMOVUPS     (R12)(R9*1), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, (BX)
+	VMOVUPS     Z2, 320(BX)
+	VMOVUPS     Z3, 640(BX)
+	VMOVUPS     Z5, 960(BX)
+	VMOVUPS     Z1, 1280(BX)
+	VMOVUPS     Z4, 1600(BX)
+	MOVQ        8(SP), R12
+	VMOVUPS     (R12)(R9*1), Z0
+	MOVQ        48(SP), R12
+	VMOVUPS     (R12)(R9*1), Z1
+	MOVQ        88(SP), R12
+	VMOVUPS     (R12)(R9*1), Z2
+	MOVQ        128(SP), R12
+	VMOVUPS     (R12)(R9*1), Z3
+	MOVQ        168(SP), R12
+	VMOVUPS     (R12)(R9*1), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, 64(BX)
+	VMOVUPS     Z2, 384(BX)
+	VMOVUPS     Z3, 704(BX)
+	VMOVUPS     Z5, 1024(BX)
+	VMOVUPS     Z1, 1344(BX)
+	VMOVUPS     Z4, 1664(BX)
+	MOVQ        16(SP), R12
+	VMOVUPS     (R12)(R9*1), Z0
+	MOVQ        56(SP), R12
+	VMOVUPS     (R12)(R9*1), Z1
+	MOVQ        96(SP), R12
+	VMOVUPS     (R12)(R9*1), Z2
+	MOVQ        136(SP), R12
+	VMOVUPS     (R12)(R9*1), Z3
+	MOVQ        176(SP), R12
+	VMOVUPS     (R12)(R9*1), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, 128(BX)
+	VMOVUPS     Z2, 448(BX)
+	VMOVUPS     Z3, 768(BX)
+	VMOVUPS     Z5, 1088(BX)
+	VMOVUPS     Z1, 1408(BX)
+	VMOVUPS     Z4, 1728(BX)
+	MOVQ        24(SP), R12
+	VMOVUPS     (R12)(R9*1), Z0
+	MOVQ        64(SP), R12
+	VMOVUPS     (R12)(R9*1), Z1
+	MOVQ        104(SP), R12
+	VMOVUPS     (R12)(R9*1), Z2
+	MOVQ        144(SP), R12
+	VMOVUPS     (R12)(R9*1), Z3
+	MOVQ        184(SP), R12
+	VMOVUPS     (R12)(R9*1), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, 192(BX)
+	VMOVUPS     Z2, 512(BX)
+	VMOVUPS     Z3, 832(BX)
+	VMOVUPS     Z5, 1152(BX)
+	VMOVUPS     Z1, 1472(BX)
+	VMOVUPS     Z4, 1792(BX)
+	MOVQ        32(SP), R12
+	VMOVUPS     (R12)(R9*1), Z0
+	MOVQ        72(SP), R12
+	VMOVUPS     (R12)(R9*1), Z1
+	MOVQ        112(SP), R12
+	VMOVUPS     (R12)(R9*1), Z2
+	MOVQ        152(SP), R12
+	VMOVUPS     (R12)(R9*1), Z3
+	MOVQ        192(SP), R12
+	VMOVUPS     (R12)(R9*1), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, 256(BX)
+	VMOVUPS     Z2, 576(BX)
+	VMOVUPS     Z3, 896(BX)
+	VMOVUPS     Z5, 1216(BX)
+	VMOVUPS     Z1, 1536(BX)
+	VMOVUPS     Z4, 1856(BX)
+	VMOVUPS     (BX), Z0
+	VMOVUPS     64(BX), Z1
+	VMOVUPS     128(BX), Z2
+	VMOVUPS     192(BX), Z3
+	VMOVUPS     256(BX), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     320(BX), Z0
+	VMOVUPS     384(BX), Z1
+	VMOVUPS     448(BX), Z2
+	VMOVUPS     512(BX), Z3
+	VMOVUPS     576(BX), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     640(BX), Z0
+	VMOVUPS     704(BX), Z1
+	VMOVUPS     768(BX), Z2
+	VMOVUPS     832(BX), Z3
+	VMOVUPS     896(BX), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     960(BX), Z0
+	VMOVUPS     1024(BX), Z1
+	VMOVUPS     1088(BX), Z2
+	VMOVUPS     1152(BX), Z3
+	VMOVUPS     1216(BX), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     1280(BX), Z0
+	VMOVUPS     1344(BX), Z1
+	VMOVUPS     1408(BX), Z2
+	VMOVUPS     1472(BX), Z3
+	VMOVUPS     1536(BX), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z4, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     1600(BX), Z0
+	VMOVUPS     1664(BX), Z1
+	VMOVUPS     1728(BX), Z2
+	VMOVUPS     1792(BX), Z3
+	VMOVUPS     1856(BX), Z4
+	VMULPS      wideConstants<>+384(SB), Z0, Z5
+	VFMADD231PS wideConstants<>+448(SB), Z2, Z5
+	VFMADD231PS wideConstants<>+960(SB), Z4, Z5
+	VMULPS      wideConstants<>+512(SB), Z1, Z6
+	VFMADD231PS wideConstants<>+1024(SB), Z3, Z6
+	VMULPS      wideConstants<>+576(SB), Z0, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VFMADD231PS wideConstants<>+1088(SB), Z4, Z7
+	VMULPS      wideConstants<>+704(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VADDPS      Z6, Z5, Z2
+	VSUBPS      Z6, Z5, Z3
+	VADDPS      Z1, Z7, Z5
+	VSUBPS      Z1, Z7, Z1
+	VMOVUPS     Z0, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z2, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z3, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z5, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z1, (R11)
+	ADDQ        SI, R11
+	VMOVUPS     Z4, (R11)
+	ADDQ        SI, R11
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNZ         vec
+	ADDQ        $0x00000064, AX
+	MOVQ        row+48(FP), R9
+	LEAQ        (DI)(R9*4), DI
+	DECQ        R8
+	JNZ         tile
+	VZEROUPPER
+	RET
+
+// func wideOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideOutput2(SB), NOSPLIT, $32-81
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	VMOVUPS     Z0, (BX)
+	VMOVUPS     Z5, 384(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	VMOVUPS     Z0, 64(BX)
+	VMOVUPS     Z5, 448(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	VMOVUPS     Z0, 128(BX)
+	VMOVUPS     Z5, 512(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	VMOVUPS     Z0, 192(BX)
+	VMOVUPS     Z5, 576(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	VMOVUPS     Z0, 256(BX)
+	VMOVUPS     Z5, 640(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	VMOVUPS     Z0, 320(BX)
+	VMOVUPS     Z5, 704(BX)
+	VMOVUPS     (BX), Z0
+	VMOVUPS     64(BX), Z1
+	VMOVUPS     128(BX), Z2
+	VMOVUPS     192(BX), Z3
+	VMOVUPS     256(BX), Z4
+	VMOVUPS     320(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu00
+	VADDPS      (R12)(R10*1), Z0, Z0
+
+relu00:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store00
+	VPXORD    Z7, Z7, Z7
+	VCMPPS    $0x06, Z7, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+
+store00:
+	MOVQ    (SP), R12
+	VMOVUPS Z0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu01
+	VADDPS  (R12)(R10*1), Z5, Z5
+
+relu01:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store01
+	VPXORD    Z8, Z8, Z8
+	VCMPPS    $0x06, Z8, Z5, K1
+	VMOVAPS.Z Z5, K1, Z5
+
+store01:
+	MOVQ        8(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     384(BX), Z0
+	VMOVUPS     448(BX), Z1
+	VMOVUPS     512(BX), Z2
+	VMOVUPS     576(BX), Z3
+	VMOVUPS     640(BX), Z4
+	VMOVUPS     704(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS wideConstants<>+192(SB), Z1, Z5
+	VFMADD231PS wideConstants<>+320(SB), Z3, Z5
+	MOVQ        bias+72(FP), R12
+	TESTQ       R12, R12
+	JZ          relu10
+	VADDPS      (R12)(R10*1), Z0, Z0
+
+relu10:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store10
+	VPXORD    Z9, Z9, Z9
+	VCMPPS    $0x06, Z9, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+
+store10:
+	MOVQ    16(SP), R12
+	VMOVUPS Z0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	TESTQ   R12, R12
+	JZ      relu11
+	VADDPS  (R12)(R10*1), Z5, Z5
+
+relu11:
+	MOVB      relu+80(FP), R12
+	TESTB     R12, R12
+	JZ        store11
+	VPXORD    Z10, Z10, Z10
+	VCMPPS    $0x06, Z10, Z5, K1
+	VMOVAPS.Z Z5, K1, Z5
+
+store11:
+	MOVQ    24(SP), R12
+	VMOVUPS Z5, (R12)(R10*1)
+	ADDQ    $0x40, R10
+	DECQ    R11
+	JNZ     vec
+	ADDQ    $0x10, AX
+	MOVQ    row+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	DECQ    R9
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func wideGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideGradient2(SB), NOSPLIT, $32-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z3, 128(BX)
+	VMOVUPS      Z2, 256(BX)
+	VMOVUPS      Z5, 384(BX)
+	VMOVUPS      Z4, 512(BX)
+	VMOVUPS      Z1, 640(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Z0
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, 64(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z2, 320(BX)
+	VMOVUPS      Z5, 448(BX)
+	VMOVUPS      Z4, 576(BX)
+	VMOVUPS      Z1, 704(BX)
+	VMOVUPS      (BX), Z0
+	VMOVUPS      64(BX), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      128(BX), Z0
+	VMOVUPS      192(BX), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      256(BX), Z0
+	VMOVUPS      320(BX), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      384(BX), Z0
+	VMOVUPS      448(BX), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      512(BX), Z0
+	VMOVUPS      576(BX), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      640(BX), Z0
+	VMOVUPS      704(BX), Z1
+	VMOVAPS      Z0, Z2
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  wideConstants<>+192(SB), Z1, Z3
+	VFNMADD231PS wideConstants<>+192(SB), Z1, Z2
+	VMOVAPS      Z0, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  wideConstants<>+320(SB), Z1, Z5
+	VFNMADD231PS wideConstants<>+320(SB), Z1, Z4
+	VMOVUPS      Z0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Z1, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x40, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000010, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func wideSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideSlope5(SB), NOSPLIT, $200-72
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	MOVLQSX 16(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 32(SP)
+	MOVLQSX 20(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 40(SP)
+	MOVLQSX 24(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 48(SP)
+	MOVLQSX 28(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 56(SP)
+	MOVLQSX 32(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 64(SP)
+	MOVLQSX 36(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 72(SP)
+	MOVLQSX 40(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 80(SP)
+	MOVLQSX 44(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 88(SP)
+	MOVLQSX 48(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 96(SP)
+	MOVLQSX 52(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 104(SP)
+	MOVLQSX 56(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 112(SP)
+	MOVLQSX 60(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 120(SP)
+	MOVLQSX 64(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 128(SP)
+	MOVLQSX 68(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 136(SP)
+	MOVLQSX 72(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 144(SP)
+	MOVLQSX 76(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 152(SP)
+	MOVLQSX 80(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 160(SP)
+	MOVLQSX 84(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 168(SP)
+	MOVLQSX 88(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 176(SP)
+	MOVLQSX 92(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 184(SP)
+	MOVLQSX 96(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 192(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	VMOVUPS     Z0, (BX)
+	VMOVUPS     Z4, 384(BX)
+	VMOVUPS     Z7, 768(BX)
+	VMOVUPS     Z1, 1152(BX)
+	VMOVUPS     Z5, 1536(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	VMOVUPS     Z0, 64(BX)
+	VMOVUPS     Z4, 448(BX)
+	VMOVUPS     Z7, 832(BX)
+	VMOVUPS     Z1, 1216(BX)
+	VMOVUPS     Z5, 1600(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	VMOVUPS     Z0, 128(BX)
+	VMOVUPS     Z4, 512(BX)
+	VMOVUPS     Z7, 896(BX)
+	VMOVUPS     Z1, 1280(BX)
+	VMOVUPS     Z5, 1664(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	VMOVUPS     Z0, 192(BX)
+	VMOVUPS     Z4, 576(BX)
+	VMOVUPS     Z7, 960(BX)
+	VMOVUPS     Z1, 1344(BX)
+	VMOVUPS     Z5, 1728(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	VMOVUPS     Z0, 256(BX)
+	VMOVUPS     Z4, 640(BX)
+	VMOVUPS     Z7, 1024(BX)
+	VMOVUPS     Z1, 1408(BX)
+	VMOVUPS     Z5, 1792(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Z0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	VMOVUPS     Z0, 320(BX)
+	VMOVUPS     Z4, 704(BX)
+	VMOVUPS     Z7, 1088(BX)
+	VMOVUPS     Z1, 1472(BX)
+	VMOVUPS     Z5, 1856(BX)
+	VMOVUPS     (BX), Z0
+	VMOVUPS     64(BX), Z1
+	VMOVUPS     128(BX), Z2
+	VMOVUPS     192(BX), Z3
+	VMOVUPS     256(BX), Z4
+	VMOVUPS     320(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	MOVQ        (SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        8(SP), R12
+	VMOVUPS     Z4, (R12)(R10*1)
+	MOVQ        16(SP), R12
+	VMOVUPS     Z7, (R12)(R10*1)
+	MOVQ        24(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        32(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     384(BX), Z0
+	VMOVUPS     448(BX), Z1
+	VMOVUPS     512(BX), Z2
+	VMOVUPS     576(BX), Z3
+	VMOVUPS     640(BX), Z4
+	VMOVUPS     704(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	MOVQ        40(SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        48(SP), R12
+	VMOVUPS     Z4, (R12)(R10*1)
+	MOVQ        56(SP), R12
+	VMOVUPS     Z7, (R12)(R10*1)
+	MOVQ        64(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        72(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     768(BX), Z0
+	VMOVUPS     832(BX), Z1
+	VMOVUPS     896(BX), Z2
+	VMOVUPS     960(BX), Z3
+	VMOVUPS     1024(BX), Z4
+	VMOVUPS     1088(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	MOVQ        80(SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        88(SP), R12
+	VMOVUPS     Z4, (R12)(R10*1)
+	MOVQ        96(SP), R12
+	VMOVUPS     Z7, (R12)(R10*1)
+	MOVQ        104(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        112(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     1152(BX), Z0
+	VMOVUPS     1216(BX), Z1
+	VMOVUPS     1280(BX), Z2
+	VMOVUPS     1344(BX), Z3
+	VMOVUPS     1408(BX), Z4
+	VMOVUPS     1472(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	MOVQ        120(SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        128(SP), R12
+	VMOVUPS     Z4, (R12)(R10*1)
+	MOVQ        136(SP), R12
+	VMOVUPS     Z7, (R12)(R10*1)
+	MOVQ        144(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        152(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	VMOVUPS     1536(BX), Z0
+	VMOVUPS     1600(BX), Z1
+	VMOVUPS     1664(BX), Z2
+	VMOVUPS     1728(BX), Z3
+	VMOVUPS     1792(BX), Z4
+	VMOVUPS     1856(BX), Z5
+	VADDPS      Z2, Z1, Z6
+	VSUBPS      Z2, Z1, Z1
+	VADDPS      Z4, Z3, Z2
+	VSUBPS      Z4, Z3, Z3
+	VMULPS      wideConstants<>+768(SB), Z0, Z0
+	VFMADD231PS wideConstants<>+384(SB), Z6, Z0
+	VFMADD231PS wideConstants<>+576(SB), Z2, Z0
+	VMULPS      wideConstants<>+512(SB), Z1, Z4
+	VFMADD231PS wideConstants<>+704(SB), Z3, Z4
+	VMULPS      wideConstants<>+448(SB), Z6, Z7
+	VFMADD231PS wideConstants<>+640(SB), Z2, Z7
+	VMULPS      wideConstants<>+1024(SB), Z1, Z1
+	VFMADD231PS wideConstants<>+1152(SB), Z3, Z1
+	VFMADD231PS wideConstants<>+960(SB), Z6, Z5
+	VFMADD231PS wideConstants<>+1088(SB), Z2, Z5
+	MOVQ        160(SP), R12
+	VMOVUPS     Z0, (R12)(R10*1)
+	MOVQ        168(SP), R12
+	VMOVUPS     Z4, (R12)(R10*1)
+	MOVQ        176(SP), R12
+	VMOVUPS     Z7, (R12)(R10*1)
+	MOVQ        184(SP), R12
+	VMOVUPS     Z1, (R12)(R10*1)
+	MOVQ        192(SP), R12
+	VMOVUPS     Z5, (R12)(R10*1)
+	ADDQ        $0x40, R10
+	DECQ        R11
+	JNZ         vec
+	ADDQ        $0x64, AX
 	MOVQ        row+48(FP), R10
 	LEAQ        (R8)(R10*4), R8
 	DECQ        R9

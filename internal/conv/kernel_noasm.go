@@ -14,20 +14,20 @@ func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Spa
 	scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, c)
 }
 
-func weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Space) {
-	scatterGo(weightLine, 3, 6, tiles, offs, x, v, plane, row, c)
+func (g *winograd) weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Space) {
+	scatterGo(g.form.weights, g.form.taps, 6, tiles, offs, x, v, plane, row, c)
 }
 
-func outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, _ *Space, bias []float32, relu bool) {
-	gatherGo(outputLine, 6, 4, tiles, offs, y, m, plane, row, c, bias, relu)
+func (g *winograd) outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, _ *Space, bias []float32, relu bool) {
+	gatherGo(g.form.outputs, 6, g.form.side, tiles, offs, y, m, plane, row, c, bias, relu)
 }
 
-func gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, _ *Space) {
-	scatterGo(gradientLine, 4, 6, tiles, offs, dy, v, plane, row, c)
+func (g *winograd) gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, _ *Space) {
+	scatterGo(g.form.gradients, g.form.side, 6, tiles, offs, dy, v, plane, row, c)
 }
 
-func slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, _ *Space) {
-	gatherGo(slopeLine, 6, 3, tiles, offs, dw, m, plane, row, c, nil, false)
+func (g *winograd) slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, _ *Space) {
+	gatherGo(g.form.slopes, 6, g.form.taps, tiles, offs, dw, m, plane, row, c, nil, false)
 }
 
 // transpose has no fast form here: it does nothing and says so.

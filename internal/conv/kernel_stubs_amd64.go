@@ -137,6 +137,36 @@ func winogradGradient(tiles int, offs *int32, x *float32, zero *float32, v *floa
 //go:noescape
 func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
 
+// winogradWeights5 writes G·d·Gᵀ of tiles of 5×5 pixels, 8·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[25*t+k]], or at zero
+// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func winogradWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// winogradOutput2 writes Aᵀ·m·A of tiles of 6×6 planes, 8·vecs channels each, to 4 pixels:
+// pixel k of tile t to y[offs[4*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
+// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
+//
+//go:noescape
+func winogradOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+
+// winogradGradient2 writes A·d·Aᵀ of tiles of 2×2 pixels, 8·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[4*t+k]], or at zero
+// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func winogradGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// winogradSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 25 pixels:
+// pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
+// positive.
+//
+//go:noescape
+func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+
 // wideInput writes Bᵀ·d·B of tiles of 6×6 pixels, 16·vecs channels each, to 36 planes:
 // tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[36*t+k]], or at zero
 // where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
@@ -173,3 +203,33 @@ func wideGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32,
 //
 //go:noescape
 func wideSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+
+// wideWeights5 writes G·d·Gᵀ of tiles of 5×5 pixels, 16·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[25*t+k]], or at zero
+// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func wideWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// wideOutput2 writes Aᵀ·m·A of tiles of 6×6 planes, 16·vecs channels each, to 4 pixels:
+// pixel k of tile t to y[offs[4*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 576 floats. tiles and vecs must be
+// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
+//
+//go:noescape
+func wideOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+
+// wideGradient2 writes A·d·Aᵀ of tiles of 2×2 pixels, 16·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[4*t+k]], or at zero
+// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func wideGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// wideSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 16·vecs channels each, to 25 pixels:
+// pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 576 floats. tiles and vecs must be
+// positive.
+//
+//go:noescape
+func wideSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)

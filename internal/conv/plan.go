@@ -31,9 +31,9 @@ func New(g Geom, o Options) *Plan {
 		panic(err)
 	}
 	p := &Plan{g: g, rowwise: g.In < fewChannels && g.Kernel > 1, rounded: new(rounded)}
-	if g.Kernel == 3 && g.Stride == 1 && !o.NoWinograd {
-		p.fastForward = newWinograd(g.H, g.W, g.In, g.Out, g.Pad)
-		p.fastBackward = newWinograd(g.OutH(), g.OutW(), g.Out, g.In, 2-g.Pad)
+	if g.Stride == 1 && !o.NoWinograd {
+		p.fastForward = newWinograd(g.Kernel, g.H, g.W, g.In, g.Out, g.Pad)
+		p.fastBackward = newWinograd(g.Kernel, g.OutH(), g.OutW(), g.Out, g.In, g.Kernel-1-g.Pad)
 	}
 	if o.Rounded {
 		p.rounded = newRounded(g, p.fastForward != nil)

@@ -2,7 +2,7 @@ package conv
 
 // slopes is the gradient of the weights by Winograd's algorithm: the transpose of
 // winograd by the weights. With d the 6×6 inputs of a tile and e the gradient of its
-// 4×4 outputs,
+// outputs,
 //
 //	dw = Gᵀ · [ Σ over tiles of all images: (A·e·Aᵀ) ⊙ (Bᵀ·d·B) ] · G
 //
@@ -52,8 +52,8 @@ func newSlopes(w *winograd) *slopes {
 	}
 	p.chunk = min(slopeFloats/(w.in+most), slopeTiles)
 	for o := range w.out {
-		for k := range 9 {
-			p.places = append(p.places, int32((o*9+k)*w.in))
+		for k := range p.taps() {
+			p.places = append(p.places, int32((o*p.taps()+k)*w.in))
 		}
 	}
 	for i := range most {
@@ -61,6 +61,9 @@ func newSlopes(w *winograd) *slopes {
 	}
 	return p
 }
+
+// taps of a window.
+func (p *slopes) taps() int { return p.form.taps * p.form.taps }
 
 // lanes is the number of parts a batch of n is cut into.
 func (p *slopes) lanes(n int) int {
@@ -78,7 +81,7 @@ func (p *slopes) do(s *Space, b span, dw, x, dy []float32, i0, i1 int) {
 	tall, short := cover(b.n)
 	total := (i1 - i0) * p.tiles
 	if total == 0 {
-		clear(dw[b.from*9*p.in:][:b.n*9*p.in])
+		clear(dw[b.from*p.taps()*p.in:][:b.n*p.taps()*p.in])
 		return
 	}
 	for t0 := 0; t0 < total; t0 += p.chunk {
@@ -87,7 +90,7 @@ func (p *slopes) do(s *Space, b span, dw, x, dy []float32, i0, i1 int) {
 			img, k := i0+(t0+i)/p.tiles, (t0+i)%p.tiles
 			run := min(p.tiles-k, count-i)
 			inputsIn(run, p.offs[k*winoIn:], x[img*sizeX:(img+1)*sizeX], s.strip[i*p.in:], planeV, p.in, p.in, s)
-			gradientsIn(run, p.ends[k*winoOut:], dy[img*sizeY+b.from:(img+1)*sizeY], s.left[i*b.n:], planeE, b.n, b.n, s)
+			p.gradientsIn(run, p.ends[k*p.form.pixels():], dy[img*sizeY+b.from:(img+1)*sizeY], s.left[i*b.n:], planeE, b.n, b.n, s)
 			i += run
 		}
 		t.add = t0 > 0
@@ -104,14 +107,14 @@ func (p *slopes) do(s *Space, b span, dw, x, dy []float32, i0, i1 int) {
 			}
 		}
 	}
-	slopesOut(b.n, p.places[b.from*9:], dw, s.sums, planeS, p.in, p.in, s)
+	p.slopesOut(b.n, p.places[b.from*p.taps():], dw, s.sums, planeS, p.in, p.in, s)
 }
 
 // pieces is as of Plan.WeightPieces.
 func (p *slopes) pieces(n int) (pieces, floats int) {
 	lanes := p.lanes(n)
 	if lanes > 1 {
-		floats = lanes * p.out * 9 * p.in
+		floats = lanes * p.out * p.taps() * p.in
 	}
 	return lanes * len(p.blocks), floats
 }
@@ -121,7 +124,7 @@ func (p *slopes) piece(s *Space, piece int, dw, part, x, dy []float32, n int) {
 	lanes := p.lanes(n)
 	lane := piece % lanes
 	if lanes > 1 {
-		size := p.out * 9 * p.in
+		size := p.out * p.taps() * p.in
 		dw = part[lane*size:][:size]
 	}
 	p.do(s, p.blocks[piece/lanes], dw, x, dy, lane*n/lanes, (lane+1)*n/lanes)

@@ -12,6 +12,22 @@ const (
 	nb     = 2 * pb2 * (pb2 - pa2)
 )
 
+// form is a way to make a tile of side×side outputs, for windows of taps×taps, from
+// 6×6 inputs: side + taps − 1 is 6, so that all have the same points and inputLine.
+type form struct {
+	taps, side                          int
+	weights, outputs, gradients, slopes line
+}
+
+// pixels of a tile that are written.
+func (f *form) pixels() int { return f.side * f.side }
+
+// forms are F(4×4, 3×3) and F(2×2, 5×5).
+var forms = [...]form{
+	{3, 4, weightLine, outputLine, gradientLine, slopeLine},
+	{5, 2, weightLine5, outputLine2, gradientLine2, slopeLine5},
+}
+
 // line transforms one dimension, in place of its argument.
 type line func(x *[6]float32)
 
@@ -37,6 +53,37 @@ func weightLine(g *[6]float32) {
 	e, o := 1/na*g[0]+pa2/na*g[2], float32(pa/na)*g[1]
 	f, p := 1/nb*g[0]+pb2/nb*g[2], float32(pb/nb)*g[1]
 	*g = [6]float32{1 / n0 * g[0], e + o, e - o, f + p, f - p, g[2]}
+}
+
+// outputLine2 is Aᵀ for two outputs.
+func outputLine2(m *[6]float32) {
+	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
+	*m = [6]float32{m[0] + u + w, m[5] + pa*v + pb*z}
+}
+
+// weightLine5 is G for five weights.
+func weightLine5(g *[6]float32) {
+	e, o := 1/na*g[0]+pa2/na*g[2]+pa2*pa2/na*g[4], pa/na*g[1]+pa2*pa/na*g[3]
+	f, p := 1/nb*g[0]+pb2/nb*g[2]+pb2*pb2/nb*g[4], pb/nb*g[1]+pb2*pb/nb*g[3]
+	*g = [6]float32{1 / n0 * g[0], e + o, e - o, f + p, f - p, g[4]}
+}
+
+// gradientLine2 is A for two outputs.
+func gradientLine2(y *[6]float32) {
+	e, o := y[0], y[1]
+	*y = [6]float32{e, e + pa*o, e - pa*o, e + pb*o, e - pb*o, o}
+}
+
+// slopeLine5 is Gᵀ for five weights.
+func slopeLine5(m *[6]float32) {
+	u, v, w, z := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]
+	*m = [6]float32{
+		1/n0*m[0] + 1/na*u + 1/nb*w,
+		pa/na*v + pb/nb*z,
+		pa2/na*u + pb2/nb*w,
+		pa2*pa/na*v + pb2*pb/nb*z,
+		m[5] + pa2*pa2/na*u + pb2*pb2/nb*w,
+	}
 }
 
 // gradientLine is A.

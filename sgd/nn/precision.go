@@ -17,10 +17,10 @@ type Options struct {
 	// With Float16 a scale that made the gradient overflow is halved and the
 	// backward pass repeated, as often as that helps. See Precision.
 	LossScale float64
-	// NoWinograd computes every convolution as plain sums. By default 3×3
+	// NoWinograd computes every convolution as plain sums. By default 3×3 and 5×5
 	// windows at stride 1 are done by Winograd's algorithm where that is faster;
-	// its rounding errors are about twice those of plain sums (see
-	// internal/conv).
+	// its rounding errors are two to three times those of plain sums, in gradients
+	// of weights up to five times (see internal/conv).
 	NoWinograd bool
 }
 
@@ -68,8 +68,8 @@ func (n *Net) With(o Options) (*Net, error) {
 // convolutions where that is fast, so gradients within a stage too, as autocast of
 // PyTorch does. Such a product takes half the time where the processor has AVX512_BF16,
 // and has the same bits elsewhere (see internal/f32.GemmRounded, and newRounded of
-// internal/conv for which convolutions). Windows of 3×3 by Winograd's algorithm are faster
-// still in float32, and stay so.
+// internal/conv for which convolutions). Windows of 3×3 and 5×5 by Winograd's algorithm
+// are about as fast in float32, or faster, and stay so.
 type Precision uint8
 
 const (

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Winograd's F(4×4, 3×3) with the points 0, ±a, ±b and infinity: see
+// Winograd's F(4×4, 3×3) and F(2×2, 5×5) with the points 0, ±a, ±b and infinity: see
 // winograd.go of package conv.
 const a, b = 0.625, 1.5
 
@@ -107,6 +107,43 @@ func slopes(c *constants, m []VecVirtual) []VecVirtual {
 	return []VecVirtual{w0, w1, w2}
 }
 
+// outputs2 is Aᵀ, 6 → 2.
+func outputs2(c *constants, m []VecVirtual) []VecVirtual {
+	u, v := add(m[1], m[2]), sub(m[1], m[2])
+	w, z := add(m[3], m[4]), sub(m[3], m[4])
+	return []VecVirtual{add(add(m[0], u), w), plus(plus(m[5], c.get(a), v), c.get(b), z)}
+}
+
+// weights5 is G, 5 → 6.
+func weights5(c *constants, g []VecVirtual) []VecVirtual {
+	half := func(p2, n float64) VecVirtual { // of the even ones
+		return plus(plus(times(c.get(1/n), g[0]), c.get(p2/n), g[2]), c.get(p2*p2/n), g[4])
+	}
+	odd := func(p, n float64) VecVirtual { return plus(times(c.get(p/n), g[1]), c.get(p*p*p/n), g[3]) }
+	e, o := half(a2, na), odd(a, na)
+	f, p := half(b2, nb), odd(b, nb)
+	return []VecVirtual{times(c.get(1/n0), g[0]), add(e, o), sub(e, o), add(f, p), sub(f, p), g[4]}
+}
+
+// gradients2 is A, 2 → 6.
+func gradients2(c *constants, y []VecVirtual) []VecVirtual {
+	r1, r2 := pair(copyOf(y[0]), c.get(a), y[1])
+	r3, r4 := pair(copyOf(y[0]), c.get(b), y[1])
+	return []VecVirtual{y[0], r1, r2, r3, r4, y[1]}
+}
+
+// slopes5 is Gᵀ, 6 → 5.
+func slopes5(c *constants, m []VecVirtual) []VecVirtual {
+	u, v := add(m[1], m[2]), sub(m[1], m[2])
+	w, z := add(m[3], m[4]), sub(m[3], m[4])
+	w0 := plus(plus(times(c.get(1/n0), m[0]), c.get(1/na), u), c.get(1/nb), w)
+	w1 := plus(times(c.get(a/na), v), c.get(b/nb), z)
+	w2 := plus(times(c.get(a2/na), u), c.get(b2/nb), w)
+	w3 := plus(times(c.get(a2*a/na), v), c.get(b2*b/nb), z)
+	w4 := plus(plus(m[5], c.get(a2*a2/na), u), c.get(b2*b2/nb), w)
+	return []VecVirtual{w0, w1, w2, w3, w4}
+}
+
 // winograd writes the transforms of both dimensions, eight or sixteen channels at a
 // time.
 func winograd() {
@@ -124,6 +161,10 @@ func transforms(prefix string, c *constants) {
 	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, true, c, outputs)
 	scatter(prefix+"Gradient", "A·d·Aᵀ", 4, 6, c, gradients)
 	gather(prefix+"Slope", "Gᵀ·m·G", 6, 3, false, c, slopes)
+	scatter(prefix+"Weights5", "G·d·Gᵀ", 5, 6, c, weights5)
+	gather(prefix+"Output2", "Aᵀ·m·A", 6, 2, true, c, outputs2)
+	scatter(prefix+"Gradient2", "A·d·Aᵀ", 2, 6, c, gradients2)
+	gather(prefix+"Slope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
 }
 
 // pointers fills a table on the stack with base + 4·offset, or other where the
