@@ -24,8 +24,8 @@ var wideTiles = [2][maxPanels]func(job *int, zero *float32){
 	{wideTiles6x1, wideTiles6x2, wideTiles6x3, wideTiles6x4},
 }
 
-// zeros is what excused rows read.
-var zeros [maxRun]float32
+// zeros is what excused rows of tiles read, and rows of pixels beyond an image.
+var zeros [winoSide * maxRun]float32
 
 // tiles is tilesGo, in assembly where the machine can. Terms of excused rows
 // are then 0·b, not left out.
@@ -90,86 +90,106 @@ func narrowTiles(t *job, p int) {
 	}
 }
 
-// inputsIn transforms inputs: see scatterGo. c is a multiple of 8.
-func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
-	switch {
-	case wide && c%16 == 0:
-		wideInput(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
-	case fused:
-		winogradInput(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
-	default:
-		scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, c)
-	}
-}
-
-// transforms are the kernels of a form: scatter to planes, gather from them.
-type transforms struct {
-	weights, gradients func(tiles int, offs *int32, x, zero, v *float32, plane, row, vecs int, scratch *float32)
-	outputs            func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32, bias *float32, relu bool)
-	slopes             func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32)
-}
-
-// Those of forms, by eight and by sixteen channels.
-var (
-	narrowTransforms = [len(forms)]transforms{
-		{winogradWeights, winogradGradient, winogradOutput, winogradSlope},
-		{winogradWeights5, winogradGradient2, winogradOutput2, winogradSlope5},
-	}
-	wideTransforms = [len(forms)]transforms{
-		{wideWeights, wideGradient, wideOutput, wideSlope},
-		{wideWeights5, wideGradient2, wideOutput2, wideSlope5},
-	}
+// Kernels of the transforms: scatter to planes, gather from them. The narrow ones do eight
+// channels at a time and are told where each pixel is, the wide ones sixteen, of images by
+// corners. See scatterGo and gatherGo.
+type (
+	narrowIn     func(tiles int, offs *int32, x, zero, v *float32, plane, row, vecs int, scratch *float32)
+	narrowOut    func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32)
+	narrowBiased func(tiles int, offs *int32, y, sink, m *float32, plane, row, vecs int, scratch *float32, bias *float32, relu bool)
+	wideIn       func(tiles int, corners *int32, x, zero, v *float32, plane, row, pixel, line, vecs int)
+	wideBiased   func(tiles int, corners *int32, y, sink, m *float32, plane, row, pixel, line, vecs int, bias *float32, relu bool)
 )
 
-// kernels are those for c channels, which are vecs vectors, or nil where there are none.
-func (g *winograd) kernels(c int) (t *transforms, vecs int) {
-	switch {
+// transforms are the kernels of a form.
+type transforms struct {
+	weights, wideWeights narrowIn
+	slopes, wideSlopes   narrowOut
+	outputs              narrowBiased
+	wideOutputs          wideBiased
+	gradients            narrowIn
+	wideGradients        wideIn
+}
+
+// kernels are those of forms.
+var kernels = [len(forms)]transforms{
+	{
+		winogradWeights, wideWeights, winogradSlope, wideSlope,
+		winogradOutput, wideOutput, winogradGradient, wideGradient,
+	},
+	{
+		winogradWeights5, wideWeights5, winogradSlope5, wideSlope5,
+		winogradOutput2, wideOutput2, winogradGradient2, wideGradient2,
+	},
+}
+
+// inputsIn transforms inputs of tiles from one on: see scatterGo. c is a multiple of 8, as
+// below.
+func (g *winograd) inputsIn(tiles, first int, x, v []float32, plane, row, c int, s *Space) {
+	switch t := &g.from; {
 	case wide && c%16 == 0:
-		return &wideTransforms[g.assembly], c / 16
+		wideInput(tiles, &t.corners[first].at, &x[0], &zeros[0], &v[0], plane, row, t.pixel, t.line, c/16)
 	case fused:
-		return &narrowTransforms[g.assembly], c / 8
+		winogradInput(tiles, &t.of(first)[0], &x[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
+	default:
+		scatterGo(inputLine, winoSide, winoSide, tiles, t.of(first), x, v, plane, row, c)
 	}
-	return nil, 0
 }
 
-// weightsIn transforms weights: see scatterGo. c is a multiple of 8, as below.
+// weightsIn transforms weights.
 func (g *winograd) weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
-	if t, vecs := g.kernels(c); t != nil {
-		t.weights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
-		return
+	switch k := &kernels[g.assembly]; {
+	case wide && c%16 == 0:
+		k.wideWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
+	case fused:
+		k.weights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
+	default:
+		scatterGo(g.form.weights, g.form.taps, winoSide, tiles, offs, x, v, plane, row, c)
 	}
-	scatterGo(g.form.weights, g.form.taps, 6, tiles, offs, x, v, plane, row, c)
 }
 
-// outputsOut makes outputs: see gatherGo.
-func (g *winograd) outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, s *Space, bias []float32, relu bool) {
+// outputsOut makes outputs of tiles from one on: see gatherGo.
+func (g *winograd) outputsOut(tiles, first int, y, m []float32, plane, row, c int, s *Space, bias []float32, relu bool) {
 	var b *float32
 	if bias != nil {
 		b = &bias[0]
 	}
-	if t, vecs := g.kernels(c); t != nil {
-		t.outputs(tiles, &offs[0], &y[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0], b, relu)
-		return
+	t := &g.to
+	s.sink = grow(&s.sink, t.side*t.pixel)
+	switch k := &kernels[g.assembly]; {
+	case wide && c%16 == 0:
+		k.wideOutputs(tiles, &t.corners[first].at, &y[0], &s.sink[0], &m[0], plane, row, t.pixel, t.line, c/16, b, relu)
+	case fused:
+		k.outputs(tiles, &t.of(first)[0], &y[0], &s.sink[0], &m[0], plane, row, c/8, &s.scratch[0], b, relu)
+	default:
+		gatherGo(g.form.outputs, winoSide, g.form.side, tiles, t.of(first), y, m, plane, row, c, bias, relu)
 	}
-	gatherGo(g.form.outputs, 6, g.form.side, tiles, offs, y, m, plane, row, c, bias, relu)
 }
 
-// gradientsIn transforms gradients of outputs: see scatterGo.
-func (g *winograd) gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, s *Space) {
-	if t, vecs := g.kernels(c); t != nil {
-		t.gradients(tiles, &offs[0], &dy[0], &zeros[0], &v[0], plane, row, vecs, &s.scratch[0])
-		return
+// gradientsIn transforms gradients of outputs of tiles from one on.
+func (g *winograd) gradientsIn(tiles, first int, dy, v []float32, plane, row, c int, s *Space) {
+	t := &g.to
+	switch k := &kernels[g.assembly]; {
+	case wide && c%16 == 0:
+		k.wideGradients(tiles, &t.corners[first].at, &dy[0], &zeros[0], &v[0], plane, row, t.pixel, t.line, c/16)
+	case fused:
+		k.gradients(tiles, &t.of(first)[0], &dy[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
+	default:
+		scatterGo(g.form.gradients, g.form.side, winoSide, tiles, t.of(first), dy, v, plane, row, c)
 	}
-	scatterGo(g.form.gradients, g.form.side, 6, tiles, offs, dy, v, plane, row, c)
 }
 
-// slopesOut makes gradients of weights: see gatherGo.
+// slopesOut makes gradients of weights.
 func (g *winograd) slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, s *Space) {
-	if t, vecs := g.kernels(c); t != nil {
-		t.slopes(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, vecs, &s.scratch[0])
-		return
+	s.sink = grow(&s.sink, c)
+	switch k := &kernels[g.assembly]; {
+	case wide && c%16 == 0:
+		k.wideSlopes(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, c/16, &s.scratch[0])
+	case fused:
+		k.slopes(tiles, &offs[0], &dw[0], &s.sink[0], &m[0], plane, row, c/8, &s.scratch[0])
+	default:
+		gatherGo(g.form.slopes, winoSide, g.form.taps, tiles, offs, dw, m, plane, row, c, nil, false)
 	}
-	gatherGo(g.form.slopes, 6, g.form.taps, tiles, offs, dw, m, plane, row, c, nil, false)
 }
 
 // transpose writes dst[16l+o] = src[o·ld+l] for o < 16 and l below the multiple

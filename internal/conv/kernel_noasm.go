@@ -10,24 +10,24 @@ func abreast() int { return 1 }
 
 func tiles(t *job) { tilesGo(t) }
 
-func inputsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Space) {
-	scatterGo(inputLine, 6, 6, tiles, offs, x, v, plane, row, c)
+func (g *winograd) inputsIn(tiles, first int, x, v []float32, plane, row, c int, _ *Space) {
+	scatterGo(inputLine, winoSide, winoSide, tiles, g.from.of(first), x, v, plane, row, c)
 }
 
 func (g *winograd) weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Space) {
-	scatterGo(g.form.weights, g.form.taps, 6, tiles, offs, x, v, plane, row, c)
+	scatterGo(g.form.weights, g.form.taps, winoSide, tiles, offs, x, v, plane, row, c)
 }
 
-func (g *winograd) outputsOut(tiles int, offs []int32, y, m []float32, plane, row, c int, _ *Space, bias []float32, relu bool) {
-	gatherGo(g.form.outputs, 6, g.form.side, tiles, offs, y, m, plane, row, c, bias, relu)
+func (g *winograd) outputsOut(tiles, first int, y, m []float32, plane, row, c int, _ *Space, bias []float32, relu bool) {
+	gatherGo(g.form.outputs, winoSide, g.form.side, tiles, g.to.of(first), y, m, plane, row, c, bias, relu)
 }
 
-func (g *winograd) gradientsIn(tiles int, offs []int32, dy, v []float32, plane, row, c int, _ *Space) {
-	scatterGo(g.form.gradients, g.form.side, 6, tiles, offs, dy, v, plane, row, c)
+func (g *winograd) gradientsIn(tiles, first int, dy, v []float32, plane, row, c int, _ *Space) {
+	scatterGo(g.form.gradients, g.form.side, winoSide, tiles, g.to.of(first), dy, v, plane, row, c)
 }
 
 func (g *winograd) slopesOut(tiles int, offs []int32, dw, m []float32, plane, row, c int, _ *Space) {
-	gatherGo(g.form.slopes, 6, g.form.taps, tiles, offs, dw, m, plane, row, c, nil, false)
+	gatherGo(g.form.slopes, winoSide, g.form.taps, tiles, offs, dw, m, plane, row, c, nil, false)
 }
 
 // transpose has no fast form here: it does nothing and says so.

@@ -100,34 +100,12 @@ func copySixes(dst *float32, next int, src *float32, step int, channels int, n i
 //go:noescape
 func interleave16(dst *float32, src *float32, ld int, blocks int)
 
-// winogradInput writes Bᵀ·d·B of tiles of 6×6 pixels, 8·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[36*t+k]], or at zero
-// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func winogradInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
 // winogradWeights writes G·d·Gᵀ of tiles of 3×3 pixels, 8·vecs channels each, to 36 planes:
 // tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[9*t+k]], or at zero
 // where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
 //
 //go:noescape
 func winogradWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
-// winogradOutput writes Aᵀ·m·A of tiles of 6×6 planes, 8·vecs channels each, to 16 pixels:
-// pixel k of tile t to y[offs[16*t+k]], or to sink where that is negative. Tile t is at
-// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
-// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
-//
-//go:noescape
-func winogradOutput(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
-
-// winogradGradient writes A·d·Aᵀ of tiles of 4×4 pixels, 8·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[16*t+k]], or at zero
-// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func winogradGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
 // winogradSlope writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 9 pixels:
 // pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
@@ -144,6 +122,36 @@ func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32
 //go:noescape
 func winogradWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
+// winogradSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 25 pixels:
+// pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
+// positive.
+//
+//go:noescape
+func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+
+// winogradInput writes Bᵀ·d·B of tiles of 6×6 pixels, 8·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[36*t+k]], or at zero
+// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func winogradInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// winogradOutput writes Aᵀ·m·A of tiles of 6×6 planes, 8·vecs channels each, to 16 pixels:
+// pixel k of tile t to y[offs[16*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
+// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
+//
+//go:noescape
+func winogradOutput(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+
+// winogradGradient writes A·d·Aᵀ of tiles of 4×4 pixels, 8·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[16*t+k]], or at zero
+// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func winogradGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
 // winogradOutput2 writes Aᵀ·m·A of tiles of 6×6 planes, 8·vecs channels each, to 4 pixels:
 // pixel k of tile t to y[offs[4*t+k]], or to sink where that is negative. Tile t is at
 // m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
@@ -159,42 +167,12 @@ func winogradOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float
 //go:noescape
 func winogradGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
-// winogradSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 25 pixels:
-// pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
-// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
-// positive.
-//
-//go:noescape
-func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
-
-// wideInput writes Bᵀ·d·B of tiles of 6×6 pixels, 16·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[36*t+k]], or at zero
-// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func wideInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
 // wideWeights writes G·d·Gᵀ of tiles of 3×3 pixels, 16·vecs channels each, to 36 planes:
 // tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[9*t+k]], or at zero
 // where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
 //
 //go:noescape
 func wideWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
-// wideOutput writes Aᵀ·m·A of tiles of 6×6 planes, 16·vecs channels each, to 16 pixels:
-// pixel k of tile t to y[offs[16*t+k]], or to sink where that is negative. Tile t is at
-// m[t*row + i*plane], i < 36. scratch has room for 576 floats. tiles and vecs must be
-// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
-//
-//go:noescape
-func wideOutput(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
-
-// wideGradient writes A·d·Aᵀ of tiles of 4×4 pixels, 16·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[16*t+k]], or at zero
-// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func wideGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
 // wideSlope writes Gᵀ·m·G of tiles of 6×6 planes, 16·vecs channels each, to 9 pixels:
 // pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
@@ -211,21 +189,6 @@ func wideSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, pl
 //go:noescape
 func wideWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
-// wideOutput2 writes Aᵀ·m·A of tiles of 6×6 planes, 16·vecs channels each, to 4 pixels:
-// pixel k of tile t to y[offs[4*t+k]], or to sink where that is negative. Tile t is at
-// m[t*row + i*plane], i < 36. scratch has room for 576 floats. tiles and vecs must be
-// positive. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
-//
-//go:noescape
-func wideOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
-
-// wideGradient2 writes A·d·Aᵀ of tiles of 2×2 pixels, 16·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[4*t+k]], or at zero
-// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func wideGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
 // wideSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 16·vecs channels each, to 25 pixels:
 // pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
 // m[t*row + i*plane], i < 36. scratch has room for 576 floats. tiles and vecs must be
@@ -233,3 +196,45 @@ func wideGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32
 //
 //go:noescape
 func wideSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+
+// wideInput writes Bᵀ·d·B of tiles of 6×6 pixels, 16·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. corners are a corner for each tile; pixels are pixel,
+// rows of them line floats apart, and outside of the image they are 0, as zero is for pixels
+// of a whole row of the tile. tiles and vecs must be positive.
+//
+//go:noescape
+func wideInput(tiles int, corners *int32, x *float32, zero *float32, v *float32, plane int, row int, pixel int, line int, vecs int)
+
+// wideGradient writes A·d·Aᵀ of tiles of 4×4 pixels, 16·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. corners are a corner for each tile; pixels are pixel,
+// rows of them line floats apart, and outside of the image they are 0, as zero is for pixels
+// of a whole row of the tile. tiles and vecs must be positive.
+//
+//go:noescape
+func wideGradient(tiles int, corners *int32, x *float32, zero *float32, v *float32, plane int, row int, pixel int, line int, vecs int)
+
+// wideGradient2 writes A·d·Aᵀ of tiles of 2×2 pixels, 16·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. corners are a corner for each tile; pixels are pixel,
+// rows of them line floats apart, and outside of the image they are 0, as zero is for pixels
+// of a whole row of the tile. tiles and vecs must be positive.
+//
+//go:noescape
+func wideGradient2(tiles int, corners *int32, x *float32, zero *float32, v *float32, plane int, row int, pixel int, line int, vecs int)
+
+// wideOutput writes Aᵀ·m·A of tiles of 6×6 planes, 16·vecs channels each, to 16 pixels. Tile t is at
+// m[t*row + i*plane], i < 36. corners are a corner for each tile; pixels are pixel, rows of
+// them line floats apart. Those outside of the image are not written, but to sink, for pixels
+// of a whole row of the tile. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
+// tiles and vecs must be positive.
+//
+//go:noescape
+func wideOutput(tiles int, corners *int32, y *float32, sink *float32, m *float32, plane int, row int, pixel int, line int, vecs int, bias *float32, relu bool)
+
+// wideOutput2 writes Aᵀ·m·A of tiles of 6×6 planes, 16·vecs channels each, to 4 pixels. Tile t is at
+// m[t*row + i*plane], i < 36. corners are a corner for each tile; pixels are pixel, rows of
+// them line floats apart. Those outside of the image are not written, but to sink, for pixels
+// of a whole row of the tile. bias, unless nil, is added, and with relu what is ≤ 0 becomes 0.
+// tiles and vecs must be positive.
+//
+//go:noescape
+func wideOutput2(tiles int, corners *int32, y *float32, sink *float32, m *float32, plane int, row int, pixel int, line int, vecs int, bias *float32, relu bool)

@@ -89,8 +89,8 @@ func (p *slopes) do(s *Space, b span, dw, x, dy []float32, i0, i1 int) {
 		for i := 0; i < count; {
 			img, k := i0+(t0+i)/p.tiles, (t0+i)%p.tiles
 			run := min(p.tiles-k, count-i)
-			inputsIn(run, p.offs[k*winoIn:], x[img*sizeX:(img+1)*sizeX], s.strip[i*p.in:], planeV, p.in, p.in, s)
-			p.gradientsIn(run, p.ends[k*p.form.pixels():], dy[img*sizeY+b.from:(img+1)*sizeY], s.left[i*b.n:], planeE, b.n, b.n, s)
+			p.inputsIn(run, k, x[img*sizeX:(img+1)*sizeX], s.strip[i*p.in:], planeV, p.in, p.in, s)
+			p.gradientsIn(run, k, dy[img*sizeY+b.from:(img+1)*sizeY], s.left[i*b.n:], planeE, b.n, b.n, s)
 			i += run
 		}
 		t.add = t0 > 0

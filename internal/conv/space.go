@@ -16,7 +16,7 @@ type Space struct {
 	offs   [winoIn]int32
 	// For the transforms: a tile half done, and where what nobody wants goes.
 	scratch [winoFloats]float32
-	sink    [maxRun]float32
+	sink    []float32
 }
 
 // grow returns a slice of n floats with anything in it.

@@ -19,9 +19,6 @@ type form struct {
 	weights, outputs, gradients, slopes line
 }
 
-// pixels of a tile that are written.
-func (f *form) pixels() int { return f.side * f.side }
-
 // forms are F(4×4, 3×3) and F(2×2, 5×5).
 var forms = [...]form{
 	{3, 4, weightLine, outputLine, gradientLine, slopeLine},

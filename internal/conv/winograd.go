@@ -23,19 +23,61 @@ import "slices"
 // so an output has an error although its own inputs are 0, if others of the
 // tile are not; and a NaN or infinity takes its whole tile with it.
 type winograd struct {
-	form       *form
-	assembly   int // which of the kernels do it
-	h, w, in   int // what is read
-	oh, ow     int // what is written
-	out        int
-	tiles      int // of an image
-	offs, ends []int32
-	chunk      int // tiles done together
-	rows       [2][]int32
+	form     *form
+	assembly int // which of the kernels do it
+	h, w, in int // what is read
+	oh, ow   int // what is written
+	out      int
+	tiles    int   // of an image
+	from, to tiled // where they read and write
+	chunk    int   // tiles done together
+	rows     [2][]int32
 }
 
+// tiled is an image in tiles of side×side pixels, which may reach beyond it and overlap.
+type tiled struct {
+	side        int
+	offs        []int32 // of each pixel of each tile; −1 beyond the image
+	corners     []corner
+	pixel, line int // floats from one to the next
+}
+
+// corner is the same in short: where the first pixel of a tile is or would be, and a bit for
+// each of its rows and columns that are in the image. Assembly knows its fields.
+type corner struct {
+	at         int32
+	rows, cols uint16
+}
+
+// add puts a tile whose first pixel is (y, x) of an h×w image.
+func (t *tiled) add(y, x, h, w int) {
+	c := corner{at: int32(y*t.line + x*t.pixel)}
+	for i := range t.side {
+		if y+i >= 0 && y+i < h {
+			c.rows |= 1 << i
+		}
+		if x+i >= 0 && x+i < w {
+			c.cols |= 1 << i
+		}
+	}
+	for i := range t.side {
+		for j := range t.side {
+			off := int32(-1)
+			if c.rows>>i&1 == 1 && c.cols>>j&1 == 1 {
+				off = c.at + int32(i*t.line+j*t.pixel)
+			}
+			t.offs = append(t.offs, off)
+		}
+	}
+	t.corners = append(t.corners, c)
+}
+
+// of are the offsets of tiles from one on.
+func (t *tiled) of(tile int) []int32 { return t.offs[tile*t.side*t.side:] }
+
 const (
-	winoIn     = 36 // pixels of a tile read, and planes
+	winoSide   = 6                   // of a tile that is read
+	winoIn     = winoSide * winoSide // its pixels, and planes
 	winoFloats = 36 * 16
 )
 
@@ -68,20 +110,12 @@ func newWinograd(kernel, h, w, in, out, pad int) *winograd {
 		return nil
 	}
 	g := &winograd{form: f, assembly: which, h: h, w: w, in: in, oh: oh, ow: ow, out: out, tiles: th * tw}
-	index := func(y, x, h, w, c int) int32 {
-		if y < 0 || y >= h || x < 0 || x >= w {
-			return -1
-		}
-		return int32((y*w + x) * c)
-	}
+	g.from = tiled{side: winoSide, pixel: in, line: w * in}
+	g.to = tiled{side: f.side, pixel: out, line: ow * out}
 	for ty := range th {
 		for tx := range tw {
-			for k := range winoIn {
-				g.offs = append(g.offs, index(f.side*ty+k/6-pad, f.side*tx+k%6-pad, h, w, in))
-			}
-			for k := range f.pixels() {
-				g.ends = append(g.ends, index(f.side*ty+k/f.side, f.side*tx+k%f.side, oh, ow, out))
-			}
+			g.from.add(f.side*ty-pad, f.side*tx-pad, h, w)
+			g.to.add(f.side*ty, f.side*tx, oh, ow)
 		}
 	}
 	g.chunk = min(max(chunkFloats/(winoIn*(in+g.width())), 4), 16) * tileRows
@@ -148,7 +182,7 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 		for i := 0; i < count; {
 			img, k := (t0+i)/g.tiles, (t0+i)%g.tiles
 			run := min(g.tiles-k, count-i)
-			inputsIn(run, g.offs[k*winoIn:], a[img*sizeA:(img+1)*sizeA], v[i*g.in:], planeV, g.in, g.in, s)
+			g.inputsIn(run, k, a[img*sizeA:(img+1)*sizeA], v[i*g.in:], planeV, g.in, g.in, s)
 			i += run
 		}
 		// Rows behind the last hold what the chunk before left there.
@@ -168,7 +202,7 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 		for i := 0; i < count; {
 			img, k := (t0+i)/g.tiles, (t0+i)%g.tiles
 			run := min(g.tiles-k, count-i)
-			g.outputsOut(run, g.ends[k*g.form.pixels():], c[img*sizeC:(img+1)*sizeC], m[i*width:], planeM, width, g.out, s, bias, relu)
+			g.outputsOut(run, k, c[img*sizeC:(img+1)*sizeC], m[i*width:], planeM, width, g.out, s, bias, relu)
 			i += run
 		}
 	}

@@ -65,11 +65,22 @@ func pair(e VecVirtual, k Mem, o VecVirtual) (VecVirtual, VecVirtual) {
 
 // inputs is Bᵀ, 6 → 6.
 func inputs(c *constants, d []VecVirtual) []VecVirtual {
-	r0 := plus(minus(copyOf(d[4]), c.get(sum), d[2]), c.get(n0), d[0])
-	r5 := plus(minus(d[5], c.get(sum), d[3]), c.get(n0), d[1])
+	outer := outerInputs(c, []VecVirtual{d[0], d[1], d[2], d[3], copyOf(d[4]), d[5]})
+	return append(append(outer[1:], innerInputs(c, d)...), outer[0])
+}
+
+// innerInputs are rows 1 to 4 of inputs, which do not look at its first and last.
+func innerInputs(c *constants, d []VecVirtual) []VecVirtual {
 	r1, r2 := pair(minus(copyOf(d[4]), c.get(b2), d[2]), c.get(a), minus(copyOf(d[3]), c.get(b2), d[1]))
 	r3, r4 := pair(minus(d[4], c.get(a2), d[2]), c.get(b), minus(d[3], c.get(a2), d[1]))
-	return []VecVirtual{r0, r1, r2, r3, r4, r5}
+	return []VecVirtual{r1, r2, r3, r4}
+}
+
+// outerInputs are rows 5 and 0 of inputs, in this order.
+func outerInputs(c *constants, d []VecVirtual) []VecVirtual {
+	r0 := plus(minus(d[4], c.get(sum), d[2]), c.get(n0), d[0])
+	r5 := plus(minus(d[5], c.get(sum), d[3]), c.get(n0), d[1])
+	return []VecVirtual{r5, r0}
 }
 
 // outputs is Aᵀ, 6 → 4.
@@ -150,21 +161,28 @@ func winograd() {
 	vec = func() VecVirtual { return YMM() }
 	c := &constants{table: GLOBL("winogradConstants", RODATA|NOPTR), lanes: 8, at: map[float32]int{}}
 	transforms("winograd", c)
+	image("winograd", c)
 	vec = func() VecVirtual { return ZMM() }
 	c = &constants{table: GLOBL("wideConstants", RODATA|NOPTR), lanes: 16, at: map[float32]int{}}
 	transforms("wide", c)
+	wideImage(c)
 }
 
+// transforms writes those of weights.
 func transforms(prefix string, c *constants) {
-	scatter(prefix+"Input", "Bᵀ·d·B", 6, 6, c, inputs)
 	scatter(prefix+"Weights", "G·d·Gᵀ", 3, 6, c, weights)
-	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, true, c, outputs)
-	scatter(prefix+"Gradient", "A·d·Aᵀ", 4, 6, c, gradients)
 	gather(prefix+"Slope", "Gᵀ·m·G", 6, 3, false, c, slopes)
 	scatter(prefix+"Weights5", "G·d·Gᵀ", 5, 6, c, weights5)
+	gather(prefix+"Slope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
+}
+
+// image writes those of images.
+func image(prefix string, c *constants) {
+	scatter(prefix+"Input", "Bᵀ·d·B", 6, 6, c, inputs)
+	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, true, c, outputs)
+	scatter(prefix+"Gradient", "A·d·Aᵀ", 4, 6, c, gradients)
 	gather(prefix+"Output2", "Aᵀ·m·A", 6, 2, true, c, outputs2)
 	scatter(prefix+"Gradient2", "A·d·Aᵀ", 2, 6, c, gradients2)
-	gather(prefix+"Slope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
 }
 
 // pointers fills a table on the stack with base + 4·offset, or other where the
@@ -292,7 +310,8 @@ func gather(name, what string, n, m int, biased bool, c *constants, f line) {
 		return r
 	}, func(i, j int, r VecVirtual) {
 		if biased {
-			epilogue(fmt.Sprintf("%d%d", i, j), off, r)
+			bias, relu := Load(Param("bias"), GP64()), Load(Param("relu"), GP8())
+			epilogue(c, fmt.Sprintf("%d%d", i, j), bias, Mem{Base: bias, Index: off, Scale: 1}, relu, r)
 		}
 		p := GP64()
 		MOVQ(table.Offset(8*(i*m+j)), p)
@@ -310,27 +329,24 @@ func gather(name, what string, n, m int, biased bool, c *constants, f line) {
 	RET()
 }
 
-// epilogue adds the bias and rectifies.
-func epilogue(label string, off Register, r VecVirtual) {
-	bias := Load(Param("bias"), GP64())
+// epilogue adds the bias at a place, unless there is none, and rectifies if relu.
+func epilogue(c *constants, label string, bias Register, at Mem, relu Op, r VecVirtual) {
 	TESTQ(bias, bias)
 	JZ(LabelRef("relu" + label))
-	VADDPS(Mem{Base: bias, Index: off, Scale: 1}, r, r)
+	VADDPS(at, r, r)
 	Label("relu" + label)
-	relu := Load(Param("relu"), GP8())
-	TESTB(relu, relu)
-	JZ(LabelRef("store" + label))
-	rectify(r)
+	CMPB(relu, Imm(0))
+	JE(LabelRef("store" + label))
+	rectify(c, r)
 	Label("store" + label)
 }
 
 // rectify takes what is ≤ 0 to 0, and leaves NaN.
-func rectify(r VecVirtual) {
-	if r.Size() == 64 {
+func rectify(c *constants, r VecVirtual) {
+	if c.lanes == 16 {
 		const notLessOrEqual = 6 // true for NaN
-		zero, k := ZMM(), K()
-		VPXORD(zero, zero, zero)
-		VCMPPS(Imm(notLessOrEqual), zero, r, k)
+		k := K()
+		VCMPPS(Imm(notLessOrEqual), c.get(0), r, k)
 		VMOVAPS_Z(r, k, r)
 		return
 	}
