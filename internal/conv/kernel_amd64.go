@@ -103,12 +103,13 @@ type (
 
 // transforms are the kernels of a form.
 type transforms struct {
-	weights, wideWeights narrowIn
-	slopes, wideSlopes   narrowOut
-	outputs              narrowBiased
-	wideOutputs          wideBiased
-	gradients            narrowIn
-	wideGradients        wideIn
+	weights            narrowIn
+	wideWeights        func(offs *int32, w, v *float32, plane, step, vecs int)
+	slopes, wideSlopes narrowOut
+	outputs            narrowBiased
+	wideOutputs        wideBiased
+	gradients          narrowIn
+	wideGradients      wideIn
 }
 
 // kernels are those of forms.
@@ -136,16 +137,26 @@ func (g *winograd) inputsIn(tiles, first int, x, v []float32, plane, row, c int,
 	}
 }
 
-// weightsIn transforms weights.
-func (g *winograd) weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, s *Space) {
+// weightsIn transforms c weights of each tap.
+func (g *winograd) weightsIn(offs []int32, w, v []float32, plane, c int, s *Space) {
 	switch k := &kernels[g.assembly]; {
 	case wide && c%16 == 0:
-		k.wideWeights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/16, &s.scratch[0])
+		k.wideWeights(&offs[0], &w[0], &v[0], plane, 16, c/16)
 	case fused:
-		k.weights(tiles, &offs[0], &x[0], &zeros[0], &v[0], plane, row, c/8, &s.scratch[0])
+		k.weights(1, &offs[0], &w[0], &zeros[0], &v[0], plane, 0, c/8, &s.scratch[0])
 	default:
-		scatterGo(g.form.weights, g.form.taps, winoSide, tiles, offs, x, v, plane, row, c)
+		scatterGo(g.form.weights, g.form.taps, winoSide, 1, offs, w, v, plane, 0, c)
 	}
+}
+
+// stridedWeightsIn transforms n times 16 weights of each tap, step apart, where there is a
+// kernel for it; elsewhere it does nothing and says so.
+func (g *winograd) stridedWeightsIn(offs []int32, w, v []float32, plane, step, n int) bool {
+	if !wide || n == 0 {
+		return false
+	}
+	kernels[g.assembly].wideWeights(&offs[0], &w[0], &v[0], plane, step, n)
+	return true
 }
 
 // outputsOut makes outputs of tiles from one on: see gatherGo.

@@ -3600,1771 +3600,159 @@ block:
 	VZEROUPPER
 	RET
 
-DATA winogradConstants<>+0(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+4(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+8(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+12(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+16(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+20(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+24(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+28(SB)/4, $(-0.68840337)
-DATA winogradConstants<>+32(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+36(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+40(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+44(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+48(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+52(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+56(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+60(SB)/4, $(-0.26890758)
-DATA winogradConstants<>+64(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+68(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+72(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+76(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+80(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+84(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+88(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+92(SB)/4, $(-0.4302521)
-DATA winogradConstants<>+96(SB)/4, $(0.11951447)
-DATA winogradConstants<>+100(SB)/4, $(0.11951447)
-DATA winogradConstants<>+104(SB)/4, $(0.11951447)
-DATA winogradConstants<>+108(SB)/4, $(0.11951447)
-DATA winogradConstants<>+112(SB)/4, $(0.11951447)
-DATA winogradConstants<>+116(SB)/4, $(0.11951447)
-DATA winogradConstants<>+120(SB)/4, $(0.11951447)
-DATA winogradConstants<>+124(SB)/4, $(0.11951447)
-DATA winogradConstants<>+128(SB)/4, $(0.26890758)
-DATA winogradConstants<>+132(SB)/4, $(0.26890758)
-DATA winogradConstants<>+136(SB)/4, $(0.26890758)
-DATA winogradConstants<>+140(SB)/4, $(0.26890758)
-DATA winogradConstants<>+144(SB)/4, $(0.26890758)
-DATA winogradConstants<>+148(SB)/4, $(0.26890758)
-DATA winogradConstants<>+152(SB)/4, $(0.26890758)
-DATA winogradConstants<>+156(SB)/4, $(0.26890758)
-DATA winogradConstants<>+160(SB)/4, $(0.17927171)
-DATA winogradConstants<>+164(SB)/4, $(0.17927171)
-DATA winogradConstants<>+168(SB)/4, $(0.17927171)
-DATA winogradConstants<>+172(SB)/4, $(0.17927171)
-DATA winogradConstants<>+176(SB)/4, $(0.17927171)
-DATA winogradConstants<>+180(SB)/4, $(0.17927171)
-DATA winogradConstants<>+184(SB)/4, $(0.17927171)
-DATA winogradConstants<>+188(SB)/4, $(0.17927171)
-DATA winogradConstants<>+192(SB)/4, $(1.1377778)
-DATA winogradConstants<>+196(SB)/4, $(1.1377778)
-DATA winogradConstants<>+200(SB)/4, $(1.1377778)
-DATA winogradConstants<>+204(SB)/4, $(1.1377778)
-DATA winogradConstants<>+208(SB)/4, $(1.1377778)
-DATA winogradConstants<>+212(SB)/4, $(1.1377778)
-DATA winogradConstants<>+216(SB)/4, $(1.1377778)
-DATA winogradConstants<>+220(SB)/4, $(1.1377778)
-DATA winogradConstants<>+224(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+228(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+232(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+236(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+240(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+244(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+248(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+252(SB)/4, $(-0.10504202)
-DATA winogradConstants<>+256(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+260(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+264(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+268(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+272(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+276(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+280(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+284(SB)/4, $(-0.16806723)
-DATA winogradConstants<>+288(SB)/4, $(0.60504204)
-DATA winogradConstants<>+292(SB)/4, $(0.60504204)
-DATA winogradConstants<>+296(SB)/4, $(0.60504204)
-DATA winogradConstants<>+300(SB)/4, $(0.60504204)
-DATA winogradConstants<>+304(SB)/4, $(0.60504204)
-DATA winogradConstants<>+308(SB)/4, $(0.60504204)
-DATA winogradConstants<>+312(SB)/4, $(0.60504204)
-DATA winogradConstants<>+316(SB)/4, $(0.60504204)
-DATA winogradConstants<>+320(SB)/4, $(0.40336135)
-DATA winogradConstants<>+324(SB)/4, $(0.40336135)
-DATA winogradConstants<>+328(SB)/4, $(0.40336135)
-DATA winogradConstants<>+332(SB)/4, $(0.40336135)
-DATA winogradConstants<>+336(SB)/4, $(0.40336135)
-DATA winogradConstants<>+340(SB)/4, $(0.40336135)
-DATA winogradConstants<>+344(SB)/4, $(0.40336135)
-DATA winogradConstants<>+348(SB)/4, $(0.40336135)
-DATA winogradConstants<>+352(SB)/4, $(2.640625)
-DATA winogradConstants<>+356(SB)/4, $(2.640625)
-DATA winogradConstants<>+360(SB)/4, $(2.640625)
-DATA winogradConstants<>+364(SB)/4, $(2.640625)
-DATA winogradConstants<>+368(SB)/4, $(2.640625)
-DATA winogradConstants<>+372(SB)/4, $(2.640625)
-DATA winogradConstants<>+376(SB)/4, $(2.640625)
-DATA winogradConstants<>+380(SB)/4, $(2.640625)
-DATA winogradConstants<>+384(SB)/4, $(0.87890625)
-DATA winogradConstants<>+388(SB)/4, $(0.87890625)
-DATA winogradConstants<>+392(SB)/4, $(0.87890625)
-DATA winogradConstants<>+396(SB)/4, $(0.87890625)
-DATA winogradConstants<>+400(SB)/4, $(0.87890625)
-DATA winogradConstants<>+404(SB)/4, $(0.87890625)
-DATA winogradConstants<>+408(SB)/4, $(0.87890625)
-DATA winogradConstants<>+412(SB)/4, $(0.87890625)
-DATA winogradConstants<>+416(SB)/4, $(2.25)
-DATA winogradConstants<>+420(SB)/4, $(2.25)
-DATA winogradConstants<>+424(SB)/4, $(2.25)
-DATA winogradConstants<>+428(SB)/4, $(2.25)
-DATA winogradConstants<>+432(SB)/4, $(2.25)
-DATA winogradConstants<>+436(SB)/4, $(2.25)
-DATA winogradConstants<>+440(SB)/4, $(2.25)
-DATA winogradConstants<>+444(SB)/4, $(2.25)
-DATA winogradConstants<>+448(SB)/4, $(0.625)
-DATA winogradConstants<>+452(SB)/4, $(0.625)
-DATA winogradConstants<>+456(SB)/4, $(0.625)
-DATA winogradConstants<>+460(SB)/4, $(0.625)
-DATA winogradConstants<>+464(SB)/4, $(0.625)
-DATA winogradConstants<>+468(SB)/4, $(0.625)
-DATA winogradConstants<>+472(SB)/4, $(0.625)
-DATA winogradConstants<>+476(SB)/4, $(0.625)
-DATA winogradConstants<>+480(SB)/4, $(0.390625)
-DATA winogradConstants<>+484(SB)/4, $(0.390625)
-DATA winogradConstants<>+488(SB)/4, $(0.390625)
-DATA winogradConstants<>+492(SB)/4, $(0.390625)
-DATA winogradConstants<>+496(SB)/4, $(0.390625)
-DATA winogradConstants<>+500(SB)/4, $(0.390625)
-DATA winogradConstants<>+504(SB)/4, $(0.390625)
-DATA winogradConstants<>+508(SB)/4, $(0.390625)
-DATA winogradConstants<>+512(SB)/4, $(1.5)
-DATA winogradConstants<>+516(SB)/4, $(1.5)
-DATA winogradConstants<>+520(SB)/4, $(1.5)
-DATA winogradConstants<>+524(SB)/4, $(1.5)
-DATA winogradConstants<>+528(SB)/4, $(1.5)
-DATA winogradConstants<>+532(SB)/4, $(1.5)
-DATA winogradConstants<>+536(SB)/4, $(1.5)
-DATA winogradConstants<>+540(SB)/4, $(1.5)
-DATA winogradConstants<>+544(SB)/4, $(0.24414062)
-DATA winogradConstants<>+548(SB)/4, $(0.24414062)
-DATA winogradConstants<>+552(SB)/4, $(0.24414062)
-DATA winogradConstants<>+556(SB)/4, $(0.24414062)
-DATA winogradConstants<>+560(SB)/4, $(0.24414062)
-DATA winogradConstants<>+564(SB)/4, $(0.24414062)
-DATA winogradConstants<>+568(SB)/4, $(0.24414062)
-DATA winogradConstants<>+572(SB)/4, $(0.24414062)
-DATA winogradConstants<>+576(SB)/4, $(3.375)
-DATA winogradConstants<>+580(SB)/4, $(3.375)
-DATA winogradConstants<>+584(SB)/4, $(3.375)
-DATA winogradConstants<>+588(SB)/4, $(3.375)
-DATA winogradConstants<>+592(SB)/4, $(3.375)
-DATA winogradConstants<>+596(SB)/4, $(3.375)
-DATA winogradConstants<>+600(SB)/4, $(3.375)
-DATA winogradConstants<>+604(SB)/4, $(3.375)
+DATA winogradConstants<>+0(SB)/4, $(2.640625)
+DATA winogradConstants<>+4(SB)/4, $(2.640625)
+DATA winogradConstants<>+8(SB)/4, $(2.640625)
+DATA winogradConstants<>+12(SB)/4, $(2.640625)
+DATA winogradConstants<>+16(SB)/4, $(2.640625)
+DATA winogradConstants<>+20(SB)/4, $(2.640625)
+DATA winogradConstants<>+24(SB)/4, $(2.640625)
+DATA winogradConstants<>+28(SB)/4, $(2.640625)
+DATA winogradConstants<>+32(SB)/4, $(0.87890625)
+DATA winogradConstants<>+36(SB)/4, $(0.87890625)
+DATA winogradConstants<>+40(SB)/4, $(0.87890625)
+DATA winogradConstants<>+44(SB)/4, $(0.87890625)
+DATA winogradConstants<>+48(SB)/4, $(0.87890625)
+DATA winogradConstants<>+52(SB)/4, $(0.87890625)
+DATA winogradConstants<>+56(SB)/4, $(0.87890625)
+DATA winogradConstants<>+60(SB)/4, $(0.87890625)
+DATA winogradConstants<>+64(SB)/4, $(2.25)
+DATA winogradConstants<>+68(SB)/4, $(2.25)
+DATA winogradConstants<>+72(SB)/4, $(2.25)
+DATA winogradConstants<>+76(SB)/4, $(2.25)
+DATA winogradConstants<>+80(SB)/4, $(2.25)
+DATA winogradConstants<>+84(SB)/4, $(2.25)
+DATA winogradConstants<>+88(SB)/4, $(2.25)
+DATA winogradConstants<>+92(SB)/4, $(2.25)
+DATA winogradConstants<>+96(SB)/4, $(0.625)
+DATA winogradConstants<>+100(SB)/4, $(0.625)
+DATA winogradConstants<>+104(SB)/4, $(0.625)
+DATA winogradConstants<>+108(SB)/4, $(0.625)
+DATA winogradConstants<>+112(SB)/4, $(0.625)
+DATA winogradConstants<>+116(SB)/4, $(0.625)
+DATA winogradConstants<>+120(SB)/4, $(0.625)
+DATA winogradConstants<>+124(SB)/4, $(0.625)
+DATA winogradConstants<>+128(SB)/4, $(0.390625)
+DATA winogradConstants<>+132(SB)/4, $(0.390625)
+DATA winogradConstants<>+136(SB)/4, $(0.390625)
+DATA winogradConstants<>+140(SB)/4, $(0.390625)
+DATA winogradConstants<>+144(SB)/4, $(0.390625)
+DATA winogradConstants<>+148(SB)/4, $(0.390625)
+DATA winogradConstants<>+152(SB)/4, $(0.390625)
+DATA winogradConstants<>+156(SB)/4, $(0.390625)
+DATA winogradConstants<>+160(SB)/4, $(1.5)
+DATA winogradConstants<>+164(SB)/4, $(1.5)
+DATA winogradConstants<>+168(SB)/4, $(1.5)
+DATA winogradConstants<>+172(SB)/4, $(1.5)
+DATA winogradConstants<>+176(SB)/4, $(1.5)
+DATA winogradConstants<>+180(SB)/4, $(1.5)
+DATA winogradConstants<>+184(SB)/4, $(1.5)
+DATA winogradConstants<>+188(SB)/4, $(1.5)
+DATA winogradConstants<>+192(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+196(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+200(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+204(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+208(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+212(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+216(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+220(SB)/4, $(-0.68840337)
+DATA winogradConstants<>+224(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+228(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+232(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+236(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+240(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+244(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+248(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+252(SB)/4, $(-0.26890758)
+DATA winogradConstants<>+256(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+260(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+264(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+268(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+272(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+276(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+280(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+284(SB)/4, $(-0.4302521)
+DATA winogradConstants<>+288(SB)/4, $(0.11951447)
+DATA winogradConstants<>+292(SB)/4, $(0.11951447)
+DATA winogradConstants<>+296(SB)/4, $(0.11951447)
+DATA winogradConstants<>+300(SB)/4, $(0.11951447)
+DATA winogradConstants<>+304(SB)/4, $(0.11951447)
+DATA winogradConstants<>+308(SB)/4, $(0.11951447)
+DATA winogradConstants<>+312(SB)/4, $(0.11951447)
+DATA winogradConstants<>+316(SB)/4, $(0.11951447)
+DATA winogradConstants<>+320(SB)/4, $(0.26890758)
+DATA winogradConstants<>+324(SB)/4, $(0.26890758)
+DATA winogradConstants<>+328(SB)/4, $(0.26890758)
+DATA winogradConstants<>+332(SB)/4, $(0.26890758)
+DATA winogradConstants<>+336(SB)/4, $(0.26890758)
+DATA winogradConstants<>+340(SB)/4, $(0.26890758)
+DATA winogradConstants<>+344(SB)/4, $(0.26890758)
+DATA winogradConstants<>+348(SB)/4, $(0.26890758)
+DATA winogradConstants<>+352(SB)/4, $(0.17927171)
+DATA winogradConstants<>+356(SB)/4, $(0.17927171)
+DATA winogradConstants<>+360(SB)/4, $(0.17927171)
+DATA winogradConstants<>+364(SB)/4, $(0.17927171)
+DATA winogradConstants<>+368(SB)/4, $(0.17927171)
+DATA winogradConstants<>+372(SB)/4, $(0.17927171)
+DATA winogradConstants<>+376(SB)/4, $(0.17927171)
+DATA winogradConstants<>+380(SB)/4, $(0.17927171)
+DATA winogradConstants<>+384(SB)/4, $(1.1377778)
+DATA winogradConstants<>+388(SB)/4, $(1.1377778)
+DATA winogradConstants<>+392(SB)/4, $(1.1377778)
+DATA winogradConstants<>+396(SB)/4, $(1.1377778)
+DATA winogradConstants<>+400(SB)/4, $(1.1377778)
+DATA winogradConstants<>+404(SB)/4, $(1.1377778)
+DATA winogradConstants<>+408(SB)/4, $(1.1377778)
+DATA winogradConstants<>+412(SB)/4, $(1.1377778)
+DATA winogradConstants<>+416(SB)/4, $(0.24414062)
+DATA winogradConstants<>+420(SB)/4, $(0.24414062)
+DATA winogradConstants<>+424(SB)/4, $(0.24414062)
+DATA winogradConstants<>+428(SB)/4, $(0.24414062)
+DATA winogradConstants<>+432(SB)/4, $(0.24414062)
+DATA winogradConstants<>+436(SB)/4, $(0.24414062)
+DATA winogradConstants<>+440(SB)/4, $(0.24414062)
+DATA winogradConstants<>+444(SB)/4, $(0.24414062)
+DATA winogradConstants<>+448(SB)/4, $(3.375)
+DATA winogradConstants<>+452(SB)/4, $(3.375)
+DATA winogradConstants<>+456(SB)/4, $(3.375)
+DATA winogradConstants<>+460(SB)/4, $(3.375)
+DATA winogradConstants<>+464(SB)/4, $(3.375)
+DATA winogradConstants<>+468(SB)/4, $(3.375)
+DATA winogradConstants<>+472(SB)/4, $(3.375)
+DATA winogradConstants<>+476(SB)/4, $(3.375)
+DATA winogradConstants<>+480(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+484(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+488(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+492(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+496(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+500(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+504(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+508(SB)/4, $(-0.10504202)
+DATA winogradConstants<>+512(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+516(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+520(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+524(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+528(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+532(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+536(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+540(SB)/4, $(-0.16806723)
+DATA winogradConstants<>+544(SB)/4, $(0.60504204)
+DATA winogradConstants<>+548(SB)/4, $(0.60504204)
+DATA winogradConstants<>+552(SB)/4, $(0.60504204)
+DATA winogradConstants<>+556(SB)/4, $(0.60504204)
+DATA winogradConstants<>+560(SB)/4, $(0.60504204)
+DATA winogradConstants<>+564(SB)/4, $(0.60504204)
+DATA winogradConstants<>+568(SB)/4, $(0.60504204)
+DATA winogradConstants<>+572(SB)/4, $(0.60504204)
+DATA winogradConstants<>+576(SB)/4, $(0.40336135)
+DATA winogradConstants<>+580(SB)/4, $(0.40336135)
+DATA winogradConstants<>+584(SB)/4, $(0.40336135)
+DATA winogradConstants<>+588(SB)/4, $(0.40336135)
+DATA winogradConstants<>+592(SB)/4, $(0.40336135)
+DATA winogradConstants<>+596(SB)/4, $(0.40336135)
+DATA winogradConstants<>+600(SB)/4, $(0.40336135)
+DATA winogradConstants<>+604(SB)/4, $(0.40336135)
 GLOBL winogradConstants<>(SB), RODATA|NOPTR, $608
-
-// func winogradWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, CMOV, FMA3
-TEXT ·winogradWeights(SB), NOSPLIT, $72-72
-	MOVQ offs+8(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ zero+24(FP), DX
-	MOVQ scratch+64(FP), BX
-	MOVQ plane+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ v+32(FP), DI
-	MOVQ tiles+0(FP), R8
-
-tile:
-	MOVLQSX (AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, (SP)
-	MOVLQSX 4(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 8(SP)
-	MOVLQSX 8(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 16(SP)
-	MOVLQSX 12(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 24(SP)
-	MOVLQSX 16(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 32(SP)
-	MOVLQSX 20(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 40(SP)
-	MOVLQSX 24(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 48(SP)
-	MOVLQSX 28(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 56(SP)
-	MOVLQSX 32(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 64(SP)
-	XORQ    R9, R9
-	MOVQ    vecs+56(FP), R10
-
-vec:
-	LEAQ         (DI)(R9*1), R11
-	MOVQ         (SP), R12
-	VMOVUPS      (R12)(R9*1), Y0
-	MOVQ         24(SP), R12
-	VMOVUPS      (R12)(R9*1), Y1
-	MOVQ         48(SP), R12
-	VMOVUPS      (R12)(R9*1), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y4, 96(BX)
-	VMOVUPS      Y3, 192(BX)
-	VMOVUPS      Y6, 288(BX)
-	VMOVUPS      Y5, 384(BX)
-	VMOVUPS      Y2, 480(BX)
-	MOVQ         8(SP), R12
-	VMOVUPS      (R12)(R9*1), Y0
-	MOVQ         32(SP), R12
-	VMOVUPS      (R12)(R9*1), Y1
-	MOVQ         56(SP), R12
-	VMOVUPS      (R12)(R9*1), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, 32(BX)
-	VMOVUPS      Y4, 128(BX)
-	VMOVUPS      Y3, 224(BX)
-	VMOVUPS      Y6, 320(BX)
-	VMOVUPS      Y5, 416(BX)
-	VMOVUPS      Y2, 512(BX)
-	MOVQ         16(SP), R12
-	VMOVUPS      (R12)(R9*1), Y0
-	MOVQ         40(SP), R12
-	VMOVUPS      (R12)(R9*1), Y1
-	MOVQ         64(SP), R12
-	VMOVUPS      (R12)(R9*1), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, 64(BX)
-	VMOVUPS      Y4, 160(BX)
-	VMOVUPS      Y3, 256(BX)
-	VMOVUPS      Y6, 352(BX)
-	VMOVUPS      Y5, 448(BX)
-	VMOVUPS      Y2, 544(BX)
-	VMOVUPS      (BX), Y0
-	VMOVUPS      32(BX), Y1
-	VMOVUPS      64(BX), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      96(BX), Y0
-	VMOVUPS      128(BX), Y1
-	VMOVUPS      160(BX), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      192(BX), Y0
-	VMOVUPS      224(BX), Y1
-	VMOVUPS      256(BX), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      288(BX), Y0
-	VMOVUPS      320(BX), Y1
-	VMOVUPS      352(BX), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      384(BX), Y0
-	VMOVUPS      416(BX), Y1
-	VMOVUPS      448(BX), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      480(BX), Y0
-	VMOVUPS      512(BX), Y1
-	VMOVUPS      544(BX), Y2
-	VMULPS       winogradConstants<>+0(SB), Y0, Y3
-	VFMADD231PS  winogradConstants<>+32(SB), Y2, Y3
-	VMOVAPS      Y3, Y4
-	VFMADD231PS  winogradConstants<>+64(SB), Y1, Y4
-	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y3
-	VMULPS       winogradConstants<>+96(SB), Y0, Y5
-	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y5
-	VMOVAPS      Y5, Y6
-	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y6
-	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
-	VMULPS       winogradConstants<>+192(SB), Y0, Y0
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	ADDQ         $0x20, R9
-	DECQ         R10
-	JNZ          vec
-	ADDQ         $0x00000024, AX
-	MOVQ         row+48(FP), R9
-	LEAQ         (DI)(R9*4), DI
-	DECQ         R8
-	JNZ          tile
-	VZEROUPPER
-	RET
-
-// func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, CMOV, FMA3
-TEXT ·winogradSlope(SB), NOSPLIT, $72-72
-	MOVQ   offs+8(FP), AX
-	MOVQ   y+16(FP), CX
-	MOVQ   sink+24(FP), DX
-	MOVQ   scratch+64(FP), BX
-	MOVQ   plane+40(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x06, SI, DI
-	MOVQ   m+32(FP), R8
-	MOVQ   tiles+0(FP), R9
-
-tile:
-	MOVLQSX (AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, (SP)
-	MOVLQSX 4(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 8(SP)
-	MOVLQSX 8(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 16(SP)
-	MOVLQSX 12(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 24(SP)
-	MOVLQSX 16(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 32(SP)
-	MOVLQSX 20(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 40(SP)
-	MOVLQSX 24(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 48(SP)
-	MOVLQSX 28(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 56(SP)
-	MOVLQSX 32(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 64(SP)
-	XORQ    R10, R10
-	MOVQ    vecs+56(FP), R11
-
-vec:
-	LEAQ        (R8)(R10*1), R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	VMOVUPS     Y0, (BX)
-	VMOVUPS     Y1, 192(BX)
-	VMOVUPS     Y5, 384(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	VMOVUPS     Y0, 32(BX)
-	VMOVUPS     Y1, 224(BX)
-	VMOVUPS     Y5, 416(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	VMOVUPS     Y0, 64(BX)
-	VMOVUPS     Y1, 256(BX)
-	VMOVUPS     Y5, 448(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	VMOVUPS     Y0, 96(BX)
-	VMOVUPS     Y1, 288(BX)
-	VMOVUPS     Y5, 480(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	VMOVUPS     Y0, 128(BX)
-	VMOVUPS     Y1, 320(BX)
-	VMOVUPS     Y5, 512(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	VMOVUPS     Y0, 160(BX)
-	VMOVUPS     Y1, 352(BX)
-	VMOVUPS     Y5, 544(BX)
-	VMOVUPS     (BX), Y0
-	VMOVUPS     32(BX), Y1
-	VMOVUPS     64(BX), Y2
-	VMOVUPS     96(BX), Y3
-	VMOVUPS     128(BX), Y4
-	VMOVUPS     160(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	MOVQ        (SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        8(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        16(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	VMOVUPS     192(BX), Y0
-	VMOVUPS     224(BX), Y1
-	VMOVUPS     256(BX), Y2
-	VMOVUPS     288(BX), Y3
-	VMOVUPS     320(BX), Y4
-	VMOVUPS     352(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	MOVQ        24(SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        32(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        40(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	VMOVUPS     384(BX), Y0
-	VMOVUPS     416(BX), Y1
-	VMOVUPS     448(BX), Y2
-	VMOVUPS     480(BX), Y3
-	VMOVUPS     512(BX), Y4
-	VMOVUPS     544(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+32(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y5
-	MOVQ        48(SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        56(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        64(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         vec
-	ADDQ        $0x24, AX
-	MOVQ        row+48(FP), R10
-	LEAQ        (R8)(R10*4), R8
-	DECQ        R9
-	JNZ         tile
-	VZEROUPPER
-	RET
-
-// func winogradWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, CMOV, FMA3
-TEXT ·winogradWeights5(SB), NOSPLIT, $200-72
-	MOVQ offs+8(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ zero+24(FP), DX
-	MOVQ scratch+64(FP), BX
-	MOVQ plane+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ v+32(FP), DI
-	MOVQ tiles+0(FP), R8
-
-tile:
-	MOVLQSX (AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, (SP)
-	MOVLQSX 4(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 8(SP)
-	MOVLQSX 8(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 16(SP)
-	MOVLQSX 12(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 24(SP)
-	MOVLQSX 16(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 32(SP)
-	MOVLQSX 20(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 40(SP)
-	MOVLQSX 24(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 48(SP)
-	MOVLQSX 28(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 56(SP)
-	MOVLQSX 32(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 64(SP)
-	MOVLQSX 36(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 72(SP)
-	MOVLQSX 40(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 80(SP)
-	MOVLQSX 44(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 88(SP)
-	MOVLQSX 48(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 96(SP)
-	MOVLQSX 52(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 104(SP)
-	MOVLQSX 56(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 112(SP)
-	MOVLQSX 60(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 120(SP)
-	MOVLQSX 64(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 128(SP)
-	MOVLQSX 68(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 136(SP)
-	MOVLQSX 72(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 144(SP)
-	MOVLQSX 76(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 152(SP)
-	MOVLQSX 80(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 160(SP)
-	MOVLQSX 84(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 168(SP)
-	MOVLQSX 88(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 176(SP)
-	MOVLQSX 92(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 184(SP)
-	MOVLQSX 96(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 192(SP)
-	XORQ    R9, R9
-	MOVQ    vecs+56(FP), R10
-
-vec:
-	LEAQ        (DI)(R9*1), R11
-	MOVQ        (SP), R12
-	VMOVUPS     (R12)(R9*1), Y0
-	MOVQ        40(SP), R12
-	VMOVUPS     (R12)(R9*1), Y1
-	MOVQ        80(SP), R12
-	VMOVUPS     (R12)(R9*1), Y2
-	MOVQ        120(SP), R12
-	VMOVUPS     (R12)(R9*1), Y3
-	MOVQ        160(SP), R12
-	VMOVUPS     (R12)(R9*1), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, (BX)
-	VMOVUPS     Y2, 160(BX)
-	VMOVUPS     Y3, 320(BX)
-	VMOVUPS     Y5, 480(BX)
-	VMOVUPS     Y1, 640(BX)
-	VMOVUPS     Y4, 800(BX)
-	MOVQ        8(SP), R12
-	VMOVUPS     (R12)(R9*1), Y0
-	MOVQ        48(SP), R12
-	VMOVUPS     (R12)(R9*1), Y1
-	MOVQ        88(SP), R12
-	VMOVUPS     (R12)(R9*1), Y2
-	MOVQ        128(SP), R12
-	VMOVUPS     (R12)(R9*1), Y3
-	MOVQ        168(SP), R12
-	VMOVUPS     (R12)(R9*1), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, 32(BX)
-	VMOVUPS     Y2, 192(BX)
-	VMOVUPS     Y3, 352(BX)
-	VMOVUPS     Y5, 512(BX)
-	VMOVUPS     Y1, 672(BX)
-	VMOVUPS     Y4, 832(BX)
-	MOVQ        16(SP), R12
-	VMOVUPS     (R12)(R9*1), Y0
-	MOVQ        56(SP), R12
-	VMOVUPS     (R12)(R9*1), Y1
-	MOVQ        96(SP), R12
-	VMOVUPS     (R12)(R9*1), Y2
-	MOVQ        136(SP), R12
-	VMOVUPS     (R12)(R9*1), Y3
-	MOVQ        176(SP), R12
-	VMOVUPS     (R12)(R9*1), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, 64(BX)
-	VMOVUPS     Y2, 224(BX)
-	VMOVUPS     Y3, 384(BX)
-	VMOVUPS     Y5, 544(BX)
-	VMOVUPS     Y1, 704(BX)
-	VMOVUPS     Y4, 864(BX)
-	MOVQ        24(SP), R12
-	VMOVUPS     (R12)(R9*1), Y0
-	MOVQ        64(SP), R12
-	VMOVUPS     (R12)(R9*1), Y1
-	MOVQ        104(SP), R12
-	VMOVUPS     (R12)(R9*1), Y2
-	MOVQ        144(SP), R12
-	VMOVUPS     (R12)(R9*1), Y3
-	MOVQ        184(SP), R12
-	VMOVUPS     (R12)(R9*1), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, 96(BX)
-	VMOVUPS     Y2, 256(BX)
-	VMOVUPS     Y3, 416(BX)
-	VMOVUPS     Y5, 576(BX)
-	VMOVUPS     Y1, 736(BX)
-	VMOVUPS     Y4, 896(BX)
-	MOVQ        32(SP), R12
-	VMOVUPS     (R12)(R9*1), Y0
-	MOVQ        72(SP), R12
-	VMOVUPS     (R12)(R9*1), Y1
-	MOVQ        112(SP), R12
-	VMOVUPS     (R12)(R9*1), Y2
-	MOVQ        152(SP), R12
-	VMOVUPS     (R12)(R9*1), Y3
-	MOVQ        192(SP), R12
-	VMOVUPS     (R12)(R9*1), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, 128(BX)
-	VMOVUPS     Y2, 288(BX)
-	VMOVUPS     Y3, 448(BX)
-	VMOVUPS     Y5, 608(BX)
-	VMOVUPS     Y1, 768(BX)
-	VMOVUPS     Y4, 928(BX)
-	VMOVUPS     (BX), Y0
-	VMOVUPS     32(BX), Y1
-	VMOVUPS     64(BX), Y2
-	VMOVUPS     96(BX), Y3
-	VMOVUPS     128(BX), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y2, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y3, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y5, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y1, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y4, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     160(BX), Y0
-	VMOVUPS     192(BX), Y1
-	VMOVUPS     224(BX), Y2
-	VMOVUPS     256(BX), Y3
-	VMOVUPS     288(BX), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y2, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y3, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y5, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y1, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y4, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     320(BX), Y0
-	VMOVUPS     352(BX), Y1
-	VMOVUPS     384(BX), Y2
-	VMOVUPS     416(BX), Y3
-	VMOVUPS     448(BX), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y2, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y3, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y5, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y1, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y4, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     480(BX), Y0
-	VMOVUPS     512(BX), Y1
-	VMOVUPS     544(BX), Y2
-	VMOVUPS     576(BX), Y3
-	VMOVUPS     608(BX), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y2, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y3, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y5, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y1, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y4, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     640(BX), Y0
-	VMOVUPS     672(BX), Y1
-	VMOVUPS     704(BX), Y2
-	VMOVUPS     736(BX), Y3
-	VMOVUPS     768(BX), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y2, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y3, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y5, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y1, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y4, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     800(BX), Y0
-	VMOVUPS     832(BX), Y1
-	VMOVUPS     864(BX), Y2
-	VMOVUPS     896(BX), Y3
-	VMOVUPS     928(BX), Y4
-	VMULPS      winogradConstants<>+0(SB), Y0, Y5
-	VFMADD231PS winogradConstants<>+32(SB), Y2, Y5
-	VFMADD231PS winogradConstants<>+224(SB), Y4, Y5
-	VMULPS      winogradConstants<>+64(SB), Y1, Y6
-	VFMADD231PS winogradConstants<>+256(SB), Y3, Y6
-	VMULPS      winogradConstants<>+96(SB), Y0, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VFMADD231PS winogradConstants<>+288(SB), Y4, Y7
-	VMULPS      winogradConstants<>+160(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VADDPS      Y6, Y5, Y2
-	VSUBPS      Y6, Y5, Y3
-	VADDPS      Y1, Y7, Y5
-	VSUBPS      Y1, Y7, Y1
-	VMOVUPS     Y0, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y2, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y3, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y5, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y1, (R11)
-	ADDQ        SI, R11
-	VMOVUPS     Y4, (R11)
-	ADDQ        SI, R11
-	ADDQ        $0x20, R9
-	DECQ        R10
-	JNZ         vec
-	ADDQ        $0x00000064, AX
-	MOVQ        row+48(FP), R9
-	LEAQ        (DI)(R9*4), DI
-	DECQ        R8
-	JNZ         tile
-	VZEROUPPER
-	RET
-
-// func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, CMOV, FMA3
-TEXT ·winogradSlope5(SB), NOSPLIT, $200-72
-	MOVQ   offs+8(FP), AX
-	MOVQ   y+16(FP), CX
-	MOVQ   sink+24(FP), DX
-	MOVQ   scratch+64(FP), BX
-	MOVQ   plane+40(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x06, SI, DI
-	MOVQ   m+32(FP), R8
-	MOVQ   tiles+0(FP), R9
-
-tile:
-	MOVLQSX (AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, (SP)
-	MOVLQSX 4(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 8(SP)
-	MOVLQSX 8(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 16(SP)
-	MOVLQSX 12(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 24(SP)
-	MOVLQSX 16(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 32(SP)
-	MOVLQSX 20(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 40(SP)
-	MOVLQSX 24(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 48(SP)
-	MOVLQSX 28(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 56(SP)
-	MOVLQSX 32(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 64(SP)
-	MOVLQSX 36(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 72(SP)
-	MOVLQSX 40(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 80(SP)
-	MOVLQSX 44(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 88(SP)
-	MOVLQSX 48(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 96(SP)
-	MOVLQSX 52(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 104(SP)
-	MOVLQSX 56(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 112(SP)
-	MOVLQSX 60(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 120(SP)
-	MOVLQSX 64(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 128(SP)
-	MOVLQSX 68(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 136(SP)
-	MOVLQSX 72(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 144(SP)
-	MOVLQSX 76(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 152(SP)
-	MOVLQSX 80(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 160(SP)
-	MOVLQSX 84(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 168(SP)
-	MOVLQSX 88(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 176(SP)
-	MOVLQSX 92(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 184(SP)
-	MOVLQSX 96(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 192(SP)
-	XORQ    R10, R10
-	MOVQ    vecs+56(FP), R11
-
-vec:
-	LEAQ        (R8)(R10*1), R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	VMOVUPS     Y0, (BX)
-	VMOVUPS     Y4, 192(BX)
-	VMOVUPS     Y7, 384(BX)
-	VMOVUPS     Y1, 576(BX)
-	VMOVUPS     Y5, 768(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	VMOVUPS     Y0, 32(BX)
-	VMOVUPS     Y4, 224(BX)
-	VMOVUPS     Y7, 416(BX)
-	VMOVUPS     Y1, 608(BX)
-	VMOVUPS     Y5, 800(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	VMOVUPS     Y0, 64(BX)
-	VMOVUPS     Y4, 256(BX)
-	VMOVUPS     Y7, 448(BX)
-	VMOVUPS     Y1, 640(BX)
-	VMOVUPS     Y5, 832(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	VMOVUPS     Y0, 96(BX)
-	VMOVUPS     Y4, 288(BX)
-	VMOVUPS     Y7, 480(BX)
-	VMOVUPS     Y1, 672(BX)
-	VMOVUPS     Y5, 864(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	VMOVUPS     Y0, 128(BX)
-	VMOVUPS     Y4, 320(BX)
-	VMOVUPS     Y7, 512(BX)
-	VMOVUPS     Y1, 704(BX)
-	VMOVUPS     Y5, 896(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	VMOVUPS     Y0, 160(BX)
-	VMOVUPS     Y4, 352(BX)
-	VMOVUPS     Y7, 544(BX)
-	VMOVUPS     Y1, 736(BX)
-	VMOVUPS     Y5, 928(BX)
-	VMOVUPS     (BX), Y0
-	VMOVUPS     32(BX), Y1
-	VMOVUPS     64(BX), Y2
-	VMOVUPS     96(BX), Y3
-	VMOVUPS     128(BX), Y4
-	VMOVUPS     160(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	MOVQ        (SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        8(SP), R12
-	VMOVUPS     Y4, (R12)(R10*1)
-	MOVQ        16(SP), R12
-	VMOVUPS     Y7, (R12)(R10*1)
-	MOVQ        24(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        32(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	VMOVUPS     192(BX), Y0
-	VMOVUPS     224(BX), Y1
-	VMOVUPS     256(BX), Y2
-	VMOVUPS     288(BX), Y3
-	VMOVUPS     320(BX), Y4
-	VMOVUPS     352(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	MOVQ        40(SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        48(SP), R12
-	VMOVUPS     Y4, (R12)(R10*1)
-	MOVQ        56(SP), R12
-	VMOVUPS     Y7, (R12)(R10*1)
-	MOVQ        64(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        72(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	VMOVUPS     384(BX), Y0
-	VMOVUPS     416(BX), Y1
-	VMOVUPS     448(BX), Y2
-	VMOVUPS     480(BX), Y3
-	VMOVUPS     512(BX), Y4
-	VMOVUPS     544(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	MOVQ        80(SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        88(SP), R12
-	VMOVUPS     Y4, (R12)(R10*1)
-	MOVQ        96(SP), R12
-	VMOVUPS     Y7, (R12)(R10*1)
-	MOVQ        104(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        112(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	VMOVUPS     576(BX), Y0
-	VMOVUPS     608(BX), Y1
-	VMOVUPS     640(BX), Y2
-	VMOVUPS     672(BX), Y3
-	VMOVUPS     704(BX), Y4
-	VMOVUPS     736(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	MOVQ        120(SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        128(SP), R12
-	VMOVUPS     Y4, (R12)(R10*1)
-	MOVQ        136(SP), R12
-	VMOVUPS     Y7, (R12)(R10*1)
-	MOVQ        144(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        152(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	VMOVUPS     768(BX), Y0
-	VMOVUPS     800(BX), Y1
-	VMOVUPS     832(BX), Y2
-	VMOVUPS     864(BX), Y3
-	VMOVUPS     896(BX), Y4
-	VMOVUPS     928(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VMULPS      winogradConstants<>+192(SB), Y0, Y0
-	VFMADD231PS winogradConstants<>+0(SB), Y6, Y0
-	VFMADD231PS winogradConstants<>+96(SB), Y2, Y0
-	VMULPS      winogradConstants<>+64(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
-	VMULPS      winogradConstants<>+32(SB), Y6, Y7
-	VFMADD231PS winogradConstants<>+128(SB), Y2, Y7
-	VMULPS      winogradConstants<>+256(SB), Y1, Y1
-	VFMADD231PS winogradConstants<>+320(SB), Y3, Y1
-	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
-	VFMADD231PS winogradConstants<>+288(SB), Y2, Y5
-	MOVQ        160(SP), R12
-	VMOVUPS     Y0, (R12)(R10*1)
-	MOVQ        168(SP), R12
-	VMOVUPS     Y4, (R12)(R10*1)
-	MOVQ        176(SP), R12
-	VMOVUPS     Y7, (R12)(R10*1)
-	MOVQ        184(SP), R12
-	VMOVUPS     Y1, (R12)(R10*1)
-	MOVQ        192(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         vec
-	ADDQ        $0x64, AX
-	MOVQ        row+48(FP), R10
-	LEAQ        (R8)(R10*4), R8
-	DECQ        R9
-	JNZ         tile
-	VZEROUPPER
-	RET
 
 // func winogradInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 // Requires: AVX, CMOV, FMA3
@@ -5577,22 +3965,22 @@ vec:
 	MOVQ         240(SP), R12
 	VMOVUPS      (R12)(R9*1), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, (BX)
 	VMOVUPS      Y8, 192(BX)
 	VMOVUPS      Y0, 384(BX)
@@ -5612,22 +4000,22 @@ vec:
 	MOVQ         248(SP), R12
 	VMOVUPS      (R12)(R9*1), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, 32(BX)
 	VMOVUPS      Y8, 224(BX)
 	VMOVUPS      Y0, 416(BX)
@@ -5647,22 +4035,22 @@ vec:
 	MOVQ         256(SP), R12
 	VMOVUPS      (R12)(R9*1), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, 64(BX)
 	VMOVUPS      Y8, 256(BX)
 	VMOVUPS      Y0, 448(BX)
@@ -5682,22 +4070,22 @@ vec:
 	MOVQ         264(SP), R12
 	VMOVUPS      (R12)(R9*1), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, 96(BX)
 	VMOVUPS      Y8, 288(BX)
 	VMOVUPS      Y0, 480(BX)
@@ -5717,22 +4105,22 @@ vec:
 	MOVQ         272(SP), R12
 	VMOVUPS      (R12)(R9*1), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, 128(BX)
 	VMOVUPS      Y8, 320(BX)
 	VMOVUPS      Y0, 512(BX)
@@ -5752,22 +4140,22 @@ vec:
 	MOVQ         280(SP), R12
 	VMOVUPS      (R12)(R9*1), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, 160(BX)
 	VMOVUPS      Y8, 352(BX)
 	VMOVUPS      Y0, 544(BX)
@@ -5781,22 +4169,22 @@ vec:
 	VMOVUPS      128(BX), Y4
 	VMOVUPS      160(BX), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y8, (R11)
@@ -5816,22 +4204,22 @@ vec:
 	VMOVUPS      320(BX), Y4
 	VMOVUPS      352(BX), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y8, (R11)
@@ -5851,22 +4239,22 @@ vec:
 	VMOVUPS      512(BX), Y4
 	VMOVUPS      544(BX), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y8, (R11)
@@ -5886,22 +4274,22 @@ vec:
 	VMOVUPS      704(BX), Y4
 	VMOVUPS      736(BX), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y8, (R11)
@@ -5921,22 +4309,22 @@ vec:
 	VMOVUPS      896(BX), Y4
 	VMOVUPS      928(BX), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y8, (R11)
@@ -5956,22 +4344,22 @@ vec:
 	VMOVUPS      1088(BX), Y4
 	VMOVUPS      1120(BX), Y5
 	VMOVAPS      Y4, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y2, Y6
-	VFMADD231PS  winogradConstants<>+384(SB), Y0, Y6
-	VFNMADD231PS winogradConstants<>+352(SB), Y3, Y5
-	VFMADD231PS  winogradConstants<>+384(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+0(SB), Y2, Y6
+	VFMADD231PS  winogradConstants<>+32(SB), Y0, Y6
+	VFNMADD231PS winogradConstants<>+0(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+32(SB), Y1, Y5
 	VMOVAPS      Y4, Y0
-	VFNMADD231PS winogradConstants<>+416(SB), Y2, Y0
+	VFNMADD231PS winogradConstants<>+64(SB), Y2, Y0
 	VMOVAPS      Y3, Y7
-	VFNMADD231PS winogradConstants<>+416(SB), Y1, Y7
+	VFNMADD231PS winogradConstants<>+64(SB), Y1, Y7
 	VMOVAPS      Y0, Y8
-	VFMADD231PS  winogradConstants<>+448(SB), Y7, Y8
-	VFNMADD231PS winogradConstants<>+448(SB), Y7, Y0
-	VFNMADD231PS winogradConstants<>+480(SB), Y2, Y4
-	VFNMADD231PS winogradConstants<>+480(SB), Y1, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y7, Y8
+	VFNMADD231PS winogradConstants<>+96(SB), Y7, Y0
+	VFNMADD231PS winogradConstants<>+128(SB), Y2, Y4
+	VFNMADD231PS winogradConstants<>+128(SB), Y1, Y3
 	VMOVAPS      Y4, Y1
-	VFMADD231PS  winogradConstants<>+512(SB), Y3, Y1
-	VFNMADD231PS winogradConstants<>+512(SB), Y3, Y4
+	VFMADD231PS  winogradConstants<>+160(SB), Y3, Y1
+	VFNMADD231PS winogradConstants<>+160(SB), Y3, Y4
 	VMOVUPS      Y6, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y8, (R11)
@@ -5988,6 +4376,305 @@ vec:
 	DECQ         R10
 	JNZ          vec
 	ADDQ         $0x00000090, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func winogradWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradWeights(SB), NOSPLIT, $72-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	MOVLQSX 16(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 32(SP)
+	MOVLQSX 20(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 40(SP)
+	MOVLQSX 24(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 48(SP)
+	MOVLQSX 28(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 56(SP)
+	MOVLQSX 32(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 64(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	MOVQ         48(SP), R12
+	VMOVUPS      (R12)(R9*1), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y4, 96(BX)
+	VMOVUPS      Y3, 192(BX)
+	VMOVUPS      Y6, 288(BX)
+	VMOVUPS      Y5, 384(BX)
+	VMOVUPS      Y2, 480(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         32(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	MOVQ         56(SP), R12
+	VMOVUPS      (R12)(R9*1), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y4, 128(BX)
+	VMOVUPS      Y3, 224(BX)
+	VMOVUPS      Y6, 320(BX)
+	VMOVUPS      Y5, 416(BX)
+	VMOVUPS      Y2, 512(BX)
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         40(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	MOVQ         64(SP), R12
+	VMOVUPS      (R12)(R9*1), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, 64(BX)
+	VMOVUPS      Y4, 160(BX)
+	VMOVUPS      Y3, 256(BX)
+	VMOVUPS      Y6, 352(BX)
+	VMOVUPS      Y5, 448(BX)
+	VMOVUPS      Y2, 544(BX)
+	VMOVUPS      (BX), Y0
+	VMOVUPS      32(BX), Y1
+	VMOVUPS      64(BX), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      96(BX), Y0
+	VMOVUPS      128(BX), Y1
+	VMOVUPS      160(BX), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      192(BX), Y0
+	VMOVUPS      224(BX), Y1
+	VMOVUPS      256(BX), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      288(BX), Y0
+	VMOVUPS      320(BX), Y1
+	VMOVUPS      352(BX), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      384(BX), Y0
+	VMOVUPS      416(BX), Y1
+	VMOVUPS      448(BX), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      480(BX), Y0
+	VMOVUPS      512(BX), Y1
+	VMOVUPS      544(BX), Y2
+	VMULPS       winogradConstants<>+192(SB), Y0, Y3
+	VFMADD231PS  winogradConstants<>+224(SB), Y2, Y3
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  winogradConstants<>+256(SB), Y1, Y4
+	VFNMADD231PS winogradConstants<>+256(SB), Y1, Y3
+	VMULPS       winogradConstants<>+288(SB), Y0, Y5
+	VFMADD231PS  winogradConstants<>+320(SB), Y2, Y5
+	VMOVAPS      Y5, Y6
+	VFMADD231PS  winogradConstants<>+352(SB), Y1, Y6
+	VFNMADD231PS winogradConstants<>+352(SB), Y1, Y5
+	VMULPS       winogradConstants<>+384(SB), Y0, Y0
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y6, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000024, AX
 	MOVQ         row+48(FP), R9
 	LEAQ         (DI)(R9*4), DI
 	DECQ         R8
@@ -6112,12 +4799,12 @@ vec:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	VMOVUPS     Y0, (BX)
 	VMOVUPS     Y4, 192(BX)
 	VMOVUPS     Y6, 384(BX)
@@ -6141,12 +4828,12 @@ vec:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	VMOVUPS     Y0, 32(BX)
 	VMOVUPS     Y4, 224(BX)
 	VMOVUPS     Y6, 416(BX)
@@ -6170,12 +4857,12 @@ vec:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	VMOVUPS     Y0, 64(BX)
 	VMOVUPS     Y4, 256(BX)
 	VMOVUPS     Y6, 448(BX)
@@ -6199,12 +4886,12 @@ vec:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	VMOVUPS     Y0, 96(BX)
 	VMOVUPS     Y4, 288(BX)
 	VMOVUPS     Y6, 480(BX)
@@ -6228,12 +4915,12 @@ vec:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	VMOVUPS     Y0, 128(BX)
 	VMOVUPS     Y4, 320(BX)
 	VMOVUPS     Y6, 512(BX)
@@ -6257,12 +4944,12 @@ vec:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	VMOVUPS     Y0, 160(BX)
 	VMOVUPS     Y4, 352(BX)
 	VMOVUPS     Y6, 544(BX)
@@ -6279,12 +4966,12 @@ vec:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	MOVQ        bias+72(FP), R12
 	MOVB        relu+80(FP), R13
 	TESTQ       R12, R12
@@ -6361,12 +5048,12 @@ store03:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	MOVQ        bias+72(FP), R12
 	MOVB        relu+80(FP), R13
 	TESTQ       R12, R12
@@ -6443,12 +5130,12 @@ store13:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	MOVQ        bias+72(FP), R12
 	MOVB        relu+80(FP), R13
 	TESTQ       R12, R12
@@ -6525,12 +5212,12 @@ store23:
 	VSUBPS      Y4, Y3, Y3
 	VADDPS      Y6, Y0, Y0
 	VADDPS      Y2, Y0, Y0
-	VMULPS      winogradConstants<>+448(SB), Y1, Y4
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y4
-	VMULPS      winogradConstants<>+480(SB), Y6, Y6
-	VFMADD231PS winogradConstants<>+416(SB), Y2, Y6
-	VFMADD231PS winogradConstants<>+544(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+576(SB), Y3, Y5
+	VMULPS      winogradConstants<>+96(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y4
+	VMULPS      winogradConstants<>+128(SB), Y6, Y6
+	VFMADD231PS winogradConstants<>+64(SB), Y2, Y6
+	VFMADD231PS winogradConstants<>+416(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+448(SB), Y3, Y5
 	MOVQ        bias+72(FP), R12
 	MOVB        relu+80(FP), R13
 	TESTQ       R12, R12
@@ -6713,18 +5400,18 @@ vec:
 	MOVQ         96(SP), R12
 	VMOVUPS      (R12)(R9*1), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y6, 128(BX)
 	VMOVUPS      Y4, 256(BX)
@@ -6740,18 +5427,18 @@ vec:
 	MOVQ         104(SP), R12
 	VMOVUPS      (R12)(R9*1), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, 32(BX)
 	VMOVUPS      Y6, 160(BX)
 	VMOVUPS      Y4, 288(BX)
@@ -6767,18 +5454,18 @@ vec:
 	MOVQ         112(SP), R12
 	VMOVUPS      (R12)(R9*1), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, 64(BX)
 	VMOVUPS      Y6, 192(BX)
 	VMOVUPS      Y4, 320(BX)
@@ -6794,18 +5481,18 @@ vec:
 	MOVQ         120(SP), R12
 	VMOVUPS      (R12)(R9*1), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, 96(BX)
 	VMOVUPS      Y6, 224(BX)
 	VMOVUPS      Y4, 352(BX)
@@ -6817,18 +5504,18 @@ vec:
 	VMOVUPS      64(BX), Y2
 	VMOVUPS      96(BX), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y6, (R11)
@@ -6846,18 +5533,18 @@ vec:
 	VMOVUPS      192(BX), Y2
 	VMOVUPS      224(BX), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y6, (R11)
@@ -6875,18 +5562,18 @@ vec:
 	VMOVUPS      320(BX), Y2
 	VMOVUPS      352(BX), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y6, (R11)
@@ -6904,18 +5591,18 @@ vec:
 	VMOVUPS      448(BX), Y2
 	VMOVUPS      480(BX), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y6, (R11)
@@ -6933,18 +5620,18 @@ vec:
 	VMOVUPS      576(BX), Y2
 	VMOVUPS      608(BX), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y6, (R11)
@@ -6962,18 +5649,18 @@ vec:
 	VMOVUPS      704(BX), Y2
 	VMOVUPS      736(BX), Y3
 	VMOVAPS      Y0, Y4
-	VFMADD231PS  winogradConstants<>+480(SB), Y2, Y4
+	VFMADD231PS  winogradConstants<>+128(SB), Y2, Y4
 	VMOVAPS      Y1, Y5
-	VFMADD231PS  winogradConstants<>+480(SB), Y3, Y5
+	VFMADD231PS  winogradConstants<>+128(SB), Y3, Y5
 	VMOVAPS      Y4, Y6
-	VFMADD231PS  winogradConstants<>+448(SB), Y5, Y6
-	VFNMADD231PS winogradConstants<>+448(SB), Y5, Y4
+	VFMADD231PS  winogradConstants<>+96(SB), Y5, Y6
+	VFNMADD231PS winogradConstants<>+96(SB), Y5, Y4
 	VMOVAPS      Y0, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y2, Y5
-	VFMADD231PS  winogradConstants<>+416(SB), Y3, Y1
+	VFMADD231PS  winogradConstants<>+64(SB), Y2, Y5
+	VFMADD231PS  winogradConstants<>+64(SB), Y3, Y1
 	VMOVAPS      Y5, Y2
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y2
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y2
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y5
 	VMOVUPS      Y0, (R11)
 	ADDQ         SI, R11
 	VMOVUPS      Y6, (R11)
@@ -6997,1126 +5684,9 @@ vec:
 	VZEROUPPER
 	RET
 
-// func winogradOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+// func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
 // Requires: AVX, CMOV, FMA3
-TEXT ·winogradOutput2(SB), NOSPLIT, $32-81
-	MOVQ   offs+8(FP), AX
-	MOVQ   y+16(FP), CX
-	MOVQ   sink+24(FP), DX
-	MOVQ   scratch+64(FP), BX
-	MOVQ   plane+40(FP), SI
-	SHLQ   $0x02, SI
-	IMUL3Q $0x06, SI, DI
-	MOVQ   m+32(FP), R8
-	MOVQ   tiles+0(FP), R9
-
-tile:
-	MOVLQSX (AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, (SP)
-	MOVLQSX 4(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 8(SP)
-	MOVLQSX 8(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 16(SP)
-	MOVLQSX 12(AX), R10
-	LEAQ    (CX)(R10*4), R11
-	TESTQ   R10, R10
-	CMOVQLT DX, R11
-	MOVQ    R11, 24(SP)
-	XORQ    R10, R10
-	MOVQ    vecs+56(FP), R11
-
-vec:
-	LEAQ        (R8)(R10*1), R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	VMOVUPS     Y0, (BX)
-	VMOVUPS     Y5, 192(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	VMOVUPS     Y0, 32(BX)
-	VMOVUPS     Y5, 224(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	VMOVUPS     Y0, 64(BX)
-	VMOVUPS     Y5, 256(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	VMOVUPS     Y0, 96(BX)
-	VMOVUPS     Y5, 288(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	VMOVUPS     Y0, 128(BX)
-	VMOVUPS     Y5, 320(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Y0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	VMOVUPS     Y0, 160(BX)
-	VMOVUPS     Y5, 352(BX)
-	VMOVUPS     (BX), Y0
-	VMOVUPS     32(BX), Y1
-	VMOVUPS     64(BX), Y2
-	VMOVUPS     96(BX), Y3
-	VMOVUPS     128(BX), Y4
-	VMOVUPS     160(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	MOVQ        bias+72(FP), R12
-	MOVB        relu+80(FP), R13
-	TESTQ       R12, R12
-	JZ          relu00
-	VADDPS      (R12)(R10*1), Y0, Y0
-
-relu00:
-	CMPB    R13, $0x00
-	JE      store00
-	VXORPS  Y1, Y1, Y1
-	VCMPPS  $0x02, Y1, Y0, Y1
-	VANDNPS Y0, Y1, Y0
-
-store00:
-	MOVQ    (SP), R12
-	VMOVUPS Y0, (R12)(R10*1)
-	MOVQ    bias+72(FP), R12
-	MOVB    relu+80(FP), R13
-	TESTQ   R12, R12
-	JZ      relu01
-	VADDPS  (R12)(R10*1), Y5, Y5
-
-relu01:
-	CMPB    R13, $0x00
-	JE      store01
-	VXORPS  Y0, Y0, Y0
-	VCMPPS  $0x02, Y0, Y5, Y0
-	VANDNPS Y5, Y0, Y5
-
-store01:
-	MOVQ        8(SP), R12
-	VMOVUPS     Y5, (R12)(R10*1)
-	VMOVUPS     192(BX), Y0
-	VMOVUPS     224(BX), Y1
-	VMOVUPS     256(BX), Y2
-	VMOVUPS     288(BX), Y3
-	VMOVUPS     320(BX), Y4
-	VMOVUPS     352(BX), Y5
-	VADDPS      Y2, Y1, Y6
-	VSUBPS      Y2, Y1, Y1
-	VADDPS      Y4, Y3, Y2
-	VSUBPS      Y4, Y3, Y3
-	VADDPS      Y6, Y0, Y0
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS winogradConstants<>+448(SB), Y1, Y5
-	VFMADD231PS winogradConstants<>+512(SB), Y3, Y5
-	MOVQ        bias+72(FP), R12
-	MOVB        relu+80(FP), R13
-	TESTQ       R12, R12
-	JZ          relu10
-	VADDPS      (R12)(R10*1), Y0, Y0
-
-relu10:
-	CMPB    R13, $0x00
-	JE      store10
-	VXORPS  Y1, Y1, Y1
-	VCMPPS  $0x02, Y1, Y0, Y1
-	VANDNPS Y0, Y1, Y0
-
-store10:
-	MOVQ    16(SP), R12
-	VMOVUPS Y0, (R12)(R10*1)
-	MOVQ    bias+72(FP), R12
-	MOVB    relu+80(FP), R13
-	TESTQ   R12, R12
-	JZ      relu11
-	VADDPS  (R12)(R10*1), Y5, Y5
-
-relu11:
-	CMPB    R13, $0x00
-	JE      store11
-	VXORPS  Y0, Y0, Y0
-	VCMPPS  $0x02, Y0, Y5, Y0
-	VANDNPS Y5, Y0, Y5
-
-store11:
-	MOVQ    24(SP), R12
-	VMOVUPS Y5, (R12)(R10*1)
-	ADDQ    $0x20, R10
-	DECQ    R11
-	JNZ     vec
-	ADDQ    $0x10, AX
-	MOVQ    row+48(FP), R10
-	LEAQ    (R8)(R10*4), R8
-	DECQ    R9
-	JNZ     tile
-	VZEROUPPER
-	RET
-
-// func winogradGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, CMOV, FMA3
-TEXT ·winogradGradient2(SB), NOSPLIT, $32-72
-	MOVQ offs+8(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ zero+24(FP), DX
-	MOVQ scratch+64(FP), BX
-	MOVQ plane+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ v+32(FP), DI
-	MOVQ tiles+0(FP), R8
-
-tile:
-	MOVLQSX (AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, (SP)
-	MOVLQSX 4(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 8(SP)
-	MOVLQSX 8(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 16(SP)
-	MOVLQSX 12(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 24(SP)
-	XORQ    R9, R9
-	MOVQ    vecs+56(FP), R10
-
-vec:
-	LEAQ         (DI)(R9*1), R11
-	MOVQ         (SP), R12
-	VMOVUPS      (R12)(R9*1), Y0
-	MOVQ         16(SP), R12
-	VMOVUPS      (R12)(R9*1), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, (BX)
-	VMOVUPS      Y3, 64(BX)
-	VMOVUPS      Y2, 128(BX)
-	VMOVUPS      Y5, 192(BX)
-	VMOVUPS      Y4, 256(BX)
-	VMOVUPS      Y1, 320(BX)
-	MOVQ         8(SP), R12
-	VMOVUPS      (R12)(R9*1), Y0
-	MOVQ         24(SP), R12
-	VMOVUPS      (R12)(R9*1), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, 32(BX)
-	VMOVUPS      Y3, 96(BX)
-	VMOVUPS      Y2, 160(BX)
-	VMOVUPS      Y5, 224(BX)
-	VMOVUPS      Y4, 288(BX)
-	VMOVUPS      Y1, 352(BX)
-	VMOVUPS      (BX), Y0
-	VMOVUPS      32(BX), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y1, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      64(BX), Y0
-	VMOVUPS      96(BX), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y1, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      128(BX), Y0
-	VMOVUPS      160(BX), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y1, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      192(BX), Y0
-	VMOVUPS      224(BX), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y1, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      256(BX), Y0
-	VMOVUPS      288(BX), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y1, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      320(BX), Y0
-	VMOVUPS      352(BX), Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y2, Y3
-	VFMADD231PS  winogradConstants<>+448(SB), Y1, Y3
-	VFNMADD231PS winogradConstants<>+448(SB), Y1, Y2
-	VMOVAPS      Y0, Y4
-	VMOVAPS      Y4, Y5
-	VFMADD231PS  winogradConstants<>+512(SB), Y1, Y5
-	VFNMADD231PS winogradConstants<>+512(SB), Y1, Y4
-	VMOVUPS      Y0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Y1, (R11)
-	ADDQ         SI, R11
-	ADDQ         $0x20, R9
-	DECQ         R10
-	JNZ          vec
-	ADDQ         $0x00000010, AX
-	MOVQ         row+48(FP), R9
-	LEAQ         (DI)(R9*4), DI
-	DECQ         R8
-	JNZ          tile
-	VZEROUPPER
-	RET
-
-DATA wideConstants<>+0(SB)/4, $(-0.68840337)
-DATA wideConstants<>+4(SB)/4, $(-0.68840337)
-DATA wideConstants<>+8(SB)/4, $(-0.68840337)
-DATA wideConstants<>+12(SB)/4, $(-0.68840337)
-DATA wideConstants<>+16(SB)/4, $(-0.68840337)
-DATA wideConstants<>+20(SB)/4, $(-0.68840337)
-DATA wideConstants<>+24(SB)/4, $(-0.68840337)
-DATA wideConstants<>+28(SB)/4, $(-0.68840337)
-DATA wideConstants<>+32(SB)/4, $(-0.68840337)
-DATA wideConstants<>+36(SB)/4, $(-0.68840337)
-DATA wideConstants<>+40(SB)/4, $(-0.68840337)
-DATA wideConstants<>+44(SB)/4, $(-0.68840337)
-DATA wideConstants<>+48(SB)/4, $(-0.68840337)
-DATA wideConstants<>+52(SB)/4, $(-0.68840337)
-DATA wideConstants<>+56(SB)/4, $(-0.68840337)
-DATA wideConstants<>+60(SB)/4, $(-0.68840337)
-DATA wideConstants<>+64(SB)/4, $(-0.26890758)
-DATA wideConstants<>+68(SB)/4, $(-0.26890758)
-DATA wideConstants<>+72(SB)/4, $(-0.26890758)
-DATA wideConstants<>+76(SB)/4, $(-0.26890758)
-DATA wideConstants<>+80(SB)/4, $(-0.26890758)
-DATA wideConstants<>+84(SB)/4, $(-0.26890758)
-DATA wideConstants<>+88(SB)/4, $(-0.26890758)
-DATA wideConstants<>+92(SB)/4, $(-0.26890758)
-DATA wideConstants<>+96(SB)/4, $(-0.26890758)
-DATA wideConstants<>+100(SB)/4, $(-0.26890758)
-DATA wideConstants<>+104(SB)/4, $(-0.26890758)
-DATA wideConstants<>+108(SB)/4, $(-0.26890758)
-DATA wideConstants<>+112(SB)/4, $(-0.26890758)
-DATA wideConstants<>+116(SB)/4, $(-0.26890758)
-DATA wideConstants<>+120(SB)/4, $(-0.26890758)
-DATA wideConstants<>+124(SB)/4, $(-0.26890758)
-DATA wideConstants<>+128(SB)/4, $(-0.4302521)
-DATA wideConstants<>+132(SB)/4, $(-0.4302521)
-DATA wideConstants<>+136(SB)/4, $(-0.4302521)
-DATA wideConstants<>+140(SB)/4, $(-0.4302521)
-DATA wideConstants<>+144(SB)/4, $(-0.4302521)
-DATA wideConstants<>+148(SB)/4, $(-0.4302521)
-DATA wideConstants<>+152(SB)/4, $(-0.4302521)
-DATA wideConstants<>+156(SB)/4, $(-0.4302521)
-DATA wideConstants<>+160(SB)/4, $(-0.4302521)
-DATA wideConstants<>+164(SB)/4, $(-0.4302521)
-DATA wideConstants<>+168(SB)/4, $(-0.4302521)
-DATA wideConstants<>+172(SB)/4, $(-0.4302521)
-DATA wideConstants<>+176(SB)/4, $(-0.4302521)
-DATA wideConstants<>+180(SB)/4, $(-0.4302521)
-DATA wideConstants<>+184(SB)/4, $(-0.4302521)
-DATA wideConstants<>+188(SB)/4, $(-0.4302521)
-DATA wideConstants<>+192(SB)/4, $(0.11951447)
-DATA wideConstants<>+196(SB)/4, $(0.11951447)
-DATA wideConstants<>+200(SB)/4, $(0.11951447)
-DATA wideConstants<>+204(SB)/4, $(0.11951447)
-DATA wideConstants<>+208(SB)/4, $(0.11951447)
-DATA wideConstants<>+212(SB)/4, $(0.11951447)
-DATA wideConstants<>+216(SB)/4, $(0.11951447)
-DATA wideConstants<>+220(SB)/4, $(0.11951447)
-DATA wideConstants<>+224(SB)/4, $(0.11951447)
-DATA wideConstants<>+228(SB)/4, $(0.11951447)
-DATA wideConstants<>+232(SB)/4, $(0.11951447)
-DATA wideConstants<>+236(SB)/4, $(0.11951447)
-DATA wideConstants<>+240(SB)/4, $(0.11951447)
-DATA wideConstants<>+244(SB)/4, $(0.11951447)
-DATA wideConstants<>+248(SB)/4, $(0.11951447)
-DATA wideConstants<>+252(SB)/4, $(0.11951447)
-DATA wideConstants<>+256(SB)/4, $(0.26890758)
-DATA wideConstants<>+260(SB)/4, $(0.26890758)
-DATA wideConstants<>+264(SB)/4, $(0.26890758)
-DATA wideConstants<>+268(SB)/4, $(0.26890758)
-DATA wideConstants<>+272(SB)/4, $(0.26890758)
-DATA wideConstants<>+276(SB)/4, $(0.26890758)
-DATA wideConstants<>+280(SB)/4, $(0.26890758)
-DATA wideConstants<>+284(SB)/4, $(0.26890758)
-DATA wideConstants<>+288(SB)/4, $(0.26890758)
-DATA wideConstants<>+292(SB)/4, $(0.26890758)
-DATA wideConstants<>+296(SB)/4, $(0.26890758)
-DATA wideConstants<>+300(SB)/4, $(0.26890758)
-DATA wideConstants<>+304(SB)/4, $(0.26890758)
-DATA wideConstants<>+308(SB)/4, $(0.26890758)
-DATA wideConstants<>+312(SB)/4, $(0.26890758)
-DATA wideConstants<>+316(SB)/4, $(0.26890758)
-DATA wideConstants<>+320(SB)/4, $(0.17927171)
-DATA wideConstants<>+324(SB)/4, $(0.17927171)
-DATA wideConstants<>+328(SB)/4, $(0.17927171)
-DATA wideConstants<>+332(SB)/4, $(0.17927171)
-DATA wideConstants<>+336(SB)/4, $(0.17927171)
-DATA wideConstants<>+340(SB)/4, $(0.17927171)
-DATA wideConstants<>+344(SB)/4, $(0.17927171)
-DATA wideConstants<>+348(SB)/4, $(0.17927171)
-DATA wideConstants<>+352(SB)/4, $(0.17927171)
-DATA wideConstants<>+356(SB)/4, $(0.17927171)
-DATA wideConstants<>+360(SB)/4, $(0.17927171)
-DATA wideConstants<>+364(SB)/4, $(0.17927171)
-DATA wideConstants<>+368(SB)/4, $(0.17927171)
-DATA wideConstants<>+372(SB)/4, $(0.17927171)
-DATA wideConstants<>+376(SB)/4, $(0.17927171)
-DATA wideConstants<>+380(SB)/4, $(0.17927171)
-DATA wideConstants<>+384(SB)/4, $(1.1377778)
-DATA wideConstants<>+388(SB)/4, $(1.1377778)
-DATA wideConstants<>+392(SB)/4, $(1.1377778)
-DATA wideConstants<>+396(SB)/4, $(1.1377778)
-DATA wideConstants<>+400(SB)/4, $(1.1377778)
-DATA wideConstants<>+404(SB)/4, $(1.1377778)
-DATA wideConstants<>+408(SB)/4, $(1.1377778)
-DATA wideConstants<>+412(SB)/4, $(1.1377778)
-DATA wideConstants<>+416(SB)/4, $(1.1377778)
-DATA wideConstants<>+420(SB)/4, $(1.1377778)
-DATA wideConstants<>+424(SB)/4, $(1.1377778)
-DATA wideConstants<>+428(SB)/4, $(1.1377778)
-DATA wideConstants<>+432(SB)/4, $(1.1377778)
-DATA wideConstants<>+436(SB)/4, $(1.1377778)
-DATA wideConstants<>+440(SB)/4, $(1.1377778)
-DATA wideConstants<>+444(SB)/4, $(1.1377778)
-DATA wideConstants<>+448(SB)/4, $(-0.10504202)
-DATA wideConstants<>+452(SB)/4, $(-0.10504202)
-DATA wideConstants<>+456(SB)/4, $(-0.10504202)
-DATA wideConstants<>+460(SB)/4, $(-0.10504202)
-DATA wideConstants<>+464(SB)/4, $(-0.10504202)
-DATA wideConstants<>+468(SB)/4, $(-0.10504202)
-DATA wideConstants<>+472(SB)/4, $(-0.10504202)
-DATA wideConstants<>+476(SB)/4, $(-0.10504202)
-DATA wideConstants<>+480(SB)/4, $(-0.10504202)
-DATA wideConstants<>+484(SB)/4, $(-0.10504202)
-DATA wideConstants<>+488(SB)/4, $(-0.10504202)
-DATA wideConstants<>+492(SB)/4, $(-0.10504202)
-DATA wideConstants<>+496(SB)/4, $(-0.10504202)
-DATA wideConstants<>+500(SB)/4, $(-0.10504202)
-DATA wideConstants<>+504(SB)/4, $(-0.10504202)
-DATA wideConstants<>+508(SB)/4, $(-0.10504202)
-DATA wideConstants<>+512(SB)/4, $(-0.16806723)
-DATA wideConstants<>+516(SB)/4, $(-0.16806723)
-DATA wideConstants<>+520(SB)/4, $(-0.16806723)
-DATA wideConstants<>+524(SB)/4, $(-0.16806723)
-DATA wideConstants<>+528(SB)/4, $(-0.16806723)
-DATA wideConstants<>+532(SB)/4, $(-0.16806723)
-DATA wideConstants<>+536(SB)/4, $(-0.16806723)
-DATA wideConstants<>+540(SB)/4, $(-0.16806723)
-DATA wideConstants<>+544(SB)/4, $(-0.16806723)
-DATA wideConstants<>+548(SB)/4, $(-0.16806723)
-DATA wideConstants<>+552(SB)/4, $(-0.16806723)
-DATA wideConstants<>+556(SB)/4, $(-0.16806723)
-DATA wideConstants<>+560(SB)/4, $(-0.16806723)
-DATA wideConstants<>+564(SB)/4, $(-0.16806723)
-DATA wideConstants<>+568(SB)/4, $(-0.16806723)
-DATA wideConstants<>+572(SB)/4, $(-0.16806723)
-DATA wideConstants<>+576(SB)/4, $(0.60504204)
-DATA wideConstants<>+580(SB)/4, $(0.60504204)
-DATA wideConstants<>+584(SB)/4, $(0.60504204)
-DATA wideConstants<>+588(SB)/4, $(0.60504204)
-DATA wideConstants<>+592(SB)/4, $(0.60504204)
-DATA wideConstants<>+596(SB)/4, $(0.60504204)
-DATA wideConstants<>+600(SB)/4, $(0.60504204)
-DATA wideConstants<>+604(SB)/4, $(0.60504204)
-DATA wideConstants<>+608(SB)/4, $(0.60504204)
-DATA wideConstants<>+612(SB)/4, $(0.60504204)
-DATA wideConstants<>+616(SB)/4, $(0.60504204)
-DATA wideConstants<>+620(SB)/4, $(0.60504204)
-DATA wideConstants<>+624(SB)/4, $(0.60504204)
-DATA wideConstants<>+628(SB)/4, $(0.60504204)
-DATA wideConstants<>+632(SB)/4, $(0.60504204)
-DATA wideConstants<>+636(SB)/4, $(0.60504204)
-DATA wideConstants<>+640(SB)/4, $(0.40336135)
-DATA wideConstants<>+644(SB)/4, $(0.40336135)
-DATA wideConstants<>+648(SB)/4, $(0.40336135)
-DATA wideConstants<>+652(SB)/4, $(0.40336135)
-DATA wideConstants<>+656(SB)/4, $(0.40336135)
-DATA wideConstants<>+660(SB)/4, $(0.40336135)
-DATA wideConstants<>+664(SB)/4, $(0.40336135)
-DATA wideConstants<>+668(SB)/4, $(0.40336135)
-DATA wideConstants<>+672(SB)/4, $(0.40336135)
-DATA wideConstants<>+676(SB)/4, $(0.40336135)
-DATA wideConstants<>+680(SB)/4, $(0.40336135)
-DATA wideConstants<>+684(SB)/4, $(0.40336135)
-DATA wideConstants<>+688(SB)/4, $(0.40336135)
-DATA wideConstants<>+692(SB)/4, $(0.40336135)
-DATA wideConstants<>+696(SB)/4, $(0.40336135)
-DATA wideConstants<>+700(SB)/4, $(0.40336135)
-DATA wideConstants<>+704(SB)/4, $(2.25)
-DATA wideConstants<>+708(SB)/4, $(2.25)
-DATA wideConstants<>+712(SB)/4, $(2.25)
-DATA wideConstants<>+716(SB)/4, $(2.25)
-DATA wideConstants<>+720(SB)/4, $(2.25)
-DATA wideConstants<>+724(SB)/4, $(2.25)
-DATA wideConstants<>+728(SB)/4, $(2.25)
-DATA wideConstants<>+732(SB)/4, $(2.25)
-DATA wideConstants<>+736(SB)/4, $(2.25)
-DATA wideConstants<>+740(SB)/4, $(2.25)
-DATA wideConstants<>+744(SB)/4, $(2.25)
-DATA wideConstants<>+748(SB)/4, $(2.25)
-DATA wideConstants<>+752(SB)/4, $(2.25)
-DATA wideConstants<>+756(SB)/4, $(2.25)
-DATA wideConstants<>+760(SB)/4, $(2.25)
-DATA wideConstants<>+764(SB)/4, $(2.25)
-DATA wideConstants<>+768(SB)/4, $(0.625)
-DATA wideConstants<>+772(SB)/4, $(0.625)
-DATA wideConstants<>+776(SB)/4, $(0.625)
-DATA wideConstants<>+780(SB)/4, $(0.625)
-DATA wideConstants<>+784(SB)/4, $(0.625)
-DATA wideConstants<>+788(SB)/4, $(0.625)
-DATA wideConstants<>+792(SB)/4, $(0.625)
-DATA wideConstants<>+796(SB)/4, $(0.625)
-DATA wideConstants<>+800(SB)/4, $(0.625)
-DATA wideConstants<>+804(SB)/4, $(0.625)
-DATA wideConstants<>+808(SB)/4, $(0.625)
-DATA wideConstants<>+812(SB)/4, $(0.625)
-DATA wideConstants<>+816(SB)/4, $(0.625)
-DATA wideConstants<>+820(SB)/4, $(0.625)
-DATA wideConstants<>+824(SB)/4, $(0.625)
-DATA wideConstants<>+828(SB)/4, $(0.625)
-DATA wideConstants<>+832(SB)/4, $(0.390625)
-DATA wideConstants<>+836(SB)/4, $(0.390625)
-DATA wideConstants<>+840(SB)/4, $(0.390625)
-DATA wideConstants<>+844(SB)/4, $(0.390625)
-DATA wideConstants<>+848(SB)/4, $(0.390625)
-DATA wideConstants<>+852(SB)/4, $(0.390625)
-DATA wideConstants<>+856(SB)/4, $(0.390625)
-DATA wideConstants<>+860(SB)/4, $(0.390625)
-DATA wideConstants<>+864(SB)/4, $(0.390625)
-DATA wideConstants<>+868(SB)/4, $(0.390625)
-DATA wideConstants<>+872(SB)/4, $(0.390625)
-DATA wideConstants<>+876(SB)/4, $(0.390625)
-DATA wideConstants<>+880(SB)/4, $(0.390625)
-DATA wideConstants<>+884(SB)/4, $(0.390625)
-DATA wideConstants<>+888(SB)/4, $(0.390625)
-DATA wideConstants<>+892(SB)/4, $(0.390625)
-DATA wideConstants<>+896(SB)/4, $(1.5)
-DATA wideConstants<>+900(SB)/4, $(1.5)
-DATA wideConstants<>+904(SB)/4, $(1.5)
-DATA wideConstants<>+908(SB)/4, $(1.5)
-DATA wideConstants<>+912(SB)/4, $(1.5)
-DATA wideConstants<>+916(SB)/4, $(1.5)
-DATA wideConstants<>+920(SB)/4, $(1.5)
-DATA wideConstants<>+924(SB)/4, $(1.5)
-DATA wideConstants<>+928(SB)/4, $(1.5)
-DATA wideConstants<>+932(SB)/4, $(1.5)
-DATA wideConstants<>+936(SB)/4, $(1.5)
-DATA wideConstants<>+940(SB)/4, $(1.5)
-DATA wideConstants<>+944(SB)/4, $(1.5)
-DATA wideConstants<>+948(SB)/4, $(1.5)
-DATA wideConstants<>+952(SB)/4, $(1.5)
-DATA wideConstants<>+956(SB)/4, $(1.5)
-DATA wideConstants<>+960(SB)/4, $(2.640625)
-DATA wideConstants<>+964(SB)/4, $(2.640625)
-DATA wideConstants<>+968(SB)/4, $(2.640625)
-DATA wideConstants<>+972(SB)/4, $(2.640625)
-DATA wideConstants<>+976(SB)/4, $(2.640625)
-DATA wideConstants<>+980(SB)/4, $(2.640625)
-DATA wideConstants<>+984(SB)/4, $(2.640625)
-DATA wideConstants<>+988(SB)/4, $(2.640625)
-DATA wideConstants<>+992(SB)/4, $(2.640625)
-DATA wideConstants<>+996(SB)/4, $(2.640625)
-DATA wideConstants<>+1000(SB)/4, $(2.640625)
-DATA wideConstants<>+1004(SB)/4, $(2.640625)
-DATA wideConstants<>+1008(SB)/4, $(2.640625)
-DATA wideConstants<>+1012(SB)/4, $(2.640625)
-DATA wideConstants<>+1016(SB)/4, $(2.640625)
-DATA wideConstants<>+1020(SB)/4, $(2.640625)
-DATA wideConstants<>+1024(SB)/4, $(0.87890625)
-DATA wideConstants<>+1028(SB)/4, $(0.87890625)
-DATA wideConstants<>+1032(SB)/4, $(0.87890625)
-DATA wideConstants<>+1036(SB)/4, $(0.87890625)
-DATA wideConstants<>+1040(SB)/4, $(0.87890625)
-DATA wideConstants<>+1044(SB)/4, $(0.87890625)
-DATA wideConstants<>+1048(SB)/4, $(0.87890625)
-DATA wideConstants<>+1052(SB)/4, $(0.87890625)
-DATA wideConstants<>+1056(SB)/4, $(0.87890625)
-DATA wideConstants<>+1060(SB)/4, $(0.87890625)
-DATA wideConstants<>+1064(SB)/4, $(0.87890625)
-DATA wideConstants<>+1068(SB)/4, $(0.87890625)
-DATA wideConstants<>+1072(SB)/4, $(0.87890625)
-DATA wideConstants<>+1076(SB)/4, $(0.87890625)
-DATA wideConstants<>+1080(SB)/4, $(0.87890625)
-DATA wideConstants<>+1084(SB)/4, $(0.87890625)
-DATA wideConstants<>+1088(SB)/4, $(0.24414062)
-DATA wideConstants<>+1092(SB)/4, $(0.24414062)
-DATA wideConstants<>+1096(SB)/4, $(0.24414062)
-DATA wideConstants<>+1100(SB)/4, $(0.24414062)
-DATA wideConstants<>+1104(SB)/4, $(0.24414062)
-DATA wideConstants<>+1108(SB)/4, $(0.24414062)
-DATA wideConstants<>+1112(SB)/4, $(0.24414062)
-DATA wideConstants<>+1116(SB)/4, $(0.24414062)
-DATA wideConstants<>+1120(SB)/4, $(0.24414062)
-DATA wideConstants<>+1124(SB)/4, $(0.24414062)
-DATA wideConstants<>+1128(SB)/4, $(0.24414062)
-DATA wideConstants<>+1132(SB)/4, $(0.24414062)
-DATA wideConstants<>+1136(SB)/4, $(0.24414062)
-DATA wideConstants<>+1140(SB)/4, $(0.24414062)
-DATA wideConstants<>+1144(SB)/4, $(0.24414062)
-DATA wideConstants<>+1148(SB)/4, $(0.24414062)
-DATA wideConstants<>+1152(SB)/4, $(3.375)
-DATA wideConstants<>+1156(SB)/4, $(3.375)
-DATA wideConstants<>+1160(SB)/4, $(3.375)
-DATA wideConstants<>+1164(SB)/4, $(3.375)
-DATA wideConstants<>+1168(SB)/4, $(3.375)
-DATA wideConstants<>+1172(SB)/4, $(3.375)
-DATA wideConstants<>+1176(SB)/4, $(3.375)
-DATA wideConstants<>+1180(SB)/4, $(3.375)
-DATA wideConstants<>+1184(SB)/4, $(3.375)
-DATA wideConstants<>+1188(SB)/4, $(3.375)
-DATA wideConstants<>+1192(SB)/4, $(3.375)
-DATA wideConstants<>+1196(SB)/4, $(3.375)
-DATA wideConstants<>+1200(SB)/4, $(3.375)
-DATA wideConstants<>+1204(SB)/4, $(3.375)
-DATA wideConstants<>+1208(SB)/4, $(3.375)
-DATA wideConstants<>+1212(SB)/4, $(3.375)
-DATA wideConstants<>+1216(SB)/4, $(0)
-DATA wideConstants<>+1220(SB)/4, $(0)
-DATA wideConstants<>+1224(SB)/4, $(0)
-DATA wideConstants<>+1228(SB)/4, $(0)
-DATA wideConstants<>+1232(SB)/4, $(0)
-DATA wideConstants<>+1236(SB)/4, $(0)
-DATA wideConstants<>+1240(SB)/4, $(0)
-DATA wideConstants<>+1244(SB)/4, $(0)
-DATA wideConstants<>+1248(SB)/4, $(0)
-DATA wideConstants<>+1252(SB)/4, $(0)
-DATA wideConstants<>+1256(SB)/4, $(0)
-DATA wideConstants<>+1260(SB)/4, $(0)
-DATA wideConstants<>+1264(SB)/4, $(0)
-DATA wideConstants<>+1268(SB)/4, $(0)
-DATA wideConstants<>+1272(SB)/4, $(0)
-DATA wideConstants<>+1276(SB)/4, $(0)
-GLOBL wideConstants<>(SB), RODATA|NOPTR, $1280
-
-// func wideWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, AVX512F, CMOV
-TEXT ·wideWeights(SB), NOSPLIT, $72-72
-	MOVQ offs+8(FP), AX
-	MOVQ x+16(FP), CX
-	MOVQ zero+24(FP), DX
-	MOVQ scratch+64(FP), BX
-	MOVQ plane+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ v+32(FP), DI
-	MOVQ tiles+0(FP), R8
-
-tile:
-	MOVLQSX (AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, (SP)
-	MOVLQSX 4(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 8(SP)
-	MOVLQSX 8(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 16(SP)
-	MOVLQSX 12(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 24(SP)
-	MOVLQSX 16(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 32(SP)
-	MOVLQSX 20(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 40(SP)
-	MOVLQSX 24(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 48(SP)
-	MOVLQSX 28(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 56(SP)
-	MOVLQSX 32(AX), R9
-	LEAQ    (CX)(R9*4), R10
-	TESTQ   R9, R9
-	CMOVQLT DX, R10
-	MOVQ    R10, 64(SP)
-	XORQ    R9, R9
-	MOVQ    vecs+56(FP), R10
-
-vec:
-	LEAQ         (DI)(R9*1), R11
-	MOVQ         (SP), R12
-	VMOVUPS      (R12)(R9*1), Z0
-	MOVQ         24(SP), R12
-	VMOVUPS      (R12)(R9*1), Z1
-	MOVQ         48(SP), R12
-	VMOVUPS      (R12)(R9*1), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, (BX)
-	VMOVUPS      Z4, 192(BX)
-	VMOVUPS      Z3, 384(BX)
-	VMOVUPS      Z6, 576(BX)
-	VMOVUPS      Z5, 768(BX)
-	VMOVUPS      Z2, 960(BX)
-	MOVQ         8(SP), R12
-	VMOVUPS      (R12)(R9*1), Z0
-	MOVQ         32(SP), R12
-	VMOVUPS      (R12)(R9*1), Z1
-	MOVQ         56(SP), R12
-	VMOVUPS      (R12)(R9*1), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, 64(BX)
-	VMOVUPS      Z4, 256(BX)
-	VMOVUPS      Z3, 448(BX)
-	VMOVUPS      Z6, 640(BX)
-	VMOVUPS      Z5, 832(BX)
-	VMOVUPS      Z2, 1024(BX)
-	MOVQ         16(SP), R12
-	VMOVUPS      (R12)(R9*1), Z0
-	MOVQ         40(SP), R12
-	VMOVUPS      (R12)(R9*1), Z1
-	MOVQ         64(SP), R12
-	VMOVUPS      (R12)(R9*1), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, 128(BX)
-	VMOVUPS      Z4, 320(BX)
-	VMOVUPS      Z3, 512(BX)
-	VMOVUPS      Z6, 704(BX)
-	VMOVUPS      Z5, 896(BX)
-	VMOVUPS      Z2, 1088(BX)
-	VMOVUPS      (BX), Z0
-	VMOVUPS      64(BX), Z1
-	VMOVUPS      128(BX), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      192(BX), Z0
-	VMOVUPS      256(BX), Z1
-	VMOVUPS      320(BX), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      384(BX), Z0
-	VMOVUPS      448(BX), Z1
-	VMOVUPS      512(BX), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      576(BX), Z0
-	VMOVUPS      640(BX), Z1
-	VMOVUPS      704(BX), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      768(BX), Z0
-	VMOVUPS      832(BX), Z1
-	VMOVUPS      896(BX), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z2, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      960(BX), Z0
-	VMOVUPS      1024(BX), Z1
-	VMOVUPS      1088(BX), Z2
-	VMULPS       wideConstants<>+0(SB), Z0, Z3
-	VFMADD231PS  wideConstants<>+64(SB), Z2, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+128(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+128(SB), Z1, Z3
-	VMULPS       wideConstants<>+192(SB), Z0, Z5
-	VFMADD231PS  wideConstants<>+256(SB), Z2, Z5
-	VMOVAPS      Z5, Z6
-	VFMADD231PS  wideConstants<>+320(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+320(SB), Z1, Z5
-	VMULPS       wideConstants<>+384(SB), Z0, Z0
-	VMOVUPS      Z0, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z4, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z3, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z6, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z5, (R11)
-	ADDQ         SI, R11
-	VMOVUPS      Z2, (R11)
-	ADDQ         SI, R11
-	ADDQ         $0x40, R9
-	DECQ         R10
-	JNZ          vec
-	ADDQ         $0x00000024, AX
-	MOVQ         row+48(FP), R9
-	LEAQ         (DI)(R9*4), DI
-	DECQ         R8
-	JNZ          tile
-	VZEROUPPER
-	RET
-
-// func wideSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, AVX512F, CMOV
-TEXT ·wideSlope(SB), NOSPLIT, $72-72
+TEXT ·winogradSlope(SB), NOSPLIT, $72-72
 	MOVQ   offs+8(FP), AX
 	MOVQ   y+16(FP), CX
 	MOVQ   sink+24(FP), DX
@@ -8179,236 +5749,236 @@ tile:
 vec:
 	LEAQ        (R8)(R10*1), R12
 	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
+	VMOVUPS     (R13), Y0
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
+	VMOVUPS     (R13), Y1
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
+	VMOVUPS     (R13), Y2
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
+	VMOVUPS     (R13), Y3
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
+	VMOVUPS     (R13), Y4
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
-	VMOVUPS     Z0, (BX)
-	VMOVUPS     Z1, 384(BX)
-	VMOVUPS     Z5, 768(BX)
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y1, 192(BX)
+	VMOVUPS     Y5, 384(BX)
 	ADDQ        SI, R12
 	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
+	VMOVUPS     (R13), Y0
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
+	VMOVUPS     (R13), Y1
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
+	VMOVUPS     (R13), Y2
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
+	VMOVUPS     (R13), Y3
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
+	VMOVUPS     (R13), Y4
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
-	VMOVUPS     Z0, 64(BX)
-	VMOVUPS     Z1, 448(BX)
-	VMOVUPS     Z5, 832(BX)
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 32(BX)
+	VMOVUPS     Y1, 224(BX)
+	VMOVUPS     Y5, 416(BX)
 	ADDQ        SI, R12
 	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
+	VMOVUPS     (R13), Y0
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
+	VMOVUPS     (R13), Y1
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
+	VMOVUPS     (R13), Y2
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
+	VMOVUPS     (R13), Y3
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
+	VMOVUPS     (R13), Y4
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
-	VMOVUPS     Z0, 128(BX)
-	VMOVUPS     Z1, 512(BX)
-	VMOVUPS     Z5, 896(BX)
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 64(BX)
+	VMOVUPS     Y1, 256(BX)
+	VMOVUPS     Y5, 448(BX)
 	ADDQ        SI, R12
 	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
+	VMOVUPS     (R13), Y0
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
+	VMOVUPS     (R13), Y1
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
+	VMOVUPS     (R13), Y2
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
+	VMOVUPS     (R13), Y3
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
+	VMOVUPS     (R13), Y4
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
-	VMOVUPS     Z0, 192(BX)
-	VMOVUPS     Z1, 576(BX)
-	VMOVUPS     Z5, 960(BX)
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 96(BX)
+	VMOVUPS     Y1, 288(BX)
+	VMOVUPS     Y5, 480(BX)
 	ADDQ        SI, R12
 	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
+	VMOVUPS     (R13), Y0
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
+	VMOVUPS     (R13), Y1
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
+	VMOVUPS     (R13), Y2
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
+	VMOVUPS     (R13), Y3
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
+	VMOVUPS     (R13), Y4
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
-	VMOVUPS     Z0, 256(BX)
-	VMOVUPS     Z1, 640(BX)
-	VMOVUPS     Z5, 1024(BX)
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 128(BX)
+	VMOVUPS     Y1, 320(BX)
+	VMOVUPS     Y5, 512(BX)
 	ADDQ        SI, R12
 	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
+	VMOVUPS     (R13), Y0
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
+	VMOVUPS     (R13), Y1
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
+	VMOVUPS     (R13), Y2
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
+	VMOVUPS     (R13), Y3
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
+	VMOVUPS     (R13), Y4
 	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
-	VMOVUPS     Z0, 320(BX)
-	VMOVUPS     Z1, 704(BX)
-	VMOVUPS     Z5, 1088(BX)
-	VMOVUPS     (BX), Z0
-	VMOVUPS     64(BX), Z1
-	VMOVUPS     128(BX), Z2
-	VMOVUPS     192(BX), Z3
-	VMOVUPS     256(BX), Z4
-	VMOVUPS     320(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
+	VMOVUPS     Y0, 160(BX)
+	VMOVUPS     Y1, 352(BX)
+	VMOVUPS     Y5, 544(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMOVUPS     160(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
 	MOVQ        (SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
+	VMOVUPS     Y0, (R12)(R10*1)
 	MOVQ        8(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
+	VMOVUPS     Y1, (R12)(R10*1)
 	MOVQ        16(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	VMOVUPS     384(BX), Z0
-	VMOVUPS     448(BX), Z1
-	VMOVUPS     512(BX), Z2
-	VMOVUPS     576(BX), Z3
-	VMOVUPS     640(BX), Z4
-	VMOVUPS     704(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     192(BX), Y0
+	VMOVUPS     224(BX), Y1
+	VMOVUPS     256(BX), Y2
+	VMOVUPS     288(BX), Y3
+	VMOVUPS     320(BX), Y4
+	VMOVUPS     352(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
 	MOVQ        24(SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
+	VMOVUPS     Y0, (R12)(R10*1)
 	MOVQ        32(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
+	VMOVUPS     Y1, (R12)(R10*1)
 	MOVQ        40(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	VMOVUPS     768(BX), Z0
-	VMOVUPS     832(BX), Z1
-	VMOVUPS     896(BX), Z2
-	VMOVUPS     960(BX), Z3
-	VMOVUPS     1024(BX), Z4
-	VMOVUPS     1088(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+64(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z5
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     384(BX), Y0
+	VMOVUPS     416(BX), Y1
+	VMOVUPS     448(BX), Y2
+	VMOVUPS     480(BX), Y3
+	VMOVUPS     512(BX), Y4
+	VMOVUPS     544(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+224(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y5
 	MOVQ        48(SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
+	VMOVUPS     Y0, (R12)(R10*1)
 	MOVQ        56(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
+	VMOVUPS     Y1, (R12)(R10*1)
 	MOVQ        64(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	ADDQ        $0x40, R10
+	VMOVUPS     Y5, (R12)(R10*1)
+	ADDQ        $0x20, R10
 	DECQ        R11
 	JNZ         vec
 	ADDQ        $0x24, AX
@@ -8419,9 +5989,9 @@ vec:
 	VZEROUPPER
 	RET
 
-// func wideWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-// Requires: AVX, AVX512F, CMOV
-TEXT ·wideWeights5(SB), NOSPLIT, $200-72
+// func winogradWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradWeights5(SB), NOSPLIT, $200-72
 	MOVQ offs+8(FP), AX
 	MOVQ x+16(FP), CX
 	MOVQ zero+24(FP), DX
@@ -8563,353 +6133,353 @@ tile:
 vec:
 	LEAQ        (DI)(R9*1), R11
 	MOVQ        (SP), R12
-	VMOVUPS     (R12)(R9*1), Z0
+	VMOVUPS     (R12)(R9*1), Y0
 	MOVQ        40(SP), R12
-	VMOVUPS     (R12)(R9*1), Z1
+	VMOVUPS     (R12)(R9*1), Y1
 	MOVQ        80(SP), R12
-	VMOVUPS     (R12)(R9*1), Z2
+	VMOVUPS     (R12)(R9*1), Y2
 	MOVQ        120(SP), R12
-	VMOVUPS     (R12)(R9*1), Z3
+	VMOVUPS     (R12)(R9*1), Y3
 	MOVQ        160(SP), R12
-	VMOVUPS     (R12)(R9*1), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, (BX)
-	VMOVUPS     Z2, 320(BX)
-	VMOVUPS     Z3, 640(BX)
-	VMOVUPS     Z5, 960(BX)
-	VMOVUPS     Z1, 1280(BX)
-	VMOVUPS     Z4, 1600(BX)
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, (BX)
+	VMOVUPS     Y8, 160(BX)
+	VMOVUPS     Y5, 320(BX)
+	VMOVUPS     Y2, 480(BX)
+	VMOVUPS     Y0, 640(BX)
+	VMOVUPS     Y4, 800(BX)
 	MOVQ        8(SP), R12
-	VMOVUPS     (R12)(R9*1), Z0
+	VMOVUPS     (R12)(R9*1), Y0
 	MOVQ        48(SP), R12
-	VMOVUPS     (R12)(R9*1), Z1
+	VMOVUPS     (R12)(R9*1), Y1
 	MOVQ        88(SP), R12
-	VMOVUPS     (R12)(R9*1), Z2
+	VMOVUPS     (R12)(R9*1), Y2
 	MOVQ        128(SP), R12
-	VMOVUPS     (R12)(R9*1), Z3
+	VMOVUPS     (R12)(R9*1), Y3
 	MOVQ        168(SP), R12
-	VMOVUPS     (R12)(R9*1), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, 64(BX)
-	VMOVUPS     Z2, 384(BX)
-	VMOVUPS     Z3, 704(BX)
-	VMOVUPS     Z5, 1024(BX)
-	VMOVUPS     Z1, 1344(BX)
-	VMOVUPS     Z4, 1664(BX)
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, 32(BX)
+	VMOVUPS     Y8, 192(BX)
+	VMOVUPS     Y5, 352(BX)
+	VMOVUPS     Y2, 512(BX)
+	VMOVUPS     Y0, 672(BX)
+	VMOVUPS     Y4, 832(BX)
 	MOVQ        16(SP), R12
-	VMOVUPS     (R12)(R9*1), Z0
+	VMOVUPS     (R12)(R9*1), Y0
 	MOVQ        56(SP), R12
-	VMOVUPS     (R12)(R9*1), Z1
+	VMOVUPS     (R12)(R9*1), Y1
 	MOVQ        96(SP), R12
-	VMOVUPS     (R12)(R9*1), Z2
+	VMOVUPS     (R12)(R9*1), Y2
 	MOVQ        136(SP), R12
-	VMOVUPS     (R12)(R9*1), Z3
+	VMOVUPS     (R12)(R9*1), Y3
 	MOVQ        176(SP), R12
-	VMOVUPS     (R12)(R9*1), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, 128(BX)
-	VMOVUPS     Z2, 448(BX)
-	VMOVUPS     Z3, 768(BX)
-	VMOVUPS     Z5, 1088(BX)
-	VMOVUPS     Z1, 1408(BX)
-	VMOVUPS     Z4, 1728(BX)
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, 64(BX)
+	VMOVUPS     Y8, 224(BX)
+	VMOVUPS     Y5, 384(BX)
+	VMOVUPS     Y2, 544(BX)
+	VMOVUPS     Y0, 704(BX)
+	VMOVUPS     Y4, 864(BX)
 	MOVQ        24(SP), R12
-	VMOVUPS     (R12)(R9*1), Z0
+	VMOVUPS     (R12)(R9*1), Y0
 	MOVQ        64(SP), R12
-	VMOVUPS     (R12)(R9*1), Z1
+	VMOVUPS     (R12)(R9*1), Y1
 	MOVQ        104(SP), R12
-	VMOVUPS     (R12)(R9*1), Z2
+	VMOVUPS     (R12)(R9*1), Y2
 	MOVQ        144(SP), R12
-	VMOVUPS     (R12)(R9*1), Z3
+	VMOVUPS     (R12)(R9*1), Y3
 	MOVQ        184(SP), R12
-	VMOVUPS     (R12)(R9*1), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, 192(BX)
-	VMOVUPS     Z2, 512(BX)
-	VMOVUPS     Z3, 832(BX)
-	VMOVUPS     Z5, 1152(BX)
-	VMOVUPS     Z1, 1472(BX)
-	VMOVUPS     Z4, 1792(BX)
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, 96(BX)
+	VMOVUPS     Y8, 256(BX)
+	VMOVUPS     Y5, 416(BX)
+	VMOVUPS     Y2, 576(BX)
+	VMOVUPS     Y0, 736(BX)
+	VMOVUPS     Y4, 896(BX)
 	MOVQ        32(SP), R12
-	VMOVUPS     (R12)(R9*1), Z0
+	VMOVUPS     (R12)(R9*1), Y0
 	MOVQ        72(SP), R12
-	VMOVUPS     (R12)(R9*1), Z1
+	VMOVUPS     (R12)(R9*1), Y1
 	MOVQ        112(SP), R12
-	VMOVUPS     (R12)(R9*1), Z2
+	VMOVUPS     (R12)(R9*1), Y2
 	MOVQ        152(SP), R12
-	VMOVUPS     (R12)(R9*1), Z3
+	VMOVUPS     (R12)(R9*1), Y3
 	MOVQ        192(SP), R12
-	VMOVUPS     (R12)(R9*1), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, 256(BX)
-	VMOVUPS     Z2, 576(BX)
-	VMOVUPS     Z3, 896(BX)
-	VMOVUPS     Z5, 1216(BX)
-	VMOVUPS     Z1, 1536(BX)
-	VMOVUPS     Z4, 1856(BX)
-	VMOVUPS     (BX), Z0
-	VMOVUPS     64(BX), Z1
-	VMOVUPS     128(BX), Z2
-	VMOVUPS     192(BX), Z3
-	VMOVUPS     256(BX), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, (R11)
+	VMOVUPS     (R12)(R9*1), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, 128(BX)
+	VMOVUPS     Y8, 288(BX)
+	VMOVUPS     Y5, 448(BX)
+	VMOVUPS     Y2, 608(BX)
+	VMOVUPS     Y0, 768(BX)
+	VMOVUPS     Y4, 928(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z2, (R11)
+	VMOVUPS     Y8, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z3, (R11)
+	VMOVUPS     Y5, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z5, (R11)
+	VMOVUPS     Y2, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z1, (R11)
+	VMOVUPS     Y0, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z4, (R11)
+	VMOVUPS     Y4, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     320(BX), Z0
-	VMOVUPS     384(BX), Z1
-	VMOVUPS     448(BX), Z2
-	VMOVUPS     512(BX), Z3
-	VMOVUPS     576(BX), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, (R11)
+	VMOVUPS     160(BX), Y0
+	VMOVUPS     192(BX), Y1
+	VMOVUPS     224(BX), Y2
+	VMOVUPS     256(BX), Y3
+	VMOVUPS     288(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z2, (R11)
+	VMOVUPS     Y8, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z3, (R11)
+	VMOVUPS     Y5, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z5, (R11)
+	VMOVUPS     Y2, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z1, (R11)
+	VMOVUPS     Y0, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z4, (R11)
+	VMOVUPS     Y4, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     640(BX), Z0
-	VMOVUPS     704(BX), Z1
-	VMOVUPS     768(BX), Z2
-	VMOVUPS     832(BX), Z3
-	VMOVUPS     896(BX), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, (R11)
+	VMOVUPS     320(BX), Y0
+	VMOVUPS     352(BX), Y1
+	VMOVUPS     384(BX), Y2
+	VMOVUPS     416(BX), Y3
+	VMOVUPS     448(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z2, (R11)
+	VMOVUPS     Y8, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z3, (R11)
+	VMOVUPS     Y5, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z5, (R11)
+	VMOVUPS     Y2, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z1, (R11)
+	VMOVUPS     Y0, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z4, (R11)
+	VMOVUPS     Y4, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     960(BX), Z0
-	VMOVUPS     1024(BX), Z1
-	VMOVUPS     1088(BX), Z2
-	VMOVUPS     1152(BX), Z3
-	VMOVUPS     1216(BX), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, (R11)
+	VMOVUPS     480(BX), Y0
+	VMOVUPS     512(BX), Y1
+	VMOVUPS     544(BX), Y2
+	VMOVUPS     576(BX), Y3
+	VMOVUPS     608(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z2, (R11)
+	VMOVUPS     Y8, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z3, (R11)
+	VMOVUPS     Y5, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z5, (R11)
+	VMOVUPS     Y2, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z1, (R11)
+	VMOVUPS     Y0, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z4, (R11)
+	VMOVUPS     Y4, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     1280(BX), Z0
-	VMOVUPS     1344(BX), Z1
-	VMOVUPS     1408(BX), Z2
-	VMOVUPS     1472(BX), Z3
-	VMOVUPS     1536(BX), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, (R11)
+	VMOVUPS     640(BX), Y0
+	VMOVUPS     672(BX), Y1
+	VMOVUPS     704(BX), Y2
+	VMOVUPS     736(BX), Y3
+	VMOVUPS     768(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z2, (R11)
+	VMOVUPS     Y8, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z3, (R11)
+	VMOVUPS     Y5, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z5, (R11)
+	VMOVUPS     Y2, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z1, (R11)
+	VMOVUPS     Y0, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z4, (R11)
+	VMOVUPS     Y4, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     1600(BX), Z0
-	VMOVUPS     1664(BX), Z1
-	VMOVUPS     1728(BX), Z2
-	VMOVUPS     1792(BX), Z3
-	VMOVUPS     1856(BX), Z4
-	VMULPS      wideConstants<>+0(SB), Z0, Z5
-	VFMADD231PS wideConstants<>+64(SB), Z2, Z5
-	VFMADD231PS wideConstants<>+448(SB), Z4, Z5
-	VMULPS      wideConstants<>+128(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+512(SB), Z3, Z6
-	VMULPS      wideConstants<>+192(SB), Z0, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+576(SB), Z4, Z7
-	VMULPS      wideConstants<>+320(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VADDPS      Z6, Z5, Z2
-	VSUBPS      Z6, Z5, Z3
-	VADDPS      Z1, Z7, Z5
-	VSUBPS      Z1, Z7, Z1
-	VMOVUPS     Z0, (R11)
+	VMOVUPS     800(BX), Y0
+	VMOVUPS     832(BX), Y1
+	VMOVUPS     864(BX), Y2
+	VMOVUPS     896(BX), Y3
+	VMOVUPS     928(BX), Y4
+	VMULPS      winogradConstants<>+192(SB), Y0, Y5
+	VFMADD231PS winogradConstants<>+224(SB), Y2, Y5
+	VFMADD231PS winogradConstants<>+480(SB), Y4, Y5
+	VMULPS      winogradConstants<>+256(SB), Y1, Y6
+	VFMADD231PS winogradConstants<>+512(SB), Y3, Y6
+	VMULPS      winogradConstants<>+384(SB), Y0, Y7
+	VADDPS      Y6, Y5, Y8
+	VSUBPS      Y6, Y5, Y5
+	VMULPS      winogradConstants<>+288(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y0
+	VFMADD231PS winogradConstants<>+544(SB), Y4, Y0
+	VMULPS      winogradConstants<>+352(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VADDPS      Y1, Y0, Y2
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y7, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z2, (R11)
+	VMOVUPS     Y8, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z3, (R11)
+	VMOVUPS     Y5, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z5, (R11)
+	VMOVUPS     Y2, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z1, (R11)
+	VMOVUPS     Y0, (R11)
 	ADDQ        SI, R11
-	VMOVUPS     Z4, (R11)
+	VMOVUPS     Y4, (R11)
 	ADDQ        SI, R11
-	ADDQ        $0x40, R9
+	ADDQ        $0x20, R9
 	DECQ        R10
 	JNZ         vec
 	ADDQ        $0x00000064, AX
@@ -8917,6 +6487,1336 @@ vec:
 	LEAQ        (DI)(R9*4), DI
 	DECQ        R8
 	JNZ         tile
+	VZEROUPPER
+	RET
+
+// func winogradOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32, bias *float32, relu bool)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradOutput2(SB), NOSPLIT, $32-81
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y5, 192(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 32(BX)
+	VMOVUPS     Y5, 224(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 64(BX)
+	VMOVUPS     Y5, 256(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 96(BX)
+	VMOVUPS     Y5, 288(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 128(BX)
+	VMOVUPS     Y5, 320(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	VMOVUPS     Y0, 160(BX)
+	VMOVUPS     Y5, 352(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMOVUPS     160(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	MOVQ        bias+72(FP), R12
+	MOVB        relu+80(FP), R13
+	TESTQ       R12, R12
+	JZ          relu00
+	VADDPS      (R12)(R10*1), Y0, Y0
+
+relu00:
+	CMPB    R13, $0x00
+	JE      store00
+	VXORPS  Y1, Y1, Y1
+	VCMPPS  $0x02, Y1, Y0, Y1
+	VANDNPS Y0, Y1, Y0
+
+store00:
+	MOVQ    (SP), R12
+	VMOVUPS Y0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	MOVB    relu+80(FP), R13
+	TESTQ   R12, R12
+	JZ      relu01
+	VADDPS  (R12)(R10*1), Y5, Y5
+
+relu01:
+	CMPB    R13, $0x00
+	JE      store01
+	VXORPS  Y0, Y0, Y0
+	VCMPPS  $0x02, Y0, Y5, Y0
+	VANDNPS Y5, Y0, Y5
+
+store01:
+	MOVQ        8(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     192(BX), Y0
+	VMOVUPS     224(BX), Y1
+	VMOVUPS     256(BX), Y2
+	VMOVUPS     288(BX), Y3
+	VMOVUPS     320(BX), Y4
+	VMOVUPS     352(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS winogradConstants<>+96(SB), Y1, Y5
+	VFMADD231PS winogradConstants<>+160(SB), Y3, Y5
+	MOVQ        bias+72(FP), R12
+	MOVB        relu+80(FP), R13
+	TESTQ       R12, R12
+	JZ          relu10
+	VADDPS      (R12)(R10*1), Y0, Y0
+
+relu10:
+	CMPB    R13, $0x00
+	JE      store10
+	VXORPS  Y1, Y1, Y1
+	VCMPPS  $0x02, Y1, Y0, Y1
+	VANDNPS Y0, Y1, Y0
+
+store10:
+	MOVQ    16(SP), R12
+	VMOVUPS Y0, (R12)(R10*1)
+	MOVQ    bias+72(FP), R12
+	MOVB    relu+80(FP), R13
+	TESTQ   R12, R12
+	JZ      relu11
+	VADDPS  (R12)(R10*1), Y5, Y5
+
+relu11:
+	CMPB    R13, $0x00
+	JE      store11
+	VXORPS  Y0, Y0, Y0
+	VCMPPS  $0x02, Y0, Y5, Y0
+	VANDNPS Y5, Y0, Y5
+
+store11:
+	MOVQ    24(SP), R12
+	VMOVUPS Y5, (R12)(R10*1)
+	ADDQ    $0x20, R10
+	DECQ    R11
+	JNZ     vec
+	ADDQ    $0x10, AX
+	MOVQ    row+48(FP), R10
+	LEAQ    (R8)(R10*4), R8
+	DECQ    R9
+	JNZ     tile
+	VZEROUPPER
+	RET
+
+// func winogradGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradGradient2(SB), NOSPLIT, $32-72
+	MOVQ offs+8(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ zero+24(FP), DX
+	MOVQ scratch+64(FP), BX
+	MOVQ plane+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ v+32(FP), DI
+	MOVQ tiles+0(FP), R8
+
+tile:
+	MOVLQSX (AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, (SP)
+	MOVLQSX 4(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 8(SP)
+	MOVLQSX 8(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 16(SP)
+	MOVLQSX 12(AX), R9
+	LEAQ    (CX)(R9*4), R10
+	TESTQ   R9, R9
+	CMOVQLT DX, R10
+	MOVQ    R10, 24(SP)
+	XORQ    R9, R9
+	MOVQ    vecs+56(FP), R10
+
+vec:
+	LEAQ         (DI)(R9*1), R11
+	MOVQ         (SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         16(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y3, 64(BX)
+	VMOVUPS      Y2, 128(BX)
+	VMOVUPS      Y5, 192(BX)
+	VMOVUPS      Y4, 256(BX)
+	VMOVUPS      Y1, 320(BX)
+	MOVQ         8(SP), R12
+	VMOVUPS      (R12)(R9*1), Y0
+	MOVQ         24(SP), R12
+	VMOVUPS      (R12)(R9*1), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, 32(BX)
+	VMOVUPS      Y3, 96(BX)
+	VMOVUPS      Y2, 160(BX)
+	VMOVUPS      Y5, 224(BX)
+	VMOVUPS      Y4, 288(BX)
+	VMOVUPS      Y1, 352(BX)
+	VMOVUPS      (BX), Y0
+	VMOVUPS      32(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      64(BX), Y0
+	VMOVUPS      96(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      128(BX), Y0
+	VMOVUPS      160(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      192(BX), Y0
+	VMOVUPS      224(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      256(BX), Y0
+	VMOVUPS      288(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      320(BX), Y0
+	VMOVUPS      352(BX), Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  winogradConstants<>+96(SB), Y1, Y3
+	VFNMADD231PS winogradConstants<>+96(SB), Y1, Y2
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y4, Y5
+	VFMADD231PS  winogradConstants<>+160(SB), Y1, Y5
+	VFNMADD231PS winogradConstants<>+160(SB), Y1, Y4
+	VMOVUPS      Y0, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y3, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y5, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y4, (R11)
+	ADDQ         SI, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         SI, R11
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          vec
+	ADDQ         $0x00000010, AX
+	MOVQ         row+48(FP), R9
+	LEAQ         (DI)(R9*4), DI
+	DECQ         R8
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·winogradSlope5(SB), NOSPLIT, $200-72
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	MOVLQSX 16(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 32(SP)
+	MOVLQSX 20(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 40(SP)
+	MOVLQSX 24(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 48(SP)
+	MOVLQSX 28(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 56(SP)
+	MOVLQSX 32(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 64(SP)
+	MOVLQSX 36(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 72(SP)
+	MOVLQSX 40(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 80(SP)
+	MOVLQSX 44(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 88(SP)
+	MOVLQSX 48(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 96(SP)
+	MOVLQSX 52(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 104(SP)
+	MOVLQSX 56(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 112(SP)
+	MOVLQSX 60(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 120(SP)
+	MOVLQSX 64(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 128(SP)
+	MOVLQSX 68(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 136(SP)
+	MOVLQSX 72(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 144(SP)
+	MOVLQSX 76(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 152(SP)
+	MOVLQSX 80(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 160(SP)
+	MOVLQSX 84(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 168(SP)
+	MOVLQSX 88(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 176(SP)
+	MOVLQSX 92(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 184(SP)
+	MOVLQSX 96(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 192(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ        (R8)(R10*1), R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, (BX)
+	VMOVUPS     Y4, 192(BX)
+	VMOVUPS     Y7, 384(BX)
+	VMOVUPS     Y1, 576(BX)
+	VMOVUPS     Y5, 768(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 32(BX)
+	VMOVUPS     Y4, 224(BX)
+	VMOVUPS     Y7, 416(BX)
+	VMOVUPS     Y1, 608(BX)
+	VMOVUPS     Y5, 800(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 64(BX)
+	VMOVUPS     Y4, 256(BX)
+	VMOVUPS     Y7, 448(BX)
+	VMOVUPS     Y1, 640(BX)
+	VMOVUPS     Y5, 832(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 96(BX)
+	VMOVUPS     Y4, 288(BX)
+	VMOVUPS     Y7, 480(BX)
+	VMOVUPS     Y1, 672(BX)
+	VMOVUPS     Y5, 864(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 128(BX)
+	VMOVUPS     Y4, 320(BX)
+	VMOVUPS     Y7, 512(BX)
+	VMOVUPS     Y1, 704(BX)
+	VMOVUPS     Y5, 896(BX)
+	ADDQ        SI, R12
+	MOVQ        R12, R13
+	VMOVUPS     (R13), Y0
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y1
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y2
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y3
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y4
+	ADDQ        DI, R13
+	VMOVUPS     (R13), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	VMOVUPS     Y0, 160(BX)
+	VMOVUPS     Y4, 352(BX)
+	VMOVUPS     Y7, 544(BX)
+	VMOVUPS     Y1, 736(BX)
+	VMOVUPS     Y5, 928(BX)
+	VMOVUPS     (BX), Y0
+	VMOVUPS     32(BX), Y1
+	VMOVUPS     64(BX), Y2
+	VMOVUPS     96(BX), Y3
+	VMOVUPS     128(BX), Y4
+	VMOVUPS     160(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        (SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        8(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        16(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        24(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        32(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     192(BX), Y0
+	VMOVUPS     224(BX), Y1
+	VMOVUPS     256(BX), Y2
+	VMOVUPS     288(BX), Y3
+	VMOVUPS     320(BX), Y4
+	VMOVUPS     352(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        40(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        48(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        56(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        64(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        72(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     384(BX), Y0
+	VMOVUPS     416(BX), Y1
+	VMOVUPS     448(BX), Y2
+	VMOVUPS     480(BX), Y3
+	VMOVUPS     512(BX), Y4
+	VMOVUPS     544(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        80(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        88(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        96(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        104(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        112(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     576(BX), Y0
+	VMOVUPS     608(BX), Y1
+	VMOVUPS     640(BX), Y2
+	VMOVUPS     672(BX), Y3
+	VMOVUPS     704(BX), Y4
+	VMOVUPS     736(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        120(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        128(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        136(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        144(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        152(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	VMOVUPS     768(BX), Y0
+	VMOVUPS     800(BX), Y1
+	VMOVUPS     832(BX), Y2
+	VMOVUPS     864(BX), Y3
+	VMOVUPS     896(BX), Y4
+	VMOVUPS     928(BX), Y5
+	VADDPS      Y2, Y1, Y6
+	VSUBPS      Y2, Y1, Y1
+	VADDPS      Y4, Y3, Y2
+	VSUBPS      Y4, Y3, Y3
+	VMULPS      winogradConstants<>+384(SB), Y0, Y0
+	VFMADD231PS winogradConstants<>+192(SB), Y6, Y0
+	VFMADD231PS winogradConstants<>+288(SB), Y2, Y0
+	VMULPS      winogradConstants<>+256(SB), Y1, Y4
+	VFMADD231PS winogradConstants<>+352(SB), Y3, Y4
+	VMULPS      winogradConstants<>+224(SB), Y6, Y7
+	VFMADD231PS winogradConstants<>+320(SB), Y2, Y7
+	VMULPS      winogradConstants<>+512(SB), Y1, Y1
+	VFMADD231PS winogradConstants<>+576(SB), Y3, Y1
+	VFMADD231PS winogradConstants<>+480(SB), Y6, Y5
+	VFMADD231PS winogradConstants<>+544(SB), Y2, Y5
+	MOVQ        160(SP), R12
+	VMOVUPS     Y0, (R12)(R10*1)
+	MOVQ        168(SP), R12
+	VMOVUPS     Y4, (R12)(R10*1)
+	MOVQ        176(SP), R12
+	VMOVUPS     Y7, (R12)(R10*1)
+	MOVQ        184(SP), R12
+	VMOVUPS     Y1, (R12)(R10*1)
+	MOVQ        192(SP), R12
+	VMOVUPS     Y5, (R12)(R10*1)
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         vec
+	ADDQ        $0x64, AX
+	MOVQ        row+48(FP), R10
+	LEAQ        (R8)(R10*4), R8
+	DECQ        R9
+	JNZ         tile
+	VZEROUPPER
+	RET
+
+DATA wideConstants<>+0(SB)/4, $(1.1377778)
+DATA wideConstants<>+4(SB)/4, $(-0.68840337)
+DATA wideConstants<>+8(SB)/4, $(0.11951447)
+DATA wideConstants<>+12(SB)/4, $(-0.4302521)
+DATA wideConstants<>+16(SB)/4, $(0.17927171)
+DATA wideConstants<>+20(SB)/4, $(-0.26890758)
+DATA wideConstants<>+24(SB)/4, $(0.26890758)
+DATA wideConstants<>+28(SB)/4, $(-0.16806723)
+DATA wideConstants<>+32(SB)/4, $(0.40336135)
+DATA wideConstants<>+36(SB)/4, $(-0.10504202)
+DATA wideConstants<>+40(SB)/4, $(0.60504204)
+DATA wideConstants<>+44(SB)/4, $(2.25)
+DATA wideConstants<>+48(SB)/4, $(0.625)
+DATA wideConstants<>+52(SB)/4, $(0.390625)
+DATA wideConstants<>+56(SB)/4, $(1.5)
+DATA wideConstants<>+60(SB)/4, $(2.640625)
+DATA wideConstants<>+64(SB)/4, $(0.87890625)
+DATA wideConstants<>+68(SB)/4, $(0.24414062)
+DATA wideConstants<>+72(SB)/4, $(3.375)
+DATA wideConstants<>+76(SB)/4, $(0)
+GLOBL wideConstants<>(SB), RODATA|NOPTR, $80
+
+// func wideSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·wideSlope(SB), NOSPLIT, $72-72
+	MOVQ   offs+8(FP), AX
+	MOVQ   y+16(FP), CX
+	MOVQ   sink+24(FP), DX
+	MOVQ   scratch+64(FP), BX
+	MOVQ   plane+40(FP), SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x06, SI, DI
+	MOVQ   m+32(FP), R8
+	MOVQ   tiles+0(FP), R9
+
+tile:
+	MOVLQSX (AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, (SP)
+	MOVLQSX 4(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 8(SP)
+	MOVLQSX 8(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 16(SP)
+	MOVLQSX 12(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 24(SP)
+	MOVLQSX 16(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 32(SP)
+	MOVLQSX 20(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 40(SP)
+	MOVLQSX 24(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 48(SP)
+	MOVLQSX 28(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 56(SP)
+	MOVLQSX 32(AX), R10
+	LEAQ    (CX)(R10*4), R11
+	TESTQ   R10, R10
+	CMOVQLT DX, R11
+	MOVQ    R11, 64(SP)
+	XORQ    R10, R10
+	MOVQ    vecs+56(FP), R11
+
+vec:
+	LEAQ             (R8)(R10*1), R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	VMOVUPS          Z0, (BX)
+	VMOVUPS          Z1, 384(BX)
+	VMOVUPS          Z5, 768(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	VMOVUPS          Z0, 64(BX)
+	VMOVUPS          Z1, 448(BX)
+	VMOVUPS          Z5, 832(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	VMOVUPS          Z0, 128(BX)
+	VMOVUPS          Z1, 512(BX)
+	VMOVUPS          Z5, 896(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	VMOVUPS          Z0, 192(BX)
+	VMOVUPS          Z1, 576(BX)
+	VMOVUPS          Z5, 960(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	VMOVUPS          Z0, 256(BX)
+	VMOVUPS          Z1, 640(BX)
+	VMOVUPS          Z5, 1024(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	VMOVUPS          Z0, 320(BX)
+	VMOVUPS          Z1, 704(BX)
+	VMOVUPS          Z5, 1088(BX)
+	VMOVUPS          (BX), Z0
+	VMOVUPS          64(BX), Z1
+	VMOVUPS          128(BX), Z2
+	VMOVUPS          192(BX), Z3
+	VMOVUPS          256(BX), Z4
+	VMOVUPS          320(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	MOVQ             (SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             8(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             16(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	VMOVUPS          384(BX), Z0
+	VMOVUPS          448(BX), Z1
+	VMOVUPS          512(BX), Z2
+	VMOVUPS          576(BX), Z3
+	VMOVUPS          640(BX), Z4
+	VMOVUPS          704(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	MOVQ             24(SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             32(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             40(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	VMOVUPS          768(BX), Z0
+	VMOVUPS          832(BX), Z1
+	VMOVUPS          896(BX), Z2
+	VMOVUPS          960(BX), Z3
+	VMOVUPS          1024(BX), Z4
+	VMOVUPS          1088(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z5
+	MOVQ             48(SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             56(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             64(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	ADDQ             $0x40, R10
+	DECQ             R11
+	JNZ              vec
+	ADDQ             $0x24, AX
+	MOVQ             row+48(FP), R10
+	LEAQ             (R8)(R10*4), R8
+	DECQ             R9
+	JNZ              tile
 	VZEROUPPER
 	RET
 
@@ -9063,367 +7963,367 @@ tile:
 	MOVQ    vecs+56(FP), R11
 
 vec:
-	LEAQ        (R8)(R10*1), R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	VMOVUPS     Z0, (BX)
-	VMOVUPS     Z4, 384(BX)
-	VMOVUPS     Z7, 768(BX)
-	VMOVUPS     Z1, 1152(BX)
-	VMOVUPS     Z5, 1536(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	VMOVUPS     Z0, 64(BX)
-	VMOVUPS     Z4, 448(BX)
-	VMOVUPS     Z7, 832(BX)
-	VMOVUPS     Z1, 1216(BX)
-	VMOVUPS     Z5, 1600(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	VMOVUPS     Z0, 128(BX)
-	VMOVUPS     Z4, 512(BX)
-	VMOVUPS     Z7, 896(BX)
-	VMOVUPS     Z1, 1280(BX)
-	VMOVUPS     Z5, 1664(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	VMOVUPS     Z0, 192(BX)
-	VMOVUPS     Z4, 576(BX)
-	VMOVUPS     Z7, 960(BX)
-	VMOVUPS     Z1, 1344(BX)
-	VMOVUPS     Z5, 1728(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	VMOVUPS     Z0, 256(BX)
-	VMOVUPS     Z4, 640(BX)
-	VMOVUPS     Z7, 1024(BX)
-	VMOVUPS     Z1, 1408(BX)
-	VMOVUPS     Z5, 1792(BX)
-	ADDQ        SI, R12
-	MOVQ        R12, R13
-	VMOVUPS     (R13), Z0
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z1
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z2
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z3
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z4
-	ADDQ        DI, R13
-	VMOVUPS     (R13), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	VMOVUPS     Z0, 320(BX)
-	VMOVUPS     Z4, 704(BX)
-	VMOVUPS     Z7, 1088(BX)
-	VMOVUPS     Z1, 1472(BX)
-	VMOVUPS     Z5, 1856(BX)
-	VMOVUPS     (BX), Z0
-	VMOVUPS     64(BX), Z1
-	VMOVUPS     128(BX), Z2
-	VMOVUPS     192(BX), Z3
-	VMOVUPS     256(BX), Z4
-	VMOVUPS     320(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	MOVQ        (SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
-	MOVQ        8(SP), R12
-	VMOVUPS     Z4, (R12)(R10*1)
-	MOVQ        16(SP), R12
-	VMOVUPS     Z7, (R12)(R10*1)
-	MOVQ        24(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
-	MOVQ        32(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	VMOVUPS     384(BX), Z0
-	VMOVUPS     448(BX), Z1
-	VMOVUPS     512(BX), Z2
-	VMOVUPS     576(BX), Z3
-	VMOVUPS     640(BX), Z4
-	VMOVUPS     704(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	MOVQ        40(SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
-	MOVQ        48(SP), R12
-	VMOVUPS     Z4, (R12)(R10*1)
-	MOVQ        56(SP), R12
-	VMOVUPS     Z7, (R12)(R10*1)
-	MOVQ        64(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
-	MOVQ        72(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	VMOVUPS     768(BX), Z0
-	VMOVUPS     832(BX), Z1
-	VMOVUPS     896(BX), Z2
-	VMOVUPS     960(BX), Z3
-	VMOVUPS     1024(BX), Z4
-	VMOVUPS     1088(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	MOVQ        80(SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
-	MOVQ        88(SP), R12
-	VMOVUPS     Z4, (R12)(R10*1)
-	MOVQ        96(SP), R12
-	VMOVUPS     Z7, (R12)(R10*1)
-	MOVQ        104(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
-	MOVQ        112(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	VMOVUPS     1152(BX), Z0
-	VMOVUPS     1216(BX), Z1
-	VMOVUPS     1280(BX), Z2
-	VMOVUPS     1344(BX), Z3
-	VMOVUPS     1408(BX), Z4
-	VMOVUPS     1472(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	MOVQ        120(SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
-	MOVQ        128(SP), R12
-	VMOVUPS     Z4, (R12)(R10*1)
-	MOVQ        136(SP), R12
-	VMOVUPS     Z7, (R12)(R10*1)
-	MOVQ        144(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
-	MOVQ        152(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	VMOVUPS     1536(BX), Z0
-	VMOVUPS     1600(BX), Z1
-	VMOVUPS     1664(BX), Z2
-	VMOVUPS     1728(BX), Z3
-	VMOVUPS     1792(BX), Z4
-	VMOVUPS     1856(BX), Z5
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VMULPS      wideConstants<>+384(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+0(SB), Z6, Z0
-	VFMADD231PS wideConstants<>+192(SB), Z2, Z0
-	VMULPS      wideConstants<>+128(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+320(SB), Z3, Z4
-	VMULPS      wideConstants<>+64(SB), Z6, Z7
-	VFMADD231PS wideConstants<>+256(SB), Z2, Z7
-	VMULPS      wideConstants<>+512(SB), Z1, Z1
-	VFMADD231PS wideConstants<>+640(SB), Z3, Z1
-	VFMADD231PS wideConstants<>+448(SB), Z6, Z5
-	VFMADD231PS wideConstants<>+576(SB), Z2, Z5
-	MOVQ        160(SP), R12
-	VMOVUPS     Z0, (R12)(R10*1)
-	MOVQ        168(SP), R12
-	VMOVUPS     Z4, (R12)(R10*1)
-	MOVQ        176(SP), R12
-	VMOVUPS     Z7, (R12)(R10*1)
-	MOVQ        184(SP), R12
-	VMOVUPS     Z1, (R12)(R10*1)
-	MOVQ        192(SP), R12
-	VMOVUPS     Z5, (R12)(R10*1)
-	ADDQ        $0x40, R10
-	DECQ        R11
-	JNZ         vec
-	ADDQ        $0x64, AX
-	MOVQ        row+48(FP), R10
-	LEAQ        (R8)(R10*4), R8
-	DECQ        R9
-	JNZ         tile
+	LEAQ             (R8)(R10*1), R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	VMOVUPS          Z0, (BX)
+	VMOVUPS          Z4, 384(BX)
+	VMOVUPS          Z7, 768(BX)
+	VMOVUPS          Z1, 1152(BX)
+	VMOVUPS          Z5, 1536(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	VMOVUPS          Z0, 64(BX)
+	VMOVUPS          Z4, 448(BX)
+	VMOVUPS          Z7, 832(BX)
+	VMOVUPS          Z1, 1216(BX)
+	VMOVUPS          Z5, 1600(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	VMOVUPS          Z0, 128(BX)
+	VMOVUPS          Z4, 512(BX)
+	VMOVUPS          Z7, 896(BX)
+	VMOVUPS          Z1, 1280(BX)
+	VMOVUPS          Z5, 1664(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	VMOVUPS          Z0, 192(BX)
+	VMOVUPS          Z4, 576(BX)
+	VMOVUPS          Z7, 960(BX)
+	VMOVUPS          Z1, 1344(BX)
+	VMOVUPS          Z5, 1728(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	VMOVUPS          Z0, 256(BX)
+	VMOVUPS          Z4, 640(BX)
+	VMOVUPS          Z7, 1024(BX)
+	VMOVUPS          Z1, 1408(BX)
+	VMOVUPS          Z5, 1792(BX)
+	ADDQ             SI, R12
+	MOVQ             R12, R13
+	VMOVUPS          (R13), Z0
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z1
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z2
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z3
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z4
+	ADDQ             DI, R13
+	VMOVUPS          (R13), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	VMOVUPS          Z0, 320(BX)
+	VMOVUPS          Z4, 704(BX)
+	VMOVUPS          Z7, 1088(BX)
+	VMOVUPS          Z1, 1472(BX)
+	VMOVUPS          Z5, 1856(BX)
+	VMOVUPS          (BX), Z0
+	VMOVUPS          64(BX), Z1
+	VMOVUPS          128(BX), Z2
+	VMOVUPS          192(BX), Z3
+	VMOVUPS          256(BX), Z4
+	VMOVUPS          320(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	MOVQ             (SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             8(SP), R12
+	VMOVUPS          Z4, (R12)(R10*1)
+	MOVQ             16(SP), R12
+	VMOVUPS          Z7, (R12)(R10*1)
+	MOVQ             24(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             32(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	VMOVUPS          384(BX), Z0
+	VMOVUPS          448(BX), Z1
+	VMOVUPS          512(BX), Z2
+	VMOVUPS          576(BX), Z3
+	VMOVUPS          640(BX), Z4
+	VMOVUPS          704(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	MOVQ             40(SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             48(SP), R12
+	VMOVUPS          Z4, (R12)(R10*1)
+	MOVQ             56(SP), R12
+	VMOVUPS          Z7, (R12)(R10*1)
+	MOVQ             64(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             72(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	VMOVUPS          768(BX), Z0
+	VMOVUPS          832(BX), Z1
+	VMOVUPS          896(BX), Z2
+	VMOVUPS          960(BX), Z3
+	VMOVUPS          1024(BX), Z4
+	VMOVUPS          1088(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	MOVQ             80(SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             88(SP), R12
+	VMOVUPS          Z4, (R12)(R10*1)
+	MOVQ             96(SP), R12
+	VMOVUPS          Z7, (R12)(R10*1)
+	MOVQ             104(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             112(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	VMOVUPS          1152(BX), Z0
+	VMOVUPS          1216(BX), Z1
+	VMOVUPS          1280(BX), Z2
+	VMOVUPS          1344(BX), Z3
+	VMOVUPS          1408(BX), Z4
+	VMOVUPS          1472(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	MOVQ             120(SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             128(SP), R12
+	VMOVUPS          Z4, (R12)(R10*1)
+	MOVQ             136(SP), R12
+	VMOVUPS          Z7, (R12)(R10*1)
+	MOVQ             144(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             152(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	VMOVUPS          1536(BX), Z0
+	VMOVUPS          1600(BX), Z1
+	VMOVUPS          1664(BX), Z2
+	VMOVUPS          1728(BX), Z3
+	VMOVUPS          1792(BX), Z4
+	VMOVUPS          1856(BX), Z5
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+8(SB), Z2, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+16(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+20(SB), Z6, Z7
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z7
+	VMULPS.BCST      wideConstants<>+28(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z6, Z5
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z2, Z5
+	MOVQ             160(SP), R12
+	VMOVUPS          Z0, (R12)(R10*1)
+	MOVQ             168(SP), R12
+	VMOVUPS          Z4, (R12)(R10*1)
+	MOVQ             176(SP), R12
+	VMOVUPS          Z7, (R12)(R10*1)
+	MOVQ             184(SP), R12
+	VMOVUPS          Z1, (R12)(R10*1)
+	MOVQ             192(SP), R12
+	VMOVUPS          Z5, (R12)(R10*1)
+	ADDQ             $0x40, R10
+	DECQ             R11
+	JNZ              vec
+	ADDQ             $0x64, AX
+	MOVQ             row+48(FP), R10
+	LEAQ             (R8)(R10*4), R8
+	DECQ             R9
+	JNZ              tile
 	VZEROUPPER
 	RET
 
@@ -9493,353 +8393,353 @@ tile:
 	MOVQ    vecs+72(FP), R8
 
 vec:
-	VMOVUPS.Z    (R11), K1, Z0
-	VMOVUPS.Z    (R12), K1, Z1
-	VMOVUPS.Z    (R13), K1, Z2
-	VMOVUPS.Z    (R14), K1, Z3
-	VMOVAPS      Z3, Z4
-	VFNMADD231PS wideConstants<>+704(SB), Z1, Z4
-	VMOVAPS      Z2, Z5
-	VFNMADD231PS wideConstants<>+704(SB), Z0, Z5
-	VMOVAPS      Z4, Z6
-	VFMADD231PS  wideConstants<>+768(SB), Z5, Z6
-	VFNMADD231PS wideConstants<>+768(SB), Z5, Z4
-	VFNMADD231PS wideConstants<>+832(SB), Z1, Z3
-	VFNMADD231PS wideConstants<>+832(SB), Z0, Z2
-	VMOVAPS      Z3, Z0
-	VFMADD231PS  wideConstants<>+896(SB), Z2, Z0
-	VFNMADD231PS wideConstants<>+896(SB), Z2, Z3
-	VMOVUPS.Z    (R11)(AX*1), K2, Z1
-	VMOVUPS.Z    (R12)(AX*1), K2, Z2
-	VMOVUPS.Z    (R13)(AX*1), K2, Z5
-	VMOVUPS.Z    (R14)(AX*1), K2, Z7
-	VMOVAPS      Z7, Z8
-	VFNMADD231PS wideConstants<>+704(SB), Z2, Z8
-	VMOVAPS      Z5, Z9
-	VFNMADD231PS wideConstants<>+704(SB), Z1, Z9
-	VMOVAPS      Z8, Z10
-	VFMADD231PS  wideConstants<>+768(SB), Z9, Z10
-	VFNMADD231PS wideConstants<>+768(SB), Z9, Z8
-	VFNMADD231PS wideConstants<>+832(SB), Z2, Z7
-	VFNMADD231PS wideConstants<>+832(SB), Z1, Z5
-	VMOVAPS      Z7, Z1
-	VFMADD231PS  wideConstants<>+896(SB), Z5, Z1
-	VFNMADD231PS wideConstants<>+896(SB), Z5, Z7
-	VMOVUPS.Z    (R11)(AX*2), K3, Z2
-	VMOVUPS.Z    (R12)(AX*2), K3, Z5
-	VMOVUPS.Z    (R13)(AX*2), K3, Z9
-	VMOVUPS.Z    (R14)(AX*2), K3, Z11
-	VMOVAPS      Z11, Z12
-	VFNMADD231PS wideConstants<>+704(SB), Z5, Z12
-	VMOVAPS      Z9, Z13
-	VFNMADD231PS wideConstants<>+704(SB), Z2, Z13
-	VMOVAPS      Z12, Z14
-	VFMADD231PS  wideConstants<>+768(SB), Z13, Z14
-	VFNMADD231PS wideConstants<>+768(SB), Z13, Z12
-	VFNMADD231PS wideConstants<>+832(SB), Z5, Z11
-	VFNMADD231PS wideConstants<>+832(SB), Z2, Z9
-	VMOVAPS      Z11, Z2
-	VFMADD231PS  wideConstants<>+896(SB), Z9, Z2
-	VFNMADD231PS wideConstants<>+896(SB), Z9, Z11
-	VMOVUPS.Z    (R11)(CX*1), K4, Z5
-	VMOVUPS.Z    (R12)(CX*1), K4, Z9
-	VMOVUPS.Z    (R13)(CX*1), K4, Z13
-	VMOVUPS.Z    (R14)(CX*1), K4, Z15
-	VMOVAPS      Z15, Z16
-	VFNMADD231PS wideConstants<>+704(SB), Z9, Z16
-	VMOVAPS      Z13, Z17
-	VFNMADD231PS wideConstants<>+704(SB), Z5, Z17
-	VMOVAPS      Z16, Z18
-	VFMADD231PS  wideConstants<>+768(SB), Z17, Z18
-	VFNMADD231PS wideConstants<>+768(SB), Z17, Z16
-	VFNMADD231PS wideConstants<>+832(SB), Z9, Z15
-	VFNMADD231PS wideConstants<>+832(SB), Z5, Z13
-	VMOVAPS      Z15, Z5
-	VFMADD231PS  wideConstants<>+896(SB), Z13, Z5
-	VFNMADD231PS wideConstants<>+896(SB), Z13, Z15
-	VMOVUPS.Z    (R11)(AX*4), K5, Z9
-	VMOVUPS.Z    (R12)(AX*4), K5, Z13
-	VMOVUPS.Z    (R13)(AX*4), K5, Z17
-	VMOVUPS.Z    (R14)(AX*4), K5, Z19
-	VMOVAPS      Z19, Z20
-	VFNMADD231PS wideConstants<>+704(SB), Z13, Z20
-	VMOVAPS      Z17, Z21
-	VFNMADD231PS wideConstants<>+704(SB), Z9, Z21
-	VMOVAPS      Z20, Z22
-	VFMADD231PS  wideConstants<>+768(SB), Z21, Z22
-	VFNMADD231PS wideConstants<>+768(SB), Z21, Z20
-	VFNMADD231PS wideConstants<>+832(SB), Z13, Z19
-	VFNMADD231PS wideConstants<>+832(SB), Z9, Z17
-	VMOVAPS      Z19, Z9
-	VFMADD231PS  wideConstants<>+896(SB), Z17, Z9
-	VFNMADD231PS wideConstants<>+896(SB), Z17, Z19
-	VMOVUPS.Z    (R11)(DX*1), K6, Z13
-	VMOVUPS.Z    (R12)(DX*1), K6, Z17
-	VMOVUPS.Z    (R13)(DX*1), K6, Z21
-	VMOVUPS.Z    (R14)(DX*1), K6, Z23
-	VMOVAPS      Z23, Z24
-	VFNMADD231PS wideConstants<>+704(SB), Z17, Z24
-	VMOVAPS      Z21, Z25
-	VFNMADD231PS wideConstants<>+704(SB), Z13, Z25
-	VMOVAPS      Z24, Z26
-	VFMADD231PS  wideConstants<>+768(SB), Z25, Z26
-	VFNMADD231PS wideConstants<>+768(SB), Z25, Z24
-	VFNMADD231PS wideConstants<>+832(SB), Z17, Z23
-	VFNMADD231PS wideConstants<>+832(SB), Z13, Z21
-	VMOVAPS      Z23, Z13
-	VFMADD231PS  wideConstants<>+896(SB), Z21, Z13
-	VFNMADD231PS wideConstants<>+896(SB), Z21, Z23
-	IMUL3Q       $0x06, BX, R9
-	ADDQ         DI, R9
-	VMOVAPS      Z22, Z17
-	VFNMADD231PS wideConstants<>+960(SB), Z14, Z17
-	VFMADD231PS  wideConstants<>+1024(SB), Z6, Z17
-	VFNMADD231PS wideConstants<>+960(SB), Z18, Z26
-	VFMADD231PS  wideConstants<>+1024(SB), Z10, Z26
-	VMOVAPS      Z22, Z6
-	VFNMADD231PS wideConstants<>+704(SB), Z14, Z6
-	VMOVAPS      Z18, Z21
-	VFNMADD231PS wideConstants<>+704(SB), Z10, Z21
-	VMOVAPS      Z6, Z25
-	VFMADD231PS  wideConstants<>+768(SB), Z21, Z25
-	VFNMADD231PS wideConstants<>+768(SB), Z21, Z6
-	VFNMADD231PS wideConstants<>+832(SB), Z14, Z22
-	VFNMADD231PS wideConstants<>+832(SB), Z10, Z18
-	VMOVAPS      Z22, Z10
-	VFMADD231PS  wideConstants<>+896(SB), Z18, Z10
-	VFNMADD231PS wideConstants<>+896(SB), Z18, Z22
-	VMOVUPS      Z17, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z25, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z6, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z10, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z22, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z26, (R9)
-	ADDQ         BX, R9
-	VMOVAPS      Z20, Z6
-	VFNMADD231PS wideConstants<>+960(SB), Z12, Z6
-	VFMADD231PS  wideConstants<>+1024(SB), Z4, Z6
-	VFNMADD231PS wideConstants<>+960(SB), Z16, Z24
-	VFMADD231PS  wideConstants<>+1024(SB), Z8, Z24
-	VMOVAPS      Z20, Z4
-	VFNMADD231PS wideConstants<>+704(SB), Z12, Z4
-	VMOVAPS      Z16, Z10
-	VFNMADD231PS wideConstants<>+704(SB), Z8, Z10
-	VMOVAPS      Z4, Z14
-	VFMADD231PS  wideConstants<>+768(SB), Z10, Z14
-	VFNMADD231PS wideConstants<>+768(SB), Z10, Z4
-	VFNMADD231PS wideConstants<>+832(SB), Z12, Z20
-	VFNMADD231PS wideConstants<>+832(SB), Z8, Z16
-	VMOVAPS      Z20, Z8
-	VFMADD231PS  wideConstants<>+896(SB), Z16, Z8
-	VFNMADD231PS wideConstants<>+896(SB), Z16, Z20
-	VMOVUPS      Z6, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z14, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z4, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z8, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z20, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z24, (R9)
-	ADDQ         BX, R9
-	VMOVAPS      Z9, Z4
-	VFNMADD231PS wideConstants<>+960(SB), Z2, Z4
-	VFMADD231PS  wideConstants<>+1024(SB), Z0, Z4
-	VFNMADD231PS wideConstants<>+960(SB), Z5, Z13
-	VFMADD231PS  wideConstants<>+1024(SB), Z1, Z13
-	VMOVAPS      Z9, Z0
-	VFNMADD231PS wideConstants<>+704(SB), Z2, Z0
-	VMOVAPS      Z5, Z6
-	VFNMADD231PS wideConstants<>+704(SB), Z1, Z6
-	VMOVAPS      Z0, Z8
-	VFMADD231PS  wideConstants<>+768(SB), Z6, Z8
-	VFNMADD231PS wideConstants<>+768(SB), Z6, Z0
-	VFNMADD231PS wideConstants<>+832(SB), Z2, Z9
-	VFNMADD231PS wideConstants<>+832(SB), Z1, Z5
-	VMOVAPS      Z9, Z1
-	VFMADD231PS  wideConstants<>+896(SB), Z5, Z1
-	VFNMADD231PS wideConstants<>+896(SB), Z5, Z9
-	VMOVUPS      Z4, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z8, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z0, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z1, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z9, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z13, (R9)
-	ADDQ         BX, R9
-	VMOVAPS      Z19, Z0
-	VFNMADD231PS wideConstants<>+960(SB), Z11, Z0
-	VFMADD231PS  wideConstants<>+1024(SB), Z3, Z0
-	VFNMADD231PS wideConstants<>+960(SB), Z15, Z23
-	VFMADD231PS  wideConstants<>+1024(SB), Z7, Z23
-	VMOVAPS      Z19, Z1
-	VFNMADD231PS wideConstants<>+704(SB), Z11, Z1
-	VMOVAPS      Z15, Z2
-	VFNMADD231PS wideConstants<>+704(SB), Z7, Z2
-	VMOVAPS      Z1, Z3
-	VFMADD231PS  wideConstants<>+768(SB), Z2, Z3
-	VFNMADD231PS wideConstants<>+768(SB), Z2, Z1
-	VFNMADD231PS wideConstants<>+832(SB), Z11, Z19
-	VFNMADD231PS wideConstants<>+832(SB), Z7, Z15
-	VMOVAPS      Z19, Z2
-	VFMADD231PS  wideConstants<>+896(SB), Z15, Z2
-	VFNMADD231PS wideConstants<>+896(SB), Z15, Z19
-	VMOVUPS      Z0, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z3, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z1, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z2, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z19, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z23, (R9)
-	ADDQ         BX, R9
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    (R11), K1, Z1
-	VMOVUPS.Z    (R12), K1, Z2
-	VMOVUPS.Z    (R13), K1, Z3
-	VMOVUPS.Z    (R14), K1, Z4
-	VMOVUPS.Z    (SI), K1, Z5
-	VFNMADD231PS wideConstants<>+960(SB), Z2, Z4
-	VFMADD231PS  wideConstants<>+1024(SB), Z0, Z4
-	VFNMADD231PS wideConstants<>+960(SB), Z3, Z5
-	VFMADD231PS  wideConstants<>+1024(SB), Z1, Z5
-	VMOVUPS.Z    (R10)(AX*1), K2, Z0
-	VMOVUPS.Z    (R11)(AX*1), K2, Z1
-	VMOVUPS.Z    (R12)(AX*1), K2, Z2
-	VMOVUPS.Z    (R13)(AX*1), K2, Z3
-	VMOVUPS.Z    (R14)(AX*1), K2, Z6
-	VMOVUPS.Z    (SI)(AX*1), K2, Z7
-	VFNMADD231PS wideConstants<>+960(SB), Z2, Z6
-	VFMADD231PS  wideConstants<>+1024(SB), Z0, Z6
-	VFNMADD231PS wideConstants<>+960(SB), Z3, Z7
-	VFMADD231PS  wideConstants<>+1024(SB), Z1, Z7
-	VMOVUPS.Z    (R10)(AX*2), K3, Z0
-	VMOVUPS.Z    (R11)(AX*2), K3, Z1
-	VMOVUPS.Z    (R12)(AX*2), K3, Z2
-	VMOVUPS.Z    (R13)(AX*2), K3, Z3
-	VMOVUPS.Z    (R14)(AX*2), K3, Z8
-	VMOVUPS.Z    (SI)(AX*2), K3, Z9
-	VFNMADD231PS wideConstants<>+960(SB), Z2, Z8
-	VFMADD231PS  wideConstants<>+1024(SB), Z0, Z8
-	VFNMADD231PS wideConstants<>+960(SB), Z3, Z9
-	VFMADD231PS  wideConstants<>+1024(SB), Z1, Z9
-	VMOVUPS.Z    (R10)(CX*1), K4, Z0
-	VMOVUPS.Z    (R11)(CX*1), K4, Z1
-	VMOVUPS.Z    (R12)(CX*1), K4, Z2
-	VMOVUPS.Z    (R13)(CX*1), K4, Z3
-	VMOVUPS.Z    (R14)(CX*1), K4, Z10
-	VMOVUPS.Z    (SI)(CX*1), K4, Z11
-	VFNMADD231PS wideConstants<>+960(SB), Z2, Z10
-	VFMADD231PS  wideConstants<>+1024(SB), Z0, Z10
-	VFNMADD231PS wideConstants<>+960(SB), Z3, Z11
-	VFMADD231PS  wideConstants<>+1024(SB), Z1, Z11
-	VMOVUPS.Z    (R10)(AX*4), K5, Z0
-	VMOVUPS.Z    (R11)(AX*4), K5, Z1
-	VMOVUPS.Z    (R12)(AX*4), K5, Z2
-	VMOVUPS.Z    (R13)(AX*4), K5, Z3
-	VMOVUPS.Z    (R14)(AX*4), K5, Z12
-	VMOVUPS.Z    (SI)(AX*4), K5, Z13
-	VFNMADD231PS wideConstants<>+960(SB), Z2, Z12
-	VFMADD231PS  wideConstants<>+1024(SB), Z0, Z12
-	VFNMADD231PS wideConstants<>+960(SB), Z3, Z13
-	VFMADD231PS  wideConstants<>+1024(SB), Z1, Z13
-	VMOVUPS.Z    (R10)(DX*1), K6, Z0
-	VMOVUPS.Z    (R11)(DX*1), K6, Z1
-	VMOVUPS.Z    (R12)(DX*1), K6, Z2
-	VMOVUPS.Z    (R13)(DX*1), K6, Z3
-	VMOVUPS.Z    (R14)(DX*1), K6, Z14
-	VMOVUPS.Z    (SI)(DX*1), K6, Z15
-	VFNMADD231PS wideConstants<>+960(SB), Z2, Z14
-	VFMADD231PS  wideConstants<>+1024(SB), Z0, Z14
-	VFNMADD231PS wideConstants<>+960(SB), Z3, Z15
-	VFMADD231PS  wideConstants<>+1024(SB), Z1, Z15
-	VMOVAPS      Z13, Z0
-	VFNMADD231PS wideConstants<>+960(SB), Z9, Z0
-	VFMADD231PS  wideConstants<>+1024(SB), Z5, Z0
-	VFNMADD231PS wideConstants<>+960(SB), Z11, Z15
-	VFMADD231PS  wideConstants<>+1024(SB), Z7, Z15
-	VMOVAPS      Z13, Z1
-	VFNMADD231PS wideConstants<>+704(SB), Z9, Z1
-	VMOVAPS      Z11, Z2
-	VFNMADD231PS wideConstants<>+704(SB), Z7, Z2
-	VMOVAPS      Z1, Z3
-	VFMADD231PS  wideConstants<>+768(SB), Z2, Z3
-	VFNMADD231PS wideConstants<>+768(SB), Z2, Z1
-	VFNMADD231PS wideConstants<>+832(SB), Z9, Z13
-	VFNMADD231PS wideConstants<>+832(SB), Z7, Z11
-	VMOVAPS      Z13, Z2
-	VFMADD231PS  wideConstants<>+896(SB), Z11, Z2
-	VFNMADD231PS wideConstants<>+896(SB), Z11, Z13
-	VMOVUPS      Z0, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z3, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z1, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z2, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z13, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z15, (R9)
-	ADDQ         BX, R9
-	MOVQ         DI, R9
-	VMOVAPS      Z12, Z0
-	VFNMADD231PS wideConstants<>+960(SB), Z8, Z0
-	VFMADD231PS  wideConstants<>+1024(SB), Z4, Z0
-	VFNMADD231PS wideConstants<>+960(SB), Z10, Z14
-	VFMADD231PS  wideConstants<>+1024(SB), Z6, Z14
-	VMOVAPS      Z12, Z1
-	VFNMADD231PS wideConstants<>+704(SB), Z8, Z1
-	VMOVAPS      Z10, Z2
-	VFNMADD231PS wideConstants<>+704(SB), Z6, Z2
-	VMOVAPS      Z1, Z3
-	VFMADD231PS  wideConstants<>+768(SB), Z2, Z3
-	VFNMADD231PS wideConstants<>+768(SB), Z2, Z1
-	VFNMADD231PS wideConstants<>+832(SB), Z8, Z12
-	VFNMADD231PS wideConstants<>+832(SB), Z6, Z10
-	VMOVAPS      Z12, Z2
-	VFMADD231PS  wideConstants<>+896(SB), Z10, Z2
-	VFNMADD231PS wideConstants<>+896(SB), Z10, Z12
-	VMOVUPS      Z0, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z3, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z1, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z2, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z12, (R9)
-	ADDQ         BX, R9
-	VMOVUPS      Z14, (R9)
-	ADDQ         BX, R9
-	ADDQ         $0x40, R10
-	ADDQ         $0x40, R11
-	ADDQ         $0x40, R12
-	ADDQ         $0x40, R13
-	ADDQ         $0x40, R14
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	DECQ         R8
-	JNZ          vec
-	MOVQ         row+48(FP), SI
-	SHLQ         $0x02, SI
-	ADDQ         SI, v+32(FP)
-	DECQ         tiles+0(FP)
-	JNZ          tile
+	VMOVUPS.Z         (R11), K1, Z0
+	VMOVUPS.Z         (R12), K1, Z1
+	VMOVUPS.Z         (R13), K1, Z2
+	VMOVUPS.Z         (R14), K1, Z3
+	VMOVAPS           Z3, Z4
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z1, Z4
+	VMOVAPS           Z2, Z5
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z0, Z5
+	VMOVAPS           Z4, Z6
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z5, Z6
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z5, Z4
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z1, Z3
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z0, Z2
+	VMOVAPS           Z3, Z0
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z2, Z0
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z2, Z3
+	VMOVUPS.Z         (R11)(AX*1), K2, Z1
+	VMOVUPS.Z         (R12)(AX*1), K2, Z2
+	VMOVUPS.Z         (R13)(AX*1), K2, Z5
+	VMOVUPS.Z         (R14)(AX*1), K2, Z7
+	VMOVAPS           Z7, Z8
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z2, Z8
+	VMOVAPS           Z5, Z9
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z1, Z9
+	VMOVAPS           Z8, Z10
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z9, Z10
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z9, Z8
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z2, Z7
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z1, Z5
+	VMOVAPS           Z7, Z1
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z5, Z1
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z5, Z7
+	VMOVUPS.Z         (R11)(AX*2), K3, Z2
+	VMOVUPS.Z         (R12)(AX*2), K3, Z5
+	VMOVUPS.Z         (R13)(AX*2), K3, Z9
+	VMOVUPS.Z         (R14)(AX*2), K3, Z11
+	VMOVAPS           Z11, Z12
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z5, Z12
+	VMOVAPS           Z9, Z13
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z2, Z13
+	VMOVAPS           Z12, Z14
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z13, Z14
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z13, Z12
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z5, Z11
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z2, Z9
+	VMOVAPS           Z11, Z2
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z9, Z2
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z9, Z11
+	VMOVUPS.Z         (R11)(CX*1), K4, Z5
+	VMOVUPS.Z         (R12)(CX*1), K4, Z9
+	VMOVUPS.Z         (R13)(CX*1), K4, Z13
+	VMOVUPS.Z         (R14)(CX*1), K4, Z15
+	VMOVAPS           Z15, Z16
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z9, Z16
+	VMOVAPS           Z13, Z17
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z5, Z17
+	VMOVAPS           Z16, Z18
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z17, Z18
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z17, Z16
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z9, Z15
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z5, Z13
+	VMOVAPS           Z15, Z5
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z13, Z5
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z13, Z15
+	VMOVUPS.Z         (R11)(AX*4), K5, Z9
+	VMOVUPS.Z         (R12)(AX*4), K5, Z13
+	VMOVUPS.Z         (R13)(AX*4), K5, Z17
+	VMOVUPS.Z         (R14)(AX*4), K5, Z19
+	VMOVAPS           Z19, Z20
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z13, Z20
+	VMOVAPS           Z17, Z21
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z9, Z21
+	VMOVAPS           Z20, Z22
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z21, Z22
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z21, Z20
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z13, Z19
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z9, Z17
+	VMOVAPS           Z19, Z9
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z17, Z9
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z17, Z19
+	VMOVUPS.Z         (R11)(DX*1), K6, Z13
+	VMOVUPS.Z         (R12)(DX*1), K6, Z17
+	VMOVUPS.Z         (R13)(DX*1), K6, Z21
+	VMOVUPS.Z         (R14)(DX*1), K6, Z23
+	VMOVAPS           Z23, Z24
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z17, Z24
+	VMOVAPS           Z21, Z25
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z13, Z25
+	VMOVAPS           Z24, Z26
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z25, Z26
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z25, Z24
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z17, Z23
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z13, Z21
+	VMOVAPS           Z23, Z13
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z21, Z13
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z21, Z23
+	IMUL3Q            $0x06, BX, R9
+	ADDQ              DI, R9
+	VMOVAPS           Z22, Z17
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z14, Z17
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z6, Z17
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z18, Z26
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z10, Z26
+	VMOVAPS           Z22, Z6
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z14, Z6
+	VMOVAPS           Z18, Z21
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z10, Z21
+	VMOVAPS           Z6, Z25
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z21, Z25
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z21, Z6
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z14, Z22
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z10, Z18
+	VMOVAPS           Z22, Z10
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z18, Z10
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z18, Z22
+	VMOVUPS           Z17, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z25, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z6, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z10, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z22, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z26, (R9)
+	ADDQ              BX, R9
+	VMOVAPS           Z20, Z6
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z12, Z6
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z4, Z6
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z16, Z24
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z8, Z24
+	VMOVAPS           Z20, Z4
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z12, Z4
+	VMOVAPS           Z16, Z10
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z8, Z10
+	VMOVAPS           Z4, Z14
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z10, Z14
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z10, Z4
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z12, Z20
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z8, Z16
+	VMOVAPS           Z20, Z8
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z16, Z8
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z16, Z20
+	VMOVUPS           Z6, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z14, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z4, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z8, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z20, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z24, (R9)
+	ADDQ              BX, R9
+	VMOVAPS           Z9, Z4
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z2, Z4
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z0, Z4
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z5, Z13
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z1, Z13
+	VMOVAPS           Z9, Z0
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z2, Z0
+	VMOVAPS           Z5, Z6
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z1, Z6
+	VMOVAPS           Z0, Z8
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z6, Z8
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z6, Z0
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z2, Z9
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z1, Z5
+	VMOVAPS           Z9, Z1
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z5, Z1
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z5, Z9
+	VMOVUPS           Z4, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z8, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z0, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z1, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z9, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z13, (R9)
+	ADDQ              BX, R9
+	VMOVAPS           Z19, Z0
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z11, Z0
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z3, Z0
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z15, Z23
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z7, Z23
+	VMOVAPS           Z19, Z1
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z11, Z1
+	VMOVAPS           Z15, Z2
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z7, Z2
+	VMOVAPS           Z1, Z3
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z2, Z3
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z2, Z1
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z11, Z19
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z7, Z15
+	VMOVAPS           Z19, Z2
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z15, Z2
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z15, Z19
+	VMOVUPS           Z0, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z3, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z1, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z2, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z19, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z23, (R9)
+	ADDQ              BX, R9
+	VMOVUPS.Z         (R10), K1, Z0
+	VMOVUPS.Z         (R11), K1, Z1
+	VMOVUPS.Z         (R12), K1, Z2
+	VMOVUPS.Z         (R13), K1, Z3
+	VMOVUPS.Z         (R14), K1, Z4
+	VMOVUPS.Z         (SI), K1, Z5
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z2, Z4
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z0, Z4
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z3, Z5
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z1, Z5
+	VMOVUPS.Z         (R10)(AX*1), K2, Z0
+	VMOVUPS.Z         (R11)(AX*1), K2, Z1
+	VMOVUPS.Z         (R12)(AX*1), K2, Z2
+	VMOVUPS.Z         (R13)(AX*1), K2, Z3
+	VMOVUPS.Z         (R14)(AX*1), K2, Z6
+	VMOVUPS.Z         (SI)(AX*1), K2, Z7
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z0, Z6
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z3, Z7
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z1, Z7
+	VMOVUPS.Z         (R10)(AX*2), K3, Z0
+	VMOVUPS.Z         (R11)(AX*2), K3, Z1
+	VMOVUPS.Z         (R12)(AX*2), K3, Z2
+	VMOVUPS.Z         (R13)(AX*2), K3, Z3
+	VMOVUPS.Z         (R14)(AX*2), K3, Z8
+	VMOVUPS.Z         (SI)(AX*2), K3, Z9
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z2, Z8
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z0, Z8
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z3, Z9
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z1, Z9
+	VMOVUPS.Z         (R10)(CX*1), K4, Z0
+	VMOVUPS.Z         (R11)(CX*1), K4, Z1
+	VMOVUPS.Z         (R12)(CX*1), K4, Z2
+	VMOVUPS.Z         (R13)(CX*1), K4, Z3
+	VMOVUPS.Z         (R14)(CX*1), K4, Z10
+	VMOVUPS.Z         (SI)(CX*1), K4, Z11
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z2, Z10
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z0, Z10
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z3, Z11
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z1, Z11
+	VMOVUPS.Z         (R10)(AX*4), K5, Z0
+	VMOVUPS.Z         (R11)(AX*4), K5, Z1
+	VMOVUPS.Z         (R12)(AX*4), K5, Z2
+	VMOVUPS.Z         (R13)(AX*4), K5, Z3
+	VMOVUPS.Z         (R14)(AX*4), K5, Z12
+	VMOVUPS.Z         (SI)(AX*4), K5, Z13
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z2, Z12
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z0, Z12
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z3, Z13
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z1, Z13
+	VMOVUPS.Z         (R10)(DX*1), K6, Z0
+	VMOVUPS.Z         (R11)(DX*1), K6, Z1
+	VMOVUPS.Z         (R12)(DX*1), K6, Z2
+	VMOVUPS.Z         (R13)(DX*1), K6, Z3
+	VMOVUPS.Z         (R14)(DX*1), K6, Z14
+	VMOVUPS.Z         (SI)(DX*1), K6, Z15
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z2, Z14
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z0, Z14
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z3, Z15
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z1, Z15
+	VMOVAPS           Z13, Z0
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z9, Z0
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z5, Z0
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z11, Z15
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z7, Z15
+	VMOVAPS           Z13, Z1
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z9, Z1
+	VMOVAPS           Z11, Z2
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z7, Z2
+	VMOVAPS           Z1, Z3
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z2, Z3
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z2, Z1
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z9, Z13
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z7, Z11
+	VMOVAPS           Z13, Z2
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z11, Z2
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z11, Z13
+	VMOVUPS           Z0, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z3, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z1, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z2, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z13, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z15, (R9)
+	ADDQ              BX, R9
+	MOVQ              DI, R9
+	VMOVAPS           Z12, Z0
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z8, Z0
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z4, Z0
+	VFNMADD231PS.BCST wideConstants<>+60(SB), Z10, Z14
+	VFMADD231PS.BCST  wideConstants<>+64(SB), Z6, Z14
+	VMOVAPS           Z12, Z1
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z8, Z1
+	VMOVAPS           Z10, Z2
+	VFNMADD231PS.BCST wideConstants<>+44(SB), Z6, Z2
+	VMOVAPS           Z1, Z3
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z2, Z3
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z2, Z1
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z8, Z12
+	VFNMADD231PS.BCST wideConstants<>+52(SB), Z6, Z10
+	VMOVAPS           Z12, Z2
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z10, Z2
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z10, Z12
+	VMOVUPS           Z0, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z3, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z1, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z2, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z12, (R9)
+	ADDQ              BX, R9
+	VMOVUPS           Z14, (R9)
+	ADDQ              BX, R9
+	ADDQ              $0x40, R10
+	ADDQ              $0x40, R11
+	ADDQ              $0x40, R12
+	ADDQ              $0x40, R13
+	ADDQ              $0x40, R14
+	ADDQ              $0x40, SI
+	ADDQ              $0x40, DI
+	DECQ              R8
+	JNZ               vec
+	MOVQ              row+48(FP), SI
+	SHLQ              $0x02, SI
+	ADDQ              SI, v+32(FP)
+	DECQ              tiles+0(FP)
+	JNZ               tile
 	VZEROUPPER
 	RET
 
@@ -9894,237 +8794,237 @@ tile:
 	MOVQ    vecs+72(FP), DI
 
 vec:
-	VMOVUPS.Z    (R9), K1, Z0
-	VMOVUPS.Z    (R10), K1, Z1
-	VMOVUPS.Z    (R11), K1, Z2
-	VMOVUPS.Z    (BX), K1, Z3
-	VMOVAPS      Z0, Z4
-	VFMADD231PS  wideConstants<>+832(SB), Z2, Z4
-	VMOVAPS      Z1, Z5
-	VFMADD231PS  wideConstants<>+832(SB), Z3, Z5
-	VMOVAPS      Z4, Z6
-	VFMADD231PS  wideConstants<>+768(SB), Z5, Z6
-	VFNMADD231PS wideConstants<>+768(SB), Z5, Z4
-	VMOVAPS      Z0, Z5
-	VFMADD231PS  wideConstants<>+704(SB), Z2, Z5
-	VFMADD231PS  wideConstants<>+704(SB), Z3, Z1
-	VMOVAPS      Z5, Z2
-	VFMADD231PS  wideConstants<>+896(SB), Z1, Z2
-	VFNMADD231PS wideConstants<>+896(SB), Z1, Z5
-	VMOVUPS.Z    (R9)(AX*1), K2, Z1
-	VMOVUPS.Z    (R10)(AX*1), K2, Z7
-	VMOVUPS.Z    (R11)(AX*1), K2, Z8
-	VMOVUPS.Z    (BX)(AX*1), K2, Z9
-	VMOVAPS      Z1, Z10
-	VFMADD231PS  wideConstants<>+832(SB), Z8, Z10
-	VMOVAPS      Z7, Z11
-	VFMADD231PS  wideConstants<>+832(SB), Z9, Z11
-	VMOVAPS      Z10, Z12
-	VFMADD231PS  wideConstants<>+768(SB), Z11, Z12
-	VFNMADD231PS wideConstants<>+768(SB), Z11, Z10
-	VMOVAPS      Z1, Z11
-	VFMADD231PS  wideConstants<>+704(SB), Z8, Z11
-	VFMADD231PS  wideConstants<>+704(SB), Z9, Z7
-	VMOVAPS      Z11, Z8
-	VFMADD231PS  wideConstants<>+896(SB), Z7, Z8
-	VFNMADD231PS wideConstants<>+896(SB), Z7, Z11
-	VMOVUPS.Z    (R9)(AX*2), K3, Z7
-	VMOVUPS.Z    (R10)(AX*2), K3, Z13
-	VMOVUPS.Z    (R11)(AX*2), K3, Z14
-	VMOVUPS.Z    (BX)(AX*2), K3, Z15
-	VMOVAPS      Z7, Z16
-	VFMADD231PS  wideConstants<>+832(SB), Z14, Z16
-	VMOVAPS      Z13, Z17
-	VFMADD231PS  wideConstants<>+832(SB), Z15, Z17
-	VMOVAPS      Z16, Z18
-	VFMADD231PS  wideConstants<>+768(SB), Z17, Z18
-	VFNMADD231PS wideConstants<>+768(SB), Z17, Z16
-	VMOVAPS      Z7, Z17
-	VFMADD231PS  wideConstants<>+704(SB), Z14, Z17
-	VFMADD231PS  wideConstants<>+704(SB), Z15, Z13
-	VMOVAPS      Z17, Z14
-	VFMADD231PS  wideConstants<>+896(SB), Z13, Z14
-	VFNMADD231PS wideConstants<>+896(SB), Z13, Z17
-	VMOVUPS.Z    (R9)(CX*1), K4, Z13
-	VMOVUPS.Z    (R10)(CX*1), K4, Z19
-	VMOVUPS.Z    (R11)(CX*1), K4, Z20
-	VMOVUPS.Z    (BX)(CX*1), K4, Z21
-	VMOVAPS      Z13, Z22
-	VFMADD231PS  wideConstants<>+832(SB), Z20, Z22
-	VMOVAPS      Z19, Z23
-	VFMADD231PS  wideConstants<>+832(SB), Z21, Z23
-	VMOVAPS      Z22, Z24
-	VFMADD231PS  wideConstants<>+768(SB), Z23, Z24
-	VFNMADD231PS wideConstants<>+768(SB), Z23, Z22
-	VMOVAPS      Z13, Z23
-	VFMADD231PS  wideConstants<>+704(SB), Z20, Z23
-	VFMADD231PS  wideConstants<>+704(SB), Z21, Z19
-	VMOVAPS      Z23, Z20
-	VFMADD231PS  wideConstants<>+896(SB), Z19, Z20
-	VFNMADD231PS wideConstants<>+896(SB), Z19, Z23
-	MOVQ         SI, R8
-	VMOVAPS      Z0, Z19
-	VFMADD231PS  wideConstants<>+832(SB), Z7, Z19
-	VMOVAPS      Z1, Z25
-	VFMADD231PS  wideConstants<>+832(SB), Z13, Z25
-	VMOVAPS      Z19, Z26
-	VFMADD231PS  wideConstants<>+768(SB), Z25, Z26
-	VFNMADD231PS wideConstants<>+768(SB), Z25, Z19
-	VMOVAPS      Z0, Z25
-	VFMADD231PS  wideConstants<>+704(SB), Z7, Z25
-	VFMADD231PS  wideConstants<>+704(SB), Z13, Z1
-	VMOVAPS      Z25, Z7
-	VFMADD231PS  wideConstants<>+896(SB), Z1, Z7
-	VFNMADD231PS wideConstants<>+896(SB), Z1, Z25
-	VMOVUPS      Z0, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z26, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z19, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z7, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z25, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z13, (R8)
-	ADDQ         DX, R8
-	VMOVAPS      Z6, Z0
-	VFMADD231PS  wideConstants<>+832(SB), Z18, Z0
-	VMOVAPS      Z12, Z1
-	VFMADD231PS  wideConstants<>+832(SB), Z24, Z1
-	VMOVAPS      Z0, Z7
-	VFMADD231PS  wideConstants<>+768(SB), Z1, Z7
-	VFNMADD231PS wideConstants<>+768(SB), Z1, Z0
-	VMOVAPS      Z6, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z18, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z24, Z12
-	VMOVAPS      Z1, Z13
-	VFMADD231PS  wideConstants<>+896(SB), Z12, Z13
-	VFNMADD231PS wideConstants<>+896(SB), Z12, Z1
-	VMOVUPS      Z6, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z7, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z0, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z13, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z1, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z24, (R8)
-	ADDQ         DX, R8
-	VMOVAPS      Z4, Z0
-	VFMADD231PS  wideConstants<>+832(SB), Z16, Z0
-	VMOVAPS      Z10, Z1
-	VFMADD231PS  wideConstants<>+832(SB), Z22, Z1
-	VMOVAPS      Z0, Z6
-	VFMADD231PS  wideConstants<>+768(SB), Z1, Z6
-	VFNMADD231PS wideConstants<>+768(SB), Z1, Z0
-	VMOVAPS      Z4, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z16, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z22, Z10
-	VMOVAPS      Z1, Z7
-	VFMADD231PS  wideConstants<>+896(SB), Z10, Z7
-	VFNMADD231PS wideConstants<>+896(SB), Z10, Z1
-	VMOVUPS      Z4, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z6, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z0, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z7, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z1, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z22, (R8)
-	ADDQ         DX, R8
-	VMOVAPS      Z2, Z0
-	VFMADD231PS  wideConstants<>+832(SB), Z14, Z0
-	VMOVAPS      Z8, Z1
-	VFMADD231PS  wideConstants<>+832(SB), Z20, Z1
-	VMOVAPS      Z0, Z4
-	VFMADD231PS  wideConstants<>+768(SB), Z1, Z4
-	VFNMADD231PS wideConstants<>+768(SB), Z1, Z0
-	VMOVAPS      Z2, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z14, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z20, Z8
-	VMOVAPS      Z1, Z6
-	VFMADD231PS  wideConstants<>+896(SB), Z8, Z6
-	VFNMADD231PS wideConstants<>+896(SB), Z8, Z1
-	VMOVUPS      Z2, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z4, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z0, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z6, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z1, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z20, (R8)
-	ADDQ         DX, R8
-	VMOVAPS      Z5, Z0
-	VFMADD231PS  wideConstants<>+832(SB), Z17, Z0
-	VMOVAPS      Z11, Z1
-	VFMADD231PS  wideConstants<>+832(SB), Z23, Z1
-	VMOVAPS      Z0, Z2
-	VFMADD231PS  wideConstants<>+768(SB), Z1, Z2
-	VFNMADD231PS wideConstants<>+768(SB), Z1, Z0
-	VMOVAPS      Z5, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z17, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z23, Z11
-	VMOVAPS      Z1, Z4
-	VFMADD231PS  wideConstants<>+896(SB), Z11, Z4
-	VFNMADD231PS wideConstants<>+896(SB), Z11, Z1
-	VMOVUPS      Z5, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z2, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z0, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z4, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z1, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z23, (R8)
-	ADDQ         DX, R8
-	VMOVAPS      Z3, Z0
-	VFMADD231PS  wideConstants<>+832(SB), Z15, Z0
-	VMOVAPS      Z9, Z1
-	VFMADD231PS  wideConstants<>+832(SB), Z21, Z1
-	VMOVAPS      Z0, Z2
-	VFMADD231PS  wideConstants<>+768(SB), Z1, Z2
-	VFNMADD231PS wideConstants<>+768(SB), Z1, Z0
-	VMOVAPS      Z3, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z15, Z1
-	VFMADD231PS  wideConstants<>+704(SB), Z21, Z9
-	VMOVAPS      Z1, Z4
-	VFMADD231PS  wideConstants<>+896(SB), Z9, Z4
-	VFNMADD231PS wideConstants<>+896(SB), Z9, Z1
-	VMOVUPS      Z3, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z2, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z0, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z4, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z1, (R8)
-	ADDQ         DX, R8
-	VMOVUPS      Z21, (R8)
-	ADDQ         DX, R8
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	ADDQ         $0x40, R11
-	ADDQ         $0x40, BX
-	ADDQ         $0x40, SI
-	DECQ         DI
-	JNZ          vec
-	MOVQ         row+48(FP), BX
-	SHLQ         $0x02, BX
-	ADDQ         BX, v+32(FP)
-	DECQ         tiles+0(FP)
-	JNZ          tile
+	VMOVUPS.Z         (R9), K1, Z0
+	VMOVUPS.Z         (R10), K1, Z1
+	VMOVUPS.Z         (R11), K1, Z2
+	VMOVUPS.Z         (BX), K1, Z3
+	VMOVAPS           Z0, Z4
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z2, Z4
+	VMOVAPS           Z1, Z5
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z3, Z5
+	VMOVAPS           Z4, Z6
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z5, Z6
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z5, Z4
+	VMOVAPS           Z0, Z5
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z2, Z5
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z3, Z1
+	VMOVAPS           Z5, Z2
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z1, Z2
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z1, Z5
+	VMOVUPS.Z         (R9)(AX*1), K2, Z1
+	VMOVUPS.Z         (R10)(AX*1), K2, Z7
+	VMOVUPS.Z         (R11)(AX*1), K2, Z8
+	VMOVUPS.Z         (BX)(AX*1), K2, Z9
+	VMOVAPS           Z1, Z10
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z8, Z10
+	VMOVAPS           Z7, Z11
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z9, Z11
+	VMOVAPS           Z10, Z12
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z11, Z12
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z11, Z10
+	VMOVAPS           Z1, Z11
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z8, Z11
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z9, Z7
+	VMOVAPS           Z11, Z8
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z7, Z8
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z7, Z11
+	VMOVUPS.Z         (R9)(AX*2), K3, Z7
+	VMOVUPS.Z         (R10)(AX*2), K3, Z13
+	VMOVUPS.Z         (R11)(AX*2), K3, Z14
+	VMOVUPS.Z         (BX)(AX*2), K3, Z15
+	VMOVAPS           Z7, Z16
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z14, Z16
+	VMOVAPS           Z13, Z17
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z15, Z17
+	VMOVAPS           Z16, Z18
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z17, Z18
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z17, Z16
+	VMOVAPS           Z7, Z17
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z14, Z17
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z15, Z13
+	VMOVAPS           Z17, Z14
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z13, Z14
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z13, Z17
+	VMOVUPS.Z         (R9)(CX*1), K4, Z13
+	VMOVUPS.Z         (R10)(CX*1), K4, Z19
+	VMOVUPS.Z         (R11)(CX*1), K4, Z20
+	VMOVUPS.Z         (BX)(CX*1), K4, Z21
+	VMOVAPS           Z13, Z22
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z20, Z22
+	VMOVAPS           Z19, Z23
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z21, Z23
+	VMOVAPS           Z22, Z24
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z23, Z24
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z23, Z22
+	VMOVAPS           Z13, Z23
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z20, Z23
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z21, Z19
+	VMOVAPS           Z23, Z20
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z19, Z20
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z19, Z23
+	MOVQ              SI, R8
+	VMOVAPS           Z0, Z19
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z7, Z19
+	VMOVAPS           Z1, Z25
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z13, Z25
+	VMOVAPS           Z19, Z26
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z25, Z26
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z25, Z19
+	VMOVAPS           Z0, Z25
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z7, Z25
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z13, Z1
+	VMOVAPS           Z25, Z7
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z1, Z7
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z1, Z25
+	VMOVUPS           Z0, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z26, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z19, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z7, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z25, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z13, (R8)
+	ADDQ              DX, R8
+	VMOVAPS           Z6, Z0
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z18, Z0
+	VMOVAPS           Z12, Z1
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z24, Z1
+	VMOVAPS           Z0, Z7
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z1, Z7
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z1, Z0
+	VMOVAPS           Z6, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z18, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z24, Z12
+	VMOVAPS           Z1, Z13
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z12, Z13
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z12, Z1
+	VMOVUPS           Z6, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z7, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z0, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z13, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z1, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z24, (R8)
+	ADDQ              DX, R8
+	VMOVAPS           Z4, Z0
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z16, Z0
+	VMOVAPS           Z10, Z1
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z22, Z1
+	VMOVAPS           Z0, Z6
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z1, Z6
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z1, Z0
+	VMOVAPS           Z4, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z16, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z22, Z10
+	VMOVAPS           Z1, Z7
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z10, Z7
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z10, Z1
+	VMOVUPS           Z4, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z6, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z0, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z7, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z1, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z22, (R8)
+	ADDQ              DX, R8
+	VMOVAPS           Z2, Z0
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z14, Z0
+	VMOVAPS           Z8, Z1
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z20, Z1
+	VMOVAPS           Z0, Z4
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z1, Z4
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z1, Z0
+	VMOVAPS           Z2, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z14, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z20, Z8
+	VMOVAPS           Z1, Z6
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z8, Z6
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z8, Z1
+	VMOVUPS           Z2, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z4, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z0, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z6, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z1, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z20, (R8)
+	ADDQ              DX, R8
+	VMOVAPS           Z5, Z0
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z17, Z0
+	VMOVAPS           Z11, Z1
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z23, Z1
+	VMOVAPS           Z0, Z2
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z1, Z2
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z1, Z0
+	VMOVAPS           Z5, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z17, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z23, Z11
+	VMOVAPS           Z1, Z4
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z11, Z4
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z11, Z1
+	VMOVUPS           Z5, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z2, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z0, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z4, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z1, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z23, (R8)
+	ADDQ              DX, R8
+	VMOVAPS           Z3, Z0
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z15, Z0
+	VMOVAPS           Z9, Z1
+	VFMADD231PS.BCST  wideConstants<>+52(SB), Z21, Z1
+	VMOVAPS           Z0, Z2
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z1, Z2
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z1, Z0
+	VMOVAPS           Z3, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z15, Z1
+	VFMADD231PS.BCST  wideConstants<>+44(SB), Z21, Z9
+	VMOVAPS           Z1, Z4
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z9, Z4
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z9, Z1
+	VMOVUPS           Z3, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z2, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z0, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z4, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z1, (R8)
+	ADDQ              DX, R8
+	VMOVUPS           Z21, (R8)
+	ADDQ              DX, R8
+	ADDQ              $0x40, R9
+	ADDQ              $0x40, R10
+	ADDQ              $0x40, R11
+	ADDQ              $0x40, BX
+	ADDQ              $0x40, SI
+	DECQ              DI
+	JNZ               vec
+	MOVQ              row+48(FP), BX
+	SHLQ              $0x02, BX
+	ADDQ              BX, v+32(FP)
+	DECQ              tiles+0(FP)
+	JNZ               tile
 	VZEROUPPER
 	RET
 
@@ -10164,157 +9064,157 @@ tile:
 	MOVQ    vecs+72(FP), SI
 
 vec:
-	VMOVUPS.Z    (R8), K1, Z0
-	VMOVUPS.Z    (DX), K1, Z1
-	VMOVAPS      Z0, Z2
-	VMOVAPS      Z2, Z3
-	VFMADD231PS  wideConstants<>+768(SB), Z1, Z3
-	VFNMADD231PS wideConstants<>+768(SB), Z1, Z2
-	VMOVAPS      Z0, Z4
-	VMOVAPS      Z4, Z5
-	VFMADD231PS  wideConstants<>+896(SB), Z1, Z5
-	VFNMADD231PS wideConstants<>+896(SB), Z1, Z4
-	VMOVUPS.Z    (R8)(AX*1), K2, Z6
-	VMOVUPS.Z    (DX)(AX*1), K2, Z7
-	VMOVAPS      Z6, Z8
-	VMOVAPS      Z8, Z9
-	VFMADD231PS  wideConstants<>+768(SB), Z7, Z9
-	VFNMADD231PS wideConstants<>+768(SB), Z7, Z8
-	VMOVAPS      Z6, Z10
-	VMOVAPS      Z10, Z11
-	VFMADD231PS  wideConstants<>+896(SB), Z7, Z11
-	VFNMADD231PS wideConstants<>+896(SB), Z7, Z10
-	MOVQ         BX, DI
-	VMOVAPS      Z0, Z12
-	VMOVAPS      Z12, Z13
-	VFMADD231PS  wideConstants<>+768(SB), Z6, Z13
-	VFNMADD231PS wideConstants<>+768(SB), Z6, Z12
-	VMOVAPS      Z0, Z14
-	VMOVAPS      Z14, Z15
-	VFMADD231PS  wideConstants<>+896(SB), Z6, Z15
-	VFNMADD231PS wideConstants<>+896(SB), Z6, Z14
-	VMOVUPS      Z0, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z13, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z12, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z15, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z14, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z6, (DI)
-	ADDQ         CX, DI
-	VMOVAPS      Z3, Z0
-	VMOVAPS      Z0, Z6
-	VFMADD231PS  wideConstants<>+768(SB), Z9, Z6
-	VFNMADD231PS wideConstants<>+768(SB), Z9, Z0
-	VMOVAPS      Z3, Z12
-	VMOVAPS      Z12, Z13
-	VFMADD231PS  wideConstants<>+896(SB), Z9, Z13
-	VFNMADD231PS wideConstants<>+896(SB), Z9, Z12
-	VMOVUPS      Z3, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z6, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z0, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z13, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z12, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z9, (DI)
-	ADDQ         CX, DI
-	VMOVAPS      Z2, Z0
-	VMOVAPS      Z0, Z3
-	VFMADD231PS  wideConstants<>+768(SB), Z8, Z3
-	VFNMADD231PS wideConstants<>+768(SB), Z8, Z0
-	VMOVAPS      Z2, Z6
-	VMOVAPS      Z6, Z9
-	VFMADD231PS  wideConstants<>+896(SB), Z8, Z9
-	VFNMADD231PS wideConstants<>+896(SB), Z8, Z6
-	VMOVUPS      Z2, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z3, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z0, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z9, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z6, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z8, (DI)
-	ADDQ         CX, DI
-	VMOVAPS      Z5, Z0
-	VMOVAPS      Z0, Z2
-	VFMADD231PS  wideConstants<>+768(SB), Z11, Z2
-	VFNMADD231PS wideConstants<>+768(SB), Z11, Z0
-	VMOVAPS      Z5, Z3
-	VMOVAPS      Z3, Z6
-	VFMADD231PS  wideConstants<>+896(SB), Z11, Z6
-	VFNMADD231PS wideConstants<>+896(SB), Z11, Z3
-	VMOVUPS      Z5, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z2, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z0, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z6, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z3, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z11, (DI)
-	ADDQ         CX, DI
-	VMOVAPS      Z4, Z0
-	VMOVAPS      Z0, Z2
-	VFMADD231PS  wideConstants<>+768(SB), Z10, Z2
-	VFNMADD231PS wideConstants<>+768(SB), Z10, Z0
-	VMOVAPS      Z4, Z3
-	VMOVAPS      Z3, Z5
-	VFMADD231PS  wideConstants<>+896(SB), Z10, Z5
-	VFNMADD231PS wideConstants<>+896(SB), Z10, Z3
-	VMOVUPS      Z4, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z2, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z0, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z5, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z3, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z10, (DI)
-	ADDQ         CX, DI
-	VMOVAPS      Z1, Z0
-	VMOVAPS      Z0, Z2
-	VFMADD231PS  wideConstants<>+768(SB), Z7, Z2
-	VFNMADD231PS wideConstants<>+768(SB), Z7, Z0
-	VMOVAPS      Z1, Z3
-	VMOVAPS      Z3, Z4
-	VFMADD231PS  wideConstants<>+896(SB), Z7, Z4
-	VFNMADD231PS wideConstants<>+896(SB), Z7, Z3
-	VMOVUPS      Z1, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z2, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z0, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z4, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z3, (DI)
-	ADDQ         CX, DI
-	VMOVUPS      Z7, (DI)
-	ADDQ         CX, DI
-	ADDQ         $0x40, R8
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, BX
-	DECQ         SI
-	JNZ          vec
-	MOVQ         row+48(FP), DX
-	SHLQ         $0x02, DX
-	ADDQ         DX, v+32(FP)
-	DECQ         tiles+0(FP)
-	JNZ          tile
+	VMOVUPS.Z         (R8), K1, Z0
+	VMOVUPS.Z         (DX), K1, Z1
+	VMOVAPS           Z0, Z2
+	VMOVAPS           Z2, Z3
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z1, Z3
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z1, Z2
+	VMOVAPS           Z0, Z4
+	VMOVAPS           Z4, Z5
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z1, Z5
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z1, Z4
+	VMOVUPS.Z         (R8)(AX*1), K2, Z6
+	VMOVUPS.Z         (DX)(AX*1), K2, Z7
+	VMOVAPS           Z6, Z8
+	VMOVAPS           Z8, Z9
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z7, Z9
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z7, Z8
+	VMOVAPS           Z6, Z10
+	VMOVAPS           Z10, Z11
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z7, Z11
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z7, Z10
+	MOVQ              BX, DI
+	VMOVAPS           Z0, Z12
+	VMOVAPS           Z12, Z13
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z6, Z13
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z6, Z12
+	VMOVAPS           Z0, Z14
+	VMOVAPS           Z14, Z15
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z6, Z15
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z6, Z14
+	VMOVUPS           Z0, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z13, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z12, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z15, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z14, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z6, (DI)
+	ADDQ              CX, DI
+	VMOVAPS           Z3, Z0
+	VMOVAPS           Z0, Z6
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z9, Z6
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z9, Z0
+	VMOVAPS           Z3, Z12
+	VMOVAPS           Z12, Z13
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z9, Z13
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z9, Z12
+	VMOVUPS           Z3, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z6, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z13, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z12, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z9, (DI)
+	ADDQ              CX, DI
+	VMOVAPS           Z2, Z0
+	VMOVAPS           Z0, Z3
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z8, Z3
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z8, Z0
+	VMOVAPS           Z2, Z6
+	VMOVAPS           Z6, Z9
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z8, Z9
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z8, Z6
+	VMOVUPS           Z2, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z3, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z9, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z6, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z8, (DI)
+	ADDQ              CX, DI
+	VMOVAPS           Z5, Z0
+	VMOVAPS           Z0, Z2
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z11, Z2
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z11, Z0
+	VMOVAPS           Z5, Z3
+	VMOVAPS           Z3, Z6
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z11, Z6
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z11, Z3
+	VMOVUPS           Z5, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z2, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z6, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z3, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z11, (DI)
+	ADDQ              CX, DI
+	VMOVAPS           Z4, Z0
+	VMOVAPS           Z0, Z2
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z10, Z2
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z10, Z0
+	VMOVAPS           Z4, Z3
+	VMOVAPS           Z3, Z5
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z10, Z5
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z10, Z3
+	VMOVUPS           Z4, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z2, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z5, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z3, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z10, (DI)
+	ADDQ              CX, DI
+	VMOVAPS           Z1, Z0
+	VMOVAPS           Z0, Z2
+	VFMADD231PS.BCST  wideConstants<>+48(SB), Z7, Z2
+	VFNMADD231PS.BCST wideConstants<>+48(SB), Z7, Z0
+	VMOVAPS           Z1, Z3
+	VMOVAPS           Z3, Z4
+	VFMADD231PS.BCST  wideConstants<>+56(SB), Z7, Z4
+	VFNMADD231PS.BCST wideConstants<>+56(SB), Z7, Z3
+	VMOVUPS           Z1, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z2, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z4, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z3, (DI)
+	ADDQ              CX, DI
+	VMOVUPS           Z7, (DI)
+	ADDQ              CX, DI
+	ADDQ              $0x40, R8
+	ADDQ              $0x40, DX
+	ADDQ              $0x40, BX
+	DECQ              SI
+	JNZ               vec
+	MOVQ              row+48(FP), DX
+	SHLQ              $0x02, DX
+	ADDQ              DX, v+32(FP)
+	DECQ              tiles+0(FP)
+	JNZ               tile
 	VZEROUPPER
 	RET
 
@@ -10371,178 +9271,178 @@ tile:
 	MOVQ    vecs+72(FP), R9
 
 vec:
-	MOVQ        DI, R13
-	MOVQ        R13, R14
-	VMOVUPS     (R14), Z0
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z1
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z2
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z3
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z4
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z5
-	ADDQ        DX, R13
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VADDPS      Z6, Z0, Z0
-	VADDPS      Z2, Z0, Z0
-	VMULPS      wideConstants<>+768(SB), Z1, Z4
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z4
-	VMULPS      wideConstants<>+832(SB), Z6, Z6
-	VFMADD231PS wideConstants<>+704(SB), Z2, Z6
-	VFMADD231PS wideConstants<>+1088(SB), Z1, Z5
-	VFMADD231PS wideConstants<>+1152(SB), Z3, Z5
-	MOVQ        R13, R14
-	VMOVUPS     (R14), Z1
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z2
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z3
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z7
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z8
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z9
-	ADDQ        DX, R13
-	VADDPS      Z3, Z2, Z10
-	VSUBPS      Z3, Z2, Z2
-	VADDPS      Z8, Z7, Z3
-	VSUBPS      Z8, Z7, Z7
-	VADDPS      Z10, Z1, Z1
-	VADDPS      Z3, Z1, Z1
-	VMULPS      wideConstants<>+768(SB), Z2, Z8
-	VFMADD231PS wideConstants<>+896(SB), Z7, Z8
-	VMULPS      wideConstants<>+832(SB), Z10, Z10
-	VFMADD231PS wideConstants<>+704(SB), Z3, Z10
-	VFMADD231PS wideConstants<>+1088(SB), Z2, Z9
-	VFMADD231PS wideConstants<>+1152(SB), Z7, Z9
-	MOVQ        R13, R14
-	VMOVUPS     (R14), Z2
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z3
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z7
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z11
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z12
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z13
-	ADDQ        DX, R13
-	VADDPS      Z7, Z3, Z14
-	VSUBPS      Z7, Z3, Z3
-	VADDPS      Z12, Z11, Z7
-	VSUBPS      Z12, Z11, Z11
-	VADDPS      Z14, Z2, Z2
-	VADDPS      Z7, Z2, Z2
-	VMULPS      wideConstants<>+768(SB), Z3, Z12
-	VFMADD231PS wideConstants<>+896(SB), Z11, Z12
-	VMULPS      wideConstants<>+832(SB), Z14, Z14
-	VFMADD231PS wideConstants<>+704(SB), Z7, Z14
-	VFMADD231PS wideConstants<>+1088(SB), Z3, Z13
-	VFMADD231PS wideConstants<>+1152(SB), Z11, Z13
-	MOVQ        R13, R14
-	VMOVUPS     (R14), Z3
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z7
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z11
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z15
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z16
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z17
-	ADDQ        DX, R13
-	VADDPS      Z11, Z7, Z18
-	VSUBPS      Z11, Z7, Z7
-	VADDPS      Z16, Z15, Z11
-	VSUBPS      Z16, Z15, Z15
-	VADDPS      Z18, Z3, Z3
-	VADDPS      Z11, Z3, Z3
-	VMULPS      wideConstants<>+768(SB), Z7, Z16
-	VFMADD231PS wideConstants<>+896(SB), Z15, Z16
-	VMULPS      wideConstants<>+832(SB), Z18, Z18
-	VFMADD231PS wideConstants<>+704(SB), Z11, Z18
-	VFMADD231PS wideConstants<>+1088(SB), Z7, Z17
-	VFMADD231PS wideConstants<>+1152(SB), Z15, Z17
-	MOVQ        R13, R14
-	VMOVUPS     (R14), Z7
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z11
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z15
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z19
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z20
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z21
-	ADDQ        DX, R13
-	VADDPS      Z15, Z11, Z22
-	VSUBPS      Z15, Z11, Z11
-	VADDPS      Z20, Z19, Z15
-	VSUBPS      Z20, Z19, Z19
-	VADDPS      Z22, Z7, Z7
-	VADDPS      Z15, Z7, Z7
-	VMULPS      wideConstants<>+768(SB), Z11, Z20
-	VFMADD231PS wideConstants<>+896(SB), Z19, Z20
-	VMULPS      wideConstants<>+832(SB), Z22, Z22
-	VFMADD231PS wideConstants<>+704(SB), Z15, Z22
-	VFMADD231PS wideConstants<>+1088(SB), Z11, Z21
-	VFMADD231PS wideConstants<>+1152(SB), Z19, Z21
-	MOVQ        R13, R14
-	VMOVUPS     (R14), Z11
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z15
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z19
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z23
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z24
-	ADDQ        BX, R14
-	VMOVUPS     (R14), Z25
-	ADDQ        DX, R13
-	VADDPS      Z19, Z15, Z26
-	VSUBPS      Z19, Z15, Z15
-	VADDPS      Z24, Z23, Z19
-	VSUBPS      Z24, Z23, Z23
-	VADDPS      Z26, Z11, Z11
-	VADDPS      Z19, Z11, Z11
-	VMULPS      wideConstants<>+768(SB), Z15, Z24
-	VFMADD231PS wideConstants<>+896(SB), Z23, Z24
-	VMULPS      wideConstants<>+832(SB), Z26, Z26
-	VFMADD231PS wideConstants<>+704(SB), Z19, Z26
-	VFMADD231PS wideConstants<>+1088(SB), Z15, Z25
-	VFMADD231PS wideConstants<>+1152(SB), Z23, Z25
-	VADDPS      Z2, Z1, Z15
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z7, Z3, Z2
-	VSUBPS      Z7, Z3, Z3
-	VADDPS      Z15, Z0, Z0
-	VADDPS      Z2, Z0, Z0
-	VMULPS      wideConstants<>+768(SB), Z1, Z7
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z7
-	VMULPS      wideConstants<>+832(SB), Z15, Z15
-	VFMADD231PS wideConstants<>+704(SB), Z2, Z15
-	VFMADD231PS wideConstants<>+1088(SB), Z1, Z11
-	VFMADD231PS wideConstants<>+1152(SB), Z3, Z11
-	TESTQ       R8, R8
-	JZ          relu00
-	VADDPS      (R8), Z0, Z0
+	MOVQ             DI, R13
+	MOVQ             R13, R14
+	VMOVUPS          (R14), Z0
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z1
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z2
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z3
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z4
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z5
+	ADDQ             DX, R13
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VADDPS           Z6, Z0, Z0
+	VADDPS           Z2, Z0, Z0
+	VMULPS.BCST      wideConstants<>+48(SB), Z1, Z4
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z4
+	VMULPS.BCST      wideConstants<>+52(SB), Z6, Z6
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z2, Z6
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z1, Z5
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z3, Z5
+	MOVQ             R13, R14
+	VMOVUPS          (R14), Z1
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z2
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z3
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z7
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z8
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z9
+	ADDQ             DX, R13
+	VADDPS           Z3, Z2, Z10
+	VSUBPS           Z3, Z2, Z2
+	VADDPS           Z8, Z7, Z3
+	VSUBPS           Z8, Z7, Z7
+	VADDPS           Z10, Z1, Z1
+	VADDPS           Z3, Z1, Z1
+	VMULPS.BCST      wideConstants<>+48(SB), Z2, Z8
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z7, Z8
+	VMULPS.BCST      wideConstants<>+52(SB), Z10, Z10
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z3, Z10
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z2, Z9
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z7, Z9
+	MOVQ             R13, R14
+	VMOVUPS          (R14), Z2
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z3
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z7
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z11
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z12
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z13
+	ADDQ             DX, R13
+	VADDPS           Z7, Z3, Z14
+	VSUBPS           Z7, Z3, Z3
+	VADDPS           Z12, Z11, Z7
+	VSUBPS           Z12, Z11, Z11
+	VADDPS           Z14, Z2, Z2
+	VADDPS           Z7, Z2, Z2
+	VMULPS.BCST      wideConstants<>+48(SB), Z3, Z12
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z11, Z12
+	VMULPS.BCST      wideConstants<>+52(SB), Z14, Z14
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z7, Z14
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z3, Z13
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z11, Z13
+	MOVQ             R13, R14
+	VMOVUPS          (R14), Z3
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z7
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z11
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z15
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z16
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z17
+	ADDQ             DX, R13
+	VADDPS           Z11, Z7, Z18
+	VSUBPS           Z11, Z7, Z7
+	VADDPS           Z16, Z15, Z11
+	VSUBPS           Z16, Z15, Z15
+	VADDPS           Z18, Z3, Z3
+	VADDPS           Z11, Z3, Z3
+	VMULPS.BCST      wideConstants<>+48(SB), Z7, Z16
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z15, Z16
+	VMULPS.BCST      wideConstants<>+52(SB), Z18, Z18
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z11, Z18
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z7, Z17
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z15, Z17
+	MOVQ             R13, R14
+	VMOVUPS          (R14), Z7
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z11
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z15
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z19
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z20
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z21
+	ADDQ             DX, R13
+	VADDPS           Z15, Z11, Z22
+	VSUBPS           Z15, Z11, Z11
+	VADDPS           Z20, Z19, Z15
+	VSUBPS           Z20, Z19, Z19
+	VADDPS           Z22, Z7, Z7
+	VADDPS           Z15, Z7, Z7
+	VMULPS.BCST      wideConstants<>+48(SB), Z11, Z20
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z19, Z20
+	VMULPS.BCST      wideConstants<>+52(SB), Z22, Z22
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z15, Z22
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z11, Z21
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z19, Z21
+	MOVQ             R13, R14
+	VMOVUPS          (R14), Z11
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z15
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z19
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z23
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z24
+	ADDQ             BX, R14
+	VMOVUPS          (R14), Z25
+	ADDQ             DX, R13
+	VADDPS           Z19, Z15, Z26
+	VSUBPS           Z19, Z15, Z15
+	VADDPS           Z24, Z23, Z19
+	VSUBPS           Z24, Z23, Z23
+	VADDPS           Z26, Z11, Z11
+	VADDPS           Z19, Z11, Z11
+	VMULPS.BCST      wideConstants<>+48(SB), Z15, Z24
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z23, Z24
+	VMULPS.BCST      wideConstants<>+52(SB), Z26, Z26
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z19, Z26
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z15, Z25
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z23, Z25
+	VADDPS           Z2, Z1, Z15
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z7, Z3, Z2
+	VSUBPS           Z7, Z3, Z3
+	VADDPS           Z15, Z0, Z0
+	VADDPS           Z2, Z0, Z0
+	VMULPS.BCST      wideConstants<>+48(SB), Z1, Z7
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z7
+	VMULPS.BCST      wideConstants<>+52(SB), Z15, Z15
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z2, Z15
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z1, Z11
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z3, Z11
+	TESTQ            R8, R8
+	JZ               relu00
+	VADDPS           (R8), Z0, Z0
 
 relu00:
-	CMPB      relu+88(FP), $0x00
-	JE        store00
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z0, K5
-	VMOVAPS.Z Z0, K5, Z0
+	CMPB        relu+88(FP), $0x00
+	JE          store00
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z0, K5
+	VMOVAPS.Z   Z0, K5, Z0
 
 store00:
 	VMOVUPS Z0, K1, (R10)
@@ -10551,10 +9451,10 @@ store00:
 	VADDPS  (R8), Z7, Z7
 
 relu01:
-	CMPB      relu+88(FP), $0x00
-	JE        store01
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z7, K5
-	VMOVAPS.Z Z7, K5, Z7
+	CMPB        relu+88(FP), $0x00
+	JE          store01
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z7, K5
+	VMOVAPS.Z   Z7, K5, Z7
 
 store01:
 	VMOVUPS Z7, K2, (R10)(AX*1)
@@ -10563,10 +9463,10 @@ store01:
 	VADDPS  (R8), Z15, Z15
 
 relu02:
-	CMPB      relu+88(FP), $0x00
-	JE        store02
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z15, K5
-	VMOVAPS.Z Z15, K5, Z15
+	CMPB        relu+88(FP), $0x00
+	JE          store02
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z15, K5
+	VMOVAPS.Z   Z15, K5, Z15
 
 store02:
 	VMOVUPS Z15, K3, (R10)(AX*2)
@@ -10575,34 +9475,34 @@ store02:
 	VADDPS  (R8), Z11, Z11
 
 relu03:
-	CMPB      relu+88(FP), $0x00
-	JE        store03
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z11, K5
-	VMOVAPS.Z Z11, K5, Z11
+	CMPB        relu+88(FP), $0x00
+	JE          store03
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z11, K5
+	VMOVAPS.Z   Z11, K5, Z11
 
 store03:
-	VMOVUPS     Z11, K4, (R10)(CX*1)
-	VADDPS      Z12, Z8, Z0
-	VSUBPS      Z12, Z8, Z1
-	VADDPS      Z20, Z16, Z2
-	VSUBPS      Z20, Z16, Z3
-	VADDPS      Z0, Z4, Z4
-	VADDPS      Z2, Z4, Z4
-	VMULPS      wideConstants<>+768(SB), Z1, Z7
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z7
-	VMULPS      wideConstants<>+832(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+704(SB), Z2, Z0
-	VFMADD231PS wideConstants<>+1088(SB), Z1, Z24
-	VFMADD231PS wideConstants<>+1152(SB), Z3, Z24
-	TESTQ       R8, R8
-	JZ          relu10
-	VADDPS      (R8), Z4, Z4
+	VMOVUPS          Z11, K4, (R10)(CX*1)
+	VADDPS           Z12, Z8, Z0
+	VSUBPS           Z12, Z8, Z1
+	VADDPS           Z20, Z16, Z2
+	VSUBPS           Z20, Z16, Z3
+	VADDPS           Z0, Z4, Z4
+	VADDPS           Z2, Z4, Z4
+	VMULPS.BCST      wideConstants<>+48(SB), Z1, Z7
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z7
+	VMULPS.BCST      wideConstants<>+52(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z2, Z0
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z1, Z24
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z3, Z24
+	TESTQ            R8, R8
+	JZ               relu10
+	VADDPS           (R8), Z4, Z4
 
 relu10:
-	CMPB      relu+88(FP), $0x00
-	JE        store10
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z4, K5
-	VMOVAPS.Z Z4, K5, Z4
+	CMPB        relu+88(FP), $0x00
+	JE          store10
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z4, K5
+	VMOVAPS.Z   Z4, K5, Z4
 
 store10:
 	VMOVUPS Z4, K1, (R11)
@@ -10611,10 +9511,10 @@ store10:
 	VADDPS  (R8), Z7, Z7
 
 relu11:
-	CMPB      relu+88(FP), $0x00
-	JE        store11
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z7, K5
-	VMOVAPS.Z Z7, K5, Z7
+	CMPB        relu+88(FP), $0x00
+	JE          store11
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z7, K5
+	VMOVAPS.Z   Z7, K5, Z7
 
 store11:
 	VMOVUPS Z7, K2, (R11)(AX*1)
@@ -10623,10 +9523,10 @@ store11:
 	VADDPS  (R8), Z0, Z0
 
 relu12:
-	CMPB      relu+88(FP), $0x00
-	JE        store12
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z0, K5
-	VMOVAPS.Z Z0, K5, Z0
+	CMPB        relu+88(FP), $0x00
+	JE          store12
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z0, K5
+	VMOVAPS.Z   Z0, K5, Z0
 
 store12:
 	VMOVUPS Z0, K3, (R11)(AX*2)
@@ -10635,34 +9535,34 @@ store12:
 	VADDPS  (R8), Z24, Z24
 
 relu13:
-	CMPB      relu+88(FP), $0x00
-	JE        store13
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z24, K5
-	VMOVAPS.Z Z24, K5, Z24
+	CMPB        relu+88(FP), $0x00
+	JE          store13
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z24, K5
+	VMOVAPS.Z   Z24, K5, Z24
 
 store13:
-	VMOVUPS     Z24, K4, (R11)(CX*1)
-	VADDPS      Z14, Z10, Z0
-	VSUBPS      Z14, Z10, Z1
-	VADDPS      Z22, Z18, Z2
-	VSUBPS      Z22, Z18, Z3
-	VADDPS      Z0, Z6, Z4
-	VADDPS      Z2, Z4, Z4
-	VMULPS      wideConstants<>+768(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z6
-	VMULPS      wideConstants<>+832(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+704(SB), Z2, Z0
-	VFMADD231PS wideConstants<>+1088(SB), Z1, Z26
-	VFMADD231PS wideConstants<>+1152(SB), Z3, Z26
-	TESTQ       R8, R8
-	JZ          relu20
-	VADDPS      (R8), Z4, Z4
+	VMOVUPS          Z24, K4, (R11)(CX*1)
+	VADDPS           Z14, Z10, Z0
+	VSUBPS           Z14, Z10, Z1
+	VADDPS           Z22, Z18, Z2
+	VSUBPS           Z22, Z18, Z3
+	VADDPS           Z0, Z6, Z4
+	VADDPS           Z2, Z4, Z4
+	VMULPS.BCST      wideConstants<>+48(SB), Z1, Z6
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z6
+	VMULPS.BCST      wideConstants<>+52(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z2, Z0
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z1, Z26
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z3, Z26
+	TESTQ            R8, R8
+	JZ               relu20
+	VADDPS           (R8), Z4, Z4
 
 relu20:
-	CMPB      relu+88(FP), $0x00
-	JE        store20
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z4, K5
-	VMOVAPS.Z Z4, K5, Z4
+	CMPB        relu+88(FP), $0x00
+	JE          store20
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z4, K5
+	VMOVAPS.Z   Z4, K5, Z4
 
 store20:
 	VMOVUPS Z4, K1, (R12)
@@ -10671,10 +9571,10 @@ store20:
 	VADDPS  (R8), Z6, Z6
 
 relu21:
-	CMPB      relu+88(FP), $0x00
-	JE        store21
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z6, K5
-	VMOVAPS.Z Z6, K5, Z6
+	CMPB        relu+88(FP), $0x00
+	JE          store21
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z6, K5
+	VMOVAPS.Z   Z6, K5, Z6
 
 store21:
 	VMOVUPS Z6, K2, (R12)(AX*1)
@@ -10683,10 +9583,10 @@ store21:
 	VADDPS  (R8), Z0, Z0
 
 relu22:
-	CMPB      relu+88(FP), $0x00
-	JE        store22
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z0, K5
-	VMOVAPS.Z Z0, K5, Z0
+	CMPB        relu+88(FP), $0x00
+	JE          store22
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z0, K5
+	VMOVAPS.Z   Z0, K5, Z0
 
 store22:
 	VMOVUPS Z0, K3, (R12)(AX*2)
@@ -10695,34 +9595,34 @@ store22:
 	VADDPS  (R8), Z26, Z26
 
 relu23:
-	CMPB      relu+88(FP), $0x00
-	JE        store23
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z26, K5
-	VMOVAPS.Z Z26, K5, Z26
+	CMPB        relu+88(FP), $0x00
+	JE          store23
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z26, K5
+	VMOVAPS.Z   Z26, K5, Z26
 
 store23:
-	VMOVUPS     Z26, K4, (R12)(CX*1)
-	VADDPS      Z13, Z9, Z0
-	VSUBPS      Z13, Z9, Z1
-	VADDPS      Z21, Z17, Z2
-	VSUBPS      Z21, Z17, Z3
-	VADDPS      Z0, Z5, Z4
-	VADDPS      Z2, Z4, Z4
-	VMULPS      wideConstants<>+768(SB), Z1, Z5
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
-	VMULPS      wideConstants<>+832(SB), Z0, Z0
-	VFMADD231PS wideConstants<>+704(SB), Z2, Z0
-	VFMADD231PS wideConstants<>+1088(SB), Z1, Z25
-	VFMADD231PS wideConstants<>+1152(SB), Z3, Z25
-	TESTQ       R8, R8
-	JZ          relu30
-	VADDPS      (R8), Z4, Z4
+	VMOVUPS          Z26, K4, (R12)(CX*1)
+	VADDPS           Z13, Z9, Z0
+	VSUBPS           Z13, Z9, Z1
+	VADDPS           Z21, Z17, Z2
+	VSUBPS           Z21, Z17, Z3
+	VADDPS           Z0, Z5, Z4
+	VADDPS           Z2, Z4, Z4
+	VMULPS.BCST      wideConstants<>+48(SB), Z1, Z5
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z5
+	VMULPS.BCST      wideConstants<>+52(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+44(SB), Z2, Z0
+	VFMADD231PS.BCST wideConstants<>+68(SB), Z1, Z25
+	VFMADD231PS.BCST wideConstants<>+72(SB), Z3, Z25
+	TESTQ            R8, R8
+	JZ               relu30
+	VADDPS           (R8), Z4, Z4
 
 relu30:
-	CMPB      relu+88(FP), $0x00
-	JE        store30
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z4, K5
-	VMOVAPS.Z Z4, K5, Z4
+	CMPB        relu+88(FP), $0x00
+	JE          store30
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z4, K5
+	VMOVAPS.Z   Z4, K5, Z4
 
 store30:
 	VMOVUPS Z4, K1, (SI)
@@ -10731,10 +9631,10 @@ store30:
 	VADDPS  (R8), Z5, Z5
 
 relu31:
-	CMPB      relu+88(FP), $0x00
-	JE        store31
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z5, K5
-	VMOVAPS.Z Z5, K5, Z5
+	CMPB        relu+88(FP), $0x00
+	JE          store31
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z5, K5
+	VMOVAPS.Z   Z5, K5, Z5
 
 store31:
 	VMOVUPS Z5, K2, (SI)(AX*1)
@@ -10743,10 +9643,10 @@ store31:
 	VADDPS  (R8), Z0, Z0
 
 relu32:
-	CMPB      relu+88(FP), $0x00
-	JE        store32
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z0, K5
-	VMOVAPS.Z Z0, K5, Z0
+	CMPB        relu+88(FP), $0x00
+	JE          store32
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z0, K5
+	VMOVAPS.Z   Z0, K5, Z0
 
 store32:
 	VMOVUPS Z0, K3, (SI)(AX*2)
@@ -10755,10 +9655,10 @@ store32:
 	VADDPS  (R8), Z25, Z25
 
 relu33:
-	CMPB      relu+88(FP), $0x00
-	JE        store33
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z25, K5
-	VMOVAPS.Z Z25, K5, Z25
+	CMPB        relu+88(FP), $0x00
+	JE          store33
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z25, K5
+	VMOVAPS.Z   Z25, K5, Z25
 
 store33:
 	VMOVUPS Z25, K4, (SI)(CX*1)
@@ -10820,150 +9720,150 @@ tile:
 	MOVQ    vecs+72(FP), R8
 
 vec:
-	MOVQ        SI, R10
-	MOVQ        R10, R11
-	VMOVUPS     (R11), Z0
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z1
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z2
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z3
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z4
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z5
-	ADDQ        CX, R10
-	VADDPS      Z2, Z1, Z6
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VADDPS      Z6, Z0, Z0
-	VADDPS      Z2, Z0, Z0
-	VFMADD231PS wideConstants<>+768(SB), Z1, Z5
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z5
-	MOVQ        R10, R11
-	VMOVUPS     (R11), Z1
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z2
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z3
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z4
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z6
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z7
-	ADDQ        CX, R10
-	VADDPS      Z3, Z2, Z8
-	VSUBPS      Z3, Z2, Z2
-	VADDPS      Z6, Z4, Z3
-	VSUBPS      Z6, Z4, Z4
-	VADDPS      Z8, Z1, Z1
-	VADDPS      Z3, Z1, Z1
-	VFMADD231PS wideConstants<>+768(SB), Z2, Z7
-	VFMADD231PS wideConstants<>+896(SB), Z4, Z7
-	MOVQ        R10, R11
-	VMOVUPS     (R11), Z2
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z3
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z4
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z6
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z8
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z9
-	ADDQ        CX, R10
-	VADDPS      Z4, Z3, Z10
-	VSUBPS      Z4, Z3, Z3
-	VADDPS      Z8, Z6, Z4
-	VSUBPS      Z8, Z6, Z6
-	VADDPS      Z10, Z2, Z2
-	VADDPS      Z4, Z2, Z2
-	VFMADD231PS wideConstants<>+768(SB), Z3, Z9
-	VFMADD231PS wideConstants<>+896(SB), Z6, Z9
-	MOVQ        R10, R11
-	VMOVUPS     (R11), Z3
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z4
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z6
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z8
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z10
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z11
-	ADDQ        CX, R10
-	VADDPS      Z6, Z4, Z12
-	VSUBPS      Z6, Z4, Z4
-	VADDPS      Z10, Z8, Z6
-	VSUBPS      Z10, Z8, Z8
-	VADDPS      Z12, Z3, Z3
-	VADDPS      Z6, Z3, Z3
-	VFMADD231PS wideConstants<>+768(SB), Z4, Z11
-	VFMADD231PS wideConstants<>+896(SB), Z8, Z11
-	MOVQ        R10, R11
-	VMOVUPS     (R11), Z4
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z6
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z8
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z10
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z12
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z13
-	ADDQ        CX, R10
-	VADDPS      Z8, Z6, Z14
-	VSUBPS      Z8, Z6, Z6
-	VADDPS      Z12, Z10, Z8
-	VSUBPS      Z12, Z10, Z10
-	VADDPS      Z14, Z4, Z4
-	VADDPS      Z8, Z4, Z4
-	VFMADD231PS wideConstants<>+768(SB), Z6, Z13
-	VFMADD231PS wideConstants<>+896(SB), Z10, Z13
-	MOVQ        R10, R11
-	VMOVUPS     (R11), Z6
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z8
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z10
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z12
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z14
-	ADDQ        DX, R11
-	VMOVUPS     (R11), Z15
-	ADDQ        CX, R10
-	VADDPS      Z10, Z8, Z16
-	VSUBPS      Z10, Z8, Z8
-	VADDPS      Z14, Z12, Z10
-	VSUBPS      Z14, Z12, Z12
-	VADDPS      Z16, Z6, Z6
-	VADDPS      Z10, Z6, Z6
-	VFMADD231PS wideConstants<>+768(SB), Z8, Z15
-	VFMADD231PS wideConstants<>+896(SB), Z12, Z15
-	VADDPS      Z2, Z1, Z8
-	VSUBPS      Z2, Z1, Z1
-	VADDPS      Z4, Z3, Z2
-	VSUBPS      Z4, Z3, Z3
-	VADDPS      Z8, Z0, Z0
-	VADDPS      Z2, Z0, Z0
-	VFMADD231PS wideConstants<>+768(SB), Z1, Z6
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z6
-	TESTQ       DI, DI
-	JZ          relu00
-	VADDPS      (DI), Z0, Z0
+	MOVQ             SI, R10
+	MOVQ             R10, R11
+	VMOVUPS          (R11), Z0
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z1
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z2
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z3
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z4
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z5
+	ADDQ             CX, R10
+	VADDPS           Z2, Z1, Z6
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VADDPS           Z6, Z0, Z0
+	VADDPS           Z2, Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z1, Z5
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z5
+	MOVQ             R10, R11
+	VMOVUPS          (R11), Z1
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z2
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z3
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z4
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z6
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z7
+	ADDQ             CX, R10
+	VADDPS           Z3, Z2, Z8
+	VSUBPS           Z3, Z2, Z2
+	VADDPS           Z6, Z4, Z3
+	VSUBPS           Z6, Z4, Z4
+	VADDPS           Z8, Z1, Z1
+	VADDPS           Z3, Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z2, Z7
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z4, Z7
+	MOVQ             R10, R11
+	VMOVUPS          (R11), Z2
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z3
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z4
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z6
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z8
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z9
+	ADDQ             CX, R10
+	VADDPS           Z4, Z3, Z10
+	VSUBPS           Z4, Z3, Z3
+	VADDPS           Z8, Z6, Z4
+	VSUBPS           Z8, Z6, Z6
+	VADDPS           Z10, Z2, Z2
+	VADDPS           Z4, Z2, Z2
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z3, Z9
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z6, Z9
+	MOVQ             R10, R11
+	VMOVUPS          (R11), Z3
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z4
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z6
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z8
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z10
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z11
+	ADDQ             CX, R10
+	VADDPS           Z6, Z4, Z12
+	VSUBPS           Z6, Z4, Z4
+	VADDPS           Z10, Z8, Z6
+	VSUBPS           Z10, Z8, Z8
+	VADDPS           Z12, Z3, Z3
+	VADDPS           Z6, Z3, Z3
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z4, Z11
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z8, Z11
+	MOVQ             R10, R11
+	VMOVUPS          (R11), Z4
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z6
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z8
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z10
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z12
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z13
+	ADDQ             CX, R10
+	VADDPS           Z8, Z6, Z14
+	VSUBPS           Z8, Z6, Z6
+	VADDPS           Z12, Z10, Z8
+	VSUBPS           Z12, Z10, Z10
+	VADDPS           Z14, Z4, Z4
+	VADDPS           Z8, Z4, Z4
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z6, Z13
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z10, Z13
+	MOVQ             R10, R11
+	VMOVUPS          (R11), Z6
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z8
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z10
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z12
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z14
+	ADDQ             DX, R11
+	VMOVUPS          (R11), Z15
+	ADDQ             CX, R10
+	VADDPS           Z10, Z8, Z16
+	VSUBPS           Z10, Z8, Z8
+	VADDPS           Z14, Z12, Z10
+	VSUBPS           Z14, Z12, Z12
+	VADDPS           Z16, Z6, Z6
+	VADDPS           Z10, Z6, Z6
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z8, Z15
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z12, Z15
+	VADDPS           Z2, Z1, Z8
+	VSUBPS           Z2, Z1, Z1
+	VADDPS           Z4, Z3, Z2
+	VSUBPS           Z4, Z3, Z3
+	VADDPS           Z8, Z0, Z0
+	VADDPS           Z2, Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z1, Z6
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z6
+	TESTQ            DI, DI
+	JZ               relu00
+	VADDPS           (DI), Z0, Z0
 
 relu00:
-	CMPB      relu+88(FP), $0x00
-	JE        store00
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z0, K3
-	VMOVAPS.Z Z0, K3, Z0
+	CMPB        relu+88(FP), $0x00
+	JE          store00
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z0, K3
+	VMOVAPS.Z   Z0, K3, Z0
 
 store00:
 	VMOVUPS Z0, K1, (R9)
@@ -10972,30 +9872,30 @@ store00:
 	VADDPS  (DI), Z6, Z6
 
 relu01:
-	CMPB      relu+88(FP), $0x00
-	JE        store01
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z6, K3
-	VMOVAPS.Z Z6, K3, Z6
+	CMPB        relu+88(FP), $0x00
+	JE          store01
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z6, K3
+	VMOVAPS.Z   Z6, K3, Z6
 
 store01:
-	VMOVUPS     Z6, K2, (R9)(AX*1)
-	VADDPS      Z9, Z7, Z0
-	VSUBPS      Z9, Z7, Z1
-	VADDPS      Z13, Z11, Z2
-	VSUBPS      Z13, Z11, Z3
-	VADDPS      Z0, Z5, Z0
-	VADDPS      Z2, Z0, Z0
-	VFMADD231PS wideConstants<>+768(SB), Z1, Z15
-	VFMADD231PS wideConstants<>+896(SB), Z3, Z15
-	TESTQ       DI, DI
-	JZ          relu10
-	VADDPS      (DI), Z0, Z0
+	VMOVUPS          Z6, K2, (R9)(AX*1)
+	VADDPS           Z9, Z7, Z0
+	VSUBPS           Z9, Z7, Z1
+	VADDPS           Z13, Z11, Z2
+	VSUBPS           Z13, Z11, Z3
+	VADDPS           Z0, Z5, Z0
+	VADDPS           Z2, Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+48(SB), Z1, Z15
+	VFMADD231PS.BCST wideConstants<>+56(SB), Z3, Z15
+	TESTQ            DI, DI
+	JZ               relu10
+	VADDPS           (DI), Z0, Z0
 
 relu10:
-	CMPB      relu+88(FP), $0x00
-	JE        store10
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z0, K3
-	VMOVAPS.Z Z0, K3, Z0
+	CMPB        relu+88(FP), $0x00
+	JE          store10
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z0, K3
+	VMOVAPS.Z   Z0, K3, Z0
 
 store10:
 	VMOVUPS Z0, K1, (BX)
@@ -11004,10 +9904,10 @@ store10:
 	VADDPS  (DI), Z15, Z15
 
 relu11:
-	CMPB      relu+88(FP), $0x00
-	JE        store11
-	VCMPPS    $0x06, wideConstants<>+1216(SB), Z15, K3
-	VMOVAPS.Z Z15, K3, Z15
+	CMPB        relu+88(FP), $0x00
+	JE          store11
+	VCMPPS.BCST $0x06, wideConstants<>+76(SB), Z15, K3
+	VMOVAPS.Z   Z15, K3, Z15
 
 store11:
 	VMOVUPS Z15, K2, (BX)(AX*1)
@@ -11026,5 +9926,677 @@ bare:
 	ADDQ BX, m+32(FP)
 	DECQ tiles+0(FP)
 	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func wideWeights(offs *int32, w *float32, v *float32, plane int, step int, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·wideWeights(SB), NOSPLIT, $72-48
+	MOVQ    offs+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVLQSX (AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, (SP)
+	MOVLQSX 4(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 8(SP)
+	MOVLQSX 8(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 16(SP)
+	MOVLQSX 12(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 24(SP)
+	MOVLQSX 16(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 32(SP)
+	MOVLQSX 20(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 40(SP)
+	MOVLQSX 24(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 48(SP)
+	MOVLQSX 28(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 56(SP)
+	MOVLQSX 32(AX), AX
+	LEAQ    (CX)(AX*4), AX
+	MOVQ    AX, 64(SP)
+	MOVQ    plane+24(FP), AX
+	MOVQ    step+32(FP), CX
+	SHLQ    $0x02, AX
+	SHLQ    $0x02, CX
+	MOVQ    v+16(FP), DX
+	MOVQ    vecs+40(FP), BX
+	XORQ    SI, SI
+
+vec:
+	MOVQ              (SP), DI
+	VMOVUPS           (DI)(SI*1), Z0
+	MOVQ              24(SP), DI
+	VMOVUPS           (DI)(SI*1), Z1
+	MOVQ              48(SP), DI
+	VMOVUPS           (DI)(SI*1), Z2
+	VMULPS.BCST       wideConstants<>+4(SB), Z0, Z3
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z2, Z3
+	VMOVAPS           Z3, Z4
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z1, Z4
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z1, Z3
+	VMULPS.BCST       wideConstants<>+8(SB), Z0, Z5
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z2, Z5
+	VMOVAPS           Z5, Z6
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z1, Z6
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z1, Z5
+	VMULPS.BCST       wideConstants<>+0(SB), Z0, Z0
+	MOVQ              8(SP), DI
+	VMOVUPS           (DI)(SI*1), Z1
+	MOVQ              32(SP), DI
+	VMOVUPS           (DI)(SI*1), Z7
+	MOVQ              56(SP), DI
+	VMOVUPS           (DI)(SI*1), Z8
+	VMULPS.BCST       wideConstants<>+4(SB), Z1, Z9
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z8, Z9
+	VMOVAPS           Z9, Z10
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z7, Z10
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z7, Z9
+	VMULPS.BCST       wideConstants<>+8(SB), Z1, Z11
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z8, Z11
+	VMOVAPS           Z11, Z12
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z7, Z12
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z7, Z11
+	VMULPS.BCST       wideConstants<>+0(SB), Z1, Z1
+	MOVQ              16(SP), DI
+	VMOVUPS           (DI)(SI*1), Z7
+	MOVQ              40(SP), DI
+	VMOVUPS           (DI)(SI*1), Z13
+	MOVQ              64(SP), DI
+	VMOVUPS           (DI)(SI*1), Z14
+	VMULPS.BCST       wideConstants<>+4(SB), Z7, Z15
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z14, Z15
+	VMOVAPS           Z15, Z16
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z13, Z16
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z13, Z15
+	VMULPS.BCST       wideConstants<>+8(SB), Z7, Z17
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z14, Z17
+	VMOVAPS           Z17, Z18
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z13, Z18
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z13, Z17
+	VMULPS.BCST       wideConstants<>+0(SB), Z7, Z7
+	MOVQ              DX, DI
+	VMULPS.BCST       wideConstants<>+4(SB), Z0, Z13
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z7, Z13
+	VMOVAPS           Z13, Z19
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z1, Z19
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z1, Z13
+	VMULPS.BCST       wideConstants<>+8(SB), Z0, Z20
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z7, Z20
+	VMOVAPS           Z20, Z21
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z1, Z21
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z1, Z20
+	VMULPS.BCST       wideConstants<>+0(SB), Z0, Z0
+	VMOVUPS           Z0, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z19, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z13, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z21, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z20, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z7, (DI)
+	ADDQ              AX, DI
+	VMULPS.BCST       wideConstants<>+4(SB), Z4, Z0
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z16, Z0
+	VMOVAPS           Z0, Z1
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z10, Z1
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z10, Z0
+	VMULPS.BCST       wideConstants<>+8(SB), Z4, Z7
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z16, Z7
+	VMOVAPS           Z7, Z13
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z10, Z13
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z10, Z7
+	VMULPS.BCST       wideConstants<>+0(SB), Z4, Z4
+	VMOVUPS           Z4, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z1, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z13, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z7, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z16, (DI)
+	ADDQ              AX, DI
+	VMULPS.BCST       wideConstants<>+4(SB), Z3, Z0
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z15, Z0
+	VMOVAPS           Z0, Z1
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z9, Z1
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z9, Z0
+	VMULPS.BCST       wideConstants<>+8(SB), Z3, Z4
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z15, Z4
+	VMOVAPS           Z4, Z7
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z9, Z7
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z9, Z4
+	VMULPS.BCST       wideConstants<>+0(SB), Z3, Z3
+	VMOVUPS           Z3, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z1, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z7, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z4, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z15, (DI)
+	ADDQ              AX, DI
+	VMULPS.BCST       wideConstants<>+4(SB), Z6, Z0
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z18, Z0
+	VMOVAPS           Z0, Z1
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z12, Z1
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z12, Z0
+	VMULPS.BCST       wideConstants<>+8(SB), Z6, Z3
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z18, Z3
+	VMOVAPS           Z3, Z4
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z12, Z4
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z12, Z3
+	VMULPS.BCST       wideConstants<>+0(SB), Z6, Z6
+	VMOVUPS           Z6, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z1, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z4, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z3, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z18, (DI)
+	ADDQ              AX, DI
+	VMULPS.BCST       wideConstants<>+4(SB), Z5, Z0
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z17, Z0
+	VMOVAPS           Z0, Z1
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z11, Z1
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z11, Z0
+	VMULPS.BCST       wideConstants<>+8(SB), Z5, Z3
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z17, Z3
+	VMOVAPS           Z3, Z4
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z11, Z4
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z11, Z3
+	VMULPS.BCST       wideConstants<>+0(SB), Z5, Z5
+	VMOVUPS           Z5, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z1, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z4, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z3, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z17, (DI)
+	ADDQ              AX, DI
+	VMULPS.BCST       wideConstants<>+4(SB), Z2, Z0
+	VFMADD231PS.BCST  wideConstants<>+20(SB), Z14, Z0
+	VMOVAPS           Z0, Z1
+	VFMADD231PS.BCST  wideConstants<>+12(SB), Z8, Z1
+	VFNMADD231PS.BCST wideConstants<>+12(SB), Z8, Z0
+	VMULPS.BCST       wideConstants<>+8(SB), Z2, Z3
+	VFMADD231PS.BCST  wideConstants<>+24(SB), Z14, Z3
+	VMOVAPS           Z3, Z4
+	VFMADD231PS.BCST  wideConstants<>+16(SB), Z8, Z4
+	VFNMADD231PS.BCST wideConstants<>+16(SB), Z8, Z3
+	VMULPS.BCST       wideConstants<>+0(SB), Z2, Z2
+	VMOVUPS           Z2, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z1, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z0, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z4, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z3, (DI)
+	ADDQ              AX, DI
+	VMOVUPS           Z14, (DI)
+	ADDQ              AX, DI
+	ADDQ              CX, SI
+	ADDQ              $0x40, DX
+	DECQ              BX
+	JNZ               vec
+	VZEROUPPER
+	RET
+
+// func wideWeights5(offs *int32, w *float32, v *float32, plane int, step int, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·wideWeights5(SB), NOSPLIT, $200-48
+	MOVQ    offs+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVLQSX (AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, (SP)
+	MOVLQSX 4(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 8(SP)
+	MOVLQSX 8(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 16(SP)
+	MOVLQSX 12(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 24(SP)
+	MOVLQSX 16(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 32(SP)
+	MOVLQSX 20(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 40(SP)
+	MOVLQSX 24(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 48(SP)
+	MOVLQSX 28(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 56(SP)
+	MOVLQSX 32(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 64(SP)
+	MOVLQSX 36(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 72(SP)
+	MOVLQSX 40(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 80(SP)
+	MOVLQSX 44(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 88(SP)
+	MOVLQSX 48(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 96(SP)
+	MOVLQSX 52(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 104(SP)
+	MOVLQSX 56(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 112(SP)
+	MOVLQSX 60(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 120(SP)
+	MOVLQSX 64(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 128(SP)
+	MOVLQSX 68(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 136(SP)
+	MOVLQSX 72(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 144(SP)
+	MOVLQSX 76(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 152(SP)
+	MOVLQSX 80(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 160(SP)
+	MOVLQSX 84(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 168(SP)
+	MOVLQSX 88(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 176(SP)
+	MOVLQSX 92(AX), DX
+	LEAQ    (CX)(DX*4), DX
+	MOVQ    DX, 184(SP)
+	MOVLQSX 96(AX), AX
+	LEAQ    (CX)(AX*4), AX
+	MOVQ    AX, 192(SP)
+	MOVQ    plane+24(FP), AX
+	MOVQ    step+32(FP), CX
+	SHLQ    $0x02, AX
+	SHLQ    $0x02, CX
+	MOVQ    v+16(FP), DX
+	MOVQ    vecs+40(FP), BX
+	XORQ    SI, SI
+
+vec:
+	MOVQ             (SP), DI
+	VMOVUPS          (DI)(SI*1), Z0
+	MOVQ             40(SP), DI
+	VMOVUPS          (DI)(SI*1), Z1
+	MOVQ             80(SP), DI
+	VMOVUPS          (DI)(SI*1), Z2
+	MOVQ             120(SP), DI
+	VMOVUPS          (DI)(SI*1), Z3
+	MOVQ             160(SP), DI
+	VMOVUPS          (DI)(SI*1), Z4
+	VMULPS.BCST      wideConstants<>+4(SB), Z0, Z5
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z2, Z5
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z4, Z5
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z3, Z1
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z0
+	VADDPS           Z1, Z5, Z2
+	VSUBPS           Z1, Z5, Z1
+	MOVQ             8(SP), DI
+	VMOVUPS          (DI)(SI*1), Z3
+	MOVQ             48(SP), DI
+	VMOVUPS          (DI)(SI*1), Z4
+	MOVQ             88(SP), DI
+	VMOVUPS          (DI)(SI*1), Z5
+	MOVQ             128(SP), DI
+	VMOVUPS          (DI)(SI*1), Z6
+	MOVQ             168(SP), DI
+	VMOVUPS          (DI)(SI*1), Z7
+	VMULPS.BCST      wideConstants<>+4(SB), Z3, Z8
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z5, Z8
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z7, Z8
+	VMULPS.BCST      wideConstants<>+12(SB), Z4, Z4
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z6, Z4
+	VMULPS.BCST      wideConstants<>+0(SB), Z3, Z3
+	VADDPS           Z4, Z8, Z5
+	VSUBPS           Z4, Z8, Z4
+	MOVQ             16(SP), DI
+	VMOVUPS          (DI)(SI*1), Z6
+	MOVQ             56(SP), DI
+	VMOVUPS          (DI)(SI*1), Z7
+	MOVQ             96(SP), DI
+	VMOVUPS          (DI)(SI*1), Z8
+	MOVQ             136(SP), DI
+	VMOVUPS          (DI)(SI*1), Z9
+	MOVQ             176(SP), DI
+	VMOVUPS          (DI)(SI*1), Z10
+	VMULPS.BCST      wideConstants<>+4(SB), Z6, Z11
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z8, Z11
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z10, Z11
+	VMULPS.BCST      wideConstants<>+12(SB), Z7, Z7
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z9, Z7
+	VMULPS.BCST      wideConstants<>+0(SB), Z6, Z6
+	VADDPS           Z7, Z11, Z8
+	VSUBPS           Z7, Z11, Z7
+	MOVQ             24(SP), DI
+	VMOVUPS          (DI)(SI*1), Z9
+	MOVQ             64(SP), DI
+	VMOVUPS          (DI)(SI*1), Z10
+	MOVQ             104(SP), DI
+	VMOVUPS          (DI)(SI*1), Z11
+	MOVQ             144(SP), DI
+	VMOVUPS          (DI)(SI*1), Z12
+	MOVQ             184(SP), DI
+	VMOVUPS          (DI)(SI*1), Z13
+	VMULPS.BCST      wideConstants<>+4(SB), Z9, Z14
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z11, Z14
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z13, Z14
+	VMULPS.BCST      wideConstants<>+12(SB), Z10, Z10
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z12, Z10
+	VMULPS.BCST      wideConstants<>+0(SB), Z9, Z9
+	VADDPS           Z10, Z14, Z11
+	VSUBPS           Z10, Z14, Z10
+	MOVQ             32(SP), DI
+	VMOVUPS          (DI)(SI*1), Z12
+	MOVQ             72(SP), DI
+	VMOVUPS          (DI)(SI*1), Z13
+	MOVQ             112(SP), DI
+	VMOVUPS          (DI)(SI*1), Z14
+	MOVQ             152(SP), DI
+	VMOVUPS          (DI)(SI*1), Z15
+	MOVQ             192(SP), DI
+	VMOVUPS          (DI)(SI*1), Z16
+	VMULPS.BCST      wideConstants<>+4(SB), Z12, Z17
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z14, Z17
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z16, Z17
+	VMULPS.BCST      wideConstants<>+12(SB), Z13, Z13
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z15, Z13
+	VMULPS.BCST      wideConstants<>+0(SB), Z12, Z12
+	VADDPS           Z13, Z17, Z14
+	VSUBPS           Z13, Z17, Z13
+	MOVQ             DX, DI
+	VMULPS.BCST      wideConstants<>+4(SB), Z0, Z15
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z6, Z15
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z12, Z15
+	VMULPS.BCST      wideConstants<>+12(SB), Z3, Z16
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z9, Z16
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z17
+	VADDPS           Z16, Z15, Z18
+	VSUBPS           Z16, Z15, Z15
+	VMULPS.BCST      wideConstants<>+8(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z6, Z0
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z12, Z0
+	VMULPS.BCST      wideConstants<>+16(SB), Z3, Z3
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z9, Z3
+	VADDPS           Z3, Z0, Z6
+	VSUBPS           Z3, Z0, Z0
+	VMOVUPS          Z17, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z15, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z6, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z0, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z12, (DI)
+	ADDQ             AX, DI
+	VMULPS.BCST      wideConstants<>+4(SB), Z2, Z0
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z8, Z0
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z14, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z5, Z3
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z11, Z3
+	VMULPS.BCST      wideConstants<>+0(SB), Z2, Z6
+	VADDPS           Z3, Z0, Z9
+	VSUBPS           Z3, Z0, Z0
+	VMULPS.BCST      wideConstants<>+8(SB), Z2, Z2
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z8, Z2
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z14, Z2
+	VMULPS.BCST      wideConstants<>+16(SB), Z5, Z3
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z11, Z3
+	VADDPS           Z3, Z2, Z5
+	VSUBPS           Z3, Z2, Z2
+	VMOVUPS          Z6, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z9, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z0, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z5, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z2, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z14, (DI)
+	ADDQ             AX, DI
+	VMULPS.BCST      wideConstants<>+4(SB), Z1, Z0
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z7, Z0
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z13, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z4, Z2
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z10, Z2
+	VMULPS.BCST      wideConstants<>+0(SB), Z1, Z3
+	VADDPS           Z2, Z0, Z5
+	VSUBPS           Z2, Z0, Z0
+	VMULPS.BCST      wideConstants<>+8(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z7, Z1
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z13, Z1
+	VMULPS.BCST      wideConstants<>+16(SB), Z4, Z2
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z10, Z2
+	VADDPS           Z2, Z1, Z4
+	VSUBPS           Z2, Z1, Z1
+	VMOVUPS          Z3, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z5, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z0, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z4, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z1, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z13, (DI)
+	ADDQ             AX, DI
+	MOVQ             (SP), R8
+	VMOVUPS          (R8)(SI*1), Z0
+	MOVQ             40(SP), R8
+	VMOVUPS          (R8)(SI*1), Z1
+	MOVQ             80(SP), R8
+	VMOVUPS          (R8)(SI*1), Z2
+	MOVQ             120(SP), R8
+	VMOVUPS          (R8)(SI*1), Z3
+	MOVQ             160(SP), R8
+	VMOVUPS          (R8)(SI*1), Z4
+	VMULPS.BCST      wideConstants<>+8(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z2, Z0
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z4, Z0
+	VMULPS.BCST      wideConstants<>+16(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z3, Z1
+	VADDPS           Z1, Z0, Z2
+	VSUBPS           Z1, Z0, Z0
+	MOVQ             8(SP), R8
+	VMOVUPS          (R8)(SI*1), Z1
+	MOVQ             48(SP), R8
+	VMOVUPS          (R8)(SI*1), Z3
+	MOVQ             88(SP), R8
+	VMOVUPS          (R8)(SI*1), Z5
+	MOVQ             128(SP), R8
+	VMOVUPS          (R8)(SI*1), Z6
+	MOVQ             168(SP), R8
+	VMOVUPS          (R8)(SI*1), Z7
+	VMULPS.BCST      wideConstants<>+8(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z5, Z1
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z7, Z1
+	VMULPS.BCST      wideConstants<>+16(SB), Z3, Z3
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z6, Z3
+	VADDPS           Z3, Z1, Z5
+	VSUBPS           Z3, Z1, Z1
+	MOVQ             16(SP), R8
+	VMOVUPS          (R8)(SI*1), Z3
+	MOVQ             56(SP), R8
+	VMOVUPS          (R8)(SI*1), Z6
+	MOVQ             96(SP), R8
+	VMOVUPS          (R8)(SI*1), Z8
+	MOVQ             136(SP), R8
+	VMOVUPS          (R8)(SI*1), Z9
+	MOVQ             176(SP), R8
+	VMOVUPS          (R8)(SI*1), Z10
+	VMULPS.BCST      wideConstants<>+8(SB), Z3, Z3
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z8, Z3
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z10, Z3
+	VMULPS.BCST      wideConstants<>+16(SB), Z6, Z6
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z9, Z6
+	VADDPS           Z6, Z3, Z8
+	VSUBPS           Z6, Z3, Z3
+	MOVQ             24(SP), R8
+	VMOVUPS          (R8)(SI*1), Z6
+	MOVQ             64(SP), R8
+	VMOVUPS          (R8)(SI*1), Z9
+	MOVQ             104(SP), R8
+	VMOVUPS          (R8)(SI*1), Z11
+	MOVQ             144(SP), R8
+	VMOVUPS          (R8)(SI*1), Z12
+	MOVQ             184(SP), R8
+	VMOVUPS          (R8)(SI*1), Z13
+	VMULPS.BCST      wideConstants<>+8(SB), Z6, Z6
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z11, Z6
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z13, Z6
+	VMULPS.BCST      wideConstants<>+16(SB), Z9, Z9
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z12, Z9
+	VADDPS           Z9, Z6, Z11
+	VSUBPS           Z9, Z6, Z6
+	MOVQ             32(SP), R8
+	VMOVUPS          (R8)(SI*1), Z9
+	MOVQ             72(SP), R8
+	VMOVUPS          (R8)(SI*1), Z12
+	MOVQ             112(SP), R8
+	VMOVUPS          (R8)(SI*1), Z14
+	MOVQ             152(SP), R8
+	VMOVUPS          (R8)(SI*1), Z15
+	MOVQ             192(SP), R8
+	VMOVUPS          (R8)(SI*1), Z16
+	VMULPS.BCST      wideConstants<>+8(SB), Z9, Z9
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z14, Z9
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z16, Z9
+	VMULPS.BCST      wideConstants<>+16(SB), Z12, Z12
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z15, Z12
+	VADDPS           Z12, Z9, Z14
+	VSUBPS           Z12, Z9, Z9
+	VMULPS.BCST      wideConstants<>+4(SB), Z2, Z12
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z8, Z12
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z14, Z12
+	VMULPS.BCST      wideConstants<>+12(SB), Z5, Z15
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z11, Z15
+	VMULPS.BCST      wideConstants<>+0(SB), Z2, Z17
+	VADDPS           Z15, Z12, Z18
+	VSUBPS           Z15, Z12, Z12
+	VMULPS.BCST      wideConstants<>+8(SB), Z2, Z2
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z8, Z2
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z14, Z2
+	VMULPS.BCST      wideConstants<>+16(SB), Z5, Z5
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z11, Z5
+	VADDPS           Z5, Z2, Z8
+	VSUBPS           Z5, Z2, Z2
+	VMOVUPS          Z17, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z12, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z8, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z2, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z14, (DI)
+	ADDQ             AX, DI
+	VMULPS.BCST      wideConstants<>+4(SB), Z0, Z2
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z3, Z2
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z9, Z2
+	VMULPS.BCST      wideConstants<>+12(SB), Z1, Z5
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z6, Z5
+	VMULPS.BCST      wideConstants<>+0(SB), Z0, Z8
+	VADDPS           Z5, Z2, Z11
+	VSUBPS           Z5, Z2, Z2
+	VMULPS.BCST      wideConstants<>+8(SB), Z0, Z0
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z3, Z0
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z9, Z0
+	VMULPS.BCST      wideConstants<>+16(SB), Z1, Z1
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z6, Z1
+	VADDPS           Z1, Z0, Z3
+	VSUBPS           Z1, Z0, Z0
+	VMOVUPS          Z8, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z11, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z2, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z3, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z0, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z9, (DI)
+	ADDQ             AX, DI
+	VMULPS.BCST      wideConstants<>+4(SB), Z4, Z0
+	VFMADD231PS.BCST wideConstants<>+20(SB), Z10, Z0
+	VFMADD231PS.BCST wideConstants<>+36(SB), Z16, Z0
+	VMULPS.BCST      wideConstants<>+12(SB), Z7, Z1
+	VFMADD231PS.BCST wideConstants<>+28(SB), Z13, Z1
+	VMULPS.BCST      wideConstants<>+0(SB), Z4, Z2
+	VADDPS           Z1, Z0, Z3
+	VSUBPS           Z1, Z0, Z0
+	VMULPS.BCST      wideConstants<>+8(SB), Z4, Z1
+	VFMADD231PS.BCST wideConstants<>+24(SB), Z10, Z1
+	VFMADD231PS.BCST wideConstants<>+40(SB), Z16, Z1
+	VMULPS.BCST      wideConstants<>+16(SB), Z7, Z4
+	VFMADD231PS.BCST wideConstants<>+32(SB), Z13, Z4
+	VADDPS           Z4, Z1, Z5
+	VSUBPS           Z4, Z1, Z1
+	VMOVUPS          Z2, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z3, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z0, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z5, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z1, (DI)
+	ADDQ             AX, DI
+	VMOVUPS          Z16, (DI)
+	ADDQ             AX, DI
+	ADDQ             CX, SI
+	ADDQ             $0x40, DX
+	DECQ             BX
+	JNZ              vec
 	VZEROUPPER
 	RET

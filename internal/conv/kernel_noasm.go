@@ -14,9 +14,11 @@ func (g *winograd) inputsIn(tiles, first int, x, v []float32, plane, row, c int,
 	scatterGo(inputLine, winoSide, winoSide, tiles, g.from.of(first), x, v, plane, row, c)
 }
 
-func (g *winograd) weightsIn(tiles int, offs []int32, x, v []float32, plane, row, c int, _ *Space) {
-	scatterGo(g.form.weights, g.form.taps, winoSide, tiles, offs, x, v, plane, row, c)
+func (g *winograd) weightsIn(offs []int32, w, v []float32, plane, c int, _ *Space) {
+	scatterGo(g.form.weights, g.form.taps, winoSide, 1, offs, w, v, plane, 0, c)
 }
+
+func (g *winograd) stridedWeightsIn(_ []int32, _, _ []float32, _, _, _ int) bool { return false }
 
 func (g *winograd) outputsOut(tiles, first int, y, m []float32, plane, row, c int, _ *Space, bias []float32, relu bool) {
 	gatherGo(g.form.outputs, winoSide, g.form.side, tiles, g.to.of(first), y, m, plane, row, c, bias, relu)

@@ -100,42 +100,19 @@ func copySixes(dst *float32, next int, src *float32, step int, channels int, n i
 //go:noescape
 func interleave16(dst *float32, src *float32, ld int, blocks int)
 
-// winogradWeights writes G·d·Gᵀ of tiles of 3×3 pixels, 8·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[9*t+k]], or at zero
-// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func winogradWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
-// winogradSlope writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 9 pixels:
-// pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
-// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
-// positive.
-//
-//go:noescape
-func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
-
-// winogradWeights5 writes G·d·Gᵀ of tiles of 5×5 pixels, 8·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[25*t+k]], or at zero
-// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func winogradWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
-
-// winogradSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 25 pixels:
-// pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
-// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
-// positive.
-//
-//go:noescape
-func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
-
 // winogradInput writes Bᵀ·d·B of tiles of 6×6 pixels, 8·vecs channels each, to 36 planes:
 // tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[36*t+k]], or at zero
 // where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
 //
 //go:noescape
 func winogradInput(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
+// winogradWeights writes G·d·Gᵀ of tiles of 3×3 pixels, 8·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[9*t+k]], or at zero
+// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func winogradWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
 // winogradOutput writes Aᵀ·m·A of tiles of 6×6 planes, 8·vecs channels each, to 16 pixels:
 // pixel k of tile t to y[offs[16*t+k]], or to sink where that is negative. Tile t is at
@@ -152,6 +129,21 @@ func winogradOutput(tiles int, offs *int32, y *float32, sink *float32, m *float3
 //go:noescape
 func winogradGradient(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
+// winogradSlope writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 9 pixels:
+// pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
+// positive.
+//
+//go:noescape
+func winogradSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
+
+// winogradWeights5 writes G·d·Gᵀ of tiles of 5×5 pixels, 8·vecs channels each, to 36 planes:
+// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[25*t+k]], or at zero
+// where that is negative. scratch has room for 288 floats. tiles and vecs must be positive.
+//
+//go:noescape
+func winogradWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+
 // winogradOutput2 writes Aᵀ·m·A of tiles of 6×6 planes, 8·vecs channels each, to 4 pixels:
 // pixel k of tile t to y[offs[4*t+k]], or to sink where that is negative. Tile t is at
 // m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
@@ -167,12 +159,13 @@ func winogradOutput2(tiles int, offs *int32, y *float32, sink *float32, m *float
 //go:noescape
 func winogradGradient2(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
-// wideWeights writes G·d·Gᵀ of tiles of 3×3 pixels, 16·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[9*t+k]], or at zero
-// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
+// winogradSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 8·vecs channels each, to 25 pixels:
+// pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
+// m[t*row + i*plane], i < 36. scratch has room for 288 floats. tiles and vecs must be
+// positive.
 //
 //go:noescape
-func wideWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
+func winogradSlope5(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
 
 // wideSlope writes Gᵀ·m·G of tiles of 6×6 planes, 16·vecs channels each, to 9 pixels:
 // pixel k of tile t to y[offs[9*t+k]], or to sink where that is negative. Tile t is at
@@ -181,13 +174,6 @@ func wideWeights(tiles int, offs *int32, x *float32, zero *float32, v *float32, 
 //
 //go:noescape
 func wideSlope(tiles int, offs *int32, y *float32, sink *float32, m *float32, plane int, row int, vecs int, scratch *float32)
-
-// wideWeights5 writes G·d·Gᵀ of tiles of 5×5 pixels, 16·vecs channels each, to 36 planes:
-// tile t to v[t*row + i*plane], i < 36. Its pixels are at x[offs[25*t+k]], or at zero
-// where that is negative. scratch has room for 576 floats. tiles and vecs must be positive.
-//
-//go:noescape
-func wideWeights5(tiles int, offs *int32, x *float32, zero *float32, v *float32, plane int, row int, vecs int, scratch *float32)
 
 // wideSlope5 writes Gᵀ·m·G of tiles of 6×6 planes, 16·vecs channels each, to 25 pixels:
 // pixel k of tile t to y[offs[25*t+k]], or to sink where that is negative. Tile t is at
@@ -238,3 +224,15 @@ func wideOutput(tiles int, corners *int32, y *float32, sink *float32, m *float32
 //
 //go:noescape
 func wideOutput2(tiles int, corners *int32, y *float32, sink *float32, m *float32, plane int, row int, pixel int, line int, vecs int, bias *float32, relu bool)
+
+// wideWeights writes G·d·Gᵀ of 3×3 taps, vecs times 16 weights each, to 36 planes: those of
+// tap k at w[offs[k] + step*j] to v[16*j + i*plane], j < vecs. vecs must be positive.
+//
+//go:noescape
+func wideWeights(offs *int32, w *float32, v *float32, plane int, step int, vecs int)
+
+// wideWeights5 writes G·d·Gᵀ of 5×5 taps, vecs times 16 weights each, to 36 planes: those of
+// tap k at w[offs[k] + step*j] to v[16*j + i*plane], j < vecs. vecs must be positive.
+//
+//go:noescape
+func wideWeights5(offs *int32, w *float32, v *float32, plane int, step int, vecs int)

@@ -153,17 +153,25 @@ func (g *winograd) pack(s *Space, from, to, l0, l1 int, dst, w []float32, col, t
 	size := (l1 - l0) * tileCols
 	taps := g.form.taps * g.form.taps
 	s.strip = grow(&s.strip, taps*size)
-	for k := range taps {
-		s.offs[k] = int32(k * size)
-		if turn {
-			s.offs[k] = int32((taps - 1 - k) * size)
+	apart := func(step int) []int32 { // where taps are
+		for k := range taps {
+			s.offs[k] = int32(k * step)
+			if turn {
+				s.offs[k] = int32((taps - 1 - k) * step)
+			}
 		}
+		return s.offs[:taps]
 	}
 	for p := from; p < to; p++ {
+		v := dst[(p*g.in+l0)*tileCols:]
+		// 16 outputs that lie together need not be brought together.
+		if col == 1 && (p+1)*tileCols <= g.out && g.stridedWeightsIn(apart(tap), w[p*tileCols+l0*row:], v, g.planeW(), row, l1-l0) {
+			continue
+		}
 		for k := range taps {
 			interleave(s.strip[k*size:], w[p*tileCols*col+k*tap+l0*row:], col, row, min(tileCols, g.out-p*tileCols), l1-l0)
 		}
-		g.weightsIn(1, s.offs[:taps], s.strip, dst[(p*g.in+l0)*tileCols:], g.planeW(), 0, size, s)
+		g.weightsIn(apart(size), s.strip, v, g.planeW(), size, s)
 	}
 }
 
@@ -176,7 +184,7 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 	s.sums = grow(&s.sums, winoIn*planeM)
 	v, m := s.strip, s.sums
 	t := &s.job
-	*t = job{sa: 1, sb: tileCols, pb: g.in * tileCols, pc: tileCols, reps: 1, rows: tileRows, segs: s.segs[:1]}
+	*t = job{sa: 1, sb: tileCols, pb: g.in * tileCols, pc: tileCols, reps: 1, segs: s.segs[:1]}
 	for t0 := 0; t0 < total; t0 += g.chunk {
 		count := min(g.chunk, total-t0)
 		for i := 0; i < count; {
@@ -186,8 +194,8 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 			i += run
 		}
 		// Rows behind the last hold what the chunk before left there.
-		rows := (count + tileRows - 1) / tileRows * tileRows
-		t.at, t.ct = g.rows[0][:rows], g.rows[1][:rows]
+		tall, short := cover(count)
+		six := tall * tileRows
 		for k := range winoIn {
 			for p := 0; p < g.panels(); p += t.panels {
 				t.panels = together(g.panels() - p)
@@ -195,6 +203,9 @@ func (g *winograd) do(s *Space, packed, bias []float32, relu bool, a, c []float3
 					s.segs[0] = segment{int32(from), int32(from * tileCols), int32(min(winoTerms, g.in-from)), allRows}
 					t.add = from > 0
 					t.a, t.b, t.c = v[k*planeV:], packed[k*g.planeW()+p*g.in*tileCols:], m[k*planeM+p*tileCols:]
+					t.rows, t.at, t.ct = tileRows, g.rows[0][:six], g.rows[1][:six]
+					tiles(t)
+					t.rows, t.at, t.ct = 4, g.rows[0][six:six+4*short], g.rows[1][six:six+4*short]
 					tiles(t)
 				}
 			}

@@ -20,7 +20,9 @@ const (
 	sum    = a2 + b2
 )
 
-// constants holds constants for all lanes of a vector, by value.
+// constants holds constants by value: for all lanes of a vector of eight, and once for one
+// of sixteen, which instructions spread. (A table of whole vectors would have to lie at
+// multiples of 64 bytes, which the linker does not promise.)
 type constants struct {
 	table Mem
 	lanes int
@@ -30,8 +32,12 @@ type constants struct {
 func (c *constants) get(x float64) Mem {
 	v := float32(x)
 	if _, ok := c.at[v]; !ok {
-		c.at[v] = 4 * c.lanes * len(c.at)
-		for i := range c.lanes {
+		copies := c.lanes
+		if copies == 16 {
+			copies = 1
+		}
+		c.at[v] = 4 * copies * len(c.at)
+		for i := range copies {
 			DATA(c.at[v]+4*i, F32(v))
 		}
 	}
@@ -52,11 +58,33 @@ func copyOf(x VecVirtual) VecVirtual {
 }
 
 // plus emits x += k·y, minus x −= k·y; both return x.
-func plus(x VecVirtual, k Mem, y VecVirtual) VecVirtual  { VFMADD231PS(k, y, x); return x }
-func minus(x VecVirtual, k Mem, y VecVirtual) VecVirtual { VFNMADD231PS(k, y, x); return x }
-func times(k Mem, y VecVirtual) VecVirtual               { x := vec(); VMULPS(k, y, x); return x }
-func add(x, y VecVirtual) VecVirtual                     { z := vec(); VADDPS(y, x, z); return z }
-func sub(x, y VecVirtual) VecVirtual                     { z := vec(); VSUBPS(y, x, z); return z }
+func plus(x VecVirtual, k Mem, y VecVirtual) VecVirtual {
+	by(VFMADD231PS, VFMADD231PS_BCST, k, y, x)
+	return x
+}
+
+func minus(x VecVirtual, k Mem, y VecVirtual) VecVirtual {
+	by(VFNMADD231PS, VFNMADD231PS_BCST, k, y, x)
+	return x
+}
+
+func times(k Mem, y VecVirtual) VecVirtual {
+	x := vec()
+	by(VMULPS, VMULPS_BCST, k, y, x)
+	return x
+}
+
+func add(x, y VecVirtual) VecVirtual { z := vec(); VADDPS(y, x, z); return z }
+func sub(x, y VecVirtual) VecVirtual { z := vec(); VSUBPS(y, x, z); return z }
+
+// by emits an instruction with a constant: plain, or the one that spreads it.
+func by(plain, spreads func(...Op), k Mem, y, x VecVirtual) {
+	if x.Size() == 64 {
+		spreads(k, y, x)
+		return
+	}
+	plain(k, y, x)
+}
 
 // pair is e + k·o and e − k·o.
 func pair(e VecVirtual, k Mem, o VecVirtual) (VecVirtual, VecVirtual) {
@@ -127,13 +155,24 @@ func outputs2(c *constants, m []VecVirtual) []VecVirtual {
 
 // weights5 is G, 5 → 6.
 func weights5(c *constants, g []VecVirtual) []VecVirtual {
-	half := func(p2, n float64) VecVirtual { // of the even ones
-		return plus(plus(times(c.get(1/n), g[0]), c.get(p2/n), g[2]), c.get(p2*p2/n), g[4])
-	}
-	odd := func(p, n float64) VecVirtual { return plus(times(c.get(p/n), g[1]), c.get(p*p*p/n), g[3]) }
-	e, o := half(a2, na), odd(a, na)
-	f, p := half(b2, nb), odd(b, nb)
-	return []VecVirtual{times(c.get(1/n0), g[0]), add(e, o), sub(e, o), add(f, p), sub(f, p), g[4]}
+	return append(firstWeights5(c, g), lastWeights5(c, g)...)
+}
+
+// firstWeights5 are rows 0, 1 and 2 of weights5, lastWeights5 the others.
+func firstWeights5(c *constants, g []VecVirtual) []VecVirtual {
+	e, o := halves(c, a, na, g)
+	return []VecVirtual{times(c.get(1/n0), g[0]), add(e, o), sub(e, o)}
+}
+
+func lastWeights5(c *constants, g []VecVirtual) []VecVirtual {
+	f, p := halves(c, b, nb, g)
+	return []VecVirtual{add(f, p), sub(f, p), g[4]}
+}
+
+// halves are the even and the odd terms of five at point p, over n.
+func halves(c *constants, p, n float64, g []VecVirtual) (even, odd VecVirtual) {
+	even = plus(plus(times(c.get(1/n), g[0]), c.get(p*p/n), g[2]), c.get(p*p*p*p/n), g[4])
+	return even, plus(times(c.get(p/n), g[1]), c.get(p*p*p/n), g[3])
 }
 
 // gradients2 is A, 2 → 6.
@@ -161,28 +200,24 @@ func winograd() {
 	vec = func() VecVirtual { return YMM() }
 	c := &constants{table: GLOBL("winogradConstants", RODATA|NOPTR), lanes: 8, at: map[float32]int{}}
 	transforms("winograd", c)
-	image("winograd", c)
 	vec = func() VecVirtual { return ZMM() }
 	c = &constants{table: GLOBL("wideConstants", RODATA|NOPTR), lanes: 16, at: map[float32]int{}}
-	transforms("wide", c)
-	wideImage(c)
+	gather("wideSlope", "Gᵀ·m·G", 6, 3, false, c, slopes)
+	gather("wideSlope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
+	wideTransforms(c)
 }
 
-// transforms writes those of weights.
+// transforms writes them for eight channels.
 func transforms(prefix string, c *constants) {
-	scatter(prefix+"Weights", "G·d·Gᵀ", 3, 6, c, weights)
-	gather(prefix+"Slope", "Gᵀ·m·G", 6, 3, false, c, slopes)
-	scatter(prefix+"Weights5", "G·d·Gᵀ", 5, 6, c, weights5)
-	gather(prefix+"Slope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
-}
-
-// image writes those of images.
-func image(prefix string, c *constants) {
 	scatter(prefix+"Input", "Bᵀ·d·B", 6, 6, c, inputs)
+	scatter(prefix+"Weights", "G·d·Gᵀ", 3, 6, c, weights)
 	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, true, c, outputs)
 	scatter(prefix+"Gradient", "A·d·Aᵀ", 4, 6, c, gradients)
+	gather(prefix+"Slope", "Gᵀ·m·G", 6, 3, false, c, slopes)
+	scatter(prefix+"Weights5", "G·d·Gᵀ", 5, 6, c, weights5)
 	gather(prefix+"Output2", "Aᵀ·m·A", 6, 2, true, c, outputs2)
 	scatter(prefix+"Gradient2", "A·d·Aᵀ", 2, 6, c, gradients2)
+	gather(prefix+"Slope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
 }
 
 // pointers fills a table on the stack with base + 4·offset, or other where the
@@ -346,7 +381,7 @@ func rectify(c *constants, r VecVirtual) {
 	if c.lanes == 16 {
 		const notLessOrEqual = 6 // true for NaN
 		k := K()
-		VCMPPS(Imm(notLessOrEqual), c.get(0), r, k)
+		VCMPPS_BCST(Imm(notLessOrEqual), c.get(0), r, k)
 		VMOVAPS_Z(r, k, r)
 		return
 	}

@@ -8,18 +8,19 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The transforms of images by AVX-512. With 32 registers nothing is put aside between
-// columns and rows; and the pixels of a tile are found from a corner, by rows and masks
-// of columns, where others read a table of pointers.
+// The transforms by AVX-512. With 32 registers nothing is put aside between columns and
+// rows; and the pixels of a tile of an image are found from a corner, by rows and masks of
+// columns, where others read a table of pointers.
 
-// wideImage writes them.
-func wideImage(c *constants) {
-	every := func(n int) (all []int) {
-		for i := range n {
-			all = append(all, i)
-		}
-		return all
+func every(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
 	}
+	return all
+}
+
+// wideTransforms writes all but those of gradients of weights, which are few.
+func wideTransforms(c *constants) {
 	// 36 values are too many at once. Row 5 follows on row 4 in memory.
 	wideScatter("wideInput", "Bᵀ·d·B", 6, 6, c, inputs,
 		part{innerInputs, []int{1, 2, 3, 4}, []int{1, 2, 3, 4}}, part{outerInputs, []int{5, 0}, every(6)})
@@ -27,6 +28,9 @@ func wideImage(c *constants) {
 	wideScatter("wideGradient2", "A·d·Aᵀ", 2, 6, c, gradients2, part{gradients2, every(6), every(2)})
 	wideGather("wideOutput", "Aᵀ·m·A", 6, 4, c, outputs)
 	wideGather("wideOutput2", "Aᵀ·m·A", 6, 2, c, outputs2)
+	wideWeights("wideWeights", 3, 6, c, weights, part{weights, every(6), every(3)})
+	wideWeights("wideWeights5", 5, 6, c, weights5,
+		part{firstWeights5, []int{0, 1, 2}, every(5)}, part{lastWeights5, []int{3, 4, 5}, every(5)})
 }
 
 // part of a line: some of what it makes, from some of its arguments.
@@ -141,6 +145,28 @@ func wideScatter(name, what string, n, m int, c *constants, f line, parts ...par
 	MOVQ(address("v"), out)
 	MOVQ(address("vecs"), vecs)
 	Label("vec")
+	toPlanes(n, m, c, f, parts, plane, out, func(i, j int) VecVirtual {
+		x := vec()
+		VMOVUPS_Z(q.at(i, j), q.cols[j], x)
+		return x
+	})
+	q.next(64)
+	ADDQ(Imm(64), out)
+	DECQ(vecs)
+	JNZ(LabelRef("vec"))
+	row := GP64()
+	MOVQ(address("row"), row)
+	SHLQ(Imm(2), row)
+	ADDQ(row, address("v"))
+	DECQ(address("tiles"))
+	JNZ(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+}
+
+// toPlanes applies a line to the columns of an n×n matrix, part by part, and to the rows
+// of what comes out, and stores m×m planes from out on.
+func toPlanes(n, m int, c *constants, f line, parts []part, plane, out Register, load func(i, j int) VecVirtual) {
 	to := GP64()
 	at := -1 // plane that to points to
 	for _, p := range parts {
@@ -148,8 +174,7 @@ func wideScatter(name, what string, n, m int, c *constants, f line, parts ...par
 		for j := range n {
 			x := make([]VecVirtual, n)
 			for _, i := range p.from {
-				x[i] = vec()
-				VMOVUPS_Z(q.at(i, j), q.cols[j], x[i])
+				x[i] = load(i, j)
 			}
 			for r, y := range p.f(c, x) {
 				half[p.makes[r]] = append(half[p.makes[r]], y)
@@ -172,16 +197,38 @@ func wideScatter(name, what string, n, m int, c *constants, f line, parts ...par
 			}
 		}
 	}
-	q.next(64)
+}
+
+// wideWeights writes a transform from taps of weights to planes.
+func wideWeights(name string, n, m int, c *constants, f line, parts ...part) {
+	TEXT(name, NOSPLIT, "func(offs *int32, w, v *float32, plane, step, vecs int)")
+	Doc(fmt.Sprintf("%s writes G·d·Gᵀ of %d×%d taps, vecs times 16 weights each, to %d planes: those of", name, n, n, m*m),
+		"tap k at w[offs[k] + step*j] to v[16*j + i*plane], j < vecs. vecs must be positive.")
+	Pragma("noescape")
+	offs, w := Load(Param("offs"), GP64()), Load(Param("w"), GP64())
+	table := AllocLocal(8 * n * n)
+	for k := range n * n {
+		p := GP64()
+		MOVLQSX(Mem{Base: offs, Disp: 4 * k}, p)
+		LEAQ(Mem{Base: w, Index: p, Scale: 4}, p)
+		MOVQ(p, table.Offset(8*k))
+	}
+	plane, step := Load(Param("plane"), GP64()), Load(Param("step"), GP64())
+	SHLQ(Imm(2), plane)
+	SHLQ(Imm(2), step)
+	out, vecs, off := Load(Param("v"), GP64()), Load(Param("vecs"), GP64()), GP64()
+	XORQ(off, off)
+	Label("vec")
+	toPlanes(n, m, c, f, parts, plane, out, func(i, j int) VecVirtual {
+		p, x := GP64(), vec()
+		MOVQ(table.Offset(8*(i*n+j)), p)
+		VMOVUPS(Mem{Base: p, Index: off, Scale: 1}, x)
+		return x
+	})
+	ADDQ(step, off)
 	ADDQ(Imm(64), out)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
-	row := GP64()
-	MOVQ(address("row"), row)
-	SHLQ(Imm(2), row)
-	ADDQ(row, address("v"))
-	DECQ(address("tiles"))
-	JNZ(LabelRef("tile"))
 	VZEROUPPER()
 	RET()
 }
