@@ -83,7 +83,7 @@ const (
 
 // winogradGain is the least number of products a channel pair and image that
 // must be saved: packing takes four times as long and memory.
-const winogradGain = 128
+const winogradGain = 50
 
 // newWinograd plans the convolution of h×w images of in channels with kernel×kernel
 // windows and this padding, or returns nil where it is not worth it: that

@@ -252,6 +252,11 @@ var winogradShapes = []Geom{
 	{27, 27, 64, 192, 5, 1, 2}, // alexnet
 	{7, 7, 192, 192, 5, 1, 2},
 	{4, 4, 256, 256, 5, 1, 2},
+	{4, 4, 64, 64, 3, 1, 1},
+	{4, 4, 256, 256, 3, 1, 1}, // resnet50 at 64×64
+	{4, 4, 512, 512, 3, 1, 1},
+	{3, 3, 256, 256, 5, 1, 2},
+	{7, 7, 512, 512, 3, 1, 1}, // resnet50
 	{32, 32, 8, 8, 3, 1, 1},
 	{32, 32, 16, 16, 3, 1, 1},
 	{16, 16, 64, 64, 3, 1, 1},
@@ -261,7 +266,7 @@ var winogradShapes = []Geom{
 // and the median ratio of neighbouring turns. Iterations are turns: -benchtime 5x.
 func BenchmarkWinograd(b *testing.B) {
 	for _, g := range winogradShapes {
-		n := max(1, int(4e8/g.flop(1)))
+		n := min(max(8, int(4e8/g.flop(1))), 64)
 		for _, op := range timed {
 			b.Run(fmt.Sprintf("%dx%d.%dx%d.%d-%d/%s", g.Kernel, g.Kernel, g.H, g.W, g.In, g.Out, op), func(b *testing.B) {
 				fast, plain := timer(New(g, Options{}), op, n, 1), timer(New(g, Options{NoWinograd: true}), op, n, 1)
