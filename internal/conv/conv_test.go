@@ -173,6 +173,9 @@ func TestPointwiseHasTheSameBits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := geometry.Draw(t, "geometry")
 		g.Kernel, g.Pad = 1, 0
+		if rapid.Bool().Draw(t, "whole vectors") { // dy may be read where it lies, or is brought together
+			g.In, g.Out = tileCols*rapid.IntRange(1, 6).Draw(t, "in/16"), 8*rapid.IntRange(1, 30).Draw(t, "out/8")
+		}
 		n := rapid.SampledFrom([]int{1, 3, 20}).Draw(t, "n")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 6))
 		x, w, dy := random(r, n*g.inLen()), random(r, g.Out*g.depth()), random(r, n*g.outLen())
