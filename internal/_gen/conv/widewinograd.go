@@ -119,6 +119,18 @@ func corner(n int, image, other string, q *square) {
 	}
 }
 
+// nextTile goes on at label tile with the planes of the next one, or ends.
+func nextTile(planes string) {
+	row := GP64()
+	MOVQ(address("row"), row)
+	SHLQ(Imm(2), row)
+	ADDQ(row, address(planes))
+	DECQ(address("tiles"))
+	JNZ(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+}
+
 // address is where a parameter lies, which may be written.
 func address(name string) Mem {
 	ref, err := Param(name).Resolve()
@@ -154,14 +166,7 @@ func wideScatter(name, what string, n, m int, c *constants, f line, parts ...par
 	ADDQ(Imm(64), out)
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
-	row := GP64()
-	MOVQ(address("row"), row)
-	SHLQ(Imm(2), row)
-	ADDQ(row, address("v"))
-	DECQ(address("tiles"))
-	JNZ(LabelRef("tile"))
-	VZEROUPPER()
-	RET()
+	nextTile("v")
 }
 
 // toPlanes applies a line to the columns of an n×n matrix, part by part, and to the rows
@@ -286,12 +291,5 @@ func wideGather(name, what string, n, m int, c *constants, f line) {
 	Label("bare")
 	DECQ(vecs)
 	JNZ(LabelRef("vec"))
-	row := GP64()
-	MOVQ(address("row"), row)
-	SHLQ(Imm(2), row)
-	ADDQ(row, address("m"))
-	DECQ(address("tiles"))
-	JNZ(LabelRef("tile"))
-	VZEROUPPER()
-	RET()
+	nextTile("m")
 }
