@@ -41,6 +41,14 @@ func TestAssemblyKnowsJobs(t *testing.T) {
 	}
 }
 
+// What assembly thinks of a corner.
+func TestAssemblyKnowsCorners(t *testing.T) {
+	var c corner
+	if unsafe.Offsetof(c.at) != 0 || unsafe.Offsetof(c.rows) != 4 || unsafe.Offsetof(c.cols) != 6 || unsafe.Sizeof(c) != 8 {
+		t.Errorf("a corner has its fields at %d, %d and %d of %d bytes, the generator at 0, 4 and 6 of 8", unsafe.Offsetof(c.at), unsafe.Offsetof(c.rows), unsafe.Offsetof(c.cols), unsafe.Sizeof(c))
+	}
+}
+
 // fma is x·y + z with one rounding: the sum in float64 rounded to odd, which a
 // second rounding cannot upset. The product of two float32 is exact there.
 func fma(x, y, z float32) float32 {
