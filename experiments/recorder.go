@@ -35,6 +35,7 @@ type recorder struct {
 	err       error    // of the record itself
 	broken    atomic.Bool
 	inTime    *inTime
+	there     []int        // workers who take part, once that has changed
 	last      func() error // writes the checkpoint behind the end of a run that has reached its target
 }
 
@@ -74,9 +75,22 @@ func (r *recorder) Members(m train.Membership) {
 	for _, l := range m.Left {
 		r.show.Note("worker %d: %s; the other %d go on from step %d", l.Worker, l.Why, len(m.Workers)-len(m.Joined), m.Step)
 	}
-	for _, w := range m.Joined {
+	for _, w := range newcomers(r.there, m) {
 		r.show.Note("worker %d has joined: %d workers go on from step %d", w, len(m.Workers), m.Step)
 	}
+	r.there = m.Workers
+}
+
+// newcomers are those who have joined and were not there before: a worker joins anew where
+// another came before it had begun.
+func newcomers(there []int, m train.Membership) (joined []int) {
+	for _, w := range m.Joined {
+		gone := slices.ContainsFunc(m.Left, func(l train.Leave) bool { return l.Worker == w })
+		if gone || !slices.Contains(there, w) {
+			joined = append(joined, w)
+		}
+	}
+	return joined
 }
 
 // clock adds what earlier legs took; a virtual clock goes on by itself.
