@@ -35,7 +35,6 @@ type recorder struct {
 	err       error    // of the record itself
 	broken    atomic.Bool
 	inTime    *inTime
-	there     []int        // workers who take part, once that has changed
 	last      func() error // writes the checkpoint behind the end of a run that has reached its target
 }
 
@@ -75,15 +74,18 @@ func (r *recorder) Members(m train.Membership) {
 	for _, l := range m.Left {
 		r.show.Note("worker %d: %s; the other %d go on from step %d", l.Worker, l.Why, len(m.Workers)-len(m.Joined), m.Step)
 	}
-	for _, w := range newcomers(r.there, m) {
+	for _, w := range newcomers(r.obs.Members) {
 		r.show.Note("worker %d has joined: %d workers go on from step %d", w, len(m.Workers), m.Step)
 	}
-	r.there = m.Workers
 }
 
-// newcomers are those who have joined and were not there before: a worker joins anew where
-// another came before it had begun.
-func newcomers(there []int, m train.Membership) (joined []int) {
+// newcomers are those who have joined by the last membership and were not in the one before:
+// a worker joins anew where another came before it had begun.
+func newcomers(members []train.Membership) (joined []int) {
+	m, there := members[len(members)-1], []int(nil)
+	if len(members) > 1 {
+		there = members[len(members)-2].Workers
+	}
 	for _, w := range m.Joined {
 		gone := slices.ContainsFunc(m.Left, func(l train.Leave) bool { return l.Worker == w })
 		if gone || !slices.Contains(there, w) {

@@ -10,15 +10,16 @@ import (
 // That a worker has joined is said once, though it joins again where another comes before
 // it has begun; and again if it had died in between.
 func TestWhoHasJoinedIsSaidOnce(t *testing.T) {
-	var there, said []int
-	for _, m := range []train.Membership{
+	var said []int
+	members := []train.Membership{
 		{Workers: []int{0, 1, 2}},
 		{Workers: []int{0}, Left: []train.Leave{{Worker: 1}, {Worker: 2}}},
 		{Workers: []int{0, 1}, Joined: []int{1}},
 		{Workers: []int{0, 1, 2}, Joined: []int{1, 2}},
 		{Workers: []int{0, 1, 2}, Joined: []int{1}, Left: []train.Leave{{Worker: 1}}},
-	} {
-		said, there = append(said, newcomers(there, m)...), m.Workers
+	}
+	for i := range members {
+		said = append(said, newcomers(members[:i+1])...)
 	}
 	if want := []int{1, 2, 1}; !slices.Equal(said, want) {
 		t.Errorf("said of %v, want %v", said, want)

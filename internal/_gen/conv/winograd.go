@@ -111,10 +111,16 @@ func outerInputs(c *constants, d []VecVirtual) []VecVirtual {
 	return []VecVirtual{r5, r0}
 }
 
+// sums are those of both points a and −a, b and −b, and their differences.
+func sums(m []VecVirtual) (u, v, w, z VecVirtual) {
+	u, v = add(m[1], m[2]), sub(m[1], m[2])
+	w, z = add(m[3], m[4]), sub(m[3], m[4])
+	return u, v, w, z
+}
+
 // outputs is Aᵀ, 6 → 4.
 func outputs(c *constants, m []VecVirtual) []VecVirtual {
-	u, v := add(m[1], m[2]), sub(m[1], m[2])
-	w, z := add(m[3], m[4]), sub(m[3], m[4])
+	u, v, w, z := sums(m)
 	y0 := add(add(m[0], u), w)
 	y1 := plus(times(c.get(a), v), c.get(b), z)
 	y2 := plus(times(c.get(a2), u), c.get(b2), w)
@@ -138,8 +144,7 @@ func gradients(c *constants, y []VecVirtual) []VecVirtual {
 
 // slopes is Gᵀ, 6 → 3.
 func slopes(c *constants, m []VecVirtual) []VecVirtual {
-	u, v := add(m[1], m[2]), sub(m[1], m[2])
-	w, z := add(m[3], m[4]), sub(m[3], m[4])
+	u, v, w, z := sums(m)
 	w0 := plus(plus(times(c.get(1/n0), m[0]), c.get(1/na), u), c.get(1/nb), w)
 	w1 := plus(times(c.get(a/na), v), c.get(b/nb), z)
 	w2 := plus(plus(m[5], c.get(a2/na), u), c.get(b2/nb), w)
@@ -148,8 +153,7 @@ func slopes(c *constants, m []VecVirtual) []VecVirtual {
 
 // outputs2 is Aᵀ, 6 → 2.
 func outputs2(c *constants, m []VecVirtual) []VecVirtual {
-	u, v := add(m[1], m[2]), sub(m[1], m[2])
-	w, z := add(m[3], m[4]), sub(m[3], m[4])
+	u, v, w, z := sums(m)
 	return []VecVirtual{add(add(m[0], u), w), plus(plus(m[5], c.get(a), v), c.get(b), z)}
 }
 
@@ -184,8 +188,7 @@ func gradients2(c *constants, y []VecVirtual) []VecVirtual {
 
 // slopes5 is Gᵀ, 6 → 5.
 func slopes5(c *constants, m []VecVirtual) []VecVirtual {
-	u, v := add(m[1], m[2]), sub(m[1], m[2])
-	w, z := add(m[3], m[4]), sub(m[3], m[4])
+	u, v, w, z := sums(m)
 	w0 := plus(plus(times(c.get(1/n0), m[0]), c.get(1/na), u), c.get(1/nb), w)
 	w1 := plus(times(c.get(a/na), v), c.get(b/nb), z)
 	w2 := plus(times(c.get(a2/na), u), c.get(b2/nb), w)
@@ -199,7 +202,7 @@ func slopes5(c *constants, m []VecVirtual) []VecVirtual {
 func winograd() {
 	vec = func() VecVirtual { return YMM() }
 	c := &constants{table: GLOBL("winogradConstants", RODATA|NOPTR), lanes: 8, at: map[float32]int{}}
-	transforms("winograd", c)
+	narrowTransforms(c)
 	vec = func() VecVirtual { return ZMM() }
 	c = &constants{table: GLOBL("wideConstants", RODATA|NOPTR), lanes: 16, at: map[float32]int{}}
 	gather("wideSlope", "Gᵀ·m·G", 6, 3, false, c, slopes)
@@ -207,17 +210,17 @@ func winograd() {
 	wideTransforms(c)
 }
 
-// transforms writes them for eight channels.
-func transforms(prefix string, c *constants) {
-	scatter(prefix+"Input", "Bᵀ·d·B", 6, 6, c, inputs)
-	scatter(prefix+"Weights", "G·d·Gᵀ", 3, 6, c, weights)
-	gather(prefix+"Output", "Aᵀ·m·A", 6, 4, true, c, outputs)
-	scatter(prefix+"Gradient", "A·d·Aᵀ", 4, 6, c, gradients)
-	gather(prefix+"Slope", "Gᵀ·m·G", 6, 3, false, c, slopes)
-	scatter(prefix+"Weights5", "G·d·Gᵀ", 5, 6, c, weights5)
-	gather(prefix+"Output2", "Aᵀ·m·A", 6, 2, true, c, outputs2)
-	scatter(prefix+"Gradient2", "A·d·Aᵀ", 2, 6, c, gradients2)
-	gather(prefix+"Slope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
+// narrowTransforms writes them for eight channels.
+func narrowTransforms(c *constants) {
+	scatter("winogradInput", "Bᵀ·d·B", 6, 6, c, inputs)
+	scatter("winogradWeights", "G·d·Gᵀ", 3, 6, c, weights)
+	gather("winogradOutput", "Aᵀ·m·A", 6, 4, true, c, outputs)
+	scatter("winogradGradient", "A·d·Aᵀ", 4, 6, c, gradients)
+	gather("winogradSlope", "Gᵀ·m·G", 6, 3, false, c, slopes)
+	scatter("winogradWeights5", "G·d·Gᵀ", 5, 6, c, weights5)
+	gather("winogradOutput2", "Aᵀ·m·A", 6, 2, true, c, outputs2)
+	scatter("winogradGradient2", "A·d·Aᵀ", 2, 6, c, gradients2)
+	gather("winogradSlope5", "Gᵀ·m·G", 6, 5, false, c, slopes5)
 }
 
 // pointers fills a table on the stack with base + 4·offset, or other where the
