@@ -33,6 +33,9 @@ func reluAVX2(dst, x []float32)        {}
 func addReLUAVX2(dst, a, b []float32)  {}
 func reluGradAVX2(dx, dy, y []float32) {}
 
+func geluAVX2(y, x []float32)      {}
+func geluGradAVX2(dy, x []float32) {}
+
 func biasReLUAVX2(rows, cols int, x, bias []float32, relu bool)                    {}
 func scaleShiftAVX2(rows, cols int, y, x, scale, shift, plus []float32, relu bool) {}
 func normGradAVX2(rows, cols int, dx, dy, x, k, p, q []float32)                    {}

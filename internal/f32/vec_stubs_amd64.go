@@ -211,3 +211,13 @@ func roundFP16AVX2(x []float32)
 //
 //go:noescape
 func flushBF16AVX2(dst []float32, x []float32)
+
+// geluAVX2 is geluGo for a length that is a multiple of eight.
+//
+//go:noescape
+func geluAVX2(y []float32, x []float32)
+
+// geluGradAVX2 is geluGradGo for a length that is a multiple of eight.
+//
+//go:noescape
+func geluGradAVX2(dy []float32, x []float32)

@@ -24,6 +24,7 @@ func main() {
 	columns()
 	optimizers()
 	halves()
+	gelus()
 	Generate()
 }
 
