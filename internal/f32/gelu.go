@@ -14,7 +14,9 @@ import "math"
 func GELU(y, x []float32) {
 	same("GELU", len(x), len(y))
 	n := whole(len(y))
-	geluAVX2(y[:n], x)
+	m := sixteens(n)
+	geluAVX512(y[:m], x)
+	geluAVX2(y[m:n], x[m:])
 	geluGo(y[n:], x[n:])
 }
 
@@ -34,7 +36,9 @@ func geluGo(y, x []float32) {
 func GELUGrad(dy, x []float32) {
 	same("GELUGrad", len(x), len(dy))
 	n := whole(len(dy))
-	geluGradAVX2(dy[:n], x)
+	m := sixteens(n)
+	geluGradAVX512(dy[:m], x)
+	geluGradAVX2(dy[m:n], x[m:])
 	geluGradGo(dy[n:], x[n:])
 }
 

@@ -10,6 +10,7 @@ import "golang.org/x/sys/cpu"
 var (
 	simd    = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 	simdF16 = simd && cpu.X86.HasF16C
+	wide    = simd && cpu.X86.HasAVX512F
 )
 
 // whole is how many of n elements the assembly takes.
@@ -18,6 +19,15 @@ func whole(n int) int {
 		return 0
 	}
 	return n &^ 7
+}
+
+// sixteens is how many of n elements AVX-512 takes, where what waits for arithmetic, and
+// not for memory, gains by it.
+func sixteens(n int) int {
+	if !wide {
+		return 0
+	}
+	return n &^ 15
 }
 
 // wholeF16 is whole for kernels that convert halves.

@@ -2673,109 +2673,108 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-48
 loop45:
 	VCVTPS2PD    (CX)(BX*4), Y0
 	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMOVUPD      double0<>+0(SB), Y2
-	VMULPD       Y0, Y0, Y3
-	VMULPD       Y1, Y1, Y4
-	VMULPD       double1<>+0(SB), Y3, Y3
-	VMULPD       double1<>+0(SB), Y4, Y4
-	VMINPD       Y3, Y2, Y3
-	VMINPD       Y4, Y2, Y4
-	VMULPD       double2<>+0(SB), Y3, Y2
-	VMULPD       double2<>+0(SB), Y4, Y6
-	VADDPD       double1<>+0(SB), Y2, Y2
-	VADDPD       double1<>+0(SB), Y6, Y6
-	MOVQ         $+1023, DI
-	VMOVQ        DI, X5
-	VPBROADCASTQ X5, Y7
-	VCVTTPD2DQY  Y2, X5
-	VCVTDQ2PD    X5, Y2
-	VPMOVSXDQ    X5, Y8
+	VMULPD       Y0, Y0, Y2
+	VMULPD       Y1, Y1, Y3
+	VMULPD       double0<>+0(SB), Y2, Y2
+	VMULPD       double0<>+0(SB), Y3, Y3
+	VBROADCASTSD double1<>+0(SB), Y5
+	VMINPD       Y2, Y5, Y2
+	VMINPD       Y3, Y5, Y3
+	VMULPD       double2<>+0(SB), Y2, Y5
+	VMULPD       double2<>+0(SB), Y3, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VBROADCASTSD double3<>+0(SB), Y7
+	VCVTTPD2DQY  Y5, X4
+	VCVTDQ2PD    X4, Y5
+	VPMOVSXDQ    X4, Y8
 	VPSUBQ       Y8, Y7, Y8
 	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X5
-	VCVTDQ2PD    X5, Y6
-	VPMOVSXDQ    X5, Y9
+	VCVTTPD2DQY  Y6, X4
+	VCVTDQ2PD    X4, Y6
+	VPMOVSXDQ    X4, Y9
 	VPSUBQ       Y9, Y7, Y9
 	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double3<>+0(SB), Y2, Y2
-	VMULPD       double3<>+0(SB), Y6, Y6
-	VSUBPD       Y3, Y2, Y2
-	VSUBPD       Y4, Y6, Y3
-	VMOVUPD      double4<>+0(SB), Y4
-	VMULPD       Y2, Y4, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double5<>+0(SB), Y6, Y6
-	VADDPD       double5<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       double4<>+0(SB), Y5, Y5
+	VMULPD       double4<>+0(SB), Y6, Y6
+	VSUBPD       Y2, Y5, Y2
+	VSUBPD       Y3, Y6, Y3
+	VBROADCASTSD double5<>+0(SB), Y5
+	VMULPD       Y2, Y5, Y6
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y4, Y4
+	VADDPD       double6<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y4, Y4
+	VADDPD       double7<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y4, Y4
+	VADDPD       double8<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double1<>+0(SB), Y6, Y6
-	VADDPD       double1<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
+	VADDPD       double9<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y4, Y3
-	VADDPD       double9<>+0(SB), Y2, Y2
-	VADDPD       double9<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y5, Y3
+	VADDPD       double10<>+0(SB), Y2, Y2
+	VADDPD       double10<>+0(SB), Y3, Y3
 	VMULPD       Y8, Y2, Y2
 	VMULPD       Y9, Y3, Y3
-	VANDPD       double10<>+0(SB), Y0, Y4
-	VANDPD       double10<>+0(SB), Y1, Y6
-	VMULPD       double11<>+0(SB), Y4, Y4
-	VMULPD       double11<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VMOVUPD      double9<>+0(SB), Y7
-	VDIVPD       Y4, Y7, Y4
+	VANDPD       double11<>+0(SB), Y0, Y5
+	VANDPD       double11<>+0(SB), Y1, Y6
+	VMULPD       double12<>+0(SB), Y5, Y5
+	VMULPD       double12<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VBROADCASTSD double10<>+0(SB), Y7
+	VDIVPD       Y5, Y7, Y5
 	VDIVPD       Y6, Y7, Y6
-	VMULPD       double1<>+0(SB), Y2, Y2
-	VMULPD       double1<>+0(SB), Y3, Y3
-	VMULPD       Y4, Y2, Y2
+	VMULPD       double0<>+0(SB), Y2, Y2
+	VMULPD       double0<>+0(SB), Y3, Y3
+	VMULPD       Y5, Y2, Y2
 	VMULPD       Y6, Y3, Y3
-	VMOVUPD      double12<>+0(SB), Y8
-	VMULPD       Y4, Y8, Y9
-	VMULPD       Y6, Y8, Y8
-	VADDPD       double13<>+0(SB), Y9, Y9
-	VADDPD       double13<>+0(SB), Y8, Y8
-	VMULPD       Y4, Y9, Y9
-	VMULPD       Y6, Y8, Y8
-	VADDPD       double14<>+0(SB), Y9, Y9
+	VBROADCASTSD double13<>+0(SB), Y7
+	VMULPD       Y5, Y7, Y8
+	VMULPD       Y6, Y7, Y7
 	VADDPD       double14<>+0(SB), Y8, Y8
-	VMULPD       Y4, Y9, Y9
-	VMULPD       Y6, Y8, Y8
-	VADDPD       double15<>+0(SB), Y9, Y9
+	VADDPD       double14<>+0(SB), Y7, Y7
+	VMULPD       Y5, Y8, Y8
+	VMULPD       Y6, Y7, Y7
 	VADDPD       double15<>+0(SB), Y8, Y8
-	VMULPD       Y4, Y9, Y4
-	VMULPD       Y6, Y8, Y6
-	VADDPD       double16<>+0(SB), Y4, Y4
-	VADDPD       double16<>+0(SB), Y6, Y6
-	VMULPD       Y4, Y2, Y2
+	VADDPD       double15<>+0(SB), Y7, Y7
+	VMULPD       Y5, Y8, Y8
+	VMULPD       Y6, Y7, Y7
+	VADDPD       double16<>+0(SB), Y8, Y8
+	VADDPD       double16<>+0(SB), Y7, Y7
+	VMULPD       Y5, Y8, Y5
+	VMULPD       Y6, Y7, Y6
+	VADDPD       double17<>+0(SB), Y5, Y5
+	VADDPD       double17<>+0(SB), Y6, Y6
+	VMULPD       Y5, Y2, Y2
 	VMULPD       Y6, Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VSUBPD       Y2, Y7, Y6
-	VCMPPD       $0x1e, Y4, Y0, Y8
-	VBLENDVPD    Y8, Y6, Y2, Y2
-	VSUBPD       Y3, Y7, Y6
-	VCMPPD       $0x1e, Y4, Y1, Y4
-	VBLENDVPD    Y4, Y6, Y3, Y3
+	VBROADCASTSD double18<>+0(SB), Y5
+	VBROADCASTSD double10<>+0(SB), Y6
+	VSUBPD       Y2, Y6, Y7
+	VCMPPD       $0x1e, Y5, Y0, Y8
+	VBLENDVPD    Y8, Y7, Y2, Y2
+	VSUBPD       Y3, Y6, Y6
+	VCMPPD       $0x1e, Y5, Y1, Y5
+	VBLENDVPD    Y5, Y6, Y3, Y3
 	VMULPD       Y2, Y0, Y0
 	VMULPD       Y3, Y1, Y1
-	VCVTPD2PSY   Y0, X5
+	VCVTPD2PSY   Y0, X4
 	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y5, Y0
+	VINSERTF128  $0x01, X0, Y4, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, SI
@@ -2788,109 +2787,108 @@ rest45:
 one45:
 	VCVTPS2PD    (CX)(BX*4), Y0
 	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMOVUPD      double0<>+0(SB), Y2
-	VMULPD       Y0, Y0, Y3
-	VMULPD       Y1, Y1, Y4
-	VMULPD       double1<>+0(SB), Y3, Y3
-	VMULPD       double1<>+0(SB), Y4, Y4
-	VMINPD       Y3, Y2, Y3
-	VMINPD       Y4, Y2, Y4
-	VMULPD       double2<>+0(SB), Y3, Y2
-	VMULPD       double2<>+0(SB), Y4, Y6
-	VADDPD       double1<>+0(SB), Y2, Y2
-	VADDPD       double1<>+0(SB), Y6, Y6
-	MOVQ         $+1023, SI
-	VMOVQ        SI, X5
-	VPBROADCASTQ X5, Y7
-	VCVTTPD2DQY  Y2, X5
-	VCVTDQ2PD    X5, Y2
-	VPMOVSXDQ    X5, Y8
+	VMULPD       Y0, Y0, Y2
+	VMULPD       Y1, Y1, Y3
+	VMULPD       double0<>+0(SB), Y2, Y2
+	VMULPD       double0<>+0(SB), Y3, Y3
+	VBROADCASTSD double1<>+0(SB), Y5
+	VMINPD       Y2, Y5, Y2
+	VMINPD       Y3, Y5, Y3
+	VMULPD       double2<>+0(SB), Y2, Y5
+	VMULPD       double2<>+0(SB), Y3, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VBROADCASTSD double3<>+0(SB), Y7
+	VCVTTPD2DQY  Y5, X4
+	VCVTDQ2PD    X4, Y5
+	VPMOVSXDQ    X4, Y8
 	VPSUBQ       Y8, Y7, Y8
 	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X5
-	VCVTDQ2PD    X5, Y6
-	VPMOVSXDQ    X5, Y9
+	VCVTTPD2DQY  Y6, X4
+	VCVTDQ2PD    X4, Y6
+	VPMOVSXDQ    X4, Y9
 	VPSUBQ       Y9, Y7, Y9
 	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double3<>+0(SB), Y2, Y2
-	VMULPD       double3<>+0(SB), Y6, Y6
-	VSUBPD       Y3, Y2, Y2
-	VSUBPD       Y4, Y6, Y3
-	VMOVUPD      double4<>+0(SB), Y4
-	VMULPD       Y2, Y4, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double5<>+0(SB), Y6, Y6
-	VADDPD       double5<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       double4<>+0(SB), Y5, Y5
+	VMULPD       double4<>+0(SB), Y6, Y6
+	VSUBPD       Y2, Y5, Y2
+	VSUBPD       Y3, Y6, Y3
+	VBROADCASTSD double5<>+0(SB), Y5
+	VMULPD       Y2, Y5, Y6
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y4, Y4
+	VADDPD       double6<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y4, Y4
+	VADDPD       double7<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y4, Y4
+	VADDPD       double8<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double1<>+0(SB), Y6, Y6
-	VADDPD       double1<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
+	VADDPD       double9<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y4, Y3
-	VADDPD       double9<>+0(SB), Y2, Y2
-	VADDPD       double9<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y5, Y3
+	VADDPD       double10<>+0(SB), Y2, Y2
+	VADDPD       double10<>+0(SB), Y3, Y3
 	VMULPD       Y8, Y2, Y2
 	VMULPD       Y9, Y3, Y3
-	VANDPD       double10<>+0(SB), Y0, Y4
-	VANDPD       double10<>+0(SB), Y1, Y6
-	VMULPD       double11<>+0(SB), Y4, Y4
-	VMULPD       double11<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VMOVUPD      double9<>+0(SB), Y7
-	VDIVPD       Y4, Y7, Y4
+	VANDPD       double11<>+0(SB), Y0, Y5
+	VANDPD       double11<>+0(SB), Y1, Y6
+	VMULPD       double12<>+0(SB), Y5, Y5
+	VMULPD       double12<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VBROADCASTSD double10<>+0(SB), Y7
+	VDIVPD       Y5, Y7, Y5
 	VDIVPD       Y6, Y7, Y6
-	VMULPD       double1<>+0(SB), Y2, Y2
-	VMULPD       double1<>+0(SB), Y3, Y3
-	VMULPD       Y4, Y2, Y2
+	VMULPD       double0<>+0(SB), Y2, Y2
+	VMULPD       double0<>+0(SB), Y3, Y3
+	VMULPD       Y5, Y2, Y2
 	VMULPD       Y6, Y3, Y3
-	VMOVUPD      double12<>+0(SB), Y8
-	VMULPD       Y4, Y8, Y9
-	VMULPD       Y6, Y8, Y8
-	VADDPD       double13<>+0(SB), Y9, Y9
-	VADDPD       double13<>+0(SB), Y8, Y8
-	VMULPD       Y4, Y9, Y9
-	VMULPD       Y6, Y8, Y8
-	VADDPD       double14<>+0(SB), Y9, Y9
+	VBROADCASTSD double13<>+0(SB), Y7
+	VMULPD       Y5, Y7, Y8
+	VMULPD       Y6, Y7, Y7
 	VADDPD       double14<>+0(SB), Y8, Y8
-	VMULPD       Y4, Y9, Y9
-	VMULPD       Y6, Y8, Y8
-	VADDPD       double15<>+0(SB), Y9, Y9
+	VADDPD       double14<>+0(SB), Y7, Y7
+	VMULPD       Y5, Y8, Y8
+	VMULPD       Y6, Y7, Y7
 	VADDPD       double15<>+0(SB), Y8, Y8
-	VMULPD       Y4, Y9, Y4
-	VMULPD       Y6, Y8, Y6
-	VADDPD       double16<>+0(SB), Y4, Y4
-	VADDPD       double16<>+0(SB), Y6, Y6
-	VMULPD       Y4, Y2, Y2
+	VADDPD       double15<>+0(SB), Y7, Y7
+	VMULPD       Y5, Y8, Y8
+	VMULPD       Y6, Y7, Y7
+	VADDPD       double16<>+0(SB), Y8, Y8
+	VADDPD       double16<>+0(SB), Y7, Y7
+	VMULPD       Y5, Y8, Y5
+	VMULPD       Y6, Y7, Y6
+	VADDPD       double17<>+0(SB), Y5, Y5
+	VADDPD       double17<>+0(SB), Y6, Y6
+	VMULPD       Y5, Y2, Y2
 	VMULPD       Y6, Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VSUBPD       Y2, Y7, Y6
-	VCMPPD       $0x1e, Y4, Y0, Y8
-	VBLENDVPD    Y8, Y6, Y2, Y2
-	VSUBPD       Y3, Y7, Y6
-	VCMPPD       $0x1e, Y4, Y1, Y4
-	VBLENDVPD    Y4, Y6, Y3, Y3
+	VBROADCASTSD double18<>+0(SB), Y5
+	VBROADCASTSD double10<>+0(SB), Y6
+	VSUBPD       Y2, Y6, Y7
+	VCMPPD       $0x1e, Y5, Y0, Y8
+	VBLENDVPD    Y8, Y7, Y2, Y2
+	VSUBPD       Y3, Y6, Y6
+	VCMPPD       $0x1e, Y5, Y1, Y5
+	VBLENDVPD    Y5, Y6, Y3, Y3
 	VMULPD       Y2, Y0, Y0
 	VMULPD       Y3, Y1, Y1
-	VCVTPD2PSY   Y0, X5
+	VCVTPD2PSY   Y0, X4
 	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y5, Y0
+	VINSERTF128  $0x01, X0, Y4, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
 	CMPQ         BX, DX
@@ -2900,16 +2898,16 @@ done45:
 	VZEROUPPER
 	RET
 
-DATA double0<>+0(SB)/8, $0x4085e00000000000
-DATA double0<>+8(SB)/8, $0x4085e00000000000
-DATA double0<>+16(SB)/8, $0x4085e00000000000
-DATA double0<>+24(SB)/8, $0x4085e00000000000
+DATA double0<>+0(SB)/8, $0x3fe0000000000000
+DATA double0<>+8(SB)/8, $0x3fe0000000000000
+DATA double0<>+16(SB)/8, $0x3fe0000000000000
+DATA double0<>+24(SB)/8, $0x3fe0000000000000
 GLOBL double0<>(SB), RODATA|NOPTR, $32
 
-DATA double1<>+0(SB)/8, $0x3fe0000000000000
-DATA double1<>+8(SB)/8, $0x3fe0000000000000
-DATA double1<>+16(SB)/8, $0x3fe0000000000000
-DATA double1<>+24(SB)/8, $0x3fe0000000000000
+DATA double1<>+0(SB)/8, $0x4085e00000000000
+DATA double1<>+8(SB)/8, $0x4085e00000000000
+DATA double1<>+16(SB)/8, $0x4085e00000000000
+DATA double1<>+24(SB)/8, $0x4085e00000000000
 GLOBL double1<>(SB), RODATA|NOPTR, $32
 
 DATA double2<>+0(SB)/8, $0x3ff71547652b82fe
@@ -2918,89 +2916,101 @@ DATA double2<>+16(SB)/8, $0x3ff71547652b82fe
 DATA double2<>+24(SB)/8, $0x3ff71547652b82fe
 GLOBL double2<>(SB), RODATA|NOPTR, $32
 
-DATA double3<>+0(SB)/8, $0x3fe62e42fefa39ef
-DATA double3<>+8(SB)/8, $0x3fe62e42fefa39ef
-DATA double3<>+16(SB)/8, $0x3fe62e42fefa39ef
-DATA double3<>+24(SB)/8, $0x3fe62e42fefa39ef
+DATA double3<>+0(SB)/8, $0x00000000000003ff
+DATA double3<>+8(SB)/8, $0x00000000000003ff
+DATA double3<>+16(SB)/8, $0x00000000000003ff
+DATA double3<>+24(SB)/8, $0x00000000000003ff
 GLOBL double3<>(SB), RODATA|NOPTR, $32
 
-DATA double4<>+0(SB)/8, $0x3f2a01a01a01a01a
-DATA double4<>+8(SB)/8, $0x3f2a01a01a01a01a
-DATA double4<>+16(SB)/8, $0x3f2a01a01a01a01a
-DATA double4<>+24(SB)/8, $0x3f2a01a01a01a01a
+DATA double4<>+0(SB)/8, $0x3fe62e42fefa39ef
+DATA double4<>+8(SB)/8, $0x3fe62e42fefa39ef
+DATA double4<>+16(SB)/8, $0x3fe62e42fefa39ef
+DATA double4<>+24(SB)/8, $0x3fe62e42fefa39ef
 GLOBL double4<>(SB), RODATA|NOPTR, $32
 
-DATA double5<>+0(SB)/8, $0x3f56c16c16c16c17
-DATA double5<>+8(SB)/8, $0x3f56c16c16c16c17
-DATA double5<>+16(SB)/8, $0x3f56c16c16c16c17
-DATA double5<>+24(SB)/8, $0x3f56c16c16c16c17
+DATA double5<>+0(SB)/8, $0x3f2a01a01a01a01a
+DATA double5<>+8(SB)/8, $0x3f2a01a01a01a01a
+DATA double5<>+16(SB)/8, $0x3f2a01a01a01a01a
+DATA double5<>+24(SB)/8, $0x3f2a01a01a01a01a
 GLOBL double5<>(SB), RODATA|NOPTR, $32
 
-DATA double6<>+0(SB)/8, $0x3f81111111111111
-DATA double6<>+8(SB)/8, $0x3f81111111111111
-DATA double6<>+16(SB)/8, $0x3f81111111111111
-DATA double6<>+24(SB)/8, $0x3f81111111111111
+DATA double6<>+0(SB)/8, $0x3f56c16c16c16c17
+DATA double6<>+8(SB)/8, $0x3f56c16c16c16c17
+DATA double6<>+16(SB)/8, $0x3f56c16c16c16c17
+DATA double6<>+24(SB)/8, $0x3f56c16c16c16c17
 GLOBL double6<>(SB), RODATA|NOPTR, $32
 
-DATA double7<>+0(SB)/8, $0x3fa5555555555555
-DATA double7<>+8(SB)/8, $0x3fa5555555555555
-DATA double7<>+16(SB)/8, $0x3fa5555555555555
-DATA double7<>+24(SB)/8, $0x3fa5555555555555
+DATA double7<>+0(SB)/8, $0x3f81111111111111
+DATA double7<>+8(SB)/8, $0x3f81111111111111
+DATA double7<>+16(SB)/8, $0x3f81111111111111
+DATA double7<>+24(SB)/8, $0x3f81111111111111
 GLOBL double7<>(SB), RODATA|NOPTR, $32
 
-DATA double8<>+0(SB)/8, $0x3fc5555555555555
-DATA double8<>+8(SB)/8, $0x3fc5555555555555
-DATA double8<>+16(SB)/8, $0x3fc5555555555555
-DATA double8<>+24(SB)/8, $0x3fc5555555555555
+DATA double8<>+0(SB)/8, $0x3fa5555555555555
+DATA double8<>+8(SB)/8, $0x3fa5555555555555
+DATA double8<>+16(SB)/8, $0x3fa5555555555555
+DATA double8<>+24(SB)/8, $0x3fa5555555555555
 GLOBL double8<>(SB), RODATA|NOPTR, $32
 
-DATA double9<>+0(SB)/8, $0x3ff0000000000000
-DATA double9<>+8(SB)/8, $0x3ff0000000000000
-DATA double9<>+16(SB)/8, $0x3ff0000000000000
-DATA double9<>+24(SB)/8, $0x3ff0000000000000
+DATA double9<>+0(SB)/8, $0x3fc5555555555555
+DATA double9<>+8(SB)/8, $0x3fc5555555555555
+DATA double9<>+16(SB)/8, $0x3fc5555555555555
+DATA double9<>+24(SB)/8, $0x3fc5555555555555
 GLOBL double9<>(SB), RODATA|NOPTR, $32
 
-DATA double10<>+0(SB)/8, $0x7fffffffffffffff
-DATA double10<>+8(SB)/8, $0x7fffffffffffffff
-DATA double10<>+16(SB)/8, $0x7fffffffffffffff
-DATA double10<>+24(SB)/8, $0x7fffffffffffffff
+DATA double10<>+0(SB)/8, $0x3ff0000000000000
+DATA double10<>+8(SB)/8, $0x3ff0000000000000
+DATA double10<>+16(SB)/8, $0x3ff0000000000000
+DATA double10<>+24(SB)/8, $0x3ff0000000000000
 GLOBL double10<>(SB), RODATA|NOPTR, $32
 
-DATA double11<>+0(SB)/8, $0x3fcda670ff3e6d16
-DATA double11<>+8(SB)/8, $0x3fcda670ff3e6d16
-DATA double11<>+16(SB)/8, $0x3fcda670ff3e6d16
-DATA double11<>+24(SB)/8, $0x3fcda670ff3e6d16
+DATA double11<>+0(SB)/8, $0x7fffffffffffffff
+DATA double11<>+8(SB)/8, $0x7fffffffffffffff
+DATA double11<>+16(SB)/8, $0x7fffffffffffffff
+DATA double11<>+24(SB)/8, $0x7fffffffffffffff
 GLOBL double11<>(SB), RODATA|NOPTR, $32
 
-DATA double12<>+0(SB)/8, $0x3ff0fb844255a12d
-DATA double12<>+8(SB)/8, $0x3ff0fb844255a12d
-DATA double12<>+16(SB)/8, $0x3ff0fb844255a12d
-DATA double12<>+24(SB)/8, $0x3ff0fb844255a12d
+DATA double12<>+0(SB)/8, $0x3fcda670ff3e6d16
+DATA double12<>+8(SB)/8, $0x3fcda670ff3e6d16
+DATA double12<>+16(SB)/8, $0x3fcda670ff3e6d16
+DATA double12<>+24(SB)/8, $0x3fcda670ff3e6d16
 GLOBL double12<>(SB), RODATA|NOPTR, $32
 
-DATA double13<>+0(SB)/8, $0xbff7401c57014c39
-DATA double13<>+8(SB)/8, $0xbff7401c57014c39
-DATA double13<>+16(SB)/8, $0xbff7401c57014c39
-DATA double13<>+24(SB)/8, $0xbff7401c57014c39
+DATA double13<>+0(SB)/8, $0x3ff0fb844255a12d
+DATA double13<>+8(SB)/8, $0x3ff0fb844255a12d
+DATA double13<>+16(SB)/8, $0x3ff0fb844255a12d
+DATA double13<>+24(SB)/8, $0x3ff0fb844255a12d
 GLOBL double13<>(SB), RODATA|NOPTR, $32
 
-DATA double14<>+0(SB)/8, $0x3ff6be1c55bae157
-DATA double14<>+8(SB)/8, $0x3ff6be1c55bae157
-DATA double14<>+16(SB)/8, $0x3ff6be1c55bae157
-DATA double14<>+24(SB)/8, $0x3ff6be1c55bae157
+DATA double14<>+0(SB)/8, $0xbff7401c57014c39
+DATA double14<>+8(SB)/8, $0xbff7401c57014c39
+DATA double14<>+16(SB)/8, $0xbff7401c57014c39
+DATA double14<>+24(SB)/8, $0xbff7401c57014c39
 GLOBL double14<>(SB), RODATA|NOPTR, $32
 
-DATA double15<>+0(SB)/8, $0xbfd23531cc3c1469
-DATA double15<>+8(SB)/8, $0xbfd23531cc3c1469
-DATA double15<>+16(SB)/8, $0xbfd23531cc3c1469
-DATA double15<>+24(SB)/8, $0xbfd23531cc3c1469
+DATA double15<>+0(SB)/8, $0x3ff6be1c55bae157
+DATA double15<>+8(SB)/8, $0x3ff6be1c55bae157
+DATA double15<>+16(SB)/8, $0x3ff6be1c55bae157
+DATA double15<>+24(SB)/8, $0x3ff6be1c55bae157
 GLOBL double15<>(SB), RODATA|NOPTR, $32
 
-DATA double16<>+0(SB)/8, $0x3fd04f20c6ec5a7e
-DATA double16<>+8(SB)/8, $0x3fd04f20c6ec5a7e
-DATA double16<>+16(SB)/8, $0x3fd04f20c6ec5a7e
-DATA double16<>+24(SB)/8, $0x3fd04f20c6ec5a7e
+DATA double16<>+0(SB)/8, $0xbfd23531cc3c1469
+DATA double16<>+8(SB)/8, $0xbfd23531cc3c1469
+DATA double16<>+16(SB)/8, $0xbfd23531cc3c1469
+DATA double16<>+24(SB)/8, $0xbfd23531cc3c1469
 GLOBL double16<>(SB), RODATA|NOPTR, $32
+
+DATA double17<>+0(SB)/8, $0x3fd04f20c6ec5a7e
+DATA double17<>+8(SB)/8, $0x3fd04f20c6ec5a7e
+DATA double17<>+16(SB)/8, $0x3fd04f20c6ec5a7e
+DATA double17<>+24(SB)/8, $0x3fd04f20c6ec5a7e
+GLOBL double17<>(SB), RODATA|NOPTR, $32
+
+DATA double18<>+0(SB)/8, $0x0000000000000000
+DATA double18<>+8(SB)/8, $0x0000000000000000
+DATA double18<>+16(SB)/8, $0x0000000000000000
+DATA double18<>+24(SB)/8, $0x0000000000000000
+GLOBL double18<>(SB), RODATA|NOPTR, $32
 
 // func geluGradAVX2(dy []float32, x []float32)
 // Requires: AVX, AVX2
@@ -3016,113 +3026,112 @@ TEXT ·geluGradAVX2(SB), NOSPLIT, $0-48
 loop46:
 	VCVTPS2PD    (CX)(BX*4), Y0
 	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMOVUPD      double0<>+0(SB), Y2
-	VMULPD       Y0, Y0, Y3
-	VMULPD       Y1, Y1, Y4
-	VMULPD       double1<>+0(SB), Y3, Y3
-	VMULPD       double1<>+0(SB), Y4, Y4
-	VMINPD       Y3, Y2, Y3
-	VMINPD       Y4, Y2, Y4
-	VMULPD       double2<>+0(SB), Y3, Y2
-	VMULPD       double2<>+0(SB), Y4, Y6
-	VADDPD       double1<>+0(SB), Y2, Y2
-	VADDPD       double1<>+0(SB), Y6, Y6
-	MOVQ         $+1023, DI
-	VMOVQ        DI, X5
-	VPBROADCASTQ X5, Y7
-	VCVTTPD2DQY  Y2, X5
-	VCVTDQ2PD    X5, Y2
-	VPMOVSXDQ    X5, Y8
+	VMULPD       Y0, Y0, Y2
+	VMULPD       Y1, Y1, Y3
+	VMULPD       double0<>+0(SB), Y2, Y2
+	VMULPD       double0<>+0(SB), Y3, Y3
+	VBROADCASTSD double1<>+0(SB), Y5
+	VMINPD       Y2, Y5, Y2
+	VMINPD       Y3, Y5, Y3
+	VMULPD       double2<>+0(SB), Y2, Y5
+	VMULPD       double2<>+0(SB), Y3, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VBROADCASTSD double3<>+0(SB), Y7
+	VCVTTPD2DQY  Y5, X4
+	VCVTDQ2PD    X4, Y5
+	VPMOVSXDQ    X4, Y8
 	VPSUBQ       Y8, Y7, Y8
 	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X5
-	VCVTDQ2PD    X5, Y6
-	VPMOVSXDQ    X5, Y9
+	VCVTTPD2DQY  Y6, X4
+	VCVTDQ2PD    X4, Y6
+	VPMOVSXDQ    X4, Y9
 	VPSUBQ       Y9, Y7, Y9
 	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double3<>+0(SB), Y2, Y2
-	VMULPD       double3<>+0(SB), Y6, Y6
-	VSUBPD       Y3, Y2, Y2
-	VSUBPD       Y4, Y6, Y3
-	VMOVUPD      double4<>+0(SB), Y4
-	VMULPD       Y2, Y4, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double5<>+0(SB), Y6, Y6
-	VADDPD       double5<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       double4<>+0(SB), Y5, Y5
+	VMULPD       double4<>+0(SB), Y6, Y6
+	VSUBPD       Y2, Y5, Y2
+	VSUBPD       Y3, Y6, Y3
+	VBROADCASTSD double5<>+0(SB), Y5
+	VMULPD       Y2, Y5, Y6
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y4, Y4
+	VADDPD       double6<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y4, Y4
+	VADDPD       double7<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y4, Y4
+	VADDPD       double8<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double1<>+0(SB), Y6, Y6
-	VADDPD       double1<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
+	VADDPD       double9<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y4, Y3
-	VADDPD       double9<>+0(SB), Y2, Y2
-	VADDPD       double9<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y5, Y3
+	VADDPD       double10<>+0(SB), Y2, Y2
+	VADDPD       double10<>+0(SB), Y3, Y3
 	VMULPD       Y8, Y2, Y2
 	VMULPD       Y9, Y3, Y3
-	VANDPD       double10<>+0(SB), Y0, Y4
-	VANDPD       double10<>+0(SB), Y1, Y6
-	VMULPD       double11<>+0(SB), Y4, Y4
-	VMULPD       double11<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VMOVUPD      double9<>+0(SB), Y7
-	VDIVPD       Y4, Y7, Y4
+	VANDPD       double11<>+0(SB), Y0, Y5
+	VANDPD       double11<>+0(SB), Y1, Y6
+	VMULPD       double12<>+0(SB), Y5, Y5
+	VMULPD       double12<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VBROADCASTSD double10<>+0(SB), Y7
+	VDIVPD       Y5, Y7, Y5
 	VDIVPD       Y6, Y7, Y6
-	VMULPD       double1<>+0(SB), Y2, Y8
-	VMULPD       double1<>+0(SB), Y3, Y9
-	VMULPD       Y4, Y8, Y8
+	VMULPD       double0<>+0(SB), Y2, Y7
+	VMULPD       double0<>+0(SB), Y3, Y8
+	VMULPD       Y5, Y7, Y7
+	VMULPD       Y6, Y8, Y8
+	VBROADCASTSD double13<>+0(SB), Y9
+	VMULPD       Y5, Y9, Y10
 	VMULPD       Y6, Y9, Y9
-	VMOVUPD      double12<>+0(SB), Y10
-	VMULPD       Y4, Y10, Y11
-	VMULPD       Y6, Y10, Y10
-	VADDPD       double13<>+0(SB), Y11, Y11
-	VADDPD       double13<>+0(SB), Y10, Y10
-	VMULPD       Y4, Y11, Y11
-	VMULPD       Y6, Y10, Y10
-	VADDPD       double14<>+0(SB), Y11, Y11
 	VADDPD       double14<>+0(SB), Y10, Y10
-	VMULPD       Y4, Y11, Y11
-	VMULPD       Y6, Y10, Y10
-	VADDPD       double15<>+0(SB), Y11, Y11
+	VADDPD       double14<>+0(SB), Y9, Y9
+	VMULPD       Y5, Y10, Y10
+	VMULPD       Y6, Y9, Y9
 	VADDPD       double15<>+0(SB), Y10, Y10
-	VMULPD       Y4, Y11, Y4
-	VMULPD       Y6, Y10, Y6
-	VADDPD       double16<>+0(SB), Y4, Y4
-	VADDPD       double16<>+0(SB), Y6, Y6
-	VMULPD       Y4, Y8, Y4
+	VADDPD       double15<>+0(SB), Y9, Y9
+	VMULPD       Y5, Y10, Y10
+	VMULPD       Y6, Y9, Y9
+	VADDPD       double16<>+0(SB), Y10, Y10
+	VADDPD       double16<>+0(SB), Y9, Y9
+	VMULPD       Y5, Y10, Y5
 	VMULPD       Y6, Y9, Y6
-	VXORPS       Y8, Y8, Y8
-	VSUBPD       Y4, Y7, Y9
-	VCMPPD       $0x1e, Y8, Y0, Y10
-	VBLENDVPD    Y10, Y9, Y4, Y4
-	VSUBPD       Y6, Y7, Y7
-	VCMPPD       $0x1e, Y8, Y1, Y8
-	VBLENDVPD    Y8, Y7, Y6, Y6
-	VMULPD       double17<>+0(SB), Y2, Y2
-	VMULPD       double17<>+0(SB), Y3, Y3
+	VADDPD       double17<>+0(SB), Y5, Y5
+	VADDPD       double17<>+0(SB), Y6, Y6
+	VMULPD       Y5, Y7, Y5
+	VMULPD       Y6, Y8, Y6
+	VBROADCASTSD double18<>+0(SB), Y7
+	VBROADCASTSD double10<>+0(SB), Y8
+	VSUBPD       Y5, Y8, Y9
+	VCMPPD       $0x1e, Y7, Y0, Y10
+	VBLENDVPD    Y10, Y9, Y5, Y5
+	VSUBPD       Y6, Y8, Y8
+	VCMPPD       $0x1e, Y7, Y1, Y7
+	VBLENDVPD    Y7, Y8, Y6, Y6
+	VMULPD       double19<>+0(SB), Y2, Y2
+	VMULPD       double19<>+0(SB), Y3, Y3
 	VMULPD       Y2, Y0, Y0
 	VMULPD       Y3, Y1, Y1
-	VADDPD       Y0, Y4, Y0
+	VADDPD       Y0, Y5, Y0
 	VADDPD       Y1, Y6, Y1
-	VCVTPD2PSY   Y0, X5
+	VCVTPD2PSY   Y0, X4
 	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y5, Y0
+	VINSERTF128  $0x01, X0, Y4, Y0
 	VMULPS       (AX)(BX*4), Y0, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
@@ -3136,113 +3145,112 @@ rest46:
 one46:
 	VCVTPS2PD    (CX)(BX*4), Y0
 	VCVTPS2PD    16(CX)(BX*4), Y1
-	VMOVUPD      double0<>+0(SB), Y2
-	VMULPD       Y0, Y0, Y3
-	VMULPD       Y1, Y1, Y4
-	VMULPD       double1<>+0(SB), Y3, Y3
-	VMULPD       double1<>+0(SB), Y4, Y4
-	VMINPD       Y3, Y2, Y3
-	VMINPD       Y4, Y2, Y4
-	VMULPD       double2<>+0(SB), Y3, Y2
-	VMULPD       double2<>+0(SB), Y4, Y6
-	VADDPD       double1<>+0(SB), Y2, Y2
-	VADDPD       double1<>+0(SB), Y6, Y6
-	MOVQ         $+1023, SI
-	VMOVQ        SI, X5
-	VPBROADCASTQ X5, Y7
-	VCVTTPD2DQY  Y2, X5
-	VCVTDQ2PD    X5, Y2
-	VPMOVSXDQ    X5, Y8
+	VMULPD       Y0, Y0, Y2
+	VMULPD       Y1, Y1, Y3
+	VMULPD       double0<>+0(SB), Y2, Y2
+	VMULPD       double0<>+0(SB), Y3, Y3
+	VBROADCASTSD double1<>+0(SB), Y5
+	VMINPD       Y2, Y5, Y2
+	VMINPD       Y3, Y5, Y3
+	VMULPD       double2<>+0(SB), Y2, Y5
+	VMULPD       double2<>+0(SB), Y3, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VBROADCASTSD double3<>+0(SB), Y7
+	VCVTTPD2DQY  Y5, X4
+	VCVTDQ2PD    X4, Y5
+	VPMOVSXDQ    X4, Y8
 	VPSUBQ       Y8, Y7, Y8
 	VPSLLQ       $0x34, Y8, Y8
-	VCVTTPD2DQY  Y6, X5
-	VCVTDQ2PD    X5, Y6
-	VPMOVSXDQ    X5, Y9
+	VCVTTPD2DQY  Y6, X4
+	VCVTDQ2PD    X4, Y6
+	VPMOVSXDQ    X4, Y9
 	VPSUBQ       Y9, Y7, Y9
 	VPSLLQ       $0x34, Y9, Y9
-	VMULPD       double3<>+0(SB), Y2, Y2
-	VMULPD       double3<>+0(SB), Y6, Y6
-	VSUBPD       Y3, Y2, Y2
-	VSUBPD       Y4, Y6, Y3
-	VMOVUPD      double4<>+0(SB), Y4
-	VMULPD       Y2, Y4, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double5<>+0(SB), Y6, Y6
-	VADDPD       double5<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       double4<>+0(SB), Y5, Y5
+	VMULPD       double4<>+0(SB), Y6, Y6
+	VSUBPD       Y2, Y5, Y2
+	VSUBPD       Y3, Y6, Y3
+	VBROADCASTSD double5<>+0(SB), Y5
+	VMULPD       Y2, Y5, Y6
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double6<>+0(SB), Y6, Y6
-	VADDPD       double6<>+0(SB), Y4, Y4
+	VADDPD       double6<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double7<>+0(SB), Y6, Y6
-	VADDPD       double7<>+0(SB), Y4, Y4
+	VADDPD       double7<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double8<>+0(SB), Y6, Y6
-	VADDPD       double8<>+0(SB), Y4, Y4
+	VADDPD       double8<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
-	VADDPD       double1<>+0(SB), Y6, Y6
-	VADDPD       double1<>+0(SB), Y4, Y4
-	VMULPD       Y2, Y6, Y6
-	VMULPD       Y3, Y4, Y4
+	VMULPD       Y3, Y5, Y5
 	VADDPD       double9<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
+	VADDPD       double9<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double0<>+0(SB), Y6, Y6
+	VADDPD       double0<>+0(SB), Y5, Y5
+	VMULPD       Y2, Y6, Y6
+	VMULPD       Y3, Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
 	VMULPD       Y2, Y6, Y2
-	VMULPD       Y3, Y4, Y3
-	VADDPD       double9<>+0(SB), Y2, Y2
-	VADDPD       double9<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y5, Y3
+	VADDPD       double10<>+0(SB), Y2, Y2
+	VADDPD       double10<>+0(SB), Y3, Y3
 	VMULPD       Y8, Y2, Y2
 	VMULPD       Y9, Y3, Y3
-	VANDPD       double10<>+0(SB), Y0, Y4
-	VANDPD       double10<>+0(SB), Y1, Y6
-	VMULPD       double11<>+0(SB), Y4, Y4
-	VMULPD       double11<>+0(SB), Y6, Y6
-	VADDPD       double9<>+0(SB), Y4, Y4
-	VADDPD       double9<>+0(SB), Y6, Y6
-	VMOVUPD      double9<>+0(SB), Y7
-	VDIVPD       Y4, Y7, Y4
+	VANDPD       double11<>+0(SB), Y0, Y5
+	VANDPD       double11<>+0(SB), Y1, Y6
+	VMULPD       double12<>+0(SB), Y5, Y5
+	VMULPD       double12<>+0(SB), Y6, Y6
+	VADDPD       double10<>+0(SB), Y5, Y5
+	VADDPD       double10<>+0(SB), Y6, Y6
+	VBROADCASTSD double10<>+0(SB), Y7
+	VDIVPD       Y5, Y7, Y5
 	VDIVPD       Y6, Y7, Y6
-	VMULPD       double1<>+0(SB), Y2, Y8
-	VMULPD       double1<>+0(SB), Y3, Y9
-	VMULPD       Y4, Y8, Y8
+	VMULPD       double0<>+0(SB), Y2, Y7
+	VMULPD       double0<>+0(SB), Y3, Y8
+	VMULPD       Y5, Y7, Y7
+	VMULPD       Y6, Y8, Y8
+	VBROADCASTSD double13<>+0(SB), Y9
+	VMULPD       Y5, Y9, Y10
 	VMULPD       Y6, Y9, Y9
-	VMOVUPD      double12<>+0(SB), Y10
-	VMULPD       Y4, Y10, Y11
-	VMULPD       Y6, Y10, Y10
-	VADDPD       double13<>+0(SB), Y11, Y11
-	VADDPD       double13<>+0(SB), Y10, Y10
-	VMULPD       Y4, Y11, Y11
-	VMULPD       Y6, Y10, Y10
-	VADDPD       double14<>+0(SB), Y11, Y11
 	VADDPD       double14<>+0(SB), Y10, Y10
-	VMULPD       Y4, Y11, Y11
-	VMULPD       Y6, Y10, Y10
-	VADDPD       double15<>+0(SB), Y11, Y11
+	VADDPD       double14<>+0(SB), Y9, Y9
+	VMULPD       Y5, Y10, Y10
+	VMULPD       Y6, Y9, Y9
 	VADDPD       double15<>+0(SB), Y10, Y10
-	VMULPD       Y4, Y11, Y4
-	VMULPD       Y6, Y10, Y6
-	VADDPD       double16<>+0(SB), Y4, Y4
-	VADDPD       double16<>+0(SB), Y6, Y6
-	VMULPD       Y4, Y8, Y4
+	VADDPD       double15<>+0(SB), Y9, Y9
+	VMULPD       Y5, Y10, Y10
+	VMULPD       Y6, Y9, Y9
+	VADDPD       double16<>+0(SB), Y10, Y10
+	VADDPD       double16<>+0(SB), Y9, Y9
+	VMULPD       Y5, Y10, Y5
 	VMULPD       Y6, Y9, Y6
-	VXORPS       Y8, Y8, Y8
-	VSUBPD       Y4, Y7, Y9
-	VCMPPD       $0x1e, Y8, Y0, Y10
-	VBLENDVPD    Y10, Y9, Y4, Y4
-	VSUBPD       Y6, Y7, Y7
-	VCMPPD       $0x1e, Y8, Y1, Y8
-	VBLENDVPD    Y8, Y7, Y6, Y6
-	VMULPD       double17<>+0(SB), Y2, Y2
-	VMULPD       double17<>+0(SB), Y3, Y3
+	VADDPD       double17<>+0(SB), Y5, Y5
+	VADDPD       double17<>+0(SB), Y6, Y6
+	VMULPD       Y5, Y7, Y5
+	VMULPD       Y6, Y8, Y6
+	VBROADCASTSD double18<>+0(SB), Y7
+	VBROADCASTSD double10<>+0(SB), Y8
+	VSUBPD       Y5, Y8, Y9
+	VCMPPD       $0x1e, Y7, Y0, Y10
+	VBLENDVPD    Y10, Y9, Y5, Y5
+	VSUBPD       Y6, Y8, Y8
+	VCMPPD       $0x1e, Y7, Y1, Y7
+	VBLENDVPD    Y7, Y8, Y6, Y6
+	VMULPD       double19<>+0(SB), Y2, Y2
+	VMULPD       double19<>+0(SB), Y3, Y3
 	VMULPD       Y2, Y0, Y0
 	VMULPD       Y3, Y1, Y1
-	VADDPD       Y0, Y4, Y0
+	VADDPD       Y0, Y5, Y0
 	VADDPD       Y1, Y6, Y1
-	VCVTPD2PSY   Y0, X5
+	VCVTPD2PSY   Y0, X4
 	VCVTPD2PSY   Y1, X0
-	VINSERTF128  $0x01, X0, Y5, Y0
+	VINSERTF128  $0x01, X0, Y4, Y0
 	VMULPS       (AX)(BX*4), Y0, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
 	ADDQ         $0x08, BX
@@ -3253,8 +3261,255 @@ done46:
 	VZEROUPPER
 	RET
 
-DATA double17<>+0(SB)/8, $0x3fd9884533d43651
-DATA double17<>+8(SB)/8, $0x3fd9884533d43651
-DATA double17<>+16(SB)/8, $0x3fd9884533d43651
-DATA double17<>+24(SB)/8, $0x3fd9884533d43651
-GLOBL double17<>(SB), RODATA|NOPTR, $32
+DATA double19<>+0(SB)/8, $0x3fd9884533d43651
+DATA double19<>+8(SB)/8, $0x3fd9884533d43651
+DATA double19<>+16(SB)/8, $0x3fd9884533d43651
+DATA double19<>+24(SB)/8, $0x3fd9884533d43651
+GLOBL double19<>(SB), RODATA|NOPTR, $32
+
+// func geluAVX512(y []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·geluAVX512(SB), NOSPLIT, $0-48
+	MOVQ y_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_len+8(FP), DX
+	XORQ BX, BX
+
+loop:
+	CMPQ         BX, DX
+	JGE          done
+	VCVTPS2PD    (CX)(BX*4), Z0
+	VCVTPS2PD    32(CX)(BX*4), Z1
+	VMULPD       Z0, Z0, Z2
+	VMULPD       Z1, Z1, Z3
+	VMULPD.BCST  double0<>+0(SB), Z2, Z2
+	VMULPD.BCST  double0<>+0(SB), Z3, Z3
+	VBROADCASTSD double1<>+0(SB), Z5
+	VMINPD       Z2, Z5, Z2
+	VMINPD       Z3, Z5, Z3
+	VMULPD.BCST  double2<>+0(SB), Z2, Z5
+	VMULPD.BCST  double2<>+0(SB), Z3, Z6
+	VADDPD.BCST  double0<>+0(SB), Z5, Z5
+	VADDPD.BCST  double0<>+0(SB), Z6, Z6
+	VBROADCASTSD double3<>+0(SB), Z7
+	VCVTTPD2DQ   Z5, Y4
+	VCVTDQ2PD    Y4, Z5
+	VPMOVSXDQ    Y4, Z8
+	VPSUBQ       Z8, Z7, Z8
+	VPSLLQ       $0x34, Z8, Z8
+	VCVTTPD2DQ   Z6, Y4
+	VCVTDQ2PD    Y4, Z6
+	VPMOVSXDQ    Y4, Z9
+	VPSUBQ       Z9, Z7, Z9
+	VPSLLQ       $0x34, Z9, Z9
+	VMULPD.BCST  double4<>+0(SB), Z5, Z5
+	VMULPD.BCST  double4<>+0(SB), Z6, Z6
+	VSUBPD       Z2, Z5, Z2
+	VSUBPD       Z3, Z6, Z3
+	VBROADCASTSD double5<>+0(SB), Z5
+	VMULPD       Z2, Z5, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double6<>+0(SB), Z6, Z6
+	VADDPD.BCST  double6<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double7<>+0(SB), Z6, Z6
+	VADDPD.BCST  double7<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double8<>+0(SB), Z6, Z6
+	VADDPD.BCST  double8<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double9<>+0(SB), Z6, Z6
+	VADDPD.BCST  double9<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double0<>+0(SB), Z6, Z6
+	VADDPD.BCST  double0<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double10<>+0(SB), Z6, Z6
+	VADDPD.BCST  double10<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z2
+	VMULPD       Z3, Z5, Z3
+	VADDPD.BCST  double10<>+0(SB), Z2, Z2
+	VADDPD.BCST  double10<>+0(SB), Z3, Z3
+	VMULPD       Z8, Z2, Z2
+	VMULPD       Z9, Z3, Z3
+	VPANDQ.BCST  double11<>+0(SB), Z0, Z5
+	VPANDQ.BCST  double11<>+0(SB), Z1, Z6
+	VMULPD.BCST  double12<>+0(SB), Z5, Z5
+	VMULPD.BCST  double12<>+0(SB), Z6, Z6
+	VADDPD.BCST  double10<>+0(SB), Z5, Z5
+	VADDPD.BCST  double10<>+0(SB), Z6, Z6
+	VBROADCASTSD double10<>+0(SB), Z7
+	VDIVPD       Z5, Z7, Z5
+	VDIVPD       Z6, Z7, Z6
+	VMULPD.BCST  double0<>+0(SB), Z2, Z2
+	VMULPD.BCST  double0<>+0(SB), Z3, Z3
+	VMULPD       Z5, Z2, Z2
+	VMULPD       Z6, Z3, Z3
+	VBROADCASTSD double13<>+0(SB), Z7
+	VMULPD       Z5, Z7, Z8
+	VMULPD       Z6, Z7, Z7
+	VADDPD.BCST  double14<>+0(SB), Z8, Z8
+	VADDPD.BCST  double14<>+0(SB), Z7, Z7
+	VMULPD       Z5, Z8, Z8
+	VMULPD       Z6, Z7, Z7
+	VADDPD.BCST  double15<>+0(SB), Z8, Z8
+	VADDPD.BCST  double15<>+0(SB), Z7, Z7
+	VMULPD       Z5, Z8, Z8
+	VMULPD       Z6, Z7, Z7
+	VADDPD.BCST  double16<>+0(SB), Z8, Z8
+	VADDPD.BCST  double16<>+0(SB), Z7, Z7
+	VMULPD       Z5, Z8, Z5
+	VMULPD       Z6, Z7, Z6
+	VADDPD.BCST  double17<>+0(SB), Z5, Z5
+	VADDPD.BCST  double17<>+0(SB), Z6, Z6
+	VMULPD       Z5, Z2, Z2
+	VMULPD       Z6, Z3, Z3
+	VBROADCASTSD double18<>+0(SB), Z5
+	VBROADCASTSD double10<>+0(SB), Z6
+	VCMPPD       $0x1e, Z5, Z0, K1
+	VSUBPD       Z2, Z6, K1, Z2
+	VCMPPD       $0x1e, Z5, Z1, K1
+	VSUBPD       Z3, Z6, K1, Z3
+	VMULPD       Z2, Z0, Z0
+	VMULPD       Z3, Z1, Z1
+	VCVTPD2PS    Z0, Y4
+	VCVTPD2PS    Z1, Y0
+	VINSERTF64X4 $0x01, Y0, Z4, Z0
+	VMOVUPS      Z0, (AX)(BX*4)
+	ADDQ         $0x10, BX
+	JMP          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func geluGradAVX512(dy []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·geluGradAVX512(SB), NOSPLIT, $0-48
+	MOVQ dy_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dy_len+8(FP), DX
+	XORQ BX, BX
+
+loop:
+	CMPQ         BX, DX
+	JGE          done
+	VCVTPS2PD    (CX)(BX*4), Z0
+	VCVTPS2PD    32(CX)(BX*4), Z1
+	VMULPD       Z0, Z0, Z2
+	VMULPD       Z1, Z1, Z3
+	VMULPD.BCST  double0<>+0(SB), Z2, Z2
+	VMULPD.BCST  double0<>+0(SB), Z3, Z3
+	VBROADCASTSD double1<>+0(SB), Z5
+	VMINPD       Z2, Z5, Z2
+	VMINPD       Z3, Z5, Z3
+	VMULPD.BCST  double2<>+0(SB), Z2, Z5
+	VMULPD.BCST  double2<>+0(SB), Z3, Z6
+	VADDPD.BCST  double0<>+0(SB), Z5, Z5
+	VADDPD.BCST  double0<>+0(SB), Z6, Z6
+	VBROADCASTSD double3<>+0(SB), Z7
+	VCVTTPD2DQ   Z5, Y4
+	VCVTDQ2PD    Y4, Z5
+	VPMOVSXDQ    Y4, Z8
+	VPSUBQ       Z8, Z7, Z8
+	VPSLLQ       $0x34, Z8, Z8
+	VCVTTPD2DQ   Z6, Y4
+	VCVTDQ2PD    Y4, Z6
+	VPMOVSXDQ    Y4, Z9
+	VPSUBQ       Z9, Z7, Z9
+	VPSLLQ       $0x34, Z9, Z9
+	VMULPD.BCST  double4<>+0(SB), Z5, Z5
+	VMULPD.BCST  double4<>+0(SB), Z6, Z6
+	VSUBPD       Z2, Z5, Z2
+	VSUBPD       Z3, Z6, Z3
+	VBROADCASTSD double5<>+0(SB), Z5
+	VMULPD       Z2, Z5, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double6<>+0(SB), Z6, Z6
+	VADDPD.BCST  double6<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double7<>+0(SB), Z6, Z6
+	VADDPD.BCST  double7<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double8<>+0(SB), Z6, Z6
+	VADDPD.BCST  double8<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double9<>+0(SB), Z6, Z6
+	VADDPD.BCST  double9<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double0<>+0(SB), Z6, Z6
+	VADDPD.BCST  double0<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z6
+	VMULPD       Z3, Z5, Z5
+	VADDPD.BCST  double10<>+0(SB), Z6, Z6
+	VADDPD.BCST  double10<>+0(SB), Z5, Z5
+	VMULPD       Z2, Z6, Z2
+	VMULPD       Z3, Z5, Z3
+	VADDPD.BCST  double10<>+0(SB), Z2, Z2
+	VADDPD.BCST  double10<>+0(SB), Z3, Z3
+	VMULPD       Z8, Z2, Z2
+	VMULPD       Z9, Z3, Z3
+	VPANDQ.BCST  double11<>+0(SB), Z0, Z5
+	VPANDQ.BCST  double11<>+0(SB), Z1, Z6
+	VMULPD.BCST  double12<>+0(SB), Z5, Z5
+	VMULPD.BCST  double12<>+0(SB), Z6, Z6
+	VADDPD.BCST  double10<>+0(SB), Z5, Z5
+	VADDPD.BCST  double10<>+0(SB), Z6, Z6
+	VBROADCASTSD double10<>+0(SB), Z7
+	VDIVPD       Z5, Z7, Z5
+	VDIVPD       Z6, Z7, Z6
+	VMULPD.BCST  double0<>+0(SB), Z2, Z7
+	VMULPD.BCST  double0<>+0(SB), Z3, Z8
+	VMULPD       Z5, Z7, Z7
+	VMULPD       Z6, Z8, Z8
+	VBROADCASTSD double13<>+0(SB), Z9
+	VMULPD       Z5, Z9, Z10
+	VMULPD       Z6, Z9, Z9
+	VADDPD.BCST  double14<>+0(SB), Z10, Z10
+	VADDPD.BCST  double14<>+0(SB), Z9, Z9
+	VMULPD       Z5, Z10, Z10
+	VMULPD       Z6, Z9, Z9
+	VADDPD.BCST  double15<>+0(SB), Z10, Z10
+	VADDPD.BCST  double15<>+0(SB), Z9, Z9
+	VMULPD       Z5, Z10, Z10
+	VMULPD       Z6, Z9, Z9
+	VADDPD.BCST  double16<>+0(SB), Z10, Z10
+	VADDPD.BCST  double16<>+0(SB), Z9, Z9
+	VMULPD       Z5, Z10, Z5
+	VMULPD       Z6, Z9, Z6
+	VADDPD.BCST  double17<>+0(SB), Z5, Z5
+	VADDPD.BCST  double17<>+0(SB), Z6, Z6
+	VMULPD       Z5, Z7, Z5
+	VMULPD       Z6, Z8, Z6
+	VBROADCASTSD double18<>+0(SB), Z7
+	VBROADCASTSD double10<>+0(SB), Z8
+	VCMPPD       $0x1e, Z7, Z0, K1
+	VSUBPD       Z5, Z8, K1, Z5
+	VCMPPD       $0x1e, Z7, Z1, K1
+	VSUBPD       Z6, Z8, K1, Z6
+	VMULPD.BCST  double19<>+0(SB), Z2, Z2
+	VMULPD.BCST  double19<>+0(SB), Z3, Z3
+	VMULPD       Z2, Z0, Z0
+	VMULPD       Z3, Z1, Z1
+	VADDPD       Z0, Z5, Z0
+	VADDPD       Z1, Z6, Z1
+	VCVTPD2PS    Z0, Y4
+	VCVTPD2PS    Z1, Y0
+	VINSERTF64X4 $0x01, Y0, Z4, Z0
+	VMULPS       (AX)(BX*4), Z0, Z0
+	VMOVUPS      Z0, (AX)(BX*4)
+	ADDQ         $0x10, BX
+	JMP          loop
+
+done:
+	VZEROUPPER
+	RET

@@ -8,6 +8,9 @@ func whole(int) int { return 0 }
 // wholeF16 is whole for kernels that convert halves.
 func wholeF16(int) int { return 0 }
 
+// sixteens is how many of n elements AVX-512 takes.
+func sixteens(int) int { return 0 }
+
 // What follows is called with nothing to do.
 
 func axpyAVX2(dst []float32, a float32, x []float32)      {}
@@ -33,8 +36,10 @@ func reluAVX2(dst, x []float32)        {}
 func addReLUAVX2(dst, a, b []float32)  {}
 func reluGradAVX2(dx, dy, y []float32) {}
 
-func geluAVX2(y, x []float32)      {}
-func geluGradAVX2(dy, x []float32) {}
+func geluAVX2(y, x []float32)        {}
+func geluGradAVX2(dy, x []float32)   {}
+func geluAVX512(y, x []float32)      {}
+func geluGradAVX512(dy, x []float32) {}
 
 func biasReLUAVX2(rows, cols int, x, bias []float32, relu bool)                    {}
 func scaleShiftAVX2(rows, cols int, y, x, scale, shift, plus []float32, relu bool) {}

@@ -221,3 +221,13 @@ func geluAVX2(y []float32, x []float32)
 //
 //go:noescape
 func geluGradAVX2(dy []float32, x []float32)
+
+// geluAVX512 is geluGo for a length that is a multiple of sixteen.
+//
+//go:noescape
+func geluAVX512(y []float32, x []float32)
+
+// geluGradAVX512 is geluGradGo for a length that is a multiple of sixteen.
+//
+//go:noescape
+func geluGradAVX512(dy []float32, x []float32)

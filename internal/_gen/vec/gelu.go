@@ -9,41 +9,86 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pair is eight float64: the lower four elements of a group, and the upper four.
-type pair [2]VecVirtual
+// octet is eight float64: in one register with AVX-512, else in two.
+type octet []VecVirtual
 
-// doubles reads eight float32 as float64.
-func (at place) doubles(p Register) (d pair) {
+// wide says whether kernels are written for AVX-512.
+var wide bool
+
+// like has as many registers as d.
+func (d octet) like() octet {
+	r := make(octet, len(d))
+	for h := range r {
+		r[h] = YMM()
+		if wide {
+			r[h] = ZMM()
+		}
+	}
+	return r
+}
+
+// doubles reads eight float32.
+func (at place) doubles(p Register) octet {
+	d := make(octet, 2)
+	d = d.like()
 	for h := range d {
-		d[h] = YMM()
 		m := at.of(p, 4)
 		m.Disp += 16 * h
+		if wide {
+			m.Disp += 16 * h
+		}
 		VCVTPS2PD(m, d[h])
 	}
 	return d
 }
 
 // singles rounds to eight float32.
-func (d pair) singles() VecVirtual {
-	lo, hi, y := XMM(), XMM(), YMM()
+func (d octet) singles() VecVirtual {
+	y := YMM()
+	if wide {
+		a, b, z := YMM(), YMM(), ZMM()
+		VCVTPD2PS(d[0], a)
+		VCVTPD2PS(d[1], b)
+		VINSERTF64X4(Imm(1), b, a.AsZ(), z)
+		return z
+	}
+	lo, hi := XMM(), XMM()
 	VCVTPD2PSY(d[0], lo)
 	VCVTPD2PSY(d[1], hi)
 	VINSERTF128(Imm(1), hi, lo.AsY(), y)
 	return y
 }
 
-// with applies an operation of two operands to both halves: f(d, o).
-func (d pair) with(f func(...Op), o pair) (r pair) {
+// operation is an instruction of two operands, and its form that reads one number
+// from memory for every place.
+type operation struct{ plain, spread func(...Op) }
+
+var (
+	plus  = operation{VADDPD, VADDPD_BCST}
+	minus = operation{VSUBPD, VSUBPD_BCST}
+	times = operation{VMULPD, VMULPD_BCST}
+	over  = operation{VDIVPD, VDIVPD_BCST}
+	masks = operation{VANDPD, VPANDQ_BCST}
+)
+
+// with is d o e.
+func (d octet) with(o operation, e octet) octet {
+	r := d.like()
 	for h := range r {
-		r[h] = op(f, d[h], o[h])
+		o.plain(e[h], d[h], r[h])
 	}
 	return r
 }
 
 // by is with for a number.
-func (d pair) by(f func(...Op), number float64) (r pair) {
+func (d octet) by(o operation, number float64) octet {
+	r := d.like()
 	for h := range r {
-		r[h] = op(f, d[h], double(number))
+		if wide {
+			o.spread(double(number), d[h], r[h])
+		} else {
+			o.plain(double(number), d[h], r[h])
+		}
 	}
 	return r
 }
@@ -65,60 +110,65 @@ func double(number float64) Mem {
 	return m
 }
 
-// all has the number in every place.
-func all(number float64) pair {
-	y := YMM()
-	VMOVUPD(double(number), y)
-	return pair{y, y}
+// all has the number in every place, as many as d.
+func (d octet) all(number float64) octet {
+	y := d[:1].like()[0]
+	VBROADCASTSD(double(number), y)
+	return append(octet{y}, y)[:len(d)]
 }
 
 // horner is c[0] + x·(c[1] + x·(c[2] + …)).
-func horner(x pair, c ...float64) pair {
-	s := all(c[len(c)-1])
+func horner(x octet, c ...float64) octet {
+	s := x.all(c[len(c)-1])
 	for i := len(c) - 2; i >= 0; i-- {
-		s = s.with(VMULPD, x).by(VADDPD, c[i])
+		s = s.with(times, x).by(plus, c[i])
 	}
 	return s
 }
 
 // expDown is its twin in package f32.
-func expDown(x pair) pair {
-	shifted := x.by(VMULPD, math.Log2E).by(VADDPD, 0.5)
-	var k, power pair
-	bias := GP64()
-	MOVQ(I32(1023), bias)
-	t, most := XMM(), YMM()
-	VMOVQ(bias, t)
-	VPBROADCASTQ(t, most)
+func expDown(x octet) octet {
+	shifted := x.by(times, math.Log2E).by(plus, 0.5)
+	k, power, bias := x.like(), x.like(), x.all(math.Float64frombits(1023))
 	for h := range k {
-		whole := XMM()
-		VCVTTPD2DQY(shifted[h], whole)
-		k[h], power[h] = YMM(), YMM()
-		VCVTDQ2PD(whole, k[h])
-		VPMOVSXDQ(whole, power[h])
-		VPSUBQ(power[h], most, power[h])
+		if wide {
+			whole := YMM()
+			VCVTTPD2DQ(shifted[h], whole)
+			VCVTDQ2PD(whole, k[h])
+			VPMOVSXDQ(whole, power[h])
+		} else {
+			whole := XMM()
+			VCVTTPD2DQY(shifted[h], whole)
+			VCVTDQ2PD(whole, k[h])
+			VPMOVSXDQ(whole, power[h])
+		}
+		VPSUBQ(power[h], bias[h], power[h])
 		VPSLLQ(Imm(52), power[h], power[h])
 	}
-	r := k.by(VMULPD, math.Ln2).with(VSUBPD, x)
-	return horner(r, 1, 1, 1./2, 1./6, 1./24, 1./120, 1./720, 1./5040).with(VMULPD, power)
+	r := k.by(times, math.Ln2).with(minus, x)
+	return horner(r, 1, 1, 1./2, 1./6, 1./24, 1./120, 1./720, 1./5040).with(times, power)
 }
 
 // normal is its twin in package f32: Φ(x), and e^(−x²/2).
-func normal(x pair) (below, e pair) {
-	most := all(700)
-	square := x.with(VMULPD, x).by(VMULPD, 0.5)
+func normal(x octet) (below, e octet) {
+	square, most := x.with(times, x).by(times, 0.5), x.all(700)
 	for h := range square {
 		VMINPD(square[h], most[h], square[h]) // of NaN and a number NaN
 	}
 	e = expDown(square)
-	t := x.by(VANDPD, math.Float64frombits(1<<63-1)).by(VMULPD, 0.3275911/math.Sqrt2).by(VADDPD, 1)
-	one := all(1)
-	t = one.with(VDIVPD, t)
-	below = e.by(VMULPD, 0.5).with(VMULPD, t).with(VMULPD, horner(t, 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429))
-	none := zero()
+	t := x.by(masks, math.Float64frombits(1<<63-1)).by(times, 0.3275911/math.Sqrt2).by(plus, 1)
+	t = x.all(1).with(over, t)
+	below = e.by(times, 0.5).with(times, t).with(times, horner(t, 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429))
+	none, one := x.all(0), x.all(1)
 	for h := range below {
+		if wide {
+			above := K()
+			VCMPPD(Imm(greater), none[h], x[h], above)
+			VSUBPD(below[h], one[h], above, below[h])
+			continue
+		}
 		rest, above := op(VSUBPD, one[h], below[h]), YMM()
-		VCMPPD(Imm(greater), none, x[h], above)
+		VCMPPD(Imm(greater), none[h], x[h], above)
 		VBLENDVPD(above, rest, below[h], below[h])
 	}
 	return below, e
@@ -127,23 +177,51 @@ func normal(x pair) (below, e pair) {
 // greater is the predicate of VCMPPD that does not hold for NaN and raises nothing.
 const greater = 0x1e
 
+// gelus writes both kernels, with AVX2 and with AVX-512.
 func gelus() {
-	begin("gelu", "(y, x []float32)")
-	y, x, n := base("y"), base("x"), length("y")
-	each(n, 1, func(at place) {
-		v := at.doubles(x)
-		below, _ := normal(v)
-		at.store(v.with(VMULPD, below).singles(), y)
-	})
-	end()
+	for _, wide = range []bool{false, true} {
+		open := func(name, signature string) {
+			if !wide {
+				begin(name, signature)
+				return
+			}
+			TEXT(name+"AVX512", NOSPLIT, "func"+signature)
+			Doc(fmt.Sprintf("%sAVX512 is %sGo for a length that is a multiple of sixteen.", name, name))
+			Pragma("noescape")
+		}
+		groups := func(n Register, body func(at place)) {
+			if !wide {
+				each(n, 1, body)
+				return
+			}
+			i := GP64()
+			XORQ(i, i)
+			Label("loop")
+			CMPQ(i, n)
+			JGE(LabelRef("done"))
+			body(place{i, 0})
+			ADDQ(Imm(16), i)
+			JMP(LabelRef("loop"))
+			Label("done")
+		}
+		open("gelu", "(y, x []float32)")
+		y, x, n := base("y"), base("x"), length("y")
+		groups(n, func(at place) {
+			v := at.doubles(x)
+			below, _ := normal(v)
+			at.store(v.with(times, below).singles(), y)
+		})
+		end()
 
-	begin("geluGrad", "(dy, x []float32)")
-	dy, x, n := base("dy"), base("x"), length("dy")
-	each(n, 1, func(at place) {
-		v := at.doubles(x)
-		below, e := normal(v)
-		slope := below.with(VADDPD, v.with(VMULPD, e.by(VMULPD, 1/(math.Sqrt2*math.SqrtPi)))).singles()
-		at.store(mul(slope, at.of(dy, 4)), dy)
-	})
-	end()
+		open("geluGrad", "(dy, x []float32)")
+		dy, x, n := base("dy"), base("x"), length("dy")
+		groups(n, func(at place) {
+			v := at.doubles(x)
+			below, e := normal(v)
+			slope := below.with(plus, v.with(times, e.by(times, 1/(math.Sqrt2*math.SqrtPi)))).singles()
+			VMULPS(at.of(dy, 4), slope, slope)
+			at.store(slope, dy)
+		})
+		end()
+	}
 }
