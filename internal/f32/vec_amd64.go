@@ -4,7 +4,7 @@ package f32
 
 import "golang.org/x/sys/cpu"
 
-// The AVX2 kernels of vectors: each is its twin in plain Go, bit for bit, for
+// The kernels of vectors, AVX2 and some AVX-512: each is its twin in plain Go, bit for bit, for
 // whole groups of eight elements. The last few are left to the twin. Decided
 // once, by the machine.
 var (

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -318,14 +317,8 @@ func someRates(a *arena) *AdamRates {
 
 // Every kernel gives the bits of its twin and writes nowhere else, at any
 // length, width and alignment.
-func TestKernelsAreTheirTwins(t *testing.T) { againstTwins(t, "") }
-
-// againstTwins tries the kernels whose names begin with a prefix.
-func againstTwins(t *testing.T, prefix string) {
+func TestKernelsAreTheirTwins(t *testing.T) {
 	for _, k := range kernels {
-		if !strings.HasPrefix(k.name, prefix) {
-			continue
-		}
 		t.Run(k.name, func(t *testing.T) {
 			r := newRand(3)
 			try := func(n, cols int) {

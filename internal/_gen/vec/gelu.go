@@ -9,50 +9,44 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// octet is eight float64: in one register with AVX-512, else in two.
-type octet []VecVirtual
+// pair is a group of float64 in two registers: eight, with AVX-512 sixteen.
+type pair [2]VecVirtual
 
 // wide says whether kernels are written for AVX-512.
 var wide bool
 
-// like has as many registers as d.
-func (d octet) like() octet {
-	r := make(octet, len(d))
-	for h := range r {
-		r[h] = YMM()
-		if wide {
-			r[h] = ZMM()
-		}
+// register is one for float64.
+func register() VecVirtual {
+	if wide {
+		return ZMM()
 	}
-	return r
+	return YMM()
 }
 
-// doubles reads eight float32.
-func (at place) doubles(p Register) octet {
-	d := make(octet, 2)
-	d = d.like()
+// doubles reads as many float32.
+func (at place) doubles(p Register) (d pair) {
 	for h := range d {
 		m := at.of(p, 4)
 		m.Disp += 16 * h
 		if wide {
 			m.Disp += 16 * h
 		}
+		d[h] = register()
 		VCVTPS2PD(m, d[h])
 	}
 	return d
 }
 
-// singles rounds to eight float32.
-func (d octet) singles() VecVirtual {
-	y := YMM()
+// singles rounds to as many float32.
+func (d pair) singles() VecVirtual {
 	if wide {
-		a, b, z := YMM(), YMM(), ZMM()
-		VCVTPD2PS(d[0], a)
-		VCVTPD2PS(d[1], b)
-		VINSERTF64X4(Imm(1), b, a.AsZ(), z)
+		lo, hi, z := YMM(), YMM(), ZMM()
+		VCVTPD2PS(d[0], lo)
+		VCVTPD2PS(d[1], hi)
+		VINSERTF64X4(Imm(1), hi, lo.AsZ(), z)
 		return z
 	}
-	lo, hi := XMM(), XMM()
+	lo, hi, y := XMM(), XMM(), YMM()
 	VCVTPD2PSY(d[0], lo)
 	VCVTPD2PSY(d[1], hi)
 	VINSERTF128(Imm(1), hi, lo.AsY(), y)
@@ -72,18 +66,18 @@ var (
 )
 
 // with is d o e.
-func (d octet) with(o operation, e octet) octet {
-	r := d.like()
+func (d pair) with(o operation, e pair) (r pair) {
 	for h := range r {
+		r[h] = register()
 		o.plain(e[h], d[h], r[h])
 	}
 	return r
 }
 
 // by is with for a number.
-func (d octet) by(o operation, number float64) octet {
-	r := d.like()
+func (d pair) by(o operation, number float64) (r pair) {
 	for h := range r {
+		r[h] = register()
 		if wide {
 			o.spread(double(number), d[h], r[h])
 		} else {
@@ -110,16 +104,16 @@ func double(number float64) Mem {
 	return m
 }
 
-// all has the number in every place, as many as d.
-func (d octet) all(number float64) octet {
-	y := d[:1].like()[0]
+// all has the number in every place.
+func all(number float64) pair {
+	y := register()
 	VBROADCASTSD(double(number), y)
-	return append(octet{y}, y)[:len(d)]
+	return pair{y, y}
 }
 
 // horner is c[0] + x·(c[1] + x·(c[2] + …)).
-func horner(x octet, c ...float64) octet {
-	s := x.all(c[len(c)-1])
+func horner(x pair, c ...float64) pair {
+	s := all(c[len(c)-1])
 	for i := len(c) - 2; i >= 0; i-- {
 		s = s.with(times, x).by(plus, c[i])
 	}
@@ -127,10 +121,12 @@ func horner(x octet, c ...float64) octet {
 }
 
 // expDown is its twin in package f32.
-func expDown(x octet) octet {
+func expDown(x pair) pair {
 	shifted := x.by(times, math.Log2E).by(plus, 0.5)
-	k, power, bias := x.like(), x.like(), x.all(math.Float64frombits(1023))
+	var k, power pair
+	bias := all(math.Float64frombits(1023))
 	for h := range k {
+		k[h], power[h] = register(), register()
 		if wide {
 			whole := YMM()
 			VCVTTPD2DQ(shifted[h], whole)
@@ -150,16 +146,16 @@ func expDown(x octet) octet {
 }
 
 // normal is its twin in package f32: Φ(x), and e^(−x²/2).
-func normal(x octet) (below, e octet) {
-	square, most := x.with(times, x).by(times, 0.5), x.all(700)
+func normal(x pair) (below, e pair) {
+	square, most := x.with(times, x).by(times, 0.5), all(700)
 	for h := range square {
 		VMINPD(square[h], most[h], square[h]) // of NaN and a number NaN
 	}
 	e = expDown(square)
 	t := x.by(masks, math.Float64frombits(1<<63-1)).by(times, 0.3275911/math.Sqrt2).by(plus, 1)
-	t = x.all(1).with(over, t)
+	t = all(1).with(over, t)
 	below = e.by(times, 0.5).with(times, t).with(times, horner(t, 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429))
-	none, one := x.all(0), x.all(1)
+	none, one := all(0), all(1)
 	for h := range below {
 		if wide {
 			above := K()

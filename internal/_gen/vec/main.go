@@ -1,5 +1,6 @@
-// Command vec writes the AVX2 assembly of package f32's vector kernels. From
-// this folder:
+// Command vec writes the assembly of package f32's vector kernels: AVX2, and AVX-512 where
+// arithmetic is what they wait for. From this
+// folder:
 //
 //	go run . -out ../../f32/vec_amd64.s -stubs ../../f32/vec_stubs_amd64.go -pkg f32
 //
