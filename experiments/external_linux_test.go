@@ -171,3 +171,41 @@ func TestProgramIsOurResNet(t *testing.T) {
 		t.Logf("step %d: loss %.6f there, %.6f here", e.Step, theirs.Evals[i].Loss, e.Loss)
 	}
 }
+
+// The networks that the Python package brings are ours of the same names and options: from
+// the same weights, in torchvision's names, they go the same way. Their own first weights are
+// of the laws that ours are of.
+func TestProgramIsOurImageNetResNet(t *testing.T) {
+	t.Parallel()
+	patience.Virtual(t)
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	command := strings.TrimSuffix(program(t, "torch", ""), `")`)
+	for model, rate := range map[string]string{"resnet18(stem=cifar,smoothing=0.1,bn_momentum=1)": "3e-4", "resnet50(init=goyal,zero_gamma=true)": "3e-4", "resnet50(version=v1,zero_gamma=true)": "3e-3"} {
+		keys := []string{"data=synthetic(dim=3072,side=32,classes=7,n=500,test=16)", "workers=2", "epochs=0", "steps=4", "batch=4", "mode=reduce", "optimizer=momentum", "schedule=constant(lr=" + rate + ")", "eval_every=2", "threads=2"}
+		start := mustExecute(t, append(keys, "model="+model, "steps=1")...)
+		weights, err := Weights(start.Folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "start.safetensors")
+		if err := os.WriteFile(file, weights, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ours := mustExecute(t, append(keys, "model="+model, "init="+file)...)
+		theirs := mustExecute(t, append(keys, command+"-m gradlab.resnet "+model+" --weights="+file+`")`)...)
+		if len(ours.Evals) < 2 || len(ours.Evals) != len(theirs.Evals) {
+			t.Fatalf("%s: %d and %d evaluations", model, len(ours.Evals), len(theirs.Evals))
+		}
+		for i, e := range ours.Evals {
+			if got := theirs.Evals[i].Loss; math.Abs(got-e.Loss) > 1e-3*e.Loss {
+				t.Errorf("%s, step %d: loss %v there, %v here", model, e.Step, got, e.Loss)
+			}
+			t.Logf("%s, step %d: loss %.6f there, %.6f here", model, e.Step, theirs.Evals[i].Loss, e.Loss)
+		}
+		if math.Abs(ours.Loss-theirs.Loss) > 1e-3*ours.Loss {
+			t.Errorf("%s: training loss %v there, %v here", model, theirs.Loss, ours.Loss)
+		}
+	}
+}

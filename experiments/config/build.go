@@ -430,7 +430,7 @@ func (c Config) computeAs(m sgd.Model) (sgd.Model, error) {
 		if precision == nn.Float32 && c.LossScale == 0 {
 			return m, nil // without convolutions
 		}
-		return nil, fmt.Errorf("keys \"precision\" and \"loss_scale\": model %s computes in float32 only", c.Model)
+		return nil, fmt.Errorf("keys \"precision\" and \"loss_scale\": model %s computes in float32 only; set precision=float32", c.Model)
 	}
 	if net, err = net.With(o); err != nil {
 		return nil, fmt.Errorf("key \"loss_scale\": %w", err)

@@ -2,7 +2,10 @@ package config
 
 import (
 	"math"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -200,5 +203,46 @@ func TestPapersBuild(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The page's table of what to expect has every accuracy that was read at its source, and the
+// batch of its recipe, and nothing else.
+func TestThePageSaysWhatPapersReached(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/large-batch.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(page), "### What to expect")
+	part, _, _ = strings.Cut(part, "\n###")
+	type row struct{ batch, accuracy float64 }
+	number := func(text string) float64 {
+		v, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
+		if err != nil {
+			t.Error(err)
+		}
+		return v
+	}
+	said := map[string]row{}
+	for _, m := range regexp.MustCompile("(?m)^\\| ([a-z0-9-]+)(?: `run=([a-z]+)`)? \\| ([0-9,]*[0-9])[^|]* \\| ([0-9.]+)").FindAllStringSubmatch(part, -1) {
+		said[strings.TrimSpace(m[1]+" "+m[2])] = row{number(m[3]), number(m[4])}
+	}
+	for _, r := range papers(t) {
+		runs := runsOf(t, r, false)
+		for _, e := range r.Paper.Expect {
+			if e.Of != "top-1 accuracy, %" || e.Unverified {
+				continue
+			}
+			i := slices.IndexFunc(runs, func(run Run) bool { return e.Run == "" || run.Name == e.Run })
+			name := strings.TrimSpace(r.Name + " " + e.Run)
+			if want := (row{float64(runs[i].Global), e.Value}); said[name] != want {
+				t.Errorf("%s: the page says %v, the recipe %v", name, said[name], want)
+			}
+			delete(said, name)
+		}
+	}
+	for name := range said {
+		t.Errorf("the page has %s, whose recipe has no accuracy that was read", name)
 	}
 }

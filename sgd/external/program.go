@@ -12,6 +12,10 @@ import (
 
 // Program is key model=external: a model that another process computes, in any
 // language. See docs/external.md for what it must say and be told.
+//
+// The package that comes along serves the ResNets of ImageNet with PyTorch, on GPUs too:
+//
+//	model='external(command="python3 -m gradlab.resnet resnet50 --device=cuda")'
 type Program struct {
 	Command string        `spec:"command,show" doc:"the program and its arguments, apart at blanks; text in single quotes is one argument; no shell reads it"`
 	Values  string        `doc:"how parameters and gradients are in the memory that both share: f32, or bf16, which takes half of it and rounds them"`

@@ -17,6 +17,10 @@ func TestCopiesFromGPU(t *testing.T) { withTorch(t, "testdata/gpu.py") }
 // A program computes in as many threads as it says, also where OpenBLAS has its own.
 func TestThreadsOfAProgram(t *testing.T) { withTorch(t, "testdata/threads.py") }
 
+// The networks that the package brings begin as ours do, say what they refuse, and spread
+// their processes over GPUs.
+func TestResNetsOfThePackage(t *testing.T) { withTorch(t, "testdata/resnet.py") }
+
 // withTorch runs a script that says "fine". Descriptor 4 is an empty file.
 func withTorch(t *testing.T, script string) {
 	exe := python(t)[0]

@@ -1,7 +1,34 @@
 """Copies between a GPU and memory of the host: from pinned pages, and beside what the GPU computes."""
+import fcntl
+import itertools
+import os
+import tempfile
 from contextlib import contextmanager
 
 import torch
+
+held = []  # what marks GPUs as taken, as long as this process lives
+
+
+def claim(name, count=torch.cuda.device_count, folder=None):
+    """The device of a name; cuda:* is a GPU of this host that no other process has which asked
+    so, and where each has one, one of those that the fewest have. A device is itself."""
+    if name != "cuda:*":
+        return torch.device(name)
+    gpus = count()
+    if gpus == 0:
+        raise ValueError("device cuda:*: PyTorch sees no GPU here; cpu computes on processors")
+    folder = folder or tempfile.gettempdir()
+    for turn in itertools.count():
+        for i in range(gpus):
+            f = open(os.path.join(folder, "gradlab-%d-gpu-%d.%d" % (os.getuid(), i, turn)), "w")
+            try:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                f.close()
+                continue
+            held.append(f)
+            return torch.device("cuda", i)
 
 
 class Copies:

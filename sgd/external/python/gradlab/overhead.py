@@ -15,34 +15,9 @@ import statistics
 import time
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from gradlab import pytorch
-
-
-class Block(nn.Module):
-    def __init__(self, inside, width, stride):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(inside, width, 1, bias=False), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
-        self.conv3, self.bn3 = nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width)
-        self.short = nn.Sequential()
-        if stride > 1 or inside != 4 * width:
-            self.short = nn.Sequential(nn.Conv2d(inside, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
-
-    def forward(self, x):
-        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
-        return F.relu(self.bn3(self.conv3(y)) + self.short(x))
-
-
-def resnet50(classes, width=64):
-    layers, inside = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], width
-    for i, blocks in enumerate((3, 4, 6, 3)):
-        for b in range(blocks):
-            layers.append(Block(inside, width << i, 2 if i and not b else 1))
-            inside = 4 * width << i
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, classes))
+from gradlab import pytorch, resnet
 
 
 def spent():
@@ -123,7 +98,8 @@ def main():
     args = args.parse_args()
     draws = torch.Generator().manual_seed(1)
     pictures = [(torch.randn(3, args.side, args.side, generator=draws), i % 10) for i in range(64)]
-    Measured(resnet50(10, args.width), F.cross_entropy, Repeated(pictures), Repeated(pictures), steps=args.steps, device=args.device).run()
+    net = resnet.ResNet("resnet50", resnet.DEFAULTS, (3, args.side, args.side), 10, width=args.width)
+    Measured(net, F.cross_entropy, Repeated(pictures), Repeated(pictures), steps=args.steps, device=args.device).run()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ class Module(gradlab.Worker):
     metrics_fn(output, target): other means over a batch, by name: {"mae": 0.3}.
     init_fn(model, seed): draws the first weights; the default calls reset_parameters of
         every layer that has it, after torch.manual_seed(seed).
-    device: where the module computes, such as cuda.
+    device: where the module computes, such as cuda. cuda:* gives each process a GPU that no
+        other has, while there are such.
     threads: threads of a process; there are as many processes as workers at work.
 
     Chance (dropout, augmentation) is drawn from torch's generator, which is set anew from
@@ -38,7 +39,7 @@ class Module(gradlab.Worker):
         self.make, self.model = (None, model) if isinstance(model, torch.nn.Module) else (model, None)
         self.loss_fn, self.correct_fn, self.init_fn = loss_fn, correct if correct_fn is None else correct_fn, init_fn or reset
         self.metrics_fn = metrics_fn or (lambda output, target: {})
-        self.sets, self.device, self.copies = (train_set, test_set), torch.device(device), None
+        self.sets, self.device, self.copies = (train_set, test_set), cuda.claim(device), None
 
     def begin(self, shape, classes):
         self.shape, self.bound = shape, None
