@@ -270,7 +270,7 @@ func stopAfter(n int) func() bool {
 	return func() bool { n--; return n < 0 }
 }
 
-// pictures is a folder of images: 2 classes, n of each to learn from.
+// pictures is a folder of images of 8×8: 2 classes, n of each to learn from, all of them unlike.
 func pictures(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -278,7 +278,7 @@ func pictures(t *testing.T, n int) string {
 		for i := range n + 1 {
 			img := image.NewGray(image.Rect(0, 0, 8, 8))
 			for k := range img.Pix {
-				img.SetGray(k%8, k/8, color.Gray{Y: grey + uint8(i+k)%32})
+				img.SetGray(k%8, k/8, color.Gray{Y: grey + uint8(31*i+k*k*(7+2*class+i))})
 			}
 			var b bytes.Buffer
 			if err := png.Encode(&b, img); err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 )
 
-// The shared memory is parameters, gradients, the inputs of a batch, its labels. Parameters
+// The shared memory is parameters, gradients, the inputs of a batch, its labels, and where
+// samples are mixed their other labels and the shares of the first ones. Parameters
 // and gradients are float32 or, by Options.Values, bfloat16; first parameters are float32
 // in either case, as both halves together hold them.
 
@@ -60,11 +61,21 @@ func (p *process) floats(at, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&p.mem[at])), n)
 }
 
+// ints is n integers of the shared memory from byte at on, a multiple of four.
+func (p *process) ints(at, n int) []int32 {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*int32)(unsafe.Pointer(&p.mem[at])), n)
+}
+
 // put writes parameters and a batch.
 func (p *process) put(params []float32, b sgd.Batch) error {
 	inputs := p.vectors()
 	labels := inputs + 4*len(b.X)
-	if err := p.room(labels + 4*b.N); err != nil {
+	others := labels + 4*len(b.Y)
+	shares := others + 4*len(b.Other)
+	if err := p.room(shares + 4*len(b.Share)); err != nil {
 		return err
 	}
 	if p.half() {
@@ -73,7 +84,9 @@ func (p *process) put(params []float32, b sgd.Batch) error {
 		copy(p.floats(0, len(params)), params)
 	}
 	copy(p.floats(inputs, len(b.X)), b.X)
-	copy(unsafe.Slice((*int32)(unsafe.Pointer(&p.mem[labels])), b.N), b.Y)
+	copy(p.ints(labels, len(b.Y)), b.Y)
+	copy(p.ints(others, len(b.Other)), b.Other)
+	copy(p.floats(shares, len(b.Share)), b.Share)
 	return nil
 }
 

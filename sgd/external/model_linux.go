@@ -146,6 +146,25 @@ func (m *Model) Layout() sgd.Layout { return m.layout }
 // SpanFLOPs implements sgd.Model: what the process said in its layout, 0 where it did not.
 func (m *Model) SpanFLOPs() []float64 { return m.flops }
 
+// At implements sgd.Resizable, for programs that say that they take pictures of any side.
+func (m *Model) At(side int) (sgd.Model, error) {
+	at := sided{Model: m}
+	err := m.with(context.Background(), func(p *process) (err error) {
+		at.flops, err = p.at(side)
+		return err
+	})
+	return at, err
+}
+
+// sided is a model for pictures of another side, which batches name.
+type sided struct {
+	*Model
+	flops []float64
+}
+
+// SpanFLOPs implements sgd.Model.
+func (m sided) SpanFLOPs() []float64 { return m.flops }
+
 // NewScratch implements sgd.Model. Working memory is the process's own.
 func (m *Model) NewScratch() sgd.Scratch { return nil }
 

@@ -48,7 +48,16 @@ type message struct {
 	Shape   []int              `json:"shape,omitempty"`
 	Classes int                `json:"classes,omitempty"`
 	Values  string             `json:"values,omitempty"` // what is exchanged, where it is not f32
+	Takes   []string           `json:"takes,omitempty"`  // what a program can be sent that not every program can
+	Mixed   bool               `json:"mixed,omitempty"`  // samples are of two classes each
+	Side    int                `json:"side,omitempty"`   // of square pictures, where it is not that of Shape
 }
+
+// What a program may take beside batches as every program takes them.
+const (
+	takesMixed = "mixed" // samples of two classes each
+	takesSides = "sides" // square pictures of other sides
+)
 
 type tensor struct {
 	Name  string  `json:"name"`
@@ -70,6 +79,7 @@ type process struct {
 	gone   chan struct{} // closed once it has ended
 	layout sgd.Layout
 	flops  []float64
+	takes  []string
 }
 
 // start starts a process with its socket as descriptor 3 and its memory as 4.
@@ -236,25 +246,53 @@ func (p *process) hello() error {
 	default:
 		return p.because(fmt.Errorf("its layout has values=%s; want %s", m.Values, cmp.Or(hello.Values, "none")))
 	}
+	if p.layout, p.flops, err = p.spans(m); err != nil {
+		return err
+	}
+	p.takes = m.Takes
+	return p.room(p.vectors())
+}
+
+// spans is the layout that a message has, and the operations of its tensors.
+func (p *process) spans(m message) (l sgd.Layout, flops []float64, err error) {
 	for i, t := range m.Spans {
 		role := slices.Index([]string{"weight", "bias", "norm", "buffer"}, t.Role)
 		switch {
 		case role < 0:
-			return p.because(fmt.Errorf("tensor %d, %q: role %q; want weight, bias, norm or buffer", i, t.Name, t.Role))
-		case t.Name == "" || p.layout.Find(t.Name) >= 0:
-			return p.because(fmt.Errorf("tensor %d: name %q is empty or taken", i, t.Name))
+			return l, nil, p.because(fmt.Errorf("tensor %d, %q: role %q; want weight, bias, norm or buffer", i, t.Name, t.Role))
+		case t.Name == "" || l.Find(t.Name) >= 0:
+			return l, nil, p.because(fmt.Errorf("tensor %d: name %q is empty or taken", i, t.Name))
 		case t.Rows < 1 || t.Cols < 1 || t.Rows > (1<<30)/t.Cols:
-			return p.because(fmt.Errorf("tensor %q: %d rows of %d; want at least 1 of each and at most 2³⁰ values", t.Name, t.Rows, t.Cols))
+			return l, nil, p.because(fmt.Errorf("tensor %q: %d rows of %d; want at least 1 of each and at most 2³⁰ values", t.Name, t.Rows, t.Cols))
 		case !(t.FLOPs >= 0):
-			return p.because(fmt.Errorf("tensor %q: flops %g; want 0 or more", t.Name, t.FLOPs))
+			return l, nil, p.because(fmt.Errorf("tensor %q: flops %g; want 0 or more", t.Name, t.FLOPs))
 		}
-		p.layout.Add(t.Name, sgd.Role(role), t.Rows, t.Cols)
-		p.flops = append(p.flops, t.FLOPs)
+		l.Add(t.Name, sgd.Role(role), t.Rows, t.Cols)
+		flops = append(flops, t.FLOPs)
 	}
 	if len(m.Spans) == 0 {
-		return p.because(errors.New("its layout has no tensors"))
+		return l, nil, p.because(errors.New("its layout has no tensors"))
 	}
-	return p.room(p.vectors())
+	return l, flops, nil
+}
+
+// at asks for the operations of the tensors on pictures of a side.
+func (p *process) at(side int) (flops []float64, err error) {
+	if !slices.Contains(p.takes, takesSides) {
+		return nil, fmt.Errorf("%q does not say that it takes pictures of other sides (%q in takes of its layout: docs/external.md)", strings.Join(p.cmd.Args, " "), takesSides)
+	}
+	if err := p.send(message{Op: "side", Side: side}); err != nil {
+		return nil, err
+	}
+	m, err := p.answer("layout")
+	if err != nil {
+		return nil, err
+	}
+	l, flops, err := p.spans(m)
+	if err == nil && l.Hash() != p.layout.Hash() {
+		err = p.because(fmt.Errorf("its tensors are others for pictures of side %d", side))
+	}
+	return flops, err
 }
 
 // fit checks lengths of vectors against the layout.
@@ -272,13 +310,13 @@ func (p *process) ask(op string, params []float32, b sgd.Batch) error {
 	if b.N < 1 || len(b.Y) != b.N || len(b.X)%b.N != 0 {
 		return fmt.Errorf("external: a batch of %d samples with %d inputs and %d labels", b.N, len(b.X), len(b.Y))
 	}
-	if len(b.Other) > 0 {
-		return errors.New("external: mixed samples (mixup, cutmix) are not handed to another process; choose data without them")
+	if len(b.Other) > 0 && !slices.Contains(p.takes, takesMixed) {
+		return fmt.Errorf("external: samples are mixed (mixup, cutmix), and %q does not say that it takes such (%q in takes of its layout: docs/external.md); choose data without them", strings.Join(p.cmd.Args, " "), takesMixed)
 	}
 	if err := p.put(params, b); err != nil {
 		return err
 	}
-	return p.send(message{Op: op, N: b.N, Dim: len(b.X) / b.N, First: b.First, Seed: b.Seed})
+	return p.send(message{Op: op, N: b.N, Dim: len(b.X) / b.N, First: b.First, Seed: b.Seed, Mixed: len(b.Other) > 0, Side: b.Side})
 }
 
 // tail keeps the end of what a process prints.

@@ -35,6 +35,8 @@ class Worker:
     """
 
     tensors = []
+    takes = ()  # what not every program is sent: "mixed" samples, "sides" that pictures have
+    side = 0  # of the square pictures of this step, where it is not that of begin
 
     def begin(self, shape, classes):
         """Is told (channels, height, width) of a sample, and the number of classes.
@@ -43,12 +45,19 @@ class Worker:
         of a forward pass of one sample in which a tensor takes part.
         """
 
+    def at(self, side):
+        """Of a worker that takes "sides": as begin, the operations on square pictures of a side,
+        or an error if it cannot compute them."""
+        raise NotImplementedError("at(side) is needed of a worker that takes sides")
+
     def init(self, params, seed):
         """Fills params in place."""
         raise NotImplementedError("init(params, seed) fills the first parameters")
 
     def step(self, params, x, y, seed, first, ready):
-        """Returns (mean loss, gradients). x is (n, dim) float32, y is (n,) int32.
+        """Returns (mean loss, gradients). x is (n, dim) float32, y is (n,) int32. Of a
+        worker that takes "mixed" y may also be (n, classes) float32: the share of each class
+        in a sample. One that takes "sides" finds that of the pictures in side, 0 for its own.
 
         Sample i is at position first + i of the stream: draw noise by (seed, first + i).
         ready(name, gradient) may hand a gradient over before the end; it is then not returned.
@@ -112,17 +121,26 @@ class _Session:
         if values not in ("f32", "bf16"):
             raise ValueError("the engine asks for values=%s; this package exchanges f32 and bf16" % values)
         self.half = values == "bf16"
-        flops = self.worker.begin(tuple(m.get("shape", ())), m.get("classes", 0)) or {}
-        spans = [dict(name=n, rows=s[0], cols=s[1], role=r, flops=float(flops.get(n, 0))) for n, s, r in self.worker.tensors]
+        self.classes = m.get("classes", 0)
+        flops = self.worker.begin(tuple(m.get("shape", ())), self.classes)
         self.ready = {t[0]: frame("ready", span=i) for i, t in enumerate(self.worker.tensors)}
-        self.send("layout", version=VERSION, spans=spans, **(dict(values=values) if self.half else {}))
+        self.layout(flops, takes=list(self.worker.takes), **(dict(values=values) if self.half else {}))
+
+    def on_side(self, m):
+        self.layout(self.worker.at(m["side"]))
+
+    def layout(self, flops, **fields):
+        flops = flops or {}
+        spans = [dict(name=n, rows=s[0], cols=s[1], role=r, flops=float(flops.get(n, 0))) for n, s, r in self.worker.tensors]
+        self.send("layout", version=VERSION, spans=spans, **fields)
 
     def on_map(self, m):
         self.memory = self.worker.share(m["size"], self.half, self.memory)
 
     def batch(self, m):
         self.memory.read()
-        return self.memory.batch(m["n"], m.get("dim", 0))
+        self.worker.side = m.get("side", 0)
+        return self.memory.batch(m["n"], m.get("dim", 0), self.classes if m.get("mixed") else 0)
 
     def on_init(self, m):
         self.worker.init(self.memory.first, m.get("seed", 0))

@@ -38,10 +38,16 @@ class Memory:
     def close(self):
         """Is called when larger memory has taken the place of this one."""
 
-    def batch(self, n, dim):
-        """The inputs and labels of a batch."""
+    def batch(self, n, dim, mixed=0):
+        """The inputs and labels of a batch; of mixed samples the shares of so many classes."""
         end = 4 * n * dim
-        return self.rest[:end].view(np.float32).reshape(n, dim), self.rest[end:end + 4 * n].view(np.int32)
+        labels = self.rest[end:end + 4 * n].view(np.int32)
+        if mixed:
+            others, share = self.rest[end + 4 * n:end + 8 * n].view(np.int32), self.rest[end + 8 * n:end + 12 * n].view(np.float32)
+            first, labels = labels, np.zeros((n, mixed), np.float32)
+            np.add.at(labels, (np.arange(n), first), share)
+            np.add.at(labels, (np.arange(n), others), 1 - share)
+        return self.rest[:end].view(np.float32).reshape(n, dim), labels
 
     def read(self):
         """Makes params what the engine sent."""

@@ -15,7 +15,8 @@ class Module(gradlab.Worker):
     buffers (running statistics) tensors of role buffer.
 
     model: the module, or a function of (shape, classes) that makes it.
-    loss_fn(output, target): the mean loss of a batch.
+    loss_fn(output, target): the mean loss of a batch. Where samples are mixed (mixup, cutmix)
+        target has the share of each class in a sample, as cross_entropy takes it.
     train_set, test_set: with data=external, what samples are read from, by number; an item
         is (input, target). Without them samples are the run's own.
     correct_fn(output, target): the number of right predictions, or False where there is
@@ -32,6 +33,8 @@ class Module(gradlab.Worker):
     the run's seed and the first sample's position before each step. So a step depends on
     nothing before it, and a run that was stopped goes on with the same bits.
     """
+
+    takes = ("mixed", "sides")
 
     def __init__(self, model, loss_fn, train_set=None, test_set=None, correct_fn=None,
                  init_fn=None, metrics_fn=None, device="cpu", threads=1):
@@ -68,7 +71,7 @@ class Module(gradlab.Worker):
     def flops(self):
         """Two operations for each product of a dense layer or a convolution, of one sample."""
         names = {id(p): n for n, (p, _) in self.parts.items()}
-        out, hooks = {}, []
+        out, hooks, shape = {}, [], self.sized()
 
         def count(m, inputs, output):
             if id(m.weight) in names:
@@ -80,10 +83,18 @@ class Module(gradlab.Worker):
                 hooks.append(m.register_forward_hook(count))
         self.model.eval()
         with torch.no_grad():
-            self.model(self.inputs(np.zeros((1, int(np.prod(self.shape))), np.float32), np.zeros(1, np.int32))[0])
+            self.model(self.inputs(np.zeros((1, int(np.prod(shape))), np.float32), np.zeros(1, np.int32))[0])
         for h in hooks:
             h.remove()
         return out
+
+    def at(self, side):
+        self.side = side
+        return self.flops()
+
+    def sized(self):
+        """The shape of the samples of this step."""
+        return tuple(self.shape[:1]) + (self.side, self.side) if self.side else tuple(self.shape)
 
     def share(self, size, half, before):
         if self.device.type == "cuda" and self.copies is None:
@@ -116,8 +127,8 @@ class Module(gradlab.Worker):
     def inputs(self, x, y):
         """The samples of a batch as tensors: the run's, or those that their numbers name."""
         if self.sets[0] is None:
-            x = torch.from_numpy(x).view((-1,) + tuple(self.shape))
-            return x.to(self.device), torch.from_numpy(y).long().to(self.device)
+            x, y = torch.from_numpy(x).view((-1,) + self.sized()), torch.from_numpy(y)
+            return x.to(self.device), (y if y.is_floating_point() else y.long()).to(self.device)
         if x.shape[1] != 1:
             raise ValueError("the program has samples of its own, and was sent others: data=external(train=...,test=...)")
         picked = []
