@@ -11,8 +11,8 @@ held = []  # what marks GPUs as taken, as long as this process lives
 
 
 def claim(name, count=torch.cuda.device_count, folder=None):
-    """The device of a name; cuda:* is a GPU of this host that no other process has which asked
-    so, and where each has one, one of those that the fewest have. A device is itself."""
+    """The device of a name; cuda:* is a GPU of this host that no other process of this user
+    has claimed, and where each is claimed, one of those that the fewest have. A device is itself."""
     if name != "cuda:*":
         return torch.device(name)
     gpus = count()
@@ -21,7 +21,8 @@ def claim(name, count=torch.cuda.device_count, folder=None):
     folder = folder or tempfile.gettempdir()
     for turn in itertools.count():
         for i in range(gpus):
-            f = open(os.path.join(folder, "gradlab-%d-gpu-%d.%d" % (os.getuid(), i, turn)), "w")
+            mark = os.path.join(folder, "gradlab-%d-gpu-%d.%d" % (os.getuid(), i, turn))
+            f = os.fdopen(os.open(mark, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
             try:
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
