@@ -78,7 +78,7 @@ func main() {
 		t.Fatal(err)
 	}
 	exe := filepath.Join(dir, "forgetful")
-	if b, err := exec.Command("go", "build", "-o", exe, filepath.Join(dir, "main.go")).CombinedOutput(); err != nil {
+	if b, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", exe, filepath.Join(dir, "main.go")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
 	out, err := exec.Command(exe).CombinedOutput()

@@ -54,7 +54,7 @@ func TestPagesShowCommands(t *testing.T) {
 	valued := map[string]bool{"--repeats": true, "--shard": true, "--zip": true, "--exclude": true, "--net": true, "--tune": true, "--budget": true, "--without": true}
 	checked := map[string]int{}
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
-		for line := range strings.Lines(string(block[1])) {
+		for line := range strings.Lines(strings.ReplaceAll(string(block[1]), "\\\n", "")) {
 			w := words(line)
 			if len(w) < 2 || w[0] != "gradlab" {
 				continue

@@ -109,7 +109,7 @@ func (r Runner) build(ctx context.Context, dir string) error {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		return err
 	}
-	c := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-o", bin, "./...")
+	c := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-ldflags=-s -w", "-o", bin, "./...")
 	c.Dir = dir
 	if text, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the notebooks: %w\n%s", err, text)

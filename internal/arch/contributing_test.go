@@ -64,7 +64,7 @@ func TestContributing(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(home, "testdata"), os.DirFS("../../compress/compresstest/testdata")); err != nil {
 		t.Fatal(err)
 	}
-	run(root, "go", "test", "-overlay", overlay, "-c", "-o", suite, "./compress/compresstest")
+	run(root, "go", "test", "-overlay", overlay, "-ldflags=-s -w", "-c", "-o", suite, "./compress/compresstest")
 
 	_, commands, _ := strings.Cut(string(page), "<!-- commands: each is run by TestContributing -->\n```sh\n")
 	commands, _, _ = strings.Cut(commands, "```")

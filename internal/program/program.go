@@ -42,7 +42,7 @@ func Main(m interface{ Run() int }) int {
 	}
 	defer os.RemoveAll(dir)
 	Gradlab = filepath.Join(dir, "gradlab")
-	build := exec.Command("go", "build", "-o", Gradlab, "github.com/gradlab/gradlab")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", Gradlab, "github.com/gradlab/gradlab")
 	build.Stderr = os.Stderr
 	if build.Run() != nil {
 		return 1

@@ -19,7 +19,7 @@ import (
 // so that little is compiled.
 var buildMPI = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(filepath.Dir(program.Gradlab), "mpi")
-	build := exec.Command("go", "build", "-tags", "mpi,netgo,osusergo", "-o", filepath.Join(dir, "gradlab"), "github.com/gradlab/gradlab")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-tags", "mpi,netgo,osusergo", "-o", filepath.Join(dir, "gradlab"), "github.com/gradlab/gradlab")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1", "CC=mpicc")
 	out, err := build.CombinedOutput()
 	if err != nil {
