@@ -1,7 +1,5 @@
 """CIFAR's ResNet-20 (He et al. 2015, option A), beginning with the weights of a file."""
-import json
 import os
-import struct
 import sys
 
 import torch
@@ -9,15 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import gradlab
-
-
-def load(path):
-    with open(path, "rb") as f:
-        (n,) = struct.unpack("<Q", f.read(8))
-        header, body = json.loads(f.read(n)), f.read()
-    header.pop("__metadata__", None)
-    return {k: torch.frombuffer(bytearray(body[slice(*t["data_offsets"])]), dtype=torch.float32).view(t["shape"])
-            for k, t in header.items()}
+from gradlab.resnet import load
 
 
 class ResNet20(nn.Module):
