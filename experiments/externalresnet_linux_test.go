@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradlab/gradlab/internal/patience"
+	"github.com/gradlab/gradlab/internal/safetensors"
 )
 
 // startingWeights is a file of weights to begin with, in PyTorch's names: those after a step.
@@ -24,6 +26,24 @@ func startingWeights(t *testing.T, keys ...string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// tensors are the shapes of a run's weights, by name.
+func tensors(t *testing.T, r *Result) map[string][]int {
+	t.Helper()
+	b, err := Weights(r.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]int{}
+	for _, x := range f.Tensors {
+		out[x.Name] = x.Shape
+	}
+	return out
 }
 
 // agree checks that losses of a run there are those of one here, within a thousandth.
@@ -55,7 +75,7 @@ func TestProgramIsOurResNet(t *testing.T) {
 	keys := []string{"data=synthetic(dim=3072,side=32,n=2000,test=64)", "workers=2", "epochs=0", "steps=100", "batch=8", "mode=reduce", "optimizer=momentum", "schedule=constant(lr=0.0003)", "eval_every=10", "threads=2"}
 	file := startingWeights(t, append(keys, "model=resnet20")...)
 	ours := mustExecute(t, append(keys, "model=resnet20", "init="+file)...)
-	theirs := mustExecute(t, append(keys, strings.TrimSuffix(model, `")`)+" "+file+`")`)...)
+	theirs := mustExecute(t, append(keys, model, "init="+file)...)
 	agree(t, ours, theirs, 10)
 }
 
@@ -79,8 +99,11 @@ func TestProgramsOfThePackageAreOurs(t *testing.T) {
 			keys := append(keys, "workers=2", "epochs=0", "steps=4", "batch=4", "mode=reduce", "optimizer=momentum", "eval_every=2", "threads=2")
 			file := startingWeights(t, append(keys, "model="+model)...)
 			ours := mustExecute(t, append(keys, "model="+model, "init="+file)...)
-			theirs := mustExecute(t, append(keys, command+" "+model+" --weights="+file+`")`)...)
+			theirs := mustExecute(t, append(keys, command+" "+model+`")`, "init="+file)...)
 			agree(t, ours, theirs, 2)
+			if there, here := tensors(t, theirs), tensors(t, ours); !maps.EqualFunc(there, here, slices.Equal) {
+				t.Errorf("weights of the run there are %v, here %v", there, here)
+			}
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gradlab/gradlab/experiments/config"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/internal/regular"
-	"github.com/gradlab/gradlab/sgd/nn"
+	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/train"
 )
 
@@ -27,7 +27,7 @@ func startHash(c config.Config, j *train.Job) string {
 }
 
 // Weights encodes the final parameters of the run in folder as a safetensors file
-// with PyTorch's names and shapes: see nn.Net.Weights.
+// with the names and shapes of its model, PyTorch's where it is a network: see sgd.Portable.
 func Weights(folder string) ([]byte, error) {
 	c, err := readConfig(folder)
 	if err != nil {
@@ -48,7 +48,7 @@ func Weights(folder string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	net, ok := m.(*nn.Net)
+	p, ok := m.(sgd.Portable)
 	if !ok {
 		return nil, fmt.Errorf("model %s has no layers whose weights a file could hold", c.Model)
 	}
@@ -59,9 +59,9 @@ func Weights(folder string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	params := make([]float32, net.Layout().Size())
-	if err := net.SetWeights(params, b); err != nil {
+	params := make([]float32, m.Layout().Size())
+	if err := p.SetWeights(params, b); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, "model.safetensors"), err)
 	}
-	return net.Weights(params)
+	return p.Weights(params)
 }

@@ -256,6 +256,18 @@ type Model interface {
 	SpanFLOPs() []float64
 }
 
+// Portable is implemented by models whose parameters a file can hold, in the form that
+// others know them by.
+type Portable interface {
+	// Weights encodes params, of the layout's size.
+	Weights(params []float32) ([]byte, error)
+	// SetWeights sets params from such a file, or from the model.safetensors of a run. On an
+	// error, which says what does not fit, they are as they were.
+	SetWeights(params []float32, file []byte) error
+	// From is the model with first parameters from a file, whatever the seed.
+	From(file []byte) (Model, error)
+}
+
 // Resizable is implemented by models that may be able to compute smaller pictures with the
 // same parameters, as those that end in a mean over the grid.
 type Resizable interface {

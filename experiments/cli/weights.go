@@ -18,9 +18,11 @@ func (e *env) weightsCommand() *cobra.Command {
 		Long: `Weights writes the final parameters of a run as a safetensors file, weights.safetensors
 in the run's folder unless FILE says otherwise. Tensors have PyTorch's shapes, and
 torchvision's names where torchvision has the network: resnet18 to resnet152, vgg16,
-alexnet, inception3. load_file and load_state_dict read it.
+alexnet, inception3. load_file and load_state_dict read it. Of model=external they are
+those of the program: the state_dict of its module.
 
-Such a file is also where a run can begin: gradlab run RECIPE init=FILE. What PyTorch has under .pth becomes one by safetensors.torch.save_file of its
+Such a file is also where a run can begin: gradlab run RECIPE init=FILE. What
+PyTorch has under .pth becomes one by safetensors.torch.save_file of its
 state_dict. Every tensor must be there, in the shape of the model; counters of
 batches (num_batches_tracked) and Inception's auxiliary classifier are left out.
 The model.safetensors of another run will do as well.`,

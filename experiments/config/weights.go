@@ -5,7 +5,6 @@ import (
 
 	"github.com/gradlab/gradlab/internal/regular"
 	"github.com/gradlab/gradlab/sgd"
-	"github.com/gradlab/gradlab/sgd/nn"
 )
 
 // starting is model with the first weights that key init names.
@@ -13,7 +12,7 @@ func (c Config) starting(m sgd.Model) (sgd.Model, error) {
 	if c.Init == "none" {
 		return m, nil
 	}
-	net, ok := m.(*nn.Net)
+	p, ok := m.(sgd.Portable)
 	if !ok {
 		return nil, fmt.Errorf("model %s has no layers whose weights a file could hold", c.Model)
 	}
@@ -21,8 +20,8 @@ func (c Config) starting(m sgd.Model) (sgd.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the file of first weights cannot be read: %w", err)
 	}
-	if net, err = net.Starting(b); err != nil {
+	if m, err = p.From(b); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Init, err)
 	}
-	return net, nil
+	return m, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
 )
 
 // Model is a model that processes compute. A pass takes a process that is idle or
@@ -22,6 +23,8 @@ type Model struct {
 	opt    Options
 	layout sgd.Layout
 	flops  []float64
+	files  []nn.Tensor // what tensors are in a file of weights
+	first  []float32   // parameters to begin with, where From was given some
 
 	mu     sync.Mutex
 	idle   []*process
@@ -44,7 +47,7 @@ func Open(ctx context.Context, opt Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.layout, m.flops = p.layout, p.flops
+	m.layout, m.flops, m.files = p.layout, p.flops, p.files
 	m.give(p)
 	return m, nil
 }
@@ -171,6 +174,10 @@ func (m *Model) NewScratch() sgd.Scratch { return nil }
 // Init asks the process for the first parameters. Its error is returned by the passes
 // after it; the parameters are then NaN.
 func (m *Model) Init(params []float32, seed uint64) {
+	if m.first != nil && len(params) == len(m.first) {
+		copy(params, m.first)
+		return
+	}
 	err := m.with(context.Background(), func(p *process) error {
 		if err := p.fit(params); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gradlab/gradlab/sgd"
+	"github.com/gradlab/gradlab/sgd/nn"
 )
 
 // Version is that of the protocol.
@@ -65,6 +66,7 @@ type tensor struct {
 	Cols  int     `json:"cols"`
 	Role  string  `json:"role"`
 	FLOPs float64 `json:"flops"`
+	Shape []int   `json:"shape,omitempty"` // in a file of weights; none: rows by columns
 }
 
 // process is one process, its socket and the memory shared with it.
@@ -79,6 +81,7 @@ type process struct {
 	gone   chan struct{} // closed once it has ended
 	layout sgd.Layout
 	flops  []float64
+	files  []nn.Tensor // what its tensors are in a file of weights
 	takes  []string
 }
 
@@ -248,6 +251,19 @@ func (p *process) hello() error {
 	}
 	if p.layout, p.flops, err = p.spans(m); err != nil {
 		return err
+	}
+	for _, t := range m.Spans {
+		values, shape := 1, t.Shape
+		if len(shape) == 0 {
+			shape = []int{t.Rows, t.Cols}
+		}
+		for _, n := range shape {
+			values *= n
+		}
+		if values != t.Rows*t.Cols || slices.Min(shape) < 1 {
+			return p.because(fmt.Errorf("tensor %q: shape %v is not of %d values", t.Name, shape, t.Rows*t.Cols))
+		}
+		p.files = append(p.files, nn.Tensor{Name: t.Name, Shape: shape})
 	}
 	p.takes = m.Takes
 	return p.room(p.vectors())

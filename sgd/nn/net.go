@@ -32,6 +32,7 @@ type Net struct {
 var (
 	_ sgd.Model     = (*Net)(nil)
 	_ sgd.Resizable = (*Net)(nil)
+	_ sgd.Portable  = (*Net)(nil)
 )
 
 // An evaluation's memory is bounded: larger batches go through in chunks of evalMost

@@ -35,16 +35,16 @@ type rowShape struct {
 // endings of tensors, by those of spans.
 var endings = map[string]string{"weight": "weight", "bias": "bias", "scale": "weight", "shift": "bias", "mean": "running_mean", "var": "running_var"}
 
-// torchTensor is a span as PyTorch has it.
-type torchTensor struct {
-	name  string
-	shape []int
-	place rowShape // C is 0: as it is here
+// Tensor is a span as a file of weights has it.
+type Tensor struct {
+	Name  string
+	Shape []int    // of as many values as the span
+	place rowShape // C is 0: in the order of the span
 }
 
 // torchTensors lists the tensors of the spans.
-func (n *Net) torchTensors() []torchTensor {
-	var out []torchTensor
+func (n *Net) torchTensors() []Tensor {
+	var out []Tensor
 	module, last := -1, ""
 	for i, s := range n.layout.Spans {
 		layer, ending, _ := strings.Cut(s.Name, ".")
@@ -55,15 +55,15 @@ func (n *Net) torchTensors() []torchTensor {
 		if n.modules != nil {
 			name = n.modules[module]
 		}
-		t := torchTensor{name: name + "." + endings[ending], shape: []int{s.Cols}}
+		t := Tensor{Name: name + "." + endings[ending], Shape: []int{s.Cols}}
 		if place, ok := n.places[i]; ok {
 			t.place = place
 		}
 		switch {
 		case t.place.C > 0 && !t.place.flat:
-			t.shape = []int{s.Rows, t.place.C, t.place.H, t.place.W}
+			t.Shape = []int{s.Rows, t.place.C, t.place.H, t.place.W}
 		case ending == "weight":
-			t.shape = []int{s.Rows, s.Cols}
+			t.Shape = []int{s.Rows, s.Cols}
 		}
 		out = append(out, t)
 	}
@@ -71,7 +71,7 @@ func (n *Net) torchTensors() []torchTensor {
 }
 
 // each calls fn for every value of rows rows: where it lies here, and there.
-func (t torchTensor) each(rows, cols int, fn func(here, there int)) {
+func (t Tensor) each(rows, cols int, fn func(here, there int)) {
 	p := t.place
 	if p.C == 0 {
 		for i := range rows * cols {
@@ -94,15 +94,21 @@ func (t torchTensor) each(rows, cols int, fn func(here, there int)) {
 // Weights encodes params, of the layout's size, as a safetensors file of float32
 // tensors with PyTorch's names and shapes.
 func (n *Net) Weights(params []float32) ([]byte, error) {
-	if len(params) != n.layout.Size() {
-		return nil, fmt.Errorf("nn: weights of %d values, the layout has %d", len(params), n.layout.Size())
+	return EncodeWeights(n.layout, n.torchTensors(), params)
+}
+
+// EncodeWeights encodes params, of the layout's size, as a safetensors file of float32
+// tensors, one for each span.
+func EncodeWeights(l sgd.Layout, tensors []Tensor, params []float32) ([]byte, error) {
+	if len(params) != l.Size() {
+		return nil, fmt.Errorf("nn: weights of %d values, the layout has %d", len(params), l.Size())
 	}
 	f := safetensors.File{Meta: map[string]string{"format": "pt"}}
-	for i, t := range n.torchTensors() {
-		s := n.layout.Spans[i]
-		here, there := n.layout.View(params, i), make([]float32, s.Len())
+	for i, t := range tensors {
+		s := l.Spans[i]
+		here, there := l.View(params, i), make([]float32, s.Len())
 		t.each(s.Rows, s.Cols, func(a, b int) { there[b] = here[a] })
-		f.Tensors = append(f.Tensors, safetensors.Tensor{Name: t.name, DType: "F32", Shape: t.shape, Data: f32.AppendBytes(nil, there)})
+		f.Tensors = append(f.Tensors, safetensors.Tensor{Name: t.Name, DType: "F32", Shape: t.Shape, Data: f32.AppendBytes(nil, there)})
 	}
 	return f.Encode(nil)
 }
@@ -116,8 +122,14 @@ const trained = "param/"
 // and nothing else but num_batches_tracked and torchvision's auxiliary classifier
 // (AuxLogits), which are left out. On an error params is as it was.
 func (n *Net) SetWeights(params []float32, file []byte) error {
-	if len(params) != n.layout.Size() {
-		return fmt.Errorf("nn: weights for %d values, the layout has %d", len(params), n.layout.Size())
+	return DecodeWeights(n.layout, n.torchTensors(), params, file)
+}
+
+// DecodeWeights sets params, of the layout's size, from a safetensors file with these
+// tensors, one for each span, or from the model.safetensors of a run: see SetWeights.
+func DecodeWeights(l sgd.Layout, tensors []Tensor, params []float32, file []byte) error {
+	if len(params) != l.Size() {
+		return fmt.Errorf("nn: weights for %d values, the layout has %d", len(params), l.Size())
 	}
 	f, err := safetensors.Decode(file)
 	if err != nil {
@@ -133,19 +145,19 @@ func (n *Net) SetWeights(params []float32, file []byte) error {
 	}
 	var missing, wrong []string
 	filled := make([]float32, len(params))
-	for i, want := range n.torchTensors() {
-		s := n.layout.Spans[i]
+	for i, want := range tensors {
+		s := l.Spans[i]
 		if own {
-			want = torchTensor{name: trained + s.Name, shape: []int{s.Rows, s.Cols}}
+			want = Tensor{Name: trained + s.Name, Shape: []int{s.Rows, s.Cols}}
 		}
-		t, ok := there[want.name]
-		delete(there, want.name)
+		t, ok := there[want.Name]
+		delete(there, want.Name)
 		switch {
 		case !ok:
-			missing = append(missing, want.name)
+			missing = append(missing, want.Name)
 			continue
-		case !slices.Equal(t.Shape, want.shape):
-			wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", t.Name, t.Shape, want.shape))
+		case !slices.Equal(t.Shape, want.Shape):
+			wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", t.Name, t.Shape, want.Shape))
 			continue
 		}
 		values, err := floats(t)
@@ -153,12 +165,12 @@ func (n *Net) SetWeights(params []float32, file []byte) error {
 			wrong = append(wrong, err.Error())
 			continue
 		}
-		here := n.layout.View(filled, i)
+		here := l.View(filled, i)
 		want.each(s.Rows, s.Cols, func(a, b int) { here[a] = values[b] })
 	}
 	switch more := slices.Sorted(maps.Keys(there)); {
 	case len(missing) > 0:
-		return fmt.Errorf("nn: the file lacks %s of the model's %d tensors, %s; it has %s", count(missing), len(n.layout.Spans), some(missing), some(more))
+		return fmt.Errorf("nn: the file lacks %s of the model's %d tensors, %s; it has %s", count(missing), len(l.Spans), some(missing), some(more))
 	case len(more) > 0:
 		return fmt.Errorf("nn: the model has no tensors %s, which the file has", some(more))
 	case len(wrong) > 0:
@@ -179,6 +191,9 @@ func (n *Net) Starting(file []byte) (*Net, error) {
 	}
 	return &other, nil
 }
+
+// From implements sgd.Portable: see Starting.
+func (n *Net) From(file []byte) (sgd.Model, error) { return n.Starting(file) }
 
 func count(names []string) string {
 	if len(names) == 1 {

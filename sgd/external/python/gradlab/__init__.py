@@ -35,6 +35,7 @@ class Worker:
     """
 
     tensors = []
+    shapes = {}  # of tensors in a file of weights, by name, where they are not (rows, cols)
     takes = ()  # what not every program is sent: "mixed" samples, "sides" that pictures have
     side = 0  # of the square pictures of this step, where it is not that of begin
 
@@ -131,7 +132,9 @@ class _Session:
 
     def layout(self, flops, **fields):
         flops = flops or {}
-        spans = [dict(name=n, rows=s[0], cols=s[1], role=r, flops=float(flops.get(n, 0))) for n, s, r in self.worker.tensors]
+        shapes = self.worker.shapes
+        spans = [dict(name=n, rows=s[0], cols=s[1], role=r, flops=float(flops.get(n, 0)), shape=list(shapes.get(n, s)))
+                 for n, s, r in self.worker.tensors]
         self.send("layout", version=VERSION, spans=spans, **fields)
 
     def on_map(self, m):

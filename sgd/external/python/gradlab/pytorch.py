@@ -50,7 +50,7 @@ class Module(gradlab.Worker):
             self.model = self.make(shape, classes)
         self.model.to(self.device)
         norms = {id(p) for m in self.model.modules() if is_norm(m) for p in m.parameters(recurse=False)}
-        self.parts, self.tensors = {}, []
+        self.parts, self.tensors, self.shapes = {}, [], {}
         for name, p in self.model.named_parameters():
             if not p.requires_grad:
                 continue
@@ -67,6 +67,7 @@ class Module(gradlab.Worker):
         self.parts[name] = (tensor, role)
         rows = tensor.shape[0] if tensor.dim() > 1 else 1
         self.tensors.append((name, (rows, tensor.numel() // rows), role))
+        self.shapes[name] = tuple(tensor.shape) or (1, 1)
 
     def flops(self):
         """Two operations for each product of a dense layer or a convolution, of one sample."""

@@ -7,10 +7,8 @@ They are what model=resnet18, 34, 50, 101 and 152 are, with the same options and
 their tensors have torchvision's names. First weights are of the same laws, drawn by torch.
 """
 import argparse
-import json
 import math
 import re
-import struct
 
 import torch
 from torch import nn
@@ -91,8 +89,7 @@ class ResNet(nn.Module):
     def start(self, seed):
         """Draws the first weights: convolutions N(0, 2/fan in) and Glorot's classifier, or with
         init=goyal N(0, 2/fan out) and N(0, 0.01²) (Goyal et al. 2017, section 5.1)."""
-        torch.manual_seed(seed % (1 << 63))
-        pytorch.reset(self, seed)
+        pytorch.reset(self, seed)  # of torch's generator too
         goyal = self.options["init"] == "goyal"
         for m in self.modules():
             if isinstance(m, nn.Conv2d):
@@ -131,24 +128,12 @@ def number(text):
         return math.nan
 
 
-def load(path):
-    """Tensors of a safetensors file by name, such as gradlab weights and torchvision's users have."""
-    with open(path, "rb") as f:
-        (size,) = struct.unpack("<Q", f.read(8))
-        header, body = json.loads(f.read(size)), f.read()
-    header.pop("__metadata__", None)
-    types = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-    return {name: torch.frombuffer(bytearray(body[slice(*t["data_offsets"])]), dtype=types[t["dtype"]]).view(t["shape"]).float()
-            for name, t in header.items() if t["dtype"] in types}
-
-
 def main(arguments=None):
     args = argparse.ArgumentParser(prog="python3 -m gradlab.resnet", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("model", help="resnet18, 34, 50, 101 or 152, with the options of the model of that name but ghost")
     args.add_argument("--device", default="cpu", help="where it computes: cpu, cuda, cuda:1; cuda:* gives each process a GPU that no other has, while there are such")
     args.add_argument("--precision", default="float32", choices=("float32", "bfloat16"), help="of products; parameters and gradients are float32")
     args.add_argument("--threads", type=int, default=1, help="of a process")
-    args.add_argument("--weights", help="a safetensors file to begin with, with torchvision's names")
     given = args.parse_args(arguments)
     try:
         (name, options), device = parse(given.model), cuda.claim(given.device)
@@ -157,19 +142,11 @@ def main(arguments=None):
     narrow = torch.bfloat16 if given.precision == "bfloat16" else None
     smoothing = float(options["smoothing"])
 
-    def start(net, seed):
-        net.start(seed)
-        if given.weights:
-            missing = net.load_state_dict(load(given.weights), strict=False).missing_keys
-            missing = [key for key in missing if not key.endswith("num_batches_tracked")]
-            if missing:
-                raise ValueError("%s has no %s" % (given.weights, ", ".join(missing)))
-
     def loss(output, target):
         return F.cross_entropy(output, target, label_smoothing=smoothing if output.requires_grad else 0.0)
 
     pytorch.Module(lambda shape, classes: ResNet(name, options, shape, classes, narrow), loss,
-                   init_fn=start, device=device, threads=given.threads).run()
+                   init_fn=ResNet.start, device=device, threads=given.threads).run()
 
 
 if __name__ == "__main__":
