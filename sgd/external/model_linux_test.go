@@ -17,6 +17,7 @@ import (
 	"github.com/gradlab/gradlab/sgd"
 	"github.com/gradlab/gradlab/sgd/data"
 	"github.com/gradlab/gradlab/sgd/external"
+	"github.com/gradlab/gradlab/sgd/sgdtest"
 )
 
 // python is the interpreter and a program.
@@ -116,6 +117,13 @@ func TestGradientIsThatOfTheLoss(t *testing.T) {
 	again := make([]float32, 650)
 	if l2, err := m.Grad(context.Background(), sgd.Pass{Params: p, Grad: again}, b); err != nil || l2 != loss || !slices.Equal(again, g) {
 		t.Errorf("a second pass differs: %v, %v", l2, err)
+	}
+}
+
+// TestWeightsOfAProgram: its parameters go to a file and come back, and a run begins there.
+func TestWeightsOfAProgram(t *testing.T) {
+	if err := sgdtest.Portable(open(t, 0)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -41,6 +41,9 @@ func TestGradientOfEveryModel(t *testing.T) {
 			if m.Layout().Size() > 3e6 || len(m.Layout().Spans) > 150 {
 				t.Skip("too large or too deep for differences in float32: package nn checks what it is made of in float64")
 			}
+			if err := sgdtest.Portable(m); err != nil {
+				t.Error(err)
+			}
 			params := make([]float32, m.Layout().Size())
 			m.Init(params, 1)
 			for i, s := range m.Layout().Spans {
