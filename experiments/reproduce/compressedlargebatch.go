@@ -50,7 +50,7 @@ func (s CompressedLargeBatch) Run(ctx context.Context, lab *Lab) (*Report, error
 		{"DGC 1 %", "dgc(keep=0.01,warmup=2)", "optimizer=chain(decay(rate=1e-4,momentum=0.9),sgd)"},
 		{"top 1 %", "feedback(topk(keep=0.01))", nesterov("")},
 		{"1 bit", "feedback(onebit)", nesterov("")},
-		{"PowerSGD", "powersgd(rank=4)", nesterov("")},
+		{"PowerSGD", "feedback(powersgd(rank=4))", nesterov("")},
 		{"EDEN", "eden(bits=1)", nesterov("")},
 	} {
 		sides = append(sides, c.tune(v.name, grid(m.rates(), nil, func(x float64, _ string) []string {
