@@ -42,6 +42,11 @@ for text, deviation, fc in (("resnet18", (2 / (64 * 9)) ** 0.5, (2 / (512 + 1000
     net.start(1)
     assert first.equal(net.fc.weight) and not first.equal(other)
 
+for text, strides in (("resnet50", [1, 2, 1]), ("resnet50(version=v1)", [2, 1, 1]), ("resnet34", [2, 1])):  # which convolution halves the grid
+    name, options = resnet.parse(text)
+    block = resnet.ResNet(name, options, (3, 32, 32), 10, width=8).layer2[0]
+    assert [getattr(block, "conv%d" % (i + 1)).stride[0] for i in range(block.count)] == strides and block.downsample[0].stride[0] == 2, text
+
 narrow = resnet.ResNet("resnet18", resnet.DEFAULTS, (3, 32, 32), 10, torch.bfloat16)
 seen = []
 narrow.layer1[0].conv1.register_forward_hook(lambda m, x, y: seen.append(y.dtype))
