@@ -26,7 +26,10 @@ func (LARSRange) Mechanisms() []Mechanism {
 // Run implements Study.
 func (LARSRange) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	m := lab.minibatch()
-	batches, octavesEach := []int{64, 512, 2048}, 4
+	batches, octavesEach := []int{64, 512, 2048}, 5
+	if !lab.Quick { // wide grids matter more than how sure a choice is
+		m.tries = 1
+	}
 	r := &Report{
 		Title: "LARS and Nesterov momentum, each tuned at every batch",
 		Source: "Nado et al. 2021: Nesterov momentum matches or exceeds LARS at large batches, where both are tuned (abstract); " +
@@ -42,7 +45,7 @@ func (LARSRange) Run(ctx context.Context, lab *Lab) (*Report, error) {
 	var lars, nesterov []*side
 	for _, batch := range batches {
 		root := math.Sqrt(float64(batch) / float64(m.small))
-		nesterov = append(nesterov, c.tune(fmt.Sprintf("Nesterov, batch %d", batch), grid(octaves(digits(0.0125*root), octavesEach), []string{"β=0.9", "β=0.95"}, func(rate float64, knob string) []string {
+		nesterov = append(nesterov, c.tune(fmt.Sprintf("Nesterov, batch %d", batch), grid(octaves(digits(0.05*root), octavesEach), []string{"β=0.9", "β=0.95"}, func(rate float64, knob string) []string {
 			return []string{batchOf(batch), fmt.Sprintf("optimizer=chain(decay(rate=1e-4),nesterov(beta=%s))", knob[len("β="):]), poly(rate)}
 		})))
 		lars = append(lars, c.tune(fmt.Sprintf("LARS, batch %d", batch), grid(octaves(digits(0.002*root), octavesEach), []string{"trust=0.001", "trust=0.02"}, func(rate float64, knob string) []string {
