@@ -164,6 +164,32 @@ func TestProxiesAreInProportion(t *testing.T) {
 	}
 }
 
+// A small task says itself all that a variant of its recipe says: what a variant says is above
+// what a form says of all, so what is left out there would be ImageNet's.
+func TestProxiesSayWhatVariantsSay(t *testing.T) {
+	t.Parallel()
+	keys := func(layer []assignment) (out []string) {
+		for _, a := range layer {
+			out = append(out, a.key)
+		}
+		return out
+	}
+	for _, r := range papers(t) {
+		f := r.forms[FormProxy]
+		for i, name := range r.names {
+			var says []string
+			if j := slices.Index(f.names, name); j >= 0 {
+				says = keys(f.runs[j])
+			}
+			for _, key := range keys(r.runs[i]) {
+				if !slices.Contains(says, key) {
+					t.Errorf("%s, variant %s: the small task says nothing of %s", r.Name, name, key)
+				}
+			}
+		}
+	}
+}
+
 // Every recipe can be run: for real on as many workers as there are, and as a small
 // task. Its updates have the paper's samples wherever they are made.
 func TestPapersBuild(t *testing.T) {
