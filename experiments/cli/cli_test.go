@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -104,6 +105,37 @@ func TestShow(t *testing.T) {
 	}
 	program.Finish(t, 2, "show", t.TempDir())
 	program.Finish(t, 2, "show")
+}
+
+// A run that was lost says how it goes on, and so does the folder of a run where a recipe is wanted.
+func TestALostRunSaysHowItGoesOn(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "some runs")
+	recipe := program.Recipe(t, program.Quick)
+	r := program.Finish(t, 0, "run", recipe, "seed=3", "--json", "--quiet", "--out", out).Result()
+	if p := program.Finish(t, 0, "show", r.Folder); strings.Contains(p.Out.String(), "--resume") {
+		t.Errorf("a finished run is to go on\n%s", p.Says())
+	}
+	status := filepath.Join(r.Folder, "status.json")
+	b, err := os.ReadFile(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := strings.Replace(string(b), `"done"`, `"running"`, 1)
+	if err := errors.Join(os.WriteFile(status, []byte(running), 0o600), os.Remove(filepath.Join(r.Folder, "result.json"))); err != nil || running == string(b) {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	want := fmt.Sprintf("gradlab run %s seed=3 --json --quiet --out '%s' --resume", recipe, out)
+	if p := program.Finish(t, 0, "show", r.Folder); !strings.Contains(p.Out.String(), ": lost at step") || !strings.Contains(p.Out.String(), want) {
+		t.Errorf("want %s\n%s", want, p.Says())
+	}
+	if p := program.Finish(t, 2, "run", r.Folder, "--resume"); !strings.Contains(p.Err.String(), want) || !strings.Contains(p.Err.String(), "config.yaml") {
+		t.Errorf("want %s\n%s", want, p.Says())
+	}
+	program.Finish(t, 0, "run", recipe, "seed=3", "--json", "--quiet", "--out", out, "--resume")
+	if p := program.Finish(t, 0, "show", r.Folder); !strings.Contains(p.Out.String(), r.SHA256) {
+		t.Errorf("it did not go on in the same folder\n%s", p.Says())
+	}
 }
 
 func TestListAndData(t *testing.T) {

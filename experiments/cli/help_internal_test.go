@@ -213,3 +213,12 @@ func TestHabits(t *testing.T) {
 		}
 	}
 }
+
+// Every command stands under a heading, so that help has none left over.
+func TestEveryCommandHasAHeading(t *testing.T) {
+	for _, c := range (&env{v: viper.New()}).root().Commands() {
+		if c.GroupID == "" && !c.Hidden {
+			t.Errorf("%s stands under none of the headings", c.Name())
+		}
+	}
+}

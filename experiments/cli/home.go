@@ -18,9 +18,9 @@ var headings = []struct {
 	id, title string
 	commands  []string
 }{
-	{"make", "Make runs", []string{"run", "sweep", "join", "launch", "data"}},
+	{"make", "Make runs", []string{"run", "sweep", "extend", "join", "launch", "data"}},
 	{"look", "Look at them", []string{"runs", "show", "report", "serve", "replay", "weights"}},
-	{"ask", "Ask and check", []string{"advise", "whatif", "calibrate", "list", "recipe", "codec", "topology", "graph", "bench", "reproduce", "soak", "notebook", "python", "virtual", "version"}},
+	{"ask", "Ask and check", []string{"advise", "whatif", "calibrate", "list", "recipe", "schedule", "codec", "topology", "graph", "bench", "reproduce", "soak", "notebook", "python", "virtual", "version"}},
 }
 
 // home is what gradlab alone prints: the first steps, the commands, and what
