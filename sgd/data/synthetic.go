@@ -3,13 +3,16 @@ package data
 import (
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gradlab/gradlab/internal/rng"
 	"github.com/gradlab/gradlab/sgd"
 )
 
 // Synthetic is a set of Gaussian clusters, one a class, drawn by address: any
-// number of samples without storage. Sample i has class i mod Classes and is
+// number of samples without a file. Sets of up to 2²² values, 16 MiB, are kept in
+// memory as they are drawn, as a draw takes longer than a small network's step. Sample i has class i mod Classes and is
 // its class's centre plus standard normal noise in every dimension; two centres
 // lie about Sep apart. The world (centres and noise) depends on World alone,
 // not on the run's seed, so repeated runs train on the same data.
@@ -23,7 +26,7 @@ type Synthetic struct {
 	World   uint64  `doc:"which world"`
 }
 
-var _ = Sets.Add("synthetic", "Gaussian class clusters by address, any size, no storage",
+var _ = Sets.Add("synthetic", "Gaussian class clusters by address, any size, no file",
 	Synthetic{Dim: 64, Classes: 10, N: 4096, Test: 1024, Sep: 4})
 
 // Validate checks the options.
@@ -56,6 +59,9 @@ func (s Synthetic) Open(o Options) (sgd.Dataset, error) {
 	for i := range c.centre {
 		c.centre[i] = float32(spread * key.Norm(uint64(i)))
 	}
+	if total := (s.N + s.Test) * s.Dim; total <= keptValues {
+		c.kept = &keptSamples{samples: s.N + s.Test, dim: s.Dim}
+	}
 	test := c
 	test.first, test.count = s.N, s.Test
 	ds := dataset(&c, &test, o, false)
@@ -74,6 +80,7 @@ type clusters struct {
 	first, count int // this part's samples
 	centre       []float32
 	noise        rng.Key
+	kept         *keptSamples // nil: all are drawn anew
 }
 
 func (c *clusters) len() int     { return c.count }
@@ -89,9 +96,52 @@ func (c *clusters) shape() sgd.Shape {
 func (c *clusters) read(i int, _ jitter, x []float32) (int32, error) {
 	i += c.first
 	y := i % c.Classes
+	if c.kept.copy(i, x) {
+		return int32(y), nil
+	}
 	key := c.noise.With(uint64(i))
 	for k, m := range c.centre[y*c.Dim : (y+1)*c.Dim] {
 		x[k] = m + float32(key.Norm(uint64(k)))
 	}
+	c.kept.keep(i, x)
 	return int32(y), nil
+}
+
+// keptValues is how many values of a set are kept at most.
+const keptValues = 1 << 22
+
+// keptSamples are samples that have been drawn. Any number of goroutines may use it; nil
+// keeps none.
+type keptSamples struct {
+	samples, dim int
+	once         sync.Once
+	x            []float32       // sample after sample
+	is           []atomic.Uint32 // what is known of each: keptNot, keptSoon or kept
+}
+
+const (
+	keptNot  = iota
+	keptSoon // somebody writes it
+	kept
+)
+
+// copy writes sample i to x, and says whether it was kept.
+func (k *keptSamples) copy(i int, x []float32) bool {
+	if k == nil {
+		return false
+	}
+	k.once.Do(func() { k.x, k.is = make([]float32, k.samples*k.dim), make([]atomic.Uint32, k.samples) })
+	if k.is[i].Load() != kept {
+		return false
+	}
+	copy(x, k.x[i*k.dim:(i+1)*k.dim])
+	return true
+}
+
+// keep keeps x as sample i. Copy was called before.
+func (k *keptSamples) keep(i int, x []float32) {
+	if k != nil && k.is[i].CompareAndSwap(keptNot, keptSoon) {
+		copy(k.x[i*k.dim:], x[:k.dim])
+		k.is[i].Store(kept)
+	}
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/gradlab/gradlab/sgd"
@@ -52,6 +53,71 @@ func TestSynthetic(t *testing.T) {
 	}
 	if other := open(t, "synthetic(world=1)", Options{}); other.Hash == open(t, "synthetic", Options{}).Hash {
 		t.Error("two worlds, one hash")
+	}
+}
+
+// What is kept is what is drawn, whoever reads it first and however many do so at once.
+func TestSyntheticIsKeptAsDrawn(t *testing.T) {
+	t.Parallel()
+	spec := Synthetic{Dim: 24, Classes: 3, N: 300, Test: 50, Sep: 2, World: 7}
+	kept, err := spec.Open(Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := spec
+	large.N = keptValues
+	if ds, err := large.Open(Options{}); err != nil || ds.Train.(*source).samples.(*clusters).kept != nil {
+		t.Fatalf("a set of %d values is kept, %v", keptValues*24, err)
+	}
+	drawn := *kept.Train.(*source).samples.(*clusters)
+	drawn.kept = nil
+	var all sync.WaitGroup
+	for reader := range 4 {
+		all.Go(func() {
+			var b sgd.Batch
+			want := make([]float32, spec.Dim)
+			for epoch := range uint64(2) {
+				for p := range uint64(300) {
+					at := epoch*300 + (p*7+uint64(reader)*75)%300
+					if err := kept.Train.Batch(sgd.Draw{First: at, N: 1}, &b); err != nil {
+						t.Error(err)
+						return
+					}
+					y, _ := drawn.read(kept.Train.(*source).index(at), jitter{}, want)
+					if b.Y[0] != y || !slices.Equal(b.X, want) {
+						t.Errorf("reader %d, position %d: %v, want %v", reader, at, b.X, want)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	drawn.first = 300
+	test := batch(t, kept.Test, 0, 50)
+	want := make([]float32, spec.Dim)
+	for i := range 50 {
+		if _, err := drawn.read(i, jitter{}, want); err != nil || !slices.Equal(test.X[i*24:(i+1)*24], want) {
+			t.Fatalf("test sample %d is not as drawn", i)
+		}
+	}
+}
+
+// A batch of samples that are kept, and of some that are drawn anew.
+func BenchmarkSynthetic(b *testing.B) {
+	for name, n := range map[string]int{"kept": 4096, "drawn": keptValues} {
+		ds, err := Synthetic{Dim: 64, Classes: 10, N: n, Test: 1024, Sep: 4}.Open(Options{Seed: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			var out sgd.Batch
+			b.SetBytes(128 * 64 * 4)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				ds.Train.Batch(sgd.Draw{First: uint64(128 * i), N: 128}, &out)
+			}
+		})
 	}
 }
 

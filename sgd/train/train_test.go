@@ -54,12 +54,32 @@ func (c clusters) Batch(d sgd.Draw, b *sgd.Batch) error {
 		}
 		y := id % 10
 		b.Y[i] = int32(y)
-		mean, noise := rng.New(7, "mean").With(uint64(y)), rng.New(7, "noise").With(uint64(id))
-		for k := 0; k < dim; k++ {
-			b.X[i*dim+k] = float32(mean.Norm(uint64(k)) + noise.Norm(uint64(k)))
-		}
+		copy(b.X[i*dim:], drawn.sample(id, dim))
 	}
 	return nil
+}
+
+// drawn are the samples of all clusters: a draw takes longer than a step of these networks.
+var drawn = drawing{kept: map[[2]int][]float32{}}
+
+type drawing struct {
+	mu   sync.Mutex
+	kept map[[2]int][]float32 // by number and length
+}
+
+func (d *drawing) sample(id, dim int) []float32 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x, ok := d.kept[[2]int{id, dim}]
+	if !ok {
+		x = make([]float32, dim)
+		mean, noise := rng.New(7, "mean").With(uint64(id%10)), rng.New(7, "noise").With(uint64(id))
+		for k := range x {
+			x[k] = float32(mean.Norm(uint64(k)) + noise.Norm(uint64(k)))
+		}
+		d.kept[[2]int{id, dim}] = x
+	}
+	return x
 }
 
 type option func(*train.Job)
