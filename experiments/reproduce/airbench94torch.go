@@ -1,11 +1,13 @@
 package reproduce
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,24 +77,44 @@ func (l *Lab) trainInTorch(ctx context.Context, python string, a airbench, ds sg
 		return nil, "", err
 	}
 	l.logf("PyTorch trains seeds %v", ask.Seeds)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	cmd := exec.CommandContext(ctx, python, "-c", airbenchScript, string(task))
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	out, err := cmd.Output()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, "", fmt.Errorf("PyTorch: %w: %s", err, strings.TrimSpace(errs.String()))
+		return nil, "", err
 	}
-	for line := range strings.Lines(string(out)) {
+	if err := cmd.Start(); err != nil {
+		return nil, "", fmt.Errorf("PyTorch: %w", err)
+	}
+	told, version, wrong := l.hear(out, key)
+	if wrong != nil {
+		stop()
+	}
+	if err := cmd.Wait(); wrong == nil && err != nil {
+		wrong = fmt.Errorf("PyTorch: %w: %s", err, strings.TrimSpace(errs.String()))
+	}
+	return append(accuracies, told...), version, wrong
+}
+
+// hear takes what the script tells of seeds as it comes, and keeps it under their keys, so
+// that those which are done stay so where the others are stopped.
+func (l *Lab) hear(out io.Reader, key func(seed int) string) (accuracies []float64, version string, err error) {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
 		var told airbenchTold
-		if err := json.Unmarshal([]byte(line), &told); err != nil {
-			return nil, "", fmt.Errorf("PyTorch: %q: %w", line, err)
+		if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
+			return nil, "", fmt.Errorf("PyTorch: %q: %w", lines.Text(), err)
 		}
-		accuracies, version = append(accuracies, 100*told.Accuracy), told.Torch
 		if err := l.memory.put(key(told.Seed), 100*told.Accuracy); err != nil {
 			return nil, "", err
 		}
+		l.logf("PyTorch, seed %d: accuracy %.4f", told.Seed, told.Accuracy)
+		accuracies, version = append(accuracies, 100*told.Accuracy), told.Torch
 	}
-	return accuracies, version, nil
+	return accuracies, version, lines.Err()
 }
 
 // export writes the samples of an epoch, inputs to path.x and labels to path.y.
