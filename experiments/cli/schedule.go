@@ -43,7 +43,7 @@ func (e *env) scheduleCommand() *cobra.Command {
 	var noise byNoise
 	c := &cobra.Command{
 		Use:   "schedule SPEC...",
-		Short: "The learning rates, batches and sides of schedules over a run, as a table or a figure",
+		Short: "Rates, batches and sides of schedules over a run: table or figure",
 		Long: `Schedule says what learning rate a schedule (gradlab list schedules) gives over a
 run: at evenly spaced updates, and where it is highest. Without flags the run is 90
 epochs of ImageNet with batch 256.
