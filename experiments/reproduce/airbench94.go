@@ -112,7 +112,7 @@ func (s Airbench94) Run(ctx context.Context, lab *Lab) (*Report, error) {
 		return nil, fmt.Errorf("published=true has no quick form: leave --quick out")
 	}
 	r := &Report{
-		Title: "airbench94: parts taken out, and the whole",
+		Title: "parts taken out, and the whole",
 		Source: "Jordan 2024, arXiv 2404.00498: whitening (section 3.2), convolutions that begin as the identity (3.3), lookahead (3.4) and alternating flip (3.6) each save epochs on the way to 94 % (as recalled); " +
 			"airbench94.py: 94.01 % over 1,000 runs",
 	}
