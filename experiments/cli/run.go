@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,8 +81,8 @@ says, and with keys on yours:
 	return c
 }
 
-// check refuses flags that contradict each other, and what cannot be a recipe.
-func (o *runOptions) check(recipe string) error {
+// check refuses flags that contradict each other.
+func (o *runOptions) check() error {
 	switch {
 	case o.older && !o.resume:
 		return errors.New("--allow-older says where --resume may go on from; give both")
@@ -90,13 +91,13 @@ func (o *runOptions) check(recipe string) error {
 	case o.draws < 0:
 		return fmt.Errorf("--draws=%d: want the number of draws, or 0 for no intervals", o.draws)
 	}
-	return notAFolder(recipe)
+	return nil
 }
 
 // runRecipe trains what a recipe says, args[0], under the keys behind it.
 func (e *env) runRecipe(ctx context.Context, args []string, o *runOptions) error {
 	over := args[1:]
-	if err := o.check(args[0]); err != nil {
+	if err := cmp.Or(o.check(), e.notAFolder(args[0])); err != nil {
 		return usageError{err}
 	}
 	if o.net != "" {

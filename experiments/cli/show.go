@@ -46,7 +46,7 @@ func (e *env) showCommand() *cobra.Command {
 			if err := rec.Write(e.out); err != nil {
 				return err
 			}
-			if command := goOn(r); command != "" {
+			if command := e.goOn(r); command != "" {
 				fmt.Fprintf(e.out, "\nto go on with it, in the folder where it was begun:\n  %s\n", command)
 			}
 			return nil
@@ -57,8 +57,8 @@ func (e *env) showCommand() *cobra.Command {
 }
 
 // goOn is the command that goes on with a run which ended before it was done, as the one
-// that began it was recorded; empty for others.
-func goOn(r *store.Run) string {
+// that began it was recorded; empty for others. Commands without --resume go on by themselves.
+func (e *env) goOn(r *store.Run) string {
 	args, _ := r.Env["args"].([]any)
 	if r.State == store.Done || r.State == store.Running || len(args) == 0 {
 		return ""
@@ -67,21 +67,21 @@ func goOn(r *store.Run) string {
 	for _, a := range args {
 		words = append(words, launch.Quote(fmt.Sprint(a)))
 	}
-	begins := args[0] == "run" || args[0] == "join" // others go on by themselves
-	if begins && !slices.Contains(words, "--resume") {
+	c, _, err := e.root().Find(words[1:2])
+	if err == nil && c.Flags().Lookup("resume") != nil && !slices.Contains(words, "--resume") {
 		words = append(words, "--resume")
 	}
 	return strings.Join(words, " ")
 }
 
 // notAFolder refuses the folder of a run in place of a recipe, and says what may have been meant.
-func notAFolder(arg string) error {
+func (e *env) notAFolder(arg string) error {
 	r, err := store.Open(arg)
 	if err != nil {
 		return nil
 	}
 	said := fmt.Sprintf("%s is the folder of a run (%s), not a recipe", arg, r.State)
-	if command := goOn(r); command != "" {
+	if command := e.goOn(r); command != "" {
 		said += "; to go on with it: " + command
 	}
 	return fmt.Errorf("%s; to make it again: gradlab run %s", said, launch.Quote(filepath.Join(arg, "config.yaml")))
