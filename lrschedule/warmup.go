@@ -33,7 +33,7 @@ type Warmup struct {
 	Steps  int     `doc:"length in updates; 0 counts in epochs"`
 	From   float64 `doc:"the first learning rate"`
 
-	Constant bool `doc:"stay at the first rate, then jump"`
+	Constant bool `doc:"stay at the first rate, then jump; nothing is learned before where from is 0"`
 	After    bool `doc:"start the schedule inside at the end of the warm-up"`
 }
 
