@@ -5,7 +5,6 @@
 package experiments
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -57,19 +56,6 @@ type Options struct {
 	due   func() bool  // replaces the wall clock's word that a checkpoint is due
 	asked *atomic.Bool // set by a run that was asked to stop through its folder
 }
-
-// ErrStopped is returned, beside the result, by a run that was stopped and has
-// written a checkpoint.
-var ErrStopped = errors.New("stopped; the checkpoint is written, --resume goes on")
-
-// Stopped is an error that is ErrStopped, and says how to go on in words of its
-// own.
-type Stopped string
-
-func (s Stopped) Error() string { return "stopped; " + string(s) }
-
-// Is implements what errors.Is asks for.
-func (Stopped) Is(target error) bool { return target == ErrStopped }
 
 func (o Options) recipe() string {
 	if o.Recipe == "" {

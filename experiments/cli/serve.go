@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/serve"
 )
 
@@ -43,10 +44,9 @@ figures for Prometheus, by Authorization: Bearer TOKEN. Ctrl-C ends it.`,
 			secret := hex.EncodeToString(token[:])
 			w := serve.NewWatch(args...)
 			w.Refresh()
-			ctx, cancel := context.WithCancel(cmd.Context())
-			defer cancel()
+			ctx, end := experiments.UntilStopped(cmd.Context(), e.stop.Load)
+			defer end()
 			go w.Run(ctx, time.Second)
-			go e.whenStopped(ctx, cancel)
 			fmt.Fprintf(e.out, "http://%s/#token=%s\n", l.Addr(), secret)
 			if err := w.Trouble(); err != nil {
 				fmt.Fprintln(e.err, "gradlab: left out:", err)
@@ -59,18 +59,4 @@ figures for Prometheus, by Authorization: Bearer TOKEN. Ctrl-C ends it.`,
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:7788", "loopback address and port; port 0 takes a free one")
 	return c
-}
-
-// whenStopped calls end at the first signal.
-func (e *env) whenStopped(ctx context.Context, end func()) {
-	t := time.NewTicker(50 * time.Millisecond)
-	defer t.Stop()
-	for !e.stop.Load() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-	}
-	end()
 }

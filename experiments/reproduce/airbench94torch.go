@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -43,7 +44,8 @@ type airbenchTold struct {
 }
 
 // trainInTorch trains the task on samples in PyTorch, with seeds 1 to n: the test
-// accuracies in per cent. Seeds that are known from before are not trained again.
+// accuracies in per cent. Seeds that are known from before are not trained again. A stop that
+// is asked for ends it at once, as it has no checkpoints.
 func (l *Lab) trainInTorch(ctx context.Context, python string, a airbench, ds sgd.Dataset, n int) (accuracies []float64, version string, err error) {
 	ask := airbenchAsk{Train: a.train, Test: a.test, Widths: a.widths, Batch: a.batch, Epochs: a.epochs, Start: a.start, Looks: a.looks}
 	task, err := json.Marshal(ask)
@@ -77,7 +79,7 @@ func (l *Lab) trainInTorch(ctx context.Context, python string, a airbench, ds sg
 		return nil, "", err
 	}
 	l.logf("PyTorch trains seeds %v", ask.Seeds)
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := experiments.UntilStopped(ctx, l.Runs.Stopping)
 	defer stop()
 	cmd := exec.CommandContext(ctx, python, "-c", airbenchScript, string(task))
 	var errs bytes.Buffer
@@ -95,6 +97,9 @@ func (l *Lab) trainInTorch(ctx context.Context, python string, a airbench, ds sg
 	}
 	if err := cmd.Wait(); wrong == nil && err != nil {
 		wrong = fmt.Errorf("PyTorch: %w: %s", err, strings.TrimSpace(errs.String()))
+	}
+	if wrong != nil && l.stopping() { // which PyTorch may have heard as well
+		wrong = experiments.Stopped("the same command goes on")
 	}
 	return append(accuracies, told...), version, wrong
 }

@@ -1,18 +1,21 @@
 package reproduce
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
 )
 
 // What PyTorch has told of seeds is said as it comes, and is kept where the training stops
-// behind them: the next one is asked for the rest alone.
+// behind them, asked to or not: the next one is asked for the rest alone.
 func TestSeedsOfPyTorchAreKept(t *testing.T) {
 	t.Parallel()
 	small := airbench{widths: []int{8, 32, 32}, train: 16, test: 8, batch: 8, epochs: 1, start: 1, looks: 1}
@@ -49,11 +52,18 @@ func TestSeedsOfPyTorchAreKept(t *testing.T) {
 	if _, _, err := train(python, "echo no JSON\nexec sleep 1000\n"); err == nil || !strings.Contains(err.Error(), "no JSON") {
 		t.Errorf("a line that is none: %v", err)
 	}
-	got, version, err := train(python, seed(3, 0.75)+seed(4, 1))
+	var told atomic.Bool
+	lab.Logf = func(format string, _ ...any) { told.Store(told.Load() || strings.Contains(format, "accuracy")) }
+	lab.Runs.Stopping = told.Load
+	if _, _, err := train(python, seed(3, 0.75)+"exec sleep 1000\n"); !errors.Is(err, experiments.ErrStopped) {
+		t.Errorf("a training that was asked to stop: %v", err)
+	}
+	lab.Runs.Stopping = nil
+	got, version, err := train(python, seed(4, 1))
 	if want := []float64{50, 25, 75, 100}; err != nil || !slices.Equal(got, want) || version != "2.0" {
 		t.Errorf("%v of version %q, want %v; %v", got, version, want, err)
 	}
-	if task, err := os.ReadFile(filepath.Join(dir, "task")); err != nil || !strings.Contains(string(task), `"seeds":[3,4]`) {
+	if task, err := os.ReadFile(filepath.Join(dir, "task")); err != nil || !strings.Contains(string(task), `"seeds":[4]`) {
 		t.Errorf("asked for %s, %v", task, err)
 	}
 	if got, _, err := train("no such python", ""); err != nil || len(got) != 4 {
