@@ -32,10 +32,10 @@ func (r *recipe) candidates(o Options) (out []Location) {
 	return out
 }
 
-// official tells whether dir holds ImageNet's tars as they are downloaded.
+// official tells whether dir holds ImageNet's tars as they are downloaded, or its shards.
 func (r *recipe) official(dir string) bool {
 	entries, _ := os.ReadDir(dir)
-	return r.name == "imagenet" && officialTars(entries) != nil
+	return r.name == "imagenet" && ofImageNet(entries) != nil
 }
 
 // inside lists the entries of dir that bear the set's name: folders first.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -196,10 +197,11 @@ func classIn(name string, b []byte) string {
 	return ""
 }
 
-// officialTars is the files to read of a folder that has ImageNet's training tar and
-// not the folders it is unpacked to: those tars, the development kit and texts. Other
-// data sets may lie beside them. It is nil for any other folder.
-func officialTars(entries []fs.DirEntry) (names []string) {
+// ofImageNet is the files to read of a folder that has ImageNet's training tar and not
+// the folders it is unpacked to: those tars, the development kit and texts; or its shards
+// of a WebDataset. Other data sets may lie beside them. It is nil for any other folder.
+func ofImageNet(entries []fs.DirEntry) (names []string) {
+	var shards []string
 	found := false
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
@@ -211,10 +213,23 @@ func officialTars(entries []fs.DirEntry) (names []string) {
 		case strings.HasPrefix(name, "ilsvrc"), ext == ".txt", ext == ".csv", ext == ".mat":
 			found = found || strings.HasPrefix(name, "ilsvrc2012_img_train") && ext == ".tar"
 			names = append(names, e.Name())
+		case isShard(name):
+			shards = append(shards, e.Name())
 		}
 	}
 	if !found {
-		return nil
+		return shards
 	}
 	return names
+}
+
+// isShard tells whether a file is a shard of ImageNet by its name, in small letters:
+// imagenet1k-validation-07.tar.
+func isShard(name string) bool {
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	n := len(words)
+	if n < 4 || words[n-1] != "tar" || strings.Trim(words[n-2], "0123456789") != "" {
+		return false
+	}
+	return recipes["imagenet"].claims(name) && slices.ContainsFunc(words[1:n-2], func(w string) bool { return splitOf(w) >= 0 })
 }

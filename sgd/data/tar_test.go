@@ -173,7 +173,7 @@ func TestWebDataset(t *testing.T) {
 	t.Parallel()
 	folders, _ := ilsvrc(false)
 	class := map[string]int{"n01440764": 0, "n02119789": 1, "n03000684": 2}
-	for _, form := range []string{"number.cls", "name.cls", "number.json", "both"} {
+	for _, form := range []string{"number.cls", "name.cls", "number.json", "both", "beside other sets"} {
 		shards := map[string][]entry{}
 		for i, f := range folders {
 			comps := strings.Split(f.name, "/")
@@ -192,15 +192,20 @@ func TestWebDataset(t *testing.T) {
 			case "number.json":
 				add(".jpg", string(f.body))
 				add(".json", `{"filename":"x","label":`+y+`}`)
-			case "both":
+			default:
 				add(".json", `{"label":"a word for it"}`)
 				add(".cls", y)
 				add(".jpg", string(f.body))
 			}
 		}
 		var files []entry
+		below := "imagenet/wds/"
+		if form == "beside other sets" {
+			below = ""
+			files = append(files, entry{"cifar10/data_batch_1.bin", nil}, entry{"imagenet64-train-0.tar", nil}, entry{"others/dog.jpg", folders[0].body})
+		}
 		for name, in := range shards {
-			files = append(files, entry{"imagenet/wds/" + name, tarBytes(in...)})
+			files = append(files, entry{below + name, tarBytes(in...)})
 		}
 		o := Options{Dir: put(t, files...), Cache: t.TempDir()}
 		for _, again := range []bool{false, true} { // from the index

@@ -109,7 +109,7 @@ func openTree(at string, lazy bool, index string, work func(file string, size in
 		names = []located{{in, filepath.Base(at)}}
 	} else {
 		entries, _ := os.ReadDir(dir)
-		for _, name := range officialTars(entries) {
+		for _, name := range ofImageNet(entries) {
 			names = append(names, located{in, name})
 		}
 	}
