@@ -217,6 +217,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"rum"}, []string{`unknown command "rum"`}},
 		{[]string{"--bogus"}, []string{"--bogus"}},
 		{[]string{"run"}, []string{"needs a recipe"}},
+		{[]string{"run", "data=cifar10", "quickstart"}, []string{"as in quickstart data=cifar10"}},
 		{[]string{"run", "quickstrat"}, []string{`did you mean "quickstart"?`}},
 		{[]string{"run", "./nowhere.yaml"}, []string{"nowhere.yaml"}},
 		{[]string{"run", file, "--bogus"}, []string{"--bogus"}},

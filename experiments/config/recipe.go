@@ -101,6 +101,9 @@ func recipeText(name string) (file string, b []byte, err error) {
 		return name, b, nil
 	}
 	if b, err = recipeFiles.ReadFile(path.Join("recipes", name+".yaml")); err != nil {
+		if strings.Contains(name, "=") {
+			return "", nil, fmt.Errorf("%q is no recipe: keys follow the name of one, as in quickstart %s; gradlab list recipes", name, name)
+		}
 		return "", nil, fmt.Errorf("no recipe named %q; %s (a file is given with its path, such as ./my.yaml)", name, registry.Suggest(name, RecipeNames()))
 	}
 	return name + ".yaml", b, nil
