@@ -96,7 +96,7 @@ func (rec *Record) step() string {
 // curve, the result.
 func (rec *Record) Write(w io.Writer) error {
 	s := rec.Status
-	fmt.Fprintf(w, "%s\n%s %s: %s at step %d\n", rec.Folder, s.Recipe, s.Run, s.State, s.Step)
+	fmt.Fprintf(w, "%s\n%s: %s at step %d\n", rec.Folder, strings.TrimSpace(s.Recipe+" "+s.Run), s.State, s.Step)
 	if !rec.About.Empty() {
 		fmt.Fprintln(w, rec.About.line())
 	}

@@ -170,5 +170,8 @@ func hinted(err error) error {
 	if h := find(valueHints[u.Kind], u.Word); h != "" {
 		return fmt.Errorf("%w; %s", err, h)
 	}
+	if k, ok := findKey(word(u.Word)); ok && u.Of != "" {
+		return fmt.Errorf("%w; %s= is a key of its own", err, k.Name)
+	}
 	return err
 }

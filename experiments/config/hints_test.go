@@ -93,8 +93,8 @@ func TestHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Runs([]string{"Learning-Rate=1", "codec=none", "optimizer=sgd(lr=0.1)", "down_codec=feedback(topk(ratio=0.1))"}, false)
-	wantAll(t, err, []string{"schedule=constant(lr=0.1)", `no codec named "none"`, "no encoding is raw: codec=raw", `sgd has no option "lr"`, "codec=topk(keep=0.01)"})
+	_, err = r.Runs([]string{"Learning-Rate=1", "codec=none", "optimizer=sgd(lr=0.1)", "down_codec=feedback(topk(ratio=0.1))", "data=mnist(unreadable=0.1)"}, false)
+	wantAll(t, err, []string{"schedule=constant(lr=0.1)", `no codec named "none"`, "no encoding is raw: codec=raw", `sgd has no option "lr"`, "unreadable= is a key of its own", "codec=topk(keep=0.01)"})
 	if h := Hint("codec"); h != "" || slices.ContainsFunc(Keys(), func(k Key) bool { return Hint(k.Name) != "" }) {
 		t.Errorf("a key has a hint")
 	}
