@@ -340,6 +340,14 @@ type Bare interface {
 	Bare() bool
 }
 
+// Selective is implemented by Optimizers that are for some tensors and leave the others as
+// they are. One that is for no tensor of a model is noted before a run. sgdtest proves the
+// claim.
+type Selective interface {
+	// Takes says whether the rule is for a span; it is for no buffer.
+	Takes(Span) bool
+}
+
 // Whole is implemented by Optimizers that need norms of whole tensors, or of
 // the whole vector, at once. They are refused where tensors are split over
 // shards.

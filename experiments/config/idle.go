@@ -31,6 +31,10 @@ func (c Config) Idle(j *train.Job) []string {
 		out = append(out, fmt.Sprintf("%s %s no effect %s", listed(said), verb, r.where))
 	}
 	out = append(out, twice(j)...)
+	out = append(out, c.forNone("optimizer", j.Optimizer, j)...)
+	if j.Heeds("outer") {
+		out = append(out, c.forNone("outer", j.Outer, j)...)
+	}
 	if n, have := j.Samples(), j.Data.Train.Len(); !c.Weightless && n > have {
 		out = append(out, fmt.Sprintf("an update takes %d samples, and the training set has %d: it sees some of them more than once", n, have))
 	}
@@ -52,6 +56,16 @@ func twice(j *train.Job) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("momentum is applied twice: codec %s has its own, and so has %s=%s; use %s=sgd, or the codec without momentum", compress.Spec(j.Codec), key, sgd.Optimizers.Spec(rule), key)}
+}
+
+// forNone says which parts of an update rule are for no tensor of the model.
+func (c Config) forNone(key string, rule sgd.Optimizer, j *train.Job) (out []string) {
+	for _, p := range sgd.Optimizers.Parts(rule) {
+		if o, ok := p.(sgd.Selective); ok && !slices.ContainsFunc(j.Model.Layout().Spans, o.Takes) {
+			out = append(out, fmt.Sprintf("no tensor of model=%s is for the part %s of %s", c.Model, sgd.Optimizers.Spec(p), key))
+		}
+	}
+	return out
 }
 
 // unheeded is settings without effect for one reason.

@@ -141,6 +141,9 @@ func TestIdle(t *testing.T) {
 		{"mode=reduce codec=dgc optimizer=chain(decay(rate=1e-4,momentum=0.9),sgd)", ""},
 		{"device.codec=free mode=reduce codec=dgc(keep=0.01,momentum=0) optimizer=momentum", ""},
 		{"mode=reduce codec=feedback(topk(keep=0.01)) optimizer=momentum", ""},
+		{"optimizer=groups(on(sgd,names=[nowhere]),momentum)", "no tensor of model=mlp is for the part on(sgd,names=[nowhere]) of optimizer"},
+		{"mode=localsgd outer=chain(decay(rate=1e-4),on(sgd,roles=[norm]))", "the part on(sgd,roles=[norm]) of outer"},
+		{"optimizer=groups(on(sgd,roles=[bias]),momentum)", ""},
 		{"mode=reduce net=sim", ""},
 		{"net=local emulate=true network.bandwidth=1Mbps", ""},
 	} {

@@ -392,6 +392,34 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// Parts are those that specs have inside them, in order.
+func TestParts(t *testing.T) {
+	tab := table()
+	for text, want := range map[string]string{
+		"square(size=2)":                          "square(size=2)",
+		"wrap(wrap(square))":                      "wrap(wrap(square)) wrap(square) square",
+		"group(wrap(picky),square(size=3),gap=2)": "group(wrap(picky),square(size=3),gap=2) wrap(picky) picky square(size=3)",
+	} {
+		var got, specs []string
+		for _, p := range tab.Parts(tab.MustParse(text)) {
+			got = append(got, tab.Spec(p))
+		}
+		for _, w := range strings.Fields(want) {
+			specs = append(specs, tab.Spec(tab.MustParse(w)))
+		}
+		if !slices.Equal(got, specs) {
+			t.Errorf("parts of %s: %v, want %v", text, got, specs)
+		}
+	}
+	if tab.Parts(nil) != nil || len(tab.Parts(loose{})) != 1 {
+		t.Error("of what is nothing, or not enrolled")
+	}
+}
+
+type loose struct{}
+
+func (loose) Sides() int { return 0 }
+
 // With sets one option wherever it lies, and refuses to guess.
 func TestWith(t *testing.T) {
 	tab := table()

@@ -44,6 +44,7 @@ func Optimizers(t *testing.T) {
 //     gradient, and none after it, later updates are zero without;
 //   - it is plain gradient descent if, and only if, it claims so (sgd.Bare): w −= lr·g,
 //     to the last bit, for gradients and parameters small and large;
+//   - if it says which tensors it is for (sgd.Selective), it moves those, and no others;
 //   - unless it needs whole tensors, shards of a vector move as the whole does;
 //   - if it is sgd.Local, so do the stretches of a vector, and sgd.Advance is
 //     Apply and then Update for it as for any other; if it is sgd.Tensorwise, so do
@@ -76,6 +77,7 @@ var optimizerChecks = []struct {
 	{"resume", resumes},
 	{"momentum", remembers},
 	{"bare", descends},
+	{"selection", selects},
 	{"shards", splits},
 	{"stretches", stretches},
 	{"tensors", byTensors},
@@ -314,6 +316,37 @@ func descends(o sgd.Optimizer) error {
 		return fmt.Errorf("%s claims to be plain gradient descent, but its update is not lr·g; drop Bare, or let it say no", sgd.Optimizers.Spec(o))
 	case !claimed && bare:
 		return fmt.Errorf("%s is plain gradient descent and does not claim it: its update is lr·g; implement sgd.Bare", sgd.Optimizers.Spec(o))
+	}
+	return nil
+}
+
+// selects compares the tensors that move with those that o says it is for.
+func selects(o sgd.Optimizer) error {
+	chosen, ok := o.(sgd.Selective)
+	if !ok {
+		return nil
+	}
+	l := Layout()
+	tr, err := o.New(l)
+	if err != nil {
+		return err
+	}
+	moved := make([]bool, len(l.Spans))
+	for n := range 8 {
+		u := noise(l.Size(), uint64(n))
+		tr.Apply(u, noise(l.Size(), uint64(n)+50), at(n))
+		for i, s := range l.Spans {
+			moves := s.Role != sgd.Buffer && slices.ContainsFunc(u[s.Off:s.End()], func(v float32) bool { return v != 0 })
+			if moves && !chosen.Takes(s) {
+				return fmt.Errorf("%s says that it is not for %s, but that tensor moves; see sgd.Selective", sgd.Optimizers.Spec(o), s.Name)
+			}
+			moved[i] = moved[i] || moves
+		}
+	}
+	for i, s := range l.Spans {
+		if chosen.Takes(s) && !moved[i] {
+			return fmt.Errorf("%s says that it is for %s, but that tensor stays; see sgd.Selective", sgd.Optimizers.Spec(o), s.Name)
+		}
 	}
 	return nil
 }

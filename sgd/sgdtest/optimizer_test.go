@@ -69,6 +69,14 @@ type modest struct {
 
 func (o modest) Bare() bool { return o.bare }
 
+// choosing says that it is for some tensors.
+type choosing struct {
+	wrong
+	takes func(sgd.Span) bool
+}
+
+func (o choosing) Takes(s sgd.Span) bool { return o.takes(s) }
+
 // absorbing claims that its state absorbs learning rates.
 type absorbing struct{ wrong }
 
@@ -200,6 +208,22 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		"at twice the rate, for biases": {sgd.On{Rule: sgd.Plain{}, LR: 2, Roles: []string{"bias"}}, ""},
 	} {
 		if err := check("bare")(c.o); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want …%s…", what, err, c.want)
+		}
+	}
+	biases := func(s sgd.Span) bool { return s.Role == sgd.Bias }
+	for what, c := range map[string]struct {
+		o    sgd.Optimizer
+		want string
+	}{
+		"all move":                  {choosing{still, biases}, "not for in.w, but that tensor moves"},
+		"claimed to be for a norm":  {sgd.On{Rule: sgd.Plain{}, LR: 1, Names: []string{"norm.scale"}}, ""},
+		"claimed to be for a rest":  {choosing{wrong{spoil: func(_ *wrongDescent, u []float32, _ sgd.Step) { clear(u) }}, biases}, "is for in.b, but that tensor stays"},
+		"claimed to be for buffers": {choosing{still, func(sgd.Span) bool { return true }}, "is for in.stat, but"},
+		"for no tensor":             {sgd.On{Rule: sgd.Plain{}, LR: 1, Names: []string{"nowhere"}}, ""},
+		"no claim":                  {still, ""},
+	} {
+		if err := check("selection")(c.o); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want …%s…", what, err, c.want)
 		}
 	}
