@@ -88,7 +88,7 @@ tasks nothing is known is shown and never advised. --codecs leaves the modes out
 	f.StringVar(&a.speeds, "speeds", "", "a table of rates (gradlab bench codecs), or speeds of the device in bytes of gradient a second: 'qsgd(bits=4): {encode: 2e9, decode: 5e9}'")
 	f.BoolVar(&a.free, "free", false, "codecs take no time")
 	f.BoolVar(&a.measure, "measure", false, "rates of codecs on this machine, in place of those that come with gradlab")
-	f.IntVar(&a.simulate, "simulate", 3, "run so many of the best on the virtual cluster as well, but for those that would take it minutes")
+	f.IntVar(&a.simulate, "simulate", 3, "run so many of the best on the virtual cluster as well, and the best without a codec, but for those that would take it minutes")
 	f.IntVar(&a.draws, "draws", ask.Draws, "draws behind the 90 % intervals of the choice's step and of the best without a codec; 0: none")
 	f.BoolVar(&a.all, "all", false, "every combination, not the best way of each codec")
 	f.BoolVar(&a.asJSON, "json", false, "print one JSON document")
@@ -152,12 +152,13 @@ func (e *env) advise(ctx context.Context, a adviseFlags) error {
 	return e.writeAdvice(q, v, show, known, doubts)
 }
 
-// simulate asks the virtual cluster about the first n, and about the best without
-// a codec, as far as that takes seconds.
+// simulate asks the virtual cluster about the first n that it runs, and about the best
+// without a codec, as far as that takes seconds.
 func simulate(ctx context.Context, best []*advise.Option, n int) error {
 	if n <= 0 {
 		return nil
 	}
+	best = slices.DeleteFunc(slices.Clone(best), func(o *advise.Option) bool { return !o.Simulable() })
 	raw := false
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))

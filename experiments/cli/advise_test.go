@@ -71,3 +71,34 @@ func TestAdviceCarriesItsEvidence(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// Where modes come first, of which nothing is simulated, the next ways are, and the best
+// without a codec, which the others are compared with.
+func TestAdviceSimulatesThreeAndTheBestWithoutACodec(t *testing.T) {
+	t.Parallel()
+	var out, err bytes.Buffer
+	code := Main([]string{"advise", "--model", "lenet", "--cluster", "nodes=4,nic=1Gbps,latency=50us,device=1T", "--free", "--json", "--out", t.TempDir()}, &out, &err)
+	type way struct {
+		Way, Codec string
+		Simulated  *float64 `json:"simulated_seconds"`
+	}
+	var answer struct {
+		Options []way
+		Raw     way `json:"best_raw"`
+	}
+	if bad := json.Unmarshal(out.Bytes(), &answer); code != ExitOK || bad != nil {
+		t.Fatalf("exit %d, %v: %s", code, bad, &err)
+	}
+	if first := answer.Options[0]; first.Codec != "raw" || first.Simulated != nil {
+		t.Errorf("no mode comes first: %+v", first)
+	}
+	n := 0
+	for _, o := range answer.Options {
+		if o.Codec != "raw" && o.Simulated != nil {
+			n++
+		}
+	}
+	if n != 3 || answer.Raw.Simulated == nil {
+		t.Errorf("%d ways with a codec are simulated, and the best without one in %v s", n, answer.Raw.Simulated)
+	}
+}
