@@ -238,18 +238,18 @@ func (c Config) Build(at Places, progress func(data.Progress)) (*train.Job, erro
 func CheckAll(runs []Run, at Places, progress func(data.Progress)) error {
 	var errs []error
 	var same checkSame
+	var bad refused
 	BuildAll(runs, at, progress, func(r Run, j *train.Job, err error) {
 		if err == nil {
 			if err := same.add(r, j); err != nil {
 				errs = append(errs, err)
 			}
 		}
-		var bad *Error
-		if errors.As(err, &bad) {
-			errs = append(errs, fmt.Errorf("run %q: %w", r.Name, err))
+		if wrong := (*Error)(nil); errors.As(err, &wrong) {
+			bad.add(r.Name, err)
 		}
 	})
-	return errors.Join(errs...)
+	return errors.Join(append(errs, bad.err())...)
 }
 
 // BuildAll makes the job of every run, one after the other, and opens each data

@@ -393,6 +393,7 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 		}
 	}
 	var out []Run
+	var bad refused
 	for _, i := range chosen {
 		keys, name := layer, ""
 		if i >= 0 {
@@ -415,9 +416,9 @@ func (r *Recipe) Along(axes []Axis, quick bool) ([]Run, error) {
 		// A cluster sets other keys, which those of its layer and above change; a
 		// transport and a node then set some that the cluster leaves alone.
 		slices.SortStableFunc(keys, func(a, b assignment) int { return first(b) - first(a) })
-		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs)
+		expand(keys, Run{Name: name, Config: Default(), Paper: r.Paper}, &out, &errs, &bad)
 	}
-	return out, errors.Join(errs...)
+	return out, errors.Join(append(errs, bad.err())...)
 }
 
 // ownOptions lets a name alone, on the command line of a recipe that is made after a
@@ -517,14 +518,10 @@ func overlay(base, top []assignment) []assignment {
 }
 
 // expand multiplies the axes out.
-func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
+func expand(keys []assignment, run Run, out *[]Run, errs *[]error, bad *refused) {
 	if len(keys) == 0 {
-		if err := run.divide(); err != nil {
-			*errs = append(*errs, fmt.Errorf("run %q: %w", run.Name, err))
-		}
-		if err := run.Config.Resolve(); err != nil {
-			*errs = append(*errs, fmt.Errorf("run %q: %w", run.Name, err))
-		}
+		bad.add(run.Name, run.divide())
+		bad.add(run.Name, run.Config.Resolve())
 		*out = append(*out, run)
 		return
 	}
@@ -544,7 +541,7 @@ func expand(keys []assignment, run Run, out *[]Run, errs *[]error) {
 			}
 			next.Name += a.key + "=" + next.show(a.key)
 		}
-		expand(keys[1:], next, out, errs)
+		expand(keys[1:], next, out, errs, bad)
 	}
 }
 
