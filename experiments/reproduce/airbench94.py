@@ -1,6 +1,6 @@
 """The peer of study airbench94: the network and the training of airbench94 (Jordan 2024,
 arXiv 2404.00498) in PyTorch, on the samples that gradlab reads, and on a GPU where there is
-one. Asked by one JSON argument; prints a JSON line for each seed."""
+one. Asked by one JSON argument; prints a JSON line for each seed, and for every ten updates."""
 import json
 import math
 import sys
@@ -95,6 +95,8 @@ def train(seed, x, y):
                 for s, v in zip(slow, state):
                     s.lerp_(v, share)
                     v.copy_(s)
+            if step % 10 == 0:
+                print(json.dumps({"seed": seed, "step": step, "of": total}), flush=True)
             if step == total:
                 break
         if slow is not None:  # back to the slow weights behind every epoch

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/gradlab/gradlab/experiments"
+	"github.com/gradlab/gradlab/experiments/progress"
 	"github.com/gradlab/gradlab/internal/f32"
 	"github.com/gradlab/gradlab/sgd"
 )
@@ -36,9 +37,11 @@ type airbenchAsk struct {
 	Threads int     `json:"threads"`
 }
 
-// airbenchTold is what it tells of a seed.
+// airbenchTold is what it tells of a seed: how far it is, or how it ended.
 type airbenchTold struct {
 	Seed     int     `json:"seed"`
+	Step     int     `json:"step"`
+	Of       int     `json:"of"`       // 0: it has ended
 	Accuracy float64 `json:"accuracy"` // with the looks asked for
 	Torch    string  `json:"torch"`
 }
@@ -104,15 +107,27 @@ func (l *Lab) trainInTorch(ctx context.Context, python string, a airbench, ds sg
 	return append(accuracies, told...), version, wrong
 }
 
-// hear takes what the script tells of seeds as it comes, and keeps it under their keys, so
-// that those which are done stay so where the others are stopped.
+// hear takes what the script tells of seeds as it comes and shows how far each is. It keeps
+// how they ended under their keys, so that those which are done stay so where the others
+// are stopped.
 func (l *Lab) hear(out io.Reader, key func(seed int) string) (accuracies []float64, version string, err error) {
+	var at *progress.Run
+	shown := 0
+	defer func() { at.Drop() }()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		var told airbenchTold
 		if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
 			return nil, "", fmt.Errorf("PyTorch: %q: %w", lines.Text(), err)
 		}
+		if told.Of > 0 {
+			if shown != told.Seed {
+				at, shown = l.Runs.Display.Run(fmt.Sprintf("%s: PyTorch, seed %d", l.Runs.Recipe, told.Seed), told.Of, 0), told.Seed
+			}
+			at.Steps(told.Step, told.Of)
+			continue
+		}
+		at.Drop()
 		if err := l.memory.put(key(told.Seed), 100*told.Accuracy); err != nil {
 			return nil, "", err
 		}

@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gradlab/gradlab/experiments"
 	"github.com/gradlab/gradlab/experiments/config"
+	"github.com/gradlab/gradlab/experiments/progress"
 )
 
 // What PyTorch has told of seeds is said as it comes, and is kept where the training stops
@@ -43,11 +45,17 @@ func TestSeedsOfPyTorchAreKept(t *testing.T) {
 	seed := func(n int, accuracy float64) string {
 		return fmt.Sprintf("echo '{\"seed\": %d, \"accuracy\": %g, \"torch\": \"2.0\"}'\n", n, accuracy)
 	}
-	if _, _, err := train(python, seed(1, 0.5)+seed(2, 0.25)+"echo out of memory >&2; exit 1\n"); err == nil || !strings.Contains(err.Error(), "out of memory") {
+	var shown bytes.Buffer
+	lab.Runs.Recipe, lab.Runs.Display = "airbench94", progress.New(&shown, progress.Plain, progress.Every(0))
+	step := "echo '{\"seed\": 1, \"step\": 10, \"of\": 40}'\n"
+	if _, _, err := train(python, step+seed(1, 0.5)+seed(2, 0.25)+"echo out of memory >&2; exit 1\n"); err == nil || !strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("a training that failed: %v", err)
 	}
 	if want := []string{"PyTorch trains seeds [1 2 3 4]", "PyTorch, seed 1: accuracy 0.5000", "PyTorch, seed 2: accuracy 0.2500"}; !slices.Equal(said, want) {
 		t.Errorf("said %q, want %q", said, want)
+	}
+	if !strings.HasPrefix(shown.String(), "airbench94: PyTorch, seed 1  step 10/40 (25 %)") {
+		t.Errorf("shown: %q", &shown)
 	}
 	if _, _, err := train(python, "echo no JSON\nexec sleep 1000\n"); err == nil || !strings.Contains(err.Error(), "no JSON") {
 		t.Errorf("a line that is none: %v", err)
