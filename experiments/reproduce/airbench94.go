@@ -190,6 +190,7 @@ func (s Airbench94) published(ctx context.Context, lab *Lab, r *Report) error {
 	if err := p.make(ctx); err != nil {
 		return err
 	}
+	r.Tables = append(r.Tables, figure.Table{Title: fmt.Sprintf("test accuracy in %%, %d seeds, 95 %% interval", s.Seeds), Header: []string{"", "accuracy"}, Rows: [][]string{{"as published", plusMinus(whole.accuracy())}}})
 	half := whole.accuracy().Half // not judged, as a copy of CIFAR-10 may be JPEG
 	r.between(Hypothesis, "as published: accuracy with six looks, to our interval", "%", 94.01, whole.accuracy().Mean, 94.01-half, 94.01+half)
 	r.besideTorch(wholeAirbench, whole, theirs, version)
