@@ -198,8 +198,8 @@ func classIn(name string, b []byte) string {
 }
 
 // ofImageNet is the files to read of a folder that has ImageNet's training tar and not
-// the folders it is unpacked to: those tars, the development kit and texts; or its shards
-// of a WebDataset. Other data sets may lie beside them. It is nil for any other folder.
+// the folders it is unpacked to, or shards of a WebDataset: those tars, the development kit
+// and texts. Other data sets may lie beside them. It is nil for any other folder.
 func ofImageNet(entries []fs.DirEntry) (names []string) {
 	var shards []string
 	found := false
@@ -209,18 +209,21 @@ func ofImageNet(entries []fs.DirEntry) (names []string) {
 		case e.IsDir() && splitOf(name) >= 0:
 			return nil
 		case e.IsDir():
+		case isShard(name):
+			shards = append(shards, e.Name())
 		case strings.HasPrefix(name, "ilsvrc2012_img_t") && !strings.Contains(name, "train"): // test pictures have no labels
 		case strings.HasPrefix(name, "ilsvrc"), ext == ".txt", ext == ".csv", ext == ".mat":
 			found = found || strings.HasPrefix(name, "ilsvrc2012_img_train") && ext == ".tar"
 			names = append(names, e.Name())
-		case isShard(name):
-			shards = append(shards, e.Name())
 		}
 	}
-	if !found {
-		return shards
+	switch {
+	case found:
+		return names
+	case shards != nil: // and what may name their classes, or is for testing
+		return append(names, shards...)
 	}
-	return names
+	return nil
 }
 
 // isShard tells whether a file is a shard of ImageNet by its name, in small letters:
