@@ -119,7 +119,7 @@ func (rec *Record) Write(w io.Writer) error {
 		every := (len(rec.Evals) + 11) / 12
 		for i, e := range rec.Evals {
 			if i%every == 0 || i == len(rec.Evals)-1 {
-				fmt.Fprintf(w, "  %8d %10s %9.4f %9.4f %10s %10s\n", e.Step, progress.Seconds(e.Seconds), e.Accuracy, e.Loss, progress.Bytes(e.BytesUp), progress.Bytes(e.BytesDown))
+				fmt.Fprintf(w, "  %8d %10s %9.4f %9s %10s %10s\n", e.Step, progress.Seconds(e.Seconds), e.Accuracy, progress.Loss(e.Loss), progress.Bytes(e.BytesUp), progress.Bytes(e.BytesDown))
 			}
 		}
 	}

@@ -55,6 +55,15 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%dd%02dh", n/86400, n/3600%24)
 }
 
+// Loss writes a loss with four decimals, and one that has grown beyond all bounds with
+// four digits: 0.0747, 3.209e+14.
+func Loss(v float64) string {
+	if math.Abs(v) < 1e5 {
+		return fmt.Sprintf("%.4f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
 // Rate writes how many a second, or a minute where it is slow: 12.1 steps/s.
 func Rate(perSecond float64, of string) string {
 	switch {

@@ -292,6 +292,11 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%g: %s, not %s", r, got, want)
 		}
 	}
+	for v, want := range map[float64]string{0.0747: "0.0747", 7.8217: "7.8217", -2: "-2.0000", 3.2089e14: "3.209e+14", math.Inf(1): "+Inf"} {
+		if got := Loss(v); got != want {
+			t.Errorf("%g: %s, not %s", v, got, want)
+		}
+	}
 }
 
 // Counts that come in a bunch, as they do when who reports was kept waiting, do
